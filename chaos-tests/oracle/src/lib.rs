@@ -1,0 +1,1 @@
+//! ohm-oracle: filled in below.

@@ -1,0 +1,1 @@
+//! ohm-cell: filled in below.

@@ -1,0 +1,1 @@
+//! ohm-log-raft: filled in below.

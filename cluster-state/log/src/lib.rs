@@ -1,0 +1,1 @@
+//! ohm-log: filled in below.

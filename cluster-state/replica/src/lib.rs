@@ -1,0 +1,1 @@
+//! ohm-replica: filled in below.

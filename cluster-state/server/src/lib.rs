@@ -1,0 +1,1 @@
+//! ohm-server: filled in below.

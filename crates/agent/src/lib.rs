@@ -1,0 +1,1 @@
+//! ohm-agent: filled in below.

@@ -1,0 +1,1 @@
+//! ohm-cli: filled in below.

@@ -1,0 +1,1 @@
+//! ohm-client: filled in below.

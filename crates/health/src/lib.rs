@@ -1,0 +1,1 @@
+//! ohm-health: filled in below.

@@ -1,0 +1,1 @@
+//! ohm-manifest: filled in below.

@@ -1,0 +1,1 @@
+//! ohm-model: filled in below.

@@ -1,0 +1,1 @@
+//! ohm-node: filled in below.

@@ -1,0 +1,1 @@
+//! ohm-runtime: filled in below.

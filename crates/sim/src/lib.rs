@@ -1,0 +1,1 @@
+//! ohm-sim: filled in below.

@@ -1,0 +1,1 @@
+//! ohm-wire: filled in below.

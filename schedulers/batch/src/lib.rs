@@ -1,0 +1,1 @@
+//! ohm-batch: filled in below.

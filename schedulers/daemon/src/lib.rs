@@ -1,0 +1,1 @@
+//! ohm-daemon: filled in below.

@@ -1,0 +1,1 @@
+//! ohm-framework: filled in below.

@@ -1,0 +1,1 @@
+//! ohm-placement: filled in below.

@@ -1,0 +1,1 @@
+//! ohm-queueing: filled in below.

@@ -1,0 +1,1 @@
+//! ohm-service: filled in below.

@@ -1,0 +1,1 @@
+//! ohm-tas: filled in below.
