@@ -1,1 +1,40 @@
-//! ohm-cell: filled in below.
+//! The cell: what is true. A deterministic state machine, commands in, outcomes and events out, and the rules that decide
+//! whether a placement may stand, which planners call too.
+//!
+//! Invariants, all swept by [`Cell::invariants`]: no node over its capacity in any resource, port or device (P1); a task
+//! has at most one live run (P2); a group that has not started holds nothing (P4); a required domain holds all of its
+//! group (P5); nothing closed has a run placed after it closed (P6); every sum equals what it sums.
+//!
+//! Absent on purpose: clocks (time is stamped into entries), randomness, floats, iteration over unordered maps, and any
+//! knowledge of who leads.
+
+mod apply;
+mod cell;
+mod classes;
+mod digest;
+mod invariants;
+mod jobs;
+mod judge;
+mod nodes;
+mod quota;
+mod resources;
+mod runs;
+mod sessions;
+mod shapes;
+mod snapshot;
+mod topologies;
+
+pub use apply::Applied;
+pub use cell::{Cell, VERSION};
+pub use classes::{Classes, NodeClass};
+pub use jobs::{Finish, Group, Held, Job, JobState, Jobs, Nominations, PAST_RUNS_MAX, PastRun, Task, TaskState};
+pub use judge::Scratch;
+pub use nodes::{CORDONED, NOMINATED, PRESENT, READY, SCHEDULABLE, SHRUNK, STATE_MASK};
+pub use nodes::{DeviceBank, NodeRecord, NodeVersion, Nodes};
+pub use quota::{Quota, QuotaNode};
+pub use resources::{CPU, MEMORY, PODS, RESOURCES_MAX, ResourceNames};
+pub use runs::{NO_RUN, Run, Runs};
+pub use sessions::{ANSWERS_MAX, LeaseState, SESSION_TTL_MS, Session, Sessions};
+pub use shapes::{ClassMiss, Shape, Shapes};
+pub use snapshot::{RestoreError, SNAPSHOT_FORMAT, restore};
+pub use topologies::{Domain, NO_DOMAIN, Topologies, Topology};

@@ -1,1 +1,27 @@
-//! ohm-client: filled in below.
+//! How a process speaks to the cell through the log: a session that makes every command happen exactly once, and the
+//! leases that the session holds.
+//!
+//! ```text
+//!  owner ──Submit──▶ SessionCore ──Send──▶ server ──▶ log ──▶ every copy
+//!    ▲                 │     ▲                                   │
+//!    │   Answered/Lost │     └───────── Answer ──────────────────┤
+//!    │                 ▼                                         │
+//!    └──Gained── LeaseKeeper ◀────── LeaseSeen, Peers ───────────┘
+//! ```
+//! [`Member`] is the two of them wired together; it is what a scheduler or a health candidate owns. A process without
+//! leases (a server) uses [`SessionCore`] alone.
+//!
+//! Invariants: no clock is read here, time comes in as milliseconds of the owner's monotonic clock; a command that was
+//! sent once keeps its number for ever and is never sent under another session; a lease is acted on only while the
+//! owner's own clock, counted from the sending of the last committed renewal, says so.
+
+mod balance;
+mod flight;
+mod lease;
+mod member;
+mod session;
+
+pub use balance::owner_of;
+pub use lease::{Held, LeaseConfig, LeaseEffect, LeaseInput, LeaseKeeper, LeaseSeen};
+pub use member::{Member, MemberConfig, MemberEffect, MemberInput};
+pub use session::{COMMANDS_MAX, SessionConfig, SessionCore, SessionEffect, SessionInput, WINDOW_MAX};

@@ -1,1 +1,38 @@
-//! ohm-model: filled in below.
+//! The nouns of a cell: what a person asks for (specs), what travels through the log (commands and transactions), and
+//! what comes back (outcomes, verdicts, events). Data only; the rules live in the cell.
+//!
+//! Invariants: every amount is an integer with its unit in the name or in [`resources`]; every type is ordered the same
+//! way on every machine; no type is recursive (a decoder must not be talked into deep recursion).
+
+#![warn(missing_docs)]
+
+pub mod command;
+pub mod event;
+pub mod ids;
+pub mod job;
+pub mod lease;
+pub mod node;
+pub mod outcome;
+pub mod queue;
+pub mod resources;
+pub mod run;
+pub mod selector;
+pub mod topology;
+pub mod transaction;
+
+pub use command::{Command, Entry, Envelope};
+pub use event::{Event, EventKind};
+pub use ids::{
+    ClassId, DomainId, Epoch, GroupIndex, Incarnation, Index, JobId, NodeId, ResourceId, RunRef, Sequence, SessionId,
+    ShapeId, TaskIndex, TaskRef,
+};
+pub use job::{Class, GroupSpec, JobSpec, OnDisconnect, SpreadMode, TaskSpec};
+pub use lease::{Lease, Role, Shard};
+pub use node::{NodeHealth, NodeSpec, Taint, TaintEffect};
+pub use outcome::{JobOutcome, Outcome, Refusal};
+pub use queue::QueueSpec;
+pub use resources::{Amounts, UnitKind};
+pub use run::{Exit, RunReport, RunReportKind, StopCause};
+pub use selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
+pub use topology::{TopologyMode, TopologyRequest, TopologySpec};
+pub use transaction::{Conflict, ConflictReason, Grain, Guard, JobGuard, Nomination, Placement, Transaction, Verdict};

@@ -11,8 +11,9 @@ pub struct Slab<T> {
     live: u32,
 }
 
+/// One slot, as a snapshot writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Slot<T> {
+pub struct Slot<T> {
     generation: u32,
     value: Option<T>,
 }
@@ -67,6 +68,24 @@ impl<T> Slab<T> {
     /// Occupied slots in slot order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.slots.iter().enumerate().filter_map(|(slot, entry)| Some((slot as u32, entry.value.as_ref()?)))
+    }
+
+    /// The slots chunk by chunk, for snapshots.
+    pub fn slices(&self) -> impl Iterator<Item = &[Slot<T>]> {
+        self.slots.slices()
+    }
+
+    /// Free slots, last freed last, for snapshots.
+    pub fn free(&self) -> &Chunked<u32> {
+        &self.free
+    }
+
+    /// The slab with these slots and free slots; nothing when they contradict each other.
+    pub fn from_parts(slots: Chunked<Slot<T>>, free: Chunked<u32>) -> Option<Self> {
+        let live = slots.iter().filter(|slot| slot.value.is_some()).count();
+        let empty = |slot: &u32| slots.get(*slot as usize).is_some_and(|slot| slot.value.is_none());
+        let whole = live + free.len() == slots.len() && free.iter().all(empty);
+        whole.then(|| Slab { slots, free, live: live as u32 })
     }
 
     /// How many slots are occupied.

@@ -1,4 +1,77 @@
-//! `cargo xtask check`: format, lints, layers, purity, docs, tests, licences.
+//! The house rules as a program: `cargo xtask check` is what must pass before anything is called done.
+//!
+//! Invariants: a check that this machine cannot make is said, never silently passed; no rule is without a test that
+//! shows it fail.
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod check;
+mod command;
+mod functions;
+mod layers;
+mod manifests;
+mod purity;
+mod ratchet;
+mod sim;
+mod source;
+mod tidy;
+mod tokens;
+mod totals;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+const USAGE: &str = "\
+cargo xtask check [--fast]               every check; --fast: format, layers, purity and tidy only
+cargo xtask layers                       print which crate may import which
+cargo xtask ratchet                      rewrite the list of exceptions, crates/xtask/ratchet.txt
+cargo xtask sim --seeds A..B [--profile NAME] [-- OPTIONS]
+                                         run the simulation for the seeds A to B - 1
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["check"] => check::check(false),
+        ["check", "--fast"] => check::check(true),
+        ["layers"] => print_layers(),
+        ["ratchet"] => rewrite_ratchet(),
+        ["sim", ..] => sim::sim(&arguments[1..]),
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            Ok(true)
+        }
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print_layers() -> Result<bool> {
+    print!("{}", layers::describe());
+    Ok(true)
+}
+
+/// Writes the list of exceptions anew and says what it let grow.
+fn rewrite_ratchet() -> Result<bool> {
+    let workspace = workspace::Workspace::load()?;
+    let measured = ratchet::measure(&source::load(&workspace.root, &workspace.members)?);
+    let listed = ratchet::read(&workspace.root).unwrap_or_default();
+    let comparison = ratchet::compare(&measured, &listed);
+    comparison.failures.iter().for_each(|text| println!("worse: {text}"));
+    comparison.improvements.iter().for_each(|text| println!("better: {text}"));
+    ratchet::write(&workspace.root, &measured)?;
+    println!("{} exceptions listed", measured.len());
+    Ok(true)
+}

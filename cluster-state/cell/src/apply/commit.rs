@@ -1,0 +1,297 @@
+//! Committing a transaction: the verdict first, then everything it accepted.
+
+use super::Applied;
+use crate::cell::Cell;
+use crate::jobs::{Held, TaskState, required_level};
+use crate::nodes::NOMINATED;
+use crate::runs::{NO_RUN, Run};
+use ohm_model::resources::DEVICE_MILLI;
+use ohm_model::transaction::Row;
+use ohm_model::{
+    Amounts, ConflictReason, EventKind, Grain, GroupIndex, Incarnation, JobId, NodeId, Nomination, Outcome, Placement,
+    ResourceId, RunRef, SessionId, TaskIndex, TaskRef, Transaction, Verdict,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Cell {
+    pub(super) fn commit(&mut self, session: SessionId, transaction: &Transaction, applied: &mut Applied) -> Outcome {
+        for placement in &transaction.place {
+            self.warm(placement);
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let verdict = self.judge(session, transaction, &mut scratch);
+        self.scratch = scratch;
+        if !verdict.conflicts.is_empty() {
+            self.tell_conflicts(session, &verdict, applied);
+        }
+        let nothing = transaction.grain == Grain::AllOrNothing && !verdict.conflicts.is_empty();
+        if !nothing && !verdict.conflicts.iter().any(|conflict| conflict.row == Row::Whole) {
+            self.perform(session, transaction, &verdict, applied);
+        }
+        Outcome::Verdict(verdict)
+    }
+
+    fn warm(&mut self, placement: &Placement) {
+        let Some(job) = self.jobs.get(placement.job) else { return };
+        let Some(group) = job.groups.get(usize::from(placement.group.0)) else { return };
+        let shape = group.shape;
+        if placement.class == self.nodes.class(placement.node) {
+            self.shapes.remember(shape, placement.class, &self.classes);
+        }
+    }
+
+    fn tell_conflicts(&self, session: SessionId, verdict: &Verdict, applied: &mut Applied) {
+        let mut reasons: BTreeMap<ConflictReason, u32> = BTreeMap::new();
+        verdict.conflicts.iter().for_each(|conflict| *reasons.entry(conflict.reason).or_insert(0) += 1);
+        let (scheduler, reasons) = (self.session_name(session), reasons.into_iter().collect());
+        self.tell(applied, EventKind::Conflicted { scheduler, reasons });
+    }
+
+    fn perform(&mut self, session: SessionId, transaction: &Transaction, verdict: &Verdict, applied: &mut Applied) {
+        let refused = |row: Row| verdict.conflicts.iter().any(|conflict| conflict.row == row);
+        for (row, (run, cause)) in transaction.evict.iter().enumerate() {
+            if !refused(Row::Evict(row as u32))
+                && let Some(slot) = self.live_slot(*run)
+            {
+                self.stop_run(slot, *cause, applied);
+            }
+        }
+        for (row, placement) in transaction.place.iter().enumerate() {
+            match verdict.accepted_of(transaction, row) {
+                0 => {}
+                count => self.place(session, placement, count, applied),
+            }
+        }
+        let started = transaction.jobs.iter().map(|guard| guard.job);
+        started.for_each(|job| self.settle_start(job, applied));
+        for (row, nomination) in transaction.nominate.iter().enumerate() {
+            if !refused(Row::Nominate(row as u32)) {
+                self.nominate(nomination, applied);
+            }
+        }
+        for (row, job) in transaction.reserve.iter().enumerate() {
+            if !refused(Row::Reserve(row as u32)) {
+                self.reserve(*job, applied);
+            }
+        }
+    }
+
+    fn place(&mut self, session: SessionId, placement: &Placement, count: u32, applied: &mut Applied) {
+        let (node, group_index) = (placement.node, usize::from(placement.group.0));
+        let Some(job) = self.jobs.get(placement.job) else { return };
+        let (spec, was_live) = (Arc::clone(&job.spec), job.live() > 0);
+        let charged = job.reserved.is_empty();
+        let Some(shape) = self.shapes.get(job.groups[group_index].shape).cloned() else { return };
+        let width = shape.devices.len();
+        let domain = required_level(&spec.groups[group_index]).and_then(|(name, level)| {
+            let topology = self.topologies.get(name)?;
+            topology.key_of(node, topology.level(level)?)
+        });
+        for task in 0..count {
+            let masks: &[u64] =
+                placement.devices.get(task as usize * width..(task as usize + 1) * width).unwrap_or(&[]);
+            let run = RunRef {
+                task: TaskRef { job: placement.job, group: placement.group, task: TaskIndex(placement.first.0 + task) },
+                incarnation: Incarnation(0),
+            };
+            self.start_run(run, node, masks);
+            self.take_devices(node, &shape.devices, masks, -1);
+        }
+        for &(resource, request) in &shape.requests {
+            self.nodes.give(node, resource, -request * i64::from(count));
+            if charged && !spec.queue.is_empty() {
+                self.quota.charge(&spec.queue, self.resources.name(resource), request * i64::from(count));
+            }
+        }
+        if !shape.ports.is_empty()
+            && let Some(record) = self.nodes.record_mut(node)
+        {
+            record.ports.extend(&shape.ports);
+            record.ports.sort_unstable();
+        }
+        let now_ms = self.now_ms;
+        if let Some(job) = self.jobs.get_mut(placement.job) {
+            if job.started_ms == 0 {
+                job.started_ms = now_ms;
+            }
+            let group = &mut job.groups[group_index];
+            group.pending.remove(placement.first.0, count);
+            group.live += count;
+            group.domain = domain.or(group.domain);
+        }
+        self.use_nomination(placement.job, placement.group, node, count);
+        self.nodes.touch(node, self.applied, session);
+        applied.nodes.push(node);
+        applied.jobs.push(placement.job);
+        let (job, group, first) = (placement.job, placement.group.0, placement.first.0);
+        self.tell(applied, EventKind::Placed { job, group, first, count, node });
+        if !was_live {
+            self.tell_state(job, "", applied);
+            self.arm_deadline(job);
+        }
+    }
+
+    fn start_run(&mut self, mut run: RunRef, node: NodeId, masks: &[u64]) {
+        let (placed, placed_ms) = (self.applied, self.now_ms);
+        let Some(job) = self.jobs.get_mut(run.task.job) else { return };
+        let task = &mut job.groups[usize::from(run.task.group.0)].tasks[run.task.task.0 as usize];
+        task.incarnation = Incarnation(task.incarnation.0 + 1);
+        run.incarnation = task.incarnation;
+        let live = Run {
+            run,
+            node,
+            placed,
+            placed_ms,
+            started_ms: 0,
+            pid: 0,
+            stop: None,
+            devices: (!masks.is_empty()).then(|| masks.into()),
+            next: NO_RUN,
+            previous: NO_RUN,
+        };
+        task.run = self.runs.insert(&mut self.nodes, live);
+        (task.state, task.node) = (TaskState::Live, node);
+    }
+
+    /// Adds `sign` times what one task takes of each device in `masks`.
+    pub(super) fn take_devices(&mut self, node: NodeId, devices: &[(ResourceId, i64)], masks: &[u64], sign: i64) {
+        if masks.is_empty() {
+            return;
+        }
+        let Some(record) = self.nodes.record_mut(node) else { return };
+        for (&(resource, request), mask) in devices.iter().zip(masks) {
+            let Some(bank) = record.devices.iter_mut().find(|bank| bank.resource == resource) else { continue };
+            let each = request.min(DEVICE_MILLI) * sign;
+            for (device, free) in bank.free_milli.iter_mut().enumerate() {
+                if device < 64 && mask >> device & 1 == 1 {
+                    *free = (i64::from(*free) + each).clamp(0, DEVICE_MILLI) as u16;
+                }
+            }
+        }
+    }
+
+    /// Groups that now stand with their minimum have started; tasks that a rigid group started without are skipped.
+    fn settle_start(&mut self, job: JobId, applied: &mut Applied) {
+        let Some(job) = self.jobs.get_mut(job) else { return };
+        let spec = Arc::clone(&job.spec);
+        for (group, spec) in job.groups.iter_mut().zip(&spec.groups) {
+            if group.started || group.live == 0 {
+                continue;
+            }
+            group.started = true;
+            if !spec.elastic && !group.pending.is_empty() {
+                let left: Vec<(u32, u32)> = group.pending.iter().collect();
+                for (first, count) in left {
+                    group.pending.remove(first, count);
+                    group.skipped += count;
+                    (first..first + count).for_each(|task| group.tasks[task as usize].state = TaskState::Skipped);
+                }
+            }
+        }
+        applied.jobs.push(job.id);
+    }
+
+    fn nominate(&mut self, nomination: &Nomination, applied: &mut Applied) {
+        let Some(job) = self.jobs.get(nomination.job) else { return };
+        let held = Held {
+            job: nomination.job,
+            group: nomination.group.0,
+            count: nomination.count,
+            priority: job.spec.priority,
+            expires_ms: nomination.expires_ms,
+            since: self.applied,
+        };
+        let on_node = self.nominations.entry(nomination.node).or_default();
+        on_node.retain(|former| (former.job, former.group) != (held.job, held.group));
+        on_node.push(held);
+        self.arm_nomination(nomination.node, nomination.expires_ms);
+        self.nodes.set_flag(nomination.node, NOMINATED, true);
+        self.nodes.touch(nomination.node, self.applied, SessionId(0));
+        applied.nodes.push(nomination.node);
+    }
+
+    fn use_nomination(&mut self, job: JobId, group: GroupIndex, node: NodeId, count: u32) {
+        if let Some(on_node) = self.nominations.get_mut(&node) {
+            let own = on_node.iter_mut().filter(|held| held.job == job && held.group == group.0);
+            own.for_each(|held| held.count = held.count.saturating_sub(count));
+            self.sweep_nominations(node, |held| held.count > 0);
+        }
+    }
+
+    /// Keeps the nominations on `node` that pass, and clears its flag with the last one.
+    pub(super) fn sweep_nominations(&mut self, node: NodeId, keep: impl Fn(&Held) -> bool) {
+        let Some(on_node) = self.nominations.get_mut(&node) else { return };
+        on_node.retain(|held| keep(held));
+        if on_node.is_empty() {
+            self.nominations.remove(&node);
+            self.nodes.set_flag(node, NOMINATED, false);
+        }
+    }
+
+    fn reserve(&mut self, job: JobId, applied: &mut Applied) {
+        let Some(found) = self.jobs.get(job) else { return };
+        if !found.reserved.is_empty() || found.spec.queue.is_empty() {
+            return;
+        }
+        let (queue, request) = (found.spec.queue.clone(), self.whole_request(found));
+        // What live runs are charged already becomes part of the reservation.
+        let charged = self.live_request(found);
+        for (resource, &amount) in &request {
+            self.quota.charge(&queue, resource, amount - charged.get(resource).copied().unwrap_or(0));
+        }
+        let version = self.applied;
+        if let Some(found) = self.jobs.get_mut(job) {
+            (found.reserved, found.version) = (request, version);
+        }
+        applied.jobs.push(job);
+    }
+
+    /// What all tasks of `job` together ask for, by resource.
+    pub(crate) fn whole_request(&self, job: &crate::jobs::Job) -> Amounts {
+        self.request_for(job, |group, spec: &ohm_model::GroupSpec| (spec.count, group).0)
+    }
+
+    /// What the live tasks of `job` together hold, by resource.
+    pub(crate) fn live_request(&self, job: &crate::jobs::Job) -> Amounts {
+        self.request_for(job, |group, _| job.groups[group].live)
+    }
+
+    fn request_for(&self, job: &crate::jobs::Job, count: impl Fn(usize, &ohm_model::GroupSpec) -> u32) -> Amounts {
+        let mut sums = Amounts::new();
+        for (group, spec) in job.spec.groups.iter().enumerate() {
+            let Some(shape) = self.shapes.get(job.groups[group].shape) else { continue };
+            for &(resource, request) in &shape.requests {
+                let sum = sums.entry(self.resources.name(resource).to_string()).or_insert(0i64);
+                *sum = sum.saturating_add(request.saturating_mul(i64::from(count(group, spec))));
+            }
+        }
+        sums
+    }
+
+    /// How much of `resource` on `node` is kept from group `group` of `job` by nominations it may not override.
+    pub fn held_from(&self, job: &crate::jobs::Job, group: GroupIndex, node: NodeId, resource: ResourceId) -> i64 {
+        let Some(on_node) = self.nominations.get(&node) else { return 0 };
+        let binds = |held: &&Held| (held.job, held.group) != (job.id, group.0) && held.priority >= job.spec.priority;
+        on_node.iter().filter(binds).map(|held| self.held_amount(held, resource)).sum()
+    }
+
+    fn held_amount(&self, held: &Held, resource: ResourceId) -> i64 {
+        let shape = self.jobs.get(held.job).and_then(|job| self.shape_of(job, usize::from(held.group)));
+        let request = shape.and_then(|shape| shape.requests.iter().find(|(column, _)| *column == resource));
+        request.map_or(0, |(_, amount)| amount * i64::from(held.count))
+    }
+
+    /// How many live tasks of group `group` of `job` stand on `node`.
+    pub fn standing_on(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
+        let same = |run: &Run| run.run.task.job == job && run.run.task.group == group;
+        self.runs.on_node(&self.nodes, node).filter(|(_, run)| same(run)).count() as u32
+    }
+
+    /// The slot of `run`, while it is live.
+    pub(super) fn live_slot(&self, run: RunRef) -> Option<u32> {
+        let job = self.jobs.get(run.task.job)?;
+        let task = job.groups.get(usize::from(run.task.group.0))?.tasks.get(run.task.task.0 as usize)?;
+        (task.incarnation == run.incarnation && self.runs.get(task.run).is_some()).then_some(task.run)
+    }
+}

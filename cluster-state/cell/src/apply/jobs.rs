@@ -1,0 +1,269 @@
+//! The life of jobs, from submit to being forgotten.
+
+use super::{Applied, Timer};
+use crate::cell::Cell;
+use crate::jobs::{Finish, Group, Job, JobState, TaskState};
+use crate::shapes::Shape;
+use ohm_model::job::{GROUPS_MAX, TASKS_MAX};
+use ohm_model::{
+    EventKind, GroupSpec, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, SessionId, StopCause, TopologyMode,
+};
+use std::sync::Arc;
+
+impl Cell {
+    pub(super) fn submit_jobs(&mut self, owner: &str, jobs: &[JobSpec], applied: &mut Applied) -> Outcome {
+        let owner: Arc<str> = owner.into();
+        let outcomes = jobs.iter().map(|spec| match self.submit_job(&owner, spec, applied) {
+            Ok(outcome) => outcome,
+            Err(refusal) => JobOutcome::Refused(refusal),
+        });
+        Outcome::Jobs(outcomes.collect())
+    }
+
+    fn submit_job(&mut self, owner: &Arc<str>, spec: &JobSpec, applied: &mut Applied) -> Result<JobOutcome, Refusal> {
+        if let Some(known) = self.jobs.find(&spec.name) {
+            if *known.spec == *spec {
+                return Ok(JobOutcome::Unchanged(known.id));
+            }
+            let hint = "choose another name, or wait until the old job is forgotten".to_string();
+            return Err(Refusal::NameTaken { kind: "job".into(), name: spec.name.clone(), hint });
+        }
+        self.check_job(spec)?;
+        let mut groups = Vec::with_capacity(spec.groups.len());
+        for group in &spec.groups {
+            let shape = Shape::of(group, &mut self.resources).ok_or_else(|| too_many_resources(&group.name))?;
+            groups.push(Group::new(self.shapes.join(shape), group.count));
+        }
+        let state = if spec.suspended { JobState::Suspended } else { JobState::Active };
+        let job = Job {
+            id: JobId(0),
+            spec: Arc::new(spec.clone()),
+            owner: Arc::clone(owner),
+            shard: self.shard_of(spec),
+            state,
+            reason: String::new(),
+            version: self.applied,
+            submitted: self.applied,
+            submitted_ms: self.now_ms,
+            started_ms: 0,
+            finished_ms: 0,
+            reserved: Default::default(),
+            groups,
+            past: Vec::new(),
+        };
+        let (slot, generation) = self.jobs.slab.insert(Arc::new(job));
+        let id = JobId::new(slot, generation);
+        if let Some(job) = self.jobs.get_mut(id) {
+            job.id = id;
+        }
+        self.jobs.by_name.insert(&spec.name, id);
+        applied.jobs.push(id);
+        self.tell(applied, EventKind::JobSubmitted { job: id, name: spec.name.clone() });
+        Ok(JobOutcome::Accepted(id))
+    }
+
+    /// The rules a job must keep whatever client sent it; manifests are checked more kindly before they come here.
+    fn check_job(&self, spec: &JobSpec) -> Result<(), Refusal> {
+        let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
+        if spec.name.is_empty() || spec.name.len() > 253 {
+            return invalid("metadata.name", "must have 1 to 253 characters".into());
+        }
+        if spec.groups.is_empty() || spec.groups.len() > GROUPS_MAX {
+            return invalid("spec.groups", format!("{} groups; 1 to {GROUPS_MAX} are possible", spec.groups.len()));
+        }
+        if !spec.queue.is_empty() && self.quota.get(&spec.queue).is_none_or(|queue| queue.spec.is_cohort) {
+            return Err(Refusal::NotFound { kind: "queue".into(), name: spec.queue.clone() });
+        }
+        let names = spec.groups.iter().map(|group| &group.name).collect::<std::collections::BTreeSet<_>>();
+        if names.len() != spec.groups.len() {
+            return invalid("spec.groups", "two groups have the same name".into());
+        }
+        spec.groups.iter().enumerate().try_for_each(|(at, group)| self.check_group(at, group))
+    }
+
+    fn check_group(&self, at: usize, group: &GroupSpec) -> Result<(), Refusal> {
+        let field = |name: &str| format!("spec.groups[{at}].{name}");
+        let invalid = |name: &str, problem: String| Err(Refusal::Invalid { field: field(name), problem });
+        if group.count == 0 || group.count > TASKS_MAX {
+            return invalid("count", format!("{}; 1 to {TASKS_MAX} are possible", group.count));
+        }
+        if group.min_count == 0 || group.min_count > group.count {
+            return invalid("minCount", format!("{}; 1 to count ({}) are possible", group.min_count, group.count));
+        }
+        if let Some((name, amount)) = group.requests.iter().find(|(_, amount)| **amount < 0) {
+            return invalid("requests", format!("{name} is {amount}; amounts are never negative"));
+        }
+        let too_much = |amount: &i64| amount.checked_mul(i64::from(group.count)).is_none();
+        if let Some((name, _)) = group.requests.iter().find(|(_, amount)| too_much(amount)) {
+            return invalid("requests", format!("{name} times count is more than any cell can hold"));
+        }
+        if !self.resources.has_room_for(&group.requests) {
+            return Err(too_many_resources(&group.name));
+        }
+        let request = &group.topology;
+        if request.mode != TopologyMode::None {
+            let topology = self.topologies.get(&request.topology);
+            let Some(topology) = topology else {
+                return Err(Refusal::NotFound { kind: "topology".into(), name: request.topology.clone() });
+            };
+            if request.mode != TopologyMode::Unconstrained && topology.level(&request.level).is_none() {
+                let levels = topology.spec.levels.join(", ");
+                return invalid(
+                    "topology",
+                    format!("\"{}\" is no level of it; the levels are {levels}", request.level),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn cancel_job(&mut self, name: &str, applied: &mut Applied) -> Result<Outcome, Refusal> {
+        let job = self.named_job(name)?;
+        match job.1 {
+            JobState::Finished(Finish::Cancelled) => Ok(Outcome::Done),
+            JobState::Finished(_) => Err(Refusal::WrongState {
+                kind: "job".into(),
+                name: name.into(),
+                state: "finished".into(),
+                hint: "a finished job can't be cancelled".into(),
+            }),
+            _ => {
+                self.finish_job(job.0, Finish::Cancelled, "cancelled".into(), StopCause::Cancelled, applied);
+                Ok(Outcome::Done)
+            }
+        }
+    }
+
+    pub(super) fn suspend_job(&mut self, name: &str, applied: &mut Applied) -> Result<Outcome, Refusal> {
+        let (job, state) = self.named_job(name)?;
+        self.refuse_finished(name, state)?;
+        if state == JobState::Active {
+            self.release_reservation(job);
+            self.set_state(job, JobState::Suspended, String::new());
+            self.stop_runs(job, StopCause::Suspended, applied);
+            self.clear_nominations(job);
+            self.tell_state(job, "", applied);
+        }
+        Ok(Outcome::Done)
+    }
+
+    pub(super) fn resume_job(&mut self, name: &str, applied: &mut Applied) -> Result<Outcome, Refusal> {
+        let (job, state) = self.named_job(name)?;
+        self.refuse_finished(name, state)?;
+        if state == JobState::Suspended {
+            self.set_state(job, JobState::Active, String::new());
+            applied.jobs.push(job);
+            self.tell_state(job, "", applied);
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn named_job(&self, name: &str) -> Result<(JobId, JobState), Refusal> {
+        let job = self.jobs.find(name).ok_or_else(|| Refusal::NotFound { kind: "job".into(), name: name.into() })?;
+        Ok((job.id, job.state))
+    }
+
+    fn refuse_finished(&self, name: &str, state: JobState) -> Result<(), Refusal> {
+        match state {
+            JobState::Finished(_) => Err(Refusal::WrongState {
+                kind: "job".into(),
+                name: name.into(),
+                state: "finished".into(),
+                hint: "a finished job stays as it is; submit it under another name".into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn set_state(&mut self, job: JobId, state: JobState, reason: String) {
+        let version = self.applied;
+        if let Some(job) = self.jobs.get_mut(job) {
+            (job.state, job.reason, job.version) = (state, reason, version);
+        }
+    }
+
+    /// Ends a job for good: nothing of it is placed any more, and what still runs is stopped.
+    pub(super) fn finish_job(
+        &mut self,
+        job: JobId,
+        finish: Finish,
+        reason: String,
+        cause: StopCause,
+        applied: &mut Applied,
+    ) {
+        self.release_reservation(job);
+        self.set_state(job, JobState::Finished(finish), reason.clone());
+        let now_ms = self.now_ms;
+        let Some(found) = self.jobs.get_mut(job) else { return };
+        found.finished_ms = now_ms.max(1);
+        for group in &mut found.groups {
+            for index in 0..group.tasks.len() {
+                if matches!(group.tasks[index].state, TaskState::Pending | TaskState::BackingOff) {
+                    group.tasks[index].state = TaskState::Stopped;
+                }
+            }
+            group.pending = Default::default();
+            group.backing_off = 0;
+        }
+        let forget_ms = now_ms.saturating_add(found.spec.ttl_seconds_after_finished.saturating_mul(1000));
+        self.stop_runs(job, cause, applied);
+        self.clear_nominations(job);
+        self.arm(forget_ms, Timer::Forget(job));
+        applied.jobs.push(job);
+        self.tell_state(job, &reason, applied);
+    }
+
+    pub(super) fn tell_state(&self, job: JobId, reason: &str, applied: &mut Applied) {
+        let Some(found) = self.jobs.get(job) else { return };
+        let (name, state) = (found.spec.name.clone(), found.phase().to_string());
+        self.tell(applied, EventKind::JobState { job, name, state, reason: reason.to_string() });
+    }
+
+    /// What the reservation holds beyond the live runs goes back to the queue.
+    fn release_reservation(&mut self, job: JobId) {
+        let Some(found) = self.jobs.get(job) else { return };
+        if found.reserved.is_empty() {
+            return;
+        }
+        let (queue, reserved, live) = (found.spec.queue.clone(), found.reserved.clone(), self.live_request(found));
+        for (resource, amount) in &reserved {
+            self.quota.charge(&queue, resource, live.get(resource).copied().unwrap_or(0) - amount);
+        }
+        if let Some(found) = self.jobs.get_mut(job) {
+            found.reserved.clear();
+        }
+    }
+
+    pub(super) fn clear_nominations(&mut self, job: JobId) {
+        let of_job = |held: &Vec<crate::jobs::Held>| held.iter().any(|held| held.job == job);
+        let nodes: Vec<NodeId> =
+            self.nominations.iter().filter(|(_, held)| of_job(held)).map(|(node, _)| *node).collect();
+        for node in nodes {
+            self.sweep_nominations(node, |held| held.job != job);
+            self.nodes.touch(node, self.applied, SessionId(0));
+        }
+    }
+
+    /// Forgets a finished job that holds nothing; returns whether it is gone.
+    pub(super) fn forget_job(&mut self, job: JobId, applied: &mut Applied) -> bool {
+        let Some(found) = self.jobs.get(job) else { return true };
+        if !matches!(found.state, JobState::Finished(_)) || found.live() > 0 {
+            return false;
+        }
+        let (name, shapes): (String, Vec<_>) =
+            (found.spec.name.clone(), found.groups.iter().map(|group| group.shape).collect());
+        shapes.into_iter().for_each(|shape| self.shapes.leave(shape));
+        self.jobs.by_name.remove(&name);
+        self.jobs.slab.remove(job.slot());
+        applied.jobs.push(job);
+        self.tell(applied, EventKind::JobForgotten { name });
+        true
+    }
+}
+
+fn too_many_resources(group: &str) -> Refusal {
+    Refusal::Invalid {
+        field: format!("requests of {group}"),
+        problem: format!("the cell knows {} resource names already, its most", crate::resources::RESOURCES_MAX),
+    }
+}

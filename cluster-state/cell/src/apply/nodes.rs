@@ -1,0 +1,340 @@
+//! The life of nodes: registration, conclusions about them, cordon, removal.
+
+use super::Applied;
+use crate::cell::Cell;
+use crate::nodes::{CORDONED, DeviceBank, NodeRecord, PRESENT, READY, SHRUNK};
+use ohm_model::node::HOSTNAME_LABEL;
+use ohm_model::resources::{DEVICE_MILLI, device_count};
+use ohm_model::{
+    Epoch, EventKind, Exit, Incarnation, Lease, NodeHealth, NodeId, NodeSpec, Outcome, Refusal, ResourceId, SessionId,
+    StopCause, TaintEffect,
+};
+use std::sync::Arc;
+
+impl Cell {
+    pub(super) fn register_node(
+        &mut self,
+        spec: &NodeSpec,
+        key: u64,
+        instance: u64,
+        boot: u64,
+        applied: &mut Applied,
+    ) -> Result<Outcome, Refusal> {
+        self.check_node(spec)?;
+        let mut spec = spec.clone();
+        spec.labels.entry(HOSTNAME_LABEL.to_string()).or_insert_with(|| spec.name.clone());
+        if let Some(node) = self.nodes.find(&spec.name) {
+            let record = self.nodes.get(node).expect("a named node has a record");
+            if record.key == key && record.instance == instance && *record.spec == spec {
+                return Ok(Outcome::Node { node, incarnation: record.incarnation });
+            }
+            if record.key != key && record.health != NodeHealth::Lost {
+                let hint = "another machine runs under this name; give this one another name, or remove the old node";
+                return Err(Refusal::NameTaken { kind: "node".into(), name: spec.name, hint: hint.into() });
+            }
+            let vanished = record.boot != boot || record.key != key;
+            return Ok(self.register_again(node, spec, (key, instance, boot), vanished, applied));
+        }
+        let node = self.nodes.take_slot();
+        self.nodes.by_name.insert(&spec.name, node);
+        let incarnation = self.next_incarnation();
+        let spec = Arc::new(spec);
+        self.nodes.records[node.0 as usize] = Some(Arc::new(NodeRecord {
+            spec: Arc::clone(&spec),
+            key,
+            instance,
+            boot,
+            incarnation,
+            registered: self.applied,
+            health: NodeHealth::Ready,
+            devices: Vec::new(),
+            ports: Vec::new(),
+        }));
+        self.nodes.flags[node.0 as usize] = PRESENT | READY;
+        self.nodes.class[node.0 as usize] = self.classes.join(&spec);
+        self.set_capacity(node, &spec);
+        self.topologies.join(node, &spec.labels);
+        self.finish_registration(node, incarnation, applied);
+        Ok(Outcome::Node { node, incarnation })
+    }
+
+    fn check_node(&self, spec: &NodeSpec) -> Result<(), Refusal> {
+        let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
+        if spec.name.is_empty() || spec.name.len() > 253 {
+            return invalid("metadata.name", "must have 1 to 253 characters".into());
+        }
+        if let Some((name, amount)) = spec.capacity.iter().find(|(_, amount)| **amount < 0 || **amount > 1 << 60) {
+            return invalid("status.capacity", format!("{name} is {amount}; 0 to 2^60 units are possible"));
+        }
+        if !self.resources.has_room_for(&spec.capacity) {
+            return invalid("status.capacity", "the cell has no column left for a new resource name".into());
+        }
+        Ok(())
+    }
+
+    fn next_incarnation(&mut self) -> Incarnation {
+        self.nodes.registrations += 1;
+        Incarnation(self.nodes.registrations)
+    }
+
+    /// The agent of a known node started again, perhaps with other labels or another capacity.
+    fn register_again(
+        &mut self,
+        node: NodeId,
+        spec: NodeSpec,
+        (key, instance, boot): (u64, u64, u64),
+        vanished: bool,
+        applied: &mut Applied,
+    ) -> Outcome {
+        if vanished {
+            self.end_runs_on(node, Exit::Vanished, applied);
+        }
+        let incarnation = self.next_incarnation();
+        let spec = Arc::new(spec);
+        let Some(record) = self.nodes.record_mut(node) else { return Outcome::Done };
+        let relabelled = record.spec.labels != spec.labels || record.spec.taints != spec.taints;
+        (record.key, record.instance, record.boot) = (key, instance, boot);
+        (record.incarnation, record.health) = (incarnation, NodeHealth::Ready);
+        record.spec = Arc::clone(&spec);
+        self.nodes.set_flag(node, READY, true);
+        self.set_capacity(node, &spec);
+        if relabelled {
+            let former = self.nodes.class(node);
+            self.nodes.class[node.0 as usize] = self.classes.join(&spec);
+            self.classes.leave(former);
+            self.topologies.join(node, &spec.labels);
+            self.evict_repelled(node, applied);
+        }
+        self.evict_excess(node, applied);
+        self.finish_registration(node, incarnation, applied);
+        Outcome::Node { node, incarnation }
+    }
+
+    fn finish_registration(&mut self, node: NodeId, incarnation: Incarnation, applied: &mut Applied) {
+        self.nodes.touch(node, self.applied, SessionId(0));
+        applied.nodes.push(node);
+        let name = self.nodes.name(node).to_string();
+        self.tell(applied, EventKind::NodeRegistered { node, name, incarnation });
+    }
+
+    /// Sets capacities, and moves what is free by the difference.
+    fn set_capacity(&mut self, node: NodeId, spec: &NodeSpec) {
+        for name in spec.capacity.keys() {
+            if let Some(resource) = self.resources.intern(name) {
+                self.nodes.ensure_column(resource);
+            }
+        }
+        let slot = node.0 as usize;
+        for column in 0..self.nodes.capacity.len() {
+            let name = self.resources.name(ResourceId(column as u16));
+            let capacity = spec.capacity.get(name).copied().unwrap_or(0);
+            let grown = capacity - self.nodes.capacity[column][slot];
+            if grown != 0 {
+                self.nodes.capacity[column][slot] = capacity;
+                self.nodes.free[column][slot] += grown;
+            }
+        }
+        let names = &self.resources;
+        let counts: Vec<(ResourceId, u32)> = spec
+            .capacity
+            .iter()
+            .filter_map(|(name, &capacity)| Some((names.find(name)?, device_count(name, capacity))))
+            .collect();
+        if let Some(record) = self.nodes.record_mut(node) {
+            set_devices(record, &counts);
+        }
+    }
+
+    pub(super) fn conclude_node(
+        &mut self,
+        session: SessionId,
+        epoch: Epoch,
+        node: NodeId,
+        incarnation: Incarnation,
+        health: NodeHealth,
+        applied: &mut Applied,
+    ) -> Result<Outcome, Refusal> {
+        if !self.sessions.holds(Lease::Health, session, epoch) {
+            return Err(Refusal::LeaseMoved { epoch: self.sessions.lease(Lease::Health).epoch });
+        }
+        let record = self.nodes.get(node);
+        let record = record.ok_or_else(|| Refusal::NotFound { kind: "node".into(), name: node.to_string() })?;
+        if record.incarnation != incarnation {
+            return Err(Refusal::Superseded { incarnation: record.incarnation });
+        }
+        if record.health == health {
+            return Ok(Outcome::Done);
+        }
+        if record.health == NodeHealth::Lost {
+            return Err(Refusal::WrongState {
+                kind: "node".into(),
+                name: record.spec.name.clone(),
+                state: "lost".into(),
+                hint: "its agent must register again".into(),
+            });
+        }
+        let name = record.spec.name.clone();
+        if let Some(record) = self.nodes.record_mut(node) {
+            record.health = health;
+        }
+        self.nodes.set_flag(node, READY, health == NodeHealth::Ready);
+        self.nodes.touch(node, self.applied, SessionId(0));
+        applied.nodes.push(node);
+        self.tell(applied, EventKind::NodeHealth { node, name, health });
+        if health == NodeHealth::Lost {
+            self.end_runs_on(node, Exit::NodeLost, applied);
+            self.sweep_nominations(node, |_| false);
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn end_runs_on(&mut self, node: NodeId, exit: Exit, applied: &mut Applied) {
+        let mut slots: Vec<u32> = self.runs.on_node(&self.nodes, node).map(|(slot, _)| slot).collect();
+        slots.reverse();
+        slots.into_iter().for_each(|slot| self.end_run(slot, exit, "", applied));
+    }
+
+    /// Stops runs that a new `NoExecute` taint drives away.
+    fn evict_repelled(&mut self, node: NodeId, applied: &mut Applied) {
+        let Some(record) = self.nodes.get(node) else { return };
+        let driving = |taint: &&ohm_model::Taint| taint.effect == TaintEffect::NoExecute;
+        let taints: Vec<_> = record.spec.taints.iter().filter(driving).cloned().collect();
+        let repelled = |run: &crate::runs::Run| {
+            let job = self.jobs.get(run.run.task.job);
+            let shape = job.and_then(|job| self.shape_of(job, usize::from(run.run.task.group.0)));
+            shape.is_some_and(|shape| taints.iter().any(|taint| !shape.tolerations.iter().any(|t| t.covers(taint))))
+        };
+        let runs = self.runs.on_node(&self.nodes, node);
+        let slots: Vec<u32> = runs.filter(|(_, run)| repelled(run)).map(|(slot, _)| slot).collect();
+        slots.into_iter().for_each(|slot| self.stop_run(slot, StopCause::Moved, applied));
+    }
+
+    /// A node that shrank below what it holds evicts the least important, youngest runs until the rest fits (P1).
+    fn evict_excess(&mut self, node: NodeId, applied: &mut Applied) {
+        let mut over: Vec<(ResourceId, i64)> = (0..self.resources.len() as u16)
+            .map(|column| (ResourceId(column), -self.nodes.free(node, ResourceId(column))))
+            .filter(|(_, missing)| *missing > 0)
+            .collect();
+        let lost_devices = self.runs_on_lost_devices(node);
+        self.nodes.set_flag(node, SHRUNK, !over.is_empty() || !lost_devices.is_empty());
+        lost_devices.iter().for_each(|slot| self.stop_run(*slot, StopCause::NodeShrunk, applied));
+        if over.is_empty() {
+            return;
+        }
+        let mut victims: Vec<(i32, std::cmp::Reverse<ohm_model::Index>, u32)> = self
+            .runs
+            .on_node(&self.nodes, node)
+            .filter_map(|(slot, run)| {
+                let priority = self.jobs.get(run.run.task.job)?.spec.priority;
+                Some((priority, std::cmp::Reverse(run.placed), slot))
+            })
+            .collect();
+        victims.sort();
+        for (_, _, slot) in victims {
+            let shape = self.runs.get(slot).and_then(|run| {
+                let job = self.jobs.get(run.run.task.job)?;
+                self.shape_of(job, usize::from(run.run.task.group.0)).cloned()
+            });
+            let Some(shape) = shape else { continue };
+            let helps = |column: ResourceId| shape.requests.iter().find(|(found, _)| *found == column).map(|(_, n)| *n);
+            if over.iter().any(|(column, missing)| *missing > 0 && helps(*column).is_some()) {
+                over.iter_mut().for_each(|(column, missing)| *missing -= helps(*column).unwrap_or(0));
+                self.stop_run(slot, StopCause::NodeShrunk, applied);
+            }
+        }
+    }
+
+    fn runs_on_lost_devices(&self, node: NodeId) -> Vec<u32> {
+        let Some(record) = self.nodes.get(node) else { return Vec::new() };
+        let holds_lost = |run: &crate::runs::Run| {
+            let job = self.jobs.get(run.run.task.job);
+            let shape = job.and_then(|job| self.shape_of(job, usize::from(run.run.task.group.0)));
+            let (Some(shape), Some(masks)) = (shape, &run.devices) else { return false };
+            shape.devices.iter().zip(masks.iter()).any(|((resource, _), mask)| {
+                let present = record.bank(*resource).map_or(0, |bank| bank.present);
+                present < 64 && mask >> present != 0
+            })
+        };
+        self.runs.on_node(&self.nodes, node).filter(|(_, run)| holds_lost(run)).map(|(slot, _)| slot).collect()
+    }
+
+    /// Clears the shrunk mark once everything on the node fits again.
+    pub(super) fn settle_shrunk(&mut self, node: NodeId) {
+        if self.nodes.flags(node) & SHRUNK == 0 {
+            return;
+        }
+        let fits = (0..self.resources.len() as u16).all(|column| self.nodes.free(node, ResourceId(column)) >= 0);
+        if fits && self.runs_on_lost_devices(node).is_empty() {
+            self.nodes.set_flag(node, SHRUNK, false);
+        }
+    }
+
+    pub(super) fn cordon_node(
+        &mut self,
+        name: &str,
+        cordoned: bool,
+        applied: &mut Applied,
+    ) -> Result<Outcome, Refusal> {
+        let node = self.named_node(name)?;
+        if (self.nodes.flags(node) & CORDONED != 0) != cordoned {
+            self.nodes.set_flag(node, CORDONED, cordoned);
+            self.nodes.touch(node, self.applied, SessionId(0));
+            applied.nodes.push(node);
+            self.tell(applied, EventKind::NodeCordoned { node, name: name.to_string(), cordoned });
+        }
+        Ok(Outcome::Done)
+    }
+
+    pub(super) fn remove_node(&mut self, name: &str, applied: &mut Applied) -> Result<Outcome, Refusal> {
+        let node = self.named_node(name)?;
+        if self.nodes.run_count(node) > 0 {
+            return Err(Refusal::WrongState {
+                kind: "node".into(),
+                name: name.into(),
+                state: format!("holding {} runs", self.nodes.run_count(node)),
+                hint: "cordon it and wait for its runs to end, or cancel their jobs, first".into(),
+            });
+        }
+        self.sweep_nominations(node, |_| false);
+        self.classes.leave(self.nodes.class(node));
+        self.topologies.leave(node);
+        let slot = node.0 as usize;
+        for column in 0..self.nodes.free.len() {
+            self.nodes.free[column][slot] = 0;
+            self.nodes.capacity[column][slot] = 0;
+        }
+        self.nodes.flags[slot] = 0;
+        self.nodes.records[slot] = None;
+        self.nodes.by_name.remove(name);
+        self.nodes.free_slots.push(node);
+        self.nodes.touch(node, self.applied, SessionId(0));
+        applied.nodes.push(node);
+        self.tell(applied, EventKind::NodeRemoved { name: name.to_string() });
+        Ok(Outcome::Done)
+    }
+
+    fn named_node(&self, name: &str) -> Result<NodeId, Refusal> {
+        self.nodes.find(name).ok_or_else(|| Refusal::NotFound { kind: "node".into(), name: name.into() })
+    }
+}
+
+/// Makes the device banks match `counts`; devices that runs may still hold stay behind the present ones.
+fn set_devices(record: &mut NodeRecord, counts: &[(ResourceId, u32)]) {
+    for bank in &mut record.devices {
+        bank.present = counts.iter().find(|(resource, _)| *resource == bank.resource).map_or(0, |(_, count)| *count);
+    }
+    for &(resource, present) in counts.iter().filter(|(_, count)| *count > 0) {
+        if record.bank(resource).is_none() {
+            record.devices.push(DeviceBank { resource, present, free_milli: Vec::new() });
+        }
+    }
+    for bank in &mut record.devices {
+        let whole = |milli: &u16| i64::from(*milli) == DEVICE_MILLI;
+        while bank.free_milli.len() > bank.present as usize && bank.free_milli.last().is_some_and(whole) {
+            bank.free_milli.pop();
+        }
+        let length = bank.free_milli.len().max(bank.present as usize);
+        bank.free_milli.resize(length, DEVICE_MILLI as u16);
+    }
+    record.devices.retain(|bank| !bank.free_milli.is_empty());
+}

@@ -1,0 +1,238 @@
+//! How runs start, are told to stop, and end. A run ends only by its agent's word or with its node.
+
+use super::{Applied, Timer};
+use crate::cell::Cell;
+use crate::jobs::{Finish, Job, JobState, PAST_RUNS_MAX, PastRun, TaskState};
+use crate::runs::{NO_RUN, Run};
+use ohm_model::{Class, EventKind, Exit, JobId, NodeId, RunReport, RunReportKind, SessionId, StopCause};
+use std::sync::Arc;
+
+/// The first back-off of a task that failed by itself; doubles with each failure.
+pub(super) const BACK_OFF_MS: u64 = 1_000;
+/// No back-off is longer.
+pub(super) const BACK_OFF_MAX_MS: u64 = 300_000;
+
+impl Cell {
+    pub(super) fn report(&mut self, node: NodeId, reports: &[RunReport], applied: &mut Applied) {
+        for report in reports {
+            let Some(slot) = self.live_slot(report.run) else { continue };
+            if self.runs.get(slot).is_none_or(|run| run.node != node) {
+                continue;
+            }
+            match &report.kind {
+                RunReportKind::Started { pid } => self.run_started(slot, *pid, applied),
+                RunReportKind::Ended { exit, message } => self.end_run(slot, *exit, message, applied),
+            }
+        }
+    }
+
+    fn run_started(&mut self, slot: u32, pid: u32, applied: &mut Applied) {
+        let now_ms = self.now_ms;
+        let Some(run) = self.runs.slab.get_mut(slot) else { return };
+        if run.started_ms != 0 {
+            return;
+        }
+        (run.started_ms, run.pid) = (now_ms.max(1), pid);
+        let (task, incarnation, node) = (run.run.task, run.run.incarnation, run.node);
+        if let Some(job) = self.jobs.get_mut(task.job) {
+            job.groups[usize::from(task.group.0)].running += 1;
+        }
+        applied.jobs.push(task.job);
+        let (job, group, task) = (task.job, task.group.0, task.task.0);
+        self.tell(applied, EventKind::Started { job, group, task, incarnation, node });
+    }
+
+    /// Wishes that the run in `slot` stops. Its room stays taken until it has ended.
+    pub(super) fn stop_run(&mut self, slot: u32, cause: StopCause, applied: &mut Applied) {
+        let Some(run) = self.runs.slab.get_mut(slot) else { return };
+        if run.stop.is_some() {
+            return;
+        }
+        run.stop = Some(cause);
+        let (task, incarnation, node) = (run.run.task, run.run.incarnation, run.node);
+        self.nodes.touch(node, self.applied, SessionId(0));
+        applied.nodes.push(node);
+        applied.jobs.push(task.job);
+        let (job, group, task) = (task.job, task.group.0, task.task.0);
+        self.tell(applied, EventKind::Stopping { job, group, task, incarnation, node, cause });
+    }
+
+    /// Wishes that every live run of `job` stops.
+    pub(super) fn stop_runs(&mut self, job: JobId, cause: StopCause, applied: &mut Applied) {
+        let Some(found) = self.jobs.get(job) else { return };
+        let live = found.groups.iter().filter(|group| group.live > 0).flat_map(|group| group.tasks.iter());
+        let slots: Vec<u32> = live.map(|task| task.run).filter(|run| *run != NO_RUN).collect();
+        slots.into_iter().for_each(|slot| self.stop_run(slot, cause, applied));
+    }
+
+    /// The run in `slot` is over: its room is free, and its task goes where its end sends it.
+    pub(super) fn end_run(&mut self, slot: u32, exit: Exit, message: &str, applied: &mut Applied) {
+        let Some(run) = self.runs.remove(&mut self.nodes, slot) else { return };
+        let (job_id, node) = (run.run.task.job, run.node);
+        self.free_room(&run);
+        self.nodes.touch(node, self.applied, SessionId(0));
+        applied.nodes.push(node);
+        applied.jobs.push(job_id);
+        self.tell_ended(&run, exit, applied);
+        let past = self.past_run(&run, exit, message);
+        let now_ms = self.now_ms;
+        let Some(job) = self.jobs.get_mut(job_id) else { return };
+        let end = settle_task(job, &run, exit, now_ms);
+        if exit != Exit::Code(0) || run.stop.is_some() {
+            if job.past.len() >= PAST_RUNS_MAX {
+                job.past.remove(0);
+            }
+            job.past.push(past);
+        }
+        restart_if_down(job);
+        let (live, state) = (job.live(), job.state);
+        let done =
+            job.groups.iter().zip(&job.spec.groups).all(|(group, spec)| group.succeeded + group.skipped == spec.count);
+        match end {
+            TaskEnd::BackOff(due_ms) => {
+                let task = run.run.task;
+                self.arm(due_ms, Timer::BackOff(task, run.run.incarnation));
+            }
+            TaskEnd::Fatal if state == JobState::Active => {
+                let reason = format!(
+                    "task {}/{} failed for good: {exit}{}{message}",
+                    self.group_name(job_id, run.run.task.group.0),
+                    run.run.task.task,
+                    if message.is_empty() { "" } else { ": " },
+                );
+                self.finish_job(job_id, Finish::Failed, reason, StopCause::JobFailed, applied);
+                return;
+            }
+            _ => {}
+        }
+        if state == JobState::Active && done {
+            self.finish_job(job_id, Finish::Succeeded, String::new(), StopCause::JobFailed, applied);
+        } else if state == JobState::Active && live == 0 {
+            self.tell_state(job_id, "", applied);
+        }
+    }
+
+    fn group_name(&self, job: JobId, group: u16) -> String {
+        let job = self.jobs.get(job);
+        job.map_or_else(String::new, |job| job.spec.groups[usize::from(group)].name.clone())
+    }
+
+    fn free_room(&mut self, run: &Run) {
+        let Some(job) = self.jobs.get(run.run.task.job) else { return };
+        let spec = Arc::clone(&job.spec);
+        let charged = job.reserved.is_empty() && !spec.queue.is_empty();
+        let Some(shape) = self.shapes.get(job.groups[usize::from(run.run.task.group.0)].shape).cloned() else { return };
+        for &(resource, request) in &shape.requests {
+            self.nodes.give(run.node, resource, request);
+            if charged {
+                self.quota.charge(&spec.queue, self.resources.name(resource), -request);
+            }
+        }
+        if let Some(masks) = &run.devices {
+            self.take_devices(run.node, &shape.devices, masks, 1);
+        }
+        if !shape.ports.is_empty()
+            && let Some(record) = self.nodes.record_mut(run.node)
+        {
+            record.ports.retain(|port| !shape.ports.contains(port));
+        }
+        self.settle_shrunk(run.node);
+    }
+
+    fn tell_ended(&self, run: &Run, exit: Exit, applied: &mut Applied) {
+        let (job, group, task) = (run.run.task.job, run.run.task.group.0, run.run.task.task.0);
+        let (incarnation, node, cause) = (run.run.incarnation, run.node, run.stop);
+        self.tell(applied, EventKind::Ended { job, group, task, incarnation, node, exit, cause });
+    }
+
+    fn past_run(&self, run: &Run, exit: Exit, message: &str) -> PastRun {
+        PastRun {
+            group: run.run.task.group.0,
+            task: run.run.task.task.0,
+            incarnation: run.run.incarnation,
+            node: self.nodes.name(run.node).to_string(),
+            placed_ms: run.placed_ms,
+            ended_ms: self.now_ms,
+            exit,
+            cause: run.stop,
+            message: message.chars().take(200).collect(),
+        }
+    }
+}
+
+/// Where the end of a run sends its task.
+enum TaskEnd {
+    Settled,
+    BackOff(u64),
+    Fatal,
+}
+
+/// ```text
+/// job over ───────────────▶ Succeeded (exit 0, not stopped) or Stopped
+/// stopped by wish ────────▶ Pending, not charged
+/// exit 0 (batch, tas) ────▶ Succeeded
+/// not its own doing ──────▶ Pending, not charged
+/// failed, service exit ───▶ BackingOff, then Pending; Failed when the retries are used up
+/// ```
+fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
+    let (spec, state) = (Arc::clone(&job.spec), job.state);
+    let group = &mut job.groups[usize::from(run.run.task.group.0)];
+    let index = run.run.task.task.0;
+    let task = &mut group.tasks[index as usize];
+    group.live -= 1;
+    group.running -= u32::from(run.started_ms != 0);
+    if group.live == 0 {
+        group.domain = None;
+    }
+    (task.run, task.exit) = (NO_RUN, Some(exit));
+    if let JobState::Finished(_) = state {
+        task.state = if exit.is_success() && run.stop.is_none() { TaskState::Succeeded } else { TaskState::Stopped };
+        group.succeeded += u32::from(task.state == TaskState::Succeeded);
+        return TaskEnd::Settled;
+    }
+    let is_service = spec.class == Class::Service;
+    if run.stop.is_some() || !exit.is_charged() {
+        task.state = TaskState::Pending;
+        group.pending.insert(index, 1);
+        return TaskEnd::Settled;
+    }
+    if exit.is_success() && !is_service {
+        task.state = TaskState::Succeeded;
+        group.succeeded += 1;
+        return TaskEnd::Settled;
+    }
+    task.failures += 1;
+    if !is_service && task.failures > spec.retries {
+        task.state = TaskState::Failed;
+        group.failed += 1;
+        return TaskEnd::Fatal;
+    }
+    task.state = TaskState::BackingOff;
+    group.backing_off += 1;
+    TaskEnd::BackOff(now_ms + (BACK_OFF_MS << (task.failures - 1).min(20)).min(BACK_OFF_MAX_MS))
+}
+
+/// A job that holds nothing any more starts again as it did the first time: whole, and with the tasks it had left out.
+fn restart_if_down(job: &mut Job) {
+    if job.state != JobState::Active && job.state != JobState::Suspended {
+        return;
+    }
+    let whole = job.starts_whole();
+    if whole && job.live() > 0 {
+        return;
+    }
+    let spec = Arc::clone(&job.spec);
+    for (group, spec) in job.groups.iter_mut().zip(&spec.groups) {
+        if group.live > 0 || !group.started || group.succeeded + group.skipped == spec.count {
+            continue;
+        }
+        group.started = false;
+        for index in 0..group.tasks.len() {
+            if group.skipped > 0 && group.tasks[index].state == TaskState::Skipped {
+                group.tasks[index].state = TaskState::Pending;
+                group.pending.insert(index as u32, 1);
+                group.skipped -= 1;
+            }
+        }
+    }
+}

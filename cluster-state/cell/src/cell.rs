@@ -1,0 +1,152 @@
+//! The cell as a whole, and how it is read.
+
+use crate::apply::Timer;
+use crate::classes::Classes;
+use crate::jobs::{Job, Jobs, Nominations};
+use crate::judge::Scratch;
+use crate::nodes::Nodes;
+use crate::quota::Quota;
+use crate::resources::ResourceNames;
+use crate::runs::Runs;
+use crate::sessions::Sessions;
+use crate::shapes::{Shape, Shapes};
+use crate::topologies::Topologies;
+use ohm_model::lease::SHARDS_PER_CLASS;
+use ohm_model::{Class, Index, JobSpec, NodeId, ShapeId, Shard};
+use ohm_stdx::hash;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The apply version this code has: a cell never applies commands of a higher one.
+pub const VERSION: u32 = 1;
+
+/// One copy of the truth. Cloning it is cheap and is how a snapshot is taken: the clone shares every chunk until either
+/// side writes to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    pub(crate) applied: Index,
+    pub(crate) now_ms: u64,
+    pub(crate) version: u32,
+    pub(crate) chain: u64,
+    pub(crate) resources: ResourceNames,
+    pub(crate) classes: Classes,
+    pub(crate) shapes: Shapes,
+    pub(crate) nodes: Nodes,
+    pub(crate) jobs: Jobs,
+    pub(crate) runs: Runs,
+    pub(crate) topologies: Topologies,
+    pub(crate) quota: Quota,
+    pub(crate) sessions: Sessions,
+    pub(crate) nominations: Nominations,
+    pub(crate) timers: BTreeMap<u64, Arc<Vec<Timer>>>,
+    pub(crate) scratch: Scratch,
+}
+
+impl Cell {
+    /// An empty cell.
+    pub fn new() -> Self {
+        Cell { version: VERSION, ..Cell::default() }
+    }
+
+    /// The last entry applied.
+    pub fn applied(&self) -> Index {
+        self.applied
+    }
+
+    /// Stamped time in milliseconds; never falls.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// The apply version commands may use.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// A running hash over every applied entry and everything it caused: equal on equal histories (P9), at no cost of a
+    /// sweep. [`Cell::digest`] hashes the state itself.
+    pub fn chain(&self) -> u64 {
+        self.chain
+    }
+
+    /// Resource names and their columns.
+    pub fn resources(&self) -> &ResourceNames {
+        &self.resources
+    }
+
+    /// Node classes.
+    pub fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    /// Shapes of groups.
+    pub fn shapes(&self) -> &Shapes {
+        &self.shapes
+    }
+
+    /// Nodes.
+    pub fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// Jobs.
+    pub fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
+
+    /// Live runs.
+    pub fn runs(&self) -> &Runs {
+        &self.runs
+    }
+
+    /// Topologies.
+    pub fn topologies(&self) -> &Topologies {
+        &self.topologies
+    }
+
+    /// Queues and cohorts.
+    pub fn quota(&self) -> &Quota {
+        &self.quota
+    }
+
+    /// Sessions and leases.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// Room kept for preemptors, by node.
+    pub fn nominations(&self) -> &Nominations {
+        &self.nominations
+    }
+
+    /// The shape of group `group` of `job`.
+    pub fn shape_of(&self, job: &Job, group: usize) -> Option<&Arc<Shape>> {
+        self.shapes.get(job.groups.get(group)?.shape)
+    }
+
+    /// Whether the labels and taints of `node` let `shape` stand there, the host name included.
+    pub fn admits(&self, shape: ShapeId, node: NodeId) -> bool {
+        let Some(content) = self.shapes.get(shape) else { return false };
+        if !content.names_hosts {
+            return self.shapes.admits(shape, self.nodes.class(node), &self.classes);
+        }
+        self.nodes.get(node).is_some_and(|record| content.admits(&record.spec.labels, &record.spec.taints).is_ok())
+    }
+
+    /// The stamped time at which a `Tick` would change something; nothing when no time-out is pending.
+    pub fn next_due_ms(&self) -> Option<u64> {
+        self.timers.keys().next().copied()
+    }
+
+    /// The shard that places jobs like `spec`: by the root cohort of their queue, or by their own name without a queue, so
+    /// that order and fairness inside a cohort are decided in one place.
+    pub fn shard_of(&self, spec: &JobSpec) -> Shard {
+        let key = if spec.queue.is_empty() { spec.name.as_str() } else { self.quota.root(&spec.queue) };
+        shard_for(spec.class, key)
+    }
+}
+
+/// The shard of `class` that a key falls into.
+pub(crate) fn shard_for(class: Class, key: &str) -> Shard {
+    Shard { class, number: (hash::mix(hash::bytes(key.as_bytes())) % u64::from(SHARDS_PER_CLASS)) as u16 }
+}

@@ -1,0 +1,84 @@
+//! Node classes: nodes with equal labels (the host name apart) and taints get one verdict together.
+
+use ohm_model::node::HOSTNAME_LABEL;
+use ohm_model::selector::Labels;
+use ohm_model::{ClassId, NodeSpec, Taint};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What equal nodes have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NodeClass {
+    /// Labels without the host name.
+    pub labels: Labels,
+    /// Taints, sorted.
+    pub taints: Vec<Taint>,
+}
+
+impl NodeClass {
+    /// The class that `spec` belongs to.
+    pub fn of(spec: &NodeSpec) -> Self {
+        let labels = spec.labels.iter().filter(|(key, _)| *key != HOSTNAME_LABEL);
+        let mut taints = spec.taints.clone();
+        taints.sort();
+        taints.dedup();
+        NodeClass { labels: labels.map(|(key, value)| (key.clone(), value.clone())).collect(), taints }
+    }
+}
+
+/// All classes that nodes of the cell have or had. Class numbers are never used again, so a late reader cannot take one
+/// class for another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Classes {
+    inner: Arc<Inner>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Inner {
+    classes: Vec<Option<NodeClass>>,
+    nodes: Vec<u32>,
+    by_content: BTreeMap<NodeClass, ClassId>,
+}
+
+impl Classes {
+    /// The class called `class`, while a node has it.
+    pub fn get(&self, class: ClassId) -> Option<&NodeClass> {
+        self.inner.classes.get(class.0 as usize)?.as_ref()
+    }
+
+    /// One past the highest class number ever given.
+    pub fn slots(&self) -> usize {
+        self.inner.classes.len()
+    }
+
+    /// How many nodes have `class`.
+    pub fn nodes(&self, class: ClassId) -> u32 {
+        self.inner.nodes.get(class.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// Counts one more node of the class of `spec`.
+    pub(crate) fn join(&mut self, spec: &NodeSpec) -> ClassId {
+        let class = NodeClass::of(spec);
+        let inner = Arc::make_mut(&mut self.inner);
+        let id = *inner.by_content.entry(class).or_insert_with_key(|class| {
+            inner.classes.push(Some(class.clone()));
+            inner.nodes.push(0);
+            ClassId((inner.classes.len() - 1) as u32)
+        });
+        inner.nodes[id.0 as usize] += 1;
+        id
+    }
+
+    /// Counts one node of `class` less, and forgets the class with its last node.
+    pub(crate) fn leave(&mut self, class: ClassId) {
+        let inner = Arc::make_mut(&mut self.inner);
+        let nodes = &mut inner.nodes[class.0 as usize];
+        *nodes -= 1;
+        if *nodes == 0
+            && let Some(content) = inner.classes[class.0 as usize].take()
+        {
+            inner.by_content.remove(&content);
+        }
+    }
+}

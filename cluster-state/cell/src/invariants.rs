@@ -1,0 +1,209 @@
+//! The sweep: every promise the state alone can show, checked from first principles. For tests, the simulator, `ohm log
+//! verify` and the oracle; costs a pass over everything.
+
+use crate::cell::Cell;
+use crate::jobs::{Job, JobState, TaskState, required_level};
+use crate::nodes::{NOMINATED, PRESENT, READY, SHRUNK};
+use crate::runs::{NO_RUN, Run};
+use ohm_model::resources::DEVICE_MILLI;
+use ohm_model::{Amounts, NodeHealth, NodeId, ResourceId};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Cell {
+    /// Every broken invariant, in words; empty when all hold.
+    pub fn invariants(&self) -> Vec<String> {
+        let mut broken = Vec::new();
+        self.check_nodes(&mut broken);
+        self.check_runs(&mut broken);
+        for job in self.jobs.iter() {
+            self.check_job_sums(job, &mut broken);
+            self.check_job_promises(job, &mut broken);
+        }
+        self.check_quota(&mut broken);
+        broken
+    }
+
+    /// P1: what runs hold and what is free add up to the capacity, and nothing is below zero but on a shrunk node.
+    fn check_nodes(&self, broken: &mut Vec<String>) {
+        let mut listed = 0;
+        for (node, record) in self.nodes.iter() {
+            let name = &record.spec.name;
+            let runs: Vec<(u32, &Run)> = self.runs.on_node(&self.nodes, node).collect();
+            listed += runs.len();
+            if runs.len() != self.nodes.run_count(node) as usize || runs.iter().any(|(_, run)| run.node != node) {
+                broken.push(format!("P2: the run list of node {name} does not match its count"));
+            }
+            let shrunk = self.nodes.flags(node) & SHRUNK != 0;
+            let held = self.held_by(&runs);
+            for column in (0..self.resources.len() as u16).map(ResourceId) {
+                let capacity = record.spec.capacity.get(self.resources.name(column)).copied().unwrap_or(0);
+                let used = held.get(&column).copied().unwrap_or(0);
+                let free = self.nodes.free(node, column);
+                if capacity - used != free || capacity != self.nodes.capacity(node, column) {
+                    let resource = self.resources.name(column);
+                    broken.push(format!("P1: node {name} {resource}: capacity {capacity}, used {used}, free {free}"));
+                }
+                if free < 0 && !shrunk {
+                    let resource = self.resources.name(column);
+                    broken.push(format!("P1: node {name} is over its capacity in {resource} by {}", -free));
+                }
+            }
+            self.check_node_details(node, &runs, broken);
+        }
+        if listed != self.runs.len() {
+            broken.push(format!("P2: {} runs are live, {listed} stand on nodes", self.runs.len()));
+        }
+    }
+
+    fn held_by(&self, runs: &[(u32, &Run)]) -> BTreeMap<ResourceId, i64> {
+        let mut held = BTreeMap::new();
+        for (_, run) in runs {
+            let job = self.jobs.get(run.run.task.job);
+            let shape = job.and_then(|job| self.shape_of(job, usize::from(run.run.task.group.0)));
+            for &(resource, request) in shape.iter().flat_map(|shape| &shape.requests) {
+                *held.entry(resource).or_insert(0) += request;
+            }
+        }
+        held
+    }
+
+    fn check_node_details(&self, node: NodeId, runs: &[(u32, &Run)], broken: &mut Vec<String>) {
+        let Some(record) = self.nodes.get(node) else { return };
+        let name = &record.spec.name;
+        let mut ports: Vec<u16> = Vec::new();
+        let mut devices: BTreeMap<(ResourceId, u32), i64> = BTreeMap::new();
+        for (_, run) in runs {
+            let Some(job) = self.jobs.get(run.run.task.job) else { continue };
+            let Some(shape) = self.shape_of(job, usize::from(run.run.task.group.0)) else { continue };
+            ports.extend(&shape.ports);
+            let masks = run.devices.iter().flat_map(|masks| masks.iter());
+            for (&(resource, request), mask) in shape.devices.iter().zip(masks) {
+                let taken = (0..64).filter(|device| mask >> device & 1 == 1);
+                taken.for_each(|device| *devices.entry((resource, device)).or_insert(0) += request.min(DEVICE_MILLI));
+            }
+        }
+        ports.sort_unstable();
+        if ports != record.ports || ports.windows(2).any(|pair| pair[0] == pair[1]) {
+            broken.push(format!("P1: node {name}: ports {:?} are marked, {ports:?} are held", record.ports));
+        }
+        for bank in &record.devices {
+            for (device, free) in bank.free_milli.iter().enumerate() {
+                let used = devices.remove(&(bank.resource, device as u32)).unwrap_or(0);
+                if used + i64::from(*free) != DEVICE_MILLI {
+                    broken.push(format!("P1: node {name} device {device}: {used} held, {free} free of {DEVICE_MILLI}"));
+                }
+            }
+        }
+        let unknown = devices.keys().filter(|(resource, _)| record.bank(*resource).is_some()).count();
+        if unknown > 0 {
+            broken.push(format!("P1: node {name}: {unknown} held devices do not exist"));
+        }
+        let flags = self.nodes.flags(node);
+        if flags & PRESENT == 0 || (flags & READY != 0) != (record.health == NodeHealth::Ready) {
+            broken.push(format!("node {name}: flags {flags:#b} do not match its health {:?}", record.health));
+        }
+        if (flags & NOMINATED != 0) != self.nominations.contains_key(&node) {
+            broken.push(format!("node {name}: nomination flag without nomination, or the reverse"));
+        }
+        if record.health == NodeHealth::Lost && !runs.is_empty() {
+            broken.push(format!("P2: lost node {name} still holds runs"));
+        }
+    }
+
+    /// P2: each live run is the one its task names, and each live task names one.
+    fn check_runs(&self, broken: &mut Vec<String>) {
+        let mut tasks = BTreeSet::new();
+        for (slot, run) in self.runs.iter() {
+            let task = self.jobs.get(run.run.task.job).and_then(|job| {
+                job.groups.get(usize::from(run.run.task.group.0))?.tasks.get(run.run.task.task.0 as usize)
+            });
+            let named = task.is_some_and(|task| task.run == slot && task.incarnation == run.run.incarnation);
+            if !named || !tasks.insert(run.run.task) {
+                broken.push(format!("P2: run {} is not the one run of its task", run.run));
+            }
+            if self.nodes.get(run.node).is_none() {
+                broken.push(format!("P2: run {} stands on a node that is gone", run.run));
+            }
+        }
+    }
+
+    fn check_job_sums(&self, job: &Job, broken: &mut Vec<String>) {
+        for (group, spec) in job.groups.iter().zip(&job.spec.groups) {
+            let count = |state: TaskState| group.tasks.iter().filter(|task| task.state == state).count() as u32;
+            let label = format!("job {} group {}", job.spec.name, spec.name);
+            let sums = [
+                ("live", group.live, count(TaskState::Live)),
+                ("pending", group.pending.len(), count(TaskState::Pending)),
+                ("backing off", group.backing_off, count(TaskState::BackingOff)),
+                ("succeeded", group.succeeded, count(TaskState::Succeeded)),
+                ("failed", group.failed, count(TaskState::Failed)),
+                ("skipped", group.skipped, count(TaskState::Skipped)),
+                ("tasks", spec.count, group.tasks.len() as u32),
+            ];
+            for (what, kept, counted) in sums {
+                if kept != counted {
+                    broken.push(format!("{label}: {kept} {what} kept, {counted} counted"));
+                }
+            }
+            for (index, task) in group.tasks.iter().enumerate() {
+                let live = self.runs.get(task.run).is_some();
+                if (task.state == TaskState::Live) != live || (task.run != NO_RUN) != live {
+                    broken.push(format!("P2: {label} task {index} is {:?} with run slot {}", task.state, task.run));
+                }
+                if (task.state == TaskState::Pending) != group.pending.contains(index as u32, 1) {
+                    broken.push(format!("{label} task {index} is {:?} against the pending set", task.state));
+                }
+            }
+        }
+    }
+
+    /// P4, P5, P6 for one job.
+    fn check_job_promises(&self, job: &Job, broken: &mut Vec<String>) {
+        let closed = job.state != JobState::Active;
+        for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
+            let label = format!("job {} group {}", job.spec.name, spec.name);
+            if group.live > 0 && !group.started {
+                broken.push(format!("P4: {label} holds {} tasks without having started", group.live));
+            }
+            let runs: Vec<&Run> = group.tasks.iter().filter_map(|task| self.runs.get(task.run)).collect();
+            if closed && runs.iter().any(|run| run.placed > job.version || run.stop.is_none()) {
+                broken.push(format!("P6: {label} is {} and has a run that is not stopping", job.phase()));
+            }
+            if let Some((name, level)) = required_level(spec) {
+                let topology = self.topologies.get(name);
+                let keys: BTreeSet<Option<u32>> = runs
+                    .iter()
+                    .filter_map(|run| topology.map(|topology| topology.key_of(run.node, topology.level(level)?)))
+                    .collect();
+                // A node that was relabelled under a run may have left the domain; new tasks still keep to it.
+                let relabelled = keys.len() > 1 && runs.iter().any(|run| run.stop.is_some());
+                if keys.len() > 1 && !relabelled {
+                    broken.push(format!("P5: {label} stands in {} domains of {level}", keys.len()));
+                }
+                if (group.live > 0) != group.domain.is_some() {
+                    broken
+                        .push(format!("P5: {label} (group {at}): domain {:?} with {} live", group.domain, group.live));
+                }
+            }
+        }
+    }
+
+    fn check_quota(&self, broken: &mut Vec<String>) {
+        let direct = self.direct_usage();
+        let mut again = self.quota.clone();
+        again.rebuild(&direct);
+        for (kept, counted) in self.quota.iter().zip(again.iter()) {
+            let positive = |amounts: &Amounts| -> Amounts {
+                amounts
+                    .iter()
+                    .filter(|(_, amount)| **amount != 0)
+                    .map(|(name, amount)| (name.clone(), *amount))
+                    .collect()
+            };
+            if positive(&kept.usage) != positive(&counted.usage) || kept.subtree != counted.subtree {
+                let name = &kept.spec.name;
+                broken.push(format!("P8: queue {name}: {:?} charged, {:?} held", kept.usage, counted.usage));
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Jobs, their groups and tasks.
+
+use crate::runs::NO_RUN;
+use ohm_model::{
+    Amounts, Class, Exit, GroupSpec, Incarnation, Index, JobId, JobSpec, NodeId, ShapeId, Shard, StopCause,
+};
+use ohm_stdx::{Chunked, ChunkedMap, RangeSet, Slab};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Finish {
+    /// Every task did what it was asked to.
+    Succeeded,
+    /// A task failed for good, or the job ran too long.
+    Failed,
+    /// Somebody cancelled it.
+    Cancelled,
+}
+
+/// What may happen to a job:
+///
+/// ```text
+///           ┌── resume ──┐
+/// submit ─▶ Active ─suspend─▶ Suspended
+///             └──── cancel, fail, succeed ────▶ Finished   (for ever; runs may still be stopping)
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum JobState {
+    /// May be placed.
+    Active,
+    /// Kept from being placed.
+    Suspended,
+    /// Over.
+    Finished(Finish),
+}
+
+/// What became of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum TaskState {
+    /// Waits to be placed.
+    Pending,
+    /// Waits for its back-off to pass.
+    BackingOff,
+    /// Has a live run.
+    Live,
+    /// Did what it was asked to.
+    Succeeded,
+    /// Failed for good.
+    Failed,
+    /// Never ran and never will: the group started without it.
+    Skipped,
+    /// Its job ended before it did.
+    Stopped,
+}
+
+/// One task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// What became of it.
+    pub state: TaskState,
+    /// The slot of its live run, or `NO_RUN`.
+    pub run: u32,
+    /// The last attempt made; 0 before the first.
+    pub incarnation: Incarnation,
+    /// How many attempts failed by themselves.
+    pub failures: u32,
+    /// How the last attempt ended.
+    pub exit: Option<Exit>,
+    /// Where the last attempt stood.
+    pub node: NodeId,
+}
+
+impl Task {
+    pub(crate) fn new() -> Self {
+        Task {
+            state: TaskState::Pending,
+            run: NO_RUN,
+            incarnation: Incarnation(0),
+            failures: 0,
+            exit: None,
+            node: NodeId(u32::MAX),
+        }
+    }
+}
+
+/// Equal tasks of a job, and their sums.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// What a placement of it depends on.
+    pub shape: ShapeId,
+    /// Its tasks by rank.
+    pub tasks: Chunked<Task>,
+    /// Tasks that wait to be placed.
+    pub pending: RangeSet,
+    /// How many wait for their back-off.
+    pub backing_off: u32,
+    /// How many have a live run.
+    pub live: u32,
+    /// How many of those were reported to run.
+    pub running: u32,
+    /// How many succeeded.
+    pub succeeded: u32,
+    /// How many failed for good.
+    pub failed: u32,
+    /// How many were left out at the start.
+    pub skipped: u32,
+    /// Whether the group has started: it once stood with its minimum and has not been taken down whole since.
+    pub started: bool,
+    /// The required domain it stands in, as a key of its topology's level, while it has live runs.
+    pub domain: Option<u32>,
+}
+
+impl Group {
+    pub(crate) fn new(shape: ShapeId, count: u32) -> Self {
+        Group {
+            shape,
+            tasks: (0..count).map(|_| Task::new()).collect(),
+            pending: RangeSet::all(count),
+            backing_off: 0,
+            live: 0,
+            running: 0,
+            succeeded: 0,
+            failed: 0,
+            skipped: 0,
+            started: false,
+            domain: None,
+        }
+    }
+
+    /// How many tasks must be live together for the group to start now: its minimum, less what already succeeded.
+    pub fn needed(&self, spec: &GroupSpec) -> u32 {
+        spec.min_count
+            .saturating_sub(self.succeeded + self.failed)
+            .max(1)
+            .min(spec.count.saturating_sub(self.succeeded))
+    }
+}
+
+/// An attempt that is over, kept for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PastRun {
+    /// The group.
+    pub group: u16,
+    /// The task.
+    pub task: u32,
+    /// The attempt.
+    pub incarnation: Incarnation,
+    /// The node's name.
+    pub node: String,
+    /// Stamped time of its placement.
+    pub placed_ms: u64,
+    /// Stamped time of its end.
+    pub ended_ms: u64,
+    /// How it ended.
+    pub exit: Exit,
+    /// Why it was to stop, if it was.
+    pub cause: Option<StopCause>,
+    /// More for people.
+    pub message: String,
+}
+
+/// How many past runs a job keeps; older ones are dropped.
+pub const PAST_RUNS_MAX: usize = 32;
+
+/// A job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Its key.
+    pub id: JobId,
+    /// What was asked for.
+    pub spec: Arc<JobSpec>,
+    /// Who asked.
+    pub owner: Arc<str>,
+    /// Which shard places it.
+    pub shard: Shard,
+    /// What may happen to it.
+    pub state: JobState,
+    /// Why it is in this state, for people; possibly empty.
+    pub reason: String,
+    /// Moves with spec, state, shard and reservation.
+    pub version: Index,
+    /// The entry that submitted it.
+    pub submitted: Index,
+    /// Stamped time of that entry.
+    pub submitted_ms: u64,
+    /// Stamped time of its first placement; 0 before.
+    pub started_ms: u64,
+    /// Stamped time of its end; 0 before.
+    pub finished_ms: u64,
+    /// What is charged to its queue as a reservation; empty without one.
+    pub reserved: Amounts,
+    /// Its groups in order.
+    pub groups: Vec<Group>,
+    /// Attempts that did not simply succeed, oldest first.
+    pub past: Vec<PastRun>,
+}
+
+impl Job {
+    /// Tasks with live runs, over all groups.
+    pub fn live(&self) -> u32 {
+        self.groups.iter().map(|group| group.live).sum()
+    }
+
+    /// Tasks that wait to be placed, over all groups.
+    pub fn pending(&self) -> u32 {
+        self.groups.iter().map(|group| group.pending.len()).sum()
+    }
+
+    /// All tasks.
+    pub fn count(&self) -> u32 {
+        self.spec.groups.iter().map(|group| group.count).sum()
+    }
+
+    /// Whether its groups must start together: every class but service.
+    pub fn starts_whole(&self) -> bool {
+        self.spec.class != Class::Service
+    }
+
+    /// The state in one word for people.
+    pub fn phase(&self) -> &'static str {
+        match self.state {
+            JobState::Finished(Finish::Succeeded) => "succeeded",
+            JobState::Finished(Finish::Failed) => "failed",
+            JobState::Finished(Finish::Cancelled) => "cancelled",
+            JobState::Suspended => "suspended",
+            JobState::Active if self.live() > 0 => "running",
+            JobState::Active => "pending",
+        }
+    }
+
+    /// The group whose domain group `group` shares: the first one with the same `place_with`, or itself.
+    pub fn domain_leader(&self, group: usize) -> usize {
+        match self.spec.groups[group].place_with.as_str() {
+            "" => group,
+            label => self.spec.groups.iter().position(|spec| spec.place_with == label).unwrap_or(group),
+        }
+    }
+}
+
+/// All jobs the cell remembers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Jobs {
+    pub(crate) slab: Slab<Arc<Job>>,
+    /// Derived from the jobs.
+    #[serde(skip)]
+    pub(crate) by_name: ChunkedMap<JobId>,
+}
+
+impl Jobs {
+    /// The job with this key, while the cell remembers it.
+    pub fn get(&self, job: JobId) -> Option<&Arc<Job>> {
+        (self.slab.generation(job.slot())? == job.generation()).then(|| self.slab.get(job.slot()))?
+    }
+
+    /// The job called `name`.
+    pub fn find(&self, name: &str) -> Option<&Arc<Job>> {
+        self.get(*self.by_name.get(name)?)
+    }
+
+    /// All jobs by slot.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.slab.iter().map(|(_, job)| job)
+    }
+
+    /// How many jobs the cell remembers.
+    pub fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Whether there is no job.
+    pub fn is_empty(&self) -> bool {
+        self.slab.is_empty()
+    }
+
+    pub(crate) fn get_mut(&mut self, job: JobId) -> Option<&mut Job> {
+        if self.slab.generation(job.slot())? != job.generation() {
+            return None;
+        }
+        self.slab.get_mut(job.slot()).map(Arc::make_mut)
+    }
+}
+
+/// Room kept for a preemptor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// For which job.
+    pub job: JobId,
+    /// For which group.
+    pub group: u16,
+    /// For how many tasks still.
+    pub count: u32,
+    /// Its priority: work of higher priority may take the room.
+    pub priority: i32,
+    /// Ends at this stamped time.
+    pub expires_ms: u64,
+    /// The entry that made it.
+    pub since: Index,
+}
+
+/// Nominations by node.
+pub type Nominations = BTreeMap<NodeId, Vec<Held>>;
+
+/// What is required of a group's topology, as (topology name, level).
+pub(crate) fn required_level(spec: &GroupSpec) -> Option<(&str, &str)> {
+    let request = &spec.topology;
+    (request.mode == ohm_model::TopologyMode::Required).then_some((request.topology.as_str(), request.level.as_str()))
+}

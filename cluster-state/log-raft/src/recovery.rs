@@ -1,0 +1,140 @@
+//! Puts segments and snapshots together. Reading comes first and changes nothing; only when all of it is right does
+//! [`recover`] cut, sync and mark.
+
+use crate::config::RaftConfig;
+use crate::error::OpenError;
+use crate::identity::{Folder, Identity, inspect, segment_file, snapshot_file};
+use crate::record::Position;
+use crate::replay::{Replay, replay};
+use crate::snapshots::{self, Shelf, Snapshot};
+use crate::storage::Durable;
+use crate::wal::Wal;
+use bytes::Bytes;
+use ohm_log::{Alarm, Disk};
+
+/// A log as it was left.
+pub(crate) struct Recovered {
+    pub(crate) durable: Durable,
+    pub(crate) wal: Wal,
+    pub(crate) shelf: Shelf,
+    /// The newest snapshot that can be read.
+    pub(crate) snapshot: Option<(Position, Vec<Bytes>)>,
+    pub(crate) alarms: Vec<Alarm>,
+}
+
+/// What a folder holds, read without changing it.
+pub(crate) struct Found {
+    pub(crate) identity: Identity,
+    pub(crate) replay: Replay,
+    pub(crate) shelf: Shelf,
+    pub(crate) snapshot: Option<Snapshot>,
+    /// Whether the snapshot voids all entries, and the log must be told so.
+    pub(crate) restart: bool,
+    pub(crate) alarms: Vec<Alarm>,
+}
+
+/// Reads a folder whose log is as whole as a crash may leave it.
+pub(crate) fn find(disk: &mut (impl Disk + ?Sized)) -> Result<Found, OpenError> {
+    let Folder::Log(identity) = inspect(disk)? else { return Err(OpenError::Empty) };
+    let replay = replay(disk, &identity)?;
+    let mut found =
+        Found { identity, replay, shelf: Shelf::open(disk)?, snapshot: None, restart: false, alarms: Vec::new() };
+    found.choose_snapshot(disk)?;
+    found.check_commit()?;
+    if let Some(segment) = found.replay.segments.back()
+        && found.replay.torn_bytes > 0
+    {
+        found.alarms.push(Alarm::TailCut { file: segment_file(segment.sequence), bytes: found.replay.torn_bytes });
+    }
+    Ok(found)
+}
+
+/// Opens a folder for writing.
+pub(crate) fn recover(disk: &mut (impl Disk + ?Sized), config: &RaftConfig) -> Result<Recovered, OpenError> {
+    if let Folder::Log(identity) = inspect(disk)? {
+        identity.check(config.cell, config.member, &config.voters)?;
+    }
+    let Found { identity, mut replay, shelf, snapshot, restart, alarms } = find(disk)?;
+    let mut wal = Wal::open(disk, &identity, config.segment_bytes, &replay)?;
+    let position = snapshot.as_ref().map_or(Position::default(), |snapshot| snapshot.header.position());
+    if restart {
+        let (last, state) = (replay.last(), replay.state.clone());
+        wal.append(disk, last, &state, |batch| {
+            batch.restart(position);
+            batch.state(&state);
+        })?;
+        replay.entries.clear();
+        replay.base = position;
+    }
+    while replay.entries.front().is_some_and(|entry| entry.index <= position.index) {
+        replay.entries.pop_front();
+        replay.base = position;
+    }
+    let durable = Durable::new(replay.state, &identity.voters, replay.base, replay.entries, position);
+    let snapshot = snapshot.map(|snapshot| (position, snapshot.pieces));
+    Ok(Recovered { durable, wal, shelf, snapshot, alarms })
+}
+
+impl Found {
+    /// Takes the newest snapshot that can be read and that the entries go on from.
+    fn choose_snapshot(&mut self, disk: &mut (impl Disk + ?Sized)) -> Result<(), OpenError> {
+        let mut first_error = None;
+        for index in self.shelf.kept().to_vec().into_iter().rev() {
+            match snapshots::read(disk, self.identity.cell, index) {
+                Ok(snapshot) if index < self.replay.base.index => {
+                    drop(snapshot);
+                    break;
+                }
+                Ok(snapshot) => return self.take_snapshot(snapshot),
+                Err(OpenError::Damaged { file, offset, reason }) => {
+                    self.alarms.push(Alarm::SnapshotDamaged { file: file.clone(), offset });
+                    self.shelf.disregard(index);
+                    first_error.get_or_insert(OpenError::Damaged { file, offset, reason });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if self.replay.base.index == 0 {
+            return Ok(());
+        }
+        let reason = format!("entries begin after {}, and no snapshot reaches that far", self.replay.base.index);
+        let oldest = self.replay.segments.front().map_or(1, |segment| segment.sequence);
+        Err(first_error.unwrap_or_else(|| OpenError::damaged(&segment_file(oldest), 0, reason)))
+    }
+
+    /// Checks that snapshot and entries fit together. A snapshot from another member may be ahead of the log, or
+    /// against it, when a crash came between its file and its mark in the log; one that was made here may not.
+    fn take_snapshot(&mut self, snapshot: Snapshot) -> Result<(), OpenError> {
+        let position = snapshot.header.position();
+        let known = self.replay.term(position.index);
+        if known != Some(position.term) {
+            if !snapshot.header.received {
+                let newest = self.replay.segments.back().map_or(1, |segment| segment.sequence);
+                let reason = format!(
+                    "the log ends at entry {}, snapshot {} was made from more",
+                    self.replay.last().index,
+                    snapshot_file(position.index)
+                );
+                return Err(OpenError::damaged(&segment_file(newest), 0, reason));
+            }
+            self.restart = true;
+        }
+        // A snapshot is of committed entries only, whatever the last state that was written says.
+        self.replay.state.commit = self.replay.state.commit.max(position.index);
+        self.snapshot = Some(snapshot);
+        Ok(())
+    }
+
+    /// Raft would panic on a commit beyond the end.
+    fn check_commit(&self) -> Result<(), OpenError> {
+        let snapshot = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.header.position().index);
+        let last = if self.restart { snapshot } else { self.replay.last().index.max(snapshot) };
+        let commit = self.replay.state.commit;
+        if commit > last {
+            let newest = self.replay.segments.back().map_or(1, |segment| segment.sequence);
+            let reason = format!("entries up to {commit} were committed, the log ends at {last}");
+            return Err(OpenError::damaged(&segment_file(newest), 0, reason));
+        }
+        Ok(())
+    }
+}

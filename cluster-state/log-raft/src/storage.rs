@@ -1,0 +1,201 @@
+//! What raft reads: the part of the log that is durable, kept in memory. Only [`crate::RaftLog`] writes to it, and only
+//! what the write-ahead log has synced.
+
+use crate::record::Position;
+use raft::eraftpb::{ConfState, Entry, HardState, Snapshot};
+use raft::{Error, GetEntriesContext, RaftState, Result, StorageError};
+use std::collections::VecDeque;
+
+/// What an entry costs besides its bytes, roughly.
+const ENTRY_OVERHEAD_BYTES: u64 = 24;
+
+/// The durable log and state of this member.
+pub(crate) struct Durable {
+    pub(crate) state: HardState,
+    voters: ConfState,
+    /// The place before the first entry.
+    base: Position,
+    entries: VecDeque<Entry>,
+    entry_bytes: u64,
+    /// The newest snapshot.
+    snapshot: Position,
+}
+
+impl Durable {
+    pub(crate) fn new(
+        state: HardState,
+        voters: &[u64],
+        base: Position,
+        entries: VecDeque<Entry>,
+        snapshot: Position,
+    ) -> Self {
+        let entry_bytes = entries.iter().map(cost).sum();
+        Durable { state, voters: (voters.to_vec(), Vec::new()).into(), base, entries, entry_bytes, snapshot }
+    }
+
+    pub(crate) fn voters(&self) -> &ConfState {
+        &self.voters
+    }
+
+    /// The place of the last entry.
+    pub(crate) fn last(&self) -> Position {
+        self.entries.back().map_or(self.base, |entry| Position { index: entry.index, term: entry.term })
+    }
+
+    /// The place of `index`, if it is known.
+    pub(crate) fn position(&self, index: u64) -> Option<Position> {
+        let term = match index.checked_sub(self.base.index)? {
+            0 => self.base.term,
+            distance => self.entries.get(distance as usize - 1)?.term,
+        };
+        Some(Position { index, term })
+    }
+
+    /// Bytes of entries in memory.
+    pub(crate) fn entry_bytes(&self) -> u64 {
+        self.entry_bytes
+    }
+
+    pub(crate) fn snapshot_position(&self) -> Position {
+        self.snapshot
+    }
+
+    /// Adds entries, which replace those from the first one's index on.
+    pub(crate) fn append(&mut self, entries: Vec<Entry>) {
+        let Some(first) = entries.first() else { return };
+        while self.last().index >= first.index {
+            self.entry_bytes -= self.entries.pop_back().map_or(0, |entry| cost(&entry));
+        }
+        self.entry_bytes += entries.iter().map(cost).sum::<u64>();
+        self.entries.extend(entries);
+    }
+
+    /// A snapshot of `position` exists.
+    pub(crate) fn snapshot_saved(&mut self, position: Position) {
+        self.snapshot = position;
+    }
+
+    /// A snapshot took the place of all entries.
+    pub(crate) fn restart(&mut self, position: Position) {
+        self.entries.clear();
+        self.entry_bytes = 0;
+        (self.base, self.snapshot) = (position, position);
+    }
+
+    /// Forgets the entries up to `bound`, but none that the newest snapshot does not cover.
+    pub(crate) fn trim(&mut self, bound: u64) {
+        while let Some(first) = self.entries.front()
+            && first.index <= bound.min(self.snapshot.index)
+        {
+            self.base = Position { index: first.index, term: first.term };
+            self.entry_bytes -= cost(first);
+            self.entries.pop_front();
+        }
+    }
+}
+
+fn cost(entry: &Entry) -> u64 {
+    entry.data.len() as u64 + ENTRY_OVERHEAD_BYTES
+}
+
+impl raft::Storage for Durable {
+    fn initial_state(&self) -> Result<RaftState> {
+        Ok(RaftState::new(self.state.clone(), self.voters.clone()))
+    }
+
+    fn entries(
+        &self,
+        low: u64,
+        high: u64,
+        max_size: impl Into<Option<u64>>,
+        _context: GetEntriesContext,
+    ) -> Result<Vec<Entry>> {
+        if low <= self.base.index {
+            return Err(Error::Store(StorageError::Compacted));
+        }
+        if high > self.last().index + 1 {
+            return Err(Error::Store(StorageError::Unavailable));
+        }
+        let place = |index: u64| (index - self.base.index - 1) as usize;
+        let mut room = max_size.into().unwrap_or(u64::MAX);
+        let fits = |entry: &&Entry| {
+            let first = entry.index == low;
+            let enough = first || room >= cost(entry);
+            room = room.saturating_sub(cost(entry));
+            enough
+        };
+        Ok(self.entries.range(place(low)..place(high)).take_while(fits).cloned().collect())
+    }
+
+    fn term(&self, index: u64) -> Result<u64> {
+        match self.position(index) {
+            Some(position) => Ok(position.term),
+            None if index < self.base.index => Err(Error::Store(StorageError::Compacted)),
+            None => Err(Error::Store(StorageError::Unavailable)),
+        }
+    }
+
+    fn first_index(&self) -> Result<u64> {
+        Ok(self.base.index + 1)
+    }
+
+    fn last_index(&self) -> Result<u64> {
+        Ok(self.last().index)
+    }
+
+    /// The place of the newest snapshot only: its bytes are read from disk when the message is sent.
+    fn snapshot(&self, request_index: u64, _to: u64) -> Result<Snapshot> {
+        if self.snapshot.index == 0 || self.snapshot.index < request_index {
+            return Err(Error::Store(StorageError::SnapshotTemporarilyUnavailable));
+        }
+        let mut snapshot = Snapshot::default();
+        let metadata = snapshot.mut_metadata();
+        metadata.index = self.snapshot.index;
+        metadata.term = self.snapshot.term;
+        metadata.set_conf_state(self.voters.clone());
+        Ok(snapshot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raft::Storage;
+
+    fn entries(indices: std::ops::RangeInclusive<u64>, term: u64) -> Vec<Entry> {
+        let entry = |index| {
+            let mut entry = Entry::default();
+            (entry.index, entry.term, entry.data) = (index, term, vec![0; 76].into());
+            entry
+        };
+        indices.map(entry).collect()
+    }
+
+    fn indices(durable: &Durable, low: u64, high: u64, size: u64) -> Vec<u64> {
+        let found = durable.entries(low, high, size, GetEntriesContext::empty(false)).unwrap();
+        found.iter().map(|entry| entry.index).collect()
+    }
+
+    #[test]
+    fn entries_replace_are_limited_and_forgotten() {
+        let base = Position { index: 10, term: 1 };
+        let mut durable = Durable::new(HardState::default(), &[1], base, VecDeque::new(), base);
+        durable.append(entries(11..=20, 2));
+        durable.append(entries(18..=19, 3));
+        assert_eq!((durable.last(), durable.entry_bytes()), (Position { index: 19, term: 3 }, 900));
+        assert_eq!(indices(&durable, 12, 20, 300), [12, 13, 14]);
+        assert_eq!(indices(&durable, 12, 14, 0), [12]);
+        assert_eq!((durable.term(10).unwrap(), durable.term(17).unwrap(), durable.term(18).unwrap()), (1, 2, 3));
+        durable.trim(15);
+        assert_eq!(durable.first_index().unwrap(), 11, "no snapshot covers entry 11");
+        durable.snapshot_saved(Position { index: 14, term: 2 });
+        durable.trim(15);
+        assert_eq!((durable.first_index().unwrap(), durable.entry_bytes()), (15, 500));
+        assert_eq!(durable.term(13), Err(Error::Store(StorageError::Compacted)));
+        assert_eq!(durable.term(20), Err(Error::Store(StorageError::Unavailable)));
+        assert_eq!(durable.snapshot(14, 2).unwrap().get_metadata().index, 14);
+        assert!(durable.snapshot(15, 2).is_err());
+        durable.restart(Position { index: 40, term: 5 });
+        assert_eq!((durable.first_index().unwrap(), durable.last_index().unwrap()), (41, 40));
+    }
+}

@@ -1,0 +1,186 @@
+//! Beats and the node lease: an answered beat gives a lease that counts from the moment the beat was sent.
+
+use crate::runner::LeaseFile;
+use ohm_model::{Epoch, Incarnation};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// Unanswered beats that are remembered; answers to older ones are worth nothing any more.
+const BEATS_MAX: usize = 128;
+/// Until the first answer beats are sent this many times as often, for so many beats: a new node is wanted soon.
+const EAGER_FACTOR: u64 = 4;
+const EAGER_BEATS: u64 = 8;
+
+/// An answer of the health duty to one beat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BeatAnswer {
+    /// The registration that the beat was sent under.
+    pub incarnation: Incarnation,
+    /// The duty's epoch; answers of older epochs than one seen before are ignored.
+    pub duty_epoch: Epoch,
+    /// Which beat.
+    pub sequence: u64,
+    /// The lease granted, counted from the sending of the beat.
+    pub lease_ms: u64,
+    /// Between two beats, as the duty wishes it for a cell of this size.
+    pub interval_ms: u64,
+}
+
+/// The beats of one agent process, through all its registrations.
+#[derive(Clone, Debug)]
+pub(crate) struct Beats {
+    interval_ms_min: u64,
+    interval_ms: u64,
+    duty_epoch: Epoch,
+    sequence: u64,
+    sent: VecDeque<(u64, u64)>,
+    due_ms: u64,
+    answered: bool,
+    eager_left: u64,
+    /// The lease of the current registration ends here; nothing is started after it, or before there is one.
+    lease_ends_ms: Option<u64>,
+    /// The last lease file known: from an earlier process at first, then as written.
+    file: Option<LeaseFile>,
+}
+
+impl Beats {
+    pub(crate) fn new(interval_ms: u64) -> Self {
+        let interval_ms = interval_ms.max(1);
+        Beats {
+            interval_ms_min: interval_ms,
+            interval_ms,
+            duty_epoch: Epoch(0),
+            sequence: 0,
+            sent: VecDeque::new(),
+            due_ms: 0,
+            answered: false,
+            eager_left: EAGER_BEATS,
+            lease_ends_ms: None,
+            file: None,
+        }
+    }
+
+    pub(crate) fn due_ms(&self) -> u64 {
+        self.due_ms
+    }
+
+    /// Takes over the lease file that an earlier agent process left behind.
+    pub(crate) fn adopt(&mut self, found: LeaseFile) {
+        if self.file.is_none_or(|own| own.deadline_ms < found.deadline_ms) {
+            self.file = Some(found);
+        }
+    }
+
+    /// A new registration: beats go out at once, and earlier ones give no right to start anything.
+    pub(crate) fn restart(&mut self, now_ms: u64) {
+        self.sent.clear();
+        self.lease_ends_ms = None;
+        self.answered = false;
+        self.eager_left = EAGER_BEATS;
+        self.due_ms = now_ms;
+    }
+
+    /// The next beat is due now.
+    pub(crate) fn hurry(&mut self, now_ms: u64) {
+        self.due_ms = self.due_ms.min(now_ms);
+    }
+
+    /// The number of the beat to send now, if one is due. `spread` is drawn at random: agents that all lost the same
+    /// server must not beat in step for ever.
+    pub(crate) fn next(&mut self, now_ms: u64, spread: impl FnOnce(u64) -> u64) -> Option<u64> {
+        if now_ms < self.due_ms {
+            return None;
+        }
+        let eager = !self.answered && self.eager_left > 0;
+        let interval_ms = if eager { (self.interval_ms / EAGER_FACTOR).max(1) } else { self.interval_ms };
+        self.eager_left = self.eager_left.saturating_sub(1);
+        // On time: a steady beat. Late, or the first one: somewhere within the interval.
+        let late = self.sequence == 0 || now_ms - self.due_ms > interval_ms / 2;
+        let wait_ms = if late { interval_ms / 2 + spread(interval_ms / 2) } else { interval_ms };
+        let base_ms = if late { now_ms } else { self.due_ms };
+        self.due_ms = base_ms.saturating_add(wait_ms.max(1));
+        self.sequence += 1;
+        if self.sent.len() == BEATS_MAX {
+            self.sent.pop_front();
+        }
+        self.sent.push_back((self.sequence, now_ms));
+        Some(self.sequence)
+    }
+
+    /// Takes an answer to a beat of `incarnation`, the current registration. The new lease file, if it moves forward.
+    pub(crate) fn on_answer(&mut self, incarnation: Incarnation, answer: &BeatAnswer) -> Option<LeaseFile> {
+        if answer.incarnation != incarnation || answer.duty_epoch < self.duty_epoch {
+            return None;
+        }
+        self.duty_epoch = answer.duty_epoch;
+        let position = self.sent.iter().position(|(sequence, _)| *sequence == answer.sequence)?;
+        let sent_ms = self.sent.drain(..=position).next_back().map(|(_, sent_ms)| sent_ms)?;
+        self.answered = true;
+        self.stretch(answer);
+        let deadline_ms = sent_ms.saturating_add(answer.lease_ms);
+        self.lease_ends_ms = self.lease_ends_ms.max(Some(deadline_ms));
+        let since_ms = match self.file {
+            Some(file) if deadline_ms <= file.deadline_ms => return None,
+            Some(file) if sent_ms <= file.deadline_ms => file.since_ms,
+            _ => sent_ms,
+        };
+        self.file = Some(LeaseFile { deadline_ms, since_ms, incarnation });
+        self.file
+    }
+
+    /// The wished interval, but never so long that a lost beat or two would end the lease.
+    fn stretch(&mut self, answer: &BeatAnswer) {
+        let longest_ms = (answer.lease_ms / 3).max(1);
+        self.interval_ms = answer.interval_ms.max(self.interval_ms_min).min(longest_ms);
+        if let Some((_, last_ms)) = self.sent.back() {
+            self.due_ms = self.due_ms.min(last_ms.saturating_add(self.interval_ms));
+        }
+    }
+
+    /// Whether the current registration has a lease that runs at `now_ms`.
+    pub(crate) fn has_lease(&self, now_ms: u64) -> bool {
+        self.lease_ends_ms.is_some_and(|ends_ms| now_ms < ends_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(sequence: u64, epoch: u64) -> BeatAnswer {
+        let (incarnation, duty_epoch) = (Incarnation(1), Epoch(epoch));
+        BeatAnswer { incarnation, duty_epoch, sequence, lease_ms: 10_000, interval_ms: 1000 }
+    }
+
+    #[test]
+    fn the_lease_counts_from_the_sending_and_moves_only_forward() {
+        let mut beats = Beats::new(1000);
+        beats.restart(0);
+        let first = beats.next(0, |_| 0).unwrap();
+        let second = beats.next(5000, |_| 0).unwrap();
+        assert!(!beats.has_lease(1));
+        let file = beats.on_answer(Incarnation(1), &answer(second, 3)).unwrap();
+        assert_eq!((file.deadline_ms, file.since_ms), (15_000, 5000));
+        assert!(beats.has_lease(14_999) && !beats.has_lease(15_000));
+        assert_eq!(beats.on_answer(Incarnation(1), &answer(first, 3)), None, "the older beat gives nothing");
+        let third = beats.next(7000, |_| 0).unwrap();
+        assert_eq!(beats.on_answer(Incarnation(1), &answer(third, 2)), None, "an older duty is not believed");
+        assert_eq!(beats.on_answer(Incarnation(2), &answer(third, 3)), None, "another registration was meant");
+        let file = beats.on_answer(Incarnation(1), &answer(third, 3)).unwrap();
+        assert_eq!((file.deadline_ms, file.since_ms), (17_000, 5000), "no gap since the first one");
+        let late = beats.next(17_001, |_| 0).unwrap();
+        let file = beats.on_answer(Incarnation(1), &answer(late, 4)).unwrap();
+        assert_eq!((file.deadline_ms, file.since_ms), (27_001, 17_001), "after a gap it starts anew");
+    }
+
+    #[test]
+    fn a_found_file_is_continued_but_gives_no_lease() {
+        let mut beats = Beats::new(1000);
+        beats.adopt(LeaseFile { deadline_ms: 9000, since_ms: 100, incarnation: Incarnation(1) });
+        beats.restart(2000);
+        assert!(!beats.has_lease(2000));
+        let beat = beats.next(2000, |_| 0).unwrap();
+        let file = beats.on_answer(Incarnation(1), &answer(beat, 1)).unwrap();
+        assert_eq!((file.deadline_ms, file.since_ms), (12_000, 100));
+    }
+}

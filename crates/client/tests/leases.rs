@@ -1,0 +1,226 @@
+//! Never two that think they hold one lease at the same moment; and every lease is held once faults stop.
+
+mod world;
+
+use ohm_client::{LeaseConfig, LeaseSeen, Member, MemberConfig, MemberEffect, MemberInput};
+use ohm_model::lease::SHARDS_PER_CLASS;
+use ohm_model::{Class, Envelope, Index, Lease, Role, SessionId, Shard};
+use ohm_stdx::Prng;
+use std::collections::{BTreeMap, VecDeque};
+use world::{Clock, LeaseState, MiniCell, Network, Reply};
+
+const LEASE_MS: u64 = 2000;
+
+fn leases() -> Vec<Lease> {
+    let shards = (0..SHARDS_PER_CLASS).map(|number| Lease::Shard(Shard { class: Class::Batch, number }));
+    shards.chain([Lease::Health]).collect()
+}
+
+#[derive(Clone)]
+enum Message {
+    Ask(usize, Envelope),
+    Tell(usize, Reply),
+}
+
+struct View {
+    leases: BTreeMap<Lease, LeaseState>,
+    peers: Vec<(SessionId, Index)>,
+}
+
+/// One process: its member, and its copy of the cell, which arrives in order but late.
+struct Process {
+    member: Member<u32>,
+    clock: Clock,
+    inbox: VecDeque<Reply>,
+    copies: VecDeque<(u64, std::rc::Rc<View>)>,
+    paused_until_ms: u64,
+}
+
+struct World {
+    dice: Prng,
+    cell: MiniCell,
+    network: Network<Message>,
+    processes: Vec<Process>,
+    margin_ms: u64,
+    drift_permille: u64,
+    balance: bool,
+}
+
+impl World {
+    fn new(seed: u64, margin_ms: u64, drift_permille: u64) -> Self {
+        let mut dice = Prng::new(seed);
+        let network = Network::new(dice.fork());
+        let balance = dice.chance(700);
+        let mut cell = MiniCell::default();
+        cell.leases = leases().into_iter().map(|lease| (lease, LeaseState::default())).collect();
+        let mut world = World { dice, cell, network, processes: Vec::new(), margin_ms, drift_permille, balance };
+        for _ in 0..world.dice.between(2, 4) {
+            let process = world.process();
+            world.processes.push(process);
+        }
+        world
+    }
+
+    fn process(&mut self) -> Process {
+        let leases = LeaseConfig {
+            leases: leases(),
+            lease_ms: LEASE_MS,
+            margin_ms: self.margin_ms,
+            balance: self.balance,
+            grace_ms: LEASE_MS,
+        };
+        let role = Role::Scheduler(Class::Batch);
+        let config = MemberConfig { role, name: "test".into(), resend_ms: 200, resend_ms_max: 1000, leases };
+        let member = Member::new(config, self.dice.fork());
+        let clock = Clock::draw(&mut self.dice, self.drift_permille);
+        Process { member, clock, inbox: VecDeque::new(), copies: VecDeque::new(), paused_until_ms: 0 }
+    }
+
+    fn step(&mut self, now_ms: u64, number: usize, input: MemberInput<u32>) {
+        let process = &mut self.processes[number];
+        let mut out = Vec::new();
+        process.member.step(process.clock.read(now_ms), input, &mut out);
+        for effect in out {
+            if let MemberEffect::Send(envelopes) = effect {
+                for envelope in envelopes {
+                    self.network.send(now_ms, number, Message::Ask(number, envelope));
+                }
+            }
+        }
+    }
+
+    fn deliver(&mut self, now_ms: u64) {
+        let mut changed = false;
+        while let Some(message) = self.network.arrived(now_ms) {
+            match message {
+                Message::Ask(number, envelope) => {
+                    let reply = self.cell.apply(&envelope);
+                    self.network.send(now_ms, number, Message::Tell(number, reply));
+                    changed = true;
+                }
+                Message::Tell(number, reply) => self.processes[number].inbox.push_back(reply),
+            }
+        }
+        if changed {
+            let view = std::rc::Rc::new(View { leases: self.cell.leases.clone(), peers: self.cell.peers() });
+            for process in &mut self.processes {
+                let lag_ms = self.dice.below(self.network.delay_ms_max * 2);
+                process.copies.push_back((now_ms + lag_ms, view.clone()));
+            }
+        }
+    }
+
+    /// What a running process does in one millisecond.
+    fn act(&mut self, now_ms: u64, number: usize) {
+        while let Some(reply) = self.processes[number].inbox.pop_front() {
+            let input = match reply {
+                Reply::Open { nonce, outcome } => MemberInput::OpenAnswer { nonce, outcome },
+                Reply::Command { session, sequence, outcome } => MemberInput::Answer { session, sequence, outcome },
+            };
+            self.step(now_ms, number, input);
+        }
+        if self.network.cut.contains(&number) {
+            return;
+        }
+        while self.processes[number].copies.front().is_some_and(|(at_ms, _)| *at_ms <= now_ms) {
+            let Some((_, view)) = self.processes[number].copies.pop_front() else { break };
+            self.step(now_ms, number, MemberInput::Peers(view.peers.clone()));
+            for (&lease, state) in &view.leases {
+                let LeaseState { holder, epoch, renewed } = *state;
+                self.step(now_ms, number, MemberInput::LeaseSeen(LeaseSeen { lease, holder, epoch, renewed }));
+            }
+        }
+    }
+
+    fn disturb(&mut self, now_ms: u64) {
+        let number = self.dice.below(self.processes.len() as u64) as usize;
+        match self.dice.below(5000) {
+            0..2 => self.processes[number].paused_until_ms = now_ms + self.dice.below(3 * LEASE_MS),
+            2 => drop(self.network.cut.insert(number)),
+            3..5 => self.network.cut.clear(),
+            5 => self.cell.forget_session(&mut self.dice),
+            6 => {
+                // The process dies and another one comes in its place.
+                self.processes[number] = self.process();
+                self.step(now_ms, number, MemberInput::Connected);
+            }
+            7 => self.step(now_ms, number, MemberInput::Disconnected),
+            8..12 => self.step(now_ms, number, MemberInput::Connected),
+            _ => {}
+        }
+    }
+
+    /// Who thinks at this very moment that it holds what, paused or not.
+    fn holders(&self, now_ms: u64) -> BTreeMap<Lease, Vec<usize>> {
+        let mut holders: BTreeMap<Lease, Vec<usize>> = BTreeMap::new();
+        for (number, process) in self.processes.iter().enumerate() {
+            for (lease, _) in process.member.all_held(process.clock.read(now_ms)) {
+                holders.entry(lease).or_default().push(number);
+            }
+        }
+        holders
+    }
+}
+
+struct Summary {
+    /// The first moment with two holders.
+    violation_ms: Option<u64>,
+    /// How many leases were held at the end.
+    held: usize,
+    /// How many processes hold something at the end.
+    sharing: usize,
+    /// How often leases were taken.
+    taken: u64,
+}
+
+fn simulate(seed: u64, margin_ms: u64, drift_permille: u64) -> Summary {
+    let mut world = World::new(seed, margin_ms, drift_permille);
+    let count = world.processes.len();
+    (0..count).for_each(|number| world.step(0, number, MemberInput::Connected));
+    let (faults_end_ms, end_ms) = (25_000, 25_000 + 6 * LEASE_MS);
+    let mut violation_ms = None;
+    for now_ms in 0..end_ms {
+        world.deliver(now_ms);
+        if now_ms < faults_end_ms {
+            world.disturb(now_ms);
+        } else if now_ms == faults_end_ms {
+            world.network.heal();
+            (0..count).for_each(|number| world.step(now_ms, number, MemberInput::Connected));
+        }
+        for number in 0..count {
+            if world.processes[number].paused_until_ms <= now_ms || now_ms >= faults_end_ms {
+                world.act(now_ms, number);
+                if (now_ms + number as u64) % 40 == 0 {
+                    world.step(now_ms, number, MemberInput::Tick);
+                }
+            }
+        }
+        if world.holders(now_ms).values().any(|holders| holders.len() > 1) {
+            violation_ms.get_or_insert(now_ms);
+        }
+    }
+    let holders = world.holders(end_ms);
+    let sharing = (0..count).filter(|number| holders.values().any(|holders| holders == &[*number])).count();
+    let taken = world.cell.leases.values().map(|lease| lease.epoch.0).sum();
+    Summary { violation_ms, held: holders.len(), sharing: if world.balance { sharing } else { count }, taken }
+}
+
+#[test]
+fn no_two_hold_one_lease_and_all_are_held_once_faults_stop() {
+    let mut taken = 0;
+    for seed in 0..120 {
+        // Clocks drift apart by up to 4 percent of 2,000 ms.
+        let summary = simulate(seed, 100, 20);
+        assert_eq!(summary.violation_ms, None, "seed {seed}");
+        assert_eq!(summary.held, leases().len(), "seed {seed}: every lease is held in the end");
+        assert!(summary.sharing >= 2, "seed {seed}: the leases are shared out");
+        taken += summary.taken;
+    }
+    assert!(taken > 120 * 40, "leases did change hands: {taken}");
+}
+
+#[test]
+fn clocks_that_drift_beyond_the_margin_are_found_out() {
+    let found = (0..60).filter(|&seed| simulate(seed, 0, 200).violation_ms.is_some()).count();
+    assert!(found > 0, "without a margin some seed must show two holders");
+}

@@ -1,0 +1,144 @@
+//! The documents that describe a cell: nodes, topologies, queues, cohorts, priority classes, and what runs already.
+
+use super::selectors::EFFECTS;
+use super::{At, Context, Fields};
+use crate::document::{Allocation, NodeDocument, PriorityClass};
+use crate::quantity::Rounding;
+use crate::validate::{COUNT_RANGE, GROUP_NAME_DEFAULT};
+use ohm_model::resources::Amounts;
+use ohm_model::selector::Labels;
+use ohm_model::{NodeSpec, QueueSpec, Taint, TopologySpec};
+
+/// Reads `spec` and `status` of a node; either may be missing.
+pub(crate) fn node(
+    cx: &mut Context,
+    name: String,
+    labels: Labels,
+    spec: Option<At<'_>>,
+    status: Option<At<'_>>,
+) -> Option<NodeDocument> {
+    let spec = spec.and_then(|at| Fields::open(cx, at, &[&["taints", "unschedulable"]]));
+    let taints = spec.as_ref().map_or_else(Vec::new, |fields| fields.list(cx, "taints", taint));
+    let unschedulable = spec.as_ref().and_then(|fields| fields.boolean(cx, "unschedulable")).unwrap_or(false);
+    let known: &[&str] = &["capacity", "allocatable", "used", "conditions", "addresses"];
+    let status = status.and_then(|at| Fields::open(cx, at, &[known]));
+    let (mut amounts, mut used, mut ready, mut address) = (Amounts::new(), Amounts::new(), true, String::new());
+    if let Some(fields) = &status {
+        let capacity = fields.get("capacity").map(|at| at.amounts(cx, Rounding::Down));
+        let allocatable = fields.get("allocatable").map(|at| at.amounts(cx, Rounding::Down));
+        amounts = allocatable.or(capacity).unwrap_or_default();
+        used = fields.get("used").map(|at| at.amounts(cx, Rounding::Up)).unwrap_or_default();
+        ready = fields.list(cx, "conditions", condition).into_iter().all(|ready| ready);
+        address = fields.list(cx, "addresses", internal_address).into_iter().next().unwrap_or_default();
+    }
+    let spec = NodeSpec { name, labels, taints, capacity: amounts, address };
+    Some(NodeDocument { spec, unschedulable, ready, used })
+}
+
+fn taint(cx: &mut Context, at: At<'_>) -> Option<Taint> {
+    let fields = Fields::open(cx, at, &[&["key", "value", "effect"]])?;
+    let key = fields.require(cx, "key", "the taint's key")?.text(cx);
+    let effect = fields.require(cx, "effect", "NoSchedule, PreferNoSchedule or NoExecute")?;
+    let effect = effect.choice(cx, &EFFECTS);
+    Some(Taint { key: key?, value: fields.text(cx, "value").unwrap_or_default(), effect: effect? })
+}
+
+/// Whether a condition leaves the node ready. Only `Ready` is looked at; other types are for people.
+fn condition(cx: &mut Context, at: At<'_>) -> Option<bool> {
+    let known: &[&str] = &["type", "status", "reason", "message", "lastHeartbeatTime", "lastTransitionTime"];
+    let fields = Fields::open(cx, at, &[known])?;
+    let kind = fields.require(cx, "type", "the condition's name, such as `Ready`")?.text(cx)?;
+    let status = fields.require(cx, "status", "`True`, `False` or `Unknown`")?;
+    let holds = match status.boolean_word() {
+        Some(holds) => holds,
+        None => status.choice(cx, &[("True", true), ("False", false), ("Unknown", false)])?,
+    };
+    Some(kind != "Ready" || holds)
+}
+
+fn internal_address(cx: &mut Context, at: At<'_>) -> Option<String> {
+    let fields = Fields::open(cx, at, &[&["type", "address"]])?;
+    let kind = fields.require(cx, "type", "`InternalIP`, or another type, which is not used")?.text(cx)?;
+    let address = fields.require(cx, "address", "the address")?.text(cx)?;
+    (kind == "InternalIP").then_some(address)
+}
+
+/// Reads the `spec` of a topology.
+pub(crate) fn topology(cx: &mut Context, name: String, spec: At<'_>) -> Option<TopologySpec> {
+    let fields = Fields::open(cx, spec, &[&["levels"]])?;
+    let levels = fields.require(cx, "levels", "a list of `{nodeLabel: KEY}`, coarse to fine")?.list(cx, |cx, at| {
+        let fields = Fields::open(cx, at, &[&["nodeLabel"]])?;
+        fields.require(cx, "nodeLabel", "the label key of this level")?.text(cx)
+    });
+    Some(TopologySpec { name, levels })
+}
+
+/// Reads the `spec` of a queue.
+pub(crate) fn queue(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Option<QueueSpec> {
+    quota(cx, name, spec, false, "cohort")
+}
+
+/// Reads the `spec` of a cohort.
+pub(crate) fn cohort(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Option<QueueSpec> {
+    quota(cx, name, spec, true, "parent")
+}
+
+fn quota(
+    cx: &mut Context,
+    name: String,
+    spec: Option<At<'_>>,
+    is_cohort: bool,
+    parent: &'static str,
+) -> Option<QueueSpec> {
+    const WEIGHT_ONE_MILLI: u32 = 1000;
+    let none = Amounts::new;
+    let mut queue = QueueSpec {
+        name,
+        is_cohort,
+        parent: String::new(),
+        nominal: none(),
+        borrowing_limit: none(),
+        lending_limit: none(),
+        weight_milli: WEIGHT_ONE_MILLI,
+    };
+    let Some(spec) = spec else { return Some(queue) };
+    let known: &[&str] = &["nominalQuota", "borrowingLimit", "lendingLimit", "fairSharing"];
+    let fields = Fields::open(cx, spec, &[&[parent], known])?;
+    let amounts = |cx: &mut Context, name| {
+        let at = fields.get(name);
+        at.map_or_else(Amounts::new, |at| at.amounts(cx, Rounding::Down))
+    };
+    queue.nominal = amounts(cx, "nominalQuota");
+    queue.borrowing_limit = amounts(cx, "borrowingLimit");
+    queue.lending_limit = amounts(cx, "lendingLimit");
+    queue.parent = fields.text(cx, parent).unwrap_or_default();
+    if let Some(at) = fields.get("fairSharing")
+        && let Some(sharing) = Fields::open(cx, at, &[&["weight"]])
+        && let Some(at) = sharing.get("weight")
+        && let Some(weight) = at.thousandths(cx)
+    {
+        match u32::try_from(weight) {
+            Ok(weight) => queue.weight_milli = weight,
+            Err(_) => at.rule(cx, "must be at most 4294967"),
+        }
+    }
+    Some(queue)
+}
+
+/// Reads a priority class. As in Kubernetes its `value` stands beside `metadata`, not in a `spec`.
+pub(crate) fn priority_class(cx: &mut Context, name: String, fields: &Fields<'_>) -> Option<PriorityClass> {
+    let value = fields.require(cx, "value", "the priority, higher is placed first")?;
+    let value = value.whole(cx, i64::from(i32::MIN)..=i64::from(i32::MAX))?;
+    fields.text(cx, "description");
+    Some(PriorityClass { name, value })
+}
+
+/// Reads the `spec` of an allocation.
+pub(crate) fn allocation(cx: &mut Context, spec: At<'_>) -> Option<Allocation> {
+    let fields = Fields::open(cx, spec, &[&["job", "group", "node", "count"]])?;
+    let job = fields.require(cx, "job", "the name of the job")?.text(cx);
+    let node = fields.require(cx, "node", "the name of the node")?.text(cx);
+    let count = fields.require(cx, "count", "how many tasks run there")?.whole(cx, COUNT_RANGE);
+    let group = fields.text(cx, "group").unwrap_or_else(|| GROUP_NAME_DEFAULT.to_string());
+    Some(Allocation { job: job?, group, node: node?, count: count? })
+}

@@ -1,0 +1,100 @@
+//! `kind: Job`.
+
+use super::group::{GROUP_FIELDS, Group, TEMPLATE_FIELDS};
+use super::{At, Context, Fields};
+use crate::document::{JobDocument, TopologyExtra};
+use crate::error::ProblemKind;
+use crate::validate::COUNT_RANGE;
+use ohm_model::job::TTL_SECONDS_DEFAULT;
+use ohm_model::selector::Labels;
+use ohm_model::{Class, GroupSpec, JobSpec, OnDisconnect};
+
+const JOB_FIELDS: &[&str] = &[
+    "class",
+    "queue",
+    "priority",
+    "priorityClassName",
+    "retries",
+    "activeDeadlineSeconds",
+    "ttlSecondsAfterFinished",
+    "onDisconnect",
+    "suspend",
+    "groups",
+];
+
+/// A job whose priority class has yet to be looked up.
+pub(crate) struct Job {
+    pub(crate) document: JobDocument,
+    /// The class's name, and where it stands.
+    pub(crate) priority_class: Option<(String, crate::Position)>,
+}
+
+/// Reads the `spec` of a job.
+pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) -> Option<Job> {
+    let is_grouped = spec.node.get("groups").is_some();
+    let every_field: &[&[&'static str]] = &[JOB_FIELDS, GROUP_FIELDS, TEMPLATE_FIELDS];
+    let fields = Fields::open(cx, spec, every_field)?;
+    let groups = if is_grouped {
+        refuse_group_fields(cx, &fields);
+        fields.list(cx, "groups", Group::read)
+    } else {
+        Group::read_fields(cx, Fields::open(cx, spec, every_field)?).into_iter().collect()
+    };
+    let class = fields.get("class").and_then(|at| at.choice(cx, &Class::ALL.map(|class| (class.name(), class))));
+    let class = class.unwrap_or_else(|| default_class(&groups));
+    let on_disconnect = [("stop", OnDisconnect::Stop), ("keep", OnDisconnect::Keep)];
+    let on_disconnect = fields.get("onDisconnect").and_then(|at| at.choice(cx, &on_disconnect));
+    let priority_class = fields.get("priorityClassName");
+    if let (Some(at), Some(_)) = (priority_class, fields.get("priority")) {
+        at.rule(cx, "`priority` is given, too; keep one");
+    }
+    let priority_class = priority_class.and_then(|at| Some((at.text(cx)?, at.node.position)));
+    let (groups, extras): (Vec<GroupSpec>, Vec<TopologyExtra>) =
+        groups.into_iter().map(|group| group.finish(class)).unzip();
+    let seconds = 0..=i64::MAX;
+    let deadline = fields.whole(cx, "activeDeadlineSeconds", 1..=i64::MAX);
+    let spec = JobSpec {
+        name,
+        class,
+        queue: fields.text(cx, "queue").unwrap_or_default(),
+        priority: fields.whole(cx, "priority", i64::from(i32::MIN)..=i64::from(i32::MAX)).unwrap_or(0),
+        labels,
+        groups,
+        retries: fields.whole(cx, "retries", 0..=i64::from(u32::MAX)).unwrap_or(0),
+        active_deadline_seconds: deadline.unwrap_or(0),
+        ttl_seconds_after_finished: fields
+            .whole(cx, "ttlSecondsAfterFinished", seconds)
+            .unwrap_or(TTL_SECONDS_DEFAULT),
+        on_disconnect: on_disconnect.unwrap_or(default_on_disconnect(class)),
+        suspended: fields.boolean(cx, "suspend").unwrap_or(false),
+    };
+    Some(Job { document: JobDocument::new(spec, extras), priority_class })
+}
+
+/// The class of a job that names none.
+fn default_class(groups: &[Group]) -> Class {
+    if groups.iter().any(Group::asks_for_topology) { Class::Tas } else { Class::Batch }
+}
+
+/// What the tasks of a job of this class do on a node that lost its servers, unless the job says otherwise.
+pub(crate) fn default_on_disconnect(class: Class) -> OnDisconnect {
+    if class == Class::Service { OnDisconnect::Keep } else { OnDisconnect::Stop }
+}
+
+fn refuse_group_fields(cx: &mut Context, fields: &Fields<'_>) {
+    for name in GROUP_FIELDS.iter().chain(TEMPLATE_FIELDS) {
+        if let Some(at) = fields.get(name) {
+            at.rule(cx, "belongs into a group, because this job has `groups`");
+        }
+    }
+}
+
+/// Tasks of a group as a number: `count`, or Slurm's word `array`.
+pub(super) fn count(cx: &mut Context, fields: &Fields<'_>) -> (u32, bool) {
+    let array = fields.get("array");
+    if let (Some(at), Some(_)) = (array, fields.get("count")) {
+        cx.report(at.node.position, at.trail, || ProblemKind::Rule("`count` is given, too; keep one".to_string()));
+    }
+    let count = array.or_else(|| fields.get("count")).and_then(|at| at.whole(cx, COUNT_RANGE));
+    (count.unwrap_or(1), array.is_some())
+}

@@ -1,0 +1,12 @@
+//! From trees to documents. Every function here takes a place in a tree, gives back what stands there, and reports
+//! what is wrong to the [`Context`] instead of stopping: one look at the errors of a document shows all of them.
+
+mod cell;
+mod group;
+mod job;
+mod selectors;
+mod value;
+
+pub(crate) use cell::{allocation, cohort, node, priority_class, queue, topology};
+pub(crate) use job::job;
+pub(crate) use value::{At, Context, Fields};

@@ -1,0 +1,86 @@
+//! Node affinity and tolerations, in the words of Kubernetes.
+
+use super::{At, Context, Fields};
+use ohm_model::{Operator, Requirement, SelectorTerm, TaintEffect, Toleration, TolerationOperator};
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+const OPERATORS: [(&str, Operator); 6] = [
+    ("In", Operator::In),
+    ("NotIn", Operator::NotIn),
+    ("Exists", Operator::Exists),
+    ("DoesNotExist", Operator::DoesNotExist),
+    ("Gt", Operator::Gt),
+    ("Lt", Operator::Lt),
+];
+
+pub(super) const EFFECTS: [(&str, TaintEffect); 3] = [
+    ("NoSchedule", TaintEffect::NoSchedule),
+    ("PreferNoSchedule", TaintEffect::PreferNoSchedule),
+    ("NoExecute", TaintEffect::NoExecute),
+];
+
+/// What a group's `affinity` asks of nodes.
+#[derive(Default)]
+pub(super) struct NodeAffinity {
+    pub(super) required: Vec<SelectorTerm>,
+    pub(super) preferred: Vec<(u32, SelectorTerm)>,
+}
+
+pub(super) fn node_affinity(cx: &mut Context, at: At<'_>) -> Option<NodeAffinity> {
+    let fields = Fields::open(cx, at, &[&["nodeAffinity"]])?;
+    let at = fields.get("nodeAffinity")?;
+    let fields = Fields::open(cx, at, &[&[REQUIRED, PREFERRED]])?;
+    let required = fields.get(REQUIRED).and_then(|at| required_terms(cx, at)).unwrap_or_default();
+    Some(NodeAffinity { required, preferred: fields.list(cx, PREFERRED, preferred_term) })
+}
+
+fn required_terms(cx: &mut Context, at: At<'_>) -> Option<Vec<SelectorTerm>> {
+    let fields = Fields::open(cx, at, &[&["nodeSelectorTerms"]])?;
+    let terms = fields.require(cx, "nodeSelectorTerms", "a list of terms, of which one must match")?;
+    let terms = terms.list(cx, term);
+    if terms.is_empty() && cx.problems.is_empty() {
+        at.rule(cx, "has no term, so that no node would match; add one, or leave the field out");
+    }
+    Some(terms)
+}
+
+fn preferred_term(cx: &mut Context, at: At<'_>) -> Option<(u32, SelectorTerm)> {
+    let fields = Fields::open(cx, at, &[&["weight", "preference"]])?;
+    let weight = fields.require(cx, "weight", "1 to 100")?.whole(cx, 1..=100)?;
+    let preference = term(cx, fields.require(cx, "preference", "a term with `matchExpressions`")?)?;
+    Some((weight, preference))
+}
+
+fn term(cx: &mut Context, at: At<'_>) -> Option<SelectorTerm> {
+    let fields = Fields::open(cx, at, &[&["matchExpressions"]])?;
+    Some(SelectorTerm { requirements: fields.list(cx, "matchExpressions", requirement) })
+}
+
+fn requirement(cx: &mut Context, at: At<'_>) -> Option<Requirement> {
+    let fields = Fields::open(cx, at, &[&["key", "operator", "values"]])?;
+    let key = fields.require(cx, "key", "a label key")?.text(cx);
+    let operator = fields.require(cx, "operator", "In, NotIn, Exists, DoesNotExist, Gt or Lt")?;
+    let operator = operator.choice(cx, &OPERATORS);
+    let values = fields.list(cx, "values", |cx, at| at.text(cx));
+    Some(Requirement { key: key?, operator: operator?, values })
+}
+
+pub(super) fn toleration(cx: &mut Context, at: At<'_>) -> Option<Toleration> {
+    let fields = Fields::open(cx, at, &[&["key", "operator", "value", "effect"]])?;
+    let operators = [("Equal", TolerationOperator::Equal), ("Exists", TolerationOperator::Exists)];
+    let operator = match fields.get("operator") {
+        Some(at) => at.choice(cx, &operators)?,
+        None => TolerationOperator::Equal,
+    };
+    // Kubernetes writes the empty text for "every effect".
+    let effect = fields.get("effect").filter(|at| at.node.as_text() != Some(""));
+    let effect = match effect {
+        Some(at) => Some(at.choice(cx, &EFFECTS)?),
+        None => None,
+    };
+    let key = fields.text(cx, "key").unwrap_or_default();
+    let value = fields.text(cx, "value").unwrap_or_default();
+    Some(Toleration { key, operator, value, effect })
+}

@@ -1,0 +1,323 @@
+//! Documents: what a file may hold, and how one is told from another.
+
+use crate::decode::{self, At, Context, Fields};
+use crate::error::{DocumentError, Origin, Position, ProblemKind};
+use crate::path::Trail;
+use crate::text::nearest;
+use crate::tree::{Node, Value};
+use crate::validate;
+use ohm_model::resources::Amounts;
+use ohm_model::selector::Labels;
+use ohm_model::{JobSpec, NodeSpec, QueueSpec, TopologySpec};
+use std::sync::Arc;
+
+/// The API version that every document states.
+pub const API_VERSION: &str = "ohm/v1";
+
+/// One document that was read and found well-formed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// Where it stood.
+    pub origin: Origin,
+    /// What it says.
+    pub content: Content,
+}
+
+/// What a document says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// `kind: Job`.
+    Job(Box<JobDocument>),
+    /// `kind: Queue` or `kind: Cohort`.
+    Queue(QueueSpec),
+    /// `kind: Topology`.
+    Topology(TopologySpec),
+    /// `kind: Node`.
+    Node(Box<NodeDocument>),
+    /// `kind: PriorityClass`; jobs of the same input that name it have its priority already.
+    PriorityClass(PriorityClass),
+    /// `kind: Allocation`.
+    Allocation(Allocation),
+}
+
+impl Content {
+    /// The kind and, where there is one, the name: no two documents of a file may share both.
+    pub fn identity(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Content::Job(job) => ("Job", Some(&job.spec().name)),
+            Content::Queue(queue) => ("Queue or Cohort", Some(&queue.name)),
+            Content::Topology(topology) => ("Topology", Some(&topology.name)),
+            Content::Node(node) => ("Node", Some(&node.spec.name)),
+            Content::PriorityClass(class) => ("PriorityClass", Some(&class.name)),
+            Content::Allocation(_) => ("Allocation", None),
+        }
+    }
+}
+
+/// A job as a file states it: what a cell keeps of it, and what only an offline plan understands so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobDocument {
+    spec: JobSpec,
+    extras: Vec<TopologyExtra>,
+}
+
+impl JobDocument {
+    pub(crate) fn new(spec: JobSpec, extras: Vec<TopologyExtra>) -> Self {
+        JobDocument { spec, extras }
+    }
+
+    /// What a cell keeps of the job. To submit it, use [`JobDocument::into_spec`], which drops nothing in silence.
+    pub fn spec(&self) -> &JobSpec {
+        &self.spec
+    }
+
+    /// For each group, what it asks of the topology beyond its [`ohm_model::TopologyRequest`].
+    pub fn extras(&self) -> &[TopologyExtra] {
+        &self.extras
+    }
+
+    /// The job for a cell, unless it asks for something that a cell would not keep.
+    pub fn into_spec(self) -> Result<JobSpec, ExtraError> {
+        match self.extras.iter().position(|extra| !extra.is_empty()) {
+            Some(index) => {
+                let group = self.spec.groups.get(index).map_or_else(String::new, |group| group.name.clone());
+                Err(ExtraError { job: self.spec.name, group })
+            }
+            None => Ok(self.spec),
+        }
+    }
+
+    pub(crate) fn set_priority(&mut self, priority: i32) {
+        self.spec.priority = priority;
+    }
+}
+
+/// A job asks for something that only an offline plan understands so far.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "job `{job}`, group `{group}`: topology `slices` and `balanced` are known to `ohm plan` only; leave them out to submit \
+     the job"
+)]
+pub struct ExtraError {
+    /// The job.
+    pub job: String,
+    /// The group.
+    pub group: String,
+}
+
+/// What a group asks of the topology beyond its [`ohm_model::TopologyRequest`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TopologyExtra {
+    /// Tasks are placed in whole slices, each inside one domain of its level; coarse to fine.
+    pub slices: Vec<TopologySlice>,
+    /// Domains get equal numbers of slices where possible.
+    pub balanced: bool,
+}
+
+impl TopologyExtra {
+    /// Whether nothing is asked.
+    pub fn is_empty(&self) -> bool {
+        self.slices.is_empty() && !self.balanced
+    }
+}
+
+/// One layer of slices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopologySlice {
+    /// The label key of the level.
+    pub level: String,
+    /// How many tasks a slice has; at least 1.
+    pub size: u32,
+}
+
+/// A node as a file states it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeDocument {
+    /// The node; its capacity is `status.allocatable`, or `status.capacity` where that is not given.
+    pub spec: NodeSpec,
+    /// Whether new work is kept away.
+    pub unschedulable: bool,
+    /// Whether no `Ready` condition says otherwise.
+    pub ready: bool,
+    /// What others take, Allocations not included; may be more than the capacity.
+    pub used: Amounts,
+}
+
+/// A name for a priority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PriorityClass {
+    /// The name.
+    pub name: String,
+    /// The priority of the jobs that name it.
+    pub value: i32,
+}
+
+/// Tasks that run already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    /// The job's name.
+    pub job: String,
+    /// The group's name.
+    pub group: String,
+    /// The node's name; a node that no file knows is gone.
+    pub node: String,
+    /// How many tasks.
+    pub count: u32,
+}
+
+/// A document whose priority class has yet to be looked up.
+pub(crate) struct Decoded {
+    pub(crate) document: Document,
+    pub(crate) priority_class: Option<(String, Position)>,
+}
+
+const KINDS: &[&str] = &["Job", "Queue", "Cohort", "Topology", "Node", "PriorityClass", "Allocation"];
+
+/// Reads one document.
+pub(crate) fn decode(file: &Arc<str>, node: &Node<'_>) -> Result<Decoded, DocumentError> {
+    let mut cx = Context::default();
+    let decoded = decode_kind(&mut cx, At::root(node));
+    if let Some((content, _)) = &decoded
+        && cx.problems.is_empty()
+    {
+        cx.report_violations(node, violations(content));
+    }
+    match decoded {
+        Some((content, priority_class)) if cx.problems.is_empty() => {
+            let origin = Origin { file: file.clone(), position: node.position };
+            Ok(Decoded { document: Document { origin, content }, priority_class })
+        }
+        _ => {
+            cx.problems.sort_by_key(|problem| problem.position);
+            cx.problems.dedup();
+            Err(DocumentError { file: file.clone(), problems: cx.problems, omitted: cx.omitted })
+        }
+    }
+}
+
+fn violations(content: &Content) -> Vec<validate::Violation> {
+    match content {
+        Content::Job(job) => {
+            let mut violations = validate::job(job.spec());
+            violations.extend(validate::topology_extras(job.extras()));
+            violations
+        }
+        Content::Queue(queue) => validate::queue(queue),
+        Content::Topology(topology) => validate::topology(topology),
+        Content::Node(node) => {
+            let mut violations = validate::node(&node.spec);
+            violations.extend(validate::resources(&node.used, "used"));
+            violations
+        }
+        Content::PriorityClass(class) => validate::priority_class_name(&class.name),
+        Content::Allocation(_) => Vec::new(),
+    }
+}
+
+type Kinded = (Content, Option<(String, Position)>);
+
+fn decode_kind(cx: &mut Context, root: At<'_>) -> Option<Kinded> {
+    if !matches!(root.node.value, Value::Map(_)) {
+        root.wrong_type(cx, "a map that begins with `apiVersion: ohm/v1` and `kind`");
+        return None;
+    }
+    let version = root.node.get("apiVersion");
+    if version.and_then(Node::as_text) != Some(API_VERSION) {
+        let position = version.map_or(root.node.position, |version| version.position);
+        let found = version.map_or("missing".to_string(), Node::description);
+        cx.report(position, Trail::Field(&Trail::Root, "apiVersion"), || ProblemKind::ApiVersion(found));
+    }
+    let Some(kind) = root.node.get("kind") else {
+        let missing = || ProblemKind::Missing { field: "kind", wanted: "one of Job, Queue, Cohort, Topology, Node …" };
+        cx.report(root.node.position, Trail::Root, missing);
+        return None;
+    };
+    match kind.as_text() {
+        Some("Job") => job(cx, root),
+        Some("Node") => node(cx, root),
+        Some("Queue") => named(cx, root, |cx, name, spec| decode::queue(cx, name, spec).map(Content::Queue)),
+        Some("Cohort") => named(cx, root, |cx, name, spec| decode::cohort(cx, name, spec).map(Content::Queue)),
+        Some("Topology") => named(cx, root, |cx, name, spec| {
+            let Some(spec) = spec else {
+                missing_spec(cx, root, "its `levels`");
+                return None;
+            };
+            decode::topology(cx, name, spec).map(Content::Topology)
+        }),
+        Some("PriorityClass") => {
+            let known: &[&str] = &["apiVersion", "kind", "metadata", "value", "description"];
+            let fields = Fields::open(cx, root, &[known])?;
+            let (name, _) = metadata(cx, &fields, &["name"])?;
+            decode::priority_class(cx, name, &fields).map(|class| (Content::PriorityClass(class), None))
+        }
+        Some("Allocation") => {
+            let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "spec"]])?;
+            let spec = fields.require(cx, "spec", "`job`, `group`, `node` and `count`")?;
+            decode::allocation(cx, spec).map(|allocation| (Content::Allocation(allocation), None))
+        }
+        _ => {
+            refuse_kind(cx, kind);
+            None
+        }
+    }
+}
+
+fn refuse_kind(cx: &mut Context, kind: &Node<'_>) {
+    let problem = match kind.as_text() {
+        Some("ResourceFlavor") => ProblemKind::UnsupportedKind {
+            kind: "ResourceFlavor",
+            instead: "name node labels in the job's `nodeSelector`",
+        },
+        Some("ProvisioningClass") => ProblemKind::UnsupportedKind {
+            kind: "ProvisioningClass",
+            instead: "jobs wait until nodes that fit are there",
+        },
+        Some("List") => ProblemKind::Rule("a list cannot stand inside a list; put its documents there".to_string()),
+        Some(text) => ProblemKind::UnknownKind {
+            kind: crate::text::shorten(text),
+            nearest: nearest(text, KINDS.iter().copied()),
+            known: KINDS,
+        },
+        None => ProblemKind::WrongType { wanted: format!("one of {}", KINDS.join(", ")), found: kind.description() },
+    };
+    cx.report(kind.position, Trail::Field(&Trail::Root, "kind"), || problem);
+}
+
+fn job(cx: &mut Context, root: At<'_>) -> Option<Kinded> {
+    let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "metadata", "spec"]])?;
+    let metadata = metadata(cx, &fields, &["name", "labels"]);
+    let spec = fields.require(cx, "spec", "what the job runs")?;
+    let (name, labels) = metadata.unwrap_or_default();
+    let job = decode::job(cx, name, labels, spec)?;
+    Some((Content::Job(Box::new(job.document)), job.priority_class))
+}
+
+fn node(cx: &mut Context, root: At<'_>) -> Option<Kinded> {
+    let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "metadata", "spec", "status"]])?;
+    let (name, labels) = metadata(cx, &fields, &["name", "labels"]).unwrap_or_default();
+    let node = decode::node(cx, name, labels, fields.get("spec"), fields.get("status"))?;
+    Some((Content::Node(Box::new(node)), None))
+}
+
+/// A kind with a name and a spec.
+fn named(
+    cx: &mut Context,
+    root: At<'_>,
+    read: impl FnOnce(&mut Context, String, Option<At<'_>>) -> Option<Content>,
+) -> Option<Kinded> {
+    let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "metadata", "spec"]])?;
+    let (name, _) = metadata(cx, &fields, &["name"]).unwrap_or_default();
+    read(cx, name, fields.get("spec")).map(|content| (content, None))
+}
+
+fn missing_spec(cx: &mut Context, root: At<'_>, wanted: &'static str) {
+    cx.report(root.node.position, root.trail, || ProblemKind::Missing { field: "spec", wanted });
+}
+
+fn metadata(cx: &mut Context, fields: &Fields<'_>, known: &[&'static str]) -> Option<(String, Labels)> {
+    let at = fields.require(cx, "metadata", "at least `{name: NAME}`")?;
+    let metadata = Fields::open(cx, at, &[known])?;
+    let name = metadata.require(cx, "name", "a name such as `train-1`").and_then(|at| at.text(cx));
+    let labels = if known.contains(&"labels") { metadata.labels(cx, "labels") } else { Labels::new() };
+    Some((name?, labels))
+}

@@ -1,0 +1,91 @@
+//! The way from files to documents.
+
+use crate::document::{self, Content, Decoded, Document};
+use crate::error::{DocumentError, Position, Problem, ProblemKind};
+use crate::path::FieldPath;
+use crate::source;
+use crate::text::nearest;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One answer per document, in the order of the file.
+pub type Verdicts = Vec<Result<Document, DocumentError>>;
+
+/// Reads every document of one file. A malformed document does not harm the others; what belongs to no document, such
+/// as a bracket too many, is an answer of its own, so there is at least one answer unless the file is an empty list.
+pub fn parse(file_name: &str, bytes: &[u8]) -> Verdicts {
+    parse_files(&[(file_name, bytes)]).pop().unwrap_or_default()
+}
+
+/// Reads several files, given by name and bytes, as one input: a job's `priorityClassName` may name a priority class in
+/// any of them. The answers come file by file.
+pub fn parse_files(files: &[(&str, &[u8])]) -> Vec<Verdicts> {
+    let mut read: Vec<Vec<Result<Decoded, DocumentError>>> = Vec::with_capacity(files.len());
+    for (name, bytes) in files {
+        read.push(read_file(&Arc::from(*name), bytes));
+    }
+    let mut priorities = BTreeMap::new();
+    for decoded in read.iter().flatten().flatten() {
+        if let Content::PriorityClass(class) = &decoded.document.content {
+            priorities.insert(class.name.clone(), class.value);
+        }
+    }
+    let resolve = |decoded: Result<Decoded, _>| decoded.and_then(|decoded| resolve_priority(decoded, &priorities));
+    read.into_iter().map(|file| file.into_iter().map(resolve).collect()).collect()
+}
+
+fn read_file(file: &Arc<str>, bytes: &[u8]) -> Vec<Result<Decoded, DocumentError>> {
+    let mut names: BTreeMap<(&'static str, String), u32> = BTreeMap::new();
+    let mut verdicts = Vec::new();
+    source::read(file, bytes, &mut |node| {
+        let verdict = match node {
+            Ok(node) => document::decode(file, &node),
+            Err(problem) => Err(DocumentError { file: file.clone(), problems: vec![problem], omitted: 0 }),
+        };
+        verdicts.push(verdict.and_then(|decoded| check_name(decoded, &mut names)));
+    });
+    verdicts
+}
+
+/// Refuses the second document of one name: nobody could say which one is meant.
+fn check_name(
+    decoded: Decoded,
+    names: &mut BTreeMap<(&'static str, String), u32>,
+) -> Result<Decoded, DocumentError> {
+    let (kind, Some(name)) = decoded.document.content.identity() else { return Ok(decoded) };
+    let name = name.to_string();
+    match names.get(&(kind, name.clone())) {
+        Some(&line) => {
+            let origin = &decoded.document.origin;
+            let field = FieldPath::root().field("metadata").field("name");
+            Err(error(&origin.file, origin.position, field, ProblemKind::SameName { kind, name, line }))
+        }
+        None => {
+            names.insert((kind, name), decoded.document.origin.position.line);
+            Ok(decoded)
+        }
+    }
+}
+
+fn resolve_priority(decoded: Decoded, priorities: &BTreeMap<String, i32>) -> Result<Document, DocumentError> {
+    let Decoded { mut document, priority_class } = decoded;
+    let (Some((name, position)), Content::Job(job)) = (priority_class, &mut document.content) else {
+        return Ok(document);
+    };
+    match priorities.get(&name) {
+        Some(&priority) => {
+            job.set_priority(priority);
+            Ok(document)
+        }
+        None => {
+            let nearest = nearest(&name, priorities.keys().map(String::as_str)).map(str::to_string);
+            let field = FieldPath::root().field("spec").field("priorityClassName");
+            let unresolved = ProblemKind::Unresolved { kind: "PriorityClass", name, nearest };
+            Err(error(&document.origin.file, position, field, unresolved))
+        }
+    }
+}
+
+fn error(file: &Arc<str>, position: Position, field: FieldPath, kind: ProblemKind) -> DocumentError {
+    DocumentError { file: file.clone(), problems: vec![Problem { position, field, kind }], omitted: 0 }
+}

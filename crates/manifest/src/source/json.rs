@@ -1,0 +1,197 @@
+//! JSON documents: a stream of objects, a list of them, or a `kind: List` with `items`; in any mixture.
+
+use super::Sink;
+use super::scan::Scanner;
+use crate::DEPTH_MAX;
+use crate::error::{Problem, ProblemKind};
+use crate::text::shorten;
+use crate::tree::{Entry, Node, Value, check_keys};
+use std::borrow::Cow;
+
+/// Reads every document; whether there was anything to read.
+pub(super) fn read<'a>(bytes: &'a [u8], sink: Sink<'_, 'a>) -> bool {
+    let mut reader = Reader { scanner: Scanner::new(bytes) };
+    let mut found = false;
+    while let Some(byte) = reader.scanner.peek() {
+        found = true;
+        let start = reader.scanner.place;
+        reader.scanner.document_start = start.at;
+        let result = match byte {
+            b'{' => reader.top_object(sink),
+            b'[' => reader.documents(sink),
+            _ => Err(Failure::Framing(reader.scanner.unexpected("`{` or `[`"))),
+        };
+        let resumed = match result {
+            Ok(()) => true,
+            Err(Failure::Document(problem)) => {
+                sink(Err(problem));
+                reader.scanner.place = start;
+                reader.scanner.skip_value() || {
+                    reader.scanner.place = start;
+                    reader.scanner.skip_to_next_document()
+                }
+            }
+            Err(Failure::Framing(problem)) => {
+                sink(Err(problem));
+                reader.scanner.skip_to_next_document()
+            }
+        };
+        if !resumed {
+            break;
+        }
+    }
+    found
+}
+
+/// How far an error reaches.
+enum Failure {
+    /// One document is broken.
+    Document(Problem),
+    /// Where the following documents begin cannot be told.
+    Framing(Problem),
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Failure::Document(problem)
+    }
+}
+
+struct Reader<'a> {
+    scanner: Scanner<'a>,
+}
+
+impl<'a> Reader<'a> {
+    /// One object at the top: a document, or a list of them. Which one is known only at `items`, because `kind` may
+    /// come after it.
+    fn top_object(&mut self, sink: Sink<'_, 'a>) -> Result<(), Failure> {
+        let position = self.scanner.position();
+        self.scanner.take(b'{');
+        let mut entries = Vec::new();
+        let mut listed = false;
+        let mut more = !self.scanner.take(b'}');
+        while more {
+            let (position, key) = self.key()?;
+            if key == "items" && self.scanner.peek() == Some(b'[') {
+                self.documents(sink)?;
+                listed = true;
+                self.scanner.document_start = self.scanner.place.at;
+            } else {
+                let value = self.value(2)?;
+                entries.push(Entry { position, key, value });
+            }
+            more = self.separator(b'}')?;
+        }
+        self.scanner.check_length()?;
+        check_keys(&entries)?;
+        let node = Node { position, value: Value::Map(entries) };
+        if !listed {
+            sink(Ok(node));
+        } else if node.get("kind").and_then(Node::as_text) != Some("List") {
+            let found = node.get("kind").map_or("missing".to_string(), |kind| kind.description());
+            let problem = ProblemKind::Rule(format!("only `kind: List` has `items`; `kind` is {found}"));
+            sink(Err(Problem::new(position, problem)));
+        }
+        Ok(())
+    }
+
+    /// A list whose items are documents. A broken item is skipped; a broken list ends the reading of it.
+    fn documents(&mut self, sink: Sink<'_, 'a>) -> Result<(), Failure> {
+        self.scanner.take(b'[');
+        let mut more = !self.scanner.take(b']');
+        while more {
+            self.scanner.peek();
+            let start = self.scanner.place;
+            self.scanner.document_start = start.at;
+            match self.document() {
+                Ok(node) => sink(Ok(node)),
+                Err(problem) => {
+                    sink(Err(problem));
+                    self.scanner.place = start;
+                    if !self.scanner.skip_value() {
+                        let rest = self.scanner.unexpected("the end of the broken document");
+                        return Err(Failure::Framing(rest));
+                    }
+                }
+            }
+            more = self.separator(b']').map_err(Failure::Framing)?;
+        }
+        Ok(())
+    }
+
+    fn document(&mut self) -> Result<Node<'a>, Problem> {
+        let node = self.value(1)?;
+        self.scanner.check_length()?;
+        Ok(node)
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Node<'a>, Problem> {
+        let byte = self.scanner.peek();
+        let position = self.scanner.position();
+        self.scanner.check_length()?;
+        let value = match byte {
+            Some(b'{' | b'[') if depth > DEPTH_MAX => return Err(Problem::new(position, ProblemKind::TooDeep)),
+            Some(b'{') => self.object(depth)?,
+            Some(b'[') => self.list(depth)?,
+            Some(b'"') => Value::Text(self.scanner.string()?),
+            Some(b'-' | b'0'..=b'9') => Value::Number(Cow::Borrowed(self.scanner.number()?)),
+            Some(b't') => self.scanner.word("true").map(|()| Value::Bool(true))?,
+            Some(b'f') => self.scanner.word("false").map(|()| Value::Bool(false))?,
+            Some(b'n') => self.scanner.word("null").map(|()| Value::Null)?,
+            _ => return Err(self.scanner.unexpected("a value")),
+        };
+        Ok(Node { position, value })
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Value<'a>, Problem> {
+        self.scanner.take(b'{');
+        let mut entries = Vec::new();
+        let mut more = !self.scanner.take(b'}');
+        while more {
+            let (position, key) = self.key()?;
+            let value = self.value(depth + 1)?;
+            entries.push(Entry { position, key, value });
+            more = self.separator(b'}')?;
+        }
+        check_keys(&entries)?;
+        Ok(Value::Map(entries))
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Value<'a>, Problem> {
+        self.scanner.take(b'[');
+        let mut items = Vec::new();
+        let mut more = !self.scanner.take(b']');
+        while more {
+            items.push(self.value(depth + 1)?);
+            more = self.separator(b']')?;
+        }
+        Ok(Value::List(items))
+    }
+
+    /// A key and its colon.
+    fn key(&mut self) -> Result<(crate::Position, Cow<'a, str>), Problem> {
+        if self.scanner.peek() != Some(b'"') {
+            return Err(self.scanner.unexpected("a key in double quotes"));
+        }
+        let position = self.scanner.position();
+        let key = self.scanner.string()?;
+        if !self.scanner.take(b':') {
+            return Err(self.scanner.unexpected(&format!("`:` after the key \"{}\"", shorten(&key))));
+        }
+        Ok((position, key))
+    }
+
+    /// The comma before a further element, or the `end`; whether there is a further element.
+    fn separator(&mut self, end: u8) -> Result<bool, Problem> {
+        if self.scanner.take(b',') {
+            return match self.scanner.peek() {
+                Some(byte) if byte == end => Err(self.scanner.unexpected("another element after the comma")),
+                _ => Ok(true),
+            };
+        }
+        if self.scanner.take(end) {
+            return Ok(false);
+        }
+        Err(self.scanner.unexpected(&format!("`,` or `{}`", char::from(end))))
+    }
+}

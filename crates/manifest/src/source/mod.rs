@@ -1,0 +1,35 @@
+//! From bytes to trees: which of the two languages a file is in, and one verdict for each document in it.
+
+mod json;
+mod scan;
+mod yaml;
+
+use crate::error::{Position, Problem, ProblemKind};
+use crate::tree::Node;
+
+/// Takes the documents one by one, so that the trees of a file of 100 MB never exist at once.
+pub(crate) type Sink<'s, 'a> = &'s mut dyn FnMut(Result<Node<'a>, Problem>);
+
+/// Reads every document of a file into `sink`. `.json` files are JSON, `.yaml` and `.yml` files YAML; any other name is
+/// JSON when the first character opens an object or a list.
+pub(crate) fn read<'a>(file_name: &str, bytes: &'a [u8], sink: Sink<'_, 'a>) {
+    const FIRST: Position = Position { line: 1, column: 1 };
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        sink(Err(Problem::new(FIRST, ProblemKind::Encoding("this looks like UTF-16".to_string()))));
+        return;
+    }
+    let found = if is_json(file_name, bytes) { json::read(bytes, sink) } else { yaml::read(bytes, sink) };
+    if !found {
+        sink(Err(Problem::new(FIRST, ProblemKind::Empty)));
+    }
+}
+
+fn is_json(file_name: &str, bytes: &[u8]) -> bool {
+    let extension = file_name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    if ["yaml", "yml"].iter().any(|yaml| extension.eq_ignore_ascii_case(yaml)) {
+        return false;
+    }
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    extension.eq_ignore_ascii_case("json") || matches!(first, Some(b'{' | b'['))
+}

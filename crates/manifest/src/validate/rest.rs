@@ -1,0 +1,101 @@
+//! Rules for nodes, topologies, queues, cohorts and priority classes.
+
+use super::{Findings, Violation, metadata, names, spec};
+use crate::path::FieldPath;
+use ohm_model::resources::Amounts;
+use ohm_model::topology::LEVELS_MAX;
+use ohm_model::{NodeSpec, QueueSpec, TopologySpec};
+use std::collections::BTreeSet;
+
+/// Everything that `node` breaks by itself.
+pub fn node(node: &NodeSpec) -> Vec<Violation> {
+    let mut findings = Findings::new();
+    findings.check(names::dns_name(&node.name), || metadata().field("name"));
+    for (key, value) in &node.labels {
+        findings.check(names::label_key(key), || metadata().field("labels").field(key));
+        findings.check(names::label_value(value), || metadata().field("labels").field(key));
+    }
+    for (index, taint) in node.taints.iter().enumerate() {
+        let field = || spec().field("taints").item(index);
+        findings.check(names::label_key(&taint.key), || field().field("key"));
+        findings.check(names::label_value(&taint.value), || field().field("value"));
+    }
+    findings.violations.extend(resources(&node.capacity, "allocatable"));
+    findings.violations
+}
+
+/// Rules for amounts in a node's status.
+pub(crate) fn resources(amounts: &Amounts, field: &str) -> Vec<Violation> {
+    let mut findings = Findings::new();
+    let place = FieldPath::root().field("status").field(field);
+    check_amounts(&mut findings, amounts, &place);
+    findings.violations
+}
+
+/// Everything that `topology` breaks by itself.
+pub fn topology(topology: &TopologySpec) -> Vec<Violation> {
+    let mut findings = Findings::new();
+    findings.check(names::dns_name(&topology.name), || metadata().field("name"));
+    let levels = || spec().field("levels");
+    let number = topology.levels.len();
+    findings.expect((1..=LEVELS_MAX).contains(&number), levels, || {
+        format!("must hold 1 to {LEVELS_MAX} levels, holds {number}")
+    });
+    let mut seen = BTreeSet::new();
+    for (index, level) in topology.levels.iter().enumerate() {
+        let field = || levels().item(index).field("nodeLabel");
+        findings.check(names::label_key(level), field);
+        findings.expect(seen.insert(level), field, || format!("`{level}` is an earlier level, too; keep one"));
+    }
+    findings.violations
+}
+
+/// Everything that `queue`, or a cohort, breaks by itself.
+pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
+    let mut findings = Findings::new();
+    findings.check(names::dns_name(&queue.name), || metadata().field("name"));
+    let parent_field = if queue.is_cohort { "parent" } else { "cohort" };
+    let parent = || spec().field(parent_field);
+    if !queue.parent.is_empty() {
+        findings.check(names::dns_name(&queue.parent), parent);
+    }
+    findings.expect(queue.parent != queue.name || queue.parent.is_empty(), parent, || {
+        "names itself; name the cohort above, or leave it out".to_string()
+    });
+    check_amounts(&mut findings, &queue.nominal, &spec().field("nominalQuota"));
+    for (field, limits) in [("borrowingLimit", &queue.borrowing_limit), ("lendingLimit", &queue.lending_limit)] {
+        check_amounts(&mut findings, limits, &spec().field(field));
+        for name in limits.keys() {
+            let place = || spec().field(field).field(name);
+            findings.expect(!queue.parent.is_empty(), place, || format!("means nothing without a `{parent_field}`"));
+            findings.expect(queue.nominal.contains_key(name), place, || {
+                format!("`{name}` is not limited here: name it under `nominalQuota`, too")
+            });
+        }
+    }
+    for (name, lent) in &queue.lending_limit {
+        let own = queue.nominal.get(name).copied().unwrap_or(i64::MAX);
+        findings.expect(*lent <= own, || spec().field("lendingLimit").field(name), || {
+            "is more than there is to lend: at most the `nominalQuota`".to_string()
+        });
+    }
+    findings.violations
+}
+
+/// Rules for the name of a priority class.
+pub(crate) fn priority_class_name(name: &str) -> Vec<Violation> {
+    let mut findings = Findings::new();
+    findings.check(names::dns_name(name), || metadata().field("name"));
+    findings.violations
+}
+
+fn check_amounts(findings: &mut Findings, amounts: &Amounts, place: &FieldPath) {
+    for (name, &value) in amounts {
+        findings.check(names::resource(name), || place.field(name));
+        findings.check(amount(value), || place.field(name));
+    }
+}
+
+pub(super) fn amount(amount: i64) -> Result<(), String> {
+    if amount < 0 { Err("is negative; an amount is 0 or more".to_string()) } else { Ok(()) }
+}

@@ -1,0 +1,153 @@
+//! Everything that can be asked of a cell. One closed list: every cause of change is visible here.
+
+use crate::ids::{Epoch, Incarnation, Index, NodeId, Sequence, SessionId};
+use crate::job::JobSpec;
+use crate::lease::{Lease, Role};
+use crate::node::{NodeHealth, NodeSpec};
+use crate::queue::QueueSpec;
+use crate::run::RunReport;
+use crate::topology::TopologySpec;
+use crate::transaction::Transaction;
+use serde::{Deserialize, Serialize};
+
+/// What one log entry holds: commands that were appended together, and the time their proposer stamped on them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Wall clock of the proposer in milliseconds since 1970. The cell's clock never falls; nothing safe hangs on it.
+    pub stamp_ms: u64,
+    /// The commands, applied in order.
+    pub commands: Vec<Envelope>,
+}
+
+/// A command and what makes it happen exactly once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Envelope {
+    /// The sender's session; 0 for `OpenSession` and for `Tick`.
+    pub session: SessionId,
+    /// Its number in the session, from 1; 0 with session 0.
+    pub sequence: Sequence,
+    /// Every sequence below this one has been answered to the sender's satisfaction.
+    pub done_below: Sequence,
+    /// The command.
+    pub command: Command,
+}
+
+/// A wish. Applied on every copy in the same order with the same outcome.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// Opens a session. The same nonce opens the same session, whatever is retried.
+    OpenSession {
+        /// Drawn at random by the process.
+        nonce: u64,
+        /// What it does.
+        role: Role,
+        /// For people: host and process.
+        name: String,
+    },
+    /// Ends the sender's session and gives back its leases.
+    CloseSession,
+    /// Renews the session and with it every lease it holds.
+    KeepAlive,
+    /// Takes a free lease, or one whose holder was not renewed since `renewed`.
+    TakeLease {
+        /// Which.
+        lease: Lease,
+        /// The epoch seen; the new one is one higher.
+        epoch: Epoch,
+        /// The holder's last renewal seen; must still be the last.
+        renewed: Index,
+    },
+    /// Gives a lease back.
+    ReleaseLease {
+        /// Which.
+        lease: Lease,
+        /// The epoch it was held under.
+        epoch: Epoch,
+    },
+    /// Registers a node, or the restart of its agent.
+    RegisterNode {
+        /// What it is.
+        spec: NodeSpec,
+        /// Drawn at random by the agent and kept in its folder: who the node is.
+        key: u64,
+        /// Drawn at random by each agent process: a retry is no new registration.
+        instance: u64,
+        /// The kernel's boot id, hashed: after a reboot nothing runs there any more.
+        boot: u64,
+    },
+    /// The health duty's conclusion about a node.
+    ConcludeNode {
+        /// The duty's epoch.
+        epoch: Epoch,
+        /// The node.
+        node: NodeId,
+        /// The registration it is about.
+        incarnation: Incarnation,
+        /// The conclusion.
+        health: NodeHealth,
+    },
+    /// Cordons or uncordons a node.
+    CordonNode {
+        /// By name.
+        name: String,
+        /// Whether new work is kept away.
+        cordoned: bool,
+    },
+    /// Takes a node out of the cell; refused while it holds runs, unless it is lost.
+    RemoveNode {
+        /// By name.
+        name: String,
+    },
+    /// What happened to runs on one node.
+    Report {
+        /// The node.
+        node: NodeId,
+        /// The facts, in order.
+        reports: Vec<RunReport>,
+    },
+    /// Submits jobs; each is judged alone.
+    SubmitJobs {
+        /// Who asks.
+        owner: String,
+        /// The jobs.
+        jobs: Vec<JobSpec>,
+    },
+    /// Ends a job for good.
+    CancelJob {
+        /// By name.
+        name: String,
+    },
+    /// Stops a job's runs and keeps it from being placed.
+    SuspendJob {
+        /// By name.
+        name: String,
+    },
+    /// Lets a suspended job be placed again.
+    ResumeJob {
+        /// By name.
+        name: String,
+    },
+    /// A scheduler's plan.
+    Commit(Transaction),
+    /// Adds or changes a queue or cohort.
+    PutQueue(QueueSpec),
+    /// Removes a queue or cohort that nothing uses.
+    RemoveQueue {
+        /// By name.
+        name: String,
+    },
+    /// Adds a topology; the same one again is fine, another one under its name is not.
+    PutTopology(TopologySpec),
+    /// Removes a topology that no job uses.
+    RemoveTopology {
+        /// By name.
+        name: String,
+    },
+    /// Raises the apply version, once every copy reports it.
+    RaiseVersion {
+        /// The new version.
+        version: u32,
+    },
+    /// Lets stamped time pass: back-offs, deadlines, nominations, forgetting.
+    Tick,
+}

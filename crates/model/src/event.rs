@@ -1,0 +1,150 @@
+//! What happened, for people and for whoever must react. Events name things as people do.
+
+use crate::ids::{Incarnation, Index, JobId, NodeId};
+use crate::node::NodeHealth;
+use crate::run::{Exit, StopCause};
+use crate::transaction::ConflictReason;
+use serde::{Deserialize, Serialize};
+
+/// One thing that happened when an entry was applied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// The entry.
+    pub index: Index,
+    /// Stamped time.
+    pub at_ms: u64,
+    /// What.
+    pub kind: EventKind,
+}
+
+/// The kinds of events.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EventKind {
+    /// A job was accepted.
+    JobSubmitted {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+    },
+    /// A job went into another state: `pending`, `running`, `suspended`, `succeeded`, `failed`, `cancelled`.
+    JobState {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// The state it is in now.
+        state: String,
+        /// Why, for people; possibly empty.
+        reason: String,
+    },
+    /// A finished job was forgotten.
+    JobForgotten {
+        /// Its name.
+        name: String,
+    },
+    /// Tasks were placed.
+    Placed {
+        /// The job.
+        job: JobId,
+        /// The group.
+        group: u16,
+        /// First task.
+        first: u32,
+        /// How many.
+        count: u32,
+        /// The node.
+        node: NodeId,
+    },
+    /// A run is to stop.
+    Stopping {
+        /// The job.
+        job: JobId,
+        /// The group.
+        group: u16,
+        /// The task.
+        task: u32,
+        /// The attempt.
+        incarnation: Incarnation,
+        /// The node.
+        node: NodeId,
+        /// Why.
+        cause: StopCause,
+    },
+    /// A run was started by its node.
+    Started {
+        /// The job.
+        job: JobId,
+        /// The group.
+        group: u16,
+        /// The task.
+        task: u32,
+        /// The attempt.
+        incarnation: Incarnation,
+        /// The node.
+        node: NodeId,
+    },
+    /// A run is over and its room is free.
+    Ended {
+        /// The job.
+        job: JobId,
+        /// The group.
+        group: u16,
+        /// The task.
+        task: u32,
+        /// The attempt.
+        incarnation: Incarnation,
+        /// The node.
+        node: NodeId,
+        /// How it ended.
+        exit: Exit,
+        /// Why it was to stop, if it was.
+        cause: Option<StopCause>,
+    },
+    /// A node was registered, or its agent restarted.
+    NodeRegistered {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: String,
+        /// The registration.
+        incarnation: Incarnation,
+    },
+    /// What is held of a node changed.
+    NodeHealth {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: String,
+        /// The conclusion.
+        health: NodeHealth,
+    },
+    /// A node was cordoned or uncordoned.
+    NodeCordoned {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: String,
+        /// Which.
+        cordoned: bool,
+    },
+    /// A node was removed.
+    NodeRemoved {
+        /// Its name.
+        name: String,
+    },
+    /// Rows of a transaction were refused.
+    Conflicted {
+        /// The scheduler's session name.
+        scheduler: String,
+        /// How many rows by reason.
+        reasons: Vec<(ConflictReason, u32)>,
+    },
+    /// A lease changed hands.
+    LeaseTaken {
+        /// Which, for people.
+        lease: String,
+        /// The new holder's session name.
+        holder: String,
+    },
+}

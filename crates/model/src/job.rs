@@ -1,0 +1,145 @@
+//! Jobs as people ask for them.
+
+use crate::resources::Amounts;
+use crate::selector::{Labels, Requirement, SelectorTerm, Toleration};
+use crate::topology::TopologyRequest;
+use serde::{Deserialize, Serialize};
+
+/// Which kind of scheduler places the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Class {
+    /// Work with an end: arrays and gangs.
+    Batch,
+    /// Tasks that run until they are stopped.
+    Service,
+    /// Gangs that care where they stand together.
+    Tas,
+}
+
+impl Class {
+    /// All classes.
+    pub const ALL: [Class; 3] = [Class::Batch, Class::Service, Class::Tas];
+
+    /// The name used in files, commands and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Batch => "batch",
+            Class::Service => "service",
+            Class::Tas => "tas",
+        }
+    }
+}
+
+/// What happens to a task whose node has lost its servers for longer than the node lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum OnDisconnect {
+    /// The task is stopped by its node before the lease ends; a replacement never overlaps it.
+    Stop,
+    /// The task runs on; a replacement may run beside it until the node is back.
+    Keep,
+}
+
+/// How the tasks of a group are laid over equally good nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum SpreadMode {
+    /// Fill nodes that are already used (best fit).
+    #[default]
+    Pack,
+    /// Use as many nodes as possible.
+    Spread,
+}
+
+/// A job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// Unique among the jobs the cell remembers.
+    pub name: String,
+    /// Who places it.
+    pub class: Class,
+    /// The queue it waits in; empty for none.
+    pub queue: String,
+    /// Higher is placed first.
+    pub priority: i32,
+    /// Free marks for people.
+    pub labels: Labels,
+    /// One to [`GROUPS_MAX`] groups.
+    pub groups: Vec<GroupSpec>,
+    /// How often a task may fail by itself and be tried again. Lost nodes are never charged here.
+    pub retries: u32,
+    /// The job fails when it has run this long, counted from its first placement; 0 is no bound.
+    pub active_deadline_seconds: u64,
+    /// The finished job is forgotten after this long.
+    pub ttl_seconds_after_finished: u64,
+    /// What happens when a node loses its servers.
+    pub on_disconnect: OnDisconnect,
+    /// Submitted but not to be placed yet.
+    pub suspended: bool,
+}
+
+/// Most groups a job may have.
+pub const GROUPS_MAX: usize = 64;
+/// Most tasks a group may have.
+pub const TASKS_MAX: u32 = 1_000_000;
+/// How long a finished job is remembered unless it says otherwise: one day.
+pub const TTL_SECONDS_DEFAULT: u64 = 86_400;
+
+/// Equal tasks of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupSpec {
+    /// Unique in the job.
+    pub name: String,
+    /// How many tasks.
+    pub count: u32,
+    /// The group starts with at least this many at once, or not at all. 1 to `count`.
+    pub min_count: u32,
+    /// Whether tasks beyond the first start may be added later, as room comes.
+    pub elastic: bool,
+    /// What each task asks for; `pods: 1` is added by the cell.
+    pub requests: Amounts,
+    /// Labels the node must have.
+    pub node_selector: Labels,
+    /// Required node affinity: at least one term must match, unless there is none.
+    pub affinity: Vec<SelectorTerm>,
+    /// Preferred node affinity: weight 1 to 100, and what it rewards.
+    pub preferred: Vec<(u32, SelectorTerm)>,
+    /// Taints it may stand on.
+    pub tolerations: Vec<Toleration>,
+    /// Host ports each task needs for itself.
+    pub ports: Vec<u16>,
+    /// Most tasks of this group on one node; 0 is no limit.
+    pub max_per_node: u32,
+    /// How tasks are laid over nodes.
+    pub spread: SpreadMode,
+    /// What it asks of the topology.
+    pub topology: TopologyRequest,
+    /// Groups with the same non-empty label are placed in one domain together: a leader and its workers.
+    pub place_with: String,
+    /// What each task runs.
+    pub task: TaskSpec,
+}
+
+impl GroupSpec {
+    /// Whether labels or affinity speak of single nodes by name, so that equal node classes can differ for it.
+    pub fn names_hosts(&self) -> bool {
+        let by_host = |requirement: &Requirement| requirement.key == crate::node::HOSTNAME_LABEL;
+        self.node_selector.contains_key(crate::node::HOSTNAME_LABEL)
+            || self.affinity.iter().any(|term| term.requirements.iter().any(by_host))
+    }
+}
+
+/// What one task runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskSpec {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Environment on top of Ohm's own.
+    pub env: Vec<(String, String)>,
+    /// Where it starts; the run's own folder when empty.
+    pub working_dir: String,
+    /// Between the polite signal and the kill.
+    pub grace_ms: u64,
+    /// On `sim` nodes: how long it takes; 0 never ends.
+    pub sim_duration_ms: u64,
+    /// On `sim` nodes: the exit code it ends with.
+    pub sim_exit_code: i32,
+}

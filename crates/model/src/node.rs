@@ -1,0 +1,66 @@
+//! Nodes as they are registered.
+
+use crate::resources::Amounts;
+use crate::selector::Labels;
+use serde::{Deserialize, Serialize};
+
+/// The label that holds a node's own name; kept out of the node class, because it is different on every node.
+pub const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
+
+/// What a taint does to tasks that don't tolerate it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum TaintEffect {
+    /// No new task.
+    NoSchedule,
+    /// Rather no new task.
+    PreferNoSchedule,
+    /// No new task, and running ones leave.
+    NoExecute,
+}
+
+/// A mark on a node that keeps tasks away unless they tolerate it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Taint {
+    /// The key.
+    pub key: String,
+    /// The value, possibly empty.
+    pub value: String,
+    /// The effect.
+    pub effect: TaintEffect,
+}
+
+impl std::fmt::Display for Taint {
+    /// `key=value:Effect`, or `key:Effect` without a value.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.value.as_str() {
+            "" => write!(f, "{}:{:?}", self.key, self.effect),
+            value => write!(f, "{}={}:{:?}", self.key, value, self.effect),
+        }
+    }
+}
+
+/// What an agent says its node is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeSpec {
+    /// Unique in the cell.
+    pub name: String,
+    /// Labels; [`HOSTNAME_LABEL`] is added by the cell when absent.
+    pub labels: Labels,
+    /// Taints.
+    pub taints: Vec<Taint>,
+    /// Room for tasks; without `pods` nothing fits.
+    pub capacity: Amounts,
+    /// Where its tasks listen, handed to peers; empty when it has none.
+    pub address: String,
+}
+
+/// What the health duty holds of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum NodeHealth {
+    /// Beats arrive.
+    Ready,
+    /// Beats are missing: no new work.
+    Suspect,
+    /// Its lease has surely ended: its runs are over.
+    Lost,
+}

@@ -1,0 +1,99 @@
+//! What nodes report about runs.
+
+use crate::ids::RunRef;
+use serde::{Deserialize, Serialize};
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// Killed for taking more memory than it asked for.
+    OutOfMemory,
+    /// It could not be started; counts as a failure of its own.
+    StartFailed,
+    /// Stopped by its node because the lease ran out; never charged to the job.
+    LeaseExpired,
+    /// It never started: it was unwanted again before.
+    NeverStarted,
+    /// Its node restarted or its traces are gone; never charged to the job.
+    Vanished,
+    /// Its node was declared lost; never charged to the job.
+    NodeLost,
+}
+
+impl Exit {
+    /// Whether the task did what it was asked to.
+    pub fn is_success(self) -> bool {
+        self == Exit::Code(0)
+    }
+
+    /// Whether the end is the task's own doing and so counts against its retries.
+    pub fn is_charged(self) -> bool {
+        matches!(self, Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::StartFailed)
+    }
+}
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Exit::Code(code) => write!(f, "exit {code}"),
+            Exit::Signal(signal) => write!(f, "signal {signal}"),
+            Exit::OutOfMemory => f.write_str("out of memory"),
+            Exit::StartFailed => f.write_str("could not start"),
+            Exit::LeaseExpired => f.write_str("node lease expired"),
+            Exit::NeverStarted => f.write_str("never started"),
+            Exit::Vanished => f.write_str("vanished"),
+            Exit::NodeLost => f.write_str("node lost"),
+        }
+    }
+}
+
+/// Why a run is to stop although it has not ended by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum StopCause {
+    /// Its job was cancelled.
+    Cancelled,
+    /// Its job was suspended.
+    Suspended,
+    /// A scheduler took the room for more important work.
+    Preempted,
+    /// A scheduler moved it.
+    Moved,
+    /// Its job ran longer than it may.
+    DeadlineExceeded,
+    /// Another task of the job failed for good.
+    JobFailed,
+    /// Its node can no longer hold it.
+    NodeShrunk,
+    /// Its gang fell apart and starts again whole.
+    GangRestart,
+}
+
+/// One fact about one run, from the node it stands on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunReport {
+    /// The run.
+    pub run: RunRef,
+    /// The fact.
+    pub kind: RunReportKind,
+}
+
+/// What happened to a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RunReportKind {
+    /// It runs, under this process id (0 where there is no process).
+    Started {
+        /// The process id on the node.
+        pid: u32,
+    },
+    /// It is over; its room is free.
+    Ended {
+        /// How.
+        exit: Exit,
+        /// More for people, possibly empty: why it could not start.
+        message: String,
+    },
+}

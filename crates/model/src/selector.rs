@@ -1,0 +1,140 @@
+//! Which nodes a group may stand on, in Kubernetes' words: label requirements and tolerations.
+
+use crate::node::{Taint, TaintEffect};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Labels by key.
+pub type Labels = BTreeMap<String, String>;
+
+/// How a requirement compares a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Operator {
+    /// The label is one of the values.
+    In,
+    /// The label is absent or none of the values.
+    NotIn,
+    /// The label is there.
+    Exists,
+    /// The label is not there.
+    DoesNotExist,
+    /// The label is an integer above the one value.
+    Gt,
+    /// The label is an integer below the one value.
+    Lt,
+}
+
+/// One label requirement.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Requirement {
+    /// The label key.
+    pub key: String,
+    /// The comparison.
+    pub operator: Operator,
+    /// What it compares with; exactly one integer for `Gt` and `Lt`.
+    pub values: Vec<String>,
+}
+
+impl Requirement {
+    /// Whether a node with `labels` meets this requirement.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        let label = labels.get(&self.key);
+        match self.operator {
+            Operator::In => label.is_some_and(|label| self.values.contains(label)),
+            Operator::NotIn => label.is_none_or(|label| !self.values.contains(label)),
+            Operator::Exists => label.is_some(),
+            Operator::DoesNotExist => label.is_none(),
+            Operator::Gt => self.compare(label).is_some_and(|(label, bound)| label > bound),
+            Operator::Lt => self.compare(label).is_some_and(|(label, bound)| label < bound),
+        }
+    }
+
+    fn compare(&self, label: Option<&String>) -> Option<(i64, i64)> {
+        Some((label?.parse().ok()?, self.values.first()?.parse().ok()?))
+    }
+}
+
+/// Requirements that all must hold. Terms of an affinity are alternatives; a term without requirements matches nothing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SelectorTerm {
+    /// The requirements.
+    pub requirements: Vec<Requirement>,
+}
+
+impl SelectorTerm {
+    /// Whether a node with `labels` meets every requirement.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        !self.requirements.is_empty() && self.requirements.iter().all(|requirement| requirement.matches(labels))
+    }
+}
+
+/// How a toleration compares a taint's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum TolerationOperator {
+    /// The values are equal.
+    Equal,
+    /// Any value will do.
+    Exists,
+}
+
+/// Lets a group stand on nodes with a matching taint.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Toleration {
+    /// The taint key; empty with `Exists` tolerates every taint.
+    pub key: String,
+    /// The comparison.
+    pub operator: TolerationOperator,
+    /// The value for `Equal`.
+    pub value: String,
+    /// The effect tolerated; all when absent.
+    pub effect: Option<TaintEffect>,
+}
+
+impl Toleration {
+    /// Whether this toleration covers `taint`.
+    pub fn covers(&self, taint: &Taint) -> bool {
+        let key_fits =
+            if self.key.is_empty() { self.operator == TolerationOperator::Exists } else { self.key == taint.key };
+        let value_fits = self.operator == TolerationOperator::Exists || self.value == taint.value;
+        key_fits && value_fits && self.effect.is_none_or(|effect| effect == taint.effect)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(operator: Operator, values: &[&str], label: Option<&str>, expected: bool) {
+        let labels: Labels = label.map(|value| ("zone".to_string(), value.to_string())).into_iter().collect();
+        let values = values.iter().map(|value| value.to_string()).collect();
+        let requirement = Requirement { key: "zone".into(), operator, values };
+        assert_eq!(requirement.matches(&labels), expected, "{requirement:?} on {label:?}");
+    }
+
+    #[test]
+    fn requirements_compare_as_in_kubernetes() {
+        check(Operator::In, &["a", "b"], Some("b"), true);
+        check(Operator::In, &["a"], None, false);
+        check(Operator::NotIn, &["a"], None, true);
+        check(Operator::NotIn, &["a"], Some("a"), false);
+        check(Operator::Exists, &[], Some(""), true);
+        check(Operator::DoesNotExist, &[], Some(""), false);
+        check(Operator::Gt, &["5"], Some("6"), true);
+        check(Operator::Gt, &["5"], Some("six"), false);
+        check(Operator::Lt, &["5"], Some("4"), true);
+        check(Operator::Lt, &[], Some("4"), false);
+    }
+
+    #[test]
+    fn an_empty_key_with_exists_tolerates_everything() {
+        let taint = Taint { key: "gpu".into(), value: "yes".into(), effect: TaintEffect::NoSchedule };
+        let mut toleration =
+            Toleration { key: "".into(), operator: TolerationOperator::Exists, value: "".into(), effect: None };
+        assert!(toleration.covers(&taint));
+        toleration.effect = Some(TaintEffect::NoExecute);
+        assert!(!toleration.covers(&taint));
+        toleration =
+            Toleration { key: "gpu".into(), operator: TolerationOperator::Equal, value: "no".into(), effect: None };
+        assert!(!toleration.covers(&taint));
+    }
+}

@@ -1,0 +1,211 @@
+//! Transactions: what a scheduler wants to be true, and what the log said to it (Omega, EuroSys 2013, section 3.4).
+
+use crate::ids::{ClassId, Epoch, GroupIndex, Index, JobId, NodeId, ResourceId, RunRef, TaskIndex};
+use crate::lease::Shard;
+use crate::run::StopCause;
+use serde::{Deserialize, Serialize};
+
+/// How much of a transaction must hold for any of it to count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Grain {
+    /// What fits is taken, task by task. A group that has not started still starts with its minimum or not at all.
+    PerTask,
+    /// Per group: live and accepted tasks together reach its minimum, else nothing of its job is taken.
+    Minimum,
+    /// Everything or nothing.
+    AllOrNothing,
+}
+
+/// What must still be true of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Guard {
+    /// Every hard constraint holds at commit.
+    Fits,
+    /// As `Fits`, and nothing about the node moved since `seen`, own commits apart.
+    Unchanged,
+}
+
+/// What must still be true of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobGuard {
+    /// The job.
+    pub job: JobId,
+    /// Its version when the plan was made: it moves with spec, lifecycle, reservation and unhealthy nodes.
+    pub version: Index,
+    /// Whether the plan builds on a quota reservation, which then must still stand.
+    pub reserved: bool,
+}
+
+/// `count` consecutive tasks of a group onto one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// The job.
+    pub job: JobId,
+    /// The group.
+    pub group: GroupIndex,
+    /// The first task.
+    pub first: TaskIndex,
+    /// How many tasks, from `first` on; at least 1.
+    pub count: u32,
+    /// The node.
+    pub node: NodeId,
+    /// The class the node had when the plan was made.
+    pub class: ClassId,
+    /// Which devices: for each task, for each device resource of the group in resource order, a mask of the node's
+    /// devices. Empty when the group asks for none.
+    pub devices: Vec<u64>,
+}
+
+/// Room kept for a preemptor while its victims stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nomination {
+    /// The job that will stand there.
+    pub job: JobId,
+    /// The group.
+    pub group: GroupIndex,
+    /// The node.
+    pub node: NodeId,
+    /// For how many tasks.
+    pub count: u32,
+    /// Ends at this stamped time if not used before.
+    pub expires_ms: u64,
+}
+
+/// A scheduler's plan, judged inside the log on every copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transaction {
+    /// Whose work it is; fenced by `epoch`.
+    pub shard: Shard,
+    /// The epoch of the shard's lease.
+    pub epoch: Epoch,
+    /// The last entry its planner's copy had applied.
+    pub seen: Index,
+    /// How much must hold.
+    pub grain: Grain,
+    /// What must hold of the nodes.
+    pub guard: Guard,
+    /// What must hold of the jobs; every job placed, nominated or reserved must be listed.
+    pub jobs: Vec<JobGuard>,
+    /// Runs to stop, and why. One that has ended already is fine.
+    pub evict: Vec<(RunRef, StopCause)>,
+    /// Tasks to place.
+    pub place: Vec<Placement>,
+    /// Room to keep.
+    pub nominate: Vec<Nomination>,
+    /// Jobs whose whole request is to be charged to their queue without a placement.
+    pub reserve: Vec<JobId>,
+}
+
+/// Why a row could not be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ConflictReason {
+    /// The node was removed or registered anew after `seen`.
+    NodeGone,
+    /// The node is cordoned, draining, suspect or lost.
+    NodeNotReady,
+    /// Labels or taints of the node changed and the group may not stand there.
+    NodeClassChanged,
+    /// Not enough room in this resource.
+    NodeFull(ResourceId),
+    /// A port is taken.
+    PortTaken(u16),
+    /// The group's limit per node would be exceeded.
+    LimitReached,
+    /// The room is kept for a nominated job of this or higher priority.
+    Held,
+    /// The node's version moved and the guard is `Unchanged`.
+    NodeChanged,
+    /// The task has a live run, is over, or does not exist.
+    TaskNotPending,
+    /// The job's version moved.
+    JobChanged,
+    /// The job is finished, cancelled or suspended, or gone.
+    JobClosed,
+    /// The plan builds on a reservation that does not stand.
+    NotReserved,
+    /// The queue has no room left.
+    QuotaExceeded,
+    /// The gang would start below its minimum.
+    GangShort,
+    /// A required topology domain would be left.
+    TopologyBroken,
+    /// The shard's lease is held by another epoch, or the job is not of this shard.
+    ShardLost,
+    /// The session is not known.
+    SessionGone,
+    /// The row is malformed: a count of zero, a group that does not exist, devices that don't match the request.
+    Malformed,
+    /// Another row of the same all-or-nothing transaction failed.
+    Together,
+}
+
+impl ConflictReason {
+    /// The name used in events, metrics and coverage tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            ConflictReason::NodeGone => "NodeGone",
+            ConflictReason::NodeNotReady => "NodeNotReady",
+            ConflictReason::NodeClassChanged => "NodeClassChanged",
+            ConflictReason::NodeFull(_) => "NodeFull",
+            ConflictReason::PortTaken(_) => "PortTaken",
+            ConflictReason::LimitReached => "LimitReached",
+            ConflictReason::Held => "Held",
+            ConflictReason::NodeChanged => "NodeChanged",
+            ConflictReason::TaskNotPending => "TaskNotPending",
+            ConflictReason::JobChanged => "JobChanged",
+            ConflictReason::JobClosed => "JobClosed",
+            ConflictReason::NotReserved => "NotReserved",
+            ConflictReason::QuotaExceeded => "QuotaExceeded",
+            ConflictReason::GangShort => "GangShort",
+            ConflictReason::TopologyBroken => "TopologyBroken",
+            ConflictReason::ShardLost => "ShardLost",
+            ConflictReason::SessionGone => "SessionGone",
+            ConflictReason::Malformed => "Malformed",
+            ConflictReason::Together => "Together",
+        }
+    }
+}
+
+/// Which row of which list a conflict is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Row {
+    /// The transaction as a whole.
+    Whole,
+    /// `place[i]`.
+    Place(u32),
+    /// `evict[i]`.
+    Evict(u32),
+    /// `nominate[i]`.
+    Nominate(u32),
+    /// `reserve[i]`.
+    Reserve(u32),
+}
+
+/// One refused row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conflict {
+    /// The row.
+    pub row: Row,
+    /// The node it was about, if any.
+    pub node: Option<NodeId>,
+    /// Why.
+    pub reason: ConflictReason,
+}
+
+/// What the log said to a transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// For each placement row, how many of its first tasks were taken. Empty means: every row, whole.
+    pub accepted: Vec<u32>,
+    /// Every refused row.
+    pub conflicts: Vec<Conflict>,
+    /// The planner must have applied this index before it tries again; 0 when nothing was refused.
+    pub refresh: Index,
+}
+
+impl Verdict {
+    /// How many tasks of placement row `row` of `transaction` were taken.
+    pub fn accepted_of(&self, transaction: &Transaction, row: usize) -> u32 {
+        if self.accepted.is_empty() { transaction.place[row].count } else { self.accepted[row] }
+    }
+}

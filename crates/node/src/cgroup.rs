@@ -1,0 +1,291 @@
+//! Control groups: limits for a run, and the one sure way to reach all of its processes, however they hide.
+//!
+//! Every run gets a **slot**: a group of its own in the hierarchy that can kill (version 2 with `cgroup.kill`, else the
+//! version 1 freezer) and in each hierarchy whose limit it uses. The shim steps into the slot itself, starts the
+//! process, which is born inside, and steps out: no task ever runs a moment outside of its group, and no code runs
+//! between fork and exec. Slots are used again with the same limits, which saves making and removing folders at
+//! thousands of starts per second; a slot that still holds memory of its last run is thrown away instead.
+//!
+//! Machines mix: here limits may come from version 1 and killing from version 2. What is missing is said once, in
+//! [`Cgroups::warning`], and the rest is used.
+
+pub mod layout;
+mod slot;
+
+use layout::{Controller, Mount, Version};
+use serde::{Deserialize, Serialize};
+pub use slot::{GroupOfRun, Slot};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Upper bounds for one run; 0 is no bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Limits {
+    /// CPU time in thousandths of a core.
+    pub cpu_millicores: u32,
+    /// Memory in bytes, at least [`MEMORY_BYTES_MIN`].
+    pub memory_bytes: u64,
+    /// Processes and threads.
+    pub pids: u32,
+}
+
+/// Below this not even an exec works, and the shim, which stands in the group for a moment, could be hit.
+pub const MEMORY_BYTES_MIN: u64 = 4 << 20;
+/// Most empty slots kept for later runs.
+const FREE_SLOTS_MAX: usize = 256;
+
+impl Limits {
+    fn wants(&self, controller: Controller) -> bool {
+        match controller {
+            Controller::Cpu => self.cpu_millicores > 0,
+            Controller::Memory => self.memory_bytes > 0,
+            Controller::Pids => self.pids > 0,
+            Controller::Freezer => false,
+        }
+    }
+}
+
+/// One hierarchy in use: our folder in it, and what it is good for.
+#[derive(Debug)]
+struct Hierarchy {
+    version: Version,
+    folder: PathBuf,
+    controllers: Vec<Controller>,
+    kills: bool,
+    /// The slot the shim stands in now; none is home.
+    inside: Option<u32>,
+}
+
+/// The groups of one shim.
+#[derive(Debug)]
+pub struct Cgroups {
+    hierarchies: Vec<Hierarchy>,
+    free: BTreeMap<Limits, Vec<Slot>>,
+    free_count: usize,
+    next_number: u32,
+    doomed: Vec<Slot>,
+}
+
+impl Cgroups {
+    /// Sets up the groups below this process's own ones, under `name`. What a dead shim of that name left behind is
+    /// killed and removed first. Also says what cannot be had, if anything.
+    pub fn open(name: &str) -> io::Result<(Cgroups, Option<String>)> {
+        let mounts = layout::mounts(
+            &fs::read_to_string("/proc/self/mountinfo")?,
+            &fs::read_to_string("/proc/self/cgroup")?,
+        );
+        Ok(Cgroups::with_mounts(mounts, name))
+    }
+
+    fn with_mounts(mounts: Vec<Mount>, name: &str) -> (Cgroups, Option<String>) {
+        let mut troubles = Vec::new();
+        let mut hierarchies = Vec::new();
+        for mount in mounts {
+            match hierarchy(&mount, name) {
+                Ok(hierarchy) => hierarchies.push(hierarchy),
+                Err(error) => troubles.push(format!("{}: {error}", mount.own.display())),
+            }
+        }
+        // A controller lives in one hierarchy only; of those that can kill, version 2 does it in one write.
+        hierarchies.sort_by_key(|one| one.version == Version::One);
+        let mut killer_found = false;
+        for one in &mut hierarchies {
+            let able = one.version == Version::Two || one.controllers.contains(&Controller::Freezer);
+            one.kills = able && !killer_found;
+            killer_found |= one.kills;
+        }
+        hierarchies.retain(|one| one.kills || one.controllers.iter().any(|two| *two != Controller::Freezer));
+        let mut missing: Vec<&str> = [Controller::Cpu, Controller::Memory, Controller::Pids]
+            .into_iter()
+            .filter(|wanted| !hierarchies.iter().any(|one| one.controllers.contains(wanted)))
+            .map(Controller::name)
+            .collect();
+        if !killer_found {
+            missing.push("killing by group");
+        }
+        let warning = (!missing.is_empty()).then(|| {
+            format!("cgroups give no {} here ({})", missing.join(", "), slot::join_or(&troubles, "no such controller"))
+        });
+        let groups =
+            Cgroups { hierarchies, free: BTreeMap::new(), free_count: 0, next_number: 0, doomed: Vec::new() };
+        (groups, warning)
+    }
+
+    /// Whether runs can be reached as groups at all.
+    pub fn can_kill(&self) -> bool {
+        self.hierarchies.iter().any(|one| one.kills)
+    }
+
+    /// A slot with `limits`: a free one or a new one.
+    pub fn acquire(&mut self, limits: Limits) -> io::Result<Slot> {
+        self.retire_doomed();
+        if let Some(slot) = self.free.get_mut(&limits).and_then(Vec::pop) {
+            self.free_count -= 1;
+            return Ok(slot);
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        let mut slot = Slot::new(number, limits);
+        for (index, one) in self.hierarchies.iter().enumerate() {
+            let limited = one.controllers.iter().any(|controller| limits.wants(*controller));
+            if !(one.kills || limited) {
+                continue;
+            }
+            if let Err(error) = slot.add(index, one.version, one.folder.join(number.to_string()), &one.controllers, one.kills)
+            {
+                slot.remove();
+                return Err(error);
+            }
+        }
+        Ok(slot)
+    }
+
+    /// Moves this process into `slot`, so that what it starts next is born there.
+    pub fn enter(&mut self, slot: &Slot) -> io::Result<()> {
+        for (index, one) in self.hierarchies.iter_mut().enumerate() {
+            let target = slot.folder(index).map(|_| slot.number());
+            if one.inside == target {
+                continue;
+            }
+            let folder = slot.folder(index).map_or_else(|| one.folder.join("home"), Path::to_path_buf);
+            fs::write(folder.join("cgroup.procs"), "0")?;
+            one.inside = target;
+        }
+        Ok(())
+    }
+
+    /// Moves this process out of all slots. Until this has worked no slot that was entered may be killed.
+    pub fn leave(&mut self) -> io::Result<()> {
+        for one in self.hierarchies.iter_mut().filter(|one| one.inside.is_some()) {
+            fs::write(one.folder.join("home/cgroup.procs"), "0")?;
+            one.inside = None;
+        }
+        Ok(())
+    }
+
+    /// Takes back a slot whose processes are all gone.
+    pub fn release(&mut self, mut slot: Slot) {
+        if self.free_count < FREE_SLOTS_MAX && slot.is_clean() {
+            slot.renew();
+            self.free_count += 1;
+            self.free.entry(slot.limits()).or_default().push(slot);
+        } else if !slot.remove() {
+            self.doomed.push(slot);
+        }
+    }
+
+    /// A folder can stay busy for a moment after its last process; it is tried again later.
+    fn retire_doomed(&mut self) {
+        self.doomed.retain_mut(|slot| !slot.remove());
+    }
+}
+
+impl Drop for Cgroups {
+    fn drop(&mut self) {
+        for slot in self.free.values_mut().flatten().chain(&mut self.doomed) {
+            slot.remove();
+        }
+    }
+}
+
+/// Makes our folder in one hierarchy, with the leaf `home` that the shim itself lives in.
+fn hierarchy(mount: &Mount, name: &str) -> io::Result<Hierarchy> {
+    let mut controllers = mount.controllers.clone();
+    let mut folder = mount.own.join(name);
+    if mount.version == Version::Two {
+        (folder, controllers) = enable(mount, name)?;
+        if !folder.join("cgroup.kill").exists() && !folder.join("cgroup.freeze").exists() {
+            return Err(io::Error::other("neither cgroup.kill nor cgroup.freeze: kernel 5.2 or newer is needed"));
+        }
+    }
+    make(&folder)?;
+    // Some kernels are built without quotas.
+    controllers.retain(|one| {
+        mount.version == Version::Two || *one != Controller::Cpu || folder.join("cpu.cfs_quota_us").exists()
+    });
+    slot::clear(&folder, mount.version)?;
+    make(&folder.join("home"))?;
+    fs::write(folder.join("home/cgroup.procs"), "0")?;
+    Ok(Hierarchy { version: mount.version, folder, controllers, kills: false, inside: None })
+}
+
+/// Version 2 forbids processes beside groups with controllers, except at the root. So our folder goes below our own
+/// group if that can be, else below the root of the mount, as container engines do it.
+fn enable(mount: &Mount, name: &str) -> io::Result<(PathBuf, Vec<Controller>)> {
+    let wanted = [Controller::Cpu, Controller::Memory, Controller::Pids];
+    let mut best: Option<(PathBuf, Vec<Controller>)> = None;
+    let mut trouble = io::Error::other("no version 2 group can be made");
+    for base in [&mount.own, &mount.root] {
+        let folder = base.join(name);
+        if let Err(error) = make(&folder) {
+            trouble = error;
+            continue;
+        }
+        let has: Vec<Controller> = wanted
+            .into_iter()
+            .filter(|one| {
+                let order = format!("+{}", one.name());
+                fs::write(base.join("cgroup.subtree_control"), &order).is_ok()
+                    && fs::write(folder.join("cgroup.subtree_control"), &order).is_ok()
+            })
+            .collect();
+        if best.as_ref().is_none_or(|(_, found)| found.len() < has.len()) {
+            best = Some((folder, has));
+        }
+    }
+    best.ok_or(trouble)
+}
+
+fn make(folder: &Path) -> io::Result<()> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// cgroup folders are files with an interface, so plain folders show what would be written.
+    fn fake(version: Version, controllers: &[Controller], files: &[&str]) -> (tempfile::TempDir, Mount) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().to_path_buf();
+        make(&root.join("ohm")).unwrap();
+        for file in files {
+            fs::write(root.join("ohm").join(file), "").unwrap();
+        }
+        let mount = Mount { version, own: root.clone(), root, controllers: controllers.to_vec() };
+        (folder, mount)
+    }
+
+    #[test]
+    fn version_two_limits_are_written_in_its_words() {
+        let (_folder, mount) = fake(Version::Two, &[], &["cgroup.kill", "cgroup.subtree_control"]);
+        let root = mount.root.clone();
+        let (mut groups, warning) = Cgroups::with_mounts(vec![mount], "ohm");
+        assert_eq!(warning, None);
+        let slot = groups.acquire(Limits { cpu_millicores: 1500, memory_bytes: 8 << 20, pids: 10 }).unwrap();
+        groups.enter(&slot).unwrap();
+        let read = |file: &str| fs::read_to_string(root.join("ohm/0").join(file)).unwrap();
+        assert_eq!(read("cpu.max"), "150000 100000");
+        assert_eq!(read("memory.max"), "8388608");
+        assert_eq!(read("pids.max"), "10");
+        assert_eq!(read("cgroup.procs"), "0");
+        assert!(groups.can_kill());
+    }
+
+    #[test]
+    fn version_one_fills_in_and_what_is_missing_is_said() {
+        let (_folder, mount) = fake(Version::One, &[Controller::Cpu], &["cpu.cfs_quota_us"]);
+        let root = mount.root.clone();
+        let (mut groups, warning) = Cgroups::with_mounts(vec![mount], "ohm");
+        let warning = warning.unwrap();
+        assert!(warning.contains("memory, pids, killing by group"), "{warning}");
+        groups.acquire(Limits { cpu_millicores: 250, ..Limits::default() }).unwrap();
+        assert_eq!(fs::read_to_string(root.join("ohm/0/cpu.cfs_quota_us")).unwrap(), "25000");
+        assert!(!groups.can_kill());
+    }
+}

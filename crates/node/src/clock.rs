@@ -1,0 +1,29 @@
+//! The clock of leases and deadlines, and the name of the boot it counts from.
+
+use nix::time::{ClockId, clock_gettime};
+use std::io;
+
+/// Milliseconds since this machine booted, suspended time included (`CLOCK_BOOTTIME`). No time step moves it.
+///
+/// # Panics
+/// Only on kernels older than 2.6.39, which lack the clock.
+pub fn boottime_ms() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("every kernel since 2.6.39 has CLOCK_BOOTTIME");
+    // Both parts are never negative on this clock.
+    now.tv_sec() as u64 * 1000 + now.tv_nsec() as u64 / 1_000_000
+}
+
+/// The kernel's random name of this boot. Process ids and [`boottime_ms`] mean nothing under another one.
+pub fn boot_id() -> io::Result<String> {
+    Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_clock_rises_and_the_boot_has_a_name() {
+        let before = super::boottime_ms();
+        assert!(super::boottime_ms() >= before && before > 0);
+        assert_eq!(super::boot_id().unwrap().len(), 36);
+    }
+}

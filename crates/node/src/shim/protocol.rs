@@ -1,0 +1,267 @@
+//! What the agent and its shim say to each other, and what a run is.
+//!
+//! Frames of [`ohm_stdx::codec`] (format byte, length, checksum) over the Unix socket `DIR/shim.sock`. Every request
+//! may be sent again at any time: a start of a run that is there answers with what is there, and nothing is ever
+//! started twice.
+
+use crate::cgroup::{Limits, MEMORY_BYTES_MIN};
+use crate::rotation::LogLimits;
+use ohm_model::{Exit, OnDisconnect, RunRef};
+use serde::{Deserialize, Serialize};
+
+/// The version of these messages; both sides must speak the same.
+pub const PROTOCOL_VERSION: u16 = 1;
+/// The format byte of every frame on the socket.
+pub(crate) const FORMAT: u8 = 1;
+/// No request is longer. The kernel takes about 2 MiB of arguments and environment.
+pub(crate) const REQUEST_BYTES_MAX: usize = 2 << 20;
+/// No event is longer; lists are cut into parts.
+pub(crate) const EVENT_BYTES_MAX: usize = 2 << 20;
+
+/// What one run executes, and how it is to end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunSpec {
+    /// Program and arguments. A program without `/` is looked up in the `PATH` of `environment`.
+    pub command: Vec<String>,
+    /// The whole environment; the shim adds only `PATH` (if there is none), `OHM_RUN`, `OHM_INCARNATION` and `OHM_SHIM`.
+    pub environment: Vec<(String, String)>,
+    /// Where it starts; the run's own folder `DIR/runs/RUN` when empty.
+    pub working_dir: String,
+    /// What it may use at most.
+    pub limits: Limits,
+    /// How much of its output is kept.
+    pub logs: LogLimits,
+    /// Between the polite signal and the kill, in milliseconds.
+    pub grace_ms: u64,
+    /// Whether the lease of the node ends the run.
+    pub on_disconnect: OnDisconnect,
+    /// The run is stopped when it has run this long, in milliseconds.
+    pub active_deadline_ms: Option<u64>,
+}
+
+impl RunSpec {
+    /// A run of `command` with no limits, ten seconds of grace, and an end with the lease.
+    pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        RunSpec {
+            command: command.into_iter().map(Into::into).collect(),
+            environment: Vec::new(),
+            working_dir: String::new(),
+            limits: Limits::default(),
+            logs: LogLimits::default(),
+            grace_ms: 10_000,
+            on_disconnect: OnDisconnect::Stop,
+            active_deadline_ms: None,
+        }
+    }
+
+    /// What is wrong with it, in words; a run of such a spec ends as "could not start".
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.command.first().is_none_or(String::is_empty) {
+            return Err("command is empty; it must name a program".into());
+        }
+        let texts = self.command.iter().chain(self.environment.iter().flat_map(|(name, value)| [name, value]));
+        if texts.chain([&self.working_dir]).any(|text| text.contains('\0')) {
+            return Err("command, environment and working directory must not hold a zero byte".into());
+        }
+        if let Some((name, _)) = self.environment.iter().find(|(name, _)| name.is_empty() || name.contains('=')) {
+            return Err(format!("environment name {name:?} must be non-empty and without '='"));
+        }
+        let memory_bytes = self.limits.memory_bytes;
+        if memory_bytes > 0 && memory_bytes < MEMORY_BYTES_MIN {
+            return Err(format!("a memory limit of {memory_bytes} bytes is too small; the least is {MEMORY_BYTES_MIN}"));
+        }
+        Ok(())
+    }
+}
+
+/// From the agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// The first request of a connection. Answered by [`Event::Hello`], or by [`Event::Refused`] and the end.
+    Hello {
+        /// Must be [`PROTOCOL_VERSION`].
+        version: u16,
+    },
+    /// Start the run unless it was started before. Answered by `Started`, `Exited` or `StartRefused`.
+    Start {
+        /// The run.
+        run: RunRef,
+        /// What it executes.
+        spec: RunSpec,
+    },
+    /// Stop the run: SIGTERM now, SIGKILL after the grace. Answered by `Exited` once all of its processes are gone, at
+    /// once by `Exited` when it has ended already, and by `NotKnown` when it never was here.
+    Stop {
+        /// The run.
+        run: RunRef,
+        /// Milliseconds until the kill; 0 kills at once. A second stop can only shorten it.
+        grace_ms: u64,
+    },
+    /// Say everything again: answered by [`Event::Listed`].
+    List,
+    /// The ends of these runs are known where it matters; their records may go.
+    Forget {
+        /// The runs. Those that still live or are not known are left alone.
+        runs: Vec<RunRef>,
+    },
+}
+
+/// To the agent. Every connection gets every event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// Who answers. Followed by `Listed`, unasked.
+    Hello(ShimInfo),
+    /// The run has a process.
+    Started(LiveRun),
+    /// The run was not started and no trace of it is kept: it may be started later.
+    StartRefused {
+        /// The run.
+        run: RunRef,
+        /// Why, in words.
+        reason: String,
+    },
+    /// All processes of the run are gone, and the record of it is on disk until it is forgotten.
+    Exited(EndedRun),
+    /// A stop named a run that was never here, or is forgotten.
+    NotKnown {
+        /// The run.
+        run: RunRef,
+    },
+    /// A part of the list: all live runs and all ends not yet forgotten.
+    Listed {
+        /// Runs with processes.
+        live: Vec<LiveRun>,
+        /// Runs without.
+        ended: Vec<EndedRun>,
+        /// Whether this is the last part.
+        is_last: bool,
+    },
+    /// The connection did something wrong and is closed.
+    Refused {
+        /// What was wrong and what would be right.
+        reason: String,
+    },
+}
+
+/// What a shim says about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShimInfo {
+    /// [`PROTOCOL_VERSION`] of the shim.
+    pub version: u16,
+    /// Its process id.
+    pub pid: u32,
+    /// Whether the kernel itself ends all tasks with the shim (a process namespace), rather than a guard process.
+    pub has_namespace: bool,
+    /// What this machine lacks, for people; each is said once.
+    pub warnings: Vec<String>,
+}
+
+/// A run that has processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveRun {
+    /// The run.
+    pub run: RunRef,
+    /// Its first process, as the host counts.
+    pub pid: u32,
+    /// When that process started, in clock ticks since boot (field 22 of `/proc/PID/stat`).
+    pub start_time_ticks: u64,
+    /// When the shim started it, in milliseconds of CLOCK_BOOTTIME.
+    pub at_boottime_ms: u64,
+    /// Whether it is being stopped.
+    pub is_stopping: bool,
+}
+
+/// A run that is over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedRun {
+    /// The run.
+    pub run: RunRef,
+    /// How its first process ended.
+    pub end: End,
+    /// Whether any of its processes was killed for taking more memory than the run may.
+    pub out_of_memory: bool,
+    /// When the shim saw all of it gone, in milliseconds of CLOCK_BOOTTIME.
+    pub at_boottime_ms: u64,
+    /// On whose behalf.
+    pub cause: Cause,
+}
+
+/// How the first process of a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// There never was a process: it could not be executed, for this reason.
+    StartFailed(String),
+    /// There never was a process: it was stopped before.
+    NeverStarted,
+    /// Nobody saw it.
+    Unseen,
+}
+
+/// On whose behalf a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// Its own.
+    Own,
+    /// The agent asked for it.
+    Stopped,
+    /// The lease of the node ran out.
+    LeaseExpired,
+    /// It ran longer than its spec allows.
+    DeadlineExceeded,
+    /// The shim died, or its guard, and the run with it.
+    ShimDied,
+    /// The machine was booted anew.
+    Rebooted,
+}
+
+impl EndedRun {
+    /// The end in the words of the cell. Why a run was stopped is the agent's knowledge; here it keeps its exit.
+    pub fn exit(&self) -> Exit {
+        match (&self.cause, &self.end) {
+            (Cause::LeaseExpired, _) => Exit::LeaseExpired,
+            (Cause::ShimDied | Cause::Rebooted, _) | (_, End::Unseen) => Exit::Vanished,
+            (_, End::StartFailed(_)) => Exit::StartFailed,
+            (_, End::NeverStarted) => Exit::NeverStarted,
+            (_, End::Code(code)) if *code != 0 && self.out_of_memory => Exit::OutOfMemory,
+            (_, End::Signal(_)) if self.out_of_memory => Exit::OutOfMemory,
+            (_, End::Code(code)) => Exit::Code(*code),
+            (_, End::Signal(signal)) => Exit::Signal(*signal),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_specs_are_named() {
+        let mut small = RunSpec::new(["true"]);
+        small.limits.memory_bytes = 1;
+        let mut named = RunSpec::new(["true"]);
+        named.environment.push(("A=B".into(), String::new()));
+        for (spec, word) in [
+            (RunSpec::new(Vec::<String>::new()), "empty"),
+            (RunSpec::new(["a\0b"]), "zero byte"),
+            (small, "too small"),
+            (named, "A=B"),
+        ] {
+            assert!(spec.check().unwrap_err().contains(word));
+        }
+        assert_eq!(RunSpec::new(["true"]).check(), Ok(()));
+    }
+
+    #[test]
+    fn the_lease_and_the_shim_are_never_charged_to_the_task() {
+        let run = RunRef::new(ohm_model::JobId(1), 0, 0, 1);
+        let ended = |end, out_of_memory, cause| EndedRun { run, end, out_of_memory, at_boottime_ms: 0, cause }.exit();
+        assert_eq!(ended(End::Signal(9), false, Cause::LeaseExpired), Exit::LeaseExpired);
+        assert_eq!(ended(End::Signal(9), false, Cause::ShimDied), Exit::Vanished);
+        assert_eq!(ended(End::Signal(9), true, Cause::Own), Exit::OutOfMemory);
+        assert_eq!(ended(End::Code(0), true, Cause::Own), Exit::Code(0));
+    }
+}

@@ -1,0 +1,168 @@
+//! Exceptions that may shrink but not grow: long files, long functions, `unwrap()` in what is shipped.
+//!
+//! The limits hold for all new code. What broke them is listed in `crates/xtask/ratchet.txt` with its size, one line
+//! each; a new line or a larger figure fails the check, a smaller one asks for the list to be rewritten.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::functions::functions;
+use crate::source::SourceFile;
+
+/// The longest file without an exception, in lines.
+const FILE_LINES_MAX: usize = 500;
+/// The longest function without an exception, in lines.
+const FUNCTION_LINES_MAX: usize = 70;
+/// Where the exceptions are listed.
+const LIST: &str = "crates/xtask/ratchet.txt";
+
+const HEADER: &str = "\
+# What is over a limit of `cargo xtask check`, and by how much. Figures may fall, never rise.
+# Rewrite with `cargo xtask ratchet`.
+";
+
+/// What is over a limit: (rule and subject) to its figure.
+pub(crate) type Exceptions = BTreeMap<String, usize>;
+
+/// What a comparison brought to light.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Comparison {
+    /// New or grown exceptions.
+    pub(crate) failures: Vec<String>,
+    /// Exceptions that shrank or went away.
+    pub(crate) improvements: Vec<String>,
+}
+
+/// Measures every file.
+pub(crate) fn measure(files: &[SourceFile]) -> Exceptions {
+    let mut exceptions = Exceptions::new();
+    for file in files.iter().filter(|file| !file.generated) {
+        let lines = file.text.lines().count();
+        if lines > FILE_LINES_MAX {
+            exceptions.insert(format!("file-lines {}", file.path), lines);
+        }
+        for function in functions(&file.tokens) {
+            if function.lines > FUNCTION_LINES_MAX {
+                let subject = free_name(&exceptions, &format!("function-lines {}::{}", file.path, function.name));
+                exceptions.insert(subject, function.lines);
+            }
+        }
+        let unwraps = count_unwraps(file);
+        if unwraps > 0 {
+            *exceptions.entry(format!("unwraps {}", file.package)).or_default() += unwraps;
+        }
+    }
+    exceptions
+}
+
+/// The name itself, or with a number if an equally named function of the file has taken it.
+fn free_name(taken: &Exceptions, name: &str) -> String {
+    let numbered = (2..).map(|number| format!("{name}#{number}"));
+    let mut candidates = std::iter::once(name.to_owned()).chain(numbered);
+    candidates.find(|candidate| !taken.contains_key(candidate)).unwrap_or_default()
+}
+
+/// How often shipped code calls `unwrap()`.
+fn count_unwraps(file: &SourceFile) -> usize {
+    let tokens: Vec<_> = file.shipped().collect();
+    let is_call = |window: &&[&crate::tokens::Token]| {
+        (window[0].is(".") || window[0].is("::")) && window[1].is("unwrap") && (window[2].is("(") || window[2].is(")"))
+    };
+    tokens.windows(3).filter(is_call).count()
+}
+
+/// Compares what was measured with what is listed.
+pub(crate) fn compare(measured: &Exceptions, listed: &Exceptions) -> Comparison {
+    let mut comparison = Comparison::default();
+    for (subject, now) in measured {
+        match listed.get(subject) {
+            None => comparison.failures.push(format!("{subject}: {now}, over the limit and not in {LIST}")),
+            Some(before) if now > before => comparison.failures.push(format!("{subject}: grew from {before} to {now}")),
+            Some(before) if now < before => comparison.improvements.push(format!("{subject}: {before} to {now}")),
+            Some(_) => {}
+        }
+    }
+    let gone = listed.keys().filter(|subject| !measured.contains_key(*subject));
+    comparison.improvements.extend(gone.map(|subject| format!("{subject}: within the limit now")));
+    comparison
+}
+
+/// Reads the list.
+pub(crate) fn read(root: &Path) -> Result<Exceptions> {
+    parse(&fs::read_to_string(root.join(LIST)).with_context(|| format!("cannot read {LIST}"))?)
+}
+
+/// Writes the list.
+pub(crate) fn write(root: &Path, exceptions: &Exceptions) -> Result<()> {
+    fs::write(root.join(LIST), render(exceptions)).with_context(|| format!("cannot write {LIST}"))
+}
+
+fn parse(text: &str) -> Result<Exceptions> {
+    let mut exceptions = Exceptions::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let figure = line.rsplit_once(' ').and_then(|(subject, figure)| Some((subject, figure.parse().ok()?)));
+        let Some((subject, figure)) = figure else { bail!("{LIST}: `{line}` is not `RULE SUBJECT FIGURE`") };
+        exceptions.insert(subject.to_owned(), figure);
+    }
+    Ok(exceptions)
+}
+
+fn render(exceptions: &Exceptions) -> String {
+    exceptions.iter().fold(HEADER.to_owned(), |mut text, (subject, figure)| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{subject} {figure}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Part;
+
+    fn measured(text: &str) -> Exceptions {
+        measure(&[SourceFile::new("a/src/lib.rs", "a", Part::Library, text)])
+    }
+
+    fn exceptions(entries: &[(&str, usize)]) -> Exceptions {
+        entries.iter().map(|(subject, figure)| ((*subject).to_owned(), *figure)).collect()
+    }
+
+    #[test]
+    fn long_files_and_functions_are_measured() {
+        assert_eq!(measured(&"//\n".repeat(500)), Exceptions::new());
+        assert_eq!(measured(&"//\n".repeat(501)), exceptions(&[("file-lines a/src/lib.rs", 501)]));
+        let function = |lines: usize| format!("fn f() {{\n{}}}\n", "//\n".repeat(lines - 2));
+        assert_eq!(measured(&function(70)), Exceptions::new());
+        let twice = function(71) + &function(72);
+        let expected = [("function-lines a/src/lib.rs::f", 71), ("function-lines a/src/lib.rs::f#2", 72)];
+        assert_eq!(measured(&twice), exceptions(&expected));
+    }
+
+    #[test]
+    fn unwraps_are_counted_outside_tests() {
+        let text = "fn a() { b.unwrap(); c.map(Option::unwrap); d.unwrap_or(1) } #[test] fn t() { b.unwrap() }";
+        assert_eq!(measured(text), exceptions(&[("unwraps a", 2)]));
+    }
+
+    #[test]
+    fn growth_and_new_exceptions_fail_and_shrinking_is_told() {
+        let listed = exceptions(&[("a", 10), ("b", 10), ("c", 10), ("d", 10)]);
+        let now = exceptions(&[("a", 11), ("b", 9), ("c", 10), ("e", 1)]);
+        let comparison = compare(&now, &listed);
+        assert_eq!(comparison.failures.len(), 2, "a grew, e is new");
+        assert_eq!(comparison.improvements.len(), 2, "b shrank, d is gone");
+        assert_eq!(compare(&listed, &listed), Comparison::default());
+    }
+
+    #[test]
+    fn the_list_reads_back_as_written() {
+        let entries = exceptions(&[("file-lines a/src/lib.rs", 501), ("unwraps a", 2)]);
+        assert_eq!(parse(&render(&entries)).ok(), Some(entries));
+        assert!(parse("file-lines many").is_err());
+    }
+}
