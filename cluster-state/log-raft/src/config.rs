@@ -80,10 +80,7 @@ impl RaftConfig {
             return wrong("tick_ms, segment_bytes, queue_entries and batch_bytes must be above 0".into());
         }
         if self.queue_bytes < ohm_log::ENTRY_BYTES_MAX || self.queue_messages == 0 {
-            return wrong(format!(
-                "queue_bytes must be at least {}, and queue_messages 1",
-                ohm_log::ENTRY_BYTES_MAX
-            ));
+            return wrong(format!("queue_bytes must be at least {}, and queue_messages 1", ohm_log::ENTRY_BYTES_MAX));
         }
         self.raft(0).validate().map_err(|error| OpenError::Configuration(error.to_string()))
     }

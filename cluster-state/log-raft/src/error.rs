@@ -32,7 +32,9 @@ pub enum OpenError {
         known: u8,
     },
     /// The log is of another cell, member or group.
-    #[error("the folder belongs to {what} {found}, this is {what} {expected}: check the data folder and the configuration")]
+    #[error(
+        "the folder belongs to {what} {found}, this is {what} {expected}: check the data folder and the configuration"
+    )]
     Identity {
         /// Cell, member or voters.
         what: &'static str,

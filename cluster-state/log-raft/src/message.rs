@@ -58,8 +58,8 @@ fn check(config: &RaftConfig, message: &Message) -> Result<(), DeliverError> {
     let malformed = |reason: String| Err(DeliverError::Malformed(reason));
     match message.get_msg_type() {
         MessageType::MsgAppend => {
-            let expected = message.index + 1..;
-            if message.entries.iter().zip(expected).any(|(entry, index)| entry.index != index) {
+            let expected = |place: usize| message.index.checked_add(place as u64 + 1);
+            if message.entries.iter().enumerate().any(|(place, entry)| Some(entry.index) != expected(place)) {
                 return malformed("its entries do not follow each other".into());
             }
         }
@@ -120,7 +120,8 @@ mod tests {
             let refused = open(&config, &seal(7, &message(MessageType::MsgHeartbeat, from, to)).unwrap());
             assert_eq!(refused, Err(DeliverError::Member { from, to, here: 1 }));
         }
-        for kind in [MessageType::MsgPropose, MessageType::MsgHup, MessageType::MsgSnapshot, MessageType::MsgReadIndex] {
+        for kind in [MessageType::MsgPropose, MessageType::MsgHup, MessageType::MsgSnapshot, MessageType::MsgReadIndex]
+        {
             let refused = open(&config, &seal(7, &message(kind, 2, 1)).unwrap());
             assert!(matches!(refused, Err(DeliverError::Malformed(_))), "{kind:?}");
         }

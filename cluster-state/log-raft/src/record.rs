@@ -214,13 +214,8 @@ mod tests {
 
     #[test]
     fn records_come_back() {
-        let header = SegmentHeader {
-            cell: 1,
-            member: 2,
-            sequence: 3,
-            base: Position { index: 4, term: 5 },
-            previous_bytes: 6,
-        };
+        let header =
+            SegmentHeader { cell: 1, member: 2, sequence: 3, base: Position { index: 4, term: 5 }, previous_bytes: 6 };
         let mut state = HardState::default();
         (state.term, state.vote, state.commit) = (7, 8, 9);
         let mut batch = Batch::default();

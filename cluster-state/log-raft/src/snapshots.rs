@@ -131,11 +131,7 @@ impl Shelf {
     }
 
     /// Writes a snapshot that another member sent, all at once. One that was being written here is given up.
-    pub(crate) fn install(
-        &mut self,
-        disk: &mut (impl Disk + ?Sized),
-        mut snapshot: Snapshot,
-    ) -> Result<(), DiskError> {
+    pub(crate) fn install(&mut self, disk: &mut (impl Disk + ?Sized), mut snapshot: Snapshot) -> Result<(), DiskError> {
         snapshot.header.received = true;
         self.begin(snapshot);
         while self.step(disk)? == Progress::More {}

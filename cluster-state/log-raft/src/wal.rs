@@ -87,12 +87,7 @@ impl Wal {
     }
 
     /// Starts a new segment.
-    fn rotate(
-        &mut self,
-        disk: &mut (impl Disk + ?Sized),
-        last: Position,
-        state: &HardState,
-    ) -> Result<(), DiskError> {
+    fn rotate(&mut self, disk: &mut (impl Disk + ?Sized), last: Position, state: &HardState) -> Result<(), DiskError> {
         let sequence = self.segments.back().map_or(1, |newest| newest.sequence + 1);
         let file = segment_file(sequence);
         self.batch.begin(0);

@@ -1,1 +1,20 @@
-//! ohm-replica: filled in below.
+//! One copy of the truth: a log, the cell it feeds, and everybody who follows along.
+//!
+//! ```text
+//!  Propose ─▶ batch ─▶ log ─▶ Committed ─▶ cell.apply ─▶ Answered, Applied
+//!                       │                     │
+//!                       └──── snapshots ◀─────┴─▶ followers: snapshot, then entries as the bytes of the log
+//! ```
+//! Invariants: commands are answered only after their entry is committed and applied here; a follower sees every entry
+//! exactly once and in order, starting from its own index or from a snapshot; no queue grows without a limit; time and
+//! bytes come from outside (`now_ms` for patience, `wall_ms` only to be stamped).
+
+mod batch;
+mod events;
+mod followers;
+mod replica;
+
+pub use batch::ProposeError;
+pub use events::EventRing;
+pub use followers::{FollowFrame, FollowerId};
+pub use replica::{Effect, Input, Purpose, Replica, ReplicaConfig, ReplicaFailure, Ticket};

@@ -69,6 +69,12 @@ impl<P> Flight<P> {
         self.sent.get(&sequence)
     }
 
+    /// The oldest unanswered command, if it has been under way for longer than the first time-out.
+    pub(crate) fn oldest_late(&self, now_ms: u64) -> Option<(Sequence, &Sent<P>)> {
+        let (&sequence, sent) = self.sent.first_key_value()?;
+        (now_ms.saturating_sub(sent.sent_ms) >= self.resend_ms).then_some((sequence, sent))
+    }
+
     /// Takes `sequence` out: it is answered or of no interest any more.
     pub(crate) fn remove(&mut self, sequence: Sequence) -> Option<Sent<P>> {
         self.sent.remove(&sequence)

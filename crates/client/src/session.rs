@@ -345,13 +345,24 @@ impl<T> SessionCore<T> {
         {
             self.flight.remove(oldest);
         }
-        if self.flight.window() >= WINDOW_MAX {
+        if !self.has_window(now_ms) {
             return None;
         }
         let sequence = self.flight.add(now_ms, Purpose::KeepAlive, Command::KeepAlive, false);
         self.renewals.retain(|&renewal| self.flight.get(renewal).is_some());
         self.renewals.push_back(sequence);
         self.flight.envelope(session, sequence)
+    }
+
+    /// Whether one more number may be used. A late renewal must not hold up all others for ever: it is given up.
+    fn has_window(&mut self, now_ms: u64) -> bool {
+        while self.flight.window() >= WINDOW_MAX {
+            match self.flight.oldest_late(now_ms) {
+                Some((sequence, Sent { purpose: Purpose::KeepAlive, .. })) => drop(self.flight.remove(sequence)),
+                _ => return false,
+            }
+        }
+        true
     }
 
     /// Numbers and sends what waits, as far as the window allows.
@@ -361,7 +372,7 @@ impl<T> SessionCore<T> {
             return;
         }
         let mut envelopes = Vec::new();
-        while self.flight.window() < WINDOW_MAX {
+        while self.has_window(now_ms) {
             let Some((tag, command)) = self.waiting.pop_front() else { break };
             let sequence = self.flight.add(now_ms, Purpose::Owner(tag), command, true);
             self.owned += 1;

@@ -117,7 +117,7 @@ fn run(seed: u64) -> Run {
 #[test]
 fn every_command_happens_exactly_once_or_its_owner_hears_that_nobody_knows() {
     let (mut answered, mut lost) = (0, 0);
-    for seed in 0..60 {
+    for seed in 0..24 {
         let run = run(seed);
         assert_eq!(run.fates.len() as u32, run.submitted, "seed {seed}: every command has a fate in the end");
         for (tag, fate) in &run.fates {
@@ -130,7 +130,7 @@ fn every_command_happens_exactly_once_or_its_owner_hears_that_nobody_knows() {
         answered += run.fates.values().filter(|fate| **fate == Fate::Answered).count();
         lost += run.fates.values().filter(|fate| **fate == Fate::Lost).count();
     }
-    assert!(answered > 10_000 && lost > 100, "both fates are met: {answered} answered, {lost} lost");
+    assert!(answered > 4000 && lost > 40, "both fates are met: {answered} answered, {lost} lost");
 }
 
 #[test]

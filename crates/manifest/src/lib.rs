@@ -1,1 +1,111 @@
-//! ohm-manifest: filled in below.
+//! Job files: YAML or JSON in, well-formed specs out, and errors that say where and what would be right.
+//!
+//! ```text
+//! bytes ──source──▶ trees with positions ──decode──▶ specs ──validate──▶ Vec<Result<Document, DocumentError>>
+//!                                                     specs ──write────▶ YAML or JSON that reads back the same
+//! ```
+//! ```
+//! let file = "apiVersion: ohm/v1\nkind: Job\nmetadata: {name: hello}\nspec: {cuont: 2, command: [echo, hello]}\n";
+//! let verdicts = ohm_manifest::parse("hello.yaml", file.as_bytes());
+//! let error = verdicts[0].as_ref().unwrap_err().to_string();
+//! assert_eq!(error, "hello.yaml:4:8: spec: unknown field `cuont`; did you mean `count`?");
+//! ```
+//!
+//! # Files
+//!
+//! A file is YAML (`.yaml`, `.yml`) or JSON (`.json`); under any other name it is JSON when it begins with `{` or `[`.
+//! It holds any number of documents: in YAML between `---` lines, in JSON one after another, in a list, or as `items` of
+//! a `kind: List`; YAML takes lists, too. A document may be [`DOCUMENT_BYTES_MAX`] long and [`DEPTH_MAX`] deep; a list of
+//! documents in JSON has no bound. Each document gets its own verdict. Every document states `apiVersion: ohm/v1`, a
+//! `kind` and, but for an Allocation, a `metadata.name`. Unknown fields are errors. A field that is null is absent.
+//!
+//! A *name* is lower case letters, digits, `-` and `.` (253 at most; no dots and 63 in groups). A *quantity* is a number
+//! with a unit: `2`, `500m`, `1.5`, `1e3`, `64Gi`. Requests are rounded up, room is rounded down: to thousandths for `cpu`
+//! and for resources with a domain (`nvidia.com/gpu`), to whole bytes or pieces for the others.
+//!
+//! # Job
+//!
+//! | field of `spec` | value | default |
+//! |---|---|---|
+//! | `class` | `batch`, `service` or `tas` | `tas` when a group has a `topology`, else `batch` |
+//! | `queue` | name of a Queue | none |
+//! | `priority` | whole number, higher goes first | 0 |
+//! | `priorityClassName` | name of a PriorityClass of the same input, instead of `priority` | none |
+//! | `retries` | how often a task may fail by itself | 0 |
+//! | `activeDeadlineSeconds` | the job fails after this long | no bound |
+//! | `ttlSecondsAfterFinished` | the finished job is forgotten after this long | 86400 |
+//! | `onDisconnect` | `stop` or `keep`: tasks on a node that lost its servers | service `keep`, else `stop` |
+//! | `suspend` | true: not to be placed yet | false |
+//! | `groups` | list of groups; a job with one group may write its fields here instead | |
+//!
+//! | field of a group | value | default |
+//! |---|---|---|
+//! | `name` | name, unique in the job | `main` |
+//! | `count` | how many tasks, 1 to 1000000 | 1 |
+//! | `array` | N, instead of `count: N, minCount: 1, elastic: true` | |
+//! | `minCount` | starts with at least this many, or not at all | service 1, else `count` |
+//! | `elastic` | true: grows after its start, as room comes | service true, else false |
+//! | `requests` | quantities by resource, for each task; also under `resources` | none |
+//! | `ports` | list of host ports of each task | none |
+//! | `maxPerNode` | most tasks of the group on one node | no limit |
+//! | `spread` | true: over as many nodes as possible; false: on as few | service true, else false |
+//! | `nodeSelector` | labels the node must have | none |
+//! | `affinity.nodeAffinity` | as in Kubernetes, with `matchExpressions` | none |
+//! | `tolerations` | list of `key`, `operator`, `value`, `effect`, as in Kubernetes | none |
+//! | `topology` | one of `required: LEVEL`, `preferred: LEVEL`, `unconstrained: true`; `name` of the topology; `slices` (list of `level`, `size`) and `balanced` for `ohm plan` | none |
+//! | `placeWith` | groups with the same word are placed in one domain | none |
+//! | `command`, `args` | lists of words: the program and its arguments | none |
+//! | `env` | list of `name`, `value`; names with `OHM_` are Ohm's | none |
+//! | `workingDir` | where tasks start | the run's own folder |
+//! | `terminationGracePeriodSeconds` | between the polite signal and the kill | 10 |
+//! | `sim` | on simulated nodes: `duration` (`30s`) and `exitCode` | never ends, 0 |
+//!
+//! The fields from `requests` on that say what a task is may stand under `template` as well.
+//!
+//! # What describes a cell
+//!
+//! | kind | fields |
+//! |---|---|
+//! | Topology | `spec.levels`: list of `nodeLabel`, coarse to fine, 1 to 16 |
+//! | Queue | `spec`: `cohort`, `nominalQuota`, `borrowingLimit`, `lendingLimit` (quantities by resource), `fairSharing.weight` |
+//! | Cohort | as Queue, with `parent` in place of `cohort` |
+//! | PriorityClass | `value`, `description` (both beside `metadata`) |
+//! | Node | `metadata.labels`; `spec`: `taints`, `unschedulable`; `status`: `allocatable` or `capacity`, `used`, `conditions` (`Ready` counts), `addresses` (`InternalIP` counts) |
+//! | Allocation | `spec`: `job`, `group` (default `main`), `node`, `count`: tasks that run already |
+//!
+//! ResourceFlavor and ProvisioningClass are known and refused by this version.
+//!
+//! Invariants: no input panics or overflows the stack; what is accepted obeys [`validate`]; nothing that was written is
+//! dropped in silence.
+
+mod decode;
+mod document;
+mod error;
+mod hints;
+mod parse;
+mod path;
+mod quantity;
+mod source;
+mod text;
+mod tree;
+pub mod validate;
+mod write;
+
+pub use document::{
+    API_VERSION, Allocation, Content, Document, ExtraError, JobDocument, NodeDocument, PriorityClass, TopologyExtra,
+    TopologySlice,
+};
+pub use error::{DocumentError, Origin, Position, Problem, ProblemKind};
+pub use parse::{Verdicts, parse, parse_files};
+pub use path::{FieldPath, Step};
+pub use quantity::{QuantityError, Rounding, parse as parse_quantity};
+pub use write::{WriteError, document, to_json, to_yaml};
+
+/// Longest document, in bytes.
+pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
+/// Deepest nesting of lists and maps in a document.
+pub const DEPTH_MAX: usize = 32;
+/// Most values that the anchors and aliases of one YAML document may repeat.
+pub const ALIAS_NODES_MAX: usize = 10_000;
+/// Most problems that are kept of one document.
+pub const PROBLEMS_MAX: usize = 20;

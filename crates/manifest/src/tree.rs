@@ -70,6 +70,12 @@ impl<'a> Node<'a> {
         let mut steps = path.0.iter().peekable();
         while let Some(step) = steps.next() {
             let (next, detour) = match step {
+                Step::Field(name) if name == "allocatable" && node.get(name).is_none() => {
+                    // A node may state its `capacity` alone.
+                    written.push(Step::Field("capacity".to_string()));
+                    node = node.get("capacity").unwrap_or(node);
+                    continue;
+                }
                 Step::Item(index) => (node.item(*index), None),
                 Step::Field(name) if name == "groups" && node.get("groups").is_none() => {
                     steps.next();
@@ -77,7 +83,7 @@ impl<'a> Node<'a> {
                 }
                 Step::Field(name) => node.find(name),
             };
-            written.extend(detour.into_iter().flatten().map(|name: &str| Step::Field(name.to_string())));
+            written.extend(detour.into_iter().flatten().map(|name| Step::Field((*name).to_string())));
             written.push(step.clone());
             let Some(next) = next else { break };
             node = next;

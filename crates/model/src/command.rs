@@ -8,6 +8,7 @@ use crate::queue::QueueSpec;
 use crate::run::RunReport;
 use crate::topology::TopologySpec;
 use crate::transaction::Transaction;
+use ohm_stdx::codec::{self, DecodeError};
 use serde::{Deserialize, Serialize};
 
 /// What one log entry holds: commands that were appended together, and the time their proposer stamped on them.
@@ -150,4 +151,69 @@ pub enum Command {
     },
     /// Lets stamped time pass: back-offs, deadlines, nominations, forgetting.
     Tick,
+}
+
+/// The format byte of log entries; a newer one is refused.
+pub const ENTRY_FORMAT: u8 = 1;
+
+impl Entry {
+    /// The bytes of the entry as they stand in the log.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        codec::encode_frame(ENTRY_FORMAT, self, &mut bytes);
+        bytes
+    }
+
+    /// Puts commands that were encoded one by one (with [`Envelope::encode`]) together as one entry. Gives the same bytes
+    /// as [`Entry::encode`] without encoding anything twice.
+    pub fn assemble<'a>(stamp_ms: u64, commands: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<u8> {
+        let mut body = codec::encode(&(stamp_ms, commands.len() as u64));
+        commands.for_each(|command| body.extend_from_slice(command));
+        let mut bytes = Vec::new();
+        codec::frame(ENTRY_FORMAT, &body, &mut bytes);
+        bytes
+    }
+
+    /// Reads an entry back.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let (entry, taken) = codec::decode_frame(ENTRY_FORMAT, bytes)?;
+        if taken != bytes.len() {
+            return Err(DecodeError::Body(format!("{} bytes after the entry", bytes.len() - taken)));
+        }
+        Ok(entry)
+    }
+}
+
+impl Envelope {
+    /// The bytes of one command, for [`Entry::assemble`].
+    pub fn encode(&self) -> Vec<u8> {
+        codec::encode(self)
+    }
+
+    /// A command without a session: an opening or a tick.
+    pub fn without_session(command: Command) -> Self {
+        Envelope { session: SessionId(0), sequence: Sequence(0), done_below: Sequence(0), command }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assembling_gives_the_bytes_of_the_whole() {
+        for count in [0usize, 1, 3, 300] {
+            let envelope = Envelope {
+                session: SessionId(900),
+                sequence: Sequence(7),
+                done_below: Sequence(3),
+                command: Command::CancelJob { name: "train".into() },
+            };
+            let entry = Entry { stamp_ms: 1 << 41, commands: vec![envelope.clone(); count] };
+            let parts = vec![envelope.encode(); count];
+            let assembled = Entry::assemble(entry.stamp_ms, parts.iter().map(Vec::as_slice));
+            assert_eq!(assembled, entry.encode());
+            assert_eq!(Entry::decode(&assembled).unwrap(), entry);
+        }
+    }
 }

@@ -20,7 +20,7 @@ pub mod selector;
 pub mod topology;
 pub mod transaction;
 
-pub use command::{Command, Entry, Envelope};
+pub use command::{Command, ENTRY_FORMAT, Entry, Envelope};
 pub use event::{Event, EventKind};
 pub use ids::{
     ClassId, DomainId, Epoch, GroupIndex, Incarnation, Index, JobId, NodeId, ResourceId, RunRef, Sequence, SessionId,

@@ -114,21 +114,18 @@ impl Processes {
 
     /// Whether the environment that `pid` was started with holds exactly the pair `NAME=VALUE`.
     pub fn has_environment(&self, pid: u32, pair: &str) -> bool {
-        self.environment_matches(pid, |entry| entry == pair.as_bytes())
+        let environment = self.read(&format!("{pid}/environ"));
+        environment.is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|entry| entry == pair.as_bytes()))
     }
 
-    fn environment_matches(&self, pid: u32, matches: impl Fn(&[u8]) -> bool) -> bool {
-        self.read(&format!("{pid}/environ")).is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(matches))
-    }
-
-    /// All processes whose environment holds an entry that starts with `prefix`. Walks the whole of the `/proc` that is
-    /// mounted now, so it is for rare moments only.
-    pub fn with_environment_prefix(&self, prefix: &str) -> io::Result<Vec<Identity>> {
+    /// All processes whose environment holds exactly the pair `NAME=VALUE`. Walks the whole of the `/proc` that is mounted
+    /// now, so it is for rare moments only.
+    pub fn with_environment(&self, pair: &str) -> io::Result<Vec<Identity>> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir("/proc")? {
             let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
             let before = self.identity(pid);
-            if self.environment_matches(pid, |entry| entry.starts_with(prefix.as_bytes())) {
+            if self.has_environment(pid, pair) {
                 found.extend(before);
             }
         }

@@ -114,7 +114,9 @@ fn format(context: &mut Context) -> Result<Outcome> {
         return Ok(Outcome::Passed(Vec::new()));
     }
     // A file that two targets share is listed twice.
-    let files: BTreeSet<&str> = ended.output.lines().collect();
+    let root = format!("{}/", context.workspace.root.display());
+    let output = ended.output.replace(&root, "");
+    let files: BTreeSet<&str> = output.lines().collect();
     let files: Vec<&str> = files.into_iter().collect();
     Ok(Outcome::Failed(format!("run `cargo fmt --all`; it would change:\n{}", files.join("\n"))))
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use crate::layers::{Nature, find};
 use crate::tokens::{Kind, Token, tokenise};
 use crate::workspace::Member;
 
@@ -32,7 +33,7 @@ pub(crate) struct SourceFile {
     pub(crate) tokens: Vec<Token>,
     /// For each token, whether it is compiled for tests only.
     pub(crate) is_test: Vec<bool>,
-    /// Whether a program wrote the file; such files follow their own style.
+    /// Whether a program wrote the file; such files follow their own style. Only the message crate may hold them.
     pub(crate) generated: bool,
 }
 
@@ -41,7 +42,9 @@ impl SourceFile {
     pub(crate) fn new(path: &str, package: &str, part: Part, text: &str) -> Self {
         let tokens = tokenise(text);
         let is_test = mark_tests(&tokens);
-        let generated = text.lines().take(5).any(|line| line.starts_with("//") && line.contains("@generated"));
+        let marked = text.lines().take(5).any(|line| line.starts_with("//") && line.contains("@generated"));
+        let holds_generated = find(package).is_some_and(|(_, place)| place.nature == Nature::PureGenerated);
+        let generated = marked && holds_generated;
         Self { path: path.into(), package: package.into(), part, text: text.into(), tokens, is_test, generated }
     }
 

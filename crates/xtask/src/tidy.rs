@@ -92,21 +92,28 @@ fn folder_findings(workspace: &Workspace) -> Result<Vec<String>> {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if entry.file_type()?.is_dir() && !name.starts_with('.') && !MADE_FOLDERS.contains(&name.as_str()) {
-            let has_readme = entry.path().join("README.md").is_file();
-            folders.push((name, has_readme));
+            folders.push((name, fs::read_to_string(entry.path().join("README.md")).ok()));
         }
     }
-    Ok(judge_folders(&folders))
+    folders.sort();
+    let members: Vec<&str> = workspace.members.iter().map(|member| member.folder.as_str()).collect();
+    Ok(folders.iter().flat_map(|(name, readme)| judge_folder(name, readme.as_deref(), &members)).collect())
 }
 
-/// Judges (name, has a README) of each folder at the top.
-fn judge_folders(folders: &[(String, bool)]) -> Vec<String> {
-    let unknown = folders.iter().filter(|(name, _)| !TOP_FOLDERS.contains(&name.as_str()));
-    let unknown =
-        unknown.map(|(name, _)| format!("{name}/: the folders at the top are fixed: {}", TOP_FOLDERS.join(" ")));
-    let silent = folders.iter().filter(|(_, has_readme)| !has_readme);
-    let silent = silent.map(|(name, _)| format!("{name}/: has no README.md"));
-    unknown.chain(silent).collect()
+/// Judges one folder at the top: it is a known one, and its README names every crate in it.
+fn judge_folder(name: &str, readme: Option<&str>, members: &[&str]) -> Vec<String> {
+    let mut findings = Vec::new();
+    if !TOP_FOLDERS.contains(&name) {
+        findings.push(format!("{name}/: the folders at the top are fixed: {}", TOP_FOLDERS.join(" ")));
+    }
+    let Some(readme) = readme else {
+        findings.push(format!("{name}/: has no README.md"));
+        return findings;
+    };
+    let crates = members.iter().filter_map(|folder| folder.strip_prefix(name)?.strip_prefix('/'));
+    let missing = crates.filter(|member| !readme.contains(&format!("`{member}/`")));
+    findings.extend(missing.map(|member| format!("{name}/README.md: does not name `{member}/`")));
+    findings
 }
 
 #[cfg(test)]
@@ -156,11 +163,12 @@ mod tests {
     }
 
     #[test]
-    fn folders_at_the_top_are_fixed_and_open_with_a_readme() {
-        let check = |name: &str, has_readme| judge_folders(&[(name.to_owned(), has_readme)]).len();
-        assert_eq!(check("crates", true), 0);
-        assert_eq!(check("crates", false), 1);
-        assert_eq!(check("misc", true), 1);
-        assert_eq!(check("misc", false), 2);
+    fn folders_at_the_top_are_fixed_and_open_with_a_map() {
+        let members = ["crates/stdx", "schedulers/tas"];
+        assert!(judge_folder("crates", Some("| `stdx/` | small things |"), &members).is_empty());
+        assert_eq!(judge_folder("crates", Some("a README without its crate"), &members).len(), 1);
+        assert_eq!(judge_folder("crates", None, &members).len(), 1);
+        assert_eq!(judge_folder("misc", Some(""), &members).len(), 1);
+        assert_eq!(judge_folder("misc", None, &members).len(), 2);
     }
 }

@@ -1,4 +1,5 @@
 //! A cell with nothing but sessions and leases, and a network that loses, repeats, delays and reorders.
+#![allow(dead_code)] // Each test file uses its part of this.
 
 use ohm_model::{Command, Envelope, Epoch, Index, Lease, Outcome, Refusal, Sequence, SessionId};
 use ohm_stdx::Prng;

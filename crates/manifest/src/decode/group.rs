@@ -63,17 +63,14 @@ pub(crate) fn defaults(class: Class, count: u32, is_array: bool) -> (u32, bool, 
 impl Group {
     pub(super) fn read(cx: &mut Context, at: At<'_>) -> Option<Self> {
         let fields = Fields::open(cx, at, &[GROUP_FIELDS, TEMPLATE_FIELDS])?;
-        Self::read_fields(cx, fields)
+        Some(Self::read_fields(cx, fields))
     }
 
     /// Reads a group from fields that may belong to the job as well.
-    pub(super) fn read_fields(cx: &mut Context, fields: Fields<'_>) -> Option<Self> {
-        let template = fields.at();
-        let template = template.node.get("template");
-        let trail = fields.at().trail;
-        let trail = crate::path::Trail::Field(&trail, "template");
-        let fields = match template {
-            Some(node) => fields.with_template(cx, At { node, trail }, &[TEMPLATE_FIELDS]),
+    pub(super) fn read_fields(cx: &mut Context, fields: Fields<'_>) -> Self {
+        let whole = fields;
+        let fields = match whole.get("template") {
+            Some(template) => fields.with_template(cx, template, &[TEMPLATE_FIELDS]),
             None => fields,
         };
         let (count, is_array) = count(cx, &fields);
@@ -99,7 +96,7 @@ impl Group {
         let min_count = fields.whole(cx, "minCount", COUNT_RANGE);
         let elastic = fields.boolean(cx, "elastic");
         let spread = fields.boolean(cx, "spread");
-        Some(Group { spec, extra, is_array, min_count, elastic, spread })
+        Group { spec, extra, is_array, min_count, elastic, spread }
     }
 
     pub(super) fn asks_for_topology(&self) -> bool {

@@ -38,7 +38,7 @@ pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) 
         refuse_group_fields(cx, &fields);
         fields.list(cx, "groups", Group::read)
     } else {
-        Group::read_fields(cx, Fields::open(cx, spec, every_field)?).into_iter().collect()
+        vec![Group::read_fields(cx, fields)]
     };
     let class = fields.get("class").and_then(|at| at.choice(cx, &Class::ALL.map(|class| (class.name(), class))));
     let class = class.unwrap_or_else(|| default_class(&groups));

@@ -8,5 +8,6 @@ mod selectors;
 mod value;
 
 pub(crate) use cell::{allocation, cohort, node, priority_class, queue, topology};
-pub(crate) use job::job;
+pub(crate) use group::{GRACE_MS_DEFAULT, defaults};
+pub(crate) use job::{default_on_disconnect, job};
 pub(crate) use value::{At, Context, Fields};

@@ -39,17 +39,17 @@ pub(super) fn node_affinity(cx: &mut Context, at: At<'_>) -> Option<NodeAffinity
 fn required_terms(cx: &mut Context, at: At<'_>) -> Option<Vec<SelectorTerm>> {
     let fields = Fields::open(cx, at, &[&["nodeSelectorTerms"]])?;
     let terms = fields.require(cx, "nodeSelectorTerms", "a list of terms, of which one must match")?;
-    let terms = terms.list(cx, term);
-    if terms.is_empty() && cx.problems.is_empty() {
-        at.rule(cx, "has no term, so that no node would match; add one, or leave the field out");
+    if terms.is_empty_list() {
+        terms.rule(cx, "has no term, so that no node would match; add one, or leave the field out");
     }
-    Some(terms)
+    Some(terms.list(cx, term))
 }
 
 fn preferred_term(cx: &mut Context, at: At<'_>) -> Option<(u32, SelectorTerm)> {
     let fields = Fields::open(cx, at, &[&["weight", "preference"]])?;
     let weight = fields.require(cx, "weight", "1 to 100")?.whole(cx, 1..=100)?;
-    let preference = term(cx, fields.require(cx, "preference", "a term with `matchExpressions`")?)?;
+    let preference = fields.require(cx, "preference", "a term with `matchExpressions`")?;
+    let preference = term(cx, preference)?;
     Some((weight, preference))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::PROBLEMS_MAX;
 use crate::error::{Position, Problem, ProblemKind};
-use crate::path::{FieldPath, Trail};
+use crate::path::Trail;
 use crate::quantity::{self, Decimal, Rounding};
 use crate::text::{alternatives, shorten};
 use crate::tree::{Node, Value};
@@ -53,10 +53,6 @@ impl<'s> At<'s> {
         At { node, trail: Trail::Root }
     }
 
-    pub(crate) fn path(&self) -> FieldPath {
-        self.trail.to_path()
-    }
-
     pub(crate) fn rule(&self, cx: &mut Context, problem: impl Into<String>) {
         cx.report(self.node.position, self.trail, || ProblemKind::Rule(problem.into()));
     }
@@ -79,6 +75,11 @@ impl<'s> At<'s> {
                 None
             }
         }
+    }
+
+    /// Whether this is a list without items.
+    pub(crate) fn is_empty_list(&self) -> bool {
+        matches!(&self.node.value, Value::List(items) if items.is_empty())
     }
 
     pub(crate) fn boolean(&self, cx: &mut Context) -> Option<bool> {
@@ -201,6 +202,7 @@ impl<'s> At<'s> {
 }
 
 /// A map whose keys are fields with known names.
+#[derive(Clone, Copy)]
 pub(crate) struct Fields<'s> {
     at: At<'s>,
     /// A second map whose fields count as if they stood in the first.
@@ -231,11 +233,6 @@ impl<'s> Fields<'s> {
             template.wrong_type(cx, "a map");
         }
         Fields { template: Some(template), ..self }
-    }
-
-    /// Where this map stands.
-    pub(crate) fn at(&self) -> At<'s> {
-        self.at
     }
 
     /// The field `name`, unless it is absent or null.

@@ -1,0 +1,331 @@
+//! One member of a raft group as a core: requests, messages and time in; events out; a disk that it is given.
+//!
+//! A poll goes one way round, and nothing steps raft between `ready` and `advance`:
+//! ```text
+//! messages, ticks, appends ─▶ raft ─▶ ready ─▶ leader's messages out ─▶ one sync ─▶ other messages out
+//!                               ▲                                                        │
+//!                               └───────────── advance ◀── committed entries out ◀───────┘
+//! ```
+
+use crate::appends::Appends;
+use crate::config::RaftConfig;
+use crate::error::OpenError;
+use crate::identity;
+use crate::inbox::Inbox;
+use crate::recovery::{Recovered, recover};
+use crate::remark::Remarks;
+use crate::snapshots::{Shelf, Snapshot};
+use crate::storage::Durable;
+use crate::wal::Wal;
+use ohm_log::{
+    DeliverError, Delivery, Disk, Log, LogEvent, LogFailure, LogRequest, Refusal, SubmitError, check_lengths,
+};
+use ohm_model::Index;
+use raft::eraftpb::{Entry, Message, MessageType};
+use raft::{RawNode, Ready, StateRole};
+use std::collections::VecDeque;
+
+/// Answers that may wait to be polled.
+const EVENTS_MAX: usize = 1024;
+/// How long to wait for room on a full disk before the next attempt.
+const FULL_RETRY_MS: u64 = 100;
+/// While appends are under way, one poll in so many goes on with a snapshot.
+const POLLS_PER_SNAPSHOT_STEP: u64 = 8;
+
+/// A member of a raft group: the log of a copy of the cell.
+pub struct RaftLog<D> {
+    pub(crate) config: RaftConfig,
+    pub(crate) disk: D,
+    pub(crate) wal: Wal,
+    pub(crate) shelf: Shelf,
+    pub(crate) node: RawNode<Durable>,
+    pub(crate) appends: Appends,
+    pub(crate) inbox: Inbox,
+    /// What raft wants durable before it goes on.
+    pub(crate) staged: Option<Ready>,
+    /// When to look for room on the disk again, if there was none.
+    pub(crate) full_until_ms: Option<u64>,
+    /// Events from between two polls.
+    pub(crate) events: VecDeque<LogEvent>,
+    /// The last index that the copy has been given.
+    pub(crate) yielded: u64,
+    /// What was said last about who leads.
+    leader: (Option<u64>, bool),
+    pub(crate) now_ms: u64,
+    next_tick_ms: Option<u64>,
+    trim_below: u64,
+    polls: u64,
+    ended: bool,
+}
+
+/// Figures for operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RaftStatus {
+    /// The member that leads, if one is known.
+    pub leader: Option<u64>,
+    /// Whether that is this one.
+    pub leads: bool,
+    /// The raft term.
+    pub term: u64,
+    /// The last committed entry known here.
+    pub committed: Index,
+    /// The last entry that is durable here.
+    pub last: Index,
+    /// The newest snapshot.
+    pub snapshot: Index,
+    /// Bytes of entries kept in memory: what a trim can free.
+    pub entry_bytes: u64,
+}
+
+impl<D: Disk> RaftLog<D> {
+    /// Makes a log in an empty folder and opens it. Every member of a new group does this once.
+    pub fn create(mut disk: D, config: RaftConfig, remarks: Remarks) -> Result<Self, OpenError> {
+        config.check()?;
+        identity::create(&mut disk, config.cell, config.member, &config.voters)?;
+        Self::open(disk, config, remarks)
+    }
+
+    /// Opens the log that is there. What a crash cut short is repaired; anything else that is wrong is an error and
+    /// leaves the files alone.
+    pub fn open(mut disk: D, config: RaftConfig, remarks: Remarks) -> Result<Self, OpenError> {
+        config.check()?;
+        let Recovered { durable, wal, shelf, snapshot, alarms } = recover(&mut disk, &config)?;
+        let applied = snapshot.as_ref().map_or(0, |(position, _)| position.index);
+        let node = RawNode::new(&config.raft(applied), durable, &remarks.0)
+            .map_err(|error| OpenError::Configuration(error.to_string()))?;
+        let mut events: VecDeque<LogEvent> = alarms.into_iter().map(LogEvent::Alarm).collect();
+        events.extend(
+            snapshot.map(|(position, pieces)| LogEvent::InstallSnapshot { index: Index(position.index), pieces }),
+        );
+        let mut log = RaftLog {
+            appends: Appends::new(config.queue_entries, config.queue_bytes),
+            inbox: Inbox::new(config.queue_messages, config.queue_bytes),
+            config,
+            disk,
+            wal,
+            shelf,
+            node,
+            staged: None,
+            full_until_ms: None,
+            events,
+            yielded: applied,
+            leader: (None, false),
+            now_ms: 0,
+            next_tick_ms: None,
+            trim_below: 0,
+            polls: 0,
+            ended: false,
+        };
+        log.lead_if_alone()?;
+        Ok(log)
+    }
+
+    /// The disk, for the next start.
+    pub fn into_disk(self) -> D {
+        self.disk
+    }
+
+    /// Figures for operators.
+    pub fn status(&self) -> RaftStatus {
+        let (raft, durable) = (&self.node.raft, self.node.store());
+        RaftStatus {
+            leader: Some(raft.leader_id).filter(|leader| *leader != raft::INVALID_ID),
+            leads: raft.state == StateRole::Leader,
+            term: raft.term,
+            committed: Index(raft.raft_log.committed),
+            last: Index(durable.last().index),
+            snapshot: Index(durable.snapshot_position().index),
+            entry_bytes: durable.entry_bytes(),
+        }
+    }
+
+    /// A lone voter need not wait for an election.
+    fn lead_if_alone(&mut self) -> Result<(), OpenError> {
+        if self.config.voters.len() == 1 {
+            self.node.campaign().map_err(|error| OpenError::Configuration(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn work(&mut self, now_ms: u64, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        self.now_ms = self.now_ms.max(now_ms);
+        self.polls += 1;
+        out.extend(self.events.drain(..));
+        self.trim()?;
+        if self.full_until_ms.is_some() {
+            self.appends.refuse_waiting(Refusal::DiskFull, out);
+        }
+        if self.staged.is_none() {
+            self.hear()?;
+            self.tick();
+            self.propose(out)?;
+            if self.node.has_ready() {
+                let mut ready = self.node.ready();
+                // The messages of a leader may leave before its own sync: followers sync at the same time.
+                let messages = ready.take_messages();
+                self.staged = Some(ready);
+                if self.send_all(messages, out)? {
+                    return Ok(());
+                }
+            }
+        }
+        if self.full_until_ms.is_none_or(|until| until <= self.now_ms)
+            && let Some(ready) = self.staged.take()
+        {
+            self.settle(ready, out)?;
+        }
+        self.write_snapshot(out)
+    }
+
+    /// Lets as many ticks pass as are due. A process that was paused does not make up for more than one election.
+    fn tick(&mut self) {
+        let due_ms = *self.next_tick_ms.get_or_insert(self.now_ms + self.config.tick_ms);
+        let Some(late_ms) = self.now_ms.checked_sub(due_ms) else { return };
+        let ticks = (1 + late_ms / self.config.tick_ms).min(self.config.election_ticks as u64);
+        (0..ticks).for_each(|_| drop(self.node.tick()));
+        self.next_tick_ms = Some(self.now_ms + self.config.tick_ms - late_ms % self.config.tick_ms);
+    }
+
+    /// Hands all that waits to raft at once, so that one sync makes it durable.
+    fn propose(&mut self, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        if self.node.raft.state != StateRole::Leader {
+            let leader = Some(self.node.raft.leader_id).filter(|leader| *leader != raft::INVALID_ID);
+            self.appends.refuse_waiting(Refusal::NotLeader { leader }, out);
+            return Ok(());
+        }
+        let batch = self.appends.take_batch();
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let mut message = Message::default();
+        message.set_msg_type(MessageType::MsgPropose);
+        message.from = self.config.member;
+        message.set_entries(batch.iter().map(|(_, bytes)| entry_of(bytes.clone())).collect::<Vec<_>>().into());
+        let (first, term) = (self.node.raft.raft_log.last_index() + 1, self.node.raft.term);
+        match self.node.step(message) {
+            Ok(()) => {
+                for (index, (token, bytes)) in (first..).zip(batch) {
+                    self.appends.proposed(index, term, token, bytes.len());
+                }
+                Ok(())
+            }
+            Err(raft::Error::ProposalDropped) => {
+                let refused = |(token, _)| LogEvent::Refused { token, reason: Refusal::Overloaded };
+                out.extend(batch.into_iter().map(refused));
+                Ok(())
+            }
+            Err(error) => Err(LogFailure::Engine(error.to_string())),
+        }
+    }
+
+    /// Says who leads if that has changed, and gives up what a former leader cannot know any more.
+    pub(crate) fn tell_leader(&mut self, out: &mut Vec<LogEvent>) {
+        let RaftStatus { leader, leads, .. } = self.status();
+        if !leads {
+            self.appends.forget_proposed(out);
+        }
+        if self.leader != (leader, leads) {
+            self.leader = (leader, leads);
+            out.push(LogEvent::Leader { member: leader, here: leads });
+        }
+    }
+
+    fn trim(&mut self) -> Result<(), LogFailure> {
+        if self.trim_below > 0 {
+            let bound = std::mem::take(&mut self.trim_below) - 1;
+            self.node.mut_store().trim(bound);
+            let oldest = self.shelf.kept().first().copied().unwrap_or(0);
+            self.wal.trim(&mut self.disk, bound.min(oldest))?;
+        }
+        Ok(())
+    }
+
+    fn write_snapshot(&mut self, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        let quiet = !self.appends.ready() && self.staged.is_none();
+        match quiet || self.polls.is_multiple_of(POLLS_PER_SNAPSHOT_STEP) {
+            true => self.step_snapshot(out),
+            false => Ok(()),
+        }
+    }
+
+    fn begin_snapshot(&mut self, index: Index, pieces: Vec<ohm_log::Bytes>) -> Result<(), SubmitError> {
+        if self.shelf.writing().is_some() || self.events.len() >= EVENTS_MAX {
+            return Err(SubmitError::Busy { queued: self.events.len().max(1) });
+        }
+        let newest = self.node.store().snapshot_position().index;
+        match self.node.store().position(index.0) {
+            Some(position) if index.0 > newest && index.0 <= self.yielded => {
+                self.shelf.begin(Snapshot::new(self.config.cell, position, pieces));
+            }
+            _ => {
+                let yielded = self.yielded;
+                let reason =
+                    format!("index {index} must be above the newest snapshot, {newest}, and at most {yielded}");
+                self.events.push_back(LogEvent::SnapshotFailed { index, reason });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<D: Disk> Log for RaftLog<D> {
+    fn submit(&mut self, _now_ms: u64, request: LogRequest) -> Result<(), SubmitError> {
+        if self.ended {
+            return Err(SubmitError::Ended);
+        }
+        check_lengths(&request)?;
+        match request {
+            LogRequest::Append { token, bytes } => self.appends.submit(token, bytes),
+            LogRequest::SaveSnapshot { index, pieces } => self.begin_snapshot(index, pieces),
+            LogRequest::Trim { below } => {
+                self.trim_below = self.trim_below.max(below.0);
+                Ok(())
+            }
+        }
+    }
+
+    fn deliver(&mut self, _now_ms: u64, delivery: Delivery) -> Result<(), DeliverError> {
+        match self.ended {
+            true => Err(DeliverError::Ended),
+            false => self.inbox.take(&self.config, delivery),
+        }
+    }
+
+    fn poll(&mut self, now_ms: u64, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        if self.ended {
+            return Err(LogFailure::Engine("it has failed before".into()));
+        }
+        let worked = self.work(now_ms, out);
+        self.ended = worked.is_err();
+        worked
+    }
+
+    fn wake_ms(&self) -> Option<u64> {
+        if self.ended {
+            return None;
+        }
+        let at_once = !self.events.is_empty() || self.trim_below > 0 || self.shelf.writing().is_some();
+        if at_once {
+            return Some(self.now_ms);
+        }
+        if let Some(until_ms) = self.full_until_ms {
+            return Some(until_ms);
+        }
+        if self.staged.is_some() || !self.inbox.is_empty() || self.appends.ready() || self.node.has_ready() {
+            return Some(self.now_ms);
+        }
+        let alone = self.config.voters.len() == 1 && self.node.raft.state == StateRole::Leader;
+        (!alone).then(|| self.next_tick_ms.unwrap_or(self.now_ms))
+    }
+}
+
+/// How long to wait once the disk is full.
+pub(crate) fn full_retry_ms(now_ms: u64) -> u64 {
+    now_ms + FULL_RETRY_MS
+}
+
+fn entry_of(bytes: ohm_log::Bytes) -> Entry {
+    let mut entry = Entry::default();
+    entry.data = bytes;
+    entry
+}

@@ -1,0 +1,129 @@
+//! From `ready` to `advance`: makes durable what raft wants durable, then says what follows from it.
+
+use crate::raft_log::{RaftLog, full_retry_ms};
+use crate::record::Position;
+use crate::snapshots::{self, Progress};
+use ohm_log::{Alarm, Disk, DiskError, LogEvent, LogFailure};
+use ohm_model::Index;
+use raft::Ready;
+use raft::eraftpb::{Entry, EntryType};
+
+impl<D: Disk> RaftLog<D> {
+    /// Settles `ready`, or keeps it for later if the disk is full.
+    pub(crate) fn settle(&mut self, ready: Ready, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        match self.persist(&ready, out) {
+            Ok(()) => {}
+            Err(LogFailure::Disk(DiskError::Full { file })) => {
+                if self.full_until_ms.replace(full_retry_ms(self.now_ms)).is_none() {
+                    out.push(LogEvent::Alarm(Alarm::DiskFull { file }));
+                }
+                self.staged = Some(ready);
+                return Ok(());
+            }
+            Err(failure) => return Err(failure),
+        }
+        if self.full_until_ms.take().is_some() {
+            out.push(LogEvent::Alarm(Alarm::DiskRoom));
+        }
+        self.finish(ready, out)
+    }
+
+    /// One sync for all of it. Nothing in memory changes here, so that it can be repeated after [`DiskError::Full`].
+    fn persist(&mut self, ready: &Ready, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        let restart = snapshot_position(ready);
+        if restart.is_some() {
+            if let Some(index) = self.shelf.give_up() {
+                let reason = "a newer snapshot came from another member".into();
+                out.push(LogEvent::SnapshotFailed { index: Index(index), reason });
+            }
+            let snapshot = snapshots::parse("the snapshot", &ready.snapshot().data)
+                .map_err(|error| LogFailure::Engine(error.to_string()))?;
+            self.shelf.install(&mut self.disk, snapshot)?;
+        }
+        if !ready.must_sync() {
+            // A commit that is known to fewer than all is found again after a restart.
+            return Ok(());
+        }
+        let durable = self.node.store();
+        let (last, state) = (durable.last(), ready.hs().unwrap_or(&durable.state));
+        let kept = restart.unwrap_or(last);
+        self.wal.append(&mut self.disk, last, &durable.state, |batch| {
+            restart.into_iter().for_each(|position| batch.restart(position));
+            if let Some(first) = ready.entries().first()
+                && first.index <= kept.index
+            {
+                batch.truncate(first.index);
+            }
+            ready.entries().iter().for_each(|entry| batch.entry(entry));
+            batch.state(state);
+        })?;
+        Ok(())
+    }
+
+    fn finish(&mut self, mut ready: Ready, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        if let Some(position) = snapshot_position(&ready) {
+            let snapshot = snapshots::parse("the snapshot", &ready.snapshot().data)
+                .map_err(|error| LogFailure::Engine(error.to_string()))?;
+            self.node.mut_store().restart(position);
+            self.yielded = position.index;
+            out.push(LogEvent::InstallSnapshot { index: Index(position.index), pieces: snapshot.pieces });
+        }
+        let durable = self.node.mut_store();
+        durable.append(ready.take_entries());
+        if let Some(state) = ready.hs() {
+            durable.state = state.clone();
+        }
+        let messages = ready.take_persisted_messages();
+        self.send_all(messages, out)?;
+        self.yield_entries(ready.take_committed_entries(), out)?;
+        let mut light = self.node.advance(ready);
+        if let Some(commit) = light.commit_index() {
+            self.node.mut_store().state.commit = commit;
+        }
+        self.send_all(light.take_messages(), out)?;
+        self.yield_entries(light.take_committed_entries(), out)?;
+        self.node.advance_apply();
+        self.tell_leader(out);
+        Ok(())
+    }
+
+    fn yield_entries(&mut self, entries: Vec<Entry>, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        for entry in entries {
+            let token = self.appends.committed(entry.index, entry.term, out);
+            if entry.get_entry_type() != EntryType::EntryNormal {
+                let kind = format!("{:?}", entry.get_entry_type());
+                return Err(LogFailure::UnknownKind { index: Index(entry.index), kind });
+            }
+            self.yielded = entry.index;
+            // Each leader starts with an empty entry of its own.
+            if !entry.data.is_empty() {
+                out.push(LogEvent::Committed { index: Index(entry.index), bytes: entry.data, token });
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with the snapshot that is being written, if there is one.
+    pub(crate) fn step_snapshot(&mut self, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        let writing = self.shelf.writing();
+        match self.shelf.step(&mut self.disk) {
+            Ok(Progress::Idle | Progress::More) => Ok(()),
+            Ok(Progress::Saved(position)) => {
+                self.node.mut_store().snapshot_saved(position);
+                out.push(LogEvent::SnapshotSaved { index: Index(position.index) });
+                Ok(())
+            }
+            Err(error @ DiskError::Full { .. }) => {
+                let index = Index(writing.unwrap_or_default());
+                out.push(LogEvent::SnapshotFailed { index, reason: error.to_string() });
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn snapshot_position(ready: &Ready) -> Option<Position> {
+    let metadata = ready.snapshot().get_metadata();
+    (!ready.snapshot().is_empty()).then(|| Position { index: metadata.index, term: metadata.term })
+}

@@ -1,0 +1,484 @@
+//! The replica core: inputs in, effects out.
+
+use crate::batch::{Batches, ProposeError};
+use crate::events::EventRing;
+use crate::followers::{FollowFrame, FollowerId, Followers};
+use ohm_cell::{Applied, Cell, restore};
+use ohm_log::{
+    Alarm, Bytes, DeliverError, Delivery, Log, LogEvent, LogFailure, LogRequest, Refusal, SNAPSHOT_PIECE_BYTES_MAX,
+    SubmitError,
+};
+use ohm_model::{Command, Entry, Envelope, Index, Outcome};
+use ohm_stdx::define_id;
+
+define_id!(
+    /// The shell's name for one proposal.
+    Ticket(u64)
+);
+
+/// The replica's own proposals (ticks) carry this ticket; shells use others.
+const OWN_TICKET: Ticket = Ticket(0);
+
+/// Sizes and paces.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplicaConfig {
+    /// Bytes of commands that may wait to be appended; more is answered Busy.
+    pub waiting_bytes_max: usize,
+    /// Entries that may be on their way at once.
+    pub entries_in_flight_max: usize,
+    /// Bytes of entries kept in memory for followers.
+    pub kept_bytes_max: usize,
+    /// Events kept in memory for people.
+    pub events_max: usize,
+    /// A snapshot is taken after this many bytes of entries.
+    pub snapshot_every_bytes: u64,
+    /// And after this many entries, whatever their size.
+    pub snapshot_every_entries: u64,
+}
+
+impl Default for ReplicaConfig {
+    fn default() -> Self {
+        ReplicaConfig {
+            waiting_bytes_max: 16 << 20,
+            entries_in_flight_max: 4,
+            kept_bytes_max: 32 << 20,
+            events_max: 20_000,
+            snapshot_every_bytes: 64 << 20,
+            snapshot_every_entries: 100_000,
+        }
+    }
+}
+
+/// What a snapshot is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To be kept by the log.
+    Keep,
+    /// For a follower that is too far behind.
+    Follower(FollowerId),
+}
+
+/// What a replica is told.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Commands to be put into the log together, each as [`Envelope::encode`] gives it.
+    Propose {
+        /// Comes back with the outcomes.
+        ticket: Ticket,
+        /// The commands.
+        commands: Vec<Bytes>,
+    },
+    /// Somebody wants to keep a copy.
+    Follow {
+        /// The stream.
+        follower: FollowerId,
+        /// What it has applied already; 0 for nothing.
+        from: Index,
+    },
+    /// A follower has taken in this many bytes, as [`FollowFrame::bytes`] counts them.
+    Acknowledge {
+        /// The stream.
+        follower: FollowerId,
+        /// How many.
+        bytes: usize,
+    },
+    /// A follow stream ended.
+    Unfollow {
+        /// The stream.
+        follower: FollowerId,
+    },
+    /// The network brought something for the log.
+    Deliver(Delivery),
+    /// A snapshot that was asked for by [`Effect::Encode`].
+    Encoded {
+        /// What for.
+        purpose: Purpose,
+        /// The last entry in it.
+        index: Index,
+        /// The bytes, cut into pieces; see [`Replica::encode`].
+        pieces: Vec<Bytes>,
+    },
+    /// Append what waits, and see what the log says. Shells send this after each bunch of other inputs.
+    Flush,
+}
+
+/// What a replica wants done.
+#[derive(Debug)]
+pub enum Effect {
+    /// The commands of a proposal are committed and applied.
+    Answered {
+        /// Whose.
+        ticket: Ticket,
+        /// The entry they are in.
+        index: Index,
+        /// One per command.
+        outcomes: Vec<Outcome>,
+    },
+    /// The proposal was not taken in; nothing of it will happen.
+    Turned {
+        /// Whose.
+        ticket: Ticket,
+        /// Why.
+        error: ProposeError,
+    },
+    /// The log refused the proposal; nothing of it will happen.
+    Refused {
+        /// Whose.
+        ticket: Ticket,
+        /// Why.
+        reason: Refusal,
+    },
+    /// Nobody knows whether the proposal will happen; sessions make asking again safe.
+    Unknown {
+        /// Whose.
+        ticket: Ticket,
+    },
+    /// An entry was applied here. The shell looks at what changed and tells whoever must know.
+    Applied {
+        /// The entry.
+        index: Index,
+        /// What it caused.
+        applied: Box<Applied>,
+    },
+    /// The copy was replaced by a snapshot.
+    Restored {
+        /// Its last entry.
+        index: Index,
+    },
+    /// For a follower.
+    ToFollower {
+        /// The stream.
+        follower: FollowerId,
+        /// The message.
+        frame: FollowFrame,
+    },
+    /// Encode this clone (elsewhere, it may take long) and hand the pieces in as `Encoded`.
+    Encode {
+        /// What for.
+        purpose: Purpose,
+        /// The clone.
+        cell: Box<Cell>,
+    },
+    /// Bytes for another member of the log.
+    Send {
+        /// The member.
+        to: u64,
+        /// Opaque.
+        bytes: Bytes,
+        /// Whether its fate must be reported.
+        snapshot: bool,
+    },
+    /// Who takes appends.
+    Leader {
+        /// The member, if known.
+        member: Option<u64>,
+        /// Whether it is this one.
+        here: bool,
+    },
+    /// For the operator.
+    Alarm(Alarm),
+    /// A snapshot is kept by the log.
+    SnapshotSaved {
+        /// Its last entry.
+        index: Index,
+    },
+}
+
+/// Why a replica is over. The process must end and start again from what is on disk.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplicaFailure {
+    /// The log is over.
+    #[error(transparent)]
+    Log(#[from] LogFailure),
+    /// An entry or snapshot can't be read by this version.
+    #[error("entry {index} can't be applied: {reason}")]
+    Unreadable {
+        /// Where it stands.
+        index: Index,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// One copy of the truth.
+pub struct Replica<L> {
+    log: L,
+    cell: Cell,
+    config: ReplicaConfig,
+    batches: Batches,
+    followers: Followers,
+    events: EventRing,
+    refused_delivery: Option<DeliverError>,
+    tick_in_flight: bool,
+    leads: bool,
+    encoding: bool,
+    saving: Option<Index>,
+    saved: Index,
+    bytes_since_snapshot: u64,
+    entries_since_snapshot: u64,
+    log_events: Vec<LogEvent>,
+}
+
+impl<L: Log> Replica<L> {
+    /// A replica over a log that was just opened; the log's first events bring the copy up to date.
+    pub fn new(log: L, config: ReplicaConfig) -> Self {
+        Replica {
+            log,
+            cell: Cell::new(),
+            batches: Batches::new(config.waiting_bytes_max, config.entries_in_flight_max),
+            followers: Followers::new(config.kept_bytes_max),
+            events: EventRing::new(config.events_max),
+            config,
+            refused_delivery: None,
+            tick_in_flight: false,
+            leads: false,
+            encoding: false,
+            saving: None,
+            saved: Index(0),
+            bytes_since_snapshot: 0,
+            entries_since_snapshot: 0,
+            log_events: Vec::new(),
+        }
+    }
+
+    /// The copy.
+    pub fn cell(&self) -> &Cell {
+        &self.cell
+    }
+
+    /// The log, for what only its shell understands.
+    pub fn log(&self) -> &L {
+        &self.log
+    }
+
+    /// The last events.
+    pub fn events(&self) -> &EventRing {
+        &self.events
+    }
+
+    /// Whether appends here have a chance.
+    pub fn leads(&self) -> bool {
+        self.leads
+    }
+
+    /// Why the last delivery was not taken, if it was not; asked once.
+    pub fn take_refused_delivery(&mut self) -> Option<DeliverError> {
+        self.refused_delivery.take()
+    }
+
+    /// When to flush next although nothing came in, in the milliseconds of `now_ms`.
+    pub fn wake_ms(&self) -> Option<u64> {
+        self.log.wake_ms()
+    }
+
+    /// The stamped time at which the cell wants a tick.
+    pub fn tick_due_ms(&self) -> Option<u64> {
+        self.cell.next_due_ms()
+    }
+
+    /// The pieces of a snapshot of `cell`, as `Encoded` wants them.
+    pub fn encode(cell: &Cell) -> Vec<Bytes> {
+        let mut pieces: Vec<Vec<u8>> = Vec::new();
+        cell.snapshot(|frame| {
+            for part in frame.chunks(SNAPSHOT_PIECE_BYTES_MAX) {
+                match pieces.last_mut() {
+                    Some(last) if last.len() + part.len() <= SNAPSHOT_PIECE_BYTES_MAX => last.extend_from_slice(part),
+                    _ => pieces.push(part.to_vec()),
+                }
+            }
+        });
+        pieces.into_iter().map(Bytes::from).collect()
+    }
+
+    /// Takes one input. `now_ms` is the monotonic clock, `wall_ms` the wall clock that entries are stamped with.
+    pub fn step(
+        &mut self,
+        now_ms: u64,
+        wall_ms: u64,
+        input: Input,
+        out: &mut Vec<Effect>,
+    ) -> Result<(), ReplicaFailure> {
+        match input {
+            Input::Propose { ticket, commands } => {
+                if let Err(error) = self.batches.push(ticket, commands) {
+                    out.push(Effect::Turned { ticket, error });
+                }
+            }
+            Input::Follow { follower, from } => {
+                if self.followers.add(follower, from, self.cell.applied()) {
+                    self.ask_encoding(Purpose::Follower(follower), out);
+                }
+                self.pump(out);
+            }
+            Input::Acknowledge { follower, bytes } => {
+                self.followers.acknowledge(follower, bytes);
+                self.pump(out);
+            }
+            Input::Unfollow { follower } => self.followers.remove(follower),
+            Input::Deliver(delivery) => {
+                if let Err(error) = self.log.deliver(now_ms, delivery) {
+                    self.refused_delivery = Some(error);
+                }
+            }
+            Input::Encoded { purpose: Purpose::Follower(follower), index, pieces } => {
+                self.followers.give_snapshot(follower, index, pieces);
+                self.pump(out);
+            }
+            Input::Encoded { purpose: Purpose::Keep, index, pieces } => self.save(now_ms, index, pieces),
+            Input::Flush => self.flush(now_ms, wall_ms, out)?,
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, now_ms: u64, wall_ms: u64, out: &mut Vec<Effect>) -> Result<(), ReplicaFailure> {
+        self.propose_tick(wall_ms);
+        while let Some((token, bytes)) = self.batches.next(wall_ms) {
+            if let Err(error) = self.log.submit(now_ms, LogRequest::Append { token, bytes }) {
+                self.not_submitted(token, error, out);
+            }
+        }
+        let mut events = std::mem::take(&mut self.log_events);
+        events.clear();
+        let polled = self.log.poll(now_ms, &mut events);
+        for event in events.drain(..) {
+            self.take_event(now_ms, event, out)?;
+        }
+        self.log_events = events;
+        polled?;
+        self.pump(out);
+        self.snapshot_if_due(out);
+        Ok(())
+    }
+
+    /// Time-outs of the cell become an entry of their own when their time has come.
+    fn propose_tick(&mut self, wall_ms: u64) {
+        let due = self.cell.next_due_ms().is_some_and(|due_ms| due_ms <= wall_ms);
+        if due && self.leads && !self.tick_in_flight {
+            let command = Envelope::without_session(Command::Tick).encode();
+            self.tick_in_flight = self.batches.push(OWN_TICKET, vec![command.into()]).is_ok();
+        }
+    }
+
+    fn not_submitted(&mut self, token: u64, error: SubmitError, out: &mut Vec<Effect>) {
+        let reason = match error {
+            SubmitError::Busy { .. } => Refusal::Overloaded,
+            SubmitError::Length { .. } | SubmitError::NoPieces | SubmitError::Ended => Refusal::Overloaded,
+        };
+        self.refuse(token, reason, out);
+    }
+
+    fn refuse(&mut self, token: u64, reason: Refusal, out: &mut Vec<Effect>) {
+        for (ticket, _) in self.batches.settle(token) {
+            match ticket {
+                OWN_TICKET => self.tick_in_flight = false,
+                _ => out.push(Effect::Refused { ticket, reason }),
+            }
+        }
+    }
+
+    fn take_event(&mut self, now_ms: u64, event: LogEvent, out: &mut Vec<Effect>) -> Result<(), ReplicaFailure> {
+        match event {
+            LogEvent::Committed { index, bytes, token } => self.apply(index, bytes, token, out)?,
+            LogEvent::InstallSnapshot { index, pieces } => self.install(index, &pieces, out)?,
+            LogEvent::Refused { token, reason } => self.refuse(token, reason, out),
+            LogEvent::Unknown { token } => {
+                for (ticket, _) in self.batches.settle(token) {
+                    match ticket {
+                        OWN_TICKET => self.tick_in_flight = false,
+                        _ => out.push(Effect::Unknown { ticket }),
+                    }
+                }
+            }
+            LogEvent::SnapshotSaved { index } => self.snapshot_saved(now_ms, index, out),
+            LogEvent::SnapshotFailed { .. } => self.saving = None,
+            LogEvent::Leader { member, here } => {
+                self.leads = here;
+                out.push(Effect::Leader { member, here });
+            }
+            LogEvent::Send { to, bytes, snapshot } => out.push(Effect::Send { to, bytes, snapshot }),
+            LogEvent::Alarm(alarm) => out.push(Effect::Alarm(alarm)),
+        }
+        Ok(())
+    }
+
+    fn apply(
+        &mut self,
+        index: Index,
+        bytes: Bytes,
+        token: Option<u64>,
+        out: &mut Vec<Effect>,
+    ) -> Result<(), ReplicaFailure> {
+        let entry = Entry::decode(&bytes)
+            .map_err(|error| ReplicaFailure::Unreadable { index, reason: error.to_string() })?;
+        let mut applied = Box::<Applied>::default();
+        self.cell.apply(index, &entry, &mut applied);
+        self.events.extend(&applied.events);
+        self.bytes_since_snapshot += bytes.len() as u64;
+        self.entries_since_snapshot += 1;
+        self.followers.keep(index, bytes);
+        let mut outcomes = applied.outcomes.iter();
+        for (ticket, count) in token.map(|token| self.batches.settle(token)).unwrap_or_default() {
+            let outcomes: Vec<Outcome> = outcomes.by_ref().take(count).cloned().collect();
+            match ticket {
+                OWN_TICKET => self.tick_in_flight = false,
+                _ => out.push(Effect::Answered { ticket, index, outcomes }),
+            }
+        }
+        out.push(Effect::Applied { index, applied });
+        Ok(())
+    }
+
+    fn install(&mut self, index: Index, pieces: &[Bytes], out: &mut Vec<Effect>) -> Result<(), ReplicaFailure> {
+        let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+        let cell =
+            restore(&bytes).map_err(|error| ReplicaFailure::Unreadable { index, reason: error.to_string() })?;
+        self.cell = cell;
+        self.saved = self.saved.max(index);
+        (self.bytes_since_snapshot, self.entries_since_snapshot) = (0, 0);
+        self.followers.reset(index);
+        out.push(Effect::Restored { index });
+        Ok(())
+    }
+
+    fn pump(&mut self, out: &mut Vec<Effect>) {
+        let mut behind = Vec::new();
+        self.followers.pump(|follower, frame| out.push(Effect::ToFollower { follower, frame }), &mut behind);
+        behind.into_iter().for_each(|follower| self.ask_encoding(Purpose::Follower(follower), out));
+    }
+
+    fn ask_encoding(&mut self, purpose: Purpose, out: &mut Vec<Effect>) {
+        out.push(Effect::Encode { purpose, cell: Box::new(self.cell.clone()) });
+    }
+
+    fn snapshot_if_due(&mut self, out: &mut Vec<Effect>) {
+        let due = self.bytes_since_snapshot >= self.config.snapshot_every_bytes
+            || self.entries_since_snapshot >= self.config.snapshot_every_entries;
+        if due && !self.encoding && self.saving.is_none() && self.cell.applied() > self.saved {
+            self.encoding = true;
+            (self.bytes_since_snapshot, self.entries_since_snapshot) = (0, 0);
+            self.ask_encoding(Purpose::Keep, out);
+        }
+    }
+
+    fn save(&mut self, now_ms: u64, index: Index, pieces: Vec<Bytes>) {
+        self.encoding = false;
+        if index > self.saved && self.log.submit(now_ms, LogRequest::SaveSnapshot { index, pieces }).is_ok() {
+            self.saving = Some(index);
+        }
+    }
+
+    /// What the snapshot before this one covers is not needed any more.
+    fn snapshot_saved(&mut self, now_ms: u64, index: Index, out: &mut Vec<Effect>) {
+        self.saving = None;
+        let below = Index(self.saved.0 + 1);
+        self.saved = self.saved.max(index);
+        // A trim that is not taken is asked for again with the next snapshot.
+        let _ = self.log.submit(now_ms, LogRequest::Trim { below });
+        out.push(Effect::SnapshotSaved { index });
+    }
+
+    /// Whether nothing is waiting or on its way.
+    pub fn is_idle(&self) -> bool {
+        self.batches.is_idle()
+    }
+}

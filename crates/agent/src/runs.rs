@@ -1,0 +1,268 @@
+//! The runs of one node: what the cell wants of them, what the runner says of them, and the step from one to the other.
+
+use crate::runner::{FoundExit, FoundRun};
+use crate::wanted::WantedRun;
+use ohm_model::{Exit, Index, RunRef, RunReport, RunReportKind};
+use std::collections::BTreeMap;
+
+/// What has to be done about a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Start(WantedRun),
+    Stop { run: RunRef, grace_ms: u64 },
+    Forget(RunRef),
+    Report(RunReport),
+}
+
+/// ```text
+///            Start              Started             Stop
+///  Waiting ────────▶ Starting ──────────▶ Running ────────▶ Stopping
+///     │  ▲              │ │ └──────────────Stop──────────────▶ │
+///     │  └─runner lost──┘ │                  │                 │
+///     │     the order     └─StartFailed──┐   │ Exited, gone    │ Exited
+///     │ unwanted, or known to be gone    ▼   ▼                 ▼
+///     └───────────────────────────────▶ Ended ──no set wants it──▶ forgotten
+/// ```
+#[derive(Clone, Debug)]
+enum Phase {
+    Waiting(WantedRun),
+    Starting(WantedRun),
+    Running { pid: u32 },
+    Stopping,
+    Ended { exit: Exit, message: String },
+}
+
+/// What the newest wanted set says. `Unknown`: there is none for this registration yet, so nothing is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    Unknown,
+    Run,
+    Stop,
+    Gone,
+}
+
+/// How far the cell knows of the present phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    Underway,
+    /// Accepted by this entry: a set that takes it into account must show it.
+    Accepted(Index),
+}
+
+#[derive(Clone, Debug)]
+struct LocalRun {
+    phase: Phase,
+    wish: Wish,
+    grace_ms: u64,
+    told: Told,
+}
+
+/// All runs that the cell wants here, or that the runner knows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Runs {
+    runs: BTreeMap<RunRef, LocalRun>,
+    waiting: usize,
+}
+
+impl Runs {
+    /// How many runs are known, in any phase.
+    pub(crate) fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// A new registration: what earlier sets said is void. What has not been started yet would be named again.
+    pub(crate) fn forget_wishes(&mut self) {
+        self.runs.retain(|_, local| !matches!(local.phase, Phase::Waiting(_)));
+        self.runs.values_mut().for_each(|local| local.wish = Wish::Unknown);
+        self.waiting = 0;
+    }
+
+    /// Takes a newer wanted set.
+    pub(crate) fn want(&mut self, index: Index, set: Vec<WantedRun>, may_start: bool, out: &mut Vec<Action>) {
+        let mut wanted: BTreeMap<RunRef, WantedRun> = set.into_iter().map(|wanted| (wanted.run, wanted)).collect();
+        for (run, local) in &mut self.runs {
+            match wanted.remove(run) {
+                Some(wanted) => local.renew(index, &wanted),
+                None => local.wish = Wish::Gone,
+            }
+        }
+        for (run, wanted) in wanted {
+            self.runs.insert(run, LocalRun::new(wanted));
+        }
+        self.settle(may_start, out);
+    }
+
+    /// Starts what waits, when a lease has come.
+    pub(crate) fn start_waiting(&mut self, out: &mut Vec<Action>) {
+        if self.waiting > 0 {
+            self.settle(true, out);
+        }
+    }
+
+    /// Takes all that the runner knows: it is the whole truth about what lives.
+    pub(crate) fn found(
+        &mut self,
+        live: Vec<FoundRun>,
+        exits: Vec<FoundExit>,
+        has_set: bool,
+        may_start: bool,
+        out: &mut Vec<Action>,
+    ) {
+        let wish = if has_set { Wish::Gone } else { Wish::Unknown };
+        let mut alive: BTreeMap<RunRef, FoundRun> = live.into_iter().map(|found| (found.run, found)).collect();
+        for FoundExit { run, exit, message } in exits {
+            alive.remove(&run);
+            let local = self.runs.entry(run).or_insert_with(|| LocalRun::adopted(Phase::Stopping, wish, 0));
+            local.end(exit, message);
+        }
+        for (run, local) in &mut self.runs {
+            local.meet(alive.remove(run), *run, out);
+        }
+        for (run, FoundRun { pid, grace_ms, .. }) in alive {
+            self.runs.insert(run, LocalRun::adopted(Phase::Running { pid }, wish, grace_ms));
+        }
+        self.settle(may_start, out);
+    }
+
+    /// The runner started `run`.
+    pub(crate) fn started(&mut self, run: RunRef, pid: u32, out: &mut Vec<Action>) {
+        if let Some(local) = self.runs.get_mut(&run)
+            && let Phase::Starting(_) = local.phase
+        {
+            local.phase = Phase::Running { pid };
+            self.settle_one(run, false, out);
+        }
+    }
+
+    /// Nothing of `run` lives any more, the runner says.
+    pub(crate) fn ended(&mut self, run: RunRef, exit: Exit, message: String, out: &mut Vec<Action>) {
+        match self.runs.get_mut(&run) {
+            Some(local) => {
+                local.end(exit, message);
+                self.settle_one(run, false, out);
+            }
+            None => out.push(Action::Forget(run)),
+        }
+    }
+
+    /// A batch of reports was applied by entry `index`.
+    pub(crate) fn accepted(&mut self, index: Index, reports: &[RunReport]) {
+        for report in reports {
+            let Some(local) = self.runs.get_mut(&report.run) else { continue };
+            let ended = matches!(local.phase, Phase::Ended { .. });
+            if ended == matches!(report.kind, RunReportKind::Ended { .. }) && local.told == Told::Underway {
+                local.told = Told::Accepted(index);
+            }
+        }
+    }
+
+    fn settle(&mut self, may_start: bool, out: &mut Vec<Action>) {
+        self.waiting = 0;
+        self.runs.retain(|&run, local| {
+            let keep = local.settle(run, may_start, out);
+            self.waiting += usize::from(keep && matches!(local.phase, Phase::Waiting(_)));
+            keep
+        });
+    }
+
+    /// As `settle`, for a run that does not wait.
+    fn settle_one(&mut self, run: RunRef, may_start: bool, out: &mut Vec<Action>) {
+        if let Some(local) = self.runs.get_mut(&run)
+            && !local.settle(run, may_start, out)
+        {
+            self.runs.remove(&run);
+        }
+    }
+}
+
+impl LocalRun {
+    /// A run that the runner does not know. If the cell saw it start, it is gone: it must not run a second time.
+    fn new(wanted: WantedRun) -> Self {
+        let wish = if wanted.stop { Wish::Stop } else { Wish::Run };
+        let grace_ms = wanted.launch.task.grace_ms;
+        let phase = match (wanted.started, wanted.stop) {
+            (true, _) => Phase::Ended { exit: Exit::Vanished, message: String::new() },
+            (false, true) => Phase::Ended { exit: Exit::NeverStarted, message: String::new() },
+            (false, false) => Phase::Waiting(wanted),
+        };
+        LocalRun { phase, wish, grace_ms, told: Told::Nothing }
+    }
+
+    fn adopted(phase: Phase, wish: Wish, grace_ms: u64) -> Self {
+        LocalRun { phase, wish, grace_ms, told: Told::Nothing }
+    }
+
+    /// Takes what a newer set says of this run. What was accepted before, and is still not shown, is told again.
+    fn renew(&mut self, index: Index, wanted: &WantedRun) {
+        self.wish = if wanted.stop { Wish::Stop } else { Wish::Run };
+        self.grace_ms = wanted.launch.task.grace_ms;
+        let shown = match self.phase {
+            Phase::Ended { .. } => false,
+            _ => wanted.started,
+        };
+        match self.told {
+            Told::Accepted(accepted) if !shown && accepted <= index => self.told = Told::Nothing,
+            _ if shown => self.told = Told::Accepted(index),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, exit: Exit, message: String) {
+        if !matches!(self.phase, Phase::Ended { .. }) {
+            self.phase = Phase::Ended { exit, message };
+            self.told = Told::Nothing;
+        }
+    }
+
+    /// Compares with what the runner found alive of this run after a reconnection.
+    fn meet(&mut self, found: Option<FoundRun>, run: RunRef, out: &mut Vec<Action>) {
+        match (&self.phase, found) {
+            // Never to happen; if a runner finds alive what it called dead, it has to make that true.
+            (Phase::Ended { .. }, Some(_)) => out.push(Action::Stop { run, grace_ms: 0 }),
+            (Phase::Waiting(_) | Phase::Starting(_) | Phase::Running { .. } | Phase::Stopping, Some(found)) => {
+                self.phase = Phase::Running { pid: found.pid };
+            }
+            (Phase::Starting(wanted), None) => self.phase = Phase::Waiting(wanted.clone()),
+            (Phase::Running { .. } | Phase::Stopping, None) => self.end(Exit::Vanished, String::new()),
+            (Phase::Waiting(_) | Phase::Ended { .. }, None) => {}
+        }
+    }
+
+    /// The one place where wish and phase meet. Says whether the run is still of interest.
+    fn settle(&mut self, run: RunRef, may_start: bool, out: &mut Vec<Action>) -> bool {
+        match (&self.phase, self.wish) {
+            (Phase::Waiting(_), Wish::Gone) => return false,
+            (Phase::Waiting(_), Wish::Stop) => self.end(Exit::NeverStarted, String::new()),
+            (Phase::Waiting(wanted), Wish::Run) if may_start => {
+                let wanted = wanted.clone();
+                self.phase = Phase::Starting(wanted.clone());
+                out.push(Action::Start(wanted));
+            }
+            (Phase::Starting(_) | Phase::Running { .. }, Wish::Stop | Wish::Gone) => {
+                self.phase = Phase::Stopping;
+                out.push(Action::Stop { run, grace_ms: self.grace_ms });
+            }
+            (Phase::Ended { .. }, Wish::Gone) => {
+                out.push(Action::Forget(run));
+                return false;
+            }
+            _ => {}
+        }
+        self.tell(run, out);
+        true
+    }
+
+    /// Reports the present phase once. What no set wants any more is of no interest to the cell.
+    fn tell(&mut self, run: RunRef, out: &mut Vec<Action>) {
+        let kind = match &self.phase {
+            Phase::Running { pid } => RunReportKind::Started { pid: *pid },
+            Phase::Ended { exit, message } => RunReportKind::Ended { exit: *exit, message: message.clone() },
+            Phase::Waiting(_) | Phase::Starting(_) | Phase::Stopping => return,
+        };
+        if self.told == Told::Nothing && self.wish != Wish::Gone {
+            self.told = Told::Underway;
+            out.push(Action::Report(RunReport { run, kind }));
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The runner of the simulator and of `sim` nodes: tasks are timers, and the lease is obeyed as the shim obeys it.
+
+use crate::runner::{FoundExit, FoundRun, LeaseFile, RunnerEvent};
+use crate::wanted::WantedRun;
+use ohm_model::{Exit, Incarnation, OnDisconnect, RunRef};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// SIGTERM, which ends a stopped run.
+const SIGNAL_TERMINATE: i32 = 15;
+
+/// How simulated tasks behave.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DriverConfig {
+    /// How long a task takes to obey the polite signal; the kill comes after its grace in any case.
+    pub stop_ms: u64,
+}
+
+/// What a driver is told: an agent's orders, and that time passes.
+#[derive(Clone, Debug)]
+pub enum DriverInput {
+    /// An agent (re)connects; answered with `Found`.
+    Attach,
+    /// Start a run.
+    Start {
+        /// The registration that the order was given under.
+        incarnation: Incarnation,
+        /// What and how.
+        wanted: WantedRun,
+    },
+    /// Stop a run.
+    Stop {
+        /// The run.
+        run: RunRef,
+        /// Between the polite signal and the kill.
+        grace_ms: u64,
+    },
+    /// Forget the end of a run.
+    Forget {
+        /// The run.
+        run: RunRef,
+    },
+    /// The lease file was replaced.
+    Lease(LeaseFile),
+    /// Time passes.
+    Tick,
+}
+
+#[derive(Clone, Debug)]
+struct LiveRun {
+    on_disconnect: OnDisconnect,
+    grace_ms: u64,
+    started_ms: u64,
+    end_ms: u64,
+    exit: Exit,
+}
+
+/// Simulated tasks of one node. It plays the shim: it outlives the agent core and runs on while that is paused.
+#[derive(Clone, Debug, Default)]
+pub struct SimDriver {
+    config: DriverConfig,
+    lease: Option<LeaseFile>,
+    live: BTreeMap<RunRef, LiveRun>,
+    exits: BTreeMap<RunRef, Exit>,
+    /// When timers of live runs ring; a run whose end moved forward has an old timer left, which is ignored.
+    timers: BTreeSet<(u64, RunRef)>,
+    /// Live runs that end with the lease.
+    leased: usize,
+}
+
+impl SimDriver {
+    /// A driver without tasks.
+    pub fn new(config: DriverConfig) -> Self {
+        SimDriver { config, ..SimDriver::default() }
+    }
+
+    /// The runs that live, after a step at the present moment.
+    pub fn live(&self) -> impl Iterator<Item = RunRef> + '_ {
+        self.live.keys().copied()
+    }
+
+    /// The live runs that must end with the lease.
+    pub fn leased(&self) -> impl Iterator<Item = RunRef> + '_ {
+        self.live.iter().filter(|(_, live)| live.on_disconnect == OnDisconnect::Stop).map(|(&run, _)| run)
+    }
+
+    /// The next moment at which something ends by itself.
+    pub fn due_ms(&self) -> Option<u64> {
+        let timer_ms = self.timers.first().map(|(at_ms, _)| *at_ms);
+        let fence_ms = self.lease.filter(|_| self.leased > 0).map(|lease| lease.deadline_ms);
+        timer_ms.into_iter().chain(fence_ms).min()
+    }
+
+    /// Takes one input at `now_ms` of the node's boot-time clock.
+    pub fn step(&mut self, now_ms: u64, input: DriverInput, out: &mut Vec<RunnerEvent>) {
+        // What ended before this input ended before it, however late this step is.
+        self.ring(now_ms, out);
+        self.fence(now_ms, out);
+        match input {
+            DriverInput::Attach => self.attach(out),
+            DriverInput::Start { incarnation, wanted } => self.start(now_ms, incarnation, &wanted, out),
+            DriverInput::Stop { run, grace_ms } => self.stop(now_ms, run, grace_ms, out),
+            DriverInput::Forget { run } => drop(self.exits.remove(&run)),
+            DriverInput::Lease(file) => {
+                if self.lease.is_none_or(|lease| lease.deadline_ms < file.deadline_ms) {
+                    self.lease = Some(file);
+                }
+                self.fence(now_ms, out);
+            }
+            DriverInput::Tick => {}
+        }
+    }
+
+    fn attach(&self, out: &mut Vec<RunnerEvent>) {
+        let live = self.live.iter().map(|(&run, live)| FoundRun { run, pid: 0, grace_ms: live.grace_ms });
+        let exits = self.exits.iter().map(|(&run, &exit)| FoundExit { run, exit, message: String::new() });
+        out.push(RunnerEvent::Found { lease: self.lease, live: live.collect(), exits: exits.collect() });
+    }
+
+    fn start(&mut self, now_ms: u64, incarnation: Incarnation, wanted: &WantedRun, out: &mut Vec<RunnerEvent>) {
+        let run = wanted.run;
+        if let Some(&exit) = self.exits.get(&run) {
+            return out.push(RunnerEvent::Exited { run, exit });
+        }
+        if self.live.contains_key(&run) {
+            return out.push(RunnerEvent::Started { run, pid: 0 });
+        }
+        // Late orders are not obeyed: the cell may have placed the task elsewhere by now.
+        let in_time = self.lease.is_some_and(|lease| now_ms < lease.deadline_ms && lease.incarnation <= incarnation);
+        if !in_time {
+            self.exits.insert(run, Exit::LeaseExpired);
+            return out.push(RunnerEvent::Exited { run, exit: Exit::LeaseExpired });
+        }
+        let task = &wanted.launch.task;
+        let end_ms = match task.sim_duration_ms {
+            0 => u64::MAX,
+            duration_ms => now_ms.saturating_add(duration_ms),
+        };
+        let (on_disconnect, grace_ms) = (wanted.launch.on_disconnect, task.grace_ms);
+        let exit = Exit::Code(task.sim_exit_code);
+        self.live.insert(run, LiveRun { on_disconnect, grace_ms, started_ms: now_ms, end_ms, exit });
+        self.leased += usize::from(on_disconnect == OnDisconnect::Stop);
+        if end_ms != u64::MAX {
+            self.timers.insert((end_ms, run));
+        }
+        out.push(RunnerEvent::Started { run, pid: 0 });
+    }
+
+    fn stop(&mut self, now_ms: u64, run: RunRef, grace_ms: u64, out: &mut Vec<RunnerEvent>) {
+        match (self.live.get_mut(&run), self.exits.get(&run)) {
+            (Some(live), _) => {
+                let end_ms = now_ms.saturating_add(self.config.stop_ms.min(grace_ms));
+                if end_ms < live.end_ms {
+                    (live.end_ms, live.exit) = (end_ms, Exit::Signal(SIGNAL_TERMINATE));
+                    self.timers.insert((end_ms, run));
+                }
+                self.ring(now_ms, out);
+            }
+            (None, Some(&exit)) => out.push(RunnerEvent::Exited { run, exit }),
+            (None, None) => {
+                self.exits.insert(run, Exit::NeverStarted);
+                out.push(RunnerEvent::Exited { run, exit: Exit::NeverStarted });
+            }
+        }
+    }
+
+    fn ring(&mut self, now_ms: u64, out: &mut Vec<RunnerEvent>) {
+        while let Some(&(at_ms, run)) = self.timers.first() {
+            if at_ms > now_ms {
+                return;
+            }
+            self.timers.pop_first();
+            if let Some(exit) = self.live.get(&run).filter(|live| live.end_ms <= now_ms).map(|live| live.exit) {
+                self.end(run, exit, out);
+            }
+        }
+    }
+
+    /// Ends what may not live at `now_ms` under the lease file.
+    fn fence(&mut self, now_ms: u64, out: &mut Vec<RunnerEvent>) {
+        let Some(lease) = self.lease.filter(|_| self.leased > 0) else { return };
+        let may_live = |live: &LiveRun| {
+            live.on_disconnect == OnDisconnect::Keep
+                || (now_ms < lease.deadline_ms && lease.since_ms <= live.started_ms)
+        };
+        let fenced: Vec<RunRef> = self.live.iter().filter(|(_, live)| !may_live(live)).map(|(&run, _)| run).collect();
+        for run in fenced {
+            self.end(run, Exit::LeaseExpired, out);
+        }
+    }
+
+    fn end(&mut self, run: RunRef, exit: Exit, out: &mut Vec<RunnerEvent>) {
+        if let Some(live) = self.live.remove(&run) {
+            self.leased -= usize::from(live.on_disconnect == OnDisconnect::Stop);
+            self.exits.insert(run, exit);
+            out.push(RunnerEvent::Exited { run, exit });
+        }
+    }
+}
