@@ -10,9 +10,13 @@ mod time;
 
 pub(crate) use time::Timer;
 
-use crate::cell::Cell;
+use crate::cell::{Cell, STAMP_MAX_MS};
 use crate::sessions::Admission;
-use ohm_model::{Command, Entry, Envelope, Event, EventKind, Index, JobId, NodeId, Outcome, Refusal, Role, SessionId};
+use ohm_model::lease::SHARDS_PER_CLASS;
+use ohm_model::{
+    Class, Command, Entry, Envelope, Epoch, Event, EventKind, Index, JobId, Lease, NodeId, Outcome, Refusal, Role,
+    SessionId,
+};
 use ohm_stdx::{codec, hash};
 
 /// What an entry caused. Keep one and hand it in again; `Cell::apply` clears it.
@@ -40,7 +44,7 @@ impl Cell {
         applied.nodes.clear();
         applied.jobs.clear();
         self.applied = index;
-        self.now_ms = self.now_ms.max(entry.stamp_ms);
+        self.now_ms = self.now_ms.max(entry.stamp_ms.min(STAMP_MAX_MS));
         for envelope in &entry.commands {
             let outcome = self.apply_once(envelope, applied);
             applied.outcomes.push(outcome);
@@ -122,18 +126,24 @@ impl Cell {
     fn take_lease(
         &mut self,
         session: SessionId,
-        lease: ohm_model::Lease,
-        epoch: ohm_model::Epoch,
+        lease: Lease,
+        epoch: Epoch,
         renewed: Index,
         applied: &mut Applied,
     ) -> Result<Outcome, Refusal> {
+        if let Lease::Shard(shard) = lease
+            && shard.number >= SHARDS_PER_CLASS
+        {
+            let problem = format!("there is no shard {}; a class has {SHARDS_PER_CLASS}", shard.number);
+            return Err(Refusal::Invalid { field: "lease".into(), problem });
+        }
         let before = self.sessions.lease(lease).epoch;
         let taken = self.sessions.take(lease, session, epoch, renewed, self.applied)?;
         if taken != before {
             let holder = self.sessions.get(session).map_or_else(String::new, |session| session.name.clone());
             let lease = match lease {
-                ohm_model::Lease::Health => "health".to_string(),
-                ohm_model::Lease::Shard(shard) => format!("{}/{}", shard.class.name(), shard.number),
+                Lease::Health => "health".to_string(),
+                Lease::Shard(shard) => format!("{}/{}", shard.class.name(), shard.number),
             };
             self.tell(applied, EventKind::LeaseTaken { lease, holder });
         }
@@ -152,13 +162,13 @@ impl Cell {
         applied.events.push(Event { index: self.applied, at_ms: self.now_ms, kind });
     }
 
-    /// Whether `session` was opened by a scheduler; for counting conflicts by their cause.
+    /// What people call `session`; for counting conflicts by their cause.
     pub(crate) fn session_name(&self, session: SessionId) -> String {
         self.sessions.get(session).map_or_else(|| session.to_string(), |session| session.name.clone())
     }
 
     /// The sessions that schedule jobs of `class`, for sharing out its shards.
-    pub fn replicas(&self, class: ohm_model::Class) -> impl Iterator<Item = (SessionId, Index)> {
+    pub fn replicas(&self, class: Class) -> impl Iterator<Item = (SessionId, Index)> {
         let of_class = move |role: Role| role == Role::Scheduler(class);
         self.sessions
             .iter()

@@ -2,7 +2,7 @@
 
 use crate::apply::Timer;
 use crate::classes::Classes;
-use crate::jobs::{Job, Jobs, Nominations};
+use crate::jobs::{Job, Jobs, Nominations, required_level};
 use crate::judge::Scratch;
 use crate::nodes::Nodes;
 use crate::quota::Quota;
@@ -12,13 +12,16 @@ use crate::sessions::Sessions;
 use crate::shapes::{Shape, Shapes};
 use crate::topologies::Topologies;
 use ohm_model::lease::SHARDS_PER_CLASS;
-use ohm_model::{Class, Index, JobSpec, NodeId, ShapeId, Shard};
+use ohm_model::{Class, GroupSpec, Index, JobSpec, NodeId, ShapeId, Shard};
 use ohm_stdx::hash;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The apply version this code has: a cell never applies commands of a higher one.
 pub const VERSION: u32 = 1;
+
+/// The last stamped time there is. A stamp beyond it would leave no room for time-outs after it.
+pub const STAMP_MAX_MS: u64 = 1 << 53;
 
 /// One copy of the truth. Cloning it is cheap and is how a snapshot is taken: the clone shares every chunk until either
 /// side writes to it.
@@ -131,6 +134,13 @@ impl Cell {
             return self.shapes.admits(shape, self.nodes.class(node), &self.classes);
         }
         self.nodes.get(node).is_some_and(|record| content.admits(&record.spec.labels, &record.spec.taints).is_ok())
+    }
+
+    /// The domain that `node` puts a group into, if the group requires one; see `Topology::key_of`.
+    pub(crate) fn domain_key(&self, spec: &GroupSpec, node: NodeId) -> Option<u32> {
+        let (name, level) = required_level(spec)?;
+        let topology = self.topologies.get(name)?;
+        topology.key_of(node, topology.level(level)?)
     }
 
     /// The stamped time at which a `Tick` would change something; nothing when no time-out is pending.

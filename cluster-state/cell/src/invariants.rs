@@ -140,6 +140,12 @@ impl Cell {
                 ("skipped", group.skipped, count(TaskState::Skipped)),
                 ("tasks", spec.count, group.tasks.len() as u32),
             ];
+            let stopping = group.tasks.iter().filter_map(|task| self.runs.get(task.run)?.stop).count() as u32;
+            let running =
+                group.tasks.iter().filter_map(|task| self.runs.get(task.run)).filter(|run| run.started_ms > 0);
+            let sums = sums
+                .into_iter()
+                .chain([("stopping", group.stopping, stopping), ("running", group.running, running.count() as u32)]);
             for (what, kept, counted) in sums {
                 if kept != counted {
                     broken.push(format!("{label}: {kept} {what} kept, {counted} counted"));
@@ -169,22 +175,29 @@ impl Cell {
             if closed && runs.iter().any(|run| run.placed > job.version || run.stop.is_none()) {
                 broken.push(format!("P6: {label} is {} and has a run that is not stopping", job.phase()));
             }
-            if let Some((name, level)) = required_level(spec) {
-                let topology = self.topologies.get(name);
-                let keys: BTreeSet<Option<u32>> = runs
-                    .iter()
-                    .filter_map(|run| topology.map(|topology| topology.key_of(run.node, topology.level(level)?)))
-                    .collect();
-                // A node that was relabelled under a run may have left the domain; new tasks still keep to it.
-                let relabelled = keys.len() > 1 && runs.iter().any(|run| run.stop.is_some());
-                if keys.len() > 1 && !relabelled {
-                    broken.push(format!("P5: {label} stands in {} domains of {level}", keys.len()));
-                }
-                if (group.live > 0) != group.domain.is_some() {
-                    broken
-                        .push(format!("P5: {label} (group {at}): domain {:?} with {} live", group.domain, group.live));
-                }
+            if required_level(spec).is_some() {
+                self.check_domain(job, at, &runs, broken);
             }
+        }
+    }
+
+    /// P5: every run that is not to stop stands in its group's domain, and groups placed together share one.
+    fn check_domain(&self, job: &Job, at: usize, runs: &[&Run], broken: &mut Vec<String>) {
+        let (group, spec) = (&job.groups[at], &job.spec.groups[at]);
+        let label = format!("job {} group {}", job.spec.name, spec.name);
+        let staying = runs.iter().filter(|run| run.stop.is_none());
+        let outside = staying.filter(|run| self.domain_key(spec, run.node) != group.domain).count();
+        if outside > 0 {
+            broken.push(format!("P5: {outside} tasks of {label} stand outside its domain {:?}", group.domain));
+        }
+        if (group.live > 0) != group.domain.is_some() {
+            broken.push(format!("P5: {label}: domain {:?} with {} live", group.domain, group.live));
+        }
+        let leader = job.domain_leader(at);
+        let partners = (0..job.groups.len()).filter(|&other| job.domain_leader(other) == leader);
+        let domains: BTreeSet<u32> = partners.filter_map(|other| job.groups[other].domain).collect();
+        if domains.len() > 1 {
+            broken.push(format!("P5: {label} and those placed with it stand in domains {domains:?}"));
         }
     }
 

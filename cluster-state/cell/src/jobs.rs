@@ -101,6 +101,8 @@ pub struct Group {
     pub live: u32,
     /// How many of those were reported to run.
     pub running: u32,
+    /// How many of the live ones are to stop.
+    pub stopping: u32,
     /// How many succeeded.
     pub succeeded: u32,
     /// How many failed for good.
@@ -122,6 +124,7 @@ impl Group {
             backing_off: 0,
             live: 0,
             running: 0,
+            stopping: 0,
             succeeded: 0,
             failed: 0,
             skipped: 0,
@@ -130,12 +133,12 @@ impl Group {
         }
     }
 
-    /// How many tasks must be live together for the group to start now: its minimum, less what already succeeded.
+    /// How many tasks must be live together for the group to start now: its minimum less what is over already, at least
+    /// one, but never more than are left.
     pub fn needed(&self, spec: &GroupSpec) -> u32 {
-        spec.min_count
-            .saturating_sub(self.succeeded + self.failed)
-            .max(1)
-            .min(spec.count.saturating_sub(self.succeeded))
+        let over = self.succeeded + self.failed;
+        let left = spec.count.saturating_sub(over + self.skipped);
+        spec.min_count.saturating_sub(over).max(1).min(left)
     }
 }
 

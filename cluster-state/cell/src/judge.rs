@@ -2,8 +2,12 @@
 //! on every copy; servers may call it early to turn hopeless work away; planners call the same rules through the cell.
 //!
 //! Everything is judged first and applied afterwards, so nothing is ever rolled back. Rows of one job stand together and
-//! in the order of `jobs`; rows of one group ascend by task. A row that breaks this is `Malformed`.
+//! in the order of `jobs`; rows of one group ascend by task. A row that breaks this is `Malformed`, and so is a whole
+//! transaction that lists a job twice. A job that falls short of its gang, or falls with others of an all-or-nothing
+//! transaction, is told so once, at the first of its rows that would have stood.
 
+mod devices;
+mod draft;
 mod ledger;
 mod rows;
 
@@ -12,8 +16,10 @@ use crate::jobs::{Job, JobState};
 use ledger::Ledger;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Conflict, ConflictReason, Grain, Index, Lease, NodeId, Nomination, RunRef, SessionId, Transaction, Verdict,
+    Conflict, ConflictReason, Grain, Index, JobGuard, JobId, Lease, NodeId, Nomination, ResourceId, RunRef, SessionId,
+    Transaction, Verdict,
 };
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Working memory of [`Cell::judge`]. Keep one and hand it in again: after warming up, judging a claim allocates nothing.
@@ -21,6 +27,8 @@ use std::sync::Arc;
 pub struct Scratch {
     ledger: Ledger,
     groups: Vec<GroupTally>,
+    /// The jobs of the transaction and where their guards stand, by job.
+    guards: Vec<(JobId, u32)>,
 }
 
 impl Clone for Scratch {
@@ -63,42 +71,76 @@ impl Cell {
         let accepted = vec![0; transaction.place.len()];
         let mut judge =
             Judge { cell: self, session, transaction, scratch, accepted, conflicts: Vec::new(), refresh: Index(0) };
-        judge.run();
+        match judge.judge_whole() {
+            Ok(()) => judge.judge_rows(),
+            Err(reason) => judge.refuse(Row::Whole, None, reason, self.applied),
+        }
         judge.into_verdict()
     }
 }
 
 impl<'a> Judge<'a> {
-    fn run(&mut self) {
-        let shard = self.transaction.shard;
-        if !self.cell.sessions.holds(Lease::Shard(shard), self.session, self.transaction.epoch) {
-            return self.refuse(Row::Whole, None, ConflictReason::ShardLost, self.cell.applied);
+    /// What must hold of the transaction before any row is looked at.
+    fn judge_whole(&mut self) -> Result<(), ConflictReason> {
+        let (cell, transaction) = (self.cell, self.transaction);
+        if cell.sessions.get(self.session).is_none() {
+            return Err(ConflictReason::SessionGone);
         }
-        for (row, (run, _)) in self.transaction.evict.iter().enumerate() {
-            if let Err(reason) = self.judge_eviction(*run) {
-                self.refuse(Row::Evict(row as u32), None, reason, self.cell.applied);
+        if !cell.sessions.holds(Lease::Shard(transaction.shard), self.session, transaction.epoch) {
+            return Err(ConflictReason::ShardLost);
+        }
+        let guards = &mut self.scratch.guards;
+        guards.clear();
+        guards.extend(transaction.jobs.iter().enumerate().map(|(at, guard)| (guard.job, at as u32)));
+        guards.sort_unstable();
+        // Each listing of a job is judged against the state alone: a second one could take the same tasks again.
+        if guards.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+            return Err(ConflictReason::Malformed);
+        }
+        Ok(())
+    }
+
+    fn judge_rows(&mut self) {
+        let transaction = self.transaction;
+        if !transaction.evict.is_empty() {
+            let standing = transaction.jobs.iter().filter_map(|guard| self.guarded(guard).ok());
+            let highest = standing.map(|job| job.spec.priority).max();
+            for (row, (run, _)) in transaction.evict.iter().enumerate() {
+                if let Err(reason) = self.judge_eviction(*run, highest) {
+                    self.refuse(Row::Evict(row as u32), None, reason, self.cell.applied);
+                }
             }
         }
         self.judge_placements();
-        for (row, nomination) in self.transaction.nominate.iter().enumerate() {
+        for (row, nomination) in transaction.nominate.iter().enumerate() {
             if let Err(reason) = self.judge_nomination(nomination) {
                 self.refuse(Row::Nominate(row as u32), Some(nomination.node), reason, self.cell.applied);
             }
         }
-        for (row, job) in self.transaction.reserve.iter().enumerate() {
-            if let Err(reason) = self.standing(*job).and_then(|job| self.judge_reservation(job)) {
-                self.refuse(Row::Reserve(row as u32), None, reason, self.cell.applied);
-            }
+        if !transaction.reserve.is_empty() {
+            self.judge_reservations();
         }
     }
 
     fn into_verdict(mut self) -> Verdict {
         let whole = self.conflicts.is_empty();
         if !whole && self.transaction.grain == Grain::AllOrNothing {
-            self.accepted.fill(0);
+            self.fall_together();
         }
         let accepted = if whole { Vec::new() } else { self.accepted };
         Verdict { accepted, conflicts: self.conflicts, refresh: self.refresh }
+    }
+
+    /// Takes back what would have stood, because something else did not.
+    fn fall_together(&mut self) {
+        let mut told = None;
+        for (row, placement) in self.transaction.place.iter().enumerate() {
+            if std::mem::take(&mut self.accepted[row]) > 0 && told != Some(placement.job) {
+                told = Some(placement.job);
+                let (row, node) = (Row::Place(row as u32), Some(placement.node));
+                self.conflicts.push(Conflict { row, node, reason: ConflictReason::Together });
+            }
+        }
     }
 
     fn refuse(&mut self, row: Row, node: Option<NodeId>, reason: ConflictReason, changed: Index) {
@@ -106,13 +148,18 @@ impl<'a> Judge<'a> {
         self.refresh = self.refresh.max(changed);
     }
 
-    /// The job as the transaction's guard wants it.
-    fn standing(&self, id: ohm_model::JobId) -> Result<&'a Arc<Job>, ConflictReason> {
-        let guard = self.transaction.jobs.iter().find(|guard| guard.job == id).ok_or(ConflictReason::Malformed)?;
-        self.guarded(guard)
+    fn guard_of(&self, job: JobId) -> Option<&'a JobGuard> {
+        let guards = &self.scratch.guards;
+        let at = guards.binary_search_by_key(&job, |(job, _)| *job).ok()?;
+        self.transaction.jobs.get(guards[at].1 as usize)
     }
 
-    fn guarded(&self, guard: &ohm_model::JobGuard) -> Result<&'a Arc<Job>, ConflictReason> {
+    /// The job as the transaction's guard wants it.
+    fn standing(&self, job: JobId) -> Result<&'a Arc<Job>, ConflictReason> {
+        self.guarded(self.guard_of(job).ok_or(ConflictReason::Malformed)?)
+    }
+
+    fn guarded(&self, guard: &JobGuard) -> Result<&'a Arc<Job>, ConflictReason> {
         let job = self.cell.jobs.get(guard.job).ok_or(ConflictReason::JobClosed)?;
         if job.state != JobState::Active {
             return Err(ConflictReason::JobClosed);
@@ -129,44 +176,72 @@ impl<'a> Judge<'a> {
         Ok(job)
     }
 
-    /// A victim is of a job in this transaction, or less important than one. One that has ended is fine; one whose task
-    /// runs again under another incarnation is not.
-    fn judge_eviction(&self, run: RunRef) -> Result<(), ConflictReason> {
+    /// A victim is of a job in this transaction, or less important than one: `highest` is the highest priority among
+    /// those whose guards hold. One that has ended is fine; one whose task runs again under another incarnation is not.
+    fn judge_eviction(&self, run: RunRef, highest: Option<i32>) -> Result<(), ConflictReason> {
         let Some(job) = self.cell.jobs.get(run.task.job) else { return Ok(()) };
         let group = job.groups.get(usize::from(run.task.group.0)).ok_or(ConflictReason::Malformed)?;
         let task = group.tasks.get(run.task.task.0 as usize).ok_or(ConflictReason::Malformed)?;
-        if task.incarnation > run.incarnation {
-            return if self.cell.runs.get(task.run).is_some() { Err(ConflictReason::TaskNotPending) } else { Ok(()) };
-        }
         if task.incarnation < run.incarnation {
             return Err(ConflictReason::Malformed);
         }
-        let guards = &self.transaction.jobs;
-        if let Some(guard) = guards.iter().find(|guard| guard.job == job.id) {
+        if self.cell.runs.get(task.run).is_none() {
+            return Ok(());
+        }
+        if task.incarnation > run.incarnation {
+            return Err(ConflictReason::TaskNotPending);
+        }
+        if let Some(guard) = self.guard_of(job.id) {
             return self.guarded(guard).map(|_| ());
         }
-        let outranks = |guard: &ohm_model::JobGuard| {
-            self.guarded(guard).is_ok_and(|preemptor| preemptor.spec.priority > job.spec.priority)
-        };
-        if guards.iter().any(outranks) { Ok(()) } else { Err(ConflictReason::Held) }
+        if highest.is_some_and(|highest| highest > job.spec.priority) { Ok(()) } else { Err(ConflictReason::Held) }
     }
 
     fn judge_nomination(&self, nomination: &Nomination) -> Result<(), ConflictReason> {
         let job = self.standing(nomination.job)?;
-        if nomination.count == 0 || usize::from(nomination.group.0) >= job.groups.len() {
+        let group = job.spec.groups.get(usize::from(nomination.group.0)).ok_or(ConflictReason::Malformed)?;
+        if nomination.count == 0 || nomination.count > group.count {
             return Err(ConflictReason::Malformed);
         }
         self.node_stands(nomination.node)
     }
 
-    fn judge_reservation(&self, job: &Job) -> Result<(), ConflictReason> {
-        if !job.reserved.is_empty() {
-            return Ok(());
+    fn judge_reservations(&mut self) {
+        let mut placed: BTreeMap<(JobId, u16), u32> = BTreeMap::new();
+        for (placement, accepted) in self.transaction.place.iter().zip(&self.accepted) {
+            *placed.entry((placement.job, placement.group.0)).or_insert(0) += accepted;
         }
-        let fits = self.cell.whole_request(job).iter().all(|(resource, &amount)| {
-            self.cell.quota.available(&job.spec.queue, resource).is_none_or(|available| available >= amount)
-        });
-        if fits { Ok(()) } else { Err(ConflictReason::QuotaExceeded) }
+        let mut seen = BTreeSet::new();
+        for (row, &id) in self.transaction.reserve.iter().enumerate() {
+            let judged = self.standing(id).and_then(|job| {
+                let new = seen.insert(id) && job.reserved.is_empty() && !job.spec.queue.is_empty();
+                if new { self.judge_reservation(job, &placed) } else { Ok(()) }
+            });
+            if let Err(reason) = judged {
+                self.refuse(Row::Reserve(row as u32), None, reason, self.cell.applied);
+            }
+        }
+    }
+
+    /// The queue must have room for what the job does not hold yet, this transaction's placements included.
+    fn judge_reservation(&mut self, job: &Job, placed: &BTreeMap<(JobId, u16), u32>) -> Result<(), ConflictReason> {
+        let mut growth: BTreeMap<ResourceId, i64> = BTreeMap::new();
+        for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
+            let Some(shape) = self.cell.shapes.get(group.shape) else { continue };
+            let held = group.live + placed.get(&(job.id, at as u16)).copied().unwrap_or(0);
+            for &(resource, request) in &shape.requests {
+                let sum = growth.entry(resource).or_insert(0);
+                *sum = sum.saturating_add(request.saturating_mul(i64::from(spec.count.saturating_sub(held))));
+            }
+        }
+        let Judge { cell, scratch, .. } = self;
+        let draft = &mut scratch.ledger.quota;
+        let queue = draft.open(&cell.quota, &cell.resources, &job.spec.queue);
+        if growth.iter().any(|(resource, amount)| draft.available(queue, *resource) < *amount) {
+            return Err(ConflictReason::QuotaExceeded);
+        }
+        growth.into_iter().for_each(|(resource, amount)| draft.charge(queue, resource, amount));
+        Ok(())
     }
 
     fn node_stands(&self, node: NodeId) -> Result<(), ConflictReason> {

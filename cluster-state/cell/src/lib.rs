@@ -25,13 +25,13 @@ mod snapshot;
 mod topologies;
 
 pub use apply::Applied;
-pub use cell::{Cell, VERSION};
+pub use cell::{Cell, STAMP_MAX_MS, VERSION};
 pub use classes::{Classes, NodeClass};
 pub use jobs::{Finish, Group, Held, Job, JobState, Jobs, Nominations, PAST_RUNS_MAX, PastRun, Task, TaskState};
 pub use judge::Scratch;
 pub use nodes::{CORDONED, NOMINATED, PRESENT, READY, SCHEDULABLE, SHRUNK, STATE_MASK};
 pub use nodes::{DeviceBank, NodeRecord, NodeVersion, Nodes};
-pub use quota::{Quota, QuotaNode};
+pub use quota::{DEPTH_MAX, Quota, QuotaNode};
 pub use resources::{CPU, MEMORY, PODS, RESOURCES_MAX, ResourceNames};
 pub use runs::{NO_RUN, Run, Runs};
 pub use sessions::{ANSWERS_MAX, LeaseState, SESSION_TTL_MS, Session, Sessions};

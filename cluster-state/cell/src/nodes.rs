@@ -19,8 +19,8 @@ pub const SHRUNK: u8 = 16;
 
 /// A node may take new work when exactly these of its state flags are set.
 pub const SCHEDULABLE: u8 = PRESENT | READY;
-/// The flags that decide about new work.
-pub const STATE_MASK: u8 = PRESENT | READY | CORDONED;
+/// The flags that decide about new work. A shrunk node gets none until everything on it fits again.
+pub const STATE_MASK: u8 = PRESENT | READY | CORDONED | SHRUNK;
 
 /// The devices of one extended resource on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,7 +92,10 @@ impl NodeVersion {
 /// All nodes of the cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nodes {
+    /// Written apart, column by column, as is `capacity`.
+    #[serde(skip)]
     pub(crate) free: Vec<Chunked<i64>>,
+    #[serde(skip)]
     pub(crate) capacity: Vec<Chunked<i64>>,
     pub(crate) class: Chunked<ClassId>,
     pub(crate) flags: Chunked<u8>,

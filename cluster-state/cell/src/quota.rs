@@ -8,6 +8,42 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Most levels of cohorts above a queue, so that a walk to the root is short whatever anybody has put.
+pub const DEPTH_MAX: usize = 32;
+/// No usage is let above this, whatever the quotas say, so that sums over jobs never overflow.
+pub(crate) const USAGE_MAX: i64 = 1 << 62;
+
+/// One resource at one queue or cohort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Level {
+    /// Whether this queue limits the resource at all.
+    pub(crate) limited: bool,
+    pub(crate) subtree: i64,
+    pub(crate) usage: i64,
+    /// What is never lent.
+    pub(crate) local: i64,
+    pub(crate) borrowing: Option<i64>,
+}
+
+impl Level {
+    /// How much more may be used here, when the cohort above can spare `above`; nothing is the root.
+    pub(crate) fn spare(&self, above: Option<i64>) -> i64 {
+        let Some(mut above) = above else { return self.subtree.saturating_sub(self.usage) };
+        if let Some(limit) = self.borrowing {
+            let lent = self.subtree - self.local;
+            above = above.min(lent.saturating_sub((self.usage - self.local).max(0)).saturating_add(limit));
+        }
+        (self.local - self.usage).max(0).saturating_add(above)
+    }
+
+    /// Adds `amount` to the usage, and returns how much of it counts in the cohort above.
+    pub(crate) fn charge(&mut self, amount: i64) -> i64 {
+        let above_before = (self.usage - self.local).max(0);
+        self.usage += amount;
+        (self.usage - self.local).max(0) - above_before
+    }
+}
+
 /// One queue or cohort.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaNode {
@@ -20,15 +56,16 @@ pub struct QuotaNode {
 }
 
 impl QuotaNode {
-    fn local(&self, resource: &str) -> i64 {
-        match self.spec.lending_limit.get(resource) {
-            Some(&lent) => (self.of(&self.subtree, resource) - lent).max(0),
-            None => 0,
+    pub(crate) fn level(&self, resource: &str) -> Level {
+        let of = |amounts: &Amounts| amounts.get(resource).copied().unwrap_or(0);
+        let subtree = of(&self.subtree);
+        Level {
+            limited: self.spec.nominal.contains_key(resource),
+            subtree,
+            usage: of(&self.usage),
+            local: self.spec.lending_limit.get(resource).map_or(0, |lent| (subtree - lent).max(0)),
+            borrowing: self.spec.borrowing_limit.get(resource).copied(),
         }
-    }
-
-    fn of(&self, amounts: &Amounts, resource: &str) -> i64 {
-        amounts.get(resource).copied().unwrap_or(0)
     }
 }
 
@@ -68,16 +105,8 @@ impl Quota {
     }
 
     fn available_at(&self, node: &QuotaNode, resource: &str, depth: usize) -> i64 {
-        let (subtree, usage) = (node.of(&node.subtree, resource), node.of(&node.usage, resource));
-        let parent = self.nodes.get(&node.spec.parent).filter(|_| depth > 0);
-        let Some(parent) = parent else { return subtree.saturating_sub(usage) };
-        let local = node.local(resource);
-        let mut from_parent = self.available_at(parent, resource, depth - 1);
-        if let Some(&limit) = node.spec.borrowing_limit.get(resource) {
-            let lent = subtree - local;
-            from_parent = from_parent.min(lent.saturating_sub((usage - local).max(0)).saturating_add(limit));
-        }
-        (local - usage).max(0).saturating_add(from_parent)
+        let above = self.nodes.get(&node.spec.parent).filter(|_| depth > 0);
+        node.level(resource).spare(above.map(|above| self.available_at(above, resource, depth - 1)))
     }
 
     /// Adds `amount` of `resource` to the usage of `queue`; negative gives back.
@@ -86,13 +115,30 @@ impl Quota {
         let (mut at, mut amount) = (queue.to_string(), amount);
         while amount != 0 {
             let Some(node) = nodes.get_mut(&at) else { return };
-            let local = node.local(resource);
-            let usage = node.usage.entry(resource.to_string()).or_insert(0);
-            let above_before = (*usage - local).max(0);
-            *usage += amount;
-            amount = (*usage - local).max(0) - above_before;
+            let mut level = node.level(resource);
+            amount = level.charge(amount);
+            match node.usage.get_mut(resource) {
+                Some(usage) => *usage = level.usage,
+                None => drop(node.usage.insert(resource.to_string(), level.usage)),
+            }
             at.clone_from(&node.spec.parent);
         }
+    }
+
+    /// How many levels `name` stands below its root, were its parent `parent`; and how many are below it.
+    pub(crate) fn depth_under(&self, name: &str, parent: &str) -> usize {
+        let above = |from: &str, until: &str| {
+            let (mut at, mut steps) = (from, 0);
+            while let Some(node) = self.nodes.get(at)
+                && at != until
+                && steps <= self.nodes.len()
+            {
+                (at, steps) = (&node.spec.parent, steps + 1);
+            }
+            (at == until, steps)
+        };
+        let below = self.nodes.keys().map(|from| above(from, name)).filter(|(reached, _)| *reached);
+        above(parent, "").1 + below.map(|(_, steps)| steps).max().unwrap_or(0)
     }
 
     /// Adds or replaces a queue or cohort, keeping usage. The caller has checked that parents exist without a cycle.
@@ -117,12 +163,18 @@ impl Quota {
         for name in order {
             let (parent, lent) = {
                 let node = &nodes[&name];
-                let lends = |resource: &String| node.of(&node.subtree, resource) - node.local(resource);
+                let lends = |resource: &String| {
+                    let level = node.level(resource);
+                    level.subtree - level.local
+                };
                 let lent: Amounts = node.subtree.keys().map(|resource| (resource.clone(), lends(resource))).collect();
                 (node.spec.parent.clone(), lent)
             };
             if let Some(parent) = nodes.get_mut(&parent) {
-                lent.into_iter().for_each(|(resource, amount)| *parent.subtree.entry(resource).or_insert(0) += amount);
+                for (resource, amount) in lent {
+                    let sum = parent.subtree.entry(resource).or_insert(0);
+                    *sum = sum.saturating_add(amount);
+                }
             }
         }
         for (queue, amounts) in direct {

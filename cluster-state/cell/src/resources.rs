@@ -1,6 +1,6 @@
 //! Resource names as dense column numbers.
 
-use ohm_model::{Amounts, ResourceId, resources};
+use ohm_model::{ResourceId, resources};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -58,9 +58,9 @@ impl ResourceNames {
         })
     }
 
-    /// Whether every name in `amounts` has a column or could get one.
-    pub(crate) fn has_room_for(&self, amounts: &Amounts) -> bool {
-        let new = amounts.keys().filter(|name| self.find(name).is_none()).count();
+    /// Whether every one of these distinct names has a column or could get one.
+    pub(crate) fn has_room_for<'a>(&self, names: impl Iterator<Item = &'a String>) -> bool {
+        let new = names.filter(|name| self.find(name).is_none()).count();
         self.names.len() + new <= RESOURCES_MAX
     }
 }

@@ -26,6 +26,8 @@ pub struct Session {
     pub spoke_ms: u64,
     /// Answers below this sequence are forgotten.
     pub done_below: Sequence,
+    /// Written apart, a few at a time: answers may be large.
+    #[serde(skip)]
     answers: BTreeMap<Sequence, Outcome>,
 }
 
@@ -66,6 +68,13 @@ impl Sessions {
     /// All open sessions.
     pub fn iter(&self) -> impl Iterator<Item = (SessionId, &Session)> {
         self.sessions.iter().map(|(id, session)| (*id, session.as_ref()))
+    }
+
+    /// All answers that are kept, for snapshots.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = (SessionId, Sequence, &Outcome)> {
+        self.sessions
+            .iter()
+            .flat_map(|(id, session)| session.answers.iter().map(|(sequence, answer)| (*id, *sequence, answer)))
     }
 
     /// Who holds `lease`.

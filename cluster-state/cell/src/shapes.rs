@@ -91,11 +91,11 @@ impl Shape {
 }
 
 /// The shapes of all groups in the cell.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shapes {
     slab: Slab<(Arc<Shape>, u32)>,
+    /// Derived from the slab.
     by_content: BTreeMap<Arc<Shape>, ShapeId>,
-    #[serde(skip)]
     memo: Memo,
 }
 
@@ -136,6 +136,15 @@ impl Shapes {
     /// Whether there is no shape.
     pub fn is_empty(&self) -> bool {
         self.slab.is_empty()
+    }
+
+    pub(crate) fn slab(&self) -> &Slab<(Arc<Shape>, u32)> {
+        &self.slab
+    }
+
+    pub(crate) fn from_slab(slab: Slab<(Arc<Shape>, u32)>) -> Self {
+        let by_content = slab.iter().map(|(slot, (shape, _))| (Arc::clone(shape), ShapeId(slot))).collect();
+        Shapes { slab, by_content, memo: Memo::default() }
     }
 
     /// Counts one more group of `shape`.

@@ -1,8 +1,8 @@
 //! Snapshots: the state as a sequence of checksummed frames, and back.
 //!
 //! A snapshot is taken by cloning the cell (which copies only lists of chunks) and encoding the clone elsewhere, so no
-//! commit waits for it. Frames hold at most a few hundred jobs or runs each; the first one states how many follow, so a
-//! cut-off snapshot is never taken for a whole one.
+//! commit waits for it. Whatever may grow large is cut into frames of a few megabytes, far below what a reader accepts;
+//! the first frame states how much of each kind follows, so a cut-off snapshot is never taken for a whole one.
 
 use crate::apply::Timer;
 use crate::cell::{Cell, VERSION};
@@ -15,7 +15,7 @@ use crate::runs::Runs;
 use crate::sessions::Sessions;
 use crate::shapes::Shapes;
 use crate::topologies::Topologies;
-use ohm_model::Index;
+use ohm_model::{Index, Outcome, Sequence, SessionId};
 use ohm_stdx::codec::{self, DecodeError};
 use ohm_stdx::{Chunked, Slab};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -52,46 +52,84 @@ pub enum RestoreError {
     },
 }
 
+/// A frame above this is cut in two, down to single elements.
+const FRAME_BYTES: usize = 4 << 20;
+
 #[derive(Serialize, Deserialize)]
 struct Header {
     version: u32,
     applied: Index,
     now_ms: u64,
     chain: u64,
-    record_chunks: u32,
-    job_chunks: u32,
-    run_chunks: u32,
+    columns: u32,
+    shapes: u32,
+    records: u32,
+    jobs: u32,
+    runs: u32,
+    answers: u32,
 }
 
-type Rules = (ResourceNames, Classes, Shapes, Quota, Topologies);
+type Rules = (ResourceNames, Classes, Quota, Topologies);
 type Conversations = (Sessions, Nominations, BTreeMap<u64, Arc<Vec<Timer>>>);
-type FreeSlots = (Chunked<u32>, Chunked<u32>);
+type FreeSlots = (Chunked<u32>, Chunked<u32>, Chunked<u32>);
+type Answer = (SessionId, Sequence, Outcome);
+
+struct Frame<F: FnMut(&[u8])> {
+    emit: F,
+    buffer: Vec<u8>,
+}
+
+impl<F: FnMut(&[u8])> Frame<F> {
+    fn put<T: Serialize + ?Sized>(&mut self, value: &T) {
+        self.put_body(&codec::encode(value));
+    }
+
+    fn put_body(&mut self, body: &[u8]) {
+        self.buffer.clear();
+        codec::frame(SNAPSHOT_FORMAT, body, &mut self.buffer);
+        (self.emit)(&self.buffer);
+    }
+
+    /// A piece of a column, in as many frames as it takes.
+    fn put_slice<T: Serialize>(&mut self, slice: &[T]) {
+        let body = codec::encode(slice);
+        if body.len() <= FRAME_BYTES || slice.len() < 2 {
+            return self.put_body(&body);
+        }
+        let (front, back) = slice.split_at(slice.len() / 2);
+        self.put_slice(front);
+        self.put_slice(back);
+    }
+}
 
 impl Cell {
     /// Writes the state, frame by frame.
-    pub fn snapshot(&self, mut emit: impl FnMut(&[u8])) {
-        let mut buffer = Vec::new();
-        let mut put = |body: Vec<u8>| {
-            buffer.clear();
-            codec::frame(SNAPSHOT_FORMAT, &body, &mut buffer);
-            emit(&buffer);
-        };
-        put(codec::encode(&Header {
+    pub fn snapshot(&self, emit: impl FnMut(&[u8])) {
+        let mut frame = Frame { emit, buffer: Vec::new() };
+        let nodes = &self.nodes;
+        frame.put(&Header {
             version: self.version,
             applied: self.applied,
             now_ms: self.now_ms,
             chain: self.chain,
-            record_chunks: self.nodes.records.chunks() as u32,
-            job_chunks: self.jobs.slab.slices().count() as u32,
-            run_chunks: self.runs.slab.slices().count() as u32,
-        }));
-        put(codec::encode(&(&self.resources, &self.classes, &self.shapes, &self.quota, &self.topologies)));
-        put(codec::encode(&(&self.sessions, &self.nominations, &self.timers)));
-        put(codec::encode(&self.nodes));
-        put(codec::encode(&(self.jobs.slab.free(), self.runs.slab.free())));
-        self.nodes.records.slices().for_each(|chunk| put(codec::encode(chunk)));
-        self.jobs.slab.slices().for_each(|chunk| put(codec::encode(chunk)));
-        self.runs.slab.slices().for_each(|chunk| put(codec::encode(chunk)));
+            columns: nodes.free.len() as u32,
+            shapes: self.shapes.slab().slots() as u32,
+            records: nodes.records.len() as u32,
+            jobs: self.jobs.slab.slots() as u32,
+            runs: self.runs.slab.slots() as u32,
+            answers: self.sessions.answers().count() as u32,
+        });
+        frame.put(&(&self.resources, &self.classes, &self.quota, &self.topologies));
+        frame.put(&(&self.sessions, &self.nominations, &self.timers));
+        frame.put(nodes);
+        frame.put(&(self.shapes.slab().free(), self.jobs.slab.free(), self.runs.slab.free()));
+        nodes.free.iter().chain(&nodes.capacity).for_each(|column| frame.put(column));
+        self.shapes.slab().slices().for_each(|chunk| frame.put_slice(chunk));
+        nodes.records.slices().for_each(|chunk| frame.put_slice(chunk));
+        self.jobs.slab.slices().for_each(|chunk| frame.put_slice(chunk));
+        self.runs.slab.slices().for_each(|chunk| frame.put_slice(chunk));
+        let answers: Vec<_> = self.sessions.answers().collect();
+        answers.chunks(16).for_each(|answers| frame.put_slice(answers));
     }
 
     /// The whole snapshot as one byte string.
@@ -116,13 +154,27 @@ impl Frames<'_> {
         Ok(value)
     }
 
-    fn column<T: Clone + DeserializeOwned>(&mut self, chunks: u32) -> Result<Chunked<T>, RestoreError> {
+    /// A column of `length` elements, from as many frames as it was cut into.
+    fn column<T: Clone + DeserializeOwned>(&mut self, length: u32) -> Result<Chunked<T>, RestoreError> {
         let mut column = Chunked::default();
-        for _ in 0..chunks {
-            let chunk = self.next()?;
-            column.push_chunk(chunk).map_err(|_| RestoreError::Order { frame: self.read })?;
+        while column.len() < length as usize {
+            let piece: Vec<T> = self.next()?;
+            if piece.is_empty() || column.len() + piece.len() > length as usize {
+                return Err(RestoreError::Order { frame: self.read });
+            }
+            piece.into_iter().for_each(|value| column.push(value));
         }
         Ok(column)
+    }
+
+    fn columns(&mut self, count: u32) -> Result<Vec<Chunked<i64>>, RestoreError> {
+        (0..count).map(|_| self.next()).collect()
+    }
+
+    fn nodes(&mut self, header: &Header, mut nodes: Nodes) -> Result<Nodes, RestoreError> {
+        nodes.free = self.columns(header.columns)?;
+        nodes.capacity = self.columns(header.columns)?;
+        Ok(nodes)
     }
 }
 
@@ -133,16 +185,20 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     if header.version > VERSION {
         return Err(RestoreError::Version { needed: header.version, known: VERSION });
     }
-    let (resources, classes, shapes, quota, topologies): Rules = frames.next()?;
-    let (sessions, nominations, timers): Conversations = frames.next()?;
-    let mut nodes: Nodes = frames.next()?;
-    let (free_jobs, free_runs): FreeSlots = frames.next()?;
-    nodes.records = frames.column(header.record_chunks)?;
-    let jobs = Slab::from_parts(frames.column(header.job_chunks)?, free_jobs);
-    let runs = Slab::from_parts(frames.column(header.run_chunks)?, free_runs);
-    let (Some(jobs), Some(runs), true) = (jobs, runs, frames.rest.is_empty()) else {
+    let (resources, classes, quota, topologies): Rules = frames.next()?;
+    let (mut sessions, nominations, timers): Conversations = frames.next()?;
+    let nodes: Nodes = frames.next()?;
+    let (free_shapes, free_jobs, free_runs): FreeSlots = frames.next()?;
+    let mut nodes = frames.nodes(&header, nodes)?;
+    let shapes = Slab::from_parts(frames.column(header.shapes)?, free_shapes);
+    nodes.records = frames.column(header.records)?;
+    let jobs = Slab::from_parts(frames.column(header.jobs)?, free_jobs);
+    let runs = Slab::from_parts(frames.column(header.runs)?, free_runs);
+    let answers: Chunked<Answer> = frames.column(header.answers)?;
+    let (Some(shapes), Some(jobs), Some(runs), true) = (shapes, jobs, runs, frames.rest.is_empty()) else {
         return Err(RestoreError::Order { frame: frames.read });
     };
+    answers.iter().for_each(|(session, sequence, outcome)| sessions.remember(*session, *sequence, outcome.clone()));
     let mut jobs = Jobs { slab: jobs, ..Jobs::default() };
     for (_, job) in jobs.slab.iter() {
         jobs.by_name.insert(&job.spec.name, job.id);
@@ -158,7 +214,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         chain: header.chain,
         resources,
         classes,
-        shapes,
+        shapes: Shapes::from_slab(shapes),
         nodes,
         jobs,
         runs: Runs { slab: runs },

@@ -103,7 +103,9 @@ impl RaftConfig {
             pre_vote: true,
             read_only_option: raft::ReadOnlyOption::Safe,
             skip_bcast_commit: false,
-            batch_append: true,
+            // Joins entries to a waiting empty message even when that one is of another place in the log. Appends are
+            // proposed in batches here, so there is little to join.
+            batch_append: false,
             priority: 0,
         }
     }

@@ -94,10 +94,7 @@ mod tests {
     use super::*;
 
     fn message(kind: MessageType, from: u64, to: u64) -> Message {
-        let mut message = Message::default();
-        message.set_msg_type(kind);
-        (message.from, message.to, message.term) = (from, to, 5);
-        message
+        Message { msg_type: kind, from, to, term: 5, ..Message::default() }
     }
 
     #[test]

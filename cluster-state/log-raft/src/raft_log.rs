@@ -182,7 +182,9 @@ impl<D: Disk> RaftLog<D> {
         let due_ms = *self.next_tick_ms.get_or_insert(self.now_ms + self.config.tick_ms);
         let Some(late_ms) = self.now_ms.checked_sub(due_ms) else { return };
         let ticks = (1 + late_ms / self.config.tick_ms).min(self.config.election_ticks as u64);
-        (0..ticks).for_each(|_| drop(self.node.tick()));
+        for _ in 0..ticks {
+            self.node.tick();
+        }
         self.next_tick_ms = Some(self.now_ms + self.config.tick_ms - late_ms % self.config.tick_ms);
     }
 
@@ -325,7 +327,5 @@ pub(crate) fn full_retry_ms(now_ms: u64) -> u64 {
 }
 
 fn entry_of(bytes: ohm_log::Bytes) -> Entry {
-    let mut entry = Entry::default();
-    entry.data = bytes;
-    entry
+    Entry { data: bytes, ..Entry::default() }
 }

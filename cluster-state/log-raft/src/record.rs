@@ -145,11 +145,8 @@ pub(crate) fn read_body(mut body: Bytes) -> Result<Vec<Record>, String> {
                 previous_bytes: number(&mut body)?,
             }),
             KIND_STATE => {
-                let mut state = HardState::default();
-                state.term = number(&mut body)?;
-                state.vote = number(&mut body)?;
-                state.commit = number(&mut body)?;
-                Record::State(state)
+                let (term, vote, commit) = (number(&mut body)?, number(&mut body)?, number(&mut body)?);
+                Record::State(HardState { term, vote, commit, ..HardState::default() })
             }
             KIND_ENTRY => Record::Entry(entry(&mut body)?),
             KIND_TRUNCATE => Record::Truncate { from: number(&mut body)? },
@@ -168,10 +165,8 @@ pub(crate) fn stated_durable(bytes: &[u8]) -> Option<u64> {
 }
 
 fn entry(body: &mut Bytes) -> Result<Entry, String> {
-    let mut entry = Entry::default();
-    entry.index = number(body)?;
-    entry.term = number(body)?;
-    entry.entry_type = match byte(body)? {
+    let (index, term) = (number(body)?, number(body)?);
+    let entry_type = match byte(body)? {
         0 => EntryType::EntryNormal,
         1 => EntryType::EntryConfChange,
         2 => EntryType::EntryConfChangeV2,
@@ -179,8 +174,8 @@ fn entry(body: &mut Bytes) -> Result<Entry, String> {
     };
     let length = take(body, 4)?;
     let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]);
-    entry.data = take(body, length as usize)?;
-    Ok(entry)
+    let data = take(body, length as usize)?;
+    Ok(Entry { index, term, entry_type, data, ..Entry::default() })
 }
 
 fn position(body: &mut Bytes) -> Result<Position, String> {
@@ -207,17 +202,14 @@ mod tests {
     use super::*;
 
     fn entry_of(index: u64, data: Vec<u8>) -> Entry {
-        let mut entry = Entry::default();
-        (entry.index, entry.term, entry.data) = (index, 3, data.into());
-        entry
+        Entry { index, term: 3, data: data.into(), ..Entry::default() }
     }
 
     #[test]
     fn records_come_back() {
         let header =
             SegmentHeader { cell: 1, member: 2, sequence: 3, base: Position { index: 4, term: 5 }, previous_bytes: 6 };
-        let mut state = HardState::default();
-        (state.term, state.vote, state.commit) = (7, 8, 9);
+        let state = HardState { term: 7, vote: 8, commit: 9, ..HardState::default() };
         let mut batch = Batch::default();
         batch.begin(77);
         batch.segment(&header);

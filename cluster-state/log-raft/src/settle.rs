@@ -125,5 +125,5 @@ impl<D: Disk> RaftLog<D> {
 
 fn snapshot_position(ready: &Ready) -> Option<Position> {
     let metadata = ready.snapshot().get_metadata();
-    (!ready.snapshot().is_empty()).then(|| Position { index: metadata.index, term: metadata.term })
+    (!ready.snapshot().is_empty()).then_some(Position { index: metadata.index, term: metadata.term })
 }

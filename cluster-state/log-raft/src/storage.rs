@@ -33,10 +33,6 @@ impl Durable {
         Durable { state, voters: (voters.to_vec(), Vec::new()).into(), base, entries, entry_bytes, snapshot }
     }
 
-    pub(crate) fn voters(&self) -> &ConfState {
-        &self.voters
-    }
-
     /// The place of the last entry.
     pub(crate) fn last(&self) -> Position {
         self.entries.back().map_or(self.base, |entry| Position { index: entry.index, term: entry.term })
@@ -163,11 +159,7 @@ mod tests {
     use raft::Storage;
 
     fn entries(indices: std::ops::RangeInclusive<u64>, term: u64) -> Vec<Entry> {
-        let entry = |index| {
-            let mut entry = Entry::default();
-            (entry.index, entry.term, entry.data) = (index, term, vec![0; 76].into());
-            entry
-        };
+        let entry = |index| Entry { index, term, data: vec![0; 76].into(), ..Entry::default() };
         indices.map(entry).collect()
     }
 

@@ -49,11 +49,6 @@ impl Wal {
         })
     }
 
-    /// The file that is written to.
-    pub(crate) fn file(&self) -> &str {
-        &self.file
-    }
-
     /// Makes what `fill` writes durable with one sync. `last` and `state` are those before it: a new segment starts
     /// with them. After [`DiskError::Full`] nothing has changed and the same may be tried again.
     pub(crate) fn append(

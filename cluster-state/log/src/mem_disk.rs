@@ -67,9 +67,15 @@ impl MemDisk {
         self.faults.insert(call, fault);
     }
 
-    /// After this many calls in all, every further one fails and changes nothing, until [`MemDisk::crash`].
+    /// After this many calls in all, every further one fails and changes nothing, until [`MemDisk::crash`] or
+    /// [`MemDisk::power_on`].
     pub fn power_off_after(&mut self, calls: u64) {
         self.power_off_after = Some(calls);
+    }
+
+    /// Takes calls again without having lost anything: it was a process that died, not the machine.
+    pub fn power_on(&mut self) {
+        self.power_off_after = None;
     }
 
     /// The disk holds at most this many bytes, or any number of them.
@@ -99,12 +105,15 @@ impl MemDisk {
         self.next_content += 1;
     }
 
-    /// The power goes and comes back: pending names are kept up to a random one (file systems journal them in order),
-    /// pending bytes are lost, kept or torn, and the injected faults are gone.
+    /// The power goes and comes back: pending names are kept up to a random one (as a journal does) or each by chance
+    /// (as a plain file system may), pending bytes are lost, kept or torn, and the injected faults are gone.
     pub fn crash(&mut self, dice: &mut Prng) {
+        let journaled = dice.chance(500);
         let kept = dice.below(self.pending_names.len() as u64 + 1) as usize;
-        for change in self.pending_names.drain(..).take(kept) {
-            apply(&mut self.durable_names, change);
+        for (place, change) in self.pending_names.drain(..).enumerate() {
+            if if journaled { place < kept } else { dice.chance(500) } {
+                apply(&mut self.durable_names, change);
+            }
         }
         self.names = self.durable_names.clone();
         let reachable: Vec<u64> = self.names.values().copied().collect();
@@ -228,9 +237,10 @@ impl Disk for MemDisk {
 
     fn sync(&mut self, file: &str) -> Result<(), DiskError> {
         self.syncs += 1;
+        let off = self.power_off_after.is_some_and(|calls| self.calls >= calls);
         let begun = self.begin("sync", file);
         let content = self.content(file)?;
-        content.sync_failed |= begun.is_err();
+        content.sync_failed |= begun.is_err() && !off;
         begun?;
         if !content.sync_failed {
             content.durable_length = content.bytes.len();

@@ -1,1 +1,18 @@
-//! ohm-server: filled in below.
+//! The server process: a replica of the cell with a disk and a network around it.
+//!
+//! ```text
+//!  people ──HTTP──▶ http ──┐
+//!  roles  ──RPC───▶ rpc  ──┼──▶ replica thread (ServerCore, disk) ──▶ outlets ──▶ roles
+//! ```
+//! Everything that is decided is decided in `ServerCore`; this crate moves bytes and time.
+
+mod handle;
+pub mod http;
+mod metrics;
+mod outlets;
+mod replica_thread;
+mod rpc;
+mod run;
+
+pub use handle::{LogPiece, LogQuery, ReplicaHandle, Unanswered};
+pub use run::{ServerError, ServerOptions, run};

@@ -35,6 +35,8 @@ pub(crate) struct Beats {
     sequence: u64,
     sent: VecDeque<(u64, u64)>,
     due_ms: u64,
+    /// Whether the next beat starts a new rhythm.
+    unsteady: bool,
     answered: bool,
     eager_left: u64,
     /// The lease of the current registration ends here; nothing is started after it, or before there is one.
@@ -53,6 +55,7 @@ impl Beats {
             sequence: 0,
             sent: VecDeque::new(),
             due_ms: 0,
+            unsteady: true,
             answered: false,
             eager_left: EAGER_BEATS,
             lease_ends_ms: None,
@@ -83,6 +86,7 @@ impl Beats {
     /// The next beat is due now.
     pub(crate) fn hurry(&mut self, now_ms: u64) {
         self.due_ms = self.due_ms.min(now_ms);
+        self.unsteady = true;
     }
 
     /// The number of the beat to send now, if one is due. `spread` is drawn at random: agents that all lost the same
@@ -94,11 +98,11 @@ impl Beats {
         let eager = !self.answered && self.eager_left > 0;
         let interval_ms = if eager { (self.interval_ms / EAGER_FACTOR).max(1) } else { self.interval_ms };
         self.eager_left = self.eager_left.saturating_sub(1);
-        // On time: a steady beat. Late, or the first one: somewhere within the interval.
-        let late = self.sequence == 0 || now_ms - self.due_ms > interval_ms / 2;
-        let wait_ms = if late { interval_ms / 2 + spread(interval_ms / 2) } else { interval_ms };
-        let base_ms = if late { now_ms } else { self.due_ms };
-        self.due_ms = base_ms.saturating_add(wait_ms.max(1));
+        self.unsteady |= now_ms - self.due_ms > interval_ms / 2;
+        self.due_ms = match std::mem::take(&mut self.unsteady) {
+            true => now_ms.saturating_add((interval_ms / 2 + spread(interval_ms / 2)).max(1)),
+            false => self.due_ms.saturating_add(interval_ms),
+        };
         self.sequence += 1;
         if self.sent.len() == BEATS_MAX {
             self.sent.pop_front();

@@ -73,7 +73,7 @@ impl Outbox {
         reports.extend(self.waiting.drain(..room));
         self.oldest_ms = now_ms;
         self.number += 1;
-        let due_ms = now_ms.saturating_add(self.resend_ms << self.attempt);
+        let due_ms = now_ms.saturating_add(self.resend_ms.saturating_mul(1 << self.attempt));
         self.batch = Some(Batch { number: self.number, reports: reports.clone(), due_ms });
         Some((self.number, reports))
     }

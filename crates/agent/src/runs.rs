@@ -256,6 +256,8 @@ impl LocalRun {
     /// Reports the present phase once. What no set wants any more is of no interest to the cell.
     fn tell(&mut self, run: RunRef, out: &mut Vec<Action>) {
         let kind = match &self.phase {
+            // The earlier agent process has probably told it; the first set will show.
+            Phase::Running { .. } if self.wish == Wish::Unknown => return,
             Phase::Running { pid } => RunReportKind::Started { pid: *pid },
             Phase::Ended { exit, message } => RunReportKind::Ended { exit: *exit, message: message.clone() },
             Phase::Waiting(_) | Phase::Starting(_) | Phase::Stopping => return,

@@ -94,7 +94,9 @@ impl SimDriver {
     pub fn step(&mut self, now_ms: u64, input: DriverInput, out: &mut Vec<RunnerEvent>) {
         // What ended before this input ended before it, however late this step is.
         self.ring(now_ms, out);
-        self.fence(now_ms, out);
+        if self.lease.is_some_and(|lease| lease.deadline_ms <= now_ms) {
+            self.fence(now_ms, u64::MAX, out);
+        }
         match input {
             DriverInput::Attach => self.attach(out),
             DriverInput::Start { incarnation, wanted } => self.start(now_ms, incarnation, &wanted, out),
@@ -103,8 +105,8 @@ impl SimDriver {
             DriverInput::Lease(file) => {
                 if self.lease.is_none_or(|lease| lease.deadline_ms < file.deadline_ms) {
                     self.lease = Some(file);
+                    self.fence(now_ms, file.since_ms, out);
                 }
-                self.fence(now_ms, out);
             }
             DriverInput::Tick => {}
         }
@@ -175,14 +177,15 @@ impl SimDriver {
         }
     }
 
-    /// Ends what may not live at `now_ms` under the lease file.
-    fn fence(&mut self, now_ms: u64, out: &mut Vec<RunnerEvent>) {
-        let Some(lease) = self.lease.filter(|_| self.leased > 0) else { return };
-        let may_live = |live: &LiveRun| {
-            live.on_disconnect == OnDisconnect::Keep
-                || (now_ms < lease.deadline_ms && lease.since_ms <= live.started_ms)
-        };
-        let fenced: Vec<RunRef> = self.live.iter().filter(|(_, live)| !may_live(live)).map(|(&run, _)| run).collect();
+    /// Ends the leased runs that were started before `since_ms`; all of them once the lease has ended.
+    fn fence(&mut self, now_ms: u64, since_ms: u64, out: &mut Vec<RunnerEvent>) {
+        let ended = self.lease.is_none_or(|lease| lease.deadline_ms <= now_ms);
+        if self.leased == 0 {
+            return;
+        }
+        let is_fenced =
+            |live: &LiveRun| live.on_disconnect == OnDisconnect::Stop && (ended || live.started_ms < since_ms);
+        let fenced: Vec<RunRef> = self.live.iter().filter(|(_, live)| is_fenced(live)).map(|(&run, _)| run).collect();
         for run in fenced {
             self.end(run, Exit::LeaseExpired, out);
         }

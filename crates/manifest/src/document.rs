@@ -1,7 +1,7 @@
 //! Documents: what a file may hold, and how one is told from another.
 
 use crate::decode::{self, At, Context, Fields};
-use crate::error::{DocumentError, Origin, Position, ProblemKind};
+use crate::error::{DocumentError, Origin, Position, Problem, ProblemKind};
 use crate::path::Trail;
 use crate::text::nearest;
 use crate::tree::{Node, Value};
@@ -177,8 +177,10 @@ const KINDS: &[&str] = &["Job", "Queue", "Cohort", "Topology", "Node", "Priority
 pub(crate) fn decode(file: &Arc<str>, node: &Node<'_>) -> Result<Decoded, DocumentError> {
     let mut cx = Context::default();
     let decoded = decode_kind(&mut cx, At::root(node));
+    // A rule may look broken only because a field could not be read; then the rules wait for the next attempt.
+    let is_read = |problem: &Problem| matches!(problem.kind, ProblemKind::Rule(_) | ProblemKind::Quantity(_));
     if let Some((content, _)) = &decoded
-        && cx.problems.is_empty()
+        && cx.problems.iter().all(is_read)
     {
         cx.report_violations(node, violations(content));
     }
@@ -228,7 +230,8 @@ fn decode_kind(cx: &mut Context, root: At<'_>) -> Option<Kinded> {
         cx.report(position, Trail::Field(&Trail::Root, "apiVersion"), || ProblemKind::ApiVersion(found));
     }
     let Some(kind) = root.node.get("kind") else {
-        let missing = || ProblemKind::Missing { field: "kind", wanted: "one of Job, Queue, Cohort, Topology, Node …" };
+        let missing =
+            || ProblemKind::Missing { field: "kind", wanted: "one of Job, Queue, Cohort, Topology, Node …" };
         cx.report(root.node.position, Trail::Root, missing);
         return None;
     };

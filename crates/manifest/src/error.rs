@@ -121,7 +121,7 @@ pub enum ProblemKind {
     #[error("must be `ohm/v1`, is {0}")]
     ApiVersion(String),
     /// No kind is called this.
-    #[error("unknown kind `{kind}`{}; known are {}", suggestion(.nearest), .known.join(", "))]
+    #[error("no kind is called `{kind}`{}", suggestion_or_known(.nearest, .known))]
     UnknownKind {
         /// As written.
         kind: String,
@@ -131,7 +131,7 @@ pub enum ProblemKind {
         known: &'static [&'static str],
     },
     /// A kind that the field knows and this version does not read.
-    #[error("kind `{kind}` is not supported by this version; {instead}")]
+    #[error("`{kind}` is not supported by this version; {instead}")]
     UnsupportedKind {
         /// The kind.
         kind: &'static str,
@@ -194,6 +194,10 @@ fn too_large(bytes: &Option<usize>, listed: bool) -> String {
     let size = bytes.map_or("longer".to_string(), |bytes| format!("{bytes} bytes long"));
     let advice = if listed { "split it with `---` lines, or write JSON" } else { "split it into several documents" };
     format!("the document is {size}; at most {DOCUMENT_BYTES_MAX} bytes may be: {advice}")
+}
+
+fn suggestion_or_known(nearest: &Option<&'static str>, known: &[&str]) -> String {
+    if nearest.is_some() { suggestion(nearest) } else { format!("; known: {}", known.join(", ")) }
 }
 
 fn suggestion<T: fmt::Display>(nearest: &Option<T>) -> String {

@@ -32,6 +32,6 @@ pub(crate) fn unknown_field_hint(field: &str, known: &[&[&'static str]]) -> Stri
     let fields = known.iter().flat_map(|fields| fields.iter().copied());
     match nearest(field, fields.clone()) {
         Some(nearest) => format!("; did you mean `{nearest}`?"),
-        None => format!("; known are {}", fields.collect::<Vec<_>>().join(", ")),
+        None => format!("; known: {}", fields.collect::<Vec<_>>().join(", ")),
     }
 }

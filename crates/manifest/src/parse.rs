@@ -48,10 +48,7 @@ fn read_file(file: &Arc<str>, bytes: &[u8]) -> Vec<Result<Decoded, DocumentError
 }
 
 /// Refuses the second document of one name: nobody could say which one is meant.
-fn check_name(
-    decoded: Decoded,
-    names: &mut BTreeMap<(&'static str, String), u32>,
-) -> Result<Decoded, DocumentError> {
+fn check_name(decoded: Decoded, names: &mut BTreeMap<(&'static str, String), u32>) -> Result<Decoded, DocumentError> {
     let (kind, Some(name)) = decoded.document.content.identity() else { return Ok(decoded) };
     let name = name.to_string();
     match names.get(&(kind, name.clone())) {

@@ -102,6 +102,9 @@ mod tests {
         let requests = Trail::Field(&first, "requests");
         let path = Trail::Field(&requests, "nvidia.com/gpu").to_path();
         assert_eq!(path.to_string(), "spec.groups[0].requests[nvidia.com/gpu]");
-        assert_eq!(path, FieldPath::root().field("spec").field("groups").item(0).field("requests").field("nvidia.com/gpu"));
+        assert_eq!(
+            path,
+            FieldPath::root().field("spec").field("groups").item(0).field("requests").field("nvidia.com/gpu")
+        );
     }
 }

@@ -201,8 +201,14 @@ mod tests {
             ("-1", "`-1` is negative; a quantity is 0 or more"),
             ("64GB", "`GB` in `64GB` is no unit; write `Gi` or `G`"),
             ("64K", "`K` in `64K` is no unit; write `Ki` or `k`"),
-            ("1 Gi", "` Gi` in `1 Gi` is no unit; write no unit, or one of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei"),
-            ("9223372036854775808", "`9223372036854775808` is out of range; at most 9223372036854775807 can be counted"),
+            (
+                "1 Gi",
+                "` Gi` in `1 Gi` is no unit; write no unit, or one of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei",
+            ),
+            (
+                "9223372036854775808",
+                "`9223372036854775808` is out of range; at most 9223372036854775807 can be counted",
+            ),
             ("16Ei", "`16Ei` is out of range; at most 9223372036854775807 can be counted"),
             ("1e400", "`1e400` is out of range; at most 9223372036854775807 can be counted"),
         ] {

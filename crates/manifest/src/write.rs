@@ -115,7 +115,7 @@ fn amounts(amounts: &Amounts) -> BTreeMap<&str, Amount> {
 fn seconds(ms: u64) -> Amount {
     match ms % 1000 {
         0 => Amount::Whole(ms / 1000),
-        rest => Amount::Text(format!("{}.{rest:03}", ms / 1000)),
+        rest => Amount::Text(format!("{}.{rest:03}", ms / 1000).trim_end_matches('0').to_string()),
     }
 }
 
@@ -123,8 +123,7 @@ fn affinity(group: &GroupSpec) -> Option<Affinity<'_>> {
     if group.affinity.is_empty() && group.preferred.is_empty() {
         return None;
     }
-    let required =
-        Required { node_selector_terms: group.affinity.iter().map(|term| Term::from(term)).collect() };
+    let required = Required { node_selector_terms: group.affinity.iter().map(Term::from).collect() };
     let preferred = group.preferred.iter();
     Some(Affinity {
         node_affinity: NodeAffinity {

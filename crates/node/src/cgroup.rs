@@ -72,10 +72,8 @@ impl Cgroups {
     /// Sets up the groups below this process's own ones, under `name`. What a dead shim of that name left behind is
     /// killed and removed first. Also says what cannot be had, if anything.
     pub fn open(name: &str) -> io::Result<(Cgroups, Option<String>)> {
-        let mounts = layout::mounts(
-            &fs::read_to_string("/proc/self/mountinfo")?,
-            &fs::read_to_string("/proc/self/cgroup")?,
-        );
+        let mounts =
+            layout::mounts(&fs::read_to_string("/proc/self/mountinfo")?, &fs::read_to_string("/proc/self/cgroup")?);
         Ok(Cgroups::with_mounts(mounts, name))
     }
 
@@ -108,8 +106,7 @@ impl Cgroups {
         let warning = (!missing.is_empty()).then(|| {
             format!("cgroups give no {} here ({})", missing.join(", "), slot::join_or(&troubles, "no such controller"))
         });
-        let groups =
-            Cgroups { hierarchies, free: BTreeMap::new(), free_count: 0, next_number: 0, doomed: Vec::new() };
+        let groups = Cgroups { hierarchies, free: BTreeMap::new(), free_count: 0, next_number: 0, doomed: Vec::new() };
         (groups, warning)
     }
 
@@ -133,7 +130,8 @@ impl Cgroups {
             if !(one.kills || limited) {
                 continue;
             }
-            if let Err(error) = slot.add(index, one.version, one.folder.join(number.to_string()), &one.controllers, one.kills)
+            if let Err(error) =
+                slot.add(index, one.version, one.folder.join(number.to_string()), &one.controllers, one.kills)
             {
                 slot.remove();
                 return Err(error);

@@ -32,6 +32,8 @@ pub struct Stat {
     pub flags: u32,
     /// When it started, in clock ticks since boot.
     pub start_time_ticks: u64,
+    /// How a process in state `Z` ended, as `wait` tells it; 0 where the kernel does not say.
+    pub exit_status: i32,
 }
 
 /// `PF_EXITING`: the process is on its way out.
@@ -54,6 +56,7 @@ impl Stat {
             group: fields.get(2)?.parse().ok()?,
             flags: fields.get(6)?.parse().ok()?,
             start_time_ticks: fields.get(19)?.parse().ok()?,
+            exit_status: fields.get(49).and_then(|field| field.parse().ok()).unwrap_or(0),
         })
     }
 }
@@ -90,8 +93,9 @@ impl Processes {
 
     /// Whether that very process still exists and has not ended.
     pub fn is_alive(&self, identity: Identity) -> bool {
-        self.stat(identity.pid)
-            .is_some_and(|stat| stat.start_time_ticks == identity.start_time_ticks && !matches!(stat.state, b'Z' | b'X'))
+        self.stat(identity.pid).is_some_and(|stat| {
+            stat.start_time_ticks == identity.start_time_ticks && !matches!(stat.state, b'Z' | b'X')
+        })
     }
 
     /// The children of the main thread of `pid`.
@@ -167,7 +171,7 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_does_not_confuse_the_parser() {
         let line = "77 (a) b (c) S 1 77 77 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 991 8 9";
-        let expected = Stat { state: b'S', group: 77, flags: 4_194_304, start_time_ticks: 991 };
+        let expected = Stat { state: b'S', group: 77, flags: 4_194_304, start_time_ticks: 991, exit_status: 0 };
         assert_eq!(Stat::parse(line), Some(expected));
         for broken in ["", "77", "77 (sh", "77 (sh) S 1", "77 (sh) S x y z"] {
             assert_eq!(Stat::parse(broken), None, "{broken}");

@@ -1,1 +1,11 @@
-//! ohm-runtime: filled in below.
+//! The shell kit: what every process of Ohm needs around its core. Clocks, signals, traces, the data folder, the way to a
+//! server.
+//!
+//! Invariant: nothing here decides anything about jobs, nodes or leases.
+
+pub mod clock;
+pub mod connect;
+pub mod data_dir;
+pub mod dice;
+pub mod shutdown;
+pub mod trace;

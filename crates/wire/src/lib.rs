@@ -1,1 +1,16 @@
-//! ohm-wire: filled in below.
+//! What Ohm's own roles say to each other: the messages of `proto/ohm.proto`, and how they carry the types of the model.
+//!
+//! Invariants: a message that does not decode is an error for its sender and harms nobody else; every list is bounded by
+//! [`MESSAGE_BYTES_MAX`]. What people and programs read over HTTP is in [`api`].
+
+#![allow(missing_docs, clippy::all, unreachable_pub)]
+
+pub mod api;
+mod convert;
+
+tonic::include_proto!("ohm.v1");
+
+pub use convert::{Malformed, window_bytes, read, write};
+
+/// No message is longer.
+pub const MESSAGE_BYTES_MAX: usize = 8 << 20;

@@ -2,17 +2,35 @@
 
 use super::Applied;
 use crate::cell::Cell;
-use crate::jobs::{Held, TaskState, required_level};
+use crate::jobs::{Group, Held, TaskState};
 use crate::nodes::NOMINATED;
 use crate::runs::{NO_RUN, Run};
+use crate::shapes::Shape;
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::transaction::Row;
 use ohm_model::{
     Amounts, ConflictReason, EventKind, Grain, GroupIndex, Incarnation, JobId, NodeId, Nomination, Outcome, Placement,
     ResourceId, RunRef, SessionId, TaskIndex, TaskRef, Transaction, Verdict,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// What a transaction charges, summed by queue, so that the quota tree is walked once for each and not for every row.
+#[derive(Default)]
+struct Charges(BTreeMap<String, Vec<(ResourceId, i64)>>);
+
+impl Charges {
+    fn add(&mut self, queue: &str, resource: ResourceId, amount: i64) {
+        if !self.0.contains_key(queue) {
+            self.0.insert(queue.to_string(), Vec::new());
+        }
+        let Some(amounts) = self.0.get_mut(queue) else { return };
+        match amounts.iter_mut().find(|(column, _)| *column == resource) {
+            Some((_, sum)) => *sum += amount,
+            None => amounts.push((resource, amount)),
+        }
+    }
+}
 
 impl Cell {
     pub(super) fn commit(&mut self, session: SessionId, transaction: &Transaction, applied: &mut Applied) -> Outcome {
@@ -49,59 +67,57 @@ impl Cell {
     }
 
     fn perform(&mut self, session: SessionId, transaction: &Transaction, verdict: &Verdict, applied: &mut Applied) {
-        let refused = |row: Row| verdict.conflicts.iter().any(|conflict| conflict.row == row);
+        let refused: BTreeSet<Row> = verdict.conflicts.iter().map(|conflict| conflict.row).collect();
         for (row, (run, cause)) in transaction.evict.iter().enumerate() {
-            if !refused(Row::Evict(row as u32))
+            if !refused.contains(&Row::Evict(row as u32))
                 && let Some(slot) = self.live_slot(*run)
             {
                 self.stop_run(slot, *cause, applied);
             }
         }
+        let mut charges = Charges::default();
         for (row, placement) in transaction.place.iter().enumerate() {
             match verdict.accepted_of(transaction, row) {
                 0 => {}
-                count => self.place(session, placement, count, applied),
+                count => self.place(session, placement, count, &mut charges, applied),
             }
         }
-        let started = transaction.jobs.iter().map(|guard| guard.job);
-        started.for_each(|job| self.settle_start(job, applied));
+        for (queue, amounts) in charges.0 {
+            let resources = &self.resources;
+            amounts.iter().for_each(|&(column, amount)| self.quota.charge(&queue, resources.name(column), amount));
+        }
+        transaction.jobs.iter().for_each(|guard| self.settle_start(guard.job, applied));
         for (row, nomination) in transaction.nominate.iter().enumerate() {
-            if !refused(Row::Nominate(row as u32)) {
+            if !refused.contains(&Row::Nominate(row as u32)) {
                 self.nominate(nomination, applied);
             }
         }
         for (row, job) in transaction.reserve.iter().enumerate() {
-            if !refused(Row::Reserve(row as u32)) {
+            if !refused.contains(&Row::Reserve(row as u32)) {
                 self.reserve(*job, applied);
             }
         }
     }
 
-    fn place(&mut self, session: SessionId, placement: &Placement, count: u32, applied: &mut Applied) {
+    fn place(
+        &mut self,
+        session: SessionId,
+        placement: &Placement,
+        count: u32,
+        charges: &mut Charges,
+        applied: &mut Applied,
+    ) {
         let (node, group_index) = (placement.node, usize::from(placement.group.0));
         let Some(job) = self.jobs.get(placement.job) else { return };
         let (spec, was_live) = (Arc::clone(&job.spec), job.live() > 0);
-        let charged = job.reserved.is_empty();
+        let charged = job.reserved.is_empty() && !spec.queue.is_empty();
         let Some(shape) = self.shapes.get(job.groups[group_index].shape).cloned() else { return };
-        let width = shape.devices.len();
-        let domain = required_level(&spec.groups[group_index]).and_then(|(name, level)| {
-            let topology = self.topologies.get(name)?;
-            topology.key_of(node, topology.level(level)?)
-        });
-        for task in 0..count {
-            let masks: &[u64] =
-                placement.devices.get(task as usize * width..(task as usize + 1) * width).unwrap_or(&[]);
-            let run = RunRef {
-                task: TaskRef { job: placement.job, group: placement.group, task: TaskIndex(placement.first.0 + task) },
-                incarnation: Incarnation(0),
-            };
-            self.start_run(run, node, masks);
-            self.take_devices(node, &shape.devices, masks, -1);
-        }
+        let domain = self.domain_key(&spec.groups[group_index], node);
+        self.start_runs(placement, count, &shape, domain);
         for &(resource, request) in &shape.requests {
             self.nodes.give(node, resource, -request * i64::from(count));
-            if charged && !spec.queue.is_empty() {
-                self.quota.charge(&spec.queue, self.resources.name(resource), request * i64::from(count));
+            if charged {
+                charges.add(&spec.queue, resource, request * i64::from(count));
             }
         }
         if !shape.ports.is_empty()
@@ -109,16 +125,6 @@ impl Cell {
         {
             record.ports.extend(&shape.ports);
             record.ports.sort_unstable();
-        }
-        let now_ms = self.now_ms;
-        if let Some(job) = self.jobs.get_mut(placement.job) {
-            if job.started_ms == 0 {
-                job.started_ms = now_ms;
-            }
-            let group = &mut job.groups[group_index];
-            group.pending.remove(placement.first.0, count);
-            group.live += count;
-            group.domain = domain.or(group.domain);
         }
         self.use_nomination(placement.job, placement.group, node, count);
         self.nodes.touch(node, self.applied, session);
@@ -132,26 +138,45 @@ impl Cell {
         }
     }
 
-    fn start_run(&mut self, mut run: RunRef, node: NodeId, masks: &[u64]) {
-        let (placed, placed_ms) = (self.applied, self.now_ms);
-        let Some(job) = self.jobs.get_mut(run.task.job) else { return };
-        let task = &mut job.groups[usize::from(run.task.group.0)].tasks[run.task.task.0 as usize];
-        task.incarnation = Incarnation(task.incarnation.0 + 1);
-        run.incarnation = task.incarnation;
-        let live = Run {
-            run,
-            node,
-            placed,
-            placed_ms,
-            started_ms: 0,
-            pid: 0,
-            stop: None,
-            devices: (!masks.is_empty()).then(|| masks.into()),
-            next: NO_RUN,
-            previous: NO_RUN,
-        };
-        task.run = self.runs.insert(&mut self.nodes, live);
-        (task.state, task.node) = (TaskState::Live, node);
+    /// Makes a run for each of the first `count` tasks of the row.
+    fn start_runs(&mut self, placement: &Placement, count: u32, shape: &Shape, domain: Option<u32>) {
+        let (placed, placed_ms, node) = (self.applied, self.now_ms, placement.node);
+        let width = shape.devices.len();
+        let Cell { jobs, runs, nodes, .. } = self;
+        let Some(job) = jobs.get_mut(placement.job) else { return };
+        if job.started_ms == 0 {
+            job.started_ms = placed_ms.max(1);
+        }
+        let group = &mut job.groups[usize::from(placement.group.0)];
+        group.pending.remove(placement.first.0, count);
+        group.live += count;
+        group.domain = domain.or(group.domain);
+        for at in 0..count {
+            let index = placement.first.0 + at;
+            let task = &mut group.tasks[index as usize];
+            task.incarnation = Incarnation(task.incarnation.0 + 1);
+            let masks = placement.devices.get(at as usize * width..(at as usize + 1) * width).unwrap_or(&[]);
+            let run = Run {
+                run: RunRef {
+                    task: TaskRef { job: placement.job, group: placement.group, task: TaskIndex(index) },
+                    incarnation: task.incarnation,
+                },
+                node,
+                placed,
+                placed_ms,
+                started_ms: 0,
+                pid: 0,
+                stop: None,
+                devices: (!masks.is_empty()).then(|| masks.into()),
+                next: NO_RUN,
+                previous: NO_RUN,
+            };
+            task.run = runs.insert(nodes, run);
+            (task.state, task.node) = (TaskState::Live, node);
+        }
+        for masks in placement.devices.chunks(width.max(1)).take(count as usize) {
+            self.take_devices(node, &shape.devices, masks, -1);
+        }
     }
 
     /// Adds `sign` times what one task takes of each device in `masks`.
@@ -173,19 +198,18 @@ impl Cell {
 
     /// Groups that now stand with their minimum have started; tasks that a rigid group started without are skipped.
     fn settle_start(&mut self, job: JobId, applied: &mut Applied) {
+        let starts = |group: &Group| !group.started && group.live > 0;
+        if !self.jobs.get(job).is_some_and(|job| job.groups.iter().any(starts)) {
+            return;
+        }
         let Some(job) = self.jobs.get_mut(job) else { return };
-        let spec = Arc::clone(&job.spec);
-        for (group, spec) in job.groups.iter_mut().zip(&spec.groups) {
-            if group.started || group.live == 0 {
-                continue;
-            }
+        for (group, spec) in job.groups.iter_mut().zip(&job.spec.groups).filter(|(group, _)| starts(group)) {
             group.started = true;
             if !spec.elastic && !group.pending.is_empty() {
-                let left: Vec<(u32, u32)> = group.pending.iter().collect();
-                for (first, count) in left {
-                    group.pending.remove(first, count);
-                    group.skipped += count;
-                    (first..first + count).for_each(|task| group.tasks[task as usize].state = TaskState::Skipped);
+                let left = std::mem::take(&mut group.pending);
+                group.skipped += left.len();
+                for task in left.iter().flat_map(|(first, count)| first..first + count) {
+                    group.tasks[task as usize].state = TaskState::Skipped;
                 }
             }
         }
@@ -219,19 +243,22 @@ impl Cell {
         }
     }
 
-    /// Keeps the nominations on `node` that pass, and clears its flag with the last one.
-    pub(super) fn sweep_nominations(&mut self, node: NodeId, keep: impl Fn(&Held) -> bool) {
-        let Some(on_node) = self.nominations.get_mut(&node) else { return };
+    /// Keeps the nominations on `node` that pass, and clears its flag with the last one. Returns whether any ended.
+    pub(super) fn sweep_nominations(&mut self, node: NodeId, keep: impl Fn(&Held) -> bool) -> bool {
+        let Some(on_node) = self.nominations.get_mut(&node) else { return false };
+        let before = on_node.len();
         on_node.retain(|held| keep(held));
+        let ended = on_node.len() < before;
         if on_node.is_empty() {
             self.nominations.remove(&node);
             self.nodes.set_flag(node, NOMINATED, false);
         }
+        ended
     }
 
     fn reserve(&mut self, job: JobId, applied: &mut Applied) {
         let Some(found) = self.jobs.get(job) else { return };
-        if !found.reserved.is_empty() || found.spec.queue.is_empty() {
+        if !found.reserved.is_empty() {
             return;
         }
         let (queue, request) = (found.spec.queue.clone(), self.whole_request(found));
@@ -273,13 +300,14 @@ impl Cell {
     pub fn held_from(&self, job: &crate::jobs::Job, group: GroupIndex, node: NodeId, resource: ResourceId) -> i64 {
         let Some(on_node) = self.nominations.get(&node) else { return 0 };
         let binds = |held: &&Held| (held.job, held.group) != (job.id, group.0) && held.priority >= job.spec.priority;
-        on_node.iter().filter(binds).map(|held| self.held_amount(held, resource)).sum()
+        let amounts = on_node.iter().filter(binds).map(|held| self.held_amount(held, resource));
+        amounts.fold(0, i64::saturating_add)
     }
 
     fn held_amount(&self, held: &Held, resource: ResourceId) -> i64 {
         let shape = self.jobs.get(held.job).and_then(|job| self.shape_of(job, usize::from(held.group)));
         let request = shape.and_then(|shape| shape.requests.iter().find(|(column, _)| *column == resource));
-        request.map_or(0, |(_, amount)| amount * i64::from(held.count))
+        request.map_or(0, |(_, amount)| amount.saturating_mul(i64::from(held.count)))
     }
 
     /// How many live tasks of group `group` of `job` stand on `node`.

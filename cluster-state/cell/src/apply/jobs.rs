@@ -2,12 +2,16 @@
 
 use super::{Applied, Timer};
 use crate::cell::Cell;
-use crate::jobs::{Finish, Group, Job, JobState, TaskState};
+use crate::jobs::{Finish, Group, Job, JobState, TaskState, required_level};
 use crate::shapes::Shape;
 use ohm_model::job::{GROUPS_MAX, TASKS_MAX};
+use ohm_model::resources::{DEVICE_MILLI, is_extended};
+use ohm_model::topology::TopologyRequest;
 use ohm_model::{
     EventKind, GroupSpec, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, SessionId, StopCause, TopologyMode,
 };
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Cell {
@@ -21,25 +25,28 @@ impl Cell {
     }
 
     fn submit_job(&mut self, owner: &Arc<str>, spec: &JobSpec, applied: &mut Applied) -> Result<JobOutcome, Refusal> {
-        if let Some(known) = self.jobs.find(&spec.name) {
+        let known = self.jobs.find(&spec.name);
+        let spec = self.with_named_topologies(spec, known.map(|known| &*known.spec));
+        if let Some(known) = known {
             if *known.spec == *spec {
                 return Ok(JobOutcome::Unchanged(known.id));
             }
             let hint = "choose another name, or wait until the old job is forgotten".to_string();
             return Err(Refusal::NameTaken { kind: "job".into(), name: spec.name.clone(), hint });
         }
-        self.check_job(spec)?;
+        self.check_job(&spec)?;
+        let spec = Arc::new(spec.into_owned());
         let mut groups = Vec::with_capacity(spec.groups.len());
         for group in &spec.groups {
-            let shape = Shape::of(group, &mut self.resources).ok_or_else(|| too_many_resources(&group.name))?;
+            let shape = Shape::of(group, &mut self.resources).ok_or_else(too_many_resources)?;
             groups.push(Group::new(self.shapes.join(shape), group.count));
         }
         let state = if spec.suspended { JobState::Suspended } else { JobState::Active };
         let job = Job {
             id: JobId(0),
-            spec: Arc::new(spec.clone()),
+            spec: Arc::clone(&spec),
             owner: Arc::clone(owner),
-            shard: self.shard_of(spec),
+            shard: self.shard_of(&spec),
             state,
             reason: String::new(),
             version: self.applied,
@@ -62,6 +69,24 @@ impl Cell {
         Ok(JobOutcome::Accepted(id))
     }
 
+    /// The spec with the only topology's name filled in where a group leaves it out, so that a second topology put later
+    /// changes nothing for it. A job that is known already keeps the name it got.
+    fn with_named_topologies<'a>(&self, spec: &'a JobSpec, known: Option<&JobSpec>) -> Cow<'a, JobSpec> {
+        let unnamed = |request: &TopologyRequest| request.mode != TopologyMode::None && request.topology.is_empty();
+        let mut spec = Cow::Borrowed(spec);
+        for at in 0..spec.groups.len() {
+            if !unnamed(&spec.groups[at].topology) {
+                continue;
+            }
+            let name = match known {
+                Some(known) => known.groups.get(at).map(|group| group.topology.topology.clone()),
+                None => self.topologies.get("").map(|topology| topology.spec.name.clone()),
+            };
+            spec.to_mut().groups[at].topology.topology = name.unwrap_or_default();
+        }
+        spec
+    }
+
     /// The rules a job must keep whatever client sent it; manifests are checked more kindly before they come here.
     fn check_job(&self, spec: &JobSpec) -> Result<(), Refusal> {
         let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
@@ -74,9 +99,25 @@ impl Cell {
         if !spec.queue.is_empty() && self.quota.get(&spec.queue).is_none_or(|queue| queue.spec.is_cohort) {
             return Err(Refusal::NotFound { kind: "queue".into(), name: spec.queue.clone() });
         }
-        let names = spec.groups.iter().map(|group| &group.name).collect::<std::collections::BTreeSet<_>>();
+        let names = spec.groups.iter().map(|group| &group.name).collect::<BTreeSet<_>>();
         if names.len() != spec.groups.len() {
             return invalid("spec.groups", "two groups have the same name".into());
+        }
+        let tasks: u64 = spec.groups.iter().map(|group| u64::from(group.count)).sum();
+        if tasks > u64::from(TASKS_MAX) {
+            return invalid("spec.groups", format!("{tasks} tasks in all; at most {TASKS_MAX} are possible"));
+        }
+        let named: BTreeSet<&String> = spec.groups.iter().flat_map(|group| group.requests.keys()).collect();
+        if !self.resources.has_room_for(named.into_iter()) {
+            return Err(too_many_resources());
+        }
+        for group in &spec.groups {
+            let together = |other: &&GroupSpec| !group.place_with.is_empty() && other.place_with == group.place_with;
+            let levels: BTreeSet<_> = spec.groups.iter().filter(together).filter_map(required_level).collect();
+            if levels.len() > 1 {
+                let problem = format!("groups placed with \"{}\" require different domains", group.place_with);
+                return invalid("spec.groups", problem);
+            }
         }
         spec.groups.iter().enumerate().try_for_each(|(at, group)| self.check_group(at, group))
     }
@@ -97,8 +138,13 @@ impl Cell {
         if let Some((name, _)) = group.requests.iter().find(|(_, amount)| too_much(amount)) {
             return invalid("requests", format!("{name} times count is more than any cell can hold"));
         }
-        if !self.resources.has_room_for(&group.requests) {
-            return Err(too_many_resources(&group.name));
+        let split = |name: &str, amount: i64| is_extended(name) && amount > DEVICE_MILLI && amount % DEVICE_MILLI != 0;
+        if let Some((name, amount)) = group.requests.iter().find(|(name, amount)| split(name, **amount)) {
+            return invalid("requests", format!("{name} is {amount}m; ask for whole devices, or for less than one"));
+        }
+        let ports: BTreeSet<u16> = group.ports.iter().copied().collect();
+        if ports.len() != group.ports.len() || ports.contains(&0) {
+            return invalid("ports", "each must be 1 to 65535 and named once".into());
         }
         let request = &group.topology;
         if request.mode != TopologyMode::None {
@@ -141,7 +187,7 @@ impl Cell {
             self.release_reservation(job);
             self.set_state(job, JobState::Suspended, String::new());
             self.stop_runs(job, StopCause::Suspended, applied);
-            self.clear_nominations(job);
+            self.clear_nominations(job, applied);
             self.tell_state(job, "", applied);
         }
         Ok(Outcome::Done)
@@ -207,7 +253,7 @@ impl Cell {
         }
         let forget_ms = now_ms.saturating_add(found.spec.ttl_seconds_after_finished.saturating_mul(1000));
         self.stop_runs(job, cause, applied);
-        self.clear_nominations(job);
+        self.clear_nominations(job, applied);
         self.arm(forget_ms, Timer::Forget(job));
         applied.jobs.push(job);
         self.tell_state(job, &reason, applied);
@@ -234,13 +280,14 @@ impl Cell {
         }
     }
 
-    pub(super) fn clear_nominations(&mut self, job: JobId) {
+    fn clear_nominations(&mut self, job: JobId, applied: &mut Applied) {
         let of_job = |held: &Vec<crate::jobs::Held>| held.iter().any(|held| held.job == job);
         let nodes: Vec<NodeId> =
             self.nominations.iter().filter(|(_, held)| of_job(held)).map(|(node, _)| *node).collect();
         for node in nodes {
             self.sweep_nominations(node, |held| held.job != job);
             self.nodes.touch(node, self.applied, SessionId(0));
+            applied.nodes.push(node);
         }
     }
 
@@ -261,9 +308,9 @@ impl Cell {
     }
 }
 
-fn too_many_resources(group: &str) -> Refusal {
+fn too_many_resources() -> Refusal {
     Refusal::Invalid {
-        field: format!("requests of {group}"),
+        field: "requests".into(),
         problem: format!("the cell knows {} resource names already, its most", crate::resources::RESOURCES_MAX),
     }
 }

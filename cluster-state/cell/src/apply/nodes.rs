@@ -3,12 +3,15 @@
 use super::Applied;
 use crate::cell::Cell;
 use crate::nodes::{CORDONED, DeviceBank, NodeRecord, PRESENT, READY, SHRUNK};
+use crate::runs::Run;
+use crate::shapes::Shape;
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::resources::{DEVICE_MILLI, device_count};
 use ohm_model::{
-    Epoch, EventKind, Exit, Incarnation, Lease, NodeHealth, NodeId, NodeSpec, Outcome, Refusal, ResourceId, SessionId,
-    StopCause, TaintEffect,
+    Epoch, EventKind, Exit, Incarnation, Index, Lease, NodeHealth, NodeId, NodeSpec, Outcome, Refusal, ResourceId,
+    SessionId, StopCause, TaintEffect,
 };
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 impl Cell {
@@ -25,7 +28,9 @@ impl Cell {
         spec.labels.entry(HOSTNAME_LABEL.to_string()).or_insert_with(|| spec.name.clone());
         if let Some(node) = self.nodes.find(&spec.name) {
             let record = self.nodes.get(node).expect("a named node has a record");
-            if record.key == key && record.instance == instance && *record.spec == spec {
+            // A lost node comes back by registering, even under the same agent process.
+            let is_retry = record.key == key && record.instance == instance && *record.spec == spec;
+            if is_retry && record.health != NodeHealth::Lost {
                 return Ok(Outcome::Node { node, incarnation: record.incarnation });
             }
             if record.key != key && record.health != NodeHealth::Lost {
@@ -66,7 +71,7 @@ impl Cell {
         if let Some((name, amount)) = spec.capacity.iter().find(|(_, amount)| **amount < 0 || **amount > 1 << 60) {
             return invalid("status.capacity", format!("{name} is {amount}; 0 to 2^60 units are possible"));
         }
-        if !self.resources.has_room_for(&spec.capacity) {
+        if !self.resources.has_room_for(spec.capacity.keys()) {
             return invalid("status.capacity", "the cell has no column left for a new resource name".into());
         }
         Ok(())
@@ -104,6 +109,7 @@ impl Cell {
             self.classes.leave(former);
             self.topologies.join(node, &spec.labels);
             self.evict_repelled(node, applied);
+            self.evict_strayed(node, applied);
         }
         self.evict_excess(node, applied);
         self.finish_registration(node, incarnation, applied);
@@ -199,9 +205,8 @@ impl Cell {
         let Some(record) = self.nodes.get(node) else { return };
         let driving = |taint: &&ohm_model::Taint| taint.effect == TaintEffect::NoExecute;
         let taints: Vec<_> = record.spec.taints.iter().filter(driving).cloned().collect();
-        let repelled = |run: &crate::runs::Run| {
-            let job = self.jobs.get(run.run.task.job);
-            let shape = job.and_then(|job| self.shape_of(job, usize::from(run.run.task.group.0)));
+        let repelled = |run: &Run| {
+            let shape = self.run_shape(run);
             shape.is_some_and(|shape| taints.iter().any(|taint| !shape.tolerations.iter().any(|t| t.covers(taint))))
         };
         let runs = self.runs.on_node(&self.nodes, node);
@@ -209,7 +214,21 @@ impl Cell {
         slots.into_iter().for_each(|slot| self.stop_run(slot, StopCause::Moved, applied));
     }
 
-    /// A node that shrank below what it holds evicts the least important, youngest runs until the rest fits (P1).
+    /// Stops runs whose group requires a domain that the relabelled node is no longer in (P5).
+    fn evict_strayed(&mut self, node: NodeId, applied: &mut Applied) {
+        let strayed = |run: &Run| {
+            let Some(job) = self.jobs.get(run.run.task.job) else { return false };
+            let group = usize::from(run.run.task.group.0);
+            let (spec, domain) = (&job.spec.groups[group], job.groups[group].domain);
+            domain.is_some() && self.domain_key(spec, node) != domain
+        };
+        let runs = self.runs.on_node(&self.nodes, node);
+        let slots: Vec<u32> = runs.filter(|(_, run)| strayed(run)).map(|(slot, _)| slot).collect();
+        slots.into_iter().for_each(|slot| self.stop_run(slot, StopCause::Moved, applied));
+    }
+
+    /// A node that shrank below what it holds evicts the least important, youngest runs until the rest fits (P1). What is
+    /// to stop anyway comes first.
     fn evict_excess(&mut self, node: NodeId, applied: &mut Applied) {
         let mut over: Vec<(ResourceId, i64)> = (0..self.resources.len() as u16)
             .map(|column| (ResourceId(column), -self.nodes.free(node, ResourceId(column))))
@@ -221,21 +240,17 @@ impl Cell {
         if over.is_empty() {
             return;
         }
-        let mut victims: Vec<(i32, std::cmp::Reverse<ohm_model::Index>, u32)> = self
+        let mut victims: Vec<(bool, i32, Reverse<Index>, u32)> = self
             .runs
             .on_node(&self.nodes, node)
             .filter_map(|(slot, run)| {
                 let priority = self.jobs.get(run.run.task.job)?.spec.priority;
-                Some((priority, std::cmp::Reverse(run.placed), slot))
+                Some((run.stop.is_none(), priority, Reverse(run.placed), slot))
             })
             .collect();
         victims.sort();
-        for (_, _, slot) in victims {
-            let shape = self.runs.get(slot).and_then(|run| {
-                let job = self.jobs.get(run.run.task.job)?;
-                self.shape_of(job, usize::from(run.run.task.group.0)).cloned()
-            });
-            let Some(shape) = shape else { continue };
+        for (_, _, _, slot) in victims {
+            let Some(shape) = self.runs.get(slot).and_then(|run| self.run_shape(run)).cloned() else { continue };
             let helps = |column: ResourceId| shape.requests.iter().find(|(found, _)| *found == column).map(|(_, n)| *n);
             if over.iter().any(|(column, missing)| *missing > 0 && helps(*column).is_some()) {
                 over.iter_mut().for_each(|(column, missing)| *missing -= helps(*column).unwrap_or(0));
@@ -244,12 +259,14 @@ impl Cell {
         }
     }
 
+    fn run_shape(&self, run: &Run) -> Option<&Arc<Shape>> {
+        self.shape_of(self.jobs.get(run.run.task.job)?, usize::from(run.run.task.group.0))
+    }
+
     fn runs_on_lost_devices(&self, node: NodeId) -> Vec<u32> {
         let Some(record) = self.nodes.get(node) else { return Vec::new() };
-        let holds_lost = |run: &crate::runs::Run| {
-            let job = self.jobs.get(run.run.task.job);
-            let shape = job.and_then(|job| self.shape_of(job, usize::from(run.run.task.group.0)));
-            let (Some(shape), Some(masks)) = (shape, &run.devices) else { return false };
+        let holds_lost = |run: &Run| {
+            let (Some(shape), Some(masks)) = (self.run_shape(run), &run.devices) else { return false };
             shape.devices.iter().zip(masks.iter()).any(|((resource, _), mask)| {
                 let present = record.bank(*resource).map_or(0, |bank| bank.present);
                 present < 64 && mask >> present != 0

@@ -1,6 +1,8 @@
 //! Queues, cohorts and topologies.
 
 use crate::cell::Cell;
+use crate::jobs::Job;
+use crate::quota::DEPTH_MAX;
 use crate::topologies::Topology;
 use ohm_model::topology::LEVELS_MAX;
 use ohm_model::{Amounts, JobId, NodeId, Outcome, QueueSpec, Refusal, TopologyMode, TopologySpec};
@@ -43,13 +45,20 @@ impl Cell {
             }
             at = &node.spec.parent;
         }
+        if self.quota.depth_under(&spec.name, &spec.parent) > DEPTH_MAX {
+            return invalid(
+                "spec.cohort",
+                format!("more than {DEPTH_MAX} levels of cohorts would stand above a queue"),
+            );
+        }
         Ok(())
     }
 
     /// What each queue's own jobs are charged, from the jobs themselves.
     pub(crate) fn direct_usage(&self) -> BTreeMap<String, Amounts> {
         let mut usage: BTreeMap<String, Amounts> = BTreeMap::new();
-        for job in self.jobs.iter().filter(|job| !job.spec.queue.is_empty()) {
+        let holds = |job: &Job| !job.spec.queue.is_empty() && (!job.reserved.is_empty() || job.live() > 0);
+        for job in self.jobs.iter().filter(|job| holds(job)) {
             let charged = if job.reserved.is_empty() { self.live_request(job) } else { job.reserved.clone() };
             let sums = usage.entry(job.spec.queue.clone()).or_default();
             charged.into_iter().for_each(|(resource, amount)| *sums.entry(resource).or_insert(0) += amount);

@@ -50,6 +50,9 @@ impl Cell {
         }
         run.stop = Some(cause);
         let (task, incarnation, node) = (run.run.task, run.run.incarnation, run.node);
+        if let Some(job) = self.jobs.get_mut(task.job) {
+            job.groups[usize::from(task.group.0)].stopping += 1;
+        }
         self.nodes.touch(node, self.applied, SessionId(0));
         applied.nodes.push(node);
         applied.jobs.push(task.job);
@@ -74,11 +77,12 @@ impl Cell {
         applied.nodes.push(node);
         applied.jobs.push(job_id);
         self.tell_ended(&run, exit, applied);
-        let past = self.past_run(&run, exit, message);
+        let worth_keeping = exit != Exit::Code(0) || run.stop.is_some();
+        let past = worth_keeping.then(|| self.past_run(&run, exit, message));
         let now_ms = self.now_ms;
         let Some(job) = self.jobs.get_mut(job_id) else { return };
         let end = settle_task(job, &run, exit, now_ms);
-        if exit != Exit::Code(0) || run.stop.is_some() {
+        if let Some(past) = past {
             if job.past.len() >= PAST_RUNS_MAX {
                 job.past.remove(0);
             }
@@ -181,6 +185,7 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
     let task = &mut group.tasks[index as usize];
     group.live -= 1;
     group.running -= u32::from(run.started_ms != 0);
+    group.stopping -= u32::from(run.stop.is_some());
     if group.live == 0 {
         group.domain = None;
     }
@@ -201,7 +206,7 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
         group.succeeded += 1;
         return TaskEnd::Settled;
     }
-    task.failures += 1;
+    task.failures = task.failures.saturating_add(1);
     if !is_service && task.failures > spec.retries {
         task.state = TaskState::Failed;
         group.failed += 1;
@@ -209,7 +214,7 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
     }
     task.state = TaskState::BackingOff;
     group.backing_off += 1;
-    TaskEnd::BackOff(now_ms + (BACK_OFF_MS << (task.failures - 1).min(20)).min(BACK_OFF_MAX_MS))
+    TaskEnd::BackOff(now_ms.saturating_add((BACK_OFF_MS << (task.failures - 1).min(20)).min(BACK_OFF_MAX_MS)))
 }
 
 /// A job that holds nothing any more starts again as it did the first time: whole, and with the tasks it had left out.
@@ -228,7 +233,10 @@ fn restart_if_down(job: &mut Job) {
         }
         group.started = false;
         for index in 0..group.tasks.len() {
-            if group.skipped > 0 && group.tasks[index].state == TaskState::Skipped {
+            if group.skipped == 0 {
+                break;
+            }
+            if group.tasks[index].state == TaskState::Skipped {
                 group.tasks[index].state = TaskState::Pending;
                 group.pending.insert(index as u32, 1);
                 group.skipped -= 1;

@@ -60,14 +60,15 @@ impl Cell {
             Timer::Deadline(job) => self.check_deadline(job, applied),
             Timer::Forget(job) => {
                 if !self.forget_job(job, applied) {
-                    self.arm(self.now_ms + FORGET_AGAIN_MS, Timer::Forget(job));
+                    self.arm(self.now_ms.saturating_add(FORGET_AGAIN_MS), Timer::Forget(job));
                 }
             }
             Timer::Nomination(node) => {
                 let now_ms = self.now_ms;
-                self.sweep_nominations(node, |held| held.expires_ms > now_ms);
-                self.nodes.touch(node, self.applied, SessionId(0));
-                applied.nodes.push(node);
+                if self.sweep_nominations(node, |held| held.expires_ms > now_ms) {
+                    self.nodes.touch(node, self.applied, SessionId(0));
+                    applied.nodes.push(node);
+                }
             }
         }
     }

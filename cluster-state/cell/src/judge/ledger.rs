@@ -1,7 +1,8 @@
 //! What a transaction under judgement has taken so far, with an undo per job.
 
+use super::draft::QuotaDraft;
 use ohm_model::{GroupIndex, JobId, NodeId, ResourceId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Sums over the accepted rows of one transaction. Node sums are dense and stamped, so that beginning anew costs nothing.
 #[derive(Debug, Default)]
@@ -12,20 +13,22 @@ pub(super) struct Ledger {
     rows: Vec<(u32, u32)>,
     sums: Vec<i64>,
     row_count: u32,
-    ports: BTreeMap<(NodeId, u16), ()>,
-    devices: BTreeMap<(NodeId, ResourceId, u32), u16>,
+    ports: BTreeSet<(NodeId, u16)>,
+    devices: BTreeMap<(NodeId, ResourceId), [u16; 64]>,
     per_node: BTreeMap<(JobId, GroupIndex, NodeId), u32>,
-    quota: BTreeMap<(String, ResourceId), i64>,
-    undo: Vec<Undo>,
+    /// The quota tree with what the accepted rows take of it.
+    pub(super) quota: QuotaDraft,
+    /// By the group that took.
+    undo: Vec<(GroupIndex, Undo)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Undo {
     Sum(usize, i64),
     Port(NodeId, u16),
-    Device(NodeId, ResourceId, u32, u16),
-    PerNode(JobId, GroupIndex, NodeId, u32),
-    Quota(String, ResourceId, i64),
+    Devices(NodeId, ResourceId, u64, u16),
+    PerNode(JobId, NodeId, u32),
+    Quota(u32, ResourceId, i64),
 }
 
 impl Ledger {
@@ -50,25 +53,36 @@ impl Ledger {
         self.undo.clear();
     }
 
-    pub(super) fn roll_back(&mut self) {
-        while let Some(undo) = self.undo.pop() {
-            match undo {
-                Undo::Sum(at, amount) => self.sums[at] -= amount,
-                Undo::Port(node, port) => drop(self.ports.remove(&(node, port))),
-                Undo::Device(node, resource, device, milli) => {
-                    subtract(&mut self.devices, (node, resource, device), milli)
-                }
-                Undo::PerNode(job, group, node, count) => {
-                    if let Some(sum) = self.per_node.get_mut(&(job, group, node)) {
-                        *sum -= count;
-                    }
-                }
-                Undo::Quota(queue, resource, amount) => {
-                    if let Some(sum) = self.quota.get_mut(&(queue, resource)) {
-                        *sum -= amount;
-                    }
+    /// Gives back what `group` took since the mark, or all groups.
+    pub(super) fn roll_back(&mut self, group: Option<GroupIndex>) {
+        let undo = std::mem::take(&mut self.undo);
+        for &(of, step) in undo.iter().rev() {
+            if group.is_none_or(|group| group == of) {
+                self.revert(of, step);
+            }
+        }
+        self.undo = undo;
+        match group {
+            Some(group) => self.undo.retain(|(of, _)| *of != group),
+            None => self.undo.clear(),
+        }
+    }
+
+    fn revert(&mut self, group: GroupIndex, step: Undo) {
+        match step {
+            Undo::Sum(at, amount) => self.sums[at] -= amount,
+            Undo::Port(node, port) => drop(self.ports.remove(&(node, port))),
+            Undo::Devices(node, resource, mask, milli) => {
+                if let Some(taken) = self.devices.get_mut(&(node, resource)) {
+                    in_mask(mask).for_each(|device| taken[device] -= milli);
                 }
             }
+            Undo::PerNode(job, node, count) => {
+                if let Some(sum) = self.per_node.get_mut(&(job, group, node)) {
+                    *sum -= count;
+                }
+            }
+            Undo::Quota(queue, resource, amount) => self.quota.charge(queue, resource, -amount),
         }
     }
 
@@ -81,7 +95,7 @@ impl Ledger {
         }
     }
 
-    pub(super) fn take(&mut self, node: NodeId, resource: ResourceId, amount: i64) {
+    pub(super) fn take(&mut self, group: GroupIndex, node: NodeId, resource: ResourceId, amount: i64) {
         let entry = &mut self.rows[node.0 as usize];
         if entry.0 != self.stamp {
             *entry = (self.stamp, self.row_count);
@@ -90,25 +104,34 @@ impl Ledger {
         }
         let at = entry.1 as usize * self.width + usize::from(resource.0);
         self.sums[at] += amount;
-        self.undo.push(Undo::Sum(at, amount));
+        self.undo.push((group, Undo::Sum(at, amount)));
     }
 
     pub(super) fn has_port(&self, node: NodeId, port: u16) -> bool {
-        self.ports.contains_key(&(node, port))
+        self.ports.contains(&(node, port))
     }
 
-    pub(super) fn take_port(&mut self, node: NodeId, port: u16) {
-        self.ports.insert((node, port), ());
-        self.undo.push(Undo::Port(node, port));
+    pub(super) fn take_port(&mut self, group: GroupIndex, node: NodeId, port: u16) {
+        self.ports.insert((node, port));
+        self.undo.push((group, Undo::Port(node, port)));
     }
 
-    pub(super) fn device_taken(&self, node: NodeId, resource: ResourceId, device: u32) -> u16 {
-        self.devices.get(&(node, resource, device)).copied().unwrap_or(0)
+    /// What is taken of each device of `resource` on `node`, in thousandths.
+    pub(super) fn devices_taken(&self, node: NodeId, resource: ResourceId) -> [u16; 64] {
+        self.devices.get(&(node, resource)).copied().unwrap_or([0; 64])
     }
 
-    pub(super) fn take_device(&mut self, node: NodeId, resource: ResourceId, device: u32, milli: u16) {
-        *self.devices.entry((node, resource, device)).or_insert(0) += milli;
-        self.undo.push(Undo::Device(node, resource, device, milli));
+    pub(super) fn take_devices(
+        &mut self,
+        group: GroupIndex,
+        node: NodeId,
+        resource: ResourceId,
+        mask: u64,
+        milli: u16,
+    ) {
+        let taken = self.devices.entry((node, resource)).or_insert([0; 64]);
+        in_mask(mask).for_each(|device| taken[device] += milli);
+        self.undo.push((group, Undo::Devices(node, resource, mask, milli)));
     }
 
     pub(super) fn on_node(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
@@ -117,25 +140,16 @@ impl Ledger {
 
     pub(super) fn add_on_node(&mut self, job: JobId, group: GroupIndex, node: NodeId, count: u32) {
         *self.per_node.entry((job, group, node)).or_insert(0) += count;
-        self.undo.push(Undo::PerNode(job, group, node, count));
+        self.undo.push((group, Undo::PerNode(job, node, count)));
     }
 
-    /// Every queue of a tree draws on one pot, so what the transaction takes is kept per root.
-    pub(super) fn quota_taken(&self, root: &str, resource: ResourceId) -> i64 {
-        if self.quota.is_empty() {
-            return 0;
-        }
-        self.quota.get(&(root.to_string(), resource)).copied().unwrap_or(0)
-    }
-
-    pub(super) fn take_quota(&mut self, root: &str, resource: ResourceId, amount: i64) {
-        *self.quota.entry((root.to_string(), resource)).or_insert(0) += amount;
-        self.undo.push(Undo::Quota(root.to_string(), resource, amount));
+    pub(super) fn take_quota(&mut self, group: GroupIndex, queue: u32, resource: ResourceId, amount: i64) {
+        self.quota.charge(queue, resource, amount);
+        self.undo.push((group, Undo::Quota(queue, resource, amount)));
     }
 }
 
-fn subtract<K: Ord>(map: &mut BTreeMap<K, u16>, key: K, amount: u16) {
-    if let Some(sum) = map.get_mut(&key) {
-        *sum -= amount;
-    }
+/// The devices named by `mask`.
+pub(super) fn in_mask(mask: u64) -> impl Iterator<Item = usize> {
+    (0..64).filter(move |device| mask >> device & 1 == 1)
 }

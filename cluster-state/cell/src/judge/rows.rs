@@ -6,8 +6,11 @@ use crate::nodes::NOMINATED;
 use crate::shapes::Shape;
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::transaction::Row;
-use ohm_model::{ConflictReason, Grain, Guard, Index, JobGuard, NodeId, Placement, ResourceId};
+use ohm_model::{ConflictReason, Grain, GroupIndex, Guard, Index, JobGuard, NodeId, Placement, ResourceId};
 use std::sync::Arc;
+
+/// What a row may take before its devices are looked at: its shape, how many tasks, and what stopped the next one.
+type Limits<'a> = (&'a Arc<Shape>, u32, Option<ConflictReason>);
 
 impl<'a> Judge<'a> {
     pub(super) fn judge_placements(&mut self) {
@@ -38,31 +41,46 @@ impl<'a> Judge<'a> {
         self.scratch.groups.clear();
         let tally = |group: &crate::jobs::Group| GroupTally { domain: group.domain, ..GroupTally::default() };
         self.scratch.groups.extend(job.groups.iter().map(tally));
+        let charged = !job.spec.queue.is_empty() && job.reserved.is_empty();
+        let (cell, ledger) = (self.cell, &mut self.scratch.ledger);
+        let queue = charged.then(|| ledger.quota.open(&cell.quota, &cell.resources, &job.spec.queue));
         for row in first..end {
             let placement = &self.transaction.place[row];
-            let (count, missed) = self.judge_row(job, placement);
+            let (count, missed) = self.judge_row(job, queue, placement);
             self.accepted[row] = count;
             if let Some(reason) = missed {
-                let changed = self.cell.nodes.version(placement.node).changed;
-                self.refuse(Row::Place(row as u32), Some(placement.node), reason, changed);
+                self.refuse(Row::Place(row as u32), Some(placement.node), reason, self.seen_by(reason, placement));
             }
         }
         self.judge_minimum(job, first, end);
     }
 
+    /// The entry a planner must have applied to see why the row was refused.
+    fn seen_by(&self, reason: ConflictReason, placement: &Placement) -> Index {
+        match reason {
+            ConflictReason::TaskNotPending | ConflictReason::QuotaExceeded | ConflictReason::TopologyBroken => {
+                self.cell.applied
+            }
+            _ => self.cell.nodes.version(placement.node).changed,
+        }
+    }
+
     /// How many tasks of the row stand, and what stopped the next one.
-    fn judge_row(&mut self, job: &'a Arc<Job>, placement: &Placement) -> (u32, Option<ConflictReason>) {
-        match self.row_limits(job, placement) {
+    fn judge_row(
+        &mut self,
+        job: &'a Arc<Job>,
+        queue: Option<u32>,
+        placement: &Placement,
+    ) -> (u32, Option<ConflictReason>) {
+        match self.row_limits(job, queue, placement) {
             Err(reason) => (0, Some(reason)),
             Ok((shape, mut count, mut missed)) => {
-                if !shape.devices.is_empty() {
-                    let (on_devices, reason) = self.device_limit(shape, placement, count);
-                    if on_devices < count {
-                        (count, missed) = (on_devices, reason);
-                    }
+                let (on_devices, reason) = self.device_limit(shape, placement, count);
+                if reason.is_some() {
+                    (count, missed) = (on_devices, reason);
                 }
                 if count > 0 {
-                    self.take(job, shape, placement, count);
+                    self.take(job, queue, shape, placement, count);
                 }
                 (count, missed)
             }
@@ -72,8 +90,9 @@ impl<'a> Judge<'a> {
     fn row_limits(
         &mut self,
         job: &'a Arc<Job>,
+        queue: Option<u32>,
         placement: &Placement,
-    ) -> Result<(&'a Arc<Shape>, u32, Option<ConflictReason>), ConflictReason> {
+    ) -> Result<Limits<'a>, ConflictReason> {
         let group_index = usize::from(placement.group.0);
         let group = job.groups.get(group_index).ok_or(ConflictReason::Malformed)?;
         let tally = self.scratch.groups[group_index];
@@ -88,24 +107,25 @@ impl<'a> Judge<'a> {
         self.node_admits(group.shape, placement)?;
         self.judge_domain(job, group_index, placement.node)?;
         let (mut count, mut missed) = (placement.count, None);
-        let mut narrow = |limit: i64, reason: ConflictReason| {
-            if limit < i64::from(count) {
-                (count, missed) = (limit.max(0) as u32, Some(reason));
+        let mut narrow = |room: i64, request: i64, reason: ConflictReason| {
+            // The product is bounded: a submit is refused whose request times its count is more than 63 bits hold.
+            if room < request * i64::from(count) {
+                (count, missed) = ((room / request).max(0) as u32, Some(reason));
             }
         };
         for &(resource, request) in &shape.requests {
-            let free = self.free_for(job, placement, resource);
-            narrow(free / request, ConflictReason::NodeFull(resource));
-            if !job.spec.queue.is_empty() && job.reserved.is_empty() {
-                narrow(self.quota_limit(job, resource, request), ConflictReason::QuotaExceeded);
+            narrow(self.free_for(job, placement, resource), request, ConflictReason::NodeFull(resource));
+            if let Some(queue) = queue {
+                let available = self.scratch.ledger.quota.available(queue, resource);
+                narrow(available, request, ConflictReason::QuotaExceeded);
             }
         }
         if let Some((limit, port)) = self.port_limit(shape, placement.node) {
-            narrow(limit, ConflictReason::PortTaken(port));
+            narrow(limit, 1, ConflictReason::PortTaken(port));
         }
         if shape.max_per_node > 0 {
             let limit = i64::from(shape.max_per_node) - i64::from(self.standing_on(job, placement));
-            narrow(limit, ConflictReason::LimitReached);
+            narrow(limit, 1, ConflictReason::LimitReached);
         }
         Ok((shape, count, missed))
     }
@@ -147,13 +167,6 @@ impl<'a> Judge<'a> {
         free
     }
 
-    fn quota_limit(&self, job: &Job, resource: ResourceId, request: i64) -> i64 {
-        let name = self.cell.resources.name(resource);
-        let Some(available) = self.cell.quota.available(&job.spec.queue, name) else { return i64::MAX };
-        let root = self.cell.quota.root(&job.spec.queue);
-        (available - self.scratch.ledger.quota_taken(root, resource)).max(0) / request
-    }
-
     fn port_limit(&self, shape: &Shape, node: NodeId) -> Option<(i64, u16)> {
         let record = self.cell.nodes.get(node)?;
         let taken =
@@ -169,112 +182,65 @@ impl<'a> Judge<'a> {
         self.cell.standing_on(job.id, group, node) + self.scratch.ledger.on_node(job.id, group, node)
     }
 
-    /// How many leading tasks of the row get the devices they name.
-    fn device_limit(&self, shape: &Shape, placement: &Placement, count: u32) -> (u32, Option<ConflictReason>) {
-        let width = shape.devices.len();
-        if placement.devices.len() != placement.count as usize * width {
-            return (0, Some(ConflictReason::Malformed));
-        }
-        let mut within: Vec<(ResourceId, u32, u16)> = Vec::new();
-        for task in 0..count as usize {
-            for (at, &(resource, request)) in shape.devices.iter().enumerate() {
-                let mask = placement.devices[task * width + at];
-                if let Err(reason) = self.claim_devices(placement.node, resource, request, mask, &mut within) {
-                    return (task as u32, Some(reason));
-                }
-            }
-        }
-        (count, None)
-    }
-
-    fn claim_devices(
-        &self,
-        node: NodeId,
-        resource: ResourceId,
-        request: i64,
-        mask: u64,
-        within: &mut Vec<(ResourceId, u32, u16)>,
-    ) -> Result<(), ConflictReason> {
-        let bank = self.cell.nodes.get(node).and_then(|record| record.bank(resource));
-        let Some(bank) = bank else {
-            // A plain count: no fractions, no masks.
-            let whole = request % DEVICE_MILLI == 0 && mask == 0;
-            return if whole { Ok(()) } else { Err(ConflictReason::Malformed) };
-        };
-        let (wanted, each) = if request < DEVICE_MILLI { (1, request) } else { (request / DEVICE_MILLI, DEVICE_MILLI) };
-        let in_range = bank.present >= 64 || mask >> bank.present == 0;
-        if i64::from(mask.count_ones()) != wanted || !in_range {
-            return Err(ConflictReason::Malformed);
-        }
-        for device in (0..bank.present).filter(|device| mask >> device & 1 == 1) {
-            let same = |claim: &&(ResourceId, u32, u16)| claim.0 == resource && claim.1 == device;
-            let earlier: i64 = within.iter().filter(same).map(|claim| i64::from(claim.2)).sum();
-            let taken = earlier + i64::from(self.scratch.ledger.device_taken(node, resource, device));
-            if i64::from(bank.free_milli[device as usize]) - taken < each {
-                return Err(ConflictReason::NodeFull(resource));
-            }
-            within.push((resource, device, each as u16));
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, job: &Job, shape: &Shape, placement: &Placement, count: u32) {
+    fn take(&mut self, job: &Job, queue: Option<u32>, shape: &Shape, placement: &Placement, count: u32) {
         let (node, group) = (placement.node, placement.group);
         let ledger = &mut self.scratch.ledger;
-        let charged = !job.spec.queue.is_empty() && job.reserved.is_empty();
         for &(resource, request) in &shape.requests {
-            ledger.take(node, resource, request * i64::from(count));
-            if charged {
-                ledger.take_quota(self.cell.quota.root(&job.spec.queue), resource, request * i64::from(count));
+            ledger.take(group, node, resource, request * i64::from(count));
+            if let Some(queue) = queue {
+                ledger.take_quota(group, queue, resource, request * i64::from(count));
             }
         }
-        shape.ports.iter().for_each(|&port| ledger.take_port(node, port));
+        shape.ports.iter().for_each(|&port| ledger.take_port(group, node, port));
         if shape.max_per_node > 0 {
             ledger.add_on_node(job.id, group, node, count);
         }
-        for (at, mask) in placement.devices.iter().take(count as usize * shape.devices.len()).enumerate() {
+        for (at, &mask) in placement.devices.iter().take(count as usize * shape.devices.len()).enumerate() {
             let (resource, request) = shape.devices[at % shape.devices.len()];
-            for device in (0..64).filter(|device| mask >> device & 1 == 1) {
-                ledger.take_device(node, resource, device, request.min(DEVICE_MILLI) as u16);
+            if mask != 0 {
+                ledger.take_devices(group, node, resource, mask, request.min(DEVICE_MILLI) as u16);
             }
         }
-        let domain = required_level(&job.spec.groups[usize::from(group.0)]).and_then(|(name, level)| {
-            let topology = self.cell.topologies.get(name)?;
-            topology.key_of(node, topology.level(level)?)
-        });
+        let domain = self.cell.domain_key(&job.spec.groups[usize::from(group.0)], node);
         let tally = &mut self.scratch.groups[usize::from(group.0)];
         tally.accepted += count;
         tally.domain = domain.or(tally.domain);
         tally.touched = true;
     }
 
-    /// A gang starts whole or not at all: when a group falls short, the job's rows are given back.
+    /// A gang starts whole or not at all: when a group falls short, the job's rows are given back, of a service the
+    /// group's rows.
     fn judge_minimum(&mut self, job: &Job, first: usize, end: usize) {
+        let whole = job.starts_whole();
+        // A gang whose runs all are to stop starts anew: what still stands of it does not count.
+        let is_down = whole && job.groups.iter().all(|group| group.live == group.stopping);
+        let grain = self.transaction.grain;
         let short = |judge: &Self, group: usize| {
             let (state, spec) = (&job.groups[group], &job.spec.groups[group]);
-            let bound = !state.started || judge.transaction.grain == Grain::Minimum;
-            bound && state.live + judge.scratch.groups[group].accepted < state.needed(spec)
+            let bound = !state.started || is_down || grain == Grain::Minimum;
+            let live = if is_down { 0 } else { state.live };
+            bound && live + judge.scratch.groups[group].accepted < state.needed(spec)
         };
-        let whole = job.starts_whole();
         let short_groups: Vec<usize> = (0..job.groups.len())
             .filter(|&group| (whole || self.scratch.groups[group].touched) && short(self, group))
             .collect();
-        if short_groups.is_empty() {
-            return;
+        if whole && !short_groups.is_empty() {
+            self.give_back(None, first, end);
+        } else {
+            short_groups.iter().for_each(|&group| self.give_back(Some(GroupIndex(group as u16)), first, end));
         }
-        if whole {
-            self.scratch.ledger.roll_back();
-        }
+    }
+
+    fn give_back(&mut self, group: Option<GroupIndex>, first: usize, end: usize) {
+        self.scratch.ledger.roll_back(group);
         let mut told = false;
         for row in first..end {
             let placement = &self.transaction.place[row];
-            if (whole || short_groups.contains(&usize::from(placement.group.0))) && self.accepted[row] > 0 {
-                self.accepted[row] = 0;
-                if !told {
-                    let changed = self.cell.nodes.version(placement.node).changed;
-                    self.refuse(Row::Place(row as u32), Some(placement.node), ConflictReason::GangShort, changed);
-                    told = true;
-                }
+            let concerned = group.is_none_or(|group| group == placement.group);
+            if concerned && std::mem::take(&mut self.accepted[row]) > 0 && !told {
+                told = true;
+                let (row, node) = (Row::Place(row as u32), Some(placement.node));
+                self.refuse(row, node, ConflictReason::GangShort, self.cell.applied);
             }
         }
     }

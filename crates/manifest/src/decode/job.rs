@@ -62,9 +62,7 @@ pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) 
         groups,
         retries: fields.whole(cx, "retries", 0..=i64::from(u32::MAX)).unwrap_or(0),
         active_deadline_seconds: deadline.unwrap_or(0),
-        ttl_seconds_after_finished: fields
-            .whole(cx, "ttlSecondsAfterFinished", seconds)
-            .unwrap_or(TTL_SECONDS_DEFAULT),
+        ttl_seconds_after_finished: fields.whole(cx, "ttlSecondsAfterFinished", seconds).unwrap_or(TTL_SECONDS_DEFAULT),
         on_disconnect: on_disconnect.unwrap_or(default_on_disconnect(class)),
         suspended: fields.boolean(cx, "suspend").unwrap_or(false),
     };

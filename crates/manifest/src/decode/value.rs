@@ -2,11 +2,11 @@
 
 use crate::PROBLEMS_MAX;
 use crate::error::{Position, Problem, ProblemKind};
+use crate::hints::unknown_field_hint;
 use crate::path::Trail;
 use crate::quantity::{self, Decimal, Rounding};
 use crate::text::{alternatives, shorten};
 use crate::tree::{Node, Value};
-use crate::hints::unknown_field_hint;
 use crate::validate::Violation;
 use ohm_model::resources::{Amounts, UnitKind};
 use ohm_model::selector::Labels;
@@ -226,7 +226,7 @@ impl<'s> Fields<'s> {
         if let (Value::Map(entries), at) = (&template.node.value, self.at) {
             for entry in entries.iter().filter(|entry| at.node.get(&entry.key).is_some()) {
                 let trail = Trail::Field(&template.trail, &entry.key);
-                let problem = || ProblemKind::Rule(format!("is given beside `template` too; keep one"));
+                let problem = || ProblemKind::Rule("is given beside `template`, too; keep one".to_string());
                 cx.report(entry.position, trail, problem);
             }
         } else {

@@ -43,6 +43,9 @@ pub(super) fn read<'a>(bytes: &'a [u8], sink: Sink<'_, 'a>) -> bool {
     found
 }
 
+const UNCLOSED: &str = "not JSON: a quote or a bracket of this document is not closed; what follows is read again from the \
+                        next line that begins with `{` or `[`";
+
 /// How far an error reaches.
 enum Failure {
     /// One document is broken.
@@ -109,8 +112,7 @@ impl<'a> Reader<'a> {
                     sink(Err(problem));
                     self.scanner.place = start;
                     if !self.scanner.skip_value() {
-                        let rest = self.scanner.unexpected("the end of the broken document");
-                        return Err(Failure::Framing(rest));
+                        return Err(Failure::Framing(Problem::syntax(self.scanner.position(), UNCLOSED)));
                     }
                 }
             }

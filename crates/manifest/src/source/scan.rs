@@ -7,6 +7,9 @@ use crate::DOCUMENT_BYTES_MAX;
 use crate::error::{Position, Problem, ProblemKind};
 use std::borrow::Cow;
 
+/// How often, on average, a byte may be stepped over in search of the end of a broken document.
+const SKIPS_PER_BYTE: usize = 4;
+
 /// Where the cursor stands. Copied to come back to a document's start.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
@@ -23,12 +26,15 @@ pub(super) struct Scanner<'a> {
     pub(super) place: Place,
     /// Where the document that is being read begins; its length is bounded from there.
     pub(super) document_start: usize,
+    /// How many more bytes may be stepped over in search of the ends of broken documents. Each search may run to the end
+    /// of the file, so without a bound a file of broken beginnings would take time that grows with its square.
+    skip_budget: usize,
 }
 
 impl<'a> Scanner<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         let place = Place { at: 0, line: 1, line_start: 0, continuations: 0 };
-        Scanner { bytes, place, document_start: 0 }
+        Scanner { bytes, place, document_start: 0, skip_budget: bytes.len().saturating_mul(SKIPS_PER_BYTE) }
     }
 
     /// The byte under the cursor, after white space.
@@ -132,7 +138,9 @@ impl<'a> Scanner<'a> {
         }
         match length.map(|length| rest[length]) {
             Some(b'"' | b'\\') => Ok(text),
-            Some(_) => Err(Problem::syntax(self.position(), "not JSON: a control character in a string; write `\\n`, `\\t` …")),
+            Some(_) => {
+                Err(Problem::syntax(self.position(), "not JSON: a control character in a string; write `\\n`, `\\t` …"))
+            }
             None => Err(Problem::syntax(self.position(), "not JSON: the file ends inside a string")),
         }
     }
@@ -184,8 +192,18 @@ impl<'a> Scanner<'a> {
 
     /// Steps from the start of a broken value over its end, as far as brackets and quotes can tell; whether there is one.
     pub(super) fn skip_value(&mut self) -> bool {
+        let start = self.place.at;
+        let found = self.skip_to_end(start.saturating_add(self.skip_budget));
+        self.skip_budget = self.skip_budget.saturating_sub(self.place.at - start);
+        found
+    }
+
+    fn skip_to_end(&mut self, limit: usize) -> bool {
         let mut depth = 0usize;
         while let Some(byte) = self.peek() {
+            if self.place.at >= limit {
+                return false;
+            }
             match byte {
                 b'{' | b'[' => depth += 1,
                 b'}' | b']' if depth == 0 => return true,

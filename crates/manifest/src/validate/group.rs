@@ -22,12 +22,16 @@ type Place<'p> = &'p dyn Fn() -> FieldPath;
 pub(super) fn check(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
     findings.check(names::dns_label(&group.name), || at().field("name"));
     let count = group.count;
-    findings.expect((1..=TASKS_MAX).contains(&count), || at().field("count"), || {
-        format!("must be 1 to {TASKS_MAX}, is {count}")
-    });
-    findings.expect((1..=count).contains(&group.min_count), || at().field("minCount"), || {
-        format!("must be 1 to the group's `count` of {count}, is {}", group.min_count)
-    });
+    findings.expect(
+        (1..=TASKS_MAX).contains(&count),
+        || at().field("count"),
+        || format!("must be 1 to {TASKS_MAX}, is {count}"),
+    );
+    findings.expect(
+        (1..=count).contains(&group.min_count),
+        || at().field("minCount"),
+        || format!("must be 1 to the group's `count` of {count}, is {}", group.min_count),
+    );
     requests(findings, group, at);
     for (key, value) in &group.node_selector {
         findings.check(names::label_key(key), || at().field("nodeSelector").field(key));
@@ -70,9 +74,11 @@ fn affinity(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
     }
     for (index, (weight, term)) in group.preferred.iter().enumerate() {
         let item = || node_affinity().field("preferredDuringSchedulingIgnoredDuringExecution").item(index);
-        findings.expect((1..=100).contains(weight), || item().field("weight"), || {
-            format!("must be 1 to 100, is {weight}")
-        });
+        findings.expect(
+            (1..=100).contains(weight),
+            || item().field("weight"),
+            || format!("must be 1 to 100, is {weight}"),
+        );
         requirements(findings, &term.requirements, &|| item().field("preference"));
     }
 }
@@ -98,14 +104,14 @@ fn requirement_rule(requirement: &Requirement) -> Result<(), String> {
         Operator::Exists | Operator::DoesNotExist => "no value",
         Operator::Gt | Operator::Lt => "exactly one whole number",
     };
-    Err(format!("operator {:?} needs {wanted}; there are {}", requirement.operator, shown(values)))
+    Err(format!("operator {:?} takes {wanted}; given: {}", requirement.operator, shown(values)))
 }
 
 fn shown(values: &[String]) -> String {
     match values {
         [] => "none".to_string(),
-        [value] => format!("1: `{}`", shorten(value)),
-        values => values.len().to_string(),
+        [value] => format!("`{}`", shorten(value)),
+        values => format!("{} values", values.len()),
     }
 }
 
@@ -150,9 +156,11 @@ fn task(findings: &mut Findings, task: &TaskSpec, at: Place<'_>) {
         findings.check(names::system_text(word), || at().field("command").item(index));
     }
     let first = task.command.first();
-    findings.expect(first.is_none_or(|program| !program.is_empty()), || at().field("command").item(0), || {
-        "must name a program, is empty".to_string()
-    });
+    findings.expect(
+        first.is_none_or(|program| !program.is_empty()),
+        || at().field("command").item(0),
+        || "must name a program, is empty".to_string(),
+    );
     let mut seen = BTreeSet::new();
     for (index, (name, value)) in task.env.iter().enumerate() {
         let item = || at().field("env").item(index);
@@ -162,9 +170,11 @@ fn task(findings: &mut Findings, task: &TaskSpec, at: Place<'_>) {
         findings.expect(is_new, || item().field("name"), || format!("`{}` is set twice; keep one", shorten(name)));
     }
     findings.check(names::system_text(&task.working_dir), || at().field("workingDir"));
-    findings.expect((0..=255).contains(&task.sim_exit_code), || at().field("sim").field("exitCode"), || {
-        format!("must be 0 to 255, is {}", task.sim_exit_code)
-    });
+    findings.expect(
+        (0..=255).contains(&task.sim_exit_code),
+        || at().field("sim").field("exitCode"),
+        || format!("must be 0 to 255, is {}", task.sim_exit_code),
+    );
 }
 
 /// Rules for what the groups of a job ask of the topology beyond their request. Whether slices suit the topology and

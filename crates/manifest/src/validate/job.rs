@@ -26,7 +26,8 @@ pub fn job(job: &JobSpec) -> Vec<Violation> {
     for (index, group) in job.groups.iter().enumerate() {
         let is_new = seen.insert(group.name.as_str());
         let name = || groups().item(index).field("name");
-        findings.expect(is_new, name, || format!("`{}` is the name of an earlier group; names must differ", group.name));
+        findings
+            .expect(is_new, name, || format!("`{}` is the name of an earlier group; names must differ", group.name));
         group::check(&mut findings, group, &|| groups().item(index));
         // Groups beyond the bound were refused already; looking at all of them would only make a long list longer.
         if index == GROUPS_MAX {

@@ -52,7 +52,9 @@ pub(super) fn label_key(key: &str) -> Result<(), String> {
         return Ok(());
     }
     let shown = shorten(key);
-    Err(format!("`{shown}` is no key; write `name` or `domain/name`, at most 63 letters, digits, `-`, `_` and `.` each"))
+    Err(format!(
+        "`{shown}` is no key; write `name` or `domain/name`, at most 63 letters, digits, `-`, `_` and `.` each"
+    ))
 }
 
 /// A label or taint value: possibly empty, else as a key's name.
@@ -85,7 +87,7 @@ pub(super) fn resource(name: &str) -> Result<(), String> {
     let known = RESOURCE_WORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(name)).map(|(_, right)| *right);
     let hint = match known.or_else(|| nearest(name, PLAIN_RESOURCES)) {
         Some(right) => format!("; did you mean `{right}`?"),
-        None => format!("; known are {}, and your own with a domain: `example.com/{name}`", PLAIN_RESOURCES.join(", ")),
+        None => format!("; known: {}, and your own with a domain: `example.com/{name}`", PLAIN_RESOURCES.join(", ")),
     };
     Err(format!("no resource is called `{}`{hint}", shorten(name)))
 }
@@ -95,7 +97,9 @@ pub(super) fn environment(name: &str) -> Result<(), String> {
     let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
     if !first || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')) {
         let shown = shorten(name);
-        return Err(format!("`{shown}` is no variable name; begin with a letter or `_`, then letters, digits, `_`, `-`, `.`"));
+        return Err(format!(
+            "`{shown}` is no variable name; begin with a letter or `_`, then letters, digits, `_`, `-`, `.`"
+        ));
     }
     if name.starts_with("OHM_") {
         return Err(format!("`{}` is Ohm's to set, as all that begins with `OHM_`; use another name", shorten(name)));

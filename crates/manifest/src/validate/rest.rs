@@ -75,9 +75,11 @@ pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
     }
     for (name, lent) in &queue.lending_limit {
         let own = queue.nominal.get(name).copied().unwrap_or(i64::MAX);
-        findings.expect(*lent <= own, || spec().field("lendingLimit").field(name), || {
-            "is more than there is to lend: at most the `nominalQuota`".to_string()
-        });
+        findings.expect(
+            *lent <= own,
+            || spec().field("lendingLimit").field(name),
+            || "is more than there is to lend: at most the `nominalQuota`".to_string(),
+        );
     }
     findings.violations
 }

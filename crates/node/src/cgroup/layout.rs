@@ -105,7 +105,11 @@ mod tests {
         let shown: Vec<String> = found.iter().map(|one| format!("{:?} {}", one.version, one.own.display())).collect();
         assert_eq!(
             shown,
-            ["One /sys/fs/cgroup/cpu,cpuacct/", "One /sys/fs/cgroup/memory/deep/er", "Two /sys/fs/cgroup/unified/inner"]
+            [
+                "One /sys/fs/cgroup/cpu,cpuacct/",
+                "One /sys/fs/cgroup/memory/deep/er",
+                "Two /sys/fs/cgroup/unified/inner"
+            ]
         );
         assert_eq!(found[0].controllers, [Controller::Cpu]);
     }

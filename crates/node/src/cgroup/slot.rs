@@ -200,7 +200,9 @@ pub(super) fn clear(folder: &Path, version: Version) -> io::Result<()> {
             }
             if group.kill().is_err() {
                 let members: Vec<Identity> = group.members().filter_map(|pid| processes.identity(pid)).collect();
-                members.into_iter().for_each(|identity| drop(processes.kill_verified(identity)));
+                for identity in members {
+                    processes.kill_verified(identity);
+                }
             }
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -119,9 +119,10 @@ fn find_program(program: &str, path: &str) -> PathBuf {
         |file: &Path| file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0);
     let folders = std::env::split_paths(OsStr::new(path));
     // Not found anywhere: the name with a slash makes the exec fail as it should, instead of looking once more.
-    folders.map(|folder| folder.join(program)).find(|file| is_program(file)).unwrap_or_else(|| {
-        PathBuf::from("/nonexistent").join(program)
-    })
+    folders
+        .map(|folder| folder.join(program))
+        .find(|file| is_program(file))
+        .unwrap_or_else(|| PathBuf::from("/nonexistent").join(program))
 }
 
 #[cfg(test)]

@@ -39,7 +39,9 @@ pub(super) fn end_processes(folder: &Path, replayed: &Replayed) -> Result<(), Sh
         if Instant::now() > end {
             return Err(ShimError::ProcessStays { pid: targets[0].pid });
         }
-        targets.iter().for_each(|identity| drop(processes.kill_verified(*identity)));
+        for identity in &targets {
+            processes.kill_verified(*identity);
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
 }

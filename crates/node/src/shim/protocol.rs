@@ -68,7 +68,9 @@ impl RunSpec {
         }
         let memory_bytes = self.limits.memory_bytes;
         if memory_bytes > 0 && memory_bytes < MEMORY_BYTES_MIN {
-            return Err(format!("a memory limit of {memory_bytes} bytes is too small; the least is {MEMORY_BYTES_MIN}"));
+            return Err(format!(
+                "a memory limit of {memory_bytes} bytes is too small; the least is {MEMORY_BYTES_MIN}"
+            ));
         }
         Ok(())
     }
@@ -195,8 +197,9 @@ pub enum End {
     Signal(i32),
     /// There never was a process: it could not be executed, for this reason.
     StartFailed(String),
-    /// There never was a process: it was stopped before.
-    NeverStarted,
+    /// There never was a process, through no fault of the task: it was stopped before, or the machine was out of processes
+    /// or disk. Why, in words.
+    NeverStarted(String),
     /// Nobody saw it.
     Unseen,
 }
@@ -225,7 +228,7 @@ impl EndedRun {
             (Cause::LeaseExpired, _) => Exit::LeaseExpired,
             (Cause::ShimDied | Cause::Rebooted, _) | (_, End::Unseen) => Exit::Vanished,
             (_, End::StartFailed(_)) => Exit::StartFailed,
-            (_, End::NeverStarted) => Exit::NeverStarted,
+            (_, End::NeverStarted(_)) => Exit::NeverStarted,
             (_, End::Code(code)) if *code != 0 && self.out_of_memory => Exit::OutOfMemory,
             (_, End::Signal(_)) if self.out_of_memory => Exit::OutOfMemory,
             (_, End::Code(code)) => Exit::Code(*code),

@@ -1,0 +1,73 @@
+//! What the oracle is told.
+
+use ohm_cell::Applied;
+use ohm_model::{Entry, Index, RunRef};
+use std::sync::Arc;
+
+/// One thing that happened, at a moment of real time (the simulator's, or CLOCK_BOOTTIME of the one machine).
+#[derive(Clone, Debug)]
+pub enum Record {
+    /// A copy of the cell applied an entry.
+    Applied {
+        /// When.
+        at_ms: u64,
+        /// Which copy; a process that restarted is another copy.
+        copy: String,
+        /// The entry's index.
+        index: Index,
+        /// The entry.
+        entry: Arc<Entry>,
+        /// What it caused there.
+        applied: Arc<Applied>,
+        /// The copy's running hash after it.
+        chain: u64,
+    },
+    /// A client was told that its job is in the cell.
+    Acknowledged {
+        /// When.
+        at_ms: u64,
+        /// The job's name.
+        job: String,
+    },
+    /// A task really began on a node.
+    Began {
+        /// When.
+        at_ms: u64,
+        /// The node's name.
+        node: String,
+        /// Which run.
+        run: RunRef,
+        /// Whether it may overlap with its replacement (`onDisconnect: keep`).
+        keeps: bool,
+    },
+    /// A task was really over.
+    Over {
+        /// When.
+        at_ms: u64,
+        /// The node's name.
+        node: String,
+        /// Which run.
+        run: RunRef,
+    },
+}
+
+/// A promise that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// `P1` to `P10`.
+    pub promise: &'static str,
+    /// What happened, in words.
+    pub what: String,
+}
+
+impl Broken {
+    pub(crate) fn new(promise: &'static str, what: String) -> Self {
+        Broken { promise, what }
+    }
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} broken: {}", self.promise, self.what)
+    }
+}

@@ -1,0 +1,82 @@
+//! P1: no commit takes a node over its capacity. Books: what each node said it has, what each placed task asked for.
+
+use crate::history::Broken;
+use ohm_cell::Applied;
+use ohm_model::{
+    Amounts, Command, Entry, EventKind, GroupSpec, Index, JobId, JobOutcome, NodeId, Outcome, resources,
+};
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+struct Node {
+    capacity: Amounts,
+    used: Amounts,
+    ports: BTreeMap<u16, u32>,
+}
+
+/// The books of all nodes and jobs.
+#[derive(Default)]
+pub(crate) struct Capacity {
+    nodes: BTreeMap<NodeId, Node>,
+    groups: BTreeMap<(JobId, u16), GroupSpec>,
+}
+
+impl Capacity {
+    pub(crate) fn watch(&mut self, index: Index, entry: &Entry, applied: &Applied, broken: &mut Vec<Broken>) {
+        for (envelope, outcome) in entry.commands.iter().zip(&applied.outcomes) {
+            match (&envelope.command, outcome) {
+                (Command::RegisterNode { spec, .. }, Outcome::Node { node, .. }) => {
+                    self.nodes.entry(*node).or_default().capacity = spec.capacity.clone();
+                }
+                (Command::SubmitJobs { jobs, .. }, Outcome::Jobs(outcomes)) => {
+                    for (spec, outcome) in jobs.iter().zip(outcomes) {
+                        if let JobOutcome::Accepted(job) = outcome {
+                            let groups = spec.groups.iter().enumerate();
+                            groups.for_each(|(at, group)| drop(self.groups.insert((*job, at as u16), group.clone())));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        for event in &applied.events {
+            match event.kind {
+                EventKind::Placed { job, group, count, node, .. } => {
+                    self.take(job, group, node, i64::from(count));
+                    self.check(index, node, broken);
+                }
+                EventKind::Ended { job, group, node, .. } => self.take(job, group, node, -1),
+                _ => {}
+            }
+        }
+    }
+
+    fn take(&mut self, job: JobId, group: u16, node: NodeId, count: i64) {
+        let (Some(spec), Some(node)) = (self.groups.get(&(job, group)), self.nodes.get_mut(&node)) else { return };
+        for (resource, amount) in &spec.requests {
+            *node.used.entry(resource.clone()).or_insert(0) += amount * count;
+        }
+        *node.used.entry(resources::PODS.to_string()).or_insert(0) += count;
+        for port in &spec.ports {
+            let users = node.ports.entry(*port).or_insert(0);
+            *users = users.saturating_add_signed(count as i32);
+        }
+    }
+
+    /// A node that just received work must have room for all it holds, also one that shrank before.
+    fn check(&self, index: Index, node: NodeId, broken: &mut Vec<Broken>) {
+        let Some(found) = self.nodes.get(&node) else {
+            return broken.push(Broken::new("P1", format!("entry {index} places on node {node}, never registered")));
+        };
+        for (resource, used) in &found.used {
+            let capacity = found.capacity.get(resource).copied().unwrap_or(0);
+            if *used > capacity {
+                let what = format!("entry {index}: node {node} holds {used} {resource} of {capacity}");
+                broken.push(Broken::new("P1", what));
+            }
+        }
+        if let Some((port, users)) = found.ports.iter().find(|(_, users)| **users > 1) {
+            broken.push(Broken::new("P1", format!("entry {index}: port {port} of node {node} has {users} users")));
+        }
+    }
+}

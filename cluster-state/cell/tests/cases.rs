@@ -1,0 +1,75 @@
+//! Cases as text: a script of short commands, `----`, and everything the cell said to it. `OHM_BLESS=1` writes what it
+//! says now into the files, to be read before it is kept.
+
+mod script;
+
+use ohm_cell::{Applied, Cell, restore};
+use script::Script;
+use std::path::Path;
+
+const DIVIDER: &str = "----\n";
+
+#[test]
+fn every_case_says_what_its_file_says() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let mut paths: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(paths.len() > 20, "the cases are in {}", folder.display());
+    let wrong: Vec<String> = paths.iter().filter_map(|path| check(path).err()).collect();
+    assert!(wrong.is_empty(), "{} of {} cases differ:\n\n{}", wrong.len(), paths.len(), wrong.join("\n"));
+}
+
+fn check(path: &Path) -> Result<(), String> {
+    let name = path.file_stem().unwrap().to_string_lossy();
+    let text = std::fs::read_to_string(path).unwrap();
+    let (input, expected) = text.split_once(DIVIDER).unwrap_or((&text, ""));
+    let mut script = Script::new();
+    for line in input.lines() {
+        script.run(line);
+        let broken = script.cell.invariants();
+        if !broken.is_empty() {
+            return Err(format!("{name}: after `{line}`: {broken:#?}\n{}", script.output));
+        }
+    }
+    check_copies(&script).map_err(|problem| format!("{name}: {problem}"))?;
+    if std::env::var_os("OHM_BLESS").is_some() {
+        std::fs::write(path, format!("{input}{DIVIDER}{}", script.output)).unwrap();
+        return Ok(());
+    }
+    if script.output == expected { Ok(()) } else { Err(difference(&name, expected, &script.output)) }
+}
+
+/// The same entries give the same state, outcomes and events on a second copy; a snapshot gives the state back.
+fn check_copies(script: &Script) -> Result<(), String> {
+    let (mut copy, mut applied) = (Cell::new(), Applied::default());
+    for (index, entry, first) in &script.log {
+        copy.apply(*index, entry, &mut applied);
+        if applied != *first {
+            return Err(format!("a second copy differs at entry {index}:\n{applied:#?}\n{first:#?}"));
+        }
+    }
+    let cell = &script.cell;
+    if copy.chain() != cell.chain() || copy.digest() != cell.digest() || copy != *cell {
+        return Err("a second copy ends in another state".into());
+    }
+    let restored = restore(&cell.snapshot_bytes()).map_err(|error| error.to_string())?;
+    if restored.digest() != cell.digest() || restored != *cell {
+        return Err("the snapshot gives another state back".into());
+    }
+    Ok(())
+}
+
+fn difference(name: &str, expected: &str, found: &str) -> String {
+    let (mut left, mut right) = (expected.lines(), found.lines());
+    let mut text = format!("{name}:\n");
+    loop {
+        match (left.next(), right.next()) {
+            (None, None) => return text,
+            (a, b) if a == b => text.push_str(&format!("    {}\n", a.unwrap_or_default())),
+            (a, b) => {
+                a.into_iter().for_each(|line| text.push_str(&format!("  - {line}\n")));
+                b.into_iter().for_each(|line| text.push_str(&format!("  + {line}\n")));
+            }
+        }
+    }
+}

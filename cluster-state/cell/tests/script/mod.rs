@@ -1,0 +1,276 @@
+//! A cell driven by lines of text, and what it says as text. `# …` is a comment; each command is one log entry.
+
+mod parse;
+mod show;
+mod transaction;
+
+use ohm_cell::{Applied, Cell};
+use ohm_model::lease::SHARDS_PER_CLASS;
+use ohm_model::{
+    Class, Command, Entry, Envelope, Epoch, Incarnation, Index, JobId, Lease, NodeHealth, NodeId, Outcome, Role,
+    RunReport, RunReportKind, Sequence, SessionId, Shard,
+};
+use parse::Words;
+use std::collections::BTreeMap;
+
+/// A cell, its log, and what it has said so far.
+pub struct Script {
+    /// The cell.
+    pub cell: Cell,
+    /// What it said.
+    pub output: String,
+    /// Every entry with what it caused.
+    pub log: Vec<(Index, Entry, Applied)>,
+    now_ms: u64,
+    sessions: BTreeMap<String, Conversation>,
+    jobs: BTreeMap<String, JobId>,
+    last: Option<Envelope>,
+    quiet: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Conversation {
+    id: SessionId,
+    next: u64,
+    done_below: u64,
+}
+
+impl Script {
+    /// An empty cell at 1,000,000 ms with the session `people`, which sends what no other session is named for.
+    pub fn new() -> Self {
+        let mut script = Script {
+            cell: Cell::new(),
+            output: String::new(),
+            log: Vec::new(),
+            now_ms: 1_000_000,
+            sessions: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            last: None,
+            quiet: true,
+        };
+        script.open("people", Role::Server);
+        script.quiet = false;
+        script
+    }
+
+    /// Runs one line.
+    pub fn run(&mut self, line: &str) {
+        let mut words = Words::new(line);
+        let Some(verb) = words.next() else { return };
+        match verb {
+            "session" => self.session(&mut words),
+            "scheduler" | "health" => self.duty(verb, &mut words),
+            "show" => self.show(&mut words),
+            "time" => self.now_ms = parse::time(words.need("time"), self.now_ms),
+            "tick" => {
+                self.now_ms = words.next().map_or(self.now_ms, |time| parse::time(time, self.now_ms));
+                self.apply(vec![bare(Command::Tick)]);
+            }
+            "again" => {
+                let last = self.last.clone().expect("something was sent before");
+                self.apply(vec![last]);
+            }
+            "ack" => {
+                let session = self.sessions.get_mut(words.need("session")).expect("an open session");
+                session.done_below = session.next;
+            }
+            "judge" => self.judge(&mut words),
+            _ => {
+                let (session, command) = self.command(verb, &mut words);
+                let times = words.option("times").map_or(1, |times| times.parse().expect("a number"));
+                for _ in 0..times {
+                    self.send(&session, command.clone());
+                }
+            }
+        }
+        words.done();
+    }
+
+    fn command(&mut self, verb: &str, words: &mut Words) -> (String, Command) {
+        let people = || "people".to_string();
+        let name = |words: &mut Words| words.need("name").to_string();
+        let command = match verb {
+            "node" => return (people(), words.node()),
+            "job" => {
+                let owner = words.option("owner").unwrap_or("ann").to_string();
+                Command::SubmitJobs { owner, jobs: vec![words.job()] }
+            }
+            "queue" => Command::PutQueue(words.queue(false)),
+            "cohort" => Command::PutQueue(words.queue(true)),
+            "topology" => Command::PutTopology(words.topology()),
+            "remove-queue" => Command::RemoveQueue { name: name(words) },
+            "remove-topology" => Command::RemoveTopology { name: name(words) },
+            "remove-node" => Command::RemoveNode { name: name(words) },
+            "cordon" | "uncordon" => Command::CordonNode { name: name(words), cordoned: verb == "cordon" },
+            "cancel" => Command::CancelJob { name: name(words) },
+            "suspend" => Command::SuspendJob { name: name(words) },
+            "resume" => Command::ResumeJob { name: name(words) },
+            "report" => self.report(words),
+            "raise" => Command::RaiseVersion { version: words.need("version").parse().expect("a version") },
+            "commit" => {
+                let session = name(words);
+                return (session.clone(), Command::Commit(self.transaction(&session, words)));
+            }
+            "keep-alive" => return (name(words), Command::KeepAlive),
+            "close" => return (name(words), Command::CloseSession),
+            "take" | "release" => return self.lease(verb, words),
+            "suspect" | "lose" | "ready" => return self.conclusion(verb, words),
+            other => panic!("no command is called `{other}`"),
+        };
+        (people(), command)
+    }
+
+    fn session(&mut self, words: &mut Words) {
+        let name = words.need("name").to_string();
+        let role = match words.need("role") {
+            "server" => Role::Server,
+            "health" => Role::Health,
+            "client" => Role::Client,
+            class => Role::Scheduler(parse::class(class)),
+        };
+        self.open(&name, role);
+    }
+
+    fn open(&mut self, name: &str, role: Role) {
+        let nonce = ohm_stdx::hash::bytes(name.as_bytes());
+        let open = Command::OpenSession { nonce, role, name: name.to_string() };
+        if let [Outcome::Session(id)] = self.apply(vec![bare(open)])[..] {
+            self.sessions.insert(name.to_string(), Conversation { id, next: 1, done_below: 1 });
+        }
+    }
+
+    /// Opens a session and takes every lease its duty needs, without a word.
+    fn duty(&mut self, verb: &str, words: &mut Words) {
+        let name = words.need("name").to_string();
+        let class = (verb == "scheduler").then(|| parse::class(words.need("class")));
+        self.quiet = true;
+        self.open(&name, class.map_or(Role::Health, Role::Scheduler));
+        let leases: Vec<Lease> = match class {
+            Some(class) => (0..SHARDS_PER_CLASS).map(|number| Lease::Shard(Shard { class, number })).collect(),
+            None => vec![Lease::Health],
+        };
+        for lease in leases {
+            let state = self.cell.sessions().lease(lease);
+            self.send(&name, Command::TakeLease { lease, epoch: state.epoch, renewed: state.renewed });
+        }
+        self.quiet = false;
+    }
+
+    /// `take SESSION LEASE [epoch=N] [renewed=N]`, `release SESSION LEASE [epoch=N]`; a lease is `health` or `CLASS/N`.
+    fn lease(&mut self, verb: &str, words: &mut Words) -> (String, Command) {
+        let session = words.need("session").to_string();
+        let lease = parse::lease(words.need("lease"));
+        let state = self.cell.sessions().lease(lease);
+        let number = |text: &str| text.parse().expect("a number");
+        let epoch = Epoch(words.option("epoch").map_or(state.epoch.0, number));
+        if verb == "release" {
+            return (session, Command::ReleaseLease { lease, epoch });
+        }
+        let renewed = Index(words.option("renewed").map_or(state.renewed.0, number));
+        (session, Command::TakeLease { lease, epoch, renewed })
+    }
+
+    /// `lose NODE [by SESSION] [incarnation=N] [epoch=N]`, and the same with `suspect` and `ready`.
+    fn conclusion(&mut self, verb: &str, words: &mut Words) -> (String, Command) {
+        let node = self.node_id(words.need("node"));
+        let session = if words.take("by") { words.need("session").to_string() } else { "health".to_string() };
+        let known = self.cell.nodes().get(node).map_or(Incarnation(0), |record| record.incarnation);
+        let number = |text: &str| text.parse().expect("a number");
+        let incarnation = words.option("incarnation").map_or(known, |text| Incarnation(text.parse().expect("a number")));
+        let epoch = Epoch(words.option("epoch").map_or(self.cell.sessions().lease(Lease::Health).epoch.0, number));
+        let health = match verb {
+            "suspect" => NodeHealth::Suspect,
+            "lose" => NodeHealth::Lost,
+            _ => NodeHealth::Ready,
+        };
+        (session, Command::ConcludeNode { epoch, node, incarnation, health })
+    }
+
+    /// `report NODE RUN started|ended EXIT ["message"] / RUN …`
+    fn report(&mut self, words: &mut Words) -> Command {
+        let node = self.node_id(words.need("node"));
+        let mut reports = Vec::new();
+        loop {
+            let run = self.run_ref(words.need("run"));
+            let kind = match words.need("started or ended") {
+                "started" => RunReportKind::Started { pid: words.option("pid").map_or(0, |pid| pid.parse().unwrap()) },
+                "ended" => {
+                    let exit = parse::exit(words.need("exit"));
+                    let message = words.option("message").unwrap_or_default().to_string();
+                    RunReportKind::Ended { exit, message }
+                }
+                other => panic!("a run is `started` or `ended`, not `{other}`"),
+            };
+            reports.push(RunReport { run, kind });
+            if !words.take("/") {
+                return Command::Report { node, reports };
+            }
+        }
+    }
+
+    fn send(&mut self, session: &str, command: Command) {
+        let conversation = self.sessions.get_mut(session).unwrap_or_else(|| panic!("no session is called {session}"));
+        let envelope = Envelope {
+            session: conversation.id,
+            sequence: Sequence(conversation.next),
+            done_below: Sequence(conversation.done_below),
+            command,
+        };
+        conversation.next += 1;
+        // People acknowledge at once; other sessions by `ack`, so that retries and Busy can be shown.
+        if session == "people" {
+            conversation.done_below = conversation.next;
+        }
+        self.last = Some(envelope.clone());
+        self.apply(vec![envelope]);
+    }
+
+    fn apply(&mut self, commands: Vec<Envelope>) -> Vec<Outcome> {
+        let index = Index(self.cell.applied().0 + 1);
+        let entry = Entry { stamp_ms: self.now_ms, commands };
+        let bytes = ohm_stdx::codec::encode(&entry);
+        assert_eq!(ohm_stdx::codec::decode::<Entry>(&bytes).unwrap(), entry, "an entry survives its encoding");
+        let mut applied = Applied::default();
+        self.cell.apply(index, &entry, &mut applied);
+        for job in self.cell.jobs().iter() {
+            self.jobs.insert(job.spec.name.clone(), job.id);
+        }
+        if !self.quiet {
+            self.tell(&entry, &applied);
+        }
+        let outcomes = applied.outcomes.clone();
+        self.log.push((index, entry, applied));
+        outcomes
+    }
+
+    fn node_id(&self, text: &str) -> NodeId {
+        match text.strip_prefix('#') {
+            Some(number) => NodeId(number.parse().expect("a slot")),
+            None => self.cell.nodes().find(text).unwrap_or_else(|| panic!("no node is called {text}")),
+        }
+    }
+
+    fn job_id(&self, text: &str) -> JobId {
+        match text.strip_prefix('#') {
+            Some(number) => JobId(number.parse().expect("a job key")),
+            None => *self.jobs.get(text).unwrap_or_else(|| panic!("no job is called {text}")),
+        }
+    }
+
+    fn group(&self, job: JobId, text: &str) -> u16 {
+        if let Some(number) = text.strip_prefix('#') {
+            return number.parse().expect("a group number");
+        }
+        let job = self.cell.jobs().get(job).expect("a job that is known");
+        job.spec.groups.iter().position(|group| group.name == text).expect("a group of the job") as u16
+    }
+}
+
+fn bare(command: Command) -> Envelope {
+    Envelope { session: SessionId(0), sequence: Sequence(0), done_below: Sequence(0), command }
+}
+
+/// All classes with their names, for scripts.
+fn classes() -> [(&'static str, Class); 3] {
+    Class::ALL.map(|class| (class.name(), class))
+}

@@ -1,0 +1,265 @@
+//! Words of a script as model values.
+
+use ohm_model::{
+    Amounts, Class, Command, Exit, GroupSpec, JobSpec, Lease, NodeSpec, OnDisconnect, Operator, QueueSpec, Requirement,
+    SelectorTerm, Shard, Taint, TaintEffect, Toleration, TolerationOperator, TopologyMode, TopologySpec, UnitKind,
+};
+use std::collections::BTreeMap;
+
+/// The words of a line, front to back; `key=value` words may be asked for by key wherever they stand before the next `/`.
+pub(super) struct Words<'a> {
+    words: Vec<&'a str>,
+    line: &'a str,
+}
+
+impl<'a> Words<'a> {
+    pub(super) fn new(line: &'a str) -> Self {
+        let code = line.split(" # ").next().unwrap_or(line);
+        let code = if code.starts_with('#') { "" } else { code };
+        Words { words: code.split_whitespace().collect(), line }
+    }
+
+    pub(super) fn next(&mut self) -> Option<&'a str> {
+        (!self.words.is_empty()).then(|| self.words.remove(0))
+    }
+
+    pub(super) fn need(&mut self, what: &str) -> &'a str {
+        self.next().unwrap_or_else(|| panic!("`{}` lacks {what}", self.line))
+    }
+
+    /// Takes `word` if it comes next.
+    pub(super) fn take(&mut self, word: &str) -> bool {
+        let found = self.words.first() == Some(&word);
+        found.then(|| self.words.remove(0));
+        found
+    }
+
+    /// Takes the value of `key=value` before the next `/`.
+    pub(super) fn option(&mut self, key: &str) -> Option<&'a str> {
+        let end = self.words.iter().position(|word| *word == "/").unwrap_or(self.words.len());
+        let value = |word: &&'a str| word.strip_prefix(key)?.strip_prefix('=');
+        let at = self.words[..end].iter().position(|word| value(word).is_some())?;
+        value(&self.words.remove(at))
+    }
+
+    /// Takes the bare word `flag` before the next `/`.
+    fn flag(&mut self, flag: &str) -> bool {
+        let end = self.words.iter().position(|word| *word == "/").unwrap_or(self.words.len());
+        let at = self.words[..end].iter().position(|word| *word == flag);
+        at.map(|at| self.words.remove(at)).is_some()
+    }
+
+    /// Takes all words that start with `prefix` before the next `/`, without it.
+    fn all(&mut self, prefix: &str) -> Vec<&'a str> {
+        let end = self.words.iter().position(|word| *word == "/").unwrap_or(self.words.len());
+        let found = self.words[..end].iter().filter_map(|word| word.strip_prefix(prefix)).collect();
+        let rest = self.words.split_off(end);
+        self.words.retain(|word| !word.starts_with(prefix));
+        self.words.extend(rest);
+        found
+    }
+
+    fn parsed<T: std::str::FromStr>(&mut self, key: &str, otherwise: T) -> T {
+        let line = self.line;
+        let read = |text: &str| text.parse().unwrap_or_else(|_| panic!("{key} in `{line}` is no number"));
+        self.option(key).map_or(otherwise, read)
+    }
+
+    pub(super) fn done(&self) {
+        assert!(self.words.is_empty(), "`{}`: nothing understands {:?}", self.line, self.words);
+    }
+
+    /// All `resource=quantity` words before the next `/`.
+    fn amounts(&mut self) -> Amounts {
+        let mut amounts = Amounts::new();
+        while let Some(word) = self.words.first().filter(|word| word.contains('=')) {
+            let (name, quantity) = word.split_once('=').expect("a word with =");
+            amounts.insert(name.to_string(), amount(name, quantity));
+            self.words.remove(0);
+        }
+        amounts
+    }
+
+    /// `node NAME [key=1] [instance=1] [boot=1] [label:KEY=VALUE…] [taint:KEY=VALUE:EFFECT…] RESOURCE=QUANTITY…`
+    pub(super) fn node(&mut self) -> Command {
+        let name = self.need("name").to_string();
+        let (key, instance, boot) = (self.parsed("key", 1), self.parsed("instance", 1), self.parsed("boot", 1));
+        let labels = self.all("label:").into_iter().map(pair).collect();
+        let taints = self.all("taint:").into_iter().map(taint).collect();
+        let spec = NodeSpec { name, labels, taints, capacity: self.amounts(), address: String::new() };
+        Command::RegisterNode { spec, key, instance, boot }
+    }
+
+    /// `job NAME CLASS [queue=…] [priority=…] [retries=…] [deadline=SECONDS] [ttl=SECONDS] [suspended] / GROUP …`
+    pub(super) fn job(&mut self) -> JobSpec {
+        let name = self.need("name").to_string();
+        let class = class(self.need("class"));
+        let mut job = JobSpec {
+            name,
+            class,
+            queue: self.option("queue").unwrap_or_default().to_string(),
+            priority: self.parsed("priority", 0),
+            labels: BTreeMap::new(),
+            groups: Vec::new(),
+            retries: self.parsed("retries", 0),
+            active_deadline_seconds: self.parsed("deadline", 0),
+            ttl_seconds_after_finished: self.parsed("ttl", 86_400),
+            on_disconnect: OnDisconnect::Stop,
+            suspended: self.flag("suspended"),
+        };
+        while self.take("/") {
+            job.groups.push(self.group());
+        }
+        job
+    }
+
+    fn group(&mut self) -> GroupSpec {
+        let name = self.need("group name").to_string();
+        let count = self.parsed("count", 1);
+        let ports = self.option("ports").map(|ports| ports.split(',').map(|port| port.parse().expect("a port")));
+        let mut group = GroupSpec {
+            name,
+            count,
+            min_count: self.parsed("min", count),
+            elastic: self.flag("elastic"),
+            requests: Amounts::new(),
+            node_selector: self.all("select:").into_iter().map(pair).collect(),
+            affinity: self.all("affinity:").into_iter().map(term).collect(),
+            preferred: Vec::new(),
+            tolerations: self.all("tolerate:").into_iter().map(toleration).collect(),
+            ports: ports.map(Iterator::collect).unwrap_or_default(),
+            max_per_node: self.parsed("max", 0),
+            spread: Default::default(),
+            topology: Default::default(),
+            place_with: self.option("with").unwrap_or_default().to_string(),
+            task: Default::default(),
+        };
+        if let Some(level) = self.option("required") {
+            group.topology.mode = TopologyMode::Required;
+            group.topology.level = level.to_string();
+            group.topology.topology = self.option("topology").unwrap_or_default().to_string();
+        }
+        group.requests = self.amounts();
+        group
+    }
+
+    /// `queue NAME [parent=COHORT] [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY…`
+    pub(super) fn queue(&mut self, is_cohort: bool) -> QueueSpec {
+        let limit = |words: Vec<&str>| words.into_iter().map(pair).map(|(name, text)| {
+            let value = amount(&name, &text);
+            (name, value)
+        });
+        QueueSpec {
+            name: self.need("name").to_string(),
+            is_cohort,
+            parent: self.option("parent").unwrap_or_default().to_string(),
+            borrowing_limit: limit(self.all("borrow:")).collect(),
+            lending_limit: limit(self.all("lend:")).collect(),
+            nominal: self.amounts(),
+            weight_milli: 1000,
+        }
+    }
+
+    /// `topology NAME LEVEL…`
+    pub(super) fn topology(&mut self) -> TopologySpec {
+        let name = self.need("name").to_string();
+        TopologySpec { name, levels: std::iter::from_fn(|| self.next()).map(String::from).collect() }
+    }
+}
+
+fn pair(text: &str) -> (String, String) {
+    let (key, value) = text.split_once('=').unwrap_or((text, ""));
+    (key.to_string(), value.to_string())
+}
+
+fn effect(text: &str) -> TaintEffect {
+    match text {
+        "NoSchedule" => TaintEffect::NoSchedule,
+        "PreferNoSchedule" => TaintEffect::PreferNoSchedule,
+        "NoExecute" => TaintEffect::NoExecute,
+        other => panic!("{other} is no taint effect"),
+    }
+}
+
+fn taint(text: &str) -> Taint {
+    let (pair_text, effect_text) = text.rsplit_once(':').expect("KEY=VALUE:EFFECT");
+    let (key, value) = pair(pair_text);
+    Taint { key, value, effect: effect(effect_text) }
+}
+
+fn toleration(text: &str) -> Toleration {
+    let (key, value) = pair(text);
+    let operator = if value.is_empty() { TolerationOperator::Exists } else { TolerationOperator::Equal };
+    Toleration { key, operator, value, effect: None }
+}
+
+fn term(text: &str) -> SelectorTerm {
+    let (key, values) = pair(text);
+    let values = values.split(',').map(String::from).collect();
+    SelectorTerm { requirements: vec![Requirement { key, operator: Operator::In, values }] }
+}
+
+/// `4`, `500m`, `8Gi` of resource `name`, in its unit.
+fn amount(name: &str, text: &str) -> i64 {
+    let digits = text.trim_end_matches(|character: char| character.is_alphabetic());
+    let number: i64 = digits.parse().unwrap_or_else(|_| panic!("{text} is no quantity of {name}"));
+    let whole = if UnitKind::of(name) == UnitKind::Milli { 1000 } else { 1 };
+    match &text[digits.len()..] {
+        "" => number.saturating_mul(whole),
+        "m" => number,
+        "Mi" => number << 20,
+        "Gi" => number << 30,
+        other => panic!("{other} is no unit here"),
+    }
+}
+
+pub(super) fn class(text: &str) -> Class {
+    let found = super::classes().into_iter().find(|(name, _)| *name == text);
+    found.unwrap_or_else(|| panic!("{text} is no class")).1
+}
+
+/// `health` or `CLASS/NUMBER`.
+pub(super) fn lease(text: &str) -> Lease {
+    match text.split_once('/') {
+        None => Lease::Health,
+        Some((name, number)) => Lease::Shard(Shard { class: class(name), number: number.parse().expect("a shard") }),
+    }
+}
+
+/// `+5s`, `+200ms` or milliseconds since 1970.
+pub(super) fn time(text: &str, now_ms: u64) -> u64 {
+    let number = |text: &str| text.parse::<u64>().unwrap_or_else(|_| panic!("{text} is no time"));
+    match text.strip_prefix('+') {
+        None => number(text),
+        Some(text) => match text.strip_suffix("ms") {
+            Some(text) => now_ms.saturating_add(number(text)),
+            None => now_ms.saturating_add(number(text.trim_end_matches('s')).saturating_mul(1000)),
+        },
+    }
+}
+
+/// `FIRST..END` or `FIRST+COUNT`, as (first, count).
+pub(super) fn range(text: &str) -> (u32, u32) {
+    let number = |text: &str| text.parse::<u32>().unwrap_or_else(|_| panic!("{text} is no task"));
+    match text.split_once("..") {
+        Some((first, end)) => (number(first), number(end) - number(first)),
+        None => {
+            let (first, count) = text.split_once('+').expect("FIRST..END or FIRST+COUNT");
+            (number(first), number(count))
+        }
+    }
+}
+
+pub(super) fn exit(text: &str) -> Exit {
+    match text {
+        "oom" => Exit::OutOfMemory,
+        "start-failed" => Exit::StartFailed,
+        "lease-expired" => Exit::LeaseExpired,
+        "never-started" => Exit::NeverStarted,
+        "vanished" => Exit::Vanished,
+        code => match code.strip_prefix("signal-") {
+            Some(signal) => Exit::Signal(signal.parse().expect("a signal")),
+            None => Exit::Code(code.parse().unwrap_or_else(|_| panic!("{code} is no exit"))),
+        },
+    }
+}

@@ -1,0 +1,154 @@
+//! `commit SESSION [grain=…] [guard=…] [seen=…] [epoch=…] [shard=…] / place … / evict … / nominate … / reserve … / job …`
+
+use super::parse::{self, Words};
+use super::Script;
+use ohm_model::{
+    ClassId, Epoch, Grain, GroupIndex, Guard, Index, JobGuard, JobId, Lease, NodeId, Nomination, Placement, RunRef,
+    Shard, StopCause, TaskIndex, Transaction,
+};
+
+impl Script {
+    /// Reads a transaction. Jobs are guarded by their version now unless a `job` part says otherwise; the shard is the
+    /// first job's.
+    pub(super) fn transaction(&mut self, session: &str, words: &mut Words) -> Transaction {
+        let number = |text: &str| text.parse::<u64>().expect("a number");
+        let mut transaction = Transaction {
+            shard: Shard { class: ohm_model::Class::Batch, number: 0 },
+            epoch: Epoch(0),
+            seen: Index(words.option("seen").map_or(self.cell.applied().0, number)),
+            grain: words.option("grain").map_or(Grain::PerTask, grain),
+            guard: words.option("guard").map_or(Guard::Fits, guard),
+            jobs: Vec::new(),
+            evict: Vec::new(),
+            place: Vec::new(),
+            nominate: Vec::new(),
+            reserve: Vec::new(),
+        };
+        let (epoch, shard) = (words.option("epoch").map(number), words.option("shard").map(parse::lease));
+        while words.take("/") {
+            match words.need("a part") {
+                "place" => transaction.place.push(self.placement(words)),
+                "evict" => transaction.evict.push((self.run_ref(words.need("run")), cause(words.next()))),
+                "nominate" => transaction.nominate.push(self.nomination(words)),
+                "reserve" => transaction.reserve.push(self.job_id(words.need("job"))),
+                "job" => {
+                    let job = self.job_id(words.need("job"));
+                    let version = words.option("version").map(number);
+                    let reserved = words.take("reserved");
+                    transaction.jobs.push(self.job_guard(job, version, reserved));
+                }
+                other => panic!("no part of a transaction is called `{other}`"),
+            }
+        }
+        if !words.take("unguarded") {
+            self.add_guards(&mut transaction);
+        }
+        let first = transaction.jobs.first().and_then(|guard| self.cell.jobs().get(guard.job));
+        transaction.shard = match shard {
+            Some(Lease::Shard(shard)) => shard,
+            _ => first.map_or(self.shard_of(session), |job| job.shard),
+        };
+        let held = self.cell.sessions().lease(Lease::Shard(transaction.shard)).epoch;
+        transaction.epoch = epoch.map_or(held, Epoch);
+        transaction
+    }
+
+    /// Any shard that the session holds; for transactions that name no job.
+    fn shard_of(&self, session: &str) -> Shard {
+        let id = self.sessions.get(session).map(|session| session.id);
+        let held = self.cell.sessions().leases().find_map(|(lease, state)| match lease {
+            Lease::Shard(shard) if state.holder == id => Some(shard),
+            _ => None,
+        });
+        held.unwrap_or(Shard { class: ohm_model::Class::Batch, number: 0 })
+    }
+
+    fn add_guards(&self, transaction: &mut Transaction) {
+        let placed = transaction.place.iter().map(|placement| placement.job);
+        let nominated = transaction.nominate.iter().map(|nomination| nomination.job);
+        let jobs: Vec<JobId> = placed.chain(nominated).chain(transaction.reserve.iter().copied()).collect();
+        for job in jobs {
+            if !transaction.jobs.iter().any(|guard| guard.job == job) {
+                transaction.jobs.push(self.job_guard(job, None, false));
+            }
+        }
+    }
+
+    fn job_guard(&self, job: JobId, version: Option<u64>, reserved: bool) -> JobGuard {
+        let now = self.cell.jobs().get(job).map_or(Index(0), |job| job.version);
+        JobGuard { job, version: version.map_or(now, Index), reserved }
+    }
+
+    /// `JOB/GROUP FIRST..END|FIRST+COUNT on NODE [class=N] [devices=MASK,MASK…]`
+    fn placement(&self, words: &mut Words) -> Placement {
+        let (job, group) = self.job_and_group(words.need("job/group"));
+        let (first, count) = parse::range(words.need("a range of tasks"));
+        let node = self.node(words);
+        let known = self.cell.nodes().class(node);
+        let mask = |text: &str| u64::from_str_radix(text.trim_start_matches("0b"), 2).expect("a mask in binary");
+        Placement {
+            job,
+            group: GroupIndex(group),
+            first: TaskIndex(first),
+            count,
+            node,
+            class: words.option("class").map_or(known, |class| ClassId(class.parse().expect("a class number"))),
+            devices: words.option("devices").map(|masks| masks.split(',').map(mask).collect()).unwrap_or_default(),
+        }
+    }
+
+    /// `JOB/GROUP COUNT on NODE until TIME`
+    fn nomination(&self, words: &mut Words) -> Nomination {
+        let (job, group) = self.job_and_group(words.need("job/group"));
+        let count = words.need("a count").parse().expect("a count");
+        let node = self.node(words);
+        assert!(words.take("until"), "a nomination has an end");
+        let expires_ms = parse::time(words.need("a time"), self.now_ms);
+        Nomination { job, group: GroupIndex(group), node, count, expires_ms }
+    }
+
+    fn node(&self, words: &mut Words) -> NodeId {
+        assert!(words.take("on"), "`on NODE` is missing");
+        self.node_id(words.need("a node"))
+    }
+
+    fn job_and_group(&self, text: &str) -> (JobId, u16) {
+        let (job, group) = text.split_once('/').expect("JOB/GROUP");
+        let job = self.job_id(job);
+        (job, self.group(job, group))
+    }
+
+    /// `JOB/GROUP/TASK#INCARNATION`
+    pub(super) fn run_ref(&self, text: &str) -> RunRef {
+        let (task, incarnation) = text.rsplit_once('#').expect("JOB/GROUP/TASK#INCARNATION");
+        let (group, task) = task.rsplit_once('/').expect("JOB/GROUP/TASK#INCARNATION");
+        let (job, group) = self.job_and_group(group);
+        RunRef::new(job, group, task.parse().expect("a task"), incarnation.parse().expect("an incarnation"))
+    }
+}
+
+fn grain(text: &str) -> Grain {
+    match text {
+        "task" => Grain::PerTask,
+        "minimum" => Grain::Minimum,
+        "all" => Grain::AllOrNothing,
+        other => panic!("a grain is task, minimum or all, not {other}"),
+    }
+}
+
+fn guard(text: &str) -> Guard {
+    match text {
+        "fits" => Guard::Fits,
+        "unchanged" => Guard::Unchanged,
+        other => panic!("a guard is fits or unchanged, not {other}"),
+    }
+}
+
+fn cause(word: Option<&str>) -> StopCause {
+    match word {
+        Some("preempted") => StopCause::Preempted,
+        Some("moved") => StopCause::Moved,
+        Some("restart") => StopCause::GangRestart,
+        other => panic!("an eviction is preempted, moved or restart, not {other:?}"),
+    }
+}

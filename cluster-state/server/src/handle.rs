@@ -1,0 +1,96 @@
+//! What the rest of the process knows of the replica thread: ask for a copy of the cell, hand a command in, read events.
+
+use ohm_cell::Cell;
+use ohm_model::{Command, Event, Index, NodeId, Outcome, RunRef};
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// Why the replica did not answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unanswered {
+    /// Too much waits; nothing was done.
+    #[error("the server is busy: {0}; try again in a moment")]
+    Busy(String),
+    /// Nobody knows whether the command will happen; ask for its effect.
+    #[error("the outcome is not known: {0}; look whether it happened before trying again")]
+    Unknown(String),
+    /// The server is stopping, starting or has failed.
+    #[error("the server is not serving: {0}")]
+    NotServing(String),
+}
+
+/// Which part of a task's output is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct LogQuery {
+    /// The node that holds it.
+    pub node: NodeId,
+    /// The run that wrote it.
+    pub run: RunRef,
+    /// Its standard error instead of its standard output.
+    pub stderr: bool,
+    /// Go on as it grows.
+    pub follow: bool,
+    /// Only so many of the last bytes; 0 is everything kept.
+    pub tail_bytes: u64,
+}
+
+/// One piece of a task's output, or why it ends.
+pub type LogPiece = Result<bytes::Bytes, String>;
+
+/// What the replica thread answers.
+pub(crate) enum Question {
+    /// A clone of the cell, taken between two entries.
+    Cell(oneshot::Sender<Arc<Cell>>),
+    /// A command of a person, under the server's own session.
+    Command(Box<Command>, oneshot::Sender<Result<(Index, Outcome), Unanswered>>),
+    /// Events after an index, and how many older ones were dropped.
+    Events(Index, oneshot::Sender<(Vec<Event>, u64)>),
+    /// A task's output, from its agent.
+    Log(LogQuery, mpsc::Sender<LogPiece>),
+}
+
+/// A cheap handle of the replica thread.
+#[derive(Clone)]
+pub struct ReplicaHandle {
+    pub(crate) questions: mpsc::Sender<Question>,
+    pub(crate) applied: watch::Receiver<Index>,
+}
+
+impl ReplicaHandle {
+    /// The state as of now. Cheap: chunks are shared, not copied.
+    pub async fn cell(&self) -> Result<Arc<Cell>, Unanswered> {
+        self.ask(Question::Cell).await
+    }
+
+    /// Puts `command` into the log and waits until it is applied here.
+    pub async fn command(&self, command: Command) -> Result<(Index, Outcome), Unanswered> {
+        self.ask(|answer| Question::Command(Box::new(command), answer)).await?
+    }
+
+    /// The events after `index`, oldest first, and how many were dropped since the process started.
+    pub async fn events_after(&self, index: Index) -> Result<(Vec<Event>, u64), Unanswered> {
+        self.ask(|answer| Question::Events(index, answer)).await
+    }
+
+    /// The last entry applied here; changes with each one.
+    pub fn applied(&self) -> watch::Receiver<Index> {
+        self.applied.clone()
+    }
+
+    /// The output of a task, piece by piece; ends with the channel.
+    pub async fn read_log(&self, query: LogQuery) -> Result<mpsc::Receiver<LogPiece>, Unanswered> {
+        let (pieces, reader) = mpsc::channel(16);
+        self.send(Question::Log(query, pieces)).await?;
+        Ok(reader)
+    }
+
+    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Result<T, Unanswered> {
+        let (answer, wait) = oneshot::channel();
+        self.send(question(answer)).await?;
+        wait.await.map_err(|_| Unanswered::NotServing("it stopped before it answered".into()))
+    }
+
+    async fn send(&self, question: Question) -> Result<(), Unanswered> {
+        self.questions.send(question).await.map_err(|_| Unanswered::NotServing("its replica has stopped".into()))
+    }
+}

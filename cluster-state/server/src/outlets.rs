@@ -1,0 +1,153 @@
+//! Where messages leave: one bounded queue per connection. A peer that does not keep up loses its connection and starts
+//! anew; it never holds the others up.
+
+use bytes::Bytes;
+use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, FollowerId, Peer};
+use ohm_wire::{
+    AgentDown, AppendReply, BeatAnswer, BeatAnswers, Beats, Committed, DutyDown, Entries, FollowReply, LogEntry,
+    Registered, RegistrationEnded, ReportsTaken, SnapshotPiece, WantedRuns, agent_down, append_reply, follow_reply, write,
+};
+use std::collections::BTreeMap;
+use tokio::sync::mpsc;
+
+/// All connections that messages can be sent to.
+#[derive(Default)]
+pub(crate) struct Outlets {
+    appends: BTreeMap<Peer, mpsc::Sender<AppendReply>>,
+    agents: BTreeMap<Peer, mpsc::Sender<AgentDown>>,
+    duties: BTreeMap<Peer, mpsc::Sender<DutyDown>>,
+    followers: BTreeMap<FollowerId, mpsc::Sender<FollowReply>>,
+    gone_peers: Vec<Peer>,
+    gone_followers: Vec<FollowerId>,
+}
+
+impl Outlets {
+    pub(crate) fn append(&mut self, peer: Peer, sender: mpsc::Sender<AppendReply>) {
+        self.appends.insert(peer, sender);
+    }
+
+    pub(crate) fn agent(&mut self, peer: Peer, sender: mpsc::Sender<AgentDown>) {
+        self.agents.insert(peer, sender);
+    }
+
+    pub(crate) fn duty(&mut self, peer: Peer, sender: mpsc::Sender<DutyDown>) {
+        self.duties.insert(peer, sender);
+    }
+
+    pub(crate) fn follower(&mut self, follower: FollowerId, sender: mpsc::Sender<FollowReply>) {
+        self.followers.insert(follower, sender);
+    }
+
+    pub(crate) fn remove(&mut self, peer: Peer) {
+        self.appends.remove(&peer);
+        self.agents.remove(&peer);
+        self.duties.remove(&peer);
+    }
+
+    pub(crate) fn take_gone_peers(&mut self) -> Vec<Peer> {
+        std::mem::take(&mut self.gone_peers)
+    }
+
+    pub(crate) fn take_gone_followers(&mut self) -> Vec<FollowerId> {
+        std::mem::take(&mut self.gone_followers)
+    }
+
+    pub(crate) fn to_append(&mut self, peer: Peer, ticket: u64, result: AppendResult) {
+        let result = match result {
+            AppendResult::Committed { index, outcomes } => append_reply::Result::Committed(Committed {
+                index: index.0,
+                outcome_bytes: outcomes.iter().map(write).collect(),
+            }),
+            AppendResult::Busy(reason) => append_reply::Result::Busy(reason),
+            AppendResult::Unknown => append_reply::Result::Unknown("the log lost track of it".into()),
+        };
+        push(&mut self.appends, peer, AppendReply { ticket, result: Some(result) }, &mut self.gone_peers);
+    }
+
+    pub(crate) fn to_duty(&mut self, peer: Peer, beats: Vec<Beat>) {
+        let beat = |beat: Beat| ohm_wire::Beat {
+            node: beat.node.0,
+            incarnation: beat.incarnation.0,
+            sequence: beat.sequence,
+        };
+        let beats = beats.into_iter().map(beat).collect();
+        push(&mut self.duties, peer, DutyDown { beats: Some(Beats { beats }) }, &mut self.gone_peers);
+    }
+
+    pub(crate) fn to_follower(&mut self, follower: FollowerId, frame: FollowFrame) {
+        let kind = match frame {
+            FollowFrame::Snapshot { index, piece, last } => {
+                follow_reply::Kind::Snapshot(SnapshotPiece { index: index.0, piece, last })
+            }
+            FollowFrame::Entries(entries) => {
+                let entry = |(index, bytes): (ohm_model::Index, Bytes)| LogEntry { index: index.0, entry_bytes: bytes };
+                follow_reply::Kind::Entries(Entries { entries: entries.into_iter().map(entry).collect() })
+            }
+        };
+        push(&mut self.followers, follower, FollowReply { kind: Some(kind) }, &mut self.gone_followers);
+    }
+
+    pub(crate) fn order(&mut self, peer: Peer, order: AgentOrder) {
+        self.to_agent(peer, AgentDown { kind: Some(agent_message(order)) });
+    }
+
+    pub(crate) fn to_agent(&mut self, peer: Peer, message: AgentDown) {
+        push(&mut self.agents, peer, message, &mut self.gone_peers);
+    }
+
+    /// The reader of a task's output is gone; whichever agent sends it may stop.
+    pub(crate) fn stop_log(&mut self, request: u64) {
+        for sender in self.agents.values() {
+            let _ = sender.try_send(AgentDown { kind: Some(agent_down::Kind::StopLog(request)) });
+        }
+    }
+}
+
+fn push<K: Ord + Copy, T>(to: &mut BTreeMap<K, mpsc::Sender<T>>, key: K, message: T, gone: &mut Vec<K>) {
+    if let Some(sender) = to.get(&key)
+        && sender.try_send(message).is_err()
+    {
+        to.remove(&key);
+        gone.push(key);
+    }
+}
+
+fn agent_message(order: AgentOrder) -> agent_down::Kind {
+    match order {
+        AgentOrder::Registered { local, instance, node, incarnation } => agent_down::Kind::Registered(Registered {
+            local,
+            instance,
+            node: node.0,
+            incarnation: incarnation.0,
+            refusal_bytes: Bytes::new(),
+        }),
+        AgentOrder::RegisterRefused { local, instance, refusal } => agent_down::Kind::Registered(Registered {
+            local,
+            instance,
+            node: 0,
+            incarnation: 0,
+            refusal_bytes: write(&refusal),
+        }),
+        AgentOrder::RegistrationEnded { node, incarnation } => {
+            agent_down::Kind::Ended(RegistrationEnded { node: node.0, incarnation: incarnation.0 })
+        }
+        AgentOrder::Wanted { node, set } => {
+            agent_down::Kind::Wanted(WantedRuns { node: node.0, set_bytes: write(&set) })
+        }
+        AgentOrder::BeatAnswers(answers) => {
+            let answers = answers.into_iter().map(|(node, answer)| BeatAnswer {
+                node: node.0,
+                incarnation: answer.incarnation.0,
+                sequence: answer.sequence,
+                duty_epoch: answer.duty_epoch.0,
+                interval_ms: answer.interval_ms,
+                lease_ms: answer.lease_ms,
+            });
+            agent_down::Kind::Answers(BeatAnswers { answers: answers.collect() })
+        }
+        AgentOrder::ReportsAccepted { node, batch, index } => {
+            agent_down::Kind::Taken(ReportsTaken { node: node.0, batch, index: index.0 })
+        }
+    }
+}
+

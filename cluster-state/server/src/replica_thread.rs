@@ -1,0 +1,282 @@
+//! The one thread that owns the replica: it gathers what came in, steps the core, and performs what the core wants done.
+//! Disk writes happen here, so everything that arrives during a sync rides in the next one.
+
+use crate::handle::{LogPiece, Question, ReplicaHandle, Unanswered};
+use crate::metrics::Meter;
+use crate::outlets::Outlets;
+use bytes::Bytes;
+use ohm_cell::Cell;
+use ohm_log::Log;
+use ohm_model::{Command, Index, Outcome};
+use ohm_replica::{
+    AppendResult, FollowerId, Peer, Purpose, Replica, ReplicaFailure, RequestId, ServerCore, ServerEffect, ServerInput,
+};
+use ohm_runtime::clock::{boot_ms, wall_ms};
+use ohm_runtime::shutdown::Shutdown;
+use ohm_wire::{AgentDown, AppendReply, DutyDown, FollowReply, LogPiece as WirePiece, ReadLog, agent_down};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// Inputs that may wait for the thread; senders wait beyond that.
+const INBOX_MAX: usize = 8192;
+/// Inputs taken in before the log is flushed.
+const BUNCH_MAX: usize = 4096;
+/// The longest sleep: clocks and time-outs are looked at this often at least.
+const SLEEP_MS_MAX: u64 = 100;
+
+/// What reaches the thread.
+pub(crate) enum Message {
+    Input(ServerInput),
+    Question(Question),
+    AppendPeer(Peer, mpsc::Sender<AppendReply>),
+    AgentPeer(Peer, mpsc::Sender<AgentDown>),
+    DutyPeer(Peer, mpsc::Sender<DutyDown>),
+    Follower(FollowerId, Index, mpsc::Sender<FollowReply>),
+    /// A piece of a task's output, from an agent.
+    Output(WirePiece),
+}
+
+/// A sender to the thread, for the RPC side.
+#[derive(Clone)]
+pub(crate) struct Inbox(pub(crate) mpsc::Sender<Message>);
+
+impl Inbox {
+    /// Waits for room; false when the thread is gone.
+    pub(crate) async fn send(&self, message: Message) -> bool {
+        self.0.send(message).await.is_ok()
+    }
+}
+
+/// Starts the thread. It ends with the shutdown, or with a failure, which it hands out at `failed`.
+pub(crate) fn start<L: Log + 'static>(
+    open: impl FnOnce() -> Result<ServerCore<L>, String> + Send + 'static,
+    meter: Meter,
+    shutdown: Shutdown,
+) -> (ReplicaHandle, Inbox, oneshot::Receiver<String>) {
+    let (inbox, receiver) = mpsc::channel(INBOX_MAX);
+    let (questions, asked) = mpsc::channel(INBOX_MAX);
+    let (applied, applied_seen) = watch::channel(Index(0));
+    let (fail, failed) = oneshot::channel();
+    let own_inbox = inbox.clone();
+    let body = move || {
+        let run = || -> Result<(), String> {
+            let core = open()?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+            let runtime = runtime.map_err(|error| error.to_string())?;
+            let mut worker = Worker {
+                core,
+                meter,
+                own_inbox,
+                applied,
+                outlets: Outlets::default(),
+                requests: BTreeMap::new(),
+                readers: BTreeMap::new(),
+                next: 1,
+                effects: Vec::new(),
+            };
+            runtime.block_on(worker.run(receiver, asked, shutdown)).map_err(|error| error.to_string())
+        };
+        if let Err(error) = run() {
+            // Nobody waits for it only when the process is ending anyway.
+            let _ = fail.send(error);
+        }
+    };
+    let spawned = std::thread::Builder::new().name("replica".into()).spawn(body);
+    if let Err(error) = spawned {
+        tracing::error!(%error, "the replica thread could not be started");
+    }
+    (ReplicaHandle { questions, applied: applied_seen }, Inbox(inbox), failed)
+}
+
+struct Worker<L> {
+    core: ServerCore<L>,
+    meter: Meter,
+    own_inbox: mpsc::Sender<Message>,
+    applied: watch::Sender<Index>,
+    outlets: Outlets,
+    requests: BTreeMap<RequestId, oneshot::Sender<Result<(Index, Outcome), Unanswered>>>,
+    readers: BTreeMap<u64, mpsc::Sender<LogPiece>>,
+    next: u64,
+    effects: Vec<ServerEffect>,
+}
+
+impl<L: Log> Worker<L> {
+    async fn run(
+        &mut self,
+        mut inbox: mpsc::Receiver<Message>,
+        mut questions: mpsc::Receiver<Question>,
+        shutdown: Shutdown,
+    ) -> Result<(), ReplicaFailure> {
+        loop {
+            let wake_ms = self.core.wake_ms().map_or(SLEEP_MS_MAX, |wake_ms| wake_ms.saturating_sub(boot_ms()));
+            let sleep = Duration::from_millis(wake_ms.min(SLEEP_MS_MAX));
+            tokio::select! {
+                biased;
+                () = shutdown.started() => return Ok(()),
+                Some(question) = questions.recv() => self.ask(question)?,
+                Some(message) = inbox.recv() => self.take(message)?,
+                () = tokio::time::sleep(sleep) => {}
+            }
+            for _ in 0..BUNCH_MAX {
+                match (questions.try_recv(), inbox.try_recv()) {
+                    (Err(_), Err(_)) => break,
+                    (question, message) => {
+                        question.map_or(Ok(()), |question| self.ask(question))?;
+                        message.map_or(Ok(()), |message| self.take(message))?;
+                    }
+                }
+            }
+            self.step(ServerInput::Flush)?;
+        }
+    }
+
+    fn step(&mut self, input: ServerInput) -> Result<(), ReplicaFailure> {
+        let mut effects = std::mem::take(&mut self.effects);
+        let stepped = self.core.step(boot_ms(), wall_ms(), input, &mut effects);
+        for effect in effects.drain(..) {
+            self.perform(effect);
+        }
+        self.effects = effects;
+        for gone in self.outlets.take_gone_peers() {
+            self.core.step(boot_ms(), wall_ms(), ServerInput::Gone { peer: gone }, &mut self.effects)?;
+        }
+        for follower in self.outlets.take_gone_followers() {
+            self.core.step(boot_ms(), wall_ms(), ServerInput::Unfollow { follower }, &mut self.effects)?;
+        }
+        stepped
+    }
+
+    fn take(&mut self, message: Message) -> Result<(), ReplicaFailure> {
+        match message {
+            Message::Input(input) => {
+                if let ServerInput::Gone { peer } = input {
+                    self.outlets.remove(peer);
+                }
+                return self.step(input);
+            }
+            Message::Question(question) => return self.ask(question),
+            Message::AppendPeer(peer, sender) => self.outlets.append(peer, sender),
+            Message::AgentPeer(peer, sender) => self.outlets.agent(peer, sender),
+            Message::DutyPeer(peer, sender) => self.outlets.duty(peer, sender),
+            Message::Follower(follower, from, sender) => {
+                self.outlets.follower(follower, sender);
+                return self.step(ServerInput::Follow { follower, from });
+            }
+            Message::Output(piece) => self.pass_output(piece),
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, question: Question) -> Result<(), ReplicaFailure> {
+        match question {
+            Question::Cell(answer) => {
+                let cell: Arc<Cell> = Arc::new(self.core.replica().cell().clone());
+                let _ = answer.send(cell);
+            }
+            Question::Events(index, answer) => {
+                let ring = self.core.replica().events();
+                let _ = answer.send((ring.after(index).cloned().collect(), ring.dropped()));
+            }
+            Question::Command(command, answer) => return self.command(*command, answer),
+            Question::Log(query, sender) => {
+                let request = self.number();
+                let Some(peer) = self.core.peer_of(query.node) else {
+                    let _ = sender.try_send(Err("the node's agent is not connected to this server".into()));
+                    return Ok(());
+                };
+                let order = ReadLog {
+                    request,
+                    node: query.node.0,
+                    job: query.run.task.job.0,
+                    group: u32::from(query.run.task.group.0),
+                    task: query.run.task.task.0,
+                    incarnation: query.run.incarnation.0,
+                    stderr: query.stderr,
+                    follow: query.follow,
+                    tail_bytes: query.tail_bytes,
+                };
+                self.readers.insert(request, sender);
+                self.outlets.to_agent(peer, AgentDown { kind: Some(agent_down::Kind::ReadLog(order)) });
+            }
+        }
+        Ok(())
+    }
+
+    fn command(
+        &mut self,
+        command: Command,
+        answer: oneshot::Sender<Result<(Index, Outcome), Unanswered>>,
+    ) -> Result<(), ReplicaFailure> {
+        let request = RequestId(self.number());
+        self.requests.insert(request, answer);
+        self.step(ServerInput::Command { request, command })
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn perform(&mut self, effect: ServerEffect) {
+        match effect {
+            ServerEffect::Appended { peer, ticket, result } => self.outlets.to_append(peer, ticket, result),
+            ServerEffect::Done { request, result } => self.finish(request, result),
+            ServerEffect::ToFollower { follower, frame } => self.outlets.to_follower(follower, frame),
+            ServerEffect::ToAgent { peer, order } => self.outlets.order(peer, order),
+            ServerEffect::ToDuty { peer, beats } => self.outlets.to_duty(peer, beats),
+            ServerEffect::Applied { index, applied } => {
+                self.meter.applied(index, &applied);
+                self.applied.send_replace(index);
+            }
+            ServerEffect::Encode { purpose, cell } => self.encode(purpose, cell),
+            ServerEffect::Send { to, .. } => tracing::warn!(to, "no way to another member yet"),
+            ServerEffect::Leader { member, here } => tracing::info!(?member, here, "who takes appends"),
+            ServerEffect::Alarm(alarm) => {
+                self.meter.alarm(&alarm);
+                tracing::warn!("{alarm}");
+            }
+            ServerEffect::SnapshotSaved { index } => tracing::info!(%index, "snapshot saved"),
+        }
+    }
+
+    fn finish(&mut self, request: RequestId, result: AppendResult) {
+        let Some(answer) = self.requests.remove(&request) else { return };
+        let result = match result {
+            AppendResult::Committed { index, mut outcomes } => match outcomes.pop() {
+                Some(outcome) => Ok((index, outcome)),
+                None => Err(Unanswered::Unknown("the log answered without an outcome".into())),
+            },
+            AppendResult::Busy(reason) => Err(Unanswered::Busy(reason)),
+            AppendResult::Unknown => Err(Unanswered::Unknown("the server's session ended before the answer".into())),
+        };
+        let _ = answer.send(result);
+    }
+
+    /// Encoding may take long: it runs on a clone, in a thread of its own.
+    fn encode(&mut self, purpose: Purpose, cell: Box<Cell>) {
+        let inbox = self.own_inbox.clone();
+        let body = move || {
+            let (index, pieces) = (cell.applied(), Replica::<ohm_log::MemLog>::encode(&cell));
+            let _ = inbox.blocking_send(Message::Input(ServerInput::Encoded { purpose, index, pieces }));
+        };
+        if let Err(error) = std::thread::Builder::new().name("snapshot".into()).spawn(body) {
+            tracing::error!(%error, "no thread for a snapshot");
+        }
+    }
+
+    fn pass_output(&mut self, piece: WirePiece) {
+        let Some(reader) = self.readers.get(&piece.request) else { return };
+        let message: LogPiece = if piece.error.is_empty() { Ok(Bytes::from(piece.data)) } else { Err(piece.error) };
+        let failed = message.is_err();
+        // A reader that does not keep up is dropped; the agent's side has its own pace.
+        let gone = reader.try_send(message).is_err();
+        if piece.last || failed || gone {
+            self.readers.remove(&piece.request);
+        }
+        if gone && !piece.last {
+            self.outlets.stop_log(piece.request);
+        }
+    }
+}

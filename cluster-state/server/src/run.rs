@@ -1,0 +1,138 @@
+//! The server process from its options to its end.
+
+use crate::handle::ReplicaHandle;
+use crate::metrics::Meter;
+use crate::replica_thread;
+use crate::rpc::CellService;
+use ohm_log_raft::{FileDisk, Folder, RaftConfig, RaftLog, Remarks, inspect};
+use ohm_replica::{Replica, ReplicaConfig, ServerConfig, ServerCore};
+use ohm_runtime::data_dir::{self, DataDirError};
+use ohm_runtime::dice;
+use ohm_runtime::shutdown::Shutdown;
+use ohm_wire::MESSAGE_BYTES_MAX;
+use ohm_wire::cell_server::CellServer;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use tokio::net::TcpListener;
+use tonic::{Request, Status};
+
+/// How a server is started.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Where its log and snapshots are.
+    pub data_dir: PathBuf,
+    /// The address of its one port.
+    pub listen: SocketAddr,
+    /// Listen on an address that others can reach although nothing is encrypted.
+    pub insecure: bool,
+    /// Snapshot after so many entries; the default when absent.
+    pub snapshot_every_entries: Option<u64>,
+}
+
+/// Why a server ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The data folder can't be used.
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    /// Its address is taken or not one of this machine.
+    #[error("can't listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The address would be open to others.
+    #[error("{0} can be reached from other machines, and nothing is encrypted: listen on 127.0.0.1, or say --insecure")]
+    Open(SocketAddr),
+    /// The log or the replica failed. What is on disk is left as it was.
+    #[error("{0}")]
+    Replica(String),
+    /// The network side failed.
+    #[error("serving ended: {0}")]
+    Serve(std::io::Error),
+}
+
+/// Runs a server until `shutdown`, or until it fails.
+pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), ServerError> {
+    if !options.listen.ip().is_loopback() && !options.insecure {
+        return Err(ServerError::Open(options.listen));
+    }
+    let _lock = data_dir::lock(&options.data_dir)?;
+    let token = data_dir::token(&options.data_dir)?;
+    let listener = TcpListener::bind(options.listen)
+        .await
+        .map_err(|source| ServerError::Listen { address: options.listen, source })?;
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let metrics = recorder.handle();
+    // A second server in one process (in tests) keeps the first recorder.
+    let _ = ::metrics::set_global_recorder(recorder);
+    let (log_dir, name) = (options.data_dir.join("log"), format!("server {}", std::process::id()));
+    let snapshot_every = options.snapshot_every_entries;
+    let open = move || open_core(&log_dir, name, snapshot_every);
+    let (handle, inbox, failed) = replica_thread::start(open, Meter, shutdown.clone());
+    let bearer = format!("Bearer {token}");
+    let check = move |request: Request<()>| check_token(&bearer, request);
+    let service = CellServer::new(CellService::new(inbox))
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    let rpc = tonic::service::interceptor::InterceptedService::new(service, check);
+    let app = tonic::service::Routes::new(rpc).into_axum_router().merge(people(handle, token, options.listen, metrics));
+    tracing::info!(address = %options.listen, "serving");
+    let stop = shutdown.clone();
+    let serve = axum::serve(listener, app).with_graceful_shutdown(async move { stop.started().await });
+    tokio::select! {
+        biased;
+        reason = failed => match reason {
+            Ok(reason) => Err(ServerError::Replica(reason)),
+            Err(_) => Ok(()),
+        },
+        served = serve.into_future() => served.map_err(ServerError::Serve),
+    }
+}
+
+/// The HTTP side for people and programs.
+fn people(
+    handle: ReplicaHandle,
+    token: String,
+    listen: SocketAddr,
+    metrics: metrics_exporter_prometheus::PrometheusHandle,
+) -> axum::Router {
+    crate::http::router(handle, crate::http::HttpOptions { token: Some(token), listen, metrics: Some(metrics) })
+}
+
+fn check_token(bearer: &str, request: Request<()>) -> Result<Request<()>, Status> {
+    let shown = request.metadata().get("authorization").map(|value| value.as_bytes());
+    if shown.is_some_and(|shown| same_bytes(shown, bearer.as_bytes())) {
+        return Ok(request);
+    }
+    Err(Status::unauthenticated("the cell's token is missing or wrong; it is in the file `token` of the data folder"))
+}
+
+/// Compares without telling by its duration where the first difference is.
+pub(crate) fn same_bytes(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |different, (x, y)| different | (x ^ y)) == 0
+}
+
+fn open_core(
+    log_dir: &Path,
+    name: String,
+    snapshot_every_entries: Option<u64>,
+) -> Result<ServerCore<RaftLog<FileDisk>>, String> {
+    data_dir::create(log_dir).map_err(|error| error.to_string())?;
+    let mut disk = FileDisk::open(log_dir).map_err(|error| error.to_string())?;
+    let log = match inspect(&mut disk).map_err(|error| error.to_string())? {
+        Folder::Empty | Folder::Unfinished => RaftLog::create(disk, RaftConfig::single(dice::random_u64(), 1), Remarks::none()),
+        Folder::Log(identity) => {
+            RaftLog::open(disk, RaftConfig::group(identity.cell, identity.member, identity.voters), Remarks::none())
+        }
+    };
+    let log = log.map_err(|error| error.to_string())?;
+    let mut config = ReplicaConfig::default();
+    if let Some(entries) = snapshot_every_entries {
+        config.snapshot_every_entries = entries;
+    }
+    let server = ServerConfig { name, cell_incarnation: 1, resend_ms: 500 };
+    Ok(ServerCore::new(Replica::new(log, config), server, dice::dice()))
+}

@@ -1,0 +1,96 @@
+//! How patient the health duty is. Equal for all candidates of a cell.
+
+/// The lease lasts at least this many beat intervals, so that lost beats alone do not end it.
+const BEATS_PER_LEASE: u64 = 4;
+
+/// Times and bounds of the health duty.
+#[derive(Clone, Debug)]
+pub struct HealthConfig {
+    /// How long a node may go on after the sending of its last answered beat, in a cell whose beats are not stretched.
+    pub node_lease_ms: u64,
+    /// Between two beats, in a cell whose beats are not stretched.
+    pub beat_interval_ms: u64,
+    /// The interval is stretched so that the cell sends at most this many beats per second.
+    pub beats_per_second_max: u64,
+    /// A node is suspect after this many missed beats.
+    pub missed_beats: u64,
+    /// Drift of the clocks, as a share of the lease.
+    pub margin_permille: u64,
+    /// The rest of the margin.
+    pub margin_ms: u64,
+    /// The brake: from how many watched nodes on.
+    pub brake_nodes_min: usize,
+    /// The brake: when more than this share of the watched nodes is missing at once.
+    pub brake_permille: u64,
+    /// The brake: for how long at most.
+    pub brake_ms: u64,
+    /// What is lost within this time is concluded together.
+    pub gather_ms: u64,
+    /// A conclusion that does not show in the own copy is repeated after this long.
+    pub retry_ms: u64,
+    /// Most conclusions in one step; the others follow with the next.
+    pub conclusions_max: usize,
+}
+
+impl Default for HealthConfig {
+    fn default() -> Self {
+        HealthConfig {
+            node_lease_ms: 30_000,
+            beat_interval_ms: 1000,
+            beats_per_second_max: 5000,
+            missed_beats: 3,
+            margin_permille: 20,
+            margin_ms: 500,
+            brake_nodes_min: 20,
+            brake_permille: 300,
+            brake_ms: 30_000,
+            gather_ms: 200,
+            retry_ms: 1000,
+            conclusions_max: 256,
+        }
+    }
+}
+
+/// Times as they follow from the configuration and the size of the cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timing {
+    pub(crate) interval_ms: u64,
+    pub(crate) lease_ms: u64,
+    /// Silence after which a node is suspect.
+    pub(crate) suspect_ms: u64,
+    /// Silence after which it is lost.
+    pub(crate) lost_ms: u64,
+}
+
+impl HealthConfig {
+    /// The times for a cell that has ever used `slots` node slots. That number never falls, and a holder's copy contains
+    /// all entries up to its take-over, so no holder ever grants a shorter lease than an earlier one did; that is what
+    /// makes it safe to stretch leases with the size of the cell.
+    pub(crate) fn timing(&self, slots: u32) -> Timing {
+        let stretched_ms = (u64::from(slots) * 1000).div_ceil(self.beats_per_second_max.max(1));
+        let interval_ms = self.beat_interval_ms.max(stretched_ms).max(1);
+        let lease_ms = self.node_lease_ms.max(interval_ms.saturating_mul(BEATS_PER_LEASE));
+        let margin_ms = lease_ms.saturating_mul(self.margin_permille) / 1000 + self.margin_ms;
+        // Half an interval more: the beat that is just due has not been missed.
+        let suspect_ms = interval_ms.saturating_mul(self.missed_beats) + interval_ms / 2;
+        let lost_ms = lease_ms.saturating_add(margin_ms);
+        Timing { interval_ms, lease_ms, suspect_ms: suspect_ms.min(lost_ms), lost_ms }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_cell_beats_slower_and_its_leases_last_longer() {
+        let config = HealthConfig::default();
+        let small = config.timing(5000);
+        assert_eq!((small.interval_ms, small.lease_ms, small.suspect_ms, small.lost_ms), (1000, 30_000, 3500, 31_100));
+        let large = config.timing(100_000);
+        assert_eq!((large.interval_ms, large.lease_ms, large.suspect_ms), (20_000, 80_000, 70_000));
+        assert!(
+            (1..200_000).step_by(777).all(|slots| config.timing(slots).lease_ms <= config.timing(slots + 1).lease_ms)
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! What runs stand on, and what can be done to their processes: start, signal, find the rest.
+
+use super::fence::Fence;
+use super::guard::{Guard, GuardStarter};
+use super::launch::{LaunchError, Launcher};
+use super::lease::LeaseReader;
+use super::protocol::RunSpec;
+use crate::cgroup::{Cgroups, Slot};
+use crate::clock;
+use crate::processes::{Processes, signal_group};
+use nix::sys::signal::Signal;
+use ohm_model::RunRef;
+use std::path::PathBuf;
+
+/// What the shim stands on; gathered when it starts.
+pub(super) struct Ground {
+    pub(super) folder: PathBuf,
+    pub(super) processes: Processes,
+    pub(super) guard: Guard,
+    pub(super) guard_starter: GuardStarter,
+    pub(super) cgroups: Option<Cgroups>,
+    pub(super) fence: Fence,
+    pub(super) lease: LeaseReader,
+}
+
+impl Ground {
+    /// Whether tasks may be started now.
+    pub(super) fn has_lease(&mut self) -> bool {
+        clock::boottime_ms() < self.lease.read().deadline_ms
+    }
+
+    pub(super) fn guard_is_ending(&self) -> bool {
+        self.guard.has_namespace
+            && self
+                .processes
+                .stat(self.guard.identity.pid)
+                .is_none_or(|stat| stat.is_ending() || stat.start_time_ticks != self.guard.identity.start_time_ticks)
+    }
+
+    /// Starts the first process of `run`, born into its slot. We stand in the slot afterwards.
+    pub(super) fn launch(
+        &mut self,
+        launcher: &Launcher,
+        run: RunRef,
+        spec: &RunSpec,
+    ) -> Result<(u32, Option<Slot>), LaunchError> {
+        let Some(cgroups) = &mut self.cgroups else { return Ok((launcher.start(run, spec)?, None)) };
+        let machine = |error: std::io::Error| LaunchError::Machine(format!("no cgroup: {error}"));
+        let slot = cgroups.acquire(spec.limits).map_err(machine)?;
+        let started = cgroups.enter(&slot).map_err(machine).and_then(|()| launcher.start(run, spec));
+        match started {
+            Ok(pid) => Ok((pid, Some(slot))),
+            Err(error) => {
+                // Failing here is met again, and dealt with, at the end of the batch.
+                let _ = cgroups.leave();
+                cgroups.release(slot);
+                Err(error)
+            }
+        }
+    }
+
+    /// Sends SIGKILL to everything of a run whose first process has not been reaped.
+    pub(super) fn kill(&self, leader: u32, slot: Option<&Slot>) {
+        let group = slot.and_then(Slot::group);
+        if group.is_none_or(|group| group.kill().is_err()) {
+            // Those that left the process group are found as descendants as long as their parents live.
+            let tree = self.processes.tree(leader);
+            for identity in tree.into_iter().rev() {
+                self.processes.kill_verified(identity);
+            }
+        }
+        let _ = signal_group(leader, Signal::SIGKILL);
+    }
+
+    /// Kills what is left of a run whose first process is gone; whether there was anything.
+    pub(super) fn kill_leftovers(&self, run: RunRef, leader: u32, slot: Option<&Slot>) -> bool {
+        if let Some(group) = slot.and_then(Slot::group) {
+            let has_some = !group.is_empty();
+            if has_some && let Err(error) = group.kill() {
+                tracing::warn!(%run, %error, "cgroup not killed");
+            }
+            return has_some;
+        }
+        let parent = if self.guard.has_namespace { self.guard.identity.pid } else { std::process::id() };
+        let mark = super::mark(&self.folder);
+        let name = format!("OHM_RUN={run}");
+        let mut has_some = false;
+        for orphan in self.processes.children(parent) {
+            let in_group = self.processes.stat(orphan).is_some_and(|stat| stat.group == leader && stat.state != b'Z');
+            let is_marked =
+                || self.processes.has_environment(orphan, &name) && self.processes.has_environment(orphan, &mark);
+            // Without a namespace our living children are in this list too.
+            if orphan != leader && (in_group || is_marked()) {
+                has_some = true;
+                let tree = self.processes.tree(orphan);
+                for identity in tree {
+                    self.processes.kill_verified(identity);
+                }
+            }
+        }
+        has_some
+    }
+}

@@ -1,0 +1,264 @@
+//! What breaks, and what must hold nevertheless.
+
+use crate::world::{Setup, Test, World, command, kill_hard, run, shell, wait_until};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use ohm_model::{Exit, OnDisconnect};
+use ohm_node::clock::boottime_ms;
+use ohm_node::shim::{Cause, End, Event, LeaseFile, NodeLease, PROTOCOL_VERSION, Request, ShimClient, run_shim};
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+pub const TESTS: &[Test] = &[
+    ("the_next_agent_finds_live_runs_and_ends", the_next_agent_finds_live_runs_and_ends),
+    ("an_agent_killed_with_its_group_leaves_the_shim", an_agent_killed_with_its_group_leaves_the_shim),
+    ("there_is_one_shim", there_is_one_shim),
+    ("tasks_die_with_the_shim", tasks_die_with_the_shim),
+    ("tasks_die_when_shim_and_guard_are_killed_at_once", tasks_die_when_shim_and_guard_are_killed_at_once),
+    ("a_killed_guard_is_not_the_fault_of_tasks", a_killed_guard_is_not_the_fault_of_tasks),
+    ("the_fence_ends_tasks_before_the_deadline", the_fence_ends_tasks_before_the_deadline),
+    ("nothing_starts_without_a_lease", nothing_starts_without_a_lease),
+    ("a_damaged_lease_runs_out", a_damaged_lease_runs_out),
+    ("a_damaged_journal_keeps_nobody_from_starting", a_damaged_journal_keeps_nobody_from_starting),
+    ("bad_bytes_on_the_socket_harm_nobody", bad_bytes_on_the_socket_harm_nobody),
+    ("a_terminated_shim_stops_its_tasks", a_terminated_shim_stops_its_tasks),
+];
+
+fn the_next_agent_finds_live_runs_and_ends(setup: Setup) {
+    let mut world = World::new(setup);
+    let live = world.start_script(0, "sleep 720");
+    world.start(1, shell("exit 4"));
+    world.exited(1);
+    let shim = world.client.info.pid;
+    world.reconnect();
+    assert_eq!(world.client.info.pid, shim, "found, not started");
+    let (alive, ended) = world.listed();
+    assert_eq!(alive, [live]);
+    assert_eq!(ended.len(), 1);
+    assert_eq!((ended[0].run, ended[0].end.clone()), (run(1), End::Code(4)));
+    // What ends while no agent listens is told to the next one.
+    world.send(&[Request::Stop { run: run(0), grace_ms: 0 }, Request::Forget { runs: vec![run(1)] }]);
+    world.reconnect();
+    let stopped = world.exited_or_listed(0);
+    assert_eq!(stopped, Cause::Stopped);
+}
+
+impl World {
+    fn exited_or_listed(&mut self, task: u32) -> Cause {
+        self.find(|event| match event {
+            Event::Exited(ended) if ended.run == run(task) => Some(ended.cause),
+            Event::Listed { ended, .. } => ended.iter().find(|ended| ended.run == run(task)).map(|ended| ended.cause),
+            _ => None,
+        })
+    }
+}
+
+/// The agent that is about to be killed: starts a shim and a task, says so, and waits.
+pub fn agent(folder: OsString) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let setup = Setup { namespace: true, cgroups: true };
+        let lease = LeaseFile::open(folder.as_ref()).unwrap();
+        lease.write(NodeLease { deadline_ms: boottime_ms() + 3_600_000, incarnation: 1 }).unwrap();
+        let mut client = command(folder.into(), setup).start_or_find().await.unwrap();
+        client.send(&[Request::Start { run: run(0), spec: shell("sleep 721") }]).await.unwrap();
+        while !matches!(client.next().await.unwrap(), Event::Started(_)) {}
+        println!("up");
+        std::future::pending::<()>().await;
+    });
+    ExitCode::SUCCESS
+}
+
+fn an_agent_killed_with_its_group_leaves_the_shim(setup: Setup) {
+    let mut world = World::new(setup);
+    kill_hard(world.client.info.pid);
+    let mut agent = Command::new(std::env::current_exe().unwrap())
+        .arg("agent")
+        .arg(world.folder.path())
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    agent.stdout.take().unwrap().read_exact(&mut [0; 2]).unwrap();
+    killpg(Pid::from_raw(agent.id().cast_signed()), Signal::SIGKILL).unwrap();
+    agent.wait().unwrap();
+    world.reconnect();
+    let (live, _) = world.listed();
+    assert_eq!(live.iter().map(|one| one.run).collect::<Vec<_>>(), [run(0)]);
+    assert!(world.is_alive(live[0]));
+}
+
+fn there_is_one_shim(setup: Setup) {
+    let world = World::new(setup);
+    let options = command(world.folder.path().into(), setup).options;
+    let error = run_shim(options).unwrap_err().to_string();
+    assert!(error.contains("another shim is in charge"), "{error}");
+}
+
+fn tasks_die_with_the_shim(setup: Setup) {
+    let mut world = World::new(setup);
+    let mut keep = shell("trap '' TERM HUP INT; setsid sleep 722 & sleep 722 & echo up; wait");
+    keep.on_disconnect = OnDisconnect::Keep;
+    world.start(0, keep);
+    let live = world.started(0);
+    world.wait_for_output(0, "up");
+    world.start(1, shell("exit 0"));
+    world.exited(1);
+    wait_until("daemons", || world.count("722") == 2);
+    world.kill_shim();
+    wait_until("death of the tasks", || !world.is_alive(live) && world.count("722") == 0);
+    world.reconnect();
+    let (alive, mut ended) = world.listed();
+    ended.sort_by_key(|ended| ended.run);
+    assert_eq!(alive, []);
+    assert_eq!(ended.iter().map(|ended| ended.exit()).collect::<Vec<_>>(), [Exit::Vanished, Exit::Code(0)]);
+    // Its incarnation is used up.
+    world.start(0, shell("true"));
+    assert_eq!(world.exited(0).cause, Cause::ShimDied);
+    world.start_script(2, "sleep 723");
+}
+
+fn guard_of(world: &World) -> u32 {
+    let children = world.processes.children(world.client.info.pid);
+    let is_guard = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap().contains("--guard");
+    children.into_iter().find(is_guard).unwrap()
+}
+
+fn tasks_die_when_shim_and_guard_are_killed_at_once(setup: Setup) {
+    let mut world = World::new(setup);
+    let live = world.start_script(0, "setsid sleep 724 & (env -i setsid sleep 725 &) ; echo up; sleep 724");
+    world.wait_for_output(0, "up");
+    wait_until("daemons", || world.count("724") == 2 && world.count("725") == 1);
+    let guard = guard_of(&world);
+    kill_hard(guard);
+    world.kill_shim();
+    if world.client.info.has_namespace {
+        // By the kernel alone.
+        wait_until("death of the tasks", || !world.is_alive(live) && world.count("724") + world.count("725") == 0);
+    }
+    // Without a namespace by the next shim, before it says anything.
+    world.reconnect();
+    assert_eq!(world.exited_or_listed(0), Cause::ShimDied);
+    assert!(!world.is_alive(live));
+    assert_eq!(world.count("724"), 0);
+}
+
+fn a_killed_guard_is_not_the_fault_of_tasks(setup: Setup) {
+    let mut world = World::new(setup);
+    let live = world.start_script(0, "sleep 726");
+    kill_hard(guard_of(&world));
+    if world.client.info.has_namespace {
+        let ended = world.exited(0);
+        assert_eq!((ended.cause, ended.exit()), (Cause::ShimDied, Exit::Vanished));
+        world.reconnect();
+    } else {
+        // A new guard takes over.
+        wait_until("a new guard", || !world.processes.children(world.client.info.pid).is_empty());
+        assert!(world.is_alive(live));
+    }
+    world.start_script(1, "sleep 727");
+}
+
+fn the_fence_ends_tasks_before_the_deadline(setup: Setup) {
+    let mut world = World::new(setup);
+    let live =
+        world.start_script(0, "trap 'echo asked' TERM; setsid sleep 728 & while :; do sleep 728 & wait $!; done");
+    let mut keep = shell("sleep 729");
+    keep.on_disconnect = OnDisconnect::Keep;
+    world.start(1, keep);
+    let kept = world.started(1);
+    wait_until("children", || world.count("728") == 2);
+    let deadline_ms = world.lease_for(4_000);
+    // The agent is gone for all the shim knows: nobody sends anything.
+    let ended = world.exited(0);
+    assert_eq!((ended.cause, ended.exit()), (Cause::LeaseExpired, Exit::LeaseExpired));
+    assert!(world.output(0).contains("asked"));
+    assert!(!world.is_alive(live));
+    assert_eq!(world.count("728"), 0);
+    assert!(ended.at_boottime_ms < deadline_ms, "{} late", ended.at_boottime_ms - deadline_ms);
+    std::thread::sleep(Duration::from_millis(deadline_ms.saturating_sub(boottime_ms()) + 300));
+    assert!(world.is_alive(kept), "keep lives on");
+    world.start(2, shell("true"));
+    world.find(|event| matches!(event, Event::StartRefused { run: other, .. } if other == run(2)).then_some(()));
+    // With a new lease the refused run may start after all.
+    world.lease_for(3_600_000);
+    world.start(2, shell("true"));
+    assert_eq!(world.exited(2).end, End::Code(0));
+    assert!(world.is_alive(kept));
+}
+
+fn nothing_starts_without_a_lease(setup: Setup) {
+    let mut world = World::new(setup);
+    world.lease.write(NodeLease::default()).unwrap();
+    world.start(0, shell("true"));
+    let refused = |event| matches!(event, Event::StartRefused { .. }).then_some(());
+    world.find(refused);
+    assert_eq!(world.list(), (vec![], vec![]));
+}
+
+fn a_damaged_lease_runs_out(setup: Setup) {
+    let mut world = World::new(setup);
+    world.lease_for(3_000);
+    world.start_script(0, "sleep 730");
+    // Long enough to be read; then nothing whole can be read any more.
+    std::thread::sleep(Duration::from_millis(300));
+    std::fs::write(world.path("lease"), [0x55; 24]).unwrap();
+    assert_eq!(world.exited(0).cause, Cause::LeaseExpired);
+}
+
+fn a_damaged_journal_keeps_nobody_from_starting(setup: Setup) {
+    let mut world = World::new(setup);
+    let live = world.start_script(0, "sleep 731");
+    world.kill_shim();
+    wait_until("death of the task", || !world.is_alive(live));
+    for bytes in [&b""[..], b"\x01", &[0xaa; 100]] {
+        std::fs::write(world.path("journal"), bytes).unwrap();
+        world.reconnect();
+        assert_eq!(world.client.info.warnings.iter().any(|text| text.contains("journal.damaged")), bytes.len() == 100);
+        world.kill_shim();
+    }
+    world.reconnect();
+    world.start(1, shell("exit 0"));
+    assert_eq!(world.exited(1).end, End::Code(0));
+}
+
+fn bad_bytes_on_the_socket_harm_nobody(setup: Setup) {
+    let mut world = World::new(setup);
+    let live = world.start_script(0, "sleep 732");
+    for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 5000], &[1, 4, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9], b"\x01"] {
+        let mut stream = UnixStream::connect(world.path("shim.sock")).unwrap();
+        stream.write_all(bytes).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        stream.read_to_end(&mut Vec::new()).unwrap();
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut second = ShimClient::connect(world.folder.path()).await.unwrap();
+        second.send(&[Request::Hello { version: PROTOCOL_VERSION + 1 }]).await.unwrap();
+        let refusal = loop {
+            if let Err(error) = second.next().await {
+                break error.to_string();
+            }
+        };
+        assert!(refusal.contains("version"), "{refusal}");
+    });
+    assert_eq!(world.list().0, [live]);
+}
+
+fn a_terminated_shim_stops_its_tasks(setup: Setup) {
+    let mut world = World::new(setup);
+    world.start_script(0, "trap 'exit 8' TERM; echo up; sleep 733 & wait");
+    world.wait_for_output(0, "up");
+    kill(Pid::from_raw(world.client.info.pid.cast_signed()), Signal::SIGTERM).unwrap();
+    let ended = world.exited(0);
+    assert_eq!((ended.end, ended.cause), (End::Code(8), Cause::Stopped));
+    wait_until("the end of the shim", || {
+        world.processes.stat(world.client.info.pid).is_none_or(|stat| stat.is_ending())
+    });
+    world.reconnect();
+    assert_eq!(world.exited_or_listed(0), Cause::Stopped);
+}

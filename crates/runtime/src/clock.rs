@@ -1,0 +1,22 @@
+//! The two clocks of a process.
+
+use nix::time::{ClockId, clock_gettime};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since the machine started, suspend included (CLOCK_BOOTTIME): the clock for leases and patience. It never
+/// falls and does not follow the wall clock.
+pub fn boot_ms() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_BOOTTIME).or_else(|_| clock_gettime(ClockId::CLOCK_MONOTONIC));
+    now.map_or(0, |now| now.tv_sec() as u64 * 1000 + now.tv_nsec() as u64 / 1_000_000)
+}
+
+/// Milliseconds since 1970 by the wall clock: only ever stamped on entries and shown to people.
+pub fn wall_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+/// A hash of the kernel's boot id: differs after each restart of the machine.
+pub fn boot_id() -> u64 {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    ohm_stdx::hash::bytes(id.trim().as_bytes())
+}

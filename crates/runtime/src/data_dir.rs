@@ -1,0 +1,110 @@
+//! The data folder of a process: its own, private, and used by one process at a time.
+
+use crate::dice;
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Why a data folder can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirError {
+    /// It can't be made, read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which file or folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Another process has it.
+    #[error("{} is in use by another process; stop that one first, or choose another --data-dir", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The token file is not one.
+    #[error("{} holds no token; remove it, and a new one is made at the next start", path.display())]
+    Token {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+fn at(path: &Path) -> impl FnOnce(std::io::Error) -> DataDirError + '_ {
+    move |source| DataDirError::Io { path: path.to_path_buf(), source }
+}
+
+/// Makes `path` with its parents, readable for its owner only.
+pub fn create(path: &Path) -> Result<(), DataDirError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(at(path))
+}
+
+/// Holds the folder for this process until dropped.
+#[derive(Debug)]
+pub struct FolderLock {
+    _lock: Flock<File>,
+}
+
+/// Makes the folder if needed and takes it for this process.
+pub fn lock(path: &Path) -> Result<FolderLock, DataDirError> {
+    create(path)?;
+    let file_path = path.join("lock");
+    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&file_path);
+    let file = file.map_err(at(&file_path))?;
+    let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock);
+    lock.map(|lock| FolderLock { _lock: lock }).map_err(|_| DataDirError::InUse { path: path.to_path_buf() })
+}
+
+/// The token that clients of this cell must show; made on first use.
+pub fn token(folder: &Path) -> Result<String, DataDirError> {
+    create(folder)?;
+    let path = folder.join("token");
+    match read_token(&path) {
+        Err(DataDirError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => make_token(&path),
+        found => found,
+    }
+}
+
+/// Reads a token file.
+pub fn read_token(path: &Path) -> Result<String, DataDirError> {
+    let mut text = String::new();
+    File::open(path).and_then(|mut file| file.read_to_string(&mut text)).map_err(at(path))?;
+    let token = text.trim();
+    if token.len() < 16 { Err(DataDirError::Token { path: path.to_path_buf() }) } else { Ok(token.to_string()) }
+}
+
+fn make_token(path: &Path) -> Result<String, DataDirError> {
+    let token = format!("{:016x}{:016x}", dice::random_u64(), dice::random_u64());
+    let made = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
+    match made {
+        Ok(mut file) => {
+            writeln!(file, "{token}").and_then(|()| file.sync_all()).map_err(at(path))?;
+            std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(at(path))?;
+            Ok(token)
+        }
+        // Another process of this cell was faster.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => read_token(path),
+        Err(error) => Err(at(path)(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_taken_once_and_its_token_stays() {
+        let folder = std::env::temp_dir().join(format!("ohm-data-dir-{}", dice::random_u64()));
+        let held = lock(&folder).unwrap();
+        assert!(matches!(lock(&folder), Err(DataDirError::InUse { .. })));
+        let made = token(&folder).unwrap();
+        assert_eq!(token(&folder).unwrap(), made);
+        drop(held);
+        assert!(lock(&folder).is_ok());
+        std::fs::write(folder.join("token"), "short").unwrap();
+        assert!(matches!(token(&folder), Err(DataDirError::Token { .. })));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,215 @@
+//! Jobs as the API shows them.
+
+use super::is_default;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One page of jobs, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobList {
+    /// The jobs.
+    pub jobs: Vec<JobSummary>,
+    /// How many jobs match in all.
+    pub total: u64,
+    /// Ask again with `?after=` this name for the next page; empty on the last one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub next: String,
+}
+
+/// What one line says about a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobSummary {
+    /// Its name.
+    pub name: String,
+    /// `batch`, `service` or `tas`.
+    pub class: String,
+    /// `pending`, `running`, `suspended`, `succeeded`, `failed` or `cancelled`.
+    pub state: String,
+    /// Why, for people; possibly empty.
+    #[serde(skip_serializing_if = "is_default")]
+    pub reason: String,
+    /// Higher goes first.
+    pub priority: i32,
+    /// The queue it waits in, if any.
+    #[serde(skip_serializing_if = "is_default")]
+    pub queue: String,
+    /// Who submitted it.
+    pub owner: String,
+    /// Free marks.
+    #[serde(skip_serializing_if = "is_default")]
+    pub labels: BTreeMap<String, String>,
+    /// When it was submitted.
+    pub submitted_ms: u64,
+    /// When it was first placed; 0 before.
+    pub started_ms: u64,
+    /// When it ended; 0 before.
+    pub finished_ms: u64,
+    /// Its tasks, counted over all groups.
+    pub tasks: TaskCounts,
+}
+
+impl JobSummary {
+    /// Whether the job is over for good.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.state.as_str(), "succeeded" | "failed" | "cancelled")
+    }
+}
+
+/// Tasks by what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TaskCounts {
+    /// All.
+    pub total: u64,
+    /// Wait to be placed.
+    pub pending: u64,
+    /// Wait for their back-off to pass.
+    pub backing_off: u64,
+    /// Hold room on a node, running or not yet.
+    pub live: u64,
+    /// Were reported to run.
+    pub running: u64,
+    /// Did what they were asked to.
+    pub succeeded: u64,
+    /// Failed for good.
+    pub failed: u64,
+    /// Were left out at the start.
+    pub skipped: u64,
+}
+
+impl TaskCounts {
+    /// Adds other tasks.
+    pub fn add(&mut self, other: &TaskCounts) {
+        self.total += other.total;
+        self.pending += other.pending;
+        self.backing_off += other.backing_off;
+        self.live += other.live;
+        self.running += other.running;
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+/// Everything about a job. `Spec` is the job document in canonical form, which would make the same job again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobView<Spec> {
+    /// The line.
+    #[serde(flatten)]
+    pub summary: JobSummary,
+    /// Which shard of its class places it, such as `batch/3`.
+    #[serde(default)]
+    pub shard: String,
+    /// The last log entry that changed its spec, state or reservation.
+    #[serde(default)]
+    pub version: u64,
+    /// Its groups.
+    #[serde(default)]
+    pub groups: Vec<GroupView>,
+    /// Attempts that did not simply succeed, oldest first; only the last ones are kept.
+    #[serde(default)]
+    pub past_runs: Vec<PastRunView>,
+    /// The job document.
+    pub spec: Spec,
+}
+
+/// Equal tasks of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GroupView {
+    /// Its name.
+    pub name: String,
+    /// With how many tasks at once it starts.
+    pub min_count: u64,
+    /// Whether it has started.
+    pub started: bool,
+    /// The required topology domain it stands in, as label values from the top; empty without one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub domain: Vec<String>,
+    /// What each task asks for.
+    pub requests: BTreeMap<String, String>,
+    /// Its tasks, counted.
+    pub counts: TaskCounts,
+    /// Its tasks by rank, from `?firstTask=` on, at most `?tasks=`.
+    pub tasks: Vec<TaskView>,
+    /// How many tasks are not listed.
+    #[serde(skip_serializing_if = "is_default")]
+    pub tasks_omitted: u64,
+}
+
+/// One task.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TaskView {
+    /// Its rank in the group, from 0.
+    pub task: u32,
+    /// `pending`, `backingOff`, `placed`, `running`, `stopping`, `succeeded`, `failed`, `skipped` or `stopped`.
+    pub state: String,
+    /// The last attempt; 0 before the first.
+    pub incarnation: u32,
+    /// How many attempts failed by themselves.
+    pub failures: u32,
+    /// Where the last attempt stands or stood; empty before the first, and when the node is gone.
+    #[serde(skip_serializing_if = "is_default")]
+    pub node: String,
+    /// Its process id on the node, while it runs.
+    #[serde(skip_serializing_if = "is_default")]
+    pub pid: u32,
+    /// When the live attempt was placed.
+    #[serde(skip_serializing_if = "is_default")]
+    pub placed_ms: u64,
+    /// When the live attempt was reported to run.
+    #[serde(skip_serializing_if = "is_default")]
+    pub started_ms: u64,
+    /// How the last attempt ended, in words; empty before.
+    #[serde(skip_serializing_if = "is_default")]
+    pub exit: String,
+    /// The exit code, where the last attempt ended with one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub exit_code: Option<i32>,
+    /// The signal, where the last attempt ended by one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub exit_signal: Option<i32>,
+    /// Why the live attempt is to stop, once it is.
+    #[serde(skip_serializing_if = "is_default")]
+    pub stop_cause: String,
+}
+
+/// An attempt that is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PastRunView {
+    /// The group's name.
+    pub group: String,
+    /// The task's rank.
+    pub task: u32,
+    /// The attempt.
+    pub incarnation: u32,
+    /// Where it stood.
+    pub node: String,
+    /// When it was placed.
+    pub placed_ms: u64,
+    /// When it ended.
+    pub ended_ms: u64,
+    /// How it ended, in words.
+    pub exit: String,
+    /// Why it was to stop, if it was.
+    #[serde(skip_serializing_if = "is_default")]
+    pub stop_cause: String,
+    /// More for people; possibly empty.
+    #[serde(skip_serializing_if = "is_default")]
+    pub message: String,
+}
+
+/// The answer to `GET /v1/jobs/NAME/wait`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WaitAnswer {
+    /// Whether what was waited for has come; false when the time is up. Ask again then.
+    pub reached: bool,
+    /// The job as it is now.
+    pub job: JobSummary,
+}

@@ -1,0 +1,35 @@
+//! The public HTTP API as types: what `/v1` answers, in JSON. The CLI reads exactly these; so may any program.
+//!
+//! Rules that hold for every type: field names are `camelCase`; amounts are Kubernetes quantities as text (`500m`, `64Gi`);
+//! times are milliseconds since 1970 in fields that end in `Ms`, 0 for "not yet"; names are the ones people chose; a field
+//! that would be empty may be left out; new fields may appear, none changes its meaning.
+
+mod error;
+mod event;
+mod explain;
+mod job;
+mod node;
+mod queue;
+mod status;
+mod submit;
+
+pub use error::{ApiError, ErrorAnswer};
+pub use event::{EventList, EventView};
+pub use explain::{ExplainView, NearestView, ReasonView};
+pub use job::{GroupView, JobList, JobSummary, JobView, PastRunView, TaskCounts, TaskView, WaitAnswer};
+pub use node::{NodeDetail, NodeList, NodeRunView, NodeSummary};
+pub use queue::{DomainView, QueueList, QueueResourceView, QueueView, TopologyList, TopologyView};
+pub use status::{JobTotals, NodeTotals, SessionView, StatusView, TaskTotals};
+pub use submit::{DocumentVerdict, ProblemView, SubmitAnswer, VerdictKind};
+
+/// The header of every answer that says which log entry the answer has seen.
+pub const INDEX_HEADER: &str = "Ohm-Index";
+/// The header of a request that says on whose behalf jobs are submitted.
+pub const OWNER_HEADER: &str = "Ohm-Owner";
+/// Where a server listens unless it is told otherwise.
+pub const SERVER_DEFAULT: &str = "http://127.0.0.1:6460";
+
+/// For fields that are left out when they say nothing.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

@@ -1,0 +1,96 @@
+//! Nodes as the API shows them.
+
+use super::is_default;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One page of nodes, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeList {
+    /// The nodes.
+    pub nodes: Vec<NodeSummary>,
+    /// How many nodes there are in all.
+    pub total: u64,
+    /// Ask again with `?after=` this name for the next page; empty on the last one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub next: String,
+}
+
+/// What one line says about a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeSummary {
+    /// Its name.
+    pub name: String,
+    /// `ready`, `suspect` or `lost`.
+    pub health: String,
+    /// Whether a person keeps new work away.
+    pub cordoned: bool,
+    /// Whether it may take new work.
+    pub schedulable: bool,
+    /// How many runs stand on it, stopping ones included.
+    pub runs: u64,
+    /// Which registration this is.
+    pub incarnation: u32,
+    /// Where its tasks listen; empty when it has no address.
+    #[serde(skip_serializing_if = "is_default")]
+    pub address: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Taints as `key=value:Effect`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub taints: Vec<String>,
+    /// Room for tasks.
+    pub capacity: BTreeMap<String, String>,
+    /// What is free of it; below zero while a node that shrank is being emptied.
+    pub free: BTreeMap<String, String>,
+}
+
+/// Everything about a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeDetail {
+    /// The line.
+    #[serde(flatten)]
+    pub summary: NodeSummary,
+    /// The log entry that registered it.
+    #[serde(default)]
+    pub registered: u64,
+    /// Taken host ports.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ports: Vec<u16>,
+    /// Free shares of each device that is tracked singly, in thousandths, by resource.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub devices: BTreeMap<String, Vec<u16>>,
+    /// Its runs, last placed first; at most `?runs=`.
+    #[serde(default)]
+    pub run_list: Vec<NodeRunView>,
+    /// How many runs are not listed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub runs_omitted: u64,
+}
+
+/// A run on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeRunView {
+    /// The job's name.
+    pub job: String,
+    /// The group's name.
+    pub group: String,
+    /// The task's rank.
+    pub task: u32,
+    /// The attempt.
+    pub incarnation: u32,
+    /// `placed`, `running` or `stopping`.
+    pub state: String,
+    /// Its process id on the node, while it runs.
+    #[serde(skip_serializing_if = "is_default")]
+    pub pid: u32,
+    /// When it was placed.
+    pub placed_ms: u64,
+    /// When it was reported to run; 0 before.
+    #[serde(skip_serializing_if = "is_default")]
+    pub started_ms: u64,
+}

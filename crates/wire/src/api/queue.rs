@@ -1,0 +1,86 @@
+//! Queues, cohorts and topologies as the API shows them.
+
+use super::is_default;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// All queues and cohorts, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QueueList {
+    /// The queues and cohorts.
+    pub queues: Vec<QueueView>,
+}
+
+/// A queue or a cohort.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QueueView {
+    /// Its name.
+    pub name: String,
+    /// `Queue` or `Cohort`.
+    pub kind: String,
+    /// The cohort above; empty at the root.
+    #[serde(skip_serializing_if = "is_default")]
+    pub parent: String,
+    /// Share among siblings in thousandths; 1000 is one.
+    pub weight_milli: u32,
+    /// What it may use and uses, by resource. A resource that is not here is not limited.
+    pub resources: BTreeMap<String, QueueResourceView>,
+    /// Jobs of the queue that wait.
+    pub pending: u64,
+    /// Jobs of the queue that run.
+    pub running: u64,
+    /// Jobs of the queue that are suspended.
+    pub suspended: u64,
+}
+
+/// One resource of a queue or cohort.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QueueResourceView {
+    /// Own room.
+    pub nominal: String,
+    /// How much may be borrowed; left out when there is no bound.
+    #[serde(skip_serializing_if = "is_default")]
+    pub borrowing_limit: String,
+    /// How much may be lent; left out when everything may be.
+    #[serde(skip_serializing_if = "is_default")]
+    pub lending_limit: String,
+    /// What is used here, and what queues below use beyond their own.
+    pub used: String,
+    /// How much more may be used, borrowing included; may be below zero after a quota was cut.
+    pub available: String,
+}
+
+/// All topologies, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TopologyList {
+    /// The topologies.
+    pub topologies: Vec<TopologyView>,
+}
+
+/// A topology.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TopologyView {
+    /// Its name.
+    pub name: String,
+    /// Label keys, coarse to fine.
+    pub levels: Vec<String>,
+    /// Its domains that hold nodes, parents before children, hosts left out.
+    pub domains: Vec<DomainView>,
+}
+
+/// A domain of a topology.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DomainView {
+    /// The label key of its level.
+    pub level: String,
+    /// Label values from the top.
+    pub values: Vec<String>,
+    /// How many nodes are in it.
+    pub nodes: u64,
+}

@@ -1,0 +1,180 @@
+//! Why a job is not placed, as data; [`Explanation::to_text`] says it in words.
+
+use ohm_cell::ClassMiss;
+use ohm_model::{ConflictReason, GroupIndex, Index, JobId, ResourceId, Taint};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The first filter that keeps a group away from a node. Nodes are counted by it, in the order the filters are asked.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Miss {
+    /// Health does not say ready.
+    NotReady,
+    /// A person keeps new work away.
+    Cordoned,
+    /// This taint is not tolerated.
+    Taint(Taint),
+    /// A selected label is missing or different.
+    NodeSelector,
+    /// No affinity term matches.
+    Affinity,
+    /// The plan excludes it by name: it is one of the nodes to be repaired or left.
+    Excluded,
+    /// It is outside the topology, or outside the domain the job must stay in.
+    TopologyDomain,
+    /// Even empty it would have too little of this resource for one task.
+    Capacity(ResourceId),
+    /// Not enough of this resource is free for one task.
+    Resource(ResourceId),
+    /// Enough is free of this device resource in sum, but not on whole devices or not on one device.
+    Devices(ResourceId),
+    /// A port is taken.
+    Port(u16),
+    /// The group's limit per node is reached.
+    LimitPerNode,
+    /// The room is kept for a nominated job.
+    Held,
+    /// A filter that is known by its name only.
+    Filter(String),
+}
+
+impl From<ClassMiss> for Miss {
+    fn from(miss: ClassMiss) -> Self {
+        match miss {
+            ClassMiss::Taint(taint) => Miss::Taint(taint),
+            ClassMiss::NodeSelector => Miss::NodeSelector,
+            ClassMiss::Affinity => Miss::Affinity,
+        }
+    }
+}
+
+/// The node that came nearest in one resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NearMiss {
+    /// The resource.
+    pub resource: ResourceId,
+    /// What one task asks for.
+    pub asked: i64,
+    /// The largest amount that was free on a node which passes every other filter.
+    pub free: i64,
+    /// That node's name.
+    pub node: String,
+}
+
+/// What keeps the job from being placed; the first that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Obstacle {
+    /// Too few nodes take its tasks; see the counts.
+    Room,
+    /// Nodes would take it, but no single domain of this level takes all that must be together.
+    Domain {
+        /// The label of the level.
+        level: String,
+        /// The label values of the domain that takes most, top to bottom; empty when none takes any.
+        best: Vec<String>,
+        /// How many tasks that domain takes.
+        fit: u32,
+    },
+    /// The queue has too little left of a resource.
+    Quota {
+        /// The queue.
+        queue: String,
+        /// The resource.
+        resource: ResourceId,
+        /// What the job needs at once.
+        asked: i64,
+        /// What the queue may still use, borrowing included.
+        available: i64,
+    },
+    /// Room is nominated; the runs there have been told to stop and have not ended.
+    Stopping {
+        /// How many.
+        runs: u32,
+    },
+    /// It waits for something outside: provisioning, a check.
+    Waiting {
+        /// For what, as a noun phrase.
+        what: String,
+    },
+    /// Its plan does not fit one log entry.
+    TooLarge {
+        /// Rows of the plan.
+        rows: usize,
+        /// The most bytes they may take.
+        limit: usize,
+    },
+    /// Every plan so far collided with others' work; it is looked at again soon.
+    Conflicts {
+        /// How many in a row.
+        attempts: u32,
+        /// The last reason.
+        reason: ConflictReason,
+    },
+    /// The planner returned a plan without content: an error in the planner.
+    EmptyPlan,
+}
+
+/// Why a job is not placed. Every number was counted on one picture of the cell; none is estimated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The job.
+    pub job: JobId,
+    /// The last entry of the picture.
+    pub seen: Index,
+    /// The group that could not be placed.
+    pub group: GroupIndex,
+    /// How many of its tasks would find room now (within one domain, where one is required).
+    pub fit: u32,
+    /// How many must find room at once.
+    pub of: u32,
+    /// Nodes in the cell.
+    pub total_nodes: u32,
+    /// Nodes that can take at least one task.
+    pub open_nodes: u32,
+    /// All other nodes, by the first filter that excludes them.
+    pub misses: BTreeMap<Miss, u32>,
+    /// The nearest node per resource, among those that are short of that resource only.
+    pub nearest: Vec<NearMiss>,
+    /// What stands in the way.
+    pub obstacle: Obstacle,
+}
+
+impl Explanation {
+    /// An explanation without counts, for obstacles that have nothing to do with single nodes.
+    pub fn of_obstacle(job: JobId, seen: Index, of: u32, obstacle: Obstacle) -> Self {
+        Explanation {
+            job,
+            seen,
+            group: GroupIndex(0),
+            fit: 0,
+            of,
+            total_nodes: 0,
+            open_nodes: 0,
+            misses: BTreeMap::new(),
+            nearest: Vec::new(),
+            obstacle,
+        }
+    }
+
+    /// Counts one node under its first excluding filter.
+    pub fn miss(&mut self, miss: Miss) {
+        self.miss_many(miss, 1);
+    }
+
+    /// Counts `nodes` nodes under their first excluding filter.
+    pub fn miss_many(&mut self, miss: Miss, nodes: u32) {
+        *self.misses.entry(miss).or_insert(0) += nodes;
+    }
+
+    /// Takes note of a node that is short of `resource` and of nothing else.
+    pub fn near(&mut self, resource: ResourceId, asked: i64, free: i64, node: &str) {
+        match self.nearest.iter_mut().find(|near| near.resource == resource) {
+            Some(near) if near.free >= free => {}
+            Some(near) => {
+                near.free = free;
+                node.clone_into(&mut near.node);
+            }
+            None => self.nearest.push(NearMiss { resource, asked, free, node: node.to_string() }),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Transactions that were sent and not judged yet, as far as the own copy knows.
+
+use crate::explain::Explanation;
+use crate::holds::{Holds, Taken};
+use crate::plan::PlannedJob;
+use ohm_cell::Cell;
+use ohm_model::transaction::Row;
+use ohm_model::{ConflictReason, Epoch, Grain, Index, JobId, Shard, Transaction, Verdict};
+use std::collections::BTreeMap;
+
+/// Several plans that travel together.
+#[derive(Clone, Debug)]
+pub(crate) struct Batch {
+    pub(crate) transaction: Transaction,
+    pub(crate) jobs: Vec<FlyingJob>,
+    bytes: usize,
+    closed: bool,
+}
+
+/// One plan of a transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct FlyingJob {
+    pub(crate) job: JobId,
+    /// One past its last placement row.
+    rows_end: usize,
+    /// Why nothing more was planned.
+    pub(crate) rest: Option<Box<Explanation>>,
+}
+
+/// What became of one plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fate {
+    pub(crate) accepted_tasks: u64,
+    pub(crate) conflict: Option<ConflictReason>,
+}
+
+impl Batch {
+    /// A transaction with this plan alone.
+    pub(crate) fn new(shard: Shard, epoch: Epoch, seen: Index, plan: PlannedJob) -> Self {
+        let (grain, guard) = (plan.grain, plan.guard);
+        let lists = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (jobs, evict, place, nominate, reserve) = lists;
+        let transaction = Transaction { shard, epoch, seen, grain, guard, jobs, evict, place, nominate, reserve };
+        let mut batch = Batch { transaction, jobs: Vec::new(), bytes: 0, closed: !plan.is_mergeable() };
+        batch.add(plan);
+        batch
+    }
+
+    /// Whether this plan may join, so that the whole stays within `limit` bytes.
+    pub(crate) fn takes(&self, shard: Shard, plan: &PlannedJob, limit: usize) -> bool {
+        let key = |transaction: &Transaction| (transaction.shard, transaction.grain, transaction.guard);
+        let same = key(&self.transaction) == (shard, plan.grain, plan.guard);
+        same && !self.closed && plan.is_mergeable() && self.bytes + plan.bytes_max() <= limit
+    }
+
+    pub(crate) fn add(&mut self, plan: PlannedJob) {
+        self.bytes += plan.bytes_max();
+        let transaction = &mut self.transaction;
+        if plan.reserve {
+            transaction.reserve.push(plan.job.job);
+        }
+        transaction.jobs.push(plan.job);
+        transaction.jobs.extend(plan.others);
+        transaction.evict.extend(plan.evict);
+        transaction.place.extend(plan.place);
+        transaction.nominate.extend(plan.nominate);
+        let rows_end = transaction.place.len();
+        self.jobs.push(FlyingJob { job: plan.job.job, rows_end, rest: plan.rest });
+    }
+}
+
+/// One transaction under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Flight {
+    pub(crate) jobs: Vec<FlyingJob>,
+    pub(crate) taken: Taken,
+    /// The own copy jumped while it was under way: its entry may never be seen.
+    pub(crate) orphaned: bool,
+    /// How often nodes had got better when it was planned.
+    pub(crate) improvements: u64,
+    counts: Vec<u32>,
+    all_or_nothing: bool,
+    only_places: bool,
+}
+
+impl Flight {
+    pub(crate) fn new(cell: &Cell, holds: &mut Holds, batch: &mut Batch, improvements: u64) -> Self {
+        let transaction = &batch.transaction;
+        let others = transaction.evict.len() + transaction.nominate.len() + transaction.reserve.len();
+        Flight {
+            jobs: std::mem::take(&mut batch.jobs),
+            taken: holds.take(cell, &transaction.place, &transaction.evict),
+            orphaned: false,
+            improvements,
+            counts: transaction.place.iter().map(|placement| placement.count).collect(),
+            all_or_nothing: transaction.grain == Grain::AllOrNothing,
+            only_places: others == 0,
+        }
+    }
+
+    /// Whether the verdict says that nothing at all came of it. Then it may be believed before the own copy has it: the
+    /// server turned it away, or the log did.
+    pub(crate) fn is_refused_whole(&self, verdict: &Verdict) -> bool {
+        let none = verdict.accepted.len() == self.counts.len() && verdict.accepted.iter().all(|count| *count == 0);
+        let by_whole = verdict.conflicts.iter().any(|conflict| conflict.row == Row::Whole);
+        !verdict.conflicts.is_empty() && (by_whole || self.all_or_nothing || (none && self.only_places))
+    }
+
+    /// What became of each plan, in the order of `jobs`.
+    pub(crate) fn fates(&self, verdict: &Verdict) -> Vec<Fate> {
+        let nothing = Fate { accepted_tasks: 0, conflict: None };
+        let mut fates = vec![nothing; self.jobs.len()];
+        for conflict in &verdict.conflicts {
+            match conflict.row {
+                Row::Place(row) => {
+                    let at = self.jobs.partition_point(|job| job.rows_end <= row as usize);
+                    if let Some(fate) = fates.get_mut(at) {
+                        fate.conflict.get_or_insert(conflict.reason);
+                    }
+                }
+                Row::Whole | Row::Evict(_) | Row::Nominate(_) | Row::Reserve(_) => {
+                    for fate in &mut fates {
+                        fate.conflict.get_or_insert(conflict.reason);
+                    }
+                }
+            }
+        }
+        let mut row = 0;
+        for (fate, job) in fates.iter_mut().zip(&self.jobs) {
+            for at in row..job.rows_end {
+                let accepted = if verdict.accepted.is_empty() { self.counts.get(at) } else { verdict.accepted.get(at) };
+                fate.accepted_tasks += u64::from(accepted.copied().unwrap_or(0));
+            }
+            row = job.rows_end;
+        }
+        fates
+    }
+}
+
+/// All transactions under way, and which job is in which.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flights {
+    flights: BTreeMap<u64, Flight>,
+    jobs: BTreeMap<JobId, u64>,
+    next: u64,
+}
+
+impl Flights {
+    pub(crate) fn len(&self) -> usize {
+        self.flights.len()
+    }
+
+    pub(crate) fn has(&self, job: JobId) -> bool {
+        self.jobs.contains_key(&job)
+    }
+
+    pub(crate) fn add(&mut self, flight: Flight) -> u64 {
+        self.next += 1;
+        for job in &flight.jobs {
+            self.jobs.insert(job.job, self.next);
+        }
+        self.flights.insert(self.next, flight);
+        self.next
+    }
+
+    pub(crate) fn get(&self, tag: u64) -> Option<&Flight> {
+        self.flights.get(&tag)
+    }
+
+    pub(crate) fn remove(&mut self, tag: u64) -> Option<Flight> {
+        let flight = self.flights.remove(&tag)?;
+        for job in &flight.jobs {
+            self.jobs.remove(&job.job);
+        }
+        Some(flight)
+    }
+
+    /// The own copy was replaced.
+    pub(crate) fn orphan_all(&mut self) {
+        self.flights.values_mut().for_each(|flight| flight.orphaned = true);
+    }
+}
+

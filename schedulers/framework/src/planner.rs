@@ -1,0 +1,95 @@
+//! What a scheduler of one class must be able to do; the framework does the rest.
+
+use crate::plan::Plan;
+use crate::view::View;
+use ohm_cell::{Cell, Job, JobState};
+use ohm_model::{Class, JobId, NodeId};
+use ohm_stdx::Prng;
+use serde::{Deserialize, Serialize};
+
+/// Decides where jobs of one class go. A planner is a pure function of what it was shown: no clock, no hidden dice.
+///
+/// A planner may keep tables of its own (free columns, candidate lists). They are right after `reset`, and stay right as
+/// long as every `changed` is followed: it comes after entries were applied, after the framework took or gave back
+/// holds, and after each `plan` for every node that a returned row names, whether the row was sent or not. So a planner
+/// may lower its own numbers while it plans; the framework puts them right afterwards.
+pub trait Planner {
+    /// The class of jobs it places.
+    fn class(&self) -> Class;
+
+    /// Decides about the jobs of `work`, in their order, as far as the budget goes: it stops before the first job that it
+    /// can't look at any more, but always decides about the first. What earlier jobs of the same pass were given is not in
+    /// `view` yet; the planner counts it itself, with [`View::over`] or in its own tables.
+    fn plan(&mut self, view: &View<'_>, work: &Work, dice: &mut Prng) -> Plan;
+
+    /// Something about these nodes or jobs is other than before; lists may repeat. Read it again from `view`.
+    fn changed(&mut self, view: &View<'_>, nodes: &[NodeId], jobs: &[JobId]);
+
+    /// Everything is other than before: the copy was replaced, or a topology came or went.
+    fn reset(&mut self, view: &View<'_>);
+
+    /// Whether `job` needs this planner's attention, and why. Asked whenever the job changed.
+    fn need(&self, _cell: &Cell, job: &Job) -> Option<Need> {
+        need_of(job)
+    }
+}
+
+/// Why a job is looked at. Earlier ones come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Need {
+    /// It stands and lost a part: before all new work.
+    Repair,
+    /// It has not started.
+    Start,
+    /// It stands with its minimum and may grow.
+    Grow,
+}
+
+/// The need that follows from the tasks alone: some wait to be placed.
+pub fn need_of(job: &Job) -> Option<Need> {
+    if job.state != JobState::Active || job.pending() == 0 {
+        return None;
+    }
+    let waiting = || job.groups.iter().zip(&job.spec.groups).filter(|(group, _)| !group.pending.is_empty());
+    if waiting().any(|(group, spec)| group.started && (!spec.elastic || group.live < group.needed(spec))) {
+        return Some(Need::Repair);
+    }
+    let starts = waiting().any(|(group, _)| !group.started);
+    Some(if starts { Need::Start } else { Need::Grow })
+}
+
+/// The jobs to look at in one pass, most urgent first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Each job once.
+    pub jobs: Vec<WorkItem>,
+    /// How much may be done about them.
+    pub budget: Budget,
+}
+
+/// One job to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkItem {
+    /// The job.
+    pub job: JobId,
+    /// Why.
+    pub need: Need,
+    /// How many plans of it were refused in a row by conflicts; 0 at first. A planner spreads wider when it is not 0.
+    pub attempt: u32,
+    /// Whether room is nominated for it: that room is looked at first and alone, then all nodes.
+    pub nominated: bool,
+}
+
+/// Bounds of one pass, counted in work and never in time, so that equal inputs give equal plans on any machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Nodes that may be looked at, summed over the jobs.
+    pub nodes: u64,
+    /// Placement rows that may be returned, summed over the jobs. A single gang may take more, if it comes first.
+    pub rows: usize,
+}
+
+impl Budget {
+    /// No bound: for answers to a single question.
+    pub const UNBOUNDED: Budget = Budget { nodes: u64::MAX, rows: usize::MAX };
+}

@@ -1,0 +1,72 @@
+//! What the backlog must know about a job, read from the cell.
+
+use crate::explain::{Explanation, Miss, Obstacle};
+use crate::planner::Need;
+use ohm_cell::{Cell, Job, PODS};
+use ohm_model::ResourceId;
+use ohm_queueing::{Blocker, Rank, Ticket};
+use ohm_stdx::{codec, hash};
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+/// The ticket of a job that needs attention.
+pub(crate) fn ticket_of(job: &Job, need: Need, nominated: bool) -> Ticket {
+    let rank = Rank {
+        urgency: u8::from(need != Need::Repair),
+        priority: Reverse(job.spec.priority),
+        submitted: job.submitted,
+        job: job.id,
+    };
+    let flags = u64::from(nominated) | u64::from(job.reserved.is_empty()) << 1;
+    let counts = u64::from(job.pending()) << 32 | u64::from(job.live());
+    let mark = hash::chain(hash::chain(job.version.0, counts), flags);
+    let line = Arc::from(job.spec.queue.as_str());
+    Ticket { rank, line, shard: job.shard, kin: kin_of(job, need, nominated), mark }
+}
+
+/// Jobs that never ran, ask for the same and wait in one queue are kin; every other job is unlike all others.
+fn kin_of(job: &Job, need: Need, nominated: bool) -> Arc<[u8]> {
+    let untouched = job.groups.iter().zip(&job.spec.groups).all(|(group, spec)| group.pending.len() == spec.count);
+    if need != Need::Start || nominated || !untouched || !job.reserved.is_empty() {
+        return codec::encode(&(0u8, job.id)).into();
+    }
+    let groups: Vec<_> = job
+        .groups
+        .iter()
+        .zip(&job.spec.groups)
+        .map(|(group, spec)| (group.shape, spec.count, spec.min_count, spec.elastic, &spec.topology, &spec.place_with))
+        .collect();
+    codec::encode(&(1u8, &job.spec.queue, groups)).into()
+}
+
+/// Which change could help a job with this explanation.
+pub(crate) fn blocker_of(cell: &Cell, explanation: &Explanation) -> Blocker {
+    let Some(job) = cell.jobs().get(explanation.job) else { return Blocker::Job };
+    match &explanation.obstacle {
+        Obstacle::Quota { queue, .. } => Blocker::Quota { root: cell.quota().root(queue).into() },
+        Obstacle::Waiting { .. } | Obstacle::TooLarge { .. } | Obstacle::EmptyPlan => Blocker::Job,
+        Obstacle::Room | Obstacle::Domain { .. } | Obstacle::Stopping { .. } | Obstacle::Conflicts { .. } => {
+            let resource = scarcest(explanation).unwrap_or(PODS);
+            Blocker::Room { resource, asked: smallest_request(cell, job, resource) }
+        }
+    }
+}
+
+/// The resource that most nodes are short of.
+fn scarcest(explanation: &Explanation) -> Option<ResourceId> {
+    let short = explanation.misses.iter().filter_map(|(miss, nodes)| match miss {
+        Miss::Resource(resource) | Miss::Devices(resource) => Some((*nodes, *resource)),
+        _ => None,
+    });
+    short.max().map(|(_, resource)| resource)
+}
+
+/// A node with less of `resource` free than this takes no task of the job.
+fn smallest_request(cell: &Cell, job: &Job, resource: ResourceId) -> i64 {
+    let waiting = (0..job.groups.len()).filter(|group| !job.groups[*group].pending.is_empty());
+    let request_of = |group: usize| {
+        let shape = cell.shape_of(job, group)?;
+        Some(shape.requests.iter().find(|(column, _)| *column == resource).map_or(0, |(_, amount)| *amount))
+    };
+    waiting.filter_map(request_of).min().unwrap_or(0)
+}

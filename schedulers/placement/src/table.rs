@@ -1,0 +1,303 @@
+//! The planner's own columns: what a scan reads, side by side, with everything under way already subtracted.
+//!
+//! Each resource stands twice: the exact amounts, and the same amounts scaled to the largest node of the cell, so that
+//! resources of different units can be added up. Scaling rounds down and never turns an order around: what fits exactly
+//! fits scaled, so the scaled column is a safe first look and the exact one has the last word.
+
+use ohm_cell::NOMINATED;
+use ohm_framework::View;
+use ohm_model::resources::{DEVICE_MILLI, is_extended};
+use ohm_model::{ClassId, NodeId, ResourceId};
+use std::collections::BTreeSet;
+
+/// Nodes per block: the unit in which scans are remembered.
+pub const BLOCK: usize = 64;
+/// The scaled amount of the largest node in a column.
+pub const WHOLE: i32 = 1 << 20;
+/// The kind of a node that takes no new work, or that must be asked one by one.
+pub(crate) const CLOSED: u32 = 0;
+/// The kind of a block whose nodes differ in kind.
+pub(crate) const MIXED: u32 = u32::MAX;
+
+/// One column: exact amounts and their scaled images, block by block.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    exact: Vec<i64>,
+    scaled: Vec<[i32; BLOCK]>,
+    largest: i64,
+}
+
+impl Column {
+    fn new(blocks: usize, largest: i64) -> Self {
+        Column { exact: vec![0; blocks * BLOCK], scaled: vec![[0; BLOCK]; blocks], largest: largest.max(1) }
+    }
+
+    fn grow(&mut self, blocks: usize) {
+        self.exact.resize(blocks * BLOCK, 0);
+        self.scaled.resize(blocks, [0; BLOCK]);
+    }
+
+    /// The scaled image of `amount`: 2^20ths of the largest node, rounded down; -1 for less than nothing.
+    pub(crate) fn scale(&self, amount: i64) -> i32 {
+        if amount < 0 {
+            return -1;
+        }
+        // Both sides lose the same low bits, so the product below stays within 64 bits and the order within ties.
+        let shift = (64 - self.largest.leading_zeros()).saturating_sub(40);
+        let (amount, largest) = (amount.min(self.largest.saturating_mul(2)) >> shift, self.largest >> shift);
+        (amount * i64::from(WHOLE) / largest) as i32
+    }
+
+    fn set(&mut self, slot: usize, amount: i64) {
+        self.exact[slot] = amount;
+        self.scaled[slot / BLOCK][slot % BLOCK] = self.scale(amount);
+    }
+
+    /// Makes room for a larger node; true when every scaled amount moved.
+    fn widen(&mut self, capacity: i64) -> bool {
+        if capacity <= self.largest {
+            return false;
+        }
+        self.largest = capacity;
+        for slot in 0..self.exact.len() {
+            self.scaled[slot / BLOCK][slot % BLOCK] = self.scale(self.exact[slot]);
+        }
+        true
+    }
+
+    pub(crate) fn exact(&self, slot: usize) -> i64 {
+        self.exact.get(slot).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn block(&self, block: usize) -> &[i32; BLOCK] {
+        &self.scaled[block]
+    }
+}
+
+/// What is free of one device resource, seen in the three ways a request can ask.
+#[derive(Clone, Debug)]
+pub(crate) struct DeviceColumns {
+    /// Thousandths on devices that are wholly free.
+    pub(crate) whole: Column,
+    /// The largest free share of any one device.
+    pub(crate) share: Column,
+    /// The largest free share of any device that is broken up already.
+    pub(crate) broken: Column,
+}
+
+/// Columns over all node slots.
+#[derive(Clone, Debug, Default)]
+pub struct NodeTable {
+    slots: usize,
+    free: Vec<Column>,
+    devices: Vec<Option<DeviceColumns>>,
+    kind: Vec<[u32; BLOCK]>,
+    block_kind: Vec<u32>,
+    changed: Vec<u64>,
+    clock: u64,
+    epoch: u64,
+    singled: BTreeSet<NodeId>,
+}
+
+impl NodeTable {
+    /// One past the highest slot.
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// How many blocks there are.
+    pub fn blocks(&self) -> usize {
+        self.kind.len()
+    }
+
+    /// Moves with every change of any node.
+    pub fn clock(&self) -> u64 {
+        self.clock
+    }
+
+    /// Moves when scaled amounts of unchanged nodes move: remembered scans are void.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// When each block changed last.
+    pub(crate) fn changed(&self) -> &[u64] {
+        &self.changed
+    }
+
+    /// Nodes with room kept for nominated jobs. What is free there depends on who asks, so scans leave them out and
+    /// whoever asks looks at them one by one.
+    pub fn singled(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.singled.iter().copied()
+    }
+
+    /// Whether `node` is left out of scans although it takes work.
+    pub(crate) fn is_singled(&self, node: NodeId) -> bool {
+        !self.singled.is_empty() && self.singled.contains(&node)
+    }
+
+    /// What is free of `resource` on `node`, holds subtracted.
+    pub fn free(&self, node: NodeId, resource: ResourceId) -> i64 {
+        self.free.get(usize::from(resource.0)).map_or(0, |column| column.exact(node.0 as usize))
+    }
+
+    pub(crate) fn column(&self, resource: ResourceId) -> Option<&Column> {
+        self.free.get(usize::from(resource.0))
+    }
+
+    pub(crate) fn device_columns(&self, resource: ResourceId) -> Option<&DeviceColumns> {
+        self.devices.get(usize::from(resource.0))?.as_ref()
+    }
+
+    pub(crate) fn kinds(&self, block: usize) -> &[u32; BLOCK] {
+        &self.kind[block]
+    }
+
+    /// The kind that all nodes of `block` share, or `MIXED`.
+    pub(crate) fn block_kind(&self, block: usize) -> u32 {
+        self.block_kind[block]
+    }
+
+    pub(crate) fn kind(&self, node: NodeId) -> u32 {
+        let slot = node.0 as usize;
+        self.kind.get(slot / BLOCK).map_or(CLOSED, |kinds| kinds[slot % BLOCK])
+    }
+
+    /// Reads everything anew.
+    pub fn rebuild(&mut self, view: &View<'_>) {
+        let (clock, epoch) = (self.clock, self.epoch);
+        *self = NodeTable { clock: clock + 1, epoch: epoch + 1, ..NodeTable::default() };
+        self.fit_columns(view);
+        self.fit_slots(view.cell().nodes().slots());
+        for (node, _) in view.cell().nodes().iter() {
+            self.widen(view, node);
+        }
+        for (node, _) in view.cell().nodes().iter() {
+            self.read(view, node);
+        }
+        (0..self.blocks()).for_each(|block| self.settle_block(block));
+    }
+
+    /// Reads one node anew: after it changed, or after something was held or given back on it.
+    pub fn refresh(&mut self, view: &View<'_>, node: NodeId) {
+        let slot = node.0 as usize;
+        self.fit_columns(view);
+        self.fit_slots(slot + 1);
+        if self.widen(view, node) {
+            self.epoch += 1;
+        }
+        self.read(view, node);
+        self.settle_block(slot / BLOCK);
+    }
+
+    /// One column per resource name the cell knows; a new name is at nothing on every node read before.
+    pub(crate) fn fit_columns(&mut self, view: &View<'_>) {
+        let names = view.cell().resources();
+        for resource in self.free.len()..names.len() {
+            let blocks = self.blocks();
+            self.free.push(Column::new(blocks, 1));
+            let tracked = is_extended(names.name(ResourceId(resource as u16)));
+            self.devices.push(tracked.then(|| DeviceColumns {
+                whole: Column::new(blocks, 1),
+                share: Column::new(blocks, DEVICE_MILLI),
+                broken: Column::new(blocks, DEVICE_MILLI),
+            }));
+        }
+    }
+
+    fn fit_slots(&mut self, slots: usize) {
+        if slots <= self.slots {
+            return;
+        }
+        self.slots = slots;
+        let blocks = slots.div_ceil(BLOCK);
+        self.free.iter_mut().for_each(|column| column.grow(blocks));
+        for devices in self.devices.iter_mut().flatten() {
+            devices.whole.grow(blocks);
+            devices.share.grow(blocks);
+            devices.broken.grow(blocks);
+        }
+        self.kind.resize(blocks, [CLOSED; BLOCK]);
+        self.block_kind.resize(blocks, CLOSED);
+        self.changed.resize(blocks, 0);
+    }
+
+    fn widen(&mut self, view: &View<'_>, node: NodeId) -> bool {
+        let mut moved = false;
+        for (resource, column) in self.free.iter_mut().enumerate() {
+            let capacity = view.cell().nodes().capacity(node, ResourceId(resource as u16));
+            moved |= column.widen(capacity);
+            if let Some(Some(devices)) = self.devices.get_mut(resource) {
+                moved |= devices.whole.widen(capacity);
+            }
+        }
+        moved
+    }
+
+    fn read(&mut self, view: &View<'_>, node: NodeId) {
+        let (slot, nodes) = (node.0 as usize, view.cell().nodes());
+        for (resource, column) in self.free.iter_mut().enumerate() {
+            let resource = ResourceId(resource as u16);
+            let free = view.free(node, resource);
+            column.set(slot, free);
+            if let Some(Some(devices)) = self.devices.get_mut(usize::from(resource.0)) {
+                devices.read(view, node, resource, free);
+            }
+        }
+        let (open, flags) = (nodes.is_schedulable(node), nodes.flags(node));
+        let singled = open && flags & NOMINATED != 0;
+        if singled {
+            self.singled.insert(node);
+        } else {
+            self.singled.remove(&node);
+        }
+        let kind = if open && !singled { kind_of(view, node) } else { CLOSED };
+        self.kind[slot / BLOCK][slot % BLOCK] = kind;
+    }
+
+    fn settle_block(&mut self, block: usize) {
+        self.clock += 1;
+        self.changed[block] = self.clock;
+        let kinds = &self.kind[block];
+        self.block_kind[block] = if kinds.iter().all(|kind| *kind == kinds[0]) { kinds[0] } else { MIXED };
+    }
+}
+
+impl DeviceColumns {
+    fn read(&mut self, view: &View<'_>, node: NodeId, resource: ResourceId, free: i64) {
+        let slot = node.0 as usize;
+        let bank = view.cell().nodes().get(node).and_then(|record| record.bank(resource));
+        let (mut whole, mut share, mut broken) = (0, 0, 0);
+        match bank {
+            // A plain count knows no single devices: it can be asked for whole ones only.
+            None => whole = free,
+            Some(bank) => {
+                let shares = (0..bank.present).filter_map(|device| view.device_free(node, resource, device));
+                for left in shares {
+                    share = share.max(left);
+                    if left >= DEVICE_MILLI {
+                        whole += DEVICE_MILLI;
+                    } else {
+                        broken = broken.max(left);
+                    }
+                }
+            }
+        }
+        self.whole.set(slot, whole.min(free));
+        self.share.set(slot, share.min(free));
+        self.broken.set(slot, broken.min(free));
+    }
+}
+
+/// The kind of an open node: its class, and whether it has devices worth keeping for those who ask for them.
+pub(crate) fn kind_of(view: &View<'_>, node: NodeId) -> u32 {
+    let nodes = view.cell().nodes();
+    let has_devices = nodes.get(node).is_some_and(|record| !record.devices.is_empty());
+    1 + nodes.class(node).0 * 2 + u32::from(has_devices)
+}
+
+/// The class in a kind, and whether its nodes have devices; nothing for `CLOSED`.
+pub(crate) fn class_of(kind: u32) -> Option<(ClassId, bool)> {
+    let kind = kind.checked_sub(1)?;
+    Some((ClassId(kind / 2), kind % 2 == 1))
+}

@@ -1,0 +1,352 @@
+//! The backlog: every job of the held shards that needs attention and is not in flight.
+
+use crate::kin::{Blocker, Kins};
+use crate::lines::Lines;
+use crate::rank::{Rank, Ticket};
+use ohm_model::{Index, JobId, ResourceId, Shard};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Where a job of the backlog stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// To be looked at.
+    Ready,
+    /// Handed out by `take`.
+    Taken,
+    /// Until the own copy has applied this entry.
+    Behind(Index),
+    /// Until this moment of the own clock.
+    Until(u64),
+    /// Until something changes.
+    Parked,
+}
+
+#[derive(Clone, Debug)]
+struct Entry<N> {
+    rank: Rank,
+    line: u32,
+    shard: Shard,
+    kin: u32,
+    mark: u64,
+    state: State,
+    /// Why this one alone waits.
+    note: Option<N>,
+}
+
+/// How many jobs stand where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All jobs of the backlog.
+    pub all: usize,
+    /// Those that wait for an entry or a moment.
+    pub waiting: usize,
+}
+
+/// Jobs to be placed, in order. `N` is what is remembered about jobs that could not be.
+#[derive(Clone, Debug)]
+pub struct Backlog<N> {
+    entries: BTreeMap<JobId, Entry<N>>,
+    urgent: BTreeSet<Rank>,
+    lines: Lines,
+    kins: Kins<N>,
+    behind: BTreeSet<(Index, JobId)>,
+    until: BTreeSet<(u64, JobId)>,
+    shards: BTreeMap<Shard, BTreeSet<JobId>>,
+    /// The bunch the sweep looked at last; nothing when no sweep is on.
+    swept: Option<u32>,
+}
+
+impl<N> Default for Backlog<N> {
+    fn default() -> Self {
+        Backlog {
+            entries: BTreeMap::new(),
+            urgent: BTreeSet::new(),
+            lines: Lines::default(),
+            kins: Kins::default(),
+            behind: BTreeSet::new(),
+            until: BTreeSet::new(),
+            shards: BTreeMap::new(),
+            swept: None,
+        }
+    }
+}
+
+impl<N> Backlog<N> {
+    /// Adds a job, or takes note of how it is now. A parked job whose mark moved is ready again; one that waits for an
+    /// entry or a moment goes on waiting.
+    pub fn put(&mut self, ticket: Ticket) {
+        let job = ticket.rank.job;
+        if let Some(entry) = self.entries.get_mut(&job) {
+            let same = entry.rank == ticket.rank
+                && entry.shard == ticket.shard
+                && self.kins.key(entry.kin) == Some(&ticket.kin)
+                && entry.line == self.lines.number(&ticket.line);
+            if same {
+                let moved = entry.mark != ticket.mark;
+                entry.mark = ticket.mark;
+                if moved && entry.state == State::Parked {
+                    // What is known of its kin was found out before the change.
+                    let kin = entry.kin;
+                    self.make_ready(job);
+                    self.open(kin);
+                }
+                return;
+            }
+        }
+        let state = self.entries.get(&job).map(|entry| entry.state);
+        self.remove(job);
+        self.insert(ticket, state);
+    }
+
+    fn insert(&mut self, ticket: Ticket, former: Option<State>) {
+        let job = ticket.rank.job;
+        let (line, kin) = (self.lines.number(&ticket.line), self.kins.join(&ticket.kin));
+        self.shards.entry(ticket.shard).or_default().insert(job);
+        let state = State::Taken;
+        let entry = Entry { rank: ticket.rank, line, shard: ticket.shard, kin, mark: ticket.mark, state, note: None };
+        self.entries.insert(job, entry);
+        match former {
+            Some(State::Taken) => {}
+            Some(State::Behind(index)) => self.wait_for(job, index),
+            Some(State::Until(due)) => self.set_state(job, State::Until(due)),
+            _ => self.make_ready(job),
+        }
+    }
+
+    /// Takes a job out: it needs nothing, is gone, or is in flight.
+    pub fn remove(&mut self, job: JobId) {
+        self.detach(job);
+        let Some(entry) = self.entries.remove(&job) else { return };
+        if let Some(jobs) = self.shards.get_mut(&entry.shard) {
+            jobs.remove(&job);
+            if jobs.is_empty() {
+                self.shards.remove(&entry.shard);
+            }
+        }
+        self.lines.release(entry.line, entry.rank);
+        let woken = self.kins.leave(entry.kin, entry.rank);
+        self.ready_all(&woken);
+    }
+
+    /// Takes all jobs of a shard out.
+    pub fn drop_shard(&mut self, shard: Shard) {
+        let jobs = self.shards.remove(&shard).unwrap_or_default();
+        jobs.into_iter().for_each(|job| self.remove(job));
+    }
+
+    /// Takes everything out; weights stay.
+    pub fn clear(&mut self) {
+        let jobs: Vec<JobId> = self.entries.keys().copied().collect();
+        jobs.into_iter().for_each(|job| self.remove(job));
+        self.swept = None;
+    }
+
+    /// Sets the share of a line in thousandths, and whether it is strict: a head that its quota keeps back then keeps
+    /// back everybody behind it in this line, and in no other.
+    pub fn set_line(&mut self, line: &Arc<str>, weight_milli: u32, strict: bool) {
+        self.lines.set(line, weight_milli, strict);
+    }
+
+    /// The next job to look at, if there is one within `steps` jobs; jobs of which it is known that they find no place are
+    /// parked on the way and count. Hand it back with `give_back`, `park`, `wait_until` or `remove`.
+    pub fn take(&mut self, steps: &mut usize) -> Option<JobId> {
+        while *steps > 0 {
+            *steps -= 1;
+            if let Some(rank) = self.urgent.first().copied() {
+                if self.send_away(rank) {
+                    continue;
+                }
+                self.set_state(rank.job, State::Taken);
+                return Some(rank.job);
+            }
+            let (line, rank) = self.lines.next()?;
+            if self.send_away(rank) {
+                continue;
+            }
+            self.lines.charge(line);
+            self.set_state(rank.job, State::Taken);
+            return Some(rank.job);
+        }
+        None
+    }
+
+    /// Parks a job that is behind one of its kin which found no place.
+    fn send_away(&mut self, rank: Rank) -> bool {
+        let Some(entry) = self.entries.get(&rank.job) else {
+            // Cannot be: what is ready has an entry. Leaving it there would stop everything behind it.
+            self.urgent.remove(&rank);
+            return true;
+        };
+        let (kin, hopeless) = (entry.kin, self.kins.is_hopeless(entry.kin, &rank));
+        if hopeless {
+            self.set_state(rank.job, State::Parked);
+            self.kins.add_parked(kin, rank);
+        }
+        hopeless
+    }
+
+    /// A job that was taken is to be looked at after all.
+    pub fn give_back(&mut self, job: JobId) {
+        self.make_ready(job);
+    }
+
+    /// The job waits until the own copy has applied `index`.
+    pub fn wait_for(&mut self, job: JobId, index: Index) {
+        self.set_state(job, State::Behind(index));
+    }
+
+    /// The job waits until `due_ms` of the own clock. Its kin don't.
+    pub fn wait_until(&mut self, job: JobId, due_ms: u64, note: N) {
+        self.set_state(job, State::Until(due_ms));
+        if let Some(entry) = self.entries.get_mut(&job) {
+            entry.note = Some(note);
+        }
+    }
+
+    /// The job found no place, and neither would any of its kin behind it, until `blocker` is out of the way.
+    pub fn park(&mut self, job: JobId, blocker: Blocker, note: N) {
+        self.set_state(job, State::Parked);
+        let Some(entry) = self.entries.get_mut(&job) else { return };
+        entry.note = None;
+        let (kin, line, rank) = (entry.kin, entry.line, entry.rank);
+        if matches!(blocker, Blocker::Quota { .. }) {
+            self.lines.hold(line, rank);
+        }
+        self.kins.close(kin, rank, blocker, note);
+    }
+
+    /// The own copy has applied `index`.
+    pub fn reached(&mut self, index: Index) {
+        while let Some(&(needed, job)) = self.behind.first()
+            && needed <= index
+        {
+            self.make_ready(job);
+        }
+    }
+
+    /// It is `now_ms` on the own clock.
+    pub fn due(&mut self, now_ms: u64) {
+        while let Some(&(due_ms, job)) = self.until.first()
+            && due_ms <= now_ms
+        {
+            self.make_ready(job);
+        }
+    }
+
+    /// When the next waiting job is due.
+    pub fn next_due_ms(&self) -> Option<u64> {
+        self.until.first().map(|(due_ms, _)| *due_ms)
+    }
+
+    /// Resources that parked jobs wait for.
+    pub fn awaited(&self) -> Vec<ResourceId> {
+        self.kins.awaited()
+    }
+
+    /// Some node that got better has this much of `resource` free.
+    pub fn wake_room(&mut self, resource: ResourceId, free: i64) {
+        for bunch in self.kins.waiting_for_room(resource, free) {
+            self.open(bunch);
+        }
+    }
+
+    /// Quota was given back in the tree with this root.
+    pub fn wake_quota(&mut self, root: &Arc<str>) {
+        for bunch in self.kins.waiting_for_quota(root) {
+            self.open(bunch);
+        }
+    }
+
+    /// Looks again at everything parked, `limit` bunches per call, whatever it waits for: the net under the wake-up rules.
+    /// Returns whether the sweep is through.
+    pub fn sweep(&mut self, limit: usize) -> bool {
+        let bunches = self.kins.closed_after(self.swept.unwrap_or(0), limit);
+        self.swept = bunches.last().copied();
+        bunches.iter().for_each(|bunch| self.open(*bunch));
+        self.swept.is_none()
+    }
+
+    /// Whether `take` would find something to do.
+    pub fn has_ready(&self) -> bool {
+        !self.urgent.is_empty() || self.lines.has_ready()
+    }
+
+    /// Whether the job is in the backlog.
+    pub fn contains(&self, job: JobId) -> bool {
+        self.entries.contains_key(&job)
+    }
+
+    /// What is remembered about a job that could not be placed, or about its kin.
+    pub fn note(&self, job: JobId) -> Option<&N> {
+        let entry = self.entries.get(&job)?;
+        entry.note.as_ref().or_else(|| self.kins.note(entry.kin))
+    }
+
+    /// How many jobs of its line go before it, whatever they wait for. Costs a pass over the backlog: for people who ask.
+    pub fn ahead(&self, job: JobId) -> Option<usize> {
+        let own = self.entries.get(&job)?;
+        Some(self.entries.values().filter(|entry| entry.line == own.line && entry.rank < own.rank).count())
+    }
+
+    /// How many jobs there are.
+    pub fn counts(&self) -> Counts {
+        Counts { all: self.entries.len(), waiting: self.behind.len() + self.until.len() }
+    }
+
+    fn open(&mut self, bunch: u32) {
+        let woken = self.kins.open(bunch);
+        self.ready_all(&woken);
+    }
+
+    fn ready_all(&mut self, woken: &[Rank]) {
+        woken.iter().for_each(|rank| self.make_ready(rank.job));
+    }
+
+    fn make_ready(&mut self, job: JobId) {
+        self.set_state(job, State::Ready);
+        let Some(entry) = self.entries.get(&job) else { return };
+        let (line, rank) = (entry.line, entry.rank);
+        self.lines.release(line, rank);
+        if rank.is_urgent() {
+            self.urgent.insert(rank);
+        } else {
+            self.lines.add(line, rank);
+        }
+    }
+
+    /// Takes the job out of whatever list it stands in.
+    fn detach(&mut self, job: JobId) {
+        let Some(entry) = self.entries.get(&job) else { return };
+        let (rank, line, kin) = (entry.rank, entry.line, entry.kin);
+        match entry.state {
+            State::Ready if rank.is_urgent() => {
+                self.urgent.remove(&rank);
+            }
+            State::Ready => self.lines.remove(line, rank),
+            State::Behind(index) => {
+                self.behind.remove(&(index, job));
+            }
+            State::Until(due_ms) => {
+                self.until.remove(&(due_ms, job));
+            }
+            State::Parked => self.kins.remove_parked(kin, rank),
+            State::Taken => {}
+        }
+    }
+
+    fn set_state(&mut self, job: JobId, state: State) {
+        self.detach(job);
+        let Some(entry) = self.entries.get_mut(&job) else { return };
+        entry.state = state;
+        match state {
+            State::Behind(index) => {
+                self.behind.insert((index, job));
+            }
+            State::Until(due_ms) => {
+                self.until.insert((due_ms, job));
+            }
+            State::Ready | State::Taken | State::Parked => {}
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! How jobs are ordered, and what the backlog must know about each.
+
+use ohm_model::{Index, JobId, Shard};
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+/// A job's place in the order; smaller is earlier. No two jobs have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank {
+    /// 0 goes before everything else, over all lines; among others it means nothing.
+    pub urgency: u8,
+    /// Higher priority first.
+    pub priority: Reverse<i32>,
+    /// Then the entry that submitted it.
+    pub submitted: Index,
+    /// Jobs of one entry by key.
+    pub job: JobId,
+}
+
+impl Rank {
+    /// Whether it goes before all lines.
+    pub fn is_urgent(&self) -> bool {
+        self.urgency == 0
+    }
+}
+
+/// What the backlog knows about a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Its place in the order.
+    pub rank: Rank,
+    /// The queue it waits in; empty for none.
+    pub line: Arc<str>,
+    /// The shard it belongs to, so that a lost shard takes its jobs along.
+    pub shard: Shard,
+    /// Equal for jobs that ask for the same and stand the same. A job unlike all others carries its own key here.
+    pub kin: Arc<[u8]>,
+    /// Moves whenever something about the job changed that could let it be placed.
+    pub mark: u64,
+}

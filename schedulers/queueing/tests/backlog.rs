@@ -1,0 +1,231 @@
+//! Order, turns, kin and wake-ups of the backlog.
+
+use ohm_model::{Class, Index, JobId, ResourceId, Shard};
+use ohm_queueing::{Backlog, Blocker, Rank, Ticket};
+use ohm_stdx::Prng;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+fn ticket(job: u64, line: &str, priority: i32, kin: &str) -> Ticket {
+    let shard = Shard { class: Class::Batch, number: (job % 2) as u16 };
+    let rank = Rank { urgency: 1, priority: Reverse(priority), submitted: Index(job), job: JobId(job) };
+    Ticket { rank, line: line.into(), shard, kin: kin.as_bytes().into(), mark: 0 }
+}
+
+fn alone(job: u64, line: &str, priority: i32) -> Ticket {
+    ticket(job, line, priority, &job.to_string())
+}
+
+fn backlog(tickets: impl IntoIterator<Item = Ticket>) -> Backlog<&'static str> {
+    let mut backlog = Backlog::default();
+    tickets.into_iter().for_each(|ticket| backlog.put(ticket));
+    backlog
+}
+
+fn take(backlog: &mut Backlog<&'static str>) -> Option<u64> {
+    backlog.take(&mut usize::MAX.clone()).map(|job| job.0)
+}
+
+fn take_all(backlog: &mut Backlog<&'static str>) -> Vec<u64> {
+    std::iter::from_fn(|| take(backlog)).collect()
+}
+
+fn room(asked: i64) -> Blocker {
+    Blocker::Room { resource: ResourceId(0), asked }
+}
+
+fn quota() -> Blocker {
+    Blocker::Quota { root: "root".into() }
+}
+
+#[test]
+fn priority_then_age_and_repairs_before_everything() {
+    let mut repair = alone(9, "b", -5);
+    repair.rank.urgency = 0;
+    let mut jobs = backlog([alone(1, "", 0), alone(2, "", 5), alone(3, "", 5), repair]);
+    assert_eq!(take_all(&mut jobs), [9, 2, 3, 1]);
+}
+
+#[test]
+fn lines_take_turns_by_weight() {
+    let jobs = (0..30).map(|job| alone(job, ["heavy", "light"][(job % 2) as usize], 0));
+    let mut jobs = backlog(jobs);
+    jobs.set_line(&"heavy".into(), 2000, false);
+    let first: Vec<u64> = take_all(&mut jobs).into_iter().take(12).collect();
+    assert_eq!(first.iter().filter(|job| *job % 2 == 0).count(), 8, "two of three turns: {first:?}");
+}
+
+#[test]
+fn an_idle_line_saves_up_no_turns() {
+    let mut jobs = backlog((0..20).map(|job| alone(job, "busy", 0)));
+    assert!((0..10).all(|_| take(&mut jobs).is_some()));
+    (100..110).for_each(|job| jobs.put(alone(job, "late", 0)));
+    let next: Vec<u64> = take_all(&mut jobs).into_iter().take(6).collect();
+    let late = next.iter().filter(|job| **job >= 100).count();
+    assert!((3..=4).contains(&late), "{next:?}");
+}
+
+#[test]
+fn one_job_without_place_parks_its_kin_and_wakes_first_alone() {
+    let mut jobs = backlog((0..1000).map(|job| ticket(job, "", 0, "same")));
+    assert_eq!(take(&mut jobs), Some(0));
+    jobs.park(JobId(0), room(8), "no room");
+    assert_eq!(take_all(&mut jobs), []);
+    assert_eq!(jobs.note(JobId(77)), Some(&"no room"));
+    assert_eq!(jobs.ahead(JobId(77)), Some(77));
+    jobs.wake_room(ResourceId(0), 7);
+    assert!(!jobs.has_ready(), "too little");
+    jobs.wake_room(ResourceId(1), 99);
+    assert!(!jobs.has_ready(), "another resource");
+    jobs.wake_room(ResourceId(0), 8);
+    let mut waves = Vec::new();
+    for _ in 0..6 {
+        let wave = take_all(&mut jobs);
+        wave.iter().for_each(|job| jobs.remove(JobId(*job)));
+        waves.push(wave.len());
+    }
+    assert_eq!(waves, [1, 2, 4, 8, 16, 32]);
+    let next = take(&mut jobs).unwrap();
+    jobs.park(JobId(next), room(8), "full again");
+    assert_eq!(take_all(&mut jobs), []);
+}
+
+#[test]
+fn more_important_kin_still_try() {
+    let mut jobs = backlog([ticket(1, "", 0, "same"), ticket(2, "", 0, "same")]);
+    let first = take(&mut jobs).unwrap();
+    jobs.park(JobId(first), room(1), "no room");
+    jobs.put(ticket(3, "", 7, "same"));
+    assert_eq!(take_all(&mut jobs), [3]);
+}
+
+#[test]
+fn quota_keeps_back_its_own_line_only() {
+    let mut jobs = backlog([alone(1, "full", 5), alone(2, "full", 0), alone(3, "free", 0)]);
+    jobs.set_line(&"full".into(), 1000, true);
+    let mut order = Vec::new();
+    while let Some(job) = take(&mut jobs) {
+        order.push(job);
+        if job == 1 {
+            jobs.park(JobId(1), quota(), "no quota");
+        }
+    }
+    assert_eq!(order, [1, 3]);
+    jobs.wake_quota(&"other".into());
+    assert!(!jobs.has_ready());
+    jobs.wake_quota(&"root".into());
+    assert_eq!(take_all(&mut jobs), [1, 2]);
+}
+
+#[test]
+fn without_strictness_others_of_the_line_pass_by() {
+    let mut jobs = backlog([alone(1, "full", 5), alone(2, "full", 0)]);
+    assert_eq!(take(&mut jobs), Some(1));
+    jobs.park(JobId(1), quota(), "no quota");
+    assert_eq!(take_all(&mut jobs), [2]);
+}
+
+#[test]
+fn a_change_of_a_parked_job_makes_it_ready() {
+    let mut jobs = backlog([ticket(1, "", 0, "same"), ticket(2, "", 0, "same")]);
+    assert_eq!(take(&mut jobs), Some(1));
+    jobs.park(JobId(1), Blocker::Job, "waits");
+    jobs.put(ticket(1, "", 0, "same"));
+    assert!(take(&mut jobs).is_none(), "nothing about it changed");
+    jobs.put(Ticket { mark: 4, ..ticket(1, "", 0, "same") });
+    assert_eq!(take(&mut jobs), Some(1));
+}
+
+#[test]
+fn waiting_jobs_come_back_at_their_entry_or_moment() {
+    let mut jobs = backlog([alone(1, "", 0), alone(2, "", 0)]);
+    assert_eq!(take_all(&mut jobs), [1, 2]);
+    jobs.wait_for(JobId(1), Index(40));
+    jobs.wait_until(JobId(2), 900, "collided");
+    jobs.put(Ticket { mark: 7, ..alone(2, "", 0) });
+    jobs.reached(Index(39));
+    jobs.due(899);
+    assert_eq!((take(&mut jobs), jobs.next_due_ms(), jobs.note(JobId(2))), (None, Some(900), Some(&"collided")));
+    jobs.reached(Index(41));
+    jobs.due(900);
+    assert_eq!(take_all(&mut jobs), [1, 2]);
+}
+
+#[test]
+fn a_lost_shard_takes_its_jobs_along() {
+    let mut jobs = backlog((0..10).map(|job| alone(job, "", 0)));
+    jobs.drop_shard(Shard { class: Class::Batch, number: 1 });
+    assert_eq!(take_all(&mut jobs), [0, 2, 4, 6, 8]);
+}
+
+/// Whatever is done, no job is forgotten: after a sweep and enough time each one is handed out again.
+#[test]
+fn nothing_is_ever_forgotten() {
+    for seed in 0..200 {
+        let mut dice = Prng::new(seed);
+        let mut jobs: Backlog<&'static str> = Backlog::default();
+        let (mut alive, mut taken) = (BTreeSet::new(), BTreeSet::new());
+        let lines: [Arc<str>; 2] = ["a".into(), "b".into()];
+        jobs.set_line(&lines[0], 3000, dice.chance(500));
+        for step in 0..400u64 {
+            let job = dice.below(40);
+            match dice.below(9) {
+                0..=2 => {
+                    let kin = dice.below(5).to_string();
+                    let mut ticket = ticket(job, &lines[dice.below(2) as usize], dice.below(3) as i32, &kin);
+                    (ticket.mark, ticket.rank.urgency) = (dice.below(2), dice.below(3) as u8);
+                    jobs.put(ticket);
+                    alive.insert(job);
+                }
+                3 => {
+                    jobs.remove(JobId(job));
+                    alive.remove(&job);
+                    taken.remove(&job);
+                }
+                4..=6 => taken.extend(take(&mut jobs)),
+                7 => jobs.wake_room(ResourceId(0), dice.below(10) as i64),
+                _ => jobs.wake_quota(&"root".into()),
+            }
+            while let Some(job) = taken.pop_first() {
+                match dice.below(5) {
+                    0 => jobs.give_back(JobId(job)),
+                    1 => jobs.park(JobId(job), room(dice.below(10) as i64), "room"),
+                    2 => jobs.park(JobId(job), quota(), "quota"),
+                    3 => jobs.wait_until(JobId(job), step + dice.below(50), "until"),
+                    _ => jobs.wait_for(JobId(job), Index(step + dice.below(50))),
+                }
+            }
+            jobs.due(step);
+            jobs.reached(Index(step));
+        }
+        assert_eq!(jobs.counts().all, alive.len());
+        jobs.due(1000);
+        jobs.reached(Index(1000));
+        let mut seen = BTreeSet::new();
+        while seen.len() < alive.len() {
+            let before = seen.len();
+            while !jobs.sweep(2) {}
+            while let Some(job) = take(&mut jobs) {
+                seen.insert(job);
+                jobs.remove(JobId(job));
+            }
+            assert!(seen.len() > before, "seed {seed}: {} of {} came back", seen.len(), alive.len());
+        }
+        assert_eq!(seen, alive, "seed {seed}");
+    }
+}
+
+#[test]
+fn two_hundred_thousand_equal_jobs_cost_one_plan_per_change() {
+    let mut jobs = backlog((0..200_000).map(|job| ticket(job, "", 0, "same")));
+    let mut plans = 0;
+    for _ in 0..100 {
+        while let Some(job) = take(&mut jobs) {
+            plans += 1;
+            jobs.park(JobId(job), room(4), "full");
+        }
+        jobs.wake_room(ResourceId(0), 4);
+    }
+    assert_eq!(plans, 100);
+}
