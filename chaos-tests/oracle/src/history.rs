@@ -22,6 +22,15 @@ pub enum Record {
         /// The copy's running hash after it.
         chain: u64,
     },
+    /// Another copy applied the entry too.
+    Copied {
+        /// Which copy.
+        copy: String,
+        /// The entry's index.
+        index: Index,
+        /// The copy's running hash after it.
+        chain: u64,
+    },
     /// A client was told that its job is in the cell.
     Acknowledged {
         /// When.

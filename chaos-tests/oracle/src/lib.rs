@@ -10,10 +10,12 @@ mod p1_capacity;
 mod p2_single_run;
 mod p3_exactly_once;
 mod p4_gangs;
+mod p10_liveness;
 mod p6_closed_jobs;
 mod p9_equal_copies;
 
 pub use history::{Broken, Record};
+pub use p10_liveness::stuck_jobs;
 
 /// All judges together.
 #[derive(Default)]
@@ -38,6 +40,9 @@ impl Oracle {
                 self.closed_jobs.watch(*index, applied, &mut self.broken);
                 self.exactly_once.applied(*index, entry, applied, &mut self.broken);
             }
+        }
+        if let Record::Copied { copy, index, chain } = record {
+            self.equal_copies.watch(copy, *index, *chain, &mut self.broken);
         }
         self.single_run.watch(record, &mut self.broken);
         self.exactly_once.watch(record, &mut self.broken);

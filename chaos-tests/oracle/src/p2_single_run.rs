@@ -29,7 +29,7 @@ impl SingleRun {
                     }
                 }
             }
-            Record::Applied { .. } | Record::Acknowledged { .. } => {}
+            Record::Applied { .. } | Record::Copied { .. } | Record::Acknowledged { .. } => {}
         }
     }
 }

@@ -5,6 +5,7 @@ mod script;
 
 use ohm_cell::{Applied, Cell, restore};
 use script::Script;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 
 const DIVIDER: &str = "----\n";
@@ -25,7 +26,10 @@ fn check(path: &Path) -> Result<(), String> {
     let (input, expected) = text.split_once(DIVIDER).unwrap_or((&text, ""));
     let mut script = Script::new();
     for line in input.lines() {
-        script.run(line);
+        let ran = std::panic::catch_unwind(AssertUnwindSafe(|| script.run(line)));
+        if ran.is_err() {
+            return Err(format!("{name}: `{line}` panicked after\n{}", script.output));
+        }
         let broken = script.cell.invariants();
         if !broken.is_empty() {
             return Err(format!("{name}: after `{line}`: {broken:#?}\n{}", script.output));

@@ -6,7 +6,7 @@ use crate::snapshots::{self, Progress};
 use ohm_log::{Alarm, Disk, DiskError, LogEvent, LogFailure};
 use ohm_model::Index;
 use raft::Ready;
-use raft::eraftpb::{Entry, EntryType};
+use raft::eraftpb::{Entry, EntryType, HardState};
 
 impl<D: Disk> RaftLog<D> {
     /// Settles `ready`, or keeps it for later if the disk is full.
@@ -48,6 +48,9 @@ impl<D: Disk> RaftLog<D> {
         let (last, state) = (durable.last(), ready.hs().unwrap_or(&durable.state));
         let kept = restart.unwrap_or(last);
         self.wal.append(&mut self.disk, last, &durable.state, |batch| {
+            // Term and vote go first and the commit last: of a long batch a crash may keep only the beginning, and
+            // there must be no entry of a term that is not known, and no commit of an entry that is not there.
+            batch.state(&HardState { commit: durable.state.commit, ..state.clone() });
             restart.into_iter().for_each(|position| batch.restart(position));
             if let Some(first) = ready.entries().first()
                 && first.index <= kept.index

@@ -2,7 +2,7 @@
 
 mod world;
 
-use ohm_log::{Disk, LogFailure, MemDisk};
+use ohm_log::{Disk, ENTRY_BYTES_MAX, Log, LogFailure, LogRequest, MemDisk};
 use ohm_log_raft::{FileDisk, Folder, OpenError, RaftLog, Remarks, inspect, open_read_only};
 use ohm_stdx::Prng;
 use std::cell::RefCell;
@@ -150,6 +150,31 @@ fn what_was_shown_after_a_kill_survives_the_power_cut_that_follows() {
         again.rest().unwrap();
         assert_eq!(again.list, killed.list, "{label}");
     }
+}
+
+#[test]
+fn of_a_long_batch_a_crash_keeps_a_beginning() {
+    let mut lengths = std::collections::BTreeSet::new();
+    for seed in 0..60 {
+        let disk = Rc::new(RefCell::new(MemDisk::new()));
+        let mut copy = create(Rc::clone(&disk));
+        copy.rest().unwrap();
+        for number in 0..10u64 {
+            let mut bytes = number.to_le_bytes().to_vec();
+            bytes.resize(ENTRY_BYTES_MAX, 0xa1);
+            copy.log.submit(0, LogRequest::Append { token: number, bytes: bytes.into() }).unwrap();
+        }
+        // The power goes between the write and its sync.
+        let calls = disk.borrow().calls();
+        disk.borrow_mut().power_off_after(calls + 1);
+        assert!(copy.poll().is_err() && copy.acknowledged.is_empty());
+        disk.borrow_mut().crash(&mut Prng::new(seed));
+        let mut again = open(disk).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        again.rest().unwrap();
+        assert_eq!(again.list, (0..again.list.len() as u64).collect::<Vec<_>>(), "seed {seed}");
+        lengths.insert(again.list.len());
+    }
+    assert!(lengths.len() > 2, "{lengths:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod world;
 
-use ohm_log::{Bytes, Delivery, Log, LogFailure, MemDisk};
+use ohm_log::{Bytes, Delivery, Log, LogFailure, LogRequest, MemDisk};
 use ohm_log_raft::{RaftConfig, RaftLog, Remarks, open_read_only};
 use ohm_model::Index;
 use ohm_stdx::Prng;
@@ -181,6 +181,13 @@ fn a_leader_that_is_cut_off_steps_down_and_its_appends_stay_unknown() {
     group.cut = vec![old];
     let copy = group.alive.get_mut(&old).unwrap();
     (900..905).for_each(|number| copy.append(number).unwrap());
+    copy.rest().unwrap();
+    let uncommitted = copy.log.status().last;
+    assert!(uncommitted > copy.applied);
+    let early = LogRequest::SaveSnapshot { index: uncommitted, pieces: vec![Bytes::from_static(b"too early")] };
+    copy.log.submit(group.now_ms, early).unwrap();
+    copy.rest().unwrap();
+    assert_eq!(copy.snapshots_failed, [uncommitted], "a snapshot of what is not committed was taken");
     let new = group.wait_for_leader();
     assert_ne!(new, old);
     group.append(10);
@@ -213,6 +220,11 @@ fn one_of_three_alone_commits_nothing() {
     group.steps(500);
     assert_eq!(group.acknowledged.len(), before);
     assert_eq!(group.leader(), None);
+    let list = group.alive[&leader].list.clone();
+    group.kill(leader);
+    let archive = open_read_only(&mut group.dead[&leader].clone()).unwrap();
+    let shown: Vec<u64> = archive.entries().map(|(_, bytes)| world::numbers(&[bytes.slice(..8)])[0]).collect();
+    assert!(list.starts_with(&shown), "the archive shows what was never committed: {shown:?}, {list:?}");
     group.check("alone");
 }
 

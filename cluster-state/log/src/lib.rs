@@ -43,7 +43,7 @@ pub trait Log {
     fn deliver(&mut self, now_ms: u64, delivery: Delivery) -> Result<(), DeliverError>;
 
     /// Does the work that is due at `now_ms` and adds what came of it to `out`. One call adds a bounded amount of
-    /// bytes; there is more as long as [`Log::wake_ms`] is not above `now_ms`.
+    /// bytes, whole snapshots apart; there is more as long as [`Log::wake_ms`] is not above `now_ms`.
     ///
     /// After an error the log is over: the process must end, and start again from what is on disk.
     fn poll(&mut self, now_ms: u64, out: &mut Vec<LogEvent>) -> Result<(), LogFailure>;

@@ -178,7 +178,7 @@ impl Content {
         let (kept, damaged_permille) = match dice.below(4) {
             0 => (0, 0),
             1 => (pending, 0),
-            _ => (dice.below(pending as u64 + 1) as usize, 300),
+            _ => (dice.below(pending as u64 + 1) as usize, [0, 1, 300][dice.below(3) as usize]),
         };
         self.bytes.truncate(self.durable_length + kept);
         let mut start = self.durable_length;

@@ -137,8 +137,12 @@ pub enum Effect {
     Applied {
         /// The entry.
         index: Index,
+        /// The entry as it stands in the log.
+        bytes: Bytes,
         /// What it caused.
         applied: Box<Applied>,
+        /// The copy's running hash after it.
+        chain: u64,
     },
     /// The copy was replaced by a snapshot.
     Restored {
@@ -249,6 +253,11 @@ impl<L: Log> Replica<L> {
     /// The log, for what only its shell understands.
     pub fn log(&self) -> &L {
         &self.log
+    }
+
+    /// The log, taken out.
+    pub fn into_log(self) -> L {
+        self.log
     }
 
     /// The last events.
@@ -415,7 +424,7 @@ impl<L: Log> Replica<L> {
         self.events.extend(&applied.events);
         self.bytes_since_snapshot += bytes.len() as u64;
         self.entries_since_snapshot += 1;
-        self.followers.keep(index, bytes);
+        self.followers.keep(index, bytes.clone());
         let mut outcomes = applied.outcomes.iter();
         for (ticket, count) in token.map(|token| self.batches.settle(token)).unwrap_or_default() {
             let outcomes: Vec<Outcome> = outcomes.by_ref().take(count).cloned().collect();
@@ -424,7 +433,7 @@ impl<L: Log> Replica<L> {
                 _ => out.push(Effect::Answered { ticket, index, outcomes }),
             }
         }
-        out.push(Effect::Applied { index, applied });
+        out.push(Effect::Applied { index, bytes, applied, chain: self.cell.chain() });
         Ok(())
     }
 

@@ -185,8 +185,12 @@ pub enum ServerEffect {
     Applied {
         /// The entry.
         index: Index,
+        /// The entry as it stands in the log.
+        bytes: Bytes,
         /// What it caused.
         applied: Box<Applied>,
+        /// The copy's running hash after it.
+        chain: u64,
     },
     /// Encode this clone elsewhere and hand the pieces in.
     Encode {
@@ -282,6 +286,11 @@ impl<L: Log> ServerCore<L> {
     /// The replica.
     pub fn replica(&self) -> &Replica<L> {
         &self.replica
+    }
+
+    /// The log, for the next start in the same world.
+    pub fn into_log(self) -> L {
+        self.replica.into_log()
     }
 
     /// The connection that reaches `node`, if its agent is connected here.
@@ -506,9 +515,9 @@ impl<L: Log> ServerCore<L> {
             Effect::Turned { ticket, error } => self.turned(ticket, &error, out),
             Effect::Refused { ticket, reason } => self.refused(ticket, reason, out),
             Effect::Unknown { ticket } => self.unanswered(ticket, AppendResult::Unknown, out),
-            Effect::Applied { index, applied } => {
+            Effect::Applied { index, bytes, applied, chain } => {
                 self.hub.applied(&applied);
-                out.push(ServerEffect::Applied { index, applied });
+                out.push(ServerEffect::Applied { index, bytes, applied, chain });
             }
             Effect::Restored { .. } => self.hub.restored(),
             Effect::ToFollower { follower, frame } => out.push(ServerEffect::ToFollower { follower, frame }),

@@ -226,7 +226,7 @@ impl<L: Log> Worker<L> {
             ServerEffect::ToFollower { follower, frame } => self.outlets.to_follower(follower, frame),
             ServerEffect::ToAgent { peer, order } => self.outlets.order(peer, order),
             ServerEffect::ToDuty { peer, beats } => self.outlets.to_duty(peer, beats),
-            ServerEffect::Applied { index, applied } => {
+            ServerEffect::Applied { index, applied, .. } => {
                 self.meter.applied(index, &applied);
                 self.applied.send_replace(index);
             }

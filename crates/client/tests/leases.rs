@@ -2,9 +2,11 @@
 
 mod world;
 
-use ohm_client::{LeaseConfig, LeaseSeen, Member, MemberConfig, MemberEffect, MemberInput};
+use ohm_client::{
+    Held, LeaseConfig, LeaseEffect, LeaseInput, LeaseKeeper, LeaseSeen, Member, MemberConfig, MemberEffect, MemberInput,
+};
 use ohm_model::lease::SHARDS_PER_CLASS;
-use ohm_model::{Class, Envelope, Index, Lease, Role, SessionId, Shard};
+use ohm_model::{Class, Command, Envelope, Epoch, Index, Lease, Outcome, Role, SessionId, Shard};
 use ohm_stdx::Prng;
 use std::collections::{BTreeMap, VecDeque};
 use world::{Clock, LeaseState, MiniCell, Network, Reply};
@@ -216,7 +218,8 @@ fn simulate(seed: u64, margin_ms: u64, drift_permille: u64) -> Summary {
 #[test]
 fn no_two_hold_one_lease_and_all_are_held_once_faults_stop() {
     let mut taken = 0;
-    for seed in 0..24 {
+    let count = world::seeds(24);
+    for seed in 0..count {
         // Clocks drift apart by up to 4 percent of 2,000 ms.
         let summary = simulate(seed, 100, 20);
         assert_eq!(summary.violation_ms, None, "seed {seed}");
@@ -224,11 +227,42 @@ fn no_two_hold_one_lease_and_all_are_held_once_faults_stop() {
         assert!(summary.sharing >= 2, "seed {seed}: the leases are shared out");
         taken += summary.taken;
     }
-    assert!(taken > 24 * 40, "leases did change hands: {taken}");
+    assert!(taken > count * 40, "leases did change hands: {taken}");
 }
 
 #[test]
 fn clocks_that_drift_beyond_the_margin_are_found_out() {
     let found = (0..12).filter(|&seed| simulate(seed, 0, 200).violation_ms.is_some()).count();
     assert!(found > 0, "without a margin some seed must show two holders");
+}
+
+#[test]
+fn a_lease_is_held_only_once_the_own_copy_shows_it_and_ends_by_the_own_clock() {
+    let leases = LeaseConfig::health(LEASE_MS);
+    let mut keeper = LeaseKeeper::new(leases);
+    let mut out = Vec::new();
+    let seen = |holder: Option<u64>, epoch, renewed| {
+        let holder = holder.map(SessionId);
+        LeaseInput::Seen(LeaseSeen { lease: Lease::Health, holder, epoch: Epoch(epoch), renewed: Index(renewed) })
+    };
+    keeper.step(0, LeaseInput::Opened(SessionId(9)), &mut out);
+    keeper.step(0, seen(Some(5), 3, 40), &mut out);
+    keeper.step(2199, LeaseInput::Tick, &mut out);
+    assert_eq!(out, [], "the other one may still act on it");
+    keeper.step(2200, LeaseInput::Tick, &mut out);
+    let command = Command::TakeLease { lease: Lease::Health, epoch: Epoch(3), renewed: Index(40) };
+    assert_eq!(out, [LeaseEffect::Ask { lease: Lease::Health, command }]);
+    let granted = LeaseInput::Answered { lease: Lease::Health, sent_ms: 2200, outcome: Outcome::Lease(Epoch(4)) };
+    keeper.step(2300, granted, &mut out);
+    assert_eq!(keeper.holds(Lease::Health, 2300), None, "the copy does not contain yet what the other one did");
+    keeper.step(2400, seen(Some(9), 4, 50), &mut out);
+    assert_eq!(keeper.held(Lease::Health, 2400), Some(Held { epoch: Epoch(4), until_ms: 4200 }));
+    keeper.step(3000, LeaseInput::Renewed { sent_ms: 2900 }, &mut out);
+    assert_eq!(keeper.holds(Lease::Health, 4899), Some(Epoch(4)));
+    assert_eq!(keeper.holds(Lease::Health, 4900), None);
+    keeper.step(4900, LeaseInput::Renewed { sent_ms: 4000 }, &mut out);
+    assert_eq!(keeper.holds(Lease::Health, 4900), None, "what ran out is not revived by a late answer");
+    keeper.step(4900, LeaseInput::Tick, &mut out);
+    let again = Command::TakeLease { lease: Lease::Health, epoch: Epoch(4), renewed: Index(50) };
+    assert_eq!(out.last(), Some(&LeaseEffect::Ask { lease: Lease::Health, command: again }), "it is taken again");
 }

@@ -95,8 +95,8 @@ impl JobDocument {
 /// A job asks for something that only an offline plan understands so far.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "job `{job}`, group `{group}`: topology `slices` and `balanced` are known to `ohm plan` only; leave them out to submit \
-     the job"
+    "job `{job}`, group `{group}`: topology `slices` and `balanced` are known to `ohm plan` only; leave them out to \
+     submit the job"
 )]
 pub struct ExtraError {
     /// The job.

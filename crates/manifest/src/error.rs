@@ -2,7 +2,7 @@
 
 use crate::path::FieldPath;
 use crate::quantity::QuantityError;
-use crate::{ALIAS_NODES_MAX, DEPTH_MAX, DOCUMENT_BYTES_MAX};
+use crate::{ALIAS_NODES_MAX, BROKEN_MAX, DEPTH_MAX, DOCUMENT_BYTES_MAX};
 use std::fmt;
 use std::sync::Arc;
 
@@ -185,6 +185,9 @@ pub enum ProblemKind {
         /// Where the first one begins.
         line: u32,
     },
+    /// More documents are broken than are reported one by one.
+    #[error("from here on {0} more documents of this file are broken; mend the first {BROKEN_MAX} and try again")]
+    ManyBroken(usize),
     /// The value breaks a rule.
     #[error("{0}")]
     Rule(String),

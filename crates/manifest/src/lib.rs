@@ -13,15 +13,16 @@
 //!
 //! # Files
 //!
-//! A file is YAML (`.yaml`, `.yml`) or JSON (`.json`); under any other name it is JSON when it begins with `{` or `[`.
-//! It holds any number of documents: in YAML between `---` lines, in JSON one after another, in a list, or as `items` of
-//! a `kind: List`; YAML takes lists, too. A document may be [`DOCUMENT_BYTES_MAX`] long and [`DEPTH_MAX`] deep; a list of
-//! documents in JSON has no bound. Each document gets its own verdict. Every document states `apiVersion: ohm/v1`, a
-//! `kind` and, but for an Allocation, a `metadata.name`. Unknown fields are errors. A field that is null is absent.
+//! A file is YAML (`.yaml`, `.yml`) or JSON (`.json`); under any other name it is JSON when it begins with `{` or
+//! `[`. It holds any number of documents: in YAML between `---` lines, in JSON one after another, in a list, or as
+//! `items` of a `kind: List`; YAML takes lists, too. A document may be [`DOCUMENT_BYTES_MAX`] long and [`DEPTH_MAX`]
+//! deep; a list of documents in JSON has no bound. Each document gets its own verdict. Every document states
+//! `apiVersion: ohm/v1`, a `kind` and, but for an Allocation, a `metadata.name`. Unknown fields are errors. A field
+//! that is null is absent.
 //!
-//! A *name* is lower case letters, digits, `-` and `.` (253 at most; no dots and 63 in groups). A *quantity* is a number
-//! with a unit: `2`, `500m`, `1.5`, `1e3`, `64Gi`. Requests are rounded up, room is rounded down: to thousandths for `cpu`
-//! and for resources with a domain (`nvidia.com/gpu`), to whole bytes or pieces for the others.
+//! A *name* is lower case letters, digits, `-` and `.` (253 at most; no dots and 63 in groups). A *quantity* is a
+//! number with a unit: `2`, `500m`, `1.5`, `1e3`, `64Gi`. Requests are rounded up, room is rounded down: to
+//! thousandths for `cpu` and for resources with a domain (`nvidia.com/gpu`), to whole bytes or pieces for the others.
 //!
 //! # Job
 //!
@@ -52,7 +53,7 @@
 //! | `nodeSelector` | labels the node must have | none |
 //! | `affinity.nodeAffinity` | as in Kubernetes, with `matchExpressions` | none |
 //! | `tolerations` | list of `key`, `operator`, `value`, `effect`, as in Kubernetes | none |
-//! | `topology` | one of `required: LEVEL`, `preferred: LEVEL`, `unconstrained: true`; `name` of the topology; `slices` (list of `level`, `size`) and `balanced` for `ohm plan` | none |
+//! | `topology` | one of `required: LEVEL`, `preferred: LEVEL`, `unconstrained: true`; and see below | none |
 //! | `placeWith` | groups with the same word are placed in one domain | none |
 //! | `command`, `args` | lists of words: the program and its arguments | none |
 //! | `env` | list of `name`, `value`; names with `OHM_` are Ohm's | none |
@@ -60,7 +61,8 @@
 //! | `terminationGracePeriodSeconds` | between the polite signal and the kill | 10 |
 //! | `sim` | on simulated nodes: `duration` (`30s`) and `exitCode` | never ends, 0 |
 //!
-//! The fields from `requests` on that say what a task is may stand under `template` as well.
+//! A `topology` has a `name`, where the cell has several, and for `ohm plan` `slices` (list of `level`, `size`) and
+//! `balanced`. The fields from `requests` on that say what a task is may stand under `template` as well.
 //!
 //! # What describes a cell
 //!
@@ -70,13 +72,14 @@
 //! | Queue | `spec`: `cohort`, `nominalQuota`, `borrowingLimit`, `lendingLimit` (quantities by resource), `fairSharing.weight` |
 //! | Cohort | as Queue, with `parent` in place of `cohort` |
 //! | PriorityClass | `value`, `description` (both beside `metadata`) |
-//! | Node | `metadata.labels`; `spec`: `taints`, `unschedulable`; `status`: `allocatable` or `capacity`, `used`, `conditions` (`Ready` counts), `addresses` (`InternalIP` counts) |
+//! | Node | `metadata.labels`; `spec`: `taints`, `unschedulable`; `status`: see below |
 //! | Allocation | `spec`: `job`, `group` (default `main`), `node`, `count`: tasks that run already |
 //!
-//! ResourceFlavor and ProvisioningClass are known and refused by this version.
+//! The `status` of a Node has `allocatable` or `capacity`, `used` (what others take, Allocations not included),
+//! `conditions` (`Ready` counts) and `addresses` (`InternalIP` counts). ResourceFlavor and ProvisioningClass are known and refused by this version.
 //!
-//! Invariants: no input panics or overflows the stack; what is accepted obeys [`validate`]; nothing that was written is
-//! dropped in silence.
+//! Invariants: no input panics or overflows the stack; what is accepted obeys [`validate`]; nothing that was written
+//! is dropped in silence.
 
 mod decode;
 mod document;
@@ -107,5 +110,7 @@ pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 pub const DEPTH_MAX: usize = 32;
 /// Most values that the anchors and aliases of one YAML document may repeat.
 pub const ALIAS_NODES_MAX: usize = 10_000;
+/// Most broken documents of one file that are reported one by one; the others are counted.
+pub const BROKEN_MAX: usize = 10_000;
 /// Most problems that are kept of one document.
 pub const PROBLEMS_MAX: usize = 20;

@@ -1,5 +1,6 @@
 //! The way from files to documents.
 
+use crate::BROKEN_MAX;
 use crate::document::{self, Content, Decoded, Document};
 use crate::error::{DocumentError, Position, Problem, ProblemKind};
 use crate::path::FieldPath;
@@ -37,13 +38,29 @@ pub fn parse_files(files: &[(&str, &[u8])]) -> Vec<Verdicts> {
 fn read_file(file: &Arc<str>, bytes: &[u8]) -> Vec<Result<Decoded, DocumentError>> {
     let mut names: BTreeMap<(&'static str, String), u32> = BTreeMap::new();
     let mut verdicts = Vec::new();
+    let (mut broken, mut first_omitted) = (0, Position::default());
     source::read(file, bytes, &mut |node| {
         let verdict = match node {
             Ok(node) => document::decode(file, &node),
             Err(problem) => Err(DocumentError { file: file.clone(), problems: vec![problem], omitted: 0 }),
         };
-        verdicts.push(verdict.and_then(|decoded| check_name(decoded, &mut names)));
+        let verdict = verdict.and_then(|decoded| check_name(decoded, &mut names));
+        if let Err(error) = &verdict {
+            broken += 1;
+            if broken > BROKEN_MAX {
+                // A file of 100 MB of garbage must not become gigabytes of complaints.
+                if broken == BROKEN_MAX + 1 {
+                    first_omitted = error.problems.first().map_or(first_omitted, |problem| problem.position);
+                }
+                return;
+            }
+        }
+        verdicts.push(verdict);
     });
+    if broken > BROKEN_MAX {
+        let omitted = ProblemKind::ManyBroken(broken - BROKEN_MAX);
+        verdicts.push(Err(error(file, first_omitted, FieldPath::root(), omitted)));
+    }
     verdicts
 }
 

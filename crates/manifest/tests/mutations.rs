@@ -1,6 +1,6 @@
 //! Whatever is in a file, it is answered: no input panics, hangs, or overflows the stack.
 
-use ohm_manifest::{DEPTH_MAX, DOCUMENT_BYTES_MAX, DocumentError, ProblemKind, parse};
+use ohm_manifest::{BROKEN_MAX, DEPTH_MAX, DOCUMENT_BYTES_MAX, DocumentError, ProblemKind, parse};
 use ohm_stdx::Prng;
 use std::fmt::Write;
 
@@ -189,4 +189,14 @@ fn many_mistakes_stay_a_short_answer() {
     let error = parse("a.yaml", text.as_bytes()).remove(0).unwrap_err();
     assert_eq!((error.problems.len(), error.omitted), (20, 19_980));
     assert!(error.to_string().ends_with("a.yaml: and 19980 more problems in this document"));
+}
+
+#[test]
+fn a_file_of_garbage_stays_a_bounded_answer() {
+    for (name, line) in [("a.json", "{\"a\":\n"), ("a.json", "{}{\n"), ("a.yaml", "---\n[\n")] {
+        let verdicts = parse(name, line.repeat(BROKEN_MAX + 500).as_bytes());
+        assert_eq!(verdicts.len(), BROKEN_MAX + 1, "{name} {line}");
+        let last = verdicts.last().unwrap().as_ref().unwrap_err().to_string();
+        assert!(last.contains("more documents of this file are broken"), "{last}");
+    }
 }

@@ -180,4 +180,3 @@ impl Flights {
         self.flights.values_mut().for_each(|flight| flight.orphaned = true);
     }
 }
-

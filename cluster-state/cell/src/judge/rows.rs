@@ -58,9 +58,10 @@ impl<'a> Judge<'a> {
     /// The entry a planner must have applied to see why the row was refused.
     fn seen_by(&self, reason: ConflictReason, placement: &Placement) -> Index {
         match reason {
-            ConflictReason::TaskNotPending | ConflictReason::QuotaExceeded | ConflictReason::TopologyBroken => {
-                self.cell.applied
-            }
+            ConflictReason::NodeGone
+            | ConflictReason::TaskNotPending
+            | ConflictReason::QuotaExceeded
+            | ConflictReason::TopologyBroken => self.cell.applied,
             _ => self.cell.nodes.version(placement.node).changed,
         }
     }

@@ -14,13 +14,13 @@ use parse::Words;
 use std::collections::BTreeMap;
 
 /// A cell, its log, and what it has said so far.
-pub struct Script {
+pub(crate) struct Script {
     /// The cell.
-    pub cell: Cell,
+    pub(crate) cell: Cell,
     /// What it said.
-    pub output: String,
+    pub(crate) output: String,
     /// Every entry with what it caused.
-    pub log: Vec<(Index, Entry, Applied)>,
+    pub(crate) log: Vec<(Index, Entry, Applied)>,
     now_ms: u64,
     sessions: BTreeMap<String, Conversation>,
     jobs: BTreeMap<String, JobId>,
@@ -37,7 +37,7 @@ struct Conversation {
 
 impl Script {
     /// An empty cell at 1,000,000 ms with the session `people`, which sends what no other session is named for.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut script = Script {
             cell: Cell::new(),
             output: String::new(),
@@ -54,7 +54,7 @@ impl Script {
     }
 
     /// Runs one line.
-    pub fn run(&mut self, line: &str) {
+    pub(crate) fn run(&mut self, line: &str) {
         let mut words = Words::new(line);
         let Some(verb) = words.next() else { return };
         match verb {
@@ -66,6 +66,7 @@ impl Script {
                 self.now_ms = words.next().map_or(self.now_ms, |time| parse::time(time, self.now_ms));
                 self.apply(vec![bare(Command::Tick)]);
             }
+            // Sends the last command of a session once more, word for word.
             "again" => {
                 let last = self.last.clone().expect("something was sent before");
                 self.apply(vec![last]);
@@ -75,12 +76,16 @@ impl Script {
                 session.done_below = session.next;
             }
             "judge" => self.judge(&mut words),
+            "quietly" => {
+                let times: u32 = words.need("how often").parse().expect("a number");
+                let (session, command) = self.command(words.need("verb"), &mut words);
+                self.quiet = true;
+                (0..times).for_each(|_| self.send(&session, command.clone()));
+                self.quiet = false;
+            }
             _ => {
                 let (session, command) = self.command(verb, &mut words);
-                let times = words.option("times").map_or(1, |times| times.parse().expect("a number"));
-                for _ in 0..times {
-                    self.send(&session, command.clone());
-                }
+                self.send(&session, command);
             }
         }
         words.done();
@@ -126,7 +131,8 @@ impl Script {
             "server" => Role::Server,
             "health" => Role::Health,
             "client" => Role::Client,
-            class => Role::Scheduler(parse::class(class)),
+            "scheduler" => Role::Scheduler(parse::class(words.need("class"))),
+            other => panic!("{other} is no role"),
         };
         self.open(&name, role);
     }
@@ -176,7 +182,8 @@ impl Script {
         let session = if words.take("by") { words.need("session").to_string() } else { "health".to_string() };
         let known = self.cell.nodes().get(node).map_or(Incarnation(0), |record| record.incarnation);
         let number = |text: &str| text.parse().expect("a number");
-        let incarnation = words.option("incarnation").map_or(known, |text| Incarnation(text.parse().expect("a number")));
+        let incarnation =
+            words.option("incarnation").map_or(known, |text| Incarnation(text.parse().expect("a number")));
         let epoch = Epoch(words.option("epoch").map_or(self.cell.sessions().lease(Lease::Health).epoch.0, number));
         let health = match verb {
             "suspect" => NodeHealth::Suspect,

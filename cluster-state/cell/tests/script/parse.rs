@@ -145,16 +145,12 @@ impl<'a> Words<'a> {
 
     /// `queue NAME [parent=COHORT] [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY…`
     pub(super) fn queue(&mut self, is_cohort: bool) -> QueueSpec {
-        let limit = |words: Vec<&str>| words.into_iter().map(pair).map(|(name, text)| {
-            let value = amount(&name, &text);
-            (name, value)
-        });
         QueueSpec {
             name: self.need("name").to_string(),
             is_cohort,
             parent: self.option("parent").unwrap_or_default().to_string(),
-            borrowing_limit: limit(self.all("borrow:")).collect(),
-            lending_limit: limit(self.all("lend:")).collect(),
+            borrowing_limit: self.all("borrow:").into_iter().map(limit).collect(),
+            lending_limit: self.all("lend:").into_iter().map(limit).collect(),
             nominal: self.amounts(),
             weight_milli: 1000,
         }
@@ -170,6 +166,11 @@ impl<'a> Words<'a> {
 fn pair(text: &str) -> (String, String) {
     let (key, value) = text.split_once('=').unwrap_or((text, ""));
     (key.to_string(), value.to_string())
+}
+
+fn limit(text: &str) -> (String, i64) {
+    let (name, quantity) = text.split_once('=').expect("RESOURCE=QUANTITY");
+    (name.to_string(), amount(name, quantity))
 }
 
 fn effect(text: &str) -> TaintEffect {

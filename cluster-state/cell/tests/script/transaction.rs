@@ -1,7 +1,7 @@
-//! `commit SESSION [grain=…] [guard=…] [seen=…] [epoch=…] [shard=…] / place … / evict … / nominate … / reserve … / job …`
+//! `commit SESSION [grain=…] [guard=…] [seen=N|-N] [epoch=…] [shard=…] / place … / evict … / nominate … / reserve … / job …`
 
-use super::parse::{self, Words};
 use super::Script;
+use super::parse::{self, Words};
 use ohm_model::{
     ClassId, Epoch, Grain, GroupIndex, Guard, Index, JobGuard, JobId, Lease, NodeId, Nomination, Placement, RunRef,
     Shard, StopCause, TaskIndex, Transaction,
@@ -15,7 +15,7 @@ impl Script {
         let mut transaction = Transaction {
             shard: Shard { class: ohm_model::Class::Batch, number: 0 },
             epoch: Epoch(0),
-            seen: Index(words.option("seen").map_or(self.cell.applied().0, number)),
+            seen: Index(words.option("seen").map_or(self.cell.applied().0, |seen| self.seen(seen))),
             grain: words.option("grain").map_or(Grain::PerTask, grain),
             guard: words.option("guard").map_or(Guard::Fits, guard),
             jobs: Vec::new(),
@@ -51,6 +51,14 @@ impl Script {
         let held = self.cell.sessions().lease(Lease::Shard(transaction.shard)).epoch;
         transaction.epoch = epoch.map_or(held, Epoch);
         transaction
+    }
+
+    /// An index, or `-N` for N entries ago.
+    fn seen(&self, text: &str) -> u64 {
+        match text.strip_prefix('-') {
+            Some(ago) => self.cell.applied().0 - ago.parse::<u64>().expect("a number"),
+            None => text.parse().expect("an index"),
+        }
     }
 
     /// Any shard that the session holds; for transactions that name no job.

@@ -5,6 +5,11 @@ use ohm_model::{Command, Envelope, Epoch, Index, Lease, Outcome, Refusal, Sequen
 use ohm_stdx::Prng;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// How many seeds to try; more of them with `OHM_TEST_SEEDS`.
+pub(crate) fn seeds(default: u64) -> u64 {
+    std::env::var("OHM_TEST_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
 /// The cell's bound on kept answers.
 const ANSWERS_MAX: usize = 1024;
 

@@ -81,7 +81,7 @@ pub fn shim_command(arguments: impl IntoIterator<Item = OsString>) -> Result<(),
 }
 
 /// Runs a shim until it is told to end (SIGTERM) and all its tasks have ended. To be called on the main thread of a process
-/// of its own, before any other thread is started.
+/// of its own, before any other thread is started; no thread can be started afterwards.
 ///
 /// # Errors
 /// [`ShimError::AlreadyRunning`] when the folder has a shim, and whatever keeps it from coming up. Nothing of an earlier
@@ -108,10 +108,11 @@ pub fn run_shim(options: ShimOptions) -> Result<(), ShimError> {
     let mut journal = Journal::new(&folder, boot);
     journal.commit(&OnlyEnded(&ended)).map_err(|source| ShimError::file(folder.join("journal"), source))?;
 
+    // No thread can be started any more once children go to another process namespace.
+    let fence = Fence::start(LeaseReader::open(&folder)?, options.fence_lead_ms)?;
     let guard_starter = GuardStarter::new(&folder)?;
     let (guard, warning) = guard_starter.start(&processes, options.wants_namespace)?;
     warnings.extend(warning);
-    let fence = Fence::start(LeaseReader::open(&folder)?, options.fence_lead_ms)?;
     let lease = LeaseReader::open(&folder)?;
     let info =
         ShimInfo { version: PROTOCOL_VERSION, pid: std::process::id(), has_namespace: guard.has_namespace, warnings };

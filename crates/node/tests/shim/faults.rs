@@ -5,7 +5,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use ohm_model::{Exit, OnDisconnect};
 use ohm_node::clock::boottime_ms;
-use ohm_node::shim::{Cause, End, Event, LeaseFile, NodeLease, PROTOCOL_VERSION, Request, ShimClient, run_shim};
+use ohm_node::shim::{Cause, End, Event, LeaseFile, NodeLease, PROTOCOL_VERSION, Request, ShimClient, ShimCommand};
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,7 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-pub const TESTS: &[Test] = &[
+pub(crate) const TESTS: &[Test] = &[
     ("the_next_agent_finds_live_runs_and_ends", the_next_agent_finds_live_runs_and_ends),
     ("an_agent_killed_with_its_group_leaves_the_shim", an_agent_killed_with_its_group_leaves_the_shim),
     ("there_is_one_shim", there_is_one_shim),
@@ -58,7 +58,7 @@ impl World {
 }
 
 /// The agent that is about to be killed: starts a shim and a task, says so, and waits.
-pub fn agent(folder: OsString) -> ExitCode {
+pub(crate) fn agent(folder: OsString) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let setup = Setup { namespace: true, cgroups: true };
@@ -94,8 +94,10 @@ fn an_agent_killed_with_its_group_leaves_the_shim(setup: Setup) {
 
 fn there_is_one_shim(setup: Setup) {
     let world = World::new(setup);
-    let options = command(world.folder.path().into(), setup).options;
-    let error = run_shim(options).unwrap_err().to_string();
+    let ShimCommand { program, options } = command(world.folder.path().into(), setup);
+    let second = Command::new(program).args(options.arguments()).output().unwrap();
+    assert!(!second.status.success());
+    let error = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(error.contains("another shim is in charge"), "{error}");
 }
 

@@ -7,7 +7,7 @@ use ohm_node::cgroup::Limits;
 use ohm_node::rotation::LogLimits;
 use ohm_node::shim::{Cause, End, Event, Request, RunSpec};
 
-pub const TESTS: &[Test] = &[
+pub(crate) const TESTS: &[Test] = &[
     ("exits_are_told_as_they_were", exits_are_told_as_they_were),
     ("what_cannot_start_says_why", what_cannot_start_says_why),
     ("environment_and_folders_are_as_asked", environment_and_folders_are_as_asked),
@@ -83,6 +83,7 @@ fn a_run_starts_once(setup: Setup) {
     let first = world.started(0);
     world.send(&requests);
     assert_eq!(world.started(0), first);
+    wait_until("the script", || file.exists());
     world.send(&[Request::Stop { run: run(0), grace_ms: 0 }]);
     world.exited(0);
     world.send(&requests);

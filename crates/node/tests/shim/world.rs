@@ -15,18 +15,19 @@ use std::time::{Duration, Instant};
 /// Longer than anything takes on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-pub type Test = (&'static str, fn(Setup));
+pub(crate) type Test = (&'static str, fn(Setup));
 
 /// Which means of the machine the shim may use.
 #[derive(Clone, Copy)]
-pub struct Setup {
-    pub namespace: bool,
-    pub cgroups: bool,
+pub(crate) struct Setup {
+    pub(crate) namespace: bool,
+    pub(crate) cgroups: bool,
 }
 
-pub const SETUPS: [Setup; 3] = [
+pub(crate) const SETUPS: [Setup; 4] = [
     Setup { namespace: true, cgroups: true },
     Setup { namespace: true, cgroups: false },
+    Setup { namespace: false, cgroups: true },
     Setup { namespace: false, cgroups: false },
 ];
 
@@ -37,18 +38,18 @@ impl fmt::Display for Setup {
     }
 }
 
-pub struct World {
-    pub folder: tempfile::TempDir,
-    pub client: ShimClient,
-    pub lease: LeaseFile,
-    pub setup: Setup,
-    pub processes: Processes,
+pub(crate) struct World {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) client: ShimClient,
+    pub(crate) lease: LeaseFile,
+    pub(crate) setup: Setup,
+    pub(crate) processes: Processes,
     runtime: tokio::runtime::Runtime,
 }
 
 impl World {
     /// A shim with a lease of an hour.
-    pub fn new(setup: Setup) -> World {
+    pub(crate) fn new(setup: Setup) -> World {
         let folder = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let lease = LeaseFile::open(folder.path()).unwrap();
@@ -61,38 +62,38 @@ impl World {
         world
     }
 
-    pub fn lease_for(&self, ms: u64) -> u64 {
+    pub(crate) fn lease_for(&self, ms: u64) -> u64 {
         let deadline_ms = boottime_ms() + ms;
         self.lease.write(NodeLease { deadline_ms, incarnation: 1 }).unwrap();
         deadline_ms
     }
 
     /// Connects anew, as an agent does that was restarted.
-    pub fn reconnect(&mut self) {
+    pub(crate) fn reconnect(&mut self) {
         let command = command(self.folder.path().into(), self.setup);
         self.client = self.runtime.block_on(command.start_or_find()).unwrap();
     }
 
-    pub fn send(&mut self, requests: &[Request]) {
+    pub(crate) fn send(&mut self, requests: &[Request]) {
         self.runtime.block_on(self.client.send(requests)).unwrap();
     }
 
-    pub fn start(&mut self, task: u32, spec: RunSpec) {
+    pub(crate) fn start(&mut self, task: u32, spec: RunSpec) {
         self.send(&[Request::Start { run: run(task), spec }]);
     }
 
     /// Starts a shell script and waits until it runs.
-    pub fn start_script(&mut self, task: u32, script: &str) -> LiveRun {
+    pub(crate) fn start_script(&mut self, task: u32, script: &str) -> LiveRun {
         self.start(task, shell(script));
         self.started(task)
     }
 
-    pub fn next(&mut self) -> Event {
+    pub(crate) fn next(&mut self) -> Event {
         self.runtime.block_on(async { tokio::time::timeout(PATIENCE, self.client.next()).await.unwrap().unwrap() })
     }
 
     /// The next event that `wanted` makes something of; others are passed over.
-    pub fn find<T>(&mut self, wanted: impl Fn(Event) -> Option<T>) -> T {
+    pub(crate) fn find<T>(&mut self, wanted: impl Fn(Event) -> Option<T>) -> T {
         loop {
             if let Some(found) = wanted(self.next()) {
                 return found;
@@ -100,7 +101,7 @@ impl World {
         }
     }
 
-    pub fn started(&mut self, task: u32) -> LiveRun {
+    pub(crate) fn started(&mut self, task: u32) -> LiveRun {
         self.find(|event| match event {
             Event::Started(live) if live.run == run(task) => Some(live),
             Event::Exited(ended) if ended.run == run(task) => panic!("ended instead: {ended:?}"),
@@ -109,7 +110,7 @@ impl World {
         })
     }
 
-    pub fn exited(&mut self, task: u32) -> EndedRun {
+    pub(crate) fn exited(&mut self, task: u32) -> EndedRun {
         self.find(|event| match event {
             Event::Exited(ended) if ended.run == run(task) => Some(ended),
             _ => None,
@@ -117,12 +118,12 @@ impl World {
     }
 
     /// Asks for the list and gathers its parts.
-    pub fn list(&mut self) -> (Vec<LiveRun>, Vec<EndedRun>) {
+    pub(crate) fn list(&mut self) -> (Vec<LiveRun>, Vec<EndedRun>) {
         self.send(&[Request::List]);
         self.listed()
     }
 
-    pub fn listed(&mut self) -> (Vec<LiveRun>, Vec<EndedRun>) {
+    pub(crate) fn listed(&mut self) -> (Vec<LiveRun>, Vec<EndedRun>) {
         let (mut live, mut ended) = (Vec::new(), Vec::new());
         loop {
             if let Event::Listed { live: more_live, ended: more_ended, is_last } = self.next() {
@@ -135,32 +136,37 @@ impl World {
         }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// What `task` has written to its standard output so far.
-    pub fn output(&self, task: u32) -> String {
+    pub(crate) fn output(&self, task: u32) -> String {
         let folder = ohm_node::shim::log_folder(self.folder.path(), run(task));
         std::fs::read_to_string(folder.join("stdout")).unwrap_or_default()
     }
 
     /// Waits until the output of `task` holds `text`.
-    pub fn wait_for_output(&self, task: u32, text: &str) {
+    pub(crate) fn wait_for_output(&self, task: u32, text: &str) {
         wait_until(&format!("output {text:?} of {task}"), || self.output(task).contains(text));
     }
 
-    pub fn is_alive(&self, live: LiveRun) -> bool {
+    pub(crate) fn is_alive(&self, live: LiveRun) -> bool {
         self.processes
             .is_alive(ohm_node::processes::Identity { pid: live.pid, start_time_ticks: live.start_time_ticks })
     }
 
-    /// The processes on this machine whose command line holds `text`; tests use unlikely sleep times.
-    pub fn count(&self, text: &str) -> usize {
-        count(text)
+    /// How many processes on this machine have the word `text` in their command line; tests use unlikely sleep times.
+    pub(crate) fn count(&self, text: &str) -> usize {
+        let has_word = |entry: &std::fs::DirEntry| {
+            // An ended process has an empty command line.
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).any(|word| word == text.as_bytes())
+        };
+        std::fs::read_dir("/proc").unwrap().flatten().filter(has_word).count()
     }
 
-    pub fn kill_shim(&mut self) {
+    pub(crate) fn kill_shim(&mut self) {
         kill_hard(self.client.info.pid);
     }
 }
@@ -169,6 +175,10 @@ impl Drop for World {
     /// No test leaves processes behind.
     fn drop(&mut self) {
         kill_hard(self.client.info.pid);
+        wait_until("the guard's end", || {
+            let lock = std::fs::File::open(self.path("guard.lock")).unwrap();
+            nix::fcntl::Flock::lock(lock, nix::fcntl::FlockArg::LockExclusiveNonblock).is_ok()
+        });
         let mark = format!("OHM_SHIM={}", self.folder.path().display());
         for identity in self.processes.with_environment(&mark).unwrap_or_default() {
             self.processes.kill_verified(identity);
@@ -176,21 +186,21 @@ impl Drop for World {
     }
 }
 
-pub fn command(folder: PathBuf, setup: Setup) -> ShimCommand {
+pub(crate) fn command(folder: PathBuf, setup: Setup) -> ShimCommand {
     let options =
         ShimOptions { wants_namespace: setup.namespace, wants_cgroups: setup.cgroups, ..ShimOptions::new(folder) };
     ShimCommand::this_program(options).unwrap()
 }
 
-pub fn run(task: u32) -> RunRef {
+pub(crate) fn run(task: u32) -> RunRef {
     RunRef::new(JobId(3), 1, task, 2)
 }
 
-pub fn shell(script: &str) -> RunSpec {
+pub(crate) fn shell(script: &str) -> RunSpec {
     RunSpec::new(["/bin/sh", "-c", script])
 }
 
-pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !condition() {
         assert!(Instant::now() < end, "not in time: {what}");
@@ -198,21 +208,6 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-pub fn kill_hard(pid: u32) {
+pub(crate) fn kill_hard(pid: u32) {
     let _ = kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL);
-}
-
-pub fn count(text: &str) -> usize {
-    let is_one = |entry: std::fs::DirEntry| {
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        // An ended process has an empty command line.
-        line.split(|byte| *byte == 0).any(|word| word == text.as_bytes())
-    };
-    std::fs::read_dir("/proc")
-        .unwrap()
-        .flatten()
-        .filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok())
-        .map(is_one)
-        .filter(|one| *one)
-        .count()
 }

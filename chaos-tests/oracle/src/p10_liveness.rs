@@ -1,0 +1,87 @@
+//! P10, the part that a state alone can show: once everything is quiet, no pending job fits. An independent, plain scan: it
+//! looks at each node and each hard constraint by itself and shares nothing with the planners.
+
+use crate::history::Broken;
+use ohm_cell::{Cell, Job, JobState, Shape};
+use ohm_model::resources::DEVICE_MILLI;
+use ohm_model::{GroupIndex, NodeId, ResourceId, TopologyMode};
+use std::collections::BTreeMap;
+
+/// Every job that waits although it fits by itself. Jobs of several groups and jobs in queues are not judged here: whether
+/// they fit is not a question about nodes alone.
+pub fn stuck_jobs(cell: &Cell) -> Vec<Broken> {
+    let waits = |job: &&std::sync::Arc<Job>| {
+        job.state == JobState::Active && job.pending() > 0 && job.groups.len() == 1 && job.spec.queue.is_empty()
+    };
+    let mut broken = Vec::new();
+    for job in cell.jobs().iter().filter(waits) {
+        let (group, spec) = (&job.groups[0], &job.spec.groups[0]);
+        let needed = if group.started { 1 } else { group.needed(spec) };
+        let room = best_room(cell, job);
+        if room >= needed.max(1) {
+            let what = format!(
+                "job {} waits with {} pending tasks; {needed} are needed and {room} fit",
+                job.spec.name,
+                group.pending.len()
+            );
+            broken.push(Broken::new("P10", what));
+        }
+    }
+    broken
+}
+
+/// How many tasks of the job's one group fit now; for a required topology, in the best domain.
+fn best_room(cell: &Cell, job: &Job) -> u32 {
+    let Some(shape) = cell.shape_of(job, 0) else { return 0 };
+    let (group, request) = (&job.groups[0], &job.spec.groups[0].topology);
+    let topology = cell.topologies().get(&request.topology);
+    let mut by_domain: BTreeMap<u32, u32> = BTreeMap::new();
+    for (node, _) in cell.nodes().iter() {
+        let key = match (request.mode, topology) {
+            (TopologyMode::Required, Some(topology)) => {
+                topology.level(&request.level).and_then(|level| topology.key_of(node, level))
+            }
+            (TopologyMode::Required, None) => None,
+            (TopologyMode::None, _) => Some(0),
+            // Nodes outside the topology do not count.
+            (_, Some(topology)) => topology.key_of(node, topology.spec.levels.len() - 1).map(|_| 0),
+            (_, None) => None,
+        };
+        let Some(key) = key else { continue };
+        if request.mode == TopologyMode::Required && group.domain.is_some_and(|fixed| fixed != key) {
+            continue;
+        }
+        *by_domain.entry(key).or_insert(0) += room_on(cell, job, shape, node);
+    }
+    by_domain.into_values().max().unwrap_or(0)
+}
+
+fn room_on(cell: &Cell, job: &Job, shape: &Shape, node: NodeId) -> u32 {
+    if !cell.nodes().is_schedulable(node) || !cell.admits(job.groups[0].shape, node) {
+        return 0;
+    }
+    let free = |resource: ResourceId| {
+        cell.nodes().free(node, resource) - cell.held_from(job, GroupIndex(0), node, resource)
+    };
+    let mut room = shape.requests.iter().map(|&(resource, request)| free(resource) / request).min().unwrap_or(0).max(0);
+    if let Some(record) = cell.nodes().get(node) {
+        if !shape.ports.is_empty() {
+            let taken = shape.ports.iter().any(|port| record.ports.contains(port));
+            room = room.min(i64::from(!taken));
+        }
+        for &(resource, request) in &shape.devices {
+            if let Some(bank) = record.bank(resource) {
+                let present = bank.free_milli.iter().take(bank.present as usize).map(|free| i64::from(*free));
+                room = room.min(match request < DEVICE_MILLI {
+                    true => present.map(|free| free / request).sum(),
+                    false => present.filter(|free| *free == DEVICE_MILLI).count() as i64 / (request / DEVICE_MILLI),
+                });
+            }
+        }
+    }
+    if shape.max_per_node > 0 {
+        let standing = cell.standing_on(job.id, GroupIndex(0), node);
+        room = room.min(i64::from(shape.max_per_node.saturating_sub(standing)));
+    }
+    room as u32
+}

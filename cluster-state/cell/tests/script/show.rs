@@ -1,0 +1,271 @@
+//! What a cell said and how it stands, as text.
+
+use super::Script;
+use super::parse::{Words, lease};
+use ohm_cell::{CORDONED, Group, Job, NOMINATED, READY, SHRUNK, Scratch, TaskState};
+use ohm_model::transaction::Row;
+use ohm_model::{
+    Command, Entry, EventKind, JobId, JobOutcome, NodeId, Outcome, ResourceId, StopCause, Verdict, resources,
+};
+use std::fmt::Write;
+
+impl Script {
+    /// Writes what one entry caused.
+    pub(super) fn tell(&mut self, entry: &Entry, applied: &ohm_cell::Applied) {
+        let mut text = String::new();
+        let index = self.cell.applied();
+        for (envelope, outcome) in entry.commands.iter().zip(&applied.outcomes) {
+            writeln!(text, "{index} {}: {}", verb(&envelope.command), self.outcome(outcome)).unwrap();
+        }
+        for event in &applied.events {
+            assert_eq!((event.index, event.at_ms), (index, self.cell.now_ms()));
+            writeln!(text, "    {}", self.event(&event.kind)).unwrap();
+        }
+        self.output.push_str(&text);
+    }
+
+    fn outcome(&self, outcome: &Outcome) -> String {
+        match outcome {
+            Outcome::Done => "done".into(),
+            Outcome::Session(session) => format!("session {session}"),
+            Outcome::Lease(epoch) => format!("epoch {epoch}"),
+            Outcome::Node { node, incarnation } => format!("node #{node} incarnation {incarnation}"),
+            Outcome::Jobs(jobs) => jobs.iter().map(job_outcome).collect::<Vec<_>>().join("; "),
+            Outcome::Verdict(verdict) => self.verdict(verdict),
+            Outcome::Refused(refusal) => format!("refused: {refusal}"),
+        }
+    }
+
+    fn verdict(&self, verdict: &Verdict) -> String {
+        if verdict.conflicts.is_empty() {
+            return "all accepted".into();
+        }
+        let mut text = format!("accepted {:?}, refresh {}", verdict.accepted, verdict.refresh);
+        for conflict in &verdict.conflicts {
+            let row = match conflict.row {
+                Row::Whole => "whole".into(),
+                Row::Place(row) => format!("place {row}"),
+                Row::Evict(row) => format!("evict {row}"),
+                Row::Nominate(row) => format!("nominate {row}"),
+                Row::Reserve(row) => format!("reserve {row}"),
+            };
+            let node = conflict.node.map_or(String::new(), |node| format!(" on {}", self.node_name(node)));
+            let reason = match conflict.reason {
+                ohm_model::ConflictReason::NodeFull(resource) => format!("NodeFull({})", self.resource(resource)),
+                reason => format!("{reason:?}"),
+            };
+            write!(text, "\n      {row}{node}: {reason}").unwrap();
+        }
+        text
+    }
+
+    /// `judge SESSION …`: what the log would say to the transaction, without saying it to the log.
+    pub(super) fn judge(&mut self, words: &mut Words) {
+        let session = words.need("session").to_string();
+        let transaction = self.transaction(&session, words);
+        let id = self.sessions.get(&session).map_or(ohm_model::SessionId(999), |session| session.id);
+        let verdict = self.cell.judge(id, &transaction, &mut Scratch::default());
+        let line = format!("- judge: {}\n", self.verdict(&verdict));
+        self.output.push_str(&line);
+    }
+
+    fn event(&self, kind: &EventKind) -> String {
+        match kind {
+            EventKind::JobSubmitted { name, .. } => format!("submitted {name}"),
+            EventKind::JobState { name, state, reason, .. } if reason.is_empty() => format!("{name} is {state}"),
+            EventKind::JobState { name, state, reason, .. } => format!("{name} is {state}: {reason}"),
+            EventKind::JobForgotten { name } => format!("forgot {name}"),
+            EventKind::Placed { job, group, first, count, node } => {
+                let end = first + count;
+                format!("placed {}/{group} {first}..{end} on {}", self.job_name(*job), self.node_name(*node))
+            }
+            EventKind::Stopping { job, group, task, incarnation, node, cause } => {
+                let run = format!("{}/{group}/{task}#{incarnation}", self.job_name(*job));
+                format!("stopping {run} on {}: {}", self.node_name(*node), cause_name(*cause))
+            }
+            EventKind::Started { job, group, task, incarnation, node } => {
+                format!("started {}/{group}/{task}#{incarnation} on {}", self.job_name(*job), self.node_name(*node))
+            }
+            EventKind::Ended { job, group, task, incarnation, node, exit, cause } => {
+                let run = format!("{}/{group}/{task}#{incarnation}", self.job_name(*job));
+                let cause = cause.map_or(String::new(), |cause| format!(", was stopped: {}", cause_name(cause)));
+                format!("ended {run} on {}: {exit}{cause}", self.node_name(*node))
+            }
+            EventKind::NodeRegistered { name, incarnation, .. } => format!("registered {name} as {incarnation}"),
+            EventKind::NodeHealth { name, health, .. } => format!("{name} is {health:?}"),
+            EventKind::NodeCordoned { name, cordoned, .. } => format!("{name} is cordoned: {cordoned}"),
+            EventKind::NodeRemoved { name } => format!("removed {name}"),
+            EventKind::Conflicted { scheduler, reasons } => {
+                let counts = reasons.iter().map(|(reason, count)| format!("{} {count}", reason.name()));
+                format!("{scheduler} conflicted: {}", counts.collect::<Vec<_>>().join(", "))
+            }
+            EventKind::LeaseTaken { lease, holder } => format!("lease {lease} taken by {holder}"),
+        }
+    }
+
+    /// `show job|node|queue|lease|session|shapes …`
+    pub(super) fn show(&mut self, words: &mut Words) {
+        let text = match words.need("kind") {
+            "job" => self.job_text(words.need("name")),
+            "node" => self.node_text(words.need("name")),
+            "queue" => self.queue_text(words.need("name"), words.need("resource")),
+            "lease" => {
+                let state = self.cell.sessions().lease(lease(words.need("lease")));
+                let holder = state.holder.map_or("nobody".into(), |holder| format!("session {holder}"));
+                format!("lease held by {holder}, epoch {}, renewed at {}", state.epoch, state.renewed)
+            }
+            "counts" => {
+                let cell = &self.cell;
+                let (nodes, jobs, runs) = (cell.nodes().len(), cell.jobs().len(), cell.runs().len());
+                format!("{nodes} nodes, {jobs} jobs, {runs} runs, {} shapes", cell.shapes().len())
+            }
+            other => panic!("{other} can't be shown"),
+        };
+        writeln!(self.output, "- {text}").unwrap();
+    }
+
+    fn job_text(&self, name: &str) -> String {
+        let Some(job) = self.cell.jobs().find(name) else { return format!("job {name} is not known") };
+        let mut text = format!("job {name} is {}, version {}", job.phase(), job.version);
+        if !job.reserved.is_empty() {
+            text.push_str(", reserved");
+        }
+        for (group, spec) in job.groups.iter().zip(&job.spec.groups) {
+            write!(text, "\n    {}: {}", spec.name, group_text(group)).unwrap();
+            for (at, task) in group.tasks.iter().enumerate().take(16) {
+                if task.state != TaskState::Pending || task.incarnation.0 > 0 {
+                    write!(text, "\n      {at}: {}", self.task_text(job, task)).unwrap();
+                }
+            }
+        }
+        text
+    }
+
+    fn task_text(&self, job: &Job, task: &ohm_cell::Task) -> String {
+        let mut text = format!("{:?}", task.state);
+        if let Some(run) = self.cell.runs().get(task.run) {
+            write!(text, " #{} on {}", run.run.incarnation, self.node_name(run.node)).unwrap();
+            if let Some(masks) = &run.devices {
+                let masks: Vec<String> = masks.iter().map(|mask| format!("0b{mask:b}")).collect();
+                write!(text, " devices {}", masks.join(",")).unwrap();
+            }
+        }
+        if task.failures > 0 {
+            write!(text, ", failed {} times of {}", task.failures, job.spec.retries).unwrap();
+        }
+        if let Some(exit) = task.exit {
+            write!(text, ", last {exit}").unwrap();
+        }
+        text
+    }
+
+    fn node_text(&self, name: &str) -> String {
+        let (cell, Some(node)) = (&self.cell, self.cell.nodes().find(name)) else {
+            return format!("node {name} is not known");
+        };
+        let (nodes, record) = (cell.nodes(), cell.nodes().get(node).expect("a named node has a record"));
+        let mut text = format!("node {name} #{node} class {} {:?}", nodes.class(node), record.health);
+        let marks = [(CORDONED, "cordoned"), (NOMINATED, "nominated"), (SHRUNK, "shrunk")];
+        for (_, mark) in marks.iter().filter(|(flag, _)| nodes.flags(node) & flag != 0) {
+            write!(text, " {mark}").unwrap();
+        }
+        assert_eq!(nodes.flags(node) & READY != 0, record.health == ohm_model::NodeHealth::Ready);
+        write!(text, ", {} runs; free", nodes.run_count(node)).unwrap();
+        for column in (0..cell.resources().len() as u16).map(ResourceId) {
+            let (free, capacity) = (nodes.free(node, column), nodes.capacity(node, column));
+            if free != 0 || capacity != 0 {
+                let name = self.resource(column);
+                let (free, capacity) = (resources::display(&name, free), resources::display(&name, capacity));
+                write!(text, " {name} {free}/{capacity}").unwrap();
+            }
+        }
+        if !record.ports.is_empty() {
+            write!(text, "; ports {:?}", record.ports).unwrap();
+        }
+        for bank in &record.devices {
+            let (name, present) = (self.resource(bank.resource), bank.present);
+            write!(text, "; {name} {present} present, free {:?}", bank.free_milli).unwrap();
+        }
+        for held in cell.nominations().get(&node).into_iter().flatten() {
+            write!(text, "; held for {} × {}", held.count, self.job_name(held.job)).unwrap();
+        }
+        text
+    }
+
+    fn queue_text(&self, name: &str, resource: &str) -> String {
+        let Some(node) = self.cell.quota().get(name) else { return format!("queue {name} is not known") };
+        let used = node.usage.get(resource).copied().unwrap_or(0);
+        let available = self.cell.quota().available(name, resource);
+        let available = available.map_or("no limit".into(), |amount| resources::display(resource, amount));
+        format!("queue {name}: {resource} used {}, available {available}", resources::display(resource, used))
+    }
+
+    fn node_name(&self, node: NodeId) -> String {
+        self.cell.nodes().get(node).map_or_else(|| format!("#{node}"), |record| record.spec.name.clone())
+    }
+
+    fn job_name(&self, job: JobId) -> String {
+        let known = self.jobs.iter().find(|(_, id)| **id == job);
+        known.map_or_else(|| format!("#{job}"), |(name, _)| name.clone())
+    }
+
+    fn resource(&self, resource: ResourceId) -> String {
+        self.cell.resources().name(resource).to_string()
+    }
+}
+
+fn group_text(group: &Group) -> String {
+    let sums = [
+        ("live", group.live),
+        ("running", group.running),
+        ("stopping", group.stopping),
+        ("pending", group.pending.len()),
+        ("backing off", group.backing_off),
+        ("succeeded", group.succeeded),
+        ("failed", group.failed),
+        ("skipped", group.skipped),
+    ];
+    let sums = sums.iter().filter(|(_, sum)| *sum > 0).map(|(name, sum)| format!("{sum} {name}"));
+    let mut text = sums.collect::<Vec<_>>().join(", ");
+    text.push_str(if group.started { "; started" } else { "; not started" });
+    text.push_str(if group.domain.is_some() { "; in a domain" } else { "" });
+    text
+}
+
+fn job_outcome(outcome: &JobOutcome) -> String {
+    match outcome {
+        JobOutcome::Accepted(_) => "accepted".into(),
+        JobOutcome::Unchanged(_) => "unchanged".into(),
+        JobOutcome::Refused(refusal) => format!("refused: {refusal}"),
+    }
+}
+
+fn cause_name(cause: StopCause) -> String {
+    format!("{cause:?}")
+}
+
+fn verb(command: &Command) -> &'static str {
+    match command {
+        Command::OpenSession { .. } => "open session",
+        Command::CloseSession => "close session",
+        Command::KeepAlive => "keep alive",
+        Command::TakeLease { .. } => "take lease",
+        Command::ReleaseLease { .. } => "release lease",
+        Command::RegisterNode { .. } => "register node",
+        Command::ConcludeNode { .. } => "conclude",
+        Command::CordonNode { .. } => "cordon",
+        Command::RemoveNode { .. } => "remove node",
+        Command::Report { .. } => "report",
+        Command::SubmitJobs { .. } => "submit",
+        Command::CancelJob { .. } => "cancel",
+        Command::SuspendJob { .. } => "suspend",
+        Command::ResumeJob { .. } => "resume",
+        Command::Commit(_) => "commit",
+        Command::PutQueue(_) => "put queue",
+        Command::RemoveQueue { .. } => "remove queue",
+        Command::PutTopology(_) => "put topology",
+        Command::RemoveTopology { .. } => "remove topology",
+        Command::RaiseVersion { .. } => "raise version",
+        Command::Tick => "tick",
+    }
+}

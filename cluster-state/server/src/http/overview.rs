@@ -1,0 +1,39 @@
+//! The cell as a whole, and the server itself.
+
+use super::Shared;
+use super::answer::{Answer, json};
+use super::views;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+
+pub(super) async fn queues(State(shared): State<Shared>) -> Answer {
+    let cell = shared.cells.now().await?;
+    Ok(json(cell.applied(), &views::queues(&cell)))
+}
+
+pub(super) async fn topologies(State(shared): State<Shared>) -> Answer {
+    let cell = shared.cells.now().await?;
+    Ok(json(cell.applied(), &views::topologies(&cell)))
+}
+
+pub(super) async fn status(State(shared): State<Shared>) -> Answer {
+    let leader = shared.options.leader.borrow().clone().unwrap_or_default();
+    let cell = shared.cells.now().await?;
+    Ok(json(cell.applied(), &views::status(&cell, leader)))
+}
+
+pub(super) async fn openapi(State(shared): State<Shared>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], shared.openapi.to_string()).into_response()
+}
+
+pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
+    let page = shared.options.metrics.as_ref().map(|metrics| metrics.render()).unwrap_or_default();
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page).into_response()
+}
+
+/// Good only when the replica answers.
+pub(super) async fn healthz(State(shared): State<Shared>) -> Answer {
+    shared.cells.now().await?;
+    Ok("ok\n".into_response())
+}

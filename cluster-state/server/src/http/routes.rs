@@ -1,0 +1,152 @@
+//! The table of routes. The router and the OpenAPI document are both made from it, so neither can lack what the other has.
+
+use super::{Shared, control, events, jobs, logs, nodes, overview, submit, wait};
+use axum::routing::{MethodRouter, delete, get, post};
+
+/// One path and the methods it takes.
+pub(super) struct Route {
+    /// With `{name}` for the part that is a name.
+    pub(super) path: &'static str,
+    /// What may be done there.
+    pub(super) operations: &'static [Operation],
+}
+
+/// One method of a path.
+pub(super) struct Operation {
+    /// In lower case.
+    pub(super) method: &'static str,
+    /// What it does, in one line.
+    pub(super) summary: &'static str,
+    /// Query parameters: name, type, meaning.
+    pub(super) query: &'static [(&'static str, &'static str, &'static str)],
+    /// The schema of a good answer; empty where it is no JSON.
+    pub(super) answer: &'static str,
+}
+
+const fn operation(
+    method: &'static str,
+    summary: &'static str,
+    query: &'static [(&'static str, &'static str, &'static str)],
+    answer: &'static str,
+) -> Operation {
+    Operation { method, summary, query, answer }
+}
+
+const SUBMIT: &[Operation] = &[operation(
+    "post",
+    "Submit documents: YAML, JSON, or NDJSON of any length. One verdict per document; 422 if any was refused",
+    &[("verdicts", "string", "`all` (default) or `refused`: which verdicts the answer lists")],
+    "SubmitAnswer",
+)];
+const JOBS: &[Operation] = &[operation(
+    "get",
+    "Jobs, by name",
+    &[
+        ("state", "string", "only jobs in this state"),
+        ("class", "string", "only jobs of this class"),
+        ("queue", "string", "only jobs of this queue"),
+        ("owner", "string", "only jobs of this owner"),
+        ("limit", "integer", "at most so many; 500 by default, 10000 at most"),
+        ("after", "string", "only jobs whose name comes after this one"),
+    ],
+    "JobList",
+)];
+const JOB: &[Operation] = &[operation(
+    "get",
+    "One job with its groups, tasks, past runs and document",
+    &[
+        ("tasks", "integer", "at most so many tasks of each group; 1000 by default, 100000 at most"),
+        ("firstTask", "integer", "the first task to list"),
+    ],
+    "JobView",
+)];
+const CANCEL: &[Operation] = &[operation("post", "End a job for good", &[], "JobSummary")];
+const SUSPEND: &[Operation] =
+    &[operation("post", "Stop a job's runs and keep it from being placed", &[], "JobSummary")];
+const RESUME: &[Operation] = &[operation("post", "Let a suspended job be placed again", &[], "JobSummary")];
+const WAIT: &[Operation] = &[operation(
+    "get",
+    "Wait until a job is finished or runs; answers when that is so or the time is up",
+    &[
+        ("for", "string", "`finished` (default) or `running`: all its groups started and reported to run, or finished"),
+        ("timeout", "integer", "seconds; 30 by default, 300 at most"),
+    ],
+    "WaitAnswer",
+)];
+const EXPLAIN: &[Operation] = &[operation("get", "Why a job is in the state it is in", &[], "ExplainView")];
+const LOGS: &[Operation] = &[operation(
+    "get",
+    "The output of a task, as a stream of bytes",
+    &[
+        ("group", "string", "the group; the first one by default"),
+        ("task", "integer", "the task's rank; 0 by default"),
+        ("stderr", "boolean", "the standard error instead of the standard output"),
+        ("follow", "boolean", "go on as it grows"),
+        ("tail", "integer", "only so many of the last bytes"),
+    ],
+    "",
+)];
+const NODES: &[Operation] = &[operation(
+    "get",
+    "Nodes, by name",
+    &[
+        ("limit", "integer", "at most so many; 500 by default, 10000 at most"),
+        ("after", "string", "only nodes whose name comes after this one"),
+    ],
+    "NodeList",
+)];
+const NODE: &[Operation] = &[
+    operation(
+        "get",
+        "One node with its runs",
+        &[("runs", "integer", "at most so many runs; 1000 by default, 100000 at most")],
+        "NodeDetail",
+    ),
+    operation("delete", "Take a node out of the cell; refused while it holds runs, unless it is lost", &[], ""),
+];
+const CORDON: &[Operation] = &[operation("post", "Keep new work away from a node", &[], "NodeSummary")];
+const UNCORDON: &[Operation] = &[operation("post", "Let new work come to a node again", &[], "NodeSummary")];
+const QUEUES: &[Operation] = &[operation("get", "Queues and cohorts with what they use", &[], "QueueList")];
+const TOPOLOGIES: &[Operation] = &[operation("get", "Topologies and their domains", &[], "TopologyList")];
+const EVENTS: &[Operation] = &[operation(
+    "get",
+    "What happened; as server-sent events with `follow` or `Accept: text/event-stream`",
+    &[
+        ("after", "integer", "only events of log entries after this index (or Last-Event-ID)"),
+        ("limit", "integer", "of the events there are already, only so many of the last; 1000 by default"),
+        ("job", "string", "only events of this job"),
+        ("follow", "boolean", "go on with what happens from here on"),
+    ],
+    "EventList",
+)];
+const STATUS: &[Operation] = &[operation("get", "The cell in numbers, its sessions and leases", &[], "StatusView")];
+const OPENAPI: &[Operation] = &[operation("get", "This document", &[], "")];
+const METRICS: &[Operation] = &[operation("get", "Metrics in the text format of Prometheus", &[], "")];
+const HEALTHZ: &[Operation] = &[operation("get", "Whether the server answers; needs no token", &[], "")];
+
+/// Every route.
+pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
+    let route = |path, operations| Route { path, operations };
+    vec![
+        (route("/v1/submit", SUBMIT), post(submit::submit)),
+        (route("/v1/jobs", JOBS), get(jobs::list)),
+        (route("/v1/jobs/{name}", JOB), get(jobs::show)),
+        (route("/v1/jobs/{name}/cancel", CANCEL), post(control::cancel)),
+        (route("/v1/jobs/{name}/suspend", SUSPEND), post(control::suspend)),
+        (route("/v1/jobs/{name}/resume", RESUME), post(control::resume)),
+        (route("/v1/jobs/{name}/wait", WAIT), get(wait::wait)),
+        (route("/v1/jobs/{name}/explain", EXPLAIN), get(jobs::explain)),
+        (route("/v1/jobs/{name}/logs", LOGS), get(logs::logs)),
+        (route("/v1/nodes", NODES), get(nodes::list)),
+        (route("/v1/nodes/{name}", NODE), get(nodes::show).merge(delete(control::remove_node))),
+        (route("/v1/nodes/{name}/cordon", CORDON), post(control::cordon)),
+        (route("/v1/nodes/{name}/uncordon", UNCORDON), post(control::uncordon)),
+        (route("/v1/queues", QUEUES), get(overview::queues)),
+        (route("/v1/topologies", TOPOLOGIES), get(overview::topologies)),
+        (route("/v1/events", EVENTS), get(events::events)),
+        (route("/v1/status", STATUS), get(overview::status)),
+        (route("/v1/openapi.json", OPENAPI), get(overview::openapi)),
+        (route("/metrics", METRICS), get(overview::metrics)),
+        (route("/healthz", HEALTHZ), get(overview::healthz)),
+    ]
+}

@@ -1,0 +1,327 @@
+//! `POST /v1/submit`: documents in, one verdict each.
+//!
+//! Jobs that follow each other travel in batches, each one command; everything else is a command of its own, in the order
+//! of the input, so that a queue stands before the jobs that name it. A document that was not tried because an earlier one
+//! got no answer is `unknown`: whoever sends everything again gets `unchanged` for what is there.
+
+use super::answer::{Answer, Problem, json_with};
+use super::cells::Cells;
+use super::lines::{LINE_BYTES_MAX, LineReader, Lines};
+use super::params::{Owner, Params};
+use super::verdicts::{Ticket, unreadable};
+use super::{Shared, guard};
+use crate::handle::Unanswered;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use ohm_log::ENTRY_BYTES_MAX;
+use ohm_manifest::{Content, Document, DocumentError};
+use ohm_model::{Command, Index, JobSpec, Outcome};
+use ohm_stdx::codec;
+use ohm_wire::api::{DocumentVerdict, SubmitAnswer, VerdictKind};
+use serde::Deserialize;
+use std::time::Duration;
+use tokio_stream::StreamExt;
+
+/// Most jobs of one command.
+const BATCH_JOBS_MAX: usize = 1024;
+/// A batch is sent when it has reached this size, which leaves room in an entry for others' commands.
+const BATCH_BYTES: usize = ENTRY_BYTES_MAX / 4;
+/// A job that takes more than this in the log would not leave room for what belongs around it.
+const JOB_BYTES_MAX: usize = ENTRY_BYTES_MAX / 2;
+/// How often a busy server is tried again, and the pause between two tries. Busy means that nothing was done.
+const BUSY_TRIES: u32 = 40;
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Listed {
+    #[default]
+    All,
+    Refused,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SubmitQuery {
+    #[serde(default)]
+    verdicts: Listed,
+}
+
+pub(super) async fn submit(
+    State(shared): State<Shared>,
+    Params(query): Params<SubmitQuery>,
+    Owner(owner): Owner,
+    request: Request,
+) -> Answer {
+    let content_type = guard::content_type(request.headers());
+    let submission = Submission::new(&shared.cells, owner, query.verdicts == Listed::All);
+    let body = request.into_body();
+    match content_type.as_str() {
+        "application/json" => submit_whole(&shared, submission, "input.json", body).await,
+        "application/x-ndjson" | "application/ndjson" | "application/jsonl" => {
+            submit_lines(&shared, submission, body).await
+        }
+        _ => submit_whole(&shared, submission, "input.yaml", body).await,
+    }
+}
+
+async fn submit_whole(shared: &Shared, mut submission: Submission<'_>, name: &'static str, body: Body) -> Answer {
+    let bytes = read_body(body, shared.options.body_bytes_max).await?;
+    let permit = shared.parses.acquire().await;
+    let documents = parse(move || ohm_manifest::parse(name, &bytes)).await?;
+    drop(permit);
+    for document in documents {
+        submission.add(document, 0).await;
+    }
+    submission.finish().await
+}
+
+async fn submit_lines(shared: &Shared, mut submission: Submission<'_>, body: Body) -> Answer {
+    let mut pieces = body.into_data_stream();
+    let mut reader = LineReader::default();
+    loop {
+        let piece = pieces.next().await.transpose().map_err(|error| broken_body(&error))?;
+        let last = piece.is_none();
+        let lines = reader.push(piece.as_deref());
+        if !lines.is_empty() {
+            let permit = shared.parses.acquire().await;
+            let parsed = parse(move || parse_lines(lines)).await?;
+            drop(permit);
+            for (lines_before, verdict) in parsed {
+                match verdict {
+                    Ok(document) => submission.add(document, lines_before).await,
+                    Err(length) => submission.add_long_line(lines_before + 1, length),
+                }
+            }
+        }
+        if last {
+            return submission.finish().await;
+        }
+    }
+}
+
+type Parsed = Result<Document, DocumentError>;
+
+/// The documents of each line with the number of lines before it; of a line that was too long, its length.
+fn parse_lines(lines: Lines) -> Vec<(u64, Result<Parsed, usize>)> {
+    let mut parsed = Vec::new();
+    lines.each(|number, line| match line {
+        Ok(line) => {
+            let documents = ohm_manifest::parse("line.json", line);
+            parsed.extend(documents.into_iter().map(|document| (number - 1, Ok(document))));
+        }
+        Err(length) => parsed.push((number - 1, Err(length))),
+    });
+    parsed
+}
+
+/// Runs `work` where it holds up nobody.
+async fn parse<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
+    let failed = |_| Problem::from(Unanswered::NotServing("reading the documents failed".into()));
+    tokio::task::spawn_blocking(work).await.map_err(failed)
+}
+
+fn broken_body(error: &axum::Error) -> Problem {
+    Problem::invalid(format!("the request ended early: {error}"), "what was read before may be in the cell; send it again")
+}
+
+/// The whole body, unless it is too long. A longer one is read on for a while, so that its sender gets to read the answer.
+async fn read_body(body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
+    let mut bytes = Vec::new();
+    let mut length = 0usize;
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| broken_body(&error))?;
+        length += piece.len();
+        if length <= limit {
+            bytes.extend_from_slice(&piece);
+        } else {
+            bytes = Vec::new();
+        }
+        if length > limit.saturating_mul(2) {
+            break;
+        }
+    }
+    if length <= limit {
+        return Ok(bytes);
+    }
+    let message = format!("the body is longer than {limit} bytes");
+    let hint = "split the input, or send it as NDJSON (application/x-ndjson), which may be of any length";
+    Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message, hint))
+}
+
+/// A document behind the last one whose verdict was given out.
+enum Waiting {
+    /// It has its verdict, but earlier ones do not yet.
+    Judged(DocumentVerdict),
+    /// A job of the batch.
+    Job(Ticket),
+}
+
+/// One request on its way.
+struct Submission<'c> {
+    cells: &'c Cells,
+    owner: String,
+    answer: SubmitAnswer,
+    list_good: bool,
+    documents: u64,
+    index: Index,
+    waiting: Vec<Waiting>,
+    jobs: Vec<JobSpec>,
+    jobs_bytes: usize,
+    stopped: Option<Unanswered>,
+}
+
+impl<'c> Submission<'c> {
+    fn new(cells: &'c Cells, owner: String, list_good: bool) -> Self {
+        Submission {
+            cells,
+            owner,
+            answer: SubmitAnswer::default(),
+            list_good,
+            documents: 0,
+            index: *cells.applied().borrow(),
+            waiting: Vec::new(),
+            jobs: Vec::new(),
+            jobs_bytes: 0,
+            stopped: None,
+        }
+    }
+
+    /// Takes the next document, which stands after `lines_before` lines.
+    async fn add(&mut self, document: Parsed, lines_before: u64) {
+        self.documents += 1;
+        let document = match document {
+            Ok(document) => document,
+            Err(error) => return self.record(unreadable(&error, self.documents, lines_before)),
+        };
+        let ticket = Ticket::of(&document, self.documents, lines_before);
+        match document.content {
+            Content::Job(job) => match job.into_spec() {
+                Ok(spec) => self.add_job(ticket, spec).await,
+                Err(error) => self.record(ticket.of_extra(&error)),
+            },
+            Content::Queue(spec) => {
+                let same = self.cells.now().await;
+                let same = same.is_ok_and(|cell| cell.quota().get(&spec.name).is_some_and(|node| node.spec == spec));
+                self.send_one(ticket, Command::PutQueue(spec), same).await;
+            }
+            Content::Topology(spec) => {
+                let same = self.cells.now().await;
+                let same = same.is_ok_and(|cell| cell.topologies().iter().any(|known| known.spec == spec));
+                self.send_one(ticket, Command::PutTopology(spec), same).await;
+            }
+            // It has done its work: the jobs of this input have its priority.
+            Content::PriorityClass(_) => self.record(ticket.good(VerdictKind::Accepted)),
+            Content::Node(_) => {
+                let message = "nodes are not submitted: a node registers itself when `ohm agent` runs on it";
+                self.record(ticket.refused("kind", message));
+            }
+            Content::Allocation(_) => {
+                let message = "an Allocation belongs into the cell file of `ohm plan`; submit the job instead";
+                self.record(ticket.refused("kind", message));
+            }
+        }
+    }
+
+    fn add_long_line(&mut self, line: u64, length: usize) {
+        self.documents += 1;
+        let message = format!("the line is {length} bytes long; at most {LINE_BYTES_MAX} may be: split the document");
+        let verdict = Ticket::new(self.documents, line, 1).refused("", &message);
+        self.record(verdict);
+    }
+
+    async fn add_job(&mut self, ticket: Ticket, spec: JobSpec) {
+        let bytes = codec::encode(&spec).len();
+        if bytes > JOB_BYTES_MAX {
+            let message = format!("the job takes {bytes} bytes in the log; at most {JOB_BYTES_MAX} may be: split it");
+            return self.record(ticket.refused("spec", &message));
+        }
+        if self.jobs.len() >= BATCH_JOBS_MAX || self.jobs_bytes + bytes > BATCH_BYTES {
+            self.flush().await;
+        }
+        self.jobs_bytes += bytes;
+        self.jobs.push(spec);
+        self.waiting.push(Waiting::Job(ticket));
+    }
+
+    /// Gives a verdict out, behind those of the batch, so that they come in the order of the documents.
+    fn record(&mut self, verdict: DocumentVerdict) {
+        if self.waiting.is_empty() {
+            self.answer.add(verdict, self.list_good);
+        } else {
+            self.waiting.push(Waiting::Judged(verdict));
+        }
+    }
+
+    async fn send_one(&mut self, ticket: Ticket, command: Command, was_there: bool) {
+        self.flush().await;
+        let verdict = match self.send(command).await {
+            Ok(outcome) => ticket.of_outcome(&outcome, was_there),
+            Err(message) => ticket.unknown(&message),
+        };
+        self.answer.add(verdict, self.list_good);
+    }
+
+    /// Sends the batch and gives its verdicts out.
+    async fn flush(&mut self) {
+        self.jobs_bytes = 0;
+        let jobs = std::mem::take(&mut self.jobs);
+        if jobs.is_empty() {
+            return;
+        }
+        let outcome = self.send(Command::SubmitJobs { owner: self.owner.clone(), jobs }).await;
+        let (outcomes, message) = match outcome {
+            Ok(Outcome::Jobs(outcomes)) => (outcomes, String::new()),
+            Ok(Outcome::Refused(refusal)) => (Vec::new(), refusal.to_string()),
+            Ok(_) => (Vec::new(), "the cell gave no answer to it; send it again".to_string()),
+            Err(message) => (Vec::new(), message),
+        };
+        let mut outcomes = outcomes.into_iter();
+        for waiting in std::mem::take(&mut self.waiting) {
+            let verdict = match waiting {
+                Waiting::Judged(verdict) => verdict,
+                Waiting::Job(ticket) => match outcomes.next() {
+                    Some(outcome) => ticket.of_job(outcome),
+                    None => ticket.unknown(&message),
+                },
+            };
+            self.answer.add(verdict, self.list_good);
+        }
+    }
+
+    /// Sends one command; what comes back as an error is said of every document in it.
+    async fn send(&mut self, command: Command) -> Result<Outcome, String> {
+        if let Some(stopped) = &self.stopped {
+            return Err(format!("not tried, since an earlier document got no answer ({stopped}); send it again"));
+        }
+        let mut tries = 0;
+        let unanswered = loop {
+            tries += 1;
+            match self.cells.command(command.clone()).await {
+                Ok((index, outcome)) => {
+                    self.index = self.index.max(index);
+                    return Ok(outcome);
+                }
+                Err(Unanswered::Busy(_)) if tries < BUSY_TRIES => tokio::time::sleep(BUSY_PAUSE).await,
+                Err(unanswered) => break unanswered,
+            }
+        };
+        let message = unanswered.to_string();
+        self.stopped = Some(unanswered);
+        Err(message)
+    }
+
+    async fn finish(mut self) -> Answer {
+        self.flush().await;
+        let status = match &self.stopped {
+            Some(Unanswered::Unknown(_)) => StatusCode::GATEWAY_TIMEOUT,
+            Some(_) => StatusCode::SERVICE_UNAVAILABLE,
+            None if self.answer.is_good() => StatusCode::OK,
+            None => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        Ok(json_with(status, self.index, &self.answer))
+    }
+}
+

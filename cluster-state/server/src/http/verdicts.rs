@@ -1,0 +1,111 @@
+//! Verdicts on single documents.
+
+use ohm_manifest::{Content, Document, DocumentError, ExtraError, Position};
+use ohm_model::{JobOutcome, Outcome, Refusal};
+use ohm_wire::api::{DocumentVerdict, ProblemView, VerdictKind};
+
+/// A document that waits for its verdict.
+#[derive(Clone, Debug)]
+pub(super) struct Ticket {
+    verdict: DocumentVerdict,
+}
+
+impl Ticket {
+    /// For document number `number`, which begins at `line` and `column`.
+    pub(super) fn new(number: u64, line: u64, column: u32) -> Self {
+        let verdict = DocumentVerdict { document: number, line, column, ..DocumentVerdict::default() };
+        Ticket { verdict }
+    }
+
+    /// For a document that was read; `lines_before` is how many lines came before what was parsed.
+    pub(super) fn of(document: &Document, number: u64, lines_before: u64) -> Self {
+        let Position { line, column } = document.origin.position;
+        let mut ticket = Ticket::new(number, lines_before + u64::from(line), column);
+        let (kind, name) = match &document.content {
+            Content::Queue(queue) if queue.is_cohort => ("Cohort", Some(queue.name.as_str())),
+            Content::Queue(queue) => ("Queue", Some(queue.name.as_str())),
+            content => content.identity(),
+        };
+        (ticket.verdict.kind, ticket.verdict.name) = (kind.to_string(), name.unwrap_or_default().to_string());
+        ticket
+    }
+
+    /// The verdict as it is, unknown so far.
+    pub(super) fn unknown(self, message: &str) -> DocumentVerdict {
+        self.refused_with(VerdictKind::Unknown, "", message)
+    }
+
+    /// It is in the cell.
+    pub(super) fn good(self, verdict: VerdictKind) -> DocumentVerdict {
+        DocumentVerdict { verdict, ..self.verdict }
+    }
+
+    /// It is refused for one reason.
+    pub(super) fn refused(self, field: &str, message: &str) -> DocumentVerdict {
+        self.refused_with(VerdictKind::Refused, field, message)
+    }
+
+    fn refused_with(self, verdict: VerdictKind, field: &str, message: &str) -> DocumentVerdict {
+        let DocumentVerdict { line, column, .. } = self.verdict;
+        let problem = ProblemView { line, column, field: field.to_string(), message: message.to_string() };
+        DocumentVerdict { verdict, problems: vec![problem], ..self.verdict }
+    }
+
+    /// What the cell said to a job.
+    pub(super) fn of_job(self, outcome: JobOutcome) -> DocumentVerdict {
+        match outcome {
+            JobOutcome::Accepted(_) => self.good(VerdictKind::Accepted),
+            JobOutcome::Unchanged(_) => self.good(VerdictKind::Unchanged),
+            JobOutcome::Refused(refusal) => self.of_refusal(&refusal),
+        }
+    }
+
+    /// What the cell said to anything else.
+    pub(super) fn of_outcome(self, outcome: &Outcome, was_there: bool) -> DocumentVerdict {
+        match outcome {
+            Outcome::Refused(refusal) => self.of_refusal(refusal),
+            _ if was_there => self.good(VerdictKind::Unchanged),
+            _ => self.good(VerdictKind::Accepted),
+        }
+    }
+
+    /// A job that asks for what only an offline plan understands.
+    pub(super) fn of_extra(self, error: &ExtraError) -> DocumentVerdict {
+        self.refused("spec.groups.topology", &error.to_string())
+    }
+
+    fn of_refusal(self, refusal: &Refusal) -> DocumentVerdict {
+        match refusal {
+            Refusal::Invalid { field, problem } => self.refused(field, problem),
+            Refusal::NameTaken { .. } => self.refused("metadata.name", &refusal.to_string()),
+            Refusal::NotFound { kind, .. } if kind == "queue" => {
+                self.refused("spec.queue", &format!("{refusal}; submit the queue first, or leave the field out"))
+            }
+            Refusal::NotFound { kind, .. } if kind == "topology" => {
+                self.refused("spec.groups.topology", &format!("{refusal}; submit the topology first"))
+            }
+            _ => self.refused("", &refusal.to_string()),
+        }
+    }
+}
+
+/// The verdict on a document that could not be read.
+pub(super) fn unreadable(error: &DocumentError, number: u64, lines_before: u64) -> DocumentVerdict {
+    let mut problems: Vec<ProblemView> = error
+        .problems
+        .iter()
+        .map(|problem| ProblemView {
+            line: lines_before + u64::from(problem.position.line),
+            column: problem.position.column,
+            field: problem.field.to_string(),
+            message: problem.kind.to_string(),
+        })
+        .collect();
+    let (line, column) = problems.first().map_or((lines_before + 1, 1), |first| (first.line, first.column));
+    if error.omitted > 0 {
+        let message = format!("and {} more problems in this document", error.omitted);
+        problems.push(ProblemView { line, column, field: String::new(), message });
+    }
+    let verdict = VerdictKind::Refused;
+    DocumentVerdict { document: number, line, column, verdict, problems, ..DocumentVerdict::default() }
+}

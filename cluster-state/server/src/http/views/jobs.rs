@@ -1,0 +1,167 @@
+//! Jobs.
+
+use super::{amounts, shard, stop_cause};
+use ohm_cell::{Cell, Group, Job, PastRun, Run, Task, TaskState};
+use ohm_model::{Exit, TopologyMode};
+use ohm_wire::api::{GroupView, JobSummary, JobView, PastRunView, TaskCounts, TaskView};
+use serde_json::Value;
+
+/// Which tasks of each group are listed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TaskWindow {
+    /// The first one.
+    pub(crate) first: usize,
+    /// At most so many.
+    pub(crate) count: usize,
+}
+
+/// One line about `job`.
+pub(crate) fn job_summary(job: &Job) -> JobSummary {
+    let mut tasks = TaskCounts::default();
+    job.groups.iter().for_each(|group| tasks.add(&counts(group)));
+    JobSummary {
+        name: job.spec.name.clone(),
+        class: job.spec.class.name().to_string(),
+        state: job.phase().to_string(),
+        reason: job.reason.clone(),
+        priority: job.spec.priority,
+        queue: job.spec.queue.clone(),
+        owner: job.owner.to_string(),
+        labels: job.spec.labels.clone(),
+        submitted_ms: job.submitted_ms,
+        started_ms: job.started_ms,
+        finished_ms: job.finished_ms,
+        tasks,
+    }
+}
+
+fn counts(group: &Group) -> TaskCounts {
+    TaskCounts {
+        total: group.tasks.len() as u64,
+        pending: group.pending.len().into(),
+        backing_off: group.backing_off.into(),
+        live: group.live.into(),
+        running: group.running.into(),
+        succeeded: group.succeeded.into(),
+        failed: group.failed.into(),
+        skipped: group.skipped.into(),
+    }
+}
+
+/// Everything about `job`.
+pub(crate) fn job(cell: &Cell, job: &Job, window: TaskWindow) -> JobView<Value> {
+    let groups = 0..job.groups.len();
+    // A document is made of maps, lists, texts and numbers; nothing in it can fail to be JSON.
+    let spec = serde_json::to_value(ohm_manifest::document(&job.spec)).unwrap_or(Value::Null);
+    JobView {
+        summary: job_summary(job),
+        shard: shard(job.shard),
+        version: job.version.0,
+        groups: groups.filter_map(|at| group_view(cell, job, at, window)).collect(),
+        past_runs: job.past.iter().map(|past| past_run(job, past)).collect(),
+        spec,
+    }
+}
+
+fn group_view(cell: &Cell, job: &Job, at: usize, window: TaskWindow) -> Option<GroupView> {
+    let (group, spec) = (job.groups.get(at)?, job.spec.groups.get(at)?);
+    let ranks = window.first.min(group.tasks.len())..window.first.saturating_add(window.count).min(group.tasks.len());
+    let tasks: Vec<TaskView> = ranks
+        .filter_map(|rank| Some(task_view(cell, job, rank as u32, group.tasks.get(rank)?)))
+        .collect();
+    Some(GroupView {
+        name: spec.name.clone(),
+        min_count: spec.min_count.into(),
+        started: group.started,
+        domain: domain(cell, job, at),
+        requests: amounts(&spec.requests),
+        counts: counts(group),
+        tasks_omitted: (group.tasks.len() - tasks.len()) as u64,
+        tasks,
+    })
+}
+
+/// The required domain a group stands in, as label values from the top.
+fn domain(cell: &Cell, job: &Job, at: usize) -> Vec<String> {
+    let find = || {
+        let leader = job.domain_leader(at);
+        let request = &job.spec.groups.get(leader)?.topology;
+        let key = job.groups.get(leader)?.domain.filter(|_| request.mode == TopologyMode::Required)?;
+        let topology = cell.topologies().get(&request.topology)?;
+        let level = topology.level(&request.level)?;
+        if level < topology.stored_levels() {
+            let path = topology.path(ohm_model::DomainId(key));
+            return Some(path.into_iter().map(String::from).collect());
+        }
+        // At the host level the key is the node itself.
+        Some(vec![cell.nodes().name(ohm_model::NodeId(key)).to_string()])
+    };
+    find().unwrap_or_default()
+}
+
+fn task_view(cell: &Cell, job: &Job, rank: u32, task: &Task) -> TaskView {
+    let run = cell.runs().get(task.run).filter(|run| run.run.task.job == job.id && task.state == TaskState::Live);
+    let (exit_code, exit_signal) = match task.exit {
+        Some(Exit::Code(code)) => (Some(code), None),
+        Some(Exit::Signal(signal)) => (None, Some(signal)),
+        _ => (None, None),
+    };
+    TaskView {
+        task: rank,
+        state: task_state(task, run).to_string(),
+        incarnation: task.incarnation.0,
+        failures: task.failures,
+        node: node_of(cell, job, task),
+        pid: run.map_or(0, |run| run.pid),
+        placed_ms: run.map_or(0, |run| run.placed_ms),
+        started_ms: run.map_or(0, |run| run.started_ms),
+        exit: task.exit.map_or_else(String::new, |exit| exit.to_string()),
+        exit_code,
+        exit_signal,
+        stop_cause: run.and_then(|run| run.stop).map_or("", stop_cause).to_string(),
+    }
+}
+
+fn task_state(task: &Task, run: Option<&Run>) -> &'static str {
+    match (task.state, run) {
+        (TaskState::Live, Some(run)) => run_state(run),
+        (TaskState::Live, None) => "placed",
+        (TaskState::Pending, _) => "pending",
+        (TaskState::BackingOff, _) => "backingOff",
+        (TaskState::Succeeded, _) => "succeeded",
+        (TaskState::Failed, _) => "failed",
+        (TaskState::Skipped, _) => "skipped",
+        (TaskState::Stopped, _) => "stopped",
+    }
+}
+
+/// What a live run does.
+pub(super) fn run_state(run: &Run) -> &'static str {
+    match run {
+        Run { stop: Some(_), .. } => "stopping",
+        Run { started_ms: 1.., .. } => "running",
+        _ => "placed",
+    }
+}
+
+/// The name of the node of the last attempt; empty when the slot holds another node by now.
+fn node_of(cell: &Cell, job: &Job, task: &Task) -> String {
+    let record = cell.nodes().get(task.node).filter(|_| task.incarnation.0 > 0);
+    let stood_here = |registered| job.finished_ms == 0 || registered <= job.version;
+    let record = record.filter(|record| task.state == TaskState::Live || stood_here(record.registered));
+    record.map_or_else(String::new, |record| record.spec.name.clone())
+}
+
+fn past_run(job: &Job, past: &PastRun) -> PastRunView {
+    PastRunView {
+        group: job.spec.groups.get(usize::from(past.group)).map_or_else(String::new, |group| group.name.clone()),
+        task: past.task,
+        incarnation: past.incarnation.0,
+        node: past.node.clone(),
+        placed_ms: past.placed_ms,
+        ended_ms: past.ended_ms,
+        exit: past.exit.to_string(),
+        stop_cause: past.cause.map_or("", stop_cause).to_string(),
+        message: past.message.clone(),
+    }
+}

@@ -1,0 +1,76 @@
+//! Nodes.
+
+use super::jobs::run_state;
+use ohm_cell::{CORDONED, Cell, Run};
+use ohm_model::resources::display;
+use ohm_model::{NodeHealth, NodeId};
+use ohm_wire::api::{NodeDetail, NodeRunView, NodeSummary};
+use std::collections::BTreeMap;
+
+/// One line about `node`; nothing for an empty slot.
+pub(crate) fn node_summary(cell: &Cell, node: NodeId) -> Option<NodeSummary> {
+    let nodes = cell.nodes();
+    let record = nodes.get(node)?;
+    let free = |name: &String| {
+        let free = cell.resources().find(name).map_or(0, |resource| nodes.free(node, resource));
+        (name.clone(), display(name, free))
+    };
+    Some(NodeSummary {
+        name: record.spec.name.clone(),
+        health: health(record.health).to_string(),
+        cordoned: nodes.flags(node) & CORDONED != 0,
+        schedulable: nodes.is_schedulable(node),
+        runs: nodes.run_count(node).into(),
+        incarnation: record.incarnation.0,
+        address: record.spec.address.clone(),
+        labels: record.spec.labels.clone(),
+        taints: record.spec.taints.iter().map(ToString::to_string).collect(),
+        capacity: super::amounts(&record.spec.capacity),
+        free: record.spec.capacity.keys().map(free).collect(),
+    })
+}
+
+/// Everything about `node`, with at most `runs` of its runs; nothing for an empty slot.
+pub(crate) fn node_detail(cell: &Cell, node: NodeId, runs: usize) -> Option<NodeDetail> {
+    let record = cell.nodes().get(node)?;
+    let on_node = cell.runs().on_node(cell.nodes(), node).take(runs);
+    let run_list: Vec<NodeRunView> = on_node.map(|(_, run)| run_view(cell, run)).collect();
+    let devices: BTreeMap<String, Vec<u16>> = record
+        .devices
+        .iter()
+        .map(|bank| (cell.resources().name(bank.resource).to_string(), bank.free_milli.clone()))
+        .collect();
+    Some(NodeDetail {
+        summary: node_summary(cell, node)?,
+        registered: record.registered.0,
+        ports: record.ports.clone(),
+        devices,
+        runs_omitted: u64::from(cell.nodes().run_count(node)).saturating_sub(run_list.len() as u64),
+        run_list,
+    })
+}
+
+fn run_view(cell: &Cell, run: &Run) -> NodeRunView {
+    let task = run.run.task;
+    let job = cell.jobs().get(task.job);
+    let group = job.and_then(|job| job.spec.groups.get(usize::from(task.group.0)));
+    NodeRunView {
+        job: job.map_or_else(String::new, |job| job.spec.name.clone()),
+        group: group.map_or_else(String::new, |group| group.name.clone()),
+        task: task.task.0,
+        incarnation: run.run.incarnation.0,
+        state: run_state(run).to_string(),
+        pid: run.pid,
+        placed_ms: run.placed_ms,
+        started_ms: run.started_ms,
+    }
+}
+
+/// The word for what is held of a node.
+pub(super) fn health(health: NodeHealth) -> &'static str {
+    match health {
+        NodeHealth::Ready => "ready",
+        NodeHealth::Suspect => "suspect",
+        NodeHealth::Lost => "lost",
+    }
+}

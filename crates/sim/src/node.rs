@@ -1,0 +1,119 @@
+//! A simulated node: the agent core, which may crash or be paused, and the driver that plays shim and tasks, which lives on
+//! until the machine itself restarts.
+
+use crate::clocks::Clock;
+use ohm_agent::{AgentConfig, AgentCore, DriverConfig, DriverInput, Effect, Input, RunnerEvent, SimDriver};
+use ohm_model::{NodeSpec, OnDisconnect, RunRef};
+use ohm_oracle::Record;
+use ohm_stdx::Prng;
+use std::collections::BTreeMap;
+
+/// One node.
+pub(crate) struct NodeProcess {
+    pub(crate) spec: NodeSpec,
+    pub(crate) clock: Clock,
+    pub(crate) key: u64,
+    pub(crate) boot: u64,
+    pub(crate) agent: Option<AgentCore>,
+    driver: SimDriver,
+    stop_ms: u64,
+    /// What lived after the last step, and whether it keeps on without a server.
+    lived: BTreeMap<RunRef, bool>,
+    pub(crate) paused_until_ms: u64,
+    pub(crate) connection: Option<u64>,
+    pub(crate) starts: u64,
+}
+
+impl NodeProcess {
+    pub(crate) fn new(spec: NodeSpec, clock: Clock, key: u64, stop_ms: u64) -> Self {
+        NodeProcess {
+            spec,
+            clock,
+            key,
+            boot: key ^ 1,
+            agent: None,
+            driver: SimDriver::new(DriverConfig { stop_ms }),
+            stop_ms,
+            lived: BTreeMap::new(),
+            paused_until_ms: 0,
+            connection: None,
+            starts: 0,
+        }
+    }
+
+    /// Starts an agent process; it finds the runs that the driver has.
+    pub(crate) fn start(&mut self, real_ms: u64, dice: &mut Prng, effects: &mut Vec<Effect>, history: &mut Vec<Record>) {
+        self.starts += 1;
+        let config = AgentConfig { report_resend_ms: 300, ..AgentConfig::default() };
+        self.agent = Some(AgentCore::new(config, dice.fork()));
+        self.drive(real_ms, DriverInput::Attach, effects, history);
+    }
+
+    /// The whole machine restarts: every task is gone.
+    pub(crate) fn reboot(&mut self, real_ms: u64, history: &mut Vec<Record>) {
+        self.agent = None;
+        self.boot += 2;
+        self.driver = SimDriver::new(DriverConfig { stop_ms: self.stop_ms });
+        for (run, _) in std::mem::take(&mut self.lived) {
+            history.push(Record::Over { at_ms: real_ms, node: self.spec.name.clone(), run });
+        }
+    }
+
+    /// Feeds the agent core, and performs at once what it asks of the driver.
+    pub(crate) fn step(&mut self, real_ms: u64, input: Input, effects: &mut Vec<Effect>, history: &mut Vec<Record>) {
+        let now_ms = self.clock.boot_ms(real_ms);
+        let mut own = Vec::new();
+        if let Some(agent) = &mut self.agent {
+            agent.step(now_ms, input, &mut own);
+        }
+        for effect in own {
+            match effect {
+                Effect::StartRun { incarnation, wanted } => {
+                    self.drive(real_ms, DriverInput::Start { incarnation, wanted }, effects, history);
+                }
+                Effect::StopRun { run, grace_ms } => {
+                    self.drive(real_ms, DriverInput::Stop { run, grace_ms }, effects, history);
+                }
+                Effect::ForgetRun { run } => self.drive(real_ms, DriverInput::Forget { run }, effects, history),
+                Effect::WriteLease(lease) => self.drive(real_ms, DriverInput::Lease(lease), effects, history),
+                other => effects.push(other),
+            }
+        }
+    }
+
+    /// Feeds the driver, records what really began and ended, and tells the agent unless it is paused or down.
+    pub(crate) fn drive(&mut self, real_ms: u64, input: DriverInput, effects: &mut Vec<Effect>, history: &mut Vec<Record>) {
+        let now_ms = self.clock.boot_ms(real_ms);
+        let keeps = match &input {
+            DriverInput::Start { wanted, .. } => wanted.launch.on_disconnect == OnDisconnect::Keep,
+            _ => false,
+        };
+        let mut events: Vec<RunnerEvent> = Vec::new();
+        self.driver.step(now_ms, input, &mut events);
+        self.record(real_ms, keeps, history);
+        for event in events {
+            self.step(real_ms, Input::Runner(event), effects, history);
+        }
+    }
+
+    fn record(&mut self, real_ms: u64, keeps: bool, history: &mut Vec<Record>) {
+        let live: Vec<RunRef> = self.driver.live().collect();
+        let node = self.spec.name.clone();
+        let ended: Vec<RunRef> = self.lived.keys().filter(|run| !live.contains(run)).copied().collect();
+        for run in ended {
+            self.lived.remove(&run);
+            history.push(Record::Over { at_ms: real_ms, node: node.clone(), run });
+        }
+        for run in live {
+            if self.lived.insert(run, keeps).is_none() {
+                history.push(Record::Began { at_ms: real_ms, node: node.clone(), run, keeps });
+            }
+        }
+    }
+
+    /// When the driver has something to do by itself, in real time.
+    pub(crate) fn driver_due_ms(&self, real_ms: u64) -> Option<u64> {
+        let now_ms = self.clock.boot_ms(real_ms);
+        self.driver.due_ms().map(|due_ms| real_ms + due_ms.saturating_sub(now_ms))
+    }
+}

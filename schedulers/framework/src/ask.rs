@@ -1,0 +1,67 @@
+//! Why is this job not placed? The answer of any planner on any copy, without a scheduler around it.
+
+use crate::explain::Explanation;
+use crate::holds::Holds;
+use crate::plan::Decision;
+use crate::planner::{Budget, Planner, Work, WorkItem};
+use crate::view::View;
+use ohm_cell::{Cell, JobState};
+use ohm_model::{JobId, SessionId};
+use ohm_stdx::Prng;
+
+/// What a planner says about one job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The cell does not know it.
+    Unknown,
+    /// It is over, suspended, or everything it asked for stands.
+    NeedsNothing {
+        /// Which of these, as a sentence.
+        why: String,
+    },
+    /// Room was found: its scheduler will come to it.
+    Fits {
+        /// For how many tasks.
+        tasks: u64,
+        /// How many runs would have to stop for it.
+        victims: usize,
+    },
+    /// No room was found.
+    Waits(Box<Explanation>),
+}
+
+/// Plans `job` on `cell` as its scheduler would, and says what came out. Nothing is changed but the planner's own tables,
+/// which are made anew.
+pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answer {
+    let Some(found) = cell.jobs().get(job) else { return Answer::Unknown };
+    let Some(need) = planner.need(cell, found) else {
+        let why = match found.state {
+            JobState::Finished(_) => format!("job {} is {}.", found.spec.name, found.phase()),
+            JobState::Suspended => format!("job {} is suspended; resume it to have it placed.", found.spec.name),
+            JobState::Active if found.groups.iter().any(|group| group.backing_off > 0) => {
+                let waiting: u32 = found.groups.iter().map(|group| group.backing_off).sum();
+                format!("{waiting} tasks of job {} failed and wait for their back-off.", found.spec.name)
+            }
+            JobState::Active => format!("job {} has no task that waits to be placed.", found.spec.name),
+        };
+        return Answer::NeedsNothing { why };
+    };
+    let holds = Holds::default();
+    let view = View::new(cell, &holds, SessionId(0));
+    planner.reset(&view);
+    let nominated = cell.nominations().values().flatten().any(|held| held.job == job);
+    let work = Work { jobs: vec![WorkItem { job, need, attempt: 0, nominated }], budget: Budget::UNBOUNDED };
+    let plan = planner.plan(&view, &work, &mut Prng::new(0));
+    match plan.decisions.into_iter().find(|decision| decision.job() == job) {
+        Some(Decision::Planned(planned)) => {
+            let tasks = planned.place.iter().map(|row| u64::from(row.count)).sum();
+            Answer::Fits { tasks, victims: planned.evict.len() }
+        }
+        Some(Decision::Unplaced(explanation)) => Answer::Waits(explanation),
+        Some(Decision::Nothing(_)) | None => {
+            let why =
+                format!("the {} scheduler finds nothing to do for job {}.", planner.class().name(), found.spec.name);
+            Answer::NeedsNothing { why }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What a scheduler core is told, what it wants done, and the bounds it works in.
+
+use ohm_cell::Cell;
+use ohm_model::{Entry, Envelope, Index, Outcome, Refusal, Sequence, SessionId, Shard};
+
+/// How a scheduler core works. The bounds count work, never time.
+#[derive(Clone, Debug)]
+pub struct SchedulerConfig {
+    /// For people: host and process.
+    pub name: String,
+    /// How long a shard's lease lasts; equal for all replicas of a class.
+    pub lease_ms: u64,
+    /// An unanswered command is sent again after this long, then after twice as long, and so on.
+    pub resend_ms: u64,
+    /// The longest time between two sendings of one command.
+    pub resend_ms_max: u64,
+    /// Most transactions under way.
+    pub transactions_in_flight: usize,
+    /// Most jobs looked at in one pass.
+    pub jobs_per_pass: usize,
+    /// Most nodes looked at in one pass.
+    pub nodes_per_pass: u64,
+    /// Most placement rows planned in one pass.
+    pub rows_per_pass: usize,
+    /// Plans are put together into transactions of up to this many bytes.
+    pub transaction_bytes: usize,
+    /// So many plans of a job may collide in a row before it waits for `collided_ms`.
+    pub retries: u32,
+    /// How long a job waits whose plans collided too often.
+    pub collided_ms: u64,
+    /// How often everything parked is looked at again, whatever it waits for.
+    pub sweep_ms: u64,
+}
+
+impl SchedulerConfig {
+    /// The values used in a cell.
+    pub fn new(name: &str) -> Self {
+        SchedulerConfig {
+            name: name.to_string(),
+            lease_ms: 10_000,
+            resend_ms: 1_000,
+            resend_ms_max: 8_000,
+            transactions_in_flight: 64,
+            jobs_per_pass: 256,
+            nodes_per_pass: 16 << 20,
+            rows_per_pass: 16_384,
+            transaction_bytes: 128 << 10,
+            retries: 8,
+            collided_ms: 1_000,
+            sweep_ms: 10_000,
+        }
+    }
+
+    /// Between two `Tick` inputs, at most.
+    pub fn tick_ms(&self) -> u64 {
+        (self.lease_ms / 20).max(1)
+    }
+}
+
+/// What a scheduler core is told.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The own copy is replaced by this one, restored from a snapshot.
+    Snapshot(Box<Cell>),
+    /// The next entry of the log. An entry that the copy contains already is passed over.
+    Entry {
+        /// Its index.
+        index: Index,
+        /// What it holds.
+        entry: Entry,
+    },
+    /// An index that holds nothing for the cell.
+    Skipped(Index),
+    /// A server's own answer to a command, which may come before the entry or in its stead.
+    Answer {
+        /// The session the command was sent under.
+        session: SessionId,
+        /// Its number.
+        sequence: Sequence,
+        /// The answer.
+        outcome: Outcome,
+    },
+    /// A server's own answer to `OpenSession`.
+    OpenAnswer {
+        /// The nonce of the command.
+        nonce: u64,
+        /// The answer.
+        outcome: Outcome,
+    },
+    /// A server can be reached.
+    Connected,
+    /// No server can be reached.
+    Disconnected,
+    /// The answer to `Effect::Again`: everything else that had arrived was handed in.
+    Proceed,
+    /// Time passes; at least every [`SchedulerConfig::tick_ms`].
+    Tick,
+    /// Stop: shards and session are given back.
+    Close,
+}
+
+/// What a scheduler core wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// To a server, in this order.
+    Send(Vec<Envelope>),
+    /// There is more to do: hand in everything that has arrived, then `Input::Proceed`. At most one is outstanding.
+    Again,
+    /// A session is open.
+    Opened(SessionId),
+    /// The session is gone; everything is planned again from the state under a new one.
+    SessionGone,
+    /// The cell refuses to open a session; it is tried again.
+    OpenRefused(Refusal),
+    /// The jobs of this shard are placed here from now on.
+    Gained(Shard),
+    /// The jobs of this shard are no longer placed here.
+    Dropped(Shard),
+    /// The session is closed, as wished. Nothing follows.
+    Closed,
+}

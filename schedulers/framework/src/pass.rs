@@ -1,0 +1,190 @@
+//! One planning pass: wake, take, plan, put together, send.
+
+use crate::explain::{Explanation, Obstacle};
+use crate::flight::{Batch, Flight};
+use crate::input::Effect;
+use crate::plan::{Decision, Plan, PlannedJob, row_bytes_max};
+use crate::planner::{Budget, Planner, Work, WorkItem};
+use crate::scheduler::SchedulerCore;
+use ohm_client::MemberInput;
+use ohm_model::{Command, Grain, JobId, Lease, NodeId, Placement, ResourceId, Shard};
+use std::collections::BTreeSet;
+
+/// No transaction is larger: one log entry holds 1 MiB, and a little of it is needed around the transaction.
+pub const TRANSACTION_BYTES_MAX: usize = (1 << 20) - (4 << 10);
+/// So many jobs may be taken or sent back to their kin in one pass, for each that is planned.
+const TAKE_STEPS: usize = 16;
+/// So many bunches of kin are looked at in one pass of a sweep.
+const SWEEP_BUNCHES: usize = 1024;
+
+impl<P: Planner> SchedulerCore<P> {
+    /// One pass of bounded work.
+    pub(crate) fn proceed(&mut self, now_ms: u64, out: &mut Vec<Effect>) {
+        self.drop_outrun(now_ms, out);
+        self.wake();
+        if !self.has_room() || !self.backlog.has_ready() {
+            return;
+        }
+        let work = self.take_work();
+        if work.jobs.is_empty() {
+            return;
+        }
+        self.tell_planner();
+        let view = Self::view(&self.cell, &self.holds, &self.member);
+        let plan = self.planner.plan(&view, &work, &mut self.dice);
+        self.counters.passes += 1;
+        self.counters.examined += plan.examined;
+        let batches = self.settle(now_ms, &work, plan);
+        for batch in batches {
+            self.launch(now_ms, batch, out);
+        }
+    }
+
+    /// A lease may have run out on the own clock since the last step: then nothing may be planned for its shard, and only
+    /// the member can say what comes next.
+    fn drop_outrun(&mut self, now_ms: u64, out: &mut Vec<Effect>) {
+        let outrun = |shard: &Shard| self.member.holds(Lease::Shard(*shard), now_ms).is_none();
+        if self.shards.keys().any(outrun) {
+            self.tell_member(now_ms, MemberInput::Tick, out);
+        }
+    }
+
+    /// Wakes what the changes since the last pass may have made possible.
+    fn wake(&mut self) {
+        let improved = std::mem::take(&mut self.changes.improved);
+        if !improved.is_empty() {
+            let view = Self::view(&self.cell, &self.holds, &self.member);
+            let open: Vec<NodeId> =
+                improved.into_iter().filter(|node| self.cell.nodes().is_schedulable(*node)).collect();
+            let most_free = |resource: ResourceId| open.iter().map(|node| view.free(*node, resource)).max();
+            let awaited = self.backlog.awaited().into_iter();
+            let free: Vec<(ResourceId, i64)> =
+                awaited.filter_map(|resource| Some((resource, most_free(resource)?))).collect();
+            free.into_iter().for_each(|(resource, free)| self.backlog.wake_room(resource, free));
+        }
+        for root in std::mem::take(&mut self.changes.quota) {
+            self.backlog.wake_quota(&root);
+        }
+        if self.sweeping {
+            self.sweeping = !self.backlog.sweep(SWEEP_BUNCHES);
+        }
+    }
+
+    fn take_work(&mut self) -> Work {
+        let mut steps = self.config.jobs_per_pass.saturating_mul(TAKE_STEPS);
+        let mut jobs = Vec::new();
+        while jobs.len() < self.config.jobs_per_pass
+            && let Some(job) = self.backlog.take(&mut steps)
+        {
+            let need = self.cell.jobs().get(job).and_then(|found| self.planner.need(&self.cell, found));
+            let Some(need) = need else {
+                self.backlog.remove(job);
+                continue;
+            };
+            let attempt = self.attempts.get(&job).copied().unwrap_or(0);
+            jobs.push(WorkItem { job, need, attempt, nominated: self.nominated.contains(&job) });
+        }
+        let budget = Budget { nodes: self.config.nodes_per_pass, rows: self.config.rows_per_pass };
+        Work { jobs, budget }
+    }
+
+    /// Tells the planner what changed since it was told last.
+    fn tell_planner(&mut self) {
+        let view = Self::view(&self.cell, &self.holds, &self.member);
+        let changes = &mut self.changes;
+        let (nodes, jobs) = (std::mem::take(&mut changes.nodes), std::mem::take(&mut changes.jobs));
+        if std::mem::take(&mut changes.all) {
+            self.planner.reset(&view);
+        } else if !nodes.is_empty() || !jobs.is_empty() {
+            let (nodes, jobs): (Vec<_>, Vec<_>) = (nodes.into_iter().collect(), jobs.into_iter().collect());
+            self.planner.changed(&view, &nodes, &jobs);
+        }
+    }
+
+    /// Sorts the decisions of one pass: plans into batches, unplaced jobs to where they wait, the rest back.
+    fn settle(&mut self, now_ms: u64, work: &Work, plan: Plan) -> Vec<Batch> {
+        let mut open: BTreeSet<JobId> = work.jobs.iter().map(|item| item.job).collect();
+        let mut batches = Vec::new();
+        for decision in plan.decisions {
+            let job = decision.job();
+            if !open.remove(&job) {
+                self.counters.void += 1;
+                continue;
+            }
+            match decision {
+                Decision::Planned(planned) => self.board(now_ms, *planned, &mut batches),
+                Decision::Unplaced(explanation) => self.park(job, *explanation),
+                Decision::Nothing(job) => self.backlog.remove(job),
+            }
+        }
+        // The first job is always decided about; a planner that does not would be asked for ever.
+        if let Some(first) = work.jobs.first().map(|item| item.job).filter(|first| open.remove(first)) {
+            self.park_void(first);
+        }
+        open.into_iter().for_each(|job| self.backlog.give_back(job));
+        batches
+    }
+
+    /// Puts a plan into a batch.
+    fn board(&mut self, now_ms: u64, mut planned: PlannedJob, batches: &mut Vec<Batch>) {
+        let job = planned.job.job;
+        // The planner counted every row it returned as taken.
+        self.changes.nodes.extend(planned.place.iter().map(|row| row.node));
+        let foreign = planned.place.iter().any(|row| row.job != job);
+        if planned.is_empty() || foreign {
+            return self.park_void(job);
+        }
+        let found = self.cell.jobs().get(job);
+        let held = found.and_then(|found| Some((found.shard, self.member.holds(Lease::Shard(found.shard), now_ms)?)));
+        let Some((shard, epoch)) = held else {
+            // The shard ran out while this pass went on; its next holder plans the job.
+            return self.backlog.remove(job);
+        };
+        if planned.bytes_max() > TRANSACTION_BYTES_MAX && !self.cut(&mut planned) {
+            let obstacle = Obstacle::TooLarge { rows: planned.place.len(), limit: TRANSACTION_BYTES_MAX };
+            let of = planned.place.iter().fold(0u32, |sum, row| sum.saturating_add(row.count));
+            return self.park(job, Explanation::of_obstacle(job, self.cell.applied(), of, obstacle));
+        }
+        self.counters.planned += 1;
+        self.backlog.remove(job);
+        let limit = self.config.transaction_bytes.min(TRANSACTION_BYTES_MAX);
+        match batches.iter_mut().rev().find(|batch| batch.takes(shard, &planned, limit)) {
+            Some(batch) => batch.add(planned),
+            None => batches.push(Batch::new(shard, epoch, self.cell.applied(), planned)),
+        }
+    }
+
+    /// Cuts the rows of a plan that is too large to what fits, if they don't have to stand together: no group starts with
+    /// them. Returns whether it fits now.
+    fn cut(&self, planned: &mut PlannedJob) -> bool {
+        let Some(job) = self.cell.jobs().get(planned.job.job) else { return false };
+        let has_started = |row: &Placement| job.groups.get(usize::from(row.group.0)).is_some_and(|group| group.started);
+        if !planned.is_mergeable() || planned.grain != Grain::PerTask || !planned.place.iter().all(has_started) {
+            return false;
+        }
+        let mut bytes = planned.bytes_max() - planned.place.iter().map(row_bytes_max).sum::<usize>();
+        let fits = |row: &&Placement| {
+            bytes += row_bytes_max(row);
+            bytes <= TRANSACTION_BYTES_MAX
+        };
+        let rows = planned.place.iter().take_while(fits).count();
+        planned.place.truncate(rows);
+        // Nothing is known about the rows that were cut off but that they wait.
+        planned.rest = None;
+        rows > 0
+    }
+
+    fn park_void(&mut self, job: JobId) {
+        self.counters.void += 1;
+        self.park(job, Explanation::of_obstacle(job, self.cell.applied(), 0, Obstacle::EmptyPlan));
+    }
+
+    /// Sends a batch and holds what it will take.
+    fn launch(&mut self, now_ms: u64, mut batch: Batch, out: &mut Vec<Effect>) {
+        let flight = Flight::new(&self.cell, &mut self.holds, &mut batch, self.changes.improvements);
+        let tag = self.flights.add(flight);
+        self.counters.transactions += 1;
+        let command = Command::Commit(batch.transaction);
+        self.tell_member(now_ms, MemberInput::Submit { tag, command }, out);
+    }
+}

@@ -1,0 +1,128 @@
+//! What becomes of plans: accepted, tried again at once, or parked.
+
+use crate::explain::{Explanation, Obstacle};
+use crate::flight::{Fate, Flight};
+use crate::planner::Planner;
+use crate::scheduler::SchedulerCore;
+use crate::ticket::blocker_of;
+use ohm_model::{ConflictReason, Index, JobId, Outcome, Verdict};
+use std::sync::Arc;
+
+impl<P: Planner> SchedulerCore<P> {
+    /// The answer to the transaction under `tag`.
+    pub(crate) fn on_answer(&mut self, now_ms: u64, tag: u64, outcome: Outcome) {
+        let Some(flight) = self.flights.get(tag) else { return };
+        let verdict = match outcome {
+            Outcome::Verdict(verdict) => verdict,
+            Outcome::Refused(refusal) => return self.on_refusal(now_ms, tag, &refusal.to_string()),
+            other => return self.on_refusal(now_ms, tag, &format!("a verdict; the answer was {other:?}")),
+        };
+        match self.answering {
+            Some(sequence) if !flight.orphaned && !flight.is_refused_whole(&verdict) => {
+                self.early.insert(sequence, (tag, verdict));
+            }
+            _ => self.land(now_ms, tag, &verdict),
+        }
+    }
+
+    /// The verdict on the transaction under `tag`, which the own copy contains if anything came of it.
+    pub(crate) fn land(&mut self, now_ms: u64, tag: u64, verdict: &Verdict) {
+        let Some(flight) = self.take_down(tag, !verdict.conflicts.is_empty()) else { return };
+        for conflict in &verdict.conflicts {
+            *self.counters.conflicts.entry(conflict.reason.name()).or_insert(0) += 1;
+        }
+        let fates = flight.fates(verdict);
+        let is_news = flight.improvements != self.changes.improvements;
+        for (job, fate) in flight.jobs.into_iter().zip(fates) {
+            self.counters.tasks += fate.accepted_tasks;
+            self.refresh(job.job);
+            match fate.conflict {
+                Some(reason) => self.retry(now_ms, job.job, &fate, reason, verdict.refresh),
+                None => {
+                    self.counters.committed += 1;
+                    self.attempts.remove(&job.job);
+                    if let Some(rest) = job.rest.filter(|_| !is_news) {
+                        self.park(job.job, *rest);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lands everything whose verdict came early: its entry will not be seen, or does not matter any more.
+    pub(crate) fn land_early(&mut self, now_ms: u64) {
+        for (_, (tag, verdict)) in std::mem::take(&mut self.early) {
+            self.land(now_ms, tag, &verdict);
+        }
+    }
+
+    /// The transaction under `tag` was never judged, or nobody will ever say how: its jobs are planned again from the state.
+    pub(crate) fn abandon(&mut self, tag: u64) {
+        let Some(flight) = self.take_down(tag, true) else { return };
+        flight.jobs.iter().for_each(|job| self.refresh(job.job));
+    }
+
+    /// The cell does not take transactions like this one; trying at once would not help.
+    fn on_refusal(&mut self, now_ms: u64, tag: u64, refusal: &str) {
+        let Some(flight) = self.take_down(tag, true) else { return };
+        let due_ms = now_ms.saturating_add(self.config.collided_ms);
+        for job in flight.jobs.iter().map(|job| job.job) {
+            self.refresh(job);
+            let what = format!("the cell to take its plan: {refusal}");
+            let note = Explanation::of_obstacle(job, self.cell.applied(), 0, Obstacle::Waiting { what });
+            self.backlog.wait_until(job, due_ms, note);
+        }
+    }
+
+    /// Takes a transaction out of flight and gives back what it held: what was taken stands in the own copy by now, and
+    /// what was `refused` is room again.
+    fn take_down(&mut self, tag: u64, refused: bool) -> Option<Flight> {
+        let flight = self.flights.remove(tag)?;
+        self.holds.give_back(&flight.taken);
+        for node in flight.taken.nodes() {
+            self.changes.nodes.insert(node);
+            if refused {
+                self.changes.improved.insert(node);
+                self.changes.improvements += 1;
+            }
+        }
+        if refused {
+            let jobs = flight.jobs.iter().filter_map(|job| self.cell.jobs().get(job.job));
+            let queues = jobs.map(|job| job.spec.queue.as_str()).filter(|queue| !queue.is_empty());
+            self.changes.quota.extend(queues.map(|queue| Arc::from(self.cell.quota().root(queue))));
+        }
+        self.changes.jobs.extend(flight.jobs.iter().map(|job| job.job));
+        Some(flight)
+    }
+
+    /// A plan collided. The own copy knows better now, or will when it has reached `refresh`, so the job is planned again at
+    /// once; only one that collides again and again waits a while. Whoever made progress starts counting anew.
+    fn retry(&mut self, now_ms: u64, job: JobId, fate: &Fate, reason: ConflictReason, refresh: Index) {
+        if !self.backlog.contains(job) {
+            return;
+        }
+        let attempts = self.attempts.entry(job).or_insert(0);
+        *attempts = if fate.accepted_tasks > 0 { 1 } else { *attempts + 1 };
+        if *attempts <= self.config.retries {
+            self.counters.retries += 1;
+            if refresh > self.cell.applied() {
+                self.backlog.wait_for(job, refresh);
+            }
+            return;
+        }
+        let obstacle = Obstacle::Conflicts { attempts: *attempts, reason };
+        self.attempts.remove(&job);
+        self.counters.collided += 1;
+        let note = Explanation::of_obstacle(job, self.cell.applied(), 0, obstacle);
+        self.backlog.wait_until(job, now_ms.saturating_add(self.config.collided_ms), note);
+    }
+
+    /// No place was found for `job`, nor for equal ones behind it, until something that might help changes.
+    pub(crate) fn park(&mut self, job: JobId, explanation: Explanation) {
+        if self.backlog.contains(job) {
+            self.counters.unplaced += 1;
+            let blocker = blocker_of(&self.cell, &explanation);
+            self.backlog.park(job, blocker, explanation);
+        }
+    }
+}

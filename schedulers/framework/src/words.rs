@@ -1,0 +1,133 @@
+//! Explanations in plain words. Every sentence repeats what was counted; none promises more.
+
+use crate::explain::{Explanation, Miss, NearMiss, Obstacle};
+use ohm_cell::{Cell, Job};
+use ohm_model::{ResourceId, resources};
+
+impl Explanation {
+    /// The explanation in sentences, one per line. `cell` gives names to numbers; it may be newer than the picture.
+    pub fn to_text(&self, cell: &Cell) -> String {
+        let job = cell.jobs().get(self.job).map(AsRef::as_ref);
+        let mut lines = vec![self.obstacle_text(cell, job)];
+        if matches!(self.obstacle, Obstacle::Room | Obstacle::Domain { .. } | Obstacle::Stopping { .. }) {
+            lines.extend(self.counts_text(cell));
+            lines.extend(self.nearest.iter().map(|near| near_text(cell, near)));
+            lines.extend(self.outlook_text());
+        }
+        lines.join("\n")
+    }
+
+    fn obstacle_text(&self, cell: &Cell, job: Option<&Job>) -> String {
+        match &self.obstacle {
+            Obstacle::Room => {
+                let group = job.and_then(|job| job.spec.groups.get(usize::from(self.group.0)));
+                let group = group.map_or_else(|| "the group".into(), |group| format!("group {}", group.name));
+                format!(
+                    "{} of the {} of {group} that must be placed together would find room.",
+                    self.fit,
+                    tasks(self.of)
+                )
+            }
+            Obstacle::Domain { level, best, fit } if best.is_empty() => {
+                format!("{} must stand in one domain of {level}; no domain takes more than {fit}.", tasks(self.of))
+            }
+            Obstacle::Domain { level, best, fit } => {
+                let best = best.join("/");
+                format!("{} must stand in one domain of {level}; the best, {best}, takes {fit}.", tasks(self.of))
+            }
+            Obstacle::Quota { queue, resource, asked, available } => {
+                let name = cell.resources().name(*resource);
+                let asked = resources::display(name, *asked);
+                let available = resources::display(name, (*available).max(0));
+                format!(
+                    "Queue {queue} may use {available} more of {name}, what it may borrow included; the job needs {asked} at \
+                     once. It waits until enough is given back or the quota is raised."
+                )
+            }
+            Obstacle::Stopping { runs: 1 } => {
+                "Room is kept for it; 1 run there was told to stop and has not ended yet.".to_string()
+            }
+            Obstacle::Stopping { runs } => {
+                format!("Room is kept for it; {runs} runs there were told to stop and have not all ended yet.")
+            }
+            Obstacle::Waiting { what } => format!("It waits for {what}."),
+            Obstacle::TooLarge { rows, limit } => format!(
+                "Its plan has {rows} rows and does not fit one log entry ({limit} bytes). Fewer tasks or larger nodes would."
+            ),
+            Obstacle::Conflicts { attempts, reason } => format!(
+                "{attempts} plans in a row collided with what others placed meanwhile (last: {}). It is looked at again soon.",
+                reason.name()
+            ),
+            Obstacle::EmptyPlan => {
+                "Its scheduler returned a plan without content, which is an error of ours.".to_string()
+            }
+        }
+    }
+
+    fn counts_text(&self, cell: &Cell) -> Option<String> {
+        if self.total_nodes == 0 {
+            return Some("The cell has no node.".to_string());
+        }
+        let mut parts = Vec::new();
+        if self.open_nodes > 0 {
+            parts.push(format!("{} can take at least one task", self.open_nodes));
+        }
+        let mut misses: Vec<(&Miss, u32)> = self.misses.iter().map(|(miss, nodes)| (miss, *nodes)).collect();
+        misses.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+        parts.extend(misses.into_iter().map(|(miss, nodes)| miss_text(cell, miss, nodes)));
+        let nodes = if self.total_nodes == 1 { "1 node".to_string() } else { format!("{} nodes", self.total_nodes) };
+        (!parts.is_empty()).then(|| format!("Of {nodes}, by the first reason found: {}.", parts.join("; ")))
+    }
+
+    /// What can be said about the future, which is little: whether these nodes could do it at all.
+    fn outlook_text(&self) -> Option<String> {
+        let fixed =
+            |miss: &Miss| matches!(miss, Miss::Taint(_) | Miss::NodeSelector | Miss::Affinity | Miss::Capacity(_));
+        let fixed_nodes: u32 = self.misses.iter().filter(|(miss, _)| fixed(miss)).map(|(_, nodes)| *nodes).sum();
+        let never = self.total_nodes > 0 && fixed_nodes == self.total_nodes;
+        never.then(|| {
+            "None of these nodes would take a task even if it were empty: the job must ask for less or for something \
+             else, or other nodes must join."
+                .to_string()
+        })
+    }
+}
+
+fn tasks(count: u32) -> String {
+    if count == 1 { "1 task".to_string() } else { format!("{count} tasks") }
+}
+
+fn near_text(cell: &Cell, near: &NearMiss) -> String {
+    let name = cell.resources().name(near.resource);
+    let (asked, free) = (resources::display(name, near.asked), resources::display(name, near.free.max(0)));
+    format!(
+        "Nearest in {name}: node {} has {free} free of the {asked} that one task asks for, and lacks nothing else.",
+        near.node
+    )
+}
+
+/// What keeps `nodes` nodes away, to follow their number.
+fn miss_text(cell: &Cell, miss: &Miss, nodes: u32) -> String {
+    let one = nodes == 1;
+    let (are, have, lack) = if one { ("is", "has", "lacks") } else { ("are", "have", "lack") };
+    let name = |resource: &ResourceId| cell.resources().name(*resource).to_string();
+    let what = match miss {
+        Miss::NotReady => format!("{are} not ready"),
+        Miss::Cordoned => format!("{are} cordoned"),
+        Miss::Taint(taint) => format!("{have} the taint {taint}, which it does not tolerate"),
+        Miss::NodeSelector => format!("{lack} a label of its nodeSelector"),
+        Miss::Affinity => format!("{} no term of its node affinity", if one { "matches" } else { "match" }),
+        Miss::Excluded => format!("{are} being repaired or left by it"),
+        Miss::TopologyDomain => format!("{are} outside the topology domain it must stand in"),
+        Miss::Capacity(resource) => format!("{have} too little {} for one task even when empty", name(resource)),
+        Miss::Resource(resource) => format!("{have} too little {} free", name(resource)),
+        Miss::Devices(resource) => {
+            format!("{have} enough {} free in sum, but not on the devices that are left", name(resource))
+        }
+        Miss::Port(port) => format!("{have} port {port} taken"),
+        Miss::LimitPerNode => format!("{} as many of its tasks as one node may", if one { "holds" } else { "hold" }),
+        Miss::Held => format!("{have} the room kept for nominated jobs"),
+        Miss::Filter(filter) => format!("{are} excluded by {filter}"),
+    };
+    format!("{nodes} {what}")
+}

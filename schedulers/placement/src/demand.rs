@@ -1,0 +1,285 @@
+//! A shape made ready for scanning: which columns it is compared with, what it needs in each, and what a node's kind
+//! costs it.
+
+use crate::scores::{Costs, Weights};
+use crate::table::{BLOCK, CLOSED, Column, NodeTable, WHOLE, class_of};
+use ohm_cell::{PODS, Shape};
+use ohm_framework::View;
+use ohm_model::resources::DEVICE_MILLI;
+use ohm_model::{GroupSpec, NodeId, ResourceId, SelectorTerm, ShapeId, SpreadMode};
+use std::sync::Arc;
+
+/// The score of a node that can't take the shape.
+pub(crate) const REFUSED: i32 = i32::MAX;
+
+/// What makes two groups equal for a scan.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DemandKey {
+    pub(crate) shape: ShapeId,
+    pub(crate) spreads: bool,
+    pub(crate) preferred: Arc<[(u32, SelectorTerm)]>,
+}
+
+impl DemandKey {
+    pub(crate) fn of(shape: ShapeId, spec: &GroupSpec) -> Self {
+        let preferred = spec.preferred.as_slice().into();
+        DemandKey { shape, spreads: spec.spread == SpreadMode::Spread, preferred }
+    }
+
+    /// As equality with [`DemandKey::of`], without making one.
+    pub(crate) fn is(&self, shape: ShapeId, spec: &GroupSpec) -> bool {
+        self.shape == shape
+            && self.spreads == (spec.spread == SpreadMode::Spread)
+            && *self.preferred == *spec.preferred.as_slice()
+    }
+}
+
+/// How a request is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Measure {
+    /// With what is free in sum.
+    Sum,
+    /// With what is free on whole devices.
+    WholeDevices,
+    /// With the largest share of one device.
+    Share,
+}
+
+#[derive(Clone, Debug)]
+struct Need {
+    resource: ResourceId,
+    request: i64,
+    measure: Measure,
+    /// The least exact amount, in the compared column, that takes one task.
+    least: i64,
+    /// `least` scaled.
+    scaled: i32,
+    /// Whether the left-over counts in the score.
+    counted: bool,
+}
+
+/// A shape, compiled against one state of the table's scales.
+#[derive(Clone, Debug)]
+pub(crate) struct Demand {
+    pub(crate) key: DemandKey,
+    pub(crate) shape: Arc<Shape>,
+    needs: Vec<Need>,
+    costs: Costs,
+    breaking: i32,
+    offset: i32,
+    /// By kind: what it costs, or `REFUSED`.
+    by_kind: Vec<i32>,
+    /// Whether columns and class don't decide alone: ports, host names, odd device requests.
+    careful: bool,
+}
+
+impl Demand {
+    pub(crate) fn new(key: DemandKey, shape: &Arc<Shape>, weights: Weights, table: &NodeTable) -> Self {
+        let odd = |(_, request): &(ResourceId, i64)| *request >= DEVICE_MILLI && request % DEVICE_MILLI != 0;
+        let careful = shape.names_hosts || !shape.ports.is_empty() || shape.devices.iter().any(odd);
+        let only_pods = shape.requests.len() == 1;
+        let mut needs: Vec<Need> = Vec::with_capacity(shape.requests.len());
+        for &(resource, request) in &shape.requests {
+            let is_device = shape.devices.iter().any(|(device, _)| *device == resource);
+            let (measure, least) = match is_device {
+                false => (Measure::Sum, request),
+                true if request < DEVICE_MILLI => (Measure::Share, request),
+                true => (Measure::WholeDevices, request / DEVICE_MILLI * DEVICE_MILLI),
+            };
+            let counted = resource != PODS || only_pods;
+            let mut need = Need { resource, request, measure, least, scaled: 0, counted };
+            need.scaled = need.column(table).map_or(WHOLE, |column| column.scale(least));
+            needs.push(need);
+        }
+        let counted = needs.iter().filter(|need| need.counted).count();
+        let costs = Costs::new(weights, counted, key.spreads);
+        let offset = if key.spreads { (counted.min(256) as i32).saturating_mul(2 * WHOLE) } else { 0 };
+        let breaking = costs.of_breaking();
+        Demand { key, shape: Arc::clone(shape), needs, costs, breaking, offset, by_kind: Vec::new(), careful }
+    }
+
+    /// How far above the best score a node still is as good: a 64th of a node in each resource.
+    pub(crate) fn tolerance(&self) -> i32 {
+        (self.needs.len() as i32).saturating_mul(WHOLE / 64)
+    }
+
+    /// Works out the costs of kinds that appeared since.
+    pub(crate) fn learn_kinds(&mut self, view: &View<'_>) {
+        let kinds = 1 + view.cell().classes().slots() * 2;
+        for kind in self.by_kind.len()..kinds {
+            let cost = self.cost_of(view, kind as u32);
+            self.by_kind.push(cost);
+        }
+    }
+
+    fn cost_of(&self, view: &View<'_>, kind: u32) -> i32 {
+        let Some((class, has_devices)) = class_of(kind) else { return REFUSED };
+        let Some(content) = view.cell().classes().get(class) else { return REFUSED };
+        if !self.shape.names_hosts && self.shape.admits_class(content).is_err() {
+            return REFUSED;
+        }
+        self.costs.of_class(&self.shape, &self.key.preferred, content, has_devices)
+    }
+
+    /// The cost of one kind.
+    pub(crate) fn kind_cost(&self, kind: u32) -> i32 {
+        self.by_kind.get(kind as usize).copied().unwrap_or(REFUSED)
+    }
+
+    /// Scores one block. A score below `REFUSED` says that the node fits as far as scaled amounts and class show.
+    ///
+    /// The left-over of a resource is what stays free after one task, in 2^20ths of the cell's largest node. A packing
+    /// group adds it up, a spreading one takes the sum from a constant. Plain passes over 64 integers each, which the
+    /// compiler turns into vector code.
+    pub(crate) fn score_block(&self, table: &NodeTable, block: usize, scores: &mut [i32; BLOCK]) {
+        let kind = table.block_kind(block);
+        match self.by_kind.get(kind as usize) {
+            Some(&REFUSED) => return *scores = [REFUSED; BLOCK],
+            Some(&cost) => *scores = [cost + self.offset; BLOCK],
+            None => {
+                let kinds = table.kinds(block);
+                for (score, kind) in scores.iter_mut().zip(kinds) {
+                    *score = self.kind_cost(*kind).saturating_add(self.offset);
+                }
+            }
+        }
+        let mut short = [0i32; BLOCK];
+        for need in &self.needs {
+            let Some(column) = need.column(table) else { return *scores = [REFUSED; BLOCK] };
+            let (column, least) = (column.block(block), need.scaled);
+            match (need.counted, self.key.spreads) {
+                (false, _) => each(column, &mut short, |left, short| *short |= left, least),
+                (true, false) => both(column, &mut short, scores, least, i32::wrapping_add),
+                (true, true) => both(column, &mut short, scores, least, i32::wrapping_sub),
+            }
+            if need.measure == Measure::Share {
+                self.add_breaking(need, table, block, scores);
+            }
+        }
+        for (slot, score) in scores.iter_mut().enumerate() {
+            let refused = short[slot] < 0 || table_refuses(*score);
+            *score = if refused { REFUSED } else { *score };
+        }
+    }
+
+    fn add_breaking(&self, need: &Need, table: &NodeTable, block: usize, scores: &mut [i32; BLOCK]) {
+        let Some(devices) = table.device_columns(need.resource) else { return };
+        let broken = devices.broken.block(block);
+        for (score, broken) in scores.iter_mut().zip(broken) {
+            *score = score.wrapping_add(if *broken < need.scaled { self.breaking } else { 0 });
+        }
+    }
+
+    /// The score of one node whose kind would be `kind`, whether it fits or not.
+    pub(crate) fn score_one(&self, table: &NodeTable, node: NodeId, kind: u32) -> i32 {
+        let (block, at) = (node.0 as usize / BLOCK, node.0 as usize % BLOCK);
+        let cost = self.kind_cost(kind);
+        if cost == REFUSED || block >= table.blocks() {
+            return REFUSED;
+        }
+        let mut score = i64::from(cost) + i64::from(self.offset);
+        for need in self.needs.iter().filter(|need| need.counted || need.measure == Measure::Share) {
+            let Some(column) = need.column(table) else { return REFUSED };
+            let left = i64::from(column.block(block)[at]) - i64::from(need.scaled);
+            score += if self.key.spreads { -left } else { left };
+            let broken = table.device_columns(need.resource).map_or(0, |devices| devices.broken.block(block)[at]);
+            if need.measure == Measure::Share && broken < need.scaled {
+                score += i64::from(self.breaking);
+            }
+        }
+        score.clamp(0, i64::from(REFUSED) - 1) as i32
+    }
+
+    /// Whether one task really fits on an open node, by everything that does not depend on whose task it is.
+    pub(crate) fn fits(&self, table: &NodeTable, view: &View<'_>, node: NodeId) -> bool {
+        self.room(table, node) > 0 && (!self.careful || self.fits_carefully(view, node))
+    }
+
+    fn fits_carefully(&self, view: &View<'_>, node: NodeId) -> bool {
+        let named = !self.shape.names_hosts || view.admits(self.key.shape, node);
+        named && !self.shape.ports.iter().any(|port| view.port_taken(node, *port)) && self.odd_devices_fit(view, node)
+    }
+
+    /// A plain count of devices can't be asked for a whole and a part.
+    fn odd_devices_fit(&self, view: &View<'_>, node: NodeId) -> bool {
+        let record = view.cell().nodes().get(node);
+        self.shape.devices.iter().all(|&(resource, request)| {
+            request % DEVICE_MILLI == 0 || record.is_some_and(|record| record.bank(resource).is_some())
+        })
+    }
+
+    /// How many tasks fit by the columns. More than one task on devices needs a look at each device: see
+    /// [`crate::devices::room`].
+    pub(crate) fn room(&self, table: &NodeTable, node: NodeId) -> u32 {
+        let slot = node.0 as usize;
+        let mut room = i64::from(u32::MAX);
+        for need in &self.needs {
+            let Some(column) = need.column(table) else { return 0 };
+            let free = table.free(node, need.resource);
+            // Most nodes that can't take one task are told apart without a division.
+            if column.exact(slot) < need.least || free < need.request {
+                return 0;
+            }
+            room = room.min(free / need.request.max(1));
+        }
+        room.max(0) as u32
+    }
+
+    /// Whether `room` above one may be too high, because devices are not alike.
+    pub(crate) fn asks_devices(&self) -> bool {
+        !self.shape.devices.is_empty()
+    }
+
+    /// Whether class and columns decide alone, apart from what depends on the job.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.careful && self.shape.devices.is_empty() && self.shape.max_per_node == 0
+    }
+
+    /// Whether this still describes `shape`: slots of shapes are used again.
+    pub(crate) fn describes(&self, shape: &Arc<Shape>) -> bool {
+        Arc::ptr_eq(&self.shape, shape) || self.shape == *shape
+    }
+
+    /// What one task asks for, with the exact free amounts' resource.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = (ResourceId, i64)> + '_ {
+        self.needs.iter().map(|need| (need.resource, need.request))
+    }
+}
+
+impl Need {
+    fn column<'t>(&self, table: &'t NodeTable) -> Option<&'t Column> {
+        match self.measure {
+            Measure::Sum => table.column(self.resource),
+            Measure::WholeDevices => table.device_columns(self.resource).map(|devices| &devices.whole),
+            Measure::Share => table.device_columns(self.resource).map(|devices| &devices.share),
+        }
+    }
+}
+
+/// Costs stay below this, and `REFUSED` plus or minus what is added stays above it.
+fn table_refuses(score: i32) -> bool {
+    score < 0 || score > (1 << 30) + (1 << 29)
+}
+
+fn each(column: &[i32; BLOCK], short: &mut [i32; BLOCK], note: impl Fn(i32, &mut i32), least: i32) {
+    for slot in 0..BLOCK {
+        note(column[slot] - least, &mut short[slot]);
+    }
+}
+
+fn both(
+    column: &[i32; BLOCK],
+    short: &mut [i32; BLOCK],
+    scores: &mut [i32; BLOCK],
+    least: i32,
+    add: impl Fn(i32, i32) -> i32,
+) {
+    for slot in 0..BLOCK {
+        let left = column[slot] - least;
+        short[slot] |= left;
+        scores[slot] = add(scores[slot], left);
+    }
+}
+
+/// `CLOSED` is the kind of padding, too: a scan never finds a slot that does not exist.
+const _: () = assert!(CLOSED == 0);

@@ -1,0 +1,121 @@
+//! The filters by name, in the order they are asked. Each one knows one reason; a node is counted under the first that
+//! keeps it out. They are the cell's own rules asked one by one, so none of them can be switched off: what they let
+//! through wrongly would be refused at commit.
+
+use crate::devices::DeviceRoom;
+use crate::subject::Subject;
+use ohm_cell::{CORDONED, ClassMiss, NOMINATED, PRESENT, READY};
+use ohm_framework::Miss;
+use ohm_model::{NodeId, ResourceId};
+
+/// One filter.
+#[derive(Clone, Copy)]
+pub struct Filter {
+    /// Its name, in the field's words.
+    pub name: &'static str,
+    /// Why the node is out of question, if this filter says so.
+    pub check: fn(&Subject<'_>, NodeId) -> Option<Miss>,
+    /// Whether it compares amounts: what a nearest miss may fail.
+    pub asks_amounts: bool,
+}
+
+/// All filters in order.
+pub const FILTERS: &[Filter] = &[
+    named("nodeReady", node_ready, false),
+    named("nodeUnschedulable", node_cordoned, false),
+    named("taintToleration", taints, false),
+    named("nodeSelector", node_selector, false),
+    named("nodeAffinity", node_affinity, false),
+    named("excludedNodes", excluded, false),
+    named("topologyDomain", topology_domain, false),
+    named("nodePorts", ports, false),
+    named("limitPerNode", limit_per_node, false),
+    named("nodeResources", resources, true),
+    named("devices", devices, true),
+    named("nominations", nominations, true),
+];
+
+const fn named(name: &'static str, check: fn(&Subject<'_>, NodeId) -> Option<Miss>, asks_amounts: bool) -> Filter {
+    Filter { name, check, asks_amounts }
+}
+
+fn node_ready(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
+    let flags = subject.view.cell().nodes().flags(node);
+    (flags & (PRESENT | READY) != PRESENT | READY).then_some(Miss::NotReady)
+}
+
+fn node_cordoned(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
+    (subject.view.cell().nodes().flags(node) & CORDONED != 0).then_some(Miss::Cordoned)
+}
+
+/// The class's verdict is one rule of the cell with three reasons; each of the three filters reports its own.
+fn class_miss(subject: &Subject<'_>, node: NodeId) -> Option<ClassMiss> {
+    let record = subject.view.cell().nodes().get(node)?;
+    subject.shape.admits(&record.spec.labels, &record.spec.taints).err()
+}
+
+fn taints(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
+    class_miss(subject, node).filter(|miss| matches!(miss, ClassMiss::Taint(_))).map(Miss::from)
+}
+
+fn node_selector(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
+    class_miss(subject, node).filter(|miss| *miss == ClassMiss::NodeSelector).map(Miss::from)
+}
+
+fn node_affinity(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
+    class_miss(subject, node).map(Miss::from)
+}
+
+fn excluded(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
+    subject.excluded.contains(&node).then_some(Miss::Excluded)
+}
+
+fn topology_domain(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
+    subject.fence.filter(|fence| !fence.holds(node)).map(|_| Miss::TopologyDomain)
+}
+
+fn ports(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
+    let taken = subject.shape.ports.iter().find(|port| subject.view.port_taken(node, **port));
+    taken.map(|port| Miss::Port(*port))
+}
+
+fn limit_per_node(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
+    let limit = subject.shape.max_per_node;
+    (limit > 0 && subject.standing_on(node) >= limit).then_some(Miss::LimitPerNode)
+}
+
+/// The resources `node` is short of for one task, as (resource, asked, free).
+pub(crate) fn shortages<'s>(
+    subject: &'s Subject<'_>,
+    node: NodeId,
+) -> impl Iterator<Item = (ResourceId, i64, i64)> + use<'s> {
+    let requests = subject.shape.requests.iter();
+    let amounts = requests.map(move |&(resource, asked)| (resource, asked, subject.view.free(node, resource)));
+    amounts.filter(|(_, asked, free)| free < asked)
+}
+
+/// A resource that even the empty node has too little of, or one that is taken.
+pub(crate) fn resources(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
+    let (resource, asked, _) = shortages(subject, node).next()?;
+    let never = subject.view.cell().nodes().capacity(node, resource) < asked;
+    Some(if never { Miss::Capacity(resource) } else { Miss::Resource(resource) })
+}
+
+fn devices(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
+    if subject.shape.devices.is_empty() {
+        return None;
+    }
+    match DeviceRoom::new(&subject.view, subject.shape, node).room() {
+        (0, Some(resource)) => Some(Miss::Devices(resource)),
+        _ => None,
+    }
+}
+
+fn nominations(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
+    let view = &subject.view;
+    if view.cell().nodes().flags(node) & NOMINATED == 0 {
+        return None;
+    }
+    let short = |(resource, asked): &(ResourceId, i64)| view.free_for(subject.job, subject.group, node, *resource) < *asked;
+    subject.shape.requests.iter().any(short).then_some(Miss::Held)
+}

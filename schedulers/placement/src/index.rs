@@ -1,0 +1,176 @@
+//! What a scan found, remembered by block of nodes: the best node of each block. Only blocks that changed since are
+//! scanned again, so a repeated shape costs a pass over the blocks and an exact first scan costs a pass over the nodes.
+//!
+//! A block is first remembered by its lowest scaled score alone. That score is a safe bound: nodes whose scaled amounts
+//! fit but whose exact ones don't can only make it too good. The block that looks best is then resolved: its best node is
+//! looked at exactly, and the next one if it does not fit, until the bound is the score of a node that fits.
+//! (The remembered candidate lists are Borg's score cache, EuroSys 2015, section 3.4; the block bounds a one-level
+//! block-max index.)
+
+use crate::demand::{Demand, REFUSED};
+use crate::table::{BLOCK, NodeTable};
+use ohm_framework::View;
+use ohm_model::NodeId;
+use ohm_stdx::Prng;
+
+/// The best node of a block is not known yet, only its bound.
+const UNRESOLVED: u32 = u32::MAX;
+
+/// The best of each block.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bests {
+    score: Vec<i32>,
+    node: Vec<u32>,
+}
+
+/// How a choice is made among nodes that are equally good.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice {
+    /// The block where the search begins.
+    pub(crate) start: usize,
+    /// Choose by dice among this many near-equal nodes; 1 is the best one, the first of them on a tie.
+    pub(crate) width: u32,
+}
+
+/// A demand and what scans of it found.
+#[derive(Clone, Debug)]
+pub(crate) struct ShapeIndex {
+    pub(crate) demand: Demand,
+    pub(crate) bests: Bests,
+    seen: Vec<u64>,
+    clock: u64,
+    epoch: u64,
+}
+
+impl ShapeIndex {
+    pub(crate) fn new(demand: Demand, table: &NodeTable) -> Self {
+        ShapeIndex { demand, bests: Bests::default(), seen: Vec::new(), clock: 0, epoch: table.epoch() }
+    }
+
+    /// Whether the scales it was compiled against still hold.
+    pub(crate) fn is_current(&self, table: &NodeTable) -> bool {
+        self.epoch == table.epoch()
+    }
+
+    /// Scans what changed; returns how many nodes were looked at.
+    pub(crate) fn sync(&mut self, table: &NodeTable, view: &View<'_>) -> u64 {
+        if self.clock == table.clock() && self.seen.len() == table.blocks() {
+            return 0;
+        }
+        self.demand.learn_kinds(view);
+        self.clock = table.clock();
+        self.seen.resize(table.blocks(), 0);
+        self.bests.score.resize(table.blocks(), REFUSED);
+        self.bests.node.resize(table.blocks(), UNRESOLVED);
+        let mut scores = [0; BLOCK];
+        let mut scanned = 0;
+        for (block, &changed) in table.changed().iter().enumerate() {
+            if self.seen[block] == changed {
+                continue;
+            }
+            self.demand.score_block(table, block, &mut scores);
+            self.bests.score[block] = lowest(&scores);
+            self.bests.node[block] = UNRESOLVED;
+            self.seen[block] = changed;
+            scanned += BLOCK as u64;
+        }
+        scanned
+    }
+}
+
+/// One look-up: the demand, the table it is about, and which nodes are out of question for this group.
+pub(crate) struct Lookup<'a, 'v> {
+    pub(crate) demand: &'a Demand,
+    pub(crate) table: &'a NodeTable,
+    pub(crate) view: &'a View<'v>,
+    /// By block, a bit per node; empty when no node is out of question.
+    pub(crate) closed: &'a [u64],
+}
+
+impl Lookup<'_, '_> {
+    /// The best node: the lowest score, the first from the start on a tie; or one of the near-equal ones by dice.
+    pub(crate) fn best(&self, bests: &mut Bests, choice: Choice, dice: &mut Prng) -> Option<(i32, NodeId)> {
+        let (score, block) = self.best_block(bests, choice.start)?;
+        if choice.width <= 1 {
+            return Some((score, NodeId(bests.node[block])));
+        }
+        let limit = score.saturating_add(self.demand.tolerance()).min(REFUSED - 1);
+        let blocks = bests.score.len();
+        let rotated = (0..blocks).map(|step| (block + step) % blocks);
+        let near: Vec<usize> =
+            rotated.filter(|at| bests.score[*at] <= limit).take(choice.width.min(64) as usize).collect();
+        let at = *dice.pick(&near)?;
+        let nodes = self.near_in_block(at, limit, choice.width);
+        let near = dice.pick(&nodes).copied();
+        // A block whose bound was too good may hold no near node after all; the best one always stands.
+        Some(near.unwrap_or((score, NodeId(bests.node[block]))))
+    }
+
+    fn best_block(&self, bests: &mut Bests, start: usize) -> Option<(i32, usize)> {
+        loop {
+            let bound = lowest(&bests.score);
+            if bound == REFUSED {
+                return None;
+            }
+            let start = start.min(bests.score.len());
+            let (head, tail) = bests.score.split_at(start);
+            let at = tail.iter().position(|score| *score == bound).map(|at| at + start);
+            let block = at.or_else(|| head.iter().position(|score| *score == bound))?;
+            if bests.node[block] != UNRESOLVED {
+                return Some((bound, block));
+            }
+            self.resolve(bests, block);
+        }
+    }
+
+    /// Works out the best node of a block exactly.
+    fn resolve(&self, bests: &mut Bests, block: usize) {
+        let mut scores = self.open_scores(block);
+        loop {
+            let bound = lowest(&scores);
+            bests.score[block] = bound;
+            let found = scores.iter().position(|score| *score == bound).filter(|_| bound != REFUSED);
+            // A block without any node counts as resolved: its score says that nothing is to be found.
+            let Some(at) = found else { return bests.node[block] = 0 };
+            let node = NodeId((block * BLOCK + at) as u32);
+            if self.demand.fits(self.table, self.view, node) {
+                return bests.node[block] = node.0;
+            }
+            scores[at] = REFUSED;
+        }
+    }
+
+    fn open_scores(&self, block: usize) -> [i32; BLOCK] {
+        let mut scores = [0; BLOCK];
+        self.demand.score_block(self.table, block, &mut scores);
+        if let Some(&closed) = self.closed.get(block)
+            && closed != 0
+        {
+            for (at, score) in scores.iter_mut().enumerate() {
+                *score = if closed >> at & 1 == 1 { REFUSED } else { *score };
+            }
+        }
+        scores
+    }
+
+    fn near_in_block(&self, block: usize, limit: i32, width: u32) -> Vec<(i32, NodeId)> {
+        let scores = self.open_scores(block);
+        let near = scores.iter().enumerate().filter(|(_, score)| **score <= limit);
+        let nodes = near.map(|(at, score)| (*score, NodeId((block * BLOCK + at) as u32)));
+        nodes.filter(|(_, node)| self.demand.fits(self.table, self.view, *node)).take(width as usize).collect()
+    }
+
+    /// After nodes of `block` were closed or opened: its bound anew.
+    pub(crate) fn rescan(&self, bests: &mut Bests, block: usize) {
+        bests.score[block] = lowest(&self.open_scores(block));
+        bests.node[block] = UNRESOLVED;
+    }
+}
+
+fn lowest(scores: &[i32]) -> i32 {
+    let mut lowest = REFUSED;
+    for &score in scores {
+        lowest = if score < lowest { score } else { lowest };
+    }
+    lowest
+}

@@ -1,0 +1,225 @@
+//! What a planner keeps between passes: its node table, remembered scans, topology trees; and the pass itself, in which
+//! every row that is planned is taken from what the next one sees.
+
+use crate::demand::{Demand, DemandKey};
+use crate::index::{Choice, ShapeIndex};
+use crate::scores::Weights;
+use crate::subject::Subject;
+use crate::table::{BLOCK, NodeTable};
+use crate::topology::Tree;
+use ohm_framework::{Holds, Taken, View};
+use ohm_model::node::HOSTNAME_LABEL;
+use ohm_model::{NodeId, Placement, Role, ShapeId};
+use ohm_stdx::hash;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How a planner places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// How much each score counts.
+    pub weights: Weights,
+    /// Among how many near-equal nodes is chosen by dice when several schedulers race for them; 1 always takes the best.
+    pub width: u32,
+    /// For how many shapes scans are remembered; the one longest unused makes room.
+    pub remembered: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config { weights: Weights::default(), width: 8, remembered: 512 }
+    }
+}
+
+/// One pass over a list of jobs: the picture, less what the pass has planned so far.
+#[derive(Debug)]
+pub struct Pass<'v> {
+    base: View<'v>,
+    holds: Holds,
+    /// Nodes looked at so far.
+    pub examined: u64,
+}
+
+impl<'v> Pass<'v> {
+    /// A pass that has planned nothing yet.
+    pub fn new(base: View<'v>) -> Self {
+        Pass { base, holds: Holds::default(), examined: 0 }
+    }
+
+    /// The picture without what the pass has planned.
+    pub fn base(&self) -> View<'v> {
+        self.base
+    }
+
+    /// The picture with everything planned so far taken.
+    pub fn view(&self) -> View<'_> {
+        self.base.over(&self.holds)
+    }
+}
+
+/// The remembered scans by shape.
+#[derive(Debug, Default)]
+pub(crate) struct Indexes {
+    slots: Vec<(u64, ShapeIndex)>,
+    by_shape: BTreeMap<(ShapeId, bool), Vec<usize>>,
+    uses: u64,
+}
+
+/// The craft of placing, with everything it remembers.
+#[derive(Debug, Default)]
+pub struct Placer {
+    config: Config,
+    pub(crate) table: NodeTable,
+    pub(crate) indexes: Indexes,
+    pub(crate) trees: BTreeMap<String, Arc<Tree>>,
+    /// By slot: the node's registration, and a hash of what places it in topologies.
+    identities: Vec<(u32, u64)>,
+    schedulers: usize,
+}
+
+impl Placer {
+    /// A placer that knows no cell yet: call [`Placer::reset`] first.
+    pub fn new(config: Config) -> Self {
+        Placer { config, ..Placer::default() }
+    }
+
+    /// The node table.
+    pub fn table(&self) -> &NodeTable {
+        &self.table
+    }
+
+    /// Reads the whole cell anew.
+    pub fn reset(&mut self, view: &View<'_>) {
+        self.table.rebuild(view);
+        self.indexes = Indexes::default();
+        self.trees.clear();
+        self.identities.clear();
+        let nodes: Vec<NodeId> = view.cell().nodes().iter().map(|(node, _)| node).collect();
+        nodes.iter().for_each(|node| self.note_identity(view, *node));
+    }
+
+    /// Reads these nodes anew.
+    pub fn changed(&mut self, view: &View<'_>, nodes: &[NodeId]) {
+        for &node in nodes {
+            self.table.refresh(view, node);
+            if self.note_identity(view, node) {
+                self.trees.clear();
+            }
+        }
+    }
+
+    /// Takes note of what places the node in topologies; true when that changed.
+    fn note_identity(&mut self, view: &View<'_>, node: NodeId) -> bool {
+        let slot = node.0 as usize;
+        if self.identities.len() <= slot {
+            self.identities.resize(slot + 1, (0, 0));
+        }
+        let record = view.cell().nodes().get(node);
+        let incarnation = record.map_or(0, |record| record.incarnation.0);
+        if self.identities[slot].0 == incarnation {
+            return false;
+        }
+        let place = record.map_or(0, |record| {
+            let host = record.spec.labels.get(HOSTNAME_LABEL).map_or(0, |host| hash::bytes(host.as_bytes()));
+            hash::chain(host, u64::from(view.cell().nodes().class(node).0)).max(1)
+        });
+        let moved = self.identities[slot].1 != place;
+        self.identities[slot] = (incarnation, place);
+        moved
+    }
+
+    /// Begins a pass. Whether other schedulers race for the same nodes is looked up once here.
+    pub fn begin<'v>(&mut self, view: &View<'v>) -> Pass<'v> {
+        let schedulers = view.cell().sessions().iter().filter(|(_, found)| matches!(found.role, Role::Scheduler(_)));
+        self.schedulers = schedulers.count();
+        Pass::new(*view)
+    }
+
+    /// How to choose among equals for a job whose plans were refused `attempt` times: wider each time.
+    pub(crate) fn choice(&self, view: &View<'_>, attempt: u32) -> Choice {
+        let width = if self.schedulers > 1 { self.config.width.max(1) } else { 1 };
+        let wider = if attempt == 0 { width } else { width.max(2) << attempt.min(5) };
+        Choice { start: view.start().0 as usize / BLOCK, width: wider.min(64) }
+    }
+
+    /// Takes planned rows from what the pass sees from now on.
+    pub fn take(&mut self, pass: &mut Pass<'_>, rows: &[Placement]) -> Taken {
+        let taken = pass.holds.take(pass.base.cell(), rows, &[]);
+        self.refresh(pass, taken.nodes());
+        taken
+    }
+
+    /// Gives planned rows back to the pass.
+    pub fn give_back(&mut self, pass: &mut Pass<'_>, taken: &Taken) {
+        pass.holds.give_back(taken);
+        self.refresh(pass, taken.nodes());
+    }
+
+    fn refresh(&mut self, pass: &Pass<'_>, nodes: impl Iterator<Item = NodeId>) {
+        let mut last = None;
+        for node in nodes {
+            if last != Some(node) {
+                self.table.refresh(&pass.view(), node);
+            }
+            last = Some(node);
+        }
+    }
+
+    /// The remembered scan of the subject's shape, up to date; and how many nodes that took.
+    pub(crate) fn index(&mut self, subject: &Subject<'_>) -> (usize, u64) {
+        self.table.fit_columns(&subject.view);
+        let slot = self.indexes.find(subject).unwrap_or_else(|| self.remember(subject));
+        let (used, index) = &mut self.indexes.slots[slot];
+        self.indexes.uses += 1;
+        *used = self.indexes.uses;
+        let stale = !index.is_current(&self.table) || !index.demand.describes(subject.shape);
+        if stale {
+            let key = index.demand.key.clone();
+            *index = ShapeIndex::new(Demand::new(key, subject.shape, self.config.weights, &self.table), &self.table);
+        }
+        let scanned = index.sync(&self.table, &subject.view);
+        (slot, scanned)
+    }
+
+    fn remember(&mut self, subject: &Subject<'_>) -> usize {
+        let key = DemandKey::of(subject.shape_id, subject.spec);
+        let demand = Demand::new(key, subject.shape, self.config.weights, &self.table);
+        self.indexes.insert(ShapeIndex::new(demand, &self.table), self.config.remembered.max(1))
+    }
+
+    /// The remembered scan in `slot`, with the table it is about.
+    pub(crate) fn parts(&mut self, slot: usize) -> (&NodeTable, &mut ShapeIndex) {
+        (&self.table, &mut self.indexes.slots[slot].1)
+    }
+}
+
+impl Indexes {
+    fn find(&self, subject: &Subject<'_>) -> Option<usize> {
+        let spreads = subject.spec.spread == ohm_model::SpreadMode::Spread;
+        let slots = self.by_shape.get(&(subject.shape_id, spreads))?;
+        let same = |slot: &&usize| self.slots[**slot].1.demand.key.is(subject.shape_id, subject.spec);
+        slots.iter().find(same).copied()
+    }
+
+    fn insert(&mut self, index: ShapeIndex, most: usize) -> usize {
+        let key = (index.demand.key.shape, index.demand.key.spreads);
+        let slot = if self.slots.len() < most {
+            self.slots.push((0, index));
+            self.slots.len() - 1
+        } else {
+            let oldest = self.slots.iter().enumerate().min_by_key(|(_, (used, _))| *used).map_or(0, |(slot, _)| slot);
+            let former = &self.slots[oldest].1.demand.key;
+            let former = (former.shape, former.spreads);
+            if let Some(slots) = self.by_shape.get_mut(&former) {
+                slots.retain(|slot| *slot != oldest);
+                if slots.is_empty() {
+                    self.by_shape.remove(&former);
+                }
+            }
+            self.slots[oldest] = (0, index);
+            oldest
+        };
+        self.by_shape.entry(key).or_default().push(slot);
+        slot
+    }
+}

@@ -1,0 +1,49 @@
+//! From spots to rows: which task goes where, on which devices.
+
+use crate::devices::DeviceRoom;
+use crate::subject::Subject;
+use ohm_model::{NodeId, Placement, TaskIndex};
+
+/// Rows for the group's waiting tasks over `spots`, in order: the lowest waiting task on the first spot. Stops early when
+/// tasks or devices run out, which a caller that counted them never sees.
+pub fn rows(subject: &Subject<'_>, spots: &[(NodeId, u32)]) -> Vec<Placement> {
+    let pending = subject.view.pending(subject.job, subject.group);
+    let mut ranges = pending.iter();
+    let mut range = ranges.next();
+    let mut rows = Vec::with_capacity(spots.len());
+    for &(node, count) in spots {
+        let mut devices = DeviceRoom::new(&subject.view, subject.shape, node);
+        let mut rest = count;
+        while rest > 0 {
+            let Some((first, length)) = range else { return rows };
+            let Some(row) = row(subject, node, first, length.min(rest), &mut devices) else { break };
+            let taken = row.count;
+            rows.push(row);
+            rest -= taken;
+            range = if taken < length { Some((first + taken, length - taken)) } else { ranges.next() };
+        }
+    }
+    rows
+}
+
+fn row(
+    subject: &Subject<'_>,
+    node: NodeId,
+    first: u32,
+    count: u32,
+    devices: &mut DeviceRoom<'_>,
+) -> Option<Placement> {
+    let (mut masks, mut placed) = (Vec::new(), count);
+    if !subject.shape.devices.is_empty() {
+        placed = (0..count).take_while(|_| devices.take(&mut masks)).count() as u32;
+    }
+    (placed > 0).then(|| Placement {
+        job: subject.job.id,
+        group: subject.group,
+        first: TaskIndex(first),
+        count: placed,
+        node,
+        class: subject.view.cell().nodes().class(node),
+        devices: masks,
+    })
+}

@@ -1,0 +1,106 @@
+//! A search for nodes on behalf of one group: the remembered scan of its shape, less the nodes that are out of question
+//! for this group alone, plus the nodes that must be asked one by one.
+
+use crate::index::{Bests, Choice, Lookup, ShapeIndex};
+use crate::subject::Subject;
+use crate::table::{BLOCK, NodeTable, kind_of};
+use ohm_model::NodeId;
+use ohm_stdx::Prng;
+
+pub(crate) struct Search<'a> {
+    subject: &'a Subject<'a>,
+    table: &'a NodeTable,
+    index: &'a mut ShapeIndex,
+    choice: Choice,
+    /// The group's own picture of the blocks, made when its first node is closed.
+    own: Option<(Bests, Vec<u64>)>,
+    /// Nodes outside the scan with room for the group, best last.
+    singled: Vec<(i32, NodeId)>,
+    /// Whether the columns alone say how many tasks of this group a node takes.
+    plain: bool,
+    /// Nodes looked at.
+    pub(crate) examined: u64,
+}
+
+impl<'a> Search<'a> {
+    pub(crate) fn new(
+        subject: &'a Subject<'a>,
+        table: &'a NodeTable,
+        index: &'a mut ShapeIndex,
+        choice: Choice,
+    ) -> Self {
+        let plain = index.demand.is_plain() && subject.excluded.is_empty() && subject.fence.is_none();
+        let mut search = Search { subject, table, index, choice, own: None, singled: Vec::new(), plain, examined: 1 };
+        search.look_at_singled();
+        search
+    }
+
+    fn look_at_singled(&mut self) {
+        for node in self.table.singled() {
+            self.examined += 1;
+            if self.subject.room(node) > 0 {
+                self.singled.push((self.score(node), node));
+            }
+        }
+        self.singled.sort_unstable_by(|a, b| b.cmp(a));
+    }
+
+    /// The score of one node.
+    pub(crate) fn score(&self, node: NodeId) -> i32 {
+        self.index.demand.score_one(self.table, node, kind_of(&self.subject.view, node))
+    }
+
+    /// How many tasks of the group fit on `node`, exactly.
+    pub(crate) fn room(&self, node: NodeId) -> u32 {
+        if self.plain && !self.table.is_singled(node) {
+            return self.index.demand.room(self.table, node);
+        }
+        self.subject.room(node)
+    }
+
+    /// The best node that is still open. It takes a task of this shape; whether it takes one of this group,
+    /// [`Search::room`] knows.
+    pub(crate) fn next(&mut self, dice: &mut Prng) -> Option<NodeId> {
+        let ShapeIndex { demand, bests, .. } = &mut *self.index;
+        let (bests, closed): (&mut Bests, &[u64]) = match &mut self.own {
+            Some((own, closed)) => (own, closed),
+            None => (bests, &[]),
+        };
+        let lookup = Lookup { demand, table: self.table, view: &self.subject.view, closed };
+        let found = lookup.best(bests, self.choice, dice);
+        match (found, self.singled.last()) {
+            (Some((score, node)), Some((single, _))) if score <= *single => Some(node),
+            (_, Some((_, node))) => Some(*node),
+            (found, None) => found.map(|(_, node)| node),
+        }
+    }
+
+    /// Takes `node` out of question for the rest of the search.
+    pub(crate) fn close(&mut self, node: NodeId) {
+        self.mark(node, true);
+    }
+
+    /// Puts a closed node back.
+    pub(crate) fn reopen(&mut self, node: NodeId) {
+        self.mark(node, false);
+    }
+
+    fn mark(&mut self, node: NodeId, closes: bool) {
+        if self.table.is_singled(node) {
+            self.singled.retain(|(_, other)| *other != node);
+            if !closes {
+                let entry = (self.score(node), node);
+                let at = self.singled.partition_point(|other| *other > entry);
+                self.singled.insert(at, entry);
+            }
+            return;
+        }
+        let blocks = self.table.blocks();
+        let (bests, closed) = self.own.get_or_insert_with(|| (self.index.bests.clone(), vec![0; blocks]));
+        let (block, bit) = (node.0 as usize / BLOCK, 1u64 << (node.0 as usize % BLOCK));
+        closed[block] = if closes { closed[block] | bit } else { closed[block] & !bit };
+        let lookup = Lookup { demand: &self.index.demand, table: self.table, view: &self.subject.view, closed };
+        lookup.rescan(bests, block);
+        self.examined += BLOCK as u64;
+    }
+}

@@ -1,0 +1,101 @@
+//! Who asks: one group of one job, on one picture of the cell. The exact rules, node by node, as the cell judges them.
+
+use crate::devices::DeviceRoom;
+use crate::filters::{self, FILTERS};
+use ohm_cell::{Job, Shape, Topology};
+use ohm_framework::{Miss, View};
+use ohm_model::{GroupIndex, GroupSpec, NodeId, ShapeId};
+use std::sync::Arc;
+
+/// A topology domain that nodes must be in.
+#[derive(Clone, Copy, Debug)]
+pub struct Fence<'a> {
+    /// The topology.
+    pub topology: &'a Topology,
+    /// The level, from the top.
+    pub level: usize,
+    /// The domain, as [`Topology::key_of`] names it; nothing when any domain will do.
+    pub key: Option<u32>,
+}
+
+impl Fence<'_> {
+    /// Whether `node` is inside.
+    pub fn holds(&self, node: NodeId) -> bool {
+        let key = self.topology.key_of(node, self.level);
+        key.is_some() && (self.key.is_none() || self.key == key)
+    }
+}
+
+/// One group of one job that asks for nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The picture.
+    pub view: View<'a>,
+    /// The job.
+    pub job: &'a Job,
+    /// The group.
+    pub group: GroupIndex,
+    /// The group as asked for.
+    pub spec: &'a GroupSpec,
+    /// Its shape's number.
+    pub shape_id: ShapeId,
+    /// Its shape.
+    pub shape: &'a Arc<Shape>,
+    /// Nodes that are excluded by name.
+    pub excluded: &'a [NodeId],
+    /// The topology it must stay in.
+    pub fence: Option<Fence<'a>>,
+}
+
+impl<'a> Subject<'a> {
+    /// Group `group` of `job` on `view`; nothing when the job has no such group.
+    pub fn new(view: View<'a>, job: &'a Job, group: GroupIndex) -> Option<Self> {
+        let spec = job.spec.groups.get(usize::from(group.0))?;
+        let shape_id = job.groups.get(usize::from(group.0))?.shape;
+        let shape = view.cell().shapes().get(shape_id)?;
+        Some(Subject { view, job, group, spec, shape_id, shape, excluded: &[], fence: None })
+    }
+
+    /// The first filter that keeps the group away from `node`.
+    pub fn first_miss(&self, node: NodeId) -> Option<Miss> {
+        FILTERS.iter().find_map(|filter| (filter.check)(self, node))
+    }
+
+    /// The reason of the resource filter alone.
+    pub(crate) fn first_miss_of_resources(&self, node: NodeId) -> Option<Miss> {
+        filters::resources(self, node)
+    }
+
+    /// Whether every filter but the one for resources lets the node through.
+    pub(crate) fn passes_all_but_resources(&self, node: NodeId) -> bool {
+        let others = FILTERS.iter().filter(|filter| !filter.asks_amounts);
+        others.into_iter().all(|filter| (filter.check)(self, node).is_none())
+    }
+
+    /// How many tasks of the group fit on `node` now: what [`ohm_cell::Cell::judge`] would take, at least.
+    pub fn room(&self, node: NodeId) -> u32 {
+        if self.first_miss(node).is_some() {
+            return 0;
+        }
+        let mut room = i64::from(u32::MAX);
+        for &(resource, request) in &self.shape.requests {
+            room = room.min(self.view.free_for(self.job, self.group, node, resource) / request.max(1));
+        }
+        let mut room = room.clamp(0, i64::from(u32::MAX)) as u32;
+        if room > 1 && !self.shape.devices.is_empty() {
+            room = room.min(DeviceRoom::new(&self.view, self.shape, node).room().0);
+        }
+        if !self.shape.ports.is_empty() {
+            room = room.min(1);
+        }
+        if self.shape.max_per_node > 0 {
+            room = room.min(self.shape.max_per_node.saturating_sub(self.standing_on(node)));
+        }
+        room
+    }
+
+    /// How many tasks of the group stand on `node` or are on their way there.
+    pub fn standing_on(&self, node: NodeId) -> u32 {
+        self.view.standing_on(self.job.id, self.group, node)
+    }
+}
