@@ -4,6 +4,7 @@
 mod script;
 
 use ohm_cell::{Applied, Cell, restore};
+use ohm_model::ConflictReason;
 use script::Script;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -18,6 +19,37 @@ fn every_case_says_what_its_file_says() {
     assert!(paths.len() > 20, "the cases are in {}", folder.display());
     let wrong: Vec<String> = paths.iter().filter_map(|path| check(path).err()).collect();
     assert!(wrong.is_empty(), "{} of {} cases differ:\n\n{}", wrong.len(), paths.len(), wrong.join("\n"));
+}
+
+#[test]
+fn every_reason_for_a_conflict_has_a_case() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
+    let said: String = files.map(|text| text.split_once(DIVIDER).unwrap().1.to_string()).collect();
+    let (resource, port) = (ohm_model::ResourceId(0), 0);
+    for reason in [
+        ConflictReason::NodeGone,
+        ConflictReason::NodeNotReady,
+        ConflictReason::NodeClassChanged,
+        ConflictReason::NodeFull(resource),
+        ConflictReason::PortTaken(port),
+        ConflictReason::LimitReached,
+        ConflictReason::Held,
+        ConflictReason::NodeChanged,
+        ConflictReason::TaskNotPending,
+        ConflictReason::JobChanged,
+        ConflictReason::JobClosed,
+        ConflictReason::NotReserved,
+        ConflictReason::QuotaExceeded,
+        ConflictReason::GangShort,
+        ConflictReason::TopologyBroken,
+        ConflictReason::ShardLost,
+        ConflictReason::SessionGone,
+        ConflictReason::Malformed,
+        ConflictReason::Together,
+    ] {
+        assert!(said.contains(&format!(": {}", reason.name())), "no case ends in {}", reason.name());
+    }
 }
 
 fn check(path: &Path) -> Result<(), String> {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! segment:  frame*                                       frames of ohm_stdx::codec
-//! frame:    [ durable: u64 ] record*                     bytes of the segment that were durable before this was written
+//! frame:    [ durable: u64 ] record*                     bytes of the segment that were durable before it was written
 //! record:   [ kind: u8 ] fields                          integers are little-endian
 //! ```
 //! `durable` is what tells damage from a torn tail: a whole frame that follows a broken one, and that was written after

@@ -4,7 +4,7 @@
 //! - Bytes survive a crash once `sync` of their file has returned; before that any part of them may be lost or torn.
 //! - Names (new, renamed, removed) survive a crash once `sync_folder` has returned.
 //! - After an [`DiskError::Failed`] nothing more is known: no call is repeated, the process ends.
-//! - An `append` that finds no room leaves the file as it was ([`DiskError::Full`]), so work goes on once there is room.
+//! - An `append` that finds no room leaves the file as it was ([`DiskError::Full`]), so work goes on later.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -22,7 +22,13 @@ impl Meter {
                 }
                 EventKind::Started { .. } => metrics::counter!("ohm_runs_started_total").increment(1),
                 EventKind::Ended { exit, .. } => {
-                    let how = if exit.is_success() { "success" } else if exit.is_charged() { "failure" } else { "lost" };
+                    let how = if exit.is_success() {
+                        "success"
+                    } else if exit.is_charged() {
+                        "failure"
+                    } else {
+                        "lost"
+                    };
                     metrics::counter!("ohm_runs_ended_total", "how" => how).increment(1);
                 }
                 EventKind::Conflicted { scheduler, reasons } => {

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, FollowerId, Peer};
 use ohm_wire::{
     AgentDown, AppendReply, BeatAnswer, BeatAnswers, Beats, Committed, DutyDown, Entries, FollowReply, LogEntry,
-    Registered, RegistrationEnded, ReportsTaken, SnapshotPiece, WantedRuns, agent_down, append_reply, follow_reply, write,
+    Registered, RegistrationEnded, ReportsTaken, SnapshotPiece, WantedRuns, agent_down, append_reply, follow_reply,
+    write,
 };
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
@@ -65,11 +66,8 @@ impl Outlets {
     }
 
     pub(crate) fn to_duty(&mut self, peer: Peer, beats: Vec<Beat>) {
-        let beat = |beat: Beat| ohm_wire::Beat {
-            node: beat.node.0,
-            incarnation: beat.incarnation.0,
-            sequence: beat.sequence,
-        };
+        let beat =
+            |beat: Beat| ohm_wire::Beat { node: beat.node.0, incarnation: beat.incarnation.0, sequence: beat.sequence };
         let beats = beats.into_iter().map(beat).collect();
         push(&mut self.duties, peer, DutyDown { beats: Some(Beats { beats }) }, &mut self.gone_peers);
     }
@@ -150,4 +148,3 @@ fn agent_message(order: AgentOrder) -> agent_down::Kind {
         }
     }
 }
-

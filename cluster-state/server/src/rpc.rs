@@ -6,8 +6,8 @@ use ohm_model::{Epoch, Incarnation, Index, NodeId, SessionId};
 use ohm_replica::{Beat, FollowerId, Peer, ServerInput};
 use ohm_wire::cell_server::Cell;
 use ohm_wire::{
-    AgentDown, AgentUp, AppendReply, AppendRequest, BeatAnswers, DutyDown, DutyUp, FollowReply, FollowRequest, Malformed,
-    agent_up, duty_up, follow_request, read,
+    AgentDown, AgentUp, AppendReply, AppendRequest, BeatAnswers, DutyDown, DutyUp, FollowReply, FollowRequest,
+    Malformed, agent_up, duty_up, follow_request, read,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -201,4 +201,3 @@ fn beat_answers(answers: BeatAnswers) -> Vec<(NodeId, BeatAnswer)> {
     };
     answers.answers.into_iter().map(answer).collect()
 }
-

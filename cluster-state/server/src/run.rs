@@ -99,7 +99,10 @@ fn people(
     listen: SocketAddr,
     metrics: metrics_exporter_prometheus::PrometheusHandle,
 ) -> axum::Router {
-    crate::http::router(handle, crate::http::HttpOptions { token: Some(token), listen, metrics: Some(metrics) })
+    crate::http::router(
+        handle,
+        crate::http::HttpOptions { metrics: Some(metrics), ..crate::http::HttpOptions::new(listen, Some(token)) },
+    )
 }
 
 fn check_token(bearer: &str, request: Request<()>) -> Result<Request<()>, Status> {
@@ -123,7 +126,9 @@ fn open_core(
     data_dir::create(log_dir).map_err(|error| error.to_string())?;
     let mut disk = FileDisk::open(log_dir).map_err(|error| error.to_string())?;
     let log = match inspect(&mut disk).map_err(|error| error.to_string())? {
-        Folder::Empty | Folder::Unfinished => RaftLog::create(disk, RaftConfig::single(dice::random_u64(), 1), Remarks::none()),
+        Folder::Empty | Folder::Unfinished => {
+            RaftLog::create(disk, RaftConfig::single(dice::random_u64(), 1), Remarks::none())
+        }
         Folder::Log(identity) => {
             RaftLog::open(disk, RaftConfig::group(identity.cell, identity.member, identity.voters), Remarks::none())
         }

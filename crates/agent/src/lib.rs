@@ -19,10 +19,12 @@ mod outbox;
 mod runner;
 mod runs;
 mod sim_driver;
+mod step;
 mod wanted;
 
-pub use self::core::{AgentConfig, AgentCore, Effect, Input};
+pub use self::core::{AgentConfig, AgentCore};
 pub use beats::BeatAnswer;
 pub use runner::{FoundExit, FoundRun, LeaseFile, RunnerEvent};
 pub use sim_driver::{DriverConfig, DriverInput, SimDriver};
+pub use step::{Effect, Input};
 pub use wanted::{Launch, WantedRun, WantedSet};

@@ -1,1 +1,31 @@
-//! ohm-cli: filled in below.
+//! The commands for people. They speak the public HTTP API and nothing else, so that everything a person can do, a script
+//! can.
+//!
+//! Invariants: what is printed as JSON or YAML is what the server answered; colour and progress appear on a terminal only;
+//! a table fits the terminal; the exit code is 0 when it was done, 1 when it failed, 2 when the command was used wrongly
+//! and 3 when no server could be reached (`run` ends with the code of its task).
+
+mod client;
+mod command;
+mod commands;
+mod failure;
+mod globals;
+mod output;
+mod text;
+
+pub use command::ClientCommand;
+pub use failure::{EXIT_DONE, EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, Failure};
+pub use globals::{ColorChoice, Globals, OutputFormat};
+
+use std::process::ExitCode;
+
+/// Does what `command` says. `whole` makes the whole command line of the binary, for shell completion.
+pub fn run(command: ClientCommand, globals: &Globals, whole: fn() -> clap::Command) -> ExitCode {
+    match commands::perform(command, globals, whole) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            failure.report(globals.colors_on_stderr());
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

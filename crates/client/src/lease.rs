@@ -6,7 +6,9 @@
 //! the last one.
 //!
 //! The answer to a renewal does not say which leases it renewed. It is believed only while the lease still runs here: then
-//! nobody can have taken it before the renewal was committed. A lease that ran out is never revived, it is taken again.
+//! nobody can have taken it before the renewal was committed. A lease that ran out is never revived: it is given back and
+//! then taken anew. Asking for one's own lease would not do, since a cell may simply answer that it is held already; only
+//! a grant of an epoch higher than all that were seen or granted when it was asked for proves a renewal.
 
 use crate::balance::{Peers, owner_of};
 use ohm_model::lease::SHARDS_PER_CLASS;
@@ -138,21 +140,32 @@ pub enum LeaseEffect {
 ///    ▲ │              │                   │                       ▲ │
 ///    ├─│──refused─────┘                   │                       │ │
 ///    ├─│──ran out, or taken by another────┘                       │ │
-///    │ └──gives back what ran out here and is renewed in the cell─┘ │
+///    │ └──gives back what ran out here and is still its own there─┘ │
 ///    └──answered────────────────────────────────────────────────────┘
 /// ```
 /// `confirmed`: the own copy shows the holding too, so it contains everything that earlier holders did.
 #[derive(Clone, Copy, Debug)]
 enum Stand {
-    Idle { retry_ms: u64 },
-    Taking,
-    Holding { epoch: Epoch, until_ms: u64, confirmed: bool },
+    Idle {
+        retry_ms: u64,
+    },
+    /// `asked`: the epoch that the grant must exceed.
+    Taking {
+        asked: Epoch,
+    },
+    Holding {
+        epoch: Epoch,
+        until_ms: u64,
+        confirmed: bool,
+    },
     Releasing,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     stand: Stand,
+    /// The last epoch granted here. The copy may not show it yet.
+    granted: Epoch,
     seen: Option<(LeaseSeen, u64)>,
     misplaced_since_ms: Option<u64>,
 }
@@ -169,7 +182,7 @@ pub struct LeaseKeeper {
 impl LeaseKeeper {
     /// A keeper that holds nothing yet.
     pub fn new(config: LeaseConfig) -> Self {
-        let slot = Slot { stand: Stand::Idle { retry_ms: 0 }, seen: None, misplaced_since_ms: None };
+        let slot = Slot { stand: Stand::Idle { retry_ms: 0 }, granted: Epoch(0), seen: None, misplaced_since_ms: None };
         let slots = config.leases.iter().map(|&lease| (lease, slot)).collect();
         LeaseKeeper { config, session: None, slots, peers: Peers::default() }
     }
@@ -235,13 +248,17 @@ impl LeaseKeeper {
         let Some(slot) = self.slots.get_mut(&lease) else { return };
         let retry_ms = now_ms.saturating_add(self.config.lease_ms / 4);
         let until_ms = sent_ms.saturating_add(self.config.lease_ms);
+        if let Outcome::Lease(epoch) = outcome {
+            slot.granted = slot.granted.max(epoch);
+        }
         slot.stand = match (slot.stand, outcome) {
-            (Stand::Taking, Outcome::Lease(epoch)) if now_ms < until_ms => {
+            (Stand::Taking { asked }, Outcome::Lease(epoch)) if asked < epoch && now_ms < until_ms => {
                 Stand::Holding { epoch, until_ms, confirmed: false }
             }
-            // Granted, but the grant is too old to act on: it is taken again.
-            (Stand::Taking, Outcome::Lease(_)) => Stand::Idle { retry_ms: 0 },
-            (Stand::Taking | Stand::Releasing, _) => Stand::Idle { retry_ms },
+            // Granted, but too long ago to act on, or without a proof of renewal: given back and taken anew.
+            (Stand::Taking { .. }, Outcome::Lease(_)) => Stand::Idle { retry_ms },
+            (Stand::Releasing, Outcome::Done) => Stand::Idle { retry_ms: 0 },
+            (Stand::Taking { .. } | Stand::Releasing, _) => Stand::Idle { retry_ms },
             (stand, _) => stand,
         };
         slot.compare(self.session, out);
@@ -254,13 +271,14 @@ impl LeaseKeeper {
         for (&lease, slot) in &mut self.slots {
             let live = self.peers.live(now_ms, patience_ms).chain([session]);
             let own = !self.config.balance || owner_of(lease, live) == Some(session);
+            slot.give_up(lease, session, now_ms, out);
             if own {
                 slot.misplaced_since_ms = None;
-                slot.take(lease, session, now_ms, patience_ms, out);
+                slot.take(lease, now_ms, patience_ms, out);
             } else {
                 let since_ms = *slot.misplaced_since_ms.get_or_insert(now_ms);
                 if now_ms.saturating_sub(since_ms) >= self.config.grace_ms {
-                    slot.release(lease, session, now_ms, out);
+                    slot.release(lease, out);
                 }
             }
         }
@@ -302,29 +320,36 @@ impl Slot {
         }
     }
 
-    fn take(&mut self, lease: Lease, own: SessionId, now_ms: u64, patience_ms: u64, out: &mut Vec<LeaseEffect>) {
+    fn take(&mut self, lease: Lease, now_ms: u64, patience_ms: u64, out: &mut Vec<LeaseEffect>) {
         let (Stand::Idle { retry_ms }, Some((seen, since_ms))) = (self.stand, self.seen) else { return };
-        let free = match seen.holder {
-            None => true,
-            // Held by this very session, but it ran out here: nobody else can be acting on it.
-            Some(holder) if holder == own => true,
-            Some(_) => now_ms.saturating_sub(since_ms) >= patience_ms,
-        };
+        let free = seen.holder.is_none() || now_ms.saturating_sub(since_ms) >= patience_ms;
         if free && retry_ms <= now_ms {
-            self.stand = Stand::Taking;
+            self.stand = Stand::Taking { asked: seen.epoch.max(self.granted) };
             let command = Command::TakeLease { lease, epoch: seen.epoch, renewed: seen.renewed };
             out.push(LeaseEffect::Ask { lease, command });
         }
     }
 
-    /// Gives the lease back; also one that ran out here, because the session's renewals still renew it in the cell.
-    fn release(&mut self, lease: Lease, own: SessionId, now_ms: u64, out: &mut Vec<LeaseEffect>) {
-        let epoch = match (self.stand, self.seen) {
-            (Stand::Holding { epoch, .. }, _) => epoch,
-            (Stand::Idle { retry_ms }, Some((seen, _))) if seen.holder == Some(own) && retry_ms <= now_ms => seen.epoch,
-            _ => return,
-        };
-        self.stop(lease, 0, out);
+    /// Gives back a lease that is held, because another live session should hold it.
+    fn release(&mut self, lease: Lease, out: &mut Vec<LeaseEffect>) {
+        if let Stand::Holding { epoch, .. } = self.stand {
+            self.stop(lease, 0, out);
+            self.ask_release(lease, epoch, out);
+        }
+    }
+
+    /// Gives back a lease that ran out here while the copy shows it as this session's own: the session's renewals still
+    /// renew it in the cell, so nobody else could ever take it.
+    fn give_up(&mut self, lease: Lease, own: SessionId, now_ms: u64, out: &mut Vec<LeaseEffect>) {
+        if let (Stand::Idle { retry_ms }, Some((seen, _))) = (self.stand, self.seen)
+            && seen.holder == Some(own)
+            && retry_ms <= now_ms
+        {
+            self.ask_release(lease, seen.epoch, out);
+        }
+    }
+
+    fn ask_release(&mut self, lease: Lease, epoch: Epoch, out: &mut Vec<LeaseEffect>) {
         self.stand = Stand::Releasing;
         out.push(LeaseEffect::Ask { lease, command: Command::ReleaseLease { lease, epoch } });
     }

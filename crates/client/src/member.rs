@@ -172,30 +172,30 @@ impl<T> Member<T> {
         match input {
             MemberInput::Submit { tag, command } if self.room() == 0 => out.push(MemberEffect::Busy { tag, command }),
             MemberInput::Submit { tag, command } => {
-                self.to_session(now_ms, SessionInput::Submit { tag: Tag::Owner(tag), command }, out);
+                self.feed_session(now_ms, SessionInput::Submit { tag: Tag::Owner(tag), command }, out);
             }
             MemberInput::Answer { session, sequence, outcome } => {
-                self.to_session(now_ms, SessionInput::Answer { session, sequence, outcome }, out);
+                self.feed_session(now_ms, SessionInput::Answer { session, sequence, outcome }, out);
             }
             MemberInput::OpenAnswer { nonce, outcome } => {
-                self.to_session(now_ms, SessionInput::OpenAnswer { nonce, outcome }, out);
+                self.feed_session(now_ms, SessionInput::OpenAnswer { nonce, outcome }, out);
             }
-            MemberInput::Connected => self.to_session(now_ms, SessionInput::Connected, out),
-            MemberInput::Disconnected => self.to_session(now_ms, SessionInput::Disconnected, out),
-            MemberInput::LeaseSeen(seen) => self.to_leases(now_ms, LeaseInput::Seen(seen), out),
-            MemberInput::Peers(list) => self.to_leases(now_ms, LeaseInput::Peers(list), out),
+            MemberInput::Connected => self.feed_session(now_ms, SessionInput::Connected, out),
+            MemberInput::Disconnected => self.feed_session(now_ms, SessionInput::Disconnected, out),
+            MemberInput::LeaseSeen(seen) => self.feed_leases(now_ms, LeaseInput::Seen(seen), out),
+            MemberInput::Peers(list) => self.feed_leases(now_ms, LeaseInput::Peers(list), out),
             MemberInput::Close => {
-                self.to_leases(now_ms, LeaseInput::Gone, out);
-                self.to_session(now_ms, SessionInput::Close, out);
+                self.feed_leases(now_ms, LeaseInput::Gone, out);
+                self.feed_session(now_ms, SessionInput::Close, out);
             }
             MemberInput::Tick => {
-                self.to_session(now_ms, SessionInput::Tick, out);
-                self.to_leases(now_ms, LeaseInput::Tick, out);
+                self.feed_session(now_ms, SessionInput::Tick, out);
+                self.feed_leases(now_ms, LeaseInput::Tick, out);
             }
         }
     }
 
-    fn to_session(&mut self, now_ms: u64, input: SessionInput<Tag<T>>, out: &mut Vec<MemberEffect<T>>) {
+    fn feed_session(&mut self, now_ms: u64, input: SessionInput<Tag<T>>, out: &mut Vec<MemberEffect<T>>) {
         let mut effects = Vec::new();
         self.session.step(now_ms, input, &mut effects);
         for effect in effects {
@@ -205,21 +205,21 @@ impl<T> Member<T> {
                     out.push(MemberEffect::Answered { tag, outcome });
                 }
                 SessionEffect::Answered { tag: Tag::Lease(lease), sent_ms, outcome } => {
-                    self.to_leases(now_ms, LeaseInput::Answered { lease, sent_ms, outcome }, out);
+                    self.feed_leases(now_ms, LeaseInput::Answered { lease, sent_ms, outcome }, out);
                 }
                 SessionEffect::Lost { tag: Tag::Owner(tag) } => out.push(MemberEffect::Lost { tag }),
                 SessionEffect::Busy { tag: Tag::Owner(tag), command } => out.push(MemberEffect::Busy { tag, command }),
                 SessionEffect::Lost { tag: Tag::Lease(lease) } | SessionEffect::Busy { tag: Tag::Lease(lease), .. } => {
-                    self.to_leases(now_ms, LeaseInput::Lost { lease }, out);
+                    self.feed_leases(now_ms, LeaseInput::Lost { lease }, out);
                 }
                 SessionEffect::Opened(session) => {
-                    self.to_leases(now_ms, LeaseInput::Opened(session), out);
+                    self.feed_leases(now_ms, LeaseInput::Opened(session), out);
                     out.push(MemberEffect::Opened(session));
                 }
                 SessionEffect::OpenRefused(refusal) => out.push(MemberEffect::OpenRefused(refusal)),
-                SessionEffect::Renewed { sent_ms } => self.to_leases(now_ms, LeaseInput::Renewed { sent_ms }, out),
+                SessionEffect::Renewed { sent_ms } => self.feed_leases(now_ms, LeaseInput::Renewed { sent_ms }, out),
                 SessionEffect::Gone => {
-                    self.to_leases(now_ms, LeaseInput::Gone, out);
+                    self.feed_leases(now_ms, LeaseInput::Gone, out);
                     out.push(MemberEffect::Gone);
                 }
                 SessionEffect::Closed => out.push(MemberEffect::Closed),
@@ -227,13 +227,13 @@ impl<T> Member<T> {
         }
     }
 
-    fn to_leases(&mut self, now_ms: u64, input: LeaseInput, out: &mut Vec<MemberEffect<T>>) {
+    fn feed_leases(&mut self, now_ms: u64, input: LeaseInput, out: &mut Vec<MemberEffect<T>>) {
         let mut effects = Vec::new();
         self.leases.step(now_ms, input, &mut effects);
         for effect in effects {
             match effect {
                 LeaseEffect::Ask { lease, command } => {
-                    self.to_session(now_ms, SessionInput::Submit { tag: Tag::Lease(lease), command }, out);
+                    self.feed_session(now_ms, SessionInput::Submit { tag: Tag::Lease(lease), command }, out);
                 }
                 LeaseEffect::Gained { lease, epoch } => out.push(MemberEffect::Gained { lease, epoch }),
                 LeaseEffect::Dropped { lease, epoch } => out.push(MemberEffect::Dropped { lease, epoch }),

@@ -83,7 +83,8 @@ pub enum SessionEffect<T> {
         /// The owner's name for it.
         tag: T,
     },
-    /// Too much is in flight, or the session is closing: the command comes back, it was never sent.
+    /// Too much is in flight, or the session ended or is closing before its turn came: the command comes back, it was never
+    /// sent.
     Busy {
         /// The owner's name for it.
         tag: T,
@@ -136,7 +137,7 @@ pub struct SessionCore<T> {
     flight: Flight<Purpose<T>>,
     /// The owner's commands in `flight`.
     owned: usize,
-    /// Never sent yet, so free to go out under any session.
+    /// Never sent yet.
     waiting: VecDeque<(T, Command)>,
     renewals: VecDeque<Sequence>,
     renew_due_ms: u64,
@@ -272,6 +273,9 @@ impl<T> SessionCore<T> {
             return self.finish(out);
         }
         self.lose_all(out);
+        // What was never sent could go out under the new session, but it was thought of by the holder of the old one's
+        // leases: the owner decides anew.
+        out.extend(self.waiting.drain(..).map(|(tag, command)| SessionEffect::Busy { tag, command }));
         self.state = State::Opening { nonce: self.dice.u64(), due_ms: now_ms };
         out.push(SessionEffect::Gone);
         self.resend(now_ms, false, out);

@@ -18,7 +18,9 @@
 mod brake;
 mod config;
 mod core;
+mod duty;
 mod watch;
 
 pub use self::core::{BeatMark, Effect, HealthCore, Input, NodeSeen};
 pub use config::HealthConfig;
+pub use duty::{DutyConfig, DutyCore, DutyEffect, DutyInput};

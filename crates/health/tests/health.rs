@@ -55,7 +55,7 @@ impl Duty {
         let mut concluded = Vec::new();
         while self.now_ms < end_ms {
             self.now_ms += 100;
-            if self.now_ms % 1000 == 0 {
+            if self.now_ms.is_multiple_of(1000) {
                 self.beat(beating.iter().copied(), 1);
             }
             let before = self.out.len();

@@ -22,6 +22,8 @@ pub(crate) struct NodeProcess {
     pub(crate) paused_until_ms: u64,
     pub(crate) connection: Option<u64>,
     pub(crate) starts: u64,
+    /// The driver spoke while the agent stood still: the agent looks again when it wakes.
+    pub(crate) missed_words: bool,
 }
 
 impl NodeProcess {
@@ -38,6 +40,7 @@ impl NodeProcess {
             paused_until_ms: 0,
             connection: None,
             starts: 0,
+            missed_words: false,
         }
     }
 

@@ -5,7 +5,7 @@ use crate::planners::AnyPlanner;
 use ohm_framework::{SchedulerConfig, SchedulerCore};
 use ohm_health::{DutyConfig, DutyCore, HealthConfig};
 use ohm_log::Bytes;
-use ohm_model::{Class, Command, Index};
+use ohm_model::{Class, Command, Index, SessionId};
 use ohm_stdx::Prng;
 use std::collections::BTreeMap;
 
@@ -46,6 +46,7 @@ impl SchedulerProcess {
 /// A candidate for the health duty.
 pub(crate) struct HealthProcess {
     pub(crate) shell: Shell,
+    pub(crate) session: Option<SessionId>,
     pub(crate) core: Option<DutyCore>,
 }
 

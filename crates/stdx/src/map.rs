@@ -9,11 +9,20 @@ const BUCKETS: usize = 1024;
 
 /// A map from names to `V`, cut into reference-counted buckets by a fixed hash: cloning copies the list of buckets, a
 /// write copies one shared bucket. Iteration is by bucket, then by name: the same on every machine, not alphabetical.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChunkedMap<V> {
     buckets: Vec<Arc<BTreeMap<Box<str>, V>>>,
     length: u64,
 }
+
+/// By content: a map that was emptied equals one that never held anything.
+impl<V: PartialEq> PartialEq for ChunkedMap<V> {
+    fn eq(&self, other: &Self) -> bool {
+        self.length == other.length && self.iter().eq(other.iter())
+    }
+}
+
+impl<V: Eq> Eq for ChunkedMap<V> {}
 
 impl<V> Default for ChunkedMap<V> {
     fn default() -> Self {
@@ -86,5 +95,10 @@ mod tests {
         assert_eq!((map.len(), map.iter().count()), (4999, 4999));
         assert_eq!((before.get("job-7"), before.get("job-9")), (Some(&7), Some(&9)));
         assert_eq!((map.get("job-7"), map.get("absent")), (Some(&8), None));
+        assert_ne!(map, before);
+        let mut emptied = ChunkedMap::default();
+        emptied.insert("job-1", 1);
+        emptied.remove("job-1");
+        assert_eq!(emptied, ChunkedMap::default());
     }
 }

@@ -10,7 +10,7 @@ mod convert;
 
 tonic::include_proto!("ohm.v1");
 
-pub use convert::{Malformed, window_bytes, read, write};
+pub use convert::{Malformed, read, window_bytes, write};
 
 /// No message is longer.
 pub const MESSAGE_BYTES_MAX: usize = 8 << 20;

@@ -175,6 +175,13 @@ impl Flights {
         Some(flight)
     }
 
+    /// The entry of this transaction may never be seen.
+    pub(crate) fn orphan(&mut self, tag: u64) {
+        if let Some(flight) = self.flights.get_mut(&tag) {
+            flight.orphaned = true;
+        }
+    }
+
     /// The own copy was replaced.
     pub(crate) fn orphan_all(&mut self) {
         self.flights.values_mut().for_each(|flight| flight.orphaned = true);

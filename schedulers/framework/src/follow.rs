@@ -164,9 +164,10 @@ impl<P: Planner> SchedulerCore<P> {
         self.changes.improvements += 1;
     }
 
+    /// Of any class: all classes draw on the same quota.
     fn note_quota(&mut self, job: JobId) {
         let Some(found) = self.cell.jobs().get(job) else { return };
-        if !found.spec.queue.is_empty() && found.shard.class == self.planner.class() {
+        if !found.spec.queue.is_empty() {
             let root = self.cell.quota().root(&found.spec.queue);
             if !self.changes.quota.contains(root) {
                 self.changes.quota.insert(Arc::from(root));

@@ -154,12 +154,11 @@ impl<P: Planner> SchedulerCore<P> {
         }
     }
 
-    /// Cuts the rows of a plan that is too large to what fits, if they don't have to stand together: no group starts with
-    /// them. Returns whether it fits now.
+    /// Cuts the rows of a plan that is too large to what fits. A group that would start keeps its minimum, and one that
+    /// can't grow later keeps everything. Returns whether it fits now.
     fn cut(&self, planned: &mut PlannedJob) -> bool {
         let Some(job) = self.cell.jobs().get(planned.job.job) else { return false };
-        let has_started = |row: &Placement| job.groups.get(usize::from(row.group.0)).is_some_and(|group| group.started);
-        if !planned.is_mergeable() || planned.grain != Grain::PerTask || !planned.place.iter().all(has_started) {
+        if !planned.is_mergeable() {
             return false;
         }
         let mut bytes = planned.bytes_max() - planned.place.iter().map(row_bytes_max).sum::<usize>();
@@ -168,10 +167,23 @@ impl<P: Planner> SchedulerCore<P> {
             bytes <= TRANSACTION_BYTES_MAX
         };
         let rows = planned.place.iter().take_while(fits).count();
+        let (kept, dropped) = planned.place.split_at(rows);
+        let may_lose = |row: &Placement| {
+            let at = usize::from(row.group.0);
+            let (Some(group), Some(spec)) = (job.groups.get(at), job.spec.groups.get(at)) else { return false };
+            let stays = kept.iter().filter(|kept| kept.group == row.group).map(|kept| u64::from(kept.count));
+            let enough = stays.sum::<u64>() + u64::from(group.live) >= u64::from(group.needed(spec));
+            (group.started && planned.grain == Grain::PerTask) || (spec.elastic && enough)
+        };
+        let mut last_group = None;
+        let mut groups = dropped.iter().filter(|row| last_group.replace(row.group) != Some(row.group));
+        if rows == 0 || !groups.all(may_lose) {
+            return false;
+        }
         planned.place.truncate(rows);
         // Nothing is known about the rows that were cut off but that they wait.
         planned.rest = None;
-        rows > 0
+        true
     }
 
     fn park_void(&mut self, job: JobId) {

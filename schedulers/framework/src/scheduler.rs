@@ -9,9 +9,7 @@ use crate::planner::Planner;
 use crate::view::View;
 use ohm_cell::{Applied, Cell};
 use ohm_client::{LeaseConfig, LeaseSeen, Member, MemberConfig, MemberEffect, MemberInput};
-use ohm_model::{
-    Entry, Envelope, Epoch, Index, JobId, Lease, NodeId, Outcome, Refusal, Role, Sequence, SessionId, Shard, Verdict,
-};
+use ohm_model::{Envelope, Epoch, Index, JobId, Lease, NodeId, Role, Sequence, SessionId, Shard, Verdict};
 use ohm_queueing::Backlog;
 use ohm_stdx::Prng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -150,8 +148,8 @@ impl<P: Planner> SchedulerCore<P> {
     }
 
     /// How many jobs wait here, those in flight not counted.
-    pub fn waiting(&self) -> usize {
-        self.backlog.counts().all
+    pub fn backlog(&self) -> usize {
+        self.backlog.len()
     }
 
     /// How many transactions are under way.

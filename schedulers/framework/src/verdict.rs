@@ -52,6 +52,7 @@ impl<P: Planner> SchedulerCore<P> {
     /// Lands everything whose verdict came early: its entry will not be seen, or does not matter any more.
     pub(crate) fn land_early(&mut self, now_ms: u64) {
         for (_, (tag, verdict)) in std::mem::take(&mut self.early) {
+            self.flights.orphan(tag);
             self.land(now_ms, tag, &verdict);
         }
     }
@@ -75,18 +76,20 @@ impl<P: Planner> SchedulerCore<P> {
     }
 
     /// Takes a transaction out of flight and gives back what it held: what was taken stands in the own copy by now, and
-    /// what was `refused` is room again.
+    /// what was `refused` is room again. Where the own copy jumped, what was taken may have been held too for a while and
+    /// may have ended already, so that giving it back may make room as well.
     fn take_down(&mut self, tag: u64, refused: bool) -> Option<Flight> {
         let flight = self.flights.remove(tag)?;
+        let better = refused || flight.orphaned;
         self.holds.give_back(&flight.taken);
         for node in flight.taken.nodes() {
             self.changes.nodes.insert(node);
-            if refused {
+            if better {
                 self.changes.improved.insert(node);
                 self.changes.improvements += 1;
             }
         }
-        if refused {
+        if better {
             let jobs = flight.jobs.iter().filter_map(|job| self.cell.jobs().get(job.job));
             let queues = jobs.map(|job| job.spec.queue.as_str()).filter(|queue| !queue.is_empty());
             self.changes.quota.extend(queues.map(|queue| Arc::from(self.cell.quota().root(queue))));

@@ -28,8 +28,8 @@ impl Explanation {
                     tasks(self.of)
                 )
             }
-            Obstacle::Domain { level, best, fit } if best.is_empty() => {
-                format!("{} must stand in one domain of {level}; no domain takes more than {fit}.", tasks(self.of))
+            Obstacle::Domain { level, best, .. } if best.is_empty() => {
+                format!("{} must stand in one domain of {level}; no domain takes any.", tasks(self.of))
             }
             Obstacle::Domain { level, best, fit } => {
                 let best = best.join("/");

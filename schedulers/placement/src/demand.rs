@@ -225,11 +225,6 @@ impl Demand {
         room.max(0) as u32
     }
 
-    /// Whether `room` above one may be too high, because devices are not alike.
-    pub(crate) fn asks_devices(&self) -> bool {
-        !self.shape.devices.is_empty()
-    }
-
     /// Whether class and columns decide alone, apart from what depends on the job.
     pub(crate) fn is_plain(&self) -> bool {
         !self.careful && self.shape.devices.is_empty() && self.shape.max_per_node == 0
@@ -238,11 +233,6 @@ impl Demand {
     /// Whether this still describes `shape`: slots of shapes are used again.
     pub(crate) fn describes(&self, shape: &Arc<Shape>) -> bool {
         Arc::ptr_eq(&self.shape, shape) || self.shape == *shape
-    }
-
-    /// What one task asks for, with the exact free amounts' resource.
-    pub(crate) fn requests(&self) -> impl Iterator<Item = (ResourceId, i64)> + '_ {
-        self.needs.iter().map(|need| (need.resource, need.request))
     }
 }
 

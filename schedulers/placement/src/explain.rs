@@ -1,110 +1,126 @@
 //! Why nodes don't take a group: every node counted under the first filter that keeps it out.
 //!
 //! The counts come from the same filters that a placement passes. Where class and columns decide alone, the class's
-//! verdict is asked once and the columns are compared directly; a property test holds the two ways equal.
+//! verdict is asked once and the columns are compared directly; a property test holds the two ways equal. What was
+//! counted for a shape is remembered until a node changes: a long queue of equal jobs is explained at the price of one.
 
-use crate::demand::REFUSED;
+use crate::demand::{Demand, REFUSED};
 use crate::filters::shortages;
 use crate::placer::{Pass, Placer};
 use crate::subject::Subject;
-use crate::table::{CLOSED, class_of};
-use ohm_framework::{Explanation, Miss, Obstacle};
-use ohm_model::NodeId;
+use crate::table::{CLOSED, NodeTable, class_of};
+use ohm_framework::{Explanation, Miss, NearMiss, Obstacle};
+use ohm_model::{NodeId, ResourceId};
 use std::collections::BTreeMap;
 
-/// How often each reason stands, and how near the nearest nodes are.
-#[derive(Clone, Debug, Default)]
-struct Tally {
-    by_kind: BTreeMap<u32, u32>,
-    others: Vec<(Miss, u32)>,
+/// What was counted over all nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    misses: BTreeMap<Miss, u32>,
+    nearest: BTreeMap<ResourceId, NearMiss>,
     open: u32,
+    fit: u64,
 }
 
 impl Placer {
     /// Counts all nodes for `subject`.
-    pub fn explain(&mut self, pass: &mut Pass<'_>, subject: &Subject<'_>, of: u32, obstacle: Obstacle) -> Explanation {
+    pub fn explain(&mut self, pass: &Pass<'_>, subject: &Subject<'_>, of: u32, obstacle: Obstacle) -> Explanation {
         let nodes = subject.view.cell().nodes();
+        let (slot, scanned) = self.index(subject);
+        let (table, index) = self.parts(slot);
+        let plain = index.demand.is_plain() && subject.excluded.is_empty() && subject.fence.is_none();
+        // With nominated room about, the counts depend on whose group it is.
+        let shared = plain && table.singled().next().is_none();
+        let known = index.told.as_ref().filter(|(clock, _)| shared && *clock == table.clock());
+        let counts = match known {
+            Some((_, counts)) => counts.clone(),
+            None => {
+                pass.look_at(scanned + nodes.len() as u64);
+                count(subject, table, &index.demand, plain)
+            }
+        };
         let mut explanation = Explanation::of_obstacle(subject.job.id, subject.view.seen(), of, obstacle);
         explanation.group = subject.group;
         explanation.total_nodes = nodes.len() as u32;
-        pass.examined += nodes.len() as u64;
-        let (slot, _) = self.index(subject);
-        let (table, index) = self.parts(slot);
-        let plain = index.demand.is_plain() && subject.excluded.is_empty() && subject.fence.is_none();
-        let mut tally = Tally::default();
-        let mut fit = 0u64;
-        for (node, record) in nodes.iter() {
-            let kind = table.kind(node);
-            if !plain || kind == CLOSED {
-                tally.note(subject.first_miss(node));
-                fit += u64::from(if nodes.is_schedulable(node) { subject.room(node) } else { 0 });
-                note_near(&mut explanation, subject, node, &record.spec.name);
-                continue;
-            }
-            if index.demand.kind_cost(kind) == REFUSED {
-                *tally.by_kind.entry(kind).or_insert(0) += 1;
-                continue;
-            }
-            match index.demand.room(table, node) {
-                0 => {
-                    tally.note(subject.first_miss_of_resources(node));
-                    note_near(&mut explanation, subject, node, &record.spec.name);
-                }
-                room => {
-                    tally.open += 1;
-                    fit += u64::from(room);
-                }
-            }
+        explanation.open_nodes = counts.open;
+        explanation.fit = counts.fit.min(u64::from(u32::MAX)) as u32;
+        if shared {
+            index.told = Some((table.clock(), counts.clone()));
         }
-        tally.report(subject, &mut explanation);
-        explanation.fit = fit.min(u64::from(u32::MAX)) as u32;
+        explanation.misses = counts.misses;
+        explanation.nearest = counts.nearest.into_values().collect();
         explanation
     }
 }
 
-impl Tally {
-    /// The list stays short: one entry per distinct reason, the last one found first.
-    fn note(&mut self, miss: Option<Miss>) {
-        let Some(miss) = miss else {
-            self.open += 1;
-            return;
+fn count(subject: &Subject<'_>, table: &NodeTable, demand: &Demand, plain: bool) -> Counts {
+    let mut counts = Counts::default();
+    let mut by_kind: BTreeMap<u32, u32> = BTreeMap::new();
+    // Nodes in a row mostly share their reason: it is put into the map when it changes.
+    let mut last: (Option<Miss>, u32) = (None, 0);
+    for (node, record) in subject.view.cell().nodes().iter() {
+        let kind = table.kind(node);
+        let name = record.spec.name.as_str();
+        let (room, miss) = if !plain || kind == CLOSED {
+            let miss = subject.first_miss(node);
+            if subject.passes_all_but_resources(node) {
+                counts.note_near(shortages(subject, node), name);
+            }
+            (if miss.is_none() { subject.room(node) } else { 0 }, miss)
+        } else if demand.kind_cost(kind) == REFUSED {
+            *by_kind.entry(kind).or_insert(0) += 1;
+            continue;
+        } else {
+            let room = demand.room(table, node);
+            (room, if room == 0 { counts.note_short(subject, table, node, name) } else { None })
         };
-        match self.others.iter_mut().find(|(known, _)| *known == miss) {
-            Some((_, count)) => *count += 1,
-            None => self.others.push((miss, 1)),
+        counts.fit += u64::from(room);
+        match miss {
+            None => counts.open += 1,
+            Some(_) if last.0 == miss => last.1 += 1,
+            Some(_) => counts.note_misses(std::mem::replace(&mut last, (miss, 1))),
         }
     }
-
-    fn report(self, subject: &Subject<'_>, explanation: &mut Explanation) {
-        explanation.open_nodes = self.open;
-        for (kind, count) in self.by_kind {
-            let content = class_of(kind).and_then(|(class, _)| subject.view.cell().classes().get(class));
-            let verdict = content.map(|content| subject.shape.admits_class(content));
-            let miss = match verdict {
-                Some(Err(miss)) => Miss::from(miss),
-                // A class that is refused has a reason; a class that vanished has no nodes.
-                Some(Ok(())) | None => Miss::NodeSelector,
-            };
-            explanation.miss_many(miss, count);
-        }
-        for (miss, count) in self.others {
-            explanation.miss_many(miss, count);
-        }
+    counts.note_misses(last);
+    for (kind, nodes) in by_kind {
+        let content = class_of(kind).and_then(|(class, _)| subject.view.cell().classes().get(class));
+        let miss = content.and_then(|content| subject.shape.admits_class(content).err());
+        counts.note_misses((miss.map(Miss::from), nodes));
     }
+    counts
 }
 
-/// Takes note of a node that is short of one resource and of nothing else.
-fn note_near(explanation: &mut Explanation, subject: &Subject<'_>, node: NodeId, name: &str) {
-    let mut short = shortages(subject, node);
-    let (Some((resource, asked, free)), None) = (short.next(), short.next()) else { return };
-    let known = explanation.nearest.iter().find(|near| near.resource == resource);
-    // Names decide ties, so that the answer does not depend on slots.
-    if known.is_some_and(|near| near.free > free || (near.free == free && near.node.as_str() <= name)) {
-        return;
+impl Counts {
+    fn note_misses(&mut self, (miss, nodes): (Option<Miss>, u32)) {
+        if let Some(miss) = miss {
+            *self.misses.entry(miss).or_insert(0) += nodes;
+        }
     }
-    if subject.passes_all_but_resources(node) {
-        explanation.nearest.retain(|near| near.resource != resource);
-        explanation.near(resource, asked, free, name);
-        explanation.nearest.sort_by_key(|near| near.resource);
+
+    /// Why a node whose class is fine has no room, by the columns.
+    fn note_short(&mut self, subject: &Subject<'_>, table: &NodeTable, node: NodeId, name: &str) -> Option<Miss> {
+        let amounts = subject.shape.requests.iter();
+        let amounts = amounts.map(|&(resource, asked)| (resource, asked, table.free(node, resource)));
+        let mut short = amounts.filter(|(_, asked, free)| free < asked);
+        let (resource, asked, _) = short.clone().next()?;
+        let never = subject.view.cell().nodes().capacity(node, resource) < asked;
+        self.note_near(&mut short, name);
+        Some(if never { Miss::Capacity(resource) } else { Miss::Resource(resource) })
+    }
+
+    /// Takes note of a node that is short of one resource and of nothing else. Names decide ties.
+    fn note_near(&mut self, mut short: impl Iterator<Item = (ResourceId, i64, i64)>, name: &str) {
+        let (Some((resource, asked, free)), None) = (short.next(), short.next()) else { return };
+        match self.nearest.get_mut(&resource) {
+            Some(near) if near.free > free || (near.free == free && near.node.as_str() <= name) => {}
+            Some(near) => {
+                near.free = free;
+                name.clone_into(&mut near.node);
+            }
+            None => {
+                let node = name.to_string();
+                self.nearest.insert(resource, NearMiss { resource, asked, free, node });
+            }
+        }
     }
 }

@@ -95,7 +95,7 @@ pub(crate) fn shortages<'s>(
 }
 
 /// A resource that even the empty node has too little of, or one that is taken.
-pub(crate) fn resources(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
+fn resources(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
     let (resource, asked, _) = shortages(subject, node).next()?;
     let never = subject.view.cell().nodes().capacity(node, resource) < asked;
     Some(if never { Miss::Capacity(resource) } else { Miss::Resource(resource) })

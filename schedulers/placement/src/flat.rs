@@ -33,7 +33,7 @@ impl Placer {
     /// decides what that means.
     pub fn place_flat(
         &mut self,
-        pass: &mut Pass<'_>,
+        pass: &Pass<'_>,
         subject: &Subject<'_>,
         amount: &Amount,
         dice: &mut Prng,
@@ -46,14 +46,14 @@ impl Placer {
             SpreadMode::Pack => pack(&mut search, amount, dice),
             SpreadMode::Spread => spread(&mut search, subject, amount, dice),
         };
-        pass.examined += scanned + search.examined;
+        pass.look_at(scanned + search.examined);
         spots
     }
 
     /// As [`Placer::place_flat`] on these nodes alone: where room is nominated.
     pub fn place_among(
         &mut self,
-        pass: &mut Pass<'_>,
+        pass: &Pass<'_>,
         subject: &Subject<'_>,
         nodes: &[NodeId],
         amount: &Amount,
@@ -67,7 +67,7 @@ impl Placer {
             .map(|&node| (subject.standing_on(node), search.score(node), node, search.room(node)))
             .filter(|(_, _, _, room)| *room > 0)
             .collect();
-        pass.examined += scanned + nodes.len() as u64;
+        pass.look_at(scanned + nodes.len() as u64);
         let (mut spots, mut rest) = (BTreeMap::new(), amount.most);
         let spreads = subject.spec.spread == SpreadMode::Spread;
         while rest > 0 {

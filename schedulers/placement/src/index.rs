@@ -8,6 +8,7 @@
 //! block-max index.)
 
 use crate::demand::{Demand, REFUSED};
+use crate::explain::Counts;
 use crate::table::{BLOCK, NodeTable};
 use ohm_framework::View;
 use ohm_model::NodeId;
@@ -37,6 +38,8 @@ pub(crate) struct Choice {
 pub(crate) struct ShapeIndex {
     pub(crate) demand: Demand,
     pub(crate) bests: Bests,
+    /// What was counted for people, and at which state of the table.
+    pub(crate) told: Option<(u64, Counts)>,
     seen: Vec<u64>,
     clock: u64,
     epoch: u64,
@@ -44,7 +47,7 @@ pub(crate) struct ShapeIndex {
 
 impl ShapeIndex {
     pub(crate) fn new(demand: Demand, table: &NodeTable) -> Self {
-        ShapeIndex { demand, bests: Bests::default(), seen: Vec::new(), clock: 0, epoch: table.epoch() }
+        ShapeIndex { demand, bests: Bests::default(), told: None, seen: Vec::new(), clock: 0, epoch: table.epoch() }
     }
 
     /// Whether the scales it was compiled against still hold.

@@ -36,14 +36,23 @@ impl Default for Config {
 pub struct Pass<'v> {
     base: View<'v>,
     holds: Holds,
-    /// Nodes looked at so far.
-    pub examined: u64,
+    examined: std::cell::Cell<u64>,
 }
 
 impl<'v> Pass<'v> {
     /// A pass that has planned nothing yet.
     pub fn new(base: View<'v>) -> Self {
-        Pass { base, holds: Holds::default(), examined: 0 }
+        Pass { base, holds: Holds::default(), examined: std::cell::Cell::new(0) }
+    }
+
+    /// Nodes looked at so far.
+    pub fn examined(&self) -> u64 {
+        self.examined.get()
+    }
+
+    /// Counts nodes that were looked at.
+    pub fn look_at(&self, nodes: u64) {
+        self.examined.set(self.examined.get().saturating_add(nodes));
     }
 
     /// The picture without what the pass has planned.
@@ -94,8 +103,9 @@ impl Placer {
         self.indexes = Indexes::default();
         self.trees.clear();
         self.identities.clear();
-        let nodes: Vec<NodeId> = view.cell().nodes().iter().map(|(node, _)| node).collect();
-        nodes.iter().for_each(|node| self.note_identity(view, *node));
+        for (node, _) in view.cell().nodes().iter() {
+            self.note_identity(view, node);
+        }
     }
 
     /// Reads these nodes anew.

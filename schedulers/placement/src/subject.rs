@@ -1,7 +1,7 @@
 //! Who asks: one group of one job, on one picture of the cell. The exact rules, node by node, as the cell judges them.
 
 use crate::devices::DeviceRoom;
-use crate::filters::{self, FILTERS};
+use crate::filters::FILTERS;
 use ohm_cell::{Job, Shape, Topology};
 use ohm_framework::{Miss, View};
 use ohm_model::{GroupIndex, GroupSpec, NodeId, ShapeId};
@@ -61,15 +61,10 @@ impl<'a> Subject<'a> {
         FILTERS.iter().find_map(|filter| (filter.check)(self, node))
     }
 
-    /// The reason of the resource filter alone.
-    pub(crate) fn first_miss_of_resources(&self, node: NodeId) -> Option<Miss> {
-        filters::resources(self, node)
-    }
-
     /// Whether every filter but the one for resources lets the node through.
     pub(crate) fn passes_all_but_resources(&self, node: NodeId) -> bool {
-        let others = FILTERS.iter().filter(|filter| !filter.asks_amounts);
-        others.into_iter().all(|filter| (filter.check)(self, node).is_none())
+        let mut others = FILTERS.iter().filter(|filter| !filter.asks_amounts);
+        others.all(|filter| (filter.check)(self, node).is_none())
     }
 
     /// How many tasks of the group fit on `node` now: what [`ohm_cell::Cell::judge`] would take, at least.

@@ -34,15 +34,6 @@ struct Entry<N> {
     note: Option<N>,
 }
 
-/// How many jobs stand where.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// All jobs of the backlog.
-    pub all: usize,
-    /// Those that wait for an entry or a moment.
-    pub waiting: usize,
-}
-
 /// Jobs to be placed, in order. `N` is what is remembered about jobs that could not be.
 #[derive(Clone, Debug)]
 pub struct Backlog<N> {
@@ -289,9 +280,14 @@ impl<N> Backlog<N> {
         Some(self.entries.values().filter(|entry| entry.line == own.line && entry.rank < own.rank).count())
     }
 
-    /// How many jobs there are.
-    pub fn counts(&self) -> Counts {
-        Counts { all: self.entries.len(), waiting: self.behind.len() + self.until.len() }
+    /// How many jobs there are, wherever they stand.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no job.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     fn open(&mut self, bunch: u32) {

@@ -23,6 +23,6 @@ mod kin;
 mod lines;
 mod rank;
 
-pub use backlog::{Backlog, Counts};
+pub use backlog::Backlog;
 pub use kin::Blocker;
 pub use rank::{Rank, Ticket};

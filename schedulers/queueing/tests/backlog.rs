@@ -199,7 +199,7 @@ fn nothing_is_ever_forgotten() {
             jobs.due(step);
             jobs.reached(Index(step));
         }
-        assert_eq!(jobs.counts().all, alive.len());
+        assert_eq!(jobs.len(), alive.len());
         jobs.due(1000);
         jobs.reached(Index(1000));
         let mut seen = BTreeSet::new();

@@ -148,8 +148,11 @@ impl Cell {
         }
         let request = &group.topology;
         if request.mode != TopologyMode::None {
-            let topology = self.topologies.get(&request.topology);
-            let Some(topology) = topology else {
+            if request.topology.is_empty() {
+                let known = self.topologies.iter().count();
+                return invalid("topology", format!("the cell has {known} topologies; name one of them"));
+            }
+            let Some(topology) = self.topologies.get(&request.topology) else {
                 return Err(Refusal::NotFound { kind: "topology".into(), name: request.topology.clone() });
             };
             if request.mode != TopologyMode::Unconstrained && topology.level(&request.level).is_none() {

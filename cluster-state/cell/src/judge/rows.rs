@@ -107,15 +107,21 @@ impl<'a> Judge<'a> {
         let shape = self.cell.shapes.get(group.shape).ok_or(ConflictReason::Malformed)?;
         self.node_admits(group.shape, placement)?;
         self.judge_domain(job, group_index, placement.node)?;
+        let is_nominated = self.cell.nodes.flags(placement.node) & NOMINATED != 0;
         let (mut count, mut missed) = (placement.count, None);
         let mut narrow = |room: i64, request: i64, reason: ConflictReason| {
             // The product is bounded: a submit is refused whose request times its count is more than 63 bits hold.
-            if room < request * i64::from(count) {
+            if count > 0 && room < request * i64::from(count) {
                 (count, missed) = ((room / request).max(0) as u32, Some(reason));
             }
         };
         for &(resource, request) in &shape.requests {
-            narrow(self.free_for(job, placement, resource), request, ConflictReason::NodeFull(resource));
+            let free = self.free(placement.node, resource);
+            narrow(free, request, ConflictReason::NodeFull(resource));
+            if is_nominated {
+                let held = self.cell.held_from(job, placement.group, placement.node, resource);
+                narrow(free.saturating_sub(held), request, ConflictReason::Held);
+            }
             if let Some(queue) = queue {
                 let available = self.scratch.ledger.quota.available(queue, resource);
                 narrow(available, request, ConflictReason::QuotaExceeded);
@@ -159,13 +165,8 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    fn free_for(&self, job: &Job, placement: &Placement, resource: ResourceId) -> i64 {
-        let node = placement.node;
-        let mut free = self.cell.nodes.free(node, resource) - self.scratch.ledger.taken(node, resource);
-        if self.cell.nodes.flags(node) & NOMINATED != 0 {
-            free -= self.cell.held_from(job, placement.group, node, resource);
-        }
-        free
+    fn free(&self, node: NodeId, resource: ResourceId) -> i64 {
+        self.cell.nodes.free(node, resource).saturating_sub(self.scratch.ledger.taken(node, resource))
     }
 
     fn port_limit(&self, shape: &Shape, node: NodeId) -> Option<(i64, u16)> {

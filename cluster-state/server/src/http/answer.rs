@@ -43,9 +43,12 @@ impl From<Unanswered> for Problem {
     fn from(unanswered: Unanswered) -> Self {
         let message = unanswered.to_string();
         match unanswered {
-            Unanswered::Busy(_) => {
-                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message, "nothing was done; try again in a moment")
-            }
+            Unanswered::Busy(_) => Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "busy",
+                message,
+                "nothing was done; try again in a moment",
+            ),
             Unanswered::Unknown(_) => {
                 let hint = "submitting, cancelling, suspending and resuming again is always safe";
                 Problem::new(StatusCode::GATEWAY_TIMEOUT, "unknown_outcome", message, hint)

@@ -136,7 +136,8 @@ fn judge_content_type(headers: &HeaderMap) -> Result<(), Problem> {
         "" => "the request has no content type".to_string(),
         given => format!("the content type \"{}\" is not taken", shown(given)),
     };
-    let hint = "send `Content-Type: application/json`, `application/yaml` or `application/x-ndjson`, also without a body";
+    let hint =
+        "send `Content-Type: application/json`, `application/yaml` or `application/x-ndjson`, also without a body";
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type_refused", message, hint))
 }
 

@@ -37,9 +37,10 @@ pub(super) struct ListQuery {
 impl ListQuery {
     fn check(&self) -> Result<(), Problem> {
         let known = |name: &str, given: &Option<String>, known: &[&str]| match given {
-            Some(given) if !known.contains(&given.as_str()) => {
-                Err(Problem::invalid(format!("no {name} is called \"{given}\""), format!("known: {}", known.join(", "))))
-            }
+            Some(given) if !known.contains(&given.as_str()) => Err(Problem::invalid(
+                format!("no {name} is called \"{given}\""),
+                format!("known: {}", known.join(", ")),
+            )),
             _ => Ok(()),
         };
         known("state", &self.state, &STATES)?;
@@ -95,11 +96,7 @@ pub(super) struct ShowQuery {
     first_task: usize,
 }
 
-pub(super) async fn show(
-    State(shared): State<Shared>,
-    Name(name): Name,
-    Params(query): Params<ShowQuery>,
-) -> Answer {
+pub(super) async fn show(State(shared): State<Shared>, Name(name): Name, Params(query): Params<ShowQuery>) -> Answer {
     let cell = shared.cells.now().await?;
     let job = cell.jobs().find(&name).ok_or_else(|| Problem::no_job(&name))?;
     let count = query.tasks.unwrap_or(LISTED_DEFAULT).min(LISTED_MAX);

@@ -39,11 +39,7 @@ pub(super) struct ShowQuery {
     runs: Option<usize>,
 }
 
-pub(super) async fn show(
-    State(shared): State<Shared>,
-    Name(name): Name,
-    Params(query): Params<ShowQuery>,
-) -> Answer {
+pub(super) async fn show(State(shared): State<Shared>, Name(name): Name, Params(query): Params<ShowQuery>) -> Answer {
     let cell = shared.cells.now().await?;
     let node = cell.nodes().find(&name).ok_or_else(|| Problem::no_node(&name))?;
     let runs = query.runs.unwrap_or(LISTED_DEFAULT).min(LISTED_MAX);

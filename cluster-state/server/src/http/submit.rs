@@ -123,7 +123,10 @@ async fn parse<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
 }
 
 fn broken_body(error: &axum::Error) -> Problem {
-    Problem::invalid(format!("the request ended early: {error}"), "what was read before may be in the cell; send it again")
+    Problem::invalid(
+        format!("the request ended early: {error}"),
+        "what was read before may be in the cell; send it again",
+    )
 }
 
 /// The whole body, unless it is too long. A longer one is read on for a while, so that its sender gets to read the answer.
@@ -324,4 +327,3 @@ impl<'c> Submission<'c> {
         Ok(json_with(status, self.index, &self.answer))
     }
 }
-

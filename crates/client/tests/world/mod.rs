@@ -5,11 +5,6 @@ use ohm_model::{Command, Envelope, Epoch, Index, Lease, Outcome, Refusal, Sequen
 use ohm_stdx::Prng;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many seeds to try; more of them with `OHM_TEST_SEEDS`.
-pub(crate) fn seeds(default: u64) -> u64 {
-    std::env::var("OHM_TEST_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 /// The cell's bound on kept answers.
 const ANSWERS_MAX: usize = 1024;
 
@@ -105,6 +100,10 @@ impl MiniCell {
             }
             Command::TakeLease { lease, epoch, renewed } => {
                 let state = self.leases.entry(*lease).or_default();
+                if state.holder == Some(session) {
+                    // Answered, but not renewed: what the holder must not count from.
+                    return Outcome::Lease(state.epoch);
+                }
                 if state.epoch != *epoch || (state.holder.is_some() && state.renewed != *renewed) {
                     return Outcome::Refused(Refusal::LeaseMoved { epoch: state.epoch });
                 }

@@ -103,6 +103,12 @@ impl Cell {
     fn perform(&mut self, session: SessionId, command: &Command) -> Outcome {
         match command {
             Command::KeepAlive if self.duty.holder == Some(session) => self.duty.renewed = self.index,
+            Command::TakeLease { .. } if self.duty.holder == Some(session) => return Outcome::Lease(self.duty.epoch),
+            Command::ReleaseLease { epoch, .. } => {
+                if self.duty.holder == Some(session) && self.duty.epoch == *epoch {
+                    self.duty.holder = None;
+                }
+            }
             Command::TakeLease { epoch, renewed, .. } => {
                 let moved = self.duty.epoch != *epoch || (self.duty.holder.is_some() && self.duty.renewed != *renewed);
                 if moved {

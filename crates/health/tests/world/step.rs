@@ -26,7 +26,7 @@ impl World {
         for number in 0..self.candidates.len() {
             self.run_candidate(number);
         }
-        if self.now_ms % 250 == 0 {
+        if self.now_ms.is_multiple_of(250) {
             ids.iter().for_each(|&id| self.push_wanted(id));
         }
         self.check();
@@ -239,7 +239,7 @@ impl World {
                 _ => {}
             }
         }
-        if (self.now_ms + number as u64) % 25 == 0 {
+        if (self.now_ms + number as u64).is_multiple_of(25) {
             self.tell_member(number, MemberInput::Tick);
             self.tell_health(number, HealthInput::Tick);
         }

@@ -72,8 +72,18 @@ impl Ground {
         let _ = signal_group(leader, Signal::SIGKILL);
     }
 
-    /// Kills what is left of a run whose first process is gone; whether there was anything.
-    pub(super) fn kill_leftovers(&self, run: RunRef, leader: u32, slot: Option<&Slot>) -> bool {
+    /// Processes that lost their parents and have come to the guard, or without a namespace to us.
+    pub(super) fn orphans(&self, is_leader: impl Fn(u32) -> bool) -> Vec<u32> {
+        let us = std::process::id();
+        let parent = if self.guard.has_namespace { self.guard.identity.pid } else { us };
+        let mut orphans = self.processes.children(parent);
+        orphans.retain(|pid| *pid != self.guard.identity.pid && !is_leader(*pid));
+        orphans
+    }
+
+    /// Kills what is left of a run whose first process is gone; whether there was anything. Without a cgroup it is looked
+    /// for among `orphans`, by process group and by mark.
+    pub(super) fn kill_leftovers(&self, run: RunRef, leader: u32, slot: Option<&Slot>, orphans: &[u32]) -> bool {
         if let Some(group) = slot.and_then(Slot::group) {
             let has_some = !group.is_empty();
             if has_some && let Err(error) = group.kill() {
@@ -81,19 +91,13 @@ impl Ground {
             }
             return has_some;
         }
-        let parent = if self.guard.has_namespace { self.guard.identity.pid } else { std::process::id() };
-        let mark = super::mark(&self.folder);
-        let name = format!("OHM_RUN={run}");
+        let pairs = [format!("OHM_RUN={run}"), super::mark(&self.folder)];
         let mut has_some = false;
-        for orphan in self.processes.children(parent) {
-            let in_group = self.processes.stat(orphan).is_some_and(|stat| stat.group == leader && stat.state != b'Z');
-            let is_marked =
-                || self.processes.has_environment(orphan, &name) && self.processes.has_environment(orphan, &mark);
-            // Without a namespace our living children are in this list too.
-            if orphan != leader && (in_group || is_marked()) {
+        for orphan in orphans {
+            let in_group = self.processes.stat(*orphan).is_some_and(|stat| stat.group == leader && stat.state != b'Z');
+            if in_group || pairs.iter().all(|pair| self.processes.has_environment(*orphan, pair)) {
                 has_some = true;
-                let tree = self.processes.tree(orphan);
-                for identity in tree {
+                for identity in self.processes.tree(*orphan) {
                     self.processes.kill_verified(identity);
                 }
             }

@@ -14,7 +14,7 @@ use super::journal::{self, Contents, Journal, Record};
 use super::launch::{LaunchError, Launcher};
 use super::protocol::{Cause, End, EndedRun, Event, LiveRun, Request, RunSpec};
 use crate::cgroup::{Cgroups, Slot};
-use crate::processes::{Identity, signal_group};
+use crate::processes::{Identity, Stat, signal_group};
 use crate::rotation::{LogLimits, rotate};
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
@@ -240,9 +240,15 @@ impl Runs {
     fn reap(&mut self, now_ms: u64) {
         let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         loop {
-            match waitid(Id::All, look).map(|status| status.pid()) {
-                Ok(Some(pid)) => self.reap_one(pid, now_ms),
-                Ok(None) => break,
+            match waitid(Id::All, look) {
+                Ok(status) => match (status, status.pid()) {
+                    (_, None) => break,
+                    (WaitStatus::Exited(_, code), Some(pid)) => self.reap_one(pid, End::Code(code), now_ms),
+                    (WaitStatus::Signaled(_, signal, _), Some(pid)) => {
+                        self.reap_one(pid, End::Signal(signal as i32), now_ms);
+                    }
+                    (_, Some(pid)) => self.reap_one(pid, End::Unseen, now_ms),
+                },
                 // Someone died of a signal above 31, for which the library has no name: look for who it was.
                 Err(Errno::EINVAL) if self.reap_zombies(now_ms) => {}
                 Err(_) => break,
@@ -250,12 +256,12 @@ impl Runs {
         }
     }
 
-    fn reap_one(&mut self, pid: Pid, now_ms: u64) {
+    fn reap_one(&mut self, pid: Pid, end: End, now_ms: u64) {
         let number = pid.as_raw().unsigned_abs();
         match self.by_pid.remove(&number) {
-            Some(run) => self.reap_run(run, number, now_ms),
+            Some(run) => self.reap_run(run, number, end),
             // An orphan that came to us, or the guard.
-            None => drop(waitpid(pid, None)),
+            None => reap(pid),
         }
         if number == self.ground.guard.identity.pid {
             self.replace_guard(now_ms);
@@ -265,22 +271,24 @@ impl Runs {
     /// Reaps all children that have ended, found in `/proc`; whether there were any.
     fn reap_zombies(&mut self, now_ms: u64) -> bool {
         let children = self.ground.processes.children(std::process::id());
-        let is_zombie = |pid: &u32| self.ground.processes.stat(*pid).is_some_and(|stat| stat.state == b'Z');
-        let zombies: Vec<u32> = children.into_iter().filter(is_zombie).collect();
-        zombies.iter().for_each(|pid| self.reap_one(Pid::from_raw(pid.cast_signed()), now_ms));
+        let stat = |pid| self.ground.processes.stat(pid).map(|stat| (pid, stat));
+        let zombies: Vec<(u32, Stat)> =
+            children.into_iter().filter_map(stat).filter(|(_, stat)| stat.state == b'Z').collect();
+        for (pid, stat) in &zombies {
+            let end = match (stat.exit_status & 0x7f, stat.exit_status >> 8) {
+                (0, code) => End::Code(code),
+                (signal, _) => End::Signal(signal),
+            };
+            self.reap_one(Pid::from_raw(pid.cast_signed()), end, now_ms);
+        }
         !zombies.is_empty()
     }
 
-    fn reap_run(&mut self, run: RunRef, number: u32, now_ms: u64) {
+    fn reap_run(&mut self, run: RunRef, number: u32, end: End) {
         // The rest of the group goes with its first process.
         let _ = signal_group(number, Signal::SIGKILL);
         let step = self.ground.fence.remove(number);
-        let unnamed = self.unnamed_end(number);
-        let end = match waitpid(Pid::from_raw(number.cast_signed()), None) {
-            Ok(WaitStatus::Exited(_, code)) => End::Code(code),
-            Ok(WaitStatus::Signaled(_, signal, _)) => End::Signal(signal as i32),
-            _ => unnamed,
-        };
+        reap(Pid::from_raw(number.cast_signed()));
         let Some(state) = self.book.live.get_mut(&run) else { return };
         let cause = match state.phase {
             Phase::Stopping { cause, .. } => cause,
@@ -290,13 +298,6 @@ impl Runs {
         };
         state.phase = Phase::Draining { end, cause };
         self.draining.insert(run);
-        self.drain_one(run, now_ms);
-    }
-
-    /// The signal a process died of as `/proc` shows it, asked for only when `wait` will not say.
-    fn unnamed_end(&self, number: u32) -> End {
-        let status = self.ground.processes.stat(number).map_or(0, |stat| stat.exit_status);
-        if status & 0x7f == 0 { End::Unseen } else { End::Signal(status & 0x7f) }
     }
 
     /// With a namespace the end of the guard is the end of all tasks: this shim is of no more use.
@@ -312,15 +313,23 @@ impl Runs {
         }
     }
 
+    /// Looks at all runs whose first process is gone.
     fn drain(&mut self, now_ms: u64) {
         let runs: Vec<RunRef> = self.draining.iter().copied().collect();
-        runs.into_iter().for_each(|run| self.drain_one(run, now_ms));
+        let has_group = |run| self.book.live.get(run).and_then(|state| state.slot.as_ref()?.group()).is_some();
+        // One look after all of them were reaped: what they left behind has found its new parent.
+        let orphans = if runs.iter().all(has_group) {
+            Vec::new()
+        } else {
+            self.ground.orphans(|pid| self.by_pid.contains_key(&pid))
+        };
+        runs.into_iter().for_each(|run| self.drain_one(run, &orphans, now_ms));
     }
 
     /// Ends a run if nothing is left of it; kills what is.
-    fn drain_one(&mut self, run: RunRef, now_ms: u64) {
+    fn drain_one(&mut self, run: RunRef, orphans: &[u32], now_ms: u64) {
         let Some(state) = self.book.live.get(&run) else { return };
-        if self.ground.kill_leftovers(run, state.identity.pid, state.slot.as_ref()) {
+        if self.ground.kill_leftovers(run, state.identity.pid, state.slot.as_ref(), orphans) {
             return;
         }
         self.draining.remove(&run);
@@ -496,6 +505,11 @@ impl Runs {
             }
         }
     }
+}
+
+fn reap(pid: Pid) {
+    // The status is known from the look before, and a signal without a name makes an error here.
+    let _ = waitpid(pid, None);
 }
 
 impl Run {

@@ -15,11 +15,14 @@ pub struct ExplainView {
     pub index: u64,
     /// The answer in one sentence.
     pub summary: String,
+    /// More sentences: what was counted on the nodes.
+    #[serde(skip_serializing_if = "is_default")]
+    pub details: Vec<String>,
     /// What would change it, for people; possibly empty.
     #[serde(skip_serializing_if = "is_default")]
     pub hint: String,
-    /// What stands in the way: `room`, `domain`, `quota`, `stopping`, `waiting`, `tooLarge`, `conflicts` …; empty when
-    /// nothing does.
+    /// What stands in the way: `room`, `domain`, `quota`, `stopping`, `waiting`, `tooLarge`, `conflicts` or `emptyPlan`; empty
+    /// when nothing does.
     #[serde(skip_serializing_if = "is_default")]
     pub obstacle: String,
     /// The group that could not be placed.

@@ -1,12 +1,13 @@
 //! The simplest planner there is: nodes in order, whatever fits first. It looks at every rule of the view.
 
+#![allow(unreachable_pub, dead_code)]
+
 use ohm_cell::{Cell, Job, Shape};
-use ohm_framework::{
-    Decision, Explanation, Holds, Miss, Obstacle, Plan, PlannedJob, Planner, View, Work, WorkItem,
-};
-use ohm_model::{Class, Grain, GroupIndex, JobId, NodeId, Placement, TaskIndex};
+use ohm_framework::{Decision, Explanation, Holds, Miss, Obstacle, Plan, PlannedJob, Planner, View, Work, WorkItem};
+use ohm_model::{Class, Grain, GroupIndex, JobId, NodeId, Placement, ResourceId, TaskIndex};
 use ohm_stdx::Prng;
 
+#[derive(Debug)]
 pub struct FirstFit {
     pub class: Class,
     /// Whether it starts where the view says, or always at the first node, to collide as often as possible.
@@ -50,7 +51,7 @@ impl FirstFit {
                 continue;
             }
             if let Err(explanation) = self.place_group(view, job, group, &mut own, examined) {
-                return Decision::Unplaced(Box::new(explanation));
+                return Decision::Unplaced(explanation);
             }
         }
         if own.is_empty() {
@@ -66,7 +67,7 @@ impl FirstFit {
         group: usize,
         own: &mut Vec<Placement>,
         examined: &mut u64,
-    ) -> Result<(), Explanation> {
+    ) -> Result<(), Box<Explanation>> {
         let cell = view.cell();
         let (state, spec) = (&job.groups[group], &job.spec.groups[group]);
         let shape = cell.shape_of(job, group).expect("a group has a shape");
@@ -74,9 +75,10 @@ impl FirstFit {
         let of = if state.started { 1 } else { state.needed(spec).saturating_sub(state.live) };
         let mut explanation = Explanation::of_obstacle(job.id, view.seen(), of, Obstacle::Room);
         (explanation.group, explanation.total_nodes) = (index, cell.nodes().len() as u32);
-        if let Some(quota) = quota_miss(view, job, shape, of) {
-            return Err(Explanation { obstacle: quota, ..explanation });
-        }
+        let most = match quota_room(view, job, shape, own, of) {
+            Ok(most) => most,
+            Err(obstacle) => return Err(Box::new(Explanation { obstacle, ..explanation })),
+        };
         let mut left: Vec<(u32, u32)> = view.pending(job, index).iter().collect();
         left.reverse();
         let mut pass = Holds::default();
@@ -87,7 +89,7 @@ impl FirstFit {
             *examined += 1;
             let Some(count) = room_on(view, &pass, job, index, shape, node, &mut explanation) else { continue };
             explanation.open_nodes += 1;
-            let mut count = count;
+            let mut count = count.min(most - explanation.fit);
             while count > 0
                 && let Some((first, waiting)) = left.pop()
             {
@@ -100,25 +102,39 @@ impl FirstFit {
                     left.push((first.0 + now, waiting - now));
                 }
             }
-            if left.is_empty() {
+            if left.is_empty() || explanation.fit >= most {
                 break;
             }
         }
         own.sort_by_key(|row| (row.group, row.first));
-        if explanation.fit < of || explanation.fit == 0 { Err(explanation) } else { Ok(()) }
+        if explanation.fit < of || explanation.fit == 0 { Err(Box::new(explanation)) } else { Ok(()) }
     }
 }
 
-fn quota_miss(view: &View<'_>, job: &Job, shape: &Shape, of: u32) -> Option<Obstacle> {
+/// How many tasks the queue lets the group have; at least `of`.
+fn quota_room(view: &View<'_>, job: &Job, shape: &Shape, own: &[Placement], of: u32) -> Result<u32, Obstacle> {
     if job.spec.queue.is_empty() || !job.reserved.is_empty() {
-        return None;
+        return Ok(u32::MAX);
     }
-    shape.requests.iter().find_map(|&(resource, request)| {
-        let available = view.quota_available(&job.spec.queue, resource)?;
+    let taken = |resource: ResourceId| -> i64 {
+        let of_row = |row: &Placement| {
+            let shape = view.cell().shape_of(job, usize::from(row.group.0)).expect("a group has a shape");
+            let request = shape.requests.iter().find(|(column, _)| *column == resource);
+            request.map_or(0, |(_, amount)| amount * i64::from(row.count))
+        };
+        own.iter().map(of_row).sum()
+    };
+    let mut most = i64::from(u32::MAX);
+    for &(resource, request) in &shape.requests {
+        let Some(available) = view.quota_available(&job.spec.queue, resource) else { continue };
+        let available = available - taken(resource);
         let asked = request * i64::from(of.max(1));
-        let queue = job.spec.queue.clone();
-        (available < asked).then_some(Obstacle::Quota { queue, resource, asked, available })
-    })
+        if available < asked {
+            return Err(Obstacle::Quota { queue: job.spec.queue.clone(), resource, asked, available });
+        }
+        most = most.min(available / request);
+    }
+    Ok(most as u32)
 }
 
 /// How many tasks fit, or nothing with the first reason counted.

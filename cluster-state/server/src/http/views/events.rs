@@ -33,10 +33,9 @@ pub(crate) fn event(cell: &Cell, event: &Event) -> EventView {
         EventKind::JobSubmitted { .. } | EventKind::JobState { .. } | EventKind::JobForgotten { .. } => {
             of_job(&event.kind, view)
         }
-        EventKind::Placed { .. }
-        | EventKind::Stopping { .. }
-        | EventKind::Started { .. }
-        | EventKind::Ended { .. } => of_run(cell, event, view),
+        EventKind::Placed { .. } | EventKind::Stopping { .. } | EventKind::Started { .. } | EventKind::Ended { .. } => {
+            of_run(cell, event, view)
+        }
         EventKind::NodeRegistered { .. }
         | EventKind::NodeHealth { .. }
         | EventKind::NodeCordoned { .. }

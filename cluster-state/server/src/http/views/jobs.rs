@@ -66,9 +66,8 @@ pub(crate) fn job(cell: &Cell, job: &Job, window: TaskWindow) -> JobView<Value> 
 fn group_view(cell: &Cell, job: &Job, at: usize, window: TaskWindow) -> Option<GroupView> {
     let (group, spec) = (job.groups.get(at)?, job.spec.groups.get(at)?);
     let ranks = window.first.min(group.tasks.len())..window.first.saturating_add(window.count).min(group.tasks.len());
-    let tasks: Vec<TaskView> = ranks
-        .filter_map(|rank| Some(task_view(cell, job, rank as u32, group.tasks.get(rank)?)))
-        .collect();
+    let tasks: Vec<TaskView> =
+        ranks.filter_map(|rank| Some(task_view(cell, job, rank as u32, group.tasks.get(rank)?))).collect();
     Some(GroupView {
         name: spec.name.clone(),
         min_count: spec.min_count.into(),

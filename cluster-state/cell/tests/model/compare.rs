@@ -1,0 +1,100 @@
+//! Comparing a cell with its model, thing by thing.
+
+use crate::state::{GPU, Phase, PlainJob, State};
+use crate::world::World;
+use ohm_cell::{CORDONED, Finish, Job, JobState, SHRUNK, TaskState};
+use ohm_model::NodeId;
+
+impl World {
+    /// The first difference, in words.
+    pub(crate) fn compare(&self) -> Result<(), String> {
+        let (cell, plain) = (&self.cell, &self.plain);
+        let jobs = plain.jobs.len();
+        same("jobs", cell.jobs().len(), jobs)?;
+        same("runs", cell.runs().len(), plain.runs.len())?;
+        same("nodes", cell.nodes().len(), plain.nodes.len())?;
+        for (id, job) in &plain.jobs {
+            let found = cell.jobs().get(*id).ok_or(format!("job {} is missing", job.spec.name))?;
+            compare_job(found, job).map_err(|problem| format!("job {}: {problem}", job.spec.name))?;
+        }
+        for run in &plain.runs {
+            let job = cell.jobs().get(run.job).ok_or("a run of a job that is missing")?;
+            let slot = job.groups[usize::from(run.group)].tasks[run.task as usize].run;
+            let found = cell.runs().get(slot).ok_or(format!("{run:?} is missing"))?;
+            let masks = found.devices.as_deref().unwrap_or(&[]).to_vec();
+            let name = format!("run {}", found.run);
+            same(&name, (found.node, found.stop, masks), (run.node, run.stop, run.masks.clone()))?;
+        }
+        for &node in plain.nodes.keys() {
+            self.compare_node(node)?;
+        }
+        for queue in plain.queues.keys() {
+            for resource in ["cpu", "memory", "pods", GPU] {
+                let name = format!("{resource} of queue {queue}");
+                same(&name, cell.quota().available(queue, resource), plain.available(queue, resource))?;
+                let usage = cell.quota().get(queue).and_then(|found| found.usage.get(resource)).copied().unwrap_or(0);
+                same(&name, usage, plain.usage(queue, resource))?;
+            }
+        }
+        let held = cell.nominations().iter().flat_map(|(node, held)| held.iter().map(|held| (*node, held)));
+        let mut held: Vec<_> = held.map(|(node, held)| (node, held.job, held.group, held.count)).collect();
+        let mut expected: Vec<_> =
+            plain.holds.iter().map(|hold| (hold.node, hold.job, hold.group, hold.count)).collect();
+        held.sort();
+        expected.sort();
+        same("nominations", held, expected)
+    }
+
+    fn compare_node(&self, node: NodeId) -> Result<(), String> {
+        let (nodes, expected) = (self.cell.nodes(), &self.plain.nodes[&node]);
+        let name = &expected.spec.name;
+        let record = nodes.get(node).ok_or(format!("node {name} is missing"))?;
+        same(&format!("health of {name}"), record.health, expected.health)?;
+        same(&format!("incarnation of {name}"), record.incarnation.0, expected.incarnation)?;
+        same(&format!("cordon of {name}"), nodes.flags(node) & CORDONED != 0, expected.cordoned)?;
+        same(&format!("shrunk mark of {name}"), nodes.flags(node) & SHRUNK != 0, self.plain.is_shrunk(node))?;
+        for resource in ["cpu", "memory", "pods", GPU] {
+            let free = self.cell.resources().find(resource).map_or(0, |column| nodes.free(node, column));
+            same(&format!("free {resource} of {name}"), free, self.plain.free(node, resource))?;
+        }
+        Ok(())
+    }
+}
+
+fn compare_job(found: &Job, expected: &PlainJob) -> Result<(), String> {
+    let state = match expected.state {
+        State::Active => JobState::Active,
+        State::Suspended => JobState::Suspended,
+        State::Succeeded => JobState::Finished(Finish::Succeeded),
+        State::Failed => JobState::Finished(Finish::Failed),
+        State::Cancelled => JobState::Finished(Finish::Cancelled),
+    };
+    same("state", found.state, state)?;
+    same("version", found.version, expected.version)?;
+    same("shard", found.shard, expected.shard)?;
+    same("reservation", !found.reserved.is_empty(), expected.reserved)?;
+    for (at, group) in found.groups.iter().enumerate() {
+        same(&format!("started {at}"), group.started, expected.started[at])?;
+        same(&format!("domain {at}"), group.domain.is_some(), expected.domain[at].is_some())?;
+    }
+    for ((group, task), wanted) in &expected.tasks {
+        let task_found = &found.groups[usize::from(*group)].tasks[*task as usize];
+        let phase = match task_found.state {
+            TaskState::Pending => Phase::Pending,
+            TaskState::BackingOff => Phase::BackingOff,
+            TaskState::Live => Phase::Live,
+            TaskState::Succeeded => Phase::Succeeded,
+            TaskState::Failed => Phase::Failed,
+            TaskState::Skipped => Phase::Skipped,
+            TaskState::Stopped => Phase::Stopped,
+        };
+        let name = format!("task {group}/{task}");
+        let said = (phase, task_found.incarnation.0, task_found.failures);
+        same(&name, said, (wanted.phase, wanted.incarnation, wanted.failures))?;
+    }
+    Ok(())
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Result<(), String> {
+    if found == expected { Ok(()) } else { Err(format!("{what}: the cell has {found:?}, the model {expected:?}")) }
+}

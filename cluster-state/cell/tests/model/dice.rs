@@ -1,0 +1,351 @@
+//! Random commands for small, tight cells: mostly sensible, often slightly wrong.
+
+use crate::state::{GPU, LEVELS};
+use crate::world::{BATCH, PEOPLE, TAS, World};
+use ohm_cell::{Job, JobState};
+use ohm_model::{
+    Amounts, Class, ClassId, Command, Epoch, Exit, Grain, GroupIndex, GroupSpec, Guard, Incarnation, Index, JobGuard,
+    JobId, JobSpec, Lease, NodeHealth, NodeId, NodeSpec, Nomination, OnDisconnect, Placement, QueueSpec, RunRef,
+    RunReport, RunReportKind, SessionId, StopCause, Taint, TaintEffect, TaskIndex, Toleration, TolerationOperator,
+    TopologyMode, Transaction,
+};
+use std::sync::Arc;
+
+const NODES: u64 = 5;
+const JOBS: u64 = 6;
+
+impl World {
+    pub(crate) fn draw(&mut self) -> (SessionId, Command) {
+        let name = |prefix: &str, number: u64| format!("{prefix}{number}");
+        let command = match self.dice.below(100) {
+            0..12 => self.registration(),
+            12..15 => self.conclusion(),
+            15..17 => Command::CordonNode { name: name("n", self.dice.below(NODES)), cordoned: self.dice.chance(400) },
+            17 => Command::RemoveNode { name: name("n", self.dice.below(NODES)) },
+            18..30 => Command::SubmitJobs { owner: "ann".into(), jobs: vec![self.job()] },
+            30 => Command::CancelJob { name: name("j", self.dice.below(JOBS)) },
+            31..33 => Command::SuspendJob { name: name("j", self.dice.below(JOBS)) },
+            33..37 => Command::ResumeJob { name: name("j", self.dice.below(JOBS)) },
+            37..52 => self.report(),
+            52..60 => {
+                self.now_ms += [1, 100, 1_000, 5_000, 70_000][self.dice.below(5) as usize];
+                Command::Tick
+            }
+            60..64 => Command::PutQueue(self.queue()),
+            _ => return self.commit(),
+        };
+        (PEOPLE, command)
+    }
+
+    fn registration(&mut self) -> Command {
+        let dice = &mut self.dice;
+        let name = format!("n{}", dice.below(NODES));
+        let mut capacity = Amounts::new();
+        capacity.insert("cpu".into(), 1000 * dice.between(0, 6) as i64);
+        capacity.insert("memory".into(), dice.between(0, 4) as i64);
+        capacity.insert("pods".into(), dice.between(1, 8) as i64);
+        if dice.chance(500) {
+            capacity.insert(GPU.into(), 1000 * dice.between(0, 3) as i64);
+        }
+        let mut labels = ohm_model::selector::Labels::new();
+        for level in LEVELS {
+            if dice.chance(900) {
+                labels.insert(level.into(), ["a", "b"][dice.below(2) as usize].into());
+            }
+        }
+        if dice.chance(500) {
+            labels.insert("disk".into(), "ssd".into());
+        }
+        let effects = [TaintEffect::NoSchedule, TaintEffect::PreferNoSchedule, TaintEffect::NoExecute];
+        let effect = effects[dice.below(3) as usize];
+        let taint = dice.chance(150).then(|| Taint { key: "only".into(), value: "x".into(), effect });
+        let mut spec = NodeSpec { name, labels, taints: taint.into_iter().collect(), capacity, address: String::new() };
+        let known = self.cell.nodes().find(&spec.name).and_then(|node| self.cell.nodes().get(node)).cloned();
+        let (mut key, mut instance, mut boot) = (1, self.dice.below(1000), 1);
+        if let Some(known) = known {
+            (key, boot) = (known.key, known.boot);
+            match self.dice.below(8) {
+                0 => key += 1,
+                1 => boot += 1,
+                2 => (spec, instance) = ((*known.spec).clone(), known.instance),
+                3 | 4 => spec = NodeSpec { capacity: spec.capacity, ..(*known.spec).clone() },
+                5 => spec = NodeSpec { labels: spec.labels, taints: spec.taints, ..(*known.spec).clone() },
+                _ => {}
+            }
+        }
+        Command::RegisterNode { spec, key, instance, boot }
+    }
+
+    fn conclusion(&mut self) -> Command {
+        let node = NodeId(self.dice.below(NODES) as u32);
+        let known = self.cell.nodes().get(node).map_or(Incarnation(0), |record| record.incarnation);
+        let incarnation = if self.dice.chance(900) { known } else { Incarnation(known.0.wrapping_sub(1)) };
+        let health = [NodeHealth::Ready, NodeHealth::Suspect, NodeHealth::Lost][self.dice.below(3) as usize];
+        let epoch = self.cell.sessions().lease(Lease::Health).epoch;
+        Command::ConcludeNode { epoch, node, incarnation, health }
+    }
+
+    fn job(&mut self) -> JobSpec {
+        let class = Class::ALL[self.dice.below(3) as usize];
+        let queues: Vec<String> = self.plain.queues.values().filter(|q| !q.is_cohort).map(|q| q.name.clone()).collect();
+        let queue = if self.dice.chance(700) { self.dice.pick(&queues).cloned() } else { None };
+        let together = self.dice.chance(300);
+        let level = LEVELS[self.dice.below(2) as usize];
+        let groups = (0..self.dice.between(1, 2)).map(|at| self.group(at, class, together, level)).collect();
+        JobSpec {
+            name: format!("j{}", self.dice.below(JOBS)),
+            class,
+            queue: queue.unwrap_or_default(),
+            priority: self.dice.below(3) as i32,
+            labels: Default::default(),
+            groups,
+            retries: self.dice.below(3) as u32,
+            active_deadline_seconds: if self.dice.chance(200) { self.dice.between(1, 90) } else { 0 },
+            ttl_seconds_after_finished: self.dice.below(20),
+            on_disconnect: OnDisconnect::Stop,
+            suspended: self.dice.chance(50),
+        }
+    }
+
+    fn group(&mut self, at: u64, class: Class, together: bool, level: &str) -> GroupSpec {
+        let dice = &mut self.dice;
+        let count = dice.between(1, 5) as u32;
+        let mut requests = Amounts::new();
+        requests.insert("cpu".into(), 500 * dice.between(0, 3) as i64);
+        if dice.chance(300) {
+            requests.insert("memory".into(), 1);
+        }
+        if dice.chance(200) {
+            requests.insert(GPU.into(), [400, 500, 1000, 2000][dice.below(4) as usize]);
+        }
+        let mut group = GroupSpec {
+            name: format!("g{at}"),
+            count,
+            min_count: dice.between(1, u64::from(count)) as u32,
+            elastic: dice.chance(600),
+            requests,
+            node_selector: Default::default(),
+            affinity: Vec::new(),
+            preferred: Vec::new(),
+            tolerations: Vec::new(),
+            ports: if dice.chance(150) { vec![80, 443][dice.below(2) as usize..].to_vec() } else { Vec::new() },
+            max_per_node: if dice.chance(150) { dice.between(1, 2) as u32 } else { 0 },
+            spread: Default::default(),
+            topology: Default::default(),
+            place_with: if together { "pair".into() } else { String::new() },
+            task: Default::default(),
+        };
+        if class == Class::Tas || dice.chance(100) {
+            group.topology.mode = TopologyMode::Required;
+            group.topology.level = level.into();
+            group.topology.topology = "default".into();
+        }
+        if dice.chance(150) {
+            group.node_selector.insert("disk".into(), "ssd".into());
+        }
+        if dice.chance(300) {
+            let operator = TolerationOperator::Exists;
+            group.tolerations.push(Toleration { key: "only".into(), operator, value: String::new(), effect: None });
+        }
+        group
+    }
+
+    fn queue(&mut self) -> QueueSpec {
+        let dice = &mut self.dice;
+        let is_cohort = self.plain.queues.is_empty() || dice.chance(200);
+        let name = if is_cohort { "c0".to_string() } else { format!("q{}", dice.below(3)) };
+        let amount = |dice: &mut ohm_stdx::Prng| 500 * dice.below(16) as i64;
+        let mut limits = [Amounts::new(), Amounts::new(), Amounts::new()];
+        for (at, limit) in limits.iter_mut().enumerate() {
+            if at == 0 || dice.chance(400) {
+                limit.insert("cpu".into(), amount(dice));
+            }
+            if dice.chance(200) {
+                limit.insert("pods".into(), dice.below(8) as i64);
+            }
+        }
+        let [nominal, borrowing_limit, lending_limit] = limits;
+        let parent = if !is_cohort && dice.chance(700) { "c0".to_string() } else { String::new() };
+        QueueSpec { name, is_cohort, parent, nominal, borrowing_limit, lending_limit, weight_milli: 1000 }
+    }
+
+    fn run(&mut self) -> Option<RunRef> {
+        let runs: Vec<RunRef> = self.cell.runs().iter().map(|(_, run)| run.run).collect();
+        let mut run = *self.dice.pick(&runs)?;
+        match self.dice.below(12) {
+            0 => run.incarnation.0 = run.incarnation.0.wrapping_sub(1),
+            1 => run.incarnation.0 += 1,
+            2 => run.task.task.0 += self.dice.below(3) as u32,
+            3 => run.task.group.0 += 1,
+            _ => {}
+        }
+        Some(run)
+    }
+
+    fn report(&mut self) -> Command {
+        let mut node = NodeId(self.dice.below(NODES) as u32);
+        let mut reports = Vec::new();
+        for _ in 0..self.dice.between(1, 3) {
+            let Some(run) = self.run() else { break };
+            let slot = self.cell.runs().iter().find(|(_, live)| live.run == run);
+            if self.dice.chance(900) && reports.is_empty() {
+                node = slot.map_or(node, |(_, live)| live.node);
+            }
+            let exits = [Exit::Code(0), Exit::Code(1), Exit::OutOfMemory, Exit::Vanished, Exit::LeaseExpired];
+            let exit = exits[self.dice.below(8).saturating_sub(3) as usize];
+            let kind = match self.dice.chance(700) {
+                true => RunReportKind::Ended { exit, message: String::new() },
+                false => RunReportKind::Started { pid: 7 },
+            };
+            reports.push(RunReport { run, kind });
+        }
+        Command::Report { node, reports }
+    }
+
+    fn commit(&mut self) -> (SessionId, Command) {
+        let jobs: Vec<Arc<Job>> = self.cell.jobs().iter().cloned().collect();
+        let open: Vec<Arc<Job>> = jobs.iter().filter(|job| job.state == JobState::Active).cloned().collect();
+        let likely = if self.dice.chance(900) { &open } else { &jobs };
+        let Some(first) = self.dice.pick(likely).cloned() else { return (PEOPLE, Command::Tick) };
+        let shard = first.shard;
+        let mut chosen = vec![first];
+        for job in &jobs {
+            if job.id != chosen[0].id && (job.shard == shard || self.dice.chance(30)) && self.dice.chance(400) {
+                chosen.push(Arc::clone(job));
+            }
+        }
+        let right = if shard.class == Class::Tas { TAS } else { BATCH };
+        let session = if self.dice.chance(980) { right } else { PEOPLE };
+        let epoch = self.cell.sessions().lease(Lease::Shard(shard)).epoch;
+        let mut transaction = Transaction {
+            shard,
+            epoch: if self.dice.chance(980) { epoch } else { Epoch(epoch.0 + 1) },
+            seen: Index(self.cell.applied().0.saturating_sub(self.dice.below(20).saturating_sub(15))),
+            grain: [Grain::PerTask, Grain::Minimum, Grain::AllOrNothing][self.dice.below(5) as usize / 2],
+            guard: if self.dice.chance(800) { Guard::Fits } else { Guard::Unchanged },
+            jobs: Vec::new(),
+            evict: Vec::new(),
+            place: Vec::new(),
+            nominate: Vec::new(),
+            reserve: Vec::new(),
+        };
+        for job in &chosen {
+            self.add_job(job, &mut transaction);
+        }
+        self.spoil(&mut transaction);
+        (session, Command::Commit(transaction))
+    }
+
+    fn add_job(&mut self, job: &Job, transaction: &mut Transaction) {
+        let version = if self.dice.chance(960) { job.version } else { Index(job.version.0 - 1) };
+        transaction.jobs.push(JobGuard {
+            job: job.id,
+            version,
+            reserved: !job.reserved.is_empty() && self.dice.chance(500),
+        });
+        for group in 0..job.groups.len() as u16 {
+            let pending: Vec<(u32, u32)> = job.groups[usize::from(group)].pending.iter().collect();
+            for (first, count) in pending {
+                self.cover(job, group, first, count, transaction);
+            }
+        }
+        if self.dice.chance(30) {
+            let group = self.dice.below(3) as u16;
+            self.cover(job, group, 0, 2, transaction);
+        }
+        if self.dice.chance(100) {
+            let groups = job.groups.len() as u64 + u64::from(self.dice.chance(50));
+            let (group, count) = (GroupIndex(self.dice.below(groups) as u16), self.dice.below(3) as u32 + 1);
+            let (node, expires_ms) = (NodeId(self.dice.below(NODES) as u32), self.now_ms + self.dice.below(5_000));
+            transaction.nominate.push(Nomination { job: job.id, group, node, count, expires_ms });
+        }
+        if self.dice.chance(80) {
+            transaction.reserve.push(job.id);
+        }
+        if self.dice.chance(250) {
+            let causes = [StopCause::Preempted, StopCause::Moved, StopCause::GangRestart];
+            let cause = causes[self.dice.below(3) as usize];
+            transaction.evict.extend(self.run().map(|run| (run, cause)));
+        }
+    }
+
+    /// Rows for a range of tasks, cut at random places.
+    fn cover(&mut self, job: &Job, group: u16, mut first: u32, count: u32, transaction: &mut Transaction) {
+        let end = first + count;
+        while first < end {
+            let node = self.node_for(job, group, transaction);
+            let room = if self.dice.chance(850) { self.room(job, group, node).max(1) } else { end - first };
+            let count = self.dice.between(1, u64::from(room.min(end - first))) as u32;
+            if self.dice.chance(950) {
+                let placement = self.placement(job, group, first, count, node);
+                transaction.place.push(placement);
+            }
+            first += count;
+        }
+    }
+
+    /// A node that may fit, most often in the domain of the row before.
+    fn node_for(&mut self, job: &Job, group: u16, transaction: &Transaction) -> NodeId {
+        let slots: Vec<NodeId> = self.cell.nodes().iter().map(|(node, _)| node).collect();
+        let mut likely: Vec<NodeId> = slots.iter().copied().filter(|node| self.room(job, group, *node) > 0).collect();
+        if let Some(last) = transaction.place.last().filter(|row| row.job == job.id)
+            && self.dice.chance(800)
+        {
+            let topology = self.cell.topologies().get("default").expect("the topology").clone();
+            likely.retain(|node| topology.key_of(*node, 1) == topology.key_of(last.node, 1));
+        }
+        let likely = if likely.is_empty() || self.dice.chance(100) { slots } else { likely };
+        let node = self.dice.pick(&likely).copied().unwrap_or_default();
+        if self.dice.chance(990) { node } else { NodeId(self.dice.below(8) as u32) }
+    }
+
+    fn placement(&mut self, job: &Job, group: u16, first: u32, count: u32, node: NodeId) -> Placement {
+        let known = self.cell.nodes().class(node);
+        let class = if self.dice.chance(990) { known } else { ClassId(known.0 + 1) };
+        let gpu = job.spec.groups.get(usize::from(group)).and_then(|group| group.requests.get(GPU)).copied();
+        let devices = (0..if gpu.is_some_and(|amount| amount > 0) { count } else { 0 }).map(|_| {
+            let wide = gpu.is_some_and(|amount| amount > 1000);
+            let masks: &[u64] = if wide { &[0b11, 0b110, 0b101, 0b11, 0b111] } else { &[1, 2, 1, 2, 4] };
+            masks[self.dice.below(masks.len() as u64) as usize]
+        });
+        let mut devices: Vec<u64> = devices.collect();
+        if self.dice.chance(5) {
+            devices.push(1);
+        }
+        let (group, first) = (GroupIndex(group), TaskIndex(first));
+        Placement { job: job.id, group, first, count, node, class, devices }
+    }
+
+    /// How many tasks of the group would fit by what the node has free.
+    fn room(&self, job: &Job, group: u16, node: NodeId) -> u32 {
+        let Some(shape) = self.cell.shape_of(job, usize::from(group)) else { return 0 };
+        let nodes = self.cell.nodes();
+        let may_stand = nodes.is_schedulable(node) && self.cell.admits(job.groups[usize::from(group)].shape, node);
+        let limits = shape.requests.iter().map(|(column, amount)| (nodes.free(node, *column) / amount).max(0) as u32);
+        if may_stand { limits.min().unwrap_or(0) } else { 0 }
+    }
+
+    /// Now and then something that no sane planner writes.
+    fn spoil(&mut self, transaction: &mut Transaction) {
+        match self.dice.below(120) {
+            0 => self.dice.shuffle(&mut transaction.place),
+            1 => transaction.jobs.extend(transaction.jobs.first().copied()),
+            2 => drop(transaction.jobs.pop()),
+            3 => transaction.place.extend(transaction.place.first().cloned()),
+            4 => transaction.jobs.push(JobGuard { job: JobId(u64::MAX), version: Index(1), reserved: false }),
+            5 => {
+                if let Some(row) = transaction.place.first_mut() {
+                    let (first, count) = (self.dice.below(7) as u32, u32::MAX - self.dice.below(3) as u32);
+                    (row.first, row.count) = (TaskIndex(first), count);
+                }
+            }
+            6 => {
+                if let Some(row) = transaction.place.last_mut() {
+                    (row.count, row.first) = (self.dice.below(2) as u32, TaskIndex(u32::MAX));
+                }
+            }
+            7 => transaction.jobs.reverse(),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! What commands do to the plain model, one rule after the other.
+
+use crate::judge::{Expected, Facts};
+use crate::state::{Alarm, Phase, Plain, PlainHold, PlainJob, PlainNode, PlainRun, PlainTask, State, request};
+use ohm_model::{
+    Class, Exit, Index, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, QueueSpec, RunReport, RunReportKind, SessionId,
+    StopCause, TaintEffect, Transaction,
+};
+
+const NOBODY: SessionId = SessionId(0);
+
+impl Plain {
+    pub(crate) fn register(&mut self, id: NodeId, spec: &NodeSpec, key: u64, instance: u64, boot: u64) -> bool {
+        let mut spec = spec.clone();
+        spec.labels.entry("kubernetes.io/hostname".into()).or_insert(spec.name.clone());
+        let Some(known) = self.nodes.get(&id).cloned() else {
+            self.registrations += 1;
+            let (incarnation, registered) = (self.registrations, self.index);
+            let health = NodeHealth::Ready;
+            let node = PlainNode { spec, key, instance, boot, incarnation, registered, health, cordoned: false };
+            self.nodes.insert(id, node);
+            self.touch(id, NOBODY);
+            return true;
+        };
+        let lost = known.health == NodeHealth::Lost;
+        if known.key == key && known.instance == instance && known.spec == spec && !lost {
+            return true;
+        }
+        if known.key != key && !lost {
+            return false;
+        }
+        if known.boot != boot || known.key != key {
+            self.end_all_on(id, Exit::Vanished);
+        }
+        self.registrations += 1;
+        let relabelled = known.spec.labels != spec.labels || known.spec.taints != spec.taints;
+        let node = self.nodes.get_mut(&id).expect("a node");
+        (node.spec, node.key, node.instance, node.boot) = (spec, key, instance, boot);
+        (node.incarnation, node.health) = (self.registrations, NodeHealth::Ready);
+        self.touch(id, NOBODY);
+        if relabelled {
+            self.stop_where(id, StopCause::Moved, |plain, run| plain.is_driven_out(run));
+        }
+        self.evict_excess(id);
+        true
+    }
+
+    /// Whether labels and taints of its node drive the run away: a `NoExecute` taint, or a required domain left.
+    fn is_driven_out(&self, run: &PlainRun) -> bool {
+        let group = self.group_of(run);
+        let taints = &self.nodes[&run.node].spec.taints;
+        let driven = |taint: &&ohm_model::Taint| {
+            taint.effect == TaintEffect::NoExecute && !group.tolerations.iter().any(|one| one.covers(taint))
+        };
+        let domain = &self.jobs[&run.job].domain[usize::from(run.group)];
+        taints.iter().any(|taint| driven(&taint)) || (domain.is_some() && self.domain(group, run.node) != *domain)
+    }
+
+    fn evict_excess(&mut self, node: NodeId) {
+        let (present, _) = self.devices(node);
+        let on_lost = |run: &PlainRun| run.masks.iter().any(|mask| present < 64 && mask >> present != 0);
+        self.stop_where(node, StopCause::NodeShrunk, |_, run| on_lost(run));
+        let resources = ["cpu", "memory", "pods", crate::state::GPU];
+        let leaving = |plain: &Plain, resource: &str| -> i64 {
+            let stopping = plain.runs_on(node).filter(|run| run.stop.is_some());
+            stopping.map(|run| request(plain.group_of(run)).get(resource).copied().unwrap_or(0)).sum()
+        };
+        // One victim after the other: the least important, then the youngest.
+        loop {
+            let missing: Vec<&str> = resources
+                .into_iter()
+                .filter(|resource| self.free(node, resource) + leaving(self, resource) < 0)
+                .collect();
+            let helps = |run: &&PlainRun| missing.iter().any(|name| request(self.group_of(run)).contains_key(*name));
+            let staying = self.runs.iter().enumerate().filter(|(_, run)| run.node == node && run.stop.is_none());
+            let victims = staying.filter(|(_, run)| helps(run));
+            let rank = |run: &PlainRun| (self.jobs[&run.job].spec.priority, std::cmp::Reverse(run.placed));
+            let Some(worst) = victims.clone().map(|(_, run)| rank(run)).min() else { return };
+            let equal: Vec<usize> = victims.filter(|(_, run)| rank(run) == worst).map(|(at, _)| at).collect();
+            // Among equals any will do; the cell's choice is taken over by the caller.
+            let chosen =
+                equal.iter().copied().find(|at| self.preferred.contains(&self.name_of(*at))).unwrap_or(equal[0]);
+            self.runs[chosen].stop = Some(StopCause::NodeShrunk);
+            self.touch(node, NOBODY);
+        }
+    }
+
+    fn name_of(&self, at: usize) -> (JobId, u16, u32) {
+        let run = &self.runs[at];
+        (run.job, run.group, run.task)
+    }
+
+    fn stop_where(&mut self, node: NodeId, cause: StopCause, which: impl Fn(&Plain, &PlainRun) -> bool) {
+        for at in 0..self.runs.len() {
+            let run = &self.runs[at];
+            if run.node == node && run.stop.is_none() && which(self, run) {
+                self.runs[at].stop = Some(cause);
+                self.touch(node, NOBODY);
+            }
+        }
+    }
+
+    fn end_all_on(&mut self, node: NodeId, exit: Exit) {
+        while let Some(at) = self.runs.iter().position(|run| run.node == node) {
+            let run = self.runs[at].clone();
+            self.end(&run, exit);
+        }
+    }
+
+    pub(crate) fn conclude(&mut self, id: NodeId, incarnation: u32, health: NodeHealth) -> bool {
+        let Some(node) = self.nodes.get_mut(&id).filter(|node| node.incarnation == incarnation) else { return false };
+        if node.health == health {
+            return true;
+        }
+        if node.health == NodeHealth::Lost {
+            return false;
+        }
+        node.health = health;
+        self.touch(id, NOBODY);
+        if health == NodeHealth::Lost {
+            self.end_all_on(id, Exit::NodeLost);
+            self.holds.retain(|hold| hold.node != id);
+        }
+        true
+    }
+
+    pub(crate) fn cordon(&mut self, id: NodeId, cordoned: bool) {
+        let node = self.nodes.get_mut(&id).expect("a node");
+        if std::mem::replace(&mut node.cordoned, cordoned) != cordoned {
+            self.touch(id, NOBODY);
+        }
+    }
+
+    pub(crate) fn remove_node(&mut self, id: NodeId) -> bool {
+        if self.runs_on(id).next().is_some() {
+            return false;
+        }
+        self.holds.retain(|hold| hold.node != id);
+        self.nodes.remove(&id);
+        self.touch(id, NOBODY);
+        true
+    }
+
+    pub(crate) fn submit(&mut self, id: JobId, spec: JobSpec, shard: ohm_model::Shard) {
+        let mut job = PlainJob {
+            state: if spec.suspended { State::Suspended } else { State::Active },
+            version: self.index,
+            shard,
+            tasks: Default::default(),
+            started: vec![false; spec.groups.len()],
+            domain: vec![None; spec.groups.len()],
+            reserved: false,
+            first_placed_ms: None,
+            spec,
+        };
+        for (group, spec) in job.spec.groups.iter().enumerate() {
+            let new = PlainTask { phase: Phase::Pending, incarnation: 0, failures: 0 };
+            job.tasks.extend((0..spec.count).map(|task| ((group as u16, task), new.clone())));
+        }
+        self.jobs.insert(id, job);
+    }
+
+    pub(crate) fn cancel(&mut self, id: JobId) -> bool {
+        match self.jobs[&id].state {
+            State::Cancelled => true,
+            State::Succeeded | State::Failed => false,
+            State::Active | State::Suspended => {
+                self.finish(id, State::Cancelled, StopCause::Cancelled);
+                true
+            }
+        }
+    }
+
+    pub(crate) fn suspend(&mut self, id: JobId, suspended: bool) -> bool {
+        let version = self.index;
+        let job = self.jobs.get_mut(&id).expect("a job");
+        let (from, to) = match suspended {
+            true => (State::Active, State::Suspended),
+            false => (State::Suspended, State::Active),
+        };
+        if job.state == from {
+            (job.state, job.version) = (to, version);
+            if suspended {
+                job.reserved = false;
+                self.stop_job(id, StopCause::Suspended);
+            }
+        }
+        matches!(self.jobs[&id].state, State::Active | State::Suspended)
+    }
+
+    fn stop_job(&mut self, id: JobId, cause: StopCause) {
+        for at in 0..self.runs.len() {
+            if self.runs[at].job == id && self.runs[at].stop.is_none() {
+                self.runs[at].stop = Some(cause);
+                self.touch(self.runs[at].node, NOBODY);
+            }
+        }
+        let held: Vec<NodeId> = self.holds.iter().filter(|hold| hold.job == id).map(|hold| hold.node).collect();
+        held.into_iter().for_each(|node| self.touch(node, NOBODY));
+        self.holds.retain(|hold| hold.job != id);
+    }
+
+    fn finish(&mut self, id: JobId, state: State, cause: StopCause) {
+        let version = self.index;
+        let job = self.jobs.get_mut(&id).expect("a job");
+        (job.state, job.version, job.reserved) = (state, version, false);
+        for task in job.tasks.values_mut() {
+            if matches!(task.phase, Phase::Pending | Phase::BackingOff) {
+                task.phase = Phase::Stopped;
+            }
+        }
+        let forget = self.now_ms + job.spec.ttl_seconds_after_finished * 1000;
+        self.stop_job(id, cause);
+        self.alarm(forget, Alarm::Forget(id));
+    }
+
+    pub(crate) fn report(&mut self, node: NodeId, reports: &[RunReport]) {
+        for report in reports {
+            let (task, incarnation) = (report.run.task, report.run.incarnation.0);
+            let named = self.runs.iter().find(|run| {
+                run.node == node
+                    && (run.job, run.group, run.task, run.incarnation)
+                        == (task.job, task.group.0, task.task.0, incarnation)
+            });
+            if let (Some(run), RunReportKind::Ended { exit, .. }) = (named.cloned(), &report.kind) {
+                self.end(&run, *exit);
+            }
+        }
+    }
+
+    fn end(&mut self, run: &PlainRun, exit: Exit) {
+        let name = |run: &PlainRun| (run.job, run.group, run.task);
+        self.runs.retain(|other| name(other) != name(run));
+        self.touch(run.node, NOBODY);
+        let job = self.jobs.get_mut(&run.job).expect("a job of a run");
+        let (is_service, retries, active) =
+            (job.spec.class == Class::Service, job.spec.retries, job.state == State::Active);
+        let open = active || job.state == State::Suspended;
+        let task = job.tasks.get_mut(&(run.group, run.task)).expect("a task of a run");
+        let succeeded = exit == Exit::Code(0);
+        let charged = matches!(exit, Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::StartFailed);
+        task.phase = match () {
+            () if !open && succeeded && run.stop.is_none() => Phase::Succeeded,
+            () if !open => Phase::Stopped,
+            () if run.stop.is_some() || !charged => Phase::Pending,
+            () if succeeded && !is_service => Phase::Succeeded,
+            () => {
+                task.failures += 1;
+                if !is_service && task.failures > retries { Phase::Failed } else { Phase::BackingOff }
+            }
+        };
+        let (phase, failures) = (task.phase, task.failures);
+        let group = usize::from(run.group);
+        if job.count(run.group, Phase::Live) == 0 {
+            job.domain[group] = None;
+        }
+        let over = |job: &PlainJob, group: u16| {
+            job.count(group, Phase::Succeeded) + job.count(group, Phase::Skipped)
+                == job.spec.groups[usize::from(group)].count
+        };
+        // A gang of which nothing stands, or a service's group, starts anew with the tasks it had left out.
+        for group in 0..job.spec.groups.len() as u16 {
+            let down = if job.whole() { job.live() == 0 } else { job.count(group, Phase::Live) == 0 };
+            if open && down && job.started[usize::from(group)] && !over(job, group) {
+                job.started[usize::from(group)] = false;
+                let left_out =
+                    job.tasks.iter_mut().filter(|((at, _), task)| *at == group && task.phase == Phase::Skipped);
+                left_out.for_each(|(_, task)| task.phase = Phase::Pending);
+            }
+        }
+        let all_over = (0..job.spec.groups.len() as u16).all(|group| over(job, group));
+        match phase {
+            Phase::Failed if active => self.finish(run.job, State::Failed, StopCause::JobFailed),
+            Phase::BackingOff => {
+                let wait = (1000u64 << (failures - 1).min(20)).min(300_000);
+                self.alarm(self.now_ms + wait, Alarm::BackOff(run.job, run.group, run.task, run.incarnation));
+            }
+            _ if active && all_over => self.finish(run.job, State::Succeeded, StopCause::JobFailed),
+            _ => {}
+        }
+    }
+
+    /// Judges the transaction and does what it accepted.
+    pub(crate) fn commit(&mut self, session: SessionId, transaction: &Transaction, facts: &dyn Facts) -> Expected {
+        let (expected, after) = self.judge(session, transaction, facts);
+        let refused = |row| expected.conflicts.iter().any(|(other, _)| *other == row);
+        let nothing = transaction.grain == ohm_model::Grain::AllOrNothing && !expected.conflicts.is_empty();
+        if nothing || refused(ohm_model::transaction::Row::Whole) {
+            return expected;
+        }
+        let was_live: Vec<(JobId, bool)> = self.jobs.iter().map(|(id, job)| (*id, job.live() > 0)).collect();
+        *self = after;
+        for (row, (run, cause)) in transaction.evict.iter().enumerate() {
+            let (task, incarnation) = (run.task, run.incarnation.0);
+            let named = |one: &PlainRun| {
+                (one.job, one.group, one.task, one.incarnation) == (task.job, task.group.0, task.task.0, incarnation)
+            };
+            let at = self.runs.iter().position(named);
+            if let Some(at) = at.filter(|_| !refused(ohm_model::transaction::Row::Evict(row as u32)))
+                && self.runs[at].stop.is_none()
+            {
+                self.runs[at].stop = Some(*cause);
+                self.touch(self.runs[at].node, NOBODY);
+            }
+        }
+        for (row, placement) in transaction.place.iter().enumerate().filter(|(row, _)| expected.accepted[*row] > 0) {
+            self.touch(placement.node, session);
+            for hold in &mut self.holds {
+                if (hold.job, hold.group, hold.node) == (placement.job, placement.group.0, placement.node) {
+                    hold.count = hold.count.saturating_sub(expected.accepted[row]);
+                }
+            }
+            self.holds.retain(|hold| hold.count > 0);
+        }
+        was_live.into_iter().for_each(|(id, was_live)| self.settle_start(id, was_live));
+        for (row, nomination) in transaction.nominate.iter().enumerate() {
+            if !refused(ohm_model::transaction::Row::Nominate(row as u32)) {
+                let (job, group, node) = (nomination.job, nomination.group.0, nomination.node);
+                self.holds.retain(|hold| (hold.job, hold.group, hold.node) != (job, group, node));
+                let (count, expires_ms) = (nomination.count, nomination.expires_ms);
+                self.holds.push(PlainHold { job, group, node, count, expires_ms });
+                self.alarm(expires_ms, Alarm::Hold(node));
+                self.touch(node, NOBODY);
+            }
+        }
+        expected
+    }
+
+    fn settle_start(&mut self, id: JobId, was_live: bool) {
+        let now_ms = self.now_ms;
+        let job = self.jobs.get_mut(&id).expect("a job");
+        if job.live() == 0 {
+            return;
+        }
+        let first = *job.first_placed_ms.get_or_insert(now_ms);
+        for group in 0..job.spec.groups.len() as u16 {
+            if job.started[usize::from(group)] || job.count(group, Phase::Live) == 0 {
+                continue;
+            }
+            job.started[usize::from(group)] = true;
+            let rigid = !job.spec.groups[usize::from(group)].elastic;
+            let waiting = job.tasks.iter_mut().filter(|((at, _), task)| *at == group && task.phase == Phase::Pending);
+            waiting.filter(|_| rigid).for_each(|(_, task)| task.phase = Phase::Skipped);
+        }
+        let seconds = job.spec.active_deadline_seconds;
+        if !was_live && seconds > 0 {
+            self.alarm(first + seconds * 1000, Alarm::Deadline(id));
+        }
+    }
+
+    /// Alarms ring on a grid: 64 ms, 65,536 ms for those more than ten minutes away.
+    fn alarm(&mut self, due_ms: u64, alarm: Alarm) {
+        let grid = if due_ms.saturating_sub(self.now_ms) > 600_000 { 65_536 } else { 64 };
+        self.alarms.push((due_ms.div_ceil(grid) * grid, alarm));
+    }
+
+    pub(crate) fn tick(&mut self) {
+        while let Some(at) = self.alarms.iter().position(|(due, _)| *due <= self.now_ms) {
+            let earliest = self.alarms.iter().map(|(due, _)| *due).min().unwrap_or(0);
+            let at = self.alarms.iter().position(|(due, _)| *due == earliest).unwrap_or(at);
+            let (_, alarm) = self.alarms.remove(at);
+            self.ring(alarm);
+        }
+    }
+
+    fn ring(&mut self, alarm: Alarm) {
+        let now_ms = self.now_ms;
+        match alarm {
+            Alarm::BackOff(id, group, task, incarnation) => {
+                let task = self.jobs.get_mut(&id).and_then(|job| job.tasks.get_mut(&(group, task)));
+                let waits = |task: &&mut PlainTask| task.phase == Phase::BackingOff && task.incarnation == incarnation;
+                task.filter(waits).into_iter().for_each(|task| task.phase = Phase::Pending);
+            }
+            Alarm::Deadline(id) => {
+                let Some(job) = self.jobs.get(&id) else { return };
+                let first = job.first_placed_ms.unwrap_or(now_ms);
+                if job.state == State::Active && first + job.spec.active_deadline_seconds * 1000 <= now_ms {
+                    self.finish(id, State::Failed, StopCause::DeadlineExceeded);
+                }
+            }
+            Alarm::Forget(id) => match self.jobs.get(&id) {
+                Some(job) if job.live() > 0 => self.alarm(now_ms + 10_000, Alarm::Forget(id)),
+                _ => drop(self.jobs.remove(&id)),
+            },
+            Alarm::Hold(node) => {
+                let before = self.holds.len();
+                self.holds.retain(|hold| hold.node != node || hold.expires_ms > now_ms);
+                if self.holds.len() < before {
+                    self.touch(node, NOBODY);
+                }
+            }
+        }
+    }
+
+    /// Adds or replaces a queue that is known to be right; `shard_of` tells where jobs belong now.
+    pub(crate) fn put_queue(&mut self, spec: &QueueSpec) {
+        self.queues.insert(spec.name.clone(), spec.clone());
+    }
+
+    pub(crate) fn reshard(&mut self, shard_of: impl Fn(&JobSpec) -> ohm_model::Shard) {
+        let version: Index = self.index;
+        for job in self.jobs.values_mut() {
+            let shard = shard_of(&job.spec);
+            if std::mem::replace(&mut job.shard, shard) != shard {
+                job.version = version;
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The cell against a plain, slow model of the same rules: random commands, most of them slightly wrong, and after each one
+//! every outcome, task, node and queue compared. `OHM_SEEDS=N` runs more seeds, `OHM_SEED=N` runs that one alone.
+
+mod compare;
+mod dice;
+mod judge;
+mod life;
+mod state;
+mod world;
+
+use world::World;
+
+/// Commands per seed.
+const STEPS: usize = 120;
+
+#[test]
+fn the_cell_does_what_the_plain_model_does() {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let seeds = match number("OHM_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("OHM_SEEDS").unwrap_or(300),
+    };
+    let mut taken = 0;
+    for seed in seeds.clone() {
+        let mut world = World::new(seed);
+        for _ in 0..STEPS {
+            if let Err(difference) = world.step() {
+                panic!("seed {seed}: {difference}");
+            }
+        }
+        world.replay();
+        taken += world.taken;
+    }
+    // A generator that is always refused proves nothing.
+    let steps = (seeds.end - seeds.start) * STEPS as u64;
+    assert!(taken * 8 > steps, "only {taken} tasks were placed in {steps} steps");
+}

@@ -1,0 +1,287 @@
+//! The plain model: what a cell holds, as maps, with every sum worked out anew whenever somebody asks.
+
+use ohm_model::{
+    Amounts, ConflictReason, GroupSpec, Index, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, QueueSpec, SessionId,
+    Shard, StopCause, TaintEffect, TopologyMode,
+};
+use std::collections::BTreeMap;
+
+/// The levels of the one topology of the model's cells.
+pub(crate) const LEVELS: [&str; 2] = ["block", "rack"];
+/// The one extended resource of the model's cells.
+pub(crate) const GPU: &str = "gpu.io/x";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Pending,
+    BackingOff,
+    Live,
+    Succeeded,
+    Failed,
+    Skipped,
+    Stopped,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Active,
+    Suspended,
+    Succeeded,
+    Failed,
+    Cancelled,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PlainTask {
+    pub(crate) phase: Phase,
+    pub(crate) incarnation: u32,
+    pub(crate) failures: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PlainJob {
+    pub(crate) spec: JobSpec,
+    pub(crate) state: State,
+    pub(crate) version: Index,
+    pub(crate) shard: Shard,
+    pub(crate) tasks: BTreeMap<(u16, u32), PlainTask>,
+    pub(crate) started: Vec<bool>,
+    /// The labels of the required domain, from the top, while the group has live tasks.
+    pub(crate) domain: Vec<Option<Vec<String>>>,
+    pub(crate) reserved: bool,
+    pub(crate) first_placed_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PlainNode {
+    pub(crate) spec: NodeSpec,
+    pub(crate) key: u64,
+    pub(crate) instance: u64,
+    pub(crate) boot: u64,
+    pub(crate) incarnation: u32,
+    pub(crate) registered: Index,
+    pub(crate) health: NodeHealth,
+    pub(crate) cordoned: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PlainRun {
+    pub(crate) job: JobId,
+    pub(crate) group: u16,
+    pub(crate) task: u32,
+    pub(crate) incarnation: u32,
+    pub(crate) node: NodeId,
+    pub(crate) placed: Index,
+    pub(crate) stop: Option<StopCause>,
+    pub(crate) masks: Vec<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PlainHold {
+    pub(crate) job: JobId,
+    pub(crate) group: u16,
+    pub(crate) node: NodeId,
+    pub(crate) count: u32,
+    pub(crate) expires_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alarm {
+    BackOff(JobId, u16, u32, u32),
+    Deadline(JobId),
+    Forget(JobId),
+    Hold(NodeId),
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plain {
+    pub(crate) index: Index,
+    pub(crate) now_ms: u64,
+    pub(crate) nodes: BTreeMap<NodeId, PlainNode>,
+    pub(crate) registrations: u32,
+    pub(crate) jobs: BTreeMap<JobId, PlainJob>,
+    pub(crate) runs: Vec<PlainRun>,
+    pub(crate) holds: Vec<PlainHold>,
+    pub(crate) queues: BTreeMap<String, QueueSpec>,
+    /// Every change of a node, and whose commit it was.
+    pub(crate) touches: Vec<(NodeId, Index, SessionId)>,
+    pub(crate) alarms: Vec<(u64, Alarm)>,
+    /// Runs that the cell stopped in the command at hand: where a rule leaves the choice among equals open, its choice.
+    pub(crate) preferred: Vec<(JobId, u16, u32)>,
+}
+
+/// What one task of `group` takes, `pods` included.
+pub(crate) fn request(group: &GroupSpec) -> Amounts {
+    let mut request: Amounts = group.requests.clone().into_iter().filter(|(_, amount)| *amount > 0).collect();
+    request.insert("pods".into(), 1);
+    request
+}
+
+impl PlainJob {
+    pub(crate) fn count(&self, group: u16, phase: Phase) -> u32 {
+        self.tasks.iter().filter(|((at, _), task)| *at == group && task.phase == phase).count() as u32
+    }
+
+    pub(crate) fn live(&self) -> u32 {
+        self.tasks.values().filter(|task| task.phase == Phase::Live).count() as u32
+    }
+
+    pub(crate) fn whole(&self) -> bool {
+        self.spec.class != ohm_model::Class::Service
+    }
+
+    /// How many tasks of `group` must be live at its start.
+    pub(crate) fn needed(&self, group: u16) -> u32 {
+        let over = self.count(group, Phase::Succeeded) + self.count(group, Phase::Failed);
+        let spec = &self.spec.groups[usize::from(group)];
+        let left = spec.count - over - self.count(group, Phase::Skipped);
+        let wanted = if spec.min_count > over { spec.min_count - over } else { 1 };
+        wanted.min(left)
+    }
+}
+
+impl Plain {
+    pub(crate) fn find_node(&self, name: &str) -> Option<NodeId> {
+        self.nodes.iter().find(|(_, node)| node.spec.name == name).map(|(id, _)| *id)
+    }
+
+    pub(crate) fn find_job(&self, name: &str) -> Option<JobId> {
+        self.jobs.iter().find(|(_, job)| job.spec.name == name).map(|(id, _)| *id)
+    }
+
+    pub(crate) fn runs_on(&self, node: NodeId) -> impl Iterator<Item = &PlainRun> {
+        self.runs.iter().filter(move |run| run.node == node)
+    }
+
+    pub(crate) fn group_of(&self, run: &PlainRun) -> &GroupSpec {
+        &self.jobs[&run.job].spec.groups[usize::from(run.group)]
+    }
+
+    pub(crate) fn free(&self, node: NodeId, resource: &str) -> i64 {
+        let capacity = self.nodes[&node].spec.capacity.get(resource).copied().unwrap_or(0);
+        let used = |run: &PlainRun| request(self.group_of(run)).get(resource).copied().unwrap_or(0);
+        capacity - self.runs_on(node).map(used).sum::<i64>()
+    }
+
+    /// What nominations that `job` may not override keep of `resource` on `node`.
+    pub(crate) fn held_from(&self, job: JobId, group: u16, node: NodeId, resource: &str) -> i64 {
+        let priority = self.jobs[&job].spec.priority;
+        let on_node = self.holds.iter().filter(|hold| hold.node == node && (hold.job, hold.group) != (job, group));
+        let held = on_node.filter_map(|hold| {
+            let holder = self.jobs.get(&hold.job)?;
+            let amount = request(&holder.spec.groups[usize::from(hold.group)]).get(resource).copied().unwrap_or(0);
+            (holder.spec.priority >= priority).then_some(amount * i64::from(hold.count))
+        });
+        held.sum()
+    }
+
+    /// Devices of the node, and how many thousandths of each are taken.
+    pub(crate) fn devices(&self, node: NodeId) -> (u32, BTreeMap<u32, i64>) {
+        let present = self.nodes[&node].spec.capacity.get(GPU).copied().unwrap_or(0) / 1000;
+        let mut taken = BTreeMap::new();
+        for run in self.runs_on(node) {
+            let each = self.group_of(run).requests.get(GPU).copied().unwrap_or(0).min(1000);
+            for mask in &run.masks {
+                for device in (0..64).filter(|device| mask & (1 << device) != 0) {
+                    *taken.entry(device).or_insert(0) += each;
+                }
+            }
+        }
+        (present as u32, taken)
+    }
+
+    /// Whether a node is being emptied, because it holds more than it has now.
+    pub(crate) fn is_shrunk(&self, node: NodeId) -> bool {
+        let (present, taken) = self.devices(node);
+        let resources = ["cpu", "memory", "pods", GPU];
+        resources.iter().any(|resource| self.free(node, resource) < 0) || taken.keys().any(|device| *device >= present)
+    }
+
+    pub(crate) fn admits(&self, group: &GroupSpec, node: NodeId) -> bool {
+        let spec = &self.nodes[&node].spec;
+        let tolerated = spec.taints.iter().all(|taint| {
+            taint.effect == TaintEffect::PreferNoSchedule || group.tolerations.iter().any(|one| one.covers(taint))
+        });
+        tolerated && group.node_selector.iter().all(|(key, value)| spec.labels.get(key) == Some(value))
+    }
+
+    /// The labels that name the domain `node` puts the group into: nothing for groups that require none and for nodes
+    /// that lack a level's label.
+    pub(crate) fn domain(&self, group: &GroupSpec, node: NodeId) -> Option<Vec<String>> {
+        if group.topology.mode != TopologyMode::Required {
+            return None;
+        }
+        let labels = &self.nodes[&node].spec.labels;
+        let path: Option<Vec<String>> = LEVELS.iter().map(|level| labels.get(*level).cloned()).collect();
+        let depth = LEVELS.iter().position(|level| *level == group.topology.level)?;
+        path.map(|path| path[..=depth].to_vec())
+    }
+
+    /// What the jobs of `queue` itself use of `resource`.
+    pub(crate) fn charged(&self, queue: &str, resource: &str) -> i64 {
+        let of_job = |(id, job): (&JobId, &PlainJob)| {
+            let of_group = |(at, group): (usize, &GroupSpec)| {
+                let live = self.runs.iter().filter(|run| run.job == *id && usize::from(run.group) == at).count() as i64;
+                let count = if job.reserved { i64::from(group.count) } else { live };
+                request(group).get(resource).copied().unwrap_or(0) * count
+            };
+            job.spec.groups.iter().enumerate().map(of_group).sum::<i64>()
+        };
+        self.jobs.iter().filter(|(_, job)| job.spec.queue == queue).map(of_job).sum()
+    }
+
+    fn subtree(&self, queue: &str, resource: &str) -> i64 {
+        let lent = |child: &QueueSpec| {
+            let all = self.subtree(&child.name, resource);
+            child.lending_limit.get(resource).map_or(all, |limit| all.min(*limit))
+        };
+        let own = self.queues[queue].nominal.get(resource).copied().unwrap_or(0);
+        own + self.queues.values().filter(|child| child.parent == queue).map(lent).sum::<i64>()
+    }
+
+    fn local(&self, queue: &str, resource: &str) -> i64 {
+        let all = self.subtree(queue, resource);
+        self.queues[queue].lending_limit.get(resource).map_or(0, |limit| (all - limit).max(0))
+    }
+
+    pub(crate) fn usage(&self, queue: &str, resource: &str) -> i64 {
+        let beyond = |child: &QueueSpec| (self.usage(&child.name, resource) - self.local(&child.name, resource)).max(0);
+        let below: i64 = self.queues.values().filter(|child| child.parent == queue).map(beyond).sum();
+        self.charged(queue, resource) + below
+    }
+
+    fn spare(&self, queue: &str, resource: &str) -> i64 {
+        let spec = &self.queues[queue];
+        let (subtree, usage) = (self.subtree(queue, resource), self.usage(queue, resource));
+        if spec.parent.is_empty() {
+            return subtree - usage;
+        }
+        let local = self.local(queue, resource);
+        let mut above = self.spare(&spec.parent, resource);
+        if let Some(limit) = spec.borrowing_limit.get(resource) {
+            above = above.min(subtree - local - (usage - local).max(0) + limit);
+        }
+        (local - usage).max(0) + above
+    }
+
+    /// How much more of `resource` the queue may use; nothing is no limit.
+    pub(crate) fn available(&self, queue: &str, resource: &str) -> Option<i64> {
+        let spec = self.queues.get(queue)?;
+        spec.nominal.contains_key(resource).then(|| self.spare(queue, resource))
+    }
+
+    pub(crate) fn touch(&mut self, node: NodeId, by: SessionId) {
+        self.touches.push((node, self.index, by));
+    }
+
+    /// Whether anybody but `session` has changed the node after `seen`.
+    pub(crate) fn moved_since(&self, node: NodeId, seen: Index, session: SessionId) -> bool {
+        self.touches.iter().any(|(at, index, by)| *at == node && *index > seen && *by != session)
+    }
+
+    pub(crate) fn node_stands(&self, node: NodeId, seen: Index) -> Result<(), ConflictReason> {
+        let found = self.nodes.get(&node).filter(|found| found.registered <= seen).ok_or(ConflictReason::NodeGone)?;
+        let ready = found.health == NodeHealth::Ready && !found.cordoned && !self.is_shrunk(node);
+        if ready { Ok(()) } else { Err(ConflictReason::NodeNotReady) }
+    }
+}

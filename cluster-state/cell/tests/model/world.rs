@@ -1,0 +1,223 @@
+//! A cell and its model side by side.
+
+use crate::judge::Facts;
+use crate::state::{LEVELS, Plain};
+use ohm_cell::{Applied, Cell, restore};
+use ohm_model::lease::SHARDS_PER_CLASS;
+use ohm_model::{
+    Class, ClassId, Command, Entry, Envelope, Index, JobOutcome, Lease, NodeId, Outcome, ResourceId, Role, Sequence,
+    SessionId, Shard, StopCause, TopologySpec, Transaction, Verdict,
+};
+use ohm_stdx::Prng;
+use std::collections::VecDeque;
+
+/// The session that people, agents and the health duty speak through, and the two schedulers'.
+pub(crate) const PEOPLE: SessionId = SessionId(1);
+pub(crate) const BATCH: SessionId = SessionId(2);
+pub(crate) const TAS: SessionId = SessionId(3);
+
+pub(crate) struct World {
+    pub(crate) cell: Cell,
+    pub(crate) plain: Plain,
+    pub(crate) dice: Prng,
+    pub(crate) taken: u64,
+    pub(crate) now_ms: u64,
+    seed: u64,
+    sequences: [u64; 4],
+    log: Vec<(Index, Entry)>,
+    trail: VecDeque<String>,
+}
+
+/// A panic inside the cell leaves the way to it on the screen.
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("seed {}, the last commands:", self.seed);
+            self.trail.iter().for_each(|line| eprintln!("  {line}"));
+        }
+    }
+}
+
+struct CellFacts<'a>(&'a Cell);
+
+impl Facts for CellFacts<'_> {
+    fn holds_lease(&self, session: SessionId, transaction: &Transaction) -> bool {
+        self.0.sessions().holds(Lease::Shard(transaction.shard), session, transaction.epoch)
+    }
+
+    fn class(&self, node: NodeId) -> ClassId {
+        self.0.nodes().class(node)
+    }
+
+    fn resource(&self, name: &str) -> ResourceId {
+        self.0.resources().find(name).expect("a resource that somebody named")
+    }
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut world = World {
+            cell: Cell::new(),
+            plain: Plain::default(),
+            dice: Prng::new(seed),
+            taken: 0,
+            now_ms: 1_000_000,
+            seed,
+            sequences: [1; 4],
+            log: Vec::new(),
+            trail: VecDeque::new(),
+        };
+        let roles = [Role::Server, Role::Scheduler(Class::Batch), Role::Scheduler(Class::Tas)];
+        for (nonce, role) in roles.into_iter().enumerate() {
+            let command = Command::OpenSession { nonce: nonce as u64, role, name: format!("s{nonce}") };
+            world.apply(SessionId(0), command);
+        }
+        let shards = |class| (0..SHARDS_PER_CLASS).map(move |number| Lease::Shard(Shard { class, number }));
+        let held = shards(Class::Batch).chain(shards(Class::Service)).map(|lease| (BATCH, lease));
+        let held = held.chain(shards(Class::Tas).map(|lease| (TAS, lease))).chain([(PEOPLE, Lease::Health)]);
+        for (session, lease) in held.collect::<Vec<_>>() {
+            world.apply(session, Command::TakeLease { lease, epoch: Default::default(), renewed: Index(0) });
+        }
+        let levels = LEVELS.map(String::from).to_vec();
+        world.apply(PEOPLE, Command::PutTopology(TopologySpec { name: "default".into(), levels }));
+        world
+    }
+
+    /// Sends one command through the log, and through a snapshot every now and then.
+    pub(crate) fn apply(&mut self, session: SessionId, command: Command) -> (Outcome, Applied) {
+        if self.dice.chance(30) {
+            let restored = restore(&self.cell.snapshot_bytes()).expect("a snapshot can be read");
+            assert!(restored == self.cell && restored.digest() == self.cell.digest(), "a snapshot is the state");
+            self.cell = restored;
+        }
+        self.trail.push_back(format!("{} at {}: {command:?}", self.cell.applied().0 + 1, self.now_ms));
+        if self.trail.len() > 20 {
+            self.trail.pop_front();
+        }
+        let next = &mut self.sequences[session.0 as usize];
+        let sequence = if session.0 == 0 || command == Command::Tick { 0 } else { *next };
+        *next += 1;
+        let done_below = Sequence(sequence);
+        let envelope = Envelope { session, sequence: Sequence(sequence), done_below, command };
+        let entry = Entry { stamp_ms: self.now_ms, commands: vec![envelope] };
+        // Indices may skip.
+        let index = Index(self.cell.applied().0 + 1 + self.dice.below(2));
+        let mut applied = Applied::default();
+        self.cell.apply(index, &entry, &mut applied);
+        self.log.push((index, entry));
+        (applied.outcomes[0].clone(), applied)
+    }
+
+    /// Draws a command, sends it to both, and compares them.
+    pub(crate) fn step(&mut self) -> Result<(), String> {
+        let (session, command) = self.draw();
+        let (outcome, applied) = self.apply(session, command.clone());
+        self.plain.index = self.cell.applied();
+        self.plain.now_ms = self.now_ms;
+        self.plain.preferred = stopped(&applied, StopCause::NodeShrunk);
+        self.follow(session, &command, &outcome)?;
+        let broken = self.cell.invariants();
+        if !broken.is_empty() {
+            return Err(format!("invariants after {command:?}: {broken:#?}"));
+        }
+        self.compare().map_err(|difference| format!("after {command:?}\n  {outcome:?}\n  {difference}"))
+    }
+
+    /// Does in the model what `command` did in the cell.
+    fn follow(&mut self, session: SessionId, command: &Command, outcome: &Outcome) -> Result<(), String> {
+        let plain = &mut self.plain;
+        let done = !matches!(outcome, Outcome::Refused(_));
+        let expected = match command {
+            Command::RegisterNode { spec, key, instance, boot } => match (plain.find_node(&spec.name), outcome) {
+                (Some(node), _) => plain.register(node, spec, *key, *instance, *boot),
+                (None, Outcome::Node { node, .. }) => plain.register(*node, spec, *key, *instance, *boot),
+                (None, _) => return Err("a new node is never refused here".into()),
+            },
+            Command::ConcludeNode { node, incarnation, health, .. } => plain.conclude(*node, incarnation.0, *health),
+            Command::CordonNode { name, cordoned } => {
+                plain.find_node(name).map(|node| plain.cordon(node, *cordoned)).is_some()
+            }
+            Command::RemoveNode { name } => plain.find_node(name).is_some_and(|node| plain.remove_node(node)),
+            Command::SubmitJobs { jobs, .. } => return self.follow_submit(&jobs[0], outcome),
+            Command::CancelJob { name } => plain.find_job(name).is_some_and(|job| plain.cancel(job)),
+            Command::SuspendJob { name } => plain.find_job(name).is_some_and(|job| plain.suspend(job, true)),
+            Command::ResumeJob { name } => plain.find_job(name).is_some_and(|job| plain.suspend(job, false)),
+            Command::Report { node, reports } => {
+                plain.report(*node, reports);
+                true
+            }
+            Command::Tick => {
+                plain.tick();
+                true
+            }
+            Command::PutQueue(spec) => {
+                plain.put_queue(spec);
+                let cell = &self.cell;
+                plain.reshard(|spec| cell.shard_of(spec));
+                true
+            }
+            Command::Commit(transaction) => return self.follow_commit(session, transaction, outcome),
+            other => return Err(format!("{other:?} is not drawn")),
+        };
+        if expected == done { Ok(()) } else { Err(format!("{command:?}: {outcome:?}, the model says {expected}")) }
+    }
+
+    fn follow_submit(&mut self, spec: &ohm_model::JobSpec, outcome: &Outcome) -> Result<(), String> {
+        let Outcome::Jobs(jobs) = outcome else { return Err(format!("{outcome:?} to a submit")) };
+        let known = self.plain.find_job(&spec.name);
+        match (&jobs[0], known) {
+            (JobOutcome::Accepted(job), None) if !self.plain.jobs.contains_key(job) => {
+                let shard = self.cell.shard_of(spec);
+                self.plain.submit(*job, spec.clone(), shard);
+                Ok(())
+            }
+            (JobOutcome::Unchanged(job), Some(known)) if *job == known && self.plain.jobs[job].spec == *spec => Ok(()),
+            (JobOutcome::Refused(_), Some(known)) if self.plain.jobs[&known].spec != *spec => Ok(()),
+            _ => Err(format!("{outcome:?} to {spec:?}, known as {known:?}")),
+        }
+    }
+
+    fn follow_commit(
+        &mut self,
+        session: SessionId,
+        transaction: &Transaction,
+        outcome: &Outcome,
+    ) -> Result<(), String> {
+        let Outcome::Verdict(verdict) = outcome else { return Err(format!("{outcome:?} to a commit")) };
+        let expected = self.plain.commit(session, transaction, &CellFacts(&self.cell));
+        let rows = 0..transaction.place.len();
+        let accepted: Vec<u32> = rows.map(|row| verdict.accepted_of(transaction, row)).collect();
+        if std::env::var_os("OHM_STATS").is_some() {
+            println!("{:?}", verdict.conflicts.first().map(|conflict| conflict.reason.name()));
+        }
+        self.taken += accepted.iter().map(|count| u64::from(*count)).sum::<u64>();
+        let conflicts: Vec<_> = verdict.conflicts.iter().map(|conflict| (conflict.row, conflict.reason)).collect();
+        if accepted != expected.accepted || conflicts != expected.conflicts {
+            let said = (accepted, conflicts);
+            return Err(format!("{transaction:#?}\n  the cell says {said:?}\n  the model says {expected:?}"));
+        }
+        check_form(verdict, self.cell.applied())
+    }
+
+    /// The same entries once more, on a cell that never saw a snapshot.
+    pub(crate) fn replay(&self) {
+        let (mut copy, mut applied) = (Cell::new(), Applied::default());
+        self.log.iter().for_each(|(index, entry)| copy.apply(*index, entry, &mut applied));
+        assert_eq!((copy.chain(), copy.digest()), (self.cell.chain(), self.cell.digest()), "seed {}", self.seed);
+    }
+}
+
+/// A verdict says all accepted in one way, and never asks to wait for what has not happened.
+fn check_form(verdict: &Verdict, now: Index) -> Result<(), String> {
+    let plain = verdict.conflicts.is_empty() == verdict.accepted.is_empty() || !verdict.conflicts.is_empty();
+    let waits = verdict.refresh <= now && (verdict.refresh == Index(0) || !verdict.conflicts.is_empty());
+    if plain && waits { Ok(()) } else { Err(format!("{verdict:?} has no sense at {now}")) }
+}
+
+fn stopped(applied: &Applied, wanted: StopCause) -> Vec<(ohm_model::JobId, u16, u32)> {
+    let named = applied.events.iter().filter_map(|event| match event.kind {
+        ohm_model::EventKind::Stopping { job, group, task, cause, .. } if cause == wanted => Some((job, group, task)),
+        _ => None,
+    });
+    named.collect()
+}

@@ -1,0 +1,161 @@
+//! Why a job is in the state it is in. What keeps a job from being placed is worked out by the planner of its class, the
+//! same code that its scheduler runs, on a copy of the cell.
+
+use super::views;
+use ohm_cell::{Cell, Job, JobState};
+use ohm_framework::{Answer, Explanation, Miss, Obstacle};
+use ohm_model::resources::display;
+use ohm_wire::api::{ExplainView, NearestView, ReasonView};
+
+/// Asks the planner of the job's class; nothing where this server has none.
+fn ask_planner(_cell: &Cell, _job: &Job) -> Option<Answer> {
+    None
+}
+
+/// Why `job` is in the state it is in.
+pub(super) fn explain(cell: &Cell, job: &Job) -> ExplainView {
+    let summary = views::job_summary(job);
+    let name = &summary.name;
+    let view = ExplainView {
+        job: name.clone(),
+        state: summary.state.clone(),
+        index: cell.applied().0,
+        ..ExplainView::default()
+    };
+    match job.state {
+        JobState::Finished(_) => {
+            let reason = match summary.reason.as_str() {
+                "" => String::new(),
+                reason if reason == summary.state => String::new(),
+                reason => format!(": {reason}"),
+            };
+            let hint = "its tasks and their ends are in `ohm job`; a finished job is never placed again";
+            ExplainView { summary: format!("{name} is {}{reason}.", summary.state), hint: hint.into(), ..view }
+        }
+        JobState::Suspended => ExplainView {
+            summary: format!("{name} is suspended and is not placed."),
+            hint: format!("`ohm resume {name}` lets it be placed again"),
+            ..view
+        },
+        JobState::Active if job.pending() == 0 => ExplainView { summary: settled(job), ..view },
+        JobState::Active => waiting(cell, job, ExplainView { jobs_ahead: Some(jobs_ahead(cell, job)), ..view }),
+    }
+}
+
+/// The sentence about a job of which no task waits to be placed.
+fn settled(job: &Job) -> String {
+    let (live, running) = (job.live(), job.groups.iter().map(|group| group.running).sum::<u32>());
+    let backing_off: u32 = job.groups.iter().map(|group| group.backing_off).sum();
+    let name = &job.spec.name;
+    match (live, running, backing_off) {
+        (0, _, 0) => format!("No task of {name} waits to be placed."),
+        (_, _, 1..) => {
+            format!("{backing_off} of {name}'s tasks failed and wait for their back-off to pass; {running} run.")
+        }
+        _ if running == live => format!("{name} runs: no task of it waits to be placed."),
+        _ => format!("{name} is placed: {running} of {live} tasks were reported to run, the others are being started."),
+    }
+}
+
+fn waiting(cell: &Cell, job: &Job, view: ExplainView) -> ExplainView {
+    let name = &job.spec.name;
+    match ask_planner(cell, job) {
+        None | Some(Answer::Unknown) => ExplainView {
+            summary: format!("{name} waits for its scheduler to look at it."),
+            hint: format!("`ohm status` shows whether a {} scheduler runs", job.spec.class.name()),
+            ..view
+        },
+        Some(Answer::NeedsNothing { why }) => ExplainView { summary: why, ..view },
+        Some(Answer::Fits { tasks, victims }) => {
+            let victims = match victims {
+                0 => String::new(),
+                1 => " once 1 run of lower priority has stopped".to_string(),
+                _ => format!(" once {victims} runs of lower priority have stopped"),
+            };
+            let summary =
+                format!("{name} fits: there is room for {tasks} of its tasks{victims}; its scheduler comes to it.");
+            let hint = format!("if it stays so, `ohm status` shows whether a {} scheduler runs", job.spec.class.name());
+            ExplainView { summary, hint, ..view }
+        }
+        Some(Answer::Waits(explanation)) => from_explanation(cell, job, &explanation, view),
+    }
+}
+
+fn from_explanation(cell: &Cell, job: &Job, explanation: &Explanation, view: ExplainView) -> ExplainView {
+    let text = explanation.to_text(cell);
+    let mut sentences = text.lines().map(String::from);
+    let group = job.spec.groups.get(usize::from(explanation.group.0));
+    let mut reasons: Vec<ReasonView> = explanation
+        .misses
+        .iter()
+        .map(|(miss, nodes)| {
+            let (code, reason) = miss_words(cell, miss);
+            ReasonView { code: code.to_string(), reason, nodes: u64::from(*nodes) }
+        })
+        .collect();
+    reasons.sort_by(|a, b| b.nodes.cmp(&a.nodes).then_with(|| a.reason.cmp(&b.reason)));
+    let nearest = explanation.nearest.iter().map(|near| {
+        let resource = cell.resources().name(near.resource).to_string();
+        let (asked, free) = (display(&resource, near.asked), display(&resource, near.free));
+        NearestView { resource, asked, free, node: near.node.clone() }
+    });
+    ExplainView {
+        summary: sentences.next().unwrap_or_default(),
+        details: sentences.collect(),
+        obstacle: obstacle_code(&explanation.obstacle).to_string(),
+        group: group.map_or_else(String::new, |group| group.name.clone()),
+        fit: explanation.fit.into(),
+        needed: explanation.of.into(),
+        nodes: explanation.total_nodes.into(),
+        open_nodes: explanation.open_nodes.into(),
+        reasons,
+        nearest: nearest.collect(),
+        ..view
+    }
+}
+
+fn obstacle_code(obstacle: &Obstacle) -> &'static str {
+    match obstacle {
+        Obstacle::Room => "room",
+        Obstacle::Domain { .. } => "domain",
+        Obstacle::Quota { .. } => "quota",
+        Obstacle::Stopping { .. } => "stopping",
+        Obstacle::Waiting { .. } => "waiting",
+        Obstacle::TooLarge { .. } => "tooLarge",
+        Obstacle::Conflicts { .. } => "conflicts",
+        Obstacle::EmptyPlan => "emptyPlan",
+    }
+}
+
+/// A filter as a word for programs and one for people.
+fn miss_words(cell: &Cell, miss: &Miss) -> (&'static str, String) {
+    let name = |resource| cell.resources().name(resource);
+    match miss {
+        Miss::NotReady => ("notReady", "not ready".to_string()),
+        Miss::Cordoned => ("cordoned", "cordoned".to_string()),
+        Miss::Taint(taint) => ("taint", format!("taint {taint}")),
+        Miss::NodeSelector => ("nodeSelector", "label of the nodeSelector".to_string()),
+        Miss::Affinity => ("affinity", "node affinity".to_string()),
+        Miss::Excluded => ("excluded", "being repaired or left".to_string()),
+        Miss::TopologyDomain => ("topologyDomain", "outside the topology domain".to_string()),
+        Miss::Capacity(resource) => ("capacity", format!("too little {} even when empty", name(*resource))),
+        Miss::Resource(resource) => ("resource", format!("too little {} free", name(*resource))),
+        Miss::Devices(resource) => ("devices", format!("{} free, but not on the devices left", name(*resource))),
+        Miss::Port(port) => ("port", format!("port {port} taken")),
+        Miss::LimitPerNode => ("limitPerNode", "limit per node reached".to_string()),
+        Miss::Held => ("held", "room kept for nominated jobs".to_string()),
+        Miss::Filter(filter) => ("filter", filter.clone()),
+    }
+}
+
+/// How many waiting jobs of the same queue go first; without a queue, of the same class.
+fn jobs_ahead(cell: &Cell, job: &Job) -> u64 {
+    let ahead = cell.jobs().iter().filter(|other| {
+        other.spec.queue == job.spec.queue
+            && other.spec.class == job.spec.class
+            && other.phase() == "pending"
+            && (-i64::from(other.spec.priority), other.submitted, other.id.slot())
+                < (-i64::from(job.spec.priority), job.submitted, job.id.slot())
+    });
+    ahead.count() as u64
+}

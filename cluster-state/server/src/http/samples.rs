@@ -1,0 +1,255 @@
+//! One answer of each kind with every field filled in: what the schemas are made from. A field that is forgotten here does
+//! not compile.
+
+use ohm_wire::api::{
+    ApiError, DocumentVerdict, DomainView, ErrorAnswer, EventList, EventView, ExplainView, GroupView, JobList,
+    JobSummary, JobTotals, JobView, NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals,
+    PastRunView, ProblemView, QueueList, QueueResourceView, QueueView, ReasonView, SessionView, StatusView,
+    SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, VerdictKind, WaitAnswer,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// The key of a map that may have any keys.
+pub(super) const ANY_KEY: &str = "*";
+
+/// Every kind of answer by the name of its schema.
+pub(super) fn all() -> Vec<(&'static str, Value)> {
+    vec![
+        ("ErrorAnswer", value(&error())),
+        ("EventList", value(&EventList { events: vec![event()], dropped: 1, next: 1 })),
+        ("EventView", value(&event())),
+        ("ExplainView", value(&explain())),
+        ("JobList", value(&JobList { jobs: vec![job_summary()], total: 1, next: text() })),
+        ("JobSummary", value(&job_summary())),
+        ("JobView", value(&job())),
+        ("NodeDetail", value(&node_detail())),
+        ("NodeList", value(&NodeList { nodes: vec![node()], total: 1, next: text() })),
+        ("NodeSummary", value(&node())),
+        ("QueueList", value(&QueueList { queues: vec![queue()] })),
+        ("StatusView", value(&status())),
+        ("SubmitAnswer", value(&submit())),
+        ("TopologyList", value(&topologies())),
+        ("WaitAnswer", value(&WaitAnswer { reached: true, job: job_summary() })),
+    ]
+}
+
+fn value<T: Serialize>(sample: &T) -> Value {
+    serde_json::to_value(sample).unwrap_or(Value::Null)
+}
+
+fn text() -> String {
+    "text".to_string()
+}
+
+fn texts() -> BTreeMap<String, String> {
+    [(ANY_KEY.to_string(), text())].into()
+}
+
+fn error() -> ErrorAnswer {
+    ErrorAnswer { error: ApiError { code: text(), message: text(), hint: text() } }
+}
+
+fn submit() -> SubmitAnswer {
+    let problem = ProblemView { line: 1, column: 1, field: text(), message: text() };
+    let verdict = DocumentVerdict {
+        document: 1,
+        line: 1,
+        column: 1,
+        kind: text(),
+        name: text(),
+        verdict: VerdictKind::Refused,
+        problems: vec![problem],
+    };
+    SubmitAnswer { accepted: 1, unchanged: 1, refused: 1, unknown: 1, verdicts: vec![verdict] }
+}
+
+fn counts() -> TaskCounts {
+    TaskCounts { total: 1, pending: 1, backing_off: 1, live: 1, running: 1, succeeded: 1, failed: 1, skipped: 1 }
+}
+
+fn job_summary() -> JobSummary {
+    JobSummary {
+        name: text(),
+        class: text(),
+        state: text(),
+        reason: text(),
+        priority: 1,
+        queue: text(),
+        owner: text(),
+        labels: texts(),
+        submitted_ms: 1,
+        started_ms: 1,
+        finished_ms: 1,
+        tasks: counts(),
+    }
+}
+
+fn job() -> JobView<Value> {
+    JobView {
+        summary: job_summary(),
+        shard: text(),
+        version: 1,
+        groups: vec![group()],
+        past_runs: vec![PastRunView {
+            group: text(),
+            task: 1,
+            incarnation: 1,
+            node: text(),
+            placed_ms: 1,
+            ended_ms: 1,
+            exit: text(),
+            stop_cause: text(),
+            message: text(),
+        }],
+        spec: json!({}),
+    }
+}
+
+fn group() -> GroupView {
+    GroupView {
+        name: text(),
+        min_count: 1,
+        started: true,
+        domain: vec![text()],
+        requests: texts(),
+        counts: counts(),
+        tasks: vec![TaskView {
+            task: 1,
+            state: text(),
+            incarnation: 1,
+            failures: 1,
+            node: text(),
+            pid: 1,
+            placed_ms: 1,
+            started_ms: 1,
+            exit: text(),
+            exit_code: Some(1),
+            exit_signal: Some(1),
+            stop_cause: text(),
+        }],
+        tasks_omitted: 1,
+    }
+}
+
+fn node() -> NodeSummary {
+    NodeSummary {
+        name: text(),
+        health: text(),
+        cordoned: true,
+        schedulable: true,
+        runs: 1,
+        incarnation: 1,
+        address: text(),
+        labels: texts(),
+        taints: vec![text()],
+        capacity: texts(),
+        free: texts(),
+    }
+}
+
+fn node_detail() -> NodeDetail {
+    let run = NodeRunView {
+        job: text(),
+        group: text(),
+        task: 1,
+        incarnation: 1,
+        state: text(),
+        pid: 1,
+        placed_ms: 1,
+        started_ms: 1,
+    };
+    NodeDetail {
+        summary: node(),
+        registered: 1,
+        ports: vec![1],
+        devices: [(ANY_KEY.to_string(), vec![1])].into(),
+        run_list: vec![run],
+        runs_omitted: 1,
+    }
+}
+
+fn queue() -> QueueView {
+    let resource = QueueResourceView {
+        nominal: text(),
+        borrowing_limit: text(),
+        lending_limit: text(),
+        used: text(),
+        available: text(),
+    };
+    QueueView {
+        name: text(),
+        kind: text(),
+        parent: text(),
+        weight_milli: 1,
+        resources: [(ANY_KEY.to_string(), resource)].into(),
+        pending: 1,
+        running: 1,
+        suspended: 1,
+    }
+}
+
+fn topologies() -> TopologyList {
+    let domain = DomainView { level: text(), values: vec![text()], nodes: 1 };
+    TopologyList { topologies: vec![TopologyView { name: text(), levels: vec![text()], domains: vec![domain] }] }
+}
+
+fn event() -> EventView {
+    EventView {
+        index: 1,
+        at_ms: 1,
+        kind: text(),
+        message: text(),
+        job: text(),
+        group: text(),
+        task: Some(1),
+        count: 1,
+        incarnation: 1,
+        node: text(),
+        state: text(),
+        reason: text(),
+        stop_cause: text(),
+        exit: text(),
+        session: text(),
+        lease: text(),
+        conflicts: [(ANY_KEY.to_string(), 1)].into(),
+    }
+}
+
+fn explain() -> ExplainView {
+    ExplainView {
+        job: text(),
+        state: text(),
+        index: 1,
+        summary: text(),
+        details: vec![text()],
+        hint: text(),
+        obstacle: text(),
+        group: text(),
+        fit: 1,
+        needed: 1,
+        nodes: 1,
+        open_nodes: 1,
+        reasons: vec![ReasonView { code: text(), reason: text(), nodes: 1 }],
+        nearest: vec![NearestView { resource: text(), asked: text(), free: text(), node: text() }],
+        jobs_ahead: Some(1),
+    }
+}
+
+fn status() -> StatusView {
+    let session =
+        SessionView { id: 1, role: text(), name: text(), renewed_index: 1, spoke_ms: 1, leases: vec![text()] };
+    StatusView {
+        applied_index: 1,
+        chain: text(),
+        cell_version: 1,
+        stamped_ms: 1,
+        leader: text(),
+        nodes: NodeTotals { total: 1, ready: 1, suspect: 1, lost: 1, cordoned: 1 },
+        jobs: JobTotals { total: 1, pending: 1, running: 1, suspended: 1, succeeded: 1, failed: 1, cancelled: 1 },
+        tasks: TaskTotals { pending: 1, backing_off: 1, live: 1, running: 1 },
+        sessions: vec![session],
+        free_leases: vec![text()],
+    }
+}

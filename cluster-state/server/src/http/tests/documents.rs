@@ -1,0 +1,150 @@
+//! Submitting.
+
+use super::world::{World, job, read};
+use crate::handle::Unanswered;
+use axum::body::Body;
+use axum::http::StatusCode;
+use serde_json::Value;
+
+/// Verdicts as `document line kind/name verdict field`.
+fn lines(answer: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_string();
+    let verdicts = answer["verdicts"].as_array().cloned().unwrap_or_default();
+    verdicts
+        .iter()
+        .map(|verdict| {
+            let (document, line) = (&verdict["document"], &verdict["line"]);
+            let (kind, name, word) = (text(&verdict["kind"]), text(&verdict["name"]), text(&verdict["verdict"]));
+            let field = text(&verdict["problems"][0]["field"]);
+            format!("{document} {line} {kind}/{name} {word} {field}")
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn every_document_gets_its_own_verdict() {
+    let world = World::new();
+    let queue = "apiVersion: ohm/v1\nkind: Queue\nmetadata: {name: q}\nspec: {nominalQuota: {cpu: 4}}\n";
+    let input = [
+        &job("first", ""),
+        "kind: Job\nspec: {cuont: 1\n",
+        &job("second", ", queue: q"),
+        queue,
+        &job("third", ", queue: q"),
+        &job("fourth", ", count: -3"),
+        "apiVersion: ohm/v1\nkind: Node\nmetadata: {name: n}\nstatus: {capacity: {cpu: 1}}\n",
+    ]
+    .join("---\n");
+    let (status, answer) = world.submit(&input).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(
+        lines(&answer),
+        [
+            "1 1 Job/first accepted -",
+            "2 7 -/- refused -",
+            "3 9 Job/second refused spec.queue",
+            "4 14 Queue/q accepted -",
+            "5 19 Job/third accepted -",
+            "6 27 -/- refused spec.count",
+            "7 29 Node/n refused kind",
+        ]
+    );
+    assert_eq!((&answer["accepted"], &answer["refused"]), (&3.into(), &4.into()));
+    let (status, answer) = world.submit(&[job("first", ""), queue.into()].join("---\n")).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(lines(&answer), ["1 1 Job/first unchanged -", "2 6 Queue/q unchanged -"]);
+    let (status, answer) = world.submit(&job("first", ", count: 2")).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(lines(&answer), ["1 1 Job/first refused metadata.name"]);
+    let (_, list) = world.get("/v1/jobs?owner=ada").await;
+    let names: Vec<&str> = list["jobs"].as_array().unwrap().iter().map(|job| job["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["first", "third"]);
+}
+
+#[tokio::test]
+async fn lines_of_json_are_read_as_they_come_and_sent_in_batches() {
+    let world = World::new();
+    let mut input = String::new();
+    for number in 0..5000 {
+        let count = if number % 10 == 0 { -1 } else { 1 };
+        input.push_str(&format!(
+            r#"{{"apiVersion":"ohm/v1","kind":"Job","metadata":{{"name":"j{number}"}},"spec":{{"count":{count}}}}}"#
+        ));
+        input.push('\n');
+    }
+    let path = "/v1/submit?verdicts=refused";
+    let (status, answer) = world.send("POST", path, "application/x-ndjson", input.as_bytes()).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!((&answer["accepted"], &answer["refused"]), (&4500.into(), &500.into()));
+    assert_eq!(lines(&answer)[..2], ["1 1 -/- refused spec.count", "11 11 -/- refused spec.count"]);
+    let commands = world.truth.lock().unwrap().commands;
+    assert!((5..10).contains(&commands), "{commands} commands");
+}
+
+#[tokio::test]
+async fn a_busy_replica_is_tried_again_and_an_unknown_outcome_stops() {
+    let world = World::new();
+    world.truth.lock().unwrap().failures = vec![Unanswered::Busy("full".into()); 3];
+    assert_eq!(world.submit(&job("a", "")).await.0, StatusCode::OK);
+    world.truth.lock().unwrap().failures = vec![Unanswered::Unknown("no answer".into())];
+    let queue = "apiVersion: ohm/v1\nkind: Queue\nmetadata: {name: q}\nspec: {nominalQuota: {cpu: 4}}\n";
+    let input = [&job("a", ""), "kind: 7\n", queue, &job("b", "")].join("---\n");
+    let (status, answer) = world.submit(&input).await;
+    assert_eq!(status, StatusCode::GATEWAY_TIMEOUT);
+    assert_eq!(
+        lines(&answer),
+        ["1 1 Job/a unknown -", "2 6 -/- refused apiVersion", "3 8 Queue/q unknown -", "4 13 Job/b unknown -"]
+    );
+    assert_eq!(world.submit(&job("b", "")).await.1["accepted"], 1);
+}
+
+#[tokio::test]
+async fn priority_classes_hold_for_their_input() {
+    let world = World::new();
+    let class = "apiVersion: ohm/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 70\n---\n";
+    let (status, answer) = world.submit(&format!("{class}{}", job("a", ", priorityClassName: high"))).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert_eq!(world.get("/v1/jobs/a").await.1["priority"], 70);
+}
+
+#[tokio::test]
+async fn documents_that_cannot_be_read_are_refused_and_others_are_not_harmed() {
+    let world = World::new();
+    let long = format!("{}---\n{}# {}\n", job("good", ""), job("long", ""), "x".repeat(1 << 20));
+    let (_, answer) = world.submit(&long).await;
+    assert_eq!(lines(&answer), ["1 1 Job/good accepted -", "2 5 -/- refused -"]);
+    let mut bytes = job("latin", "").into_bytes();
+    bytes.extend(b"# \xe9\n");
+    let (status, answer) = world.send("POST", "/v1/submit", "application/yaml", &bytes).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    let message = answer["verdicts"][0]["problems"][0]["message"].as_str().unwrap();
+    assert!(message.contains("UTF-8"), "{message}");
+    assert_eq!(answer["verdicts"][0]["line"], 5);
+    for garbage in ["", "{", "[[[[", "\0\0", "- - -\n", "&a [*a, *a]"] {
+        let (status, answer) = world.submit(garbage).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{garbage:?}: {answer}");
+        let (status, answer) = world.send("POST", "/v1/submit", "application/json", garbage.as_bytes()).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{garbage:?}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_have_a_bound_that_lines_have_not() {
+    let world = World::with(|options| options.body_bytes_max = 10_000);
+    let filler = format!("# {}\n", "x".repeat(98)).repeat(100);
+    let (status, answer) = world.submit(&format!("{filler}{}", job("a", ""))).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(answer["error"]["code"], "too_large");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("10000 bytes"), "{answer}");
+    let endless = tokio_stream::iter(std::iter::repeat_with(|| Ok::<_, std::io::Error>("x".repeat(1000))));
+    let response = world.ask("POST", "/v1/submit", "application/yaml", Body::from_stream(endless)).await;
+    assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    let line = r#"{"apiVersion":"ohm/v1","kind":"Job","metadata":{"name":"a"},"spec":{}}"#;
+    let lines = format!("{line}\n").repeat(1000);
+    let (status, answer) = world.send("POST", "/v1/submit", "application/x-ndjson", lines.as_bytes()).await;
+    assert_eq!((status, &answer["unchanged"]), (StatusCode::OK, &999.into()), "{answer}");
+    let broken = tokio_stream::iter([Ok("kind: Job\n"), Err(std::io::Error::other("cut"))]);
+    let response = world.ask("POST", "/v1/submit", "application/yaml", Body::from_stream(broken)).await;
+    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+    assert!(String::from_utf8(read(response).await).unwrap().contains("ended early"));
+}

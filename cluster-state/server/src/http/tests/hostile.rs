@@ -1,0 +1,89 @@
+//! Requests that must not be answered, and ones that cannot be.
+
+use super::world::{TOKEN, World, read};
+use crate::handle::Unanswered;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use serde_json::Value;
+
+async fn check(world: &World, headers: &[(&str, &str)], method: &str, path: &str, expected: (u16, &str)) {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let response = world.raw(request.body(Body::empty()).unwrap()).await;
+    let status = response.status().as_u16();
+    let answer: Value = serde_json::from_slice(&read(response).await).unwrap_or(Value::Null);
+    assert_eq!((status, answer["error"]["code"].as_str().unwrap_or("")), expected, "{method} {path} {headers:?}");
+    if status >= 400 {
+        assert!(!answer["error"]["message"].as_str().unwrap_or_default().is_empty(), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn only_those_with_the_token_are_answered() {
+    let world = World::new();
+    let host = ("host", "127.0.0.1:6460");
+    let bearer = format!("Bearer {TOKEN}");
+    let token = ("authorization", bearer.as_str());
+    check(&world, &[host], "GET", "/v1/jobs", (401, "unauthorized")).await;
+    check(&world, &[host], "GET", "/metrics", (401, "unauthorized")).await;
+    check(&world, &[host], "GET", "/nowhere", (401, "unauthorized")).await;
+    check(&world, &[host], "GET", "/healthz", (200, "")).await;
+    check(&world, &[host, token], "GET", "/metrics", (200, "")).await;
+    check(&world, &[host, token], "GET", "/nowhere", (404, "no_such_path")).await;
+    check(&world, &[host, token], "PUT", "/v1/jobs", (415, "content_type_refused")).await;
+    check(&world, &[host, token], "DELETE", "/v1/jobs", (405, "no_such_method")).await;
+    check(&world, &[token], "GET", "/v1/jobs", (403, "host_refused")).await;
+    check(&world, &[("host", "evil.example"), token], "GET", "/healthz", (403, "host_refused")).await;
+    let origin = ("origin", "https://evil.example");
+    check(&world, &[host, token, origin], "GET", "/v1/jobs", (403, "origin_refused")).await;
+    check(&world, &[host, token], "POST", "/v1/jobs/a/cancel", (415, "content_type_refused")).await;
+    let form = ("content-type", "text/plain");
+    check(&world, &[host, token, form], "POST", "/v1/submit", (415, "content_type_refused")).await;
+    assert_eq!(world.truth.lock().unwrap().commands, 0);
+}
+
+#[tokio::test]
+async fn parameters_that_cannot_be_read_are_named() {
+    let world = World::new();
+    for (path, named) in [
+        ("/v1/jobs?limit=many", "limit"),
+        ("/v1/jobs?colour=red", "colour"),
+        ("/v1/jobs?state=asleep", "asleep"),
+        ("/v1/jobs/a/wait?for=ever", "ever"),
+        ("/v1/jobs/a/logs?task=-1", "task"),
+        ("/v1/events?after=x", "after"),
+        ("/v1/jobs/%ff", "UTF-8"),
+    ] {
+        let (status, answer) = world.get(path).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{path}: {answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains(named), "{path}: {answer}");
+    }
+    let (status, _) = world.get("/v1/jobs?limit=99999999999&after=%00").await;
+    assert_eq!(status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_replica_that_does_not_serve_is_said_so() {
+    let world = World::new();
+    for (failure, status, code) in [
+        (Unanswered::Busy("full".into()), 503, "busy"),
+        (Unanswered::Unknown("no answer".into()), 504, "unknown_outcome"),
+        (Unanswered::NotServing("the disk is full".into()), 503, "not_serving"),
+    ] {
+        world.truth.lock().unwrap().failures = vec![failure];
+        let response = world.ask("POST", "/v1/jobs/a/cancel", "application/json", Body::empty()).await;
+        assert_eq!(response.status().as_u16(), status);
+        assert_eq!(response.headers().contains_key("retry-after"), status == 503);
+        let answer: Value = serde_json::from_slice(&read(response).await).unwrap();
+        assert_eq!(answer["error"]["code"], code);
+    }
+}
+
+#[tokio::test]
+async fn too_many_requests_at_once_are_turned_away() {
+    let world = World::with(|options| options.requests_max = 0);
+    let (status, answer) = world.get("/v1/jobs").await;
+    assert_eq!((status, answer["error"]["code"].as_str()), (StatusCode::SERVICE_UNAVAILABLE, Some("busy")));
+}

@@ -1,0 +1,106 @@
+//! What answers say.
+
+use super::world::{World, job};
+use axum::http::StatusCode;
+use ohm_model::Exit;
+use serde_json::json;
+
+#[tokio::test]
+async fn a_job_is_shown_from_submit_to_end() {
+    let world = World::new();
+    world.node("n1", 4);
+    world.submit(&job("a", ", count: 2, requests: {cpu: 500m, memory: 1Gi}")).await;
+    let (_, view) = world.get("/v1/jobs/a").await;
+    assert_eq!(view["state"], "pending");
+    assert_eq!(view["owner"], "ada");
+    assert_eq!(view["groups"][0]["requests"], json!({"cpu": "500m", "memory": "1Gi"}));
+    assert_eq!(view["groups"][0]["tasks"][1], json!({"task": 1, "state": "pending", "incarnation": 0, "failures": 0}));
+    assert_eq!(view["spec"]["spec"]["groups"][0]["count"], 2);
+    let run = world.run("a", "n1");
+    let (_, view) = world.get("/v1/jobs/a").await;
+    assert_eq!(view["state"], "running");
+    let task = &view["groups"][0]["tasks"][0];
+    assert_eq!((&task["state"], &task["node"], &task["pid"]), (&json!("running"), &json!("n1"), &json!(4711)));
+    assert_eq!(view["groups"][0]["tasks"][1]["state"], "placed");
+    let (_, node) = world.get("/v1/nodes/n1").await;
+    assert_eq!((&node["free"]["cpu"], &node["capacity"]["cpu"], &node["runs"]), (&json!("3"), &json!("4"), &json!(2)));
+    let runs: Vec<&str> = node["runList"].as_array().unwrap().iter().map(|r| r["state"].as_str().unwrap()).collect();
+    assert_eq!(runs, ["placed", "running"]);
+    world.end(run, "n1", Exit::Code(3));
+    let (_, view) = world.get("/v1/jobs/a?tasks=1").await;
+    assert_eq!(view["state"], "failed");
+    let task = &view["groups"][0]["tasks"][0];
+    assert_eq!((&task["state"], &task["exit"], &task["exitCode"]), (&json!("failed"), &json!("exit 3"), &json!(3)));
+    assert_eq!(view["groups"][0]["tasksOmitted"], 1);
+    assert_eq!((&view["pastRuns"][0]["exit"], &view["pastRuns"][0]["node"]), (&json!("exit 3"), &json!("n1")));
+    let (_, view) = world.get("/v1/jobs/a?firstTask=1").await;
+    assert_eq!(view["groups"][0]["tasks"][0]["state"], "stopping");
+    assert_eq!(view["groups"][0]["tasks"][0]["stopCause"], "jobFailed");
+    assert_eq!(world.get("/v1/jobs/a?firstTask=99999999999").await.1["groups"][0]["tasks"], json!([]));
+}
+
+#[tokio::test]
+async fn pages_follow_each_other_by_name() {
+    let world = World::new();
+    for name in ["c", "a", "e", "b", "d"] {
+        world.submit(&job(name, if name == "b" { ", suspend: true" } else { "" })).await;
+        world.node(&format!("n-{name}"), 1);
+    }
+    let names = |list: &serde_json::Value, of: &str| {
+        let items = list[of].as_array().unwrap().iter();
+        items.map(|item| item["name"].as_str().unwrap()).collect::<Vec<_>>().join(" ")
+    };
+    let (_, page) = world.get("/v1/jobs?limit=2").await;
+    assert_eq!((names(&page, "jobs").as_str(), &page["total"], &page["next"]), ("a b", &json!(5), &json!("b")));
+    let (_, page) = world.get("/v1/jobs?limit=2&after=b").await;
+    assert_eq!((names(&page, "jobs").as_str(), &page["next"]), ("c d", &json!("d")));
+    let (_, page) = world.get("/v1/jobs?limit=2&after=d").await;
+    assert_eq!((names(&page, "jobs").as_str(), page.get("next")), ("e", None));
+    let (_, page) = world.get("/v1/jobs?state=suspended").await;
+    assert_eq!((names(&page, "jobs").as_str(), &page["total"]), ("b", &json!(1)));
+    let (_, page) = world.get("/v1/nodes?limit=3&after=n-a").await;
+    assert_eq!((names(&page, "nodes").as_str(), &page["next"]), ("n-b n-c n-d", &json!("n-d")));
+}
+
+#[tokio::test]
+async fn the_cell_is_shown_in_numbers() {
+    let world = World::new();
+    world.node("n1", 4);
+    let documents = [
+        "apiVersion: ohm/v1\nkind: Cohort\nmetadata: {name: all}\nspec: {}\n",
+        "apiVersion: ohm/v1\nkind: Queue\nmetadata: {name: q}\nspec: {cohort: all, nominalQuota: {cpu: 2}}\n",
+        "apiVersion: ohm/v1\nkind: Topology\nmetadata: {name: t}\nspec: {levels: [{nodeLabel: rack}]}\n",
+        &job("a", ""),
+        &job("b", ", queue: q, suspend: true"),
+    ];
+    let (status, answer) = world.submit(&documents.join("---\n")).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    world.run("a", "n1");
+    let (_, status) = world.get("/v1/status").await;
+    assert_eq!(status["nodes"], json!({"total": 1, "ready": 1, "suspect": 0, "lost": 0, "cordoned": 0}));
+    assert_eq!((&status["jobs"]["running"], &status["jobs"]["suspended"]), (&json!(1), &json!(1)));
+    assert_eq!(status["tasks"]["running"], 1);
+    assert_eq!(status["sessions"][0]["role"], "server");
+    assert_eq!(status["chain"].as_str().unwrap().len(), 16);
+    assert!(status["freeLeases"][0].as_str().unwrap().starts_with("batch/"), "{status}");
+    let (_, queues) = world.get("/v1/queues").await;
+    assert_eq!(queues["queues"][1]["resources"]["cpu"], json!({"nominal": "2", "used": "0", "available": "2"}));
+    assert_eq!((&queues["queues"][0]["kind"], &queues["queues"][1]["suspended"]), (&json!("Cohort"), &json!(1)));
+    let (_, topologies) = world.get("/v1/topologies").await;
+    assert_eq!(topologies["topologies"][0]["domains"], json!([{"level": "rack", "values": ["r1"], "nodes": 1}]));
+}
+
+#[tokio::test]
+async fn explanations_name_the_state() {
+    let world = World::new();
+    world.node("n1", 4);
+    world.submit(&[job("a", ", priority: 5"), job("b", ""), job("c", ", suspend: true")].join("---\n")).await;
+    let (_, explained) = world.get("/v1/jobs/b/explain").await;
+    assert_eq!((&explained["state"], &explained["jobsAhead"]), (&json!("pending"), &json!(1)));
+    let (_, explained) = world.get("/v1/jobs/c/explain").await;
+    assert_eq!(explained["hint"], "`ohm resume c` lets it be placed again");
+    world.run("a", "n1");
+    let (_, explained) = world.get("/v1/jobs/a/explain").await;
+    assert_eq!(explained["summary"], "a runs: no task of it waits to be placed.");
+    assert_eq!(world.get("/v1/jobs/nobody/explain").await.0, StatusCode::NOT_FOUND);
+}

@@ -1,0 +1,234 @@
+//! A cell with a router in front of it.
+
+use super::super::{HttpOptions, router};
+use crate::handle::{LogPiece, Question, ReplicaHandle, Unanswered};
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, Response, StatusCode};
+use ohm_cell::{Applied, Cell};
+use ohm_model::{
+    Amounts, Command, Entry, Envelope, Epoch, Event, Exit, GroupIndex, Index, JobGuard, Lease, NodeSpec, Outcome,
+    Placement, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, TaskIndex, Transaction,
+};
+use ohm_model::{Grain, Guard};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use tokio::sync::{mpsc, watch};
+use tower::ServiceExt;
+
+pub(super) const TOKEN: &str = "of-the-test";
+
+/// What the loop owns.
+pub(super) struct Truth {
+    pub(super) cell: Cell,
+    pub(super) events: Vec<Event>,
+    applied: watch::Sender<Index>,
+    sequences: BTreeMap<SessionId, u64>,
+    people: SessionId,
+    /// Answers to commands that fail instead of being applied, last one first.
+    pub(super) failures: Vec<Unanswered>,
+    pub(super) commands: usize,
+    logs: BTreeMap<RunRef, Vec<LogPiece>>,
+}
+
+impl Truth {
+    /// Applies one command, stamped one second after the last.
+    fn apply(&mut self, session: SessionId, command: Command) -> (Index, Outcome) {
+        let envelope = match session.0 {
+            0 => Envelope::without_session(command),
+            _ => {
+                let sequence = self.sequences.entry(session).or_insert(0);
+                *sequence += 1;
+                Envelope { session, sequence: Sequence(*sequence), done_below: Sequence(*sequence), command }
+            }
+        };
+        let index = Index(self.cell.applied().0 + 1);
+        let mut applied = Applied::default();
+        let entry = Entry { stamp_ms: 1000 * index.0, commands: vec![envelope] };
+        self.cell.apply(index, &entry, &mut applied);
+        self.events.extend(applied.events);
+        self.applied.send_replace(index);
+        (index, applied.outcomes.remove(0))
+    }
+
+    fn open(&mut self, role: Role, name: &str) -> SessionId {
+        let nonce = self.cell.applied().0 + 77;
+        match self.apply(SessionId(0), Command::OpenSession { nonce, role, name: name.into() }) {
+            (_, Outcome::Session(session)) => session,
+            other => panic!("no session: {other:?}"),
+        }
+    }
+
+    pub(super) fn person(&mut self, command: Command) -> Outcome {
+        self.apply(self.people, command).1
+    }
+
+    fn answer(&mut self, question: Question) {
+        match question {
+            Question::Cell(answer) => drop(answer.send(Arc::new(self.cell.clone()))),
+            Question::Command(command, answer) => {
+                self.commands += 1;
+                let result = match self.failures.pop() {
+                    Some(failure) => Err(failure),
+                    None => Ok(self.apply(self.people, *command)),
+                };
+                drop(answer.send(result));
+            }
+            Question::Events(index, answer) => {
+                let after = self.events.iter().filter(|event| event.index > index).cloned().collect();
+                drop(answer.send((after, 0)));
+            }
+            Question::Log(query, sender) => {
+                let pieces = self.logs.get(&query.run).cloned();
+                let pieces = pieces.unwrap_or_else(|| vec![Err("there is no such file".to_string())]);
+                pieces.into_iter().for_each(|piece| drop(sender.try_send(piece)));
+            }
+        }
+    }
+}
+
+/// A router and the cell behind it.
+pub(super) struct World {
+    pub(super) router: Router,
+    pub(super) truth: Arc<Mutex<Truth>>,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        World::with(|_| {})
+    }
+
+    /// A world whose router has other options.
+    pub(super) fn with(change: impl FnOnce(&mut HttpOptions)) -> Self {
+        let (applied, applied_reader) = watch::channel(Index(0));
+        let mut truth = Truth {
+            cell: Cell::new(),
+            events: Vec::new(),
+            applied,
+            sequences: BTreeMap::new(),
+            people: SessionId(0),
+            failures: Vec::new(),
+            commands: 0,
+            logs: BTreeMap::new(),
+        };
+        truth.people = truth.open(Role::Server, "server 1");
+        let truth = Arc::new(Mutex::new(truth));
+        let (questions, mut asked) = mpsc::channel(64);
+        let answering = Arc::clone(&truth);
+        tokio::spawn(async move {
+            while let Some(question) = asked.recv().await {
+                answering.lock().unwrap().answer(question);
+            }
+        });
+        let mut options = HttpOptions::new("127.0.0.1:6460".parse().unwrap(), Some(TOKEN.into()));
+        change(&mut options);
+        let router = router(ReplicaHandle { questions, applied: applied_reader }, options);
+        World { router, truth }
+    }
+
+    pub(super) fn node(&self, name: &str, cpus: i64) {
+        let capacity: Amounts = [("cpu".into(), 1000 * cpus), ("memory".into(), 8 << 30), ("pods".into(), 100)].into();
+        let labels = [("rack".to_string(), "r1".to_string())].into();
+        let spec = NodeSpec { name: name.into(), labels, taints: vec![], capacity, address: "127.1.0.1".into() };
+        let key = name.bytes().fold(7, |key, byte| key * 31 + u64::from(byte));
+        let outcome = self.truth.lock().unwrap().person(Command::RegisterNode { spec, key, instance: 1, boot: 1 });
+        assert!(matches!(outcome, Outcome::Node { .. }), "{outcome:?}");
+    }
+
+    /// Places the first task of a job without a queue on a node and reports it to run.
+    pub(super) fn run(&self, job: &str, node: &str) -> RunRef {
+        let mut truth = self.truth.lock().unwrap();
+        let scheduler = truth.open(Role::Scheduler(ohm_model::Class::Batch), "scheduler 1");
+        let found = Arc::clone(truth.cell.jobs().find(job).unwrap());
+        let lease = Lease::Shard(found.shard);
+        let state = truth.cell.sessions().lease(lease);
+        let take = Command::TakeLease { lease, epoch: state.epoch, renewed: state.renewed };
+        assert_eq!(truth.apply(scheduler, take).1, Outcome::Lease(Epoch(state.epoch.0 + 1)));
+        let node = truth.cell.nodes().find(node).unwrap();
+        let transaction = Transaction {
+            shard: found.shard,
+            epoch: Epoch(state.epoch.0 + 1),
+            seen: truth.cell.applied(),
+            grain: Grain::PerTask,
+            guard: Guard::Fits,
+            jobs: vec![JobGuard { job: found.id, version: found.version, reserved: false }],
+            evict: vec![],
+            place: vec![Placement {
+                job: found.id,
+                group: GroupIndex(0),
+                first: TaskIndex(0),
+                count: found.spec.groups[0].count,
+                node,
+                class: truth.cell.nodes().class(node),
+                devices: vec![],
+            }],
+            nominate: vec![],
+            reserve: vec![],
+        };
+        let (_, outcome) = truth.apply(scheduler, Command::Commit(transaction));
+        assert!(matches!(&outcome, Outcome::Verdict(verdict) if verdict.conflicts.is_empty()), "{outcome:?}");
+        truth.apply(scheduler, Command::CloseSession);
+        let run = RunRef::new(found.id, 0, 0, 1);
+        truth.report(node, run, RunReportKind::Started { pid: 4711 });
+        run
+    }
+
+    /// Reports the first task of a job to have ended.
+    pub(super) fn end(&self, run: RunRef, node: &str, exit: Exit) {
+        let mut truth = self.truth.lock().unwrap();
+        let node = truth.cell.nodes().find(node).unwrap();
+        truth.report(node, run, RunReportKind::Ended { exit, message: String::new() });
+    }
+
+    pub(super) fn log(&self, run: RunRef, pieces: Vec<LogPiece>) {
+        self.truth.lock().unwrap().logs.insert(run, pieces);
+    }
+
+    /// The answer to a request, as it comes.
+    pub(super) async fn raw(&self, request: Request<Body>) -> Response<Body> {
+        self.router.clone().oneshot(request).await.unwrap()
+    }
+
+    /// The answer to a well-behaved request.
+    pub(super) async fn ask(&self, method: &str, path: &str, content_type: &str, body: Body) -> Response<Body> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "127.0.0.1:6460")
+            .header("authorization", format!("Bearer {TOKEN}"))
+            .header("ohm-owner", "ada")
+            .header("content-type", content_type);
+        self.raw(request.body(body).unwrap()).await
+    }
+
+    /// The status and the JSON of an answer.
+    pub(super) async fn send(&self, method: &str, path: &str, content_type: &str, body: &[u8]) -> (StatusCode, Value) {
+        let response = self.ask(method, path, content_type, Body::from(body.to_vec())).await;
+        let status = response.status();
+        (status, serde_json::from_slice(&read(response).await).unwrap_or(Value::Null))
+    }
+
+    pub(super) async fn get(&self, path: &str) -> (StatusCode, Value) {
+        self.send("GET", path, "application/json", b"").await
+    }
+
+    pub(super) async fn submit(&self, yaml: &str) -> (StatusCode, Value) {
+        self.send("POST", "/v1/submit", "application/yaml", yaml.as_bytes()).await
+    }
+}
+
+impl Truth {
+    fn report(&mut self, node: ohm_model::NodeId, run: RunRef, kind: RunReportKind) {
+        self.person(Command::Report { node, reports: vec![RunReport { run, kind }] });
+    }
+}
+
+pub(super) async fn read(response: Response<Body>) -> Vec<u8> {
+    to_bytes(response.into_body(), usize::MAX).await.unwrap().to_vec()
+}
+
+/// A job document of one group.
+pub(super) fn job(name: &str, rest: &str) -> String {
+    format!("apiVersion: ohm/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec: {{command: [work]{rest}}}\n")
+}

@@ -1,0 +1,106 @@
+//! What goes into an agent core and what comes out of it: one closed list each.
+
+use crate::beats::BeatAnswer;
+use crate::runner::{LeaseFile, RunnerEvent};
+use crate::wanted::{WantedRun, WantedSet};
+use ohm_model::{Incarnation, Index, NodeId, Refusal, RunRef, RunReport};
+
+/// What an agent core is told.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A server can be reached.
+    Connected,
+    /// No server can be reached.
+    Disconnected,
+    /// The node is registered, by the `Register` with this instance.
+    Registered {
+        /// Which attempt.
+        instance: u64,
+        /// The node's slot.
+        node: NodeId,
+        /// The registration.
+        incarnation: Incarnation,
+    },
+    /// The cell refuses the registration.
+    RegisterRefused {
+        /// Which attempt.
+        instance: u64,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The cell does not count on this registration any more (the node was declared lost, or removed): register anew.
+    RegistrationEnded {
+        /// Which registration.
+        incarnation: Incarnation,
+    },
+    /// What the cell wants here.
+    Wanted(WantedSet),
+    /// The health duty answered a beat.
+    BeatAnswer(BeatAnswer),
+    /// The runner has something to say.
+    Runner(RunnerEvent),
+    /// A batch of reports was applied.
+    ReportsAccepted {
+        /// Which batch.
+        batch: u64,
+        /// The entry that applied it.
+        index: Index,
+    },
+    /// Time passes.
+    Tick,
+}
+
+/// What an agent core wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Register the node; key, boot id and node description are the shell's.
+    Register {
+        /// Names this attempt and all its repetitions.
+        instance: u64,
+    },
+    /// For people: the cell does not want this node, for example because its name is taken. It is tried again.
+    RegisterRefused(Refusal),
+    /// A sign of life, to be relayed to the health duty.
+    Beat {
+        /// The node.
+        node: NodeId,
+        /// The registration.
+        incarnation: Incarnation,
+        /// Its number.
+        sequence: u64,
+        /// When, on the own clock; for people and histories only.
+        sent_ms: u64,
+    },
+    /// To the runner: start this run, unless the lease file is of a later registration by then.
+    StartRun {
+        /// The registration it is started under.
+        incarnation: Incarnation,
+        /// What and how.
+        wanted: WantedRun,
+    },
+    /// To the runner: stop this run, politely first.
+    StopRun {
+        /// The run.
+        run: RunRef,
+        /// Between the polite signal and the kill.
+        grace_ms: u64,
+    },
+    /// To the runner: the end of this run needs no record any more.
+    ForgetRun {
+        /// The run.
+        run: RunRef,
+    },
+    /// To the log: what happened to runs.
+    SendReports {
+        /// Comes back with the acceptance.
+        batch: u64,
+        /// The node.
+        node: NodeId,
+        /// The facts, in order.
+        reports: Vec<RunReport>,
+    },
+    /// Replace the lease file.
+    WriteLease(LeaseFile),
+    /// A newer agent process is registered for this node: this one must end. Its runs go on under the other.
+    Superseded,
+}

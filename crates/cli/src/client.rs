@@ -1,0 +1,196 @@
+//! The public HTTP API, asked. One method per way of asking; what is asked is the commands' matter.
+
+use crate::failure::Failure;
+use crate::globals::Globals;
+use ohm_wire::api::{ErrorAnswer, OWNER_HEADER, SubmitAnswer};
+use serde::de::DeserializeOwned;
+use std::io::Read;
+use std::time::Duration;
+use ureq::http::{Request, Response};
+use ureq::{Agent, AsSendBody, Body, SendBody};
+
+/// How long a server may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a server may take until its answer begins: longer than the longest wait.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(360);
+/// Longest answer that is kept in memory.
+const ANSWER_BYTES_MAX: u64 = 512 << 20;
+
+/// A server and the right to ask it.
+#[derive(Clone)]
+pub(crate) struct Client {
+    agent: Agent,
+    server: String,
+    token: Option<String>,
+    owner: String,
+}
+
+/// Query parameters.
+pub(crate) type Query<'q> = &'q [(&'q str, String)];
+
+impl Client {
+    pub(crate) fn new(globals: &Globals) -> Result<Self, Failure> {
+        let server = globals.server.trim_end_matches('/').to_string();
+        if !server.starts_with("http://") && !server.starts_with("https://") {
+            let message = format!("--server {server}: must begin with http:// or https://");
+            return Err(Failure::Usage(message));
+        }
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_recv_response(Some(ANSWER_TIMEOUT))
+            .user_agent(concat!("ohm/", env!("CARGO_PKG_VERSION")));
+        let is_local = ["//127.", "//localhost", "//[::1]"].iter().any(|local| server.contains(local));
+        // Nobody's proxy leads to this machine's own loopback.
+        let config = if is_local { config.proxy(None) } else { config };
+        let owner = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
+        let owner = owner.ok().filter(|owner| !owner.is_empty() && owner.bytes().all(|byte| byte.is_ascii_graphic()));
+        Ok(Client {
+            agent: config.build().new_agent(),
+            server,
+            token: globals.token()?,
+            owner: owner.unwrap_or_else(|| "unknown".to_string()),
+        })
+    }
+
+    /// The answer to a question.
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Failure> {
+        let response = self.send("GET", &target(path, query), "application/json", SendBody::none())?;
+        self.read(good(response, &self.server)?)
+    }
+
+    /// The answer to an order without content.
+    pub(crate) fn post<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        let response = self.send("POST", path, "application/json", SendBody::none())?;
+        self.read(good(response, &self.server)?)
+    }
+
+    /// Removes something.
+    pub(crate) fn delete(&self, path: &str) -> Result<(), Failure> {
+        good(self.send("DELETE", path, "application/json", SendBody::none())?, &self.server).map(drop)
+    }
+
+    /// The answer to a question, as it comes.
+    pub(crate) fn stream(&self, path: &str, query: Query<'_>) -> Result<impl Read + use<>, Failure> {
+        let response = self.send("GET", &target(path, query), "application/json", SendBody::none())?;
+        Ok(good(response, &self.server)?.into_body().into_reader())
+    }
+
+    /// Submits documents. Verdicts come back whatever they are.
+    pub(crate) fn submit(
+        &self,
+        body: impl AsSendBody,
+        content_type: &str,
+        only_refused: bool,
+    ) -> Result<SubmitAnswer, Failure> {
+        let path = if only_refused { "/v1/submit?verdicts=refused" } else { "/v1/submit" };
+        let mut response = self.send("POST", path, content_type, body)?;
+        let status = response.status();
+        let bytes = self.read_bytes(&mut response)?;
+        match serde_json::from_slice::<ErrorAnswer>(&bytes) {
+            Ok(answer) if !status.is_success() => Err(Failure::Refused(answer.error)),
+            _ => serde_json::from_slice(&bytes).map_err(|error| self.unreadable(&error)),
+        }
+    }
+
+    fn send(
+        &self,
+        method: &str,
+        target: &str,
+        content_type: &str,
+        body: impl AsSendBody,
+    ) -> Result<Response<Body>, Failure> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{target}", self.server))
+            .header("content-type", content_type)
+            .header(OWNER_HEADER, &self.owner);
+        if let Some(token) = &self.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let request = request.body(body);
+        let request = request.map_err(|error| Failure::Usage(format!("--server {}: {error}", self.server)))?;
+        self.agent.run(request).map_err(|error| self.unreachable(&error))
+    }
+
+    fn read<T: DeserializeOwned>(&self, mut response: Response<Body>) -> Result<T, Failure> {
+        let bytes = self.read_bytes(&mut response)?;
+        serde_json::from_slice(&bytes).map_err(|error| self.unreadable(&error))
+    }
+
+    fn read_bytes(&self, response: &mut Response<Body>) -> Result<Vec<u8>, Failure> {
+        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+        body.read_to_vec().map_err(|error| self.unreachable(&error))
+    }
+
+    fn unreachable(&self, error: &ureq::Error) -> Failure {
+        let reason = match error {
+            ureq::Error::Io(error) => error.to_string(),
+            ureq::Error::ConnectionFailed => "the connection failed".to_string(),
+            ureq::Error::HostNotFound => "no such host".to_string(),
+            other => other.to_string(),
+        };
+        Failure::Unreachable { server: self.server.clone(), reason }
+    }
+
+    fn unreadable(&self, error: &serde_json::Error) -> Failure {
+        Failure::Unreadable { server: self.server.clone(), reason: error.to_string() }
+    }
+}
+
+/// `response`, unless it says no.
+fn good(mut response: Response<Body>, server: &str) -> Result<Response<Body>, Failure> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let text = response.body_mut().with_config().limit(1 << 20).lossy_utf8(true).read_to_string().unwrap_or_default();
+    match serde_json::from_str::<ErrorAnswer>(&text) {
+        Ok(answer) => Err(Failure::Refused(answer.error)),
+        Err(_) => {
+            let first = text.lines().next().unwrap_or_default();
+            let reason = format!("status {status}: {}", first.chars().take(100).collect::<String>());
+            Err(Failure::Unreadable { server: server.to_string(), reason })
+        }
+    }
+}
+
+fn target(path: &str, query: Query<'_>) -> String {
+    let mut target = path.to_string();
+    for (number, (name, value)) in query.iter().enumerate() {
+        let sign = if number == 0 { '?' } else { '&' };
+        target.push_str(&format!("{sign}{name}={}", encode(value)));
+    }
+    target
+}
+
+/// The path of one thing: `/v1/jobs/NAME`.
+pub(crate) fn path_of(kind: &str, name: &str) -> String {
+    format!("/v1/{kind}/{}", encode(name))
+}
+
+/// `text` as part of an address: all but unreserved characters as `%XX`.
+fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_leave_their_place_in_an_address() {
+        assert_eq!(path_of("jobs", "train-1.a"), "/v1/jobs/train-1.a");
+        assert_eq!(path_of("jobs", "../nodes?x=1&é"), "/v1/jobs/..%2Fnodes%3Fx%3D1%26%C3%A9");
+        assert_eq!(target("/v1/jobs", &[("after", "a b".into()), ("limit", "2".into())]), "/v1/jobs?after=a%20b&limit=2");
+    }
+}

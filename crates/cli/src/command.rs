@@ -1,0 +1,285 @@
+//! The arguments of every command for people.
+
+use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The commands for people.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ClientCommand {
+    /// Submit job files: YAML or JSON, `-` for standard input
+    Submit(Submit),
+    /// Run one command as a batch job, print its output and end with its exit code
+    Run(Run),
+    /// List jobs
+    Jobs(Jobs),
+    /// Show a job with its groups, tasks and past runs
+    Job(Job),
+    /// Wait until a job is finished or runs
+    Wait(Wait),
+    /// Say why a job is in the state it is in
+    Explain(Named),
+    /// Print the output of a task
+    Logs(Logs),
+    /// End a job for good
+    Cancel(ManyNamed),
+    /// Stop a job's runs and keep it from being placed
+    Suspend(ManyNamed),
+    /// Let a suspended job be placed again
+    Resume(ManyNamed),
+    /// List nodes
+    Nodes,
+    /// Show or change one node
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// List queues and cohorts with what they use
+    Queues,
+    /// List topologies and their domains
+    Topologies,
+    /// Print what happened
+    Events(Events),
+    /// Show the cell in numbers, its sessions and leases
+    Status,
+    /// Print the completion script of a shell
+    Completion {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// `ohm submit`.
+#[derive(Clone, Debug, Args)]
+pub struct Submit {
+    /// Files to submit
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Wait until the jobs are finished (services: until they run)
+    #[arg(long)]
+    pub wait: bool,
+    /// Print refused documents only
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// `ohm run`.
+#[derive(Clone, Debug, Args)]
+pub struct Run {
+    /// Name of the job [default: run- and eight characters]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Cores of each task, such as 2 or 500m
+    #[arg(long, value_name = "QUANTITY")]
+    pub cpu: Option<String>,
+    /// Memory of each task, such as 512Mi
+    #[arg(long, value_name = "QUANTITY")]
+    pub memory: Option<String>,
+    /// Any resource of each task, such as nvidia.com/gpu=1
+    #[arg(long, value_name = "NAME=QUANTITY", value_parser = key_value)]
+    pub request: Vec<(String, String)>,
+    /// How many tasks, which start together
+    #[arg(long, default_value_t = 1)]
+    pub count: u32,
+    /// How often a task may fail and be tried again
+    #[arg(long, default_value_t = 0)]
+    pub retries: u32,
+    /// Queue to wait in
+    #[arg(long)]
+    pub queue: Option<String>,
+    /// Higher goes first
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    pub priority: i32,
+    /// Environment of the tasks
+    #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
+    pub env: Vec<(String, String)>,
+    /// Label that nodes must have
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub node_selector: Vec<(String, String)>,
+    /// Where the tasks start [default: a folder of their own]
+    #[arg(long, value_name = "DIR")]
+    pub working_dir: Option<String>,
+    /// Program and arguments
+    #[arg(required = true, last = true, value_name = "CMD")]
+    pub command: Vec<String>,
+}
+
+/// `ohm jobs`.
+#[derive(Clone, Debug, Args)]
+pub struct Jobs {
+    /// Only jobs in this state: pending, running, suspended, succeeded, failed, cancelled
+    #[arg(long)]
+    pub state: Option<String>,
+    /// Only jobs of this class: batch, service, tas
+    #[arg(long)]
+    pub class: Option<String>,
+    /// Only jobs of this queue
+    #[arg(long)]
+    pub queue: Option<String>,
+    /// Only jobs of this owner
+    #[arg(long)]
+    pub owner: Option<String>,
+    /// At most so many
+    #[arg(long, default_value_t = 1000)]
+    pub limit: usize,
+}
+
+/// `ohm job`.
+#[derive(Clone, Debug, Args)]
+pub struct Job {
+    /// The job
+    pub name: String,
+    /// At most so many tasks of each group
+    #[arg(long, default_value_t = 100)]
+    pub tasks: usize,
+    /// Print the job as the document that would make it again
+    #[arg(long)]
+    pub spec: bool,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Goal {
+    /// The job is over.
+    #[default]
+    Finished,
+    /// All groups were started and are reported to run, or the job is over.
+    Running,
+}
+
+impl Goal {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Goal::Finished => "finished",
+            Goal::Running => "running",
+        }
+    }
+}
+
+/// `ohm wait`.
+#[derive(Clone, Debug, Args)]
+pub struct Wait {
+    /// The job
+    pub name: String,
+    /// What to wait for
+    #[arg(long = "for", value_enum, default_value = "finished", value_name = "STATE")]
+    pub goal: Goal,
+    /// Give up after this long, such as 90s, 5m, 1h [default: never]
+    #[arg(long, value_parser = duration)]
+    pub timeout: Option<Duration>,
+}
+
+/// A command about one job.
+#[derive(Clone, Debug, Args)]
+pub struct Named {
+    /// The job
+    pub name: String,
+}
+
+/// A command about some jobs.
+#[derive(Clone, Debug, Args)]
+pub struct ManyNamed {
+    /// The jobs
+    #[arg(required = true, value_name = "NAME")]
+    pub names: Vec<String>,
+}
+
+/// `ohm logs`.
+#[derive(Clone, Debug, Args)]
+pub struct Logs {
+    /// The job
+    pub name: String,
+    /// Go on as the output grows; waits for the task to start
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Rank of the task
+    #[arg(long, default_value_t = 0)]
+    pub task: u32,
+    /// Group of the task [default: the first one]
+    #[arg(long)]
+    pub group: Option<String>,
+    /// Standard error instead of standard output
+    #[arg(long)]
+    pub stderr: bool,
+    /// Only so many of the last lines
+    #[arg(long, value_name = "LINES")]
+    pub tail: Option<usize>,
+}
+
+/// `ohm node`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum NodeCommand {
+    /// Show a node with its runs
+    Show(NodeName),
+    /// Keep new work away from a node
+    Cordon(NodeName),
+    /// Let new work come to a node again
+    Uncordon(NodeName),
+    /// Take a node out of the cell; refused while it holds runs, unless it is lost
+    Remove(NodeName),
+}
+
+/// A node.
+#[derive(Clone, Debug, Args)]
+pub struct NodeName {
+    /// The node
+    pub name: String,
+}
+
+/// `ohm events`.
+#[derive(Clone, Debug, Args)]
+pub struct Events {
+    /// Go on with what happens from here on
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Only events of this job
+    #[arg(long)]
+    pub job: Option<String>,
+    /// Of the events there are already, at most so many of the last
+    #[arg(long, default_value_t = 100)]
+    pub limit: usize,
+    /// Only events after this log entry
+    #[arg(long, value_name = "INDEX")]
+    pub after: Option<u64>,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_string(), value.to_string())),
+        _ => Err("must be NAME=VALUE".to_string()),
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let seconds = match unit {
+        "s" | "" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err("must be a whole number with s, m, h or d, such as 90s".to_string()),
+    };
+    let number: u64 = number.parse().map_err(|_| "must begin with a whole number, such as 90s".to_string())?;
+    Ok(Duration::from_secs(number.saturating_mul(seconds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_with_their_unit() {
+        for (text, seconds) in [("90", 90), ("90s", 90), ("5m", 300), ("2h", 7200), ("1d", 86_400)] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)));
+        }
+        for text in ["", "s", "1.5h", "-1", "5 m", "99999999999999999999"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn pairs_are_cut_at_the_first_sign() {
+        assert_eq!(key_value("A=b=c"), Ok(("A".into(), "b=c".into())));
+        assert!(key_value("=x").is_err() && key_value("x").is_err());
+    }
+}

@@ -1,0 +1,220 @@
+//! How plans become transactions: put together, cut, refused for their size, shown as taken.
+
+mod world;
+
+use ohm_framework::{
+    Decision, Effect, Explanation, Holds, Input, Obstacle, Plan, PlannedJob, Planner, SchedulerConfig, SchedulerCore,
+    Standing, TRANSACTION_BYTES_MAX, View, Work,
+};
+use ohm_model::{
+    Class, Command, Entry, Envelope, Grain, GroupIndex, Index, JobId, NodeId, Placement, Sequence, SessionId, TaskIndex,
+};
+use ohm_stdx::Prng;
+use world::{World, job};
+
+/// Puts every task on node 0, one row each.
+struct OneByOne;
+
+impl Planner for OneByOne {
+    fn class(&self) -> Class {
+        Class::Batch
+    }
+
+    fn plan(&mut self, view: &View<'_>, work: &Work, _dice: &mut Prng) -> Plan {
+        let decide = |id: JobId| {
+            let job = view.cell().jobs().get(id)?;
+            let (node, class) = (NodeId(0), view.cell().nodes().class(NodeId(0)));
+            let pending = view.pending(job, GroupIndex(0));
+            let tasks = pending.iter().flat_map(|(first, count)| first..first + count);
+            let (group, count, devices) = (GroupIndex(0), 1, Vec::new());
+            let row = |task| Placement {
+                job: id,
+                group,
+                first: TaskIndex(task),
+                count,
+                node,
+                class,
+                devices: devices.clone(),
+            };
+            let rows = tasks.map(row).collect();
+            Some(Decision::Planned(Box::new(PlannedJob::placing(view.guard(job), Grain::PerTask, rows))))
+        };
+        let decisions = work.jobs.iter().map(|item| decide(item.job).unwrap_or(Decision::Nothing(item.job))).collect();
+        Plan { decisions, examined: 1 }
+    }
+
+    fn changed(&mut self, _view: &View<'_>, _nodes: &[NodeId], _jobs: &[JobId]) {}
+
+    fn reset(&mut self, _view: &View<'_>) {}
+}
+
+/// One core on a perfect network, so that what it sends can be counted.
+struct Alone {
+    world: World,
+    core: SchedulerCore<OneByOne>,
+    now_ms: u64,
+    sent: Vec<Envelope>,
+}
+
+impl Alone {
+    fn new(world: World) -> Self {
+        let core = SchedulerCore::new(SchedulerConfig::new("alone"), OneByOne, Prng::new(5));
+        let mut alone = Alone { world, core, now_ms: 0, sent: Vec::new() };
+        alone.step(Input::Snapshot(Box::new(alone.world.reference.clone())));
+        alone.step(Input::Connected);
+        alone
+    }
+
+    fn step(&mut self, input: Input) {
+        let mut effects = Vec::new();
+        self.core.step(self.now_ms, input, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Send(envelopes) => {
+                    self.sent.extend(envelopes.clone());
+                    let stamp_ms = 1_000 + self.now_ms;
+                    let entry = Entry { stamp_ms, commands: envelopes };
+                    let index = Index(self.core.cell().applied().0 + 1);
+                    self.step(Input::Entry { index, entry });
+                }
+                Effect::Again => self.step(Input::Proceed),
+                _ => {}
+            }
+        }
+    }
+
+    fn run(&mut self, for_ms: u64) {
+        let end_ms = self.now_ms + for_ms;
+        while self.now_ms < end_ms {
+            self.now_ms += 100;
+            self.step(Input::Tick);
+        }
+    }
+
+    fn commits(&self) -> Vec<usize> {
+        let rows = self.sent.iter().filter_map(|envelope| match &envelope.command {
+            Command::Commit(transaction) => Some((transaction.place.len(), envelope.encode().len())),
+            _ => None,
+        });
+        rows.map(|(rows, bytes)| {
+            assert!(bytes <= TRANSACTION_BYTES_MAX, "{bytes} bytes");
+            rows
+        })
+        .collect()
+    }
+}
+
+fn world(pods: i64, jobs: Vec<ohm_model::JobSpec>) -> World {
+    let mut world = World::new(3);
+    world.register("one", &[("cpu", 1 << 40), ("pods", pods)], 1);
+    world.submit(jobs);
+    world
+}
+
+#[test]
+fn many_small_plans_travel_together() {
+    let jobs = (0..500).map(|number| job(&format!("j{number}"), Class::Batch, 1, 1, 1)).collect();
+    let mut alone = Alone::new(world(1_000, jobs));
+    alone.run(3_000);
+    let live = alone.core.cell().runs().len();
+    let commits = alone.commits();
+    assert_eq!((live, commits.iter().sum::<usize>()), (500, 500));
+    assert!(commits.len() <= 48, "at most one per shard and pass: {}", commits.len());
+    assert_eq!((alone.core.in_flight(), alone.core.backlog()), (0, 0));
+    assert!(alone.core.cell().invariants().is_empty());
+}
+
+#[test]
+fn a_gang_too_large_for_an_entry_is_told_so() {
+    let mut alone = Alone::new(world(100_000, vec![job("gang", Class::Batch, 30_000, 30_000, 1)]));
+    alone.run(3_000);
+    let id = alone.core.cell().jobs().find("gang").expect("it is there").id;
+    let explanation = alone.core.explain(id).expect("it is explained");
+    assert!(matches!(explanation.obstacle, Obstacle::TooLarge { rows: 30_000, .. }), "{explanation:?}");
+    assert!(matches!(alone.core.standing(id), Standing::Waiting { ahead: 0, explanation: Some(_) }));
+    assert_eq!(alone.commits(), []);
+}
+
+#[test]
+fn what_may_grow_is_cut_and_goes_on() {
+    let mut spec = job("array", Class::Batch, 60_000, 10, 1);
+    spec.groups[0].elastic = true;
+    let mut alone = Alone::new(world(100_000, vec![spec]));
+    alone.run(3_000);
+    assert_eq!(alone.core.cell().runs().len(), 60_000);
+    let commits = alone.commits();
+    assert!(commits.len() >= 3 && commits.iter().sum::<usize>() == 60_000, "{commits:?}");
+}
+
+#[test]
+fn what_is_planned_twice_is_refused_and_parks_in_the_end() {
+    // The planner takes no notice of room: with one place for two tasks the gang collides until it waits.
+    let mut alone = Alone::new(world(1, vec![job("gang", Class::Batch, 2, 2, 1)]));
+    alone.run(2_500);
+    let id = alone.core.cell().jobs().find("gang").expect("it is there").id;
+    let explanation = alone.core.explain(id).expect("it is explained");
+    assert!(matches!(explanation.obstacle, Obstacle::Conflicts { attempts: 9, .. }), "{explanation:?}");
+    assert!(alone.core.counters().conflicts.contains_key("GangShort"), "{:?}", alone.core.counters());
+}
+
+#[test]
+fn closing_gives_the_shards_back() {
+    let mut alone = Alone::new(world(10, Vec::new()));
+    alone.run(1_000);
+    assert_eq!(alone.core.shards().count(), 16);
+    alone.step(Input::Close);
+    assert_eq!(alone.core.shards().count(), 0);
+    assert!(alone.core.cell().sessions().leases().all(|(_, state)| state.holder.is_none()));
+}
+
+#[test]
+fn entries_that_were_seen_are_passed_over() {
+    let mut alone = Alone::new(world(10, Vec::new()));
+    let chain = alone.core.cell().chain();
+    let tick =
+        Envelope { session: SessionId(0), sequence: Sequence(0), done_below: Sequence(0), command: Command::Tick };
+    alone.step(Input::Entry { index: Index(1), entry: Entry { stamp_ms: 1, commands: vec![tick] } });
+    assert_eq!(alone.core.cell().chain(), chain);
+}
+
+/// Whatever is taken and given back in whatever order, nothing is left and nothing is counted wrongly on the way.
+#[test]
+fn holds_are_exact() {
+    let mut spec = job("array", Class::Batch, 1_000, 1, 250);
+    spec.groups[0].ports = vec![8_080];
+    let world = world(1_000, vec![spec]);
+    let cell = &world.reference;
+    let id = cell.jobs().find("array").expect("it is there").id;
+    let mut dice = Prng::new(11);
+    let (mut holds, mut taken, mut tasks) = (Holds::default(), Vec::new(), 0i64);
+    for first in 0..500 {
+        let (job, group, node) = (id, GroupIndex(0), NodeId(dice.below(3) as u32));
+        let count = 1 + dice.below(3) as u32;
+        let row =
+            Placement { job, group, first: TaskIndex(first), count, node, class: Default::default(), devices: vec![] };
+        taken.push((holds.take(cell, &[row], &[]), i64::from(count)));
+        tasks += i64::from(count);
+        if dice.chance(600) {
+            let (back, count) = taken.swap_remove(dice.below(taken.len() as u64) as usize);
+            holds.give_back(&back);
+            tasks -= count;
+        }
+        let sum: i64 = (0..3).map(|node| holds.amount(NodeId(node), ohm_cell::CPU)).sum();
+        assert_eq!(sum, tasks * 250);
+        let view = View::new(cell, &holds, SessionId(0));
+        assert_eq!(i64::from(view.in_flight(id, GroupIndex(0))), tasks);
+        let port = (0..3).any(|node| holds.has_port(NodeId(node), 8_080));
+        assert_eq!(port, tasks > 0);
+    }
+    taken.iter().for_each(|(back, _)| holds.give_back(back));
+    assert!(holds.is_empty(), "{holds:?}");
+}
+
+#[test]
+fn explanations_keep_the_largest_miss() {
+    let mut explanation = Explanation::of_obstacle(JobId(1), Index(1), 1, Obstacle::Room);
+    for (free, node) in [(100, "a"), (300, "b"), (200, "c")] {
+        explanation.near(ohm_cell::CPU, 500, free, node);
+    }
+    assert_eq!((explanation.nearest[0].free, explanation.nearest[0].node.as_str()), (300, "b"));
+}

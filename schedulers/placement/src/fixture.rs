@@ -1,0 +1,466 @@
+//! Cells written as text, for the tests and benchmarks of this crate and of the planners.
+//!
+//! ```text
+//! topology main zone rack kubernetes.io/hostname
+//! queue team cpu=10
+//! node a cpu=8 memory=32Gi gpu=2 zone=z1 rack=r1 taint=dedicated:yes:NoSchedule cordoned
+//! job train class=tas queue=team priority=5
+//! group workers count=4 min=2 cpu=2 gpu=500m max=1 ports=80,443 spread elastic topology=required:rack with=x
+//! + select=zone:z1 affinity=disk:ssd,nvme prefer=10:zone:z2 tolerate=dedicated
+//! place train                    (plans it with the planner at hand and commits the plan)
+//! nominate train a 2             (keeps room on a node for two tasks of its first group)
+//! finish train 0                 (ends the run of task 0 of its first group, successfully)
+//! lose a                         (declares a node lost)
+//! ```
+//!
+//! `gpu` is short for `nvidia.com/gpu`; every other word with `=` on a node that is no amount is a label; a node has room
+//! for 110 pods unless it says otherwise. A line that starts with `+` goes on with the one before.
+
+use ohm_cell::{Applied, Cell};
+use ohm_framework::{Budget, Decision, Holds, Need, Planner, View, Work, WorkItem, need_of};
+use ohm_model::job::TTL_SECONDS_DEFAULT;
+use ohm_model::lease::SHARDS_PER_CLASS;
+use ohm_model::{
+    Class, Command, Entry, Envelope, Epoch, Exit, GroupSpec, JobId, JobSpec, Lease, NodeHealth, NodeSpec, Nomination,
+    OnDisconnect, Operator, Outcome, QueueSpec, Requirement, Role, RunReport, RunReportKind, SelectorTerm, Sequence,
+    SessionId, Shard, SpreadMode, Taint, TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode,
+    TopologySpec, Transaction, Verdict,
+};
+use ohm_stdx::Prng;
+
+/// A cell with an open session that holds every lease there is.
+#[derive(Debug, Default)]
+pub struct World {
+    /// The cell.
+    pub cell: Cell,
+    /// The session.
+    pub session: SessionId,
+    sequence: u64,
+    index: u64,
+}
+
+impl World {
+    /// An empty cell.
+    pub fn new() -> Self {
+        let mut world = World { cell: Cell::new(), ..World::default() };
+        let open = Command::OpenSession { nonce: 1, role: Role::Scheduler(Class::Batch), name: "test".into() };
+        match world.send(Envelope::without_session(open)) {
+            Outcome::Session(session) => world.session = session,
+            other => panic!("no session: {other:?}"),
+        }
+        world.take_lease(Lease::Health);
+        for class in Class::ALL {
+            (0..SHARDS_PER_CLASS).for_each(|number| world.take_lease(Lease::Shard(Shard { class, number })));
+        }
+        world
+    }
+
+    /// The cell that `text` describes; lines that place are planned by `planner`.
+    pub fn of(text: &str, planner: &mut dyn Planner) -> Self {
+        let mut world = World::new();
+        let mut last: Option<JobSpec> = None;
+        for line in joined(text) {
+            let (head, rest) = line.split_once(' ').unwrap_or((&line, ""));
+            if head == "group" {
+                let job = last.as_mut().unwrap_or_else(|| panic!("a group without a job: {line}"));
+                job.groups.push(group(job.class, rest));
+                continue;
+            }
+            world.submit(last.take());
+            match head {
+                "job" => last = Some(job(rest)),
+                _ => world.line(head, rest, planner),
+            }
+        }
+        world.submit(last);
+        world
+    }
+
+    fn line(&mut self, head: &str, rest: &str, planner: &mut dyn Planner) {
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        match head {
+            "node" => self.register(node(rest)),
+            "topology" => {
+                let levels = words[1..].iter().map(|word| word.to_string()).collect();
+                self.done(Command::PutTopology(TopologySpec { name: words[0].into(), levels }));
+            }
+            "queue" => self.done(Command::PutQueue(queue(rest))),
+            "place" => {
+                let (text, verdict) = self.place(words[0], planner);
+                assert!(verdict.is_some_and(|verdict| verdict.conflicts.is_empty()), "place {rest}: {text}");
+            }
+            "nominate" => self.nominate(words[0], words[1], words[2].parse().expect("a count")),
+            "finish" => self.finish(words[0], words[1].parse().expect("a task")),
+            "lose" => self.lose(words[0]),
+            _ => panic!("what is {head}?"),
+        }
+    }
+
+    /// Applies one command in an entry of its own.
+    pub fn apply(&mut self, command: Command) -> Outcome {
+        self.sequence += 1;
+        let (session, sequence) = (self.session, Sequence(self.sequence));
+        self.send(Envelope { session, sequence, done_below: sequence, command })
+    }
+
+    fn send(&mut self, envelope: Envelope) -> Outcome {
+        self.index += 1;
+        let entry = Entry { stamp_ms: 1_000 + self.index, commands: vec![envelope] };
+        let mut applied = Applied::default();
+        self.cell.apply(ohm_model::Index(self.index), &entry, &mut applied);
+        applied.outcomes.remove(0)
+    }
+
+    fn done(&mut self, command: Command) {
+        if let Outcome::Refused(refusal) = self.apply(command) {
+            panic!("{refusal}");
+        }
+    }
+
+    fn take_lease(&mut self, lease: Lease) {
+        self.done(Command::TakeLease { lease, epoch: Epoch(0), renewed: ohm_model::Index(0) });
+    }
+
+    /// Registers a node; the word `cordoned` among its labels cordons it.
+    pub fn register(&mut self, mut spec: NodeSpec) {
+        let (name, cordoned) = (spec.name.clone(), spec.labels.remove("cordoned").is_some());
+        self.done(Command::RegisterNode { spec, key: self.index, instance: self.index, boot: 1 });
+        if cordoned {
+            self.done(Command::CordonNode { name, cordoned });
+        }
+    }
+
+    /// Submits a job.
+    pub fn submit(&mut self, job: Option<JobSpec>) {
+        let Some(job) = job else { return };
+        let outcome = self.apply(Command::SubmitJobs { owner: "test".into(), jobs: vec![job] });
+        assert!(format!("{outcome:?}").contains("Accepted"), "{outcome:?}");
+    }
+
+    /// The key of the job called `name`.
+    pub fn job(&self, name: &str) -> JobId {
+        self.cell.jobs().find(name).unwrap_or_else(|| panic!("no job is called {name}")).id
+    }
+
+    /// What `planner` decides about the job called `name`, on tables made anew.
+    pub fn plan(&self, name: &str, planner: &mut dyn Planner) -> Decision {
+        self.plan_all(&[name], planner).remove(0)
+    }
+
+    /// What `planner` decides about these jobs in one pass, on tables made anew.
+    pub fn plan_all(&self, names: &[&str], planner: &mut dyn Planner) -> Vec<Decision> {
+        let holds = Holds::default();
+        let view = View::new(&self.cell, &holds, self.session);
+        planner.reset(&view);
+        let jobs = names.iter().map(|name| self.item(name)).collect();
+        planner.plan(&view, &Work { jobs, budget: Budget::UNBOUNDED }, &mut Prng::new(1)).decisions
+    }
+
+    /// The job called `name` as work.
+    pub fn item(&self, name: &str) -> WorkItem {
+        let job = self.job(name);
+        let need = self.cell.jobs().get(job).and_then(|job| need_of(job)).unwrap_or(Need::Start);
+        let nominated = self.cell.nominations().values().flatten().any(|held| held.job == job);
+        WorkItem { job, need, attempt: 0, nominated }
+    }
+
+    /// Plans a job and commits the plan; says what was decided, and what the log said.
+    pub fn place(&mut self, name: &str, planner: &mut dyn Planner) -> (String, Option<Verdict>) {
+        let decision = self.plan(name, planner);
+        let text = self.text(&decision);
+        (text, self.commit(&decision))
+    }
+
+    /// Commits what was decided, if anything was.
+    pub fn commit(&mut self, decision: &Decision) -> Option<Verdict> {
+        let transaction = self.transaction(decision)?;
+        match self.apply(Command::Commit(transaction)) {
+            Outcome::Verdict(verdict) => Some(verdict),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What was decided, as a transaction.
+    pub fn transaction(&self, decision: &Decision) -> Option<Transaction> {
+        let Decision::Planned(planned) = decision else { return None };
+        let shard = self.cell.jobs().get(planned.job.job)?.shard;
+        Some(Transaction {
+            shard,
+            epoch: Epoch(1),
+            seen: self.cell.applied(),
+            grain: planned.grain,
+            guard: planned.guard,
+            jobs: vec![planned.job],
+            evict: planned.evict.clone(),
+            place: planned.place.clone(),
+            nominate: planned.nominate.clone(),
+            reserve: Vec::new(),
+        })
+    }
+
+    /// A decision in words: `workers 0-3 on a, 4 on b (devices 1 2)`, or why not.
+    pub fn text(&self, decision: &Decision) -> String {
+        let planned = match decision {
+            Decision::Nothing(_) => return "nothing to do".into(),
+            Decision::Unplaced(why) => return why.to_text(&self.cell),
+            Decision::Planned(planned) => planned,
+        };
+        let mut lines: Vec<String> = Vec::new();
+        let mut group = None;
+        for row in &planned.place {
+            let job = self.cell.jobs().get(row.job).map(|job| &job.spec.groups[usize::from(row.group.0)]);
+            let tasks = match row.count {
+                1 => row.first.to_string(),
+                count => format!("{}-{}", row.first, row.first.0 + count - 1),
+            };
+            let mut part = format!("{tasks} on {}", self.cell.nodes().name(row.node));
+            if row.devices.iter().any(|mask| *mask != 0) {
+                let masks = row.devices.iter().map(|mask| format!("{mask:b}")).collect::<Vec<_>>();
+                part += &format!(" [{}]", masks.join(" "));
+            }
+            if group == Some(row.group)
+                && let Some(line) = lines.last_mut()
+            {
+                *line += &format!(", {part}");
+            } else {
+                lines.push(format!("{} {part}", job.map_or("?", |group| &group.name)));
+            }
+            group = Some(row.group);
+        }
+        if let Some(why) = &planned.rest {
+            lines.push(format!("rest: {}", why.to_text(&self.cell)));
+        }
+        lines.join("\n")
+    }
+
+    fn nominate(&mut self, name: &str, node: &str, count: u32) {
+        let job = self.cell.jobs().find(name).unwrap_or_else(|| panic!("no job is called {name}")).clone();
+        let node = self.cell.nodes().find(node).expect("a node");
+        let group = ohm_model::GroupIndex(0);
+        let holds = Holds::default();
+        let guard = View::new(&self.cell, &holds, self.session).guard(&job);
+        let transaction = Transaction {
+            shard: job.shard,
+            epoch: Epoch(1),
+            seen: self.cell.applied(),
+            grain: ohm_model::Grain::PerTask,
+            guard: ohm_model::Guard::Fits,
+            jobs: vec![guard],
+            evict: Vec::new(),
+            place: Vec::new(),
+            nominate: vec![Nomination { job: job.id, group, node, count, expires_ms: u64::MAX }],
+            reserve: Vec::new(),
+        };
+        self.done(Command::Commit(transaction));
+    }
+
+    fn finish(&mut self, name: &str, task: usize) {
+        let job = self.cell.jobs().find(name).expect("a job");
+        let slot = job.groups[0].tasks[task].run;
+        let run = self.cell.runs().get(slot).expect("a live run");
+        let (node, run) = (run.node, run.run);
+        let kind = RunReportKind::Ended { exit: Exit::Code(0), message: String::new() };
+        self.done(Command::Report { node, reports: vec![RunReport { run, kind }] });
+    }
+
+    fn lose(&mut self, name: &str) {
+        let node = self.cell.nodes().find(name).expect("a node");
+        let incarnation = self.cell.nodes().get(node).expect("a record").incarnation;
+        self.done(Command::ConcludeNode { epoch: Epoch(1), node, incarnation, health: NodeHealth::Lost });
+    }
+}
+
+/// Asserts what `planner` decides about the last job of `text`, and that the log takes every row of it.
+pub fn check(planner: &mut dyn Planner, text: &str, expected: &str) {
+    let mut world = World::of(text, planner);
+    let jobs: Vec<String> = joined(text).filter_map(|line| line.strip_prefix("job ").map(String::from)).collect();
+    let name = jobs.last().and_then(|job| job.split_whitespace().next()).expect("a job").to_string();
+    let (found, verdict) = world.place(&name, planner);
+    let expected = joined(expected).collect::<Vec<_>>().join("\n");
+    assert_eq!(found, expected, "\nfor\n{text}");
+    if let Some(verdict) = verdict {
+        assert_eq!(verdict.conflicts, [], "the log refuses\n{found}\nfor\n{text}");
+    }
+}
+
+/// Lines without indentation, comments and empty ones; `+` lines joined to what they go on with.
+fn joined(text: &str) -> impl Iterator<Item = String> {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines().map(|line| line.split(" #").next().unwrap_or("").trim()) {
+        match line.strip_prefix('+') {
+            Some(more) if !lines.is_empty() => lines.last_mut().into_iter().for_each(|last| *last += more),
+            _ if line.is_empty() => {}
+            _ => lines.push(line.to_string()),
+        }
+    }
+    lines.into_iter()
+}
+
+/// An amount as a node or group names it; nothing when `key` is no resource.
+fn amount(key: &str, value: &str) -> Option<(String, i64)> {
+    let key = if key == "gpu" { "nvidia.com/gpu" } else { key };
+    let known = matches!(key, "cpu" | "memory" | "pods" | "disk") || key.contains('/');
+    if !known || key.starts_with("kubernetes.io/") {
+        return None;
+    }
+    let milli = key == "cpu" || key.contains('/');
+    let digits = value.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let number: i64 = digits.parse().ok()?;
+    let unit = match &value[digits.len()..] {
+        "m" => 1,
+        "Gi" => 1 << 30,
+        "Mi" => 1 << 20,
+        _ if milli => 1000,
+        _ => 1,
+    };
+    Some((key.to_string(), number * unit))
+}
+
+/// A node from its line.
+pub fn node(text: &str) -> NodeSpec {
+    let mut words = text.split_whitespace();
+    let name = words.next().expect("a name").to_string();
+    let mut spec =
+        NodeSpec { name, labels: Default::default(), taints: vec![], capacity: Default::default(), address: String::new() };
+    spec.capacity.insert("pods".into(), 110);
+    for word in words {
+        let (key, value) = word.split_once('=').unwrap_or((word, ""));
+        if key == "taint" {
+            let mut parts = value.split(':');
+            let mut part = || parts.next().unwrap_or("").to_string();
+            let (key, value, effect) = (part(), part(), part());
+            let effect = match effect.as_str() {
+                "PreferNoSchedule" => TaintEffect::PreferNoSchedule,
+                "NoExecute" => TaintEffect::NoExecute,
+                _ => TaintEffect::NoSchedule,
+            };
+            spec.taints.push(Taint { key, value, effect });
+        } else if let Some((key, amount)) = amount(key, value) {
+            spec.capacity.insert(key, amount);
+        } else {
+            spec.labels.insert(key.into(), value.into());
+        }
+    }
+    spec
+}
+
+fn queue(text: &str) -> QueueSpec {
+    let mut words = text.split_whitespace();
+    let name = words.next().expect("a name").to_string();
+    let amounts = words.filter_map(|word| word.split_once('=')).filter_map(|(key, value)| amount(key, value));
+    QueueSpec {
+        name,
+        is_cohort: false,
+        parent: String::new(),
+        nominal: amounts.collect(),
+        borrowing_limit: Default::default(),
+        lending_limit: Default::default(),
+        weight_milli: 1000,
+    }
+}
+
+/// A job from its line, still without groups.
+pub fn job(text: &str) -> JobSpec {
+    let mut words = text.split_whitespace();
+    let mut spec = JobSpec {
+        name: words.next().expect("a name").to_string(),
+        class: Class::Batch,
+        queue: String::new(),
+        priority: 0,
+        labels: Default::default(),
+        groups: Vec::new(),
+        retries: 3,
+        active_deadline_seconds: 0,
+        ttl_seconds_after_finished: TTL_SECONDS_DEFAULT,
+        on_disconnect: OnDisconnect::Stop,
+        suspended: false,
+    };
+    for word in words {
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("class", "service") => spec.class = Class::Service,
+            ("class", "tas") => spec.class = Class::Tas,
+            ("class", _) => spec.class = Class::Batch,
+            ("queue", queue) => spec.queue = queue.into(),
+            ("priority", priority) => spec.priority = priority.parse().expect("a priority"),
+            _ => panic!("what is {word}?"),
+        }
+    }
+    spec
+}
+
+/// A group from its line.
+pub fn group(class: Class, text: &str) -> GroupSpec {
+    let mut words = text.split_whitespace();
+    let name = words.next().expect("a name").to_string();
+    let mut spec = GroupSpec {
+        name,
+        count: 1,
+        min_count: 0,
+        elastic: class == Class::Service,
+        requests: Default::default(),
+        node_selector: Default::default(),
+        affinity: Vec::new(),
+        preferred: Vec::new(),
+        tolerations: Vec::new(),
+        ports: Vec::new(),
+        max_per_node: 0,
+        spread: if class == Class::Service { SpreadMode::Spread } else { SpreadMode::Pack },
+        topology: Default::default(),
+        place_with: String::new(),
+        task: TaskSpec::default(),
+    };
+    words.for_each(|word| group_word(&mut spec, word));
+    if spec.min_count == 0 {
+        spec.min_count = if class == Class::Service { 1 } else { spec.count };
+    }
+    spec
+}
+
+fn group_word(spec: &mut GroupSpec, word: &str) {
+    let (key, value) = word.split_once('=').unwrap_or((word, ""));
+    let number = || value.parse::<u32>().unwrap_or_else(|_| panic!("{word} is no number"));
+    match key {
+        "count" => spec.count = number(),
+        "min" => spec.min_count = number(),
+        "max" => spec.max_per_node = number(),
+        "elastic" => spec.elastic = true,
+        "spread" => spec.spread = SpreadMode::Spread,
+        "pack" => spec.spread = SpreadMode::Pack,
+        "with" => spec.place_with = value.into(),
+        "ports" => spec.ports = value.split(',').filter_map(|port| port.parse().ok()).collect(),
+        "select" => {
+            let (key, value) = value.split_once(':').unwrap_or((value, ""));
+            spec.node_selector.insert(key.into(), value.into());
+        }
+        "affinity" => spec.affinity.push(term(value)),
+        "prefer" => {
+            let (weight, rest) = value.split_once(':').expect("weight:key:value");
+            spec.preferred.push((weight.parse().expect("a weight"), term(rest)));
+        }
+        "tolerate" => spec.tolerations.push(Toleration {
+            key: value.into(),
+            operator: TolerationOperator::Exists,
+            value: String::new(),
+            effect: None,
+        }),
+        "topology" => {
+            let (mode, level) = value.split_once(':').unwrap_or((value, ""));
+            spec.topology.level = level.into();
+            spec.topology.mode = match mode {
+                "required" => TopologyMode::Required,
+                "preferred" => TopologyMode::Preferred,
+                _ => TopologyMode::Unconstrained,
+            };
+        }
+        _ => {
+            let (key, amount) = amount(key, value).unwrap_or_else(|| panic!("what is {word}?"));
+            spec.requests.insert(key, amount);
+        }
+    }
+}
+
+fn term(text: &str) -> SelectorTerm {
+    let (key, values) = text.split_once(':').unwrap_or((text, ""));
+    let values = values.split(',').map(String::from).collect();
+    SelectorTerm { requirements: vec![Requirement { key: key.into(), operator: Operator::In, values }] }
+}

@@ -1,0 +1,128 @@
+//! Placing one group: quota first, then nominated room, then its topology or all nodes; and why not, if not.
+
+use crate::drive::GroupAsk;
+use crate::flat::{Amount, Spots, tasks_of};
+use crate::placer::{Pass, Placer};
+use crate::rows::rows;
+use crate::subject::Subject;
+use ohm_framework::{Explanation, Obstacle, WorkItem};
+use ohm_model::{NodeId, Placement, ResourceId};
+use ohm_stdx::Prng;
+
+pub(crate) struct Spot<'a> {
+    pub(crate) placer: &'a mut Placer,
+    pub(crate) pass: &'a Pass<'a>,
+    pub(crate) subject: Subject<'a>,
+    pub(crate) ask: &'a GroupAsk,
+    pub(crate) item: WorkItem,
+    pub(crate) most_rows: usize,
+    pub(crate) dice: &'a mut Prng,
+}
+
+impl Spot<'_> {
+    /// Rows for the group, and why there are not more of them; or why there are none.
+    pub(crate) fn place(
+        &mut self,
+        domain: Option<(&str, u32)>,
+    ) -> Result<(Vec<Placement>, Option<Box<Explanation>>), Box<Explanation>> {
+        let ask = *self.ask;
+        let quota = self.quota();
+        let most = quota.map_or(ask.most, |quota| ask.most.min(quota.tasks));
+        if let Some(quota) = quota
+            && most < ask.least
+        {
+            return Err(self.explain(quota.obstacle(&self.subject, ask.least)));
+        }
+        let amount = Amount { least: ask.least, most, nodes: self.most_rows, attempt: self.item.attempt };
+        let spots = self.spots(&amount, domain)?;
+        let placed = tasks_of(&spots);
+        if placed < ask.least {
+            let obstacle = self.stopping().unwrap_or(Obstacle::Room);
+            return Err(self.explain(obstacle));
+        }
+        let rows = rows(&self.subject, &spots);
+        let rests = placed < ask.most && (!ask.starts || self.subject.spec.elastic);
+        let rest = rests.then(|| match quota {
+            Some(quota) if placed == most => self.explain(quota.obstacle(&self.subject, ask.most - placed)),
+            _ => self.explain(Obstacle::Room),
+        });
+        Ok((rows, rest))
+    }
+
+    fn spots(&mut self, amount: &Amount, domain: Option<(&str, u32)>) -> Result<Spots, Box<Explanation>> {
+        let cell = self.pass.base().cell();
+        let site = match self.placer.site(&self.subject, cell) {
+            Ok(site) => site,
+            Err(obstacle) => return Err(self.explain(obstacle)),
+        };
+        if let Some(site) = site {
+            let level = domain.and_then(|(label, _)| site.topology.level(label)).unwrap_or(site.level);
+            let fence = site.fence(level, domain.map(|(_, key)| key));
+            let placed = self.placer.place_in_topology(self.pass, &self.subject, &site, Some(fence), amount);
+            return placed.map_err(|obstacle| {
+                let subject = Subject { fence: Some(fence), ..self.subject };
+                let fit = if let Obstacle::Domain { fit, .. } = &obstacle { *fit } else { 0 };
+                let mut why = self.placer.explain(self.pass, &subject, self.ask.least, obstacle);
+                why.fit = fit;
+                Box::new(why)
+            });
+        }
+        if self.item.nominated {
+            let nodes = self.nominated();
+            let spots = self.placer.place_among(self.pass, &self.subject, &nodes, amount);
+            if tasks_of(&spots) >= amount.least {
+                return Ok(spots);
+            }
+        }
+        Ok(self.placer.place_flat(self.pass, &self.subject, amount, self.dice))
+    }
+
+    fn explain(&mut self, obstacle: Obstacle) -> Box<Explanation> {
+        Box::new(self.placer.explain(self.pass, &self.subject, self.ask.least, obstacle))
+    }
+
+    /// The nodes where room is kept for this group.
+    fn nominated(&self) -> Vec<NodeId> {
+        let own = |held: &ohm_cell::Held| held.job == self.subject.job.id && held.group == self.subject.group.0;
+        let all = self.subject.view.cell().nominations().iter();
+        all.filter(|(_, held)| held.iter().any(own)).map(|(node, _)| *node).collect()
+    }
+
+    /// If room is kept for the group and runs there have not ended yet: how many.
+    fn stopping(&self) -> Option<Obstacle> {
+        let cell = self.subject.view.cell();
+        let on = |node: &NodeId| cell.runs().on_node(cell.nodes(), *node).filter(|(_, run)| run.stop.is_some()).count();
+        let runs: usize = self.nominated().iter().map(on).sum();
+        (runs > 0).then_some(Obstacle::Stopping { runs: runs as u32 })
+    }
+
+    /// What the queue still allows; nothing when it does not limit the group.
+    fn quota(&self) -> Option<QuotaRoom> {
+        let job = self.subject.job;
+        if job.spec.queue.is_empty() || !job.reserved.is_empty() {
+            return None;
+        }
+        let rooms = self.subject.shape.requests.iter().filter_map(|&(resource, request)| {
+            let available = self.subject.view.quota_available(&job.spec.queue, resource)?;
+            let tasks = (available.max(0) / request.max(1)).min(i64::from(u32::MAX)) as u32;
+            Some(QuotaRoom { tasks, resource, request, available })
+        });
+        rooms.min_by_key(|room| (room.tasks, room.resource))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct QuotaRoom {
+    tasks: u32,
+    resource: ResourceId,
+    request: i64,
+    available: i64,
+}
+
+impl QuotaRoom {
+    fn obstacle(&self, subject: &Subject<'_>, tasks: u32) -> Obstacle {
+        let asked = self.request.saturating_mul(i64::from(tasks));
+        let queue = subject.job.spec.queue.clone();
+        Obstacle::Quota { queue, resource: self.resource, asked, available: self.available }
+    }
+}
