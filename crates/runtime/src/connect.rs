@@ -27,6 +27,9 @@ pub type Client = CellClient<InterceptedService<Channel, WithToken>>;
 /// Why a server can't be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
+    /// Nothing to connect to.
+    #[error("no server address was given; one looks like http://127.0.0.1:6460")]
+    NoAddress,
     /// The address is not one.
     #[error("\"{0}\" is not a server address; one looks like http://127.0.0.1:6460")]
     Address(String),

@@ -7,5 +7,6 @@ pub mod clock;
 pub mod connect;
 pub mod data_dir;
 pub mod dice;
+pub mod servers;
 pub mod shutdown;
 pub mod trace;

@@ -77,6 +77,7 @@ pub(crate) enum Event {
     Strike(usize),
     Restart(Victim),
     Driver { node: usize },
+    Wake(Victim),
     Encoded { starts: u64, purpose: Purpose, index: Index, pieces: Vec<Bytes> },
 }
 
@@ -109,6 +110,8 @@ pub struct World {
     pub(crate) next_request: u64,
     pub(crate) driver_planned: BTreeMap<usize, u64>,
     pub(crate) faults: Vec<(u64, Fault)>,
+    /// What waits for processes that stand still.
+    pub(crate) held: BTreeMap<(u8, usize), std::collections::VecDeque<Event>>,
     pub(crate) healed: bool,
     pub(crate) node_lease_ms: u64,
     pub(crate) oracle: Oracle,
@@ -183,6 +186,7 @@ impl World {
             next_request: 1,
             driver_planned: BTreeMap::new(),
             faults,
+            held: BTreeMap::new(),
             healed: false,
             node_lease_ms: 8_000,
             oracle: Oracle::default(),
@@ -243,12 +247,13 @@ impl World {
         while self.failed.is_none()
             && let Some(event) = self.agenda.next(until_ms)
         {
-            if let Some(wait_until_ms) = self.pause_of(&event) {
-                self.agenda.at(wait_until_ms, event);
-                continue;
+            match self.target_of(&event) {
+                Some(victim) if self.must_wait(victim) => self.hold(victim, event),
+                _ => {
+                    self.happen(event);
+                    self.settle();
+                }
             }
-            self.happen(event);
-            self.settle();
         }
         if let Some(reason) = self.failed.take() {
             self.note(|| format!("failed: {reason}"));
@@ -256,24 +261,51 @@ impl World {
         }
     }
 
-    /// Until when the one whom the event is for stands still.
-    fn pause_of(&self, event: &Event) -> Option<u64> {
-        let victim = match event {
-            Event::Tick(victim) | Event::Connect(victim) | Event::ProcessLoses { victim, .. } => *victim,
+    /// Whom the event is for, if it waits while that one stands still.
+    fn target_of(&self, event: &Event) -> Option<Victim> {
+        match event {
+            Event::Tick(victim) | Event::Connect(victim) | Event::ProcessLoses { victim, .. } => Some(*victim),
             Event::ToServer { .. } | Event::Flush { .. } | Event::ServerLoses { .. } | Event::Encoded { .. } => {
-                Victim::Server
+                Some(Victim::Server)
             }
-            Event::FromServer { connection, .. } => self.connections.get(connection)?.victim,
-            Event::Strike(_) | Event::Restart(_) | Event::Driver { .. } => return None,
-        };
-        let until_ms = match victim {
+            Event::FromServer { connection, .. } => self.connections.get(connection).map(|known| known.victim),
+            Event::Strike(_) | Event::Restart(_) | Event::Driver { .. } | Event::Wake(_) => None,
+        }
+    }
+
+    fn paused_until_ms(&self, victim: Victim) -> u64 {
+        match victim {
             Victim::Server => self.server.paused_until_ms,
             Victim::Scheduler(number) => self.schedulers[number].shell.paused_until_ms,
             Victim::Health(number) => self.health[number].shell.paused_until_ms,
             Victim::Node(number) => self.nodes[number].paused_until_ms,
             Victim::Client(number) => self.clients[number].shell.paused_until_ms,
-        };
-        (until_ms > self.agenda.now_ms()).then_some(until_ms)
+        }
+    }
+
+    fn must_wait(&self, victim: Victim) -> bool {
+        self.paused_until_ms(victim) > self.agenda.now_ms() || self.held.contains_key(&place_of(victim))
+    }
+
+    /// What arrives at a process that stands still waits in order, as in its sockets.
+    fn hold(&mut self, victim: Victim, event: Event) {
+        let held = self.held.entry(place_of(victim)).or_default();
+        if held.is_empty() {
+            let until_ms = self.paused_until_ms(victim);
+            self.agenda.at(until_ms, Event::Wake(victim));
+        }
+        self.held.entry(place_of(victim)).or_default().push_back(event);
+    }
+
+    fn wake(&mut self, victim: Victim) {
+        let until_ms = self.paused_until_ms(victim);
+        if until_ms > self.agenda.now_ms() {
+            return self.agenda.at(until_ms, Event::Wake(victim));
+        }
+        for event in self.held.remove(&place_of(victim)).unwrap_or_default() {
+            self.happen(event);
+            self.settle();
+        }
     }
 
     fn happen(&mut self, event: Event) {
@@ -287,6 +319,7 @@ impl World {
             Event::ServerLoses { connection } => self.server_loses(connection),
             Event::Strike(number) => self.strike(number),
             Event::Restart(victim) => self.restart(victim),
+            Event::Wake(victim) => self.wake(victim),
             Event::Driver { node } => self.run_driver(node),
             Event::Encoded { starts, purpose, index, pieces } => {
                 if starts == self.server.starts {

@@ -121,7 +121,7 @@ fn every_obstacle_has_its_sentence() {
 #[test]
 fn what_needs_nothing_says_why() {
     let (mut world, id) = world_with(job("any", Class::Batch, 1, 1, 1_000), &[("a", 4_000)]);
-    let mut ask =
+    let ask =
         |world: &World, id| explain_job(&world.reference, &mut FirstFit { class: Class::Batch, spreads: false }, id);
     assert_eq!(ask(&world, id), Answer::Fits { tasks: 1, victims: 0 });
     assert_eq!(ask(&world, JobId(77)), Answer::Unknown);

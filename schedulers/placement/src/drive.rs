@@ -142,7 +142,7 @@ impl<'v> Driver<'_, 'v> {
                 None => Decision::Nothing(job.id),
             };
         }
-        attempt.rows.sort_by_key(|row| (row.group, row.first));
+        merge(&mut attempt.rows);
         let starts_now = job.starts_whole() && job.groups.iter().all(|group| !group.started);
         let grain = if starts_now { Grain::Minimum } else { Grain::PerTask };
         let mut planned = PlannedJob::placing(self.pass.base().guard(job), grain, attempt.rows);
@@ -161,10 +161,15 @@ impl<'v> Driver<'_, 'v> {
         let mut attempt = self.attempt(job, &starting)?;
         for ask in asks {
             let placed: u32 = attempt.rows.iter().filter(|row| row.group == ask.group).map(|row| row.count).sum();
-            let more = GroupAsk { least: 1, most: ask.most - placed.min(ask.most), starts: false, ..*ask };
-            if more.most > 0 {
-                let fence = self.fixed_key(job, &attempt.rows, ask.group);
-                let grown = self.place_group(job, &more, fence);
+            let more = GroupAsk { least: 1, most: ask.most - placed.min(ask.most), ..*ask };
+            if more.most == 0 {
+                continue;
+            }
+            let key = self.fixed_key(job, &attempt.rows, ask.group);
+            let grown = self.place_group(job, &more, key);
+            let lasting = !ask.starts || job.spec.groups[usize::from(ask.group.0)].elastic;
+            // What a rigid group starts without is left out for good: nothing waits, nothing needs a reason.
+            if grown.is_ok() || lasting {
                 self.note(&mut attempt, grown);
             }
         }
@@ -233,15 +238,30 @@ impl<'v> Driver<'_, 'v> {
     }
 
     fn place_within(&mut self, job: &'v Job, ask: &GroupAsk, domain: Option<(&str, u32)>) -> Result<Attempt, Failure> {
-        let (rows, rest) = {
-            let pass = &*self.pass;
-            let Some(subject) = Subject::new(pass.view(), job, ask.group) else { return Ok(Attempt::default()) };
-            let (placer, item) = (&mut *self.placer, self.item);
-            let mut spot = Spot { placer, pass, subject, ask, item, most_rows: self.most_rows, dice: self.dice };
-            spot.place(domain)?
-        };
+        let rows = self.rows_for(job, ask, domain)?;
         let taken = self.placer.take(self.pass, &rows);
+        let placed: u32 = rows.iter().map(|row| row.count).sum();
+        let elastic = job.spec.groups.get(usize::from(ask.group.0)).is_some_and(|spec| spec.elastic);
+        let mut rest = None;
+        if placed < ask.most && (!ask.starts || elastic) {
+            // Asked for on what is left now, the missing tasks say themselves what they miss.
+            let missing = GroupAsk { least: 1, most: ask.most - placed, starts: false, ..*ask };
+            rest = self.rows_for(job, &missing, domain).err();
+        }
         Ok(Attempt { rows, taken: vec![taken], rest })
+    }
+
+    fn rows_for(
+        &mut self,
+        job: &'v Job,
+        ask: &GroupAsk,
+        domain: Option<(&str, u32)>,
+    ) -> Result<Vec<Placement>, Failure> {
+        let pass = &*self.pass;
+        let Some(subject) = Subject::new(pass.view(), job, ask.group) else { return Ok(Vec::new()) };
+        let (placer, item) = (&mut *self.placer, self.item);
+        let mut spot = Spot { placer, pass, subject, ask, item, most_rows: self.most_rows, dice: self.dice };
+        spot.place(domain)
     }
 
     /// Places groups that share a label in one domain: the smallest that takes all of them in order.
@@ -323,6 +343,19 @@ impl<'v> Driver<'_, 'v> {
         }
         Ok(domains)
     }
+}
+
+/// Sorts rows by group and task, and makes one of two that go on with each other on one node.
+fn merge(rows: &mut Vec<Placement>) {
+    rows.sort_by_key(|row| (row.group, row.first));
+    rows.dedup_by(|next, row| {
+        let joins = next.group == row.group && next.node == row.node && next.first.0 == row.first.0 + row.count;
+        if joins {
+            row.count += next.count;
+            row.devices.append(&mut next.devices);
+        }
+        joins
+    });
 }
 
 /// The asks in order, groups that share a label and ask for the same level of a topology put together.

@@ -16,20 +16,23 @@
 //! `gpu` is short for `nvidia.com/gpu`; every other word with `=` on a node that is no amount is a label; a node has room
 //! for 110 pods unless it says otherwise. A line that starts with `+` goes on with the one before.
 
+pub mod random;
+mod words;
+
+pub use words::{group, job, node};
+
 use ohm_cell::{Applied, Cell};
 use ohm_framework::{Budget, Decision, Holds, Need, Planner, View, Work, WorkItem, need_of};
-use ohm_model::job::TTL_SECONDS_DEFAULT;
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
-    Class, Command, Entry, Envelope, Epoch, Exit, GroupSpec, JobId, JobSpec, Lease, NodeHealth, NodeSpec, Nomination,
-    OnDisconnect, Operator, Outcome, QueueSpec, Requirement, Role, RunReport, RunReportKind, SelectorTerm, Sequence,
-    SessionId, Shard, SpreadMode, Taint, TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode,
-    TopologySpec, Transaction, Verdict,
+    Class, Command, Entry, Envelope, Epoch, Exit, JobId, JobSpec, Lease, NodeHealth, NodeSpec, Nomination, Outcome, Role,
+    RunReport, RunReportKind, Sequence, SessionId, Shard, TopologySpec, Transaction, Verdict,
 };
 use ohm_stdx::Prng;
+use words::{joined, queue};
 
 /// A cell with an open session that holds every lease there is.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct World {
     /// The cell.
     pub cell: Cell,
@@ -58,6 +61,12 @@ impl World {
     /// The cell that `text` describes; lines that place are planned by `planner`.
     pub fn of(text: &str, planner: &mut dyn Planner) -> Self {
         let mut world = World::new();
+        world.extend(text, planner);
+        world
+    }
+
+    /// Goes on with more lines.
+    pub fn extend(&mut self, text: &str, planner: &mut dyn Planner) {
         let mut last: Option<JobSpec> = None;
         for line in joined(text) {
             let (head, rest) = line.split_once(' ').unwrap_or((&line, ""));
@@ -66,14 +75,13 @@ impl World {
                 job.groups.push(group(job.class, rest));
                 continue;
             }
-            world.submit(last.take());
+            self.submit(last.take());
             match head {
                 "job" => last = Some(job(rest)),
-                _ => world.line(head, rest, planner),
+                _ => self.line(head, rest, planner),
             }
         }
-        world.submit(last);
-        world
+        self.submit(last);
     }
 
     fn line(&mut self, head: &str, rest: &str, planner: &mut dyn Planner) {
@@ -281,186 +289,4 @@ pub fn check(planner: &mut dyn Planner, text: &str, expected: &str) {
     if let Some(verdict) = verdict {
         assert_eq!(verdict.conflicts, [], "the log refuses\n{found}\nfor\n{text}");
     }
-}
-
-/// Lines without indentation, comments and empty ones; `+` lines joined to what they go on with.
-fn joined(text: &str) -> impl Iterator<Item = String> {
-    let mut lines: Vec<String> = Vec::new();
-    for line in text.lines().map(|line| line.split(" #").next().unwrap_or("").trim()) {
-        match line.strip_prefix('+') {
-            Some(more) if !lines.is_empty() => lines.last_mut().into_iter().for_each(|last| *last += more),
-            _ if line.is_empty() => {}
-            _ => lines.push(line.to_string()),
-        }
-    }
-    lines.into_iter()
-}
-
-/// An amount as a node or group names it; nothing when `key` is no resource.
-fn amount(key: &str, value: &str) -> Option<(String, i64)> {
-    let key = if key == "gpu" { "nvidia.com/gpu" } else { key };
-    let known = matches!(key, "cpu" | "memory" | "pods" | "disk") || key.contains('/');
-    if !known || key.starts_with("kubernetes.io/") {
-        return None;
-    }
-    let milli = key == "cpu" || key.contains('/');
-    let digits = value.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let number: i64 = digits.parse().ok()?;
-    let unit = match &value[digits.len()..] {
-        "m" => 1,
-        "Gi" => 1 << 30,
-        "Mi" => 1 << 20,
-        _ if milli => 1000,
-        _ => 1,
-    };
-    Some((key.to_string(), number * unit))
-}
-
-/// A node from its line.
-pub fn node(text: &str) -> NodeSpec {
-    let mut words = text.split_whitespace();
-    let name = words.next().expect("a name").to_string();
-    let mut spec =
-        NodeSpec { name, labels: Default::default(), taints: vec![], capacity: Default::default(), address: String::new() };
-    spec.capacity.insert("pods".into(), 110);
-    for word in words {
-        let (key, value) = word.split_once('=').unwrap_or((word, ""));
-        if key == "taint" {
-            let mut parts = value.split(':');
-            let mut part = || parts.next().unwrap_or("").to_string();
-            let (key, value, effect) = (part(), part(), part());
-            let effect = match effect.as_str() {
-                "PreferNoSchedule" => TaintEffect::PreferNoSchedule,
-                "NoExecute" => TaintEffect::NoExecute,
-                _ => TaintEffect::NoSchedule,
-            };
-            spec.taints.push(Taint { key, value, effect });
-        } else if let Some((key, amount)) = amount(key, value) {
-            spec.capacity.insert(key, amount);
-        } else {
-            spec.labels.insert(key.into(), value.into());
-        }
-    }
-    spec
-}
-
-fn queue(text: &str) -> QueueSpec {
-    let mut words = text.split_whitespace();
-    let name = words.next().expect("a name").to_string();
-    let amounts = words.filter_map(|word| word.split_once('=')).filter_map(|(key, value)| amount(key, value));
-    QueueSpec {
-        name,
-        is_cohort: false,
-        parent: String::new(),
-        nominal: amounts.collect(),
-        borrowing_limit: Default::default(),
-        lending_limit: Default::default(),
-        weight_milli: 1000,
-    }
-}
-
-/// A job from its line, still without groups.
-pub fn job(text: &str) -> JobSpec {
-    let mut words = text.split_whitespace();
-    let mut spec = JobSpec {
-        name: words.next().expect("a name").to_string(),
-        class: Class::Batch,
-        queue: String::new(),
-        priority: 0,
-        labels: Default::default(),
-        groups: Vec::new(),
-        retries: 3,
-        active_deadline_seconds: 0,
-        ttl_seconds_after_finished: TTL_SECONDS_DEFAULT,
-        on_disconnect: OnDisconnect::Stop,
-        suspended: false,
-    };
-    for word in words {
-        match word.split_once('=').unwrap_or((word, "")) {
-            ("class", "service") => spec.class = Class::Service,
-            ("class", "tas") => spec.class = Class::Tas,
-            ("class", _) => spec.class = Class::Batch,
-            ("queue", queue) => spec.queue = queue.into(),
-            ("priority", priority) => spec.priority = priority.parse().expect("a priority"),
-            _ => panic!("what is {word}?"),
-        }
-    }
-    spec
-}
-
-/// A group from its line.
-pub fn group(class: Class, text: &str) -> GroupSpec {
-    let mut words = text.split_whitespace();
-    let name = words.next().expect("a name").to_string();
-    let mut spec = GroupSpec {
-        name,
-        count: 1,
-        min_count: 0,
-        elastic: class == Class::Service,
-        requests: Default::default(),
-        node_selector: Default::default(),
-        affinity: Vec::new(),
-        preferred: Vec::new(),
-        tolerations: Vec::new(),
-        ports: Vec::new(),
-        max_per_node: 0,
-        spread: if class == Class::Service { SpreadMode::Spread } else { SpreadMode::Pack },
-        topology: Default::default(),
-        place_with: String::new(),
-        task: TaskSpec::default(),
-    };
-    words.for_each(|word| group_word(&mut spec, word));
-    if spec.min_count == 0 {
-        spec.min_count = if class == Class::Service { 1 } else { spec.count };
-    }
-    spec
-}
-
-fn group_word(spec: &mut GroupSpec, word: &str) {
-    let (key, value) = word.split_once('=').unwrap_or((word, ""));
-    let number = || value.parse::<u32>().unwrap_or_else(|_| panic!("{word} is no number"));
-    match key {
-        "count" => spec.count = number(),
-        "min" => spec.min_count = number(),
-        "max" => spec.max_per_node = number(),
-        "elastic" => spec.elastic = true,
-        "spread" => spec.spread = SpreadMode::Spread,
-        "pack" => spec.spread = SpreadMode::Pack,
-        "with" => spec.place_with = value.into(),
-        "ports" => spec.ports = value.split(',').filter_map(|port| port.parse().ok()).collect(),
-        "select" => {
-            let (key, value) = value.split_once(':').unwrap_or((value, ""));
-            spec.node_selector.insert(key.into(), value.into());
-        }
-        "affinity" => spec.affinity.push(term(value)),
-        "prefer" => {
-            let (weight, rest) = value.split_once(':').expect("weight:key:value");
-            spec.preferred.push((weight.parse().expect("a weight"), term(rest)));
-        }
-        "tolerate" => spec.tolerations.push(Toleration {
-            key: value.into(),
-            operator: TolerationOperator::Exists,
-            value: String::new(),
-            effect: None,
-        }),
-        "topology" => {
-            let (mode, level) = value.split_once(':').unwrap_or((value, ""));
-            spec.topology.level = level.into();
-            spec.topology.mode = match mode {
-                "required" => TopologyMode::Required,
-                "preferred" => TopologyMode::Preferred,
-                _ => TopologyMode::Unconstrained,
-            };
-        }
-        _ => {
-            let (key, amount) = amount(key, value).unwrap_or_else(|| panic!("what is {word}?"));
-            spec.requests.insert(key, amount);
-        }
-    }
-}
-
-fn term(text: &str) -> SelectorTerm {
-    let (key, values) = text.split_once(':').unwrap_or((text, ""));
-    let values = values.split(',').map(String::from).collect();
-    SelectorTerm { requirements: vec![Requirement { key: key.into(), operator: Operator::In, values }] }
 }

@@ -38,3 +38,6 @@ pub use rows::rows;
 pub use scores::{SCORES, Weights};
 pub use subject::{Fence, Subject};
 pub use table::{BLOCK, NodeTable, WHOLE};
+
+#[cfg(test)]
+mod tests;

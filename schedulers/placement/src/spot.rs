@@ -20,11 +20,8 @@ pub(crate) struct Spot<'a> {
 }
 
 impl Spot<'_> {
-    /// Rows for the group, and why there are not more of them; or why there are none.
-    pub(crate) fn place(
-        &mut self,
-        domain: Option<(&str, u32)>,
-    ) -> Result<(Vec<Placement>, Option<Box<Explanation>>), Box<Explanation>> {
+    /// Rows for the group, or why there are none.
+    pub(crate) fn place(&mut self, domain: Option<(&str, u32)>) -> Result<Vec<Placement>, Box<Explanation>> {
         let ask = *self.ask;
         let quota = self.quota();
         let most = quota.map_or(ask.most, |quota| ask.most.min(quota.tasks));
@@ -35,18 +32,11 @@ impl Spot<'_> {
         }
         let amount = Amount { least: ask.least, most, nodes: self.most_rows, attempt: self.item.attempt };
         let spots = self.spots(&amount, domain)?;
-        let placed = tasks_of(&spots);
-        if placed < ask.least {
+        if tasks_of(&spots) < ask.least {
             let obstacle = self.stopping().unwrap_or(Obstacle::Room);
             return Err(self.explain(obstacle));
         }
-        let rows = rows(&self.subject, &spots);
-        let rests = placed < ask.most && (!ask.starts || self.subject.spec.elastic);
-        let rest = rests.then(|| match quota {
-            Some(quota) if placed == most => self.explain(quota.obstacle(&self.subject, ask.most - placed)),
-            _ => self.explain(Obstacle::Room),
-        });
-        Ok((rows, rest))
+        Ok(rows(&self.subject, &spots))
     }
 
     fn spots(&mut self, amount: &Amount, domain: Option<(&str, u32)>) -> Result<Spots, Box<Explanation>> {

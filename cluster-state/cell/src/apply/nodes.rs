@@ -8,8 +8,8 @@ use crate::shapes::Shape;
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::resources::{DEVICE_MILLI, device_count};
 use ohm_model::{
-    Epoch, EventKind, Exit, Incarnation, Index, Lease, NodeHealth, NodeId, NodeSpec, Outcome, Refusal, ResourceId,
-    SessionId, StopCause, TaintEffect,
+    Epoch, EventKind, Exit, Incarnation, Lease, NodeHealth, NodeId, NodeSpec, Outcome, Refusal, ResourceId, SessionId,
+    StopCause, TaintEffect,
 };
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -227,35 +227,31 @@ impl Cell {
         slots.into_iter().for_each(|slot| self.stop_run(slot, StopCause::Moved, applied));
     }
 
-    /// A node that shrank below what it holds evicts the least important, youngest runs until the rest fits (P1). What is
-    /// to stop anyway comes first.
+    /// A node that shrank below what it holds stops runs until the rest fits (P1): those on devices that are gone, then
+    /// the least important and youngest, as few as that order needs. What is to stop anyway is counted first.
     fn evict_excess(&mut self, node: NodeId, applied: &mut Applied) {
-        let mut over: Vec<(ResourceId, i64)> = (0..self.resources.len() as u16)
-            .map(|column| (ResourceId(column), -self.nodes.free(node, ResourceId(column))))
-            .filter(|(_, missing)| *missing > 0)
-            .collect();
         let lost_devices = self.runs_on_lost_devices(node);
-        self.nodes.set_flag(node, SHRUNK, !over.is_empty() || !lost_devices.is_empty());
         lost_devices.iter().for_each(|slot| self.stop_run(*slot, StopCause::NodeShrunk, applied));
-        if over.is_empty() {
+        let mut missing: Vec<i64> =
+            (0..self.resources.len() as u16).map(|column| -self.nodes.free(node, ResourceId(column))).collect();
+        let is_over = missing.iter().any(|missing| *missing > 0);
+        self.nodes.set_flag(node, SHRUNK, is_over || !lost_devices.is_empty());
+        if !is_over {
             return;
         }
-        let mut victims: Vec<(bool, i32, Reverse<Index>, u32)> = self
-            .runs
-            .on_node(&self.nodes, node)
-            .filter_map(|(slot, run)| {
-                let priority = self.jobs.get(run.run.task.job)?.spec.priority;
-                Some((run.stop.is_none(), priority, Reverse(run.placed), slot))
-            })
-            .collect();
-        victims.sort();
-        for (_, _, _, slot) in victims {
-            let Some(shape) = self.runs.get(slot).and_then(|run| self.run_shape(run)).cloned() else { continue };
-            let helps = |column: ResourceId| shape.requests.iter().find(|(found, _)| *found == column).map(|(_, n)| *n);
-            if over.iter().any(|(column, missing)| *missing > 0 && helps(*column).is_some()) {
-                over.iter_mut().for_each(|(column, missing)| *missing -= helps(*column).unwrap_or(0));
-                self.stop_run(slot, StopCause::NodeShrunk, applied);
+        let mut candidates = Vec::new();
+        for (slot, run) in self.runs.on_node(&self.nodes, node) {
+            let (Some(job), Some(shape)) = (self.jobs.get(run.run.task.job), self.run_shape(run)) else { continue };
+            if run.stop.is_some() {
+                shape.requests.iter().for_each(|&(column, amount)| missing[usize::from(column.0)] -= amount);
+            } else {
+                let rank = (job.spec.priority, Reverse(run.placed), Reverse(run.run.task));
+                candidates.push((rank, slot, Arc::clone(shape)));
             }
+        }
+        candidates.sort_by_key(|(rank, ..)| *rank);
+        for slot in choose_victims(&mut missing, candidates.into_iter().map(|(_, slot, shape)| (slot, shape))) {
+            self.stop_run(slot, StopCause::NodeShrunk, applied);
         }
     }
 
@@ -333,6 +329,28 @@ impl Cell {
     fn named_node(&self, name: &str) -> Result<NodeId, Refusal> {
         self.nodes.find(name).ok_or_else(|| Refusal::NotFound { kind: "node".into(), name: name.into() })
     }
+}
+
+/// The first candidates that give `missing` back, without those that the others make needless.
+fn choose_victims(missing: &mut [i64], candidates: impl Iterator<Item = (u32, Arc<Shape>)>) -> Vec<u32> {
+    let mut victims = Vec::new();
+    for (slot, shape) in candidates {
+        if shape.requests.iter().any(|(column, _)| missing[usize::from(column.0)] > 0) {
+            shape.requests.iter().for_each(|&(column, amount)| missing[usize::from(column.0)] -= amount);
+            victims.push((slot, shape));
+        }
+    }
+    let mut chosen = Vec::new();
+    for (slot, shape) in victims.into_iter().rev() {
+        let needless = shape.requests.iter().all(|&(column, amount)| missing[usize::from(column.0)] + amount <= 0);
+        if needless {
+            shape.requests.iter().for_each(|&(column, amount)| missing[usize::from(column.0)] += amount);
+        } else {
+            chosen.push(slot);
+        }
+    }
+    chosen.reverse();
+    chosen
 }
 
 /// Makes the device banks match `counts`; devices that runs may still hold stay behind the present ones.

@@ -18,20 +18,20 @@ impl World {
     pub(crate) fn draw(&mut self) -> (SessionId, Command) {
         let name = |prefix: &str, number: u64| format!("{prefix}{number}");
         let command = match self.dice.below(100) {
-            0..12 => self.registration(),
-            12..15 => self.conclusion(),
+            0..13 => self.registration(),
+            13..15 => self.conclusion(),
             15..17 => Command::CordonNode { name: name("n", self.dice.below(NODES)), cordoned: self.dice.chance(400) },
             17 => Command::RemoveNode { name: name("n", self.dice.below(NODES)) },
             18..30 => Command::SubmitJobs { owner: "ann".into(), jobs: vec![self.job()] },
             30 => Command::CancelJob { name: name("j", self.dice.below(JOBS)) },
             31..33 => Command::SuspendJob { name: name("j", self.dice.below(JOBS)) },
             33..37 => Command::ResumeJob { name: name("j", self.dice.below(JOBS)) },
-            37..52 => self.report(),
-            52..60 => {
+            37..56 => self.report(),
+            56..63 => {
                 self.now_ms += [1, 100, 1_000, 5_000, 70_000][self.dice.below(5) as usize];
                 Command::Tick
             }
-            60..64 => Command::PutQueue(self.queue()),
+            63..66 => Command::PutQueue(self.queue()),
             _ => return self.commit(),
         };
         (PEOPLE, command)
@@ -91,7 +91,7 @@ impl World {
         let queue = if self.dice.chance(700) { self.dice.pick(&queues).cloned() } else { None };
         let together = self.dice.chance(300);
         let level = LEVELS[self.dice.below(2) as usize];
-        let groups = (0..self.dice.between(1, 2)).map(|at| self.group(at, class, together, level)).collect();
+        let groups = (0..1 + self.dice.below(3) / 2).map(|at| self.group(at, class, together, level)).collect();
         JobSpec {
             name: format!("j{}", self.dice.below(JOBS)),
             class,
@@ -121,7 +121,7 @@ impl World {
         let mut group = GroupSpec {
             name: format!("g{at}"),
             count,
-            min_count: dice.between(1, u64::from(count)) as u32,
+            min_count: if dice.chance(500) { 1 } else { dice.between(1, u64::from(count)) as u32 },
             elastic: dice.chance(600),
             requests,
             node_selector: Default::default(),
@@ -274,7 +274,12 @@ impl World {
         let end = first + count;
         while first < end {
             let node = self.node_for(job, group, transaction);
-            let room = if self.dice.chance(850) { self.room(job, group, node).max(1) } else { end - first };
+            let taken: u32 = transaction.place.iter().filter(|row| row.node == node).map(|row| row.count).sum();
+            let room = self.room(job, group, node).saturating_sub(taken);
+            if room == 0 && self.dice.chance(800) {
+                return;
+            }
+            let room = if self.dice.chance(900) { room.max(1) } else { end - first };
             let count = self.dice.between(1, u64::from(room.min(end - first))) as u32;
             if self.dice.chance(950) {
                 let placement = self.placement(job, group, first, count, node);

@@ -6,8 +6,13 @@ use ohm_model::{
     Class, Exit, Index, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, QueueSpec, RunReport, RunReportKind, SessionId,
     StopCause, TaintEffect, Transaction,
 };
+use std::cmp::Reverse;
 
 const NOBODY: SessionId = SessionId(0);
+
+fn name(run: &PlainRun) -> (JobId, u16, u32) {
+    (run.job, run.group, run.task)
+}
 
 impl Plain {
     pub(crate) fn register(&mut self, id: NodeId, spec: &NodeSpec, key: u64, instance: u64, boot: u64) -> bool {
@@ -61,33 +66,34 @@ impl Plain {
         let on_lost = |run: &PlainRun| run.masks.iter().any(|mask| present < 64 && mask >> present != 0);
         self.stop_where(node, StopCause::NodeShrunk, |_, run| on_lost(run));
         let resources = ["cpu", "memory", "pods", crate::state::GPU];
-        let leaving = |plain: &Plain, resource: &str| -> i64 {
-            let stopping = plain.runs_on(node).filter(|run| run.stop.is_some());
-            stopping.map(|run| request(plain.group_of(run)).get(resource).copied().unwrap_or(0)).sum()
+        let request_of = |plain: &Plain, run: &PlainRun, resource: &str| -> i64 {
+            request(plain.group_of(run)).get(resource).copied().unwrap_or(0)
         };
-        // One victim after the other: the least important, then the youngest.
-        loop {
-            let missing: Vec<&str> = resources
-                .into_iter()
-                .filter(|resource| self.free(node, resource) + leaving(self, resource) < 0)
-                .collect();
-            let helps = |run: &&PlainRun| missing.iter().any(|name| request(self.group_of(run)).contains_key(*name));
-            let staying = self.runs.iter().enumerate().filter(|(_, run)| run.node == node && run.stop.is_none());
-            let victims = staying.filter(|(_, run)| helps(run));
-            let rank = |run: &PlainRun| (self.jobs[&run.job].spec.priority, std::cmp::Reverse(run.placed));
-            let Some(worst) = victims.clone().map(|(_, run)| rank(run)).min() else { return };
-            let equal: Vec<usize> = victims.filter(|(_, run)| rank(run) == worst).map(|(at, _)| at).collect();
-            // Among equals any will do; the cell's choice is taken over by the caller.
-            let chosen =
-                equal.iter().copied().find(|at| self.preferred.contains(&self.name_of(*at))).unwrap_or(equal[0]);
-            self.runs[chosen].stop = Some(StopCause::NodeShrunk);
-            self.touch(node, NOBODY);
+        // What would be missing if these runs, and all that stop anyway, were gone.
+        let missing = |plain: &Plain, victims: &[PlainRun]| -> Vec<&str> {
+            let gone = |run: &&PlainRun| run.stop.is_some() || victims.iter().any(|one| name(one) == name(run));
+            let left = |resource: &&str| {
+                let given = plain.runs_on(node).filter(gone).map(|run| request_of(plain, run, resource)).sum::<i64>();
+                plain.free(node, resource) + given < 0
+            };
+            resources.into_iter().filter(left).collect()
+        };
+        let mut order: Vec<PlainRun> = self.runs_on(node).filter(|run| run.stop.is_none()).cloned().collect();
+        order.sort_by_key(|run| (self.jobs[&run.job].spec.priority, Reverse(run.placed), Reverse(name(run))));
+        let mut victims: Vec<PlainRun> = Vec::new();
+        for run in order {
+            if missing(self, &victims).iter().any(|resource| request_of(self, &run, resource) > 0) {
+                victims.push(run);
+            }
         }
-    }
-
-    fn name_of(&self, at: usize) -> (JobId, u16, u32) {
-        let run = &self.runs[at];
-        (run.job, run.group, run.task)
+        for at in (0..victims.len()).rev() {
+            let mut fewer = victims.clone();
+            fewer.remove(at);
+            if missing(self, &fewer).is_empty() {
+                victims = fewer;
+            }
+        }
+        self.stop_where(node, StopCause::NodeShrunk, |_, run| victims.iter().any(|one| name(one) == name(run)));
     }
 
     fn stop_where(&mut self, node: NodeId, cause: StopCause, which: impl Fn(&Plain, &PlainRun) -> bool) {
@@ -229,7 +235,6 @@ impl Plain {
     }
 
     fn end(&mut self, run: &PlainRun, exit: Exit) {
-        let name = |run: &PlainRun| (run.job, run.group, run.task);
         self.runs.retain(|other| name(other) != name(run));
         self.touch(run.node, NOBODY);
         let job = self.jobs.get_mut(&run.job).expect("a job of a run");

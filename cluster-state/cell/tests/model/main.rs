@@ -18,7 +18,7 @@ fn the_cell_does_what_the_plain_model_does() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let seeds = match number("OHM_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("OHM_SEEDS").unwrap_or(300),
+        None => 0..number("OHM_SEEDS").unwrap_or(200),
     };
     let mut taken = 0;
     for seed in seeds.clone() {
@@ -33,5 +33,5 @@ fn the_cell_does_what_the_plain_model_does() {
     }
     // A generator that is always refused proves nothing.
     let steps = (seeds.end - seeds.start) * STEPS as u64;
-    assert!(taken * 8 > steps, "only {taken} tasks were placed in {steps} steps");
+    assert!(taken * 12 > steps, "only {taken} tasks were placed in {steps} steps");
 }

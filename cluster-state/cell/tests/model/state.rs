@@ -106,8 +106,6 @@ pub(crate) struct Plain {
     /// Every change of a node, and whose commit it was.
     pub(crate) touches: Vec<(NodeId, Index, SessionId)>,
     pub(crate) alarms: Vec<(u64, Alarm)>,
-    /// Runs that the cell stopped in the command at hand: where a rule leaves the choice among equals open, its choice.
-    pub(crate) preferred: Vec<(JobId, u16, u32)>,
 }
 
 /// What one task of `group` takes, `pods` included.

@@ -6,7 +6,7 @@ use ohm_cell::{Applied, Cell, restore};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
     Class, ClassId, Command, Entry, Envelope, Index, JobOutcome, Lease, NodeId, Outcome, ResourceId, Role, Sequence,
-    SessionId, Shard, StopCause, TopologySpec, Transaction, Verdict,
+    SessionId, Shard, TopologySpec, Transaction, Verdict,
 };
 use ohm_stdx::Prng;
 use std::collections::VecDeque;
@@ -84,7 +84,7 @@ impl World {
     }
 
     /// Sends one command through the log, and through a snapshot every now and then.
-    pub(crate) fn apply(&mut self, session: SessionId, command: Command) -> (Outcome, Applied) {
+    pub(crate) fn apply(&mut self, session: SessionId, command: Command) -> Outcome {
         if self.dice.chance(30) {
             let restored = restore(&self.cell.snapshot_bytes()).expect("a snapshot can be read");
             assert!(restored == self.cell && restored.digest() == self.cell.digest(), "a snapshot is the state");
@@ -105,16 +105,15 @@ impl World {
         let mut applied = Applied::default();
         self.cell.apply(index, &entry, &mut applied);
         self.log.push((index, entry));
-        (applied.outcomes[0].clone(), applied)
+        applied.outcomes[0].clone()
     }
 
     /// Draws a command, sends it to both, and compares them.
     pub(crate) fn step(&mut self) -> Result<(), String> {
         let (session, command) = self.draw();
-        let (outcome, applied) = self.apply(session, command.clone());
+        let outcome = self.apply(session, command.clone());
         self.plain.index = self.cell.applied();
         self.plain.now_ms = self.now_ms;
-        self.plain.preferred = stopped(&applied, StopCause::NodeShrunk);
         self.follow(session, &command, &outcome)?;
         let broken = self.cell.invariants();
         if !broken.is_empty() {
@@ -187,9 +186,6 @@ impl World {
         let expected = self.plain.commit(session, transaction, &CellFacts(&self.cell));
         let rows = 0..transaction.place.len();
         let accepted: Vec<u32> = rows.map(|row| verdict.accepted_of(transaction, row)).collect();
-        if std::env::var_os("OHM_STATS").is_some() {
-            println!("{:?}", verdict.conflicts.first().map(|conflict| conflict.reason.name()));
-        }
         self.taken += accepted.iter().map(|count| u64::from(*count)).sum::<u64>();
         let conflicts: Vec<_> = verdict.conflicts.iter().map(|conflict| (conflict.row, conflict.reason)).collect();
         if accepted != expected.accepted || conflicts != expected.conflicts {
@@ -212,12 +208,4 @@ fn check_form(verdict: &Verdict, now: Index) -> Result<(), String> {
     let plain = verdict.conflicts.is_empty() == verdict.accepted.is_empty() || !verdict.conflicts.is_empty();
     let waits = verdict.refresh <= now && (verdict.refresh == Index(0) || !verdict.conflicts.is_empty());
     if plain && waits { Ok(()) } else { Err(format!("{verdict:?} has no sense at {now}")) }
-}
-
-fn stopped(applied: &Applied, wanted: StopCause) -> Vec<(ohm_model::JobId, u16, u32)> {
-    let named = applied.events.iter().filter_map(|event| match event.kind {
-        ohm_model::EventKind::Stopping { job, group, task, cause, .. } if cause == wanted => Some((job, group, task)),
-        _ => None,
-    });
-    named.collect()
 }

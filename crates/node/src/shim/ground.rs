@@ -94,8 +94,12 @@ impl Ground {
         let pairs = [format!("OHM_RUN={run}"), super::mark(&self.folder)];
         let mut has_some = false;
         for orphan in orphans {
-            let in_group = self.processes.stat(*orphan).is_some_and(|stat| stat.group == leader && stat.state != b'Z');
-            if in_group || pairs.iter().all(|pair| self.processes.has_environment(*orphan, pair)) {
+            let Some(stat) = self.processes.stat(*orphan).filter(|stat| !stat.is_ending()) else {
+                // Whose it was cannot be seen any more, and its children are about to come here: look again.
+                has_some = true;
+                continue;
+            };
+            if stat.group == leader || pairs.iter().all(|pair| self.processes.has_environment(*orphan, pair)) {
                 has_some = true;
                 for identity in self.processes.tree(*orphan) {
                     self.processes.kill_verified(identity);

@@ -1,0 +1,272 @@
+//! Jobs.
+
+use super::amounts::short;
+use super::table::Grid;
+use super::times::{age, length, utc};
+use super::{Style, counted};
+use ohm_wire::api::{GroupView, JobList, JobSummary, JobView, PastRunView, TaskCounts, TaskView};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A page of jobs.
+pub(crate) fn jobs_table(list: &JobList, style: &Style) -> String {
+    if list.jobs.is_empty() {
+        return "no jobs\n".to_string();
+    }
+    let mut grid = Grid::new(style, &["NAME", "CLASS", "STATE", "TASKS", "PRIORITY", "QUEUE", "OWNER", "AGE"]);
+    for job in &list.jobs {
+        grid.row([
+            job.name.clone(),
+            job.class.clone(),
+            job.state.clone(),
+            tasks(&job.tasks),
+            job.priority.to_string(),
+            job.queue.clone(),
+            job.owner.clone(),
+            age(style.now_ms, job.submitted_ms),
+        ]);
+    }
+    let mut text = grid.text();
+    if list.total > list.jobs.len() as u64 {
+        text.push_str(&format!("{} of {}; --limit shows more\n", list.jobs.len(), counted(list.total, "job")));
+    }
+    text
+}
+
+/// Tasks by state, those that are there: `2 running, 3 pending`.
+fn tasks(counts: &TaskCounts) -> String {
+    let starting = counts.live.saturating_sub(counts.running);
+    let parts = [
+        (counts.running, "running"),
+        (starting, "placed"),
+        (counts.pending, "pending"),
+        (counts.backing_off, "backing off"),
+        (counts.succeeded, "succeeded"),
+        (counts.failed, "failed"),
+        (counts.skipped, "skipped"),
+    ];
+    let parts: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, state)| format!("{count} {state}")).collect();
+    if parts.is_empty() { counted(counts.total, "task") } else { parts.join(", ") }
+}
+
+/// One line about what became of a job.
+pub(crate) fn job_line(job: &JobSummary) -> String {
+    let reason = match job.reason.as_str() {
+        "" => String::new(),
+        reason if reason == job.state => String::new(),
+        reason => format!(": {reason}"),
+    };
+    format!("{} is {}{reason} ({})\n", job.name, job.state, tasks(&job.tasks))
+}
+
+/// Everything about a job.
+pub(crate) fn job_text(job: &JobView<Value>, style: &Style) -> String {
+    let mut text = head(job, style);
+    for group in &job.groups {
+        text.push_str(&group_text(group, style));
+    }
+    if !job.past_runs.is_empty() {
+        text.push_str("\nPast runs:\n");
+        text.push_str(&past_runs(&job.past_runs, style));
+    }
+    text
+}
+
+fn head(job: &JobView<Value>, style: &Style) -> String {
+    let summary = &job.summary;
+    let mut lines = vec![
+        ("Job", summary.name.clone()),
+        ("State", summary.state.clone()),
+        ("Reason", summary.reason.clone()),
+        ("Class", summary.class.clone()),
+        ("Shard", job.shard.clone()),
+        ("Queue", summary.queue.clone()),
+        ("Priority", summary.priority.to_string()),
+        ("Owner", summary.owner.clone()),
+        ("Labels", pairs(&summary.labels)),
+    ];
+    let when = |ms: u64| if ms == 0 { String::new() } else { format!("{} UTC ({} ago)", utc(ms), age(style.now_ms, ms)) };
+    lines.push(("Submitted", when(summary.submitted_ms)));
+    lines.push(("Started", when(summary.started_ms)));
+    lines.push(("Finished", when(summary.finished_ms)));
+    if summary.started_ms > 0 && summary.finished_ms > 0 {
+        lines.push(("Took", length(summary.finished_ms.saturating_sub(summary.started_ms))));
+    }
+    let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
+    lines.map(|(name, value)| format!("{:<11}{value}\n", format!("{name}:"))).collect()
+}
+
+fn pairs(pairs: &BTreeMap<String, String>) -> String {
+    pairs.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
+}
+
+fn group_text(group: &GroupView, style: &Style) -> String {
+    let mut about = vec![tasks(&group.counts)];
+    if group.min_count != group.counts.total {
+        about.push(format!("starts with {}", group.min_count));
+    }
+    let requests = group.requests.iter().map(|(name, amount)| format!("{name} {}", short(name, amount)));
+    let requests = requests.collect::<Vec<_>>().join(", ");
+    if !requests.is_empty() {
+        about.push(format!("each {requests}"));
+    }
+    if !group.domain.is_empty() {
+        about.push(format!("in {}", group.domain.join("/")));
+    }
+    let mut text = format!("\nGroup {}: {}\n", group.name, about.join("; "));
+    if group.tasks.is_empty() {
+        return text;
+    }
+    let mut grid = Grid::new(style, &["TASK", "STATE", "NODE", "RUN", "AGE", "LAST END"]);
+    for task in &group.tasks {
+        grid.row([
+            task.task.to_string(),
+            task.state.clone(),
+            task.node.clone(),
+            if task.incarnation == 0 { String::new() } else { task.incarnation.to_string() },
+            age(style.now_ms, task.started_ms.max(task.placed_ms)),
+            ended(task),
+        ]);
+    }
+    text.push_str(&grid.text());
+    if group.tasks_omitted > 0 {
+        text.push_str(&format!("and {}; --tasks shows more\n", counted(group.tasks_omitted, "other task")));
+    }
+    text
+}
+
+fn ended(task: &TaskView) -> String {
+    match (task.exit.as_str(), task.stop_cause.as_str()) {
+        (exit, "") => exit.to_string(),
+        (_, cause) => format!("stopping: {cause}"),
+    }
+}
+
+fn past_runs(runs: &[PastRunView], style: &Style) -> String {
+    let mut grid = Grid::new(style, &["GROUP", "TASK", "RUN", "NODE", "TOOK", "ENDED", "HOW"]);
+    for run in runs {
+        let details = [run.exit.as_str(), run.stop_cause.as_str(), run.message.as_str()];
+        let details: Vec<&str> = details.into_iter().filter(|text| !text.is_empty()).collect();
+        grid.row([
+            run.group.clone(),
+            run.task.to_string(),
+            run.incarnation.to_string(),
+            run.node.clone(),
+            length(run.ended_ms.saturating_sub(run.placed_ms)),
+            format!("{} ago", age(style.now_ms, run.ended_ms)),
+            details.join(", "),
+        ]);
+    }
+    grid.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::PLAIN;
+
+    fn summary(name: &str, state: &str, tasks: TaskCounts) -> JobSummary {
+        JobSummary {
+            name: name.into(),
+            class: "batch".into(),
+            state: state.into(),
+            owner: "ada".into(),
+            submitted_ms: PLAIN.now_ms - 90_000,
+            tasks,
+            ..JobSummary::default()
+        }
+    }
+
+    #[test]
+    fn jobs_are_listed_one_per_line() {
+        let running = TaskCounts { total: 4, live: 4, running: 3, ..TaskCounts::default() };
+        let waiting = TaskCounts { total: 20, pending: 18, succeeded: 2, ..TaskCounts::default() };
+        let jobs = vec![summary("train", "running", running), summary("array", "pending", waiting)];
+        let text = jobs_table(&JobList { jobs, total: 3, next: "train".into() }, &PLAIN);
+        assert_eq!(
+            text,
+            "\
+NAME   CLASS  STATE    TASKS                    PRIORITY  QUEUE  OWNER  AGE
+train  batch  running  3 running, 1 placed      0         -      ada    90s
+array  batch  pending  18 pending, 2 succeeded  0         -      ada    90s
+2 of 3 jobs; --limit shows more
+"
+        );
+        assert_eq!(jobs_table(&JobList::default(), &PLAIN), "no jobs\n");
+    }
+
+    #[test]
+    fn a_job_is_told_with_its_groups_and_past_runs() {
+        let counts = TaskCounts { total: 2, live: 1, running: 1, backing_off: 1, ..TaskCounts::default() };
+        let tasks = vec![
+            TaskView {
+                task: 0,
+                state: "running".into(),
+                node: "n1".into(),
+                incarnation: 1,
+                placed_ms: PLAIN.now_ms - 61_000,
+                started_ms: PLAIN.now_ms - 60_000,
+                ..TaskView::default()
+            },
+            TaskView {
+                task: 1,
+                state: "backingOff".into(),
+                node: "n2".into(),
+                incarnation: 2,
+                exit: "exit 3".into(),
+                ..TaskView::default()
+            },
+        ];
+        let group = GroupView {
+            name: "workers".into(),
+            min_count: 1,
+            domain: vec!["b1".into(), "r2".into()],
+            requests: [("cpu".to_string(), "500m".to_string())].into(),
+            counts,
+            tasks,
+            tasks_omitted: 1,
+            ..GroupView::default()
+        };
+        let past = PastRunView {
+            group: "workers".into(),
+            task: 1,
+            incarnation: 2,
+            node: "n2".into(),
+            placed_ms: PLAIN.now_ms - 30_000,
+            ended_ms: PLAIN.now_ms - 10_000,
+            exit: "exit 3".into(),
+            ..PastRunView::default()
+        };
+        let view = JobView {
+            summary: JobSummary { priority: 5, ..summary("train", "running", counts) },
+            shard: "batch/3".into(),
+            version: 7,
+            groups: vec![group],
+            past_runs: vec![past],
+            spec: Value::Null,
+        };
+        assert_eq!(
+            job_text(&view, &PLAIN),
+            "\
+Job:       train
+State:     running
+Class:     batch
+Shard:     batch/3
+Priority:  5
+Owner:     ada
+Submitted: 1970-01-12 13:45:10 UTC (90s ago)
+
+Group workers: 1 running, 1 backing off; starts with 1; each cpu 0.5; in b1/r2
+TASK  STATE       NODE  RUN  AGE  LAST END
+0     running     n1    1    60s  -
+1     backingOff  n2    2    -    exit 3
+and 1 other task; --tasks shows more
+
+Past runs:
+GROUP    TASK  RUN  NODE  TOOK  ENDED    HOW
+workers  1     2    n2    20s   10s ago  exit 3
+"
+        );
+    }
+}

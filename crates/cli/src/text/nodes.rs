@@ -1,0 +1,152 @@
+//! Nodes.
+
+use super::amounts::of_total;
+use super::table::Grid;
+use super::times::age;
+use super::{Style, counted};
+use ohm_wire::api::{NodeDetail, NodeList, NodeSummary};
+use std::collections::BTreeSet;
+
+/// All nodes, with what is free of the resources that any of them has.
+pub(crate) fn nodes_table(list: &NodeList, style: &Style) -> String {
+    if list.nodes.is_empty() {
+        return "no nodes; `ohm agent` on a machine makes it one\n".to_string();
+    }
+    let first = ["cpu", "memory", "pods"];
+    let others: BTreeSet<&str> = list.nodes.iter().flat_map(|node| node.capacity.keys()).map(String::as_str).collect();
+    let others = others.into_iter().filter(|name| !first.contains(name));
+    let resources: Vec<&str> = first.into_iter().chain(others).collect();
+    let heads: Vec<String> = resources.iter().map(|name| format!("{} FREE", name.to_uppercase())).collect();
+    let header: Vec<&str> = ["NAME", "STATE", "RUNS"].into_iter().chain(heads.iter().map(String::as_str)).collect();
+    let mut grid = Grid::new(style, &header);
+    for node in &list.nodes {
+        let amounts = resources.iter().map(|name| amount(node, name));
+        grid.row([node.name.clone(), state(node), node.runs.to_string()].into_iter().chain(amounts));
+    }
+    grid.text()
+}
+
+fn amount(node: &NodeSummary, name: &str) -> String {
+    let amounts = node.free.get(name).zip(node.capacity.get(name));
+    amounts.map_or_else(String::new, |(free, capacity)| of_total(name, free, capacity))
+}
+
+fn state(node: &NodeSummary) -> String {
+    match (node.health.as_str(), node.cordoned) {
+        ("ready", true) => "cordoned".to_string(),
+        (health, true) => format!("{health}, cordoned"),
+        (health, false) => health.to_string(),
+    }
+}
+
+/// Everything about a node.
+pub(crate) fn node_text(node: &NodeDetail, style: &Style) -> String {
+    let summary = &node.summary;
+    let labels = summary.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("\n           ");
+    let free = |(name, capacity): (&String, &String)| {
+        let free = summary.free.get(name).map_or("0", String::as_str);
+        format!("{name} {} free", of_total(name, free, capacity))
+    };
+    let ports = node.ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+    let lines = [
+        ("Node", summary.name.clone()),
+        ("State", state(summary)),
+        ("Address", summary.address.clone()),
+        ("Room", summary.capacity.iter().map(free).collect::<Vec<_>>().join("\n           ")),
+        ("Taints", summary.taints.join("\n           ")),
+        ("Labels", labels),
+        ("Ports", ports),
+    ];
+    let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
+    let mut text: String = lines.map(|(name, value)| format!("{:<11}{value}\n", format!("{name}:"))).collect();
+    if node.run_list.is_empty() {
+        return text + "\nno runs\n";
+    }
+    let mut grid = Grid::new(style, &["JOB", "GROUP", "TASK", "RUN", "STATE", "PID", "AGE"]);
+    for run in &node.run_list {
+        grid.row([
+            run.job.clone(),
+            run.group.clone(),
+            run.task.to_string(),
+            run.incarnation.to_string(),
+            run.state.clone(),
+            if run.pid == 0 { String::new() } else { run.pid.to_string() },
+            age(style.now_ms, run.started_ms.max(run.placed_ms)),
+        ]);
+    }
+    text.push_str(&format!("\n{}", grid.text()));
+    if node.runs_omitted > 0 {
+        text.push_str(&format!("and {}\n", counted(node.runs_omitted, "other run")));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::PLAIN;
+    use ohm_wire::api::NodeRunView;
+
+    fn node(name: &str, health: &str, cordoned: bool) -> NodeSummary {
+        let amounts = |cpu: &str, memory: &str| {
+            [("cpu", cpu), ("memory", memory), ("pods", "110")].map(|(name, amount)| (name.into(), amount.into())).into()
+        };
+        NodeSummary {
+            name: name.into(),
+            health: health.into(),
+            cordoned,
+            runs: 2,
+            labels: [("rack".to_string(), "r1".to_string())].into(),
+            capacity: amounts("4", "8Gi"),
+            free: amounts("3500m", "7Gi"),
+            ..NodeSummary::default()
+        }
+    }
+
+    #[test]
+    fn nodes_are_listed_with_what_is_free() {
+        let mut gpu = node("n2", "ready", true);
+        gpu.capacity.insert("nvidia.com/gpu".into(), "8".into());
+        gpu.free.insert("nvidia.com/gpu".into(), "7500m".into());
+        let list = NodeList { nodes: vec![node("n1", "ready", false), gpu], total: 2, next: String::new() };
+        assert_eq!(
+            nodes_table(&list, &PLAIN),
+            "\
+NAME  STATE     RUNS  CPU FREE  MEMORY FREE  PODS FREE  NVIDIA.COM/GPU FREE
+n1    ready     2     3.5/4     7Gi/8Gi      110/110    -
+n2    cordoned  2     3.5/4     7Gi/8Gi      110/110    7.5/8
+"
+        );
+    }
+
+    #[test]
+    fn a_node_is_told_with_its_runs() {
+        let run = NodeRunView {
+            job: "a".into(),
+            group: "main".into(),
+            task: 3,
+            incarnation: 1,
+            state: "running".into(),
+            pid: 77,
+            placed_ms: PLAIN.now_ms - 5000,
+            started_ms: 0,
+        };
+        let summary = node("n1", "suspect", true);
+        let detail = NodeDetail { summary, run_list: vec![run], ports: vec![80], ..NodeDetail::default() };
+        assert_eq!(
+            node_text(&detail, &PLAIN),
+            "\
+Node:      n1
+State:     suspect, cordoned
+Room:      cpu 3.5/4 free
+           memory 7Gi/8Gi free
+           pods 110/110 free
+Labels:    rack=r1
+Ports:     80
+
+JOB  GROUP  TASK  RUN  STATE    PID  AGE
+a    main   3     1    running  77   5s
+"
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! The cell in numbers.
+
+use super::Style;
+use super::table::Grid;
+use super::times::age;
+use ohm_wire::api::{SessionView, StatusView};
+
+/// The cell in numbers, its sessions and leases.
+pub(crate) fn status_text(status: &StatusView, style: &Style) -> String {
+    let (nodes, jobs, tasks) = (status.nodes, status.jobs, status.tasks);
+    let lines = [
+        ("Log entry", status.applied_index.to_string()),
+        ("Leader", status.leader.clone()),
+        ("Chain", status.chain.clone()),
+        (
+            "Nodes",
+            listed(&[
+                (nodes.ready, "ready"),
+                (nodes.suspect, "suspect"),
+                (nodes.lost, "lost"),
+                (nodes.cordoned, "cordoned"),
+            ]),
+        ),
+        (
+            "Jobs",
+            listed(&[
+                (jobs.pending, "pending"),
+                (jobs.running, "running"),
+                (jobs.suspended, "suspended"),
+                (jobs.succeeded, "succeeded"),
+                (jobs.failed, "failed"),
+                (jobs.cancelled, "cancelled"),
+            ]),
+        ),
+        (
+            "Tasks",
+            listed(&[
+                (tasks.pending, "pending"),
+                (tasks.backing_off, "backing off"),
+                (tasks.live.saturating_sub(tasks.running), "placed"),
+                (tasks.running, "running"),
+            ]),
+        ),
+        ("Not held", leases(&status.free_leases)),
+    ];
+    let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
+    let mut text: String = lines.map(|(name, value)| format!("{:<11}{value}\n", format!("{name}:"))).collect();
+    if !status.sessions.is_empty() {
+        text.push_str(&format!("\n{}", sessions(&status.sessions, style)));
+    }
+    text
+}
+
+fn listed(counts: &[(u64, &str)]) -> String {
+    let there = counts.iter().filter(|(count, _)| *count > 0);
+    let words: Vec<String> = there.map(|(count, word)| format!("{count} {word}")).collect();
+    if words.is_empty() { "none".to_string() } else { words.join(", ") }
+}
+
+fn sessions(sessions: &[SessionView], style: &Style) -> String {
+    let mut grid = Grid::new(style, &["SESSION", "ROLE", "NAME", "SPOKE", "HOLDS"]);
+    for session in sessions {
+        grid.row([
+            session.id.to_string(),
+            session.role.clone(),
+            session.name.clone(),
+            format!("{} ago", age(style.now_ms, session.spoke_ms)),
+            leases(&session.leases),
+        ]);
+    }
+    grid.text()
+}
+
+/// Leases, those of the shards of one class together: `batch/0-3,7`.
+fn leases(names: &[String]) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let mut shards: std::collections::BTreeMap<&str, Vec<u32>> = std::collections::BTreeMap::new();
+    for name in names {
+        match name.split_once('/').and_then(|(class, number)| Some((class, number.parse().ok()?))) {
+            Some((class, number)) => shards.entry(class).or_default().push(number),
+            None => words.push(name.clone()),
+        }
+    }
+    for (class, mut numbers) in shards {
+        numbers.sort_unstable();
+        words.push(format!("{class}/{}", ranges(&numbers)));
+    }
+    words.join(" ")
+}
+
+fn ranges(numbers: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for number in numbers {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == *number => *last = *number,
+            _ => parts.push((*number, *number)),
+        }
+    }
+    let text = |(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    parts.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::PLAIN;
+    use ohm_wire::api::{JobTotals, NodeTotals};
+
+    #[test]
+    fn the_cell_is_told_in_numbers() {
+        let held = ["health", "batch/0", "batch/1", "batch/2", "batch/7"].map(String::from).to_vec();
+        let session = |id, role: &str, leases| SessionView {
+            id,
+            role: role.into(),
+            name: "host 1".into(),
+            spoke_ms: PLAIN.now_ms - 1000,
+            leases,
+            ..SessionView::default()
+        };
+        let status = StatusView {
+            applied_index: 12,
+            chain: "00ff".into(),
+            nodes: NodeTotals { total: 8, ready: 7, lost: 1, ..NodeTotals::default() },
+            jobs: JobTotals { total: 1, running: 1, ..JobTotals::default() },
+            sessions: vec![session(1, "server", vec![]), session(2, "scheduler batch", held)],
+            free_leases: vec!["tas/0".into()],
+            ..StatusView::default()
+        };
+        assert_eq!(
+            status_text(&status, &PLAIN),
+            "\
+Log entry: 12
+Chain:     00ff
+Nodes:     7 ready, 1 lost
+Jobs:      1 running
+Tasks:     none
+Not held:  tas/0
+
+SESSION  ROLE             NAME    SPOKE   HOLDS
+1        server           host 1  1s ago  -
+2        scheduler batch  host 1  1s ago  health batch/0-2,7
+"
+        );
+    }
+}

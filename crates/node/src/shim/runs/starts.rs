@@ -1,0 +1,103 @@
+//! How runs start: intent on disk, then the process.
+
+use super::super::journal::Record;
+use super::super::launch::LaunchError;
+use super::super::protocol::{Cause, End, Event, RunSpec};
+use super::{NO_LEASE, Phase, Run, Runs, STARTS_PER_TURN_MAX};
+use crate::cgroup::{Cgroups, Slot};
+use crate::processes::Identity;
+use ohm_model::{OnDisconnect, RunRef};
+
+impl Runs {
+    /// One commit for the ends of this turn and the intents of the next processes, then both take effect.
+    pub(super) fn start_and_commit(&mut self, now_ms: u64) {
+        let starts = self.next_starts(now_ms);
+        let committed = self.journal.commit(&self.book);
+        // An end that cannot be written is still true, and its run can never be started again: the intent is on disk.
+        self.events.extend(self.fresh.drain(..).map(Event::Exited));
+        self.book.intents.clear();
+        if starts.is_empty() {
+            return;
+        }
+        if let Err(error) = committed {
+            let reason = format!("the journal cannot be written: {error}");
+            let refused = |(run, _)| Event::StartRefused { run, reason: reason.clone() };
+            return self.events.extend(starts.into_iter().map(refused));
+        }
+        let mut started = Vec::with_capacity(starts.len());
+        for (run, spec) in starts {
+            // The sync may have taken any time.
+            if !self.ground.has_lease() {
+                self.ended(run, End::NeverStarted(NO_LEASE.into()), false, Cause::LeaseExpired, now_ms);
+                continue;
+            }
+            match self.ground.launch(&self.launcher, run, &spec) {
+                Ok((pid, slot)) => started.push((run, spec, pid, slot)),
+                Err(LaunchError::Task(reason)) => {
+                    self.ended(run, End::StartFailed(reason), false, Cause::Own, now_ms);
+                }
+                Err(LaunchError::Machine(reason)) => {
+                    self.ended(run, End::NeverStarted(reason), false, Cause::Own, now_ms);
+                }
+            }
+        }
+        // No slot may be killed while we stand in it: the fence learns of the runs only now.
+        if let Some(Err(error)) = self.ground.cgroups.as_mut().map(Cgroups::leave) {
+            // Tasks die with us, which is better than being limited, or killed, in the place of one of them.
+            tracing::error!(%error, "cannot leave a task's cgroup");
+            std::process::exit(1);
+        }
+        for (run, spec, pid, slot) in started {
+            self.admit(run, &spec, pid, slot, now_ms);
+        }
+        if self.journal.commit(&self.book).is_ok() {
+            self.events.extend(self.fresh.drain(..).map(Event::Exited));
+        }
+    }
+
+    /// The starts of this turn, their intents in the journal's buffer.
+    fn next_starts(&mut self, now_ms: u64) -> Vec<(RunRef, RunSpec)> {
+        if self.waiting.is_empty() {
+            return Vec::new();
+        }
+        let has_lease = self.ground.has_lease();
+        let count = self.waiting.len().min(STARTS_PER_TURN_MAX);
+        let mut starts = Vec::with_capacity(count);
+        for (run, spec) in self.waiting.drain(..count).collect::<Vec<_>>() {
+            self.waits.remove(&run);
+            if !has_lease {
+                self.events.push(Event::StartRefused { run, reason: NO_LEASE.into() });
+            } else if let Err(reason) = spec.check() {
+                self.ended(run, End::StartFailed(reason), false, Cause::Own, now_ms);
+            } else {
+                self.journal.push(&Record::Intent(run));
+                self.book.intents.insert(run);
+                starts.push((run, spec));
+            }
+        }
+        starts
+    }
+
+    fn admit(&mut self, run: RunRef, spec: &RunSpec, pid: u32, slot: Option<Slot>, now_ms: u64) {
+        // Nobody else reaps, so the process is there at least as a zombie.
+        let identity = self.ground.processes.identity(pid).unwrap_or(Identity { pid, start_time_ticks: 0 });
+        if spec.on_disconnect == OnDisconnect::Stop {
+            let group = slot.as_ref().and_then(Slot::group).cloned();
+            self.ground.fence.add(pid, spec.grace_ms, group);
+        }
+        let mut state = Run {
+            identity,
+            at_boottime_ms: now_ms,
+            grace_ms: spec.grace_ms,
+            logs: spec.logs,
+            slot,
+            phase: Phase::Running,
+            due_ms: None,
+        };
+        self.set_due(run, &mut state, spec.active_deadline_ms.map(|after_ms| now_ms.saturating_add(after_ms)));
+        self.journal.push(&Record::Started(run, identity));
+        self.by_pid.insert(pid, run);
+        self.events.push(Event::Started(state.shown(run)));
+        self.book.live.insert(run, state);
+    }
+}

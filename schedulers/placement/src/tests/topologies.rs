@@ -1,0 +1,93 @@
+//! Topology searches as text: which domains, in which order.
+
+use super::check;
+
+const RACKS: &str = "
+    topology main block rack kubernetes.io/hostname
+    node a1 cpu=4 block=1 rack=1
+    node a2 cpu=4 block=1 rack=1
+    node b1 cpu=4 block=1 rack=2
+    node b2 cpu=2 block=1 rack=2
+    node c1 cpu=8 block=2 rack=3
+    node c2 cpu=1 block=2 rack=3
+    node stray cpu=64
+";
+
+#[test]
+fn required_takes_the_smallest_domain_that_holds_all() {
+    check(&format!("{RACKS} job j class=tas\n group g count=6 cpu=1 topology=required:rack"), "g 0-3 on b1, 4-5 on b2");
+    check(&format!("{RACKS} job j class=tas\n group g count=7 cpu=1 topology=required:rack"), "g 0-3 on a1, 4-6 on a2");
+    check(&format!("{RACKS} job j class=tas\n group g count=9 cpu=1 topology=required:rack"), "g 0-7 on c1, 8 on c2");
+    check(
+        &format!("{RACKS} job j class=tas\n group g count=10 cpu=1 topology=required:block"),
+        "g 0-3 on a1, 4-7 on a2, 8-9 on b2",
+    );
+}
+
+#[test]
+fn required_fails_with_the_best_domain() {
+    check(
+        &format!("{RACKS} job j class=tas\n group g count=10 cpu=1 topology=required:rack"),
+        "10 tasks must stand in one domain of rack; the best, 2/3, takes 9.
+         Of 7 nodes, by the first reason found: 6 can take at least one task; 1 is outside the topology domain it must stand in.",
+    );
+    check(
+        &format!("{RACKS} job j class=tas\n group g count=10 min=5 cpu=1 topology=required:rack"),
+        "g 0-7 on c1, 8 on c2",
+    );
+}
+
+#[test]
+fn preferred_goes_up_until_it_fits_and_spreads_at_the_top() {
+    check(
+        &format!("{RACKS} job j class=tas\n group g count=12 cpu=1 topology=preferred:rack"),
+        "g 0-3 on a1, 4-7 on a2, 8-11 on b1",
+    );
+    check(
+        &format!("{RACKS} job j class=tas\n group g count=20 cpu=1 topology=preferred:rack"),
+        "g 0-3 on a1, 4-7 on a2, 8-11 on b1, 12-19 on c1",
+    );
+}
+
+#[test]
+fn unconstrained_drains_the_fullest_leaf_that_holds_all() {
+    check(&format!("{RACKS} job j class=tas\n group g count=1 cpu=1 topology=unconstrained"), "g 0 on c2");
+    check(&format!("{RACKS} job j class=tas\n group g count=2 cpu=1 topology=unconstrained"), "g 0-1 on b2");
+    check(
+        &format!("{RACKS} job j class=tas\n group g count=9 cpu=1 topology=unconstrained"),
+        "g 0-3 on a1, 4-5 on a2, 6-7 on b2, 8 on c2",
+    );
+}
+
+#[test]
+fn node_filters_hold_at_every_level() {
+    let nodes = "
+        topology main rack
+        node a1 cpu=4 rack=1
+        node a2 cpu=4 rack=1 taint=x:y:NoSchedule
+        node b1 cpu=3 rack=2
+        node b2 cpu=3 rack=2
+    ";
+    check(&format!("{nodes} job j class=tas\n group g count=6 cpu=1 topology=required:rack"), "g 0-2 on b1, 3-5 on b2");
+    // Six cpus are free in rack 2, but no single node takes a task of four.
+    check(&format!("{nodes} job j class=tas\n group g cpu=4 topology=required:rack"), "g 0 on a1");
+}
+
+#[test]
+fn groups_with_one_label_share_a_domain() {
+    check(
+        &format!("{RACKS} job j class=tas\n group lead cpu=1 topology=required:rack with=x\n group work count=7 cpu=1 topology=required:rack with=x"),
+        "lead 0 on a1
+         work 0-2 on a1, 3-6 on a2",
+    );
+    check(
+        &format!("{RACKS} job j class=tas\n group lead cpu=4 topology=required:rack with=x\n group work count=6 cpu=1 topology=required:rack with=x"),
+        "6 tasks must stand in one domain of rack; the best, 2/3, takes 5.
+         Of 7 nodes, by the first reason found: 2 can take at least one task; 5 are outside the topology domain it must stand in.",
+    );
+    check(
+        &format!("{RACKS} job j class=tas\n group lead cpu=4 topology=preferred:rack with=x\n group work count=6 cpu=1 topology=preferred:rack with=x"),
+        "lead 0 on b1
+         work 0-3 on a1, 4-5 on a2",
+    );
+}
