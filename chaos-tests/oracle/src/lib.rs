@@ -15,7 +15,7 @@ mod p6_closed_jobs;
 mod p9_equal_copies;
 
 pub use history::{Broken, Record};
-pub use p10_liveness::stuck_jobs;
+pub use p10_liveness::{Stuck, stuck_jobs};
 
 /// All judges together.
 #[derive(Default)]

@@ -4,16 +4,27 @@
 use crate::history::Broken;
 use ohm_cell::{Cell, Job, JobState, Shape};
 use ohm_model::resources::DEVICE_MILLI;
-use ohm_model::{GroupIndex, NodeId, ResourceId, TopologyMode};
+use ohm_model::{GroupIndex, JobId, NodeId, ResourceId, TopologyMode};
 use std::collections::BTreeMap;
+
+/// A job that waits although it fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// The job.
+    pub job: JobId,
+    /// How many attempts it has had: unchanged between two looks, it has waited all the while.
+    pub attempts: u64,
+    /// In words.
+    pub broken: Broken,
+}
 
 /// Every job that waits although it fits by itself. Jobs of several groups and jobs in queues are not judged here: whether
 /// they fit is not a question about nodes alone.
-pub fn stuck_jobs(cell: &Cell) -> Vec<Broken> {
+pub fn stuck_jobs(cell: &Cell) -> Vec<Stuck> {
     let waits = |job: &&std::sync::Arc<Job>| {
         job.state == JobState::Active && job.pending() > 0 && job.groups.len() == 1 && job.spec.queue.is_empty()
     };
-    let mut broken = Vec::new();
+    let mut stuck = Vec::new();
     for job in cell.jobs().iter().filter(waits) {
         let (group, spec) = (&job.groups[0], &job.spec.groups[0]);
         let needed = if group.started { 1 } else { group.needed(spec) };
@@ -24,10 +35,11 @@ pub fn stuck_jobs(cell: &Cell) -> Vec<Broken> {
                 job.spec.name,
                 group.pending.len()
             );
-            broken.push(Broken::new("P10", what));
+            let attempts = group.tasks.iter().map(|task| u64::from(task.incarnation.0)).sum();
+            stuck.push(Stuck { job: job.id, attempts, broken: Broken::new("P10", what) });
         }
     }
-    broken
+    stuck
 }
 
 /// How many tasks of the job's one group fit now; for a required topology, in the best domain.

@@ -69,7 +69,8 @@ pub struct AgentCore {
 }
 
 impl AgentCore {
-    /// An agent that registers once it is connected and knows what its runner has. `dice` must differ between processes.
+    /// An agent that registers once it is connected and knows what its runner has. `dice` must differ between
+    /// processes.
     pub fn new(config: AgentConfig, mut dice: Prng) -> Self {
         let registration = Registration::Outside { instance: dice.u64(), due_ms: 0 };
         let beats = Beats::new(config.beat_interval_ms);

@@ -9,9 +9,10 @@
 //! The runner outlives the agent: tasks go on while the agent restarts, and end by themselves when the lease file's
 //! deadline passes, agent or no agent.
 //!
-//! Invariants: all times are milliseconds of the node's own clock that runs through pauses and suspend (CLOCK_BOOTTIME);
-//! the lease counts from the *sending* of the last answered beat; nothing is started without a lease; nothing that ended
-//! here is ever started again; nothing is stopped but on the word of a wanted set made for this very registration.
+//! Invariants: all times are milliseconds of the node's own clock that runs through pauses and suspend
+//! (CLOCK_BOOTTIME); the lease counts from the *sending* of the last answered beat; nothing is started without a lease;
+//! nothing that ended here is ever started again; nothing is stopped but on the word of a wanted set made for this very
+//! registration.
 
 mod beats;
 mod core;

@@ -57,7 +57,8 @@ impl Outbox {
         }
     }
 
-    /// The batch to send now. An unanswered one goes out again under a new number, with the time-out doubled up to 16 times.
+    /// The batch to send now. An unanswered one goes out again under a new number, with the time-out doubled up to 16
+    /// times.
     pub(crate) fn next(&mut self, now_ms: u64) -> Option<(u64, Vec<RunReport>)> {
         if self.due_ms()? > now_ms {
             return None;

@@ -20,8 +20,8 @@ pub struct Launch {
     pub requests: Amounts,
     /// What happens to the run when the node lease ends.
     pub on_disconnect: OnDisconnect,
-    /// When the job's active deadline passes, in milliseconds since 1970 by the cell's stamped clock; 0 is never. Shown to
-    /// the task; the cell itself stops the run.
+    /// When the job's active deadline passes, in milliseconds since 1970 by the cell's stamped clock; 0 is never. Shown
+    /// to the task; the cell itself stops the run.
     pub deadline_ms: u64,
     /// What is run.
     pub task: TaskSpec,

@@ -72,9 +72,11 @@ impl Failure {
     /// What to do next; possibly empty.
     pub fn hint(&self) -> String {
         match self {
-            Failure::Unreachable { .. } => "start a cell with `ohm up`, or name a running one with --server or OHM_SERVER \
+            Failure::Unreachable { .. } => {
+                "start a cell with `ohm up`, or name a running one with --server or OHM_SERVER \
                                             (such as http://127.0.0.1:6460)"
-                .to_string(),
+                    .to_string()
+            }
             Failure::Refused(error) => error.hint.clone(),
             Failure::Unreadable { .. } => "is this the address of an Ohm server of the same version?".to_string(),
             Failure::Usage(_) | Failure::Io { .. } | Failure::Failed(_) | Failure::Told => String::new(),

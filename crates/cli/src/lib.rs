@@ -10,12 +10,16 @@ mod command;
 mod commands;
 mod failure;
 mod globals;
+mod log_files;
 mod output;
 mod text;
+mod up;
 
 pub use command::ClientCommand;
 pub use failure::{EXIT_DONE, EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, Failure};
 pub use globals::{ColorChoice, Globals, OutputFormat};
+pub use log_files::LogCommand;
+pub use up::Up;
 
 use std::process::ExitCode;
 
@@ -23,6 +27,26 @@ use std::process::ExitCode;
 pub fn run(command: ClientCommand, globals: &Globals, whole: fn() -> clap::Command) -> ExitCode {
     match commands::perform(command, globals, whole) {
         Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            failure.report(globals.colors_on_stderr());
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+/// Runs a whole cell on this machine until it is told to stop.
+pub fn up(options: &Up, globals: &Globals) -> ExitCode {
+    exit_code(up::up(options, globals), globals)
+}
+
+/// Reads a log at rest.
+pub fn log(command: &LogCommand, globals: &Globals) -> ExitCode {
+    exit_code(log_files::log(command, &globals.data_dir()), globals)
+}
+
+fn exit_code(result: Result<(), Failure>, globals: &Globals) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::from(EXIT_DONE),
         Err(failure) => {
             failure.report(globals.colors_on_stderr());
             ExitCode::from(failure.exit_code())

@@ -28,7 +28,8 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Takes the whole list as the own copy has it. A renewal that moved, or a session not seen before, is a sign of life.
+    /// Takes the whole list as the own copy has it. A renewal that moved, or a session not seen before, is a sign of
+    /// life.
     pub(crate) fn update(&mut self, now_ms: u64, list: &[(SessionId, Index)]) {
         let before = std::mem::take(&mut self.seen);
         for &(session, renewed) in list {

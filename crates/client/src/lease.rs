@@ -1,14 +1,14 @@
 //! Leases of one session: taking, keeping, giving back, and above all stopping in time.
 //!
-//! A lease in the cell holds no time. The holder counts from the moment it *sent* its last committed renewal, a candidate
-//! from the moment it *saw* that renewal in its copy, which is later; so with a margin above the drift of both clocks the
-//! holder has stopped before a candidate asks. The cell grants a take only if the renewal that the candidate saw is still
-//! the last one.
+//! A lease in the cell holds no time. The holder counts from the moment it *sent* its last committed renewal, a
+//! candidate from the moment it *saw* that renewal in its copy, which is later; so with a margin above the drift of
+//! both clocks the holder has stopped before a candidate asks. The cell grants a take only if the renewal that the
+//! candidate saw is still the last one.
 //!
-//! The answer to a renewal does not say which leases it renewed. It is believed only while the lease still runs here: then
-//! nobody can have taken it before the renewal was committed. A lease that ran out is never revived: it is given back and
-//! then taken anew. Asking for one's own lease would not do, since a cell may simply answer that it is held already; only
-//! a grant of an epoch higher than all that were seen or granted when it was asked for proves a renewal.
+//! The answer to a renewal does not say which leases it renewed. It is believed only while the lease still runs here:
+//! then nobody can have taken it before the renewal was committed. A lease that ran out is never revived: it is given
+//! back and then taken anew. Asking for one's own lease would not do, since a cell may simply answer that it is held
+//! already; only a grant of an epoch higher than all that were seen or granted when it was asked for proves a renewal.
 
 use crate::balance::{Peers, owner_of};
 use ohm_model::lease::SHARDS_PER_CLASS;

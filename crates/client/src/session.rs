@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 
 /// Most commands of the owner that wait or are in flight at once; further ones come back as `Busy`.
 pub const COMMANDS_MAX: usize = 512;
-/// The cell keeps this many answers of a session. No number further than this above the oldest unanswered one is used, so
-/// the cell never has to refuse the oldest one for want of room.
+/// The cell keeps this many answers of a session. No number further than this above the oldest unanswered one is used,
+/// so the cell never has to refuse the oldest one for want of room.
 pub const WINDOW_MAX: u64 = 1024;
 /// Unanswered renewals that are still of interest; an older one would not renew much any more.
 const RENEWALS_MAX: usize = 3;
@@ -58,7 +58,8 @@ pub enum SessionInput<T> {
     Connected,
     /// No server can be reached; nothing is sent until `Connected`.
     Disconnected,
-    /// The owner is done: the session is closed and its leases are given back. The owner must have stopped acting on them.
+    /// The owner is done: the session is closed and its leases are given back. The owner must have stopped acting on
+    /// them.
     Close,
     /// Time passes.
     Tick,
@@ -78,13 +79,14 @@ pub enum SessionEffect<T> {
         /// The answer.
         outcome: Outcome,
     },
-    /// The session ended before the answer came: the command took effect once or not at all. The owner looks at its copy.
+    /// The session ended before the answer came: the command took effect once or not at all. The owner looks at its
+    /// copy.
     Lost {
         /// The owner's name for it.
         tag: T,
     },
-    /// Too much is in flight, or the session ended or is closing before its turn came: the command comes back, it was never
-    /// sent.
+    /// Too much is in flight, or the session ended or is closing before its turn came: the command comes back, it was
+    /// never sent.
     Busy {
         /// The owner's name for it.
         tag: T,
@@ -254,7 +256,8 @@ impl<T> SessionCore<T> {
             Purpose::Owner(tag) => {
                 self.owned -= 1;
                 out.push(match outcome {
-                    // Never true of a number we still wait for; if a cell says so, nobody knows what it answered before.
+                    // Never true of a number we still wait for; if a cell says so, nobody knows what it answered
+                    // before.
                     Outcome::Refused(Refusal::Acknowledged) => SessionEffect::Lost { tag },
                     outcome => SessionEffect::Answered { tag, sent_ms: sent.sent_ms, outcome },
                 });
@@ -267,7 +270,8 @@ impl<T> SessionCore<T> {
         }
     }
 
-    /// What was sent under the old session may have happened or not; sending it again under a new one could do it twice.
+    /// What was sent under the old session may have happened or not; sending it again under a new one could do it
+    /// twice.
     fn lose_session(&mut self, now_ms: u64, out: &mut Vec<SessionEffect<T>>) {
         if matches!(self.state, State::Closing(_)) {
             return self.finish(out);

@@ -1,5 +1,5 @@
-//! The brake on mass loss: when very many nodes vanish at once, the fault is more likely here or in between than in all of
-//! them, so conclusions wait a while.
+//! The brake on mass loss: when very many nodes vanish at once, the fault is more likely here or in between than in all
+//! of them, so conclusions wait a while.
 
 use crate::config::HealthConfig;
 
@@ -19,8 +19,8 @@ pub(crate) enum Brake {
 }
 
 impl Brake {
-    /// The one transition, made whenever a node would be concluded lost and `missing` of `watched` nodes are silent. Says
-    /// until when to wait, and whether the brake was engaged just now.
+    /// The one transition, made whenever a node would be concluded lost and `missing` of `watched` nodes are silent.
+    /// Says until when to wait, and whether the brake was engaged just now.
     pub(crate) fn check(
         &mut self,
         now_ms: u64,

@@ -63,9 +63,9 @@ pub(crate) struct Timing {
 }
 
 impl HealthConfig {
-    /// The times for a cell that has ever used `slots` node slots. That number never falls, and a holder's copy contains
-    /// all entries up to its take-over, so no holder ever grants a shorter lease than an earlier one did; that is what
-    /// makes it safe to stretch leases with the size of the cell.
+    /// The times for a cell that has ever used `slots` node slots. That number never falls, and a holder's copy
+    /// contains all entries up to its take-over, so no holder ever grants a shorter lease than an earlier one did; that
+    /// is what makes it safe to stretch leases with the size of the cell.
     pub(crate) fn timing(&self, slots: u32) -> Timing {
         let stretched_ms = (u64::from(slots) * 1000).div_ceil(self.beats_per_second_max.max(1));
         let interval_ms = self.beat_interval_ms.max(stretched_ms).max(1);

@@ -260,8 +260,8 @@ impl HealthCore {
     }
 
     fn on_tick(&mut self, now_ms: u64, out: &mut Vec<Effect>) {
-        // After a stall of this very process beats wait to be read: they are heard before anybody is judged. Put off once
-        // only, lest a slow process never judges.
+        // After a stall of this very process beats wait to be read: they are heard before anybody is judged. Put off
+        // once only, lest a slow process never judges.
         let late = now_ms.saturating_sub(self.last_tick_ms) >= self.config.beat_interval_ms;
         self.last_tick_ms = now_ms;
         self.stalled = late && !self.stalled;

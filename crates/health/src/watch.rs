@@ -55,8 +55,8 @@ impl Watched {
         }
     }
 
-    /// A watch begins: whatever was found out before counts no more. Only a verdict of the same epoch stands, because its
-    /// conclusion may still be on its way into the log.
+    /// A watch begins: whatever was found out before counts no more. Only a verdict of the same epoch stands, because
+    /// its conclusion may still be on its way into the log.
     pub(crate) fn begin(&mut self, epoch: Epoch) {
         (self.has_beaten, self.missing, self.asked, self.due_ms) = (false, false, None, None);
         self.condemned = self.condemned.filter(|condemned| *condemned == epoch);

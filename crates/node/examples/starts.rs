@@ -25,6 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let word = arguments.next().and_then(|word| word.into_string().ok()).unwrap_or_default();
     println!("{:34} {:6.0}/s", "bare spawn + wait, one at a time", bare(count)?);
     let limits = Limits { cpu_millicores: 1000, memory_bytes: 64 << 20, pids: 100 };
+    // Removed at the very end: ext4 makes files slowly for a minute after many were removed.
+    let mut folders = Vec::new();
     for (name, namespace, cgroups, limits) in [
         ("namespace, cgroups", true, true, Limits::default()),
         ("namespace, cgroups, three limits", true, true, limits),
@@ -32,7 +34,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("neither", false, false, Limits::default()),
     ] {
         if name.contains(&word) {
-            measure(name, count, namespace, cgroups, limits)?;
+            folders.push(tempfile::tempdir()?);
+            let folder = folders[folders.len() - 1].path();
+            let wishes = ShimOptions { wants_namespace: namespace, wants_cgroups: cgroups, ..ShimOptions::new(folder) };
+            measure(name, count, wishes, limits)?;
         }
     }
     Ok(())
@@ -55,10 +60,8 @@ fn cpu_ms(pid: u32) -> u64 {
     fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() * 10
 }
 
-fn measure(name: &str, count: u32, namespace: bool, cgroups: bool, limits: Limits) -> Result<(), Box<dyn Error>> {
-    let folder = tempfile::tempdir()?;
-    let options = ShimOptions { wants_namespace: namespace, wants_cgroups: cgroups, ..ShimOptions::new(folder.path()) };
-    let lease = LeaseFile::open(folder.path())?;
+fn measure(name: &str, count: u32, options: ShimOptions, limits: Limits) -> Result<(), Box<dyn Error>> {
+    let lease = LeaseFile::open(&options.folder)?;
     lease.write(NodeLease { deadline_ms: boottime_ms() + 3_600_000, incarnation: 1 })?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -52,9 +52,11 @@ impl Limits {
 struct Hierarchy {
     version: Version,
     folder: PathBuf,
+    /// The group this process belongs to outside of slots.
+    origin: PathBuf,
     controllers: Vec<Controller>,
     kills: bool,
-    /// The slot the shim stands in now; none is home.
+    /// The slot the shim stands in now.
     inside: Option<u32>,
 }
 
@@ -147,7 +149,7 @@ impl Cgroups {
             if one.inside == target {
                 continue;
             }
-            let folder = slot.folder(index).map_or_else(|| one.folder.join("home"), Path::to_path_buf);
+            let folder = slot.folder(index).unwrap_or(&one.origin);
             fs::write(folder.join("cgroup.procs"), "0")?;
             one.inside = target;
         }
@@ -157,7 +159,7 @@ impl Cgroups {
     /// Moves this process out of all slots. Until this has worked no slot that was entered may be killed.
     pub fn leave(&mut self) -> io::Result<()> {
         for one in self.hierarchies.iter_mut().filter(|one| one.inside.is_some()) {
-            fs::write(one.folder.join("home/cgroup.procs"), "0")?;
+            fs::write(one.origin.join("cgroup.procs"), "0")?;
             one.inside = None;
         }
         Ok(())
@@ -180,15 +182,19 @@ impl Cgroups {
     }
 }
 
+/// Leaves nothing behind, as far as nobody is in it.
 impl Drop for Cgroups {
     fn drop(&mut self) {
         for slot in self.free.values_mut().flatten().chain(&mut self.doomed) {
             slot.remove();
         }
+        for one in &self.hierarchies {
+            let _ = fs::remove_dir(&one.folder);
+        }
     }
 }
 
-/// Makes our folder in one hierarchy, with the leaf `home` that the shim itself lives in.
+/// Makes our folder in one hierarchy.
 fn hierarchy(mount: &Mount, name: &str) -> io::Result<Hierarchy> {
     let mut controllers = mount.controllers.clone();
     let mut folder = mount.own.join(name);
@@ -204,9 +210,7 @@ fn hierarchy(mount: &Mount, name: &str) -> io::Result<Hierarchy> {
         mount.version == Version::Two || *one != Controller::Cpu || folder.join("cpu.cfs_quota_us").exists()
     });
     slot::clear(&folder, mount.version)?;
-    make(&folder.join("home"))?;
-    fs::write(folder.join("home/cgroup.procs"), "0")?;
-    Ok(Hierarchy { version: mount.version, folder, controllers, kills: false, inside: None })
+    Ok(Hierarchy { version: mount.version, folder, origin: mount.own.clone(), controllers, kills: false, inside: None })
 }
 
 /// Version 2 forbids processes beside groups with controllers, except at the root. So our folder goes below our own

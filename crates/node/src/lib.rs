@@ -6,8 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod cgroup;
 pub mod clock;
 pub mod processes;
 pub mod rotation;
 pub mod shim;
+pub mod sim_agent;

@@ -144,8 +144,8 @@ fn mark(folder: &Path) -> String {
     format!("OHM_SHIM={}", folder.display())
 }
 
-/// The name of this shim's folder in cgroup hierarchies.
-fn cgroup_name(folder: &Path) -> String {
+/// The name of the folder, in each cgroup hierarchy, that holds the groups of the shim with state in `folder`.
+pub fn cgroup_name(folder: &Path) -> String {
     format!("ohm-{:016x}", ohm_stdx::hash::bytes(folder.as_os_str().as_encoded_bytes()))
 }
 

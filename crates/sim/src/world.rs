@@ -16,7 +16,7 @@ use crate::workload;
 use ohm_agent::BeatAnswer;
 use ohm_log::Bytes;
 use ohm_model::{Class, Command, Index, NodeId, NodeSpec, RunReport, SessionId};
-use ohm_oracle::{Oracle, Record, stuck_jobs};
+use ohm_oracle::{Broken, Oracle, Record, Stuck, stuck_jobs};
 use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, Purpose, ReplicaConfig, RequestId};
 use ohm_stdx::{Prng, hash};
 use std::collections::BTreeMap;
@@ -257,7 +257,7 @@ impl World {
         }
         if let Some(reason) = self.failed.take() {
             self.note(|| format!("failed: {reason}"));
-            self.report.broken.push(ohm_oracle::Broken { promise: "P3", what: reason });
+            self.report.broken.push(Broken { promise: "P3", what: reason });
         }
     }
 
@@ -357,20 +357,28 @@ impl World {
         }
     }
 
+    /// What is stuck stays so: two looks, some seconds apart, must show the same job with no attempt in between.
     fn judge_quiet(&mut self) {
+        const BETWEEN_MS: u64 = 6_000;
+        let first = self.stuck();
+        self.run_until(self.agenda.now_ms() + BETWEEN_MS);
         if !self.report.broken.is_empty() {
             return;
         }
+        let still = |stuck: &Stuck| first.iter().any(|early| (early.job, early.attempts) == (stuck.job, stuck.attempts));
+        let mut broken: Vec<Broken> = self.stuck().into_iter().filter(still).map(|stuck| stuck.broken).collect();
         let Some(core) = self.server.core() else { return };
-        let cell = core.replica().cell();
-        let mut broken = stuck_jobs(cell);
-        for (node, record) in cell.nodes().iter() {
+        for (node, record) in core.replica().cell().nodes().iter() {
             if record.health != ohm_model::NodeHealth::Ready {
                 let what = format!("node {} ({node}) is still {:?}", record.spec.name, record.health);
-                broken.push(ohm_oracle::Broken { promise: "P10", what });
+                broken.push(Broken { promise: "P10", what });
             }
         }
         self.report.broken.extend(broken);
+    }
+
+    fn stuck(&self) -> Vec<Stuck> {
+        self.server.core().map_or_else(Vec::new, |core| stuck_jobs(core.replica().cell()))
     }
 
     /// When a message sent now over `connection` arrives; nothing when it is lost with its connection.

@@ -30,8 +30,8 @@ pub enum Answer {
     Waits(Box<Explanation>),
 }
 
-/// Plans `job` on `cell` as its scheduler would, and says what came out. Nothing is changed but the planner's own tables,
-/// which are made anew.
+/// Plans `job` on `cell` as its scheduler would, and says what came out. Nothing is changed but the planner's own
+/// tables, which are made anew.
 pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answer {
     let Some(found) = cell.jobs().get(job) else { return Answer::Unknown };
     let Some(need) = planner.need(cell, found) else {

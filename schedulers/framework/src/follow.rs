@@ -74,8 +74,9 @@ impl<P: Planner> SchedulerCore<P> {
         }
     }
 
-    /// A server's answer. A verdict counts when the own copy has it, because only then are the placements in sight; before
-    /// that it is believed only when nothing came of the transaction, or when the copy jumped and may never have it.
+    /// A server's answer. A verdict counts when the own copy has it, because only then are the placements in sight;
+    /// before that it is believed only when nothing came of the transaction, or when the copy jumped and may never have
+    /// it.
     pub(crate) fn on_direct_answer(
         &mut self,
         now_ms: u64,

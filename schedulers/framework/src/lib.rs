@@ -1,13 +1,14 @@
 //! The scheduler as a core: it follows the log, asks a planner, commits what it decided, and tries again what collided
 //! (Omega, EuroSys 2013, section 3.4).
 //!
-//! A crate that places jobs implements [`Planner`]: from a [`View`] of the cell and some [`Work`] to a [`Plan`]. What is
-//! left is the same for all of them and is here: the own copy, the session and its shards, order and wake-ups, many plans
-//! in one transaction, many transactions under way with what they will take shown as taken ([`Holds`]), verdicts, retries,
-//! and why a job waits ([`Explanation`]).
+//! A crate that places jobs implements [`Planner`]: from a [`View`] of the cell and some [`Work`] to a [`Plan`]. What
+//! is left is the same for all of them and is here: the own copy, the session and its shards, order and wake-ups, many
+//! plans in one transaction, many transactions under way with what they will take shown as taken ([`Holds`]), verdicts,
+//! retries, and why a job waits ([`Explanation`]).
 //!
-//! Invariants: a job has at most one transaction under way; what is held is exactly what is under way; a plan is made only
-//! for a shard whose lease runs on the own clock; work per step is bounded by counts, and equal inputs give equal effects.
+//! Invariants: a job has at most one transaction under way; what is held is exactly what is under way; a plan is made
+//! only for a shard whose lease runs on the own clock; work per step is bounded by counts, and equal inputs give equal
+//! effects.
 
 pub mod explain;
 pub mod plan;

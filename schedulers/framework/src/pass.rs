@@ -40,8 +40,8 @@ impl<P: Planner> SchedulerCore<P> {
         }
     }
 
-    /// A lease may have run out on the own clock since the last step: then nothing may be planned for its shard, and only
-    /// the member can say what comes next.
+    /// A lease may have run out on the own clock since the last step: then nothing may be planned for its shard, and
+    /// only the member can say what comes next.
     fn drop_outrun(&mut self, now_ms: u64, out: &mut Vec<Effect>) {
         let outrun = |shard: &Shard| self.member.holds(Lease::Shard(*shard), now_ms).is_none();
         if self.shards.keys().any(outrun) {
@@ -113,13 +113,13 @@ impl<P: Planner> SchedulerCore<P> {
             }
             match decision {
                 Decision::Planned(planned) => self.board(now_ms, *planned, &mut batches),
-                Decision::Unplaced(explanation) => self.park(job, *explanation),
+                Decision::Unplaced(explanation) => self.park(now_ms, job, *explanation),
                 Decision::Nothing(job) => self.backlog.remove(job),
             }
         }
         // The first job is always decided about; a planner that does not would be asked for ever.
         if let Some(first) = work.jobs.first().map(|item| item.job).filter(|first| open.remove(first)) {
-            self.park_void(first);
+            self.park_void(now_ms, first);
         }
         open.into_iter().for_each(|job| self.backlog.give_back(job));
         batches
@@ -132,7 +132,7 @@ impl<P: Planner> SchedulerCore<P> {
         self.changes.nodes.extend(planned.place.iter().map(|row| row.node));
         let foreign = planned.place.iter().any(|row| row.job != job);
         if planned.is_empty() || foreign {
-            return self.park_void(job);
+            return self.park_void(now_ms, job);
         }
         let found = self.cell.jobs().get(job);
         let held = found.and_then(|found| Some((found.shard, self.member.holds(Lease::Shard(found.shard), now_ms)?)));
@@ -143,7 +143,7 @@ impl<P: Planner> SchedulerCore<P> {
         if planned.bytes_max() > TRANSACTION_BYTES_MAX && !self.cut(&mut planned) {
             let obstacle = Obstacle::TooLarge { rows: planned.place.len(), limit: TRANSACTION_BYTES_MAX };
             let of = planned.place.iter().fold(0u32, |sum, row| sum.saturating_add(row.count));
-            return self.park(job, Explanation::of_obstacle(job, self.cell.applied(), of, obstacle));
+            return self.park(now_ms, job, Explanation::of_obstacle(job, self.cell.applied(), of, obstacle));
         }
         self.counters.planned += 1;
         self.backlog.remove(job);
@@ -186,9 +186,9 @@ impl<P: Planner> SchedulerCore<P> {
         true
     }
 
-    fn park_void(&mut self, job: JobId) {
+    fn park_void(&mut self, now_ms: u64, job: JobId) {
         self.counters.void += 1;
-        self.park(job, Explanation::of_obstacle(job, self.cell.applied(), 0, Obstacle::EmptyPlan));
+        self.park(now_ms, job, Explanation::of_obstacle(job, self.cell.applied(), 0, Obstacle::EmptyPlan));
     }
 
     /// Sends a batch and holds what it will take.

@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 
 /// Decides where jobs of one class go. A planner is a pure function of what it was shown: no clock, no hidden dice.
 ///
-/// A planner may keep tables of its own (free columns, candidate lists). They are right after `reset`, and stay right as
-/// long as every `changed` is followed: it comes after entries were applied, after the framework took or gave back
+/// A planner may keep tables of its own (free columns, candidate lists). They are right after `reset`, and stay right
+/// as long as every `changed` is followed: it comes after entries were applied, after the framework took or gave back
 /// holds, and after each `plan` for every node that a returned row names, whether the row was sent or not. So a planner
 /// may lower its own numbers while it plans; the framework puts them right afterwards.
 pub trait Planner {
     /// The class of jobs it places.
     fn class(&self) -> Class;
 
-    /// Decides about the jobs of `work`, in their order, as far as the budget goes: it stops before the first job that it
-    /// can't look at any more, but always decides about the first. What earlier jobs of the same pass were given is not in
-    /// `view` yet; the planner counts it itself, with [`View::over`] or in its own tables.
+    /// Decides about the jobs of `work`, in their order, as far as the budget goes: it stops before the first job that
+    /// it can't look at any more, but always decides about the first. What earlier jobs of the same pass were given is
+    /// not in `view` yet; the planner counts it itself, with [`View::over`] or in its own tables.
     fn plan(&mut self, view: &View<'_>, work: &Work, dice: &mut Prng) -> Plan;
 
     /// Something about these nodes or jobs is other than before; lists may repeat. Read it again from `view`.

@@ -42,7 +42,7 @@ impl<P: Planner> SchedulerCore<P> {
                     self.counters.committed += 1;
                     self.attempts.remove(&job.job);
                     if let Some(rest) = job.rest.filter(|_| !is_news) {
-                        self.park(job.job, *rest);
+                        self.park(now_ms, job.job, *rest);
                     }
                 }
             }
@@ -57,7 +57,8 @@ impl<P: Planner> SchedulerCore<P> {
         }
     }
 
-    /// The transaction under `tag` was never judged, or nobody will ever say how: its jobs are planned again from the state.
+    /// The transaction under `tag` was never judged, or nobody will ever say how: its jobs are planned again from the
+    /// state.
     pub(crate) fn abandon(&mut self, tag: u64) {
         let Some(flight) = self.take_down(tag, true) else { return };
         flight.jobs.iter().for_each(|job| self.refresh(job.job));
@@ -76,8 +77,8 @@ impl<P: Planner> SchedulerCore<P> {
     }
 
     /// Takes a transaction out of flight and gives back what it held: what was taken stands in the own copy by now, and
-    /// what was `refused` is room again. Where the own copy jumped, what was taken may have been held too for a while and
-    /// may have ended already, so that giving it back may make room as well.
+    /// what was `refused` is room again. Where the own copy jumped, what was taken may have been held too for a while
+    /// and may have ended already, so that giving it back may make room as well.
     fn take_down(&mut self, tag: u64, refused: bool) -> Option<Flight> {
         let flight = self.flights.remove(tag)?;
         let better = refused || flight.orphaned;
@@ -98,8 +99,8 @@ impl<P: Planner> SchedulerCore<P> {
         Some(flight)
     }
 
-    /// A plan collided. The own copy knows better now, or will when it has reached `refresh`, so the job is planned again at
-    /// once; only one that collides again and again waits a while. Whoever made progress starts counting anew.
+    /// A plan collided. The own copy knows better now, or will when it has reached `refresh`, so the job is planned
+    /// again at once; only one that collides again and again waits a while. Whoever made progress starts counting anew.
     fn retry(&mut self, now_ms: u64, job: JobId, fate: &Fate, reason: ConflictReason, refresh: Index) {
         if !self.backlog.contains(job) {
             return;
@@ -120,12 +121,17 @@ impl<P: Planner> SchedulerCore<P> {
         self.backlog.wait_until(job, now_ms.saturating_add(self.config.collided_ms), note);
     }
 
-    /// No place was found for `job`, nor for equal ones behind it, until something that might help changes.
-    pub(crate) fn park(&mut self, job: JobId, explanation: Explanation) {
-        if self.backlog.contains(job) {
-            self.counters.unplaced += 1;
-            let blocker = blocker_of(&self.cell, &explanation);
-            self.backlog.park(job, blocker, explanation);
+    /// No place was found for `job`, nor for equal ones behind it, until something that might help changes. What one job
+    /// waits for outside the cell says nothing about its equals: that one alone is looked at again later.
+    pub(crate) fn park(&mut self, now_ms: u64, job: JobId, explanation: Explanation) {
+        if !self.backlog.contains(job) {
+            return;
         }
+        self.counters.unplaced += 1;
+        if matches!(explanation.obstacle, Obstacle::Waiting { .. }) {
+            return self.backlog.wait_until(job, now_ms.saturating_add(self.config.sweep_ms), explanation);
+        }
+        let blocker = blocker_of(&self.cell, &explanation);
+        self.backlog.park(job, blocker, explanation);
     }
 }

@@ -75,8 +75,8 @@ impl<'a> View<'a> {
             || self.layers().any(|holds| holds.has_port(node, port))
     }
 
-    /// Free thousandths of one device; nothing when the node does not track devices of `resource` singly, or has no such
-    /// device.
+    /// Free thousandths of one device; nothing when the node does not track devices of `resource` singly, or has no
+    /// such device.
     pub fn device_free(&self, node: NodeId, resource: ResourceId, device: u32) -> Option<i64> {
         let bank = self.cell.nodes().get(node)?.bank(resource)?;
         let free = *bank.free_milli.get(device as usize).filter(|_| device < bank.present)?;

@@ -40,8 +40,8 @@ impl Explanation {
                 let asked = resources::display(name, *asked);
                 let available = resources::display(name, (*available).max(0));
                 format!(
-                    "Queue {queue} may use {available} more of {name}, what it may borrow included; the job needs {asked} at \
-                     once. It waits until enough is given back or the quota is raised."
+                    "Queue {queue} may use {available} more of {name}, what it may borrow included; the job needs \
+                     {asked} at once. It waits until enough is given back or the quota is raised."
                 )
             }
             Obstacle::Stopping { runs: 1 } => {
@@ -52,10 +52,12 @@ impl Explanation {
             }
             Obstacle::Waiting { what } => format!("It waits for {what}."),
             Obstacle::TooLarge { rows, limit } => format!(
-                "Its plan has {rows} rows and does not fit one log entry ({limit} bytes). Fewer tasks or larger nodes would."
+                "Its plan has {rows} rows and does not fit one log entry ({limit} bytes). Fewer tasks or larger nodes \
+                 would."
             ),
             Obstacle::Conflicts { attempts, reason } => format!(
-                "{attempts} plans in a row collided with what others placed meanwhile (last: {}). It is looked at again soon.",
+                "{attempts} plans in a row collided with what others placed meanwhile (last: {}). It is looked at \
+                 again soon.",
                 reason.name()
             ),
             Obstacle::EmptyPlan => {

@@ -40,7 +40,8 @@ fn room_is_explained_by_counts_and_the_nearest_node() {
         &world.reference,
         &[
             "1 of the 4 tasks of group main that must be placed together would find room.",
-            "Of 4 nodes, by the first reason found: 1 can take at least one task; 2 have too little cpu free; 1 is not ready.",
+            "Of 4 nodes, by the first reason found: 1 can take at least one task; 2 have too little cpu free; \
+             1 is not ready.",
             "Nearest in cpu: node c has 2500m free of the 3 that one task asks for, and lacks nothing else.",
         ],
     );
@@ -59,10 +60,10 @@ fn what_no_node_can_ever_do_is_said() {
         &world.reference,
         &[
             "0 of the 1 task of group main that must be placed together would find room.",
-            "Of 2 nodes, by the first reason found: 1 has the taint gpu=yes:NoSchedule, which it does not tolerate; 1 has \
-             too little cpu for one task even when empty.",
-            "None of these nodes would take a task even if it were empty: the job must ask for less or for something else, \
-             or other nodes must join.",
+            "Of 2 nodes, by the first reason found: 1 has the taint gpu=yes:NoSchedule, which it does not tolerate; 1 \
+             has too little cpu for one task even when empty.",
+            "None of these nodes would take a task even if it were empty: the job must ask for less or for something \
+             else, or other nodes must join.",
         ],
     );
 }
@@ -87,8 +88,8 @@ fn every_obstacle_has_its_sentence() {
     for (obstacle, expected) in [
         (
             Obstacle::Quota { queue: "red".into(), resource: CPU, asked: 8_000, available: -5 },
-            "Queue red may use 0 more of cpu, what it may borrow included; the job needs 8 at once. It waits until enough \
-             is given back or the quota is raised.",
+            "Queue red may use 0 more of cpu, what it may borrow included; the job needs 8 at once. It waits until \
+             enough is given back or the quota is raised.",
         ),
         (
             Obstacle::Domain { level: "rack".into(), best: vec!["b1".into(), "r2".into()], fit: 2 },

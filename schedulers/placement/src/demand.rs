@@ -1,8 +1,9 @@
 //! A shape made ready for scanning: which columns it is compared with, what it needs in each, and what a node's kind
 //! costs it.
 
-use crate::scores::{Costs, Weights};
-use crate::table::{BLOCK, CLOSED, Column, NodeTable, WHOLE, class_of};
+use crate::scores::Costs;
+use crate::table::{BLOCK, Column, NodeTable, WHOLE};
+use crate::verdicts::Verdicts;
 use ohm_cell::{PODS, Shape};
 use ohm_framework::View;
 use ohm_model::resources::DEVICE_MILLI;
@@ -64,20 +65,24 @@ pub(crate) struct Demand {
     pub(crate) key: DemandKey,
     pub(crate) shape: Arc<Shape>,
     needs: Vec<Need>,
-    costs: Costs,
     breaking: i32,
     offset: i32,
     /// By kind: what it costs, or `REFUSED`.
-    by_kind: Vec<i32>,
+    verdicts: Arc<Verdicts>,
     /// Whether columns and class don't decide alone: ports, host names, odd device requests.
     careful: bool,
 }
 
 impl Demand {
-    pub(crate) fn new(key: DemandKey, shape: &Arc<Shape>, weights: Weights, table: &NodeTable) -> Self {
+    pub(crate) fn new(
+        key: DemandKey,
+        shape: &Arc<Shape>,
+        costs: Costs,
+        verdicts: Arc<Verdicts>,
+        table: &NodeTable,
+    ) -> Self {
         let odd = |(_, request): &(ResourceId, i64)| *request >= DEVICE_MILLI && request % DEVICE_MILLI != 0;
         let careful = shape.names_hosts || !shape.ports.is_empty() || shape.devices.iter().any(odd);
-        let only_pods = shape.requests.len() == 1;
         let mut needs: Vec<Need> = Vec::with_capacity(shape.requests.len());
         for &(resource, request) in &shape.requests {
             let is_device = shape.devices.iter().any(|(device, _)| *device == resource);
@@ -86,16 +91,15 @@ impl Demand {
                 true if request < DEVICE_MILLI => (Measure::Share, request),
                 true => (Measure::WholeDevices, request / DEVICE_MILLI * DEVICE_MILLI),
             };
-            let counted = resource != PODS || only_pods;
+            let counted = counts(shape, resource);
             let mut need = Need { resource, request, measure, least, scaled: 0, counted };
             need.scaled = need.column(table).map_or(WHOLE, |column| column.scale(least));
             needs.push(need);
         }
-        let counted = needs.iter().filter(|need| need.counted).count();
-        let costs = Costs::new(weights, counted, key.spreads);
+        let counted = counted(shape);
         let offset = if key.spreads { (counted.min(256) as i32).saturating_mul(2 * WHOLE) } else { 0 };
         let breaking = costs.of_breaking();
-        Demand { key, shape: Arc::clone(shape), needs, costs, breaking, offset, by_kind: Vec::new(), careful }
+        Demand { key, shape: Arc::clone(shape), needs, breaking, offset, verdicts, careful }
     }
 
     /// How far above the best score a node still is as good: a 64th of a node in each resource.
@@ -103,27 +107,19 @@ impl Demand {
         (self.needs.len() as i32).saturating_mul(WHOLE / 64)
     }
 
-    /// Works out the costs of kinds that appeared since.
-    pub(crate) fn learn_kinds(&mut self, view: &View<'_>) {
-        let kinds = 1 + view.cell().classes().slots() * 2;
-        for kind in self.by_kind.len()..kinds {
-            let cost = self.cost_of(view, kind as u32);
-            self.by_kind.push(cost);
-        }
+    /// Whether the verdicts reach all classes there are.
+    pub(crate) fn knows(&self, view: &View<'_>) -> bool {
+        self.verdicts.reach(view)
     }
 
-    fn cost_of(&self, view: &View<'_>, kind: u32) -> i32 {
-        let Some((class, has_devices)) = class_of(kind) else { return REFUSED };
-        let Some(content) = view.cell().classes().get(class) else { return REFUSED };
-        if !self.shape.names_hosts && self.shape.admits_class(content).is_err() {
-            return REFUSED;
-        }
-        self.costs.of_class(&self.shape, &self.key.preferred, content, has_devices)
+    /// The same demand with verdicts that reach further.
+    pub(crate) fn learn(&mut self, verdicts: Arc<Verdicts>) {
+        self.verdicts = verdicts;
     }
 
     /// The cost of one kind.
     pub(crate) fn kind_cost(&self, kind: u32) -> i32 {
-        self.by_kind.get(kind as usize).copied().unwrap_or(REFUSED)
+        self.verdicts.of(kind)
     }
 
     /// Scores one block. A score below `REFUSED` says that the node fits as far as scaled amounts and class show.
@@ -132,16 +128,22 @@ impl Demand {
     /// group adds it up, a spreading one takes the sum from a constant. Plain passes over 64 integers each, which the
     /// compiler turns into vector code.
     pub(crate) fn score_block(&self, table: &NodeTable, block: usize, scores: &mut [i32; BLOCK]) {
-        let kind = table.block_kind(block);
-        match self.by_kind.get(kind as usize) {
-            Some(&REFUSED) => return *scores = [REFUSED; BLOCK],
-            Some(&cost) => *scores = [cost + self.offset; BLOCK],
-            None => {
-                let kinds = table.kinds(block);
-                for (score, kind) in scores.iter_mut().zip(kinds) {
-                    *score = self.kind_cost(*kind).saturating_add(self.offset);
-                }
+        let runs = table.runs(block);
+        if runs.len() == 0 {
+            let kinds = table.kinds(block);
+            for (score, kind) in scores.iter_mut().zip(kinds) {
+                *score = self.kind_cost(*kind).saturating_add(self.offset);
             }
+        }
+        let (mut start, mut all_refused) = (0, runs.len() > 0);
+        for (end, kind) in runs {
+            let cost = self.kind_cost(kind);
+            all_refused &= cost == REFUSED;
+            scores[start..end].fill(cost.saturating_add(self.offset));
+            start = end;
+        }
+        if all_refused {
+            return *scores = [REFUSED; BLOCK];
         }
         let mut short = [0i32; BLOCK];
         for need in &self.needs {
@@ -225,9 +227,9 @@ impl Demand {
         room.max(0) as u32
     }
 
-    /// Whether class and columns decide alone, apart from what depends on the job.
+    /// Whether class and columns decide alone, the limit per node and what depends on the job apart.
     pub(crate) fn is_plain(&self) -> bool {
-        !self.careful && self.shape.devices.is_empty() && self.shape.max_per_node == 0
+        !self.careful && self.shape.devices.is_empty()
     }
 
     /// Whether this still describes `shape`: slots of shapes are used again.
@@ -271,5 +273,13 @@ fn both(
     }
 }
 
-/// `CLOSED` is the kind of padding, too: a scan never finds a slot that does not exist.
-const _: () = assert!(CLOSED == 0);
+/// Whether the left-over of `resource` counts in the score: how many tasks a node may still take says little about how
+/// full it is, so `pods` counts only where nothing else is asked for.
+fn counts(shape: &Shape, resource: ResourceId) -> bool {
+    resource != PODS || shape.requests.len() == 1
+}
+
+/// How many resources count in the score of `shape`.
+pub(crate) fn counted(shape: &Shape) -> usize {
+    shape.requests.iter().filter(|(resource, _)| counts(shape, *resource)).count()
+}

@@ -42,7 +42,8 @@ pub(crate) struct ShapeIndex {
     pub(crate) told: Option<(u64, Counts)>,
     seen: Vec<u64>,
     clock: u64,
-    epoch: u64,
+    /// The scales it was compiled against.
+    pub(crate) epoch: u64,
 }
 
 impl ShapeIndex {
@@ -50,34 +51,35 @@ impl ShapeIndex {
         ShapeIndex { demand, bests: Bests::default(), told: None, seen: Vec::new(), clock: 0, epoch: table.epoch() }
     }
 
-    /// Whether the scales it was compiled against still hold.
-    pub(crate) fn is_current(&self, table: &NodeTable) -> bool {
-        self.epoch == table.epoch()
-    }
-
     /// Scans what changed; returns how many nodes were looked at.
-    pub(crate) fn sync(&mut self, table: &NodeTable, view: &View<'_>) -> u64 {
-        if self.clock == table.clock() && self.seen.len() == table.blocks() {
+    pub(crate) fn sync(&mut self, table: &NodeTable) -> u64 {
+        let blocks = table.blocks();
+        if self.clock == table.clock() && self.seen.len() == blocks {
             return 0;
         }
-        self.demand.learn_kinds(view);
-        self.clock = table.clock();
-        self.seen.resize(table.blocks(), 0);
-        self.bests.score.resize(table.blocks(), REFUSED);
-        self.bests.node.resize(table.blocks(), UNRESOLVED);
-        let mut scores = [0; BLOCK];
-        let mut scanned = 0;
-        for (block, &changed) in table.changed().iter().enumerate() {
-            if self.seen[block] == changed {
-                continue;
-            }
-            self.demand.score_block(table, block, &mut scores);
-            self.bests.score[block] = lowest(&scores);
-            self.bests.node[block] = UNRESOLVED;
-            self.seen[block] = changed;
-            scanned += BLOCK as u64;
+        self.seen.resize(blocks, 0);
+        self.bests.score.resize(blocks, REFUSED);
+        self.bests.node.resize(blocks, UNRESOLVED);
+        let clock = std::mem::replace(&mut self.clock, table.clock());
+        // A few changes are followed one by one; after many, every block is asked whether it changed.
+        let trail = table.changed_since(clock).map(|trail| (trail.size_hint().0, trail));
+        match trail {
+            Some((length, trail)) if length < blocks => trail.map(|block| self.scan(table, block)).sum(),
+            _ => (0..blocks).map(|block| self.scan(table, block)).sum(),
         }
-        scanned
+    }
+
+    fn scan(&mut self, table: &NodeTable, block: usize) -> u64 {
+        let changed = table.changed()[block];
+        if self.seen[block] == changed {
+            return 0;
+        }
+        let mut scores = [0; BLOCK];
+        self.demand.score_block(table, block, &mut scores);
+        self.bests.score[block] = lowest(&scores);
+        self.bests.node[block] = UNRESOLVED;
+        self.seen[block] = changed;
+        BLOCK as u64
     }
 }
 

@@ -30,6 +30,7 @@ mod spot;
 mod subject;
 mod table;
 pub mod topology;
+mod verdicts;
 
 pub use drive::{PostFilter, plan_work};
 pub use flat::{Amount, Spots, tasks_of};

@@ -7,6 +7,7 @@ use crate::scores::Weights;
 use crate::subject::Subject;
 use crate::table::{BLOCK, NodeTable};
 use crate::topology::Tree;
+use crate::verdicts::Memory;
 use ohm_framework::{Holds, Taken, View};
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::{NodeId, Placement, Role, ShapeId};
@@ -80,6 +81,7 @@ pub struct Placer {
     config: Config,
     pub(crate) table: NodeTable,
     pub(crate) indexes: Indexes,
+    verdicts: Memory,
     pub(crate) trees: BTreeMap<String, Arc<Tree>>,
     /// By slot: the node's registration, and a hash of what places it in topologies.
     identities: Vec<(u32, u64)>,
@@ -101,6 +103,7 @@ impl Placer {
     pub fn reset(&mut self, view: &View<'_>) {
         self.table.rebuild(view);
         self.indexes = Indexes::default();
+        self.verdicts = Memory::default();
         self.trees.clear();
         self.identities.clear();
         for (node, _) in view.cell().nodes().iter() {
@@ -182,18 +185,22 @@ impl Placer {
         let (used, index) = &mut self.indexes.slots[slot];
         self.indexes.uses += 1;
         *used = self.indexes.uses;
-        let stale = !index.is_current(&self.table) || !index.demand.describes(subject.shape);
-        if stale {
-            let key = index.demand.key.clone();
-            *index = ShapeIndex::new(Demand::new(key, subject.shape, self.config.weights, &self.table), &self.table);
+        let demand = &mut index.demand;
+        if index.epoch != self.table.epoch() || !demand.describes(subject.shape) {
+            let key = demand.key.clone();
+            let (verdicts, costs) = self.verdicts.of(&subject.view, subject.shape, &key, self.config.weights);
+            *index = ShapeIndex::new(Demand::new(key, subject.shape, costs, verdicts, &self.table), &self.table);
+        } else if !demand.knows(&subject.view) {
+            demand.learn(self.verdicts.of(&subject.view, subject.shape, &demand.key, self.config.weights).0);
         }
-        let scanned = index.sync(&self.table, &subject.view);
+        let scanned = index.sync(&self.table);
         (slot, scanned)
     }
 
     fn remember(&mut self, subject: &Subject<'_>) -> usize {
         let key = DemandKey::of(subject.shape_id, subject.spec);
-        let demand = Demand::new(key, subject.shape, self.config.weights, &self.table);
+        let (verdicts, costs) = self.verdicts.of(&subject.view, subject.shape, &key, self.config.weights);
+        let demand = Demand::new(key, subject.shape, costs, verdicts, &self.table);
         self.indexes.insert(ShapeIndex::new(demand, &self.table), self.config.remembered.max(1))
     }
 

@@ -53,7 +53,7 @@ impl<'a> Search<'a> {
     /// How many tasks of the group fit on `node`, exactly.
     pub(crate) fn room(&self, node: NodeId) -> u32 {
         if self.plain && !self.table.is_singled(node) {
-            return self.index.demand.room(self.table, node);
+            return self.subject.limited(node, self.index.demand.room(self.table, node));
         }
         self.subject.room(node)
     }

@@ -83,10 +83,16 @@ impl<'a> Subject<'a> {
         if !self.shape.ports.is_empty() {
             room = room.min(1);
         }
-        if self.shape.max_per_node > 0 {
-            room = room.min(self.shape.max_per_node.saturating_sub(self.standing_on(node)));
+        self.limited(node, room)
+    }
+
+    /// `room`, but no more than the limit per node leaves.
+    pub(crate) fn limited(&self, node: NodeId, room: u32) -> u32 {
+        match self.shape.max_per_node {
+            0 => room,
+            _ if room == 0 => 0,
+            limit => room.min(limit.saturating_sub(self.standing_on(node))),
         }
-        room
     }
 
     /// How many tasks of the group stand on `node` or are on their way there.

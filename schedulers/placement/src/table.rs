@@ -8,7 +8,7 @@ use ohm_cell::NOMINATED;
 use ohm_framework::View;
 use ohm_model::resources::{DEVICE_MILLI, is_extended};
 use ohm_model::{ClassId, NodeId, ResourceId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Nodes per block: the unit in which scans are remembered.
 pub const BLOCK: usize = 64;
@@ -16,8 +16,10 @@ pub const BLOCK: usize = 64;
 pub const WHOLE: i32 = 1 << 20;
 /// The kind of a node that takes no new work, or that must be asked one by one.
 pub(crate) const CLOSED: u32 = 0;
-/// The kind of a block whose nodes differ in kind.
-pub(crate) const MIXED: u32 = u32::MAX;
+/// Runs of equal kind remembered per block; a block with more is read node by node.
+const RUNS: usize = 4;
+/// Changes remembered for those who follow; whoever is further behind compares block by block.
+const TRAIL: usize = 4096;
 
 /// One column: exact amounts and their scaled images, block by block.
 #[derive(Clone, Debug)]
@@ -85,6 +87,35 @@ pub(crate) struct DeviceColumns {
     pub(crate) broken: Column,
 }
 
+/// The kinds of one block as runs: pools of equal nodes stand side by side in most cells, and filling a run is much
+/// cheaper than looking every node's kind up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Runs {
+    /// How many runs there are; 0 when there are too many.
+    count: u8,
+    /// One past the last node of each run.
+    ends: [u8; RUNS],
+    kinds: [u32; RUNS],
+}
+
+impl Runs {
+    fn of(kinds: &[u32; BLOCK]) -> Self {
+        let mut runs = Runs::default();
+        let mut start = 0;
+        while start < BLOCK {
+            let (kind, count) = (kinds[start], usize::from(runs.count));
+            if count == RUNS {
+                return Runs::default();
+            }
+            let length = kinds[start..].iter().take_while(|other| **other == kind).count();
+            start += length;
+            (runs.ends[count], runs.kinds[count]) = (start as u8, kind);
+            runs.count += 1;
+        }
+        runs
+    }
+}
+
 /// Columns over all node slots.
 #[derive(Clone, Debug, Default)]
 pub struct NodeTable {
@@ -92,9 +123,11 @@ pub struct NodeTable {
     free: Vec<Column>,
     devices: Vec<Option<DeviceColumns>>,
     kind: Vec<[u32; BLOCK]>,
-    block_kind: Vec<u32>,
+    runs: Vec<Runs>,
     changed: Vec<u64>,
     clock: u64,
+    /// The block of each of the last ticks of `clock`, newest last.
+    trail: VecDeque<u32>,
     epoch: u64,
     singled: BTreeSet<NodeId>,
 }
@@ -153,9 +186,17 @@ impl NodeTable {
         &self.kind[block]
     }
 
-    /// The kind that all nodes of `block` share, or `MIXED`.
-    pub(crate) fn block_kind(&self, block: usize) -> u32 {
-        self.block_kind[block]
+    /// The kinds of `block` as runs of (one past the last node, kind); nothing when there are too many.
+    pub(crate) fn runs(&self, block: usize) -> impl ExactSizeIterator<Item = (usize, u32)> + '_ {
+        let runs = &self.runs[block];
+        (0..usize::from(runs.count)).map(|run| (usize::from(runs.ends[run]), runs.kinds[run]))
+    }
+
+    /// The blocks that changed after `clock`, with repetitions; nothing when that is too long ago.
+    pub(crate) fn changed_since(&self, clock: u64) -> Option<impl Iterator<Item = usize> + '_> {
+        let behind = usize::try_from(self.clock.checked_sub(clock)?).ok()?;
+        let first = self.trail.len().checked_sub(behind)?;
+        Some(self.trail.range(first..).map(|block| *block as usize))
     }
 
     pub(crate) fn kind(&self, node: NodeId) -> u32 {
@@ -175,7 +216,7 @@ impl NodeTable {
         for (node, _) in view.cell().nodes().iter() {
             self.read(view, node);
         }
-        (0..self.blocks()).for_each(|block| self.settle_block(block));
+        (0..self.blocks()).for_each(|block| self.settle_block(block, true));
     }
 
     /// Reads one node anew: after it changed, or after something was held or given back on it.
@@ -186,8 +227,8 @@ impl NodeTable {
         if self.widen(view, node) {
             self.epoch += 1;
         }
-        self.read(view, node);
-        self.settle_block(slot / BLOCK);
+        let rekinded = self.read(view, node);
+        self.settle_block(slot / BLOCK, rekinded);
     }
 
     /// One column per resource name the cell knows; a new name is at nothing on every node read before.
@@ -218,7 +259,7 @@ impl NodeTable {
             devices.broken.grow(blocks);
         }
         self.kind.resize(blocks, [CLOSED; BLOCK]);
-        self.block_kind.resize(blocks, CLOSED);
+        self.runs.resize(blocks, Runs::of(&[CLOSED; BLOCK]));
         self.changed.resize(blocks, 0);
     }
 
@@ -234,7 +275,8 @@ impl NodeTable {
         moved
     }
 
-    fn read(&mut self, view: &View<'_>, node: NodeId) {
+    /// Reads one node's row; true when its kind moved.
+    fn read(&mut self, view: &View<'_>, node: NodeId) -> bool {
         let (slot, nodes) = (node.0 as usize, view.cell().nodes());
         for (resource, column) in self.free.iter_mut().enumerate() {
             let resource = ResourceId(resource as u16);
@@ -252,14 +294,19 @@ impl NodeTable {
             self.singled.remove(&node);
         }
         let kind = if open && !singled { kind_of(view, node) } else { CLOSED };
-        self.kind[slot / BLOCK][slot % BLOCK] = kind;
+        std::mem::replace(&mut self.kind[slot / BLOCK][slot % BLOCK], kind) != kind
     }
 
-    fn settle_block(&mut self, block: usize) {
+    fn settle_block(&mut self, block: usize, rekinded: bool) {
         self.clock += 1;
         self.changed[block] = self.clock;
-        let kinds = &self.kind[block];
-        self.block_kind[block] = if kinds.iter().all(|kind| *kind == kinds[0]) { kinds[0] } else { MIXED };
+        if self.trail.len() == TRAIL {
+            self.trail.pop_front();
+        }
+        self.trail.push_back(block as u32);
+        if rekinded {
+            self.runs[block] = Runs::of(&self.kind[block]);
+        }
     }
 }
 

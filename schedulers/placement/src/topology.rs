@@ -101,7 +101,7 @@ impl Placer {
             let kind = table.kind(node);
             let room = match plain && !table.is_singled(node) {
                 true if index.demand.kind_cost(kind) == crate::demand::REFUSED => 0,
-                true => index.demand.room(table, node),
+                true => subject.limited(node, index.demand.room(table, node)),
                 false => subject.room(node),
             };
             on_nodes[at as usize] = u64::from(room);

@@ -139,8 +139,8 @@ impl<N> Backlog<N> {
         self.lines.set(line, weight_milli, strict);
     }
 
-    /// The next job to look at, if there is one within `steps` jobs; jobs of which it is known that they find no place are
-    /// parked on the way and count. Hand it back with `give_back`, `park`, `wait_until` or `remove`.
+    /// The next job to look at, if there is one within `steps` jobs; jobs of which it is known that they find no place
+    /// are parked on the way and count. Hand it back with `give_back`, `park`, `wait_until` or `remove`.
     pub fn take(&mut self, steps: &mut usize) -> Option<JobId> {
         while *steps > 0 {
             *steps -= 1;
@@ -249,8 +249,8 @@ impl<N> Backlog<N> {
         }
     }
 
-    /// Looks again at everything parked, `limit` bunches per call, whatever it waits for: the net under the wake-up rules.
-    /// Returns whether the sweep is through.
+    /// Looks again at everything parked, `limit` bunches per call, whatever it waits for: the net under the wake-up
+    /// rules. Returns whether the sweep is through.
     pub fn sweep(&mut self, limit: usize) -> bool {
         let bunches = self.kins.closed_after(self.swept.unwrap_or(0), limit);
         self.swept = bunches.last().copied();
@@ -274,7 +274,8 @@ impl<N> Backlog<N> {
         entry.note.as_ref().or_else(|| self.kins.note(entry.kin))
     }
 
-    /// How many jobs of its line go before it, whatever they wait for. Costs a pass over the backlog: for people who ask.
+    /// How many jobs of its line go before it, whatever they wait for. Costs a pass over the backlog: for people who
+    /// ask.
     pub fn ahead(&self, job: JobId) -> Option<usize> {
         let own = self.entries.get(&job)?;
         Some(self.entries.values().filter(|entry| entry.line == own.line && entry.rank < own.rank).count())

@@ -9,8 +9,9 @@
 //!                     ├────reached / due──── waiting ┘ park
 //!                     └────wake / sweep───── parked ◀┘
 //! ```
-//! Order: repairs first, over all lines; then one line per queue, lines in turn by weight (stride scheduling, Waldspurger
-//! and Weihl 1995), inside a line by priority and then by age. The share of a line is where a full fair share (DRF) goes.
+//! Order: repairs first, over all lines; then one line per queue, lines in turn by weight (stride scheduling,
+//! Waldspurger and Weihl 1995), inside a line by priority and then by age. The share of a line is where a full fair
+//! share (DRF) goes.
 //!
 //! Jobs that ask for the same are *kin*. When one of them finds no place, no later one of them would, so all are parked
 //! together, and a change that might help wakes the first of them alone; while placing goes well, more follow, twice as

@@ -17,7 +17,8 @@ mod tests {
 
     #[test]
     fn an_event_is_a_line() {
-        let event = EventView { index: 42, at_ms: 3_600_000, message: "job a submitted".into(), ..EventView::default() };
+        let event =
+            EventView { index: 42, at_ms: 3_600_000, message: "job a submitted".into(), ..EventView::default() };
         assert_eq!(event_line(&event, &PLAIN), "1970-01-01 01:00:00       42  job a submitted\n");
     }
 }

@@ -86,7 +86,8 @@ fn head(job: &JobView<Value>, style: &Style) -> String {
         ("Owner", summary.owner.clone()),
         ("Labels", pairs(&summary.labels)),
     ];
-    let when = |ms: u64| if ms == 0 { String::new() } else { format!("{} UTC ({} ago)", utc(ms), age(style.now_ms, ms)) };
+    let when =
+        |ms: u64| if ms == 0 { String::new() } else { format!("{} UTC ({} ago)", utc(ms), age(style.now_ms, ms)) };
     lines.push(("Submitted", when(summary.submitted_ms)));
     lines.push(("Started", when(summary.started_ms)));
     lines.push(("Finished", when(summary.finished_ms)));

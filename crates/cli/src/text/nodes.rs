@@ -42,7 +42,8 @@ fn state(node: &NodeSummary) -> String {
 /// Everything about a node.
 pub(crate) fn node_text(node: &NodeDetail, style: &Style) -> String {
     let summary = &node.summary;
-    let labels = summary.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("\n           ");
+    let labels =
+        summary.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("\n           ");
     let free = |(name, capacity): (&String, &String)| {
         let free = summary.free.get(name).map_or("0", String::as_str);
         format!("{name} {} free", of_total(name, free, capacity))
@@ -89,7 +90,9 @@ mod tests {
 
     fn node(name: &str, health: &str, cordoned: bool) -> NodeSummary {
         let amounts = |cpu: &str, memory: &str| {
-            [("cpu", cpu), ("memory", memory), ("pods", "110")].map(|(name, amount)| (name.into(), amount.into())).into()
+            [("cpu", cpu), ("memory", memory), ("pods", "110")]
+                .map(|(name, amount)| (name.into(), amount.into()))
+                .into()
         };
         NodeSummary {
             name: name.into(),

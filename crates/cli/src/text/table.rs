@@ -25,7 +25,8 @@ impl Grid {
         if let Some(width) = style.width {
             table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
         }
-        let bold = |name: &&str| if style.color { Cell::new(name).add_attribute(Attribute::Bold) } else { Cell::new(name) };
+        let bold =
+            |name: &&str| if style.color { Cell::new(name).add_attribute(Attribute::Bold) } else { Cell::new(name) };
         table.set_header(header.iter().map(bold).collect::<Vec<_>>());
         Grid { table, color: style.color, narrow: style.width.is_some() }
     }

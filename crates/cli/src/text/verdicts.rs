@@ -64,7 +64,14 @@ mod tests {
     fn problems_name_file_line_column_and_field() {
         let verdict = |name: &str, verdict, problems| ListedVerdict {
             file: "jobs.yaml".into(),
-            verdict: DocumentVerdict { line: 7, kind: "Job".into(), name: name.into(), verdict, problems, ..Default::default() },
+            verdict: DocumentVerdict {
+                line: 7,
+                kind: "Job".into(),
+                name: name.into(),
+                verdict,
+                problems,
+                ..Default::default()
+            },
         };
         let problem = |field: &str, message: &str| ProblemView {
             line: 9,

@@ -104,10 +104,8 @@ impl Cell {
         match command {
             Command::KeepAlive if self.duty.holder == Some(session) => self.duty.renewed = self.index,
             Command::TakeLease { .. } if self.duty.holder == Some(session) => return Outcome::Lease(self.duty.epoch),
-            Command::ReleaseLease { epoch, .. } => {
-                if self.duty.holder == Some(session) && self.duty.epoch == *epoch {
-                    self.duty.holder = None;
-                }
+            Command::ReleaseLease { epoch, .. } if self.duty.holder == Some(session) && self.duty.epoch == *epoch => {
+                self.duty.holder = None;
             }
             Command::TakeLease { epoch, renewed, .. } => {
                 let moved = self.duty.epoch != *epoch || (self.duty.holder.is_some() && self.duty.renewed != *renewed);

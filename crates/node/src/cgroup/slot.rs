@@ -189,7 +189,7 @@ fn write_limit(folder: &Path, version: Version, controller: Controller, limits: 
 pub(super) fn clear(folder: &Path, version: Version) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if !path.is_dir() || path.ends_with("home") {
+        if !path.is_dir() {
             continue;
         }
         let group = GroupOfRun { folder: Arc::from(path.as_path()), version };

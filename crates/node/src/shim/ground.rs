@@ -40,7 +40,7 @@ impl Ground {
     /// Starts the first process of `run`, born into its slot. We stand in the slot afterwards.
     pub(super) fn launch(
         &mut self,
-        launcher: &Launcher,
+        launcher: &mut Launcher,
         run: RunRef,
         spec: &RunSpec,
     ) -> Result<(u32, Option<Slot>), LaunchError> {

@@ -189,8 +189,7 @@ impl Runs {
         for run in journal::forgettable(runs, &self.book.ended) {
             self.book.ended.remove(&run);
             self.journal.push(&Record::Forgotten(run));
-            // Left alone unless it is empty: what a task wrote is not ours to throw away.
-            let _ = std::fs::remove_dir(self.launcher.run_folder(run));
+            self.launcher.forget(run);
         }
     }
 

@@ -183,6 +183,8 @@ impl Drop for World {
         for identity in self.processes.with_environment(&mark).unwrap_or_default() {
             self.processes.kill_verified(identity);
         }
+        // Empties and removes the groups.
+        let _ = ohm_node::cgroup::Cgroups::open(&ohm_node::shim::cgroup_name(self.folder.path()));
     }
 }
 

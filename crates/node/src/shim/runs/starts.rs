@@ -31,7 +31,7 @@ impl Runs {
                 self.ended(run, End::NeverStarted(NO_LEASE.into()), false, Cause::LeaseExpired, now_ms);
                 continue;
             }
-            match self.ground.launch(&self.launcher, run, &spec) {
+            match self.ground.launch(&mut self.launcher, run, &spec) {
                 Ok((pid, slot)) => started.push((run, spec, pid, slot)),
                 Err(LaunchError::Task(reason)) => {
                     self.ended(run, End::StartFailed(reason), false, Cause::Own, now_ms);

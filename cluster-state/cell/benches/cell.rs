@@ -1,0 +1,326 @@
+//! What one claim costs: judged, committed, reported, written and read back. `cargo bench -p ohm-cell`.
+
+#![allow(clippy::disallowed_types, reason = "a benchmark is about real time")]
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use ohm_cell::{Applied, Cell, Scratch, restore};
+use ohm_model::lease::SHARDS_PER_CLASS;
+use ohm_model::{
+    Amounts, Class, Command, Entry, Envelope, Exit, Grain, GroupIndex, GroupSpec, Guard, Index, JobGuard, JobId,
+    JobOutcome, JobSpec, Lease, NodeId, NodeSpec, OnDisconnect, Outcome, Placement, QueueSpec, Role, RunRef, RunReport,
+    RunReportKind, Sequence, SessionId, Shard, TaskIndex, Transaction, Verdict,
+};
+use ohm_stdx::codec;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+const SESSION: SessionId = SessionId(1);
+const NODES: u32 = 10_000;
+
+/// A cell with one session that holds every batch shard, and nodes of equal size.
+struct Yard {
+    cell: Cell,
+    applied: Applied,
+    sequence: u64,
+    jobs: u64,
+}
+
+impl Yard {
+    fn new() -> Self {
+        let mut yard = Yard { cell: Cell::new(), applied: Applied::default(), sequence: 0, jobs: 0 };
+        let open = Command::OpenSession { nonce: 1, role: Role::Scheduler(Class::Batch), name: "bench".into() };
+        yard.run(vec![open]);
+        let leases = (0..SHARDS_PER_CLASS).map(|number| Lease::Shard(Shard { class: Class::Batch, number }));
+        let take = |lease| Command::TakeLease { lease, epoch: Default::default(), renewed: Index(0) };
+        yard.run(leases.map(take).collect());
+        let nominal = amounts(&[("cpu", 1 << 50), ("memory", 1 << 60), ("pods", 1 << 40)]);
+        let cohort = QueueSpec {
+            name: "all".into(),
+            is_cohort: true,
+            parent: String::new(),
+            nominal: Amounts::new(),
+            borrowing_limit: Amounts::new(),
+            lending_limit: Amounts::new(),
+            weight_milli: 1000,
+        };
+        let queue = |name: &str| QueueSpec {
+            name: name.into(),
+            is_cohort: false,
+            parent: "all".into(),
+            nominal: nominal.clone(),
+            ..cohort.clone()
+        };
+        yard.run(vec![Command::PutQueue(cohort.clone())]);
+        yard.run(vec![Command::PutQueue(queue("one")), Command::PutQueue(queue("two"))]);
+        for node in 0..NODES {
+            let spec = NodeSpec {
+                name: format!("node-{node}"),
+                labels: [("rack".to_string(), format!("r{}", node / 40 % 8))].into_iter().collect(),
+                taints: Vec::new(),
+                capacity: amounts(&[("cpu", 64_000), ("memory", 256 << 30), ("pods", 256)]),
+                address: String::new(),
+            };
+            yard.run(vec![Command::RegisterNode { spec, key: 1, instance: 1, boot: 1 }]);
+        }
+        yard
+    }
+
+    fn entry(&mut self, commands: Vec<Command>) -> Entry {
+        let envelope = |command: Command| {
+            let free = matches!(command, Command::OpenSession { .. } | Command::Tick);
+            self.sequence += u64::from(!free);
+            let sequence = Sequence(self.sequence);
+            Envelope { session: if free { SessionId(0) } else { SESSION }, sequence, done_below: sequence, command }
+        };
+        Entry { stamp_ms: self.cell.now_ms() + 1, commands: commands.into_iter().map(envelope).collect() }
+    }
+
+    fn apply(&mut self, entry: &Entry) -> Duration {
+        let index = Index(self.cell.applied().0 + 1);
+        let start = Instant::now();
+        self.cell.apply(index, black_box(entry), &mut self.applied);
+        start.elapsed()
+    }
+
+    fn run(&mut self, commands: Vec<Command>) -> Duration {
+        let entry = self.entry(commands);
+        self.apply(&entry)
+    }
+
+    /// Submits `jobs` equal jobs of `count` tasks, `queues` of them in turn in a queue.
+    fn submit(&mut self, jobs: u64, count: u32, queues: &[&str]) -> Vec<JobId> {
+        let specs = (0..jobs).map(|number| {
+            let queue = if queues.is_empty() { "" } else { queues[number as usize % queues.len()] };
+            job(format!("job-{}", self.jobs + number), count, queue)
+        });
+        let specs = specs.collect();
+        self.jobs += jobs;
+        self.run(vec![Command::SubmitJobs { owner: "bench".into(), jobs: specs }]);
+        let Some(Outcome::Jobs(outcomes)) = self.applied.outcomes.first() else { panic!("jobs are accepted") };
+        let accepted = outcomes.iter().map(|outcome| match outcome {
+            JobOutcome::Accepted(job) => *job,
+            other => panic!("{other:?}"),
+        });
+        accepted.collect()
+    }
+
+    /// One transaction that places every task of the jobs, `per_row` to a node.
+    fn plan(&self, jobs: &[JobId], per_row: u32) -> Transaction {
+        let first = self.cell.jobs().get(jobs[0]).expect("a job");
+        let mut transaction = Transaction {
+            shard: first.shard,
+            epoch: self.cell.sessions().lease(Lease::Shard(first.shard)).epoch,
+            seen: self.cell.applied(),
+            grain: Grain::Minimum,
+            guard: Guard::Fits,
+            jobs: Vec::new(),
+            evict: Vec::new(),
+            place: Vec::new(),
+            nominate: Vec::new(),
+            reserve: Vec::new(),
+        };
+        for id in jobs {
+            let job = self.cell.jobs().get(*id).expect("a job");
+            if job.shard != transaction.shard {
+                continue;
+            }
+            transaction.jobs.push(JobGuard { job: *id, version: job.version, reserved: false });
+            for first in (0..job.spec.groups[0].count).step_by(per_row as usize) {
+                let node = NodeId((transaction.place.len() as u32 * 7) % NODES);
+                transaction.place.push(Placement {
+                    job: *id,
+                    group: GroupIndex(0),
+                    first: TaskIndex(first),
+                    count: per_row,
+                    node,
+                    class: self.cell.nodes().class(node),
+                    devices: Vec::new(),
+                });
+            }
+        }
+        transaction
+    }
+
+    /// Everything that `transaction` placed has started and ended; returns how long the reports took.
+    fn report(&mut self, transaction: &Transaction) -> Duration {
+        let reports = |placement: &Placement| {
+            let runs = placement.first.0..placement.first.0 + placement.count;
+            let both = runs.flat_map(|task| {
+                let run = RunRef::new(placement.job, 0, task, 1);
+                let ended = RunReportKind::Ended { exit: Exit::Code(0), message: String::new() };
+                [RunReport { run, kind: RunReportKind::Started { pid: 7 } }, RunReport { run, kind: ended }]
+            });
+            Command::Report { node: placement.node, reports: both.collect() }
+        };
+        let commands: Vec<Command> = transaction.place.iter().map(reports).collect();
+        commands.chunks(100).map(|commands| self.run(commands.to_vec())).sum()
+    }
+
+    /// Lets the clock run until every finished job is forgotten.
+    fn forget(&mut self) {
+        let stamp_ms = self.cell.now_ms() + 200_000;
+        let mut entry = self.entry(vec![Command::Tick]);
+        entry.stamp_ms = stamp_ms;
+        self.apply(&entry);
+        assert_eq!((self.cell.runs().len(), self.cell.jobs().len()), (0, 0), "each round begins with an empty cell");
+    }
+
+    fn committed(&self) {
+        let whole =
+            |outcome: &Outcome| matches!(outcome, Outcome::Verdict(Verdict { conflicts, .. }) if conflicts.is_empty());
+        assert!(self.applied.outcomes.iter().all(whole), "everything is accepted");
+    }
+}
+
+fn amounts(list: &[(&str, i64)]) -> Amounts {
+    list.iter().map(|(name, amount)| (name.to_string(), *amount)).collect()
+}
+
+fn job(name: String, count: u32, queue: &str) -> JobSpec {
+    let group = GroupSpec {
+        name: "main".into(),
+        count,
+        min_count: count,
+        elastic: false,
+        requests: amounts(&[("cpu", 100), ("memory", 64 << 20)]),
+        node_selector: Default::default(),
+        affinity: Vec::new(),
+        preferred: Vec::new(),
+        tolerations: Vec::new(),
+        ports: Vec::new(),
+        max_per_node: 0,
+        spread: Default::default(),
+        topology: Default::default(),
+        place_with: String::new(),
+        task: Default::default(),
+    };
+    JobSpec {
+        name,
+        class: Class::Batch,
+        queue: queue.into(),
+        priority: 0,
+        labels: Default::default(),
+        groups: vec![group],
+        retries: 0,
+        active_deadline_seconds: 0,
+        ttl_seconds_after_finished: 1,
+        on_disconnect: OnDisconnect::Stop,
+        suspended: false,
+    }
+}
+
+/// (name, jobs, tasks of each, tasks to a row, queues)
+const LOADS: [(&str, u64, u32, u32, &[&str]); 5] = [
+    ("gang_rows_of_10", 1, 10_000, 10, &[]),
+    ("gang_rows_of_1", 1, 10_000, 1, &[]),
+    ("gang_rows_of_1_queued", 1, 10_000, 1, &["one"]),
+    ("single_tasks_queued", 1000, 1, 1, &["one"]),
+    ("single_tasks_two_queues", 1000, 1, 1, &["one", "two"]),
+];
+
+fn claims(c: &mut Criterion) {
+    let mut yard = Yard::new();
+    for (name, jobs, count, per_row, queues) in LOADS {
+        let total = jobs * u64::from(count);
+        let mut group = c.benchmark_group(name);
+        group.throughput(Throughput::Elements(total)).sample_size(20).measurement_time(Duration::from_secs(3));
+        group.bench_function("judge", |bencher| {
+            let ids = yard.submit(jobs, count, queues);
+            let transaction = yard.plan(&ids, per_row);
+            let mut scratch = Scratch::default();
+            bencher.iter(|| black_box(yard.cell.judge(SESSION, black_box(&transaction), &mut scratch)));
+            let entry = yard.entry(vec![Command::Commit(transaction.clone())]);
+            yard.apply(&entry);
+            yard.committed();
+            yard.report(&transaction);
+            yard.forget();
+        });
+        for which in ["commit", "start_and_end"] {
+            group.bench_function(which, |bencher| {
+                bencher.iter_custom(|rounds| {
+                    let mut spent = Duration::ZERO;
+                    for _ in 0..rounds {
+                        let ids = yard.submit(jobs, count, queues);
+                        let transaction = yard.plan(&ids, per_row);
+                        let entry = yard.entry(vec![Command::Commit(transaction.clone())]);
+                        let commit = yard.apply(&entry);
+                        yard.committed();
+                        let report = yard.report(&transaction);
+                        spent += if which == "commit" { commit } else { report };
+                        yard.forget();
+                    }
+                    spent
+                });
+            });
+        }
+        group.finish();
+    }
+}
+
+fn entries(c: &mut Criterion) {
+    let mut yard = Yard::new();
+    let ids = yard.submit(1, 10_000, &[]);
+    let mut group = c.benchmark_group("entry");
+    group.throughput(Throughput::Elements(10_000)).sample_size(20);
+    for per_row in [10, 1] {
+        let transaction = yard.plan(&ids, per_row);
+        let entry = yard.entry(vec![Command::Commit(transaction)]);
+        let bytes = codec::encode(&entry);
+        println!("entry of 10,000 claims in rows of {per_row}: {} bytes", bytes.len());
+        group.bench_function(BenchmarkId::new("encode", per_row), |bencher| {
+            bencher.iter(|| codec::encode(black_box(&entry)));
+        });
+        group.bench_function(BenchmarkId::new("decode", per_row), |bencher| {
+            bencher.iter(|| codec::decode::<Entry>(black_box(&bytes)).expect("an entry"));
+        });
+    }
+    group.finish();
+}
+
+fn snapshots(c: &mut Criterion) {
+    let mut yard = Yard::new();
+    for _ in 0..10 {
+        let ids = yard.submit(1, 10_000, &["one"]);
+        let transaction = yard.plan(&ids, 10);
+        let entry = yard.entry(vec![Command::Commit(transaction)]);
+        yard.apply(&entry);
+        yard.committed();
+    }
+    let bytes = yard.cell.snapshot_bytes();
+    println!("snapshot of {NODES} nodes and {} runs: {} bytes", yard.cell.runs().len(), bytes.len());
+    let mut group = c.benchmark_group("snapshot_100k_tasks");
+    group.throughput(Throughput::Elements(100_000)).sample_size(20);
+    group.bench_function("clone", |bencher| bencher.iter(|| yard.cell.clone()));
+    group.bench_function("encode", |bencher| bencher.iter(|| yard.cell.snapshot_bytes().len()));
+    group.bench_function("restore", |bencher| bencher.iter(|| restore(black_box(&bytes)).expect("a snapshot")));
+    group.bench_function("first_commit_after_clone", |bencher| {
+        bencher.iter_custom(|rounds| {
+            let mut spent = Duration::ZERO;
+            for _ in 0..rounds {
+                let mut copy = Yard { cell: yard.cell.clone(), applied: Applied::default(), ..yard };
+                let ids = copy.submit(1, 1000, &[]);
+                let transaction = copy.plan(&ids, 10);
+                let entry = copy.entry(vec![Command::Commit(transaction)]);
+                spent += copy.apply(&entry);
+            }
+            spent
+        });
+    });
+    group.finish();
+}
+
+fn sizes(_: &mut Criterion) {
+    let node_row = 8 * 2 * 3 + 4 + 1 + 24 + 4 + 4;
+    println!(
+        "bytes: Run {}, Task {}, Job {}, Group {}, Placement {}; columns of a node with three resources {node_row}, its record {} and its spec",
+        size_of::<ohm_cell::Run>(),
+        size_of::<ohm_cell::Task>(),
+        size_of::<ohm_cell::Job>(),
+        size_of::<ohm_cell::Group>(),
+        size_of::<Placement>(),
+        size_of::<ohm_cell::NodeRecord>(),
+    );
+}
+
+criterion_group!(benches, sizes, claims, entries, snapshots);
+criterion_main!(benches);

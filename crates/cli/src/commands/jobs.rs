@@ -1,0 +1,76 @@
+//! Questions and orders about jobs.
+
+use super::Session;
+use crate::client::path_of;
+use crate::command::{Job, Jobs};
+use crate::failure::{EXIT_DONE, EXIT_FAILED, Failure};
+use crate::globals::OutputFormat;
+use crate::output::note;
+use crate::text;
+use ohm_wire::api::{ExplainView, JobList, JobSummary, JobView};
+use serde_json::Value;
+
+/// Most jobs that are asked for at once.
+const PAGE: usize = 10_000;
+
+pub(crate) fn list(session: &Session, args: &Jobs) -> Result<u8, Failure> {
+    let filters = [("state", &args.state), ("class", &args.class), ("queue", &args.queue), ("owner", &args.owner)];
+    let mut list = JobList::default();
+    loop {
+        let wanted = args.limit.saturating_sub(list.jobs.len()).clamp(1, PAGE);
+        let mut query = vec![("limit", wanted.to_string()), ("after", list.next.clone())];
+        query.extend(filters.iter().filter_map(|(name, value)| Some((*name, value.as_ref()?.clone()))));
+        let page: JobList = session.client.get("/v1/jobs", &query)?;
+        list.jobs.extend(page.jobs);
+        (list.total, list.next) = (page.total, page.next);
+        if list.next.is_empty() || list.jobs.len() >= args.limit {
+            break;
+        }
+    }
+    session.output.print(&list, |style| text::jobs_table(&list, style))?;
+    Ok(EXIT_DONE)
+}
+
+pub(crate) fn show(session: &Session, args: &Job) -> Result<u8, Failure> {
+    let query = [("tasks", args.tasks.to_string())];
+    let job: JobView<Value> = session.client.get(&path_of("jobs", &args.name), &query)?;
+    if args.spec {
+        // A document is no table: it comes as YAML unless JSON is asked for.
+        let mut output = session.output;
+        if output.format == OutputFormat::Table {
+            output.format = OutputFormat::Yaml;
+        }
+        output.print(&job.spec, |_| String::new())?;
+    } else {
+        session.output.print(&job, |style| text::job_text(&job, style))?;
+    }
+    Ok(EXIT_DONE)
+}
+
+pub(crate) fn explain(session: &Session, name: &str) -> Result<u8, Failure> {
+    let view: ExplainView = session.client.get(&format!("{}/explain", path_of("jobs", name)), &[])?;
+    session.output.print(&view, |style| text::explanation(&view, style))?;
+    Ok(EXIT_DONE)
+}
+
+/// Does `action` to each job; one that fails does not keep the others from it.
+pub(crate) fn change(session: &Session, names: &[String], action: &str) -> Result<u8, Failure> {
+    let mut jobs: Vec<JobSummary> = Vec::new();
+    let mut code = EXIT_DONE;
+    for name in names {
+        match session.client.post::<JobSummary>(&format!("{}/{action}", path_of("jobs", name))) {
+            Ok(job) => jobs.push(job),
+            Err(failure @ Failure::Refused(_)) if names.len() > 1 => {
+                note(&format!("error: {failure}"));
+                code = EXIT_FAILED;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    let lines: String = jobs.iter().map(text::job_line).collect();
+    match jobs.as_slice() {
+        [job] if names.len() == 1 => session.output.print(job, |_| lines)?,
+        jobs => session.output.print(&jobs, |_| lines)?,
+    }
+    Ok(code)
+}

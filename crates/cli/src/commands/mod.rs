@@ -1,0 +1,79 @@
+//! What each command does.
+
+mod documents;
+mod events;
+mod jobs;
+mod logs;
+mod nodes;
+mod progress;
+mod run;
+mod submit;
+mod wait;
+
+use crate::client::Client;
+use crate::command::ClientCommand;
+use crate::failure::{EXIT_DONE, Failure};
+use crate::globals::Globals;
+use crate::output::Output;
+use crate::text;
+use ohm_wire::api::{QueueList, StatusView, TopologyList};
+
+/// Who is asked, and how the answer is printed.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) output: Output,
+}
+
+/// Does what `command` says; returns the exit code.
+pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> clap::Command) -> Result<u8, Failure> {
+    if let ClientCommand::Completion { shell } = command {
+        return completion(shell, whole);
+    }
+    let session = Session { client: Client::new(globals)?, output: Output::new(globals) };
+    match command {
+        ClientCommand::Submit(args) => submit::submit(&session, &args),
+        ClientCommand::Run(args) => run::run(&session, &args),
+        ClientCommand::Jobs(args) => jobs::list(&session, &args),
+        ClientCommand::Job(args) => jobs::show(&session, &args),
+        ClientCommand::Wait(args) => wait::command(&session, &args),
+        ClientCommand::Explain(args) => jobs::explain(&session, &args.name),
+        ClientCommand::Logs(args) => logs::command(&session, &args),
+        ClientCommand::Cancel(args) => jobs::change(&session, &args.names, "cancel"),
+        ClientCommand::Suspend(args) => jobs::change(&session, &args.names, "suspend"),
+        ClientCommand::Resume(args) => jobs::change(&session, &args.names, "resume"),
+        ClientCommand::Nodes => nodes::list(&session),
+        ClientCommand::Node(args) => nodes::one(&session, &args),
+        ClientCommand::Queues => queues(&session),
+        ClientCommand::Topologies => topologies(&session),
+        ClientCommand::Events(args) => events::events(&session, &args),
+        ClientCommand::Status => status(&session),
+        ClientCommand::Completion { shell } => completion(shell, whole),
+    }
+}
+
+fn queues(session: &Session) -> Result<u8, Failure> {
+    let list: QueueList = session.client.get("/v1/queues", &[])?;
+    session.output.print(&list, |style| text::queues_table(&list, style))?;
+    Ok(EXIT_DONE)
+}
+
+fn topologies(session: &Session) -> Result<u8, Failure> {
+    let list: TopologyList = session.client.get("/v1/topologies", &[])?;
+    session.output.print(&list, |_| text::topologies_text(&list))?;
+    Ok(EXIT_DONE)
+}
+
+fn status(session: &Session) -> Result<u8, Failure> {
+    let status: StatusView = session.client.get("/v1/status", &[])?;
+    session.output.print(&status, |style| text::status_text(&status, style))?;
+    Ok(EXIT_DONE)
+}
+
+fn completion(shell: clap_complete::Shell, whole: fn() -> clap::Command) -> Result<u8, Failure> {
+    let mut command = whole();
+    let name = command.get_name().to_string();
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, name, &mut script);
+    crate::output::write_out(&script)?;
+    Ok(EXIT_DONE)
+}

@@ -1,0 +1,116 @@
+//! `ohm log verify` and `ohm log dump`: a data folder replayed offline, from its oldest kept snapshot.
+
+use crate::failure::Failure;
+use ohm_cell::{Applied, Cell, restore};
+use ohm_log_raft::{Archive, FileDisk, open_read_only};
+use ohm_model::{Entry, Index};
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+/// `ohm log`.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum LogCommand {
+    /// Replay a data folder and check every invariant at every index
+    Verify {
+        /// Stop after so many problems
+        #[arg(long, default_value_t = 20)]
+        problems: usize,
+    },
+    /// Print the entries as JSON, one in a line
+    Dump {
+        /// Only entries after this index
+        #[arg(long, default_value_t = 0)]
+        after: u64,
+    },
+}
+
+/// Does what `command` says with the log in `data_dir`: a server's own folder, or that of `ohm up`.
+pub(crate) fn log(command: &LogCommand, data_dir: &Path) -> Result<(), Failure> {
+    let archive = open(data_dir)?;
+    match command {
+        LogCommand::Verify { problems } => verify(&archive, *problems),
+        LogCommand::Dump { after } => dump(&archive, Index(*after)),
+    }
+}
+
+fn open(data_dir: &Path) -> Result<Archive, Failure> {
+    let candidates: [PathBuf; 3] = [data_dir.join("server").join("log"), data_dir.join("log"), data_dir.to_path_buf()];
+    let Some(folder) = candidates.iter().find(|folder| folder.is_dir()) else {
+        return Err(Failure::Usage(format!("{} is no data folder; name one with --data-dir", data_dir.display())));
+    };
+    let mut disk = FileDisk::read_only(folder).map_err(|error| Failure::Failed(error.to_string()))?;
+    open_read_only(&mut disk).map_err(|error| Failure::Failed(format!("{}: {error}", folder.display())))
+}
+
+fn start(archive: &Archive) -> Result<Cell, Failure> {
+    let Some((index, pieces)) = &archive.snapshot else { return Ok(Cell::new()) };
+    let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+    restore(&bytes).map_err(|error| Failure::Failed(format!("snapshot at {index}: {error}")))
+}
+
+fn verify(archive: &Archive, problems_max: usize) -> Result<(), Failure> {
+    let mut cell = start(archive)?;
+    let first = cell.applied();
+    let bar = progress(archive.committed.0.saturating_sub(first.0));
+    let (mut problems, mut entries, mut commands) = (Vec::new(), 0u64, 0u64);
+    let mut conflicts: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut applied = Applied::default();
+    problems.extend(cell.invariants().into_iter().map(|problem| (first, problem)));
+    for (index, bytes) in archive.entries() {
+        let entry = Entry::decode(bytes).map_err(|error| Failure::Failed(format!("entry {index}: {error}")))?;
+        cell.apply(index, &entry, &mut applied);
+        entries += 1;
+        commands += entry.commands.len() as u64;
+        for event in &applied.events {
+            if let ohm_model::EventKind::Conflicted { reasons, .. } = &event.kind {
+                reasons
+                    .iter()
+                    .for_each(|(reason, count)| *conflicts.entry(reason.name()).or_insert(0) += u64::from(*count));
+            }
+        }
+        problems.extend(cell.invariants().into_iter().map(|problem| (index, problem)));
+        bar.set_position(index.0.saturating_sub(first.0));
+        if problems.len() >= problems_max {
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    archive.alarms.iter().for_each(|alarm| println!("note: {alarm}"));
+    problems.iter().for_each(|(index, problem)| println!("entry {index}: {problem}"));
+    println!("{entries} entries with {commands} commands after index {first}, up to index {}", cell.applied());
+    println!("{} jobs, {} live runs, {} nodes", cell.jobs().len(), cell.runs().len(), cell.nodes().len());
+    println!("conflicts: {}", if conflicts.is_empty() { "none".into() } else { list(&conflicts) });
+    println!("digest {:016x}, chain {:016x}", cell.digest(), cell.chain());
+    match problems.len() {
+        0 => {
+            println!("every invariant held at every index");
+            Ok(())
+        }
+        count => Err(Failure::Failed(format!("{count} broken invariants"))),
+    }
+}
+
+fn list(conflicts: &BTreeMap<&str, u64>) -> String {
+    conflicts.iter().map(|(reason, count)| format!("{reason} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+fn progress(length: u64) -> indicatif::ProgressBar {
+    if std::io::stderr().is_terminal() { indicatif::ProgressBar::new(length) } else { indicatif::ProgressBar::hidden() }
+}
+
+fn dump(archive: &Archive, after: Index) -> Result<(), Failure> {
+    let stdout = std::io::stdout();
+    let mut out = std::io::BufWriter::new(stdout.lock());
+    for (index, bytes) in archive.entries().filter(|(index, _)| *index > after) {
+        let entry = Entry::decode(bytes).map_err(|error| Failure::Failed(format!("entry {index}: {error}")))?;
+        let line = serde_json::json!({ "index": index, "entry": entry });
+        if let Err(error) = writeln!(out, "{line}") {
+            return match error.kind() {
+                std::io::ErrorKind::BrokenPipe => Ok(()),
+                _ => Err(Failure::io("standard output", error)),
+            };
+        }
+    }
+    out.flush().map_err(|error| Failure::io("standard output", error))
+}

@@ -1,0 +1,249 @@
+//! What a cell on one machine consists of: which processes with which arguments, which nodes with what room.
+
+use super::Up;
+use super::child::Command;
+use crate::failure::Failure;
+use ohm_model::Class;
+use ohm_runtime::data_dir;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// The topology of the virtual nodes.
+pub(super) const TOPOLOGY: &str = "\
+apiVersion: ohm/v1
+kind: Topology
+metadata: {name: default}
+spec:
+  levels:
+  - nodeLabel: topology.ohm/block
+  - nodeLabel: topology.ohm/rack
+  - nodeLabel: kubernetes.io/hostname
+";
+
+const HOSTS_MAX: usize = 200;
+/// The share of the machine's memory that its virtual nodes offer together, in per cent: the rest is for Ohm itself and
+/// whatever else runs there.
+const MEMORY_PERCENT: u64 = 80;
+
+/// Blocks, racks in each, hosts in each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    blocks: usize,
+    racks: usize,
+    hosts: usize,
+}
+
+impl FromStr for Shape {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers: Option<Vec<usize>> = text.split('x').map(|part| part.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some(&[blocks, racks, hosts]) if (1..=HOSTS_MAX).contains(&(blocks * racks * hosts)) => {
+                Ok(Shape { blocks, racks, hosts })
+            }
+            _ => Err(format!("blocks x racks x hosts, such as 2x2x2, with 1 to {HOSTS_MAX} hosts in all")),
+        }
+    }
+}
+
+/// How many replicas of a class of scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replicas {
+    class: Class,
+    count: usize,
+}
+
+impl FromStr for Replicas {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wanted = || "a class and a count, such as batch=2; classes are batch, service and tas".to_string();
+        let (class, count) = text.split_once('=').ok_or_else(wanted)?;
+        let class = Class::ALL.into_iter().find(|known| known.name() == class).ok_or_else(wanted)?;
+        let count = count.parse().ok().filter(|count| *count <= 16).ok_or_else(wanted)?;
+        Ok(Replicas { class, count })
+    }
+}
+
+/// Everything that `ohm up` starts.
+pub(super) struct CellPlan {
+    folder: PathBuf,
+    server: String,
+    listen: String,
+    node_lease_ms: u64,
+    replicas: Vec<(Class, usize)>,
+    hosts: Vec<Host>,
+}
+
+struct Host {
+    block: usize,
+    rack: usize,
+    host: usize,
+    cpu_milli: u64,
+    memory_bytes: u64,
+    number: usize,
+}
+
+impl CellPlan {
+    pub(super) fn new(options: &Up, folder: &Path) -> Result<Self, Failure> {
+        let replicas = Class::ALL.map(|class| {
+            let asked = options.schedulers.iter().rev().find(|replicas| replicas.class == class);
+            (class, asked.map_or(1, |replicas| replicas.count))
+        });
+        let hosts = match options.nodes {
+            Some(0) => Vec::new(),
+            None => hosts_of(options.shape)?,
+            Some(count) => {
+                let message = format!("--nodes {count}: only 0 is possible; --shape says how many nodes there are");
+                return Err(Failure::Usage(message));
+            }
+        };
+        let plan = CellPlan {
+            folder: folder.to_path_buf(),
+            server: format!("http://{}", options.listen),
+            listen: options.listen.to_string(),
+            node_lease_ms: options.node_lease_ms,
+            replicas: replicas.to_vec(),
+            hosts,
+        };
+        for part in [plan.logs(), plan.folder.join("server"), plan.folder.join("nodes")] {
+            data_dir::create(&part).map_err(|error| Failure::Failed(error.to_string()))?;
+        }
+        Ok(plan)
+    }
+
+    /// The server keeps the same token as the cell's folder.
+    pub(super) fn write_token(&self, token: &str) -> Result<(), Failure> {
+        let path = self.folder.join("server").join("token");
+        if data_dir::read_token(&path).is_ok_and(|known| known == token) {
+            return Ok(());
+        }
+        let copied = std::fs::copy(self.token_file(), &path);
+        copied.map(drop).map_err(|error| Failure::io(path.display().to_string(), error))
+    }
+
+    pub(super) fn token_file(&self) -> PathBuf {
+        self.folder.join("token")
+    }
+
+    pub(super) fn logs(&self) -> PathBuf {
+        self.folder.join("logs")
+    }
+
+    pub(super) fn has_nodes(&self) -> bool {
+        !self.hosts.is_empty()
+    }
+
+    pub(super) fn server(&self) -> Command {
+        let folder = self.folder.join("server");
+        let arguments = vec!["server".into(), "--listen".into(), self.listen.clone()];
+        self.command("server", 0, arguments, Some(folder))
+    }
+
+    /// Schedulers and health.
+    pub(super) fn followers(&self) -> Vec<Command> {
+        let mut commands = Vec::new();
+        for &(class, count) in &self.replicas {
+            for number in 1..=count {
+                let name = format!("{}-{number}", class.name());
+                let arguments = vec!["scheduler".into(), class.name().into(), "--name".into(), name.clone()];
+                commands.push(self.command(&name, 1, self.towards_server(arguments), None));
+            }
+        }
+        let lease = self.node_lease_ms.to_string();
+        let health = vec!["health".into(), "--name".into(), "health".into(), "--node-lease-ms".into(), lease];
+        commands.push(self.command("health", 1, self.towards_server(health), None));
+        commands
+    }
+
+    pub(super) fn agents(&self) -> Vec<Command> {
+        self.hosts.iter().map(|host| self.agent(host)).collect()
+    }
+
+    fn agent(&self, host: &Host) -> Command {
+        let name = format!("b{}-r{}-h{}", host.block, host.rack, host.host);
+        let mut arguments = vec!["agent".to_string(), "--name".into(), name.clone()];
+        let mut add = |flag: &str, value: String| arguments.extend([flag.to_string(), value]);
+        // Each virtual node has an address of its own, so that ports of different nodes don't collide.
+        add("--address", format!("127.0.1.{}", host.number + 1));
+        add("--label", format!("topology.ohm/block=b{}", host.block));
+        add("--label", format!("topology.ohm/rack=b{}-r{}", host.block, host.rack));
+        add("--capacity", format!("cpu={}m", host.cpu_milli));
+        add("--capacity", format!("memory={}", host.memory_bytes));
+        add("--capacity", "pods=110".to_string());
+        arguments.push("--stop-tasks-on-exit".into());
+        let folder = self.folder.join("nodes").join(&name);
+        self.command(&name, 2, self.towards_server(arguments), Some(folder))
+    }
+
+    fn towards_server(&self, mut arguments: Vec<String>) -> Vec<String> {
+        let token = self.token_file().display().to_string();
+        arguments.extend(["--server".into(), self.server.clone(), "--token-file".into(), token]);
+        arguments
+    }
+
+    fn command(&self, name: &str, rank: u8, mut arguments: Vec<String>, folder: Option<PathBuf>) -> Command {
+        if let Some(folder) = folder {
+            arguments.extend(["--data-dir".into(), folder.display().to_string()]);
+        }
+        Command { name: name.to_string(), rank, arguments, log: self.logs().join(format!("{name}.log")) }
+    }
+}
+
+/// The hosts of a shape, which share the machine in equal parts.
+fn hosts_of(shape: Shape) -> Result<Vec<Host>, Failure> {
+    let count = shape.blocks * shape.racks * shape.hosts;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let memory_bytes = memory_bytes()? * MEMORY_PERCENT / 100;
+    let mut hosts = Vec::with_capacity(count);
+    for block in 1..=shape.blocks {
+        for rack in 1..=shape.racks {
+            for host in 1..=shape.hosts {
+                hosts.push(Host {
+                    block,
+                    rack,
+                    host,
+                    cpu_milli: cores * 1000 / count as u64,
+                    memory_bytes: memory_bytes / count as u64,
+                    number: hosts.len(),
+                });
+            }
+        }
+    }
+    Ok(hosts)
+}
+
+fn memory_bytes() -> Result<u64, Failure> {
+    let text = std::fs::read_to_string("/proc/meminfo").map_err(|error| Failure::io("/proc/meminfo", error))?;
+    let kibibytes =
+        text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok());
+    kibibytes
+        .map(|kibibytes: u64| kibibytes * 1024)
+        .ok_or_else(|| Failure::Failed("/proc/meminfo has no MemTotal".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_and_replicas_are_read_or_refused_with_an_example() {
+        assert_eq!("1x2x5".parse(), Ok(Shape { blocks: 1, racks: 2, hosts: 5 }));
+        for wrong in ["2x2", "0x1x1", "axbxc", "100x100x100", ""] {
+            assert!(wrong.parse::<Shape>().unwrap_err().contains("such as 2x2x2"), "{wrong}");
+        }
+        assert_eq!("batch=2".parse(), Ok(Replicas { class: Class::Batch, count: 2 }));
+        for wrong in ["batch", "cron=1", "batch=-1", "batch=99"] {
+            assert!(wrong.parse::<Replicas>().unwrap_err().contains("such as batch=2"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn hosts_share_the_machine_and_have_their_own_names() {
+        let hosts = hosts_of("2x2x2".parse().unwrap()).unwrap();
+        assert_eq!(hosts.len(), 8);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+        assert!(hosts.iter().map(|host| host.cpu_milli).sum::<u64>() <= cores * 1000);
+    }
+}
