@@ -159,6 +159,8 @@ impl Sessions {
     ) -> Result<Epoch, Refusal> {
         let state = self.leases.entry(lease).or_default();
         if state.holder == Some(session) {
+            // The holder counts from this command's sending, so nobody may take over on an older renewal.
+            state.renewed = index;
             return Ok(state.epoch);
         }
         if state.epoch != epoch || (state.holder.is_some() && state.renewed != renewed) {

@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 use tokio::net::TcpListener;
 use tonic::{Request, Status};
 
+/// The paths of the RPC service.
+const RPC_PATHS: &str = "/ohm.v1.Cell/{*method}";
+
 /// How a server is started.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
@@ -78,7 +81,8 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let rpc = tonic::service::interceptor::InterceptedService::new(service, check);
-    let app = tonic::service::Routes::new(rpc).into_axum_router().merge(people(handle, token, options.listen, metrics));
+    // Roles and people share the port; the path says who speaks.
+    let app = people(handle, token, options.listen, metrics).route_service(RPC_PATHS, rpc);
     tracing::info!(address = %options.listen, "serving");
     let stop = shutdown.clone();
     let serve = axum::serve(listener, app).with_graceful_shutdown(async move { stop.started().await });

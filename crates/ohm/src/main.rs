@@ -1,4 +1,58 @@
 //! The `ohm` binary: arguments in, roles out, no logic.
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod agent;
+mod roles;
+
+use agent::AgentArguments;
+use clap::{CommandFactory, Parser, Subcommand};
+use ohm_cli::{ClientCommand, Globals, LogCommand, Up};
+use roles::{HealthArguments, SchedulerArguments, ServerArguments};
+use std::process::ExitCode;
+
+/// A cell scheduler: jobs in, placements out, and they stay right while machines fail.
+#[derive(Parser)]
+#[command(name = "ohm", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a whole cell on this machine
+    Up(Up),
+    #[command(flatten)]
+    Client(ClientCommand),
+    /// Read the log of a data folder without a server
+    #[command(subcommand)]
+    Log(LogCommand),
+    /// Run a server
+    Server(ServerArguments),
+    /// Run a scheduler of one class
+    Scheduler(SchedulerArguments),
+    /// Run a candidate for the health duty
+    Health(HealthArguments),
+    /// Run the agent of a node, or of many simulated ones
+    Agent(AgentArguments),
+}
+
+fn main() -> ExitCode {
+    // The shim is started by agents alone, thousands of times faster than a command line is parsed.
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == "shim") {
+        return roles::shim(words);
+    }
+    let Arguments { globals, command } = Arguments::parse();
+    match command {
+        Command::Up(options) => ohm_cli::up(&options, &globals),
+        Command::Client(command) => ohm_cli::run(command, &globals, Arguments::command),
+        Command::Log(command) => ohm_cli::log(&command, &globals),
+        Command::Server(arguments) => roles::server(arguments, &globals),
+        Command::Scheduler(arguments) => roles::scheduler(&arguments, &globals),
+        Command::Health(arguments) => roles::health(&arguments, &globals),
+        Command::Agent(arguments) => roles::agent(arguments, &globals),
+    }
+}

@@ -3,6 +3,9 @@
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+/// How often a child looks whether its parent is still there.
+const ORPHAN_LOOK: std::time::Duration = std::time::Duration::from_millis(500);
+
 /// The flag; clones share it.
 #[derive(Clone, Debug)]
 pub struct Shutdown {
@@ -26,6 +29,20 @@ impl Shutdown {
             flag.start();
         });
         Ok(shutdown)
+    }
+
+    /// Sets the flag when the process that `OHM_PARENT` names is not the parent any more: who was started by `ohm up`
+    /// does not outlive it, whatever ended it.
+    pub fn on_orphaned(&self) {
+        let parent = std::env::var("OHM_PARENT").ok().and_then(|parent| parent.parse::<u32>().ok());
+        let Some(parent) = parent else { return };
+        let flag = self.clone();
+        tokio::spawn(async move {
+            while std::os::unix::process::parent_id() == parent {
+                tokio::time::sleep(ORPHAN_LOOK).await;
+            }
+            flag.start();
+        });
     }
 
     /// Sets the flag.

@@ -62,19 +62,15 @@ pub(crate) const LAYERS: &[&[Place]] = &[
         pure("ohm-cell", &[]),
         pure("ohm-log", &["bytes"]),
     ],
-    &[
-        WIRE,
-        pure("ohm-framework", &[]),
-        pure("ohm-health", &[]),
-        pure("ohm-agent", &[]),
-        pure("ohm-client", &[]),
-        pure("ohm-oracle", &["serde_json"]),
-    ],
+    // Sessions and leases are what schedulers, the health duty and servers are built on.
+    &[WIRE, pure("ohm-client", &[]), pure("ohm-agent", &[]), pure("ohm-oracle", &["serde_json"])],
+    // The order of work knows nothing of planners; the scheduler core uses it.
+    &[pure("ohm-health", &[]), pure("ohm-queueing", &[])],
+    &[pure("ohm-framework", &[])],
     &[
         pure("ohm-replica", &["bytes"]),
         pure("ohm-log-raft", &["bytes", "protobuf", "raft", "slog"]),
         pure("ohm-placement", &[]),
-        pure("ohm-queueing", &[]),
     ],
     &[pure("ohm-batch", &[]), pure("ohm-service", &[]), pure("ohm-tas", &[])],
     &[pure("ohm-sim", &["bytes", "serde_json"])],

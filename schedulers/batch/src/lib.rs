@@ -51,3 +51,6 @@ impl Planner for BatchPlanner {
         self.placer.reset(view);
     }
 }
+
+#[cfg(test)]
+mod tests;

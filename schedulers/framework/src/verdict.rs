@@ -121,8 +121,8 @@ impl<P: Planner> SchedulerCore<P> {
         self.backlog.wait_until(job, now_ms.saturating_add(self.config.collided_ms), note);
     }
 
-    /// No place was found for `job`, nor for equal ones behind it, until something that might help changes. What one job
-    /// waits for outside the cell says nothing about its equals: that one alone is looked at again later.
+    /// No place was found for `job`, nor for equal ones behind it, until something that might help changes. What one
+    /// job waits for outside the cell says nothing about its equals: that one alone is looked at again later.
     pub(crate) fn park(&mut self, now_ms: u64, job: JobId, explanation: Explanation) {
         if !self.backlog.contains(job) {
             return;

@@ -44,3 +44,6 @@ impl Planner for TasPlanner {
         self.placer.reset(view);
     }
 }
+
+#[cfg(test)]
+mod tests;

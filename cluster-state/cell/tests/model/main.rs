@@ -15,7 +15,9 @@ const STEPS: usize = 120;
 
 #[test]
 fn the_cell_does_what_the_plain_model_does() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let number = |name: &str| {
+        std::env::var_os(name).map(|text| text.to_str().and_then(|text| text.parse().ok()).expect("a number"))
+    };
     let seeds = match number("OHM_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("OHM_SEEDS").unwrap_or(200),

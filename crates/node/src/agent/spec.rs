@@ -1,0 +1,165 @@
+//! From a wanted run to what the shim executes.
+//!
+//! A task finds in its environment, all starting with `OHM_`:
+//!
+//! | name | value |
+//! |---|---|
+//! | `JOB`, `GROUP` | names |
+//! | `RANK`, `COUNT` | number of the task in its group, from 0; how many tasks the group has |
+//! | `NODE`, `NODE_IP` | name and address of its node |
+//! | `PEERS` | addresses of the group's tasks by rank, with commas between; empty where a task has no place. Left out |
+//! | | where it would be longer than the kernel takes ([`PEERS_BYTES_MAX`]) |
+//! | `DEADLINE_MS` | when the job's active deadline passes, in milliseconds since 1970; only with a deadline |
+//! | `DEVICES_…` | per device resource, such as `OHM_DEVICES_NVIDIA_COM_GPU=0,3`: which devices are its own |
+//! | `RUN`, `INCARNATION`, `SHIM` | added by the shim: the run, its attempt (a fencing token), its shim |
+//!
+//! For `nvidia.com/gpu` there is `CUDA_VISIBLE_DEVICES` too. The job's own variables come on top of these.
+
+use crate::cgroup::{Limits, MEMORY_BYTES_MIN};
+use crate::rotation::LogLimits;
+use crate::shim::RunSpec;
+use ohm_agent::WantedRun;
+use ohm_model::{Amounts, resources};
+
+/// The kernel takes 128 KiB in one variable (`MAX_ARG_STRLEN`); a longer list would keep every task from starting.
+const PEERS_BYTES_MAX: usize = 120 << 10;
+
+/// What a run is told of the node it stands on.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) node_name: String,
+    pub(crate) node_address: String,
+    pub(crate) logs: LogLimits,
+}
+
+impl Place {
+    /// What the shim executes for `wanted`.
+    pub(crate) fn run_spec(&self, wanted: &WantedRun) -> RunSpec {
+        let launch = &wanted.launch;
+        RunSpec {
+            command: launch.task.command.clone(),
+            environment: self.environment(wanted),
+            working_dir: launch.task.working_dir.clone(),
+            limits: limits(&launch.requests),
+            logs: self.logs,
+            grace_ms: launch.task.grace_ms,
+            on_disconnect: launch.on_disconnect,
+            // The cell itself stops a job that runs too long.
+            active_deadline_ms: None,
+        }
+    }
+
+    fn environment(&self, wanted: &WantedRun) -> Vec<(String, String)> {
+        let launch = &wanted.launch;
+        let mut environment: Vec<(String, String)> = Vec::new();
+        let mut put = |name: &str, value: String| environment.push((name.to_string(), value));
+        put("OHM_JOB", launch.job_name.clone());
+        put("OHM_GROUP", launch.group_name.clone());
+        put("OHM_RANK", wanted.run.task.task.to_string());
+        put("OHM_COUNT", launch.count.to_string());
+        put("OHM_NODE", self.node_name.clone());
+        put("OHM_NODE_IP", self.node_address.clone());
+        let peers = launch.peers.join(",");
+        if peers.len() <= PEERS_BYTES_MAX {
+            put("OHM_PEERS", peers);
+        }
+        if launch.deadline_ms > 0 {
+            put("OHM_DEADLINE_MS", launch.deadline_ms.to_string());
+        }
+        for (resource, mask) in &wanted.devices {
+            put(&device_variable(resource), device_list(*mask));
+            if resource == "nvidia.com/gpu" {
+                put("CUDA_VISIBLE_DEVICES", device_list(*mask));
+            }
+        }
+        environment.extend(launch.task.env.iter().cloned());
+        environment
+    }
+}
+
+/// What a run asked for is what it may use at most. `cpu` is counted in thousandths already.
+fn limits(requests: &Amounts) -> Limits {
+    let amount = |name: &str| requests.get(name).copied().unwrap_or(0).max(0).unsigned_abs();
+    let memory_bytes = match amount(resources::MEMORY) {
+        0 => 0,
+        bytes => bytes.max(MEMORY_BYTES_MIN),
+    };
+    Limits { cpu_millicores: u32::try_from(amount(resources::CPU)).unwrap_or(u32::MAX), memory_bytes, pids: 0 }
+}
+
+fn device_variable(resource: &str) -> String {
+    let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
+    format!("OHM_DEVICES_{}", resource.chars().map(letter).collect::<String>())
+}
+
+fn device_list(mask: u64) -> String {
+    let devices = (0..u64::BITS).filter(|device| mask >> device & 1 == 1);
+    devices.map(|device| device.to_string()).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ohm_agent::Launch;
+    use ohm_model::{JobId, OnDisconnect, RunRef, TaskSpec};
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    fn wanted(peers: usize) -> WantedRun {
+        let task = TaskSpec {
+            command: vec!["train".into()],
+            env: vec![("OHM_JOB".into(), "mine".into()), ("MODE".into(), "fast".into())],
+            grace_ms: 700,
+            ..TaskSpec::default()
+        };
+        let requests = Amounts::from([("cpu".into(), 1500), ("memory".into(), 1 << 20), ("nvidia.com/gpu".into(), 2000)]);
+        let launch = Launch {
+            job_name: "train".into(),
+            group_name: "workers".into(),
+            count: 3,
+            peers: vec!["10.0.0.1".into(); peers],
+            requests,
+            on_disconnect: OnDisconnect::Keep,
+            deadline_ms: 0,
+            task,
+        };
+        let devices = BTreeMap::from([("nvidia.com/gpu".to_string(), 0b1001)]);
+        let run = RunRef::new(JobId(4), 0, 2, 1);
+        WantedRun { run, started: false, stop: false, devices, launch: Arc::new(launch) }
+    }
+
+    fn place() -> Place {
+        Place { node_name: "rack-1-a".into(), node_address: "127.1.0.1".into(), logs: LogLimits::default() }
+    }
+
+    #[test]
+    fn a_task_learns_its_place_and_the_job_has_the_last_word() {
+        let spec = place().run_spec(&wanted(2));
+        let all: BTreeMap<&str, &str> =
+            spec.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let expected = [
+            ("OHM_RANK", "2"),
+            ("OHM_COUNT", "3"),
+            ("OHM_GROUP", "workers"),
+            ("OHM_NODE", "rack-1-a"),
+            ("OHM_NODE_IP", "127.1.0.1"),
+            ("OHM_PEERS", "10.0.0.1,10.0.0.1"),
+            ("OHM_DEVICES_NVIDIA_COM_GPU", "0,3"),
+            ("CUDA_VISIBLE_DEVICES", "0,3"),
+            ("OHM_JOB", "mine"),
+            ("MODE", "fast"),
+        ];
+        for (name, value) in expected {
+            assert_eq!(all.get(name), Some(&value), "{name}");
+        }
+        assert!(!all.contains_key("OHM_DEADLINE_MS"));
+        assert_eq!(spec.limits, Limits { cpu_millicores: 1500, memory_bytes: MEMORY_BYTES_MIN, pids: 0 });
+        assert_eq!((spec.grace_ms, spec.on_disconnect), (700, OnDisconnect::Keep));
+    }
+
+    #[test]
+    fn a_list_of_peers_that_no_kernel_takes_is_left_out() {
+        let spec = place().run_spec(&wanted(20_000));
+        assert!(spec.environment.iter().all(|(name, value)| name != "OHM_PEERS" && value.len() < PEERS_BYTES_MAX));
+    }
+}

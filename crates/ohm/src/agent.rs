@@ -1,0 +1,115 @@
+//! `ohm agent`: the arguments that describe a node, and many simulated ones.
+
+use ohm_manifest::{Content, Rounding, parse, parse_quantity};
+use ohm_model::resources::UnitKind;
+use ohm_model::{NodeSpec, Taint, TaintEffect};
+use std::path::PathBuf;
+
+/// Simulated nodes in one rack, and racks in one block.
+const HOSTS_PER_RACK: usize = 16;
+const RACKS_PER_BLOCK: usize = 16;
+
+/// `ohm agent`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct AgentArguments {
+    /// Name of the node [default: this machine's name]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Where tasks of this node listen, handed to their peers
+    #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
+    pub(crate) address: String,
+    /// Label of the node
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) label: Vec<String>,
+    /// Taint of the node
+    #[arg(long, value_name = "KEY=VALUE:EFFECT")]
+    pub(crate) taint: Vec<String>,
+    /// Room of the node, such as cpu=4 or nvidia.com/gpu=8 [default: what this machine has]
+    #[arg(long, value_name = "NAME=QUANTITY")]
+    pub(crate) capacity: Vec<String>,
+    /// Stop the node's tasks when this process is stopped; without it they run on and are found again
+    #[arg(long)]
+    pub(crate) stop_tasks_on_exit: bool,
+    /// Host simulated nodes instead: a count, or a file of Node documents
+    #[arg(long, value_name = "FILE|COUNT")]
+    pub(crate) sim: Option<String>,
+}
+
+/// The nodes that `--sim` asks for.
+pub(crate) fn simulated(sim: &str) -> Result<Vec<NodeSpec>, String> {
+    if let Ok(count) = sim.parse::<usize>() {
+        return Ok((0..count).map(simulated_node).collect());
+    }
+    let path = PathBuf::from(sim);
+    let bytes = std::fs::read(&path).map_err(|error| format!("--sim {sim}: {error}"))?;
+    let mut nodes = Vec::new();
+    for verdict in parse(sim, &bytes) {
+        match verdict.map_err(|error| error.to_string())?.content {
+            Content::Node(node) => nodes.push(node.spec),
+            _ => return Err(format!("--sim {sim}: only Node documents are possible here")),
+        }
+    }
+    Ok(nodes)
+}
+
+fn simulated_node(number: usize) -> NodeSpec {
+    let rack = number / HOSTS_PER_RACK;
+    let labels = [
+        ("topology.ohm/block".to_string(), format!("b{}", rack / RACKS_PER_BLOCK)),
+        ("topology.ohm/rack".to_string(), format!("r{rack}")),
+    ];
+    let capacity =
+        [("cpu".to_string(), 16_000), ("memory".to_string(), 64 << 30), ("pods".to_string(), 110)];
+    NodeSpec {
+        name: format!("sim-{number}"),
+        labels: labels.into_iter().collect(),
+        taints: Vec::new(),
+        capacity: capacity.into_iter().collect(),
+        address: String::new(),
+    }
+}
+
+/// The node that the arguments describe; `detected` is what this machine has.
+pub(crate) fn described(arguments: &AgentArguments, detected: NodeSpec) -> Result<NodeSpec, String> {
+    let mut spec = NodeSpec { address: arguments.address.clone(), ..detected };
+    if let Some(name) = &arguments.name {
+        spec.name.clone_from(name);
+    }
+    for label in &arguments.label {
+        let (key, value) = pair("--label", label)?;
+        spec.labels.insert(key, value);
+    }
+    for taint in &arguments.taint {
+        spec.taints.push(self::taint(taint)?);
+    }
+    if !arguments.capacity.is_empty() {
+        spec.capacity.clear();
+    }
+    for room in &arguments.capacity {
+        let (name, quantity) = pair("--capacity", room)?;
+        let amount = parse_quantity(&quantity, UnitKind::of(&name), Rounding::Down);
+        spec.capacity.insert(name, amount.map_err(|error| format!("--capacity {room}: {error}"))?);
+    }
+    Ok(spec)
+}
+
+fn pair(flag: &str, text: &str) -> Result<(String, String), String> {
+    let found = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    found.map(|(key, value)| (key.to_string(), value.to_string())).ok_or_else(|| format!("{flag} {text}: wants KEY=VALUE"))
+}
+
+fn taint(text: &str) -> Result<Taint, String> {
+    let wanted = || format!("--taint {text}: wants KEY=VALUE:EFFECT with NoSchedule, PreferNoSchedule or NoExecute");
+    let (left, effect) = text.rsplit_once(':').ok_or_else(wanted)?;
+    let effect = match effect {
+        "NoSchedule" => TaintEffect::NoSchedule,
+        "PreferNoSchedule" => TaintEffect::PreferNoSchedule,
+        "NoExecute" => TaintEffect::NoExecute,
+        _ => return Err(wanted()),
+    };
+    let (key, value) = left.split_once('=').unwrap_or((left, ""));
+    if key.is_empty() {
+        return Err(wanted());
+    }
+    Ok(Taint { key: key.to_string(), value: value.to_string(), effect })
+}

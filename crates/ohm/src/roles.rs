@@ -1,0 +1,143 @@
+//! The roles that run as processes: their arguments, and the one call that runs each.
+
+use crate::agent::{self, AgentArguments};
+use ohm_cli::{EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Globals};
+use ohm_daemon::{HealthOptions, SchedulerOptions, run_health, run_scheduler};
+use ohm_model::Class;
+use ohm_node::sim_agent::{SimAgentOptions, run_sim_agent};
+use ohm_runtime::servers::{Servers, TokenSource};
+use ohm_runtime::shutdown::Shutdown;
+use ohm_runtime::trace;
+use ohm_server::ServerOptions;
+use std::ffi::OsString;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+/// `ohm server`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ServerArguments {
+    /// Address of its one port
+    #[arg(long, default_value = "127.0.0.1:6460", value_name = "ADDRESS")]
+    listen: SocketAddr,
+    /// Listen on an address that other machines can reach although nothing is encrypted
+    #[arg(long)]
+    insecure: bool,
+    /// Take a snapshot after so many entries
+    #[arg(long, value_name = "COUNT")]
+    snapshot_every: Option<u64>,
+}
+
+/// `ohm scheduler`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct SchedulerArguments {
+    /// batch, service or tas
+    #[arg(value_parser = class)]
+    class: Class,
+    /// How it is called in events and metrics [default: class and process id]
+    #[arg(long)]
+    name: Option<String>,
+}
+
+/// `ohm health`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct HealthArguments {
+    /// How it is called in events [default: health and process id]
+    #[arg(long)]
+    name: Option<String>,
+    /// How long a node may go on after its last answered beat, in milliseconds
+    #[arg(long, default_value_t = 30_000, value_name = "MS")]
+    node_lease_ms: u64,
+}
+
+fn class(text: &str) -> Result<Class, String> {
+    let found = Class::ALL.into_iter().find(|class| class.name() == text);
+    found.ok_or_else(|| "batch, service and tas are possible".to_string())
+}
+
+fn servers(globals: &Globals) -> Servers {
+    let token = match (&globals.token_file, std::env::var("OHM_TOKEN")) {
+        (Some(path), _) => TokenSource::File(path.clone()),
+        (None, Ok(token)) => TokenSource::Text(token),
+        (None, Err(_)) => TokenSource::File(globals.data_dir().join("token")),
+    };
+    let addresses = globals.server.split(',').map(|address| address.trim().trim_end_matches('/').to_string()).collect();
+    Servers { addresses, token }
+}
+
+/// Runs a role on as many threads as there are cores, until a signal, the end of its parent, or its own end.
+fn run<F, E>(threads: usize, role: impl FnOnce(Shutdown) -> F) -> ExitCode
+where
+    F: Future<Output = Result<(), E>>,
+    E: std::fmt::Display,
+{
+    trace::start("info");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    let outcome = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
+        runtime.block_on(async {
+            let shutdown = Shutdown::on_signals().map_err(|error| error.to_string())?;
+            shutdown.on_orphaned();
+            role(shutdown).await.map_err(|error| error.to_string())
+        })
+    });
+    match outcome {
+        Ok(()) => ExitCode::from(EXIT_DONE),
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::from(EXIT_FAILED)
+        }
+    }
+}
+
+pub(crate) fn server(arguments: ServerArguments, globals: &Globals) -> ExitCode {
+    let options = ServerOptions {
+        data_dir: globals.data_dir(),
+        listen: arguments.listen,
+        insecure: arguments.insecure,
+        snapshot_every_entries: arguments.snapshot_every,
+    };
+    run(2, |shutdown| ohm_server::run(options, shutdown))
+}
+
+pub(crate) fn scheduler(arguments: &SchedulerArguments, globals: &Globals) -> ExitCode {
+    let name = arguments.name.clone().unwrap_or_else(|| format!("{}-{}", arguments.class.name(), std::process::id()));
+    let options = SchedulerOptions::new(servers(globals), arguments.class, &name);
+    run(1, |shutdown| run_scheduler(options, shutdown))
+}
+
+pub(crate) fn health(arguments: &HealthArguments, globals: &Globals) -> ExitCode {
+    let name = arguments.name.clone().unwrap_or_else(|| format!("health-{}", std::process::id()));
+    let options = HealthOptions::new(servers(globals), &name).with_node_lease_ms(arguments.node_lease_ms);
+    run(1, |shutdown| run_health(options, shutdown))
+}
+
+pub(crate) fn shim(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    match ohm_node::shim::shim_command(arguments) {
+        Ok(()) => ExitCode::from(EXIT_DONE),
+        Err(error) => {
+            eprintln!("shim: {error}");
+            ExitCode::from(EXIT_USAGE)
+        }
+    }
+}
+
+pub(crate) fn agent(arguments: AgentArguments, globals: &Globals) -> ExitCode {
+    let Some(sim) = &arguments.sim else { return real_agent(&arguments, globals) };
+    match agent::simulated(sim) {
+        Ok(nodes) => {
+            let mut options = SimAgentOptions::new(servers(globals), nodes);
+            options.data_dir.clone_from(&globals.data_dir);
+            run(1, |shutdown| run_sim_agent(options, shutdown))
+        }
+        Err(error) => used_wrongly(&error),
+    }
+}
+
+fn used_wrongly(error: &str) -> ExitCode {
+    eprintln!("error: {error}");
+    ExitCode::from(EXIT_USAGE)
+}
+
+fn real_agent(_arguments: &AgentArguments, _globals: &Globals) -> ExitCode {
+    used_wrongly("not there yet")
+}
