@@ -17,7 +17,6 @@ use ohm_model::{
     Class, Command, Entry, Envelope, Epoch, Event, EventKind, Index, JobId, Lease, NodeId, Outcome, Refusal, Role,
     SessionId,
 };
-use ohm_stdx::{codec, hash};
 
 /// What an entry caused. Keep one and hand it in again; `Cell::apply` clears it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,8 +48,7 @@ impl Cell {
             let outcome = self.apply_once(envelope, applied);
             applied.outcomes.push(outcome);
         }
-        let caused = codec::encode(&(&applied.outcomes, &applied.events));
-        self.chain = hash::chain(hash::chain(self.chain, index.0), hash::bytes(&caused));
+        self.lengthen_chain(applied);
     }
 
     /// Takes note of an index that holds nothing for the cell (the engine's own entry), so that readers can wait for it.

@@ -13,6 +13,7 @@ mod rows;
 
 use crate::cell::Cell;
 use crate::jobs::{Job, JobState};
+use crate::nodes::PRESENT;
 use ledger::Ledger;
 use ohm_model::transaction::Row;
 use ohm_model::{
@@ -245,10 +246,10 @@ impl<'a> Judge<'a> {
     }
 
     fn node_stands(&self, node: NodeId) -> Result<(), ConflictReason> {
-        let record = self.cell.nodes.get(node).ok_or(ConflictReason::NodeGone)?;
-        if record.registered > self.transaction.seen {
+        let (nodes, flags) = (&self.cell.nodes, self.cell.nodes.flags(node));
+        if flags & PRESENT == 0 || nodes.version(node).registered > self.transaction.seen {
             return Err(ConflictReason::NodeGone);
         }
-        if self.cell.nodes.is_schedulable(node) { Ok(()) } else { Err(ConflictReason::NodeNotReady) }
+        if nodes.is_schedulable(node) { Ok(()) } else { Err(ConflictReason::NodeNotReady) }
     }
 }

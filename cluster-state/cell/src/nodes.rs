@@ -72,6 +72,8 @@ pub struct NodeVersion {
     pub by: SessionId,
     /// The last change by anybody else.
     pub by_others: Index,
+    /// The entry that put the node into this slot; beside the rest because judging a row reads both.
+    pub registered: Index,
 }
 
 impl NodeVersion {
@@ -207,7 +209,9 @@ impl Nodes {
 
     /// Adds `amount` to what is free of `resource` on `node`; negative takes.
     pub(crate) fn give(&mut self, node: NodeId, resource: ResourceId, amount: i64) {
-        self.ensure_column(resource);
+        if self.free.len() <= usize::from(resource.0) {
+            self.ensure_column(resource);
+        }
         if let Some(free) = self.free[usize::from(resource.0)].get_mut(node.0 as usize) {
             *free += amount;
         }

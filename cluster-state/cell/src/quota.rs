@@ -109,17 +109,20 @@ impl Quota {
         node.level(resource).spare(above.map(|above| self.available_at(above, resource, depth - 1)))
     }
 
-    /// Adds `amount` of `resource` to the usage of `queue`; negative gives back.
-    pub(crate) fn charge(&mut self, queue: &str, resource: &str, amount: i64) {
+    /// Adds each amount to the usage of `queue`; negative gives back.
+    pub(crate) fn charge(&mut self, queue: &str, amounts: &mut [(&str, i64)]) {
         let nodes = Arc::make_mut(&mut self.nodes);
-        let (mut at, mut amount) = (queue.to_string(), amount);
-        while amount != 0 {
-            let Some(node) = nodes.get_mut(&at) else { return };
-            let mut level = node.level(resource);
-            amount = level.charge(amount);
-            match node.usage.get_mut(resource) {
-                Some(usage) => *usage = level.usage,
-                None => drop(node.usage.insert(resource.to_string(), level.usage)),
+        let mut at = queue.to_string();
+        while let Some(node) = nodes.get_mut(&at)
+            && amounts.iter().any(|(_, amount)| *amount != 0)
+        {
+            for (resource, amount) in amounts.iter_mut().filter(|(_, amount)| *amount != 0) {
+                let mut level = node.level(resource);
+                *amount = level.charge(*amount);
+                match node.usage.get_mut(*resource) {
+                    Some(usage) => *usage = level.usage,
+                    None => drop(node.usage.insert(resource.to_string(), level.usage)),
+                }
             }
             at.clone_from(&node.spec.parent);
         }
@@ -178,7 +181,8 @@ impl Quota {
             }
         }
         for (queue, amounts) in direct {
-            amounts.iter().for_each(|(resource, &amount)| self.charge(queue, resource, amount));
+            let mut amounts: Vec<(&str, i64)> = amounts.iter().map(|(name, amount)| (name.as_str(), *amount)).collect();
+            self.charge(queue, &mut amounts);
         }
     }
 }

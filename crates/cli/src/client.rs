@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::globals::Globals;
+use nix::unistd::{Uid, User};
 use ohm_wire::api::{ErrorAnswer, OWNER_HEADER, SubmitAnswer};
 use serde::de::DeserializeOwned;
 use std::io::Read;
@@ -44,14 +45,7 @@ impl Client {
         let is_local = ["//127.", "//localhost", "//[::1]"].iter().any(|local| server.contains(local));
         // Nobody's proxy leads to this machine's own loopback.
         let config = if is_local { config.proxy(None) } else { config };
-        let owner = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
-        let owner = owner.ok().filter(|owner| !owner.is_empty() && owner.bytes().all(|byte| byte.is_ascii_graphic()));
-        Ok(Client {
-            agent: config.build().new_agent(),
-            server,
-            token: globals.token()?,
-            owner: owner.unwrap_or_else(|| "unknown".to_string()),
-        })
+        Ok(Client { agent: config.build().new_agent(), server, token: globals.token()?, owner: owner() })
     }
 
     /// The answer to a question.
@@ -137,6 +131,14 @@ impl Client {
     fn unreadable(&self, error: &serde_json::Error) -> Failure {
         Failure::Unreadable { server: self.server.clone(), reason: error.to_string() }
     }
+}
+
+/// Who this process runs for, as its jobs say it.
+fn owner() -> String {
+    let user = User::from_uid(Uid::effective()).ok().flatten().map(|user| user.name);
+    let user = user.or_else(|| std::env::var("USER").ok());
+    let user = user.filter(|user| !user.is_empty() && user.bytes().all(|byte| byte.is_ascii_graphic()));
+    user.unwrap_or_else(|| format!("uid-{}", Uid::effective()))
 }
 
 /// `response`, unless it says no.

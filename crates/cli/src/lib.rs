@@ -1,9 +1,9 @@
-//! The commands for people. They speak the public HTTP API and nothing else, so that everything a person can do, a script
-//! can.
+//! The commands for people. They speak the public HTTP API and nothing else, so that everything a person can do, a
+//! script can.
 //!
-//! Invariants: what is printed as JSON or YAML is what the server answered; colour and progress appear on a terminal only;
-//! a table fits the terminal; the exit code is 0 when it was done, 1 when it failed, 2 when the command was used wrongly
-//! and 3 when no server could be reached (`run` ends with the code of its task).
+//! Invariants: what is printed as JSON or YAML is what the server answered; colour and progress appear on a terminal
+//! only; a table fits the terminal; the exit code is 0 when it was done, 1 when it failed, 2 when the command was
+//! used wrongly and 3 when no server could be reached (`run` ends with the code of its task).
 
 mod client;
 mod command;

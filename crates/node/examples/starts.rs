@@ -62,7 +62,7 @@ fn cpu_ms(pid: u32) -> u64 {
 
 fn measure(name: &str, count: u32, options: ShimOptions, limits: Limits) -> Result<(), Box<dyn Error>> {
     let lease = LeaseFile::open(&options.folder)?;
-    lease.write(NodeLease { deadline_ms: boottime_ms() + 3_600_000, incarnation: 1 })?;
+    lease.write(NodeLease { deadline_ms: boottime_ms() + 3_600_000, since_ms: 0, incarnation: 1 })?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut client = ShimCommand::this_program(options)?.start_or_find().await?;

@@ -290,4 +290,33 @@ mod tests {
         assert_eq!(fs::read_to_string(root.join("ohm/0/cpu.cfs_quota_us")).unwrap(), "25000");
         assert!(!groups.can_kill());
     }
+
+    #[test]
+    fn the_version_one_freezer_kills_all_there_is() {
+        let read = |file| fs::read_to_string(file).unwrap_or_default();
+        let mut mounts = layout::mounts(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
+        mounts.retain(|mount| mount.controllers.contains(&Controller::Freezer));
+        let name = format!("ohm-test-{}", std::process::id());
+        let (mut groups, _) = Cgroups::with_mounts(mounts, &name);
+        let slot = groups.acquire(Limits::default()).unwrap();
+        let Some(group) = slot.group().cloned() else {
+            println!("not tested here: no writable version 1 freezer");
+            return;
+        };
+        let mut child = std::process::Command::new("/bin/sh")
+            .args(["-c", "read go; trap '' TERM; sleep 600 & setsid sleep 600 & wait"])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        fs::write(slot.folder(0).unwrap().join("cgroup.procs"), child.id().to_string()).unwrap();
+        drop(child.stdin.take());
+        assert!(!group.is_empty());
+        group.kill().unwrap();
+        child.wait().unwrap();
+        while !group.is_empty() {
+            group.kill().unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        groups.release(slot);
+    }
 }

@@ -47,7 +47,8 @@ fn all_groups_of_a_job_start_in_one_transaction() {
 
 #[test]
 fn later_jobs_are_filled_in_behind_a_blocked_gang() {
-    let text = "node a cpu=4\n job big\n group g count=5 cpu=1\n job small\n group g count=4 cpu=1\n job tiny\n group g cpu=1";
+    let text =
+        "node a cpu=4\n job big\n group g count=5 cpu=1\n job small\n group g count=4 cpu=1\n job tiny\n group g cpu=1";
     let mut planner = BatchPlanner::default();
     let world = World::of(text, &mut planner);
     let decisions = world.plan_all(&["big", "small", "tiny"], &mut planner);

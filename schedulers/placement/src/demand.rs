@@ -128,40 +128,58 @@ impl Demand {
     /// group adds it up, a spreading one takes the sum from a constant. Plain passes over 64 integers each, which the
     /// compiler turns into vector code.
     pub(crate) fn score_block(&self, table: &NodeTable, block: usize, scores: &mut [i32; BLOCK]) {
-        let runs = table.runs(block);
-        if runs.len() == 0 {
-            let kinds = table.kinds(block);
-            for (score, kind) in scores.iter_mut().zip(kinds) {
-                *score = self.kind_cost(*kind).saturating_add(self.offset);
-            }
-        }
-        let (mut start, mut all_refused) = (0, runs.len() > 0);
-        for (end, kind) in runs {
-            let cost = self.kind_cost(kind);
-            all_refused &= cost == REFUSED;
-            scores[start..end].fill(cost.saturating_add(self.offset));
-            start = end;
-        }
-        if all_refused {
+        // Below zero where the node is out of question; the sign bit collects every shortage.
+        let mut short = [0i32; BLOCK];
+        if !self.start_scores(table, block, scores, &mut short) {
             return *scores = [REFUSED; BLOCK];
         }
-        let mut short = [0i32; BLOCK];
         for need in &self.needs {
             let Some(column) = need.column(table) else { return *scores = [REFUSED; BLOCK] };
             let (column, least) = (column.block(block), need.scaled);
             match (need.counted, self.key.spreads) {
-                (false, _) => each(column, &mut short, |left, short| *short |= left, least),
-                (true, false) => both(column, &mut short, scores, least, i32::wrapping_add),
-                (true, true) => both(column, &mut short, scores, least, i32::wrapping_sub),
+                (false, _) => compare(column, least, &mut short),
+                (true, false) => compare_and_add(column, least, &mut short, scores, i32::wrapping_add),
+                (true, true) => compare_and_add(column, least, &mut short, scores, i32::wrapping_sub),
             }
             if need.measure == Measure::Share {
                 self.add_breaking(need, table, block, scores);
             }
         }
-        for (slot, score) in scores.iter_mut().enumerate() {
-            let refused = short[slot] < 0 || table_refuses(*score);
-            *score = if refused { REFUSED } else { *score };
+        for (score, short) in scores.iter_mut().zip(&short) {
+            let refused = short >> 31;
+            *score = (*score & !refused) | (refused & REFUSED);
         }
+    }
+
+    /// Begins each node's score with the cost of its kind; false when all are refused.
+    fn start_scores(
+        &self,
+        table: &NodeTable,
+        block: usize,
+        scores: &mut [i32; BLOCK],
+        short: &mut [i32; BLOCK],
+    ) -> bool {
+        let runs = table.runs(block);
+        let mut open = false;
+        if runs.len() == 0 {
+            for (slot, kind) in table.kinds(block).iter().enumerate() {
+                let cost = self.kind_cost(*kind);
+                let refused = cost == REFUSED;
+                (scores[slot], short[slot]) = if refused { (0, -1) } else { (cost + self.offset, 0) };
+                open |= !refused;
+            }
+        }
+        let mut start = 0;
+        for (end, kind) in runs {
+            let cost = self.kind_cost(kind);
+            let refused = cost == REFUSED;
+            let (score, shortage) = if refused { (0, -1) } else { (cost + self.offset, 0) };
+            scores[start..end].fill(score);
+            short[start..end].fill(shortage);
+            open |= !refused;
+            start = end;
+        }
+        open
     }
 
     fn add_breaking(&self, need: &Need, table: &NodeTable, block: usize, scores: &mut [i32; BLOCK]) {
@@ -248,22 +266,17 @@ impl Need {
     }
 }
 
-/// Costs stay below this, and `REFUSED` plus or minus what is added stays above it.
-fn table_refuses(score: i32) -> bool {
-    score < 0 || score > (1 << 30) + (1 << 29)
-}
-
-fn each(column: &[i32; BLOCK], short: &mut [i32; BLOCK], note: impl Fn(i32, &mut i32), least: i32) {
+fn compare(column: &[i32; BLOCK], least: i32, short: &mut [i32; BLOCK]) {
     for slot in 0..BLOCK {
-        note(column[slot] - least, &mut short[slot]);
+        short[slot] |= column[slot] - least;
     }
 }
 
-fn both(
+fn compare_and_add(
     column: &[i32; BLOCK],
+    least: i32,
     short: &mut [i32; BLOCK],
     scores: &mut [i32; BLOCK],
-    least: i32,
     add: impl Fn(i32, i32) -> i32,
 ) {
     for slot in 0..BLOCK {

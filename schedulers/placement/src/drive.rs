@@ -366,7 +366,10 @@ fn bundles(job: &Job, asks: &[GroupAsk]) -> Vec<Vec<GroupAsk>> {
         let joins = |bundle: &&mut Vec<GroupAsk>| {
             let (Some(own), Some(first)) = (spec(ask), bundle.first().and_then(spec)) else { return false };
             let together = matches!(own.topology.mode, TopologyMode::Required | TopologyMode::Preferred);
-            together && !own.place_with.is_empty() && own.place_with == first.place_with && own.topology == first.topology
+            together
+                && !own.place_with.is_empty()
+                && own.place_with == first.place_with
+                && own.topology == first.topology
         };
         match bundles.iter_mut().find(joins) {
             Some(bundle) => bundle.push(*ask),

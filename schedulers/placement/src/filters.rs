@@ -116,6 +116,7 @@ fn nominations(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
     if view.cell().nodes().flags(node) & NOMINATED == 0 {
         return None;
     }
-    let short = |(resource, asked): &(ResourceId, i64)| view.free_for(subject.job, subject.group, node, *resource) < *asked;
+    let short =
+        |(resource, asked): &(ResourceId, i64)| view.free_for(subject.job, subject.group, node, *resource) < *asked;
     subject.shape.requests.iter().any(short).then_some(Miss::Held)
 }

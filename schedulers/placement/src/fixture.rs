@@ -25,8 +25,8 @@ use ohm_cell::{Applied, Cell};
 use ohm_framework::{Budget, Decision, Holds, Need, Planner, View, Work, WorkItem, need_of};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
-    Class, Command, Entry, Envelope, Epoch, Exit, JobId, JobSpec, Lease, NodeHealth, NodeSpec, Nomination, Outcome, Role,
-    RunReport, RunReportKind, Sequence, SessionId, Shard, TopologySpec, Transaction, Verdict,
+    Class, Command, Entry, Envelope, Epoch, Exit, JobId, JobSpec, Lease, NodeHealth, NodeSpec, Nomination, Outcome,
+    Role, RunReport, RunReportKind, Sequence, SessionId, Shard, TopologySpec, Transaction, Verdict,
 };
 use ohm_stdx::Prng;
 use words::{joined, queue};

@@ -31,13 +31,7 @@ pub struct Amount {
 impl Placer {
     /// Places as many of `amount.most` tasks as fit, best nodes first. May return fewer than `amount.least`: the caller
     /// decides what that means.
-    pub fn place_flat(
-        &mut self,
-        pass: &Pass<'_>,
-        subject: &Subject<'_>,
-        amount: &Amount,
-        dice: &mut Prng,
-    ) -> Spots {
+    pub fn place_flat(&mut self, pass: &Pass<'_>, subject: &Subject<'_>, amount: &Amount, dice: &mut Prng) -> Spots {
         let choice = self.choice(&subject.view, amount.attempt);
         let (slot, scanned) = self.index(subject);
         let (table, index) = self.parts(slot);
@@ -51,13 +45,7 @@ impl Placer {
     }
 
     /// As [`Placer::place_flat`] on these nodes alone: where room is nominated.
-    pub fn place_among(
-        &mut self,
-        pass: &Pass<'_>,
-        subject: &Subject<'_>,
-        nodes: &[NodeId],
-        amount: &Amount,
-    ) -> Spots {
+    pub fn place_among(&mut self, pass: &Pass<'_>, subject: &Subject<'_>, nodes: &[NodeId], amount: &Amount) -> Spots {
         let choice = self.choice(&subject.view, amount.attempt);
         let (slot, scanned) = self.index(subject);
         let (table, index) = self.parts(slot);

@@ -26,13 +26,7 @@ pub fn rows(subject: &Subject<'_>, spots: &[(NodeId, u32)]) -> Vec<Placement> {
     rows
 }
 
-fn row(
-    subject: &Subject<'_>,
-    node: NodeId,
-    first: u32,
-    count: u32,
-    devices: &mut DeviceRoom<'_>,
-) -> Option<Placement> {
+fn row(subject: &Subject<'_>, node: NodeId, first: u32, count: u32, devices: &mut DeviceRoom<'_>) -> Option<Placement> {
     let (mut masks, mut placed) = (Vec::new(), count);
     if !subject.shape.devices.is_empty() {
         placed = (0..count).take_while(|_| devices.take(&mut masks)).count() as u32;

@@ -59,7 +59,9 @@ impl Default for Weights {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WeightError {
     /// No plugin has this name.
-    #[error("no score is called \"{0}\"; there are bestFit, spread, preferredAffinity, preferNoSchedule, devicePacking, keepDevices")]
+    #[error(
+        "no score is called \"{0}\"; there are bestFit, spread, preferredAffinity, preferNoSchedule, devicePacking, keepDevices"
+    )]
     Unknown(String),
     /// The weight is out of range.
     #[error("the weight of {0} is {1}; 0 to {WEIGHT_MAX} are possible, and 1 at least for bestFit and spread")]

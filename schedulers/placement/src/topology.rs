@@ -43,7 +43,8 @@ impl<'a> Site<'a> {
             return self.topology.path(DomainId(place.key)).into_iter().map(String::from).collect();
         }
         let node = ohm_model::NodeId(place.key);
-        let above = if stored == 0 { Vec::new() } else { self.topology.path(self.topology.domain_of(node, stored - 1)) };
+        let above =
+            if stored == 0 { Vec::new() } else { self.topology.path(self.topology.domain_of(node, stored - 1)) };
         above.into_iter().chain([cell.nodes().name(node)]).map(String::from).collect()
     }
 

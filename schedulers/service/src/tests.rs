@@ -33,7 +33,7 @@ fn groups_stand_or_wait_by_themselves() {
         &format!("{NODES} job web class=service\n group big count=2 min=2 cpu=7\n group small count=2 cpu=1"),
         "small 0 on a, 1 on b
          rest: 1 of the 2 tasks of group big that must be placed together would find room.
-         Of 3 nodes, by the first reason found: 2 have too little cpu for one task even when empty; 1 can take at least one task.
+         Of 3 nodes, by the first reason found: 1 can take at least one task; 2 have too little cpu for one task even when empty.
          Nearest in cpu: node b has 6 free of the 7 that one task asks for, and lacks nothing else.",
     );
 }

@@ -21,7 +21,9 @@ const RACKS: &str = "
 #[test]
 fn groups_are_placed_in_order_each_seeing_the_former() {
     check(
-        &format!("{RACKS} job j class=tas\n group x count=4 cpu=1 topology=required:rack\n group y count=8 cpu=1 topology=required:rack"),
+        &format!(
+            "{RACKS} job j class=tas\n group x count=4 cpu=1 topology=required:rack\n group y count=8 cpu=1 topology=required:rack"
+        ),
         "x 0-3 on b1
          y 0-3 on a1, 4-7 on a2",
     );

@@ -15,19 +15,32 @@ use ohm_model::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What a transaction charges, summed by queue, so that the quota tree is walked once for each and not for every row.
+/// What a transaction changes that is cheaper to change once than for every row: the quota of its queues, and the
+/// pending tasks of the group at hand.
 #[derive(Default)]
-struct Charges(BTreeMap<String, Vec<(ResourceId, i64)>>);
+struct Deferred {
+    by_queue: BTreeMap<String, usize>,
+    charges: Vec<(String, Vec<(ResourceId, i64)>)>,
+    last: usize,
+    placed: Option<(JobId, GroupIndex, u32, u32)>,
+}
 
-impl Charges {
-    fn add(&mut self, queue: &str, resource: ResourceId, amount: i64) {
-        if !self.0.contains_key(queue) {
-            self.0.insert(queue.to_string(), Vec::new());
+impl Deferred {
+    fn charge(&mut self, queue: &str, requests: &[(ResourceId, i64)], count: u32) {
+        if self.charges.get(self.last).is_none_or(|(known, _)| known != queue) {
+            self.last = self.by_queue.get(queue).copied().unwrap_or(self.charges.len());
         }
-        let Some(amounts) = self.0.get_mut(queue) else { return };
-        match amounts.iter_mut().find(|(column, _)| *column == resource) {
-            Some((_, sum)) => *sum += amount,
-            None => amounts.push((resource, amount)),
+        if self.last == self.charges.len() {
+            self.by_queue.insert(queue.to_string(), self.last);
+            self.charges.push((queue.to_string(), Vec::new()));
+        }
+        let amounts = &mut self.charges[self.last].1;
+        for &(resource, request) in requests {
+            let amount = request * i64::from(count);
+            match amounts.iter_mut().find(|(column, _)| *column == resource) {
+                Some((_, sum)) => *sum += amount,
+                None => amounts.push((resource, amount)),
+            }
         }
     }
 }
@@ -75,16 +88,17 @@ impl Cell {
                 self.stop_run(slot, *cause, applied);
             }
         }
-        let mut charges = Charges::default();
+        let mut deferred = Deferred::default();
         for (row, placement) in transaction.place.iter().enumerate() {
             match verdict.accepted_of(transaction, row) {
                 0 => {}
-                count => self.place(session, placement, count, &mut charges, applied),
+                count => self.place(session, placement, count, &mut deferred, applied),
             }
         }
-        for (queue, amounts) in charges.0 {
-            let resources = &self.resources;
-            amounts.iter().for_each(|&(column, amount)| self.quota.charge(&queue, resources.name(column), amount));
+        self.cut_pending(deferred.placed.take());
+        for (queue, amounts) in &deferred.charges {
+            let name = |(column, amount): &(ResourceId, i64)| (self.resources.name(*column), *amount);
+            self.quota.charge(queue, &mut amounts.iter().map(name).collect::<Vec<_>>());
         }
         transaction.jobs.iter().for_each(|guard| self.settle_start(guard.job, applied));
         for (row, nomination) in transaction.nominate.iter().enumerate() {
@@ -104,7 +118,7 @@ impl Cell {
         session: SessionId,
         placement: &Placement,
         count: u32,
-        charges: &mut Charges,
+        deferred: &mut Deferred,
         applied: &mut Applied,
     ) {
         let (node, group_index) = (placement.node, usize::from(placement.group.0));
@@ -116,25 +130,53 @@ impl Cell {
         self.start_runs(placement, count, &shape, domain);
         for &(resource, request) in &shape.requests {
             self.nodes.give(node, resource, -request * i64::from(count));
-            if charged {
-                charges.add(&spec.queue, resource, request * i64::from(count));
-            }
         }
+        if charged {
+            deferred.charge(&spec.queue, &shape.requests, count);
+        }
+        self.defer_cut(placement, count, deferred);
         if !shape.ports.is_empty()
             && let Some(record) = self.nodes.record_mut(node)
         {
             record.ports.extend(&shape.ports);
             record.ports.sort_unstable();
         }
-        self.use_nomination(placement.job, placement.group, node, count);
+        if self.nodes.flags(node) & NOMINATED != 0 {
+            self.use_nomination(placement.job, placement.group, node, count);
+        }
         self.nodes.touch(node, self.applied, session);
         applied.nodes.push(node);
-        applied.jobs.push(placement.job);
+        if applied.jobs.last() != Some(&placement.job) {
+            applied.jobs.push(placement.job);
+        }
         let (job, group, first) = (placement.job, placement.group.0, placement.first.0);
         self.tell(applied, EventKind::Placed { job, group, first, count, node });
         if !was_live {
             self.tell_state(job, "", applied);
             self.arm_deadline(job);
+        }
+    }
+
+    /// Rows of a gang ascend, so most of them lengthen one range of tasks that are no longer pending.
+    fn defer_cut(&mut self, placement: &Placement, count: u32, deferred: &mut Deferred) {
+        let row = (placement.job, placement.group, placement.first.0, count);
+        match &mut deferred.placed {
+            Some((job, group, first, length))
+                if (*job, *group, *first + *length) == (placement.job, placement.group, placement.first.0) =>
+            {
+                *length += count;
+            }
+            placed => {
+                let before = placed.replace(row);
+                self.cut_pending(before);
+            }
+        }
+    }
+
+    fn cut_pending(&mut self, placed: Option<(JobId, GroupIndex, u32, u32)>) {
+        let Some((job, group, first, count)) = placed else { return };
+        if let Some(job) = self.jobs.get_mut(job) {
+            job.groups[usize::from(group.0)].pending.remove(first, count);
         }
     }
 
@@ -148,7 +190,6 @@ impl Cell {
             job.started_ms = placed_ms.max(1);
         }
         let group = &mut job.groups[usize::from(placement.group.0)];
-        group.pending.remove(placement.first.0, count);
         group.live += count;
         group.domain = domain.or(group.domain);
         for at in 0..count {
@@ -264,9 +305,9 @@ impl Cell {
         let (queue, request) = (found.spec.queue.clone(), self.whole_request(found));
         // What live runs are charged already becomes part of the reservation.
         let charged = self.live_request(found);
-        for (resource, &amount) in &request {
-            self.quota.charge(&queue, resource, amount - charged.get(resource).copied().unwrap_or(0));
-        }
+        let missing = |(resource, amount): (&'_ String, &i64)| amount - charged.get(resource).copied().unwrap_or(0);
+        let mut amounts: Vec<(&str, i64)> = request.iter().map(|held| (held.0.as_str(), missing(held))).collect();
+        self.quota.charge(&queue, &mut amounts);
         let version = self.applied;
         if let Some(found) = self.jobs.get_mut(job) {
             (found.reserved, found.version) = (request, version);

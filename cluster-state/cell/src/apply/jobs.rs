@@ -275,9 +275,9 @@ impl Cell {
             return;
         }
         let (queue, reserved, live) = (found.spec.queue.clone(), found.reserved.clone(), self.live_request(found));
-        for (resource, amount) in &reserved {
-            self.quota.charge(&queue, resource, live.get(resource).copied().unwrap_or(0) - amount);
-        }
+        let beyond = |(resource, amount): (&'_ String, &i64)| live.get(resource).copied().unwrap_or(0) - amount;
+        let mut amounts: Vec<(&str, i64)> = reserved.iter().map(|held| (held.0.as_str(), beyond(held))).collect();
+        self.quota.charge(&queue, &mut amounts);
         if let Some(found) = self.jobs.get_mut(job) {
             found.reserved.clear();
         }

@@ -56,6 +56,7 @@ impl Cell {
             ports: Vec::new(),
         }));
         self.nodes.flags[node.0 as usize] = PRESENT | READY;
+        self.nodes.version[node.0 as usize].registered = self.applied;
         self.nodes.class[node.0 as usize] = self.classes.join(&spec);
         self.set_capacity(node, &spec);
         self.topologies.join(node, &spec.labels);

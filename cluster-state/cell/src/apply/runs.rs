@@ -126,11 +126,12 @@ impl Cell {
         let spec = Arc::clone(&job.spec);
         let charged = job.reserved.is_empty() && !spec.queue.is_empty();
         let Some(shape) = self.shapes.get(job.groups[usize::from(run.run.task.group.0)].shape).cloned() else { return };
-        for &(resource, request) in &shape.requests {
-            self.nodes.give(run.node, resource, request);
-            if charged {
-                self.quota.charge(&spec.queue, self.resources.name(resource), -request);
-            }
+        shape.requests.iter().for_each(|&(resource, request)| self.nodes.give(run.node, resource, request));
+        if charged {
+            let names = &self.resources;
+            let mut amounts: Vec<(&str, i64)> =
+                shape.requests.iter().map(|&(resource, request)| (names.name(resource), -request)).collect();
+            self.quota.charge(&spec.queue, &mut amounts);
         }
         if let Some(masks) = &run.devices {
             self.take_devices(run.node, &shape.devices, masks, 1);

@@ -170,6 +170,9 @@ impl<'a> Judge<'a> {
     }
 
     fn port_limit(&self, shape: &Shape, node: NodeId) -> Option<(i64, u16)> {
+        if shape.ports.is_empty() {
+            return None;
+        }
         let record = self.cell.nodes.get(node)?;
         let taken =
             |port: &&u16| record.ports.binary_search(port).is_ok() || self.scratch.ledger.has_port(node, **port);

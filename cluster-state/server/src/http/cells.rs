@@ -1,5 +1,5 @@
-//! Copies of the cell for readers. Copies are shared between requests, so that a thousand people who wait cost the replica
-//! as little as one.
+//! Copies of the cell for readers. Copies are shared between requests, so that a thousand people who wait cost the
+//! replica as little as one.
 
 use crate::handle::{LogPiece, LogQuery, ReplicaHandle, Unanswered};
 use ohm_cell::Cell;

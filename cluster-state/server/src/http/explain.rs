@@ -1,15 +1,23 @@
-//! Why a job is in the state it is in. What keeps a job from being placed is worked out by the planner of its class, the
-//! same code that its scheduler runs, on a copy of the cell.
+//! Why a job is in the state it is in. What keeps a job from being placed is worked out by the planner of its class,
+//! the same code that its scheduler runs, on a copy of the cell.
 
 use super::views;
+use ohm_batch::BatchPlanner;
 use ohm_cell::{Cell, Job, JobState};
-use ohm_framework::{Answer, Explanation, Miss, Obstacle};
+use ohm_framework::{Answer, Explanation, Miss, Obstacle, explain_job};
+use ohm_model::Class;
 use ohm_model::resources::display;
+use ohm_service::ServicePlanner;
+use ohm_tas::TasPlanner;
 use ohm_wire::api::{ExplainView, NearestView, ReasonView};
 
-/// Asks the planner of the job's class; nothing where this server has none.
-fn ask_planner(_cell: &Cell, _job: &Job) -> Option<Answer> {
-    None
+/// Asks the planner of the job's class.
+fn ask_planner(cell: &Cell, job: &Job) -> Answer {
+    match job.spec.class {
+        Class::Batch => explain_job(cell, &mut BatchPlanner::default(), job.id),
+        Class::Service => explain_job(cell, &mut ServicePlanner::default(), job.id),
+        Class::Tas => explain_job(cell, &mut TasPlanner::default(), job.id),
+    }
 }
 
 /// Why `job` is in the state it is in.
@@ -60,13 +68,13 @@ fn settled(job: &Job) -> String {
 fn waiting(cell: &Cell, job: &Job, view: ExplainView) -> ExplainView {
     let name = &job.spec.name;
     match ask_planner(cell, job) {
-        None | Some(Answer::Unknown) => ExplainView {
+        Answer::Unknown => ExplainView {
             summary: format!("{name} waits for its scheduler to look at it."),
             hint: format!("`ohm status` shows whether a {} scheduler runs", job.spec.class.name()),
             ..view
         },
-        Some(Answer::NeedsNothing { why }) => ExplainView { summary: why, ..view },
-        Some(Answer::Fits { tasks, victims }) => {
+        Answer::NeedsNothing { why } => ExplainView { summary: why, ..view },
+        Answer::Fits { tasks, victims } => {
             let victims = match victims {
                 0 => String::new(),
                 1 => " once 1 run of lower priority has stopped".to_string(),
@@ -77,7 +85,7 @@ fn waiting(cell: &Cell, job: &Job, view: ExplainView) -> ExplainView {
             let hint = format!("if it stays so, `ohm status` shows whether a {} scheduler runs", job.spec.class.name());
             ExplainView { summary, hint, ..view }
         }
-        Some(Answer::Waits(explanation)) => from_explanation(cell, job, &explanation, view),
+        Answer::Waits(explanation) => from_explanation(cell, job, &explanation, view),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Who may ask: the token, and nothing that a web page could send by itself.
 //!
 //! A page in somebody's browser can reach a server on that person's machine. It cannot read the token, and beyond that:
-//! a name that was rebound to 127.0.0.1 shows in the Host header; a foreign page shows in the Origin header; and a content
-//! type that no form can send makes the browser ask first, which is never allowed.
+//! a name that was rebound to 127.0.0.1 shows in the Host header; a foreign page shows in the Origin header; and a
+//! content type that no form can send makes the browser ask first, which is never allowed.
 
 use super::answer::Problem;
 use super::{HttpOptions, Shared};
@@ -76,7 +76,7 @@ fn judge_host(options: &HttpOptions, uri: &Uri, headers: &HeaderMap) -> Result<(
         return Ok(());
     }
     let message = format!("the Host header names \"{}\", which is not this server", shown(name));
-    let hint = "use the address the server listens on, or let it know its names with `--host`";
+    let hint = "use the address the server listens on, or one of the names it was given";
     Err(Problem::new(StatusCode::FORBIDDEN, "host_refused", message, hint))
 }
 
@@ -104,8 +104,8 @@ fn judge_origin(headers: &HeaderMap) -> Result<(), Problem> {
 
 fn judge_token(token: Option<&str>, headers: &HeaderMap) -> Result<(), Problem> {
     let Some(token) = token else { return Ok(()) };
-    let hint = "send `Authorization: Bearer TOKEN`; the token is in the file `token` of the server's data folder, which \
-                `ohm` finds with --token-file, OHM_TOKEN or --data-dir";
+    let hint = "send `Authorization: Bearer TOKEN`; the token is in the file `token` of the server's data \
+                folder, which `ohm` finds with --token-file, OHM_TOKEN or --data-dir";
     let Some(given) = headers.get(header::AUTHORIZATION) else {
         return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "a token is needed", hint));
     };

@@ -4,7 +4,7 @@ use super::Shared;
 use super::answer::{Answer, Problem, stamped};
 use super::params::{Name, Params};
 use crate::handle::{LogPiece, LogQuery};
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -54,7 +54,7 @@ pub(super) async fn logs(State(shared): State<Shared>, Name(name): Name, Params(
 fn stream(first: Option<LogPiece>, rest: mpsc::Receiver<LogPiece>) -> Response {
     // An error in the middle breaks the answer off, so that nobody takes a part for the whole.
     let pieces = tokio_stream::iter(first).chain(ReceiverStream::new(rest));
-    let pieces = pieces.map(|piece| piece.map(Bytes::from).map_err(io::Error::other));
+    let pieces = pieces.map(|piece| piece.map_err(io::Error::other));
     let kind = [(header::CONTENT_TYPE, "application/octet-stream"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
     (kind, Body::from_stream(pieces)).into_response()
 }

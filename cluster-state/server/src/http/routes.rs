@@ -1,4 +1,5 @@
-//! The table of routes. The router and the OpenAPI document are both made from it, so neither can lack what the other has.
+//! The table of routes. The router and the OpenAPI document are both made from it, so neither can lack what the other
+//! has.
 
 use super::{Shared, control, events, jobs, logs, nodes, overview, submit, wait};
 use axum::routing::{MethodRouter, delete, get, post};

@@ -1,5 +1,5 @@
-//! One answer of each kind with every field filled in: what the schemas are made from. A field that is forgotten here does
-//! not compile.
+//! One answer of each kind with every field filled in: what the schemas are made from. A field that is forgotten here
+//! does not compile.
 
 use ohm_wire::api::{
     ApiError, DocumentVerdict, DomainView, ErrorAnswer, EventList, EventView, ExplainView, GroupView, JobList,

@@ -1,8 +1,8 @@
 //! `POST /v1/submit`: documents in, one verdict each.
 //!
-//! Jobs that follow each other travel in batches, each one command; everything else is a command of its own, in the order
-//! of the input, so that a queue stands before the jobs that name it. A document that was not tried because an earlier one
-//! got no answer is `unknown`: whoever sends everything again gets `unchanged` for what is there.
+//! Jobs that follow each other travel in batches, each one command; everything else is a command of its own, in the
+//! order of the input, so that a queue stands before the jobs that name it. A document that was not tried because an
+//! earlier one got no answer is `unknown`: whoever sends everything again gets `unchanged` for what is there.
 
 use super::answer::{Answer, Problem, json_with};
 use super::cells::Cells;
@@ -129,7 +129,8 @@ fn broken_body(error: &axum::Error) -> Problem {
     )
 }
 
-/// The whole body, unless it is too long. A longer one is read on for a while, so that its sender gets to read the answer.
+/// The whole body, unless it is too long. A longer one is read on for a while, so that its sender gets to read the
+/// answer.
 async fn read_body(body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
     let mut bytes = Vec::new();
     let mut length = 0usize;

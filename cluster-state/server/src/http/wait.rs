@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 const TIMEOUT_DEFAULT_SECONDS: u64 = 30;
 const TIMEOUT_MAX_SECONDS: u64 = 300;
-/// The pause between two looks grows between these while the cell is busy, so that many who wait don't slow it down; on an
-/// idle cell the first entry that is applied is looked at at once.
+/// The pause between two looks grows between these while the cell is busy, so that many who wait don't slow it down;
+/// on an idle cell the first entry that is applied is looked at at once.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 

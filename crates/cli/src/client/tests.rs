@@ -57,10 +57,8 @@ fn serve(answer: &str) -> (String, mpsc::Receiver<String>) {
 }
 
 fn answer(status: &str, body: &str) -> String {
-    let length = body.len();
-    format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
-    )
+    let head = format!("content-type: application/json\r\ncontent-length: {}\r\nconnection: close", body.len());
+    format!("HTTP/1.1 {status}\r\n{head}\r\n\r\n{body}")
 }
 
 #[test]

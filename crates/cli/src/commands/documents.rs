@@ -49,7 +49,8 @@ pub(crate) struct Part<'f> {
     pub(crate) bytes: &'f [u8],
 }
 
-/// Cuts YAML before a line that begins a document, as soon as a part has `limit` bytes. No YAML value can hold such a line.
+/// Cuts YAML before a line that begins a document, as soon as a part has `limit` bytes. No YAML value can hold such a
+/// line.
 pub(crate) fn parts(bytes: &[u8], limit: usize) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     let (mut start, mut lines_before, mut lines, mut at) = (0, 0, 0, 0);

@@ -92,8 +92,8 @@ fn document(name: &str, args: &Run) -> Value {
     json!({"apiVersion": "ohm/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec})
 }
 
-/// Ctrl-C and SIGTERM cancel the job and end this process. Called before any thread is started, so that all of them leave
-/// the signals to the one that waits here.
+/// Ctrl-C and SIGTERM cancel the job and end this process. Called before any thread is started, so that all of them
+/// leave the signals to the one that waits here.
 fn cancel_on_signals(client: &Client, name: &str) -> Result<(), Failure> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGINT);

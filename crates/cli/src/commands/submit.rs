@@ -90,8 +90,8 @@ fn submit_lines(session: &Session, path: &Path, only_refused: bool) -> Result<Su
     send_again(|| session.client.submit(open()?, content_type, only_refused), false)
 }
 
-/// Sends until there is an answer about every document, a few times. At the very first, a server that is not there is not
-/// waited for.
+/// Sends until there is an answer about every document, a few times. At the very first, a server that is not there is
+/// not waited for.
 fn send_again(send: impl Fn() -> Result<SubmitAnswer, Failure>, was_there: bool) -> Result<SubmitAnswer, Failure> {
     let mut was_there = was_there;
     let mut tries = 1;

@@ -49,6 +49,8 @@ pub(crate) fn wait_for(
         let left = limit.map(|limit| limit.saturating_sub(started.elapsed()));
         // Whole seconds only: the last part of one is asked about with a question that ends a little late.
         let seconds = left.map_or(QUESTION_SECONDS, |left| left.as_millis().div_ceil(1000) as u64);
+        // The first question is answered at once: after that an outage is known from a wrong address.
+        let seconds = if answered.is_none() { 0 } else { seconds };
         let query = [("for", goal.name().to_string()), ("timeout", seconds.min(QUESTION_SECONDS).to_string())];
         match session.client.get::<WaitAnswer>(&path, &query) {
             Ok(answer) if answer.reached || left.is_some_and(|left| left.is_zero()) => return Ok(answer),

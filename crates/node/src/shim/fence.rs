@@ -7,12 +7,14 @@
 //! - SIGKILL at D − 250 ms, and again every 50 ms, so that nothing is left at D;
 //! - SIGTERM as much earlier as the grace of the run asks for, but never before D − `lead` (default 2,000 ms, two beats):
 //!   an outage shorter than the lease less two beats must not touch a task, so a longer grace cannot be had here;
-//! - a run that got its SIGTERM is stopped for good, even if the lease is renewed a moment later.
+//! - a run that got its SIGTERM is stopped for good, even if the lease is renewed a moment later;
+//! - SIGKILL at once for a run that is older than the lease without a gap: it has outlived an earlier deadline, because
+//!   this very shim was stopped then.
 //!
 //! What no process can do: a *stopped* shim (SIGSTOP, a frozen machine) sends no signal. Its tasks run on if they are not
 //! frozen with it; for them `OHM_INCARNATION` is the only fence, to be checked by whoever they write to.
 
-use super::lease::LeaseReader;
+use super::lease::{LeaseReader, NodeLease};
 use crate::cgroup::GroupOfRun;
 use crate::clock;
 use crate::processes::signal_group;
@@ -51,6 +53,7 @@ fn due(now_ms: u64, deadline_ms: u64, grace_ms: u64, lead_ms: u64) -> Step {
 /// A run whose lease ends it.
 #[derive(Debug)]
 struct Member {
+    started_ms: u64,
     grace_ms: u64,
     group: Option<GroupOfRun>,
     step: Step,
@@ -92,9 +95,10 @@ impl Fence {
         lock(&self.members)
     }
 
-    /// Watches over the run whose first process is `pid`. The shim must not stand in `group` any more.
-    pub(super) fn add(&self, pid: u32, grace_ms: u64, group: Option<GroupOfRun>) {
-        self.lock().insert(pid, Member { grace_ms, group, step: Step::None, kill_at_ms: u64::MAX });
+    /// Watches over the run whose first process is `pid`, started at `started_ms`. The shim must not stand in `group` any
+    /// more.
+    pub(super) fn add(&self, pid: u32, started_ms: u64, grace_ms: u64, group: Option<GroupOfRun>) {
+        self.lock().insert(pid, Member { started_ms, grace_ms, group, step: Step::None, kill_at_ms: u64::MAX });
     }
 
     /// Ends the watch, which must happen before `pid` is reaped: from then on the number means nothing.
@@ -108,15 +112,21 @@ fn lock(members: &Mutex<Members>) -> MutexGuard<'_, Members> {
 }
 
 fn watch(members: &Mutex<Members>, mut lease: LeaseReader, lead_ms: u64) {
+    let mut since_ms = 0;
     loop {
-        let deadline_ms = lease.read().deadline_ms;
+        let NodeLease { deadline_ms, since_ms: newest_ms, .. } = lease.read();
         let now_ms = clock::boottime_ms();
-        let is_near = due(now_ms, deadline_ms, u64::MAX, lead_ms) > Step::None;
+        let has_gap = std::mem::replace(&mut since_ms, newest_ms) != newest_ms;
+        let is_near = has_gap || due(now_ms, deadline_ms, u64::MAX, lead_ms) > Step::None;
         let mut members = lock(members);
         for (pid, member) in members.iter_mut() {
             // Most of the time there is nothing to do but the few runs that were terminated and then saved.
             if is_near || member.step > Step::None {
-                enforce(*pid, member, now_ms, due(now_ms, deadline_ms, member.grace_ms, lead_ms), deadline_ms);
+                let due = match member.started_ms < since_ms {
+                    true => Step::Killed,
+                    false => due(now_ms, deadline_ms, member.grace_ms, lead_ms),
+                };
+                enforce(*pid, member, now_ms, due, deadline_ms);
             }
         }
         drop(members);

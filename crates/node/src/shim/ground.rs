@@ -9,7 +9,7 @@ use crate::cgroup::{Cgroups, Slot};
 use crate::clock;
 use crate::processes::{Processes, signal_group};
 use nix::sys::signal::Signal;
-use ohm_model::RunRef;
+use ohm_model::{Incarnation, RunRef};
 use std::path::PathBuf;
 
 /// What the shim stands on; gathered when it starts.
@@ -24,9 +24,10 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// Whether tasks may be started now.
-    pub(super) fn has_lease(&mut self) -> bool {
-        clock::boottime_ms() < self.lease.read().deadline_ms
+    /// Whether a task that was ordered under `registration` may be started now.
+    pub(super) fn has_lease(&mut self, registration: Incarnation) -> bool {
+        let lease = self.lease.read();
+        clock::boottime_ms() < lease.deadline_ms && lease.incarnation <= registration.0
     }
 
     pub(super) fn guard_is_ending(&self) -> bool {

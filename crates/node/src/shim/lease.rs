@@ -1,9 +1,10 @@
 //! The lease of the node, in one small file that both sides share.
 //!
 //! ```text
-//! DIR/lease: [ magic "OLS1" ][ hash of the rest: u32 le ][ deadline_ms: u64 le ][ incarnation: u32 le ][ boot: u32 le ]
+//! DIR/lease: [ magic "OLS2" ][ hash of the rest: u32 le ][ deadline_ms: u64 le ][ incarnation: u32 le ][ boot: u32 le ]
+//!            [ since_ms: u64 le ]
 //! ```
-//! The agent overwrites the 24 bytes with one `pwrite`; readers check the sum and look again when a write is under way.
+//! The agent overwrites the 32 bytes with one `pwrite`; readers check the sum and look again when a write is under way.
 //! The deadline is on CLOCK_BOOTTIME, which starts anew with every boot, so the record carries a hash of the boot id: a
 //! deadline of another boot is past. The file is not synced: it needs to outlive processes, not power.
 
@@ -13,8 +14,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-const MAGIC: [u8; 4] = *b"OLS1";
-const RECORD_BYTES: usize = 24;
+const MAGIC: [u8; 4] = *b"OLS2";
+const RECORD_BYTES: usize = 32;
 /// A record that stays torn this often is damaged, not being written.
 const READS_MAX: usize = 8;
 
@@ -23,6 +24,9 @@ const READS_MAX: usize = 8;
 pub struct NodeLease {
     /// Milliseconds of CLOCK_BOOTTIME; 0 is no lease.
     pub deadline_ms: u64,
+    /// Since when it has run without a gap, on the same clock. What was started before has outlived a lease, even if
+    /// nobody was awake to end it then.
+    pub since_ms: u64,
     /// Which registration of the node holds it.
     pub incarnation: u32,
 }
@@ -32,7 +36,8 @@ fn encode(lease: NodeLease, boot: u32) -> [u8; RECORD_BYTES] {
     record[..4].copy_from_slice(&MAGIC);
     record[8..16].copy_from_slice(&lease.deadline_ms.to_le_bytes());
     record[16..20].copy_from_slice(&lease.incarnation.to_le_bytes());
-    record[20..].copy_from_slice(&boot.to_le_bytes());
+    record[20..24].copy_from_slice(&boot.to_le_bytes());
+    record[24..].copy_from_slice(&lease.since_ms.to_le_bytes());
     let sum = checksum(&record);
     record[4..8].copy_from_slice(&sum.to_le_bytes());
     record
@@ -43,13 +48,14 @@ fn decode(record: &[u8; RECORD_BYTES], boot: u32) -> Option<NodeLease> {
     if record[..4] != MAGIC || four(4) != checksum(record) {
         return None;
     }
+    let eight = |at: usize| u64::from(four(at + 4)) << 32 | u64::from(four(at));
     if four(20) != boot {
-        return Some(NodeLease { deadline_ms: 0, incarnation: four(16) });
+        return Some(NodeLease { deadline_ms: 0, since_ms: 0, incarnation: four(16) });
     }
-    Some(NodeLease { deadline_ms: u64::from(four(12)) << 32 | u64::from(four(8)), incarnation: four(16) })
+    Some(NodeLease { deadline_ms: eight(8), since_ms: eight(24), incarnation: four(16) })
 }
 
-/// The low half of a 64-bit hash: a torn 24-byte write must be seen, which needs no more.
+/// The low half of a 64-bit hash: a torn 32-byte write must be seen, which needs no more.
 fn checksum(record: &[u8; RECORD_BYTES]) -> u32 {
     ohm_stdx::hash::bytes(&record[8..]) as u32
 }
@@ -124,13 +130,13 @@ fn lease_path(folder: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    const LEASE: NodeLease = NodeLease { deadline_ms: 0x1_2345_6789_abcd, incarnation: 7 };
+    const LEASE: NodeLease = NodeLease { deadline_ms: 0x1_2345_6789_abcd, since_ms: 0x1_0000_0000_0003, incarnation: 7 };
 
     #[test]
     fn what_is_written_is_read_and_every_flipped_bit_is_seen() {
         let record = encode(LEASE, 5);
         assert_eq!(decode(&record, 5), Some(LEASE));
-        assert_eq!(decode(&record, 6), Some(NodeLease { deadline_ms: 0, incarnation: 7 }), "another boot");
+        assert_eq!(decode(&record, 6), Some(NodeLease { incarnation: 7, ..NodeLease::default() }), "another boot");
         for bit in 0..RECORD_BYTES * 8 {
             let mut damaged = record;
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -143,12 +149,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut reader = LeaseReader::open(folder.path()).unwrap();
         assert_eq!(reader.read(), NodeLease::default(), "no file");
-        std::fs::write(folder.path().join("lease"), [0xff; 24]).unwrap();
+        std::fs::write(folder.path().join("lease"), [0xff; RECORD_BYTES]).unwrap();
         assert_eq!(reader.read(), NodeLease::default(), "garbage");
         let writer = LeaseFile::open(folder.path()).unwrap();
         writer.write(LEASE).unwrap();
         assert_eq!(reader.read(), LEASE);
-        std::fs::write(folder.path().join("lease"), b"OLS1").unwrap();
+        std::fs::write(folder.path().join("lease"), b"OLS2").unwrap();
         assert_eq!(reader.read(), LEASE, "cut short");
         writer.write(LEASE).unwrap();
         std::fs::remove_file(folder.path().join("lease")).unwrap();

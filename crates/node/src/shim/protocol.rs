@@ -6,7 +6,7 @@
 
 use crate::cgroup::{Limits, MEMORY_BYTES_MIN};
 use crate::rotation::LogLimits;
-use ohm_model::{Exit, OnDisconnect, RunRef};
+use ohm_model::{Exit, Incarnation, OnDisconnect, RunRef};
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages; both sides must speak the same.
@@ -37,10 +37,13 @@ pub struct RunSpec {
     pub on_disconnect: OnDisconnect,
     /// The run is stopped when it has run this long, in milliseconds.
     pub active_deadline_ms: Option<u64>,
+    /// The registration of the node that the order was given under. It is not obeyed once the lease is of a later one: the
+    /// cell may have placed the task elsewhere by then.
+    pub registration: Incarnation,
 }
 
 impl RunSpec {
-    /// A run of `command` with no limits, ten seconds of grace, and an end with the lease.
+    /// A run of `command` with no limits, ten seconds of grace, and an end with the lease, under any registration.
     pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
         RunSpec {
             command: command.into_iter().map(Into::into).collect(),
@@ -51,6 +54,7 @@ impl RunSpec {
             grace_ms: 10_000,
             on_disconnect: OnDisconnect::Stop,
             active_deadline_ms: None,
+            registration: Incarnation(u32::MAX),
         }
     }
 
@@ -171,6 +175,8 @@ pub struct LiveRun {
     pub at_boottime_ms: u64,
     /// Whether it is being stopped.
     pub is_stopping: bool,
+    /// Between the polite signal and the kill, as it was started with, in milliseconds.
+    pub grace_ms: u64,
 }
 
 /// A run that is over.
@@ -219,6 +225,8 @@ pub enum Cause {
     ShimDied,
     /// The machine was booted anew.
     Rebooted,
+    /// The shim was told to end, and its runs with it.
+    ShimEnded,
 }
 
 impl EndedRun {
@@ -226,7 +234,7 @@ impl EndedRun {
     pub fn exit(&self) -> Exit {
         match (&self.cause, &self.end) {
             (Cause::LeaseExpired, _) => Exit::LeaseExpired,
-            (Cause::ShimDied | Cause::Rebooted, _) | (_, End::Unseen) => Exit::Vanished,
+            (Cause::ShimDied | Cause::ShimEnded | Cause::Rebooted, _) | (_, End::Unseen) => Exit::Vanished,
             (_, End::StartFailed(_)) => Exit::StartFailed,
             (_, End::NeverStarted(_)) => Exit::NeverStarted,
             (_, End::Code(code)) if *code != 0 && self.out_of_memory => Exit::OutOfMemory,
@@ -264,6 +272,7 @@ mod tests {
         let ended = |end, out_of_memory, cause| EndedRun { run, end, out_of_memory, at_boottime_ms: 0, cause }.exit();
         assert_eq!(ended(End::Signal(9), false, Cause::LeaseExpired), Exit::LeaseExpired);
         assert_eq!(ended(End::Signal(9), false, Cause::ShimDied), Exit::Vanished);
+        assert_eq!(ended(End::Signal(15), false, Cause::ShimEnded), Exit::Vanished);
         assert_eq!(ended(End::Signal(9), true, Cause::Own), Exit::OutOfMemory);
         assert_eq!(ended(End::Code(0), true, Cause::Own), Exit::Code(0));
     }

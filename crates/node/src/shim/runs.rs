@@ -30,7 +30,7 @@ const STARTS_PER_TURN_MAX: usize = 64;
 const AGAIN_MS: u64 = 5;
 /// Between two looks at the sizes of log files, in milliseconds.
 const ROTATE_MS: u64 = 1_000;
-const NO_LEASE: &str = "the lease of this node has run out";
+const NO_LEASE: &str = "the lease of this node has run out, or is of a later registration";
 /// Entries in one part of a list.
 const LIST_PART: usize = 1_000;
 
@@ -197,7 +197,7 @@ impl Runs {
     pub(super) fn close(&mut self, now_ms: u64) {
         self.is_closing = true;
         let runs: Vec<(RunRef, u64)> = self.book.live.iter().map(|(run, state)| (*run, state.grace_ms)).collect();
-        runs.into_iter().for_each(|(run, grace_ms)| self.stop(run, grace_ms, Cause::Stopped, now_ms));
+        runs.into_iter().for_each(|(run, grace_ms)| self.stop(run, grace_ms, Cause::ShimEnded, now_ms));
     }
 
     /// Whether a closing shim has nothing left to do.
@@ -284,6 +284,7 @@ impl Run {
             start_time_ticks: self.identity.start_time_ticks,
             at_boottime_ms: self.at_boottime_ms,
             is_stopping: !matches!(self.phase, Phase::Running),
+            grace_ms: self.grace_ms,
         }
     }
 }

@@ -3,9 +3,9 @@
 use crate::world::{Setup, Test, World, command, kill_hard, run, shell, wait_until};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use ohm_model::{Exit, OnDisconnect};
+use ohm_model::{Exit, Incarnation, OnDisconnect};
 use ohm_node::clock::boottime_ms;
-use ohm_node::shim::{Cause, End, Event, LeaseFile, NodeLease, PROTOCOL_VERSION, Request, ShimClient, ShimCommand};
+use ohm_node::shim::{Cause, End, Event, LeaseFile, NodeLease, PROTOCOL_VERSION, Request, RunSpec, ShimClient, ShimCommand};
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -22,6 +22,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_killed_guard_is_not_the_fault_of_tasks", a_killed_guard_is_not_the_fault_of_tasks),
     ("the_fence_ends_tasks_before_the_deadline", the_fence_ends_tasks_before_the_deadline),
     ("nothing_starts_without_a_lease", nothing_starts_without_a_lease),
+    ("a_run_that_outlived_a_lease_is_ended_under_the_next_one", a_run_that_outlived_a_lease_is_ended_under_the_next_one),
+    ("orders_of_an_earlier_registration_are_refused", orders_of_an_earlier_registration_are_refused),
     ("a_damaged_lease_runs_out", a_damaged_lease_runs_out),
     ("a_damaged_journal_keeps_nobody_from_starting", a_damaged_journal_keeps_nobody_from_starting),
     ("bad_bytes_on_the_socket_harm_nobody", bad_bytes_on_the_socket_harm_nobody),
@@ -63,7 +65,7 @@ pub(crate) fn agent(folder: OsString) -> ExitCode {
     runtime.block_on(async {
         let setup = Setup { namespace: true, cgroups: true };
         let lease = LeaseFile::open(folder.as_ref()).unwrap();
-        lease.write(NodeLease { deadline_ms: boottime_ms() + 3_600_000, incarnation: 1 }).unwrap();
+        lease.write(NodeLease { deadline_ms: boottime_ms() + 3_600_000, since_ms: 0, incarnation: 1 }).unwrap();
         let mut client = command(folder.into(), setup).start_or_find().await.unwrap();
         client.send(&[Request::Start { run: run(0), spec: shell("sleep 721") }]).await.unwrap();
         while !matches!(client.next().await.unwrap(), Event::Started(_)) {}
@@ -202,13 +204,39 @@ fn nothing_starts_without_a_lease(setup: Setup) {
     assert_eq!(world.list(), (vec![], vec![]));
 }
 
+/// What a shim finds that was stopped over a deadline and wakes to a newer lease.
+fn a_run_that_outlived_a_lease_is_ended_under_the_next_one(setup: Setup) {
+    let mut world = World::new(setup);
+    let live = world.start_script(0, "trap '' TERM; sleep 740 & wait");
+    let keep = RunSpec { on_disconnect: OnDisconnect::Keep, ..shell("sleep 741") };
+    world.start(1, keep);
+    let kept = world.started(1);
+    std::thread::sleep(Duration::from_millis(5));
+    let now_ms = boottime_ms();
+    world.lease.write(NodeLease { deadline_ms: now_ms + 3_600_000, since_ms: now_ms, incarnation: 1 }).unwrap();
+    let ended = world.exited(0);
+    assert_eq!((ended.cause, ended.exit()), (Cause::LeaseExpired, Exit::LeaseExpired));
+    assert!(!world.is_alive(live) && world.is_alive(kept));
+    assert!(world.start_script(2, "sleep 742").at_boottime_ms >= now_ms);
+}
+
+fn orders_of_an_earlier_registration_are_refused(setup: Setup) {
+    let mut world = World::new(setup);
+    let deadline_ms = boottime_ms() + 3_600_000;
+    world.lease.write(NodeLease { deadline_ms, since_ms: 0, incarnation: 5 }).unwrap();
+    world.start(0, RunSpec { registration: Incarnation(4), ..shell("true") });
+    world.find(|event| matches!(event, Event::StartRefused { run: other, .. } if other == run(0)).then_some(()));
+    world.start(1, RunSpec { registration: Incarnation(5), ..shell("true") });
+    assert_eq!(world.exited(1).end, End::Code(0));
+}
+
 fn a_damaged_lease_runs_out(setup: Setup) {
     let mut world = World::new(setup);
     world.lease_for(3_000);
     world.start_script(0, "sleep 730");
     // Long enough to be read; then nothing whole can be read any more.
     std::thread::sleep(Duration::from_millis(300));
-    std::fs::write(world.path("lease"), [0x55; 24]).unwrap();
+    std::fs::write(world.path("lease"), [0x55; 32]).unwrap();
     assert_eq!(world.exited(0).cause, Cause::LeaseExpired);
 }
 
@@ -257,10 +285,10 @@ fn a_terminated_shim_stops_its_tasks(setup: Setup) {
     world.wait_for_output(0, "up");
     kill(Pid::from_raw(world.client.info.pid.cast_signed()), Signal::SIGTERM).unwrap();
     let ended = world.exited(0);
-    assert_eq!((ended.end, ended.cause), (End::Code(8), Cause::Stopped));
+    assert_eq!((ended.end, ended.cause), (End::Code(8), Cause::ShimEnded));
     wait_until("the end of the shim", || {
         world.processes.stat(world.client.info.pid).is_none_or(|stat| stat.is_ending())
     });
     world.reconnect();
-    assert_eq!(world.exited_or_listed(0), Cause::Stopped);
+    assert_eq!(world.exited_or_listed(0), Cause::ShimEnded);
 }

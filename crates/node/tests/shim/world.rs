@@ -64,7 +64,7 @@ impl World {
 
     pub(crate) fn lease_for(&self, ms: u64) -> u64 {
         let deadline_ms = boottime_ms() + ms;
-        self.lease.write(NodeLease { deadline_ms, incarnation: 1 }).unwrap();
+        self.lease.write(NodeLease { deadline_ms, since_ms: 0, incarnation: 1 }).unwrap();
         deadline_ms
     }
 

@@ -16,8 +16,8 @@ pub struct EventList {
     pub next: u64,
 }
 
-/// One thing that happened. `message` says it for people; the other fields say it for programs, those that belong to the
-/// kind.
+/// One thing that happened. `message` says it for people; the other fields say it for programs, those that belong to
+/// the kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EventView {

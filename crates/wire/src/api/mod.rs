@@ -1,8 +1,8 @@
 //! The public HTTP API as types: what `/v1` answers, in JSON. The CLI reads exactly these; so may any program.
 //!
-//! Rules that hold for every type: field names are `camelCase`; amounts are Kubernetes quantities as text (`500m`, `64Gi`);
-//! times are milliseconds since 1970 in fields that end in `Ms`, 0 for "not yet"; names are the ones people chose; a field
-//! that would be empty may be left out; new fields may appear, none changes its meaning.
+//! Rules that hold for every type: field names are `camelCase`; amounts are Kubernetes quantities as text (`500m`,
+//! `64Gi`); times are milliseconds since 1970 in fields that end in `Ms`, 0 for "not yet"; names are the ones people
+//! chose; a field that would be empty may be left out; new fields may appear, none changes its meaning.
 
 mod error;
 mod event;

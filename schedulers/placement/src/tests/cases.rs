@@ -59,6 +59,8 @@ fn the_nearest_miss_is_told_per_resource() {
 fn spread_takes_the_emptiest_node_with_fewest_of_the_group() {
     check(&format!("{THREE} job j\n group g count=3 cpu=1 spread"), "g 0-1 on a, 2 on b");
     check(&format!("{THREE} job j\n group g count=1 cpu=1 spread"), "g 0 on a");
+    let tainted = "node a cpu=8\n node b cpu=64 taint=x:y:NoSchedule\n job j\n group g cpu=1 spread";
+    check(tainted, "g 0 on a");
     check(
         "node a cpu=8
          node b cpu=8
@@ -72,10 +74,12 @@ fn spread_takes_the_emptiest_node_with_fewest_of_the_group() {
 #[test]
 fn a_later_task_of_a_spread_group_avoids_the_nodes_it_stands_on() {
     let mut planner = Bare::default();
-    let text = "node a cpu=8\n node b cpu=4\n job j class=service\n group g count=2 cpu=1\n place j\n job k\n group g cpu=1";
+    let text =
+        "node a cpu=8\n node b cpu=4\n job j class=service\n group g count=2 cpu=1\n place j\n job k\n group g cpu=1";
     let mut world = World::of(text, &mut planner);
     world.place("k", &mut planner);
-    let lost = "node a cpu=8\n node b cpu=4\n job j class=service\n group g count=2 cpu=1\n place j\n lose a\n node c cpu=2";
+    let lost =
+        "node a cpu=8\n node b cpu=4\n job j class=service\n group g count=2 cpu=1\n place j\n lose a\n node c cpu=2";
     let mut world = World::of(lost, &mut planner);
     assert_eq!(world.place("j", &mut planner).0, "g 0 on c");
 }
@@ -115,7 +119,10 @@ fn devices_are_packed_and_whole_ones_kept() {
     check(&format!("{nodes} job j\n group g cpu=1"), "g 0 on c");
     check(&format!("{nodes} job j\n group g cpu=1 gpu=1"), "g 0 on a [1]");
     check(&format!("{nodes} job j\n group g count=2 min=1 cpu=1 gpu=3"), "g 0 on b [111]");
-    check(&format!("{nodes} job i\n group g cpu=1 gpu=500m\n place i\n job j\n group g cpu=1 gpu=400m"), "g 0 on a [1]");
+    check(
+        &format!("{nodes} job i\n group g cpu=1 gpu=500m\n place i\n job j\n group g cpu=1 gpu=400m"),
+        "g 0 on a [1]",
+    );
     check(
         &format!("{nodes} job i\n group g cpu=1 gpu=500m\n place i\n job j\n group g count=3 cpu=1 gpu=600m"),
         "g 0 on a [10], 1-2 on b [1 10]",

@@ -76,7 +76,9 @@ fn node_filters_hold_at_every_level() {
 #[test]
 fn groups_with_one_label_share_a_domain() {
     check(
-        &format!("{RACKS} job j class=tas\n group lead cpu=1 topology=required:rack with=x\n group work count=7 cpu=1 topology=required:rack with=x"),
+        &format!(
+            "{RACKS} job j class=tas\n group lead cpu=1 topology=required:rack with=x\n group work count=7 cpu=1 topology=required:rack with=x"
+        ),
         "lead 0 on a1
          work 0-2 on a1, 3-6 on a2",
     );
@@ -86,7 +88,9 @@ fn groups_with_one_label_share_a_domain() {
          Of 7 nodes, by the first reason found: 2 can take at least one task; 5 are outside the topology domain it must stand in.",
     );
     check(
-        &format!("{RACKS} job j class=tas\n group lead cpu=4 topology=preferred:rack with=x\n group work count=6 cpu=1 topology=preferred:rack with=x"),
+        &format!(
+            "{RACKS} job j class=tas\n group lead cpu=4 topology=preferred:rack with=x\n group work count=6 cpu=1 topology=preferred:rack with=x"
+        ),
         "lead 0 on b1
          work 0-3 on a1, 4-5 on a2",
     );

@@ -81,7 +81,8 @@ pub fn choose(tree: &Tree, counts: &Counts, request: &Request) -> Result<Vec<(u3
         given = search.minimise(level + 1, children.collect(), request.need);
     }
     for level in tree.lowest()..tree.node_level() {
-        let within = |(at, units): &(u32, u64)| search.minimise(level + 1, search.children(level, *at).collect(), *units);
+        let within =
+            |(at, units): &(u32, u64)| search.minimise(level + 1, search.children(level, *at).collect(), *units);
         given = given.iter().flat_map(within).collect();
     }
     given.sort_unstable();

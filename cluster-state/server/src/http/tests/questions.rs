@@ -2,7 +2,7 @@
 
 use super::world::{World, job};
 use axum::http::StatusCode;
-use ohm_model::Exit;
+use ohm_model::{Command, Exit};
 use serde_json::json;
 
 #[tokio::test]
@@ -103,4 +103,25 @@ async fn explanations_name_the_state() {
     let (_, explained) = world.get("/v1/jobs/a/explain").await;
     assert_eq!(explained["summary"], "a runs: no task of it waits to be placed.");
     assert_eq!(world.get("/v1/jobs/nobody/explain").await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn what_fits_nowhere_is_explained_by_the_planner() {
+    let world = World::new();
+    world.node("n1", 4);
+    world.node("n2", 2);
+    world.truth.lock().unwrap().person(Command::CordonNode { name: "n2".into(), cordoned: true });
+    world.submit(&[job("big", ", requests: {cpu: 64}"), job("fits", ", requests: {cpu: 1}")].join("---\n")).await;
+    let (_, explained) = world.get("/v1/jobs/big/explain").await;
+    assert_eq!((&explained["obstacle"], &explained["nodes"]), (&json!("room"), &json!(2)), "{explained}");
+    let reasons = explained["reasons"].as_array().unwrap().iter();
+    let reasons: Vec<String> = reasons.map(|reason| format!("{} {}", reason["code"], reason["nodes"])).collect();
+    assert_eq!(reasons, ["\"cordoned\" 1", "\"capacity\" 1"]);
+    assert_eq!(explained["nearest"], json!([{"resource": "cpu", "asked": "64", "free": "4", "node": "n1"}]));
+    let (_, explained) = world.get("/v1/jobs/fits/explain").await;
+    let summary = explained["summary"].as_str().unwrap();
+    assert!(summary.starts_with("fits fits: there is room for 1 of its tasks"), "{summary}");
+    let service = "apiVersion: ohm/v1\nkind: Job\nmetadata: {name: web}\nspec: {class: service, requests: {cpu: 64}}\n";
+    world.submit(service).await;
+    assert_eq!(world.get("/v1/jobs/web/explain").await.1["obstacle"], "room");
 }

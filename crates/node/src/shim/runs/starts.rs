@@ -27,7 +27,7 @@ impl Runs {
         let mut started = Vec::with_capacity(starts.len());
         for (run, spec) in starts {
             // The sync may have taken any time.
-            if !self.ground.has_lease() {
+            if !self.ground.has_lease(spec.registration) {
                 self.ended(run, End::NeverStarted(NO_LEASE.into()), false, Cause::LeaseExpired, now_ms);
                 continue;
             }
@@ -60,12 +60,11 @@ impl Runs {
         if self.waiting.is_empty() {
             return Vec::new();
         }
-        let has_lease = self.ground.has_lease();
         let count = self.waiting.len().min(STARTS_PER_TURN_MAX);
         let mut starts = Vec::with_capacity(count);
         for (run, spec) in self.waiting.drain(..count).collect::<Vec<_>>() {
             self.waits.remove(&run);
-            if !has_lease {
+            if !self.ground.has_lease(spec.registration) {
                 self.events.push(Event::StartRefused { run, reason: NO_LEASE.into() });
             } else if let Err(reason) = spec.check() {
                 self.ended(run, End::StartFailed(reason), false, Cause::Own, now_ms);
@@ -83,7 +82,7 @@ impl Runs {
         let identity = self.ground.processes.identity(pid).unwrap_or(Identity { pid, start_time_ticks: 0 });
         if spec.on_disconnect == OnDisconnect::Stop {
             let group = slot.as_ref().and_then(Slot::group).cloned();
-            self.ground.fence.add(pid, spec.grace_ms, group);
+            self.ground.fence.add(pid, now_ms, spec.grace_ms, group);
         }
         let mut state = Run {
             identity,

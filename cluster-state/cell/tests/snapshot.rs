@@ -1,0 +1,79 @@
+//! Snapshots of cells that are large, cut off or damaged.
+
+use ohm_cell::{Applied, Cell, RestoreError, restore};
+use ohm_model::{Class, Command, Entry, Envelope, GroupSpec, Index, JobSpec, OnDisconnect, Role, Sequence, SessionId};
+
+fn apply(cell: &mut Cell, session: u64, sequence: u64, command: Command) {
+    let envelope =
+        Envelope { session: SessionId(session), sequence: Sequence(sequence), done_below: Sequence(sequence), command };
+    let entry = Entry { stamp_ms: 1_000_000, commands: vec![envelope] };
+    cell.apply(Index(cell.applied().0 + 1), &entry, &mut Applied::default());
+}
+
+fn with_jobs(jobs: u64, count: u32) -> Cell {
+    let mut cell = Cell::new();
+    apply(&mut cell, 0, 0, Command::OpenSession { nonce: 1, role: Role::Server, name: "people".into() });
+    for number in 0..jobs {
+        let group = GroupSpec {
+            name: "main".into(),
+            count,
+            min_count: 1,
+            elastic: true,
+            requests: Default::default(),
+            node_selector: Default::default(),
+            affinity: Vec::new(),
+            preferred: Vec::new(),
+            tolerations: Vec::new(),
+            ports: Vec::new(),
+            max_per_node: 0,
+            spread: Default::default(),
+            topology: Default::default(),
+            place_with: String::new(),
+            task: Default::default(),
+        };
+        let job = JobSpec {
+            name: format!("job-{number}"),
+            class: Class::Batch,
+            queue: String::new(),
+            priority: 0,
+            labels: Default::default(),
+            groups: vec![group],
+            retries: 0,
+            active_deadline_seconds: 0,
+            ttl_seconds_after_finished: 0,
+            on_disconnect: OnDisconnect::Stop,
+            suspended: false,
+        };
+        apply(&mut cell, 1, number + 1, Command::SubmitJobs { owner: "ann".into(), jobs: vec![job] });
+    }
+    cell
+}
+
+/// No frame comes near what a reader refuses, however many tasks the jobs of one chunk have.
+#[test]
+fn large_jobs_are_cut_into_frames_that_can_be_read() {
+    let cell = with_jobs(3, 300_000);
+    let (mut longest, mut frames) = (0, 0);
+    cell.snapshot(|frame| {
+        longest = longest.max(frame.len());
+        frames += 1;
+    });
+    assert!(longest < 5 << 20, "the longest of {frames} frames has {longest} bytes");
+    let restored = restore(&cell.snapshot_bytes()).unwrap();
+    assert!(restored == cell && restored.digest() == cell.digest());
+}
+
+#[test]
+fn a_cut_or_damaged_snapshot_is_refused() {
+    let bytes = with_jobs(5, 3).snapshot_bytes();
+    for end in 0..bytes.len() {
+        assert!(restore(&bytes[..end]).is_err(), "cut at {end} of {}", bytes.len());
+    }
+    for bit in (0..bytes.len() * 8).step_by(7) {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert!(restore(&damaged).is_err(), "bit {bit} flipped");
+    }
+    let longer = [bytes.as_slice(), &bytes].concat();
+    assert!(matches!(restore(&longer), Err(RestoreError::Order { .. })), "a second snapshot behind the first");
+}
