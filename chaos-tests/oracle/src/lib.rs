@@ -6,11 +6,11 @@
 //! Invariant: a judge only ever adds [`Broken`] promises; it never changes what it watches.
 
 mod history;
+mod p10_liveness;
 mod p1_capacity;
 mod p2_single_run;
 mod p3_exactly_once;
 mod p4_gangs;
-mod p10_liveness;
 mod p6_closed_jobs;
 mod p9_equal_copies;
 

@@ -1,5 +1,5 @@
-//! P10, the part that a state alone can show: once everything is quiet, no pending job fits. An independent, plain scan: it
-//! looks at each node and each hard constraint by itself and shares nothing with the planners.
+//! P10, the part that a state alone can show: once everything is quiet, no pending job fits. An independent, plain
+//! scan: it looks at each node and each hard constraint by itself and shares nothing with the planners.
 
 use crate::history::Broken;
 use ohm_cell::{Cell, Job, JobState, Shape};
@@ -18,8 +18,8 @@ pub struct Stuck {
     pub broken: Broken,
 }
 
-/// Every job that waits although it fits by itself. Jobs of several groups and jobs in queues are not judged here: whether
-/// they fit is not a question about nodes alone.
+/// Every job that waits although it fits by itself. Jobs of several groups and jobs in queues are not judged here:
+/// whether they fit is not a question about nodes alone.
 pub fn stuck_jobs(cell: &Cell) -> Vec<Stuck> {
     let waits = |job: &&std::sync::Arc<Job>| {
         job.state == JobState::Active && job.pending() > 0 && job.groups.len() == 1 && job.spec.queue.is_empty()
@@ -72,9 +72,8 @@ fn room_on(cell: &Cell, job: &Job, shape: &Shape, node: NodeId) -> u32 {
     if !cell.nodes().is_schedulable(node) || !cell.admits(job.groups[0].shape, node) {
         return 0;
     }
-    let free = |resource: ResourceId| {
-        cell.nodes().free(node, resource) - cell.held_from(job, GroupIndex(0), node, resource)
-    };
+    let free =
+        |resource: ResourceId| cell.nodes().free(node, resource) - cell.held_from(job, GroupIndex(0), node, resource);
     let mut room = shape.requests.iter().map(|&(resource, request)| free(resource) / request).min().unwrap_or(0).max(0);
     if let Some(record) = cell.nodes().get(node) {
         if !shape.ports.is_empty() {

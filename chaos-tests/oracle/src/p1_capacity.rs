@@ -2,9 +2,7 @@
 
 use crate::history::Broken;
 use ohm_cell::Applied;
-use ohm_model::{
-    Amounts, Command, Entry, EventKind, GroupSpec, Index, JobId, JobOutcome, NodeId, Outcome, resources,
-};
+use ohm_model::{Amounts, Command, Entry, EventKind, GroupSpec, Index, JobId, JobOutcome, NodeId, Outcome, resources};
 use std::collections::BTreeMap;
 
 #[derive(Default)]

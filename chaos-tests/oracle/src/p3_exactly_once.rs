@@ -21,7 +21,8 @@ impl ExactlyOnce {
             match &event.kind {
                 EventKind::JobSubmitted { name, .. } => {
                     if !self.present.insert(name.clone()) {
-                        broken.push(Broken::new("P3", format!("entry {index}: job {name} was submitted a second time")));
+                        broken
+                            .push(Broken::new("P3", format!("entry {index}: job {name} was submitted a second time")));
                     }
                     self.ever.insert(name.clone());
                 }

@@ -51,7 +51,8 @@ impl Cell {
         self.lengthen_chain(applied);
     }
 
-    /// Takes note of an index that holds nothing for the cell (the engine's own entry), so that readers can wait for it.
+    /// Takes note of an index that holds nothing for the cell (the engine's own entry), so that readers can wait for
+    /// it.
     pub fn skip_to(&mut self, index: Index) {
         self.applied = self.applied.max(index);
     }

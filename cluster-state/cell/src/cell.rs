@@ -148,8 +148,8 @@ impl Cell {
         self.timers.keys().next().copied()
     }
 
-    /// The shard that places jobs like `spec`: by the root cohort of their queue, or by their own name without a queue, so
-    /// that order and fairness inside a cohort are decided in one place.
+    /// The shard that places jobs like `spec`: by the root cohort of their queue, or by their own name without a
+    /// queue, so that order and fairness inside a cohort are decided in one place.
     pub fn shard_of(&self, spec: &JobSpec) -> Shard {
         let key = if spec.queue.is_empty() { spec.name.as_str() } else { self.quota.root(&spec.queue) };
         shard_for(spec.class, key)

@@ -1,10 +1,11 @@
-//! The judgement over a transaction: a pure read that decides, row by row, what may stand. `apply` calls it inside the log
-//! on every copy; servers may call it early to turn hopeless work away; planners call the same rules through the cell.
+//! The judgement over a transaction: a pure read that decides, row by row, what may stand. `apply` calls it inside
+//! the log on every copy; servers may call it early to turn hopeless work away; planners call the same rules through
+//! the cell.
 //!
-//! Everything is judged first and applied afterwards, so nothing is ever rolled back. Rows of one job stand together and
-//! in the order of `jobs`; rows of one group ascend by task. A row that breaks this is `Malformed`, and so is a whole
-//! transaction that lists a job twice. A job that falls short of its gang, or falls with others of an all-or-nothing
-//! transaction, is told so once, at the first of its rows that would have stood.
+//! Everything is judged first and applied afterwards, so nothing is ever rolled back. Rows of one job stand together
+//! and in the order of `jobs`; rows of one group ascend by task. A row that breaks this is `Malformed`, and so is a
+//! whole transaction that lists a job twice. A job that falls short of its gang, or falls with others of an
+//! all-or-nothing transaction, is told so once, at the first of its rows that would have stood.
 
 mod devices;
 mod draft;
@@ -23,7 +24,8 @@ use ohm_model::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Working memory of [`Cell::judge`]. Keep one and hand it in again: after warming up, judging a claim allocates nothing.
+/// Working memory of [`Cell::judge`]. Keep one and hand it in again: after warming up, judging a claim allocates
+/// nothing.
 #[derive(Debug, Default)]
 pub struct Scratch {
     ledger: Ledger,

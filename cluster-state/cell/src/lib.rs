@@ -1,9 +1,9 @@
-//! The cell: what is true. A deterministic state machine, commands in, outcomes and events out, and the rules that decide
-//! whether a placement may stand, which planners call too.
+//! The cell: what is true. A deterministic state machine, commands in, outcomes and events out, and the rules that
+//! decide whether a placement may stand, which planners call too.
 //!
-//! Invariants, all swept by [`Cell::invariants`]: no node over its capacity in any resource, port or device (P1); a task
-//! has at most one live run (P2); a group that has not started holds nothing (P4); a required domain holds all of its
-//! group (P5); nothing closed has a run placed after it closed (P6); every sum equals what it sums.
+//! Invariants, all swept by [`Cell::invariants`]: no node over its capacity in any resource, port or device (P1); a
+//! task has at most one live run (P2); a group that has not started holds nothing (P4); a required domain holds all
+//! of its group (P5); nothing closed has a run placed after it closed (P6); every sum equals what it sums.
 //!
 //! Absent on purpose: clocks (time is stamped into entries), randomness, floats, iteration over unordered maps, and any
 //! knowledge of who leads.

@@ -1,7 +1,7 @@
 //! The quota tree: queues under cohorts, with borrowing and lending (Kueue's cohort arithmetic, restated).
 //!
-//! For each resource: `local` is what a node never lends; usage beyond it counts in the parent; what is available is the
-//! local rest plus what the parent can spare, within the borrowing limit.
+//! For each resource: `local` is what a node never lends; usage beyond it counts in the parent; what is available is
+//! the local rest plus what the parent can spare, within the borrowing limit.
 
 use ohm_model::{Amounts, QueueSpec};
 use serde::{Deserialize, Serialize};

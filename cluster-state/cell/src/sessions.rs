@@ -148,7 +148,8 @@ impl Sessions {
         }
     }
 
-    /// Gives `lease` to `session` if it is free, or its holder was not renewed since `renewed`, and `epoch` is the last.
+    /// Gives `lease` to `session` if it is free, or its holder was not renewed since `renewed`, and `epoch` is the
+    /// last.
     pub(crate) fn take(
         &mut self,
         lease: Lease,

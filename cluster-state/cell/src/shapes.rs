@@ -1,4 +1,5 @@
-//! Shapes: what a placement of a group depends on, shared by all equal groups, with one remembered verdict per node class.
+//! Shapes: what a placement of a group depends on, shared by all equal groups, with one remembered verdict per node
+//! class.
 
 use crate::classes::{Classes, NodeClass};
 use crate::resources::{PODS, ResourceNames};

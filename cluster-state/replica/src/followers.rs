@@ -1,5 +1,5 @@
-//! Followers: schedulers, the health candidates, anybody who keeps a copy. Each gets a snapshot if it needs one, then the
-//! entries as they stand in the log, no faster than it takes them in.
+//! Followers: schedulers, the health candidates, anybody who keeps a copy. Each gets a snapshot if it needs one, then
+//! the entries as they stand in the log, no faster than it takes them in.
 
 use ohm_log::Bytes;
 use ohm_model::Index;

@@ -181,7 +181,8 @@ impl Hub {
         orders.extend(by_peer.into_iter().map(|(peer, answers)| (peer, AgentOrder::BeatAnswers(answers))));
     }
 
-    /// Tells every node whose runs changed, and hands the beats to the holder of the health duty if it is connected here.
+    /// Tells every node whose runs changed, and hands the beats to the holder of the health duty if it is connected
+    /// here.
     pub(crate) fn flush(&mut self, cell: &Cell, orders: &mut Vec<(Peer, AgentOrder)>) -> Option<(Peer, Vec<Beat>)> {
         for node in std::mem::take(&mut self.dirty) {
             let Some(attached) = self.nodes.get(&node) else { continue };

@@ -5,13 +5,13 @@
 //!                       │                     │
 //!                       └──── snapshots ◀─────┴─▶ followers: snapshot, then entries as the bytes of the log
 //! ```
-//! [`ServerCore`] puts a hub (agents, beats, wanted sets) and the server's own session around it: all that a server process
-//! decides is in here; the process only moves bytes and time.
+//! [`ServerCore`] puts a hub (agents, beats, wanted sets) and the server's own session around it: all that a server
+//! process decides is in here; the process only moves bytes and time.
 //!
 //! Invariants: commands are answered only after their entry is committed and applied here; a follower sees every entry
 //! exactly once and in order, starting from its own index or from a snapshot; no queue grows without a limit; a beat is
-//! answered by the health duty or not at all; time and bytes come from outside (`now_ms` for patience, `wall_ms` only to
-//! be stamped).
+//! answered by the health duty or not at all; time and bytes come from outside (`now_ms` for patience, `wall_ms` only
+//! to be stamped).
 
 mod batch;
 mod events;

@@ -417,8 +417,8 @@ impl<L: Log> Replica<L> {
         token: Option<u64>,
         out: &mut Vec<Effect>,
     ) -> Result<(), ReplicaFailure> {
-        let entry = Entry::decode(&bytes)
-            .map_err(|error| ReplicaFailure::Unreadable { index, reason: error.to_string() })?;
+        let entry =
+            Entry::decode(&bytes).map_err(|error| ReplicaFailure::Unreadable { index, reason: error.to_string() })?;
         let mut applied = Box::<Applied>::default();
         self.cell.apply(index, &entry, &mut applied);
         self.events.extend(&applied.events);
@@ -439,8 +439,7 @@ impl<L: Log> Replica<L> {
 
     fn install(&mut self, index: Index, pieces: &[Bytes], out: &mut Vec<Effect>) -> Result<(), ReplicaFailure> {
         let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
-        let cell =
-            restore(&bytes).map_err(|error| ReplicaFailure::Unreadable { index, reason: error.to_string() })?;
+        let cell = restore(&bytes).map_err(|error| ReplicaFailure::Unreadable { index, reason: error.to_string() })?;
         self.cell = cell;
         self.saved = self.saved.max(index);
         (self.bytes_since_snapshot, self.entries_since_snapshot) = (0, 0);

@@ -1,4 +1,5 @@
-//! What the rest of the process knows of the replica thread: ask for a copy of the cell, hand a command in, read events.
+//! What the rest of the process knows of the replica thread: ask for a copy of the cell, hand a command in, read
+//! events.
 
 use ohm_cell::Cell;
 use ohm_model::{Command, Event, Index, NodeId, Outcome, RunRef};

@@ -1,5 +1,5 @@
-//! The one thread that owns the replica: it gathers what came in, steps the core, and performs what the core wants done.
-//! Disk writes happen here, so everything that arrives during a sync rides in the next one.
+//! The one thread that owns the replica: it gathers what came in, steps the core, and performs what the core wants
+//! done. Disk writes happen here, so everything that arrives during a sync rides in the next one.
 
 use crate::handle::{LogPiece, Question, ReplicaHandle, Unanswered};
 use crate::metrics::Meter;

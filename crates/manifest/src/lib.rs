@@ -76,7 +76,8 @@
 //! | Allocation | `spec`: `job`, `group` (default `main`), `node`, `count`: tasks that run already |
 //!
 //! The `status` of a Node has `allocatable` or `capacity`, `used` (what others take, Allocations not included),
-//! `conditions` (`Ready` counts) and `addresses` (`InternalIP` counts). ResourceFlavor and ProvisioningClass are known and refused by this version.
+//! `conditions` (`Ready` counts) and `addresses` (`InternalIP` counts). ResourceFlavor and ProvisioningClass are known
+//! and refused by this version.
 //!
 //! Invariants: no input panics or overflows the stack; what is accepted obeys [`validate`]; nothing that was written
 //! is dropped in silence.

@@ -164,8 +164,8 @@ impl Entry {
         bytes
     }
 
-    /// Puts commands that were encoded one by one (with [`Envelope::encode`]) together as one entry. Gives the same bytes
-    /// as [`Entry::encode`] without encoding anything twice.
+    /// Puts commands that were encoded one by one (with [`Envelope::encode`]) together as one entry. Gives the same
+    /// bytes as [`Entry::encode`] without encoding anything twice.
     pub fn assemble<'a>(stamp_ms: u64, commands: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<u8> {
         let mut body = codec::encode(&(stamp_ms, commands.len() as u64));
         commands.for_each(|command| body.extend_from_slice(command));

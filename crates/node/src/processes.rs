@@ -38,6 +38,8 @@ pub struct Stat {
 
 /// `PF_EXITING`: the process is on its way out.
 const FLAG_EXITING: u32 = 0x4;
+/// `PF_KTHREAD`: a thread of the kernel.
+const FLAG_KERNEL_THREAD: u32 = 0x20_0000;
 /// No environment is read further than this.
 const ENVIRONMENT_BYTES_MAX: u64 = 4 << 20;
 
@@ -116,24 +118,34 @@ impl Processes {
         tree
     }
 
-    /// Whether the environment that `pid` was started with holds exactly the pair `NAME=VALUE`.
-    pub fn has_environment(&self, pid: u32, pair: &str) -> bool {
-        let environment = self.read(&format!("{pid}/environ"));
-        environment.is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|entry| entry == pair.as_bytes()))
+    /// Whether the environment that `pid` was started with holds exactly all `pairs` (`NAME=VALUE`). None while that cannot
+    /// be seen: the process has ended, or is in the midst of an exec.
+    pub fn has_environment(&self, pid: u32, pairs: &[&str]) -> Option<bool> {
+        let environment = self.read(&format!("{pid}/environ")).ok()?;
+        let has = |pair: &&str| environment.split(|byte| *byte == 0).any(|entry| entry == pair.as_bytes());
+        if !environment.is_empty() {
+            return Some(pairs.iter().all(has));
+        }
+        // The kernel fills in both at once, late in an exec. Its own threads have neither.
+        let stat = self.stat(pid).filter(|stat| !stat.is_ending())?;
+        let has_command = self.read(&format!("{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+        (has_command || stat.flags & FLAG_KERNEL_THREAD != 0).then_some(false)
     }
 
-    /// All processes whose environment holds exactly the pair `NAME=VALUE`. Walks the whole of the `/proc` that is mounted
-    /// now, so it is for rare moments only.
-    pub fn with_environment(&self, pair: &str) -> io::Result<Vec<Identity>> {
-        let mut found = Vec::new();
+    /// All processes whose environment holds exactly the pair `NAME=VALUE`, and whether there are others of which that
+    /// cannot be seen yet. Walks the whole of the `/proc` that is mounted now, so it is for rare moments only.
+    pub fn with_environment(&self, pair: &str) -> io::Result<(Vec<Identity>, bool)> {
+        let (mut found, mut has_unseen) = (Vec::new(), false);
         for entry in std::fs::read_dir("/proc")? {
             let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-            let before = self.identity(pid);
-            if self.has_environment(pid, pair) {
-                found.extend(before);
+            let Some(identity) = self.identity(pid) else { continue };
+            match self.has_environment(pid, &[pair]) {
+                Some(true) => found.push(identity),
+                Some(false) => {}
+                None => has_unseen |= self.is_alive(identity),
             }
         }
-        Ok(found)
+        Ok((found, has_unseen))
     }
 
     /// Sends SIGKILL to that very process; whether it was there. Between the look and the signal lie microseconds in

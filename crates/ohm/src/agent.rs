@@ -58,8 +58,7 @@ fn simulated_node(number: usize) -> NodeSpec {
         ("topology.ohm/block".to_string(), format!("b{}", rack / RACKS_PER_BLOCK)),
         ("topology.ohm/rack".to_string(), format!("r{rack}")),
     ];
-    let capacity =
-        [("cpu".to_string(), 16_000), ("memory".to_string(), 64 << 30), ("pods".to_string(), 110)];
+    let capacity = [("cpu".to_string(), 16_000), ("memory".to_string(), 64 << 30), ("pods".to_string(), 110)];
     NodeSpec {
         name: format!("sim-{number}"),
         labels: labels.into_iter().collect(),
@@ -95,7 +94,9 @@ pub(crate) fn described(arguments: &AgentArguments, detected: NodeSpec) -> Resul
 
 fn pair(flag: &str, text: &str) -> Result<(String, String), String> {
     let found = text.split_once('=').filter(|(key, _)| !key.is_empty());
-    found.map(|(key, value)| (key.to_string(), value.to_string())).ok_or_else(|| format!("{flag} {text}: wants KEY=VALUE"))
+    found
+        .map(|(key, value)| (key.to_string(), value.to_string()))
+        .ok_or_else(|| format!("{flag} {text}: wants KEY=VALUE"))
 }
 
 fn taint(text: &str) -> Result<Taint, String> {

@@ -1,5 +1,5 @@
-//! Real processes, real kills: a whole cell under `ohm up`, every role killed in turn and all at once while jobs go through.
-//! Judged by what was acknowledged, by how jobs end, and by `ohm log verify` over the log that is left.
+//! Real processes, real kills: a whole cell under `ohm up`, every role killed in turn and all at once while jobs go
+//! through. Judged by what was acknowledged, by how jobs end, and by `ohm log verify` over the log that is left.
 
 mod cell;
 

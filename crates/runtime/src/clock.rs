@@ -3,8 +3,8 @@
 use nix::time::{ClockId, clock_gettime};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Milliseconds since the machine started, suspend included (CLOCK_BOOTTIME): the clock for leases and patience. It never
-/// falls and does not follow the wall clock.
+/// Milliseconds since the machine started, suspend included (CLOCK_BOOTTIME): the clock for leases and patience. It
+/// never falls and does not follow the wall clock.
 pub fn boot_ms() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_BOOTTIME).or_else(|_| clock_gettime(ClockId::CLOCK_MONOTONIC));
     now.map_or(0, |now| now.tv_sec() as u64 * 1000 + now.tv_nsec() as u64 / 1_000_000)

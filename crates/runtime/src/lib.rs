@@ -1,5 +1,5 @@
-//! The shell kit: what every process of Ohm needs around its core. Clocks, signals, traces, the data folder, the way to a
-//! server.
+//! The shell kit: what every process of Ohm needs around its core. Clocks, signals, traces, the data folder, the way to
+//! a server.
 //!
 //! Invariant: nothing here decides anything about jobs, nodes or leases.
 

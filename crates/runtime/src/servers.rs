@@ -63,8 +63,8 @@ impl Dialer {
         Ok(Dialer { servers, next: 0, failures: 0, connected: None, dice: dice::dice() })
     }
 
-    /// Connects to the next server that answers, however long that takes. Called again, the last connection is taken for
-    /// lost. Gives the address too.
+    /// Connects to the next server that answers, however long that takes. Called again, the last connection is taken
+    /// for lost. Gives the address too.
     pub async fn dial(&mut self) -> (Client, String) {
         match self.connected.take() {
             Some(since) if since.elapsed() >= HELD => self.failures = 0,

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 /// A queue of events by time. Equal times keep the order of insertion, so a run is fully determined by its inputs.
 #[derive(Debug)]
-pub struct Agenda<E> {
+pub(crate) struct Agenda<E> {
     heap: BinaryHeap<Reverse<Item<E>>>,
     now_ms: u64,
     next_tie: u64,
@@ -46,24 +46,24 @@ impl<E> Default for Agenda<E> {
 
 impl<E> Agenda<E> {
     /// The time of the last event taken.
-    pub fn now_ms(&self) -> u64 {
+    pub(crate) fn now_ms(&self) -> u64 {
         self.now_ms
     }
 
     /// Puts `event` down for `at_ms`, or for now when that has passed.
-    pub fn at(&mut self, at_ms: u64, event: E) {
+    pub(crate) fn at(&mut self, at_ms: u64, event: E) {
         let item = Item { at_ms: at_ms.max(self.now_ms), tie: self.next_tie, event };
         self.next_tie += 1;
         self.heap.push(Reverse(item));
     }
 
     /// Puts `event` down for `delay_ms` from now.
-    pub fn after(&mut self, delay_ms: u64, event: E) {
+    pub(crate) fn after(&mut self, delay_ms: u64, event: E) {
         self.at(self.now_ms.saturating_add(delay_ms), event);
     }
 
     /// Takes the next event that is not after `until_ms`; time moves to it.
-    pub fn next(&mut self, until_ms: u64) -> Option<E> {
+    pub(crate) fn next(&mut self, until_ms: u64) -> Option<E> {
         if self.heap.peek().is_none_or(|Reverse(item)| item.at_ms > until_ms) {
             self.now_ms = self.now_ms.max(until_ms);
             return None;

@@ -4,7 +4,7 @@ use ohm_stdx::Prng;
 
 /// One machine's clock: a different start, and a rate that is off by up to the drawn bound.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub(crate) struct Clock {
     offset_ms: u64,
     rate_ppm: u64,
     wall_offset_ms: u64,
@@ -12,7 +12,7 @@ pub struct Clock {
 
 impl Clock {
     /// A clock that is off by at most `drift_ppm` millionths.
-    pub fn drawn(dice: &mut Prng, drift_ppm: u64) -> Self {
+    pub(crate) fn drawn(dice: &mut Prng, drift_ppm: u64) -> Self {
         Clock {
             offset_ms: dice.below(1_000_000),
             rate_ppm: 1_000_000 - drift_ppm + dice.below(2 * drift_ppm + 1),
@@ -21,12 +21,12 @@ impl Clock {
     }
 
     /// What the machine's boot-time clock shows at `real_ms`.
-    pub fn boot_ms(&self, real_ms: u64) -> u64 {
+    pub(crate) fn boot_ms(&self, real_ms: u64) -> u64 {
         self.offset_ms + real_ms * self.rate_ppm / 1_000_000
     }
 
     /// What its wall clock shows.
-    pub fn wall_ms(&self, real_ms: u64) -> u64 {
+    pub(crate) fn wall_ms(&self, real_ms: u64) -> u64 {
         self.wall_offset_ms + real_ms * self.rate_ppm / 1_000_000
     }
 }

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 
 /// How unkind the network is in one run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NetworkFaults {
+pub(crate) struct NetworkFaults {
     /// The shortest way.
-    pub delay_ms_min: u64,
+    pub(crate) delay_ms_min: u64,
     /// The longest way of a usual message.
-    pub delay_ms_max: u64,
+    pub(crate) delay_ms_max: u64,
     /// How many of 1000 messages take ten times the longest way.
-    pub slow_permille: u64,
+    pub(crate) slow_permille: u64,
     /// How many of 100,000 messages take their connection down.
     pub break_per_100000: u64,
 }
 
 impl NetworkFaults {
     /// Draws how unkind to be.
-    pub fn drawn(dice: &mut Prng) -> Self {
+    pub(crate) fn drawn(dice: &mut Prng) -> Self {
         let delay_ms_max = [1, 3, 10, 40][dice.below(4) as usize];
         NetworkFaults {
             delay_ms_min: dice.below(delay_ms_max + 1),
@@ -29,29 +29,35 @@ impl NetworkFaults {
     }
 
     /// No faults any more.
-    pub fn healed(self) -> Self {
+    pub(crate) fn healed(self) -> Self {
         NetworkFaults { delay_ms_min: 0, delay_ms_max: 2, slow_permille: 0, break_per_100000: 0 }
     }
 }
 
 /// One direction of one connection, by a number that is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Link {
+pub(crate) struct Link {
     /// The connection.
-    pub connection: u64,
+    pub(crate) connection: u64,
     /// Whether it leads to the server.
-    pub upwards: bool,
+    pub(crate) upwards: bool,
 }
 
 /// When the last message of each link arrives, so that none overtakes it.
 #[derive(Debug, Default)]
-pub struct Links {
+pub(crate) struct Links {
     busy_until: BTreeMap<Link, u64>,
 }
 
 impl Links {
     /// When a message sent now over `link` arrives; nothing when it takes the connection down.
-    pub fn arrival_ms(&mut self, now_ms: u64, link: Link, faults: &NetworkFaults, dice: &mut Prng) -> Option<u64> {
+    pub(crate) fn arrival_ms(
+        &mut self,
+        now_ms: u64,
+        link: Link,
+        faults: &NetworkFaults,
+        dice: &mut Prng,
+    ) -> Option<u64> {
         if faults.break_per_100000 > 0 && dice.below(100_000) < faults.break_per_100000 {
             return None;
         }
@@ -65,7 +71,7 @@ impl Links {
     }
 
     /// The connection is over.
-    pub fn forget(&mut self, connection: u64) {
+    pub(crate) fn forget(&mut self, connection: u64) {
         self.busy_until.retain(|link, _| link.connection != connection);
     }
 }

@@ -1,5 +1,5 @@
-//! A simulated node: the agent core, which may crash or be paused, and the driver that plays shim and tasks, which lives on
-//! until the machine itself restarts.
+//! A simulated node: the agent core, which may crash or be paused, and the driver that plays shim and tasks, which
+//! lives on until the machine itself restarts.
 
 use crate::clocks::Clock;
 use ohm_agent::{AgentConfig, AgentCore, DriverConfig, DriverInput, Effect, Input, RunnerEvent, SimDriver};
@@ -45,7 +45,13 @@ impl NodeProcess {
     }
 
     /// Starts an agent process; it finds the runs that the driver has.
-    pub(crate) fn start(&mut self, real_ms: u64, dice: &mut Prng, effects: &mut Vec<Effect>, history: &mut Vec<Record>) {
+    pub(crate) fn start(
+        &mut self,
+        real_ms: u64,
+        dice: &mut Prng,
+        effects: &mut Vec<Effect>,
+        history: &mut Vec<Record>,
+    ) {
         self.starts += 1;
         let config = AgentConfig { report_resend_ms: 300, ..AgentConfig::default() };
         self.agent = Some(AgentCore::new(config, dice.fork()));
@@ -85,7 +91,13 @@ impl NodeProcess {
     }
 
     /// Feeds the driver, records what really began and ended, and tells the agent unless it is paused or down.
-    pub(crate) fn drive(&mut self, real_ms: u64, input: DriverInput, effects: &mut Vec<Effect>, history: &mut Vec<Record>) {
+    pub(crate) fn drive(
+        &mut self,
+        real_ms: u64,
+        input: DriverInput,
+        effects: &mut Vec<Effect>,
+        history: &mut Vec<Record>,
+    ) {
         let now_ms = self.clock.boot_ms(real_ms);
         let keeps = match &input {
             DriverInput::Start { wanted, .. } => wanted.launch.on_disconnect == OnDisconnect::Keep,

@@ -146,7 +146,8 @@ impl World {
                 schedulers.push(SchedulerProcess { shell: Shell::new(clock(&mut dice)), class, core: None });
             }
         }
-        let health = (0..2).map(|_| HealthProcess { shell: Shell::new(clock(&mut dice)), session: None, core: None }).collect();
+        let health =
+            (0..2).map(|_| HealthProcess { shell: Shell::new(clock(&mut dice)), session: None, core: None }).collect();
         let stop_ms = dice.below(1_500);
         let nodes = (0..node_count)
             .map(|number| {
@@ -312,8 +313,8 @@ impl World {
         match event {
             Event::Tick(victim) => self.tick(victim),
             Event::Flush { starts } => self.flush(starts),
-            Event::ToServer { connection, up } => self.to_server(connection, up),
-            Event::FromServer { connection, down } => self.from_server(connection, down),
+            Event::ToServer { connection, up } => self.reach_server(connection, up),
+            Event::FromServer { connection, down } => self.reach_process(connection, down),
             Event::Connect(victim) => self.connect(victim),
             Event::ProcessLoses { victim, connection } => self.process_loses(victim, connection),
             Event::ServerLoses { connection } => self.server_loses(connection),
@@ -365,7 +366,8 @@ impl World {
         if !self.report.broken.is_empty() {
             return;
         }
-        let still = |stuck: &Stuck| first.iter().any(|early| (early.job, early.attempts) == (stuck.job, stuck.attempts));
+        let still =
+            |stuck: &Stuck| first.iter().any(|early| (early.job, early.attempts) == (stuck.job, stuck.attempts));
         let mut broken: Vec<Broken> = self.stuck().into_iter().filter(still).map(|stuck| stuck.broken).collect();
         let Some(core) = self.server.core() else { return };
         for (node, record) in core.replica().cell().nodes().iter() {

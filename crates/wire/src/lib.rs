@@ -1,7 +1,8 @@
-//! What Ohm's own roles say to each other: the messages of `proto/ohm.proto`, and how they carry the types of the model.
+//! What Ohm's own roles say to each other: the messages of `proto/ohm.proto`, and how they carry the types of the
+//! model.
 //!
-//! Invariants: a message that does not decode is an error for its sender and harms nobody else; every list is bounded by
-//! [`MESSAGE_BYTES_MAX`]. What people and programs read over HTTP is in [`api`].
+//! Invariants: a message that does not decode is an error for its sender and harms nobody else; every list is bounded
+//! by [`MESSAGE_BYTES_MAX`]. What people and programs read over HTTP is in [`api`].
 
 #![allow(missing_docs, clippy::all, unreachable_pub)]
 

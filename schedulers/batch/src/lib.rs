@@ -1,8 +1,9 @@
 //! The batch planner: gangs, arrays and priorities.
 //!
 //! Order comes with the work: most urgent first. A gang starts with the most that fits, at least its minimum in every
-//! group, or not at all; tasks that come later (retries, growth of elastic groups) are taken one by one. A job that does
-//! not fit never keeps later ones waiting: they are tried on the room it leaves, which is backfill without reservations.
+//! group, or not at all; tasks that come later (retries, growth of elastic groups) are taken one by one. A job that
+//! does not fit never keeps later ones waiting: they are tried on the room it leaves, which is backfill without
+//! reservations.
 //!
 //! Invariants: no group of a gang starts below its minimum, in the plan as in the cell; groups of one job travel in one
 //! transaction; equal pictures and work give equal plans.

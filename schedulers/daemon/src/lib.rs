@@ -6,8 +6,9 @@
 //!           └─ Duty: beats ───────────────▶┘   ▲                  │ ▲              │
 //!                                              └──── Outlets ◀────┘ └───Effect─────┘
 //! ```
-//! The link is one task that connects, reads and decodes; the shell is one task that owns the core and steps it; between
-//! them are bounded queues. Nothing is decided here: what is sent again, planned again or given up is the core's business.
+//! The link is one task that connects, reads and decodes; the shell is one task that owns the core and steps it;
+//! between them are bounded queues. Nothing is decided here: what is sent again, planned again or given up is the
+//! core's business.
 //!
 //! Invariants: everything that has arrived reaches the core before it plans; the core is stepped by one task only, with
 //! the boot-time clock read after the input arrived; what does not decode ends the process, because a copy with a hole

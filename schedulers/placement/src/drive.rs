@@ -1,8 +1,8 @@
 //! One pass over a list of jobs: what every planner does, whatever class it plans for.
 //!
-//! A job that starts whole gets its minimum in every group or nothing; each group takes as many tasks as fit. Groups are
-//! placed in order and each sees what the former took. When a group takes so much that a later one falls short, the job
-//! is planned again with minimums first, and grown afterwards.
+//! A job that starts whole gets its minimum in every group or nothing; each group takes as many tasks as fit. Groups
+//! are placed in order and each sees what the former took. When a group takes so much that a later one falls short,
+//! the job is planned again with minimums first, and grown afterwards.
 
 use crate::placer::{Pass, Placer};
 use crate::spot::Spot;
@@ -213,8 +213,8 @@ impl<'v> Driver<'_, 'v> {
         }
     }
 
-    /// The required domain that a group is bound to: by live tasks of it or of the groups it is placed with, or by rows of
-    /// this plan.
+    /// The required domain that a group is bound to: by live tasks of it or of the groups it is placed with, or by
+    /// rows of this plan.
     fn fixed_key(&self, job: &Job, rows: &[Placement], group: GroupIndex) -> Option<u32> {
         let at = usize::from(group.0);
         let request = &job.spec.groups.get(at)?.topology;
@@ -311,8 +311,8 @@ impl<'v> Driver<'_, 'v> {
         Ok(attempt)
     }
 
-    /// The domains that might take every group of the bundle, best first: all tasks before minimums only, the level asked
-    /// for before those above it, less room for the largest group before more, path order at last.
+    /// The domains that might take every group of the bundle, best first: all tasks before minimums only, the level
+    /// asked for before those above it, less room for the largest group before more, path order at last.
     fn shared_domains(&mut self, job: &'v Job, bundle: &[GroupAsk]) -> Result<Vec<(&'v str, u32)>, Failure> {
         let cell = self.pass.base().cell();
         let mut counted = Vec::new();

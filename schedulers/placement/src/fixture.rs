@@ -13,8 +13,8 @@
 //! lose a                         (declares a node lost)
 //! ```
 //!
-//! `gpu` is short for `nvidia.com/gpu`; every other word with `=` on a node that is no amount is a label; a node has room
-//! for 110 pods unless it says otherwise. A line that starts with `+` goes on with the one before.
+//! `gpu` is short for `nvidia.com/gpu`; every other word with `=` on a node that is no amount is a label; a node has
+//! room for 110 pods unless it says otherwise. A line that starts with `+` goes on with the one before.
 
 pub mod random;
 mod words;
@@ -38,6 +38,8 @@ pub struct World {
     pub cell: Cell,
     /// The session.
     pub session: SessionId,
+    /// How many plans of each job are said to have collided before.
+    pub attempt: u32,
     sequence: u64,
     index: u64,
 }
@@ -169,7 +171,7 @@ impl World {
         let job = self.job(name);
         let need = self.cell.jobs().get(job).and_then(|job| need_of(job)).unwrap_or(Need::Start);
         let nominated = self.cell.nominations().values().flatten().any(|held| held.job == job);
-        WorkItem { job, need, attempt: 0, nominated }
+        WorkItem { job, need, attempt: self.attempt, nominated }
     }
 
     /// Plans a job and commits the plan; says what was decided, and what the log said.

@@ -1,4 +1,5 @@
-//! Laying a group over nodes without regard to topology: packed or spread, as many tasks as asked for or as many as fit.
+//! Laying a group over nodes without regard to topology: packed or spread, as many tasks as asked for or as many as
+//! fit.
 
 use crate::placer::{Pass, Placer};
 use crate::search::Search;

@@ -2,8 +2,8 @@
 //! scanned again, so a repeated shape costs a pass over the blocks and an exact first scan costs a pass over the nodes.
 //!
 //! A block is first remembered by its lowest scaled score alone. That score is a safe bound: nodes whose scaled amounts
-//! fit but whose exact ones don't can only make it too good. The block that looks best is then resolved: its best node is
-//! looked at exactly, and the next one if it does not fit, until the bound is the score of a node that fits.
+//! fit but whose exact ones don't can only make it too good. The block that looks best is then resolved: its best
+//! node is looked at exactly, and the next one if it does not fit, until the bound is the score of a node that fits.
 //! (The remembered candidate lists are Borg's score cache, EuroSys 2015, section 3.4; the block bounds a one-level
 //! block-max index.)
 

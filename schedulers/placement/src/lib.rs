@@ -6,12 +6,12 @@
 //!             └───────────────────────── rows taken in the pass ◀── flat / topology ◀────────┘
 //! ```
 //!
-//! Invariants: every search looks at all nodes and is exact, nothing is sampled; what is planned is what the cell's judge
-//! takes on the same picture; the fast scan and the filters that explain agree on every node; the same picture, work and
-//! dice give the same plan. Integers only; nothing depends on an order that is not written down here.
+//! Invariants: every search looks at all nodes and is exact, nothing is sampled; what is planned is what the cell's
+//! judge takes on the same picture; the fast scan and the filters that explain agree on every node; the same picture,
+//! work and dice give the same plan. Integers only; nothing depends on an order that is not written down here.
 //!
-//! Absent on purpose: preemption's choice of victims and slices, leaders and balanced placement in topologies, which have
-//! their places in [`drive::PostFilter`] and [`topology::choose`].
+//! Absent on purpose: preemption's choice of victims and slices, leaders and balanced placement in topologies, which
+//! have their places in [`drive::PostFilter`] and [`topology::choose`].
 
 mod demand;
 pub mod devices;

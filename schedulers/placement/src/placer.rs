@@ -20,7 +20,8 @@ use std::sync::Arc;
 pub struct Config {
     /// How much each score counts.
     pub weights: Weights,
-    /// Among how many near-equal nodes is chosen by dice when several schedulers race for them; 1 always takes the best.
+    /// Among how many near-equal nodes is chosen by dice when several schedulers race for them; 1 always takes the
+    /// best.
     pub width: u32,
     /// For how many shapes scans are remembered; the one longest unused makes room.
     pub remembered: usize,

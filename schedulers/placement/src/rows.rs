@@ -4,8 +4,8 @@ use crate::devices::DeviceRoom;
 use crate::subject::Subject;
 use ohm_model::{NodeId, Placement, TaskIndex};
 
-/// Rows for the group's waiting tasks over `spots`, in order: the lowest waiting task on the first spot. Stops early when
-/// tasks or devices run out, which a caller that counted them never sees.
+/// Rows for the group's waiting tasks over `spots`, in order: the lowest waiting task on the first spot. Stops early
+/// when tasks or devices run out, which a caller that counted them never sees.
 pub fn rows(subject: &Subject<'_>, spots: &[(NodeId, u32)]) -> Vec<Placement> {
     let pending = subject.view.pending(subject.job, subject.group);
     let mut ranges = pending.iter();

@@ -1,7 +1,7 @@
 //! Placing a group in a topology: as many tasks as fit together where they must or would rather be together.
 //!
 //! Every filter holds at every level: what a domain takes is the sum of what its nodes take, task by task. Slices,
-//! leaders and balanced placement belong into [`choose`](self::choose): they change what is counted and in which order
+//! leaders and balanced placement belong into [`choose()`]: they change what is counted and in which order
 //! domains are tried, not what is around it.
 
 mod choose;
@@ -55,8 +55,8 @@ impl<'a> Site<'a> {
 }
 
 impl Placer {
-    /// Where the subject's group asks to stand; nothing when it asks for no topology. An error when the cell has no such
-    /// topology or level any more.
+    /// Where the subject's group asks to stand; nothing when it asks for no topology. An error when the cell has no
+    /// such topology or level any more.
     pub(crate) fn site<'c>(&mut self, subject: &Subject<'_>, cell: &'c Cell) -> Result<Option<Site<'c>>, Obstacle> {
         let request = &subject.spec.topology;
         if request.mode == TopologyMode::None {

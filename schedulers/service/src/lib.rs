@@ -1,8 +1,8 @@
 //! The service planner: tasks that run until they are stopped.
 //!
-//! A service has no whole to start: each group stands with its minimum or waits by itself, and what fits is taken task by
-//! task. Groups spread unless they ask to be packed: fewest tasks of the group on the node first, then the emptiest node;
-//! at most `maxPerNode` on one, and one per node where host ports are asked for.
+//! A service has no whole to start: each group stands with its minimum or waits by itself, and what fits is taken
+//! task by task. Groups spread unless they ask to be packed: fewest tasks of the group on the node first, then the
+//! emptiest node; at most `maxPerNode` on one, and one per node where host ports are asked for.
 //!
 //! Invariants: a started group keeps every task that stands, only missing ones are placed; equal pictures and work give
 //! equal plans.

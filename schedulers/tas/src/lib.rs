@@ -1,8 +1,8 @@
 //! The topology planner: gangs that care where they stand together.
 //!
 //! `required` keeps a group in one domain of a level, always; `preferred` begins at a level and goes up while nothing
-//! holds it; `unconstrained` drains the fullest leaves first. Groups with one `placeWith` label share a domain. Tasks that
-//! are placed again later stay in the domain their group stands in. Ranks ascend with the path of the topology.
+//! holds it; `unconstrained` drains the fullest leaves first. Groups with one `placeWith` label share a domain. Tasks
+//! that are placed again later stay in the domain their group stands in. Ranks ascend with the path of the topology.
 //!
 //! Invariants: no row leaves a required domain, in the first plan or any later one; node filters hold at every level;
 //! ties end in path order, so equal pictures and work give equal plans.

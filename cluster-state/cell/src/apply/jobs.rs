@@ -69,8 +69,8 @@ impl Cell {
         Ok(JobOutcome::Accepted(id))
     }
 
-    /// The spec with the only topology's name filled in where a group leaves it out, so that a second topology put later
-    /// changes nothing for it. A job that is known already keeps the name it got.
+    /// The spec with the only topology's name filled in where a group leaves it out, so that a second topology put
+    /// later changes nothing for it. A job that is known already keeps the name it got.
     fn with_named_topologies<'a>(&self, spec: &'a JobSpec, known: Option<&JobSpec>) -> Cow<'a, JobSpec> {
         let unnamed = |request: &TopologyRequest| request.mode != TopologyMode::None && request.topology.is_empty();
         let mut spec = Cow::Borrowed(spec);

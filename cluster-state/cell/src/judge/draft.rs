@@ -1,5 +1,5 @@
-//! The quota tree as it would stand after the rows accepted so far: a draft of the few queues a transaction touches, each
-//! loaded once, so that judging a row looks up no names.
+//! The quota tree as it would stand after the rows accepted so far: a draft of the few queues a transaction touches,
+//! each loaded once, so that judging a row looks up no names.
 
 use crate::quota::{Level, Quota, USAGE_MAX};
 use crate::resources::ResourceNames;

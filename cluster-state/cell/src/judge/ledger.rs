@@ -4,7 +4,8 @@ use super::draft::QuotaDraft;
 use ohm_model::{GroupIndex, JobId, NodeId, ResourceId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sums over the accepted rows of one transaction. Node sums are dense and stamped, so that beginning anew costs nothing.
+/// Sums over the accepted rows of one transaction. Node sums are dense and stamped, so that beginning anew costs
+/// nothing.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     stamp: u32,

@@ -1,6 +1,8 @@
-//! The cell against a plain, slow model of the same rules: random commands, most of them slightly wrong, and after each one
-//! every outcome, task, node and queue compared. `OHM_SEEDS=N` runs more seeds, `OHM_SEED=N` runs that one alone.
+//! The cell against a plain, slow model of the same rules: random commands, most of them slightly wrong, and after
+//! each one every outcome, task, node and queue compared. `OHM_SEEDS=N` runs more seeds, `OHM_SEED=N` runs that one
+//! alone.
 
+mod commit;
 mod compare;
 mod dice;
 mod judge;

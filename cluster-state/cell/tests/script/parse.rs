@@ -6,7 +6,8 @@ use ohm_model::{
 };
 use std::collections::BTreeMap;
 
-/// The words of a line, front to back; `key=value` words may be asked for by key wherever they stand before the next `/`.
+/// The words of a line, front to back; `key=value` words may be asked for by key wherever they stand before the next
+/// `/`.
 pub(super) struct Words<'a> {
     words: Vec<&'a str>,
     line: &'a str,

@@ -1,4 +1,5 @@
-//! `commit SESSION [grain=…] [guard=…] [seen=N|-N] [epoch=…] [shard=…] / place … / evict … / nominate … / reserve … / job …`
+//! `commit SESSION [grain=…] [guard=…] [seen=N|-N] [epoch=…] [shard=…] / place … / evict … / nominate … / reserve … /
+//! job …`
 
 use super::Script;
 use super::parse::{self, Words};

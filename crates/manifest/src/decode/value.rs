@@ -62,7 +62,8 @@ impl<'s> At<'s> {
         cx.report(self.node.position, self.trail, found);
     }
 
-    /// A text. A number will do, as it was written; `true` and `null` will not, because nobody sees that they are texts.
+    /// A text. A number will do, as it was written; `true` and `null` will not, because nobody sees that they are
+    /// texts.
     pub(crate) fn text(&self, cx: &mut Context) -> Option<String> {
         match &self.node.value {
             Value::Text(text) | Value::Number(text) => Some(text.to_string()),

@@ -26,8 +26,8 @@ pub(super) struct Scanner<'a> {
     pub(super) place: Place,
     /// Where the document that is being read begins; its length is bounded from there.
     pub(super) document_start: usize,
-    /// How many more bytes may be stepped over in search of the ends of broken documents. Each search may run to the end
-    /// of the file, so without a bound a file of broken beginnings would take time that grows with its square.
+    /// How many more bytes may be stepped over in search of the ends of broken documents. Each search may run to the
+    /// end of the file, so without a bound a file of broken beginnings would take time that grows with its square.
     skip_budget: usize,
 }
 
@@ -190,7 +190,8 @@ impl<'a> Scanner<'a> {
         Some(value)
     }
 
-    /// Steps from the start of a broken value over its end, as far as brackets and quotes can tell; whether there is one.
+    /// Steps from the start of a broken value over its end, as far as brackets and quotes can tell; whether there is
+    /// one.
     pub(super) fn skip_value(&mut self) -> bool {
         let start = self.place.at;
         let found = self.skip_to_end(start.saturating_add(self.skip_budget));

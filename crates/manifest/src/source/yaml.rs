@@ -1,5 +1,6 @@
-//! YAML documents. The file is cut at its `---` and `...` lines first, so that a broken document ends where the next one
-//! begins; each piece is then parsed by the event parser below `serde-saphyr`, which knows the place of every event.
+//! YAML documents. The file is cut at its `---` and `...` lines first, so that a broken document ends where the next
+//! one begins; each piece is then parsed by the event parser below `serde-saphyr`, which knows the place of every
+//! event.
 
 use super::Sink;
 use crate::error::{Position, Problem, ProblemKind};

@@ -92,7 +92,7 @@ impl Ground {
             }
             return has_some;
         }
-        let pairs = [format!("OHM_RUN={run}"), super::mark(&self.folder)];
+        let (name, mark) = (format!("OHM_RUN={run}"), super::mark(&self.folder));
         let mut has_some = false;
         for orphan in orphans {
             let Some(stat) = self.processes.stat(*orphan).filter(|stat| !stat.is_ending()) else {
@@ -100,7 +100,12 @@ impl Ground {
                 has_some = true;
                 continue;
             };
-            if stat.group == leader || pairs.iter().all(|pair| self.processes.has_environment(*orphan, pair)) {
+            let is_ours = stat.group == leader || {
+                let seen = self.processes.has_environment(*orphan, &[&name, &mark]);
+                has_some |= seen.is_none();
+                seen == Some(true)
+            };
+            if is_ours {
                 has_some = true;
                 for identity in self.processes.tree(*orphan) {
                     self.processes.kill_verified(identity);

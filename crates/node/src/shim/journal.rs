@@ -39,6 +39,8 @@ pub(super) enum Record {
     Ended(EndedRun),
     /// The end is known elsewhere.
     Forgotten(RunRef),
+    /// Nothing came of the intent: there was no process, and the run may be started later.
+    Withdrawn(RunRef),
 }
 
 /// What the journal of an earlier shim says.
@@ -65,6 +67,7 @@ impl Replayed {
                 self.ended.insert(ended.run, ended);
             }
             Record::Forgotten(run) => drop(self.ended.remove(&run)),
+            Record::Withdrawn(run) => drop(self.open.remove(&run)),
         }
     }
 }
@@ -237,6 +240,8 @@ mod tests {
             Record::Intent(run(3)),
             Record::Ended(ended(3)),
             Record::Forgotten(run(0)),
+            Record::Intent(run(4)),
+            Record::Withdrawn(run(4)),
         ] {
             journal.push(&record);
         }

@@ -130,7 +130,8 @@ fn lease_path(folder: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    const LEASE: NodeLease = NodeLease { deadline_ms: 0x1_2345_6789_abcd, since_ms: 0x1_0000_0000_0003, incarnation: 7 };
+    const LEASE: NodeLease =
+        NodeLease { deadline_ms: 0x1_2345_6789_abcd, since_ms: 0x1_0000_0000_0003, incarnation: 7 };
 
     #[test]
     fn what_is_written_is_read_and_every_flipped_bit_is_seen() {

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// How long killed processes may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a process in the midst of an exec, whoever it belongs to, may take until its environment is seen.
+const BIRTH: Duration = Duration::from_secs(2);
 
 /// Kills everything that any shim of `folder` has left, and returns when all of it is gone.
 pub(super) fn end_all(folder: &Path) -> Result<(), ShimError> {
@@ -29,15 +31,16 @@ pub(super) fn end_processes(folder: &Path, replayed: &Replayed) -> Result<(), Sh
     let named = replayed.open.values().flatten().filter(|_| is_same_boot);
     let mut targets: Vec<Identity> = named.flat_map(|identity| tree(&processes, *identity)).collect();
     let mark = mark(folder);
-    let end = Instant::now() + PATIENCE;
+    let (end, births_end) = (Instant::now() + PATIENCE, Instant::now() + BIRTH);
     loop {
-        targets.extend(processes.with_environment(&mark)?);
+        let (found, has_unseen) = processes.with_environment(&mark)?;
+        targets.extend(found);
         targets.retain(|identity| processes.is_alive(*identity));
-        if targets.is_empty() {
+        if targets.is_empty() && (!has_unseen || Instant::now() > births_end) {
             return Ok(());
         }
-        if Instant::now() > end {
-            return Err(ShimError::ProcessStays { pid: targets[0].pid });
+        if let Some(first) = targets.first().filter(|_| Instant::now() > end) {
+            return Err(ShimError::ProcessStays { pid: first.pid });
         }
         for identity in &targets {
             processes.kill_verified(*identity);

@@ -119,7 +119,8 @@ pub enum Event {
     Hello(ShimInfo),
     /// The run has a process.
     Started(LiveRun),
-    /// The run was not started and no trace of it is kept: it may be started later.
+    /// The run was not started (no lease, no room, the machine out of processes or disk), and no trace of it is kept: it
+    /// may be started later.
     StartRefused {
         /// The run.
         run: RunRef,
@@ -203,9 +204,8 @@ pub enum End {
     Signal(i32),
     /// There never was a process: it could not be executed, for this reason.
     StartFailed(String),
-    /// There never was a process, through no fault of the task: it was stopped before, or the machine was out of processes
-    /// or disk. Why, in words.
-    NeverStarted(String),
+    /// There never was a process: it was stopped before.
+    NeverStarted,
     /// Nobody saw it.
     Unseen,
 }
@@ -236,7 +236,7 @@ impl EndedRun {
             (Cause::LeaseExpired, _) => Exit::LeaseExpired,
             (Cause::ShimDied | Cause::ShimEnded | Cause::Rebooted, _) | (_, End::Unseen) => Exit::Vanished,
             (_, End::StartFailed(_)) => Exit::StartFailed,
-            (_, End::NeverStarted(_)) => Exit::NeverStarted,
+            (_, End::NeverStarted) => Exit::NeverStarted,
             (_, End::Code(code)) if *code != 0 && self.out_of_memory => Exit::OutOfMemory,
             (_, End::Signal(_)) if self.out_of_memory => Exit::OutOfMemory,
             (_, End::Code(code)) => Exit::Code(*code),

@@ -5,7 +5,9 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use ohm_model::{Exit, Incarnation, OnDisconnect};
 use ohm_node::clock::boottime_ms;
-use ohm_node::shim::{Cause, End, Event, LeaseFile, NodeLease, PROTOCOL_VERSION, Request, RunSpec, ShimClient, ShimCommand};
+use ohm_node::shim::{
+    Cause, End, Event, LeaseFile, NodeLease, PROTOCOL_VERSION, Request, RunSpec, ShimClient, ShimCommand,
+};
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -22,7 +24,10 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_killed_guard_is_not_the_fault_of_tasks", a_killed_guard_is_not_the_fault_of_tasks),
     ("the_fence_ends_tasks_before_the_deadline", the_fence_ends_tasks_before_the_deadline),
     ("nothing_starts_without_a_lease", nothing_starts_without_a_lease),
-    ("a_run_that_outlived_a_lease_is_ended_under_the_next_one", a_run_that_outlived_a_lease_is_ended_under_the_next_one),
+    (
+        "a_run_that_outlived_a_lease_is_ended_under_the_next_one",
+        a_run_that_outlived_a_lease_is_ended_under_the_next_one,
+    ),
     ("orders_of_an_earlier_registration_are_refused", orders_of_an_earlier_registration_are_refused),
     ("a_damaged_lease_runs_out", a_damaged_lease_runs_out),
     ("a_damaged_journal_keeps_nobody_from_starting", a_damaged_journal_keeps_nobody_from_starting),
@@ -128,7 +133,8 @@ fn tasks_die_with_the_shim(setup: Setup) {
 
 fn guard_of(world: &World) -> u32 {
     let children = world.processes.children(world.client.info.pid);
-    let is_guard = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap().contains("--guard");
+    let line = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let is_guard = |pid: &u32| line(pid).contains("--guard");
     children.into_iter().find(is_guard).unwrap()
 }
 
@@ -154,14 +160,20 @@ fn tasks_die_when_shim_and_guard_are_killed_at_once(setup: Setup) {
 fn a_killed_guard_is_not_the_fault_of_tasks(setup: Setup) {
     let mut world = World::new(setup);
     let live = world.start_script(0, "sleep 726");
-    kill_hard(guard_of(&world));
+    let guard = guard_of(&world);
+    kill_hard(guard);
     if world.client.info.has_namespace {
         let ended = world.exited(0);
         assert_eq!((ended.cause, ended.exit()), (Cause::ShimDied, Exit::Vanished));
+        // The shim ends too: its namespace takes no more tasks.
+        wait_until("the end of the shim", || {
+            world.processes.stat(world.client.info.pid).is_none_or(|stat| stat.is_ending())
+        });
         world.reconnect();
     } else {
-        // A new guard takes over.
-        wait_until("a new guard", || !world.processes.children(world.client.info.pid).is_empty());
+        wait_until("a new guard", || {
+            world.processes.children(world.client.info.pid).iter().any(|pid| *pid != guard && *pid != live.pid)
+        });
         assert!(world.is_alive(live));
     }
     world.start_script(1, "sleep 727");

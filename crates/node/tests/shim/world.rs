@@ -158,6 +158,7 @@ impl World {
 
     /// How many processes on this machine have the word `text` in their command line; tests use unlikely sleep times.
     pub(crate) fn count(&self, text: &str) -> usize {
+        let text = text.to_owned() + &suffix();
         let has_word = |entry: &std::fs::DirEntry| {
             // An ended process has an empty command line.
             let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -180,9 +181,13 @@ impl Drop for World {
             nix::fcntl::Flock::lock(lock, nix::fcntl::FlockArg::LockExclusiveNonblock).is_ok()
         });
         let mark = format!("OHM_SHIM={}", self.folder.path().display());
-        for identity in self.processes.with_environment(&mark).unwrap_or_default() {
-            self.processes.kill_verified(identity);
-        }
+        wait_until("the tasks' end", || {
+            let (found, has_unseen) = self.processes.with_environment(&mark).unwrap();
+            for identity in &found {
+                self.processes.kill_verified(*identity);
+            }
+            found.is_empty() && !has_unseen
+        });
         // Empties and removes the groups.
         let _ = ohm_node::cgroup::Cgroups::open(&ohm_node::shim::cgroup_name(self.folder.path()));
     }
@@ -199,7 +204,19 @@ pub(crate) fn run(task: u32) -> RunRef {
 }
 
 pub(crate) fn shell(script: &str) -> RunSpec {
-    RunSpec::new(["/bin/sh", "-c", script])
+    RunSpec::new(["/bin/sh", "-c", &unique(script)])
+}
+
+/// Gives every `sleep 7NN` of a script a time that no other run of these tests uses, so that [`World::count`] counts only
+/// our own.
+fn unique(script: &str) -> String {
+    let mut parts = script.split("sleep 7");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + "sleep 7" + &part[..2] + &suffix() + &part[2..])
+}
+
+fn suffix() -> String {
+    format!(".{:08}", std::process::id())
 }
 
 pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {

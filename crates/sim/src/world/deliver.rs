@@ -44,7 +44,7 @@ impl World {
         self.step_server(ServerInput::Unfollow { follower: FollowerId(connection) });
     }
 
-    pub(crate) fn to_server(&mut self, connection: u64, up: Up) {
+    pub(crate) fn reach_server(&mut self, connection: u64, up: Up) {
         let known = self.connections.get(&connection);
         if !self.server.is_up() || known.is_none_or(|known| known.server_starts != self.server.starts) {
             return;
@@ -96,7 +96,9 @@ impl World {
 
     fn perform_server(&mut self, effect: ServerEffect) {
         match effect {
-            ServerEffect::Appended { peer, ticket, result } => self.send_down(peer.0, Down::Appended { ticket, result }),
+            ServerEffect::Appended { peer, ticket, result } => {
+                self.send_down(peer.0, Down::Appended { ticket, result })
+            }
             ServerEffect::Done { request, result } => {
                 if let Some((connection, request)) = self.requests.remove(&request) {
                     self.send_down(connection, Down::Done { request, result });
@@ -149,7 +151,7 @@ impl World {
         }
     }
 
-    pub(crate) fn from_server(&mut self, connection: u64, down: Down) {
+    pub(crate) fn reach_process(&mut self, connection: u64, down: Down) {
         let Some(known) = self.connections.get_mut(&connection) else { return };
         let victim = known.victim;
         match down {
@@ -163,11 +165,8 @@ impl World {
             Down::Frame(frame) => self.take_frame(victim, connection, frame),
             Down::Order(order) => self.take_order(victim, order),
             Down::Beats(beats) => {
-                let mark = |beat: Beat| BeatMark {
-                    node: beat.node,
-                    incarnation: beat.incarnation,
-                    sequence: beat.sequence,
-                };
+                let mark =
+                    |beat: Beat| BeatMark { node: beat.node, incarnation: beat.incarnation, sequence: beat.sequence };
                 let beats = beats.into_iter().map(mark).collect();
                 self.step_duty(victim, DutyInput::Beats { relay: connection, beats });
             }
@@ -352,8 +351,7 @@ impl World {
                 DutyEffect::Answers { duty_epoch, lease_ms, interval_ms, answers, relay } => {
                     let answers = answers.into_iter().map(|mark| {
                         let (incarnation, sequence) = (mark.incarnation, mark.sequence);
-                        let answer =
-                            ohm_agent::BeatAnswer { incarnation, duty_epoch, sequence, lease_ms, interval_ms };
+                        let answer = ohm_agent::BeatAnswer { incarnation, duty_epoch, sequence, lease_ms, interval_ms };
                         (mark.node, answer)
                     });
                     self.send_up(relay, Up::Answers(answers.collect()));

@@ -145,12 +145,7 @@ impl World {
         }
         let connection = self.next_connection;
         self.next_connection += 1;
-        let known = Connection {
-            victim,
-            server_starts: self.server.starts,
-            tickets: BTreeMap::new(),
-            next_ticket: 1,
-        };
+        let known = Connection { victim, server_starts: self.server.starts, tickets: BTreeMap::new(), next_ticket: 1 };
         self.connections.insert(connection, known);
         if let Some(slot) = self.connection_of(victim) {
             *slot = Some(connection);

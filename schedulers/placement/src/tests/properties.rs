@@ -30,6 +30,7 @@ fn lived_in(dice: &mut Prng, planner: &mut Bare) -> (World, String) {
         let job = random::job(dice, &name, kinds);
         world.extend(&job, planner);
         text += &job;
+        world.attempt = dice.below(3) as u32;
         let (found, verdict) = world.place(&name, planner);
         text += &format!("# {}\n", found.replace('\n', "\n# "));
         assert_accepted(verdict.map(|verdict| verdict.conflicts), &text);

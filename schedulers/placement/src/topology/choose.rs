@@ -76,7 +76,8 @@ pub fn choose(tree: &Tree, counts: &Counts, request: &Request) -> Result<Vec<(u3
     let search = Search { tree, counts, order: request.order };
     let mut given = search.minimise(level, chosen, request.need);
     for level in level..tree.lowest() {
-        // Above the lowest level the children of all chosen domains form one pool: what a parent was given binds nobody.
+        // Above the lowest level the children of all chosen domains form one pool: what a parent was given binds
+        // nobody.
         let children = given.iter().flat_map(|(at, _)| search.children(level, *at));
         given = search.minimise(level + 1, children.collect(), request.need);
     }

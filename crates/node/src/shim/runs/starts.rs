@@ -28,7 +28,7 @@ impl Runs {
         for (run, spec) in starts {
             // The sync may have taken any time.
             if !self.ground.has_lease(spec.registration) {
-                self.ended(run, End::NeverStarted(NO_LEASE.into()), false, Cause::LeaseExpired, now_ms);
+                self.withdraw(run, NO_LEASE.into());
                 continue;
             }
             match self.ground.launch(&mut self.launcher, run, &spec) {
@@ -36,9 +36,7 @@ impl Runs {
                 Err(LaunchError::Task(reason)) => {
                     self.ended(run, End::StartFailed(reason), false, Cause::Own, now_ms);
                 }
-                Err(LaunchError::Machine(reason)) => {
-                    self.ended(run, End::NeverStarted(reason), false, Cause::Own, now_ms);
-                }
+                Err(LaunchError::Machine(reason)) => self.withdraw(run, reason),
             }
         }
         // No slot may be killed while we stand in it: the fence learns of the runs only now.
@@ -53,6 +51,12 @@ impl Runs {
         if self.journal.commit(&self.book).is_ok() {
             self.events.extend(self.fresh.drain(..).map(Event::Exited));
         }
+    }
+
+    /// Takes an intent back: no process came of it.
+    fn withdraw(&mut self, run: RunRef, reason: String) {
+        self.journal.push(&Record::Withdrawn(run));
+        self.events.push(Event::StartRefused { run, reason });
     }
 
     /// The starts of this turn, their intents in the journal's buffer.

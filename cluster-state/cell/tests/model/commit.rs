@@ -1,0 +1,76 @@
+//! Doing what a transaction was granted.
+
+use crate::judge::{Expected, Facts};
+use crate::life::NOBODY;
+use crate::state::{Alarm, Phase, Plain, PlainHold, PlainRun};
+use ohm_model::{JobId, SessionId, Transaction};
+
+impl Plain {
+    /// Judges the transaction and does what it accepted.
+    pub(crate) fn commit(&mut self, session: SessionId, transaction: &Transaction, facts: &dyn Facts) -> Expected {
+        let (expected, after) = self.judge(session, transaction, facts);
+        let refused = |row| expected.conflicts.iter().any(|(other, _)| *other == row);
+        let nothing = transaction.grain == ohm_model::Grain::AllOrNothing && !expected.conflicts.is_empty();
+        if nothing || refused(ohm_model::transaction::Row::Whole) {
+            return expected;
+        }
+        let was_live: Vec<(JobId, bool)> = self.jobs.iter().map(|(id, job)| (*id, job.live() > 0)).collect();
+        *self = after;
+        for (row, (run, cause)) in transaction.evict.iter().enumerate() {
+            let (task, incarnation) = (run.task, run.incarnation.0);
+            let named = |one: &PlainRun| {
+                (one.job, one.group, one.task, one.incarnation) == (task.job, task.group.0, task.task.0, incarnation)
+            };
+            let at = self.runs.iter().position(named);
+            if let Some(at) = at.filter(|_| !refused(ohm_model::transaction::Row::Evict(row as u32)))
+                && self.runs[at].stop.is_none()
+            {
+                self.runs[at].stop = Some(*cause);
+                self.touch(self.runs[at].node, NOBODY);
+            }
+        }
+        for (row, placement) in transaction.place.iter().enumerate().filter(|(row, _)| expected.accepted[*row] > 0) {
+            self.touch(placement.node, session);
+            for hold in &mut self.holds {
+                if (hold.job, hold.group, hold.node) == (placement.job, placement.group.0, placement.node) {
+                    hold.count = hold.count.saturating_sub(expected.accepted[row]);
+                }
+            }
+            self.holds.retain(|hold| hold.count > 0);
+        }
+        was_live.into_iter().for_each(|(id, was_live)| self.settle_start(id, was_live));
+        for (row, nomination) in transaction.nominate.iter().enumerate() {
+            if !refused(ohm_model::transaction::Row::Nominate(row as u32)) {
+                let (job, group, node) = (nomination.job, nomination.group.0, nomination.node);
+                self.holds.retain(|hold| (hold.job, hold.group, hold.node) != (job, group, node));
+                let (count, expires_ms) = (nomination.count, nomination.expires_ms);
+                self.holds.push(PlainHold { job, group, node, count, expires_ms });
+                self.alarm(expires_ms, Alarm::Hold(node));
+                self.touch(node, NOBODY);
+            }
+        }
+        expected
+    }
+
+    fn settle_start(&mut self, id: JobId, was_live: bool) {
+        let now_ms = self.now_ms;
+        let job = self.jobs.get_mut(&id).expect("a job");
+        if job.live() == 0 {
+            return;
+        }
+        let first = *job.first_placed_ms.get_or_insert(now_ms);
+        for group in 0..job.spec.groups.len() as u16 {
+            if job.started[usize::from(group)] || job.count(group, Phase::Live) == 0 {
+                continue;
+            }
+            job.started[usize::from(group)] = true;
+            let rigid = !job.spec.groups[usize::from(group)].elastic;
+            let waiting = job.tasks.iter_mut().filter(|((at, _), task)| *at == group && task.phase == Phase::Pending);
+            waiting.filter(|_| rigid).for_each(|(_, task)| task.phase = Phase::Skipped);
+        }
+        let seconds = job.spec.active_deadline_seconds;
+        if !was_live && seconds > 0 {
+            self.alarm(first + seconds * 1000, Alarm::Deadline(id));
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What a server core is told, and what it wants done.
+
+use crate::followers::{FollowFrame, FollowerId};
+use crate::hub::{AgentOrder, Beat, Peer};
+use crate::replica::Purpose;
+use ohm_agent::BeatAnswer;
+use ohm_cell::{Applied, Cell};
+use ohm_log::{Alarm, Bytes, Delivery};
+use ohm_model::{Command, Index, NodeId, NodeSpec, Outcome, RunReport, SessionId};
+use ohm_stdx::define_id;
+
+define_id!(
+    /// The shell's name for one command of a person.
+    RequestId(u64)
+);
+
+/// What a server core is told.
+#[derive(Debug)]
+pub enum ServerInput {
+    /// Commands of a peer's own session.
+    Append {
+        /// Whose.
+        peer: Peer,
+        /// The peer's name for them.
+        ticket: u64,
+        /// Each as [`Envelope::encode`] gives it.
+        commands: Vec<Bytes>,
+    },
+    /// A command of a person.
+    Command {
+        /// Comes back with the outcome.
+        request: RequestId,
+        /// What is wanted.
+        command: Command,
+    },
+    /// Somebody wants to keep a copy.
+    Follow {
+        /// The stream.
+        follower: FollowerId,
+        /// What it has applied already.
+        from: Index,
+    },
+    /// A follower has taken in this many bytes.
+    Acknowledge {
+        /// The stream.
+        follower: FollowerId,
+        /// How many.
+        bytes: usize,
+    },
+    /// A follow stream ended.
+    Unfollow {
+        /// The stream.
+        follower: FollowerId,
+    },
+    /// An agent registers a node.
+    Register {
+        /// Its connection.
+        peer: Peer,
+        /// Its own name for the node.
+        local: u64,
+        /// What the node is.
+        spec: NodeSpec,
+        /// See `Command::RegisterNode`.
+        key: u64,
+        /// See `Command::RegisterNode`.
+        instance: u64,
+        /// See `Command::RegisterNode`.
+        boot: u64,
+    },
+    /// Signs of life.
+    Beats {
+        /// The agent's connection.
+        peer: Peer,
+        /// From its nodes.
+        beats: Vec<Beat>,
+    },
+    /// What happened to runs.
+    Reports {
+        /// The agent's connection.
+        peer: Peer,
+        /// The node.
+        node: NodeId,
+        /// The agent's name for the batch.
+        batch: u64,
+        /// The facts.
+        reports: Vec<RunReport>,
+    },
+    /// A health candidate is connected.
+    Duty {
+        /// Its connection.
+        peer: Peer,
+        /// The session that competes for the duty.
+        session: SessionId,
+    },
+    /// The health duty answers beats.
+    Answers {
+        /// By node.
+        answers: Vec<(NodeId, BeatAnswer)>,
+    },
+    /// A connection is over.
+    Gone {
+        /// Which.
+        peer: Peer,
+    },
+    /// The network brought something for the log.
+    Deliver(Delivery),
+    /// A snapshot that was asked for.
+    Encoded {
+        /// What for.
+        purpose: Purpose,
+        /// The last entry in it.
+        index: Index,
+        /// The bytes.
+        pieces: Vec<Bytes>,
+    },
+    /// Time passes, and what came in before is worked off. Shells send this after each bunch of other inputs.
+    Flush,
+}
+
+/// What became of appended commands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AppendResult {
+    /// Committed and applied here.
+    Committed {
+        /// The entry.
+        index: Index,
+        /// One per command.
+        outcomes: Vec<Outcome>,
+    },
+    /// Nothing of it will happen.
+    Busy(String),
+    /// Nobody knows.
+    Unknown,
+}
+
+/// What a server core wants done.
+#[derive(Debug)]
+pub enum ServerEffect {
+    /// The answer to `Append`.
+    Appended {
+        /// Whose.
+        peer: Peer,
+        /// The peer's name for them.
+        ticket: u64,
+        /// What became of them.
+        result: AppendResult,
+    },
+    /// The answer to `Command`.
+    Done {
+        /// Whose.
+        request: RequestId,
+        /// What became of it.
+        result: AppendResult,
+    },
+    /// For a follower.
+    ToFollower {
+        /// The stream.
+        follower: FollowerId,
+        /// The message.
+        frame: FollowFrame,
+    },
+    /// For an agent.
+    ToAgent {
+        /// Its connection.
+        peer: Peer,
+        /// The message.
+        order: AgentOrder,
+    },
+    /// Beats for the holder of the health duty.
+    ToDuty {
+        /// Its connection.
+        peer: Peer,
+        /// From all nodes.
+        beats: Vec<Beat>,
+    },
+    /// An entry was applied here.
+    Applied {
+        /// The entry.
+        index: Index,
+        /// The entry as it stands in the log.
+        bytes: Bytes,
+        /// What it caused.
+        applied: Box<Applied>,
+        /// The copy's running hash after it.
+        chain: u64,
+    },
+    /// Encode this clone elsewhere and hand the pieces in.
+    Encode {
+        /// What for.
+        purpose: Purpose,
+        /// The clone.
+        cell: Box<Cell>,
+    },
+    /// Bytes for another member of the log.
+    Send {
+        /// The member.
+        to: u64,
+        /// Opaque.
+        bytes: Bytes,
+        /// Whether its fate must be reported.
+        snapshot: bool,
+    },
+    /// Who takes appends.
+    Leader {
+        /// The member, if known.
+        member: Option<u64>,
+        /// Whether it is this one.
+        here: bool,
+    },
+    /// For the operator.
+    Alarm(Alarm),
+    /// A snapshot is kept.
+    SnapshotSaved {
+        /// Its last entry.
+        index: Index,
+    },
+}

@@ -1,0 +1,155 @@
+//! Everybody who reads output of tasks on this node: one small task each, at a bounded pace.
+
+use super::messages::{self, LogRequest};
+use super::output::Output;
+use crate::shim::log_folder;
+use ohm_model::RunRef;
+use ohm_wire::AgentUp;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, sleep};
+
+/// Readers at a time on one node.
+const READERS_MAX: usize = 64;
+/// Between two pieces: a reader's queue at the server is short, and nothing tells us how full it is. Gives 16 MiB/s.
+const PIECE_PAUSE: Duration = Duration::from_millis(4);
+/// Between two looks at a file that is followed.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Between the sight of a rotated copy and the moment at which the cut behind it is surely made.
+const CUT_AFTER: Duration = Duration::from_millis(50);
+/// How long a follower waits for a run that is about to start.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A reader.
+struct Reader {
+    run: RunRef,
+    task: AbortHandle,
+    has_ended: watch::Sender<bool>,
+}
+
+/// All of them.
+pub(super) struct Readers {
+    folder: PathBuf,
+    open: BTreeMap<u64, Reader>,
+    tasks: JoinSet<()>,
+}
+
+impl Readers {
+    /// Readers of what the shim with state in `folder` keeps.
+    pub(super) fn new(folder: &Path) -> Self {
+        Readers { folder: folder.to_path_buf(), open: BTreeMap::new(), tasks: JoinSet::new() }
+    }
+
+    /// Begins to answer `request`. `is_over` says that the run surely writes nothing any more.
+    pub(super) fn open(&mut self, request: LogRequest, is_over: bool, pieces: &mpsc::Sender<AgentUp>) {
+        while self.tasks.try_join_next().is_some() {}
+        self.open.retain(|_, reader| !reader.task.is_finished());
+        if self.open.len() >= READERS_MAX {
+            let reason = format!("{READERS_MAX} readers are served already; try again later");
+            // If even this finds no room, the reader is told by its own patience.
+            let _ = pieces.try_send(messages::log_piece(request.request, Err(reason)));
+            return;
+        }
+        let (has_ended, ended) = watch::channel(is_over);
+        let path = log_folder(&self.folder, request.run).join(if request.is_stderr { "stderr" } else { "stdout" });
+        let task = self.tasks.spawn(answer(request, path, ended, pieces.clone()));
+        self.open.insert(request.request, Reader { run: request.run, task, has_ended });
+    }
+
+    /// The reader is gone.
+    pub(super) fn stop(&mut self, request: u64) {
+        if let Some(reader) = self.open.remove(&request) {
+            reader.task.abort();
+        }
+    }
+
+    /// The connection over which everybody reads is gone.
+    pub(super) fn stop_all(&mut self) {
+        self.open.clear();
+        self.tasks.abort_all();
+    }
+
+    /// `run` writes nothing any more.
+    pub(super) fn run_ended(&self, run: RunRef) {
+        for reader in self.open.values().filter(|reader| reader.run == run) {
+            reader.has_ended.send_replace(true);
+        }
+    }
+}
+
+async fn answer(
+    request: LogRequest,
+    path: PathBuf,
+    ended: watch::Receiver<bool>,
+    pieces: mpsc::Sender<AgentUp>,
+) {
+    let last = match copy(&request, &path, ended, &pieces).await {
+        Ok(()) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(format!("run {} has written nothing on this node, or it is not kept any more", request.run))
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    // Fails only when nobody reads.
+    let _ = pieces.send(messages::log_piece(request.request, last)).await;
+}
+
+async fn copy(
+    request: &LogRequest,
+    path: &Path,
+    mut ended: watch::Receiver<bool>,
+    pieces: &mpsc::Sender<AgentUp>,
+) -> io::Result<()> {
+    let mut output = open(request, path, &ended).await?;
+    loop {
+        // Asked before reading, so that what is written before the end is read after it.
+        let is_over = !request.follow || *ended.borrow();
+        loop {
+            let read = blocking(move || (output.read(), output)).await?;
+            output = read.1;
+            let Some(piece) = read.0? else { break };
+            if pieces.send(messages::log_piece(request.request, Ok(Some(piece)))).await.is_err() {
+                return Ok(());
+            }
+            sleep(PIECE_PAUSE).await;
+        }
+        if request.follow && output.is_rotated() {
+            sleep(CUT_AFTER).await;
+            output.move_on()?;
+            continue;
+        }
+        if is_over {
+            return Ok(());
+        }
+        tokio::select! { biased;
+            // Without a sender the agent is ending.
+            changed = ended.changed() => if changed.is_err() { return Ok(()) },
+            () = sleep(LOOK_EVERY) => {}
+        }
+    }
+}
+
+/// Opens the output; whoever follows may come a little before the run.
+async fn open(request: &LogRequest, path: &Path, ended: &watch::Receiver<bool>) -> io::Result<Output> {
+    let give_up = Instant::now() + START_PATIENCE;
+    loop {
+        let (path, tail_bytes, follow) = (path.to_path_buf(), request.tail_bytes, request.follow);
+        match blocking(move || Output::open(&path, tail_bytes, follow)).await? {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if !follow || *ended.borrow() || Instant::now() > give_up {
+                    return Err(error);
+                }
+            }
+            opened => return opened,
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+}
