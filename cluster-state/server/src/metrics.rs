@@ -32,6 +32,8 @@ impl Meter {
                     metrics::counter!("ohm_runs_ended_total", "how" => how).increment(1);
                 }
                 EventKind::Conflicted { scheduler, reasons } => {
+                    // Each is planned again on what the cell has become.
+                    metrics::counter!("ohm_conflicted_plans_total", "scheduler" => scheduler.clone()).increment(1);
                     for (reason, count) in reasons {
                         let labels = [("scheduler", scheduler.clone()), ("reason", reason.name().to_string())];
                         metrics::counter!("ohm_conflicts_total", &labels).increment(u64::from(*count));

@@ -4,6 +4,7 @@ use crate::agent::{self, AgentArguments};
 use ohm_cli::{EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Globals};
 use ohm_daemon::{HealthOptions, SchedulerOptions, run_health, run_scheduler};
 use ohm_model::Class;
+use ohm_node::agent::{AgentOptions, machine_node, run_agent};
 use ohm_node::sim_agent::{SimAgentOptions, run_sim_agent};
 use ohm_runtime::servers::{Servers, TokenSource};
 use ohm_runtime::shutdown::Shutdown;
@@ -138,6 +139,14 @@ fn used_wrongly(error: &str) -> ExitCode {
     ExitCode::from(EXIT_USAGE)
 }
 
-fn real_agent(_arguments: &AgentArguments, _globals: &Globals) -> ExitCode {
-    used_wrongly("not there yet")
+fn real_agent(arguments: &AgentArguments, globals: &Globals) -> ExitCode {
+    match agent::described(arguments, machine_node()) {
+        Ok(node) => {
+            let folder = std::path::absolute(globals.data_dir()).unwrap_or_else(|_| globals.data_dir());
+            let mut options = AgentOptions::new(servers(globals), &folder, node);
+            options.stop_tasks_on_exit = arguments.stop_tasks_on_exit;
+            run(1, |shutdown| run_agent(options, shutdown))
+        }
+        Err(error) => used_wrongly(&error),
+    }
 }

@@ -146,6 +146,7 @@ fn node() -> NodeSummary {
         taints: vec![text()],
         capacity: texts(),
         free: texts(),
+        devices: [(ANY_KEY.to_string(), vec![1])].into(),
     }
 }
 
@@ -164,7 +165,6 @@ fn node_detail() -> NodeDetail {
         summary: node(),
         registered: 1,
         ports: vec![1],
-        devices: [(ANY_KEY.to_string(), vec![1])].into(),
         run_list: vec![run],
         runs_omitted: 1,
     }

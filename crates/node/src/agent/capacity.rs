@@ -1,6 +1,6 @@
 //! What this machine has, for nodes whose capacity nobody states.
 
-use ohm_model::{Amounts, resources};
+use ohm_model::{Amounts, NodeSpec, resources};
 
 /// Tasks that a node takes unless told otherwise, as in Kubernetes.
 pub const PODS_DEFAULT: i64 = 110;
@@ -16,6 +16,18 @@ pub fn machine_capacity() -> Amounts {
         capacity.insert(resources::MEMORY.to_string(), bytes);
     }
     capacity
+}
+
+/// This machine as a node: its name, its capacity, no labels, and an address that only itself can reach.
+pub fn machine_node() -> NodeSpec {
+    let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    NodeSpec {
+        name: name.filter(|name| !name.is_empty()).unwrap_or_else(|| "localhost".to_string()),
+        labels: Default::default(),
+        taints: Vec::new(),
+        capacity: machine_capacity(),
+        address: "127.0.0.1".to_string(),
+    }
 }
 
 /// The memory of the machine, or what the group of this process may use of it.

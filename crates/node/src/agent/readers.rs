@@ -44,8 +44,8 @@ impl Readers {
         Readers { folder: folder.to_path_buf(), open: BTreeMap::new(), tasks: JoinSet::new() }
     }
 
-    /// Begins to answer `request`. `is_over` says that the run surely writes nothing any more.
-    pub(super) fn open(&mut self, request: LogRequest, is_over: bool, pieces: &mpsc::Sender<AgentUp>) {
+    /// Begins to answer `request`. A run that does not live and has a file is over; without a file it is about to start.
+    pub(super) fn open(&mut self, request: LogRequest, is_live: bool, pieces: &mpsc::Sender<AgentUp>) {
         while self.tasks.try_join_next().is_some() {}
         self.open.retain(|_, reader| !reader.task.is_finished());
         if self.open.len() >= READERS_MAX {
@@ -54,8 +54,8 @@ impl Readers {
             let _ = pieces.try_send(messages::log_piece(request.request, Err(reason)));
             return;
         }
-        let (has_ended, ended) = watch::channel(is_over);
         let path = log_folder(&self.folder, request.run).join(if request.is_stderr { "stderr" } else { "stdout" });
+        let (has_ended, ended) = watch::channel(!is_live && path.exists());
         let task = self.tasks.spawn(answer(request, path, ended, pieces.clone()));
         self.open.insert(request.request, Reader { run: request.run, task, has_ended });
     }
@@ -73,20 +73,15 @@ impl Readers {
         self.tasks.abort_all();
     }
 
-    /// `run` writes nothing any more.
-    pub(super) fn run_ended(&self, run: RunRef) {
-        for reader in self.open.values().filter(|reader| reader.run == run) {
+    /// Runs of which `is_over` holds write nothing any more.
+    pub(super) fn runs_ended(&self, is_over: impl Fn(RunRef) -> bool) {
+        for reader in self.open.values().filter(|reader| is_over(reader.run)) {
             reader.has_ended.send_replace(true);
         }
     }
 }
 
-async fn answer(
-    request: LogRequest,
-    path: PathBuf,
-    ended: watch::Receiver<bool>,
-    pieces: mpsc::Sender<AgentUp>,
-) {
+async fn answer(request: LogRequest, path: PathBuf, ended: watch::Receiver<bool>, pieces: mpsc::Sender<AgentUp>) {
     let last = match copy(&request, &path, ended, &pieces).await {
         Ok(()) => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -38,8 +38,7 @@ pub(crate) struct Retention {
 impl Retention {
     /// Finds what earlier agents left in the shim's `folder`; `known` are the runs that the shim has.
     pub(crate) fn find(folder: &Path, bounds: LogRetention, known: &BTreeSet<RunRef>) -> Self {
-        let mut retention =
-            Retention { folder: folder.to_path_buf(), bounds, kept: VecDeque::new(), bytes: 0 };
+        let mut retention = Retention { folder: folder.to_path_buf(), bounds, kept: VecDeque::new(), bytes: 0 };
         let entries = fs::read_dir(folder.join("logs")).into_iter().flatten().flatten();
         let mut found: Vec<(SystemTime, RunRef)> = entries
             .filter_map(|entry| {

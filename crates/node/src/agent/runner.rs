@@ -1,7 +1,9 @@
 //! The way to the shim and back: finds it or starts it, sends it orders, and tells the agent in its own words what the shim
 //! says. When the shim is gone a new one is started, which says anew what lives.
 
-use crate::shim::{EndedRun, End, Event, LeaseReader, LiveRun, Request, ShimClient, ShimCommand, ShimError, ShimEvents, ShimSender};
+use crate::shim::{
+    End, EndedRun, Event, LeaseReader, LiveRun, Request, ShimClient, ShimCommand, ShimError, ShimEvents, ShimSender,
+};
 use ohm_agent::{FoundExit, FoundRun, LeaseFile, RunnerEvent};
 use ohm_model::{Exit, Incarnation, RunRef};
 use std::collections::{BTreeSet, VecDeque};
@@ -16,7 +18,7 @@ pub(crate) const ORDERS_MAX: usize = 4;
 /// Words that may wait for the agent.
 pub(crate) const WORDS_MAX: usize = 1024;
 /// Between two attempts to come to a shim.
-const AGAIN: Duration = Duration::from_secs(1);
+const AGAIN: Duration = Duration::from_millis(200);
 /// How long the end of a run that this machine would not start is kept back: on a node that can start nothing the cell
 /// would otherwise place the task again as fast as it is refused.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
@@ -33,7 +35,11 @@ pub(crate) struct Orders {
 #[derive(Debug)]
 pub(crate) enum Word {
     /// A shim is there; the event lists all that it knows.
-    Found { connection: u64, shim: u32, event: RunnerEvent },
+    Found {
+        connection: u64,
+        shim: u32,
+        event: RunnerEvent,
+    },
     Event(RunnerEvent),
     /// The last one: no shim can be had.
     Failed(ShimError),

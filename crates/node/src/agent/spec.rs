@@ -19,7 +19,7 @@ use crate::cgroup::{Limits, MEMORY_BYTES_MIN};
 use crate::rotation::LogLimits;
 use crate::shim::RunSpec;
 use ohm_agent::WantedRun;
-use ohm_model::{Amounts, resources};
+use ohm_model::{Amounts, Incarnation, resources};
 
 /// The kernel takes 128 KiB in one variable (`MAX_ARG_STRLEN`); a longer list would keep every task from starting.
 const PEERS_BYTES_MAX: usize = 120 << 10;
@@ -33,8 +33,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// What the shim executes for `wanted`.
-    pub(crate) fn run_spec(&self, wanted: &WantedRun) -> RunSpec {
+    /// What the shim executes for `wanted`, as ordered under `registration`.
+    pub(crate) fn run_spec(&self, wanted: &WantedRun, registration: Incarnation) -> RunSpec {
         let launch = &wanted.launch;
         RunSpec {
             command: launch.task.command.clone(),
@@ -46,6 +46,7 @@ impl Place {
             on_disconnect: launch.on_disconnect,
             // The cell itself stops a job that runs too long.
             active_deadline_ms: None,
+            registration,
         }
     }
 
@@ -112,7 +113,8 @@ mod tests {
             grace_ms: 700,
             ..TaskSpec::default()
         };
-        let requests = Amounts::from([("cpu".into(), 1500), ("memory".into(), 1 << 20), ("nvidia.com/gpu".into(), 2000)]);
+        let requests =
+            Amounts::from([("cpu".into(), 1500), ("memory".into(), 1 << 20), ("nvidia.com/gpu".into(), 2000)]);
         let launch = Launch {
             job_name: "train".into(),
             group_name: "workers".into(),
@@ -134,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_task_learns_its_place_and_the_job_has_the_last_word() {
-        let spec = place().run_spec(&wanted(2));
+        let spec = place().run_spec(&wanted(2), Incarnation(6));
         let all: BTreeMap<&str, &str> =
             spec.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let expected = [
@@ -155,11 +157,12 @@ mod tests {
         assert!(!all.contains_key("OHM_DEADLINE_MS"));
         assert_eq!(spec.limits, Limits { cpu_millicores: 1500, memory_bytes: MEMORY_BYTES_MIN, pids: 0 });
         assert_eq!((spec.grace_ms, spec.on_disconnect), (700, OnDisconnect::Keep));
+        assert_eq!(spec.registration, Incarnation(6));
     }
 
     #[test]
     fn a_list_of_peers_that_no_kernel_takes_is_left_out() {
-        let spec = place().run_spec(&wanted(20_000));
+        let spec = place().run_spec(&wanted(20_000), Incarnation(6));
         assert!(spec.environment.iter().all(|(name, value)| name != "OHM_PEERS" && value.len() < PEERS_BYTES_MAX));
     }
 }

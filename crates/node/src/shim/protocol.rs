@@ -204,8 +204,8 @@ pub enum End {
     Signal(i32),
     /// There never was a process: it could not be executed, for this reason.
     StartFailed(String),
-    /// There never was a process: it was stopped before.
-    NeverStarted,
+    /// There never was a process, and never will be: it was stopped before. Why, in words.
+    NeverStarted(String),
     /// Nobody saw it.
     Unseen,
 }
@@ -236,7 +236,7 @@ impl EndedRun {
             (Cause::LeaseExpired, _) => Exit::LeaseExpired,
             (Cause::ShimDied | Cause::ShimEnded | Cause::Rebooted, _) | (_, End::Unseen) => Exit::Vanished,
             (_, End::StartFailed(_)) => Exit::StartFailed,
-            (_, End::NeverStarted) => Exit::NeverStarted,
+            (_, End::NeverStarted(_)) => Exit::NeverStarted,
             (_, End::Code(code)) if *code != 0 && self.out_of_memory => Exit::OutOfMemory,
             (_, End::Signal(_)) if self.out_of_memory => Exit::OutOfMemory,
             (_, End::Code(code)) => Exit::Code(*code),

@@ -157,7 +157,7 @@ impl Runs {
     fn want_stop(&mut self, run: RunRef, grace_ms: u64, now_ms: u64) -> Vec<Event> {
         if self.waits.remove(&run) {
             self.waiting.retain(|(other, _)| *other != run);
-            self.ended(run, End::NeverStarted, false, Cause::Stopped, now_ms);
+            self.ended(run, End::NeverStarted("stopped before it was started".into()), false, Cause::Stopped, now_ms);
             return Vec::new();
         }
         if let Some(ended) = self.book.ended.get(&run) {

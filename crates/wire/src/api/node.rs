@@ -45,6 +45,9 @@ pub struct NodeSummary {
     pub capacity: BTreeMap<String, String>,
     /// What is free of it; below zero while a node that shrank is being emptied.
     pub free: BTreeMap<String, String>,
+    /// Free shares of each device that is tracked singly, in thousandths, by resource.
+    #[serde(skip_serializing_if = "is_default")]
+    pub devices: BTreeMap<String, Vec<u16>>,
 }
 
 /// Everything about a node.
@@ -60,9 +63,6 @@ pub struct NodeDetail {
     /// Taken host ports.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ports: Vec<u16>,
-    /// Free shares of each device that is tracked singly, in thousandths, by resource.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub devices: BTreeMap<String, Vec<u16>>,
     /// Its runs, last placed first; at most `?runs=`.
     #[serde(default)]
     pub run_list: Vec<NodeRunView>,

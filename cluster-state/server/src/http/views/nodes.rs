@@ -27,7 +27,16 @@ pub(crate) fn node_summary(cell: &Cell, node: NodeId) -> Option<NodeSummary> {
         taints: record.spec.taints.iter().map(ToString::to_string).collect(),
         capacity: super::amounts(&record.spec.capacity),
         free: record.spec.capacity.keys().map(free).collect(),
+        devices: devices(cell, record),
     })
+}
+
+/// What is free of each device that is tracked singly, by resource. A bank keeps the slots of devices that went away;
+/// they are nobody's room and are left out.
+fn devices(cell: &Cell, record: &NodeRecord) -> BTreeMap<String, Vec<u16>> {
+    let present = |bank: &DeviceBank| bank.free_milli.iter().take(bank.present as usize).copied().collect();
+    let named = |bank: &DeviceBank| (cell.resources().name(bank.resource).to_string(), present(bank));
+    record.devices.iter().map(named).collect()
 }
 
 /// Everything about `node`, with at most `runs` of its runs; nothing for an empty slot.
@@ -35,16 +44,10 @@ pub(crate) fn node_detail(cell: &Cell, node: NodeId, runs: usize) -> Option<Node
     let record = cell.nodes().get(node)?;
     let on_node = cell.runs().on_node(cell.nodes(), node).take(runs);
     let run_list: Vec<NodeRunView> = on_node.map(|(_, run)| run_view(cell, run)).collect();
-    let devices: BTreeMap<String, Vec<u16>> = record
-        .devices
-        .iter()
-        .map(|bank| (cell.resources().name(bank.resource).to_string(), bank.free_milli.clone()))
-        .collect();
     Some(NodeDetail {
         summary: node_summary(cell, node)?,
         registered: record.registered.0,
         ports: record.ports.clone(),
-        devices,
         runs_omitted: u64::from(cell.nodes().run_count(node)).saturating_sub(run_list.len() as u64),
         run_list,
     })
