@@ -312,7 +312,7 @@ fn snapshots(c: &mut Criterion) {
 fn sizes(_: &mut Criterion) {
     let node_row = 8 * 2 * 3 + 4 + 1 + 24 + 4 + 4;
     println!(
-        "bytes: Run {}, Task {}, Job {}, Group {}, Placement {}; node: columns for three resources {node_row}, record {}",
+        "bytes: Run {}, Task {}, Job {}, Group {}, Placement {}; node: columns {node_row}, record {}",
         size_of::<ohm_cell::Run>(),
         size_of::<ohm_cell::Task>(),
         size_of::<ohm_cell::Job>(),

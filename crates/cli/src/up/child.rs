@@ -81,11 +81,16 @@ impl Child {
             return Ok(Verdict::Runs);
         }
         self.pause = (self.pause * 2).min(PAUSE_MAX);
-        let process = spawn(&self.command)?;
-        self.pid = process.id();
-        self.process = Some(process);
         self.started = Instant::now();
-        Ok(Verdict::Restarted)
+        match spawn(&self.command) {
+            Ok(process) => {
+                self.pid = process.id();
+                self.process = Some(process);
+                Ok(Verdict::Restarted)
+            }
+            // The others run on; this one is tried again.
+            Err(failure) => Ok(Verdict::Died(format!("does not start: {failure}"))),
+        }
     }
 
     pub(super) fn is_alive(&mut self) -> bool {
@@ -109,9 +114,10 @@ impl Child {
 fn spawn(command: &Command) -> Result<process::Child, Failure> {
     let log = OpenOptions::new().create(true).append(true).open(&command.log);
     let log = log.map_err(|error| Failure::io(command.log.display().to_string(), error))?;
-    let program = std::env::current_exe().map_err(|error| Failure::io("this program's path", error))?;
     let output = log.try_clone().map_err(|error| Failure::io(command.log.display().to_string(), error))?;
-    process::Command::new(program)
+    // This very program, even if its file was replaced meanwhile.
+    process::Command::new("/proc/self/exe")
+        .arg0("ohm")
         .args(&command.arguments)
         .env("OHM_PARENT", process::id().to_string())
         .stdin(Stdio::null())

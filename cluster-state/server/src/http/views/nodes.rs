@@ -1,7 +1,7 @@
 //! Nodes.
 
 use super::jobs::run_state;
-use ohm_cell::{CORDONED, Cell, Run};
+use ohm_cell::{CORDONED, Cell, DeviceBank, NodeRecord, Run};
 use ohm_model::resources::display;
 use ohm_model::{NodeHealth, NodeId};
 use ohm_wire::api::{NodeDetail, NodeRunView, NodeSummary};

@@ -1,0 +1,184 @@
+//! A server of one cell without a disk: what is appended is applied at once and told to all followers.
+
+use bytes::Bytes;
+use ohm_cell::{Applied, Cell};
+use ohm_model::{Command, Entry, Envelope, Index, Outcome};
+use ohm_wire::cell_server::{Cell as CellService, CellServer};
+use ohm_wire::{
+    AgentDown, AgentUp, AppendReply, AppendRequest, BeatAnswers, Beats, Committed, DutyDown, DutyUp, Entries,
+    FollowReply, FollowRequest, LogEntry, SnapshotPiece, append_reply, duty_up, follow_reply, follow_request, write,
+};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tonic::{Request, Response, Status, Streaming};
+
+type Replies<T> = ReceiverStream<Result<T, Status>>;
+type Outlet<T> = mpsc::Sender<Result<T, Status>>;
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) cell: Cell,
+    pub(crate) follows: u32,
+    pub(crate) acknowledged: u64,
+    pub(crate) attached: Vec<u64>,
+    pub(crate) answers: Vec<BeatAnswers>,
+    /// What every follow request is answered with, if not with a stream.
+    pub(crate) refusal: Option<Status>,
+    followers: Vec<Outlet<FollowReply>>,
+    duties: Vec<Outlet<DutyDown>>,
+}
+
+impl State {
+    /// Appends one entry; gives its outcomes.
+    fn append(&mut self, commands: &[Bytes]) -> Vec<Outcome> {
+        let index = Index(self.cell.applied().0 + 1);
+        let bytes = Entry::assemble(index.0 * 10, commands.iter().map(|command| &command[..]));
+        let entry = Entry::decode(&bytes).unwrap();
+        let mut applied = Applied::default();
+        self.cell.apply(index, &entry, &mut applied);
+        self.tell(index, bytes.into());
+        applied.outcomes.clone()
+    }
+
+    /// Tells all followers of an entry, whatever its bytes are.
+    pub(crate) fn tell(&mut self, index: Index, entry_bytes: Bytes) {
+        let entries = Entries { entries: vec![LogEntry { index: index.0, entry_bytes }] };
+        let reply = FollowReply { kind: Some(follow_reply::Kind::Entries(entries)) };
+        self.followers.retain(|follower| follower.try_send(Ok(reply.clone())).is_ok());
+    }
+
+    /// Does `command` as somebody without a session may.
+    pub(crate) fn command(&mut self, command: Command) -> Outcome {
+        let session = match self.append(&[envelope(open_session())])[..] {
+            [Outcome::Session(session)] => session,
+            ref other => panic!("no session: {other:?}"),
+        };
+        let sequence = ohm_model::Sequence(1);
+        let envelope = Envelope { session, sequence, done_below: sequence, command };
+        self.append(&[envelope.encode().into()]).pop().unwrap()
+    }
+
+    /// Breaks all connections off.
+    pub(crate) fn hang_up(&mut self) {
+        self.followers.clear();
+        self.duties.clear();
+    }
+
+    pub(crate) fn beat(&mut self, beats: Beats) {
+        let down = DutyDown { beats: Some(beats) };
+        self.duties.retain(|duty| duty.try_send(Ok(down.clone())).is_ok());
+    }
+}
+
+fn open_session() -> Command {
+    let nonce = ohm_runtime::dice::random_u64();
+    Command::OpenSession { nonce, role: ohm_model::Role::Client, name: "test".into() }
+}
+
+fn envelope(command: Command) -> Bytes {
+    Envelope::without_session(command).encode().into()
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Server(Arc<Mutex<State>>);
+
+impl Server {
+    /// Serves on a port of its own.
+    pub(crate) async fn start() -> (Server, String) {
+        let listener = tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let server = Server::default();
+        let service = CellServer::new(server.clone());
+        let incoming = TcpListenerStream::new(listener);
+        tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
+        (server, address)
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+}
+
+#[tonic::async_trait]
+impl CellService for Server {
+    type AppendStream = Replies<AppendReply>;
+    type FollowStream = Replies<FollowReply>;
+    type AgentStream = Replies<AgentDown>;
+    type DutyStream = Replies<DutyDown>;
+
+    async fn append(&self, request: Request<Streaming<AppendRequest>>) -> Result<Response<Self::AppendStream>, Status> {
+        let (sender, receiver) = mpsc::channel(1024);
+        let (server, mut requests) = (self.clone(), request.into_inner());
+        tokio::spawn(async move {
+            while let Some(Ok(request)) = requests.next().await {
+                let (index, outcomes) = {
+                    let mut state = server.state();
+                    let outcomes = state.append(&request.command_bytes);
+                    (state.cell.applied().0, outcomes)
+                };
+                let outcome_bytes = outcomes.iter().map(write).collect();
+                let result = Some(append_reply::Result::Committed(Committed { index, outcome_bytes }));
+                if sender.send(Ok(AppendReply { ticket: request.ticket, result })).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn follow(&self, request: Request<Streaming<FollowRequest>>) -> Result<Response<Self::FollowStream>, Status> {
+        if let Some(refusal) = self.state().refusal.clone() {
+            return Err(refusal);
+        }
+        let mut requests = request.into_inner();
+        let Some(Ok(FollowRequest { kind: Some(follow_request::Kind::Start(start)) })) = requests.next().await else {
+            return Err(Status::invalid_argument("no start"));
+        };
+        let (sender, receiver) = mpsc::channel(1024);
+        {
+            let mut state = self.state();
+            state.follows += 1;
+            if start.from < state.cell.applied().0 {
+                // In two pieces, to be put together.
+                let (index, bytes) = (state.cell.applied().0, Bytes::from(state.cell.snapshot_bytes()));
+                for (piece, last) in [(bytes.slice(..bytes.len() / 2), false), (bytes.slice(bytes.len() / 2..), true)] {
+                    let kind = Some(follow_reply::Kind::Snapshot(SnapshotPiece { index, piece, last }));
+                    sender.try_send(Ok(FollowReply { kind })).unwrap();
+                }
+            }
+            state.followers.push(sender);
+        }
+        let server = self.clone();
+        tokio::spawn(async move {
+            while let Some(Ok(FollowRequest { kind: Some(follow_request::Kind::Acknowledge(bytes)) })) =
+                requests.next().await
+            {
+                server.state().acknowledged += bytes;
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn agent(&self, _: Request<Streaming<AgentUp>>) -> Result<Response<Self::AgentStream>, Status> {
+        Err(Status::unimplemented("there are no agents here"))
+    }
+
+    async fn duty(&self, request: Request<Streaming<DutyUp>>) -> Result<Response<Self::DutyStream>, Status> {
+        let (sender, receiver) = mpsc::channel(1024);
+        self.state().duties.push(sender);
+        let (server, mut messages) = (self.clone(), request.into_inner());
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = messages.next().await {
+                match message.kind {
+                    Some(duty_up::Kind::Attach(session)) => server.state().attached.push(session),
+                    Some(duty_up::Kind::Answers(answers)) => server.state().answers.push(answers),
+                    None => {}
+                }
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+}
