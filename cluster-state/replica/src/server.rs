@@ -8,7 +8,7 @@ use crate::batch::ProposeError;
 use crate::hub::{AgentOrder, Hub, Peer};
 use crate::replica::{Effect, Input, Replica, ReplicaFailure, Ticket};
 use ohm_client::{SessionConfig, SessionCore, SessionEffect, SessionInput};
-use ohm_log::{Log, Refusal as LogRefusal};
+use ohm_log::{Alarm, Log, Refusal as LogRefusal};
 use ohm_model::{Command, Envelope, Index, NodeId, Outcome, Role, Sequence, SessionId};
 use ohm_stdx::Prng;
 use std::collections::{BTreeMap, VecDeque};
@@ -50,6 +50,8 @@ pub struct ServerCore<L> {
     origins: BTreeMap<Ticket, Origin>,
     next_ticket: u64,
     connected: bool,
+    /// Why the log takes nothing for now, in words; what a person asks meanwhile is turned away at once.
+    disk_full: Option<String>,
     effects: Vec<Effect>,
 }
 
@@ -71,6 +73,7 @@ impl<L: Log> ServerCore<L> {
             origins: BTreeMap::new(),
             next_ticket: 1,
             connected: false,
+            disk_full: None,
             effects: Vec::new(),
         }
     }
@@ -183,6 +186,10 @@ impl<L: Log> ServerCore<L> {
         command: Command,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
+        if let (Some(reason), Speaker::Person(request)) = (&self.disk_full, speaker) {
+            out.push(ServerEffect::Done { request, result: AppendResult::Busy(reason.clone()) });
+            return Ok(());
+        }
         if self.session.room() > 0 && self.waiting.is_empty() {
             return self.feed_session(now_ms, wall_ms, SessionInput::Submit { tag: speaker, command }, out);
         }
@@ -316,7 +323,14 @@ impl<L: Log> ServerCore<L> {
             Effect::Encode { purpose, cell } => out.push(ServerEffect::Encode { purpose, cell }),
             Effect::Send { to, bytes, snapshot } => out.push(ServerEffect::Send { to, bytes, snapshot }),
             Effect::Leader { member, here } => out.push(ServerEffect::Leader { member, here }),
-            Effect::Alarm(alarm) => out.push(ServerEffect::Alarm(alarm)),
+            Effect::Alarm(alarm) => {
+                match &alarm {
+                    Alarm::DiskFull { .. } => self.disk_full = Some(alarm.to_string()),
+                    Alarm::DiskRoom => self.disk_full = None,
+                    Alarm::TailCut { .. } | Alarm::SnapshotDamaged { .. } => {}
+                }
+                out.push(ServerEffect::Alarm(alarm));
+            }
             Effect::SnapshotSaved { index } => out.push(ServerEffect::SnapshotSaved { index }),
         }
         Ok(())

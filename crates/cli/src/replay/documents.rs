@@ -104,8 +104,9 @@ fn requests(request: &Request) -> Map<String, Value> {
 }
 
 fn amounts(cpu_milli: i64, memory_mib: i64) -> Map<String, Value> {
-    let amounts = [("cpu", format!("{cpu_milli}m")), ("memory", format!("{memory_mib}Mi"))];
-    amounts.into_iter().map(|(name, amount)| (name.to_string(), json!(amount))).collect()
+    let amounts = [("cpu", cpu_milli, "m"), ("memory", memory_mib, "Mi")];
+    let amounts = amounts.into_iter().filter(|(_, amount, _)| *amount > 0);
+    amounts.map(|(name, amount, unit)| (name.to_string(), json!(format!("{amount}{unit}")))).collect()
 }
 
 #[cfg(test)]
