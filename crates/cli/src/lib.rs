@@ -12,6 +12,7 @@ mod failure;
 mod globals;
 mod log_files;
 mod output;
+mod replay;
 mod text;
 mod up;
 

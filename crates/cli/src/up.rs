@@ -13,7 +13,7 @@ use plan::CellPlan;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-pub use plan::{Replicas, Shape};
+use plan::{Replicas, Shape};
 
 /// How often the children are looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -27,19 +27,19 @@ const STOPPING: Duration = Duration::from_secs(15);
 pub struct Up {
     /// Address of the server
     #[arg(long, default_value = "127.0.0.1:6460", value_name = "ADDRESS")]
-    pub listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
     /// Blocks x racks in each x hosts in each
     #[arg(long, default_value = "2x2x2", value_name = "BxRxH")]
-    pub shape: Shape,
+    pub(crate) shape: Shape,
     /// 0 leaves the nodes out; agents are then started by hand
     #[arg(long, value_name = "COUNT")]
-    pub nodes: Option<usize>,
+    pub(crate) nodes: Option<usize>,
     /// More replicas of a class of scheduler, such as batch=2
     #[arg(long, value_name = "CLASS=COUNT")]
-    pub schedulers: Vec<Replicas>,
+    pub(crate) schedulers: Vec<Replicas>,
     /// How long a node may go on without a word from the health duty, in milliseconds
     #[arg(long, default_value_t = 10_000, value_name = "MS")]
-    pub node_lease_ms: u64,
+    pub(crate) node_lease_ms: u64,
 }
 
 /// Runs the cell until it is told to stop.
@@ -97,7 +97,8 @@ async fn bring_up(
     for command in plan.agents() {
         children.push(Child::start(command)?);
     }
-    say(&format!("{} processes run; ctrl-C stops them. Their output is in {}", children.len(), plan.logs().display()));
+    children.iter().for_each(|child| say(&format!("{:<12} runs (pid {})", child.name(), child.pid())));
+    say(&format!("ctrl-C stops everything; what the processes say is in {}", plan.logs().display()));
     Ok(())
 }
 

@@ -6,12 +6,13 @@
 //!     └──── messages, pieces of output ◀─────────┘   │  └───────Word──────────┘
 //!                                                    └─ lease file ─▶ shim
 //! ```
-//! The desk owns the core and is the only one that decides when something is sent; link and runner are tasks that keep a
-//! connection, and queues between them are bounded. The agent may end at any time: the shim keeps the tasks, the lease
-//! file says until when, and the next agent of the folder finds all of it.
+//! The desk owns the core and is the only one that decides when something is sent; link and runner are tasks that keep
+//! a connection, and queues between them are bounded. The agent may end at any time: the shim keeps the tasks, the
+//! lease file says until when, and the next agent of the folder finds all of it.
 //!
-//! Invariants: the lease is on the file before any order that needs it is sent; orders reach only the shim whose list the
-//! core has heard; output of tasks never keeps a beat waiting; the node's key is on disk before the node is registered.
+//! Invariants: the lease is on the file before any order that needs it is sent; orders reach only the shim whose list
+//! the core has heard; output of tasks never keeps a beat waiting; the node's key is on disk before the node is
+//! registered.
 
 mod capacity;
 mod desk;

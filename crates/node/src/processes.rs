@@ -38,8 +38,6 @@ pub struct Stat {
 
 /// `PF_EXITING`: the process is on its way out.
 const FLAG_EXITING: u32 = 0x4;
-/// `PF_KTHREAD`: a thread of the kernel.
-const FLAG_KERNEL_THREAD: u32 = 0x20_0000;
 /// No environment is read further than this.
 const ENVIRONMENT_BYTES_MAX: u64 = 4 << 20;
 
@@ -119,17 +117,20 @@ impl Processes {
     }
 
     /// Whether the environment that `pid` was started with holds exactly all `pairs` (`NAME=VALUE`). None while that cannot
-    /// be seen: the process has ended, or is in the midst of an exec.
+    /// be seen: the process has ended, or is in the midst of an exec. Those of other people and of the kernel, which may
+    /// not be read, hold nothing.
     pub fn has_environment(&self, pid: u32, pairs: &[&str]) -> Option<bool> {
-        let environment = self.read(&format!("{pid}/environ")).ok()?;
-        let has = |pair: &&str| environment.split(|byte| *byte == 0).any(|entry| entry == pair.as_bytes());
-        if !environment.is_empty() {
-            return Some(pairs.iter().all(has));
-        }
-        // The kernel fills in both at once, late in an exec. Its own threads have neither.
-        let stat = self.stat(pid).filter(|stat| !stat.is_ending())?;
-        let has_command = self.read(&format!("{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
-        (has_command || stat.flags & FLAG_KERNEL_THREAD != 0).then_some(false)
+        let environment = self.read(&format!("{pid}/environ"));
+        match &environment {
+            Ok(bytes) if !bytes.is_empty() => {
+                let has = |pair: &&str| bytes.split(|byte| *byte == 0).any(|entry| entry == pair.as_bytes());
+                return Some(pairs.iter().all(has));
+            }
+            _ => self.stat(pid).filter(|stat| !stat.is_ending())?,
+        };
+        // The kernel fills in environment and arguments at once, late in an exec.
+        let has_arguments = || self.read(&format!("{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+        (environment.is_err() || has_arguments()).then_some(false)
     }
 
     /// All processes whose environment holds exactly the pair `NAME=VALUE`, and whether there are others of which that

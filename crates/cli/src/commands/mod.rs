@@ -47,6 +47,7 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
         ClientCommand::Topologies => topologies(&session),
         ClientCommand::Events(args) => events::events(&session, &args),
         ClientCommand::Status => status(&session),
+        ClientCommand::Replay(args) => crate::replay::replay(&session, globals, &args),
         ClientCommand::Completion { shell } => completion(shell, whole),
     }
 }

@@ -94,7 +94,8 @@ pub(super) fn run(cell: &CellClient, run: &RunName, pods: &[TracePod], speed: Sp
         cell.pause(Duration::from_millis(at_ms).saturating_sub(started.elapsed()))?;
         let now_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let (mut arriving, mut leaving) = (Vec::new(), Vec::new());
-        while let Some(&(_, happening)) = agenda.get(next).filter(|due| due.0 <= now_ms && arriving.len() < BATCH_JOBS) {
+        while let Some(&(_, happening)) = agenda.get(next).filter(|due| due.0 <= now_ms && arriving.len() < BATCH_JOBS)
+        {
             match happening {
                 Happening::Arrives(number) => arriving.push(job_document(run, &pods[number], speed)),
                 Happening::Leaves(number) if pods[number].is_service => leaving.push(run.named(&pods[number].name)),

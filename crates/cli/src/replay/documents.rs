@@ -113,7 +113,7 @@ fn amounts(cpu_milli: i64, memory_mib: i64) -> Map<String, Value> {
 mod tests {
     use super::*;
     use ohm_manifest::{Content, parse};
-    use ohm_model::{Class, JobSpec, NodeSpec};
+    use ohm_model::{Amounts, Class, JobSpec, NodeSpec};
 
     fn run() -> RunName {
         RunName("replay-1".into())
@@ -153,10 +153,10 @@ mod tests {
         let nodes = read_nodes(&[node("a", 8, "T4"), node("b", 0, "")]);
         assert_eq!(nodes[0].name, "replay-1-a");
         assert_eq!(nodes[0].labels.get(MODEL_LABEL).map(String::as_str), Some("T4"));
-        let capacity = |amounts: &[(&str, i64)]| amounts.iter().map(|(name, amount)| (name.to_string(), *amount));
-        let plain = [("cpu", 96_000), ("memory", 2 << 20), ("pods", 1000)];
-        assert_eq!(nodes[0].capacity, capacity(&plain).chain(capacity(&[(GPU, 8000)])).collect());
-        assert_eq!(nodes[1].capacity, capacity(&plain).collect());
+        let mut capacity = Amounts::from([("cpu".into(), 96_000), ("memory".into(), 2 << 20), ("pods".into(), 1000)]);
+        assert_eq!(nodes[1].capacity, capacity);
+        capacity.insert(GPU.into(), 8000);
+        assert_eq!(nodes[0].capacity, capacity);
         assert!(!nodes[1].labels.contains_key(MODEL_LABEL));
         assert_eq!(nodes[0].taints[0].to_string(), "replay.ohm/run=replay-1:NoSchedule");
     }

@@ -27,7 +27,7 @@ const MEMORY_PERCENT: u64 = 80;
 
 /// Blocks, racks in each, hosts in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub(crate) struct Shape {
     blocks: usize,
     racks: usize,
     hosts: usize,
@@ -49,7 +49,7 @@ impl FromStr for Shape {
 
 /// How many replicas of a class of scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Replicas {
+pub(crate) struct Replicas {
     class: Class,
     count: usize,
 }

@@ -5,8 +5,8 @@ use ohm_model::{Amounts, NodeSpec, resources};
 /// Tasks that a node takes unless told otherwise, as in Kubernetes.
 pub const PODS_DEFAULT: i64 = 110;
 
-/// The capacity of this machine: every core that this process may use, all of its memory, and [`PODS_DEFAULT`] tasks. What
-/// can't be found out is left out, so that nothing is placed on it by mistake.
+/// The capacity of this machine: every core that this process may use, all of its memory, and [`PODS_DEFAULT`] tasks.
+/// What can't be found out is left out, so that nothing is placed on it by mistake.
 pub fn machine_capacity() -> Amounts {
     let mut capacity = Amounts::from([(resources::PODS.to_string(), PODS_DEFAULT)]);
     if let Ok(cores) = std::thread::available_parallelism() {

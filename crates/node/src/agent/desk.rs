@@ -94,7 +94,8 @@ impl Desk {
         }
     }
 
-    /// Works until `shutdown`. With `closing` the tasks are stopped then; it is set before, so that no new shim is started.
+    /// Works until `shutdown`. With `closing` the tasks are stopped then; it is set before, so that no new shim is
+    /// started.
     pub(super) async fn run(
         mut self,
         mut words: mpsc::Receiver<Word>,
@@ -211,7 +212,8 @@ impl Desk {
         }
     }
 
-    /// Begins, once, to bound the output of runs that the shim has forgotten. Disks may be slow: this has its own thread.
+    /// Begins, once, to bound the output of runs that the shim has forgotten. Disks may be slow: this has its own
+    /// thread.
     fn keep_output(&mut self, known: BTreeSet<RunRef>) {
         if self.forgotten.is_some() {
             return;

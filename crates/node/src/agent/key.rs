@@ -13,8 +13,8 @@ const FILE_NAME: &str = "node-key";
 /// The key in `folder`; made, and on disk when this returns, if there is none.
 ///
 /// # Errors
-/// [`AgentError::Key`] when the file holds something else: a new key would make the cell refuse the node, or forget what
-/// runs on it, so a person decides. [`AgentError::File`] when it can't be read or written.
+/// [`AgentError::Key`] when the file holds something else: a new key would make the cell refuse the node, or forget
+/// what runs on it, so a person decides. [`AgentError::File`] when it can't be read or written.
 pub(crate) fn load_or_make(folder: &Path) -> Result<u64, AgentError> {
     let path = folder.join(FILE_NAME);
     match fs::read_to_string(&path) {

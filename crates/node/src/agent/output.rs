@@ -1,7 +1,7 @@
 //! The output of a run, read back piece by piece: what was rotated away first, then the file that is written.
 //!
-//! Files are rotated in place (see [`crate::rotation`]): the start of the file moves to `.1` and the rest moves forward. A
-//! reader notices by the new file `.1`, reads what it has not seen of it, and goes on at the new beginning.
+//! Files are rotated in place (see [`crate::rotation`]): the start of the file moves to `.1` and the rest moves
+//! forward. A reader notices by the new file `.1`, reads what it has not seen of it, and goes on at the new beginning.
 
 use bytes::Bytes;
 use std::fs::File;
@@ -55,8 +55,8 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Opens the file at `path` and its older parts. Only the last `tail_bytes` are read, if that is not 0. With `follow`
-    /// the end is wherever the file ends when that is asked, else where it ends now.
+    /// Opens the file at `path` and its older parts. Only the last `tail_bytes` are read, if that is not 0. With
+    /// `follow` the end is wherever the file ends when that is asked, else where it ends now.
     ///
     /// # Errors
     /// When there is no such file.

@@ -44,7 +44,8 @@ impl Readers {
         Readers { folder: folder.to_path_buf(), open: BTreeMap::new(), tasks: JoinSet::new() }
     }
 
-    /// Begins to answer `request`. A run that does not live and has a file is over; without a file it is about to start.
+    /// Begins to answer `request`. A run that does not live and has a file is over; without a file it is about to
+    /// start.
     pub(super) fn open(&mut self, request: LogRequest, is_live: bool, pieces: &mpsc::Sender<AgentUp>) {
         while self.tasks.try_join_next().is_some() {}
         self.open.retain(|_, reader| !reader.task.is_finished());

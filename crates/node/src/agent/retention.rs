@@ -1,7 +1,7 @@
 //! How long the output of ended runs is kept: people read it after the fact, and a node must not fill up with it.
 //!
-//! The folders of runs that the shim still knows are never touched. Of the others the newest are kept, up to a number of
-//! runs and a number of bytes, whichever is reached first.
+//! The folders of runs that the shim still knows are never touched. Of the others the newest are kept, up to a number
+//! of runs and a number of bytes, whichever is reached first.
 
 use crate::shim::log_folder;
 use ohm_model::{JobId, RunRef};
@@ -51,7 +51,8 @@ impl Retention {
         retention
     }
 
-    /// The shim has forgotten `run`: its output is one of those that are kept for a while. What has been kept longest goes.
+    /// The shim has forgotten `run`: its output is one of those that are kept for a while. What has been kept longest
+    /// goes.
     pub(crate) fn keep(&mut self, run: RunRef) {
         let bytes = bytes_in(&log_folder(&self.folder, run));
         self.kept.push_back((run, bytes));

@@ -35,8 +35,8 @@ pub struct AgentOptions {
     pub wants_namespace: bool,
     /// Whether runs may be put into cgroups if that is possible.
     pub wants_cgroups: bool,
-    /// Whether the node's tasks are stopped, each with its grace, when this process is told to end. Otherwise they run on,
-    /// and the next agent of the folder finds them.
+    /// Whether the node's tasks are stopped, each with its grace, when this process is told to end. Otherwise they run
+    /// on, and the next agent of the folder finds them.
     pub stop_tasks_on_exit: bool,
     /// How much output of one run is kept.
     pub log_limits: LogLimits,

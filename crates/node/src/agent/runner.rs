@@ -1,5 +1,5 @@
-//! The way to the shim and back: finds it or starts it, sends it orders, and tells the agent in its own words what the shim
-//! says. When the shim is gone a new one is started, which says anew what lives.
+//! The way to the shim and back: finds it or starts it, sends it orders, and tells the agent in its own words what the
+//! shim says. When the shim is gone a new one is started, which says anew what lives.
 
 use crate::shim::{
     End, EndedRun, Event, LeaseReader, LiveRun, Request, ShimClient, ShimCommand, ShimError, ShimEvents, ShimSender,

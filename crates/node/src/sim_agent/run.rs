@@ -29,8 +29,8 @@ pub struct SimAgentOptions {
     pub servers: Servers,
     /// The nodes, at least one.
     pub nodes: Vec<NodeSpec>,
-    /// Where the random part of their keys is kept. Without one the nodes of a restarted process are strangers, and wait
-    /// until their predecessors are found lost.
+    /// Where the random part of their keys is kept. Without one the nodes of a restarted process are strangers, and
+    /// wait until their predecessors are found lost.
     pub data_dir: Option<PathBuf>,
     /// How simulated tasks behave.
     pub driver: DriverConfig,

@@ -1,5 +1,5 @@
-//! The agent process with a real shim, real tasks, and a server of a few lines. This program is its own shim, so it has its
-//! own `main`.
+//! The agent process with a real shim, real tasks, and a server of a few lines. This program is its own shim, so it has
+//! its own `main`.
 
 mod server;
 

@@ -1,102 +1,201 @@
 //! A cell of real processes for tests: started by `ohm up`, asked by the command line, killed by signal.
+#![allow(dead_code, unreachable_pub)] // Each test file uses its part of this.
 
+pub mod http;
+pub mod processes;
+
+use processes::{Process, children_of, signal};
 use serde_json::Value;
+use std::fs::{self, File};
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const OHM: &str = env!("CARGO_BIN_EXE_ohm");
 /// How long anything that should happen soon may take on a slow machine.
-const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = Duration::from_secs(60);
+/// One cell at a time: a dozen processes each would only slow each other down.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A running cell with its own folder and port.
 pub struct Cell {
     folder: tempfile::TempDir,
-    server: String,
+    data_dir: PathBuf,
+    listen: String,
+    words: Vec<String>,
     up: Child,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub struct Said {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Said {
+    fn of(mut command: Command) -> Said {
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let code = output.status.code().unwrap_or(-1);
+        Said { code, out: text(&output.stdout), err: text(&output.stderr) }
+    }
+
+    /// Everything it said, when it did what it should.
+    pub fn good(self) -> String {
+        assert_eq!(self.code, 0, "{}{}", self.out, self.err);
+        format!("{}{}", self.out, self.err)
+    }
 }
 
 /// Runs `ohm` with these words and returns what it printed; it must succeed.
 pub fn ohm(words: &[&str]) -> String {
-    let output = Command::new(OHM).args(words).output().unwrap();
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "ohm {words:?}: {text}");
-    text
+    let mut command = Command::new(OHM);
+    command.args(words);
+    Said::of(command).good()
+}
+
+/// Replays the log in `data_dir`, which no server has open: every invariant must have held.
+pub fn verify_log(data_dir: &str) -> String {
+    let report = ohm(&["log", "verify", "--data-dir", data_dir]);
+    assert!(report.contains("every invariant held at every index"), "{report}");
+    report
+}
+
+/// Waits until it is `done`.
+pub fn wait(what: &str, mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < SOON, "not in {SOON:?}: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 impl Cell {
     /// Starts `ohm up` with these further words and waits until it serves.
     pub fn start(words: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let data_dir = folder.path().join("data");
+        Self::start_in(folder, &data_dir, words)
+    }
+
+    /// The same with its data somewhere particular.
+    pub fn start_in(folder: tempfile::TempDir, data_dir: &Path, words: &[&str]) -> Self {
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let listen = format!("127.0.0.1:{port}");
-        let up = Command::new(OHM)
-            .args(["up", "--listen", &listen, "--data-dir"])
-            .arg(folder.path())
-            .args(words)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let cell = Cell { folder, server: format!("http://{listen}"), up };
-        cell.wait("the server serves", || cell.try_json(&["status"]).is_some());
+        // A copy, so that a build meanwhile does not pull the program away.
+        fs::copy(OHM, folder.path().join("ohm")).unwrap();
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        let up = spawn_up(folder.path(), data_dir, &listen, &words);
+        let cell = Cell { folder, data_dir: data_dir.to_path_buf(), listen, words, up, _turn: turn };
+        cell.wait_until_serving();
         cell
     }
 
-    fn data_dir(&self) -> String {
-        self.folder.path().display().to_string()
+    /// Starts the cell again that [`Cell::stop`] has stopped.
+    pub fn start_again(&mut self) {
+        self.up = spawn_up(self.folder.path(), &self.data_dir, &self.listen, &self.words);
+        self.wait_until_serving();
     }
 
-    /// A process with `count` simulated nodes; ends with the returned guard.
-    pub fn sim_agent(&self, count: usize) -> Killed {
-        let folder = self.folder.path().join("sim");
-        let token: PathBuf = self.folder.path().join("token");
-        let child = Command::new(OHM)
-            .args(["agent", "--sim", &count.to_string(), "--server", &self.server])
+    pub fn wait_until_serving(&self) {
+        wait("the server serves", || self.try_json(&["status"]).is_some());
+    }
+
+    pub fn data_dir(&self) -> String {
+        self.data_dir.display().to_string()
+    }
+
+    /// Where the server listens.
+    pub fn listen(&self) -> &str {
+        &self.listen
+    }
+
+    pub fn token(&self) -> String {
+        fs::read_to_string(self.data_dir.join("token")).unwrap().trim().to_string()
+    }
+
+    /// A place for a file of the test.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A file with this content; its path.
+    pub fn put(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap();
+        path.display().to_string()
+    }
+
+    /// A process with `sim` (a count, or a file) simulated nodes; ends with the returned guard.
+    pub fn sim_agent(&self, sim: impl ToString) -> Killed {
+        let child = Command::new(self.path("ohm"))
+            .args(["agent", "--sim", &sim.to_string(), "--server", &format!("http://{}", self.listen)])
             .arg("--token-file")
-            .arg(token)
+            .arg(self.data_dir.join("token"))
             .arg("--data-dir")
-            .arg(folder)
-            .stderr(Stdio::null())
+            .arg(self.path("sim"))
+            .stderr(File::create(self.path("sim.log")).unwrap())
             .spawn();
         Killed(child.unwrap())
     }
 
-    /// Runs a client command with `-o json`; nothing when it failed, as it may while the server is down.
-    fn try_json(&self, words: &[&str]) -> Option<Value> {
-        let output = Command::new(OHM)
-            .args(words)
-            .args(["-o", "json", "--server", &self.server, "--data-dir", &self.data_dir()])
-            .output()
-            .unwrap();
-        let good = output.status.success() || words[0] == "submit";
-        serde_json::from_slice(&output.stdout).ok().filter(|_| good)
+    /// Runs a command of this cell; `words` may not hold `--`.
+    pub fn ask(&self, words: &[&str]) -> Said {
+        self.ask_with(words, &[])
     }
 
-    fn wait(&self, what: &str, mut done: impl FnMut() -> bool) {
-        let started = Instant::now();
-        while !done() {
-            assert!(started.elapsed() < SOON, "not in {SOON:?}: {what}");
-            std::thread::sleep(Duration::from_millis(100));
+    /// Runs a command of this cell with what stands behind `--`.
+    pub fn ask_with(&self, words: &[&str], rest: &[&str]) -> Said {
+        let mut command = Command::new(self.path("ohm"));
+        command.args(words).args(["--server", &format!("http://{}", self.listen), "--data-dir", &self.data_dir()]);
+        if !rest.is_empty() {
+            command.arg("--").args(rest);
         }
+        Said::of(command)
+    }
+
+    /// Runs a client command with `-o json`; nothing when it failed, as it may while the server is down.
+    pub fn try_json(&self, words: &[&str]) -> Option<Value> {
+        let said = self.ask(&[words, &["-o", "json"]].concat());
+        let good = said.code == 0 || words[0] == "submit";
+        serde_json::from_str(&said.out).ok().filter(|_| good)
+    }
+
+    /// Runs a client command with `-o json`, which must succeed.
+    pub fn json(&self, words: &[&str]) -> Value {
+        let text = self.ask(&[words, &["-o", "json"]].concat());
+        assert_eq!(text.code, 0, "{words:?}: {text:?}");
+        serde_json::from_str(&text.out).unwrap()
     }
 
     /// Waits until so many nodes are ready.
     pub fn wait_for_nodes(&self, count: usize) {
-        self.wait("the nodes are ready", || {
+        wait("the nodes are ready", || {
             let answer = self.try_json(&["nodes"]).unwrap_or_default();
             let nodes = answer["nodes"].as_array().cloned().unwrap_or_default();
             nodes.iter().filter(|node| node["health"] == "ready").count() == count
         });
     }
 
+    /// Submits documents, of which all must be accepted.
+    pub fn submit(&self, documents: &str) {
+        let file = self.put("submit.yaml", documents);
+        let answer = self.json(&["submit", &file]);
+        assert_eq!(answer["accepted"], documents.matches("kind: Job").count(), "{answer}");
+    }
+
     /// Submits until every document was accepted, now or by an attempt before whose answer was lost; returns the names.
     pub fn submit_until_taken(&self, documents: &str) -> Vec<String> {
-        let file = self.folder.path().join("submit.yaml");
-        std::fs::write(&file, documents).unwrap();
+        let file = self.put("submit.yaml", documents);
         let mut names = Vec::new();
-        self.wait("the jobs are taken", || {
-            let Some(answer) = self.try_json(&["submit", file.to_str().unwrap()]) else { return false };
+        wait("the jobs are taken", || {
+            let Some(answer) = self.try_json(&["submit", &file]) else { return false };
             let Some(verdicts) = answer["verdicts"].as_array() else { return false };
             let taken = |verdict: &&Value| matches!(verdict["verdict"].as_str(), Some("accepted" | "unchanged"));
             let found = verdicts.iter().filter(taken).filter_map(|verdict| verdict["name"].as_str());
@@ -106,23 +205,38 @@ impl Cell {
         names
     }
 
+    /// The tasks of the first group of a job; empty while nobody answers.
+    pub fn tasks(&self, job: &str) -> Vec<Value> {
+        let answer = self.try_json(&["job", job]).unwrap_or_default();
+        answer["groups"][0]["tasks"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Waits until all tasks of the job are reported to run, and returns them.
+    pub fn wait_for_tasks(&self, job: &str) -> Vec<Value> {
+        let mut tasks = Vec::new();
+        wait(&format!("{job} runs"), || {
+            tasks = self.tasks(job);
+            !tasks.is_empty() && tasks.iter().all(|task| task["state"] == "running" && task["pid"].is_u64())
+        });
+        tasks
+    }
+
     /// Kills the child of `ohm up` whose arguments begin with `role`, without a word.
     pub fn kill(&self, role: &str) {
-        let pid = self.child(role);
-        if let Some(pid) = pid {
-            assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
+        if let Some(process) = self.child(role) {
+            signal(process.pid, "KILL");
         }
     }
 
-    fn child(&self, role: &str) -> Option<u32> {
-        let entries = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        pids.into_iter().find(|pid| {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
-            let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ");
-            parent == Some(self.up.id()) && words.split_once(' ').is_some_and(|(_, rest)| rest.starts_with(role))
-        })
+    /// The child of `ohm up` whose arguments begin with `role`.
+    pub fn child(&self, role: &str) -> Option<Process> {
+        children_of(self.up.id()).into_iter().find(|child| child.arguments().starts_with(role))
+    }
+
+    /// The shim of a node of `ohm up`.
+    pub fn shim(&self, node: &str) -> Option<Process> {
+        let path = self.data_dir.join("nodes").join(node).join("shim/shim.pid");
+        Process::find(fs::read_to_string(path).ok()?.split(' ').next()?.trim().parse().ok()?)
     }
 
     /// Waits until every one of these jobs has succeeded.
@@ -130,34 +244,51 @@ impl Cell {
         let started = Instant::now();
         let mut open = names.to_vec();
         while !open.is_empty() {
-            let answer = self.try_json(&["jobs", "--limit", "10000"]).unwrap_or_default();
-            let jobs = answer["jobs"].as_array().cloned().unwrap_or_default();
-            let succeeded = |name: &String| jobs.iter().any(|job| job["name"] == **name && job["state"] == "succeeded");
-            let lost = |name: &&String| !jobs.is_empty() && !jobs.iter().any(|job| job["name"] == ***name);
+            let states = self.states();
+            let lost = |name: &&String| !states.is_empty() && !states.iter().any(|(known, _)| known == *name);
             assert_eq!(open.iter().find(lost), None, "an acknowledged job is gone");
-            open.retain(|name| !succeeded(name));
+            open.retain(|name| !states.contains(&(name.clone(), "succeeded".to_string())));
             assert!(started.elapsed() < patience, "{} jobs did not end: {:?}", open.len(), open.first());
             std::thread::sleep(Duration::from_millis(200));
         }
     }
 
+    /// The names of all jobs with their states; empty when nobody answers.
+    pub fn states(&self) -> std::collections::BTreeSet<(String, String)> {
+        let answer = self.try_json(&["jobs", "--limit", "10000"]).unwrap_or_default();
+        let jobs = answer["jobs"].as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+        jobs.iter().map(|job| (text(&job["name"]), text(&job["state"]))).collect()
+    }
+
     /// Stops the cell in order and returns its folder, which lives as long as this value.
     pub fn stop(&mut self) -> String {
-        let pid = self.up.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        let started = Instant::now();
-        while self.up.try_wait().unwrap().is_none() {
-            assert!(started.elapsed() < SOON, "ohm up does not stop");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        signal(self.up.id(), "TERM");
+        let up = &mut self.up;
+        wait("ohm up stops", || up.try_wait().unwrap().is_some());
         self.data_dir()
     }
 }
 
+fn spawn_up(folder: &Path, data_dir: &Path, listen: &str, words: &[String]) -> Child {
+    let log = File::options().create(true).append(true).open(folder.join("up.log")).unwrap();
+    let mut command = Command::new(folder.join("ohm"));
+    command.args(["up", "--listen", listen, "--data-dir"]).arg(data_dir).args(words);
+    command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+}
+
 impl Drop for Cell {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let logs = fs::read_dir(self.data_dir.join("logs")).into_iter().flatten().filter_map(Result::ok);
+            for log in logs.map(|entry| entry.path()).chain([self.path("up.log"), self.path("sim.log")]) {
+                let text = fs::read_to_string(&log).unwrap_or_default();
+                let lines: Vec<&str> = text.lines().collect();
+                eprintln!("--- {}\n{}", log.display(), lines[lines.len().saturating_sub(8)..].join("\n"));
+            }
+        }
         if self.up.try_wait().is_ok_and(|ended| ended.is_none()) {
-            let _ = Command::new("kill").args(["-TERM", &self.up.id().to_string()]).status();
+            signal(self.up.id(), "TERM");
             let _ = self.up.wait();
         }
     }
