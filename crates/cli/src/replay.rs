@@ -144,6 +144,8 @@ impl Stage<'_> {
         let waiting: Vec<String> =
             rest.jobs.iter().filter(|job| job.state == "pending").map(|job| job.name.clone()).collect();
         let placed = rest.jobs.iter().filter(|job| job.started_ms > 0).count() as u64;
+        let ended = rest.jobs.iter().filter(|job| job.is_finished()).count() as u64;
+        let left_unplaced = rest.jobs.iter().filter(|job| job.is_finished() && job.started_ms == 0).count() as u64;
         let place_ms = outcome::place_ms(&rest.jobs);
         Ok(Report {
             run: self.run.as_str().to_string(),
@@ -152,7 +154,8 @@ impl Stage<'_> {
             nodes: self.trace.nodes.len() as u64,
             submitted: rest.jobs.len() as u64,
             placed,
-            ended: rest.jobs.iter().filter(|job| job.started_ms > 0 && job.is_finished()).count() as u64,
+            ended: ended - left_unplaced,
+            left_unplaced,
             pending: waiting.len() as u64,
             pending_reasons: outcome::pending_reasons(&self.cell, &self.run, &self.trace, &waiting)?,
             schedulers: self.schedulers(before)?,

@@ -201,9 +201,7 @@ impl DutyCore {
             Some(record) => {
                 NodeSeen { node: *node, incarnation: record.incarnation, health: record.health, removed: false }
             }
-            None => {
-                NodeSeen { node: *node, incarnation: Incarnation(0), health: NodeHealth::Lost, removed: true }
-            }
+            None => NodeSeen { node: *node, incarnation: Incarnation(0), health: NodeHealth::Lost, removed: true },
         };
         let nodes: Vec<NodeSeen> = nodes.iter().map(seen).collect();
         if !nodes.is_empty() {

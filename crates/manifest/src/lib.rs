@@ -69,7 +69,7 @@
 //! | kind | fields |
 //! |---|---|
 //! | Topology | `spec.levels`: list of `nodeLabel`, coarse to fine, 1 to 16 |
-//! | Queue | `spec`: `cohort`, `nominalQuota`, `borrowingLimit`, `lendingLimit` (quantities by resource), `fairSharing.weight` |
+//! | Queue | `cohort`, `nominalQuota`, `borrowingLimit`, `lendingLimit` (by resource), `fairSharing.weight` |
 //! | Cohort | as Queue, with `parent` in place of `cohort` |
 //! | PriorityClass | `value`, `description` (both beside `metadata`) |
 //! | Node | `metadata.labels`; `spec`: `taints`, `unschedulable`; `status`: see below |

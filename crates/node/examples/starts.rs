@@ -1,6 +1,7 @@
 //! How many `/bin/true` per second one shim starts and sees to their end, and how long a single start takes.
 //!
-//! `cargo run --release -p ohm-node --example starts [COUNT] [WORD]`, where only the measurements whose name holds the word are made.
+//! `cargo run --release -p ohm-node --example starts [COUNT] [WORD]`, where only the measurements whose name holds the
+//! word are made.
 
 use ohm_model::{JobId, RunRef};
 use ohm_node::cgroup::Limits;

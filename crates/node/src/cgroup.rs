@@ -7,7 +7,7 @@
 //! thousands of starts per second; a slot that still holds memory of its last run is thrown away instead.
 //!
 //! Machines mix: here limits may come from version 1 and killing from version 2. What is missing is said once, in
-//! [`Cgroups::warning`], and the rest is used.
+//! the warning of [`Cgroups`], and the rest is used.
 
 pub mod layout;
 mod slot;

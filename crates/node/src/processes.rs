@@ -116,9 +116,9 @@ impl Processes {
         tree
     }
 
-    /// Whether the environment that `pid` was started with holds exactly all `pairs` (`NAME=VALUE`). None while that cannot
-    /// be seen: the process has ended, or is in the midst of an exec. Those of other people and of the kernel, which may
-    /// not be read, hold nothing.
+    /// Whether the environment that `pid` was started with holds exactly all `pairs` (`NAME=VALUE`). None while that
+    /// cannot be seen: the process has ended, or is in the midst of an exec. Those of other people and of the kernel,
+    /// which may not be read, hold nothing.
     pub fn has_environment(&self, pid: u32, pairs: &[&str]) -> Option<bool> {
         let environment = self.read(&format!("{pid}/environ"));
         match &environment {

@@ -3,8 +3,9 @@
 //! Tasks hold their files open (`O_APPEND`) and write without anyone between, so a slow or dead shim never blocks them
 //! and a short task costs nothing. The shim looks at the files of live runs about once a second. A file over its limit
 //! is copied to `.1` (older ones move up) and its start is cut away **in place**: on ext4 and xfs by
-//! `FALLOC_FL_COLLAPSE_RANGE`, which loses no byte whatever is written meanwhile; elsewhere by truncation, where what is
-//! written between the end of the copy and the cut is lost. The limit is soft: a file may grow over it between two looks.
+//! `FALLOC_FL_COLLAPSE_RANGE`, which loses no byte whatever is written meanwhile; elsewhere by truncation, where what
+//! is written between the end of the copy and the cut is lost. The limit is soft: a file may grow over it between two
+//! looks.
 
 use nix::fcntl::{FallocateFlags, fallocate};
 use serde::{Deserialize, Serialize};
@@ -65,8 +66,8 @@ pub fn rotate(path: &Path, limits: LogLimits) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Moves the older files up by one and copies the first `length` bytes of `file` to `.1`, by a rename at the end so that
-/// a reader never sees half a copy.
+/// Moves the older files up by one and copies the first `length` bytes of `file` to `.1`, by a rename at the end so
+/// that a reader never sees half a copy.
 fn keep(path: &Path, file: &File, length: u64, files_max: u32) -> io::Result<()> {
     if files_max == 0 {
         return Ok(());

@@ -1,8 +1,8 @@
 //! The shim: the small process under which the tasks of one agent run, apart from the agent.
 //!
 //! The agent may be killed, restarted or upgraded at any time: the shim is a session of its own, keeps the tasks, and
-//! tells the next agent that connects what lives and what has ended. One shim serves all runs of its agent, so a start costs
-//! one exec and no process of ours besides. State lies in one folder per agent:
+//! tells the next agent that connects what lives and what has ended. One shim serves all runs of its agent, so a start
+//! costs one exec and no process of ours besides. State lies in one folder per agent:
 //!
 //! ```text
 //! DIR/shim.lock    held by the shim that is in charge       DIR/shim.pid   its pid, start time and boot id
@@ -12,12 +12,12 @@
 //! ```
 //!
 //! What is promised, and by what:
-//! - a run is started at most once, ever: [`journal`] (intent before exec), across crashes of every kind;
-//! - tasks with `onDisconnect: stop` are gone when the lease ends: [`fence`], a thread that waits for nothing;
-//! - if the shim dies its tasks die: [`guard`], by the kernel where it can;
+//! - a run is started at most once, ever: `journal` (intent before exec), across crashes of every kind;
+//! - tasks with `onDisconnect: stop` are gone when the lease ends: `fence`, a thread that waits for nothing;
+//! - if the shim dies its tasks die: `guard`, by the kernel where it can;
 //! - a run has ended when *all* of its processes have: process group, cgroup, and the orphans that come to the guard;
-//! - no process is signalled that is not ours: a child is signalled only before it is reaped, anything else only after its
-//!   start time was compared.
+//! - no process is signalled that is not ours: a child is signalled only before it is reaped, anything else only after
+//!   its start time was compared.
 //!
 //! For the unit file of the agent: the shim must not be killed with it (`KillMode=process` in systemd).
 

@@ -23,7 +23,7 @@ pub enum ServerInput {
         peer: Peer,
         /// The peer's name for them.
         ticket: u64,
-        /// Each as [`Envelope::encode`] gives it.
+        /// Each as [`ohm_model::Envelope::encode`] gives it.
         commands: Vec<Bytes>,
     },
     /// A command of a person.

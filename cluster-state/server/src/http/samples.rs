@@ -161,13 +161,7 @@ fn node_detail() -> NodeDetail {
         placed_ms: 1,
         started_ms: 1,
     };
-    NodeDetail {
-        summary: node(),
-        registered: 1,
-        ports: vec![1],
-        run_list: vec![run],
-        runs_omitted: 1,
-    }
+    NodeDetail { summary: node(), registered: 1, ports: vec![1], run_list: vec![run], runs_omitted: 1 }
 }
 
 fn queue() -> QueueView {

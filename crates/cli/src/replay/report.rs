@@ -27,6 +27,8 @@ pub(super) struct Report {
     pub(super) placed: u64,
     /// Pods that were placed and ended or were taken away at their time.
     pub(super) ended: u64,
+    /// Pods that were taken away at their time before a place was found.
+    pub(super) left_unplaced: u64,
     /// Pods that wait at the end.
     pub(super) pending: u64,
     /// Why they wait; most pods first.
@@ -114,6 +116,10 @@ pub(super) fn text(report: &Report) -> String {
     if *ended > 0 {
         rows.push(["Ended".into(), ended.to_string()]);
     }
+    if report.left_unplaced > 0 {
+        let left = format!("{} (taken away at their time before they were placed)", report.left_unplaced);
+        rows.push(["Left".into(), left]);
+    }
     let rate = format!("{} ({:.0} placements/s)", seconds(stages.place_ms), report.placements_per_second);
     rows.extend([
         ["Register".to_string(), seconds(stages.register_ms)],
@@ -148,8 +154,8 @@ fn pending_text(groups: &[PendingGroup]) -> String {
             kinds => format!("{kinds} kinds of request"),
         };
         text.push_str(&format!("\n{pods} ({requests}), such as {}: {}\n", group.example, group.summary));
-        let row = |reason: &ReasonView| [format!("  {} nodes", reason.nodes), reason.reason.clone()];
-        text.push_str(&columns(&group.reasons.iter().map(row).collect::<Vec<_>>()));
+        let row = |reason: &ReasonView| [format!("  {}", reason.nodes), reason.reason.clone()];
+    XX
     }
     text
 }
@@ -245,8 +251,9 @@ batch-1    3          2        room 3
 service-1  0          0        -
 
 3 pods wait (1 kind of request), such as replay-1-a: 0 of the 1 task would find room.
-  19 nodes  too little cpu free
-  1 nodes   too little memory free
+  NODES  REASON
+  19     too little cpu free
+  1      too little memory free
 
 Scan: none of the 3 pods that wait fits on any node.
 "
@@ -256,8 +263,8 @@ Scan: none of the 3 pods that wait fits on any node.
     #[test]
     fn stuck_pods_are_named() {
         let stuck = |number: usize| Stuck { job: format!("job-{number}"), node: "n1".into(), nodes: 2 };
-        let text = text(&Report { stuck: (0..12).map(stuck).collect(), ended: 7, ..report() });
-        assert!(text.contains("\nEnded      7\n"), "{text}");
+        let text = text(&Report { stuck: (0..12).map(stuck).collect(), ended: 7, left_unplaced: 2, ..report() });
+        assert!(text.contains("\nEnded      7\nLeft       2 (taken away at their"), "{text}");
         assert!(
             text.contains("\nScan: 12 pods wait although they fit:\n  job-0 fits on n1 (2 nodes in all)\n"),
             "{text}"

@@ -204,11 +204,6 @@ impl Connection {
             (End::StartFailed(message), Exit::StartFailed) => {
                 Some(Word::Event(RunnerEvent::StartFailed { run, message: message.clone() }))
             }
-            (End::NeverStarted(reason), Exit::NeverStarted) => {
-                tracing::warn!(%run, reason, "not started");
-                self.refused.push_back((Instant::now() + REFUSED_FOR, run));
-                None
-            }
             _ => Some(Word::Event(RunnerEvent::Exited { run, exit })),
         }
     }

@@ -37,13 +37,15 @@ impl ShimCommand {
     /// # Errors
     /// When the kernel does not say which program runs here.
     pub fn this_program(options: ShimOptions) -> io::Result<Self> {
-        Ok(ShimCommand { program: std::env::current_exe()?, options })
+        Ok(ShimCommand { program: this_program()?, options })
     }
 
-    /// Connects to the shim in charge, or starts one and connects to that. The connection begins with [`Event::Listed`].
+    /// Connects to the shim in charge, or starts one and connects to that. The connection begins with
+    /// [`Event::Listed`].
     ///
     /// # Errors
-    /// [`ShimError::Unresponsive`] when no shim answers in 30 s: it is stopped, or cannot come up; its log is `shim.log`.
+    /// [`ShimError::Unresponsive`] when no shim answers in 30 s: it is stopped, or cannot come up; its log is
+    /// `shim.log`.
     pub async fn start_or_find(&self) -> Result<ShimClient, ShimError> {
         let folder = &self.options.folder;
         DirBuilder::new()
@@ -161,8 +163,8 @@ impl ShimSender {
     /// Sends requests, in one write. Not to be dropped half way: the connection would be torn.
     ///
     /// # Errors
-    /// [`ShimError::FrameTooLong`] for a request above 2 MiB, in which case nothing was sent; [`ShimError::Connection`] when
-    /// the shim is gone.
+    /// [`ShimError::FrameTooLong`] for a request above 2 MiB, in which case nothing was sent; [`ShimError::Connection`]
+    /// when the shim is gone.
     pub async fn send(&mut self, requests: &[Request]) -> Result<(), ShimError> {
         self.buffer.clear();
         for request in requests {
@@ -195,4 +197,13 @@ impl ShimEvents {
             event => Ok(event),
         }
     }
+}
+
+/// The program that runs here, also when its file was replaced by a newer one meanwhile.
+///
+/// # Errors
+/// When the kernel does not say which program runs here.
+pub(super) fn this_program() -> io::Result<PathBuf> {
+    let path = std::env::current_exe()?;
+    Ok(if path.exists() { path } else { PathBuf::from("/proc/self/exe") })
 }

@@ -5,14 +5,15 @@
 //!
 //! The rule, with D the deadline read from the lease file:
 //! - SIGKILL at D − 250 ms, and again every 50 ms, so that nothing is left at D;
-//! - SIGTERM as much earlier as the grace of the run asks for, but never before D − `lead` (default 2,000 ms, two beats):
-//!   an outage shorter than the lease less two beats must not touch a task, so a longer grace cannot be had here;
+//! - SIGTERM as much earlier as the grace of the run asks for, but never before D − `lead` (default 2,000 ms, two
+//!   beats): an outage shorter than the lease less two beats must not touch a task, so a longer grace cannot be had
+//!   here;
 //! - a run that got its SIGTERM is stopped for good, even if the lease is renewed a moment later;
 //! - SIGKILL at once for a run that is older than the lease without a gap: it has outlived an earlier deadline, because
 //!   this very shim was stopped then.
 //!
-//! What no process can do: a *stopped* shim (SIGSTOP, a frozen machine) sends no signal. Its tasks run on if they are not
-//! frozen with it; for them `OHM_INCARNATION` is the only fence, to be checked by whoever they write to.
+//! What no process can do: a *stopped* shim (SIGSTOP, a frozen machine) sends no signal. Its tasks run on if they are
+//! not frozen with it; for them `OHM_INCARNATION` is the only fence, to be checked by whoever they write to.
 
 use super::lease::{LeaseReader, NodeLease};
 use crate::cgroup::GroupOfRun;
@@ -95,8 +96,8 @@ impl Fence {
         lock(&self.members)
     }
 
-    /// Watches over the run whose first process is `pid`, started at `started_ms`. The shim must not stand in `group` any
-    /// more.
+    /// Watches over the run whose first process is `pid`, started at `started_ms`. The shim must not stand in `group`
+    /// any more.
     pub(super) fn add(&self, pid: u32, started_ms: u64, grace_ms: u64, group: Option<GroupOfRun>) {
         self.lock().insert(pid, Member { started_ms, grace_ms, group, step: Step::None, kill_at_ms: u64::MAX });
     }

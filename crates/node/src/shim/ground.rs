@@ -82,8 +82,8 @@ impl Ground {
         orphans
     }
 
-    /// Kills what is left of a run whose first process is gone; whether there was anything. Without a cgroup it is looked
-    /// for among `orphans`, by process group and by mark.
+    /// Kills what is left of a run whose first process is gone; whether there was anything. Without a cgroup it is
+    /// looked for among `orphans`, by process group and by mark.
     pub(super) fn kill_leftovers(&self, run: RunRef, leader: u32, slot: Option<&Slot>, orphans: &[u32]) -> bool {
         if let Some(group) = slot.and_then(Slot::group) {
             let has_some = !group.is_empty();

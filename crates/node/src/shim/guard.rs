@@ -2,8 +2,8 @@
 //!
 //! **With a process namespace** (root, or CAP_SYS_ADMIN) the kernel does it alone. The shim stays in the host's
 //! namespace and opens a new one for its children only; the guard is the first process in it. The guard asks for
-//! SIGKILL at the death of its parent, and when the first process of a namespace dies, the kernel kills everything in it:
-//! daemons, processes that stopped themselves, processes without any environment. Nothing in this chain is our code
+//! SIGKILL at the death of its parent, and when the first process of a namespace dies, the kernel kills everything in
+//! it: daemons, processes that stopped themselves, processes without any environment. Nothing in this chain is our code
 //! running, so it also holds when shim, guard and agent are killed in one stroke. Tasks see only each other in `/proc`,
 //! and cannot signal the agent or the machine; process ids in reports are the host's.
 //!
@@ -58,7 +58,7 @@ pub(super) struct GuardStarter {
 impl GuardStarter {
     pub(super) fn new(folder: &Path) -> io::Result<Self> {
         Ok(GuardStarter {
-            program: std::env::current_exe()?,
+            program: super::client::this_program()?,
             folder: folder.to_path_buf(),
             own_namespace: File::open("/proc/self/ns/pid")?,
         })

@@ -8,9 +8,9 @@
 //! - an **end** is on disk before the agent hears of it.
 //!
 //! Every record is a checksummed frame, so a torn tail is found and cut. What cannot be read (damage, another version)
-//! is put aside as `journal.damaged` and said as a warning; the processes it spoke of are found by their environment. A file
-//! is made anew, by rename, at every start and when it has grown, with what still matters. After a failed write or sync
-//! the file is never trusted again: the next commit makes a new one.
+//! is put aside as `journal.damaged` and said as a warning; the processes it spoke of are found by their environment. A
+//! file is made anew, by rename, at every start and when it has grown, with what still matters. After a failed write or
+//! sync the file is never trusted again: the next commit makes a new one.
 
 use super::protocol::EndedRun;
 use crate::processes::Identity;
@@ -142,8 +142,8 @@ impl Journal {
         codec::encode_frame(FORMAT, record, &mut self.buffer);
     }
 
-    /// Writes what was pushed, and syncs it if an intent or an end is among it. `contents` must include what was pushed:
-    /// it is what a new file gets when the old one failed or has grown.
+    /// Writes what was pushed, and syncs it if an intent or an end is among it. `contents` must include what was
+    /// pushed: it is what a new file gets when the old one failed or has grown.
     pub(super) fn commit(&mut self, contents: &impl Contents) -> io::Result<()> {
         if self.buffer.is_empty() && self.file.is_some() {
             return Ok(());
@@ -272,7 +272,8 @@ mod tests {
         fs::write(&path, &damaged).unwrap();
         let replayed = replay(folder.path()).unwrap();
         assert!(replayed.warning.unwrap().contains("journal.damaged"));
-        assert_eq!(replayed.ended.len(), 2, "what comes before is kept");
+        assert_eq!(replayed.ended, BTreeMap::from([(run(3), ended(3))]), "what comes before is kept");
+        assert!(replayed.open.contains_key(&run(4)), "the damaged record itself is not believed");
         assert_eq!(fs::read(folder.path().join("journal.damaged")).unwrap(), damaged);
     }
 

@@ -32,8 +32,8 @@ pub(super) enum LaunchError {
 /// Starts processes for one shim.
 ///
 /// Working folders that stayed empty are renamed for later runs, never removed: ext4 does not use an inode again for a
-/// minute after it was freed and looks at all such ones whenever it makes a file, so that with 2,000 removals per second
-/// each start took four times as long.
+/// minute after it was freed and looks at all such ones whenever it makes a file, so that with 2,000 removals per
+/// second each start took four times as long.
 #[derive(Debug)]
 pub(super) struct Launcher {
     folder: PathBuf,
@@ -52,8 +52,8 @@ impl Launcher {
         self.folder.join("runs").join(run.to_string())
     }
 
-    /// Takes the working folder of a forgotten run for later ones, unless the task left anything in it or changed it: what a
-    /// task wrote is not ours to throw away.
+    /// Takes the working folder of a forgotten run for later ones, unless the task left anything in it or changed it:
+    /// what a task wrote is not ours to throw away.
     pub(super) fn forget(&mut self, run: RunRef) {
         let folder = self.run_folder(run);
         let is_plain = |data: &fs::Metadata| data.is_dir() && data.permissions().mode() & 0o7777 == FOLDER_MODE;

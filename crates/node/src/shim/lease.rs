@@ -1,7 +1,8 @@
 //! The lease of the node, in one small file that both sides share.
 //!
 //! ```text
-//! DIR/lease: [ magic "OLS2" ][ hash of the rest: u32 le ][ deadline_ms: u64 le ][ incarnation: u32 le ][ boot: u32 le ]
+//! DIR/lease: [ magic "OLS2" ][ hash of the rest: u32 le ][ deadline_ms: u64 le ][ incarnation: u32 le ][ boot: u32 le
+//! ]
 //!            [ since_ms: u64 le ]
 //! ```
 //! The agent overwrites the 32 bytes with one `pwrite`; readers check the sum and look again when a write is under way.

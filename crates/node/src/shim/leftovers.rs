@@ -23,8 +23,8 @@ pub(super) fn end_all(folder: &Path) -> Result<(), ShimError> {
     Ok(())
 }
 
-/// Kills what the journal names or the mark shows. A process of the same number but another start time is left alone, and
-/// so is everything if the machine has been booted since.
+/// Kills what the journal names or the mark shows. A process of the same number but another start time is left alone,
+/// and so is everything if the machine has been booted since.
 pub(super) fn end_processes(folder: &Path, replayed: &Replayed) -> Result<(), ShimError> {
     let processes = Processes::open()?;
     let is_same_boot = clock::boot_id()? == replayed.boot;

@@ -23,7 +23,8 @@ pub(crate) const EVENT_BYTES_MAX: usize = 2 << 20;
 pub struct RunSpec {
     /// Program and arguments. A program without `/` is looked up in the `PATH` of `environment`.
     pub command: Vec<String>,
-    /// The whole environment; the shim adds only `PATH` (if there is none), `OHM_RUN`, `OHM_INCARNATION` and `OHM_SHIM`.
+    /// The whole environment; the shim adds only `PATH` (if there is none), `OHM_RUN`, `OHM_INCARNATION` and
+    /// `OHM_SHIM`.
     pub environment: Vec<(String, String)>,
     /// Where it starts; the run's own folder `DIR/runs/RUN` when empty.
     pub working_dir: String,
@@ -37,8 +38,8 @@ pub struct RunSpec {
     pub on_disconnect: OnDisconnect,
     /// The run is stopped when it has run this long, in milliseconds.
     pub active_deadline_ms: Option<u64>,
-    /// The registration of the node that the order was given under. It is not obeyed once the lease is of a later one: the
-    /// cell may have placed the task elsewhere by then.
+    /// The registration of the node that the order was given under. It is not obeyed once the lease is of a later one:
+    /// the cell may have placed the task elsewhere by then.
     pub registration: Incarnation,
 }
 
@@ -119,8 +120,8 @@ pub enum Event {
     Hello(ShimInfo),
     /// The run has a process.
     Started(LiveRun),
-    /// The run was not started (no lease, no room, the machine out of processes or disk), and no trace of it is kept: it
-    /// may be started later.
+    /// The run was not started (no lease, no room, the machine out of processes or disk), and no trace of it is kept:
+    /// it may be started later.
     StartRefused {
         /// The run.
         run: RunRef,

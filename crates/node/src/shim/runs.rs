@@ -1,6 +1,6 @@
-//! The runs of a shim and their lives, driven in turns: what ended is reaped, what is due is signalled, then one commit of
-//! the journal covers the ends and the intents of the whole turn, and only after it the agent is told and processes are
-//! started.
+//! The runs of a shim and their lives, driven in turns: what ended is reaped, what is due is signalled, then one commit
+//! of the journal covers the ends and the intents of the whole turn, and only after it the agent is told and processes
+//! are started.
 //!
 //! ```text
 //! Start ─▶ waiting ─commit─▶ running ──first process ended──▶ leftovers? ──none──▶ ended ─Forget─▶ (nothing)

@@ -80,12 +80,12 @@ pub fn shim_command(arguments: impl IntoIterator<Item = OsString>) -> Result<(),
     if is_guard { guard::run_guard(&options.folder, in_namespace) } else { run_shim(options) }
 }
 
-/// Runs a shim until it is told to end (SIGTERM) and all its tasks have ended. To be called on the main thread of a process
-/// of its own, before any other thread is started; no thread can be started afterwards.
+/// Runs a shim until it is told to end (SIGTERM) and all its tasks have ended. To be called on the main thread of a
+/// process of its own, before any other thread is started; no thread can be started afterwards.
 ///
 /// # Errors
-/// [`ShimError::AlreadyRunning`] when the folder has a shim, and whatever keeps it from coming up. Nothing of an earlier
-/// shim's tasks lives once this serves.
+/// [`ShimError::AlreadyRunning`] when the folder has a shim, and whatever keeps it from coming up. Nothing of an
+/// earlier shim's tasks lives once this serves.
 pub fn run_shim(options: ShimOptions) -> Result<(), ShimError> {
     // Fails only for the leader of a group, which is what we want to be.
     let _ = nix::unistd::setsid();

@@ -207,8 +207,8 @@ pub(crate) fn shell(script: &str) -> RunSpec {
     RunSpec::new(["/bin/sh", "-c", &unique(script)])
 }
 
-/// Gives every `sleep 7NN` of a script a time that no other run of these tests uses, so that [`World::count`] counts only
-/// our own.
+/// Gives every `sleep 7NN` of a script a time that no other run of these tests uses, so that [`World::count`] counts
+/// only our own.
 fn unique(script: &str) -> String {
     let mut parts = script.split("sleep 7");
     let first = parts.next().unwrap_or_default().to_owned();
