@@ -10,6 +10,8 @@ struct Group {
     name: String,
     minimum: u32,
     live: u32,
+    /// The most that lived at once within the entry at hand: an end may follow its start in one entry.
+    peak: u32,
     succeeded: u32,
 }
 
@@ -40,10 +42,11 @@ impl Gangs {
                 EventKind::Placed { job, group, count, .. } => {
                     let whole_job_down = self.live_of(job) == 0;
                     if let Some(found) = self.groups.get_mut(&(job, group)) {
-                        if whole_job_down || begun.contains(&(job, group)) {
-                            begun.insert((job, group));
+                        if whole_job_down && begun.insert((job, group)) {
+                            found.peak = 0;
                         }
                         found.live += count;
+                        found.peak = found.peak.max(found.live);
                     }
                 }
                 EventKind::Ended { job, group, exit, cause, .. } => {
@@ -61,8 +64,8 @@ impl Gangs {
             let group = &self.groups[&key];
             // Tasks that succeeded before count as done.
             let needed = group.minimum.saturating_sub(group.succeeded);
-            if group.live < needed {
-                let what = format!("entry {index}: {} started with {} of at least {needed}", group.name, group.live);
+            if group.peak < needed {
+                let what = format!("entry {index}: {} started with {} of at least {needed}", group.name, group.peak);
                 broken.push(Broken::new("P4", what));
             }
         }

@@ -32,6 +32,7 @@ use figures::Conflicts;
 use ohm_runtime::shutdown::Shutdown;
 use ohm_wire::api::StatusView;
 use report::{Report, Stages};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process;
@@ -82,7 +83,8 @@ pub(crate) fn replay(session: &Session, globals: &Globals, args: &Replay) -> Res
     let _entered = runtime.enter();
     let shutdown = Shutdown::on_signals().map_err(|error| Failure::io("signals", error))?;
     end_at_second_signal(&shutdown);
-    let stage = Stage { cell: CellClient::new(&session.client, shutdown), run: RunName::random(), trace, args };
+    let cell = CellClient::new(&session.client, shutdown);
+    let stage = Stage { cell, run: RunName::random(), trace, registered: Cell::new(0), args };
     let before = Before { status: stage.cell.first_status()?, conflicts: stage.cell.conflicts()? };
     let mut agent = SimAgent::start(&stage.run, &documents::node_file(&stage.run, &stage.trace.nodes), globals)?;
     let played = stage.play(&before, &mut agent);
@@ -92,7 +94,7 @@ pub(crate) fn replay(session: &Session, globals: &Globals, args: &Replay) -> Res
     });
     // Nothing interrupts the cleaning up but a second signal.
     let cell = CellClient::new(&session.client, Shutdown::default());
-    let cleaned = clean_up(&cell, &stage.run, agent);
+    let cleaned = clean_up(&cell, &stage, agent);
     match (played, cleaned) {
         (Ok(code), Ok(())) => Ok(code),
         (Err(failure), Ok(())) => Err(failure),
@@ -127,6 +129,8 @@ struct Stage<'s> {
     cell: CellClient<'s>,
     run: RunName,
     trace: Trace,
+    /// How many nodes were seen to be there.
+    registered: Cell<usize>,
     args: &'s Replay,
 }
 
@@ -179,6 +183,7 @@ impl Stage<'_> {
                 let nodes = self.cell.nodes(&self.run)?;
                 let ready = nodes.iter().filter(|node| node.health == "ready").count();
                 if ready == wanted {
+                    self.registered.set(wanted);
                     return Ok(());
                 }
                 if since.elapsed() > PATIENCE {
@@ -216,12 +221,13 @@ fn milliseconds(duration: Duration) -> u64 {
 
 /// Cancels the jobs of `run`, waits until their runs have ended, stops the agent and removes the nodes. The agent goes
 /// before the nodes: it would register them again.
-fn clean_up(cell: &CellClient, run: &RunName, agent: SimAgent) -> Result<(), Failure> {
+fn clean_up(cell: &CellClient, stage: &Stage<'_>, agent: SimAgent) -> Result<(), Failure> {
+    let run = &stage.run;
     let stayed = |failure: Failure| {
         Failure::Failed(format!("{failure}; jobs and nodes that begin with {} may have stayed behind", run.prefix()))
     };
     let jobs: Vec<String> = cell
-        .jobs(run, None)
+        .at_least(stage.cell.submitted(), || cell.jobs(run, None))
         .map_err(stayed)?
         .into_iter()
         .filter(|job| !job.is_finished())
@@ -232,7 +238,7 @@ fn clean_up(cell: &CellClient, run: &RunName, agent: SimAgent) -> Result<(), Fai
     drop(bar);
     let (mut least, mut since) = (u64::MAX, Instant::now());
     let nodes = loop {
-        let nodes = cell.nodes(run).map_err(stayed)?;
+        let nodes = cell.at_least(stage.registered.get(), || cell.nodes(run)).map_err(stayed)?;
         let runs = nodes.iter().map(|node| node.runs).sum();
         if runs == 0 {
             break nodes;

@@ -30,12 +30,13 @@ const METRICS_BYTES_MAX: u64 = 64 << 20;
 pub(super) struct CellClient<'s> {
     client: &'s Client,
     shutdown: Shutdown,
+    submitted: AtomicUsize,
 }
 
 impl<'s> CellClient<'s> {
     /// Questions that end with [`interrupted`] once `shutdown` has begun.
     pub(super) fn new(client: &'s Client, shutdown: Shutdown) -> Self {
-        CellClient { client, shutdown }
+        CellClient { client, shutdown, submitted: AtomicUsize::new(0) }
     }
 
     /// The cell in numbers, without patience: for the first question.
@@ -81,6 +82,28 @@ impl<'s> CellClient<'s> {
         self.pages(run, ask, |job: &JobSummary| &job.name)
     }
 
+    /// What `ask` lists, once that is at least `least` things, or after a while in any case: a server that has just
+    /// started may not know yet what was acknowledged before.
+    pub(super) fn at_least<T>(
+        &self,
+        least: usize,
+        ask: impl Fn() -> Result<Vec<T>, Failure>,
+    ) -> Result<Vec<T>, Failure> {
+        let started = Instant::now();
+        loop {
+            let things = ask()?;
+            if things.len() >= least || started.elapsed() > PATIENCE {
+                return Ok(things);
+            }
+            self.pause(PAUSE)?;
+        }
+    }
+
+    /// How many jobs were submitted and acknowledged.
+    pub(super) fn submitted(&self) -> usize {
+        self.submitted.load(Ordering::Relaxed)
+    }
+
     /// All things of `run`, which stand together in the order of names.
     fn pages<T>(
         &self,
@@ -115,6 +138,7 @@ impl<'s> CellClient<'s> {
                 return Err(Failure::Failed(message));
             }
             if answer.unknown == 0 {
+                self.submitted.fetch_add(documents.len(), Ordering::Relaxed);
                 return Ok(());
             }
             if answer.accepted > 0 {

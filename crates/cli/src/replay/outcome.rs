@@ -44,16 +44,34 @@ pub(super) fn settle(cell: &CellClient, run: &RunName, trace: &Trace) -> Result<
             still_since = Instant::now();
         }
         if is_still || waiting.is_empty() {
-            let nodes = cell.nodes(run)?;
+            let rest = whole(cell, run, trace)?;
             let asked = waiting.iter().filter_map(|job| Some((job.clone(), (*requests.get(job)?).clone())));
-            let stuck = scan::scan(&nodes, &asked.collect::<Vec<_>>()).map_err(unreadable)?;
-            if stuck.is_empty() || still_since.elapsed() > STUCK {
-                return Ok(Rest { nodes, jobs: cell.jobs(run, None)?, stuck });
+            let stuck = scan::scan(&rest.nodes, &asked.collect::<Vec<_>>()).map_err(unreadable)?;
+            let is_same = rest.jobs.iter().filter(|job| job.state == "pending").map(|job| &job.name).eq(&waiting);
+            if is_same && (stuck.is_empty() || still_since.elapsed() > STUCK) {
+                return Ok(Rest { stuck, ..rest });
             }
         }
         before = Some(waiting);
         wait_for_change(cell, &bar, trace.pods.len())?;
     }
+}
+
+/// All nodes and jobs of the replay, not yet scanned.
+///
+/// # Errors
+/// A cell that does not show everything that it acknowledged.
+fn whole(cell: &CellClient, run: &RunName, trace: &Trace) -> Result<Rest, Failure> {
+    let (node_count, pod_count) = (trace.nodes.len(), trace.pods.len());
+    let jobs = cell.at_least(pod_count, || cell.jobs(run, None))?;
+    let nodes = cell.at_least(node_count, || cell.nodes(run))?;
+    if jobs.len() < pod_count || nodes.len() < node_count {
+        let (jobs, nodes) = (jobs.len(), nodes.len());
+        let message =
+            format!("the cell shows {jobs} of the {pod_count} jobs and {nodes} of the {node_count} nodes it has taken");
+        return Err(Failure::Failed(message));
+    }
+    Ok(Rest { nodes, jobs, stuck: Vec::new() })
 }
 
 /// Waits for the next look at the jobs: less long if nothing waits in the whole cell.
@@ -93,7 +111,9 @@ pub(super) fn pending_reasons(
 
 /// Groups by obstacle and by the set of reasons; how many nodes each excludes is told of one pod of the group.
 fn grouped(views: Vec<ExplainView>, requests: &BTreeMap<String, &Request>) -> Vec<PendingGroup> {
-    let mut groups: BTreeMap<(String, Vec<String>), (PendingGroup, BTreeSet<&Request>)> = BTreeMap::new();
+    /// Obstacle and reasons.
+    type Key = (String, Vec<String>);
+    let mut groups: BTreeMap<Key, (PendingGroup, BTreeSet<&Request>)> = BTreeMap::new();
     for view in views {
         let mut words: Vec<String> = view.reasons.iter().map(|reason| reason.reason.clone()).collect();
         words.sort();

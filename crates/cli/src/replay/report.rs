@@ -155,7 +155,8 @@ fn pending_text(groups: &[PendingGroup]) -> String {
         };
         text.push_str(&format!("\n{pods} ({requests}), such as {}: {}\n", group.example, group.summary));
         let row = |reason: &ReasonView| [format!("  {}", reason.nodes), reason.reason.clone()];
-    XX
+        let head = ["  NODES".to_string(), "REASON".into()];
+        text.push_str(&columns(&with_head(head, group.reasons.iter().map(row))));
     }
     text
 }
