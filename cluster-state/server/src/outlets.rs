@@ -53,7 +53,7 @@ impl Outlets {
         std::mem::take(&mut self.gone_followers)
     }
 
-    pub(crate) fn to_append(&mut self, peer: Peer, ticket: u64, result: AppendResult) {
+    pub(crate) fn send_append(&mut self, peer: Peer, ticket: u64, result: AppendResult) {
         let result = match result {
             AppendResult::Committed { index, outcomes } => append_reply::Result::Committed(Committed {
                 index: index.0,
@@ -65,14 +65,14 @@ impl Outlets {
         push(&mut self.appends, peer, AppendReply { ticket, result: Some(result) }, &mut self.gone_peers);
     }
 
-    pub(crate) fn to_duty(&mut self, peer: Peer, beats: Vec<Beat>) {
+    pub(crate) fn send_duty(&mut self, peer: Peer, beats: Vec<Beat>) {
         let beat =
             |beat: Beat| ohm_wire::Beat { node: beat.node.0, incarnation: beat.incarnation.0, sequence: beat.sequence };
         let beats = beats.into_iter().map(beat).collect();
         push(&mut self.duties, peer, DutyDown { beats: Some(Beats { beats }) }, &mut self.gone_peers);
     }
 
-    pub(crate) fn to_follower(&mut self, follower: FollowerId, frame: FollowFrame) {
+    pub(crate) fn send_follower(&mut self, follower: FollowerId, frame: FollowFrame) {
         let kind = match frame {
             FollowFrame::Snapshot { index, piece, last } => {
                 follow_reply::Kind::Snapshot(SnapshotPiece { index: index.0, piece, last })
@@ -86,10 +86,10 @@ impl Outlets {
     }
 
     pub(crate) fn order(&mut self, peer: Peer, order: AgentOrder) {
-        self.to_agent(peer, AgentDown { kind: Some(agent_message(order)) });
+        self.send_agent(peer, AgentDown { kind: Some(agent_message(order)) });
     }
 
-    pub(crate) fn to_agent(&mut self, peer: Peer, message: AgentDown) {
+    pub(crate) fn send_agent(&mut self, peer: Peer, message: AgentDown) {
         push(&mut self.agents, peer, message, &mut self.gone_peers);
     }
 

@@ -4,9 +4,8 @@
 use crate::handle::{LogPiece, Question, ReplicaHandle, Unanswered};
 use crate::metrics::Meter;
 use crate::outlets::Outlets;
-use bytes::Bytes;
 use ohm_cell::Cell;
-use ohm_log::Log;
+use ohm_log::{Alarm, Log};
 use ohm_model::{Command, Index, Outcome};
 use ohm_replica::{
     AppendResult, FollowerId, Peer, Purpose, Replica, ReplicaFailure, RequestId, ServerCore, ServerEffect, ServerInput,
@@ -29,7 +28,6 @@ const SLEEP_MS_MAX: u64 = 100;
 /// What reaches the thread.
 pub(crate) enum Message {
     Input(ServerInput),
-    Question(Question),
     AppendPeer(Peer, mpsc::Sender<AppendReply>),
     AgentPeer(Peer, mpsc::Sender<AgentDown>),
     DutyPeer(Peer, mpsc::Sender<DutyDown>),
@@ -75,6 +73,7 @@ pub(crate) fn start<L: Log + 'static>(
                 readers: BTreeMap::new(),
                 next: 1,
                 effects: Vec::new(),
+                disk_full: None,
             };
             runtime.block_on(worker.run(receiver, asked, shutdown)).map_err(|error| error.to_string())
         };
@@ -90,16 +89,21 @@ pub(crate) fn start<L: Log + 'static>(
     (ReplicaHandle { questions, applied: applied_seen }, Inbox(inbox), failed)
 }
 
+/// Where the outcome of a person's command goes.
+type Answer = oneshot::Sender<Result<(Index, Outcome), Unanswered>>;
+
 struct Worker<L> {
     core: ServerCore<L>,
     meter: Meter,
     own_inbox: mpsc::Sender<Message>,
     applied: watch::Sender<Index>,
     outlets: Outlets,
-    requests: BTreeMap<RequestId, oneshot::Sender<Result<(Index, Outcome), Unanswered>>>,
+    requests: BTreeMap<RequestId, Answer>,
     readers: BTreeMap<u64, mpsc::Sender<LogPiece>>,
     next: u64,
     effects: Vec<ServerEffect>,
+    /// Why nothing can be written now.
+    disk_full: Option<String>,
 }
 
 impl<L: Log> Worker<L> {
@@ -156,7 +160,6 @@ impl<L: Log> Worker<L> {
                 }
                 return self.step(input);
             }
-            Message::Question(question) => return self.ask(question),
             Message::AppendPeer(peer, sender) => self.outlets.append(peer, sender),
             Message::AgentPeer(peer, sender) => self.outlets.agent(peer, sender),
             Message::DutyPeer(peer, sender) => self.outlets.duty(peer, sender),
@@ -198,17 +201,17 @@ impl<L: Log> Worker<L> {
                     tail_bytes: query.tail_bytes,
                 };
                 self.readers.insert(request, sender);
-                self.outlets.to_agent(peer, AgentDown { kind: Some(agent_down::Kind::ReadLog(order)) });
+                self.outlets.send_agent(peer, AgentDown { kind: Some(agent_down::Kind::ReadLog(order)) });
             }
         }
         Ok(())
     }
 
-    fn command(
-        &mut self,
-        command: Command,
-        answer: oneshot::Sender<Result<(Index, Outcome), Unanswered>>,
-    ) -> Result<(), ReplicaFailure> {
+    fn command(&mut self, command: Command, answer: Answer) -> Result<(), ReplicaFailure> {
+        if let Some(reason) = &self.disk_full {
+            let _ = answer.send(Err(Unanswered::NotServing(reason.clone())));
+            return Ok(());
+        }
         let request = RequestId(self.number());
         self.requests.insert(request, answer);
         self.step(ServerInput::Command { request, command })
@@ -221,11 +224,11 @@ impl<L: Log> Worker<L> {
 
     fn perform(&mut self, effect: ServerEffect) {
         match effect {
-            ServerEffect::Appended { peer, ticket, result } => self.outlets.to_append(peer, ticket, result),
+            ServerEffect::Appended { peer, ticket, result } => self.outlets.send_append(peer, ticket, result),
             ServerEffect::Done { request, result } => self.finish(request, result),
-            ServerEffect::ToFollower { follower, frame } => self.outlets.to_follower(follower, frame),
+            ServerEffect::ToFollower { follower, frame } => self.outlets.send_follower(follower, frame),
             ServerEffect::ToAgent { peer, order } => self.outlets.order(peer, order),
-            ServerEffect::ToDuty { peer, beats } => self.outlets.to_duty(peer, beats),
+            ServerEffect::ToDuty { peer, beats } => self.outlets.send_duty(peer, beats),
             ServerEffect::Applied { index, applied, .. } => {
                 self.meter.applied(index, &applied);
                 self.applied.send_replace(index);
@@ -233,11 +236,26 @@ impl<L: Log> Worker<L> {
             ServerEffect::Encode { purpose, cell } => self.encode(purpose, cell),
             ServerEffect::Send { to, .. } => tracing::warn!(to, "no way to another member yet"),
             ServerEffect::Leader { member, here } => tracing::info!(?member, here, "who takes appends"),
-            ServerEffect::Alarm(alarm) => {
-                self.meter.alarm(&alarm);
-                tracing::warn!("{alarm}");
-            }
+            ServerEffect::Alarm(alarm) => self.alarmed(&alarm),
             ServerEffect::SnapshotSaved { index } => tracing::info!(%index, "snapshot saved"),
+        }
+    }
+
+    /// On a full disk nobody is kept waiting: what is under way may happen once there is room, what comes now does not.
+    fn alarmed(&mut self, alarm: &Alarm) {
+        self.meter.alarm(alarm);
+        tracing::warn!("{alarm}");
+        match alarm {
+            Alarm::DiskFull { file } => {
+                let rest = "nothing is lost, and work goes on once there is room";
+                let reason = format!("the disk is full, {file} can't be written: {rest}");
+                for answer in std::mem::take(&mut self.requests).into_values() {
+                    let _ = answer.send(Err(Unanswered::Unknown(reason.clone())));
+                }
+                self.disk_full = Some(reason);
+            }
+            Alarm::DiskRoom => self.disk_full = None,
+            Alarm::TailCut { .. } | Alarm::SnapshotDamaged { .. } => {}
         }
     }
 
@@ -268,7 +286,7 @@ impl<L: Log> Worker<L> {
 
     fn pass_output(&mut self, piece: WirePiece) {
         let Some(reader) = self.readers.get(&piece.request) else { return };
-        let message: LogPiece = if piece.error.is_empty() { Ok(Bytes::from(piece.data)) } else { Err(piece.error) };
+        let message: LogPiece = if piece.error.is_empty() { Ok(piece.data) } else { Err(piece.error) };
         let failed = message.is_err();
         // A reader that does not keep up is dropped; the agent's side has its own pace.
         let gone = reader.try_send(message).is_err();

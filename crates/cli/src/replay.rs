@@ -6,7 +6,8 @@
 //! report ◀──outcome: settle, scan, explain──────────────────┘
 //! ```
 //! Invariants: whatever happens, ctrl-C included, the jobs are cancelled, the nodes removed and the agent stopped
-//! before the command ends, or it says what stayed behind; nodes and jobs that are not the replay's own are not touched.
+//! before the command ends, or it says what stayed behind; nodes and jobs that are not the replay's own are not
+//! touched.
 
 mod agent;
 mod bar;

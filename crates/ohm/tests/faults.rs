@@ -99,7 +99,10 @@ fn node(task: &Value) -> String {
 
 /// The places, attempts and pids of tasks.
 fn identities(tasks: &[Value]) -> Vec<(String, u64, u64)> {
-    tasks.iter().map(|task| (node(task), task["incarnation"].as_u64().unwrap(), task["pid"].as_u64().unwrap())).collect()
+    tasks
+        .iter()
+        .map(|task| (node(task), task["incarnation"].as_u64().unwrap(), task["pid"].as_u64().unwrap()))
+        .collect()
 }
 
 #[test]
@@ -136,12 +139,12 @@ fn tasks_die_with_their_shim_and_are_started_again() {
     let mut after = Vec::new();
     wait("they are started again", || {
         after = cell.wait_for_tasks("diary");
-        lost.iter().all(|task| after[task["task"].as_u64().unwrap() as usize]["incarnation"] == 2)
+        lost.iter().all(|task| after[task["task"].as_u64().unwrap() as usize]["incarnation"].as_u64() > Some(1))
     });
     let untouched: Vec<Value> = after.iter().filter(|task| task["incarnation"] == 1).cloned().collect();
     assert_eq!(identities(&untouched), identities(&kept), "the others run on");
     assert!(after.iter().all(|task| task["failures"] == 0), "not charged: {after:?}");
-    wait("the new ones write", || lost.iter().all(|task| life_of(&cell, task).len() == 2));
+    wait("the new ones write", || lost.iter().all(|task| life_of(&cell, task).len() > 1));
     let_end(&cell, "diary");
     before.iter().for_each(|task| assert_one_at_a_time(&life_of(&cell, task)));
     verify_log(&cell.stop());

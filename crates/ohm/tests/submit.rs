@@ -3,8 +3,8 @@
 
 mod cell;
 
-use cell::http::Http;
 use cell::Cell;
+use cell::http::Http;
 use serde_json::Value;
 use std::time::Duration;
 

@@ -75,15 +75,19 @@ pub fn read_token(path: &Path) -> Result<String, DataDirError> {
     if token.len() < 16 { Err(DataDirError::Token { path: path.to_path_buf() }) } else { Ok(token.to_string()) }
 }
 
+/// A token is there whole or not at all, whatever happens meanwhile: an empty file would have to be removed by hand.
 fn make_token(path: &Path) -> Result<String, DataDirError> {
     let token = format!("{:016x}{:016x}", dice::random_u64(), dice::random_u64());
-    let made = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
+    let draft = path.with_extension(format!("{:016x}", dice::random_u64()));
+    let written = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&draft).and_then(|mut file| {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        writeln!(file, "{token}")?;
+        file.sync_all()
+    });
+    let made = written.and_then(|()| std::fs::hard_link(&draft, path));
+    let _ = std::fs::remove_file(&draft);
     match made {
-        Ok(mut file) => {
-            writeln!(file, "{token}").and_then(|()| file.sync_all()).map_err(at(path))?;
-            std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(at(path))?;
-            Ok(token)
-        }
+        Ok(()) => Ok(token),
         // Another process of this cell was faster.
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => read_token(path),
         Err(error) => Err(at(path)(error)),

@@ -98,7 +98,7 @@ fn send_again(send: impl Fn() -> Result<SubmitAnswer, Failure>, was_there: bool)
     loop {
         match send() {
             Ok(answer) if answer.unknown > 0 && tries < TRIES => {
-                note(&format!("{} documents got no answer; sending them again", answer.unknown));
+                note(&format!("{} documents got no answer{}; sending them again", answer.unknown, reason_of(&answer)));
                 was_there = true;
             }
             Err(failure @ Failure::Unreachable { .. }) if !was_there => return Err(failure),
@@ -108,6 +108,13 @@ fn send_again(send: impl Fn() -> Result<SubmitAnswer, Failure>, was_there: bool)
         tries += 1;
         std::thread::sleep(PAUSE);
     }
+}
+
+/// Why the first document without an answer got none, to follow a sentence.
+fn reason_of(answer: &SubmitAnswer) -> String {
+    let unknown = answer.verdicts.iter().find(|verdict| verdict.verdict == VerdictKind::Unknown);
+    let problem = unknown.and_then(|verdict| verdict.problems.first());
+    problem.map_or_else(String::new, |problem| format!(" ({})", problem.message))
 }
 
 /// Puts a verdict of a part at its place in the file.

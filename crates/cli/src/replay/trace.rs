@@ -1,6 +1,7 @@
 //! A trace as it is read: the node list and the pod list of `alibaba-gpu-2023`, each a CSV file with a header.
 //!
-//! Invariant: what is read here can be placed by a cell as it is: names are unique, amounts are not negative, a pod that
+//! Invariant: what is read here can be placed by a cell as it is: names are unique, amounts are not negative, a pod
+//! that
 //! shares a device asks for one device only. Everything else is refused with its file and line.
 
 use serde::Deserialize;
