@@ -8,7 +8,6 @@ use cell::{Cell, verify_log, wait};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 const NODES: usize = 8;
@@ -26,14 +25,14 @@ fn start(words: &[&str]) -> Cell {
 
 /// A job whose tasks do not end before the file `end` is there, and write down every tenth of a second that they live.
 /// They don't listen when they are asked to stop.
-fn diarists(cell: &Cell, name: &str, count: usize) -> String {
-    let folder = cell.path(name);
+fn diary(cell: &Cell, count: usize) -> String {
+    let folder = cell.path("diary");
     fs::create_dir(&folder).unwrap();
     let folder = folder.display();
     format!(
         "apiVersion: ohm/v1
 kind: Job
-metadata: {{name: {name}}}
+metadata: {{name: diary}}
 spec:
   count: {count}
   terminationGracePeriodSeconds: 1
@@ -52,10 +51,18 @@ spec:
     )
 }
 
-/// Lets the tasks of such a job end.
-fn let_end(cell: &Cell, name: &str) {
-    fs::write(cell.path(name).join("end"), "").unwrap();
-    cell.wait_until_all_succeeded(&[name.to_string()], PATIENCE);
+/// Starts the job and waits until every task has written something.
+fn start_diary(cell: &Cell, count: usize) -> Vec<Value> {
+    cell.submit(&diary(cell, count));
+    let tasks = cell.wait_for_tasks("diary");
+    wait("all write", || tasks.iter().all(|task| life_of(cell, task).len() == 1));
+    tasks
+}
+
+/// Lets its tasks end.
+fn let_end(cell: &Cell) {
+    fs::write(cell.path("diary").join("end"), "").unwrap();
+    cell.wait_until_all_succeeded(&["diary".to_string()], PATIENCE);
 }
 
 /// When an incarnation of a task first and last wrote, and where.
@@ -67,9 +74,9 @@ struct Life {
 }
 
 /// The lives of one task, by incarnation.
-fn lives(folder: &Path, rank: usize) -> BTreeMap<u32, Life> {
+fn life_of(cell: &Cell, task: &Value) -> BTreeMap<u32, Life> {
     let mut lives: BTreeMap<u32, Life> = BTreeMap::new();
-    let text = fs::read_to_string(folder.join(rank.to_string())).unwrap_or_default();
+    let text = fs::read_to_string(cell.path("diary").join(task["task"].to_string())).unwrap_or_default();
     for line in text.lines().filter(|line| line.split(' ').count() == 3) {
         let words: Vec<&str> = line.split(' ').collect();
         let (incarnation, now) = (words[0].parse().unwrap(), words[1].parse().unwrap());
@@ -108,8 +115,7 @@ fn identities(tasks: &[Value]) -> Vec<(String, u64, u64)> {
 #[test]
 fn tasks_of_a_killed_agent_are_adopted() {
     let mut cell = start(&[]);
-    cell.submit(&diarists(&cell, "diary", 3));
-    let before = cell.wait_for_tasks("diary");
+    let before = start_diary(&cell, 3);
     let tasks = processes(&before);
     let role = format!("agent --name {}", node(&before[0]));
     let agent = cell.child(&role).unwrap();
@@ -121,7 +127,7 @@ fn tasks_of_a_killed_agent_are_adopted() {
     assert!(tasks.iter().all(Process::is_alive));
     assert_eq!(identities(&cell.wait_for_tasks("diary")), identities(&before));
     // What ends now was started by another agent than the one that tells of it.
-    let_end(&cell, "diary");
+    let_end(&cell);
     assert_eq!(cell.json(&["job", "diary"])["pastRuns"].as_array().unwrap().len(), 0);
     verify_log(&cell.stop());
 }
@@ -129,8 +135,7 @@ fn tasks_of_a_killed_agent_are_adopted() {
 #[test]
 fn tasks_die_with_their_shim_and_are_started_again() {
     let mut cell = start(&[]);
-    cell.submit(&diarists(&cell, "diary", 3));
-    let before = cell.wait_for_tasks("diary");
+    let before = start_diary(&cell, 3);
     let victim = node(&before[0]);
     let (lost, kept): (Vec<Value>, Vec<Value>) = before.iter().cloned().partition(|task| node(task) == victim);
     let lost_processes = processes(&lost);
@@ -145,20 +150,15 @@ fn tasks_die_with_their_shim_and_are_started_again() {
     assert_eq!(identities(&untouched), identities(&kept), "the others run on");
     assert!(after.iter().all(|task| task["failures"] == 0), "not charged: {after:?}");
     wait("the new ones write", || lost.iter().all(|task| life_of(&cell, task).len() > 1));
-    let_end(&cell, "diary");
+    let_end(&cell);
     before.iter().for_each(|task| assert_one_at_a_time(&life_of(&cell, task)));
     verify_log(&cell.stop());
-}
-
-fn life_of(cell: &Cell, task: &Value) -> BTreeMap<u32, Life> {
-    lives(&cell.path("diary"), task["task"].as_u64().unwrap() as usize)
 }
 
 #[test]
 fn a_server_frozen_for_half_a_lease_touches_no_task() {
     let mut cell = start(&["--node-lease-ms", &LEASE.as_millis().to_string()]);
-    cell.submit(&diarists(&cell, "diary", 8));
-    let before = cell.wait_for_tasks("diary");
+    let before = start_diary(&cell, 8);
     let tasks = processes(&before);
     let server = cell.child("server").unwrap();
     server.freeze();
@@ -172,15 +172,14 @@ fn a_server_frozen_for_half_a_lease_touches_no_task() {
     let events = cell.json(&["events", "--limit", "100000"]);
     let lost = |event: &&Value| event["kind"] == "nodeHealth" && event["state"] == "lost";
     assert_eq!(events["events"].as_array().unwrap().iter().find(lost), None);
-    let_end(&cell, "diary");
+    let_end(&cell);
     verify_log(&cell.stop());
 }
 
 #[test]
 fn tasks_of_an_agent_frozen_beyond_its_lease_are_dead_before_others_start() {
     let mut cell = start(&["--node-lease-ms", SHORT_LEASE_MS]);
-    cell.submit(&diarists(&cell, "diary", 3));
-    let before = cell.wait_for_tasks("diary");
+    let before = start_diary(&cell, 3);
     let victim = node(&before[0]);
     let lost: Vec<Value> = before.iter().filter(|task| node(task) == victim).cloned().collect();
     let lost_processes = processes(&lost);
@@ -201,6 +200,6 @@ fn tasks_of_an_agent_frozen_beyond_its_lease_are_dead_before_others_start() {
         println!("silent for {:.2} s", lives[&2].first - lives[&1].last);
     }
     assert!(after.iter().all(|task| task["failures"] == 0), "not charged: {after:?}");
-    let_end(&cell, "diary");
+    let_end(&cell);
     verify_log(&cell.stop());
 }
