@@ -88,6 +88,14 @@ impl<L: Log> ServerCore<L> {
         self.replica.into_log()
     }
 
+    /// Whether the copy has caught up with everything that was acknowledged before this process began: the server's own
+    /// session is opened by an entry after all of it. On a full disk, where nothing can be opened, what the log had to
+    /// give must do.
+    pub fn has_caught_up(&self, now_ms: u64) -> bool {
+        let is_idle = || self.replica.wake_ms().is_none_or(|wake_ms| wake_ms > now_ms);
+        self.session.session().is_some() || (self.disk_full.is_some() && is_idle())
+    }
+
     /// The connection that reaches `node`, if its agent is connected here.
     pub fn peer_of(&self, node: NodeId) -> Option<Peer> {
         self.hub.peer_of(node)

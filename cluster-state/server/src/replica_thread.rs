@@ -73,6 +73,8 @@ pub(crate) fn start<L: Log + 'static>(
                 readers: BTreeMap::new(),
                 next: 1,
                 effects: Vec::new(),
+                caught_up: false,
+                early: Vec::new(),
                 disk_full: None,
             };
             runtime.block_on(worker.run(receiver, asked, shutdown)).map_err(|error| error.to_string())
@@ -102,6 +104,10 @@ struct Worker<L> {
     readers: BTreeMap<u64, mpsc::Sender<LogPiece>>,
     next: u64,
     effects: Vec<ServerEffect>,
+    /// Whether questions may be answered: not before the copy has caught up with what was acknowledged before.
+    caught_up: bool,
+    /// Followers that came before that.
+    early: Vec<Message>,
     /// Why nothing can be written now.
     disk_full: Option<String>,
 }
@@ -119,20 +125,27 @@ impl<L: Log> Worker<L> {
             tokio::select! {
                 biased;
                 () = shutdown.started() => return Ok(()),
-                Some(question) = questions.recv() => self.ask(question)?,
+                Some(question) = questions.recv(), if self.caught_up => self.ask(question)?,
                 Some(message) = inbox.recv() => self.take(message)?,
                 () = tokio::time::sleep(sleep) => {}
             }
             for _ in 0..BUNCH_MAX {
-                match (questions.try_recv(), inbox.try_recv()) {
-                    (Err(_), Err(_)) => break,
-                    (question, message) => {
-                        question.map_or(Ok(()), |question| self.ask(question))?;
-                        message.map_or(Ok(()), |message| self.take(message))?;
-                    }
+                let question = if self.caught_up { questions.try_recv().ok() } else { None };
+                let message = inbox.try_recv().ok();
+                if question.is_none() && message.is_none() {
+                    break;
                 }
+                question.map_or(Ok(()), |question| self.ask(question))?;
+                message.map_or(Ok(()), |message| self.take(message))?;
             }
             self.step(ServerInput::Flush)?;
+            if !self.caught_up && self.core.has_caught_up(boot_ms()) {
+                self.caught_up = true;
+                tracing::info!("caught up: questions are answered");
+                for message in std::mem::take(&mut self.early) {
+                    self.take(message)?;
+                }
+            }
         }
     }
 
@@ -163,6 +176,8 @@ impl<L: Log> Worker<L> {
             Message::AppendPeer(peer, sender) => self.outlets.append(peer, sender),
             Message::AgentPeer(peer, sender) => self.outlets.agent(peer, sender),
             Message::DutyPeer(peer, sender) => self.outlets.duty(peer, sender),
+            // A copy that lags behind its followers would send them back in time.
+            Message::Follower(..) if !self.caught_up => self.early.push(message),
             Message::Follower(follower, from, sender) => {
                 self.outlets.follower(follower, sender);
                 return self.step(ServerInput::Follow { follower, from });

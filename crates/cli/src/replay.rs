@@ -227,13 +227,11 @@ fn clean_up(cell: &CellClient, stage: &Stage<'_>, agent: SimAgent) -> Result<(),
     let stayed = |failure: Failure| {
         Failure::Failed(format!("{failure}; jobs and nodes that begin with {} may have stayed behind", run.prefix()))
     };
-    let jobs: Vec<String> = cell
-        .at_least(stage.cell.submitted(), || cell.jobs(run, None))
-        .map_err(stayed)?
-        .into_iter()
-        .filter(|job| !job.is_finished())
-        .map(|job| job.name)
-        .collect();
+    let mut jobs = cell.at_least(stage.cell.submitted(), || cell.jobs(run, None)).map_err(stayed)?;
+    jobs.retain(|job| !job.is_finished());
+    // Those that wait go first, or they would be placed on the room that the others give back.
+    jobs.sort_by_key(|job| job.state != "pending");
+    let jobs: Vec<String> = jobs.into_iter().map(|job| job.name).collect();
     let bar = Bar::start("cancelling", jobs.len() as u64);
     cell.cancel(&jobs, || bar.advance(1)).map_err(stayed)?;
     drop(bar);
