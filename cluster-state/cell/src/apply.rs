@@ -113,7 +113,7 @@ impl Cell {
             Command::SuspendJob { name } => self.suspend_job(name, applied),
             Command::ResumeJob { name } => self.resume_job(name, applied),
             Command::Commit(transaction) => Ok(self.commit(session, transaction, applied)),
-            Command::PutQueue(spec) => self.put_queue(spec),
+            Command::PutQueue(spec) => self.put_queue(spec, applied),
             Command::RemoveQueue { name } => self.remove_queue(name),
             Command::PutTopology(spec) => self.put_topology(spec),
             Command::RemoveTopology { name } => self.remove_topology(name),

@@ -25,6 +25,7 @@ mod snapshot;
 mod topologies;
 
 pub use apply::Applied;
+pub use invariants::Sweep;
 pub use cell::{Cell, STAMP_MAX_MS, VERSION};
 pub use classes::{Classes, NodeClass};
 pub use jobs::{Finish, Group, Held, Job, JobState, Jobs, Nominations, PAST_RUNS_MAX, PastRun, Task, TaskState};

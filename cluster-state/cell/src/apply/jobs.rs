@@ -188,7 +188,7 @@ impl Cell {
         self.refuse_finished(name, state)?;
         if state == JobState::Active {
             self.release_reservation(job);
-            self.set_state(job, JobState::Suspended, String::new());
+            self.set_state(job, JobState::Suspended, String::new(), applied);
             self.stop_runs(job, StopCause::Suspended, applied);
             self.clear_nominations(job, applied);
             self.tell_state(job, "", applied);
@@ -200,8 +200,7 @@ impl Cell {
         let (job, state) = self.named_job(name)?;
         self.refuse_finished(name, state)?;
         if state == JobState::Suspended {
-            self.set_state(job, JobState::Active, String::new());
-            applied.jobs.push(job);
+            self.set_state(job, JobState::Active, String::new(), applied);
             self.tell_state(job, "", applied);
         }
         Ok(Outcome::Done)
@@ -224,7 +223,8 @@ impl Cell {
         }
     }
 
-    fn set_state(&mut self, job: JobId, state: JobState, reason: String) {
+    fn set_state(&mut self, job: JobId, state: JobState, reason: String, applied: &mut Applied) {
+        applied.jobs.push(job);
         let version = self.applied;
         if let Some(job) = self.jobs.get_mut(job) {
             (job.state, job.reason, job.version) = (state, reason, version);
@@ -241,7 +241,7 @@ impl Cell {
         applied: &mut Applied,
     ) {
         self.release_reservation(job);
-        self.set_state(job, JobState::Finished(finish), reason.clone());
+        self.set_state(job, JobState::Finished(finish), reason.clone(), applied);
         let now_ms = self.now_ms;
         let Some(found) = self.jobs.get_mut(job) else { return };
         found.finished_ms = now_ms.max(1);
@@ -258,7 +258,6 @@ impl Cell {
         self.stop_runs(job, cause, applied);
         self.clear_nominations(job, applied);
         self.arm(forget_ms, Timer::Forget(job));
-        applied.jobs.push(job);
         self.tell_state(job, &reason, applied);
     }
 

@@ -1,5 +1,6 @@
 //! Queues, cohorts and topologies.
 
+use crate::apply::Applied;
 use crate::cell::Cell;
 use crate::jobs::Job;
 use crate::quota::DEPTH_MAX;
@@ -9,12 +10,12 @@ use ohm_model::{Amounts, JobId, NodeId, Outcome, QueueSpec, Refusal, TopologyMod
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Cell {
-    pub(super) fn put_queue(&mut self, spec: &QueueSpec) -> Result<Outcome, Refusal> {
+    pub(super) fn put_queue(&mut self, spec: &QueueSpec, applied: &mut Applied) -> Result<Outcome, Refusal> {
         self.check_queue(spec)?;
         self.quota.put(spec.clone());
         let direct = self.direct_usage();
         self.quota.rebuild(&direct);
-        self.reshard();
+        self.reshard(applied);
         Ok(Outcome::Done)
     }
 
@@ -57,17 +58,26 @@ impl Cell {
     /// What each queue's own jobs are charged, from the jobs themselves.
     pub(crate) fn direct_usage(&self) -> BTreeMap<String, Amounts> {
         let mut usage: BTreeMap<String, Amounts> = BTreeMap::new();
-        let holds = |job: &Job| !job.spec.queue.is_empty() && (!job.reserved.is_empty() || job.live() > 0);
-        for job in self.jobs.iter().filter(|job| holds(job)) {
-            let charged = if job.reserved.is_empty() { self.live_request(job) } else { job.reserved.clone() };
+        for job in self.jobs.iter().filter(|job| !job.spec.queue.is_empty()) {
             let sums = usage.entry(job.spec.queue.clone()).or_default();
-            charged.into_iter().for_each(|(resource, amount)| *sums.entry(resource).or_insert(0) += amount);
+            for (resource, amount) in self.charged(job) {
+                *sums.entry(resource).or_insert(0) += amount;
+            }
         }
         usage
     }
 
+    /// What `job` holds of its queue: its reservation, or else what its live runs ask for.
+    pub(crate) fn charged(&self, job: &Job) -> Amounts {
+        match (job.reserved.is_empty(), job.live()) {
+            (false, _) => job.reserved.clone(),
+            (true, 0) => Amounts::new(),
+            (true, _) => self.live_request(job),
+        }
+    }
+
     /// A queue that moved to another cohort takes its jobs to another shard; plans for them are void.
-    fn reshard(&mut self) {
+    fn reshard(&mut self, applied: &mut Applied) {
         let moved: Vec<JobId> =
             self.jobs.iter().filter(|job| self.shard_of(&job.spec) != job.shard).map(|job| job.id).collect();
         for id in moved {
@@ -75,6 +85,7 @@ impl Cell {
             let version = self.applied;
             if let (Some(job), Some(shard)) = (self.jobs.get_mut(id), shard) {
                 (job.shard, job.version) = (shard, version);
+                applied.jobs.push(id);
             }
         }
     }
