@@ -74,13 +74,7 @@ impl Cell {
         held
     }
 
-    fn check_node_details(
-        &self,
-        node: NodeId,
-        record: &NodeRecord,
-        runs: &[(u32, &Run)],
-        broken: &mut Vec<String>,
-    ) {
+    fn check_node_details(&self, node: NodeId, record: &NodeRecord, runs: &[(u32, &Run)], broken: &mut Vec<String>) {
         let name = &record.spec.name;
         let mut ports: Vec<u16> = Vec::new();
         let mut devices: BTreeMap<(ResourceId, u32), i64> = BTreeMap::new();
@@ -124,9 +118,10 @@ impl Cell {
 
     /// P2: a live run is the one its task names, and so the only one of its task.
     fn sweep_run(&self, slot: u32, run: &Run, broken: &mut Vec<String>) {
-        let task = self.jobs.get(run.run.task.job).and_then(|job| {
-            job.groups.get(usize::from(run.run.task.group.0))?.tasks.get(run.run.task.task.0 as usize)
-        });
+        let task = self
+            .jobs
+            .get(run.run.task.job)
+            .and_then(|job| job.groups.get(usize::from(run.run.task.group.0))?.tasks.get(run.run.task.task.0 as usize));
         if !task.is_some_and(|task| task.run == slot && task.incarnation == run.run.incarnation) {
             broken.push(format!("P2: run {} is not the one run of its task", run.run));
         }

@@ -1,6 +1,7 @@
 //! What the rest of the process knows of the replica thread: ask for a copy of the cell, hand a command in, read
 //! events.
 
+use crate::log_readers::{AgentOutlet, LogReaders, LogStream};
 use ohm_cell::Cell;
 use ohm_model::{Command, Event, Index, NodeId, Outcome, RunRef};
 use std::sync::Arc;
@@ -46,8 +47,8 @@ pub(crate) enum Question {
     Command(Box<Command>, oneshot::Sender<Result<(Index, Outcome), Unanswered>>),
     /// Events after an index, and how many older ones were dropped.
     Events(Index, oneshot::Sender<(Vec<Event>, u64)>),
-    /// A task's output, from its agent.
-    Log(LogQuery, mpsc::Sender<LogPiece>),
+    /// The connection of the agent that holds a node, if it is here.
+    AgentOf(NodeId, oneshot::Sender<Option<AgentOutlet>>),
 }
 
 /// A cheap handle of the replica thread.
@@ -55,6 +56,7 @@ pub(crate) enum Question {
 pub struct ReplicaHandle {
     pub(crate) questions: mpsc::Sender<Question>,
     pub(crate) applied: watch::Receiver<Index>,
+    pub(crate) log_readers: Arc<LogReaders>,
 }
 
 impl ReplicaHandle {
@@ -78,11 +80,13 @@ impl ReplicaHandle {
         self.applied.clone()
     }
 
-    /// The output of a task, piece by piece; ends with the channel.
-    pub async fn read_log(&self, query: LogQuery) -> Result<mpsc::Receiver<LogPiece>, Unanswered> {
-        let (pieces, reader) = mpsc::channel(16);
-        self.send(Question::Log(query, pieces)).await?;
-        Ok(reader)
+    /// The output of a task, piece by piece; none when the node's agent is not connected to this server.
+    pub async fn read_log(&self, query: LogQuery) -> Result<Option<LogStream>, Unanswered> {
+        let agent = self.ask(|answer| Question::AgentOf(query.node, answer)).await?;
+        Ok(match agent {
+            Some(agent) => Some(Arc::clone(&self.log_readers).open(query, agent).await),
+            None => None,
+        })
     }
 
     async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Result<T, Unanswered> {

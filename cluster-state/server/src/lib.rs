@@ -8,6 +8,7 @@
 
 mod handle;
 pub mod http;
+mod log_readers;
 mod metrics;
 mod outlets;
 mod replica_thread;
@@ -15,4 +16,5 @@ mod rpc;
 mod run;
 
 pub use handle::{LogPiece, LogQuery, ReplicaHandle, Unanswered};
+pub use log_readers::LogStream;
 pub use run::{ServerError, ServerOptions, run};

@@ -1,6 +1,7 @@
 //! Where messages leave: one bounded queue per connection. A peer that does not keep up loses its connection and starts
 //! anew; it never holds the others up.
 
+use crate::log_readers::AgentOutlet;
 use bytes::Bytes;
 use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, FollowerId, Peer};
 use ohm_wire::{
@@ -60,7 +61,8 @@ impl Outlets {
                 outcome_bytes: outcomes.iter().map(write).collect(),
             }),
             AppendResult::Busy(reason) => append_reply::Result::Busy(reason),
-            AppendResult::Unknown => append_reply::Result::Unknown("the log lost track of it".into()),
+            AppendResult::NotServing(reason) => append_reply::Result::Busy(reason),
+            AppendResult::Unknown(reason) => append_reply::Result::Unknown(reason),
         };
         push(&mut self.appends, peer, AppendReply { ticket, result: Some(result) }, &mut self.gone_peers);
     }
@@ -93,11 +95,9 @@ impl Outlets {
         push(&mut self.agents, peer, message, &mut self.gone_peers);
     }
 
-    /// The reader of a task's output is gone; whichever agent sends it may stop.
-    pub(crate) fn stop_log(&mut self, request: u64) {
-        for sender in self.agents.values() {
-            let _ = sender.try_send(AgentDown { kind: Some(agent_down::Kind::StopLog(request)) });
-        }
+    /// The way to an agent, for those who read output through it.
+    pub(crate) fn agent_outlet(&self, peer: Peer) -> Option<AgentOutlet> {
+        self.agents.get(&peer).map(|orders| AgentOutlet { peer, orders: orders.downgrade() })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The RPC side: streams of messages in and out of the replica thread. No decisions here.
 
+use crate::log_readers::LogReaders;
 use crate::replica_thread::{Inbox, Message};
 use ohm_agent::BeatAnswer;
 use ohm_model::{Epoch, Incarnation, Index, NodeId, SessionId};
@@ -24,14 +25,15 @@ const ORDERS_MAX: usize = 65_536;
 /// The service behind the RPC port.
 pub(crate) struct CellService {
     inbox: Inbox,
+    log_readers: Arc<LogReaders>,
     next: Arc<AtomicU64>,
 }
 
 type Replies<T> = ReceiverStream<Result<T, Status>>;
 
 impl CellService {
-    pub(crate) fn new(inbox: Inbox) -> Self {
-        CellService { inbox, next: Arc::new(AtomicU64::new(1)) }
+    pub(crate) fn new(inbox: Inbox, log_readers: Arc<LogReaders>) -> Self {
+        CellService { inbox, log_readers, next: Arc::new(AtomicU64::new(1)) }
     }
 
     fn number(&self) -> u64 {
@@ -140,7 +142,8 @@ impl Cell for CellService {
         if !self.inbox.send(Message::AgentPeer(peer, sender)).await {
             return Err(stopping());
         }
-        self.pump(peer, request.into_inner(), move |message: AgentUp| agent_message(peer, message));
+        let readers = Reading { agent: peer, readers: Arc::clone(&self.log_readers) };
+        self.pump(peer, request.into_inner(), move |message: AgentUp| agent_message(&readers, message));
         Ok(Response::new(stream))
     }
 
@@ -162,8 +165,21 @@ impl Cell for CellService {
     }
 }
 
-fn agent_message(peer: Peer, message: AgentUp) -> Result<Option<Message>, Malformed> {
+/// Tells the readers of an agent's output when its connection ends, however it ends.
+struct Reading {
+    agent: Peer,
+    readers: Arc<LogReaders>,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.readers.agent_gone(self.agent);
+    }
+}
+
+fn agent_message(reading: &Reading, message: AgentUp) -> Result<Option<Message>, Malformed> {
     let Some(kind) = message.kind else { return Ok(None) };
+    let peer = reading.agent;
     let input = match kind {
         agent_up::Kind::Register(register) => ServerInput::Register {
             peer,
@@ -187,7 +203,10 @@ fn agent_message(peer: Peer, message: AgentUp) -> Result<Option<Message>, Malfor
             batch: reports.batch,
             reports: read("reports", &reports.reports_bytes)?,
         },
-        agent_up::Kind::Log(piece) => return Ok(Some(Message::Output(piece))),
+        agent_up::Kind::Log(piece) => {
+            reading.readers.pass(piece);
+            return Ok(None);
+        }
     };
     Ok(Some(Message::Input(input)))
 }

@@ -13,6 +13,7 @@ use ohm_wire::MESSAGE_BYTES_MAX;
 use ohm_wire::cell_server::CellServer;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio::net::TcpListener;
 use tonic::{Request, Status};
 
@@ -77,7 +78,7 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
     let (handle, inbox, failed) = replica_thread::start(open, Meter, shutdown.clone());
     let bearer = format!("Bearer {token}");
     let check = move |request: Request<()>| check_token(&bearer, request);
-    let service = CellServer::new(CellService::new(inbox))
+    let service = CellServer::new(CellService::new(inbox, Arc::clone(&handle.log_readers)))
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let rpc = tonic::service::interceptor::InterceptedService::new(service, check);

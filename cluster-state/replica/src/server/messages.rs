@@ -129,8 +129,10 @@ pub enum AppendResult {
     },
     /// Nothing of it will happen.
     Busy(String),
-    /// Nobody knows.
-    Unknown,
+    /// Nothing of it will happen, and nothing else for now, for this reason.
+    NotServing(String),
+    /// Nobody knows, for this reason.
+    Unknown(String),
 }
 
 /// What a server core wants done.

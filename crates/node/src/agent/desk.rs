@@ -250,6 +250,7 @@ impl Desk {
                     self.readers.open(request, self.live.contains(&request.run), &outlets.pieces);
                 }
             }
+            Arrival::Order(Order::MoreLog { request, pieces }) => self.readers.grant(request, pieces),
             Arrival::Order(Order::StopLog { request }) => self.readers.stop(request),
             Arrival::Failed(error) => return Err(error),
         }

@@ -25,6 +25,10 @@ pub(crate) enum Order {
     /// To many registered nodes.
     Answers(Vec<(NodeId, BeatAnswer)>),
     ReadLog(LogRequest),
+    MoreLog {
+        request: u64,
+        pieces: u32,
+    },
     StopLog {
         request: u64,
     },
@@ -39,6 +43,8 @@ pub(crate) struct LogRequest {
     pub(crate) follow: bool,
     /// 0 is everything kept.
     pub(crate) tail_bytes: u64,
+    /// Pieces that may be sent before more are granted.
+    pub(crate) credit: u32,
 }
 
 /// The stream that the network reads a queue through.
@@ -67,6 +73,7 @@ pub(crate) fn order_of(message: AgentDown) -> Result<Option<Order>, Malformed> {
             Order::Node { node: NodeId(taken.node), input }
         }
         agent_down::Kind::ReadLog(request) => Order::ReadLog(log_request(&request)?),
+        agent_down::Kind::MoreLog(more) => Order::MoreLog { request: more.request, pieces: more.pieces },
         agent_down::Kind::StopLog(request) => Order::StopLog { request },
     }))
 }
@@ -100,6 +107,7 @@ fn log_request(request: &ReadLog) -> Result<LogRequest, Malformed> {
         is_stderr: request.stderr,
         follow: request.follow,
         tail_bytes: request.tail_bytes,
+        credit: request.credit,
     })
 }
 

@@ -121,7 +121,7 @@ impl Fleet {
                 let reason = "this node is simulated: its tasks write nothing".to_string();
                 self.messages.push(messages::log_piece(request.request, Err(reason)));
             }
-            Order::StopLog { .. } => {}
+            Order::MoreLog { .. } | Order::StopLog { .. } => {}
         }
     }
 
