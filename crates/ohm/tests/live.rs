@@ -22,28 +22,30 @@ fn jobs(prefix: &str, count: usize) -> String {
 
 #[test]
 fn every_role_is_killed_in_turn_and_all_at_once_and_nothing_acknowledged_is_lost() {
-    let mut cell = Cell::start(&["--nodes", "0"]);
+    // Eight real nodes of `ohm up` beside twenty simulated ones: jobs go to both.
+    let mut cell = Cell::start(&[]);
     let _agent = cell.sim_agent(20);
-    cell.wait_for_nodes(20);
+    cell.wait_for_nodes(28);
     let mut expected = Vec::new();
     for (round, victims) in [
         vec!["server"],
         vec!["scheduler batch"],
         vec!["health"],
         vec!["scheduler service", "scheduler tas"],
-        vec!["server", "scheduler batch", "scheduler service", "scheduler tas", "health"],
+        vec!["agent"],
+        vec!["server", "scheduler batch", "scheduler service", "scheduler tas", "health", "agent"],
     ]
     .into_iter()
     .enumerate()
     {
         let prefix = format!("round{round}");
-        expected.extend(cell.submit_until_taken(&jobs(&prefix, 40)));
+        expected.extend(cell.submit_until_taken(&jobs(&prefix, 65)));
         for victim in victims {
             cell.kill(victim);
         }
-        expected.extend(cell.submit_until_taken(&jobs(&format!("{prefix}-after"), 10)));
+        expected.extend(cell.submit_until_taken(&jobs(&format!("{prefix}-after"), 20)));
     }
-    assert_eq!(expected.len(), 5 * 50);
+    assert_eq!(expected.len(), 6 * 85);
     cell.wait_until_all_succeeded(&expected, PATIENCE);
     let data_dir = cell.stop();
     let report = cell::ohm(&["log", "verify", "--data-dir", &data_dir]);
