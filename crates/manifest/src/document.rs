@@ -27,7 +27,7 @@ pub struct Document {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// `kind: Job`.
-    Job(Box<JobDocument>),
+    Job(Box<JobSpec>),
     /// `kind: Queue` or `kind: Cohort`.
     Queue(QueueSpec),
     /// `kind: Topology`.
@@ -44,7 +44,7 @@ impl Content {
     /// The kind and, where there is one, the name: no two documents of a file may share both.
     pub fn identity(&self) -> (&'static str, Option<&str>) {
         match self {
-            Content::Job(job) => ("Job", Some(&job.spec().name)),
+            Content::Job(job) => ("Job", Some(&job.name)),
             Content::Queue(queue) => ("Queue or Cohort", Some(&queue.name)),
             Content::Topology(topology) => ("Topology", Some(&topology.name)),
             Content::Node(node) => ("Node", Some(&node.spec.name)),
@@ -52,82 +52,6 @@ impl Content {
             Content::Allocation(_) => ("Allocation", None),
         }
     }
-}
-
-/// A job as a file states it: what a cell keeps of it, and what only an offline plan understands so far.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobDocument {
-    spec: JobSpec,
-    extras: Vec<TopologyExtra>,
-}
-
-impl JobDocument {
-    pub(crate) fn new(spec: JobSpec, extras: Vec<TopologyExtra>) -> Self {
-        JobDocument { spec, extras }
-    }
-
-    /// What a cell keeps of the job. To submit it, use [`JobDocument::into_spec`], which drops nothing in silence.
-    pub fn spec(&self) -> &JobSpec {
-        &self.spec
-    }
-
-    /// For each group, what it asks of the topology beyond its [`ohm_model::TopologyRequest`].
-    pub fn extras(&self) -> &[TopologyExtra] {
-        &self.extras
-    }
-
-    /// The job for a cell, unless it asks for something that a cell would not keep.
-    pub fn into_spec(self) -> Result<JobSpec, ExtraError> {
-        match self.extras.iter().position(|extra| !extra.is_empty()) {
-            Some(index) => {
-                let group = self.spec.groups.get(index).map_or_else(String::new, |group| group.name.clone());
-                Err(ExtraError { job: self.spec.name, group })
-            }
-            None => Ok(self.spec),
-        }
-    }
-
-    pub(crate) fn set_priority(&mut self, priority: i32) {
-        self.spec.priority = priority;
-    }
-}
-
-/// A job asks for something that only an offline plan understands so far.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "job `{job}`, group `{group}`: topology `slices` and `balanced` are known to `ohm plan` only; leave them out to \
-     submit the job"
-)]
-pub struct ExtraError {
-    /// The job.
-    pub job: String,
-    /// The group.
-    pub group: String,
-}
-
-/// What a group asks of the topology beyond its [`ohm_model::TopologyRequest`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TopologyExtra {
-    /// Tasks are placed in whole slices, each inside one domain of its level; coarse to fine.
-    pub slices: Vec<TopologySlice>,
-    /// Domains get equal numbers of slices where possible.
-    pub balanced: bool,
-}
-
-impl TopologyExtra {
-    /// Whether nothing is asked.
-    pub fn is_empty(&self) -> bool {
-        self.slices.is_empty() && !self.balanced
-    }
-}
-
-/// One layer of slices.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TopologySlice {
-    /// The label key of the level.
-    pub level: String,
-    /// How many tasks a slice has; at least 1.
-    pub size: u32,
 }
 
 /// A node as a file states it.
@@ -199,11 +123,7 @@ pub(crate) fn decode(file: &Arc<str>, node: &Node<'_>) -> Result<Decoded, Docume
 
 fn violations(content: &Content) -> Vec<validate::Violation> {
     match content {
-        Content::Job(job) => {
-            let mut violations = validate::job(job.spec());
-            violations.extend(validate::topology_extras(job.extras()));
-            violations
-        }
+        Content::Job(job) => validate::job(job),
         Content::Queue(queue) => validate::queue(queue),
         Content::Topology(topology) => validate::topology(topology),
         Content::Node(node) => {
@@ -292,7 +212,7 @@ fn job(cx: &mut Context, root: At<'_>) -> Option<Kinded> {
     let spec = fields.require(cx, "spec", "what the job runs")?;
     let (name, labels) = metadata.unwrap_or_default();
     let job = decode::job(cx, name, labels, spec)?;
-    Some((Content::Job(Box::new(job.document)), job.priority_class))
+    Some((Content::Job(Box::new(job.spec)), job.priority_class))
 }
 
 fn node(cx: &mut Context, root: At<'_>) -> Option<Kinded> {

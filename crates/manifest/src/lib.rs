@@ -95,10 +95,7 @@ mod tree;
 pub mod validate;
 mod write;
 
-pub use document::{
-    API_VERSION, Allocation, Content, Document, ExtraError, JobDocument, NodeDocument, PriorityClass, TopologyExtra,
-    TopologySlice,
-};
+pub use document::{API_VERSION, Allocation, Content, Document, NodeDocument, PriorityClass};
 pub use error::{DocumentError, Origin, Position, Problem, ProblemKind};
 pub use parse::{Verdicts, parse, parse_files};
 pub use path::{FieldPath, Step};

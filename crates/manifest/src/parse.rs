@@ -88,7 +88,7 @@ fn resolve_priority(decoded: Decoded, priorities: &BTreeMap<String, i32>) -> Res
     };
     match priorities.get(&name) {
         Some(&priority) => {
-            job.set_priority(priority);
+            job.priority = priority;
             Ok(document)
         }
         None => {
