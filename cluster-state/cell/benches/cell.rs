@@ -205,6 +205,7 @@ fn job(name: String, count: u32, queue: &str) -> JobSpec {
         active_deadline_seconds: 0,
         ttl_seconds_after_finished: 1,
         on_disconnect: OnDisconnect::Stop,
+        repair: Default::default(),
         suspended: false,
     }
 }

@@ -5,7 +5,7 @@
 //! the first frame states how much of each kind follows, so a cut-off snapshot is never taken for a whole one.
 
 use crate::apply::Timer;
-use crate::cell::{Cell, VERSION};
+use crate::cell::{Cell, HealthState, VERSION};
 use crate::classes::Classes;
 use crate::jobs::{Jobs, Nominations};
 use crate::nodes::Nodes;
@@ -70,7 +70,7 @@ struct Header {
 }
 
 type Rules = (ResourceNames, Classes, Quota, Topologies);
-type Conversations = (Sessions, Nominations, BTreeMap<u64, Arc<Vec<Timer>>>);
+type Conversations = (Sessions, Nominations, BTreeMap<u64, Arc<Vec<Timer>>>, HealthState);
 type FreeSlots = (Chunked<u32>, Chunked<u32>, Chunked<u32>);
 type Answer = (SessionId, Sequence, Outcome);
 
@@ -120,7 +120,7 @@ impl Cell {
             answers: self.sessions.answers().count() as u32,
         });
         frame.put(&(&self.resources, &self.classes, &self.quota, &self.topologies));
-        frame.put(&(&self.sessions, &self.nominations, &self.timers));
+        frame.put(&(&self.sessions, &self.nominations, &self.timers, &self.health));
         frame.put(nodes);
         frame.put(&(self.shapes.slab().free(), self.jobs.slab.free(), self.runs.slab.free()));
         nodes.free.iter().chain(&nodes.capacity).for_each(|column| frame.put(column));
@@ -186,7 +186,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         return Err(RestoreError::Version { needed: header.version, known: VERSION });
     }
     let (resources, classes, quota, topologies): Rules = frames.next()?;
-    let (mut sessions, nominations, timers): Conversations = frames.next()?;
+    let (mut sessions, nominations, timers, health): Conversations = frames.next()?;
     let nodes: Nodes = frames.next()?;
     let (free_shapes, free_jobs, free_runs): FreeSlots = frames.next()?;
     let mut nodes = frames.nodes(&header, nodes)?;
@@ -202,6 +202,9 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     let mut jobs = Jobs { slab: jobs, ..Jobs::default() };
     for (_, job) in jobs.slab.iter() {
         jobs.by_name.insert(&job.spec.name, job.id);
+        for node in job.repairs.unhealthy.iter().filter_map(|entry| entry.node) {
+            jobs.by_unhealthy.entry(node).or_default().insert(job.id);
+        }
     }
     let names: Vec<_> = nodes.iter().map(|(node, record)| (node, Arc::clone(&record.spec))).collect();
     for (node, spec) in names {
@@ -223,6 +226,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         sessions,
         nominations,
         timers,
+        health,
         ..Cell::default()
     })
 }

@@ -78,6 +78,23 @@ impl Topology {
         inside.then_some(node.0)
     }
 
+    /// The key at level `above` of the domain that contains the one with `key` at `level`; `above` is not below it.
+    pub fn key_above(&self, level: usize, key: u32, above: usize) -> Option<u32> {
+        if above >= level {
+            return (above == level).then_some(key);
+        }
+        let (mut at, mut here) = (DomainId(key), level);
+        if level >= self.stored_levels() {
+            here = self.stored_levels().checked_sub(1)?;
+            at = self.domain_of(NodeId(key), here);
+        }
+        while here > above {
+            at = self.domains.get(at.0 as usize)?.parent;
+            here -= 1;
+        }
+        (at != NO_DOMAIN).then_some(at.0)
+    }
+
     /// The label values of `domain` from the top.
     pub fn path(&self, domain: DomainId) -> Vec<&str> {
         let mut values = Vec::new();

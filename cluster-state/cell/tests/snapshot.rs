@@ -42,6 +42,7 @@ fn with_jobs(jobs: u64, count: u32) -> Cell {
             active_deadline_seconds: 0,
             ttl_seconds_after_finished: 0,
             on_disconnect: OnDisconnect::Stop,
+            repair: Default::default(),
             suspended: false,
         };
         apply(&mut cell, 1, number + 1, Command::SubmitJobs { owner: "ann".into(), jobs: vec![job] });

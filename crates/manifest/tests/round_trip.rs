@@ -166,6 +166,7 @@ fn job() -> impl Strategy<Value = JobSpec> {
             active_deadline_seconds: deadline,
             ttl_seconds_after_finished: ttl,
             on_disconnect: if keeps { OnDisconnect::Keep } else { OnDisconnect::Stop },
+            repair: Default::default(),
             suspended,
         },
     )

@@ -52,6 +52,7 @@ pub(crate) fn job(dice: &mut Prng, name: String) -> JobSpec {
         active_deadline_seconds: if dice.chance(100) { dice.between(5, 40) } else { 0 },
         ttl_seconds_after_finished: if dice.chance(200) { dice.between(1, 20) } else { TTL_SECONDS_DEFAULT },
         on_disconnect: if dice.chance(850) { OnDisconnect::Stop } else { OnDisconnect::Keep },
+        repair: Default::default(),
         suspended: dice.chance(50),
     }
 }

@@ -7,7 +7,9 @@ use crate::shapes::Shape;
 use ohm_model::job::{GROUPS_MAX, TASKS_MAX};
 use ohm_model::resources::{DEVICE_MILLI, is_extended};
 use ohm_model::topology::TopologyRequest;
-use ohm_model::{EventKind, GroupSpec, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, SessionId, StopCause};
+use ohm_model::{
+    EventKind, GroupSpec, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, RepairPolicy, SessionId, StopCause,
+};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -55,6 +57,7 @@ impl Cell {
             reserved: Default::default(),
             groups,
             past: Vec::new(),
+            repairs: Default::default(),
         };
         let (slot, generation) = self.jobs.slab.insert(Arc::new(job));
         let id = JobId::new(slot, generation);
@@ -117,7 +120,26 @@ impl Cell {
                 return invalid("spec.groups", problem);
             }
         }
+        self.check_widening(spec)?;
         spec.groups.iter().enumerate().try_for_each(|(at, group)| self.check_group(at, group))
+    }
+
+    /// `widenTo` is a level above what every group with a required level asks for.
+    fn check_widening(&self, spec: &JobSpec) -> Result<(), Refusal> {
+        let (widens, wide) = (spec.repair.policy == RepairPolicy::Widen, &spec.repair.widen_to);
+        let invalid = |problem: String| Err(Refusal::Invalid { field: "spec.repair.widenTo".into(), problem });
+        if widens == wide.is_empty() {
+            return invalid("is given with the policy widen, and only with it".into());
+        }
+        for (topology, level) in spec.groups.iter().filter_map(required_level).filter(|_| widens) {
+            let Some(topology) = self.topologies.get(topology) else { continue };
+            let levels = topology.level(wide).zip(topology.level(level));
+            if levels.is_none_or(|(wide, level)| wide >= level) {
+                let name = &topology.spec.name;
+                return invalid(format!("\"{wide}\" is no level of topology {name} above \"{level}\""));
+            }
+        }
+        Ok(())
     }
 
     fn check_group(&self, at: usize, group: &GroupSpec) -> Result<(), Refusal> {
@@ -182,6 +204,7 @@ impl Cell {
         self.refuse_finished(name, state)?;
         if state == JobState::Active {
             self.release_reservation(job);
+            self.drop_repair(job);
             self.set_state(job, JobState::Suspended, String::new(), applied);
             self.stop_runs(job, StopCause::Suspended, applied);
             self.clear_nominations(job, applied);
@@ -235,6 +258,7 @@ impl Cell {
         applied: &mut Applied,
     ) {
         self.release_reservation(job);
+        self.drop_repair(job);
         self.set_state(job, JobState::Finished(finish), reason.clone(), applied);
         let now_ms = self.now_ms;
         let Some(found) = self.jobs.get_mut(job) else { return };
@@ -262,7 +286,7 @@ impl Cell {
     }
 
     /// What the reservation holds beyond the live runs goes back to the queue.
-    fn release_reservation(&mut self, job: JobId) {
+    pub(super) fn release_reservation(&mut self, job: JobId) {
         let Some(found) = self.jobs.get(job) else { return };
         if found.reserved.is_empty() {
             return;
@@ -276,7 +300,7 @@ impl Cell {
         }
     }
 
-    fn clear_nominations(&mut self, job: JobId, applied: &mut Applied) {
+    pub(super) fn clear_nominations(&mut self, job: JobId, applied: &mut Applied) {
         let of_job = |held: &Vec<crate::jobs::Held>| held.iter().any(|held| held.job == job);
         let nodes: Vec<NodeId> =
             self.nominations.iter().filter(|(_, held)| of_job(held)).map(|(node, _)| *node).collect();

@@ -2,12 +2,12 @@
 
 use crate::state::{GPU, LEVELS};
 use crate::world::{BATCH, PEOPLE, TAS, World};
-use ohm_cell::{Job, JobState};
+use ohm_cell::{Job, JobState, RepairState};
 use ohm_model::{
     Amounts, Class, ClassId, Command, Epoch, Exit, Grain, GroupIndex, GroupSpec, Guard, Incarnation, Index, JobGuard,
-    JobId, JobSpec, Lease, NodeHealth, NodeId, NodeSpec, Nomination, OnDisconnect, Placement, QueueSpec, RunRef,
-    RunReport, RunReportKind, SessionId, StopCause, Taint, TaintEffect, TaskIndex, Toleration, TolerationOperator,
-    TopologyMode, Transaction,
+    JobId, JobSpec, Lease, NodeHealth, NodeId, NodeSpec, Nomination, OnDisconnect, Placement, QueueSpec, RepairPolicy,
+    RepairSpec, RunRef, RunReport, RunReportKind, SessionId, StopCause, Taint, TaintEffect, TaskIndex, Toleration,
+    TolerationOperator, TopologyMode, Transaction,
 };
 use std::sync::Arc;
 
@@ -103,6 +103,11 @@ impl World {
             active_deadline_seconds: if self.dice.chance(200) { self.dice.between(1, 90) } else { 0 },
             ttl_seconds_after_finished: self.dice.below(20),
             on_disconnect: OnDisconnect::Stop,
+            repair: RepairSpec {
+                policy: if self.dice.chance(500) { RepairPolicy::FailFast } else { RepairPolicy::Wait },
+                timeout_seconds: self.dice.below(30),
+                ..RepairSpec::default()
+            },
             suspended: self.dice.chance(50),
         }
     }
@@ -232,8 +237,25 @@ impl World {
         for job in &chosen {
             self.add_job(job, &mut transaction);
         }
+        if chosen.iter().any(|job| job.repair_state() == RepairState::Waiting) && self.dice.chance(200) {
+            self.give_up(&chosen, &mut transaction);
+        }
         self.spoil(&mut transaction);
         (session, Command::Commit(transaction))
+    }
+
+    /// Makes the transaction one that gives up repairs, most often of a job that waits for one.
+    fn give_up(&mut self, jobs: &[Arc<Job>], transaction: &mut Transaction) {
+        transaction.evict.clear();
+        for job in jobs {
+            let tasks = job.groups.iter().flat_map(|group| group.tasks.iter());
+            let runs = tasks.filter_map(|task| self.cell.runs().get(task.run)).map(|run| run.run);
+            let runs: Vec<_> = runs.filter(|_| self.dice.chance(900)).collect();
+            transaction.evict.extend(runs.into_iter().map(|run| (run, StopCause::RepairFailed)));
+        }
+        if self.dice.chance(950) {
+            (transaction.place, transaction.nominate, transaction.reserve) = Default::default();
+        }
     }
 
     fn add_job(&mut self, job: &Job, transaction: &mut Transaction) {
@@ -263,8 +285,8 @@ impl World {
             transaction.reserve.push(job.id);
         }
         if self.dice.chance(250) {
-            let causes = [StopCause::Preempted, StopCause::Moved, StopCause::GangRestart];
-            let cause = causes[self.dice.below(3) as usize];
+            let causes = [StopCause::Preempted, StopCause::Moved, StopCause::GangRestart, StopCause::Drained];
+            let cause = causes[self.dice.below(4) as usize];
             transaction.evict.extend(self.run().map(|run| (run, cause)));
         }
     }

@@ -35,7 +35,9 @@ impl Plain {
         }
         if known.boot != boot || known.key != key {
             self.end_all_on(id, Exit::Vanished);
+            self.settle_losses();
         }
+        self.clear_unhealthy(id, true);
         self.registrations += 1;
         let relabelled = known.spec.labels != spec.labels || known.spec.taints != spec.taints;
         let node = self.nodes.get_mut(&id).expect("a node");
@@ -124,6 +126,7 @@ impl Plain {
         self.touch(id, NOBODY);
         if health == NodeHealth::Lost {
             self.end_all_on(id, Exit::NodeLost);
+            self.settle_losses();
             self.holds.retain(|hold| hold.node != id);
         }
         true
@@ -141,6 +144,7 @@ impl Plain {
             return false;
         }
         self.holds.retain(|hold| hold.node != id);
+        self.clear_unhealthy(id, false);
         self.nodes.remove(&id);
         self.touch(id, NOBODY);
         true
@@ -155,6 +159,7 @@ impl Plain {
             started: vec![false; spec.groups.len()],
             domain: vec![None; spec.groups.len()],
             reserved: false,
+            repair: Default::default(),
             first_placed_ms: None,
             spec,
         };
@@ -187,13 +192,14 @@ impl Plain {
             (job.state, job.version) = (to, version);
             if suspended {
                 job.reserved = false;
+                job.drop_repair();
                 self.stop_job(id, StopCause::Suspended);
             }
         }
         matches!(self.jobs[&id].state, State::Active | State::Suspended)
     }
 
-    fn stop_job(&mut self, id: JobId, cause: StopCause) {
+    pub(crate) fn stop_job(&mut self, id: JobId, cause: StopCause) {
         for at in 0..self.runs.len() {
             if self.runs[at].job == id && self.runs[at].stop.is_none() {
                 self.runs[at].stop = Some(cause);
@@ -209,6 +215,7 @@ impl Plain {
         let version = self.index;
         let job = self.jobs.get_mut(&id).expect("a job");
         (job.state, job.version, job.reserved) = (state, version, false);
+        job.drop_repair();
         for task in job.tasks.values_mut() {
             if matches!(task.phase, Phase::Pending | Phase::BackingOff) {
                 task.phase = Phase::Stopped;
@@ -227,10 +234,13 @@ impl Plain {
                     && (run.job, run.group, run.task, run.incarnation)
                         == (task.job, task.group.0, task.task.0, incarnation)
             });
-            if let (Some(run), RunReportKind::Ended { exit, .. }) = (named.cloned(), &report.kind) {
-                self.end(&run, *exit);
+            match (named.cloned(), &report.kind) {
+                (Some(run), RunReportKind::Ended { exit, .. }) => self.end(&run, *exit),
+                (Some(run), RunReportKind::Started { .. }) => self.run_started(run.job, run.group, run.task),
+                (None, _) => {}
             }
         }
+        self.settle_losses();
     }
 
     fn end(&mut self, run: &PlainRun, exit: Exit) {
@@ -254,6 +264,14 @@ impl Plain {
             }
         };
         let (phase, failures) = (task.phase, task.failures);
+        let lost = match run.stop {
+            None => active && !charged,
+            Some(cause) => active && matches!(cause, StopCause::NodeShrunk | StopCause::Drained),
+        };
+        if lost {
+            self.losses.push((run.job, run.group, run.task, run.node));
+        }
+        job.repair.replaced.remove(&(run.group, run.task));
         let group = usize::from(run.group);
         if job.count(run.group, Phase::Live) == 0 {
             job.domain[group] = None;
@@ -270,7 +288,13 @@ impl Plain {
                 let left_out =
                     job.tasks.iter_mut().filter(|((at, _), task)| *at == group && task.phase == Phase::Skipped);
                 left_out.for_each(|(_, task)| task.phase = Phase::Pending);
+                job.repair.lost.retain(|(at, _)| *at != group);
+                job.repair.replaced.retain(|(at, _)| *at != group);
             }
+        }
+        let nothing_open = !lost && job.repair.open.is_some() && job.nothing_lost();
+        if job.live() == 0 || nothing_open {
+            job.drop_repair();
         }
         let all_over = (0..job.spec.groups.len() as u16).all(|group| over(job, group));
         match phase {
@@ -318,6 +342,7 @@ impl Plain {
                 Some(job) if job.live() > 0 => self.alarm(now_ms + 10_000, Alarm::Forget(id)),
                 _ => drop(self.jobs.remove(&id)),
             },
+            Alarm::Repair(id, since) => self.end_waiting(id, since),
             Alarm::Hold(node) => {
                 let before = self.holds.len();
                 self.holds.retain(|hold| hold.node != node || hold.expires_ms > now_ms);

@@ -4,7 +4,7 @@ use ohm_model::{
     Amounts, ConflictReason, GroupSpec, Index, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, QueueSpec, SessionId,
     Shard, StopCause, TaintEffect, TopologyMode,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The levels of the one topology of the model's cells.
 pub(crate) const LEVELS: [&str; 2] = ["block", "rack"];
@@ -38,6 +38,19 @@ pub(crate) struct PlainTask {
     pub(crate) failures: u32,
 }
 
+/// What was lost with nodes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PlainRepair {
+    /// Tasks to be placed again.
+    pub(crate) lost: BTreeSet<(u16, u32)>,
+    /// Tasks placed again that don't run yet.
+    pub(crate) replaced: BTreeSet<(u16, u32)>,
+    pub(crate) unhealthy: BTreeSet<NodeId>,
+    /// The first loss, and when the policy gives up.
+    pub(crate) open: Option<(Index, Option<u64>)>,
+    pub(crate) failed: u32,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct PlainJob {
     pub(crate) spec: JobSpec,
@@ -49,6 +62,7 @@ pub(crate) struct PlainJob {
     /// The labels of the required domain, from the top, while the group has live tasks.
     pub(crate) domain: Vec<Option<Vec<String>>>,
     pub(crate) reserved: bool,
+    pub(crate) repair: PlainRepair,
     pub(crate) first_placed_ms: Option<u64>,
 }
 
@@ -91,6 +105,7 @@ pub(crate) enum Alarm {
     Deadline(JobId),
     Forget(JobId),
     Hold(NodeId),
+    Repair(JobId, Index),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -106,6 +121,8 @@ pub(crate) struct Plain {
     /// Every change of a node, and whose commit it was.
     pub(crate) touches: Vec<(NodeId, Index, SessionId)>,
     pub(crate) alarms: Vec<(u64, Alarm)>,
+    /// What the command at hand took away.
+    pub(crate) losses: Vec<(JobId, u16, u32, NodeId)>,
 }
 
 /// What one task of `group` takes, `pods` included.

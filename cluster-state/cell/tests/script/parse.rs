@@ -1,8 +1,9 @@
 //! Words of a script as model values.
 
 use ohm_model::{
-    Amounts, Class, Command, Exit, GroupSpec, JobSpec, Lease, NodeSpec, OnDisconnect, Operator, QueueSpec, Requirement,
-    SelectorTerm, Shard, Taint, TaintEffect, Toleration, TolerationOperator, TopologyMode, TopologySpec, UnitKind,
+    Amounts, Class, Command, Exit, GroupSpec, JobSpec, Lease, NodeSpec, OnDisconnect, Operator, QueueSpec,
+    RepairPolicy, RepairSpec, Requirement, SelectorTerm, Shard, Taint, TaintEffect, Toleration, TolerationOperator,
+    TopologyMode, TopologySpec, UnitKind,
 };
 use std::collections::BTreeMap;
 
@@ -106,8 +107,19 @@ impl<'a> Words<'a> {
             active_deadline_seconds: self.parsed("deadline", 0),
             ttl_seconds_after_finished: self.parsed("ttl", 86_400),
             on_disconnect: OnDisconnect::Stop,
+            repair: RepairSpec::default(),
             suspended: self.flag("suspended"),
         };
+        if let Some(policy) = self.option("repair") {
+            let (policy, level) = policy.split_once(':').unwrap_or((policy, ""));
+            job.repair.policy = match policy {
+                "wait" => RepairPolicy::Wait,
+                "widen" => RepairPolicy::Widen,
+                other => panic!("{other} is no policy"),
+            };
+            job.repair.widen_to = level.to_string();
+            job.repair.timeout_seconds = self.parsed("timeout", 0);
+        }
         while self.take("/") {
             job.groups.push(self.group());
         }

@@ -62,6 +62,7 @@ pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) 
         active_deadline_seconds: deadline.unwrap_or(0),
         ttl_seconds_after_finished: fields.whole(cx, "ttlSecondsAfterFinished", seconds).unwrap_or(TTL_SECONDS_DEFAULT),
         on_disconnect: on_disconnect.unwrap_or(default_on_disconnect(class)),
+        repair: Default::default(),
         suspended: fields.boolean(cx, "suspend").unwrap_or(false),
     };
     Some(Job { spec, priority_class })

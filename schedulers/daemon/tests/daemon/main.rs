@@ -93,6 +93,7 @@ fn submit(server: &Server, name: &str) {
         active_deadline_seconds: 0,
         ttl_seconds_after_finished: 60,
         on_disconnect: OnDisconnect::Stop,
+        repair: Default::default(),
         suspended: false,
     };
     let outcome = server.state().command(Command::SubmitJobs { owner: "test".into(), jobs: vec![job] });

@@ -290,6 +290,7 @@ pub fn job(name: &str, class: Class, count: u32, min_count: u32, cpu: i64) -> Jo
         active_deadline_seconds: 0,
         ttl_seconds_after_finished: 86_400,
         on_disconnect: OnDisconnect::Stop,
+        repair: Default::default(),
         suspended: false,
     }
 }
