@@ -105,7 +105,9 @@ impl Cell {
                 self.conclude_node(session, *epoch, conclusion, applied)
             }
             Command::ConcludeNodes { epoch, conclusions } => self.conclude_nodes(session, *epoch, conclusions, applied),
-            Command::BoundNodeLease { epoch, lease_ms } => self.bound_node_lease(session, *epoch, *lease_ms, applied),
+            Command::BoundNodeLease { epoch, seen_ms, lease_ms } => {
+                self.bound_node_lease(session, *epoch, (*seen_ms, *lease_ms), applied)
+            }
             Command::HoldConclusions { epoch, silent, brake_ms } => {
                 self.hold_conclusions(session, *epoch, *silent, *brake_ms, applied)
             }

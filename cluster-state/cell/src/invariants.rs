@@ -171,9 +171,13 @@ impl Cell {
     fn check_repair(&self, job: &Job, broken: &mut Vec<String>) {
         let name = &job.spec.name;
         for group in &job.groups {
-            let outside = group.lost.iter().find(|(first, count)| !group.pending.contains(*first, *count));
-            if let Some((first, count)) = outside {
-                broken.push(format!("P7: job {name}: lost tasks {first} + {count} are not all pending"));
+            let waiting = |task: u32| {
+                let state = group.tasks.get(task as usize).map(|task| task.state);
+                matches!(state, Some(TaskState::Pending | TaskState::BackingOff))
+            };
+            let lost = group.lost.iter().flat_map(|(first, count)| first..first + count);
+            for task in lost.filter(|task| !waiting(*task)) {
+                broken.push(format!("P7: job {name}: task {task} counts as lost and does not wait"));
             }
             let waits = |task: u32| {
                 let run = group.tasks.get(task as usize).and_then(|task| self.runs.get(task.run));

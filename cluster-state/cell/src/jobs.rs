@@ -68,6 +68,8 @@ pub struct Task {
     pub incarnation: Incarnation,
     /// How many attempts failed by themselves.
     pub failures: u32,
+    /// How many attempts in a row their nodes could not start; never charged, but each waits longer than the last.
+    pub refusals: u32,
     /// How the last attempt ended.
     pub exit: Option<Exit>,
     /// Where the last attempt stood.
@@ -81,6 +83,7 @@ impl Task {
             run: NO_RUN,
             incarnation: Incarnation(0),
             failures: 0,
+            refusals: 0,
             exit: None,
             node: NodeId(u32::MAX),
         }

@@ -100,6 +100,8 @@ pub enum Command {
     BoundNodeLease {
         /// The duty's epoch.
         epoch: Epoch,
+        /// The bound that the duty has seen; refused when it is another one by now.
+        seen_ms: u64,
         /// In milliseconds.
         lease_ms: u64,
     },

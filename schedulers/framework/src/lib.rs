@@ -13,6 +13,7 @@
 pub mod explain;
 pub mod plan;
 pub mod planner;
+mod repair;
 
 mod ask;
 mod counters;

@@ -235,10 +235,15 @@ impl Cell {
         &mut self,
         session: SessionId,
         epoch: Epoch,
-        lease_ms: u64,
+        (seen_ms, lease_ms): (u64, u64),
         applied: &mut Applied,
     ) -> Result<Outcome, Refusal> {
         self.check_duty(session, epoch)?;
+        let bound_ms = self.health.lease_bound_ms;
+        if bound_ms != seen_ms && bound_ms != lease_ms {
+            let problem = format!("the bound of node leases is {bound_ms} ms by now, not {seen_ms}");
+            return Err(Refusal::Invalid { field: "seen_ms".into(), problem });
+        }
         if self.health.lease_bound_ms != lease_ms {
             self.health.lease_bound_ms = lease_ms;
             self.tell(applied, EventKind::NodeLeaseBound { lease_ms });

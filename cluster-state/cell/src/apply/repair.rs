@@ -5,7 +5,7 @@
 
 use super::{Applied, Timer};
 use crate::cell::Cell;
-use crate::jobs::JobState;
+use crate::jobs::{JobState, TaskState};
 use crate::repairs::{Loss, Losses, OpenRepair, RepairEnd, RepairState, UnhealthyCause, UnhealthyNode};
 use ohm_model::{EventKind, Index, JobId, Move, NodeHealth, NodeId, RepairPolicy, StopCause};
 
@@ -38,7 +38,8 @@ impl Cell {
         let mut any = false;
         for &(group, task) in &loss.tasks {
             let group = &mut job.groups[usize::from(group)];
-            if group.started && group.pending.contains(task, 1) {
+            let waits = matches!(group.tasks[task as usize].state, TaskState::Pending | TaskState::BackingOff);
+            if group.started && waits {
                 group.lost.insert(task, 1);
                 any = true;
             }

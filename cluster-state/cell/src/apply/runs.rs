@@ -38,7 +38,9 @@ impl Cell {
         (run.started_ms, run.pid) = (now_ms.max(1), pid);
         let (task, incarnation, node) = (run.run.task, run.run.incarnation, run.node);
         if let Some(job) = self.jobs.get_mut(task.job) {
-            job.groups[usize::from(task.group.0)].running += 1;
+            let group = &mut job.groups[usize::from(task.group.0)];
+            group.running += 1;
+            group.tasks[task.task.0 as usize].refusals = 0;
         }
         applied.jobs.push(task.job);
         let (job, group, task) = (task.job, task.group.0, task.task.0);
@@ -200,6 +202,7 @@ enum TaskEnd {
 /// ```text
 /// job over ───────────────▶ Succeeded (exit 0, not stopped) or Stopped
 /// stopped by wish ────────▶ Pending, not charged
+/// not started by its node ▶ BackingOff, not charged
 /// exit 0 (batch, tas) ────▶ Succeeded
 /// not its own doing ──────▶ Pending, not charged
 /// failed, service exit ───▶ BackingOff, then Pending; Failed when the retries are used up
@@ -222,6 +225,13 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
         return TaskEnd::Settled;
     }
     let is_service = spec.class == Class::Service;
+    if run.stop.is_none() && exit == Exit::NeverStarted {
+        // A node whose disk is full would be given the same task once a second for ever.
+        task.refusals = task.refusals.saturating_add(1);
+        task.state = TaskState::BackingOff;
+        group.backing_off += 1;
+        return TaskEnd::BackOff(now_ms.saturating_add(back_off_ms(task.refusals)));
+    }
     if run.stop.is_some() || !exit.is_charged() {
         task.state = TaskState::Pending;
         group.pending.insert(index, 1);
@@ -240,7 +250,12 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
     }
     task.state = TaskState::BackingOff;
     group.backing_off += 1;
-    TaskEnd::BackOff(now_ms.saturating_add((BACK_OFF_MS << (task.failures - 1).min(20)).min(BACK_OFF_MAX_MS)))
+    TaskEnd::BackOff(now_ms.saturating_add(back_off_ms(task.failures)))
+}
+
+/// How long a task waits after it failed `times` times.
+fn back_off_ms(times: u32) -> u64 {
+    (BACK_OFF_MS << times.saturating_sub(1).min(20)).min(BACK_OFF_MAX_MS)
 }
 
 /// A job that holds nothing any more starts again as it did the first time: whole, and with the tasks it had left out.

@@ -164,7 +164,7 @@ impl Plain {
             spec,
         };
         for (group, spec) in job.spec.groups.iter().enumerate() {
-            let new = PlainTask { phase: Phase::Pending, incarnation: 0, failures: 0 };
+            let new = PlainTask { phase: Phase::Pending, incarnation: 0, failures: 0, refusals: 0 };
             job.tasks.extend((0..spec.count).map(|task| ((group as u16, task), new.clone())));
         }
         self.jobs.insert(id, job);
@@ -256,6 +256,10 @@ impl Plain {
         task.phase = match () {
             () if !open && succeeded && run.stop.is_none() => Phase::Succeeded,
             () if !open => Phase::Stopped,
+            () if run.stop.is_none() && exit == Exit::NeverStarted => {
+                task.refusals += 1;
+                Phase::BackingOff
+            }
             () if run.stop.is_some() || !charged => Phase::Pending,
             () if succeeded && !is_service => Phase::Succeeded,
             () => {
@@ -263,7 +267,8 @@ impl Plain {
                 if !is_service && task.failures > retries { Phase::Failed } else { Phase::BackingOff }
             }
         };
-        let (phase, failures) = (task.phase, task.failures);
+        let failures = if exit == Exit::NeverStarted { task.refusals } else { task.failures };
+        let phase = task.phase;
         let lost = match run.stop {
             None => active && !charged,
             Some(cause) => active && matches!(cause, StopCause::NodeShrunk | StopCause::Drained),

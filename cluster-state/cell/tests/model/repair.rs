@@ -49,7 +49,8 @@ impl Plain {
         let found: Vec<(u16, u32)> = lost
             .iter()
             .map(|(group, task, _)| (*group, *task))
-            .filter(|place| job.started[usize::from(place.0)] && job.tasks[place].phase == Phase::Pending)
+            .filter(|place| job.started[usize::from(place.0)])
+            .filter(|place| matches!(job.tasks[place].phase, Phase::Pending | Phase::BackingOff))
             .collect();
         let stands = if job.whole() { stays } else { job.live() > 0 };
         if !stands || found.is_empty() {
@@ -112,6 +113,7 @@ impl Plain {
 
     pub(crate) fn run_started(&mut self, id: JobId, group: u16, task: u32) {
         let job = self.jobs.get_mut(&id).expect("a job");
+        job.tasks.get_mut(&(group, task)).expect("a task").refusals = 0;
         if job.repair.replaced.remove(&(group, task)) && job.nothing_lost() {
             job.repair.open = None;
         }

@@ -36,6 +36,7 @@ pub(crate) struct PlainTask {
     pub(crate) phase: Phase,
     pub(crate) incarnation: u32,
     pub(crate) failures: u32,
+    pub(crate) refusals: u32,
 }
 
 /// What was lost with nodes.

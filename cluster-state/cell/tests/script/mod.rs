@@ -204,14 +204,17 @@ impl Script {
         (session, Command::ConcludeNode { epoch, node, incarnation, health })
     }
 
-    /// `bound LEASE_MS [epoch=N]`, `hold SILENT BRAKE_MS`.
+    /// `bound LEASE_MS [epoch=N] [seen=MS]`, `hold SILENT BRAKE_MS`.
     fn health_command(&mut self, verb: &str, words: &mut Words) -> (String, Command) {
         let number = |text: &str| -> u64 { text.parse().expect("a number") };
         let known = self.cell.sessions().lease(Lease::Health).epoch.0;
         let epoch = Epoch(words.option("epoch").map_or(known, number));
         let first = number(words.need("number"));
         let command = match verb {
-            "bound" => Command::BoundNodeLease { epoch, lease_ms: first },
+            "bound" => {
+                let seen_ms = words.option("seen").map_or(self.cell.health().lease_bound_ms, number);
+                Command::BoundNodeLease { epoch, seen_ms, lease_ms: first }
+            }
             _ => Command::HoldConclusions { epoch, silent: first as u32, brake_ms: number(words.need("brake")) },
         };
         ("health".to_string(), command)

@@ -34,5 +34,7 @@ fn stop_cause(cause: StopCause) -> &'static str {
         StopCause::JobFailed => "jobFailed",
         StopCause::NodeShrunk => "nodeShrunk",
         StopCause::GangRestart => "gangRestart",
+        StopCause::RepairFailed => "repairFailed",
+        StopCause::Drained => "drained",
     }
 }
