@@ -38,37 +38,55 @@ pub(crate) struct Standing {
     pub(crate) drained: u32,
 }
 
-/// What documents say about rooms, for sums.
+/// What documents say about rooms, summed over the nodes that are there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rooms {
-    /// Capacity and what others take, by node.
-    by_node: BTreeMap<String, (Amounts, Amounts)>,
+    capacity: Amounts,
+    /// What others take.
+    used: Amounts,
+    /// By slot, whether others take anything.
+    busy: Vec<bool>,
 }
 
 impl Rooms {
+    fn of(world: &World, nodes: &[NodeDocument]) -> Self {
+        let mut rooms = Rooms { busy: vec![false; world.cell.nodes().slots()], ..Rooms::default() };
+        for node in nodes {
+            add(&mut rooms.capacity, &node.spec.capacity, 1);
+            add(&mut rooms.used, &node.used, 1);
+            let slot = world.cell.nodes().find(&node.spec.name).map(|id| id.0 as usize);
+            if let Some(busy) = slot.and_then(|slot| rooms.busy.get_mut(slot)) {
+                *busy = node.used.values().any(|amount| *amount > 0);
+            }
+        }
+        rooms
+    }
+
+    /// Leaves out a node that fails.
+    fn leave(&mut self, node: &NodeDocument) {
+        let less = |sum: &mut Amounts, amounts: &Amounts| {
+            amounts.iter().for_each(|(name, amount)| *sum.entry(name.clone()).or_insert(0) -= amount);
+        };
+        less(&mut self.capacity, &node.spec.capacity);
+        less(&mut self.used, &node.used);
+    }
+
     /// What the nodes of the cell have, and what is taken of it.
     pub(crate) fn totals(&self, world: &World) -> Totals {
         let (nodes, names) = (world.cell.nodes(), world.cell.resources());
         let mut totals = Totals::default();
-        let columns: Vec<_> = (0..names.len() as u16).map(ohm_model::ResourceId).collect();
-        let mut sums = vec![(0i64, 0i64); columns.len()];
-        for (node, record) in nodes.iter() {
-            let Some((capacity, used)) = self.by_node.get(&record.spec.name) else { continue };
-            let mut is_used = nodes.run_count(node) > 0;
-            for (column, sum) in columns.iter().zip(&mut sums) {
-                let name = names.name(*column);
-                let others = used.get(name).copied().unwrap_or(0);
-                is_used |= others > 0;
-                let taken = others.saturating_add(nodes.capacity(node, *column) - nodes.free(node, *column));
-                sum.0 = sum.0.saturating_add(capacity.get(name).copied().unwrap_or(0));
-                sum.1 = sum.1.saturating_add(taken);
-            }
-            totals.nodes += 1;
-            totals.nodes_used += u32::from(is_used);
+        let mut taken = self.used.clone();
+        for column in (0..names.len() as u16).map(ohm_model::ResourceId) {
+            let on_node = |(node, _)| nodes.capacity(node, column) - nodes.free(node, column);
+            let by_runs: i64 = nodes.iter().map(on_node).sum();
+            *taken.entry(names.name(column).to_string()).or_insert(0) += by_runs;
         }
-        for (column, (capacity, taken)) in columns.into_iter().zip(sums) {
-            totals.add(names.name(column), taken, capacity);
+        for (name, amount) in &taken {
+            totals.add(name, *amount, self.capacity.get(name).copied().unwrap_or(0));
         }
+        let by_others = |node: NodeId| self.busy.get(node.0 as usize).copied().unwrap_or(false);
+        let used = nodes.iter().filter(|(node, _)| nodes.run_count(*node) > 0 || by_others(*node));
+        (totals.nodes, totals.nodes_used) = (nodes.len() as u32, used.count() as u32);
         totals
     }
 }
@@ -94,13 +112,9 @@ pub(crate) fn of(mut scene: Scene) -> Result<Setting, PlanError> {
     let cordoned = scene.nodes.iter().filter(|node| node.unschedulable);
     let cordon = |node: &NodeDocument| Command::CordonNode { name: node.spec.name.clone(), cordoned: true };
     world.apply_all(cordoned.map(cordon).collect());
-    let mut rooms = Rooms::default();
-    for node in &mut scene.nodes {
-        let amounts = (std::mem::take(&mut node.spec.capacity), std::mem::take(&mut node.used));
-        rooms.by_node.insert(std::mem::take(&mut node.spec.name), amounts);
-    }
+    let mut rooms = Rooms::of(&world, &scene.nodes);
     let before = rooms.totals(&world);
-    lose(&mut world, &scene, &mut jobs);
+    lose(&mut world, &scene, &mut jobs, &mut rooms);
     Ok(Setting { world, jobs, rooms, before })
 }
 
@@ -225,28 +239,26 @@ fn register_first(
         }
     }
     let mut commands = Vec::with_capacity(scene.nodes.len());
-    for (at, node) in scene.nodes.iter().enumerate() {
-        let mut spec = NodeSpec { capacity: room(node), ..without_capacity(&node.spec) };
-        if holding.contains(&at) {
-            spec.taints.clear();
-            if let Some((floor, labels)) = needs.remove(&at) {
-                at_least(&mut spec.capacity, &floor);
-                spec.labels = labels;
-            }
+    for (at, node) in scene.nodes.iter_mut().enumerate() {
+        let mut spec = if holding.contains(&at) {
+            let labels = needs.get_mut(&at).map(|(_, labels)| std::mem::take(labels));
+            let labels = labels.unwrap_or_else(|| node.spec.labels.clone());
+            let (name, address) = (node.spec.name.clone(), node.spec.address.clone());
+            NodeSpec { name, labels, taints: Vec::new(), capacity: Amounts::new(), address }
+        } else {
+            // Nobody reads the rest of it again, and there may be very many.
+            let spec = &mut node.spec;
+            let (labels, taints) = (std::mem::take(&mut spec.labels), std::mem::take(&mut spec.taints));
+            let (name, address) = (spec.name.clone(), std::mem::take(&mut spec.address));
+            NodeSpec { name, labels, taints, capacity: Amounts::new(), address }
+        };
+        spec.capacity = room(node);
+        if let Some((floor, _)) = needs.get(&at) {
+            at_least(&mut spec.capacity, floor);
         }
         commands.push(world.registration(spec));
     }
     world.apply_all(commands);
-}
-
-fn without_capacity(spec: &NodeSpec) -> NodeSpec {
-    NodeSpec {
-        name: spec.name.clone(),
-        labels: spec.labels.clone(),
-        taints: spec.taints.clone(),
-        capacity: Amounts::new(),
-        address: spec.address.clone(),
-    }
 }
 
 /// Nodes that hold work are from here on what the documents say.
@@ -254,7 +266,7 @@ fn register_again(world: &mut World, scene: &Scene, holding: &BTreeSet<usize>) {
     for &at in holding {
         let node = &scene.nodes[at];
         let Some(id) = world.cell.nodes().find(&node.spec.name) else { continue };
-        let mut spec = NodeSpec { capacity: room(node), ..without_capacity(&node.spec) };
+        let mut spec = NodeSpec { capacity: room(node), ..node.spec.clone() };
         at_least(&mut spec.capacity, &taken(world, id));
         let command = world.registration(spec);
         world.apply(command);
@@ -442,7 +454,7 @@ fn take_devices(free: &mut [i64], request: i64) -> u64 {
 }
 
 /// Takes away the nodes that fail, and empties those that are drained.
-fn lose(world: &mut World, scene: &Scene, jobs: &mut [Standing]) {
+fn lose(world: &mut World, scene: &Scene, jobs: &mut [Standing], rooms: &mut Rooms) {
     let mut counts: BTreeMap<JobId, (u32, u32)> = BTreeMap::new();
     let count = |world: &World, node: NodeId| {
         let runs = world.cell.runs().on_node(world.cell.nodes(), node);
@@ -453,6 +465,9 @@ fn lose(world: &mut World, scene: &Scene, jobs: &mut [Standing]) {
         count(world, node).into_iter().for_each(|job| counts.entry(job).or_default().0 += 1);
         world.conclude(name, NodeHealth::Lost);
         world.apply(Command::RemoveNode { name: name.clone() });
+        if let Some(&at) = scene.node_index.get(name) {
+            rooms.leave(&scene.nodes[at]);
+        }
     }
     let drained: Vec<NodeId> = scene.drain.iter().filter_map(|name| world.cell.nodes().find(name)).collect();
     let cordon = |name: &String| Command::CordonNode { name: name.clone(), cordoned: true };
