@@ -91,7 +91,7 @@ fn groups_with_one_label_share_a_domain() {
         &format!(
             "{RACKS} job j class=tas\n group lead cpu=4 topology=preferred:rack with=x\n group work count=6 cpu=1 topology=preferred:rack with=x"
         ),
-        "lead 0 on b1
-         work 0-3 on a1, 4-5 on a2",
+        "lead 0 on a1
+         work 0-3 on a2, 4-5 on b2",
     );
 }
