@@ -126,6 +126,7 @@ fn obstacle_code(obstacle: &Obstacle) -> &'static str {
     match obstacle {
         Obstacle::Room => "room",
         Obstacle::Domain { .. } => "domain",
+        Obstacle::Contradiction { .. } => "contradiction",
         Obstacle::Quota { .. } => "quota",
         Obstacle::Stopping { .. } => "stopping",
         Obstacle::Waiting { .. } => "waiting",
