@@ -1,8 +1,8 @@
 //! Documents: what a file may hold, and how one is told from another.
 
 use crate::decode::{self, At, Context, Fields};
-use crate::kubernetes;
 use crate::error::{DocumentError, Origin, Position, Problem, ProblemKind};
+use crate::kubernetes;
 use crate::path::Trail;
 use crate::text::nearest;
 use crate::tree::{Node, Value};

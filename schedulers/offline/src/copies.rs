@@ -62,8 +62,7 @@ pub(crate) fn count(world: &World, spec: &JobSpec) -> Copies {
 type Kind<'w> = (&'w Amounts, &'w [Taint], Vec<(&'w String, &'w String)>);
 
 fn classes(world: &World, job: &Job, group: usize) -> Vec<ClassRoom> {
-    let topologies: Vec<&String> =
-        world.cell.topologies().iter().flat_map(|topology| &topology.spec.levels).collect();
+    let topologies: Vec<&String> = world.cell.topologies().iter().flat_map(|topology| &topology.spec.levels).collect();
     let mut order: BTreeMap<Kind<'_>, usize> = BTreeMap::new();
     let mut classes: Vec<ClassRoom> = Vec::new();
     for (node, record) in world.cell.nodes().iter() {

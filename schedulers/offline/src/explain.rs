@@ -7,7 +7,12 @@ use std::collections::BTreeMap;
 
 /// What an explanation counted.
 pub(crate) fn of(cell: &Cell, explanation: &Explanation) -> Explain {
-    let mut explain = Explain { fit: explanation.fit, of: explanation.of, unit: "task", ..Explain::default() };
+    let mut explain = Explain {
+        fit: explanation.fit,
+        of: explanation.of,
+        unit: if explanation.slice > 1 { "slice" } else { "task" },
+        ..Explain::default()
+    };
     for (miss, nodes) in &explanation.misses {
         count(cell, miss, *nodes, &mut explain.excluded, &mut explain.unavailable);
     }
@@ -27,6 +32,7 @@ pub(crate) fn count(
     match miss {
         Miss::NotReady => *unavailable.entry("notReady").or_insert(0) += nodes,
         Miss::Cordoned => *unavailable.entry("unschedulable").or_insert(0) += nodes,
+        Miss::OutsideTopology => *unavailable.entry("notInTopology").or_insert(0) += nodes,
         Miss::Excluded => *unavailable.entry("excluded").or_insert(0) += nodes,
         Miss::Taint(taint) => *excluded.taint.entry(taint.to_string()).or_insert(0) += nodes,
         Miss::NodeSelector => excluded.node_selector += nodes,

@@ -89,12 +89,8 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
     let asked = spec.groups.iter().map(|group| group.count).fold(0u32, u32::saturating_add);
     let lost = standing.lost + standing.drained;
     let mut tasks = TaskCounts { asked, before: standing.stood, lost, after: 0 };
-    let bare = |name: &String| GroupAnswer {
-        name: name.clone(),
-        placements: Vec::new(),
-        domains: Vec::new(),
-        explain: None,
-    };
+    let bare =
+        |name: &String| GroupAnswer { name: name.clone(), placements: Vec::new(), domains: Vec::new(), explain: None };
     let mut groups: Vec<GroupAnswer> = spec.groups.iter().map(|group| bare(&group.name)).collect();
     let name = spec.name.clone();
     let pending = JobOutcome::Pending;

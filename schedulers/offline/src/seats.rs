@@ -35,9 +35,8 @@ pub(crate) fn of_job(scene: &Scene, job: &AskedJob) -> (Option<Vec<GroupSeats>>,
     for at in 0..groups.len() {
         let group = &job.spec.groups[at];
         let partner = || {
-            let together = |other: &usize| {
-                !group.place_with.is_empty() && job.spec.groups[*other].place_with == group.place_with
-            };
+            let together =
+                |other: &usize| !group.place_with.is_empty() && job.spec.groups[*other].place_with == group.place_with;
             (0..groups.len()).filter(together).find_map(|other| groups[other].parts.first())
         };
         let anchor = groups[at].parts.last().or_else(partner).map_or(anchor, |part| part.node);

@@ -9,6 +9,7 @@ use crate::answer::Totals;
 use crate::question::{PlanError, Scene, add};
 use crate::seats::{self, GroupSeats, Part};
 use crate::world::World;
+use ohm_framework::PlannedJob;
 use ohm_manifest::NodeDocument;
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::resources::{Amounts, DEVICE_MILLI, PODS, is_extended};
@@ -17,7 +18,6 @@ use ohm_model::{
     Command, Grain, GroupIndex, GroupSpec, Guard, JobGuard, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, Operator,
     Outcome, Placement, QueueSpec, TaskIndex,
 };
-use ohm_framework::PlannedJob;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Room enough for whatever is parked.
@@ -219,12 +219,7 @@ fn at_least(room: &mut Amounts, floor: &Amounts) {
 }
 
 /// All nodes join: those without work as they are, the others so that their work fits.
-fn register_first(
-    world: &mut World,
-    scene: &mut Scene,
-    all: &[Option<Vec<GroupSeats>>],
-    holding: &BTreeSet<usize>,
-) {
+fn register_first(world: &mut World, scene: &mut Scene, all: &[Option<Vec<GroupSeats>>], holding: &BTreeSet<usize>) {
     let mut needs: BTreeMap<usize, (Amounts, Labels)> = BTreeMap::new();
     let seated = scene.jobs.iter().zip(all).filter_map(|(job, groups)| Some((job, groups.as_ref()?)));
     for (job, groups) in seated {
@@ -277,9 +272,8 @@ fn register_again(world: &mut World, scene: &Scene, holding: &BTreeSet<usize>) {
 pub(crate) fn taken(world: &World, node: NodeId) -> Amounts {
     let (nodes, names) = (world.cell.nodes(), world.cell.resources());
     let columns = (0..names.len() as u16).map(ohm_model::ResourceId);
-    let amounts = columns.map(|column| {
-        (names.name(column).to_string(), nodes.capacity(node, column) - nodes.free(node, column))
-    });
+    let amounts =
+        columns.map(|column| (names.name(column).to_string(), nodes.capacity(node, column) - nodes.free(node, column)));
     amounts.filter(|(_, amount)| *amount > 0).collect()
 }
 
@@ -311,7 +305,8 @@ fn admit(group: &GroupSpec, labels: &mut Labels) {
 /// Whether a parked part needs a node of its own: where devices, ports or a limit would not let it stand on the node
 /// beside which it is parked.
 fn is_scaffolded(group: &GroupSpec, part: &Part) -> bool {
-    let crowds = group.max_per_node > 0 || !group.ports.is_empty() || group.requests.keys().any(|name| is_extended(name));
+    let crowds =
+        group.max_per_node > 0 || !group.ports.is_empty() || group.requests.keys().any(|name| is_extended(name));
     part.parked && crowds
 }
 
@@ -402,8 +397,7 @@ fn scaffold(world: &mut World, scene: &Scene, group: &GroupSpec, part: &Part, nu
         let mut labels = scene.nodes[part.node].spec.labels.clone();
         labels.remove(HOSTNAME_LABEL);
         admit(group, &mut labels);
-        let spec =
-            NodeSpec { name, labels, taints: Vec::new(), capacity: capacity.clone(), address: String::new() };
+        let spec = NodeSpec { name, labels, taints: Vec::new(), capacity: capacity.clone(), address: String::new() };
         let command = world.registration(spec);
         let Outcome::Node { node, .. } = world.apply(command) else { break };
         let count = left.min(each);

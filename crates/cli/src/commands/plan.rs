@@ -58,15 +58,17 @@ pub(super) fn plan(output: &Output, args: &Plan) -> Result<u8, Failure> {
         }
     }
     if broken > 0 {
-        let what = if broken == 1 { "1 document is broken".to_string() } else { format!("{broken} documents are broken") };
+        let what =
+            if broken == 1 { "1 document is broken".to_string() } else { format!("{broken} documents are broken") };
         return Err(Failure::Failed(format!("{what}; nothing was planned")));
     }
     let add = args.add_nodes.zip(args.like.clone()).map(|(count, like)| Addition { count, like });
     let (fail, drain, count_fit) = (args.fail.clone(), args.drain.clone(), args.count_fit);
-    let answer = ohm_offline::plan(Question { cell, jobs, fail, drain, add, count_fit }).map_err(|error| match error {
-        PlanError::Question(problem) => Failure::Usage(problem),
-        PlanError::Document { .. } => Failure::Failed(error.to_string()),
-    })?;
+    let answer =
+        ohm_offline::plan(Question { cell, jobs, fail, drain, add, count_fit }).map_err(|error| match error {
+            PlanError::Question(problem) => Failure::Usage(problem),
+            PlanError::Document { .. } => Failure::Failed(error.to_string()),
+        })?;
     output.print(&answer, |_| ohm_offline::to_text(&answer))?;
     Ok(EXIT_DONE)
 }
