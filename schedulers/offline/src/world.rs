@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 
 /// The epoch of every lease: each is taken once.
 const EPOCH: Epoch = Epoch(1);
-/// So many commands travel in one entry.
-const ENTRY_COMMANDS: usize = 1024;
+/// So many commands travel in one entry: few enough for one entry's memory to stay small.
+const ENTRY_COMMANDS: usize = 100;
 /// Who a node is; offline nobody disputes it.
 const KEY: u64 = 1;
 
