@@ -11,7 +11,8 @@ fn main() {
     let inputs: Vec<(&str, &[u8])> = paths.iter().map(String::as_str).zip(files.iter().map(Vec::as_slice)).collect();
     let start = Instant::now();
     let mut documents = parse_files(Dialect::Kubernetes, &inputs).into_iter();
-    let mut next = || documents.next().into_iter().flatten().map(|document| document.expect("a sound document")).collect();
+    let mut next =
+        || documents.next().into_iter().flatten().map(|document| document.expect("a sound document")).collect();
     let (cell, jobs) = (next(), next());
     let parsed = start.elapsed();
     let planned = plan(Question { cell, jobs, ..Question::default() }).expect("an answer");

@@ -6,9 +6,9 @@
 //! so nothing is evicted for it.
 
 use crate::answer::Totals;
-use crate::question::{PlanError, Scene, add};
+use crate::question::{AskedJob, PlanError, Scene, add};
 use crate::seats::{self, GroupSeats, Part};
-use crate::world::World;
+use crate::world::{World, at_least};
 use ohm_framework::PlannedJob;
 use ohm_manifest::NodeDocument;
 use ohm_model::node::HOSTNAME_LABEL;
@@ -32,10 +32,27 @@ pub(crate) struct Standing {
     pub(crate) job: Result<JobId, String>,
     /// How many tasks stood according to the files.
     pub(crate) stood: u32,
-    /// How many of them lost their node.
+    /// How many of them stood on nodes that the files lack.
+    pub(crate) gone: u32,
+    /// How many of them lost their node otherwise.
     pub(crate) lost: u32,
     /// How many of them leave a node that is drained.
     pub(crate) drained: u32,
+    /// Whether the job has become larger or smaller than it stood.
+    pub(crate) resized: bool,
+}
+
+impl Standing {
+    /// How many tasks must stand elsewhere.
+    pub(crate) fn displaced(&self) -> u32 {
+        self.gone + self.lost + self.drained
+    }
+
+    /// Whether finding a place for it again is a repair. Nodes that are gone are none to repair for a job that is
+    /// resized: it asks for a new size, nobody for a repair.
+    pub(crate) fn is_repair(&self) -> bool {
+        self.lost + self.drained > 0 || (self.gone > 0 && !self.resized)
+    }
 }
 
 /// What documents say about rooms, summed over the nodes that are there.
@@ -147,15 +164,25 @@ fn put_queues(world: &mut World, scene: &Scene, open: bool) -> Result<(), PlanEr
 }
 
 fn submit(world: &mut World, scene: &Scene) -> Vec<Standing> {
-    let standing = |job: &crate::question::AskedJob| {
+    let standing = |job: &AskedJob| {
         let mut spec = job.spec.clone();
         // What runs is not suspended, whatever the file says.
         spec.suspended &= job.stands.is_empty();
         let accepted = world.submit(spec).map_err(|refusal| refusal.to_string());
         let stood = job.stands.iter().map(|allocation| allocation.count).fold(0u32, u32::saturating_add);
-        Standing { spec: job.spec.clone(), asked: job.asked, job: accepted, stood, lost: 0, drained: 0 }
+        let resized = !job.stands.is_empty() && job.spec.groups.iter().any(|group| is_resized(job, group));
+        let is_failed = |node: &String| scene.fail.contains(node) || scene.drain.contains(node);
+        let resized = resized && !job.stands.iter().any(|allocation| is_failed(&allocation.node));
+        let (spec, asked) = (job.spec.clone(), job.asked);
+        Standing { spec, asked, job: accepted, stood, gone: 0, lost: 0, drained: 0, resized }
     };
     scene.jobs.iter().map(standing).collect()
+}
+
+fn is_resized(job: &AskedJob, group: &GroupSpec) -> bool {
+    let of_group = job.stands.iter().filter(|allocation| allocation.group == group.name);
+    let stood = of_group.map(|allocation| allocation.count).fold(0u32, u32::saturating_add);
+    stood < group.min_count || stood > group.count
 }
 
 /// Registers all nodes and commits what runs on them already.
@@ -163,7 +190,7 @@ fn seat(world: &mut World, scene: &mut Scene, jobs: &mut [Standing]) {
     let mut all: Vec<Option<Vec<GroupSeats>>> = Vec::with_capacity(jobs.len());
     for (asked, standing) in scene.jobs.iter().zip(jobs.iter_mut()) {
         let (groups, gone) = if asked.stands.is_empty() { (None, 0) } else { seats::of_job(scene, asked) };
-        standing.lost = gone;
+        standing.gone = gone;
         all.push(groups.filter(|_| standing.job.is_ok()));
     }
     let mut holding: BTreeSet<usize> = BTreeSet::new();
@@ -183,8 +210,10 @@ fn seat(world: &mut World, scene: &mut Scene, jobs: &mut [Standing]) {
             count_as_used(scene, at);
         }
     }
-    register_again(world, scene, &holding);
-    world.end_stopping();
+    for driven in register_again(world, scene, &holding) {
+        let owner = jobs.iter_mut().find(|standing| standing.job == Ok(driven));
+        owner.into_iter().for_each(|standing| standing.lost += 1);
+    }
 }
 
 fn task_amounts(group: &GroupSpec) -> Amounts {
@@ -209,13 +238,6 @@ fn room(node: &NodeDocument) -> Amounts {
         (name.clone(), (capacity - node.used.get(name).copied().unwrap_or(0)).max(0))
     };
     if node.used.is_empty() { node.spec.capacity.clone() } else { node.spec.capacity.iter().map(left).collect() }
-}
-
-fn at_least(room: &mut Amounts, floor: &Amounts) {
-    for (name, amount) in floor {
-        let entry = room.entry(name.clone()).or_insert(0);
-        *entry = (*entry).max(*amount);
-    }
 }
 
 /// All nodes join: those without work as they are, the others so that their work fits.
@@ -256,25 +278,24 @@ fn register_first(world: &mut World, scene: &mut Scene, all: &[Option<Vec<GroupS
     world.apply_all(commands);
 }
 
-/// Nodes that hold work are from here on what the documents say.
-fn register_again(world: &mut World, scene: &Scene, holding: &BTreeSet<usize>) {
+/// Nodes that hold work are from here on what the documents say. What a taint drives away ends at once; returns the job
+/// of each such run.
+fn register_again(world: &mut World, scene: &Scene, holding: &BTreeSet<usize>) -> Vec<JobId> {
+    let mut driven = Vec::new();
     for &at in holding {
         let node = &scene.nodes[at];
         let Some(id) = world.cell.nodes().find(&node.spec.name) else { continue };
-        let mut spec = NodeSpec { capacity: room(node), ..node.spec.clone() };
-        at_least(&mut spec.capacity, &taken(world, id));
-        let command = world.registration(spec);
+        let spec = NodeSpec { capacity: room(node), ..node.spec.clone() };
+        let mut capacity = spec.capacity.clone();
+        at_least(&mut capacity, &world.taken(id));
+        if capacity != spec.capacity {
+            world.tight.push(spec.clone());
+        }
+        let command = world.registration(NodeSpec { capacity, ..spec });
         world.apply(command);
+        driven.extend(world.end_stopping());
     }
-}
-
-/// What runs take on a node, by resource.
-pub(crate) fn taken(world: &World, node: NodeId) -> Amounts {
-    let (nodes, names) = (world.cell.nodes(), world.cell.resources());
-    let columns = (0..names.len() as u16).map(ohm_model::ResourceId);
-    let amounts =
-        columns.map(|column| (names.name(column).to_string(), nodes.capacity(node, column) - nodes.free(node, column)));
-    amounts.filter(|(_, amount)| *amount > 0).collect()
+    driven
 }
 
 /// Lets `labels` admit `group`, as they did when its tasks were placed.
