@@ -130,10 +130,7 @@ pub fn count_miss(
         Miss::Cordoned => *unavailable.entry("unschedulable").or_insert(0) += nodes,
         Miss::OutsideTopology => *unavailable.entry("notInTopology").or_insert(0) += nodes,
         Miss::Excluded => *unavailable.entry("excluded").or_insert(0) += nodes,
-        Miss::Taint(taint) => {
-            let name = format!("{}={}:{:?}", taint.key, taint.value, taint.effect);
-            *excluded.taint.entry(name).or_insert(0) += nodes;
-        }
+        Miss::Taint(taint) => *excluded.taint.entry(taint.to_string()).or_insert(0) += nodes,
         Miss::NodeSelector => excluded.node_selector += nodes,
         Miss::Affinity => excluded.affinity += nodes,
         Miss::TopologyDomain => excluded.topology_domain += nodes,
