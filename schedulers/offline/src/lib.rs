@@ -5,8 +5,8 @@
 //!                      (as it stands)     └──────── once per job, in file order ────────┘
 //! ```
 //!
-//! Nothing is planned here: a real [`ohm_cell::Cell`] is brought to what the documents say by the very commands that a
-//! server would apply, the planners of the schedulers plan on it, and what they plan is committed through the cell's own
+//! Nothing is planned here: a real [`ohm_cell::Cell`] is brought to what the documents say by the commands a server
+//! would apply, the planners of the schedulers plan on it, and what they plan is committed through the cell's own
 //! judgement before the next job is looked at.
 //!
 //! # What documents mean

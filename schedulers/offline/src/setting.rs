@@ -205,10 +205,8 @@ fn seat(world: &mut World, scene: &mut Scene, jobs: &mut [Standing]) {
         }
     }
     // What could not be committed takes its room all the same.
-    for at in 0..jobs.len() {
-        if jobs[at].job.is_err() {
-            count_as_used(scene, at);
-        }
+    for (at, _) in jobs.iter().enumerate().filter(|(_, standing)| standing.job.is_err()) {
+        count_as_used(scene, at);
     }
     for driven in register_again(world, scene, &holding) {
         let owner = jobs.iter_mut().find(|standing| standing.job == Ok(driven));
