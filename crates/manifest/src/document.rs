@@ -2,6 +2,7 @@
 
 use crate::decode::{self, At, Context, Fields};
 use crate::error::{DocumentError, Origin, Position, Problem, ProblemKind};
+use crate::kubernetes;
 use crate::path::Trail;
 use crate::text::nearest;
 use crate::tree::{Node, Value};
@@ -38,6 +39,8 @@ pub enum Content {
     PriorityClass(PriorityClass),
     /// `kind: Allocation`.
     Allocation(Allocation),
+    /// A pod of Kubernetes.
+    Usage(Usage),
 }
 
 impl Content {
@@ -50,6 +53,7 @@ impl Content {
             Content::Node(node) => ("Node", Some(&node.spec.name)),
             Content::PriorityClass(class) => ("PriorityClass", Some(&class.name)),
             Content::Allocation(_) => ("Allocation", None),
+            Content::Usage(_) => ("Pod", None),
         }
     }
 }
@@ -89,6 +93,25 @@ pub struct Allocation {
     pub count: u32,
 }
 
+/// What a pod of Kubernetes takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// The node it is bound to; empty when it is bound to none or is over.
+    pub node: String,
+    /// What it takes there, `pods` included.
+    pub amounts: Amounts,
+}
+
+/// Whose documents a file may hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// Documents of `ohm/v1` only.
+    #[default]
+    Ohm,
+    /// Kubernetes objects as well, as `kubectl get -o json` prints them.
+    Kubernetes,
+}
+
 /// A document whose priority class has yet to be looked up.
 pub(crate) struct Decoded {
     pub(crate) document: Document,
@@ -98,9 +121,9 @@ pub(crate) struct Decoded {
 const KINDS: &[&str] = &["Job", "Queue", "Cohort", "Topology", "Node", "PriorityClass", "Allocation"];
 
 /// Reads one document.
-pub(crate) fn decode(file: &Arc<str>, node: &Node<'_>) -> Result<Decoded, DocumentError> {
+pub(crate) fn decode(dialect: Dialect, file: &Arc<str>, node: &Node<'_>) -> Result<Decoded, DocumentError> {
     let mut cx = Context::default();
-    let decoded = decode_kind(&mut cx, At::root(node));
+    let decoded = decode_kind(dialect, &mut cx, At::root(node));
     // A rule may look broken only because a field could not be read; then the rules wait for the next attempt.
     let is_read = |problem: &Problem| matches!(problem.kind, ProblemKind::Rule(_) | ProblemKind::Quantity(_));
     if let Some((content, _)) = &decoded
@@ -132,18 +155,25 @@ fn violations(content: &Content) -> Vec<validate::Violation> {
             violations
         }
         Content::PriorityClass(class) => validate::priority_class_name(&class.name),
-        Content::Allocation(_) => Vec::new(),
+        Content::Allocation(_) | Content::Usage(_) => Vec::new(),
     }
 }
 
-type Kinded = (Content, Option<(String, Position)>);
+pub(crate) type Kinded = (Content, Option<(String, Position)>);
 
-fn decode_kind(cx: &mut Context, root: At<'_>) -> Option<Kinded> {
+fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Kinded> {
     if !matches!(root.node.value, Value::Map(_)) {
         root.wrong_type(cx, "a map that begins with `apiVersion: ohm/v1` and `kind`");
         return None;
     }
     let version = root.node.get("apiVersion");
+    if dialect == Dialect::Kubernetes
+        && let Some(version) = version.and_then(Node::as_text)
+        && let Some(kind) = root.node.get("kind").and_then(Node::as_text)
+        && let Some(decoded) = kubernetes::decode(cx, root, version, kind)
+    {
+        return decoded;
+    }
     if version.and_then(Node::as_text) != Some(API_VERSION) {
         let position = version.map_or(root.node.position, |version| version.position);
         let found = version.map_or("missing".to_string(), Node::description);

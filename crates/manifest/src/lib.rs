@@ -79,6 +79,11 @@
 //! `conditions` (`Ready` counts) and `addresses` (`InternalIP` counts). ResourceFlavor and ProvisioningClass are known
 //! and refused by this version.
 //!
+//! # Kubernetes
+//!
+//! With [`Dialect::Kubernetes`], which is what `ohm plan` reads, objects of Kubernetes are read as well; see
+//! [`kubernetes`]. Their unknown fields are no errors.
+//!
 //! Invariants: no input panics or overflows the stack; what is accepted obeys [`validate`]; nothing that was written
 //! is dropped in silence.
 
@@ -86,6 +91,7 @@ mod decode;
 mod document;
 mod error;
 mod hints;
+pub mod kubernetes;
 mod parse;
 mod path;
 mod quantity;
@@ -95,7 +101,7 @@ mod tree;
 pub mod validate;
 mod write;
 
-pub use document::{API_VERSION, Allocation, Content, Document, NodeDocument, PriorityClass};
+pub use document::{API_VERSION, Allocation, Content, Dialect, Document, NodeDocument, PriorityClass, Usage};
 pub use error::{DocumentError, Origin, Position, Problem, ProblemKind};
 pub use parse::{Verdicts, parse, parse_files};
 pub use path::{FieldPath, Step};

@@ -219,7 +219,7 @@ impl<'c> Submission<'c> {
                 let message = "nodes are not submitted: a node registers itself when `ohm agent` runs on it";
                 self.record(ticket.refused("kind", message));
             }
-            Content::Allocation(_) => {
+            Content::Allocation(_) | Content::Usage(_) => {
                 let message = "an Allocation belongs into the cell file of `ohm plan`; submit the job instead";
                 self.record(ticket.refused("kind", message));
             }

@@ -1,0 +1,497 @@
+//! Makes a cell stand as the documents say, by commands alone.
+//!
+//! What runs already is committed like any plan. So that it is judged by the job's own rules and not by what became of
+//! its node since, nodes that hold work join twice: first with room for all of it, without taints and with labels that
+//! admit it, then as they are. Room below zero counts as zero: a node never joins with less room than its work takes,
+//! so nothing is evicted for it.
+
+use crate::answer::Totals;
+use crate::question::{AskedJob, PlanError, Scene, add};
+use crate::seats::{self, GroupSeats, Part};
+use crate::world::{World, at_least};
+use ohm_framework::PlannedJob;
+use ohm_manifest::NodeDocument;
+use ohm_model::node::HOSTNAME_LABEL;
+use ohm_model::resources::{Amounts, DEVICE_MILLI, PODS, is_extended};
+use ohm_model::selector::Labels;
+use ohm_model::{
+    Command, Grain, GroupIndex, GroupSpec, Guard, JobGuard, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, Operator,
+    Outcome, Placement, QueueSpec, TaskIndex,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Room enough for whatever is parked.
+const PARKING: i64 = 1 << 50;
+
+/// A job as it stands before anything is planned.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    pub(crate) spec: JobSpec,
+    pub(crate) asked: bool,
+    /// Its key, or why the cell does not take it.
+    pub(crate) job: Result<JobId, String>,
+    /// How many tasks stood according to the files.
+    pub(crate) stood: u32,
+    /// How many of them stood on nodes that the files lack.
+    pub(crate) gone: u32,
+    /// How many of them lost their node otherwise.
+    pub(crate) lost: u32,
+    /// How many of them leave a node that is drained.
+    pub(crate) drained: u32,
+    /// Whether the job has become larger or smaller than it stood.
+    pub(crate) resized: bool,
+}
+
+impl Standing {
+    /// How many tasks must stand elsewhere.
+    pub(crate) fn displaced(&self) -> u32 {
+        self.gone + self.lost + self.drained
+    }
+
+    /// Whether finding a place for it again is a repair. Nodes that are gone are none to repair for a job that is
+    /// resized: it asks for a new size, nobody for a repair.
+    pub(crate) fn is_repair(&self) -> bool {
+        self.lost + self.drained > 0 || (self.gone > 0 && !self.resized)
+    }
+}
+
+/// What documents say about rooms, summed over the nodes that are there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rooms {
+    capacity: Amounts,
+    /// What others take.
+    used: Amounts,
+    /// By slot, whether others take anything.
+    busy: Vec<bool>,
+}
+
+impl Rooms {
+    fn of(world: &World, nodes: &[NodeDocument]) -> Self {
+        let mut rooms = Rooms { busy: vec![false; world.cell.nodes().slots()], ..Rooms::default() };
+        for node in nodes {
+            add(&mut rooms.capacity, &node.spec.capacity, 1);
+            add(&mut rooms.used, &node.used, 1);
+            let slot = world.cell.nodes().find(&node.spec.name).map(|id| id.0 as usize);
+            if let Some(busy) = slot.and_then(|slot| rooms.busy.get_mut(slot)) {
+                *busy = node.used.values().any(|amount| *amount > 0);
+            }
+        }
+        rooms
+    }
+
+    /// Leaves out a node that fails.
+    fn leave(&mut self, node: &NodeDocument) {
+        let less = |sum: &mut Amounts, amounts: &Amounts| {
+            amounts.iter().for_each(|(name, amount)| *sum.entry(name.clone()).or_insert(0) -= amount);
+        };
+        less(&mut self.capacity, &node.spec.capacity);
+        less(&mut self.used, &node.used);
+    }
+
+    /// What the nodes of the cell have, and what is taken of it.
+    pub(crate) fn totals(&self, world: &World) -> Totals {
+        let (nodes, names) = (world.cell.nodes(), world.cell.resources());
+        let mut totals = Totals::default();
+        let mut taken = self.used.clone();
+        for column in (0..names.len() as u16).map(ohm_model::ResourceId) {
+            let on_node = |(node, _)| nodes.capacity(node, column) - nodes.free(node, column);
+            let by_runs: i64 = nodes.iter().map(on_node).sum();
+            *taken.entry(names.name(column).to_string()).or_insert(0) += by_runs;
+        }
+        for (name, amount) in &taken {
+            totals.add(name, *amount, self.capacity.get(name).copied().unwrap_or(0));
+        }
+        let by_others = |node: NodeId| self.busy.get(node.0 as usize).copied().unwrap_or(false);
+        let used = nodes.iter().filter(|(node, _)| nodes.run_count(*node) > 0 || by_others(*node));
+        (totals.nodes, totals.nodes_used) = (nodes.len() as u32, used.count() as u32);
+        totals
+    }
+}
+
+/// The cell as the documents describe it.
+pub(crate) struct Setting {
+    pub(crate) world: World,
+    pub(crate) jobs: Vec<Standing>,
+    pub(crate) rooms: Rooms,
+    pub(crate) before: Totals,
+}
+
+/// Makes the cell of `scene`; nodes have failed and are drained afterwards as it says.
+pub(crate) fn of(mut scene: Scene) -> Result<Setting, PlanError> {
+    let mut world = World::new();
+    put_topologies(&mut world, &scene)?;
+    put_queues(&mut world, &scene, true)?;
+    let mut jobs = submit(&mut world, &scene);
+    seat(&mut world, &mut scene, &mut jobs);
+    put_queues(&mut world, &scene, false)?;
+    let states = scene.nodes.iter().filter(|node| !node.ready).map(|node| node.spec.name.clone()).collect::<Vec<_>>();
+    states.iter().for_each(|name| world.conclude(name, NodeHealth::Suspect));
+    let cordoned = scene.nodes.iter().filter(|node| node.unschedulable);
+    let cordon = |node: &NodeDocument| Command::CordonNode { name: node.spec.name.clone(), cordoned: true };
+    world.apply_all(cordoned.map(cordon).collect());
+    let mut rooms = Rooms::of(&world, &scene.nodes);
+    let before = rooms.totals(&world);
+    lose(&mut world, &scene, &mut jobs, &mut rooms);
+    Ok(Setting { world, jobs, rooms, before })
+}
+
+fn put_topologies(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
+    for (origin, topology) in &scene.topologies {
+        world.try_apply(Command::PutTopology(topology.clone())).map_err(|refusal| PlanError::Document {
+            origin: origin.clone(),
+            field: "spec",
+            problem: refusal.to_string(),
+        })?;
+    }
+    Ok(())
+}
+
+/// Puts the queues; `open` leaves their limits away, so that what runs already is not judged by them.
+fn put_queues(world: &mut World, scene: &Scene, open: bool) -> Result<(), PlanError> {
+    for (origin, queue) in &scene.queues {
+        let (nominal, borrowing_limit) = match open {
+            true => (Amounts::new(), Amounts::new()),
+            false => (queue.nominal.clone(), queue.borrowing_limit.clone()),
+        };
+        let spec = QueueSpec { nominal, borrowing_limit, ..queue.clone() };
+        world.try_apply(Command::PutQueue(spec)).map_err(|refusal| PlanError::Document {
+            origin: origin.clone(),
+            field: if queue.is_cohort { "spec.parent" } else { "spec.cohort" },
+            problem: refusal.to_string(),
+        })?;
+    }
+    Ok(())
+}
+
+fn submit(world: &mut World, scene: &Scene) -> Vec<Standing> {
+    let standing = |job: &AskedJob| {
+        let mut spec = job.spec.clone();
+        // What runs is not suspended, whatever the file says.
+        spec.suspended &= job.stands.is_empty();
+        let accepted = world.submit(spec).map_err(|refusal| refusal.to_string());
+        let stood = job.stands.iter().map(|allocation| allocation.count).fold(0u32, u32::saturating_add);
+        let resized = !job.stands.is_empty() && job.spec.groups.iter().any(|group| is_resized(job, group));
+        let is_failed = |node: &String| scene.fail.contains(node) || scene.drain.contains(node);
+        let resized = resized && !job.stands.iter().any(|allocation| is_failed(&allocation.node));
+        let (spec, asked) = (job.spec.clone(), job.asked);
+        Standing { spec, asked, job: accepted, stood, gone: 0, lost: 0, drained: 0, resized }
+    };
+    scene.jobs.iter().map(standing).collect()
+}
+
+fn is_resized(job: &AskedJob, group: &GroupSpec) -> bool {
+    let of_group = job.stands.iter().filter(|allocation| allocation.group == group.name);
+    let stood = of_group.map(|allocation| allocation.count).fold(0u32, u32::saturating_add);
+    stood < group.min_count || stood > group.count
+}
+
+/// Registers all nodes and commits what runs on them already.
+fn seat(world: &mut World, scene: &mut Scene, jobs: &mut [Standing]) {
+    let mut all: Vec<Option<Vec<GroupSeats>>> = Vec::with_capacity(jobs.len());
+    for (asked, standing) in scene.jobs.iter().zip(jobs.iter_mut()) {
+        let (groups, gone) = if asked.stands.is_empty() { (None, 0) } else { seats::of_job(scene, asked) };
+        standing.gone = gone;
+        all.push(groups.filter(|_| standing.job.is_ok()));
+    }
+    let mut holding: BTreeSet<usize> = BTreeSet::new();
+    for asked in scene.jobs.iter().filter(|asked| !asked.stands.is_empty()) {
+        holding.extend(asked.stands.iter().filter_map(|allocation| scene.node_index.get(&allocation.node)));
+    }
+    register_first(world, scene, &all, &holding);
+    for (at, groups) in all.iter().enumerate() {
+        let Some(groups) = groups else { continue };
+        if let Err(reason) = seat_job(world, scene, &jobs[at], groups) {
+            jobs[at].job = Err(reason);
+        }
+    }
+    // What could not be committed takes its room all the same.
+    for (at, _) in jobs.iter().enumerate().filter(|(_, standing)| standing.job.is_err()) {
+        count_as_used(scene, at);
+    }
+    for driven in register_again(world, scene, &holding) {
+        let owner = jobs.iter_mut().find(|standing| standing.job == Ok(driven));
+        owner.into_iter().for_each(|standing| standing.lost += 1);
+    }
+}
+
+fn task_amounts(group: &GroupSpec) -> Amounts {
+    let mut amounts = group.requests.clone();
+    amounts.insert(PODS.to_string(), 1);
+    amounts
+}
+
+fn count_as_used(scene: &mut Scene, at: usize) {
+    let job = &scene.jobs[at];
+    for allocation in &job.stands {
+        let group = job.spec.groups.iter().find(|group| group.name == allocation.group);
+        if let (Some(group), Some(&node)) = (group, scene.node_index.get(&allocation.node)) {
+            add(&mut scene.nodes[node].used, &task_amounts(group), allocation.count);
+        }
+    }
+}
+
+/// What is left of a node's room once others have taken theirs.
+fn room(node: &NodeDocument) -> Amounts {
+    let left = |(name, capacity): (&String, &i64)| {
+        (name.clone(), (capacity - node.used.get(name).copied().unwrap_or(0)).max(0))
+    };
+    if node.used.is_empty() { node.spec.capacity.clone() } else { node.spec.capacity.iter().map(left).collect() }
+}
+
+/// All nodes join: those without work as they are, the others so that their work fits.
+fn register_first(world: &mut World, scene: &mut Scene, all: &[Option<Vec<GroupSeats>>], holding: &BTreeSet<usize>) {
+    let mut needs: BTreeMap<usize, (Amounts, Labels)> = BTreeMap::new();
+    let seated = scene.jobs.iter().zip(all).filter_map(|(job, groups)| Some((job, groups.as_ref()?)));
+    for (job, groups) in seated {
+        for (group, seats) in job.spec.groups.iter().zip(groups) {
+            let amounts = task_amounts(group);
+            for part in seats.parts.iter().filter(|part| !is_scaffolded(group, part)) {
+                let labels = || scene.nodes[part.node].spec.labels.clone();
+                let (sum, labels) = needs.entry(part.node).or_insert_with(|| (Amounts::new(), labels()));
+                add(sum, &amounts, part.count);
+                admit(group, labels);
+            }
+        }
+    }
+    let mut commands = Vec::with_capacity(scene.nodes.len());
+    for (at, node) in scene.nodes.iter_mut().enumerate() {
+        let mut spec = if holding.contains(&at) {
+            let labels = needs.get_mut(&at).map(|(_, labels)| std::mem::take(labels));
+            let labels = labels.unwrap_or_else(|| node.spec.labels.clone());
+            let (name, address) = (node.spec.name.clone(), node.spec.address.clone());
+            NodeSpec { name, labels, taints: Vec::new(), capacity: Amounts::new(), address }
+        } else {
+            // Nobody reads the rest of it again, and there may be very many.
+            let spec = &mut node.spec;
+            let (labels, taints) = (std::mem::take(&mut spec.labels), std::mem::take(&mut spec.taints));
+            let (name, address) = (spec.name.clone(), std::mem::take(&mut spec.address));
+            NodeSpec { name, labels, taints, capacity: Amounts::new(), address }
+        };
+        spec.capacity = room(node);
+        if let Some((floor, _)) = needs.get(&at) {
+            at_least(&mut spec.capacity, floor);
+        }
+        commands.push(world.registration(spec));
+    }
+    world.apply_all(commands);
+}
+
+/// Nodes that hold work are from here on what the documents say. What a taint drives away ends at once; returns the job
+/// of each such run.
+fn register_again(world: &mut World, scene: &Scene, holding: &BTreeSet<usize>) -> Vec<JobId> {
+    let mut driven = Vec::new();
+    for &at in holding {
+        let node = &scene.nodes[at];
+        let Some(id) = world.cell.nodes().find(&node.spec.name) else { continue };
+        let spec = NodeSpec { capacity: room(node), ..node.spec.clone() };
+        let mut capacity = spec.capacity.clone();
+        at_least(&mut capacity, &world.taken(id));
+        if capacity != spec.capacity {
+            world.tight.push(spec.clone());
+        }
+        let command = world.registration(NodeSpec { capacity, ..spec });
+        world.apply(command);
+        driven.extend(world.end_stopping());
+    }
+    driven
+}
+
+/// Lets `labels` admit `group`, as they did when its tasks were placed.
+fn admit(group: &GroupSpec, labels: &mut Labels) {
+    for (key, value) in group.node_selector.iter().filter(|(key, _)| *key != HOSTNAME_LABEL) {
+        labels.insert(key.clone(), value.clone());
+    }
+    if group.affinity.is_empty() || group.affinity.iter().any(|term| term.matches(labels)) {
+        return;
+    }
+    for requirement in group.affinity.first().into_iter().flat_map(|term| &term.requirements) {
+        let number = || requirement.values.first().and_then(|value| value.parse::<i64>().ok()).unwrap_or(0);
+        let value = match requirement.operator {
+            _ if requirement.matches(labels) => continue,
+            Operator::In => requirement.values.first().cloned(),
+            Operator::Exists => Some(String::new()),
+            Operator::Gt => Some(number().saturating_add(1).to_string()),
+            Operator::Lt => Some(number().saturating_sub(1).to_string()),
+            Operator::NotIn | Operator::DoesNotExist => None,
+        };
+        match value {
+            Some(value) => labels.insert(requirement.key.clone(), value),
+            None => labels.remove(&requirement.key),
+        };
+    }
+}
+
+/// Whether a parked part needs a node of its own: where devices, ports or a limit would not let it stand on the node
+/// beside which it is parked.
+fn is_scaffolded(group: &GroupSpec, part: &Part) -> bool {
+    let crowds =
+        group.max_per_node > 0 || !group.ports.is_empty() || group.requests.keys().any(|name| is_extended(name));
+    part.parked && crowds
+}
+
+/// Commits what stands of one job, and ends what is only parked.
+fn seat_job(world: &mut World, scene: &Scene, standing: &Standing, groups: &[GroupSeats]) -> Result<(), String> {
+    let Ok(job) = standing.job else { return Ok(()) };
+    let (mut rows, mut parked, mut scaffolds) = (Vec::new(), Vec::new(), Vec::new());
+    let mut devices = Devices::default();
+    for (at, (group, seats)) in standing.spec.groups.iter().zip(groups).enumerate() {
+        let group_index = GroupIndex(at as u16);
+        let mut first = 0;
+        for part in &seats.parts {
+            let hosts: Vec<(NodeId, u32)> = if is_scaffolded(group, part) {
+                let hosts = scaffold(world, scene, group, part, scaffolds.len());
+                scaffolds.extend(hosts.iter().map(|(node, _)| *node));
+                hosts
+            } else {
+                let name = &scene.nodes[part.node].spec.name;
+                world.cell.nodes().find(name).map(|node| (node, part.count)).into_iter().collect()
+            };
+            for (node, count) in hosts {
+                let class = world.cell.nodes().class(node);
+                let masks = devices.take(world, job, at, node, count);
+                let (first_task, group) = (TaskIndex(first), group_index);
+                rows.push(Placement { job, group, first: first_task, count, node, class, devices: masks });
+                if part.parked {
+                    parked.push((at, first, count));
+                }
+                first += count;
+            }
+        }
+    }
+    let version = world.job(job).map(|found| found.version).unwrap_or_default();
+    let guard = JobGuard { job, version, reserved: false };
+    let planned = PlannedJob { guard: Guard::Fits, ..PlannedJob::placing(guard, Grain::AllOrNothing, rows) };
+    let verdict = world.commit(&planned);
+    let conflict = verdict.as_ref().and_then(|verdict| verdict.conflicts.first().copied());
+    if conflict.is_none() {
+        end_parked(world, job, &parked);
+    }
+    for node in scaffolds {
+        let name = world.cell.nodes().name(node).to_string();
+        world.conclude(&name, NodeHealth::Lost);
+        world.apply(Command::RemoveNode { name });
+    }
+    match conflict {
+        None => Ok(()),
+        Some(conflict) => {
+            let place = conflict.node.map(|node| format!(" on node {}", world.cell.nodes().name(node)));
+            let reason = conflict.reason.name();
+            let place = place.unwrap_or_default();
+            Err(format!("its Allocations break its own rules: {reason}{place}; what they take stays taken"))
+        }
+    }
+}
+
+fn end_parked(world: &mut World, job: JobId, parked: &[(usize, u32, u32)]) {
+    let Some(found) = world.job(job) else { return };
+    let mut runs = Vec::new();
+    for &(group, first, count) in parked {
+        let tasks = (first..first + count).filter_map(|task| found.groups.get(group)?.tasks.get(task as usize));
+        let live = tasks.filter_map(|task| world.cell.runs().get(task.run));
+        runs.extend(live.map(|run| (run.node, run.run)));
+    }
+    world.end(runs);
+}
+
+/// Nodes in the same domains as the one beside which a part is parked, with room for it.
+fn scaffold(world: &mut World, scene: &Scene, group: &GroupSpec, part: &Part, number: usize) -> Vec<(NodeId, u32)> {
+    let shares = group.requests.iter().filter(|(name, amount)| is_extended(name) && **amount % DEVICE_MILLI != 0);
+    let share = shares.map(|(_, amount)| *amount).max();
+    const DEVICES: i64 = 64;
+    let by_devices = share.map_or(u32::MAX, |share| (DEVICES * (DEVICE_MILLI / share.max(1))).max(1) as u32);
+    let by_ports = if group.ports.is_empty() { u32::MAX } else { 1 };
+    let by_limit = if group.max_per_node == 0 { u32::MAX } else { group.max_per_node };
+    let each = by_devices.min(by_ports).min(by_limit);
+    let mut capacity: Amounts = group.requests.keys().map(|name| (name.clone(), PARKING)).collect();
+    capacity.insert(PODS.to_string(), PARKING);
+    if share.is_some() {
+        let devices = group.requests.keys().filter(|name| is_extended(name));
+        capacity.extend(devices.map(|name| (name.clone(), DEVICES * DEVICE_MILLI)));
+    }
+    let mut hosts = Vec::new();
+    let mut left = part.count;
+    while left > 0 {
+        // No document may hold this name: it begins with a space.
+        let name = format!(" parked {} {}", number + hosts.len(), group.name);
+        let mut labels = scene.nodes[part.node].spec.labels.clone();
+        labels.remove(HOSTNAME_LABEL);
+        admit(group, &mut labels);
+        let spec = NodeSpec { name, labels, taints: Vec::new(), capacity: capacity.clone(), address: String::new() };
+        let command = world.registration(spec);
+        let Outcome::Node { node, .. } = world.apply(command) else { break };
+        let count = left.min(each);
+        hosts.push((node, count));
+        left -= count;
+    }
+    hosts
+}
+
+/// Devices given out within one job, node by node.
+#[derive(Default)]
+struct Devices {
+    free: BTreeMap<(NodeId, ohm_model::ResourceId), Vec<i64>>,
+}
+
+impl Devices {
+    /// Masks for `count` tasks of a group: for each task one per device resource. Which devices they really hold is in
+    /// no document; as few devices as possible are broken.
+    fn take(&mut self, world: &World, job: JobId, group: usize, node: NodeId, count: u32) -> Vec<u64> {
+        let shape = world.job(job).and_then(|found| world.cell.shape_of(found, group));
+        let Some(shape) = shape.filter(|shape| !shape.devices.is_empty()) else { return Vec::new() };
+        let mut masks = Vec::with_capacity(count as usize * shape.devices.len());
+        for _ in 0..count {
+            for &(resource, request) in &shape.devices {
+                let free = self.free.entry((node, resource)).or_insert_with(|| {
+                    let bank = world.cell.nodes().get(node).and_then(|record| record.bank(resource));
+                    let free = bank.map(|bank| &bank.free_milli[..bank.present as usize]);
+                    free.unwrap_or(&[]).iter().map(|milli| i64::from(*milli)).collect()
+                });
+                masks.push(take_devices(free, request));
+            }
+        }
+        masks
+    }
+}
+
+/// Takes one task's devices; too few are noticed at commit.
+fn take_devices(free: &mut [i64], request: i64) -> u64 {
+    let (number, each) = if request < DEVICE_MILLI { (1, request) } else { (request / DEVICE_MILLI, DEVICE_MILLI) };
+    let mut mask = 0;
+    for _ in 0..number {
+        let fits = free.iter().enumerate().filter(|(at, rest)| mask >> at & 1 == 0 && **rest >= each);
+        let Some((at, _)) = fits.min_by_key(|(at, rest)| (**rest, *at)) else { break };
+        free[at] -= each;
+        mask |= 1u64 << at;
+    }
+    mask
+}
+
+/// Takes away the nodes that fail, and empties those that are drained.
+fn lose(world: &mut World, scene: &Scene, jobs: &mut [Standing], rooms: &mut Rooms) {
+    let mut counts: BTreeMap<JobId, (u32, u32)> = BTreeMap::new();
+    let count = |world: &World, node: NodeId| {
+        let runs = world.cell.runs().on_node(world.cell.nodes(), node);
+        runs.map(|(_, run)| run.run.task.job).collect::<Vec<_>>()
+    };
+    for name in &scene.fail {
+        let Some(node) = world.cell.nodes().find(name) else { continue };
+        count(world, node).into_iter().for_each(|job| counts.entry(job).or_default().0 += 1);
+        world.conclude(name, NodeHealth::Lost);
+        world.apply(Command::RemoveNode { name: name.clone() });
+        if let Some(&at) = scene.node_index.get(name) {
+            rooms.leave(&scene.nodes[at]);
+        }
+    }
+    let drained: Vec<NodeId> = scene.drain.iter().filter_map(|name| world.cell.nodes().find(name)).collect();
+    let cordon = |name: &String| Command::CordonNode { name: name.clone(), cordoned: true };
+    world.apply_all(scene.drain.iter().map(cordon).collect());
+    for node in drained {
+        count(world, node).into_iter().for_each(|job| counts.entry(job).or_default().1 += 1);
+        world.end_all_on(node);
+    }
+    for standing in jobs {
+        let (lost, drained) = standing.job.as_ref().ok().and_then(|job| counts.get(job)).copied().unwrap_or_default();
+        standing.lost += lost;
+        standing.drained += drained;
+    }
+}
