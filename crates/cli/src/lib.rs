@@ -20,7 +20,7 @@ pub use command::ClientCommand;
 pub use failure::{EXIT_DONE, EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, Failure};
 pub use globals::{ColorChoice, Globals, OutputFormat};
 pub use log_files::LogCommand;
-pub use up::Up;
+pub use up::{ChaosNode, Up};
 
 use std::process::ExitCode;
 
@@ -38,6 +38,11 @@ pub fn run(command: ClientCommand, globals: &Globals, whole: fn() -> clap::Comma
 /// Runs a whole cell on this machine until it is told to stop.
 pub fn up(options: &Up, globals: &Globals) -> ExitCode {
     exit_code(up::up(options, globals), globals)
+}
+
+/// Takes a node of the cell that `ohm up` runs down, with its tasks, or lets it come up again.
+pub fn chaos_node(node: &ChaosNode, is_down: bool, globals: &Globals) -> ExitCode {
+    exit_code(up::mark(node, is_down, globals), globals)
 }
 
 /// Reads a log at rest.

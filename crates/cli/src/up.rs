@@ -1,16 +1,21 @@
 //! `ohm up`: a whole cell on this machine, each role a real child process, restarted when it dies, stopped in order.
 
 mod child;
+mod down;
 mod plan;
 
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::globals::Globals;
 use child::{Child, Verdict};
+pub use down::ChaosNode;
+pub(crate) use down::mark;
 use ohm_runtime::data_dir;
 use ohm_runtime::shutdown::Shutdown;
 use plan::CellPlan;
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use plan::{Replicas, Shape};
@@ -64,7 +69,7 @@ async fn run(options: &Up, globals: &Globals, shutdown: &Shutdown) -> Result<(),
     let mut children = vec![Child::start(plan.server())?];
     let outcome = bring_up(&plan, options, globals, &mut children, shutdown).await;
     let outcome = match outcome {
-        Ok(()) => watch(&mut children, shutdown).await,
+        Ok(()) => watch(&mut children, &folder, shutdown).await,
         Err(failure) => Err(failure),
     };
     stop(&mut children).await;
@@ -95,7 +100,11 @@ async fn bring_up(
         put_topology(&globals, shutdown).await?;
     }
     for command in plan.agents() {
-        children.push(Child::start(command)?);
+        children.push(if down::is_down(plan.folder(), &command.name) {
+            Child::waiting(command)
+        } else {
+            Child::start(command)?
+        });
     }
     children.iter().for_each(|child| say(&format!("{:<12} runs (pid {})", child.name(), child.pid())));
     say(&format!("ctrl-C stops everything; what the processes say is in {}", plan.logs().display()));
@@ -133,10 +142,23 @@ async fn put_topology(globals: &Globals, shutdown: &Shutdown) -> Result<(), Fail
     }
 }
 
-/// Restarts whoever dies, until the end.
-async fn watch(children: &mut [Child], shutdown: &Shutdown) -> Result<(), Failure> {
+/// Restarts whoever dies, until the end. Nodes that are to be down are killed with their tasks and left alone.
+async fn watch(children: &mut [Child], folder: &Path, shutdown: &Shutdown) -> Result<(), Failure> {
+    let mut down: BTreeSet<String> = BTreeSet::new();
     while !shutdown.is_started() {
         for child in children.iter_mut() {
+            let name = child.name().to_string();
+            if child.is_node() && down::is_down(folder, &name) {
+                // Also what was still being started when the mark was found.
+                child.strike(down::shim_of(folder, &name));
+                if down.insert(name) {
+                    say(&format!("{:<12} is down, with its tasks, until `ohm chaos node-up`", child.name()));
+                }
+                continue;
+            }
+            if down.remove(&name) {
+                say(&format!("{name:<12} comes up again"));
+            }
             match child.look(true)? {
                 Verdict::Runs => {}
                 Verdict::Died(how) => say(&format!("{:<12} {how}; starting it again", child.name())),

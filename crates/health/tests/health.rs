@@ -19,7 +19,8 @@ struct Duty {
 impl Duty {
     /// A holder of epoch 1 with `count` nodes of incarnation 1, from time 0 on.
     fn new(count: u32) -> Self {
-        let mut duty = Duty { core: HealthCore::new(HealthConfig::default()), now_ms: 0, out: Vec::new(), said: Vec::new() };
+        let mut duty =
+            Duty { core: HealthCore::new(HealthConfig::default()), now_ms: 0, out: Vec::new(), said: Vec::new() };
         (0..count).for_each(|node| duty.see(node, 1, NodeHealth::Ready));
         duty.bound(30_000);
         duty.hold(1, u64::MAX);

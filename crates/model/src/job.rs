@@ -53,16 +53,6 @@ pub enum RepairPolicy {
     Widen,
 }
 
-/// What the tasks that stand are told when others of their group were placed again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Survivors {
-    /// Their peers file is written anew and they get a signal.
-    #[default]
-    Tell,
-    /// They are restarted where they stand, all together.
-    Restart,
-}
-
 /// How a job that lost nodes becomes whole again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RepairSpec {
@@ -72,8 +62,6 @@ pub struct RepairSpec {
     pub timeout_seconds: u64,
     /// The level of the topology up to which `Widen` may go; empty with the other policies.
     pub widen_to: String,
-    /// The tasks that stand.
-    pub survivors: Survivors,
 }
 
 /// How the tasks of a group are laid over equally good nodes.

@@ -6,7 +6,7 @@ mod roles;
 
 use agent::AgentArguments;
 use clap::{CommandFactory, Parser, Subcommand};
-use ohm_cli::{ClientCommand, Globals, LogCommand, Up};
+use ohm_cli::{ChaosNode, ClientCommand, Globals, LogCommand, Up};
 use roles::{HealthArguments, SchedulerArguments, ServerArguments};
 use std::process::ExitCode;
 
@@ -29,6 +29,9 @@ enum Command {
     /// Read the log of a data folder without a server
     #[command(subcommand)]
     Log(LogCommand),
+    /// Break things on purpose, and judge what came of it
+    #[command(subcommand)]
+    Chaos(Chaos),
     /// Run a server
     Server(ServerArguments),
     /// Run a scheduler of one class
@@ -37,6 +40,14 @@ enum Command {
     Health(HealthArguments),
     /// Run the agent of a node, or of many simulated ones
     Agent(AgentArguments),
+}
+
+#[derive(Subcommand)]
+enum Chaos {
+    /// Take a node of the cell that `ohm up` runs down, with its tasks
+    NodeDown(ChaosNode),
+    /// Let it come up again
+    NodeUp(ChaosNode),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +61,8 @@ fn main() -> ExitCode {
         Command::Up(options) => ohm_cli::up(&options, &globals),
         Command::Client(command) => ohm_cli::run(command, &globals, Arguments::command),
         Command::Log(command) => ohm_cli::log(&command, &globals),
+        Command::Chaos(Chaos::NodeDown(node)) => ohm_cli::chaos_node(&node, true, &globals),
+        Command::Chaos(Chaos::NodeUp(node)) => ohm_cli::chaos_node(&node, false, &globals),
         Command::Server(arguments) => roles::server(arguments, &globals),
         Command::Scheduler(arguments) => roles::scheduler(&arguments, &globals),
         Command::Health(arguments) => roles::health(&arguments, &globals),

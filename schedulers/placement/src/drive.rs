@@ -56,8 +56,8 @@ pub fn asks(view: &View<'_>, job: &Job) -> Option<Vec<GroupAsk>> {
             return None;
         }
         if most >= least.max(1) {
-            // A gang in a topology is repaired whole: half of a repair may leave no domain for the other half.
-            let repairs = state.started && job.starts_whole() && spec.topology.is_asked();
+            // A gang is repaired whole: half of a repair holds room for nothing, and may leave no domain for the rest.
+            let repairs = state.started && job.starts_whole();
             let useful = if repairs { missing.min(most) } else { least };
             asks.push(GroupAsk { group, least: useful.max(1), most, starts: least > 0 });
         }
@@ -234,15 +234,28 @@ impl<'v> Driver<'_, 'v> {
         let placed = || {
             let row = rows.iter().find(|row| job.domain_leader(usize::from(row.group.0)) == leader)?;
             let topology = self.pass.base().cell().topologies().get(&request.topology)?;
-            topology.key_of(row.node, topology.level(&request.level)?)
+            topology.key_of(row.node, topology.level(job.binding_level(at)?.1)?)
         };
         bound.find_map(|other| job.groups[other].domain).or_else(placed)
     }
 
-    /// Places one group, inside the domain `key` of its level if there is one.
+    /// Places one group, inside the domain `key` of the level that binds it if there is one. A repair that finds no
+    /// room there goes as far as the job's policy lets it.
     fn place_group(&mut self, job: &'v Job, ask: &GroupAsk, key: Option<u32>) -> Result<Attempt, Failure> {
-        let level = job.spec.groups.get(usize::from(ask.group.0)).map(|spec| spec.topology.level.as_str());
-        self.place_within(job, ask, level.zip(key))
+        let at = usize::from(ask.group.0);
+        let level = job.binding_level(at).map(|(_, level)| level);
+        let placed = self.place_within(job, ask, level.zip(key));
+        match (placed, self.wider(job, at, key)) {
+            (Err(why), Some(domain)) => self.place_within(job, ask, Some(domain)).map_err(|_| why),
+            (placed, _) => placed,
+        }
+    }
+
+    /// The domain around the one with `key` up to which a repair of the group may go.
+    fn wider(&self, job: &'v Job, group: usize, key: Option<u32>) -> Option<(&'v str, u32)> {
+        let (wide, (name, level)) = (job.widening_level(group)?, job.binding_level(group)?);
+        let topology = self.pass.base().cell().topologies().get(name)?;
+        Some((wide, topology.key_above(topology.level(level)?, key?, topology.level(wide)?)?))
     }
 
     pub(crate) fn place_within(

@@ -196,8 +196,14 @@ impl World {
             if self.dice.chance(900) && reports.is_empty() {
                 node = slot.map_or(node, |(_, live)| live.node);
             }
-            let exits =
-                [Exit::Code(0), Exit::Code(1), Exit::OutOfMemory, Exit::Vanished, Exit::LeaseExpired, Exit::NeverStarted];
+            let exits = [
+                Exit::Code(0),
+                Exit::Code(1),
+                Exit::OutOfMemory,
+                Exit::Vanished,
+                Exit::LeaseExpired,
+                Exit::NeverStarted,
+            ];
             let exit = exits[self.dice.below(9).saturating_sub(3) as usize];
             let kind = match self.dice.chance(700) {
                 true => RunReportKind::Ended { exit, message: String::new() },

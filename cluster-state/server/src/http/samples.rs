@@ -4,8 +4,9 @@
 use ohm_wire::api::{
     ApiError, DocumentVerdict, DomainView, ErrorAnswer, EventList, EventView, ExplainView, GroupView, JobList,
     JobSummary, JobTotals, JobView, NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals,
-    PastRunView, ProblemView, QueueList, QueueResourceView, QueueView, ReasonView, SessionView, StatusView,
-    SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, VerdictKind, WaitAnswer,
+    PastRepairView, PastRunView, ProblemView, QueueList, QueueResourceView, QueueView, ReasonView, RepairView,
+    SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView,
+    UnhealthyNodeView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -90,6 +91,14 @@ fn job() -> JobView<Value> {
     JobView {
         summary: job_summary(),
         shard: text(),
+        repair: RepairView {
+            state: text(),
+            since_ms: 1,
+            give_up_ms: 1,
+            begun: 1,
+            unhealthy_nodes: vec![UnhealthyNodeView { name: text(), cause: text(), since_ms: 1 }],
+            past: vec![PastRepairView { since_ms: 1, ended_ms: 1, tasks: 1, nodes: vec![text()], failed: text() }],
+        },
         version: 1,
         groups: vec![group()],
         past_runs: vec![PastRunView {

@@ -15,6 +15,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Who ran this long is started again without a pause.
 const STEADY: Duration = Duration::from_secs(10);
 
+/// The rank of nodes.
+pub(super) const RANK_NODE: u8 = 2;
+
 /// What to start.
 #[derive(Clone, Debug)]
 pub(super) struct Command {
@@ -47,6 +50,15 @@ impl Child {
         let process = spawn(&command)?;
         let pid = process.id();
         Ok(Child { command, process: Some(process), pid, started: Instant::now(), pause: PAUSE })
+    }
+
+    /// A child that is not started yet.
+    pub(super) fn waiting(command: Command) -> Self {
+        Child { command, process: None, pid: 0, started: Instant::now(), pause: PAUSE }
+    }
+
+    pub(super) fn is_node(&self) -> bool {
+        self.command.rank == RANK_NODE
     }
 
     pub(super) fn name(&self) -> &str {
@@ -91,6 +103,15 @@ impl Child {
             // The others run on; this one is tried again.
             Err(failure) => Ok(Verdict::Died(format!("does not start: {failure}"))),
         }
+    }
+
+    /// Kills it without a word, and the process `with` that outlives it.
+    pub(super) fn strike(&mut self, with: Option<u32>) {
+        self.kill();
+        if let Some(pid) = with {
+            let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
+        }
+        self.look(false).ok();
     }
 
     pub(super) fn is_alive(&mut self) -> bool {

@@ -1,7 +1,7 @@
 //! What a cell on one machine consists of: which processes with which arguments, which nodes with what room.
 
 use super::Up;
-use super::child::Command;
+use super::child::{self, Command};
 use crate::failure::Failure;
 use ohm_model::Class;
 use ohm_runtime::data_dir;
@@ -131,6 +131,10 @@ impl CellPlan {
         self.folder.join("logs")
     }
 
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     pub(super) fn has_nodes(&self) -> bool {
         !self.hosts.is_empty()
     }
@@ -174,7 +178,7 @@ impl CellPlan {
         add("--capacity", "pods=110".to_string());
         arguments.push("--stop-tasks-on-exit".into());
         let folder = self.folder.join("nodes").join(&name);
-        self.command(&name, 2, self.towards_server(arguments), Some(folder))
+        self.command(&name, child::RANK_NODE, self.towards_server(arguments), Some(folder))
     }
 
     fn towards_server(&self, mut arguments: Vec<String>) -> Vec<String> {

@@ -290,7 +290,8 @@ impl World {
     /// At the very moment a node is concluded lost, nothing that must stop lives there.
     fn check_conclusion(&mut self, command: &Command) {
         let Command::ConcludeNodes { conclusions, .. } = command else { return };
-        for NodeConclusion { node, incarnation, .. } in conclusions.iter().filter(|one| one.health == NodeHealth::Lost) {
+        for NodeConclusion { node, incarnation, .. } in conclusions.iter().filter(|one| one.health == NodeHealth::Lost)
+        {
             let present = self.cell.nodes.get(node).map(|state| state.incarnation);
             let Some(here) = self.nodes.get(node).filter(|_| present == Some(*incarnation)) else { continue };
             let alive = here.driver.leased().count();

@@ -6,7 +6,7 @@ use crate::error::ProblemKind;
 use crate::validate::COUNT_RANGE;
 use ohm_model::job::TTL_SECONDS_DEFAULT;
 use ohm_model::selector::Labels;
-use ohm_model::{Class, JobSpec, OnDisconnect};
+use ohm_model::{Class, JobSpec, OnDisconnect, RepairPolicy, RepairSpec};
 
 const JOB_FIELDS: &[&str] = &[
     "class",
@@ -17,6 +17,7 @@ const JOB_FIELDS: &[&str] = &[
     "activeDeadlineSeconds",
     "ttlSecondsAfterFinished",
     "onDisconnect",
+    "repair",
     "suspend",
     "groups",
 ];
@@ -43,6 +44,7 @@ pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) 
     let class = class.unwrap_or_else(|| default_class(&groups));
     let on_disconnect = [("stop", OnDisconnect::Stop), ("keep", OnDisconnect::Keep)];
     let on_disconnect = fields.get("onDisconnect").and_then(|at| at.choice(cx, &on_disconnect));
+    let repair = fields.get("repair").and_then(|at| repair(cx, at)).unwrap_or_default();
     let priority_class = fields.get("priorityClassName");
     if let (Some(at), Some(_)) = (priority_class, fields.get("priority")) {
         at.rule(cx, "`priority` is given, too; keep one");
@@ -62,10 +64,32 @@ pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) 
         active_deadline_seconds: deadline.unwrap_or(0),
         ttl_seconds_after_finished: fields.whole(cx, "ttlSecondsAfterFinished", seconds).unwrap_or(TTL_SECONDS_DEFAULT),
         on_disconnect: on_disconnect.unwrap_or(default_on_disconnect(class)),
-        repair: Default::default(),
+        repair,
         suspended: fields.boolean(cx, "suspend").unwrap_or(false),
     };
     Some(Job { spec, priority_class })
+}
+
+const REPAIR_FIELDS: &[&str] = &["policy", "timeoutSeconds", "widenTo"];
+pub(crate) const REPAIR_POLICIES: [(&str, RepairPolicy); 3] =
+    [("failFast", RepairPolicy::FailFast), ("wait", RepairPolicy::Wait), ("widen", RepairPolicy::Widen)];
+
+/// What happens when nodes are lost under the job.
+fn repair(cx: &mut Context, at: At<'_>) -> Option<RepairSpec> {
+    let fields = Fields::open(cx, at, &[REPAIR_FIELDS])?;
+    let policy = fields.get("policy").and_then(|at| at.choice(cx, &REPAIR_POLICIES)).unwrap_or_default();
+    let widen_to = fields.text(cx, "widenTo").unwrap_or_default();
+    if let Some(at) = fields.get("widenTo").filter(|_| policy != RepairPolicy::Widen) {
+        at.rule(cx, "is given with `policy: widen` only");
+    }
+    if policy == RepairPolicy::Widen && widen_to.is_empty() {
+        at.rule(cx, "`policy: widen` needs `widenTo`: the level of the topology up to which a repair may go");
+    }
+    let timeout_seconds = fields.whole(cx, "timeoutSeconds", 1..=i64::MAX).unwrap_or(0);
+    if let Some(at) = fields.get("timeoutSeconds").filter(|_| policy == RepairPolicy::FailFast) {
+        at.rule(cx, "`failFast` does not wait; give `policy: wait` or `policy: widen`, too");
+    }
+    Some(RepairSpec { policy, timeout_seconds, widen_to })
 }
 
 /// The class of a job that names none.

@@ -95,6 +95,7 @@ fn finish(cx: &mut Context, fields: &Fields<'_>, groups: Vec<GroupSpec>) -> Opti
         active_deadline_seconds: 0,
         ttl_seconds_after_finished: TTL_SECONDS_DEFAULT,
         on_disconnect: default_on_disconnect(class),
+        repair: Default::default(),
         suspended: false,
     };
     Some(Content::Job(Box::new(spec)))
