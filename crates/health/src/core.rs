@@ -289,6 +289,7 @@ impl HealthCore {
         let late = now_ms.saturating_sub(self.last_tick_ms) >= self.config.beat_interval_ms;
         self.last_tick_ms = now_ms;
         self.stalled = late && !self.stalled;
+        self.brake.relax(self.missing, self.watched, &self.config);
         self.speak(now_ms, out);
         let Some(duty) = self.duty.filter(|_| !self.stalled) else { return };
         let mut conclusions = Vec::new();

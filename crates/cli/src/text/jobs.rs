@@ -268,7 +268,9 @@ array  batch  pending  18 pending, 2 succeeded  0         -      ada    90s
         };
         let summary = JobSummary { priority: 5, ..summary("train", "running", counts) };
         let (groups, past_runs) = (vec![group], vec![past]);
-        let view = JobView { summary, shard: "batch/3".into(), version: 7, groups, past_runs, spec: Value::Null };
+        let repair = RepairView::default();
+        let view =
+            JobView { summary, shard: "batch/3".into(), repair, version: 7, groups, past_runs, spec: Value::Null };
         assert_eq!(
             job_text(&view, &PLAIN),
             "\

@@ -11,7 +11,7 @@ mod table;
 mod times;
 mod verdicts;
 
-pub(crate) use events::event_line;
+pub(crate) use events::{event_line, story};
 pub(crate) use explain::explanation;
 pub(crate) use jobs::{job_line, job_text, jobs_table};
 pub(crate) use nodes::{node_text, nodes_table};
