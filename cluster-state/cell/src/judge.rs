@@ -206,7 +206,8 @@ impl<'a> Judge<'a> {
         if let Some(guard) = self.guard_of(job.id) {
             let gives_up = cause == StopCause::RepairFailed;
             let whole = gives_up && (job.repair_state() != RepairState::Waiting || !job.is_below_minimum());
-            return self.guarded(guard).and_then(|_| if whole { Err(ConflictReason::JobChanged) } else { Ok(()) });
+            self.guarded(guard)?;
+            return if whole { Err(ConflictReason::JobChanged) } else { Ok(()) };
         }
         if cause == StopCause::RepairFailed {
             return Err(ConflictReason::Malformed);

@@ -43,8 +43,8 @@ pub enum OnDisconnect {
 /// repaired without pause whatever the policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum RepairPolicy {
-    /// What is lost is placed again at once inside the same domain; when nothing takes it, the gang is evicted whole and
-    /// waits for its turn like a new one (Kueue's `TASFailedNodeReplacementFailFast`).
+    /// What is lost is placed again at once inside the same domain; when nothing takes it, the gang is evicted whole
+    /// and waits for its turn like a new one (Kueue's `TASFailedNodeReplacementFailFast`).
     #[default]
     FailFast,
     /// It waits for room, at most `timeout_seconds`; then as `FailFast`.

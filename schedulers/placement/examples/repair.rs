@@ -85,10 +85,7 @@ fn main() {
         moved += tasks;
     }
     micros.sort_unstable();
-    println!(
-        "{{\"nodes\": {NODES}, \"gang\": 1000, \"rounds\": {ROUNDS}, \"tasksMovedMean\": {}, \"p50Micros\": {}, \"p99Micros\": {}}}",
-        moved as usize / ROUNDS,
-        micros[ROUNDS / 2],
-        micros[ROUNDS * 99 / 100]
-    );
+    let (p50, p99, mean) = (micros[ROUNDS / 2], micros[ROUNDS * 99 / 100], moved as usize / ROUNDS);
+    println!("{{\"nodes\": {NODES}, \"gang\": 1000, \"rounds\": {ROUNDS}, \"tasksMovedMean\": {mean},");
+    println!(" \"p50Micros\": {p50}, \"p99Micros\": {p99}}}");
 }

@@ -1,7 +1,7 @@
 //! What follows when jobs lose tasks with their nodes, and when those tasks stand again.
 //!
-//! A job's version moves whenever its unhealthy nodes do, so a plan made before a later loss is refused by its guard and
-//! the next plan takes all losses together. Nothing here is ever charged to a job's retries.
+//! A job's version moves whenever its unhealthy nodes do, so a plan made before a later loss is refused by its guard
+//! and the next plan takes all losses together. Nothing here is ever charged to a job's retries.
 
 use super::{Applied, Timer};
 use crate::cell::Cell;
