@@ -15,6 +15,10 @@ use std::sync::Arc;
 impl<P: Planner> SchedulerCore<P> {
     /// Starts again from a restored copy. The session goes on; entries with answers to it may have been jumped over.
     pub(crate) fn replace(&mut self, now_ms: u64, cell: Cell, out: &mut Vec<Effect>) {
+        // Of another server, perhaps, that lags behind the one followed before: a copy never steps back.
+        if cell.applied() < self.cell.applied() {
+            return;
+        }
         self.cell = cell;
         self.flights.orphan_all();
         self.land_early(now_ms);

@@ -216,9 +216,7 @@ impl<'a> Judge<'a> {
     /// A gang starts whole or not at all: when a group falls short, the job's rows are given back, of a service the
     /// group's rows.
     fn judge_minimum(&mut self, job: &Job, first: usize, end: usize) {
-        let whole = job.starts_whole();
-        // A gang whose runs all are to stop starts anew: what still stands of it does not count.
-        let is_down = whole && job.groups.iter().all(|group| group.live == group.stopping);
+        let (whole, is_down) = (job.starts_whole(), job.is_down());
         let grain = self.transaction.grain;
         let short = |judge: &Self, group: usize| {
             let (state, spec) = (&job.groups[group], &job.spec.groups[group]);
