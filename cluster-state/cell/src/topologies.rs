@@ -54,7 +54,7 @@ impl Topology {
 
     /// The position of the level with this label.
     pub fn level(&self, label: &str) -> Option<usize> {
-        self.spec.levels.iter().position(|level| level == label)
+        self.spec.level(label)
     }
 
     /// The domain of `node` at stored level `level`; `NO_DOMAIN` when it is not in this topology.

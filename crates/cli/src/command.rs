@@ -41,6 +41,8 @@ pub enum ClientCommand {
     Events(Events),
     /// Show the cell in numbers, its sessions and leases
     Status,
+    /// Say where jobs would be placed, or why not, from files and without a server
+    Plan(crate::commands::plan::Plan),
     /// Replay a trace of a real cluster with simulated nodes, and report how it was placed
     Replay(crate::replay::Replay),
     /// Print the completion script of a shell

@@ -86,6 +86,7 @@ mod decode;
 mod document;
 mod error;
 mod hints;
+pub mod kubernetes;
 mod parse;
 mod path;
 mod quantity;
@@ -95,10 +96,7 @@ mod tree;
 pub mod validate;
 mod write;
 
-pub use document::{
-    API_VERSION, Allocation, Content, Document, ExtraError, JobDocument, NodeDocument, PriorityClass, TopologyExtra,
-    TopologySlice,
-};
+pub use document::{API_VERSION, Allocation, Content, Dialect, Document, NodeDocument, PriorityClass, Usage};
 pub use error::{DocumentError, Origin, Position, Problem, ProblemKind};
 pub use parse::{Verdicts, parse, parse_files};
 pub use path::{FieldPath, Step};

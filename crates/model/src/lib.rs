@@ -34,5 +34,5 @@ pub use queue::QueueSpec;
 pub use resources::{Amounts, UnitKind};
 pub use run::{Exit, RunReport, RunReportKind, StopCause};
 pub use selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
-pub use topology::{TopologyMode, TopologyRequest, TopologySpec};
+pub use topology::{TopologyContradiction, TopologyMode, TopologyRequest, TopologySlice, TopologySpec};
 pub use transaction::{Conflict, ConflictReason, Grain, Guard, JobGuard, Nomination, Placement, Transaction, Verdict};

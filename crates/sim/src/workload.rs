@@ -89,7 +89,7 @@ fn group(dice: &mut Prng, class: Class, name: &str) -> GroupSpec {
         ports: if class == Class::Service && dice.chance(400) { vec![8080 + dice.below(2) as u16] } else { Vec::new() },
         max_per_node: if dice.chance(200) { dice.between(1, 3) as u32 } else { 0 },
         spread: if endless { SpreadMode::Spread } else { SpreadMode::Pack },
-        topology: TopologyRequest { topology: String::new(), mode, level },
+        topology: TopologyRequest { level, mode, ..TopologyRequest::default() },
         place_with: String::new(),
         task: TaskSpec {
             command: vec!["/bin/true".into()],

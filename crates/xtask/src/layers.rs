@@ -73,6 +73,7 @@ pub(crate) const LAYERS: &[&[Place]] = &[
         pure("ohm-placement", &[]),
     ],
     &[pure("ohm-batch", &[]), pure("ohm-service", &[]), pure("ohm-tas", &[])],
+    &[pure("ohm-offline", &[])],
     &[pure("ohm-sim", &["bytes", "serde_json"])],
     &[shell("ohm-runtime"), shell("ohm-log-etcd")],
     &[shell("ohm-server"), shell("ohm-daemon"), shell("ohm-node"), shell("ohm-cli"), shell("ohm-live")],

@@ -29,6 +29,7 @@ mod search;
 mod spot;
 mod subject;
 mod table;
+mod together;
 pub mod topology;
 mod verdicts;
 

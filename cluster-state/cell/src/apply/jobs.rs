@@ -7,9 +7,7 @@ use crate::shapes::Shape;
 use ohm_model::job::{GROUPS_MAX, TASKS_MAX};
 use ohm_model::resources::{DEVICE_MILLI, is_extended};
 use ohm_model::topology::TopologyRequest;
-use ohm_model::{
-    EventKind, GroupSpec, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, SessionId, StopCause, TopologyMode,
-};
+use ohm_model::{EventKind, GroupSpec, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, SessionId, StopCause};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -72,7 +70,7 @@ impl Cell {
     /// The spec with the only topology's name filled in where a group leaves it out, so that a second topology put
     /// later changes nothing for it. A job that is known already keeps the name it got.
     fn with_named_topologies<'a>(&self, spec: &'a JobSpec, known: Option<&JobSpec>) -> Cow<'a, JobSpec> {
-        let unnamed = |request: &TopologyRequest| request.mode != TopologyMode::None && request.topology.is_empty();
+        let unnamed = |request: &TopologyRequest| request.is_asked() && request.topology.is_empty();
         let mut spec = Cow::Borrowed(spec);
         for at in 0..spec.groups.len() {
             if !unnamed(&spec.groups[at].topology) {
@@ -147,7 +145,7 @@ impl Cell {
             return invalid("ports", "each must be 1 to 65535 and named once".into());
         }
         let request = &group.topology;
-        if request.mode != TopologyMode::None {
+        if request.is_asked() {
             if request.topology.is_empty() {
                 let known = self.topologies.iter().count();
                 return invalid("topology", format!("the cell has {known} topologies; name one of them"));
@@ -155,12 +153,8 @@ impl Cell {
             let Some(topology) = self.topologies.get(&request.topology) else {
                 return Err(Refusal::NotFound { kind: "topology".into(), name: request.topology.clone() });
             };
-            if request.mode != TopologyMode::Unconstrained && topology.level(&request.level).is_none() {
-                let levels = topology.spec.levels.join(", ");
-                return invalid(
-                    "topology",
-                    format!("\"{}\" is no level of it; the levels are {levels}", request.level),
-                );
+            if let Err(contradiction) = topology.spec.check(request, group.count) {
+                return invalid("topology", contradiction.to_string());
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use crate::jobs::Job;
 use crate::quota::DEPTH_MAX;
 use crate::topologies::Topology;
 use ohm_model::topology::LEVELS_MAX;
-use ohm_model::{Amounts, JobId, NodeId, Outcome, QueueSpec, Refusal, TopologyMode, TopologySpec};
+use ohm_model::{Amounts, JobId, NodeId, Outcome, QueueSpec, Refusal, TopologySpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Cell {
@@ -147,7 +147,7 @@ impl Cell {
         }
         let uses = |group: &ohm_model::GroupSpec| {
             let request = &group.topology;
-            request.mode != TopologyMode::None && (request.topology == name || request.topology.is_empty())
+            request.is_asked() && (request.topology == name || request.topology.is_empty())
         };
         let open = |job: &&std::sync::Arc<crate::jobs::Job>| !matches!(job.state, crate::jobs::JobState::Finished(_));
         if let Some(job) = self.jobs.iter().filter(open).find(|job| job.spec.groups.iter().any(uses)) {

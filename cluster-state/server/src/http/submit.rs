@@ -202,10 +202,7 @@ impl<'c> Submission<'c> {
         };
         let ticket = Ticket::of(&document, self.documents, lines_before);
         match document.content {
-            Content::Job(job) => match job.into_spec() {
-                Ok(spec) => self.add_job(ticket, spec).await,
-                Err(error) => self.record(ticket.of_extra(&error)),
-            },
+            Content::Job(job) => self.add_job(ticket, *job).await,
             Content::Queue(spec) => {
                 let same = self.cells.now().await;
                 let same = same.is_ok_and(|cell| cell.quota().get(&spec.name).is_some_and(|node| node.spec == spec));
@@ -222,7 +219,7 @@ impl<'c> Submission<'c> {
                 let message = "nodes are not submitted: a node registers itself when `ohm agent` runs on it";
                 self.record(ticket.refused("kind", message));
             }
-            Content::Allocation(_) => {
+            Content::Allocation(_) | Content::Usage(_) => {
                 let message = "an Allocation belongs into the cell file of `ohm plan`; submit the job instead";
                 self.record(ticket.refused("kind", message));
             }

@@ -1,6 +1,6 @@
 //! Verdicts on single documents.
 
-use ohm_manifest::{Content, Document, DocumentError, ExtraError, Position};
+use ohm_manifest::{Content, Document, DocumentError, Position};
 use ohm_model::{JobOutcome, Outcome, Refusal};
 use ohm_wire::api::{DocumentVerdict, ProblemView, VerdictKind};
 
@@ -67,11 +67,6 @@ impl Ticket {
             _ if was_there => self.good(VerdictKind::Unchanged),
             _ => self.good(VerdictKind::Accepted),
         }
-    }
-
-    /// A job that asks for what only an offline plan understands.
-    pub(super) fn of_extra(self, error: &ExtraError) -> DocumentVerdict {
-        self.refused("spec.groups.topology", &error.to_string())
     }
 
     fn of_refusal(self, refusal: &Refusal) -> DocumentVerdict {

@@ -5,6 +5,7 @@ mod events;
 mod jobs;
 mod logs;
 mod nodes;
+pub(crate) mod plan;
 mod progress;
 mod run;
 mod submit;
@@ -29,6 +30,9 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
     if let ClientCommand::Completion { shell } = command {
         return completion(shell, whole);
     }
+    if let ClientCommand::Plan(args) = command {
+        return plan::plan(&Output::new(globals), &args);
+    }
     let session = Session { client: Client::new(globals)?, output: Output::new(globals) };
     match command {
         ClientCommand::Submit(args) => submit::submit(&session, &args),
@@ -47,6 +51,7 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
         ClientCommand::Topologies => topologies(&session),
         ClientCommand::Events(args) => events::events(&session, &args),
         ClientCommand::Status => status(&session),
+        ClientCommand::Plan(args) => plan::plan(&session.output, &args),
         ClientCommand::Replay(args) => crate::replay::replay(&session, globals, &args),
         ClientCommand::Completion { shell } => completion(shell, whole),
     }

@@ -235,7 +235,7 @@ mod tests {
         let document = document("run-1", &args).to_string();
         let verdicts = ohm_manifest::parse("run.json", document.as_bytes());
         let ohm_manifest::Content::Job(job) = &verdicts[0].as_ref().unwrap().content else { panic!("no job") };
-        let spec = job.spec();
+        let spec = job;
         assert_eq!((spec.name.as_str(), spec.priority, spec.groups[0].count), ("run-1", -3, 2));
         assert_eq!(spec.groups[0].requests, [("cpu".into(), 500), ("nvidia.com/gpu".into(), 1000)].into());
         assert_eq!(spec.groups[0].task.command, ["sh", "-c", "exit"]);
