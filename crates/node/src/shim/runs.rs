@@ -103,12 +103,7 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    pub(super) fn new(
-        ground: Ground,
-        journal: Journal,
-        ended: BTreeMap<RunRef, EndedRun>,
-        recorder: Recorder,
-    ) -> Self {
+    pub(super) fn new(ground: Ground, journal: Journal, ended: BTreeMap<RunRef, EndedRun>, recorder: Recorder) -> Self {
         Runs {
             launcher: Launcher::new(&ground.folder),
             ground,

@@ -281,7 +281,8 @@ mod tests {
 
     fn fleet(nodes: usize) -> Fleet {
         let specs = (0..nodes).map(spec).collect();
-        let mut fleet = Fleet::new(specs, 1, &AgentConfig::default(), DriverConfig::default(), Prng::new(1), Recorder::default());
+        let mut fleet =
+            Fleet::new(specs, 1, &AgentConfig::default(), DriverConfig::default(), Prng::new(1), Recorder::default());
         fleet.attach(0);
         fleet
     }

@@ -1,0 +1,257 @@
+//! One run: start the cell, let the plan happen, heal, wait until quiet, stop, judge.
+
+use crate::LiveError;
+use crate::cell::Cell;
+use crate::client::{Book, Submitter};
+use crate::disk::SmallDisk;
+use crate::evidence;
+use crate::history::History;
+use crate::outage::longest_waits;
+use crate::plan::{Action, Plan};
+use crate::replay;
+use crate::report::{Jobs, Report, Strike};
+use crate::scenario::Scenario;
+use crate::verdict::{Finding, judge};
+use ohm_runtime::clock::boot_ms;
+use ohm_runtime::recorder::Recorder;
+use ohm_runtime::shutdown::Shutdown;
+use ohm_wire::api::JobSummary;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+/// Between two looks at everything.
+const LOOK: Duration = Duration::from_millis(20);
+/// Between two words about how far it is.
+const SAY: Duration = Duration::from_secs(5);
+/// Between two questions whether all is quiet.
+const ASK: Duration = Duration::from_millis(500);
+/// Jobs named when something is wrong with many.
+const NAMED_MAX: usize = 5;
+
+/// Runs the scenario in `folder` and judges it.
+pub(crate) fn run(
+    scenario: &Scenario,
+    name: &str,
+    for_ms: Option<u64>,
+    folder: &Path,
+    shutdown: &Shutdown,
+) -> Result<Report, LiveError> {
+    let started = Instant::now();
+    let mut plan = Plan::new(scenario, for_ms);
+    let mut skipped = Vec::new();
+    let disk = mount(scenario, folder, &mut plan, &mut skipped);
+    say(started, &format!("starting {} processes in {}", scenario.cell.processes().len(), folder.display()));
+    let mut cell = Cell::start(folder, &scenario.cell, &plan.disturbed(), disk)?;
+    let book = Book::default();
+    let mut findings = Vec::new();
+    let (mut strikes, mut jobs) = (Vec::new(), Vec::new());
+    let outcome = scope(|scope| {
+        let start = Instant::now();
+        for (number, submissions) in plan.submissions.iter().enumerate() {
+            let recorder = Recorder::open(&cell.records(), "client", &format!("client-{}", number + 1));
+            let recorder = recorder.map_err(|error| LiveError::Io("records".into(), error))?;
+            let mut submitter = Submitter { client: cell.far_client(), recorder, signs: cell.signs() };
+            let book = &book;
+            scope.spawn(move || submitter.run(submissions, start, book));
+        }
+        let mut drive = Drive { cell: &mut cell, plan: &plan, book: &book, shutdown, started };
+        let outcome = drive.happen(start, &mut strikes).and_then(|()| drive.wait_until_quiet(scenario.quiet_ms));
+        // Whatever became of it, nobody tries any longer.
+        book.give_up.store(true, Ordering::Relaxed);
+        outcome.map(|(late, last)| {
+            findings.extend(late);
+            jobs = last;
+        })
+    });
+    outcome?;
+    let ended_by_themselves = cell.ended_by_themselves();
+    say(started, "stopping the cell");
+    for stubborn in cell.stop() {
+        findings.push(Finding::alone("stop", format!("{stubborn} did not stop when it was asked to and was killed")));
+    }
+    findings.extend(book.refused().into_iter().map(|refused| Finding::alone("submit", format!("refused: {refused}"))));
+    findings.extend(unsuccessful(&jobs));
+    say(started, "judging");
+    let replayed = replay::replay(&cell.server_folder())?;
+    findings.extend(replayed.findings);
+    let (verified, finding) = log_verify(&cell.server_folder());
+    findings.extend(finding);
+    let tapes = evidence::tapes(&cell.records())?;
+    let history = History::merge(&tapes, &replayed.log, evidence::signs(&cell.signs())?);
+    findings.extend(judge(&history, &scenario.expectations));
+    let requests = book.requests();
+    evidence::write_history(&folder.join("history.txt"), &history)?;
+    if cell.server_folder().parent() != Some(folder) && !findings.is_empty() {
+        evidence::copy(&cell.server_folder(), &folder.join("server"))?;
+    }
+    let moments: Vec<u64> = strikes.iter().map(|(at_ms, _)| *at_ms).collect();
+    let waits = longest_waits(&moments, &requests);
+    let silences = evidence::longest_silences(&moments, &history);
+    let first_ms = moments.first().copied().unwrap_or(0);
+    let strikes = strikes.iter().zip(waits.iter().zip(silences)).map(|((at_ms, action), (wait, silence))| Strike {
+        after_ms: at_ms - first_ms,
+        kind: action.fault().unwrap_or_default(),
+        what: action.to_string(),
+        longest_wait_ms: *wait,
+        longest_silence_ms: silence,
+    });
+    Ok(Report {
+        scenario: name.to_string(),
+        about: scenario.about.clone(),
+        seconds: started.elapsed().as_secs(),
+        strikes: strikes.collect(),
+        jobs: Jobs {
+            planned: plan.jobs(),
+            acknowledged: book.acknowledged.load(Ordering::Relaxed),
+            ended: jobs.iter().filter(|job| job.is_finished()).count(),
+            succeeded: jobs.iter().filter(|job| job.state == "succeeded").count(),
+            requests: requests.iter().map(|request| u64::from(request.tries)).sum(),
+        },
+        history: evidence::counts(&history, tapes.len()),
+        ended_by_themselves,
+        verified,
+        skipped,
+        findings,
+        evidence: None,
+    })
+}
+
+/// The file system the scenario wants, or a plan without what needs it.
+fn mount(scenario: &Scenario, folder: &Path, plan: &mut Plan, skipped: &mut Vec<String>) -> Option<SmallDisk> {
+    match SmallDisk::mount(&folder.join("disk"), scenario.cell.disk_bytes?) {
+        Ok(disk) => Some(disk),
+        Err(reason) => {
+            let before = plan.steps.len();
+            plan.steps.retain(|step| !matches!(step.action, Action::FillDisk | Action::MakeRoom));
+            let count = (before - plan.steps.len()) / 2;
+            skipped.push(format!("full disk, {count} times: no file system can be mounted here ({reason})"));
+            None
+        }
+    }
+}
+
+/// The part with the cell alive.
+struct Drive<'d> {
+    cell: &'d mut Cell,
+    plan: &'d Plan,
+    book: &'d Book,
+    shutdown: &'d Shutdown,
+    started: Instant,
+}
+
+impl Drive<'_> {
+    /// Lets the plan happen; every strike is noted with its moment.
+    fn happen(&mut self, start: Instant, strikes: &mut Vec<(u64, Action)>) -> Result<(), LiveError> {
+        let mut steps = self.plan.steps.iter().peekable();
+        let (jobs, mut said) = (self.plan.jobs(), Instant::now());
+        loop {
+            let now_ms = start.elapsed().as_millis() as u64;
+            while let Some(step) = steps.next_if(|step| step.at_ms <= now_ms) {
+                say(self.started, &step.action.to_string());
+                if step.action.fault().is_some() {
+                    strikes.push((boot_ms(), step.action.clone()));
+                }
+                self.cell.perform(&step.action)?;
+            }
+            let done = self.book.acknowledged.load(Ordering::Relaxed) + self.book.refused().len();
+            if steps.peek().is_none() && done >= jobs {
+                self.cell.heal();
+                return Ok(());
+            }
+            // A cell that takes no jobs after its last fault is judged by the same bound as one that runs none.
+            let late_ms = now_ms.saturating_sub(self.plan.length_ms());
+            if late_ms > 120_000 {
+                return Err(LiveError::Failed(format!("{} of {jobs} jobs were acknowledged and no more", done)));
+            }
+            if said.elapsed() > SAY {
+                said = Instant::now();
+                say(self.started, &format!("{done} of {jobs} jobs acknowledged"));
+            }
+            self.breathe()?;
+        }
+    }
+
+    /// Waits until every job has ended: P10, as far as a clock can tell. What has not ended in time is found.
+    fn wait_until_quiet(&mut self, quiet_ms: u64) -> Result<(Vec<Finding>, Vec<JobSummary>), LiveError> {
+        let (healed, mut asked, mut said) = (Instant::now(), Instant::now(), Instant::now());
+        let mut last = Vec::new();
+        loop {
+            let is_late = healed.elapsed() > Duration::from_millis(quiet_ms);
+            if asked.elapsed() > ASK || is_late {
+                asked = Instant::now();
+                if let Ok(jobs) = self.cell.client().jobs() {
+                    last = jobs;
+                }
+                let open: Vec<&JobSummary> = last.iter().filter(|job| !job.is_finished()).collect();
+                let missing = self.plan.jobs().saturating_sub(last.len() + self.book.refused().len());
+                if open.is_empty() && missing == 0 {
+                    return Ok((Vec::new(), last));
+                }
+                if is_late {
+                    return Ok((too_late(&open, missing, quiet_ms), last));
+                }
+                if said.elapsed() > SAY {
+                    said = Instant::now();
+                    say(self.started, &format!("healed; {} jobs have not ended", open.len() + missing));
+                }
+            }
+            self.breathe()?;
+        }
+    }
+
+    fn breathe(&mut self) -> Result<(), LiveError> {
+        if self.shutdown.is_started() {
+            return Err(LiveError::Interrupted);
+        }
+        self.cell.look()?;
+        sleep(LOOK);
+        Ok(())
+    }
+}
+
+fn too_late(open: &[&JobSummary], missing: usize, quiet_ms: u64) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !open.is_empty() {
+        let named = open.iter().take(NAMED_MAX).map(|job| format!("{} is {} ({})", job.name, job.state, job.reason));
+        let named = named.collect::<Vec<_>>().join(", ");
+        let what = format!("{} jobs have not ended {quiet_ms} ms after everything was healed: {named}", open.len());
+        findings.push(Finding::alone("P10", what));
+    }
+    if missing > 0 {
+        let what = format!("the server lists {missing} jobs fewer than were acknowledged");
+        findings.push(Finding::alone("P3", what));
+    }
+    findings
+}
+
+/// No task of these loads fails by itself, and what faults end is never charged to it.
+fn unsuccessful(jobs: &[JobSummary]) -> Option<Finding> {
+    let failed: Vec<&JobSummary> = jobs.iter().filter(|job| job.is_finished() && job.state != "succeeded").collect();
+    let named = failed.iter().take(NAMED_MAX).map(|job| format!("{} {} ({})", job.name, job.state, job.reason));
+    let named = named.collect::<Vec<_>>().join(", ");
+    (!failed.is_empty()).then(|| Finding::alone("P7", format!("{} jobs did not succeed: {named}", failed.len())))
+}
+
+/// Asks `ohm log verify`: what it says last, and a finding unless it is content.
+fn log_verify(server_folder: &Path) -> (String, Option<Finding>) {
+    let mut command = Command::new("/proc/self/exe");
+    let output = command.args(["log", "verify", "--data-dir"]).arg(server_folder).output();
+    match output {
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let last = text.lines().last().unwrap_or_default().to_string();
+            let wrong =
+                || Finding::alone("ohm log verify", format!("{text}{}", String::from_utf8_lossy(&output.stderr)));
+            (last, (!output.status.success()).then(wrong))
+        }
+        Err(error) => (String::new(), Some(Finding::alone("ohm log verify", error.to_string()))),
+    }
+}
+
+/// A line for whoever watches.
+pub(crate) fn say(started: Instant, text: &str) {
+    eprintln!("{:>7.1} s  {text}", started.elapsed().as_secs_f64());
+}
