@@ -75,17 +75,16 @@ impl History {
         let mut history = History { signs, ..History::default() };
         let ends = ends_of_processes(tapes);
         let mut copies = Vec::new();
-        // At one moment ends come first: the clock has no finer word, and whoever was told of an end may begin at once.
-        let mut timed: Vec<(u64, u8, Record)> = Vec::new();
+        let mut timed: Vec<Record> = Vec::new();
         for tape in tapes {
             for Line { at_ms, what } in &tape.lines {
                 let at_ms = *at_ms;
                 match what.clone() {
                     Happened::Began { node, run, keeps } => {
-                        timed.push((at_ms, 1, Record::Began { at_ms, node, run, keeps }));
+                        timed.push(Record::Began { at_ms, node, run, keeps });
                     }
-                    Happened::Over { node, run } => timed.push((at_ms, 0, Record::Over { at_ms, node, run })),
-                    Happened::Acknowledged { job } => timed.push((at_ms, 3, Record::Acknowledged { at_ms, job })),
+                    Happened::Over { node, run } => timed.push(Record::Over { at_ms, node, run }),
+                    Happened::Acknowledged { job } => timed.push(Record::Acknowledged { at_ms, job }),
                     Happened::Copied { index, chain } => {
                         let copy = format!("{} ({})", tape.name, tape.pid);
                         copies.push(Record::Copied { copy, index, chain });
@@ -95,7 +94,7 @@ impl History {
                 }
             }
             if let Some(&at_ms) = ends.get(&tape.pid) {
-                let over = |(node, run)| (at_ms, 0, Record::Over { at_ms, node, run });
+                let over = |(node, run)| Record::Over { at_ms, node, run };
                 timed.extend(open_runs(tape).into_iter().map(over));
             }
         }
@@ -104,14 +103,25 @@ impl History {
         for logged in log {
             floor_ms = logged.entry.stamp_ms.saturating_sub(ahead_ms).max(floor_ms);
             let Logged { index, entry, applied, chain } = logged.clone();
-            let record = Record::Applied { at_ms: floor_ms, copy: "the log".into(), index, entry, applied, chain };
-            timed.push((floor_ms, 2, record));
+            timed.push(Record::Applied { at_ms: floor_ms, copy: "the log".into(), index, entry, applied, chain });
         }
-        timed.sort_by_key(|(at_ms, rank, _)| (*at_ms, *rank));
+        timed.sort_by_key(moment);
         // Hashes of copies have no moment that matters; they come after those that they are compared with.
-        history.records = timed.into_iter().map(|(_, _, record)| record).chain(copies).collect();
+        history.records = timed.into_iter().chain(copies).collect();
         history.faults.sort();
         history
+    }
+}
+
+/// Where a record stands. Within one millisecond the runs of a task come one after another: the clock has no finer word,
+/// and whoever was told of an end may begin at once.
+fn moment(record: &Record) -> (u64, u8, u32, u8) {
+    match record {
+        Record::Began { at_ms, run, .. } => (*at_ms, 0, run.incarnation.0, 0),
+        Record::Over { at_ms, run, .. } => (*at_ms, 0, run.incarnation.0, 1),
+        Record::Applied { at_ms, .. } => (*at_ms, 1, 0, 0),
+        Record::Acknowledged { at_ms, .. } => (*at_ms, 2, 0, 0),
+        Record::Copied { .. } => (u64::MAX, 0, 0, 0),
     }
 }
 

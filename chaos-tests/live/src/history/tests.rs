@@ -42,6 +42,8 @@ fn a_task_that_runs_twice_at_once_is_seen_across_the_files_of_two_nodes() {
     assert!(judged(&[second.clone(), early], Vec::new()).is_empty());
     let same = tape("shim", "node-1", 11, vec![began(100, "node-1", 1), over(500, "node-1", 1)]);
     assert!(judged(&[second.clone(), same], Vec::new()).is_empty(), "ends come first");
+    let none = tape("shim", "node-1", 11, vec![began(500, "node-1", 1), over(500, "node-1", 1)]);
+    assert!(judged(&[second.clone(), none], Vec::new()).is_empty(), "but not before their own beginning");
     let late = tape("shim", "node-1", 11, vec![began(100, "node-1", 1), over(501, "node-1", 1)]);
     let findings = judged(&[second, late], Vec::new());
     assert_eq!(promises(&findings), ["P2"]);
