@@ -113,7 +113,7 @@ impl Cell {
             let address = format!("127.0.2.{number}");
             let data_dir = folder.display().to_string();
             let mut arguments = ["agent", "--name", &name, "--address", &address, "--data-dir", &data_dir].to_vec();
-            for words in [["--label", "pool=real"], ["--capacity", "cpu=1"], ["--capacity", "memory=1Gi"]] {
+            for words in [["--label", "pool=real"], ["--capacity", "cpu=500m"], ["--capacity", "memory=1Gi"]] {
                 arguments.extend(words);
             }
             arguments.extend(["--capacity", "pods=110", "--stop-tasks-on-exit"]);

@@ -158,9 +158,8 @@ impl Report {
             line("BROKEN", finding.broken.to_string());
             finding.before.iter().for_each(|before| line("", before.clone()));
         }
-        match (&self.evidence, self.is_good()) {
-            (Some(evidence), _) => line("kept", format!("in {evidence}; history.txt tells all of it in order")),
-            (None, _) => {}
+        if let Some(evidence) = &self.evidence {
+            line("kept", format!("in {evidence}; history.txt tells all of it in order"));
         }
         line("", String::new());
         match self.findings.len() {

@@ -15,6 +15,8 @@
 //! fault: at 10s fill the disk for 6s
 //! expect: quiet within 120s
 //! expect: node-1 lost
+//! expect: no node lost
+//! expect: no task started again
 //! ```
 
 mod parse;
@@ -215,6 +217,8 @@ pub enum Expectation {
     Lost(String),
     /// No node was.
     NoneLost,
+    /// Every task ran once: none was started again, on whatever node.
+    NoneStartedAgain,
 }
 
 #[cfg(test)]

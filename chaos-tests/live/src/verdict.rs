@@ -83,19 +83,26 @@ fn signs_of_life(history: &History) -> Vec<Finding> {
 }
 
 fn disappointed(expectation: &Expectation, history: &History) -> Option<Finding> {
-    let mut lost: BTreeSet<&str> = BTreeSet::new();
+    let (mut lost, mut again): (BTreeSet<&str>, BTreeSet<RunRef>) = Default::default();
     for record in &history.records {
-        let Record::Applied { applied, .. } = record else { continue };
-        for event in &applied.events {
-            if let EventKind::NodeHealth { name, health: NodeHealth::Lost, .. } = &event.kind {
-                lost.insert(name);
+        match record {
+            Record::Applied { applied, .. } => {
+                lost.extend(applied.events.iter().filter_map(|event| match &event.kind {
+                    EventKind::NodeHealth { name, health: NodeHealth::Lost, .. } => Some(name.as_str()),
+                    _ => None,
+                }))
             }
+            Record::Began { run, .. } if run.incarnation.0 > 1 => drop(again.insert(*run)),
+            _ => {}
         }
     }
     let what = match expectation {
         Expectation::Lost(node) if !lost.contains(node.as_str()) => format!("{node} was never declared lost"),
         Expectation::NoneLost if !lost.is_empty() => {
             format!("declared lost: {}", lost.into_iter().collect::<Vec<_>>().join(", "))
+        }
+        Expectation::NoneStartedAgain if !again.is_empty() => {
+            format!("{} tasks were started again, such as run {}", again.len(), again.iter().next()?)
         }
         _ => return None,
     };

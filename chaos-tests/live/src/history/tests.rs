@@ -116,4 +116,9 @@ fn expectations_are_judged_from_the_log() {
     let findings = judge(&History::merge(&[], &log, Vec::new()), &expected);
     assert_eq!(findings[0].broken.what, "declared lost: node-1");
     assert_eq!(findings.len(), 1);
+    let shim = |incarnation| tape("shim", "node-1", 11, vec![began(49, "node-1", incarnation)]);
+    let judged = |incarnation| {
+        judge(&History::merge(&[shim(incarnation)], &[], Vec::new()), &[Expectation::NoneStartedAgain]).len()
+    };
+    assert_eq!((judged(1), judged(2)), (0, 1));
 }

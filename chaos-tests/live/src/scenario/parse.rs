@@ -317,9 +317,16 @@ fn expectation(text: &str, scenario: &mut Scenario) -> Parsed<()> {
         words.expect("within")?;
         scenario.quiet_ms = words.duration()?;
     } else if words.skip("no") {
-        words.expect("node")?;
-        words.expect("lost")?;
-        scenario.expectations.push(Expectation::NoneLost);
+        let expectation = if words.skip("task") {
+            words.expect("started")?;
+            words.expect("again")?;
+            Expectation::NoneStartedAgain
+        } else {
+            words.expect("node")?;
+            words.expect("lost")?;
+            Expectation::NoneLost
+        };
+        scenario.expectations.push(expectation);
     } else {
         let process = words.process(&scenario.cell)?;
         words.expect("lost")?;
