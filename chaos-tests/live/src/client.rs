@@ -1,5 +1,5 @@
-//! The clients: they submit what the plan says when it says so, again and again until it is acknowledged, and write down
-//! what they were answered.
+//! The clients: they submit what the plan says when it says so, again and again until it is acknowledged, and write
+//! down what they were answered.
 
 use crate::outage::Request;
 use crate::plan::Submission;

@@ -113,8 +113,8 @@ impl History {
     }
 }
 
-/// Where a record stands. Within one millisecond the runs of a task come one after another: the clock has no finer word,
-/// and whoever was told of an end may begin at once.
+/// Where a record stands. Within one millisecond the runs of a task come one after another: the clock has no finer
+/// word, and whoever was told of an end may begin at once.
 fn moment(record: &Record) -> (u64, u8, u32, u8) {
     match record {
         Record::Began { at_ms, run, .. } => (*at_ms, 0, run.incarnation.0, 0),

@@ -1,7 +1,7 @@
 //! The TCP fault proxy: stands between one process and the server, and passes, holds back, delays or closes.
 //!
-//! While a way is cut nothing is read from its sender: what was sent waits in the sockets, nobody is told, and it arrives
-//! late once the way is healed, as on a network that loses packets for a while.
+//! While a way is cut nothing is read from its sender: what was sent waits in the sockets, nobody is told, and it
+//! arrives late once the way is healed, as on a network that loses packets for a while.
 
 use crate::plan::LinkState;
 use crate::scenario::Way;

@@ -2,6 +2,7 @@
 
 use crate::verdict::{Finding, JUDGED};
 use comfy_table::{Table, presets};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -34,7 +35,8 @@ pub struct Report {
 }
 
 /// One fault.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Strike {
     /// When, in milliseconds after the first one.
     pub after_ms: u64,
@@ -42,14 +44,16 @@ pub struct Strike {
     pub kind: &'static str,
     /// In words.
     pub what: String,
-    /// The longest wait of a client for an acknowledgement from here to the next fault, if any client waited.
+    /// The longest wait of a client for an acknowledgement from here to the next fault, if any client waited; the
+    /// largest number there is for a client that waited in vain.
     pub longest_wait_ms: Option<u64>,
     /// The longest time without the beginning of any task that ended from here to the next fault.
     pub longest_silence_ms: Option<u64>,
 }
 
 /// Jobs by what became of them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Jobs {
     /// In the plan.
     pub planned: usize,
@@ -64,7 +68,8 @@ pub struct Jobs {
 }
 
 /// How much was judged.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Counts {
     /// Files of records.
     pub files: usize,
@@ -88,27 +93,25 @@ impl Report {
 
     /// For programs.
     pub fn json(&self) -> Value {
-        let strike = |strike: &Strike| {
-            json!({
-                "afterMs": strike.after_ms, "kind": strike.kind, "what": strike.what,
-                "longestWaitMs": strike.longest_wait_ms, "longestSilenceMs": strike.longest_silence_ms,
-            })
+        let finding = |finding: &Finding| {
+            let Finding { broken, before } = finding;
+            json!({ "promise": broken.promise, "what": broken.what, "before": before })
         };
-        let finding = |finding: &Finding| json!({ "promise": finding.broken.promise, "what": finding.broken.what, "before": finding.before });
         json!({
-            "scenario": self.scenario, "about": self.about, "seconds": self.seconds, "good": self.is_good(),
-            "faults": self.by_kind(), "strikes": self.strikes.iter().map(strike).collect::<Vec<_>>(),
-            "jobs": {
-                "planned": self.jobs.planned, "acknowledged": self.jobs.acknowledged, "ended": self.jobs.ended,
-                "succeeded": self.jobs.succeeded, "requests": self.jobs.requests,
-            },
-            "history": {
-                "files": self.history.files, "entries": self.history.entries, "copied": self.history.copied,
-                "began": self.history.began, "over": self.history.over, "signs": self.history.signs,
-            },
-            "endedByThemselves": self.ended_by_themselves, "logVerify": self.verified, "notTested": self.skipped,
+            "scenario": self.scenario,
+            "about": self.about,
+            "seconds": self.seconds,
+            "good": self.is_good(),
+            "faults": self.by_kind(),
+            "strikes": self.strikes,
+            "jobs": self.jobs,
+            "history": self.history,
+            "endedByThemselves": self.ended_by_themselves,
+            "logVerify": self.verified,
+            "notTested": self.skipped,
             "judged": JUDGED.split(' ').collect::<Vec<_>>(),
-            "broken": self.findings.iter().map(finding).collect::<Vec<_>>(), "evidence": self.evidence,
+            "broken": self.findings.iter().map(finding).collect::<Vec<_>>(),
+            "evidence": self.evidence,
         })
     }
 

@@ -6,7 +6,7 @@ use crate::client::{Book, Submitter};
 use crate::disk::SmallDisk;
 use crate::evidence;
 use crate::history::History;
-use crate::outage::longest_waits;
+use crate::outage::{Request, longest_waits};
 use crate::plan::{Action, Plan};
 use crate::replay;
 use crate::report::{Jobs, Report, Strike};
@@ -28,6 +28,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const SAY: Duration = Duration::from_secs(5);
 /// Between two questions whether all is quiet.
 const ASK: Duration = Duration::from_millis(500);
+/// How long the cell may take after the last fault until it has taken every job, in milliseconds.
+const SUBMITTING_MS: u64 = 120_000;
 /// Jobs named when something is wrong with many.
 const NAMED_MAX: usize = 5;
 
@@ -46,27 +48,8 @@ pub(crate) fn run(
     say(started, &format!("starting {} processes in {}", scenario.cell.processes().len(), folder.display()));
     let mut cell = Cell::start(folder, &scenario.cell, &plan.disturbed(), disk)?;
     let book = Book::default();
-    let mut findings = Vec::new();
-    let (mut strikes, mut jobs) = (Vec::new(), Vec::new());
-    let outcome = scope(|scope| {
-        let start = Instant::now();
-        for (number, submissions) in plan.submissions.iter().enumerate() {
-            let recorder = Recorder::open(&cell.records(), "client", &format!("client-{}", number + 1));
-            let recorder = recorder.map_err(|error| LiveError::Io("records".into(), error))?;
-            let mut submitter = Submitter { client: cell.far_client(), recorder, signs: cell.signs() };
-            let book = &book;
-            scope.spawn(move || submitter.run(submissions, start, book));
-        }
-        let mut drive = Drive { cell: &mut cell, plan: &plan, book: &book, shutdown, started };
-        let outcome = drive.happen(start, &mut strikes).and_then(|()| drive.wait_until_quiet(scenario.quiet_ms));
-        // Whatever became of it, nobody tries any longer.
-        book.give_up.store(true, Ordering::Relaxed);
-        outcome.map(|(late, last)| {
-            findings.extend(late);
-            jobs = last;
-        })
-    });
-    outcome?;
+    let mut drive = Drive { cell: &mut cell, plan: &plan, book: &book, shutdown, started };
+    let Lived { strikes, jobs, mut findings } = drive.live(scenario.quiet_ms)?;
     let ended_by_themselves = cell.ended_by_themselves();
     say(started, "stopping the cell");
     for stubborn in cell.stop() {
@@ -75,34 +58,13 @@ pub(crate) fn run(
     findings.extend(book.refused().into_iter().map(|refused| Finding::alone("submit", format!("refused: {refused}"))));
     findings.extend(unsuccessful(&jobs));
     say(started, "judging");
-    let replayed = replay::replay(&cell.server_folder())?;
-    findings.extend(replayed.findings);
-    let (verified, finding) = log_verify(&cell.server_folder());
-    findings.extend(finding);
-    let tapes = evidence::tapes(&cell.records())?;
-    let history = History::merge(&tapes, &replayed.log, evidence::signs(&cell.signs())?);
-    findings.extend(judge(&history, &scenario.expectations));
+    let judged = judge_all(&cell, scenario, folder, &mut findings)?;
     let requests = book.requests();
-    evidence::write_history(&folder.join("history.txt"), &history)?;
-    if cell.server_folder().parent() != Some(folder) && !findings.is_empty() {
-        evidence::copy(&cell.server_folder(), &folder.join("server"))?;
-    }
-    let moments: Vec<u64> = strikes.iter().map(|(at_ms, _)| *at_ms).collect();
-    let waits = longest_waits(&moments, &requests);
-    let silences = evidence::longest_silences(&moments, &history);
-    let first_ms = moments.first().copied().unwrap_or(0);
-    let strikes = strikes.iter().zip(waits.iter().zip(silences)).map(|((at_ms, action), (wait, silence))| Strike {
-        after_ms: at_ms - first_ms,
-        kind: action.fault().unwrap_or_default(),
-        what: action.to_string(),
-        longest_wait_ms: *wait,
-        longest_silence_ms: silence,
-    });
     Ok(Report {
         scenario: name.to_string(),
         about: scenario.about.clone(),
         seconds: started.elapsed().as_secs(),
-        strikes: strikes.collect(),
+        strikes: told(&strikes, &requests, &judged.history),
         jobs: Jobs {
             planned: plan.jobs(),
             acknowledged: book.acknowledged.load(Ordering::Relaxed),
@@ -110,13 +72,57 @@ pub(crate) fn run(
             succeeded: jobs.iter().filter(|job| job.state == "succeeded").count(),
             requests: requests.iter().map(|request| u64::from(request.tries)).sum(),
         },
-        history: evidence::counts(&history, tapes.len()),
+        history: evidence::counts(&judged.history, judged.files),
         ended_by_themselves,
-        verified,
+        verified: judged.verified,
         skipped,
         findings,
         evidence: None,
     })
+}
+
+/// What was judged.
+struct Judged {
+    history: History,
+    files: usize,
+    verified: String,
+}
+
+/// Hands everything that the stopped cell left to the judges. `history.txt` is written whatever they say.
+fn judge_all(
+    cell: &Cell,
+    scenario: &Scenario,
+    folder: &Path,
+    findings: &mut Vec<Finding>,
+) -> Result<Judged, LiveError> {
+    let replayed = replay::replay(&cell.server_folder())?;
+    findings.extend(replayed.findings);
+    let (verified, finding) = log_verify(&cell.server_folder());
+    findings.extend(finding);
+    let tapes = evidence::tapes(&cell.records())?;
+    let history = History::merge(&tapes, &replayed.log, evidence::signs(&cell.signs())?);
+    findings.extend(judge(&history, &scenario.expectations));
+    evidence::write_history(&folder.join("history.txt"), &history)?;
+    // A small disk goes with the run.
+    if cell.server_folder().parent() != Some(folder) {
+        evidence::copy(&cell.server_folder(), &folder.join("server"))?;
+    }
+    Ok(Judged { history, files: tapes.len(), verified })
+}
+
+/// Faults with what clients and tasks felt of them.
+fn told(strikes: &[(u64, Action)], requests: &[Request], history: &History) -> Vec<Strike> {
+    let moments: Vec<u64> = strikes.iter().map(|(at_ms, _)| *at_ms).collect();
+    let first_ms = moments.first().copied().unwrap_or(0);
+    let felt = longest_waits(&moments, requests).into_iter().zip(evidence::longest_silences(&moments, history));
+    let one = |((at_ms, action), (longest_wait_ms, longest_silence_ms)): (&(u64, Action), _)| Strike {
+        after_ms: at_ms - first_ms,
+        kind: action.fault().unwrap_or_default(),
+        what: action.to_string(),
+        longest_wait_ms,
+        longest_silence_ms,
+    };
+    strikes.iter().zip(felt).map(one).collect()
 }
 
 /// The file system the scenario wants, or a plan without what needs it.
@@ -133,6 +139,13 @@ fn mount(scenario: &Scenario, folder: &Path, plan: &mut Plan, skipped: &mut Vec<
     }
 }
 
+/// What the part with the cell alive brings.
+struct Lived {
+    strikes: Vec<(u64, Action)>,
+    jobs: Vec<JobSummary>,
+    findings: Vec<Finding>,
+}
+
 /// The part with the cell alive.
 struct Drive<'d> {
     cell: &'d mut Cell,
@@ -143,6 +156,28 @@ struct Drive<'d> {
 }
 
 impl Drive<'_> {
+    /// Clients submit while the plan happens; then all is healed and waited for.
+    fn live(&mut self, quiet_ms: u64) -> Result<Lived, LiveError> {
+        let (plan, book) = (self.plan, self.book);
+        let (mut strikes, mut submitters) = (Vec::new(), Vec::new());
+        for number in 1..=plan.submissions.len() {
+            let recorder = Recorder::open(&self.cell.records(), "client", &format!("client-{number}"));
+            let recorder = recorder.map_err(|error| LiveError::Io("records".into(), error))?;
+            submitters.push(Submitter { client: self.cell.far_client(), recorder, signs: self.cell.signs() });
+        }
+        let quiet = scope(|scope| {
+            let start = Instant::now();
+            for (mut submitter, submissions) in submitters.into_iter().zip(&plan.submissions) {
+                scope.spawn(move || submitter.run(submissions, start, book));
+            }
+            let quiet = self.happen(start, &mut strikes).and_then(|()| self.wait_until_quiet(quiet_ms));
+            // Whatever became of it, nobody tries any longer.
+            book.give_up.store(true, Ordering::Relaxed);
+            quiet
+        });
+        quiet.map(|(findings, jobs)| Lived { strikes, jobs, findings })
+    }
+
     /// Lets the plan happen; every strike is noted with its moment.
     fn happen(&mut self, start: Instant, strikes: &mut Vec<(u64, Action)>) -> Result<(), LiveError> {
         let mut steps = self.plan.steps.iter().peekable();
@@ -161,10 +196,8 @@ impl Drive<'_> {
                 self.cell.heal();
                 return Ok(());
             }
-            // A cell that takes no jobs after its last fault is judged by the same bound as one that runs none.
-            let late_ms = now_ms.saturating_sub(self.plan.length_ms());
-            if late_ms > 120_000 {
-                return Err(LiveError::Failed(format!("{} of {jobs} jobs were acknowledged and no more", done)));
+            if now_ms > self.plan.length_ms() + SUBMITTING_MS {
+                return Err(LiveError::Failed(format!("{done} of {jobs} jobs were acknowledged and no more")));
             }
             if said.elapsed() > SAY {
                 said = Instant::now();
