@@ -7,6 +7,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+/// Findings that are shown in full.
+const TOLD_MAX: usize = 4;
+const LINE_CHARACTERS_MAX: usize = 160;
+
 /// Everything about one run.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -28,6 +32,8 @@ pub struct Report {
     pub verified: String,
     /// What this machine can't do.
     pub skipped: Vec<String>,
+    /// What did not hold, and was to be seen not to hold.
+    pub expected: Vec<Finding>,
     /// What did not hold.
     pub findings: Vec<Finding>,
     /// Where everything is kept, if it is.
@@ -110,6 +116,7 @@ impl Report {
             "logVerify": self.verified,
             "notTested": self.skipped,
             "judged": JUDGED.split(' ').collect::<Vec<_>>(),
+            "expected": self.expected.iter().map(finding).collect::<Vec<_>>(),
             "broken": self.findings.iter().map(finding).collect::<Vec<_>>(),
             "evidence": self.evidence,
         })
@@ -156,10 +163,18 @@ impl Report {
         }
         self.skipped.iter().for_each(|skipped| line("NOT TESTED", skipped.clone()));
         line("judged", format!("{JUDGED}; {} s in all", self.seconds));
-        for finding in &self.findings {
-            line("", String::new());
-            line("BROKEN", finding.broken.to_string());
-            finding.before.iter().for_each(|before| line("", before.clone()));
+        for finding in &self.expected {
+            line("expected", short(&finding.broken.to_string()));
+        }
+        for (number, finding) in self.findings.iter().enumerate() {
+            if number < TOLD_MAX {
+                line("", String::new());
+                line("BROKEN", finding.broken.to_string());
+                finding.before.iter().for_each(|before| line("", short(before)));
+            }
+        }
+        if self.findings.len() > TOLD_MAX {
+            line("", format!("and {} more", self.findings.len() - TOLD_MAX));
         }
         if let Some(evidence) = &self.evidence {
             line("kept", format!("in {evidence}; history.txt tells all of it in order"));
@@ -170,6 +185,14 @@ impl Report {
             count => line("BROKEN", format!("{count} findings")),
         }
         text
+    }
+}
+
+/// A line as wide as it is read.
+fn short(line: &str) -> String {
+    match line.char_indices().nth(LINE_CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_string(),
     }
 }
 
@@ -199,6 +222,7 @@ mod tests {
             ended_by_themselves: BTreeMap::new(),
             verified: String::new(),
             skipped: vec!["flying".into()],
+            expected: vec![Finding::alone("P4", "half".into())],
             findings,
             evidence: None,
         }
@@ -215,5 +239,8 @@ mod tests {
         assert!(bad.text().contains("P2 broken: twice") && bad.text().contains("before"), "{}", bad.text());
         assert_eq!(bad.json()["broken"][0]["promise"], "P2");
         assert!(!bad.is_good());
+        assert!(bad.text().contains("expected    P4 broken: half"), "{}", bad.text());
+        let many = report(vec![Finding::alone("P2", "x".repeat(500)); 6]);
+        assert!(many.text().contains("and 2 more") && many.json()["broken"].as_array().unwrap().len() == 6);
     }
 }

@@ -11,7 +11,7 @@ use crate::plan::{Action, Plan};
 use crate::replay;
 use crate::report::{Jobs, Report, Strike};
 use crate::scenario::Scenario;
-use crate::verdict::{Finding, judge};
+use crate::verdict::{Finding, expected, judge};
 use ohm_runtime::clock::boot_ms;
 use ohm_runtime::recorder::Recorder;
 use ohm_runtime::shutdown::Shutdown;
@@ -59,6 +59,7 @@ pub(crate) fn run(
     findings.extend(unsuccessful(&jobs));
     say(started, "judging");
     let judged = judge_all(&cell, scenario, folder, &mut findings)?;
+    let (hits, findings) = expected(&scenario.expectations, findings);
     let requests = book.requests();
     Ok(Report {
         scenario: name.to_string(),
@@ -76,6 +77,7 @@ pub(crate) fn run(
         ended_by_themselves,
         verified: judged.verified,
         skipped,
+        expected: hits,
         findings,
         evidence: None,
     })

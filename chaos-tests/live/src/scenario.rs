@@ -17,6 +17,7 @@
 //! expect: node-1 lost
 //! expect: no node lost
 //! expect: no task started again
+//! expect: P2 broken
 //! ```
 
 mod parse;
@@ -219,6 +220,18 @@ pub enum Expectation {
     NoneLost,
     /// Every task ran once: none was started again, on whatever node.
     NoneStartedAgain,
+    /// The faults are beyond what Ohm promises to stand, this promise breaks, and the verdict must say so.
+    Broken(String),
+}
+
+impl Expectation {
+    /// The promise that is to break, if it is about one.
+    pub fn broken(&self) -> Option<&str> {
+        match self {
+            Expectation::Broken(promise) => Some(promise),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use ohm_oracle::{Broken, Oracle, Record};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many records before a broken promise are shown.
-const SHOWN: usize = 12;
+const SHOWN: usize = 8;
 /// The promises that the oracle judges here; P10 is judged by whoever waits for the cell to become quiet.
 pub const JUDGED: &str = "P1 P2 P3 P4 P6 P9 P10";
 
@@ -49,8 +49,23 @@ pub fn judge(history: &History, expectations: &[Expectation]) -> Vec<Finding> {
     let late = oracle.broken()[judged..].iter();
     findings.extend(late.map(|broken| Finding { broken: broken.clone(), before: Vec::new() }));
     findings.extend(signs_of_life(history));
+    findings.extend(unrecorded(history));
     findings.extend(expectations.iter().filter_map(|expectation| disappointed(expectation, history)));
     findings
+}
+
+/// Takes out what the scenario is there to break, and finds it missing where it is not there: a verdict that never says
+/// no is worth nothing.
+pub fn expected(expectations: &[Expectation], findings: Vec<Finding>) -> (Vec<Finding>, Vec<Finding>) {
+    let wanted: BTreeSet<&str> = expectations.iter().filter_map(Expectation::broken).collect();
+    let (hits, mut rest): (Vec<Finding>, Vec<Finding>) =
+        findings.into_iter().partition(|finding| wanted.contains(finding.broken.promise));
+    for promise in wanted {
+        if !hits.iter().any(|hit| hit.broken.promise == promise) {
+            rest.push(Finding::alone("expectation", format!("{promise} was to be seen broken, and was not")));
+        }
+    }
+    (hits, rest)
 }
 
 /// Tasks write down that they live: nobody has to be believed about who ran when.
@@ -80,6 +95,28 @@ fn signs_of_life(history: &History) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// A run that the log says was started and that nobody recorded would escape every other judge.
+fn unrecorded(history: &History) -> Option<Finding> {
+    let (mut began, mut started): (BTreeSet<RunRef>, BTreeSet<RunRef>) = Default::default();
+    for record in &history.records {
+        match record {
+            Record::Began { run, .. } => drop(began.insert(*run)),
+            Record::Applied { applied, .. } => {
+                started.extend(applied.events.iter().filter_map(|event| match event.kind {
+                    EventKind::Started { job, group, task, incarnation, .. } => {
+                        Some(RunRef::new(job, group, task, incarnation.0))
+                    }
+                    _ => None,
+                }))
+            }
+            _ => {}
+        }
+    }
+    let missing: Vec<&RunRef> = started.difference(&began).collect();
+    let what = format!("the log tells of {} runs whose beginning nobody recorded", missing.len());
+    missing.first().map(|first| Finding::alone("evidence", format!("{what}, such as {first}")))
 }
 
 fn disappointed(expectation: &Expectation, history: &History) -> Option<Finding> {

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::scenario::Expectation;
-use crate::verdict::{Finding, judge};
-use ohm_model::{Event, EventKind, JobId, NodeHealth, NodeId};
+use crate::verdict::{Finding, expected, judge};
+use ohm_model::{Event, EventKind, Incarnation, JobId, NodeHealth, NodeId};
 
 fn line(at_ms: u64, what: Happened) -> Line {
     Line { at_ms, what }
@@ -121,4 +121,25 @@ fn expectations_are_judged_from_the_log() {
         judge(&History::merge(&[shim(incarnation)], &[], Vec::new()), &[Expectation::NoneStartedAgain]).len()
     };
     assert_eq!((judged(1), judged(2)), (0, 1));
+}
+
+#[test]
+fn a_run_that_nobody_recorded_is_seen() {
+    let (job, node, incarnation) = (JobId(7), NodeId(0), Incarnation(1));
+    let kind = EventKind::Started { job, group: 0, task: 3, incarnation, node };
+    let applied = Applied { events: vec![Event { index: Index(1), at_ms: 0, kind }], ..Applied::default() };
+    let log = [Logged { applied: Arc::new(applied), ..log("a", 9)[0].clone() }];
+    let fleet = |run| tape("fleet", "fleet", 11, vec![began(10, "sim-1", run)]);
+    assert!(judge(&History::merge(&[fleet(1)], &log, Vec::new()), &[]).is_empty());
+    assert_eq!(promises(&judge(&History::merge(&[fleet(2)], &log, Vec::new()), &[])), ["evidence"]);
+}
+
+#[test]
+fn what_is_to_break_must_break() {
+    let wanted = [Expectation::Broken("P2".into()), Expectation::NoneLost];
+    let finding = |promise| Finding::alone(promise, String::new());
+    let (hits, rest) = expected(&wanted, vec![finding("P2"), finding("P3")]);
+    assert_eq!((promises(&hits), promises(&rest)), (vec!["P2"], vec!["P3"]));
+    let (hits, rest) = expected(&wanted, Vec::new());
+    assert_eq!((promises(&hits), promises(&rest)), (vec![], vec!["expectation"]));
 }

@@ -1,6 +1,7 @@
 //! Sentences in, scenario out.
 
 use super::{Expectation, Fault, Kind, Load, Pool, Scenario, Shape, Way};
+use crate::verdict::JUDGED;
 use ohm_model::Class;
 
 /// How long the healed cell may take unless the scenario says otherwise, in milliseconds.
@@ -327,6 +328,9 @@ fn expectation(text: &str, scenario: &mut Scenario) -> Parsed<()> {
             Expectation::NoneLost
         };
         scenario.expectations.push(expectation);
+    } else if JUDGED.split(' ').any(|promise| promise == words.peek()) {
+        scenario.expectations.push(Expectation::Broken(words.take("a promise")?.to_string()));
+        words.expect("broken")?;
     } else {
         let process = words.process(&scenario.cell)?;
         words.expect("lost")?;

@@ -30,6 +30,7 @@ fn sentences_are_read() {
     assert_eq!(kind("fault: at 1s fill the disk for 2s"), Kind::FillDisk { for_ms: 2_000 });
     assert_eq!(with("expect: quiet within 2min").unwrap().quiet_ms, 120_000);
     assert_eq!(with("expect: node-2 lost").unwrap().expectations, [Expectation::Lost("node-2".into())]);
+    assert_eq!(with("expect: P2 broken").unwrap().expectations, [Expectation::Broken("P2".into())]);
     assert_eq!(with("expect: no node lost").unwrap().expectations, [Expectation::NoneLost]);
     assert_eq!(with("expect: no task started again").unwrap().expectations, [Expectation::NoneStartedAgain]);
 }
