@@ -23,8 +23,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(100);
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 const PAGE: usize = 10_000;
-/// Between two signs of life of a real task.
-const SIGN_MS: u64 = 100;
 
 /// Somebody who asks the server.
 #[derive(Clone)]
@@ -170,10 +168,10 @@ impl Submitter {
 fn document(submission: &Submission, signs: &Path) -> Value {
     let Submission { job, tasks, load, .. } = submission;
     let script = format!(
-        "n=0; while :; do read now rest < /proc/uptime; echo \"$OHM_RUN $now $OHM_NODE\" >> '{}'/$OHM_JOB.$OHM_RANK; \
+        "n=1; while :; do read now rest < /proc/uptime; echo \"$OHM_RUN $now $OHM_NODE\" >> '{}'/$OHM_JOB.$OHM_RANK; \
          [ $n -ge {} ] && exit 0; n=$((n + 1)); sleep 0.1; done",
         signs.display(),
-        load.task_ms.div_ceil(SIGN_MS)
+        submission.signs()
     );
     let command = match load.pool {
         Pool::Real => json!(["sh", "-c", script]),

@@ -21,7 +21,7 @@ impl SmallDisk {
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "ohm-chaos"]).arg(folder).output();
         match mounted {
             Ok(output) if output.status.success() => Ok(SmallDisk { folder: folder.to_path_buf() }),
-            Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().to_string()),
+            Ok(output) => Err(String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default().to_string()),
             Err(error) => Err(format!("mount: {error}")),
         }
     }

@@ -93,7 +93,7 @@ pub(crate) fn counts(history: &History, files: usize) -> Counts {
             Record::Began { .. } => counts.began += 1,
             Record::Over { .. } => counts.over += 1,
             Record::Copied { .. } => counts.copied += 1,
-            Record::Acknowledged { .. } => {}
+            _ => {}
         }
     }
     counts
@@ -120,6 +120,7 @@ pub(crate) fn longest_silences(moments: &[u64], history: &History) -> Vec<Option
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Plan;
     use crate::verdict::judge;
     use ohm_runtime::recorder::{Happened, Recorder};
 
@@ -132,7 +133,7 @@ mod tests {
             recorder.write(|| Happened::Began { node: node.into(), run: run(incarnation), keeps: false });
             recorder
         };
-        let judged = || judge(&History::merge(&tapes(folder.path()).unwrap(), &[], Vec::new()), &[]);
+        let judged = || judge(&History::merge(&tapes(folder.path()).unwrap(), &[], Vec::new()), &Plan::default(), &[]);
         let mut first = began("node-1", 1);
         first.write(|| Happened::Over { node: "node-1".into(), run: run(1) });
         let _second = began("node-2", 2);

@@ -121,7 +121,7 @@ fn moment(record: &Record) -> (u64, u8, u32, u8) {
         Record::Over { at_ms, run, .. } => (*at_ms, 0, run.incarnation.0, 1),
         Record::Applied { at_ms, .. } => (*at_ms, 1, 0, 0),
         Record::Acknowledged { at_ms, .. } => (*at_ms, 2, 0, 0),
-        Record::Copied { .. } => (u64::MAX, 0, 0, 0),
+        _ => (u64::MAX, 0, 0, 0),
     }
 }
 
@@ -160,7 +160,7 @@ pub fn describe(record: &Record) -> Option<String> {
         Record::Acknowledged { at_ms, job } => Some(format!("{at_ms} a client is told that {job} is in the cell")),
         Record::Began { at_ms, node, run, .. } => Some(format!("{at_ms} run {run} begins on {node}")),
         Record::Over { at_ms, node, run } => Some(format!("{at_ms} run {run} is over on {node}")),
-        Record::Copied { .. } => None,
+        _ => None,
     }
 }
 

@@ -1,10 +1,12 @@
 //! What happens when: a scenario laid out in time, as often as it is to be repeated.
 
-use crate::scenario::{Kind, Load, Scenario, Way};
+use crate::scenario::{Kind, Load, Pool, Scenario, Way};
 use std::collections::BTreeSet;
 
 /// Between two rounds, in milliseconds.
 const PAUSE_MS: u64 = 2_000;
+/// Between two signs of life of a real task, in milliseconds.
+const SIGN_MS: u64 = 100;
 
 /// Everything that will be done, in order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,6 +102,16 @@ pub struct Submission {
     pub tasks: usize,
     /// What it is like.
     pub load: Load,
+}
+
+impl Submission {
+    /// How many signs of life each of its tasks has written when all of its work is done; simulated ones write none.
+    pub fn signs(&self) -> u64 {
+        match self.load.pool {
+            Pool::Real => self.load.task_ms.div_ceil(SIGN_MS) + 1,
+            Pool::Simulated => 0,
+        }
+    }
 }
 
 impl Plan {

@@ -1,8 +1,9 @@
 //! The verdict: the oracle over the history, what tasks wrote themselves, and what the scenario expects.
 
 use crate::history::{History, describe};
+use crate::plan::{Plan, Submission};
 use crate::scenario::Expectation;
-use ohm_model::{EventKind, NodeHealth, RunRef};
+use ohm_model::{EventKind, JobId, NodeHealth, RunRef};
 use ohm_oracle::{Broken, Oracle, Record};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -27,8 +28,8 @@ impl Finding {
     }
 }
 
-/// Judges a whole history.
-pub fn judge(history: &History, expectations: &[Expectation]) -> Vec<Finding> {
+/// Judges a whole history of what was planned.
+pub fn judge(history: &History, plan: &Plan, expectations: &[Expectation]) -> Vec<Finding> {
     let mut oracle = Oracle::default();
     let mut findings: Vec<Finding> = Vec::new();
     let mut before: VecDeque<String> = VecDeque::new();
@@ -50,6 +51,7 @@ pub fn judge(history: &History, expectations: &[Expectation]) -> Vec<Finding> {
     findings.extend(late.map(|broken| Finding { broken: broken.clone(), before: Vec::new() }));
     findings.extend(signs_of_life(history));
     findings.extend(unrecorded(history));
+    findings.extend(half_done(history, plan));
     findings.extend(expectations.iter().filter_map(|expectation| disappointed(expectation, history)));
     findings
 }
@@ -117,6 +119,38 @@ fn unrecorded(history: &History) -> Option<Finding> {
     let missing: Vec<&RunRef> = started.difference(&began).collect();
     let what = format!("the log tells of {} runs whose beginning nobody recorded", missing.len());
     missing.first().map(|first| Finding::alone("evidence", format!("{what}, such as {first}")))
+}
+
+/// A job that is called succeeded and of which a real task never wrote all that it should have.
+fn half_done(history: &History, plan: &Plan) -> Option<Finding> {
+    let (mut names, mut succeeded): (BTreeMap<JobId, &str>, BTreeSet<&str>) = Default::default();
+    for record in &history.records {
+        let Record::Applied { applied, .. } = record else { continue };
+        for event in &applied.events {
+            match &event.kind {
+                EventKind::JobSubmitted { job, name } => drop(names.insert(*job, name)),
+                EventKind::JobState { name, state, .. } if state == "succeeded" => drop(succeeded.insert(name)),
+                _ => {}
+            }
+        }
+    }
+    let mut written: BTreeMap<RunRef, u64> = BTreeMap::new();
+    history.signs.iter().for_each(|sign| *written.entry(sign.run).or_default() += 1);
+    let mut most: BTreeMap<(&str, u32), u64> = BTreeMap::new();
+    for (run, count) in written {
+        if let Some(name) = names.get(&run.task.job) {
+            let known = most.entry((name, run.task.task.0)).or_default();
+            *known = count.max(*known);
+        }
+    }
+    let all = plan.submissions.iter().flatten().filter(|submission| succeeded.contains(submission.job.as_str()));
+    let is_half_done = |submission: &&Submission| {
+        let signs = |task: u32| most.get(&(submission.job.as_str(), task)).copied().unwrap_or(0);
+        (0..submission.tasks as u32).any(|task| signs(task) < submission.signs())
+    };
+    let wrong: Vec<&Submission> = all.filter(is_half_done).collect();
+    let what = format!("{} jobs are called succeeded with tasks that did not do all of their work", wrong.len());
+    wrong.first().map(|first| Finding::alone("P3", format!("{what}, such as {}", first.job)))
 }
 
 fn disappointed(expectation: &Expectation, history: &History) -> Option<Finding> {

@@ -1,9 +1,10 @@
 //! The verdict must be able to fail: recorded histories with a planted break, and the same without it.
 
 use super::*;
-use crate::scenario::Expectation;
-use crate::verdict::{Finding, expected, judge};
-use ohm_model::{Event, EventKind, Incarnation, JobId, NodeHealth, NodeId};
+use crate::plan::{Plan, Submission};
+use crate::scenario::{Expectation, Load, Pool};
+use crate::verdict::{self, Finding, expected};
+use ohm_model::{Class, Event, EventKind, Incarnation, JobId, NodeHealth, NodeId};
 
 fn line(at_ms: u64, what: Happened) -> Line {
     Line { at_ms, what }
@@ -29,6 +30,10 @@ fn over(at_ms: u64, node: &str, incarnation: u32) -> Line {
 
 fn promises(findings: &[Finding]) -> Vec<&'static str> {
     findings.iter().map(|finding| finding.broken.promise).collect()
+}
+
+fn judge(history: &History, expectations: &[Expectation]) -> Vec<Finding> {
+    verdict::judge(history, &Plan::default(), expectations)
 }
 
 fn judged(tapes: &[Tape], signs: Vec<Sign>) -> Vec<Finding> {
@@ -142,4 +147,31 @@ fn what_is_to_break_must_break() {
     assert_eq!((promises(&hits), promises(&rest)), (vec!["P2"], vec!["P3"]));
     let (hits, rest) = expected(&wanted, Vec::new());
     assert_eq!((promises(&hits), promises(&rest)), (vec![], vec!["expectation"]));
+}
+
+#[test]
+fn a_job_that_succeeded_did_all_of_its_work() {
+    let (class, pool) = (Class::Batch, Pool::Real);
+    let load = Load { jobs: 1, class, pool, per_second: 1, tasks: (4, 4), task_ms: 200 };
+    let plan = |tasks| {
+        let submission = Submission { at_ms: 0, job: "a".into(), tasks, load: load.clone() };
+        Plan { submissions: vec![vec![submission]], ..Plan::default() }
+    };
+    let mut log = log("a", 9);
+    let state = "succeeded".to_string();
+    let kind = EventKind::JobState { job: JobId(7), name: "a".into(), state, reason: String::new() };
+    let applied = Applied { events: vec![Event { index: Index(2), at_ms: 0, kind }], ..Applied::default() };
+    log.push(Logged { index: Index(2), applied: Arc::new(applied), ..log[0].clone() });
+    let run = |task, incarnation| RunRef::new(JobId(7), 0, task, incarnation);
+    let sign = |run| Sign { run, at_ms: 50, node: "node-1".into() };
+    let lines = |run| line(1, Happened::Began { node: "node-1".into(), run, keeps: true });
+    let shim = tape("shim", "node-1", 11, vec![lines(run(0, 1)), lines(run(0, 2)), lines(run(1, 1))]);
+    let found = |tasks, signs: &[RunRef]| {
+        let signs = signs.iter().map(|run| sign(*run)).collect();
+        promises(&verdict::judge(&History::merge(std::slice::from_ref(&shim), &log, signs), &plan(tasks), &[]))
+    };
+    assert!(found(1, &[run(0, 1), run(0, 1), run(0, 1)]).is_empty());
+    assert_eq!(found(1, &[run(0, 1), run(0, 1)]), ["P3"]);
+    assert_eq!(found(1, &[run(0, 1), run(0, 1), run(0, 2)]), ["P3"], "two halves are no whole");
+    assert_eq!(found(2, &[run(0, 1), run(0, 1), run(0, 1)]), ["P3"], "a task that never wrote");
 }

@@ -271,6 +271,7 @@ mod tests {
     use super::*;
     use ohm_agent::{BeatAnswer, Launch, WantedRun, WantedSet};
     use ohm_model::{Epoch, Exit, Incarnation, Index, JobId, OnDisconnect, RunRef, RunReport, RunReportKind, TaskSpec};
+    use ohm_runtime::recorder;
     use ohm_wire::{agent_up, read};
     use std::sync::Arc;
 
@@ -337,7 +338,9 @@ mod tests {
     #[test]
     fn a_task_runs_on_one_of_many_nodes_and_its_end_is_reported() {
         let nodes = CONNECTS_PER_TURN * 2 + 1;
+        let folder = tempfile::tempdir().unwrap();
         let (mut fleet, mut reports, mut registered) = (fleet(nodes), Vec::new(), 0);
+        fleet.recorder = Recorder::open(folder.path(), "fleet", "fleet").unwrap();
         fleet.connected(0);
         let run = RunRef::new(JobId(1), 0, 0, 1);
         let mut now_ms = 0;
@@ -356,6 +359,12 @@ mod tests {
         let ended = RunReportKind::Ended { exit: Exit::Code(0), message: String::new() };
         assert_eq!(kinds, [&RunReportKind::Started { pid: 0 }, &ended]);
         assert!(fleet.agenda.len() <= nodes, "one place per node");
+        let path = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+        let lines = recorder::read(&path).unwrap();
+        let node = || "node-3".to_string();
+        assert_eq!(lines[1].what, Happened::Began { node: node(), run, keeps: false });
+        assert_eq!(lines[2].what, Happened::Over { node: node(), run });
+        assert_eq!((lines.len(), lines[2].at_ms - lines[1].at_ms), (3, 500));
     }
 
     #[test]
