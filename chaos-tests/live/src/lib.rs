@@ -28,6 +28,7 @@ pub mod scenario;
 pub mod verdict;
 
 use ohm_runtime::shutdown::Shutdown;
+use plan::Plan;
 use report::Report;
 use scenario::Scenario;
 use std::fs;
@@ -50,6 +51,9 @@ pub struct Live {
     /// Repeat the scenario, or cut it off, so that nothing new begins after this time, such as 90s or 10min
     #[arg(long = "for", value_name = "TIME", value_parser = scenario::duration_ms)]
     for_ms: Option<u64>,
+    /// What the scenario leaves to chance follows from this
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
     /// Keep everything in this folder, which must be new or empty
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -109,10 +113,12 @@ fn perform(options: &Live) -> Result<Report, LiveError> {
     let runtime = runtime.map_err(|error| LiveError::Io("the runtime".into(), error))?;
     let shutdown = runtime.block_on(async { Shutdown::on_signals() });
     let shutdown = shutdown.map_err(|error| LiveError::Io("signals".into(), error))?;
-    let outcome = run::run(&scenario, &name, options.for_ms, folder.path(), &shutdown);
+    let plan = Plan::new(&scenario, options.for_ms, options.seed);
+    let outcome = run::run(&scenario, &name, plan, folder.path(), &shutdown);
     runtime.shutdown_background();
     match outcome {
         Ok(mut report) => {
+            report.seed = options.seed;
             report.evidence = folder.finish(!report.is_good()).map(|kept| kept.display().to_string());
             Ok(report)
         }

@@ -1,6 +1,7 @@
 //! What happens when: a scenario laid out in time, as often as it is to be repeated.
 
-use crate::scenario::{Kind, Load, Pool, Scenario, Way};
+use crate::scenario::{Kind, Load, Pool, Scenario, Shape, Way};
+use ohm_stdx::Prng;
 use std::collections::BTreeSet;
 
 /// Between two rounds, in milliseconds.
@@ -115,10 +116,14 @@ impl Submission {
 }
 
 impl Plan {
-    /// Lays the scenario out: once, or in rounds until `for_ms`, when nothing new begins any more.
-    pub fn new(scenario: &Scenario, for_ms: Option<u64>) -> Plan {
+    /// Lays the scenario out: once, or in rounds until `for_ms`, when nothing new begins any more. What it leaves to
+    /// chance follows from the seed, in each round anew.
+    pub fn new(scenario: &Scenario, for_ms: Option<u64>, seed: u64) -> Plan {
+        let mut dice = Prng::new(seed);
         let mut once = Plan { submissions: vec![Vec::new(); scenario.loads.len()], ..Plan::default() };
-        scenario.faults.iter().for_each(|fault| once.steps.extend(steps(fault.at_ms, &fault.kind)));
+        for fault in &scenario.faults {
+            once.steps.extend(steps(fault.at_ms, &drawn(&fault.kind, &scenario.cell, &mut dice)));
+        }
         for (number, load) in scenario.loads.iter().enumerate() {
             once.submissions[number] = submissions(load, &format!("load{}", number + 1));
         }
@@ -127,7 +132,8 @@ impl Plan {
         let mut whole = Plan { submissions: vec![Vec::new(); scenario.loads.len()], ..Plan::default() };
         for (round, start_ms) in (0..for_ms).step_by(period_ms as usize).enumerate() {
             for fault in scenario.faults.iter().filter(|fault| start_ms + fault.at_ms < for_ms) {
-                whole.steps.extend(steps(start_ms + fault.at_ms, &fault.kind));
+                let kind = drawn(&fault.kind, &scenario.cell, &mut dice);
+                whole.steps.extend(steps(start_ms + fault.at_ms, &kind));
             }
             for (all, load) in whole.submissions.iter_mut().zip(&once.submissions) {
                 let late = load.iter().map(|submission| Submission {
@@ -167,6 +173,32 @@ impl Plan {
     }
 }
 
+/// The fault itself, or one that chance chooses.
+fn drawn(kind: &Kind, cell: &Shape, dice: &mut Prng) -> Kind {
+    if *kind != Kind::Random {
+        return kind.clone();
+    }
+    let processes = cell.processes();
+    let one_of = |names: &[&String], dice: &mut Prng| names[dice.below(names.len() as u64) as usize].clone();
+    let all: Vec<&String> = processes.iter().collect();
+    let pausable: Vec<&String> = processes.iter().filter(|name| !name.starts_with("shim-")).collect();
+    let connected: Vec<&String> = pausable.iter().copied().filter(|name| *name != "server").collect();
+    let for_ms = dice.between(500, 2 * cell.node_lease_ms);
+    match dice.below(6) {
+        0 | 1 => {
+            let victims: BTreeSet<String> = (0..dice.between(1, 4)).map(|_| one_of(&all, dice)).collect();
+            Kind::Kill(victims.into_iter().collect())
+        }
+        2 => Kind::Pause { process: one_of(&pausable, dice), for_ms },
+        3 => {
+            let way = [Way::Towards, Way::From, Way::Both][dice.below(3) as usize];
+            Kind::Cut { process: one_of(&connected, dice), way, for_ms }
+        }
+        4 => Kind::Delay { process: one_of(&connected, dice), by_ms: dice.between(10, 1_000), for_ms },
+        _ => Kind::Reset { process: one_of(&connected, dice), for_ms: for_ms / 4 },
+    }
+}
+
 /// The fault, and its end if it has one.
 fn steps(at_ms: u64, kind: &Kind) -> Vec<Step> {
     let both = |begin: Action, end: Action, for_ms: u64| {
@@ -183,6 +215,7 @@ fn steps(at_ms: u64, kind: &Kind) -> Vec<Step> {
         Kind::Cut { process, way, for_ms } => link(process, LinkState::Cut(*way), *for_ms),
         Kind::Delay { process, by_ms, for_ms } => link(process, LinkState::Delayed(*by_ms), *for_ms),
         Kind::Reset { process, for_ms } => link(process, LinkState::Refusing, *for_ms),
+        Kind::Random => Vec::new(),
         Kind::FillDisk { for_ms } => both(Action::FillDisk, Action::MakeRoom, *for_ms),
     }
 }
@@ -215,7 +248,7 @@ mod tests {
 
     #[test]
     fn faults_end_and_come_in_order() {
-        let plan = Plan::new(&scenario(), None);
+        let plan = Plan::new(&scenario(), None, 1);
         let words = ["cut node-1", "heal node-1", "pause server", "kill -9 7 processes at once", "continue server"];
         assert_eq!(shown(&plan).iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(), words);
         assert_eq!((plan.length_ms(), plan.jobs()), (5_000, 4));
@@ -226,7 +259,7 @@ mod tests {
     #[test]
     fn rounds_repeat_everything_under_new_names_until_the_time_is_over() {
         // A round takes 5 s and a pause of 2 s: the second begins at 7 s, and its last fault would be at 10 s.
-        let plan = Plan::new(&scenario(), Some(9_500));
+        let plan = Plan::new(&scenario(), Some(9_500), 1);
         let second: Vec<(u64, String)> = shown(&plan).into_iter().filter(|(at_ms, _)| *at_ms >= 7_000).collect();
         let words =
             [(8_000, "cut node-1"), (9_000, "heal node-1"), (9_000, "pause server"), (12_000, "continue server")];
@@ -234,6 +267,20 @@ mod tests {
         let names: Vec<&str> = plan.submissions[0].iter().map(|submission| submission.job.as_str()).collect();
         assert_eq!(names.len(), 7);
         assert_eq!((names[0], names[6]), ("round1-load1-0", "round2-load1-2"));
-        assert_eq!(Plan::new(&scenario(), Some(1_500)).jobs(), 2, "a short time cuts it off");
+        assert_eq!(Plan::new(&scenario(), Some(1_500), 1).jobs(), 2, "a short time cuts it off");
+    }
+
+    #[test]
+    fn chance_follows_from_the_seed_and_leaves_shims_awake() {
+        let text = "cell: 2 real nodes\nload: 4 batch jobs on real nodes, 1 per second, 1 task of 1s\n\
+                    fault: from 1s every 1s strike at random 300 times\n";
+        let scenario = Scenario::parse(text).unwrap();
+        let plan = Plan::new(&scenario, None, 7);
+        assert_eq!(plan, Plan::new(&scenario, None, 7));
+        assert_ne!(plan, Plan::new(&scenario, None, 8));
+        let kinds: BTreeSet<&str> = plan.steps.iter().filter_map(|step| step.action.fault()).collect();
+        assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["cut", "delay", "kill -9", "pause", "reset"]);
+        let is_shim_asleep = |step: &Step| matches!(&step.action, Action::Pause(name) if name.starts_with("shim"));
+        assert!(!plan.steps.iter().any(is_shim_asleep));
     }
 }

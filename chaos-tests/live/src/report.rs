@@ -16,6 +16,8 @@ const LINE_CHARACTERS_MAX: usize = 160;
 pub struct Report {
     /// Which scenario.
     pub scenario: String,
+    /// What chance followed from.
+    pub seed: u64,
     /// In one sentence.
     pub about: String,
     /// How long it all took.
@@ -105,6 +107,7 @@ impl Report {
         };
         json!({
             "scenario": self.scenario,
+            "seed": self.seed,
             "about": self.about,
             "seconds": self.seconds,
             "good": self.is_good(),
@@ -142,7 +145,7 @@ impl Report {
             let waits = [wait(strike.longest_wait_ms), wait(strike.longest_silence_ms)];
             table.add_row([seconds(strike.after_ms), strike.what.clone()].into_iter().chain(waits));
         }
-        let mut text = format!("{}: {}\n\n", self.scenario, self.about);
+        let mut text = format!("{}, seed {}: {}\n\n", self.scenario, self.seed, self.about);
         table.lines().for_each(|line| text.push_str(&format!("{}\n", line.trim())));
         let kinds = self.by_kind().into_iter().map(|(kind, count)| format!("{kind} {count}")).collect::<Vec<_>>();
         let Jobs { planned, acknowledged, ended, succeeded, requests } = self.jobs;
@@ -214,6 +217,7 @@ mod tests {
         };
         Report {
             scenario: "test".into(),
+            seed: 1,
             about: "a test".into(),
             seconds: 9,
             strikes: vec![strike],

@@ -33,16 +33,15 @@ const SUBMITTING_MS: u64 = 120_000;
 /// Jobs named when something is wrong with many.
 const NAMED_MAX: usize = 5;
 
-/// Runs the scenario in `folder` and judges it.
+/// Runs the plan of a scenario in `folder` and judges it.
 pub(crate) fn run(
     scenario: &Scenario,
     name: &str,
-    for_ms: Option<u64>,
+    mut plan: Plan,
     folder: &Path,
     shutdown: &Shutdown,
 ) -> Result<Report, LiveError> {
     let started = Instant::now();
-    let mut plan = Plan::new(scenario, for_ms);
     let mut skipped = Vec::new();
     let disk = mount(scenario, folder, &mut plan, &mut skipped);
     say(started, &format!("starting {} processes in {}", scenario.cell.processes().len(), folder.display()));
@@ -63,6 +62,7 @@ pub(crate) fn run(
     let requests = book.requests();
     Ok(Report {
         scenario: name.to_string(),
+        seed: 0,
         about: scenario.about.clone(),
         seconds: started.elapsed().as_secs(),
         strikes: told(&strikes, &requests, &judged.history),

@@ -13,6 +13,7 @@
 //! fault: at 10s delay batch-1 by 300ms for 10s
 //! fault: at 10s reset node-2 for 3s
 //! fault: at 10s fill the disk for 6s
+//! fault: from 4s every 3s strike at random 20 times
 //! expect: quiet within 120s
 //! expect: node-1 lost
 //! expect: no node lost
@@ -195,6 +196,9 @@ pub enum Kind {
         /// For how long.
         for_ms: u64,
     },
+    /// Whatever the seed says: one to four processes killed, one paused (no shim: frozen together with its agent it
+    /// could not end its tasks), or the connections of one cut, delayed or reset.
+    Random,
     /// The server's file system is filled to the last byte.
     FillDisk {
         /// For how long.

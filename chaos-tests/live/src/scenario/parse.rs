@@ -9,6 +9,7 @@ const QUIET_MS_DEFAULT: u64 = 120_000;
 const REAL_NODES_MAX: usize = 100;
 const SIMULATED_NODES_MAX: usize = 10_000;
 const REPLICAS_MAX: usize = 8;
+const STRIKES_MAX: usize = 10_000;
 const JOBS_MAX: usize = 100_000;
 const TASKS_MAX: usize = 1_000;
 
@@ -236,6 +237,15 @@ fn faults(text: &str, cell: &Shape) -> Parsed<Vec<Fault>> {
         let from_ms = words.duration()?;
         words.expect("every")?;
         let every_ms = words.duration()?;
+        if words.skip("strike") {
+            ["at", "random"].into_iter().try_for_each(|word| words.expect(word))?;
+            let times = words.number(STRIKES_MAX)? as u64;
+            words.expect("times")?;
+            words.end()?;
+            return Ok((0..times)
+                .map(|number| Fault { at_ms: from_ms + number * every_ms, kind: Kind::Random })
+                .collect());
+        }
         words.expect("kill")?;
         let mut victims = Vec::new();
         while words.peek() != "in" {

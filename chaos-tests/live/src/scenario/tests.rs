@@ -15,6 +15,8 @@ fn sentences_are_read() {
     assert_eq!((scenario.cell.node_lease_ms, scenario.cell.disk_bytes), (8_000, Some(64 << 20)));
     let kill = |at_ms, name: &str| Fault { at_ms, kind: Kind::Kill(vec![name.into()]) };
     assert_eq!(scenario.faults, [kill(1_000, "server"), kill(3_000, "shim-2")]);
+    let random = with("fault: from 1s every 2s strike at random 3 times").unwrap().faults;
+    assert_eq!(random.iter().map(|fault| fault.at_ms).collect::<Vec<_>>(), [1_000, 3_000, 5_000]);
     let load = &scenario.loads[0];
     assert_eq!((load.at_ms(0), load.at_ms(5)), (0, 1_250));
     assert_eq!((0..4).map(|number| load.tasks_of(number)).collect::<Vec<_>>(), [1, 2, 3, 1]);
