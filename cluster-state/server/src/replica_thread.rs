@@ -11,6 +11,7 @@ use ohm_replica::{
     AppendResult, FollowerId, Peer, Purpose, Replica, ReplicaFailure, RequestId, ServerCore, ServerEffect, ServerInput,
 };
 use ohm_runtime::clock::{boot_ms, wall_ms};
+use ohm_runtime::recorder::{Happened, Recorder};
 use ohm_runtime::shutdown::Shutdown;
 use ohm_wire::{AgentDown, AppendReply, DutyDown, FollowReply};
 use std::collections::BTreeMap;
@@ -72,6 +73,8 @@ pub(crate) fn start<L: Log + 'static>(
                 effects: Vec::new(),
                 caught_up: false,
                 early: Vec::new(),
+                recorder: Recorder::from_environment("server", "server"),
+                recorded: Index(0),
             };
             runtime.block_on(worker.run(receiver, asked, shutdown)).map_err(|error| error.to_string())
         };
@@ -104,6 +107,9 @@ struct Worker<L> {
     caught_up: bool,
     /// Followers that came before that.
     early: Vec<Message>,
+    recorder: Recorder,
+    /// The last entry whose hash is recorded.
+    recorded: Index,
 }
 
 impl<L: Log> Worker<L> {
@@ -133,6 +139,9 @@ impl<L: Log> Worker<L> {
                 message.map_or(Ok(()), |message| self.take(message))?;
             }
             self.step(ServerInput::Flush)?;
+            if self.recorder.is_on() {
+                self.record_copy();
+            }
             if !self.caught_up && self.core.has_caught_up(boot_ms()) {
                 self.caught_up = true;
                 tracing::info!("caught up: questions are answered");
@@ -140,6 +149,14 @@ impl<L: Log> Worker<L> {
                     self.take(message)?;
                 }
             }
+        }
+    }
+
+    fn record_copy(&mut self) {
+        let cell = self.core.replica().cell();
+        if cell.applied() > self.recorded {
+            self.recorded = cell.applied();
+            self.recorder.write(|| Happened::Copied { index: cell.applied(), chain: cell.chain() });
         }
     }
 

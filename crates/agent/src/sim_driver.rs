@@ -78,6 +78,16 @@ impl SimDriver {
         self.live.keys().copied()
     }
 
+    /// Whether a run lives, after a step at the present moment.
+    pub fn is_live(&self, run: RunRef) -> bool {
+        self.live.contains_key(&run)
+    }
+
+    /// The lease as it was written last.
+    pub fn lease(&self) -> Option<LeaseFile> {
+        self.lease
+    }
+
     /// The live runs that must end with the lease.
     pub fn leased(&self) -> impl Iterator<Item = RunRef> + '_ {
         self.live.iter().filter(|(_, live)| live.on_disconnect == OnDisconnect::Stop).map(|(&run, _)| run)

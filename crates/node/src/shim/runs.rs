@@ -20,6 +20,7 @@ use crate::processes::{Identity, signal_group};
 use crate::rotation::{LogLimits, rotate};
 use nix::sys::signal::Signal;
 use ohm_model::RunRef;
+use ohm_runtime::recorder::{Happened, Recorder};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most runs that live or wait at a time.
@@ -98,10 +99,11 @@ pub(super) struct Runs {
     fresh: Vec<EndedRun>,
     events: Vec<Event>,
     is_closing: bool,
+    recorder: Recorder,
 }
 
 impl Runs {
-    pub(super) fn new(ground: Ground, journal: Journal, ended: BTreeMap<RunRef, EndedRun>) -> Self {
+    pub(super) fn new(ground: Ground, journal: Journal, ended: BTreeMap<RunRef, EndedRun>, recorder: Recorder) -> Self {
         Runs {
             launcher: Launcher::new(&ground.folder),
             ground,
@@ -116,7 +118,14 @@ impl Runs {
             fresh: Vec::new(),
             events: Vec::new(),
             is_closing: false,
+            recorder,
         }
+    }
+
+    /// Whatever the run was, nothing of it is left.
+    fn record_over(&mut self, run: RunRef) {
+        let node = self.recorder.name().to_string();
+        self.recorder.write(|| Happened::Over { node, run });
     }
 
     /// Takes a request; what only its sender should hear is the answer.

@@ -42,6 +42,12 @@ impl SubmitAnswer {
         self.verdicts.extend(later.verdicts);
     }
 
+    /// The jobs that are in the cell now, as far as the verdicts list them.
+    pub fn acknowledged_jobs(&self) -> impl Iterator<Item = &str> {
+        let good = self.verdicts.iter().filter(|verdict| verdict.kind == "Job" && verdict.verdict.is_good());
+        good.map(|verdict| verdict.name.as_str())
+    }
+
     /// Whether every document is in the cell now.
     pub fn is_good(&self) -> bool {
         self.refused == 0 && self.unknown == 0
