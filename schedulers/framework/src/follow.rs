@@ -191,7 +191,9 @@ impl<P: Planner> SchedulerCore<P> {
         for number in 0..SHARDS_PER_CLASS {
             let lease = Lease::Shard(Shard { class, number });
             let state = self.cell.sessions().lease(lease);
-            let seen = LeaseSeen { lease, holder: state.holder, epoch: state.epoch, renewed: state.renewed };
+            // A replica that was started anew need not wait for its own former lease.
+            let holder = state.holder.filter(|holder| !self.cell.sessions().is_superseded(*holder));
+            let seen = LeaseSeen { lease, holder, epoch: state.epoch, renewed: state.renewed };
             if self.leases_told.insert(lease, seen) != Some(seen) {
                 self.tell_member(now_ms, MemberInput::LeaseSeen(seen), out);
             }
