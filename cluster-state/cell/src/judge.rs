@@ -11,6 +11,7 @@ mod devices;
 mod draft;
 mod ledger;
 mod rows;
+mod slices;
 
 use crate::cell::Cell;
 use crate::jobs::{Job, JobState};

@@ -79,6 +79,11 @@
 //! `conditions` (`Ready` counts) and `addresses` (`InternalIP` counts). ResourceFlavor and ProvisioningClass are known
 //! and refused by this version.
 //!
+//! # Kubernetes
+//!
+//! With [`Dialect::Kubernetes`], which is what `ohm plan` reads, objects of Kubernetes are read as well; see
+//! [`kubernetes`]. Their unknown fields are no errors.
+//!
 //! Invariants: no input panics or overflows the stack; what is accepted obeys [`validate`]; nothing that was written
 //! is dropped in silence.
 

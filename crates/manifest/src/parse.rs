@@ -36,7 +36,7 @@ pub fn parse_files(dialect: Dialect, files: &[(&str, &[u8])]) -> Vec<Verdicts> {
 }
 
 fn read_file(dialect: Dialect, file: &Arc<str>, bytes: &[u8]) -> Vec<Result<Decoded, DocumentError>> {
-    let mut names: BTreeMap<(&'static str, String), u32> = BTreeMap::new();
+    let mut names: Names = BTreeMap::new();
     let mut verdicts = Vec::new();
     let (mut broken, mut first_omitted) = (0, Position::default());
     source::read(file, bytes, &mut |node| {
@@ -64,18 +64,22 @@ fn read_file(dialect: Dialect, file: &Arc<str>, bytes: &[u8]) -> Vec<Result<Deco
     verdicts
 }
 
+/// The line of each name, by kind.
+type Names = BTreeMap<&'static str, BTreeMap<String, u32>>;
+
 /// Refuses the second document of one name: nobody could say which one is meant.
-fn check_name(decoded: Decoded, names: &mut BTreeMap<(&'static str, String), u32>) -> Result<Decoded, DocumentError> {
+fn check_name(decoded: Decoded, names: &mut Names) -> Result<Decoded, DocumentError> {
     let (kind, Some(name)) = decoded.document.content.identity() else { return Ok(decoded) };
-    let name = name.to_string();
-    match names.get(&(kind, name.clone())) {
+    let names = names.entry(kind).or_default();
+    match names.get(name) {
         Some(&line) => {
+            let name = name.to_string();
             let origin = &decoded.document.origin;
             let field = FieldPath::root().field("metadata").field("name");
             Err(error(&origin.file, origin.position, field, ProblemKind::SameName { kind, name, line }))
         }
         None => {
-            names.insert((kind, name), decoded.document.origin.position.line);
+            names.insert(name.to_string(), decoded.document.origin.position.line);
             Ok(decoded)
         }
     }

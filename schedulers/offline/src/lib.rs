@@ -5,8 +5,8 @@
 //!                      (as it stands)     └──────── once per job, in file order ────────┘
 //! ```
 //!
-//! Nothing is planned here: a real [`ohm_cell::Cell`] is brought to what the documents say by the very commands that a
-//! server would apply, the planners of the schedulers plan on it, and what they plan is committed through the cell's own
+//! Nothing is planned here: a real [`ohm_cell::Cell`] is brought to what the documents say by the commands a server
+//! would apply, the planners of the schedulers plan on it, and what they plan is committed through the cell's own
 //! judgement before the next job is looked at.
 //!
 //! # What documents mean
@@ -54,8 +54,16 @@ pub use answer::{
 pub use question::{Addition, PlanError, Question};
 pub use text::to_text;
 
+/// An answer, and the cell that it was found on.
+pub struct Planned {
+    /// The answer.
+    pub answer: Answer,
+    /// Kept so that whoever ends next anyway need not take a large cell apart first.
+    _setting: setting::Setting,
+}
+
 /// Answers `question`.
-pub fn plan(question: Question) -> Result<Answer, PlanError> {
+pub fn plan(question: Question) -> Result<Planned, PlanError> {
     let count_fit = question.count_fit;
     let scene = question::Scene::of(question)?;
     let mut setting = setting::of(scene)?;
@@ -63,5 +71,6 @@ pub fn plan(question: Question) -> Result<Answer, PlanError> {
     let after = setting.rooms.totals(&setting.world);
     let counted = setting.jobs.iter().filter(|standing| standing.asked);
     let count_fit = count_fit.then(|| counted.map(|job| copies::count(&setting.world, &job.spec)).collect());
-    Ok(Answer { jobs, before: setting.before, after, count_fit })
+    let answer = Answer { jobs, before: setting.before.clone(), after, count_fit };
+    Ok(Planned { answer, _setting: setting })
 }

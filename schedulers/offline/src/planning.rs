@@ -78,7 +78,7 @@ pub(crate) fn plan_all(setting: &mut Setting) -> Vec<JobAnswer> {
         }
     }
     let answered = jobs.iter().zip(&settled).filter(|(standing, found)| {
-        let touched = standing.lost + standing.drained > 0 || standing.stood == 0 || found.explanation.is_some();
+        let touched = standing.displaced() > 0 || standing.stood == 0 || found.explanation.is_some();
         standing.asked || touched || standing.job.as_ref().is_ok_and(|job| evicted.contains_key(job))
     });
     answered.map(|(standing, found)| answer(world, standing, found, &evicted)).collect()
@@ -87,7 +87,7 @@ pub(crate) fn plan_all(setting: &mut Setting) -> Vec<JobAnswer> {
 fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMap<JobId, String>) -> JobAnswer {
     let spec = &standing.spec;
     let asked = spec.groups.iter().map(|group| group.count).fold(0u32, u32::saturating_add);
-    let lost = standing.lost + standing.drained;
+    let lost = standing.displaced();
     let mut tasks = TaskCounts { asked, before: standing.stood, lost, after: 0 };
     let bare =
         |name: &String| GroupAnswer { name: name.clone(), placements: Vec::new(), domains: Vec::new(), explain: None };
@@ -113,7 +113,7 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
     let outcome = match (unmet, evicted.contains_key(&job.id)) {
         (true, true) if standing.stood > 0 => JobOutcome::Evicted,
         (true, _) => JobOutcome::Pending,
-        (false, _) if lost > 0 => JobOutcome::Repaired,
+        (false, _) if standing.is_repair() => JobOutcome::Repaired,
         (false, _) => JobOutcome::Placed,
     };
     let mut explanation = Vec::new();

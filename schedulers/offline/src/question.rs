@@ -223,7 +223,10 @@ impl Scene {
 /// Adds `count` times `amounts` to `sum`.
 pub(crate) fn add(sum: &mut Amounts, amounts: &Amounts, count: u32) {
     for (name, amount) in amounts {
-        let entry = sum.entry(name.clone()).or_insert(0);
-        *entry = entry.saturating_add(amount.saturating_mul(i64::from(count)));
+        let more = amount.saturating_mul(i64::from(count));
+        match sum.get_mut(name) {
+            Some(amount) => *amount = amount.saturating_add(more),
+            None => drop(sum.insert(name.clone(), more)),
+        }
     }
 }

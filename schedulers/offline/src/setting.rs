@@ -6,9 +6,9 @@
 //! so nothing is evicted for it.
 
 use crate::answer::Totals;
-use crate::question::{PlanError, Scene, add};
+use crate::question::{AskedJob, PlanError, Scene, add};
 use crate::seats::{self, GroupSeats, Part};
-use crate::world::World;
+use crate::world::{World, at_least};
 use ohm_framework::PlannedJob;
 use ohm_manifest::NodeDocument;
 use ohm_model::node::HOSTNAME_LABEL;
@@ -32,43 +32,78 @@ pub(crate) struct Standing {
     pub(crate) job: Result<JobId, String>,
     /// How many tasks stood according to the files.
     pub(crate) stood: u32,
-    /// How many of them lost their node.
+    /// How many of them stood on nodes that the files lack.
+    pub(crate) gone: u32,
+    /// How many of them lost their node otherwise.
     pub(crate) lost: u32,
     /// How many of them leave a node that is drained.
     pub(crate) drained: u32,
+    /// Whether the job has become larger or smaller than it stood.
+    pub(crate) resized: bool,
 }
 
-/// What documents say about rooms, for sums.
+impl Standing {
+    /// How many tasks must stand elsewhere.
+    pub(crate) fn displaced(&self) -> u32 {
+        self.gone + self.lost + self.drained
+    }
+
+    /// Whether finding a place for it again is a repair. Nodes that are gone are none to repair for a job that is
+    /// resized: it asks for a new size, nobody for a repair.
+    pub(crate) fn is_repair(&self) -> bool {
+        self.lost + self.drained > 0 || (self.gone > 0 && !self.resized)
+    }
+}
+
+/// What documents say about rooms, summed over the nodes that are there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rooms {
-    /// Capacity and what others take, by node.
-    by_node: BTreeMap<String, (Amounts, Amounts)>,
+    capacity: Amounts,
+    /// What others take.
+    used: Amounts,
+    /// By slot, whether others take anything.
+    busy: Vec<bool>,
 }
 
 impl Rooms {
+    fn of(world: &World, nodes: &[NodeDocument]) -> Self {
+        let mut rooms = Rooms { busy: vec![false; world.cell.nodes().slots()], ..Rooms::default() };
+        for node in nodes {
+            add(&mut rooms.capacity, &node.spec.capacity, 1);
+            add(&mut rooms.used, &node.used, 1);
+            let slot = world.cell.nodes().find(&node.spec.name).map(|id| id.0 as usize);
+            if let Some(busy) = slot.and_then(|slot| rooms.busy.get_mut(slot)) {
+                *busy = node.used.values().any(|amount| *amount > 0);
+            }
+        }
+        rooms
+    }
+
+    /// Leaves out a node that fails.
+    fn leave(&mut self, node: &NodeDocument) {
+        let less = |sum: &mut Amounts, amounts: &Amounts| {
+            amounts.iter().for_each(|(name, amount)| *sum.entry(name.clone()).or_insert(0) -= amount);
+        };
+        less(&mut self.capacity, &node.spec.capacity);
+        less(&mut self.used, &node.used);
+    }
+
     /// What the nodes of the cell have, and what is taken of it.
     pub(crate) fn totals(&self, world: &World) -> Totals {
         let (nodes, names) = (world.cell.nodes(), world.cell.resources());
         let mut totals = Totals::default();
-        let columns: Vec<_> = (0..names.len() as u16).map(ohm_model::ResourceId).collect();
-        let mut sums = vec![(0i64, 0i64); columns.len()];
-        for (node, record) in nodes.iter() {
-            let Some((capacity, used)) = self.by_node.get(&record.spec.name) else { continue };
-            let mut is_used = nodes.run_count(node) > 0;
-            for (column, sum) in columns.iter().zip(&mut sums) {
-                let name = names.name(*column);
-                let others = used.get(name).copied().unwrap_or(0);
-                is_used |= others > 0;
-                let taken = others.saturating_add(nodes.capacity(node, *column) - nodes.free(node, *column));
-                sum.0 = sum.0.saturating_add(capacity.get(name).copied().unwrap_or(0));
-                sum.1 = sum.1.saturating_add(taken);
-            }
-            totals.nodes += 1;
-            totals.nodes_used += u32::from(is_used);
+        let mut taken = self.used.clone();
+        for column in (0..names.len() as u16).map(ohm_model::ResourceId) {
+            let on_node = |(node, _)| nodes.capacity(node, column) - nodes.free(node, column);
+            let by_runs: i64 = nodes.iter().map(on_node).sum();
+            *taken.entry(names.name(column).to_string()).or_insert(0) += by_runs;
         }
-        for (column, (capacity, taken)) in columns.into_iter().zip(sums) {
-            totals.add(names.name(column), taken, capacity);
+        for (name, amount) in &taken {
+            totals.add(name, *amount, self.capacity.get(name).copied().unwrap_or(0));
         }
+        let by_others = |node: NodeId| self.busy.get(node.0 as usize).copied().unwrap_or(false);
+        let used = nodes.iter().filter(|(node, _)| nodes.run_count(*node) > 0 || by_others(*node));
+        (totals.nodes, totals.nodes_used) = (nodes.len() as u32, used.count() as u32);
         totals
     }
 }
@@ -94,13 +129,9 @@ pub(crate) fn of(mut scene: Scene) -> Result<Setting, PlanError> {
     let cordoned = scene.nodes.iter().filter(|node| node.unschedulable);
     let cordon = |node: &NodeDocument| Command::CordonNode { name: node.spec.name.clone(), cordoned: true };
     world.apply_all(cordoned.map(cordon).collect());
-    let mut rooms = Rooms::default();
-    for node in &mut scene.nodes {
-        let amounts = (std::mem::take(&mut node.spec.capacity), std::mem::take(&mut node.used));
-        rooms.by_node.insert(std::mem::take(&mut node.spec.name), amounts);
-    }
+    let mut rooms = Rooms::of(&world, &scene.nodes);
     let before = rooms.totals(&world);
-    lose(&mut world, &scene, &mut jobs);
+    lose(&mut world, &scene, &mut jobs, &mut rooms);
     Ok(Setting { world, jobs, rooms, before })
 }
 
@@ -133,15 +164,25 @@ fn put_queues(world: &mut World, scene: &Scene, open: bool) -> Result<(), PlanEr
 }
 
 fn submit(world: &mut World, scene: &Scene) -> Vec<Standing> {
-    let standing = |job: &crate::question::AskedJob| {
+    let standing = |job: &AskedJob| {
         let mut spec = job.spec.clone();
         // What runs is not suspended, whatever the file says.
         spec.suspended &= job.stands.is_empty();
         let accepted = world.submit(spec).map_err(|refusal| refusal.to_string());
         let stood = job.stands.iter().map(|allocation| allocation.count).fold(0u32, u32::saturating_add);
-        Standing { spec: job.spec.clone(), asked: job.asked, job: accepted, stood, lost: 0, drained: 0 }
+        let resized = !job.stands.is_empty() && job.spec.groups.iter().any(|group| is_resized(job, group));
+        let is_failed = |node: &String| scene.fail.contains(node) || scene.drain.contains(node);
+        let resized = resized && !job.stands.iter().any(|allocation| is_failed(&allocation.node));
+        let (spec, asked) = (job.spec.clone(), job.asked);
+        Standing { spec, asked, job: accepted, stood, gone: 0, lost: 0, drained: 0, resized }
     };
     scene.jobs.iter().map(standing).collect()
+}
+
+fn is_resized(job: &AskedJob, group: &GroupSpec) -> bool {
+    let of_group = job.stands.iter().filter(|allocation| allocation.group == group.name);
+    let stood = of_group.map(|allocation| allocation.count).fold(0u32, u32::saturating_add);
+    stood < group.min_count || stood > group.count
 }
 
 /// Registers all nodes and commits what runs on them already.
@@ -149,7 +190,7 @@ fn seat(world: &mut World, scene: &mut Scene, jobs: &mut [Standing]) {
     let mut all: Vec<Option<Vec<GroupSeats>>> = Vec::with_capacity(jobs.len());
     for (asked, standing) in scene.jobs.iter().zip(jobs.iter_mut()) {
         let (groups, gone) = if asked.stands.is_empty() { (None, 0) } else { seats::of_job(scene, asked) };
-        standing.lost = gone;
+        standing.gone = gone;
         all.push(groups.filter(|_| standing.job.is_ok()));
     }
     let mut holding: BTreeSet<usize> = BTreeSet::new();
@@ -164,13 +205,13 @@ fn seat(world: &mut World, scene: &mut Scene, jobs: &mut [Standing]) {
         }
     }
     // What could not be committed takes its room all the same.
-    for at in 0..jobs.len() {
-        if jobs[at].job.is_err() {
-            count_as_used(scene, at);
-        }
+    for (at, _) in jobs.iter().enumerate().filter(|(_, standing)| standing.job.is_err()) {
+        count_as_used(scene, at);
     }
-    register_again(world, scene, &holding);
-    world.end_stopping();
+    for driven in register_again(world, scene, &holding) {
+        let owner = jobs.iter_mut().find(|standing| standing.job == Ok(driven));
+        owner.into_iter().for_each(|standing| standing.lost += 1);
+    }
 }
 
 fn task_amounts(group: &GroupSpec) -> Amounts {
@@ -197,13 +238,6 @@ fn room(node: &NodeDocument) -> Amounts {
     if node.used.is_empty() { node.spec.capacity.clone() } else { node.spec.capacity.iter().map(left).collect() }
 }
 
-fn at_least(room: &mut Amounts, floor: &Amounts) {
-    for (name, amount) in floor {
-        let entry = room.entry(name.clone()).or_insert(0);
-        *entry = (*entry).max(*amount);
-    }
-}
-
 /// All nodes join: those without work as they are, the others so that their work fits.
 fn register_first(world: &mut World, scene: &mut Scene, all: &[Option<Vec<GroupSeats>>], holding: &BTreeSet<usize>) {
     let mut needs: BTreeMap<usize, (Amounts, Labels)> = BTreeMap::new();
@@ -220,49 +254,46 @@ fn register_first(world: &mut World, scene: &mut Scene, all: &[Option<Vec<GroupS
         }
     }
     let mut commands = Vec::with_capacity(scene.nodes.len());
-    for (at, node) in scene.nodes.iter().enumerate() {
-        let mut spec = NodeSpec { capacity: room(node), ..without_capacity(&node.spec) };
-        if holding.contains(&at) {
-            spec.taints.clear();
-            if let Some((floor, labels)) = needs.remove(&at) {
-                at_least(&mut spec.capacity, &floor);
-                spec.labels = labels;
-            }
+    for (at, node) in scene.nodes.iter_mut().enumerate() {
+        let mut spec = if holding.contains(&at) {
+            let labels = needs.get_mut(&at).map(|(_, labels)| std::mem::take(labels));
+            let labels = labels.unwrap_or_else(|| node.spec.labels.clone());
+            let (name, address) = (node.spec.name.clone(), node.spec.address.clone());
+            NodeSpec { name, labels, taints: Vec::new(), capacity: Amounts::new(), address }
+        } else {
+            // Nobody reads the rest of it again, and there may be very many.
+            let spec = &mut node.spec;
+            let (labels, taints) = (std::mem::take(&mut spec.labels), std::mem::take(&mut spec.taints));
+            let (name, address) = (spec.name.clone(), std::mem::take(&mut spec.address));
+            NodeSpec { name, labels, taints, capacity: Amounts::new(), address }
+        };
+        spec.capacity = room(node);
+        if let Some((floor, _)) = needs.get(&at) {
+            at_least(&mut spec.capacity, floor);
         }
         commands.push(world.registration(spec));
     }
     world.apply_all(commands);
 }
 
-fn without_capacity(spec: &NodeSpec) -> NodeSpec {
-    NodeSpec {
-        name: spec.name.clone(),
-        labels: spec.labels.clone(),
-        taints: spec.taints.clone(),
-        capacity: Amounts::new(),
-        address: spec.address.clone(),
-    }
-}
-
-/// Nodes that hold work are from here on what the documents say.
-fn register_again(world: &mut World, scene: &Scene, holding: &BTreeSet<usize>) {
+/// Nodes that hold work are from here on what the documents say. What a taint drives away ends at once; returns the job
+/// of each such run.
+fn register_again(world: &mut World, scene: &Scene, holding: &BTreeSet<usize>) -> Vec<JobId> {
+    let mut driven = Vec::new();
     for &at in holding {
         let node = &scene.nodes[at];
         let Some(id) = world.cell.nodes().find(&node.spec.name) else { continue };
-        let mut spec = NodeSpec { capacity: room(node), ..without_capacity(&node.spec) };
-        at_least(&mut spec.capacity, &taken(world, id));
-        let command = world.registration(spec);
+        let spec = NodeSpec { capacity: room(node), ..node.spec.clone() };
+        let mut capacity = spec.capacity.clone();
+        at_least(&mut capacity, &world.taken(id));
+        if capacity != spec.capacity {
+            world.tight.push(spec.clone());
+        }
+        let command = world.registration(NodeSpec { capacity, ..spec });
         world.apply(command);
+        driven.extend(world.end_stopping());
     }
-}
-
-/// What runs take on a node, by resource.
-pub(crate) fn taken(world: &World, node: NodeId) -> Amounts {
-    let (nodes, names) = (world.cell.nodes(), world.cell.resources());
-    let columns = (0..names.len() as u16).map(ohm_model::ResourceId);
-    let amounts =
-        columns.map(|column| (names.name(column).to_string(), nodes.capacity(node, column) - nodes.free(node, column)));
-    amounts.filter(|(_, amount)| *amount > 0).collect()
+    driven
 }
 
 /// Lets `labels` admit `group`, as they did when its tasks were placed.
@@ -436,7 +467,7 @@ fn take_devices(free: &mut [i64], request: i64) -> u64 {
 }
 
 /// Takes away the nodes that fail, and empties those that are drained.
-fn lose(world: &mut World, scene: &Scene, jobs: &mut [Standing]) {
+fn lose(world: &mut World, scene: &Scene, jobs: &mut [Standing], rooms: &mut Rooms) {
     let mut counts: BTreeMap<JobId, (u32, u32)> = BTreeMap::new();
     let count = |world: &World, node: NodeId| {
         let runs = world.cell.runs().on_node(world.cell.nodes(), node);
@@ -447,6 +478,9 @@ fn lose(world: &mut World, scene: &Scene, jobs: &mut [Standing]) {
         count(world, node).into_iter().for_each(|job| counts.entry(job).or_default().0 += 1);
         world.conclude(name, NodeHealth::Lost);
         world.apply(Command::RemoveNode { name: name.clone() });
+        if let Some(&at) = scene.node_index.get(name) {
+            rooms.leave(&scene.nodes[at]);
+        }
     }
     let drained: Vec<NodeId> = scene.drain.iter().filter_map(|name| world.cell.nodes().find(name)).collect();
     let cordon = |name: &String| Command::CordonNode { name: name.clone(), cordoned: true };

@@ -4,12 +4,13 @@
 //! server.
 
 use ohm_batch::BatchPlanner;
-use ohm_cell::{Applied, Cell, Job};
+use ohm_cell::{Applied, Cell, Job, READY};
 use ohm_framework::{Budget, Decision, Holds, PlannedJob, Planner, View, Work, WorkItem};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
-    Class, Command, Entry, Envelope, Epoch, Exit, Index, JobId, JobOutcome, JobSpec, Lease, NodeHealth, NodeId,
-    NodeSpec, Outcome, Refusal, Role, RunReport, RunReportKind, Sequence, SessionId, Shard, Transaction, Verdict,
+    Amounts, Class, Command, Entry, Envelope, Epoch, Exit, Index, JobId, JobOutcome, JobSpec, Lease, NodeHealth,
+    NodeId, NodeSpec, Outcome, Refusal, ResourceId, Role, RunReport, RunReportKind, Sequence, SessionId, Shard,
+    Transaction, Verdict,
 };
 use ohm_service::ServicePlanner;
 use ohm_stdx::Prng;
@@ -18,8 +19,8 @@ use std::collections::BTreeMap;
 
 /// The epoch of every lease: each is taken once.
 const EPOCH: Epoch = Epoch(1);
-/// So many commands travel in one entry.
-const ENTRY_COMMANDS: usize = 1024;
+/// So many commands travel in one entry: few enough for one entry's memory to stay small.
+const ENTRY_COMMANDS: usize = 100;
 /// Who a node is; offline nobody disputes it.
 const KEY: u64 = 1;
 
@@ -31,6 +32,8 @@ pub(crate) struct World {
     instance: u64,
     planners: BTreeMap<Class, Box<dyn Planner>>,
     applied: Applied,
+    /// Nodes that joined with more room than they have, because of what stands on them; as they are.
+    pub(crate) tight: Vec<NodeSpec>,
 }
 
 impl World {
@@ -42,6 +45,7 @@ impl World {
             instance: 0,
             planners: BTreeMap::new(),
             applied: Applied::default(),
+            tight: Vec::new(),
         };
         let open = Command::OpenSession { nonce: 1, role: Role::Client, name: "plan".into() };
         let outcomes = world.send(vec![Envelope::without_session(open)]);
@@ -66,6 +70,7 @@ impl World {
             instance: self.instance,
             planners: BTreeMap::new(),
             applied: Applied::default(),
+            tight: self.tight.clone(),
         }
     }
 
@@ -187,30 +192,66 @@ impl World {
         }
     }
 
-    /// Lets every run that is to stop end, as its agent would report. Returns the jobs they were of.
+    /// Lets every run end that is to stop since the last entry, as its agent would report. Returns the job of each.
     pub(crate) fn end_stopping(&mut self) -> Vec<JobId> {
-        let stopping = self.cell.runs().iter().filter(|(_, run)| run.stop.is_some());
+        let mut nodes = self.applied.nodes.clone();
+        nodes.sort();
+        nodes.dedup();
+        let on_node = |node: NodeId| self.cell.runs().on_node(self.cell.nodes(), node);
+        let stopping = nodes.into_iter().flat_map(on_node).filter(|(_, run)| run.stop.is_some());
         let runs: Vec<_> = stopping.map(|(_, run)| (run.node, run.run)).collect();
         self.end(runs)
     }
 
     /// Ends every run on a node without any fault of theirs.
-    pub(crate) fn end_all_on(&mut self, node: NodeId) -> Vec<JobId> {
+    pub(crate) fn end_all_on(&mut self, node: NodeId) {
         let runs: Vec<_> = self.cell.runs().on_node(self.cell.nodes(), node).map(|(_, run)| (node, run.run)).collect();
-        self.end(runs)
+        self.end(runs);
     }
 
-    /// Ends runs without any fault of theirs. Returns the jobs they were of.
+    /// Ends runs without any fault of theirs. Returns the job of each.
     pub(crate) fn end(&mut self, runs: Vec<(NodeId, ohm_model::RunRef)>) -> Vec<JobId> {
-        let mut jobs: Vec<JobId> = runs.iter().map(|(_, run)| run.task.job).collect();
+        let jobs: Vec<JobId> = runs.iter().map(|(_, run)| run.task.job).collect();
         let report = |(node, run)| {
             let kind = RunReportKind::Ended { exit: Exit::Vanished, message: String::new() };
             Command::Report { node, reports: vec![RunReport { run, kind }] }
         };
         self.apply_all(runs.into_iter().map(report).collect());
-        jobs.sort();
-        jobs.dedup();
+        if !jobs.is_empty() && !self.tight.is_empty() {
+            self.tighten();
+        }
         jobs
+    }
+
+    /// What runs take on a node, by resource.
+    pub(crate) fn taken(&self, node: NodeId) -> Amounts {
+        let (nodes, names) = (self.cell.nodes(), self.cell.resources());
+        let columns = (0..names.len() as u16).map(ResourceId);
+        let amounts = columns
+            .map(|column| (names.name(column).to_string(), nodes.capacity(node, column) - nodes.free(node, column)));
+        amounts.filter(|(_, amount)| *amount > 0).collect()
+    }
+
+    /// Nodes that held more than they have give up what is not held any more.
+    fn tighten(&mut self) {
+        for spec in self.tight.clone() {
+            let nodes = self.cell.nodes();
+            let Some(node) = nodes.find(&spec.name).filter(|node| nodes.flags(*node) & READY != 0) else { continue };
+            let mut capacity = spec.capacity.clone();
+            at_least(&mut capacity, &self.taken(node));
+            if nodes.get(node).is_some_and(|record| record.spec.capacity != capacity) {
+                let command = self.registration(NodeSpec { capacity, ..spec });
+                self.apply(command);
+            }
+        }
+    }
+}
+
+/// Raises every amount to that of `floor`.
+pub(crate) fn at_least(room: &mut Amounts, floor: &Amounts) {
+    for (name, amount) in floor {
+        let entry = room.entry(name.clone()).or_insert(0);
+        *entry = (*entry).max(*amount);
     }
 }
 

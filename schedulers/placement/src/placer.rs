@@ -114,6 +114,11 @@ impl Placer {
         }
     }
 
+    /// Forgets the counts that are kept for topologies; they are made anew as they are needed.
+    pub fn forget_counts(&mut self) {
+        self.tallies.clear();
+    }
+
     /// Reads these nodes anew.
     pub fn changed(&mut self, view: &View<'_>, nodes: &[NodeId]) {
         for &node in nodes {

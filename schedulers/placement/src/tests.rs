@@ -1,6 +1,7 @@
 //! Cases as text, and properties against brute force.
 
 mod cases;
+mod exact;
 mod fixed;
 mod properties;
 mod topologies;

@@ -52,6 +52,7 @@ impl<'a> Judge<'a> {
                 self.refuse(Row::Place(row as u32), Some(placement.node), reason, self.seen_by(reason, placement));
             }
         }
+        self.judge_slices(job, first, end);
         self.judge_minimum(job, first, end);
     }
 
@@ -228,13 +229,21 @@ impl<'a> Judge<'a> {
             .filter(|&group| (whole || self.scratch.groups[group].touched) && short(self, group))
             .collect();
         if whole && !short_groups.is_empty() {
-            self.give_back(None, first, end);
+            self.give_back(None, (first, end), ConflictReason::GangShort);
         } else {
-            short_groups.iter().for_each(|&group| self.give_back(Some(GroupIndex(group as u16)), first, end));
+            for &group in &short_groups {
+                self.give_back(Some(GroupIndex(group as u16)), (first, end), ConflictReason::GangShort);
+            }
         }
     }
 
-    fn give_back(&mut self, group: Option<GroupIndex>, first: usize, end: usize) {
+    /// Gives back what `group`, or every group, was given by the rows from `first` to before `end`.
+    pub(super) fn give_back(
+        &mut self,
+        group: Option<GroupIndex>,
+        (first, end): (usize, usize),
+        reason: ConflictReason,
+    ) {
         self.scratch.ledger.roll_back(group);
         let mut told = false;
         for row in first..end {
@@ -243,7 +252,7 @@ impl<'a> Judge<'a> {
             if concerned && std::mem::take(&mut self.accepted[row]) > 0 && !told {
                 told = true;
                 let (row, node) = (Row::Place(row as u32), Some(placement.node));
-                self.refuse(row, node, ConflictReason::GangShort, self.cell.applied);
+                self.refuse(row, node, reason, self.cell.applied);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use ohm_model::{
     Amounts, Class, Command, Exit, GroupSpec, JobSpec, Lease, NodeSpec, OnDisconnect, Operator, QueueSpec, Requirement,
-    SelectorTerm, Shard, Taint, TaintEffect, Toleration, TolerationOperator, TopologyMode, TopologySpec, UnitKind,
+    SelectorTerm, Shard, Taint, TaintEffect, Toleration, TolerationOperator, TopologyMode, TopologySlice, TopologySpec, UnitKind,
 };
 use std::collections::BTreeMap;
 
@@ -139,6 +139,11 @@ impl<'a> Words<'a> {
             group.topology.mode = TopologyMode::Required;
             group.topology.level = level.to_string();
             group.topology.topology = self.option("topology").unwrap_or_default().to_string();
+        }
+        for slice in self.all("slice:") {
+            let (level, size) = slice.rsplit_once('=').expect("slice:LEVEL=SIZE");
+            let size = size.parse().expect("a size");
+            group.topology.slices.push(TopologySlice { level: level.to_string(), size });
         }
         group.requests = self.amounts();
         group

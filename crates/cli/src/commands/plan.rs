@@ -64,12 +64,14 @@ pub(super) fn plan(output: &Output, args: &Plan) -> Result<u8, Failure> {
     }
     let add = args.add_nodes.zip(args.like.clone()).map(|(count, like)| Addition { count, like });
     let (fail, drain, count_fit) = (args.fail.clone(), args.drain.clone(), args.count_fit);
-    let answer =
+    let planned =
         ohm_offline::plan(Question { cell, jobs, fail, drain, add, count_fit }).map_err(|error| match error {
             PlanError::Question(problem) => Failure::Usage(problem),
             PlanError::Document { .. } => Failure::Failed(error.to_string()),
         })?;
-    output.print(&answer, |_| ohm_offline::to_text(&answer))?;
+    output.print(&planned.answer, |_| ohm_offline::to_text(&planned.answer))?;
+    // The process ends here, and freeing a large cell node by node would take a good part of the time of the answer.
+    std::mem::forget(planned);
     Ok(EXIT_DONE)
 }
 

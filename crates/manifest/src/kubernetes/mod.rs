@@ -1,4 +1,4 @@
-//! Kubernetes objects as `kubectl get -o json` prints them, read as what `ohm plan` needs of them. They are not ours, so
+//! Kubernetes objects as `kubectl get -o json` prints them, read as what `ohm plan` needs. They are not ours, so
 //! fields that are not looked at are left alone, whatever they are called.
 //!
 //! | object | becomes |

@@ -5,7 +5,6 @@ use crate::path::FieldPath;
 use crate::text::shorten;
 use ohm_model::job::TASKS_MAX;
 use ohm_model::resources::{DEVICE_MILLI, PODS, is_extended};
-use ohm_model::topology::SLICE_LAYERS_MAX;
 use ohm_model::{
     GroupSpec, Operator, Requirement, TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest,
 };
@@ -180,17 +179,9 @@ fn task(findings: &mut Findings, task: &TaskSpec, at: Place<'_>) {
 /// topology to say: they are no malformed document.
 fn slices(findings: &mut Findings, request: &TopologyRequest, at: Place<'_>) {
     let field = || at().field("topology").field("slices");
-    let layers = request.slices.len();
-    findings.expect(layers <= SLICE_LAYERS_MAX, field, || {
-        format!("holds {layers} layers; at most {SLICE_LAYERS_MAX} may be, coarse to fine")
-    });
-    let mut seen = BTreeSet::new();
     for (layer, slice) in request.slices.iter().enumerate() {
         let item = || field().item(layer).field("level");
         findings.check(names::label_key(&slice.level), item);
-        findings.expect(seen.insert(&slice.level), item, || {
-            format!("`{}` is the level of an earlier layer; levels must differ", shorten(&slice.level))
-        });
         findings.expect(
             (1..=TASKS_MAX).contains(&slice.size),
             || field().item(layer).field("size"),
