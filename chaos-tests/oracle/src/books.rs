@@ -111,6 +111,11 @@ impl Books {
             None if label == HOSTNAME_LABEL => Some(spec.name.clone()),
             value => value.cloned(),
         };
-        topology.levels[..=depth].iter().map(value).collect()
+        let mut path: Vec<String> = topology.levels[..=depth].iter().map(value).collect::<Option<_>>()?;
+        if level == HOSTNAME_LABEL {
+            // A host is one domain, whatever it stands under.
+            path.drain(..depth);
+        }
+        Some(path)
     }
 }

@@ -68,7 +68,9 @@ impl Oracle {
                 self.quotas.commit(transaction, verdict);
             }
         }
-        for fact in facts::facts(entry, applied) {
+        let facts = facts::facts(entry, applied);
+        self.repairs.entry_begins(&facts);
+        for fact in facts {
             self.books.note(&fact);
             self.capacity.watch(index, &fact, broken);
             self.gangs.watch(&fact);
@@ -79,7 +81,6 @@ impl Oracle {
         }
         self.gangs.entry_over(index, broken);
         self.required_topology.entry_over(index, &self.books, broken);
-        self.repairs.entry_over();
         self.quotas.entry_over(&rules);
         self.closed_jobs.watch(index, applied, broken);
         self.exactly_once.applied(index, entry, applied, broken);

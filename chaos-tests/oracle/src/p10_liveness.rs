@@ -2,7 +2,7 @@
 //! scan: it looks at each node and each hard constraint by itself and shares nothing with the planners.
 
 use crate::history::Broken;
-use ohm_cell::{Cell, Job, JobState, Shape};
+use ohm_cell::{Cell, Job, JobState, Shape, TaskState};
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::{GroupIndex, JobId, NodeId, ResourceId, TopologyMode};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub struct Stuck {
 pub fn stuck_jobs(cell: &Cell) -> Vec<Stuck> {
     let waits =
         |job: &&std::sync::Arc<Job>| job.state == JobState::Active && job.pending() > 0 && job.groups.len() == 1;
-    let mut stuck = Vec::new();
+    let mut stuck: Vec<Stuck> = cell.jobs().iter().filter_map(|job| endless_back_off(job)).collect();
     if !cell.jobs().iter().any(|job| waits(&job)) {
         return stuck;
     }
@@ -36,16 +36,35 @@ pub fn stuck_jobs(cell: &Cell) -> Vec<Stuck> {
         let needed = if group.started { 1 } else { group.needed(spec) };
         let room = best_room(cell, job, &used).min(queue_room(cell, job));
         if room >= needed.max(1) {
+            let attempts = attempts_of(job);
             let what = format!(
-                "job {} waits with {} pending tasks; {needed} are needed and {room} fit",
+                "{} job {} (queue \"{}\") waits with {} pending tasks; {needed} are needed and {room} fit: {:?}",
+                job.spec.class.name(),
                 job.spec.name,
-                group.pending.len()
+                job.spec.queue,
+                group.pending.len(),
+                spec.requests,
             );
-            let attempts = group.tasks.iter().map(|task| u64::from(task.incarnation.0)).sum();
             stuck.push(Stuck { job: job.id, attempts, broken: Broken::new("P10", what) });
         }
     }
     stuck
+}
+
+fn attempts_of(job: &Job) -> u64 {
+    job.groups.iter().flat_map(|group| group.tasks.iter()).map(|task| u64::from(task.incarnation.0)).sum()
+}
+
+/// A task that failed at most three times waits no longer than four seconds: seen twice, further apart than that, it has
+/// been forgotten.
+fn endless_back_off(job: &Job) -> Option<Stuck> {
+    let waits = |task: &ohm_cell::Task| task.state == TaskState::BackingOff && task.failures <= 3;
+    let waiting = job.groups.iter().flat_map(|group| group.tasks.iter()).filter(|task| waits(task)).count();
+    if job.state != JobState::Active || waiting == 0 {
+        return None;
+    }
+    let what = format!("job {} has {waiting} tasks whose back-off does not end", job.spec.name);
+    Some(Stuck { job: job.id, attempts: attempts_of(job), broken: Broken::new("P10", what) })
 }
 
 /// How many tasks of the job's one group fit now; for a required topology, in the best domain.

@@ -19,14 +19,19 @@ pub(crate) struct Repairs {
 }
 
 impl Repairs {
+    /// Takes note of the nodes that an entry registers anew: what it says of them may come in any order.
+    pub(crate) fn entry_begins(&mut self, facts: &[Fact<'_>]) {
+        let renewed = facts.iter().filter_map(|fact| match fact {
+            Fact::Registered { node, .. } => Some(*node),
+            _ => None,
+        });
+        self.renewed = renewed.collect();
+    }
+
     /// Judges one fact; `books` knows of it already.
     pub(crate) fn watch(&mut self, index: Index, fact: &Fact<'_>, books: &Books, broken: &mut Vec<Broken>) {
         let (at_ms, kind) = match *fact {
-            Fact::Registered { node, .. } => {
-                self.renewed.insert(node);
-                return;
-            }
-            Fact::Submitted { .. } => return,
+            Fact::Registered { .. } | Fact::Submitted { .. } => return,
             Fact::Happened { at_ms, kind } => (at_ms, kind),
         };
         match kind {
@@ -64,11 +69,6 @@ impl Repairs {
             }
             _ => {}
         }
-    }
-
-    /// The entry is over.
-    pub(crate) fn entry_over(&mut self) {
-        self.renewed.clear();
     }
 
     /// A gang may only be taken down whole when what is left of it is below its minimum.

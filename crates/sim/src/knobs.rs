@@ -12,7 +12,7 @@ use ohm_stdx::Prng;
 /// How many nodes a large cell has.
 pub(crate) const LARGE_NODES: usize = 5_000;
 /// How many of 1000 seeds make a large cell.
-const LARGE_PERMILLE: u64 = 4;
+const LARGE_PERMILLE: u64 = 2;
 
 /// Everything about a run that is not what happens in it.
 #[derive(Clone, Debug)]
@@ -102,8 +102,8 @@ impl Knobs {
         Knobs {
             nodes: LARGE_NODES,
             replicas: [1, 1, 2],
-            faults_ms: 14_000,
-            quiet_ms: 40_000,
+            faults_ms: 10_000,
+            quiet_ms: 32_000,
             replica: ReplicaConfig { snapshot_every_entries: 2_000, ..ReplicaConfig::default() },
             queue_entries: 4096,
             transactions_in_flight: 64,
@@ -113,7 +113,7 @@ impl Knobs {
             beat_interval_ms: 4_000,
             report_batch_max: 1024,
             network: NetworkFaults { break_per_100000: 0, slow_permille: 0, ..self.network },
-            wishes: 30,
+            wishes: 12,
             wish_pause_ms: 400,
             ..self
         }

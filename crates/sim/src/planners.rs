@@ -3,7 +3,7 @@
 use crate::mischief::{self, Mischief};
 use ohm_batch::BatchPlanner;
 use ohm_cell::{Cell, Job};
-use ohm_framework::{Need, Plan, Planner, View, Work};
+use ohm_framework::{Decision, Need, Plan, Planner, View, Work};
 use ohm_model::{Class, JobId, NodeId};
 use ohm_service::ServicePlanner;
 use ohm_stdx::Prng;
@@ -34,7 +34,14 @@ impl Planner for AnyPlanner {
     fn plan(&mut self, view: &View<'_>, work: &Work, dice: &mut Prng) -> Plan {
         let mut plan = self.planner.plan(view, work, dice);
         if self.mischief.get() > 0 {
+            // The planner has counted its rows as taken; where they go elsewhere, it must look again.
+            let planned = plan.decisions.iter().filter_map(|decision| match decision {
+                Decision::Planned(planned) => Some(planned.place.iter().map(|row| row.node)),
+                _ => None,
+            });
+            let nodes: Vec<NodeId> = planned.flatten().collect();
             mischief::spoil(&mut plan, view, self.mischief.get(), dice);
+            self.planner.changed(view, &nodes, &[]);
         }
         plan
     }

@@ -81,6 +81,8 @@ pub(crate) struct Connection {
     /// Commands sent and not answered, so that outcomes find their envelopes.
     pub(crate) tickets: BTreeMap<u64, Vec<ohm_model::Envelope>>,
     pub(crate) next_ticket: u64,
+    /// The latest request of a person that came over it.
+    pub(crate) last_request: u64,
 }
 
 /// A cell in virtual time.

@@ -98,6 +98,7 @@ impl World {
             Up::Duty(session) => ServerInput::Duty { peer, session },
             Up::Answers(answers) => ServerInput::Answers { answers },
             Up::Command { request, command } => {
+                self.note_order(connection, request);
                 let own = RequestId(self.next_request);
                 self.next_request += 1;
                 self.requests.insert((server, own), (connection, request));
@@ -106,6 +107,16 @@ impl World {
         };
         self.step_server(server, input);
         self.plan_flush(server);
+    }
+
+    /// Requests travel apart, so a later one may come first.
+    fn note_order(&mut self, connection: u64, request: u64) {
+        let Some(known) = self.connections.get_mut(&connection) else { return };
+        if request < known.last_request {
+            self.count("request overtaken");
+        } else {
+            known.last_request = request;
+        }
     }
 
     /// The process works off what came in, a moment later and all at once.

@@ -180,7 +180,7 @@ impl World {
         let connection = self.next_connection;
         self.next_connection += 1;
         let server_starts = self.servers[server].starts;
-        let known = Connection { victim, server, server_starts, tickets: BTreeMap::new(), next_ticket: 1 };
+        let known = Connection { victim, server, server_starts, tickets: BTreeMap::new(), next_ticket: 1, last_request: 0 };
         self.connections.insert(connection, known);
         if let Some(slot) = self.connection_of(victim) {
             *slot = Some(connection);
