@@ -15,7 +15,7 @@ type Used = BTreeMap<(NodeId, ResourceId), i64>;
 pub struct Stuck {
     /// The job.
     pub job: JobId,
-    /// How many attempts it has had: unchanged between two looks, it has waited all the while.
+    /// What it waits for, and after how many attempts: unchanged between two looks, it has waited all the while.
     pub attempts: u64,
     /// In words.
     pub broken: Broken,
@@ -26,7 +26,7 @@ pub struct Stuck {
 pub fn stuck_jobs(cell: &Cell) -> Vec<Stuck> {
     let waits =
         |job: &&std::sync::Arc<Job>| job.state == JobState::Active && job.pending() > 0 && job.groups.len() == 1;
-    let mut stuck: Vec<Stuck> = cell.jobs().iter().filter_map(|job| endless_back_off(job)).collect();
+    let mut stuck: Vec<Stuck> = cell.jobs().iter().flat_map(|job| back_offs(job)).collect();
     if !cell.jobs().iter().any(|job| waits(&job)) {
         return stuck;
     }
@@ -55,16 +55,22 @@ fn attempts_of(job: &Job) -> u64 {
     job.groups.iter().flat_map(|group| group.tasks.iter()).map(|task| u64::from(task.incarnation.0)).sum()
 }
 
-/// A task that failed at most three times waits no longer than four seconds: seen twice, further apart than that, it has
-/// been forgotten.
-fn endless_back_off(job: &Job) -> Option<Stuck> {
-    let waits = |task: &ohm_cell::Task| task.state == TaskState::BackingOff && task.failures <= 3;
-    let waiting = job.groups.iter().flat_map(|group| group.tasks.iter()).filter(|task| waits(task)).count();
-    if job.state != JobState::Active || waiting == 0 {
-        return None;
+/// Tasks in back-off that failed at most three times wait no longer than four seconds: one that is seen twice, further
+/// apart than that and after no further attempt, has been forgotten.
+fn back_offs(job: &Job) -> Vec<Stuck> {
+    let mut stuck = Vec::new();
+    if job.state != JobState::Active {
+        return stuck;
     }
-    let what = format!("job {} has {waiting} tasks whose back-off does not end", job.spec.name);
-    Some(Stuck { job: job.id, attempts: attempts_of(job), broken: Broken::new("P10", what) })
+    for (group, found) in job.groups.iter().enumerate() {
+        let short = |task: &ohm_cell::Task| task.state == TaskState::BackingOff && task.failures <= 3;
+        for (at, task) in found.tasks.iter().enumerate().filter(|(_, task)| short(task)) {
+            let what = format!("the back-off of task {group}/{at} of {} does not end", job.spec.name);
+            let attempts = (group as u64) << 48 | (at as u64) << 24 | u64::from(task.incarnation.0);
+            stuck.push(Stuck { job: job.id, attempts, broken: Broken::new("P10", what) });
+        }
+    }
+    stuck
 }
 
 /// How many tasks of the job's one group fit now; for a required topology, in the best domain.

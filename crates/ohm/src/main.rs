@@ -39,6 +39,9 @@ enum Command {
     Agent(AgentArguments),
 }
 
+/// Planted bugs are for the simulator's own test and never for a binary that anybody runs.
+const _: () = assert!(!ohm_stdx::canary::COMPILED, "the ohm binary is not built with the feature canaries");
+
 fn main() -> ExitCode {
     // The shim is started by agents alone, thousands of times faster than a command line is parsed.
     let mut words = std::env::args_os().skip(1);

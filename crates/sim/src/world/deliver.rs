@@ -205,6 +205,9 @@ impl World {
     }
 
     fn take_order(&mut self, victim: Victim, order: AgentOrder) {
+        if !matches!(order, AgentOrder::Wanted { .. } | AgentOrder::BeatAnswers(_)) {
+            self.note(|| format!("{victim:?} hears {order:?}"));
+        }
         let input = match order {
             AgentOrder::Registered { instance, node, incarnation, .. } => {
                 AgentInput::Registered { instance, node, incarnation }

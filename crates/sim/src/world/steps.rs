@@ -30,7 +30,7 @@ impl World {
                 }
                 AgentEffect::SendReports { batch, node, reports } => Up::Reports { node, batch, reports },
                 AgentEffect::Superseded => {
-                    self.nodes[number].agent = None;
+                    self.kill(Victim::Node(number));
                     self.agenda.after(1_000, Event::Restart(Victim::Node(number)));
                     continue;
                 }

@@ -111,7 +111,7 @@ impl World {
     }
 
     /// The process ends without a word.
-    fn kill(&mut self, victim: Victim) {
+    pub(super) fn kill(&mut self, victim: Victim) {
         match victim {
             Victim::Server(_) => {}
             Victim::Scheduler(number) => self.schedulers[number].core = None,
@@ -182,6 +182,7 @@ impl World {
         let server_starts = self.servers[server].starts;
         let known = Connection { victim, server, server_starts, tickets: BTreeMap::new(), next_ticket: 1, last_request: 0 };
         self.connections.insert(connection, known);
+        self.note(|| format!("{victim:?} connects"));
         if let Some(slot) = self.connection_of(victim) {
             *slot = Some(connection);
         }
@@ -215,6 +216,7 @@ impl World {
         if let Some(slot) = self.connection_of(victim) {
             *slot = None;
         }
+        self.note(|| format!("{victim:?} loses its connection"));
         match victim {
             Victim::Scheduler(_) => self.step_scheduler(victim, SchedulerInput::Disconnected),
             Victim::Health(_) => self.step_duty(victim, DutyInput::Disconnected),
