@@ -6,7 +6,7 @@ mod roles;
 
 use agent::AgentArguments;
 use clap::{CommandFactory, Parser, Subcommand};
-use ohm_cli::{ClientCommand, Globals, LogCommand, Up};
+use ohm_cli::{ClientCommand, Globals, LogCommand, Simulate, Up};
 use roles::{HealthArguments, SchedulerArguments, ServerArguments};
 use std::process::ExitCode;
 
@@ -29,6 +29,9 @@ enum Command {
     /// Read the log of a data folder without a server
     #[command(subcommand)]
     Log(LogCommand),
+    /// Break things on purpose, and judge what came of it
+    #[command(subcommand)]
+    Chaos(Chaos),
     /// Run a server
     Server(ServerArguments),
     /// Run a scheduler of one class
@@ -37,6 +40,12 @@ enum Command {
     Health(HealthArguments),
     /// Run the agent of a node, or of many simulated ones
     Agent(AgentArguments),
+}
+
+#[derive(Subcommand)]
+enum Chaos {
+    /// Run whole cells in virtual time, each from one seed
+    Sim(Simulate),
 }
 
 /// Planted bugs are for the simulator's own test and never for a binary that anybody runs.
@@ -53,6 +62,7 @@ fn main() -> ExitCode {
         Command::Up(options) => ohm_cli::up(&options, &globals),
         Command::Client(command) => ohm_cli::run(command, &globals, Arguments::command),
         Command::Log(command) => ohm_cli::log(&command, &globals),
+        Command::Chaos(Chaos::Sim(options)) => ohm_cli::simulate(&options, &globals),
         Command::Server(arguments) => roles::server(arguments, &globals),
         Command::Scheduler(arguments) => roles::scheduler(&arguments, &globals),
         Command::Health(arguments) => roles::health(&arguments, &globals),

@@ -35,6 +35,7 @@ pub(crate) struct Knobs {
     pub(crate) node_lease_ms: u64,
     pub(crate) beat_interval_ms: u64,
     pub(crate) report_batch_max: usize,
+    pub(crate) report_resend_ms: u64,
     /// How long tasks take to obey the polite signal.
     pub(crate) stop_ms: u64,
     pub(crate) network: NetworkFaults,
@@ -79,6 +80,7 @@ impl Knobs {
             node_lease_ms,
             beat_interval_ms: one_of(&[250, 500, 1_000]),
             report_batch_max: one_of(&[1, 16, 1024]) as usize,
+            report_resend_ms: one_of(&[20, 300, 1_000]),
             stop_ms: one_of(&[0, 200, 1_500]),
             network: NetworkFaults::default(),
             mischief_permille: one_of(&[0, 0, 60, 250]),
@@ -112,6 +114,7 @@ impl Knobs {
             node_lease_ms: 20_000,
             beat_interval_ms: 4_000,
             report_batch_max: 1024,
+            report_resend_ms: 1_000,
             network: NetworkFaults { break_per_100000: 0, slow_permille: 0, ..self.network },
             wishes: 12,
             wish_pause_ms: 400,
@@ -147,7 +150,7 @@ impl Knobs {
         AgentConfig {
             beat_interval_ms: self.beat_interval_ms,
             report_batch_max: self.report_batch_max,
-            report_resend_ms: 300,
+            report_resend_ms: self.report_resend_ms,
             ..AgentConfig::default()
         }
     }

@@ -25,7 +25,7 @@ pub(crate) fn spoil(plan: &mut Plan, view: &View<'_>, permille: u64, dice: &mut 
 }
 
 fn spoil_job(planned: &mut PlannedJob, view: &View<'_>, dice: &mut Prng) {
-    match dice.below(16) {
+    match dice.below(20) {
         0 | 1 => planned.guard = Guard::Unchanged,
         2 => {
             planned.guard = Guard::Unchanged;
@@ -45,6 +45,9 @@ fn spoil_job(planned: &mut PlannedJob, view: &View<'_>, dice: &mut Prng) {
             }
         }
         12 => lengthen(planned),
+        // The same tasks twice in one transaction.
+        19 => planned.place.extend(planned.place.first().cloned()),
+        16..=18 => split(planned, view, dice),
         13 => planned.reserve = reservable(view, planned.job.job),
         14 => nominate(planned, view, dice),
         _ => preempt(planned, view, dice),
@@ -65,6 +68,20 @@ fn scatter(planned: &mut PlannedJob, view: &View<'_>, dice: &mut Prng) {
             (row.node, row.class) = (node, view.cell().nodes().class(node));
         }
     }
+}
+
+/// Sends the second half of a row somewhere else.
+fn split(planned: &mut PlannedJob, view: &View<'_>, dice: &mut Prng) {
+    let Some(at) = planned.place.iter().position(|row| row.count > 1 && row.devices.is_empty()) else {
+        return scatter(planned, view, dice);
+    };
+    let Some(node) = any_node(view, dice) else { return };
+    let mut rest = planned.place[at].clone();
+    let half = rest.count / 2;
+    planned.place[at].count -= half;
+    (rest.first, rest.count) = (TaskIndex(rest.first.0 + planned.place[at].count), half);
+    (rest.node, rest.class) = (node, view.cell().nodes().class(node));
+    planned.place.insert(at + 1, rest);
 }
 
 /// Asks for a task more than there is to place.

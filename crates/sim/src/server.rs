@@ -88,6 +88,8 @@ impl ServerProcess {
     /// The process is killed; with `power_loss` what was not synced may be gone.
     pub(crate) fn crash(&mut self, power_loss: bool, dice: &mut Prng) {
         self.core = None;
+        // A disk that is about to fail does not work again because a process ended.
+        let power_loss = power_loss || self.doomed.is_some();
         (self.doomed, self.slow_disk) = (None, None);
         let mut disk = self.disk.borrow_mut();
         if power_loss {

@@ -77,6 +77,7 @@ impl World {
         let command = if self.dice.chance(700) {
             let name = format!("c{number}-job-{}", self.clients[number].submitted.len());
             let job = workload::job(&mut self.dice, name, large, queues);
+            self.change_mind(&job.name);
             self.clients[number].submitted.push(job.clone());
             Some(Command::SubmitJobs { owner: own, jobs: vec![job] })
         } else {
@@ -87,6 +88,18 @@ impl World {
         if let Some(command) = command {
             self.request(number, command);
         }
+    }
+
+    /// Now and then somebody takes a job back, or lets it wait, the moment after submitting it.
+    fn change_mind(&mut self, job: &str) {
+        if !self.dice.chance(200) {
+            return;
+        }
+        let name = job.to_string();
+        let command = if self.dice.chance(300) { Command::CancelJob { name } } else { Command::SuspendJob { name } };
+        let at_ms = self.agenda.now_ms() + self.dice.below(120);
+        self.asks.push((at_ms, command));
+        self.agenda.at(at_ms, Event::Ask(self.asks.len() - 1));
     }
 
     pub(super) fn request(&mut self, number: usize, command: Command) {
