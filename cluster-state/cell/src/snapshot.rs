@@ -198,7 +198,8 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     let (Some(shapes), Some(jobs), Some(runs), true) = (shapes, jobs, runs, frames.rest.is_empty()) else {
         return Err(RestoreError::Order { frame: frames.read });
     };
-    answers.iter().for_each(|(session, sequence, outcome)| sessions.remember(*session, *sequence, outcome.clone()));
+    let planted = ohm_stdx::canary::sings(ohm_stdx::canary::Canary::ForgetSessions);
+    answers.iter().filter(|_| !planted).for_each(|(session, sequence, outcome)| sessions.remember(*session, *sequence, outcome.clone()));
     let mut jobs = Jobs { slab: jobs, ..Jobs::default() };
     for (_, job) in jobs.slab.iter() {
         jobs.by_name.insert(&job.spec.name, job.id);

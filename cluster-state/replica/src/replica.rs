@@ -3,6 +3,7 @@
 use crate::batch::{Batches, ProposeError};
 use crate::events::EventRing;
 use crate::followers::{FollowFrame, FollowerId, Followers};
+use crate::stamp::StampClock;
 use ohm_cell::{Applied, Cell, restore};
 use ohm_log::{
     Alarm, Bytes, DeliverError, Delivery, Log, LogEvent, LogFailure, LogRequest, Refusal, SNAPSHOT_PIECE_BYTES_MAX,
@@ -210,6 +211,7 @@ pub struct Replica<L> {
     cell: Cell,
     config: ReplicaConfig,
     batches: Batches,
+    stamps: StampClock,
     followers: Followers,
     events: EventRing,
     refused_delivery: Option<DeliverError>,
@@ -230,6 +232,7 @@ impl<L: Log> Replica<L> {
             log,
             cell: Cell::new(),
             batches: Batches::new(config.waiting_bytes_max, config.entries_in_flight_max),
+            stamps: StampClock::default(),
             followers: Followers::new(config.kept_bytes_max),
             events: EventRing::new(config.events_max),
             config,
@@ -299,7 +302,7 @@ impl<L: Log> Replica<L> {
         pieces.into_iter().map(Bytes::from).collect()
     }
 
-    /// Takes one input. `now_ms` is the monotonic clock, `wall_ms` the wall clock that entries are stamped with.
+    /// Takes one input. `now_ms` is the monotonic clock, `wall_ms` the wall clock that stamps keep close to.
     pub fn step(
         &mut self,
         now_ms: u64,
@@ -340,8 +343,9 @@ impl<L: Log> Replica<L> {
     }
 
     fn flush(&mut self, now_ms: u64, wall_ms: u64, out: &mut Vec<Effect>) -> Result<(), ReplicaFailure> {
-        self.propose_tick(wall_ms);
-        while let Some((token, bytes)) = self.batches.next(wall_ms) {
+        let stamp_ms = self.stamps.stamp_ms(now_ms, wall_ms, self.cell.now_ms());
+        self.propose_tick(stamp_ms);
+        while let Some((token, bytes)) = self.batches.next(stamp_ms) {
             if let Err(error) = self.log.submit(now_ms, LogRequest::Append { token, bytes }) {
                 self.not_submitted(token, error, out);
             }
@@ -360,8 +364,8 @@ impl<L: Log> Replica<L> {
     }
 
     /// Time-outs of the cell become an entry of their own when their time has come.
-    fn propose_tick(&mut self, wall_ms: u64) {
-        let due = self.cell.next_due_ms().is_some_and(|due_ms| due_ms <= wall_ms);
+    fn propose_tick(&mut self, stamp_ms: u64) {
+        let due = self.cell.next_due_ms().is_some_and(|due_ms| due_ms <= stamp_ms);
         if due && self.leads && !self.tick_in_flight {
             let command = Envelope::without_session(Command::Tick).encode();
             self.tick_in_flight = self.batches.push(OWN_TICKET, vec![command.into()]).is_ok();

@@ -6,7 +6,7 @@ mod roles;
 
 use agent::AgentArguments;
 use clap::{CommandFactory, Parser, Subcommand};
-use ohm_cli::{ClientCommand, Globals, LogCommand, OutputFormat, Up};
+use ohm_cli::{ClientCommand, Globals, LogCommand, OutputFormat, Simulate, Up};
 use roles::{HealthArguments, SchedulerArguments, ServerArguments};
 use std::process::ExitCode;
 
@@ -44,12 +44,18 @@ enum Command {
 
 #[derive(Subcommand)]
 enum Chaos {
+    /// Run whole cells in virtual time, each from one seed
+    Sim(Simulate),
     /// Run a scenario against a cell of real processes
     Live(ohm_live::Live),
 }
 
+/// Planted bugs are for the simulator's own test and never for a binary that anybody runs.
+const _: () = assert!(!ohm_stdx::canary::COMPILED, "the ohm binary is not built with the feature canaries");
+
 fn chaos(command: &Chaos, globals: &Globals) -> ExitCode {
     match command {
+        Chaos::Sim(options) => ohm_cli::simulate(options, globals),
         Chaos::Live(options) => {
             // JSON is YAML too.
             let is_text = globals.output == OutputFormat::Table;

@@ -34,7 +34,13 @@ impl<P: Planner> SchedulerCore<P> {
             return;
         }
         let mut applied = std::mem::take(&mut self.applied);
-        self.cell.apply(index, entry, &mut applied);
+        if ohm_stdx::canary::sings(ohm_stdx::canary::Canary::UnorderedApply) {
+            let commands = entry.commands.iter().rev().cloned().collect();
+            self.cell.apply(index, &Entry { stamp_ms: entry.stamp_ms, commands }, &mut applied);
+            applied.outcomes.reverse();
+        } else {
+            self.cell.apply(index, entry, &mut applied);
+        }
         let kinds = Kinds::of(entry);
         self.note_improvements(&applied, kinds.ticks);
         self.changes.nodes.extend(&applied.nodes);

@@ -12,6 +12,7 @@ use ohm_model::{
     Amounts, ConflictReason, EventKind, Grain, GroupIndex, Incarnation, JobId, NodeId, Nomination, Outcome, Placement,
     ResourceId, RunRef, SessionId, TaskIndex, TaskRef, Transaction, Verdict,
 };
+use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -361,6 +362,7 @@ impl Cell {
     pub(super) fn live_slot(&self, run: RunRef) -> Option<u32> {
         let job = self.jobs.get(run.task.job)?;
         let task = job.groups.get(usize::from(run.task.group.0))?.tasks.get(run.task.task.0 as usize)?;
-        (task.incarnation == run.incarnation && self.runs.get(task.run).is_some()).then_some(task.run)
+        let meant = task.incarnation == run.incarnation || canary::sings(Canary::IgnoreIncarnation);
+        (meant && self.runs.get(task.run).is_some()).then_some(task.run)
     }
 }

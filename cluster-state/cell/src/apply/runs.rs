@@ -5,6 +5,7 @@ use crate::cell::Cell;
 use crate::jobs::{Finish, Job, JobState, PAST_RUNS_MAX, PastRun, TaskState};
 use crate::runs::{NO_RUN, Run};
 use ohm_model::{Class, EventKind, Exit, JobId, NodeId, RunReport, RunReportKind, SessionId, StopCause};
+use ohm_stdx::canary::{self, Canary};
 use std::sync::Arc;
 
 /// The first back-off of a task that failed by itself; doubles with each failure.
@@ -126,7 +127,10 @@ impl Cell {
         let spec = Arc::clone(&job.spec);
         let charged = job.reserved.is_empty() && !spec.queue.is_empty();
         let Some(shape) = self.shapes.get(job.groups[usize::from(run.run.task.group.0)].shape).cloned() else { return };
-        shape.requests.iter().for_each(|&(resource, request)| self.nodes.give(run.node, resource, request));
+        let planted = canary::sings(Canary::KeepEndedRoom);
+        for &(resource, request) in shape.requests.iter().filter(|_| !planted) {
+            self.nodes.give(run.node, resource, request);
+        }
         if charged {
             let names = &self.resources;
             let mut amounts: Vec<(&str, i64)> =
@@ -197,7 +201,8 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
         return TaskEnd::Settled;
     }
     let is_service = spec.class == Class::Service;
-    if run.stop.is_some() || !exit.is_charged() {
+    let charged = exit.is_charged() || (exit == Exit::NodeLost && canary::sings(Canary::ChargeLostNodes));
+    if run.stop.is_some() || !charged {
         task.state = TaskState::Pending;
         group.pending.insert(index, 1);
         return TaskEnd::Settled;
