@@ -5,7 +5,8 @@
 //! it is *parked* beside its neighbours while the job is set up, and ended at once.
 
 use crate::question::{AskedJob, Scene};
-use ohm_model::{GroupSpec, TopologySpec};
+use ohm_model::{GroupSpec, TopologyMode, TopologySpec};
+use std::collections::BTreeMap;
 
 /// Consecutive ranks of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,29 @@ pub(crate) fn of_job(scene: &Scene, job: &AskedJob) -> (Option<Vec<GroupSeats>>,
         groups[at].parts = park(scene, group, parts, groups[at].gone, anchor);
     }
     (Some(groups), gone)
+}
+
+/// The labels that tell the domains of slices apart in which tasks of `group` stand in parts of slices; empty where all
+/// slices are whole. Nobody mends them, as long as what they are parts of stands.
+pub(crate) fn broken_levels<'s>(scene: &'s Scene, group: &GroupSpec, parts: &[Part]) -> &'s [String] {
+    let Some(topology) = topology_of(scene, group) else { return &[] };
+    let levels = topology.levels.as_slice();
+    let layers = group.topology.slices.iter().filter_map(|slice| Some((topology.level(&slice.level)?, slice.size)));
+    let mut lowest = None;
+    for (level, size) in layers {
+        let mut tasks: BTreeMap<Vec<&str>, u32> = BTreeMap::new();
+        for part in parts {
+            *tasks.entry(path(scene, part.node, &levels[..=level])).or_insert(0) += part.count;
+        }
+        if tasks.values().any(|tasks| tasks % size.max(1) != 0) {
+            lowest = Some(level);
+        }
+    }
+    let highest = match group.topology.mode {
+        TopologyMode::Required => topology.level(&group.topology.level).map_or(0, |level| level + 1),
+        _ => 0,
+    };
+    lowest.and_then(|lowest| levels.get(highest..=lowest)).unwrap_or(&[])
 }
 
 /// The tasks that stand, in rank order; those beyond the group's count are cut from the end.

@@ -198,11 +198,22 @@ fn seat(world: &mut World, scene: &mut Scene, jobs: &mut [Standing]) {
         holding.extend(asked.stands.iter().filter_map(|allocation| scene.node_index.get(&allocation.node)));
     }
     register_first(world, scene, &all, &holding);
-    for (at, groups) in all.iter().enumerate() {
-        let Some(groups) = groups else { continue };
-        if let Err(reason) = seat_job(world, scene, &jobs[at], groups) {
-            jobs[at].job = Err(reason);
+    let mut whole = Vec::with_capacity(all.len());
+    // Those that gather their nodes come first: while nodes are gathered, other work would have left its domain.
+    for (at, groups) in all.iter().enumerate().filter_map(|(at, groups)| Some((at, groups.as_ref()?))) {
+        let apart = gather(world, scene, &scene.jobs[at], groups);
+        if apart.is_empty() {
+            whole.push((at, groups));
+            continue;
         }
+        seat_or_tell(world, scene, &mut jobs[at], groups);
+        for spec in apart {
+            let command = world.registration(spec);
+            world.apply(command);
+        }
+    }
+    for (at, groups) in whole {
+        seat_or_tell(world, scene, &mut jobs[at], groups);
     }
     // What could not be committed takes its room all the same.
     for (at, _) in jobs.iter().enumerate().filter(|(_, standing)| standing.job.is_err()) {
@@ -211,6 +222,35 @@ fn seat(world: &mut World, scene: &mut Scene, jobs: &mut [Standing]) {
     for driven in register_again(world, scene, &holding) {
         let owner = jobs.iter_mut().find(|standing| standing.job == Ok(driven));
         owner.into_iter().for_each(|standing| standing.lost += 1);
+    }
+}
+
+/// Puts the nodes of a job whose slices are broken already into one domain of their level, so that the parts are
+/// accepted as they stand. Returns the nodes as they were.
+fn gather(world: &mut World, scene: &Scene, job: &AskedJob, groups: &[GroupSeats]) -> Vec<NodeSpec> {
+    const GATHERED: &str = "gathered";
+    let mut apart: BTreeMap<usize, NodeSpec> = BTreeMap::new();
+    for (group, seats) in job.spec.groups.iter().zip(groups) {
+        let levels = seats::broken_levels(scene, group, &seats.parts);
+        for part in seats.parts.iter().filter(|_| !levels.is_empty()) {
+            let name = &scene.nodes[part.node].spec.name;
+            let record = world.cell.nodes().find(name).and_then(|node| world.cell.nodes().get(node));
+            let Some(record) = record else { continue };
+            let mut spec = (*record.spec).clone();
+            apart.entry(part.node).or_insert_with(|| spec.clone());
+            for level in levels.iter().filter(|level| *level != HOSTNAME_LABEL) {
+                spec.labels.insert(level.clone(), GATHERED.to_string());
+            }
+            let command = world.registration(spec);
+            world.apply(command);
+        }
+    }
+    apart.into_values().collect()
+}
+
+fn seat_or_tell(world: &mut World, scene: &Scene, standing: &mut Standing, groups: &[GroupSeats]) {
+    if let Err(reason) = seat_job(world, scene, standing, groups) {
+        standing.job = Err(reason);
     }
 }
 
