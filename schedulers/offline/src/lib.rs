@@ -39,9 +39,12 @@
 
 mod answer;
 mod copies;
+mod devices;
 mod explain;
 mod planning;
 mod question;
+mod rooms;
+mod seating;
 mod seats;
 mod setting;
 mod text;
