@@ -1,5 +1,6 @@
 //! Topologies: levels of node labels, and what a group asks of them.
 
+use crate::job::GroupSpec;
 use serde::{Deserialize, Serialize};
 
 /// Most levels a topology may have (Kueue's bound).
@@ -69,25 +70,26 @@ impl TopologySpec {
         self.levels.iter().position(|level| level == label)
     }
 
-    /// Whether `request`, of a group of `count` tasks, agrees with this topology: the level is there, layers of slices
-    /// lie at or below it and each below the one before, each size divides the one before and the first the count.
-    pub fn check(&self, request: &TopologyRequest, count: u32) -> Result<(), TopologyContradiction> {
+    /// Whether what `group` asks agrees with this topology: the level is there, layers of slices lie at or below it and
+    /// each below the one before, each size divides the one before and the first the group's count.
+    pub fn check(&self, group: &GroupSpec) -> Result<(), TopologyContradiction> {
+        let (request, slices) = (&group.topology, group.slices());
         use TopologyContradiction as No;
         let levels = || self.levels.join(", ");
         let known = |label: &String| {
             let gone = || No::LevelUnknown { level: label.clone(), topology: self.name.clone(), levels: levels() };
             self.level(label).ok_or_else(gone)
         };
-        let (mut above, mut strict, mut size) = (0, false, count);
+        let (mut above, mut strict, mut size) = (0, false, group.count);
         let mut above_label = self.levels.first().cloned().unwrap_or_default();
         if matches!(request.mode, TopologyMode::Required | TopologyMode::Preferred) {
             above = known(&request.level)?;
             above_label.clone_from(&request.level);
         }
-        if request.slices.len() > SLICE_LAYERS_MAX {
-            return Err(No::TooManyLayers { layers: request.slices.len() });
+        if slices.len() > SLICE_LAYERS_MAX {
+            return Err(No::TooManyLayers { layers: slices.len() });
         }
-        for (layer, slice) in request.slices.iter().enumerate() {
+        for (layer, slice) in slices.iter().enumerate() {
             let level = known(&slice.level)?;
             if level < above || (strict && level == above) {
                 return Err(No::NotBelow { level: slice.level.clone(), above: above_label });

@@ -33,33 +33,45 @@ pub struct Counted {
     pub total_nodes: u32,
     /// Nodes that take no task, each under the first filter that excludes it.
     pub excluded: Excluded,
+    /// Nodes that are not in question, by reason.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub unavailable: BTreeMap<&'static str, u32>,
     /// The domain that takes most, and what it lacks, where the group asks for a topology.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best: Option<BestDomain>,
 }
 
-/// Nodes by the first filter that excludes them.
+/// Nodes by the first filter that excludes them. What is zero is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Excluded {
-    /// Too little of a resource, by its name; of several, the first by name.
+    /// Too little of a resource; the one that is shortest.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub resource: BTreeMap<String, u32>,
-    /// A taint that is not tolerated, as `key=value:Effect`.
+    /// A taint that is not tolerated.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub taint: BTreeMap<String, u32>,
-    /// No match of the node selector.
+    /// A selected label is missing or different.
     #[serde(skip_serializing_if = "is_zero")]
     pub node_selector: u32,
-    /// No match of the required node affinity.
+    /// No term of the node affinity matches.
     #[serde(skip_serializing_if = "is_zero")]
     pub affinity: u32,
-    /// Outside the domain that the group must stay in.
+    /// Outside the domain it must stand in.
     #[serde(skip_serializing_if = "is_zero")]
     pub topology_domain: u32,
-    /// Everything else by name: `excluded`, `port`, `limitPerNode`, `held` or the filter's own.
-    #[serde(flatten)]
-    pub other: BTreeMap<String, u32>,
+    /// A host port is taken.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub port: BTreeMap<String, u32>,
+    /// It holds as many tasks of the group as one node may.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub limit_per_node: u32,
+    /// The room is kept for another job.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub held: u32,
+    /// A filter that is known by name only.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub filter: BTreeMap<String, u32>,
 }
 
 /// The domain that takes most.
@@ -82,25 +94,11 @@ fn is_zero(count: &u32) -> bool {
 impl Explanation {
     /// The explanation in numbers. `cell` gives names to numbers.
     pub fn counted(&self, cell: &Cell) -> Counted {
-        let (mut excluded, mut absent) = (Excluded::default(), 0);
+        let (mut excluded, mut unavailable) = (Excluded::default(), BTreeMap::new());
         for (miss, &nodes) in &self.misses {
-            match miss {
-                // Such a node takes no part in the placement at all.
-                Miss::NotReady | Miss::Cordoned | Miss::OutsideTopology => absent += nodes,
-                Miss::Taint(taint) => add(&mut excluded.taint, taint_text(taint), nodes),
-                Miss::NodeSelector => excluded.node_selector += nodes,
-                Miss::Affinity => excluded.affinity += nodes,
-                Miss::TopologyDomain => excluded.topology_domain += nodes,
-                Miss::Capacity(resource) | Miss::Resource(resource) | Miss::Devices(resource) => {
-                    add(&mut excluded.resource, cell.resources().name(*resource).to_string(), nodes);
-                }
-                Miss::Excluded => add(&mut excluded.other, "excluded".into(), nodes),
-                Miss::Port(_) => add(&mut excluded.other, "port".into(), nodes),
-                Miss::LimitPerNode => add(&mut excluded.other, "limitPerNode".into(), nodes),
-                Miss::Held => add(&mut excluded.other, "held".into(), nodes),
-                Miss::Filter(name) => add(&mut excluded.other, name.clone(), nodes),
-            }
+            count_miss(cell, miss, nodes, &mut excluded, &mut unavailable);
         }
+        let absent = unavailable.values().sum();
         let best = match &self.obstacle {
             Obstacle::Domain { level, best, layers, .. } if !best.is_empty() => {
                 Some(BestDomain { level: level.clone(), values: best.clone(), per_level: layers.clone() })
@@ -113,15 +111,35 @@ impl Explanation {
             unit: if self.slice > 1 { Unit::Slice } else { Unit::Task },
             total_nodes: self.total_nodes.saturating_sub(absent),
             excluded,
+            unavailable,
             best,
         }
     }
 }
 
-fn add(counts: &mut BTreeMap<String, u32>, name: String, nodes: u32) {
-    *counts.entry(name).or_insert(0) += nodes;
-}
-
-fn taint_text(taint: &ohm_model::Taint) -> String {
-    format!("{}={}:{:?}", taint.key, taint.value, taint.effect)
+/// Counts `nodes` nodes under `miss`: excluded, or not in question at all.
+pub fn count_miss(
+    cell: &Cell,
+    miss: &Miss,
+    nodes: u32,
+    excluded: &mut Excluded,
+    unavailable: &mut BTreeMap<&'static str, u32>,
+) {
+    match miss {
+        Miss::NotReady => *unavailable.entry("notReady").or_insert(0) += nodes,
+        Miss::Cordoned => *unavailable.entry("unschedulable").or_insert(0) += nodes,
+        Miss::OutsideTopology => *unavailable.entry("notInTopology").or_insert(0) += nodes,
+        Miss::Excluded => *unavailable.entry("excluded").or_insert(0) += nodes,
+        Miss::Taint(taint) => *excluded.taint.entry(taint.to_string()).or_insert(0) += nodes,
+        Miss::NodeSelector => excluded.node_selector += nodes,
+        Miss::Affinity => excluded.affinity += nodes,
+        Miss::TopologyDomain => excluded.topology_domain += nodes,
+        Miss::Capacity(resource) | Miss::Resource(resource) | Miss::Devices(resource) => {
+            *excluded.resource.entry(cell.resources().name(*resource).to_string()).or_insert(0) += nodes;
+        }
+        Miss::Port(port) => *excluded.port.entry(port.to_string()).or_insert(0) += nodes,
+        Miss::LimitPerNode => excluded.limit_per_node += nodes,
+        Miss::Held => excluded.held += nodes,
+        Miss::Filter(name) => *excluded.filter.entry(name.clone()).or_insert(0) += nodes,
+    }
 }

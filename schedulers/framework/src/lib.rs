@@ -29,7 +29,7 @@ mod view;
 mod words;
 
 pub use ask::{Answer, explain_job};
-pub use counted::{BestDomain, Counted, Excluded, Unit};
+pub use counted::{BestDomain, Counted, Excluded, Unit, count_miss};
 pub use counters::Counters;
 pub use explain::{Explanation, LayerFit, Miss, NearMiss, Obstacle};
 pub use holds::{Holds, Taken};

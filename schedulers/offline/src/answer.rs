@@ -1,5 +1,6 @@
 //! The answer, in the words and the order in which it is printed as JSON; see the crate's page.
 
+use ohm_framework::{Counted, Excluded};
 use ohm_model::resources;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -90,7 +91,7 @@ pub struct GroupAnswer {
     pub domains: Vec<DomainCount>,
     /// Why it could not be placed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub explain: Option<Explain>,
+    pub explain: Option<Counted>,
 }
 
 /// Tasks on a node.
@@ -109,62 +110,6 @@ pub struct DomainCount {
     pub values: Vec<String>,
     /// How many.
     pub count: u32,
-}
-
-/// Why a group could not be placed, in numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Explain {
-    /// How many tasks or slices would find room.
-    pub fit: u32,
-    /// How many must.
-    pub of: u32,
-    /// `task` or `slice`.
-    pub unit: &'static str,
-    /// Nodes that are looked at: ready, open for work, and in the topology where one is asked for.
-    pub total_nodes: u32,
-    /// Those that take no task, by the first reason found.
-    pub excluded: Excluded,
-    /// Nodes that are not looked at, by reason.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub unavailable: BTreeMap<&'static str, u32>,
-}
-
-/// Nodes by the first filter that excludes them. What is zero is left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Excluded {
-    /// Too little of a resource; the one that is shortest.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub resource: BTreeMap<String, u32>,
-    /// A taint that is not tolerated.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub taint: BTreeMap<String, u32>,
-    /// A selected label is missing or different.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub node_selector: u32,
-    /// No term of the node affinity matches.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub affinity: u32,
-    /// Outside the domain it must stand in.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub topology_domain: u32,
-    /// A host port is taken.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub port: BTreeMap<String, u32>,
-    /// It holds as many tasks of the group as one node may.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub limit_per_node: u32,
-    /// The room is kept for another job.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub held: u32,
-    /// A filter that is known by name only.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub filter: BTreeMap<String, u32>,
-}
-
-fn is_zero(count: &u32) -> bool {
-    *count == 0
 }
 
 /// A cell in numbers.

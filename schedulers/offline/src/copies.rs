@@ -2,12 +2,11 @@
 //!
 //! Copies are submitted to a copy of the cell and planned like any job until one finds no room.
 
-use crate::answer::{ClassRoom, Copies, Excluded, GroupRoom};
-use crate::explain;
+use crate::answer::{ClassRoom, Copies, GroupRoom};
 use crate::planning::settle;
 use crate::world::World;
 use ohm_cell::{CORDONED, Job, NodeRecord, SCHEDULABLE, STATE_MASK};
-use ohm_framework::{Miss, Need, need_of};
+use ohm_framework::{Excluded, Miss, Need, count_miss, need_of};
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::{Amounts, JobSpec, NodeId, Taint};
 use std::collections::BTreeMap;
@@ -82,7 +81,7 @@ fn classes(world: &World, job: &Job, group: usize) -> Vec<ClassRoom> {
         class.nodes += 1;
         match room(world, job, group, node, record) {
             Ok(tasks) => class.tasks += tasks,
-            Err(miss) => explain::count(&world.cell, &miss, 1, &mut class.excluded, &mut class.unavailable),
+            Err(miss) => count_miss(&world.cell, &miss, 1, &mut class.excluded, &mut class.unavailable),
         }
     }
     classes

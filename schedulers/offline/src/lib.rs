@@ -40,7 +40,6 @@
 mod answer;
 mod copies;
 mod devices;
-mod explain;
 mod planning;
 mod question;
 mod rooms;
@@ -51,8 +50,8 @@ mod text;
 mod world;
 
 pub use answer::{
-    Answer, ClassRoom, Copies, DomainCount, Excluded, Explain, GroupAnswer, GroupRoom, JobAnswer, JobOutcome,
-    NodeCount, Taken, TaskCounts, Totals,
+    Answer, ClassRoom, Copies, DomainCount, GroupAnswer, GroupRoom, JobAnswer, JobOutcome, NodeCount, Taken,
+    TaskCounts, Totals,
 };
 pub use question::{Addition, PlanError, Question};
 pub use text::to_text;

@@ -1,7 +1,6 @@
 //! Plans the jobs in file order: each plan is committed before the next job is looked at.
 
 use crate::answer::{DomainCount, GroupAnswer, JobAnswer, JobOutcome, NodeCount, TaskCounts};
-use crate::explain;
 use crate::setting::{Setting, Standing};
 use crate::world::World;
 use ohm_cell::{Cell, Job, JobState};
@@ -120,7 +119,7 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
     if let Some(why) = found.explanation.as_ref().filter(|_| job.pending() > 0) {
         explanation.extend(why.to_text(&world.cell).lines().map(str::to_string));
         if let Some(group) = groups.get_mut(usize::from(why.group.0)) {
-            group.explain = Some(explain::of(&world.cell, why));
+            group.explain = Some(why.counted(&world.cell));
         }
     }
     if unmet && standing.drained > 0 {

@@ -1,8 +1,8 @@
 //! Seats what runs already: nodes join, and what stands on them is committed like any plan.
 //!
 //! So that it is judged by the job's own rules and not by what became of its node since, nodes that hold work join
-//! twice: first with room for all of it, without taints and with labels that admit it, then as they are. Room below zero
-//! counts as zero: a node never joins with less room than its work takes, so nothing is evicted for it.
+//! twice: first with room for all of it, without taints and with labels that admit it, then as they are. Room below
+//! zero counts as zero: a node never joins with less room than its work takes, so nothing is evicted for it.
 
 use crate::devices::Devices;
 use crate::question::{AskedJob, Scene, add};

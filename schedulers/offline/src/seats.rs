@@ -52,7 +52,7 @@ pub(crate) fn of_job(scene: &Scene, job: &AskedJob) -> (Option<Vec<GroupSeats>>,
 pub(crate) fn broken_levels<'s>(scene: &'s Scene, group: &GroupSpec, parts: &[Part]) -> &'s [String] {
     let Some(topology) = topology_of(scene, group) else { return &[] };
     let levels = topology.levels.as_slice();
-    let layers = group.topology.slices.iter().filter_map(|slice| Some((topology.level(&slice.level)?, slice.size)));
+    let layers = group.slices().iter().filter_map(|slice| Some((topology.level(&slice.level)?, slice.size)));
     let mut lowest = None;
     for (level, size) in layers {
         let mut tasks: BTreeMap<Vec<&str>, u32> = BTreeMap::new();
@@ -74,7 +74,9 @@ pub(crate) fn broken_levels<'s>(scene: &'s Scene, group: &GroupSpec, parts: &[Pa
 fn standing(scene: &Scene, job: &AskedJob, group: &GroupSpec) -> GroupSeats {
     let mut seats = GroupSeats::default();
     for allocation in job.stands.iter().filter(|allocation| allocation.group == group.name) {
-        match scene.node_index.get(&allocation.node) {
+        // What stood on a failed node completes the slices that stand: they are whole even where the file's were not.
+        let is_lost = !group.slices().is_empty() && scene.fail.contains(&allocation.node);
+        match scene.node_index.get(&allocation.node).filter(|_| !is_lost) {
             None => seats.gone = seats.gone.saturating_add(allocation.count),
             Some(&node) => match seats.parts.iter_mut().find(|part| part.node == node) {
                 Some(part) => part.count = part.count.saturating_add(allocation.count),
@@ -104,7 +106,7 @@ fn park(scene: &Scene, group: &GroupSpec, parts: Vec<Part>, gone: u32, anchor: u
     let mut spare = if stands + gone < group.min_count { group.count - stands } else { gone };
     let layers: Vec<(usize, u32)> = match topology_of(scene, group) {
         Some(topology) => {
-            let slices = group.topology.slices.iter();
+            let slices = group.slices().iter();
             slices.filter_map(|slice| Some((topology.level(&slice.level)?, slice.size))).collect()
         }
         None => Vec::new(),

@@ -124,8 +124,8 @@ impl Placer {
         let unknown = || format!("the cell has no topology called \"{}\"", request.topology);
         let contradiction = |problem: String| Obstacle::Contradiction { problem };
         let topology = cell.topologies().get(&request.topology).ok_or_else(|| contradiction(unknown()))?;
-        topology.spec.check(request, subject.spec.count).map_err(|error| contradiction(error.to_string()))?;
-        let wish = Wish::new(request, &topology.spec).ok_or_else(|| contradiction(unknown()))?;
+        topology.spec.check(subject.spec).map_err(|error| contradiction(error.to_string()))?;
+        let wish = Wish::new(subject.spec, &topology.spec).ok_or_else(|| contradiction(unknown()))?;
         let name = &topology.spec.name;
         let known = self.trees.get(name).cloned();
         let tree = known.unwrap_or_else(|| {

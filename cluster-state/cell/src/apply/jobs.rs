@@ -153,7 +153,7 @@ impl Cell {
             let Some(topology) = self.topologies.get(&request.topology) else {
                 return Err(Refusal::NotFound { kind: "topology".into(), name: request.topology.clone() });
             };
-            if let Err(contradiction) = topology.spec.check(request, group.count) {
+            if let Err(contradiction) = topology.spec.check(group) {
                 return invalid("topology", contradiction.to_string());
             }
         }

@@ -34,12 +34,12 @@ impl Judge<'_> {
     /// Takes back what groups were given that would stand in broken slices.
     pub(super) fn judge_slices(&mut self, job: &Job, first: usize, end: usize) {
         for (at, spec) in job.spec.groups.iter().enumerate() {
-            if spec.topology.slices.is_empty() || self.scratch.groups[at].accepted == 0 {
+            if spec.slices().is_empty() || self.scratch.groups[at].accepted == 0 {
                 continue;
             }
             let index = GroupIndex(at as u16);
             let whole = self.cell.topologies.get(&spec.topology.topology).is_some_and(|topology| {
-                let levels = spec.topology.slices.iter().map(|slice| (topology.level(&slice.level), slice.size));
+                let levels = spec.slices().iter().map(|slice| (topology.level(&slice.level), slice.size));
                 levels.into_iter().all(|(level, size)| {
                     level.is_some_and(|level| {
                         self.is_layer_whole(&job.groups[at], topology, level, size, (index, first, end))

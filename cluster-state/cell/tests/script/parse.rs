@@ -2,7 +2,8 @@
 
 use ohm_model::{
     Amounts, Class, Command, Exit, GroupSpec, JobSpec, Lease, NodeSpec, OnDisconnect, Operator, QueueSpec, Requirement,
-    SelectorTerm, Shard, Taint, TaintEffect, Toleration, TolerationOperator, TopologyMode, TopologySlice, TopologySpec, UnitKind,
+    SelectorTerm, Shard, Taint, TaintEffect, Toleration, TolerationOperator, TopologyMode, TopologySlice, TopologySpec,
+    UnitKind,
 };
 use std::collections::BTreeMap;
 

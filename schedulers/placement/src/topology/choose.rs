@@ -202,8 +202,13 @@ impl Search<'_> {
 
     /// The domains of `level` that take everything together, or how many slices they take.
     fn spread(&self, level: usize, need: u64, leader: bool) -> Result<Vec<u32>, Short> {
-        let mut list: Vec<u32> = self.counts.positions(level).collect();
-        self.sort_for_leader(level, &mut list);
+        let open = |count: Count| count.tasks > 0 || (leader && count.hosts);
+        let mut list: Vec<u32> = self.counts.positions(level).filter(|at| open(self.at(level, *at))).collect();
+        if leader {
+            self.sort_for_leader(level, &mut list);
+        } else {
+            self.sort(level, &mut list);
+        }
         let short = |fit: u64| {
             let best = list.iter().copied().find(|at| self.at(level, *at).slices > 0);
             Short { fit, level, best }
@@ -219,8 +224,8 @@ impl Search<'_> {
             chosen.push(host);
             rest = rest.saturating_sub(self.at(level, host).slices_beside);
             others.retain(|at| *at != host);
+            self.sort(level, &mut others);
         }
-        self.sort(level, &mut others);
         for (at, &position) in others.iter().enumerate() {
             if rest == 0 {
                 break;

@@ -1,6 +1,6 @@
 //! What a request means in levels: where it begins, how far it may widen, and in which sizes it is cut.
 
-use ohm_model::{TopologyMode, TopologyRequest, TopologySpec};
+use ohm_model::{GroupSpec, TopologyMode, TopologySpec};
 
 /// In which order domains are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +55,10 @@ pub struct Wish {
 
 impl Wish {
     /// Nothing when a level is unknown: then [`TopologySpec::check`] says which.
-    pub fn new(request: &TopologyRequest, topology: &TopologySpec) -> Option<Self> {
-        let mut slices = Vec::with_capacity(request.slices.len());
-        for slice in &request.slices {
+    pub fn new(group: &GroupSpec, topology: &TopologySpec) -> Option<Self> {
+        let request = &group.topology;
+        let mut slices = Vec::with_capacity(group.slices().len());
+        for slice in group.slices() {
             slices.push((topology.level(&slice.level)?, u64::from(slice.size.max(1))));
         }
         let (level, mode) = match request.mode {
