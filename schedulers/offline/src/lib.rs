@@ -39,8 +39,11 @@
 
 mod answer;
 mod copies;
+mod devices;
 mod planning;
 mod question;
+mod rooms;
+mod seating;
 mod seats;
 mod setting;
 mod text;
