@@ -99,7 +99,7 @@ fn tell_progress(bar: &ProgressBar, swept: &Swept, total: u64) {
     // Without a terminal, a line for each so many seeds.
     const EVERY: u64 = 500;
     let speed = words::speed(swept).unwrap_or_default();
-    if bar.is_hidden() && swept.summary.runs % EVERY == 0 {
+    if bar.is_hidden() && swept.summary.runs.is_multiple_of(EVERY) {
         note(&format!("{}/{total} seeds, {} failed, {speed}", swept.summary.runs, swept.summary.failed));
     }
     bar.set_position(swept.summary.runs);
