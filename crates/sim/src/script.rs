@@ -82,10 +82,16 @@ impl Script {
         match words.word("a statement")? {
             "seed" => self.seed = words.number("a seed")?,
             "nodes" => {
-                self.nodes = Some(words.number("how many nodes")? as usize);
+                let nodes = words.number("how many nodes")? as usize;
+                self.nodes = Some(nodes).filter(|nodes| (1..=100_000).contains(nodes));
+                self.nodes.ok_or("a cell has 1 to 100000 nodes")?;
                 self.plain_nodes = words.take("alike");
             }
-            "schedulers" => self.replicas = Some(words.number("how many of each class")? as usize),
+            "schedulers" => {
+                let replicas = words.number("how many of each class")? as usize;
+                self.replicas = Some(replicas).filter(|replicas| (1..=16).contains(replicas));
+                self.replicas.ok_or("a class has 1 to 16 schedulers")?;
+            }
             "wishes" => self.wishes = words.number("how many wishes of each client")?,
             "queues" => self.queues = true,
             "planners" => {
