@@ -1,5 +1,5 @@
-//! An entry and what it caused, as plain facts in the order in which they came true. Events say what happened; who a new
-//! node or job is stands in the command, so the two are brought together here.
+//! An entry and what it caused, as plain facts in the order in which they came true. Events say what happened; who
+//! a new node or job is stands in the command, so the two are brought together here.
 
 use ohm_cell::Applied;
 use ohm_model::{

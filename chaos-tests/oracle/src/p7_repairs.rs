@@ -1,5 +1,5 @@
-//! P7: a repair keeps every healthy placement of the job, moves the fewest tasks, and is never charged. Books: how often
-//! each task failed by itself, and which tasks wait because they lost their node.
+//! P7: a repair keeps every healthy placement of the job, moves the fewest tasks, and is never charged. Books: how
+//! often each task failed by itself, and which tasks wait because they lost their node.
 
 use crate::books::Books;
 use crate::facts::Fact;

@@ -1,6 +1,6 @@
-//! P8: every hard constraint holds for what was placed, whatever the planner thought: the node is there and open, labels
-//! and taints let the group stand, no more than its limit per node. (Room and ports: P1. Minimums: P4. Domains: P5.
-//! Quota: the file next door.) What Kubernetes' words mean is spelled out here once more, on purpose.
+//! P8: every hard constraint holds for what was placed, whatever the planner thought: the node is there and open,
+//! labels and taints let the group stand, no more than its limit per node. (Room and ports: P1. Minimums: P4.
+//! Domains: P5. Quota: the file next door.) What Kubernetes' words mean is spelled out here once more, on purpose.
 
 use crate::books::{Books, NodeBook};
 use crate::facts::Fact;

@@ -1,9 +1,10 @@
-//! What entries are stamped with: time that never falls, never stands still, and never jumps while the process lives.
+//! What entries are stamped with: time that never falls, never stands still, and never jumps while the process
+//! lives.
 //!
-//! Back-offs, deadlines and time-outs of sessions are counted in stamped time, so a wall clock that somebody sets must
-//! not freeze them (set back) or end them all at once (set forward). The wall clock is believed when the process begins;
-//! from then on stamped time goes on with the monotonic clock, and closes in on the wall clock a little faster or
-//! slower, as NTP slews a clock.
+//! Back-offs, deadlines and time-outs of sessions are counted in stamped time, so a wall clock that somebody sets
+//! must not freeze them (set back) or end them all at once (set forward). The wall clock is believed when the
+//! process begins; from then on stamped time goes on with the monotonic clock, and closes in on the wall clock a
+//! little faster or slower, as NTP slews a clock.
 
 /// Behind the wall clock, stamped time goes at most this many times as fast as the monotonic clock.
 const FASTER: u64 = 2;

@@ -41,9 +41,9 @@ pub struct Simulate {
     /// Look for a smaller list of faults with which a failing seed still fails
     #[arg(long)]
     pub shrink: bool,
-    /// Of one seed's faults, let only those with these numbers strike, such as 0,3,4
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub faults: Option<Vec<usize>>,
+    /// Of one seed's faults, let only those with these numbers strike, such as 0,3,4, or none
+    #[arg(long, value_name = "LIST", value_parser = fault_list)]
+    pub faults: Option<FaultList>,
     /// How many seeds run at once [default: one per core]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
@@ -51,6 +51,10 @@ pub struct Simulate {
     #[arg(long)]
     pub coverage: bool,
 }
+
+/// Numbers of faults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultList(Vec<usize>);
 
 /// Simulates what the options say; fails if a promise broke.
 pub(crate) fn simulate(options: &Simulate, globals: &Globals) -> Result<(), Failure> {
@@ -60,7 +64,7 @@ pub(crate) fn simulate(options: &Simulate, globals: &Globals) -> Result<(), Fail
         nodes: options.nodes,
         servers: options.servers,
         trace: options.trace,
-        kept_faults: options.faults.clone(),
+        kept_faults: options.faults.as_ref().map(|list| list.0.clone()),
         script: script.map(Arc::new),
         ..Scenario::default()
     };
@@ -102,9 +106,9 @@ fn replay_line(options: &Simulate, seed: u64, faults: Option<&[usize]>) -> Strin
     if let Some(nodes) = options.nodes {
         line += &format!(" --nodes {nodes}");
     }
-    if let Some(faults) = faults.or(options.faults.as_deref()) {
+    if let Some(faults) = faults.or(options.faults.as_ref().map(|list| list.0.as_slice())) {
         let numbers: Vec<String> = faults.iter().map(usize::to_string).collect();
-        line += &format!(" --faults {}", numbers.join(","));
+        line += &format!(" --faults {}", if numbers.is_empty() { "none".into() } else { numbers.join(",") });
     }
     line + " --trace"
 }
@@ -124,7 +128,7 @@ fn told_failure(options: &Simulate, report: &Report, is_text: bool) -> Result<()
             nodes: options.nodes,
             servers: options.servers,
             trace: true,
-            kept_faults: options.faults.clone(),
+            kept_faults: options.faults.as_ref().map(|list| list.0.clone()),
             script: options.scenario.as_ref().map(read_script).transpose()?.map(Arc::new),
             ..Scenario::default()
         };
@@ -201,9 +205,22 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
     if range.is_empty() { Err("holds no seed".to_string()) } else { Ok(range) }
 }
 
+fn fault_list(text: &str) -> Result<FaultList, String> {
+    let words = text.split(',').filter(|_| text != "none");
+    let numbers: Result<Vec<usize>, _> = words.map(str::parse).collect();
+    numbers.map(FaultList).map_err(|_| "must be numbers with commas, such as 0,3,4, or none".to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_of_faults_are_read() {
+        assert_eq!(fault_list("0,3"), Ok(FaultList(vec![0, 3])));
+        assert_eq!(fault_list("none"), Ok(FaultList(Vec::new())));
+        assert!(fault_list("").is_err() && fault_list("a").is_err());
+    }
 
     #[test]
     fn ranges_of_seeds_are_read() {

@@ -1,10 +1,10 @@
 //! What goes wrong in a run: the kinds of faults, and how they are drawn from the seed before the run begins.
 //!
-//! What the real transport can do is what is done here. Between a process and a server runs a stream (gRPC over TCP): in
-//! order and without gaps while it lasts, so nothing in it is doubled or overtaken. What a fault destroys is the stream;
-//! what was in it may still arrive late, behind what a new stream brings, and whoever got no answer says it again: that
-//! is where doubling and reordering come from. People's requests travel apart (HTTP): they overtake each other, get lost
-//! alone, and a proxy may send one twice.
+//! What the real transport can do is what is done here. Between a process and a server runs a stream (gRPC over
+//! TCP): in order and without gaps while it lasts, so nothing in it is doubled or overtaken. What a fault destroys
+//! is the stream; what was in it may still arrive late, behind what a new stream brings, and whoever got no answer
+//! says it again: that is where doubling and reordering come from. People's requests travel apart (HTTP): they
+//! overtake each other, get lost alone, and a proxy may send one twice.
 
 use ohm_stdx::Prng;
 

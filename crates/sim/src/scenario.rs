@@ -37,12 +37,16 @@ pub enum Unsupported {
     /// More servers than can run together today.
     #[error("{0} servers cannot be simulated yet: the log of this version runs with one voter; use --servers 1")]
     Servers(usize),
+    /// A cell without nodes.
+    #[error("a cell needs at least one node")]
+    NoNodes,
 }
 
 impl Scenario {
     /// Says what cannot be simulated.
     pub fn check(&self) -> Result<(), Unsupported> {
         match self.servers {
+            _ if self.nodes == Some(0) => Err(Unsupported::NoNodes),
             0 | 1 => Ok(()),
             servers => Err(Unsupported::Servers(servers)),
         }

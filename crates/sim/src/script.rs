@@ -20,9 +20,7 @@ use crate::knobs::Knobs;
 use crate::report::Report;
 use ohm_cell::Cell;
 use ohm_model::job::{SpreadMode, TTL_SECONDS_DEFAULT};
-use ohm_model::{
-    Class, Command, GroupSpec, JobSpec, NodeSpec, OnDisconnect, TaskSpec, TopologyMode, TopologyRequest,
-};
+use ohm_model::{Class, Command, GroupSpec, JobSpec, NodeSpec, OnDisconnect, TaskSpec, TopologyMode, TopologyRequest};
 use ohm_oracle::Broken;
 use words::Words;
 
@@ -84,10 +82,16 @@ impl Script {
         match words.word("a statement")? {
             "seed" => self.seed = words.number("a seed")?,
             "nodes" => {
-                self.nodes = Some(words.number("how many nodes")? as usize);
+                let nodes = words.number("how many nodes")? as usize;
+                self.nodes = Some(nodes).filter(|nodes| (1..=100_000).contains(nodes));
+                self.nodes.ok_or("a cell has 1 to 100000 nodes")?;
                 self.plain_nodes = words.take("alike");
             }
-            "schedulers" => self.replicas = Some(words.number("how many of each class")? as usize),
+            "schedulers" => {
+                let replicas = words.number("how many of each class")? as usize;
+                self.replicas = Some(replicas).filter(|replicas| (1..=16).contains(replicas));
+                self.replicas.ok_or("a class has 1 to 16 schedulers")?;
+            }
             "wishes" => self.wishes = words.number("how many wishes of each client")?,
             "queues" => self.queues = true,
             "planners" => {
@@ -180,8 +184,7 @@ impl Script {
     /// What broke although it should not have, and what was expected and did not come.
     pub(crate) fn missed(&self, cell: Option<&Cell>, report: &Report) -> Vec<Broken> {
         let wanted = |promise: &str| self.expectations.contains(&Expectation::Broken(promise.into()));
-        let mut missed: Vec<Broken> =
-            report.broken.iter().filter(|broken| !wanted(broken.promise)).cloned().collect();
+        let mut missed: Vec<Broken> = report.broken.iter().filter(|broken| !wanted(broken.promise)).cloned().collect();
         for expectation in &self.expectations {
             let what = match expectation {
                 Expectation::Job { name, phase } => {

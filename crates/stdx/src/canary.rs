@@ -2,7 +2,7 @@
 //!
 //! Each is one line in a core that asks [`sings`] and does the wrong thing if it does. Without the feature `canaries`
 //! [`sings`] is a constant `false` and the compiler leaves nothing of them; the `ohm` binary refuses to be built with
-//! the feature. With it, one build holds them all, and only a test can [`plant`] one.
+//! the feature. With it, one build holds them all, and only a test can `plant` one.
 
 /// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -88,7 +88,7 @@ impl World {
             core.step(now_ms, input, &mut effects);
             let (applied, chain) = (core.cell().applied(), core.cell().chain());
             if applied != before {
-                let copy = format!("scheduler {number} #{}", self.schedulers[number].shell.starts);
+                let copy = format!("scheduler {} #{}", number + 1, self.schedulers[number].shell.starts);
                 self.history.push(Record::Copied { copy, index: applied, chain });
             }
             for effect in effects {
@@ -110,7 +110,7 @@ impl World {
         core.step(now_ms, input, &mut effects);
         let (applied, chain) = (core.cell().applied(), core.cell().chain());
         if applied != before {
-            let copy = format!("health {number} #{}", self.health[number].shell.starts);
+            let copy = format!("health {} #{}", number + 1, self.health[number].shell.starts);
             self.history.push(Record::Copied { copy, index: applied, chain });
         }
         for effect in effects {

@@ -35,6 +35,9 @@ impl World {
             return;
         }
         let fault = self.faults[number].1;
+        if !self.is_there(&fault) {
+            return self.fail("scenario", format!("nobody to strike: {}", script::fault_words(&fault)));
+        }
         self.count(fault.kind());
         self.note(|| script::fault_words(&fault));
         let now_ms = self.agenda.now_ms();
@@ -82,6 +85,29 @@ impl World {
             | Fault::SlowDisk { server, .. }
             | Fault::FailedDisk { server, .. }
             | Fault::BitRot { server, .. } => self.strike_disk(server, fault),
+        }
+    }
+
+    /// Whether everybody whom the fault strikes exists: a scenario may name anybody.
+    fn is_there(&self, fault: &Fault) -> bool {
+        match *fault {
+            Fault::Crash { victim, .. } | Fault::Pause { victim, .. } | Fault::Cut { victim, .. } => match victim {
+                Victim::Server(number) => number < self.servers.len(),
+                Victim::Scheduler(number) => number < self.schedulers.len(),
+                Victim::Health(number) => number < self.health.len(),
+                Victim::Node(number) => number < self.nodes.len(),
+                Victim::Client(number) => number < self.clients.len(),
+            },
+            Fault::Amnesia { client, .. } => client < self.clients.len(),
+            Fault::Reboot { node, .. } | Fault::Respec { node, .. } => node < self.nodes.len(),
+            Fault::Split { one, other, .. } => one.max(other) < self.servers.len(),
+            Fault::Storm { .. } => true,
+            Fault::PowerLoss { server, .. }
+            | Fault::FullDisk { server, .. }
+            | Fault::SlowDisk { server, .. }
+            | Fault::FailedDisk { server, .. }
+            | Fault::BitRot { server, .. }
+            | Fault::ClockJump { server, .. } => server < self.servers.len(),
         }
     }
 
@@ -180,7 +206,8 @@ impl World {
         let connection = self.next_connection;
         self.next_connection += 1;
         let server_starts = self.servers[server].starts;
-        let known = Connection { victim, server, server_starts, tickets: BTreeMap::new(), next_ticket: 1, last_request: 0 };
+        let known =
+            Connection { victim, server, server_starts, tickets: BTreeMap::new(), next_ticket: 1, last_request: 0 };
         self.connections.insert(connection, known);
         self.note(|| format!("{victim:?} connects"));
         if let Some(slot) = self.connection_of(victim) {
