@@ -76,10 +76,9 @@ impl Client {
         &self,
         body: impl AsSendBody,
         content_type: &str,
-        only_refused: bool,
+        query: Query<'_>,
     ) -> Result<SubmitAnswer, Failure> {
-        let path = if only_refused { "/v1/submit?verdicts=refused" } else { "/v1/submit" };
-        let mut response = self.send("POST", path, content_type, body)?;
+        let mut response = self.send("POST", &target("/v1/submit", query), content_type, body)?;
         let status = response.status();
         let bytes = self.read_bytes(&mut response)?;
         match serde_json::from_slice::<ErrorAnswer>(&bytes) {

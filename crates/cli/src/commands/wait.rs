@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 /// The longest single question; the server answers before.
 const QUESTION_SECONDS: u64 = 60;
 /// For how long a server that was there is asked again when it does not answer.
-const OUTAGE_MAX: Duration = Duration::from_secs(120);
-const PAUSE: Duration = Duration::from_millis(500);
+pub(crate) const OUTAGE_MAX: Duration = Duration::from_secs(120);
+pub(crate) const PAUSE: Duration = Duration::from_millis(500);
 
 pub(crate) fn command(session: &Session, args: &Wait) -> Result<u8, Failure> {
     let progress = Progress::start(format!("waiting until {} is {}", args.name, args.goal.name()));
