@@ -45,7 +45,7 @@ pub enum ClientCommand {
     Status,
     /// Replay a trace of a real cluster with simulated nodes, and report how it was placed
     Replay(crate::replay::Replay),
-    /// Print the completion script of a shell
+    /// Print the completion script of a shell, such as `ohm completion bash > /etc/bash_completion.d/ohm`
     Completion {
         /// The shell
         shell: Shell,

@@ -66,7 +66,7 @@ pub(crate) fn job_line(job: &JobSummary) -> String {
 /// The same about a job that was over before it was asked for again.
 pub(crate) fn job_over_line(job: &JobSummary, finished_ms: u64, style: &Style) -> String {
     let ago = age(style.now_ms, finished_ms);
-    format!("{} is {} since {ago} and was not run again ({})\n", job.name, job.state, tasks(&job.tasks))
+    format!("{} {} {ago} ago and was not run again ({})\n", job.name, job.state, tasks(&job.tasks))
 }
 
 /// Everything about a job.
@@ -264,7 +264,7 @@ Priority:  5
 Owner:     ada
 Submitted: 1970-01-12 13:45:10 UTC (90s ago)
 
-Group workers: 1 running, 1 backing off; starts with 1; each cpu 0.5; in b1/r2
+Group workers: 1 running, 1 backing off; starts with 1; each cpu 500m; in b1/r2
 TASK  STATE       NODE  RUN  AGE  LAST END
 0     running     n1    1    60s  -
 1     backingOff  n2    2    -    exit 3

@@ -11,8 +11,13 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// No head of an answer that interests us is longer.
 const HEAD_BYTES_MAX: u64 = 16 << 10;
 
-/// Refuses an address that somebody listens on already, before anything is started.
+/// Refuses an address that is open to others or that somebody listens on already, before anything is started.
 pub(super) fn refuse_taken(address: SocketAddr) -> Result<(), Failure> {
+    if !address.ip().is_loopback() {
+        let message = format!("--listen {address}: other machines can reach it, and nothing is encrypted");
+        let hint = "`ohm up` listens on addresses such as 127.0.0.1 only; `ohm server --insecure` on others".into();
+        return Err(Failure::Hinted { message, hint });
+    }
     match TcpListener::bind(address) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => Err(taken(address)),
