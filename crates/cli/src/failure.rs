@@ -1,8 +1,9 @@
 //! What can go wrong with a command, and which exit code says so.
 
+use crate::output::stderr_width;
 use crate::text::wrapped;
 use ohm_wire::api::ApiError;
-use std::io::{self, IsTerminal};
+use std::io;
 
 /// It was done.
 pub const EXIT_DONE: u8 = 0;
@@ -124,7 +125,7 @@ impl Failure {
             return;
         }
         let (red, cyan, plain) = if color { ("\x1b[1;31m", "\x1b[1;36m", "\x1b[0m") } else { ("", "", "") };
-        let width = std::io::stderr().is_terminal().then(|| comfy_table::Table::new().width()).flatten();
+        let width = stderr_width();
         let told = |color: &str, word: &str, text: &str| {
             let lines = wrapped(&format!("{word}: {text}"), width, 0);
             eprintln!("{color}{word}:{plain}{}", &lines[word.len() + 1..]);

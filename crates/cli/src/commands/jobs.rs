@@ -85,7 +85,8 @@ pub(crate) fn change(session: &Session, names: &[String], action: &str) -> Resul
             Err(failure) => return Err(failure),
         }
     }
-    let lines: String = jobs.iter().map(text::job_line).collect();
+    let width = session.output.style.width;
+    let lines: String = jobs.iter().map(|job| text::wrapped(&text::job_line(job), width, 2)).collect();
     match jobs.as_slice() {
         [job] if names.len() == 1 => session.output.print(job, |_| lines)?,
         jobs => session.output.print(&jobs, |_| lines)?,

@@ -40,8 +40,7 @@ pub(crate) fn one(session: &Session, command: &NodeCommand) -> Result<u8, Failur
             session.client.delete(&path_of("nodes", &node.name))?;
             session.output.print(&json!({"removed": node.name}), |_| format!("node {} removed\n", node.name))?;
             if before.summary.health == "ready" {
-                let what = "hint: its agent still runs and registers it again; stop that one first, or cordon the node";
-                note(what);
+                note("hint: its agent still runs and registers it again; stop that one first, or cordon the node");
             }
         }
     }

@@ -57,7 +57,7 @@ pub(crate) fn submit(session: &Session, args: &Submit) -> Result<u8, Failure> {
     let style = session.output.style;
     let line = |job: &JobSummary| match before.get(&job.name) {
         Some(at_ms) => text::job_over_line(job, *at_ms, &style),
-        None => text::job_line(job),
+        None => text::wrapped(&text::job_line(job), style.width, 2),
     };
     let lines: String = jobs.iter().map(line).collect();
     let report = Report { accepted, unchanged, refused, unknown, verdicts: &verdicts, jobs };
@@ -66,7 +66,7 @@ pub(crate) fn submit(session: &Session, args: &Submit) -> Result<u8, Failure> {
     })?;
     if !before.is_empty() && session.output.format == OutputFormat::Table {
         let what = "hint: a job that is over keeps its name; --replace runs it again, `ohm remove NAME` forgets it";
-        note(&text::wrapped(what, session.output.style.width, 0));
+        note(what);
     }
     if totals.is_good() && all_good { Ok(EXIT_DONE) } else { Err(Failure::Told) }
 }
