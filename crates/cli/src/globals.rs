@@ -40,7 +40,8 @@ pub enum ColorChoice {
 #[command(next_help_heading = "Global options")]
 pub struct Globals {
     /// Where a server listens
-    #[arg(long, global = true, env = "OHM_SERVER", hide_env_values = true, default_value = SERVER_DEFAULT, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL", default_value = SERVER_DEFAULT)]
+    #[arg(env = "OHM_SERVER", hide_env_values = true)]
     pub server: String,
     /// File that holds the token (else OHM_TOKEN, else the file `token` in the data folder)
     #[arg(long, global = true, value_name = "FILE")]

@@ -5,8 +5,8 @@
 //!                pods  ──documents──▶ course ──submit─────▶ │ the cell, through its public API
 //! report ◀──outcome: settle, scan, explain──────────────────┘
 //! ```
-//! Invariants: whatever happens, ctrl-C included, the jobs are cancelled and forgotten, the nodes removed and the agent stopped
-//! before the command ends, or it says what stayed behind; nodes and jobs that are not the replay's own are not
+//! Invariants: whatever happens, ctrl-C included, the jobs are cancelled and forgotten, the nodes removed and the agent
+//! stopped before the command ends, or it says what stayed behind; nodes and jobs that are not the replay's own are not
 //! touched.
 
 mod agent;

@@ -20,7 +20,8 @@ use plan::{Replicas, Shape};
 const LOOK: Duration = Duration::from_millis(100);
 /// How long the server may take until it serves: a long log is replayed first.
 const SERVING: Duration = Duration::from_secs(120);
-/// How long a child may take to stop by itself. Agents take as long as the tasks of their nodes, unless somebody hurries.
+/// How long a child may take to stop by itself. Agents take as long as the tasks of their nodes, unless somebody
+/// hurries.
 const STOPPING: Duration = Duration::from_secs(15);
 /// Between two words about what is still waited for.
 const SAY_EVERY: Duration = Duration::from_secs(5);
