@@ -112,6 +112,7 @@ impl Cell {
             Command::CancelJob { name } => self.cancel_job(name, applied),
             Command::SuspendJob { name } => self.suspend_job(name, applied),
             Command::ResumeJob { name } => self.resume_job(name, applied),
+            Command::ForgetJob { name } => self.forget_named_job(name, applied),
             Command::Commit(transaction) => Ok(self.commit(session, transaction, applied)),
             Command::PutQueue(spec) => self.put_queue(spec, applied),
             Command::RemoveQueue { name } => self.remove_queue(name),

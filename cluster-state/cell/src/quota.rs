@@ -253,11 +253,15 @@ mod tests {
         quota
     }
 
+    fn limit() -> impl Strategy<Value = Option<i64>> {
+        proptest::option::of(0..20i64)
+    }
+
     proptest! {
         /// What is left beside amounts that are only held is what is left once they are charged.
         #[test]
         fn held_amounts_count_as_charged_ones(
-            limits in proptest::collection::vec((0..20i64, proptest::option::of(0..20i64), proptest::option::of(0..20i64)), 6),
+            limits in proptest::collection::vec((0..20i64, limit(), limit()), 6),
             charged in proptest::collection::vec((3..6usize, 0..12i64), 0..6),
             held in proptest::collection::vec((3..6usize, 0..12i64), 0..6),
         ) {

@@ -34,6 +34,8 @@ pub struct LogQuery {
     pub follow: bool,
     /// Only so many of the last bytes; 0 is everything kept.
     pub tail_bytes: u64,
+    /// Only so many of the last lines, if at all.
+    pub tail_lines: Option<u64>,
 }
 
 /// One piece of a task's output, or why it ends.

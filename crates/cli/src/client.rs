@@ -77,13 +77,12 @@ impl Client {
         &self,
         body: impl AsSendBody,
         content_type: &str,
-        only_refused: bool,
+        query: Query<'_>,
     ) -> Result<SubmitAnswer, Failure> {
         let mut recorder = Recorder::from_environment("client", "client");
         // Who was told that his job is in the cell is on record only if the answer names it.
-        let only_refused = only_refused && !recorder.is_on();
-        let path = if only_refused { "/v1/submit?verdicts=refused" } else { "/v1/submit" };
-        let mut response = self.send("POST", path, content_type, body)?;
+        let query = if recorder.is_on() { &[] } else { query };
+        let mut response = self.send("POST", &target("/v1/submit", query), content_type, body)?;
         let status = response.status();
         let bytes = self.read_bytes(&mut response)?;
         let answer: SubmitAnswer = match serde_json::from_slice::<ErrorAnswer>(&bytes) {

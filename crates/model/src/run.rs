@@ -22,6 +22,8 @@ pub enum Exit {
     Vanished,
     /// Its node was declared lost; never charged to the job.
     NodeLost,
+    /// Its node was shut down in order, and stopped its tasks first; never charged to the job.
+    NodeShutdown,
 }
 
 impl Exit {
@@ -47,6 +49,7 @@ impl std::fmt::Display for Exit {
             Exit::NeverStarted => f.write_str("never started"),
             Exit::Vanished => f.write_str("vanished"),
             Exit::NodeLost => f.write_str("node lost"),
+            Exit::NodeShutdown => f.write_str("node shut down"),
         }
     }
 }

@@ -29,8 +29,11 @@ impl Cell {
             if *known.spec == *spec {
                 return Ok(JobOutcome::Unchanged(known.id));
             }
-            let hint = "choose another name, or wait until the old job is forgotten".to_string();
-            return Err(Refusal::NameTaken { kind: "job".into(), name: spec.name.clone(), hint });
+            let hint = match known.state {
+                JobState::Finished(_) => "it is finished: `ohm submit --replace` puts this one in its place",
+                _ => "choose another name, or cancel that job first",
+            };
+            return Err(Refusal::NameTaken { kind: "job".into(), name: spec.name.clone(), hint: hint.to_string() });
         }
         self.check_job(&spec)?;
         let spec = Arc::new(spec.into_owned());
@@ -200,6 +203,19 @@ impl Cell {
         Ok(Outcome::Done)
     }
 
+    pub(super) fn forget_named_job(&mut self, name: &str, applied: &mut Applied) -> Result<Outcome, Refusal> {
+        let (job, state) = self.named_job(name)?;
+        let wrong = |state: &str, hint: &str| {
+            let (kind, name) = ("job".to_string(), name.to_string());
+            Err(Refusal::WrongState { kind, name, state: state.to_string(), hint: hint.to_string() })
+        };
+        match state {
+            JobState::Finished(_) if self.forget_job(job, applied) => Ok(Outcome::Done),
+            JobState::Finished(_) => wrong("still stopping", "its last runs have not ended yet; try again in a moment"),
+            _ => wrong("not finished", "`ohm cancel` ends it"),
+        }
+    }
+
     fn named_job(&self, name: &str) -> Result<(JobId, JobState), Refusal> {
         let job = self.jobs.find(name).ok_or_else(|| Refusal::NotFound { kind: "job".into(), name: name.into() })?;
         Ok((job.id, job.state))
@@ -211,7 +227,7 @@ impl Cell {
                 kind: "job".into(),
                 name: name.into(),
                 state: "finished".into(),
-                hint: "a finished job stays as it is; submit it under another name".into(),
+                hint: "it stays as it is; `ohm submit --replace` with its file runs it again".into(),
             }),
             _ => Ok(()),
         }

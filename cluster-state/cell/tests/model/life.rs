@@ -176,6 +176,16 @@ impl Plain {
         }
     }
 
+    /// Whether it could be forgotten now.
+    pub(crate) fn forget(&mut self, id: JobId) -> bool {
+        let job = &self.jobs[&id];
+        let over = !matches!(job.state, State::Active | State::Suspended) && job.live() == 0;
+        if over {
+            self.jobs.remove(&id);
+        }
+        over
+    }
+
     pub(crate) fn suspend(&mut self, id: JobId, suspended: bool) -> bool {
         let version = self.index;
         let job = self.jobs.get_mut(&id).expect("a job");

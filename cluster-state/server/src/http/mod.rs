@@ -61,6 +61,8 @@ pub struct HttpOptions {
     pub body_bytes_max: usize,
     /// How many requests may be under way at once.
     pub requests_max: usize,
+    /// By which whoever started this server knows it again; possibly empty.
+    pub instance: String,
 }
 
 impl HttpOptions {
@@ -74,6 +76,7 @@ impl HttpOptions {
             leader: watch::channel(None).1,
             body_bytes_max: BODY_BYTES_MAX_DEFAULT,
             requests_max: REQUESTS_MAX_DEFAULT,
+            instance: String::new(),
         }
     }
 }

@@ -32,6 +32,7 @@ const AGAIN_MS: u64 = 5;
 /// Between two looks at the sizes of log files, in milliseconds.
 const ROTATE_MS: u64 = 1_000;
 const NO_LEASE: &str = "the lease of this node has run out, or is of a later registration";
+const ENDING: &str = "the shim is ending";
 /// Entries in one part of a list.
 const LIST_PART: usize = 1_000;
 
@@ -152,7 +153,7 @@ impl Runs {
         }
         let refused = |reason: &str| vec![Event::StartRefused { run, reason: reason.to_owned() }];
         if self.is_closing {
-            return refused("the shim is ending");
+            return refused(ENDING);
         }
         if self.book.live.len() + self.waiting.len() >= RUNS_MAX {
             return refused(&format!("{RUNS_MAX} runs are the most one shim takes"));
@@ -202,11 +203,22 @@ impl Runs {
         }
     }
 
-    /// Asks all runs to end, and starts no more.
-    pub(super) fn close(&mut self, now_ms: u64) {
+    /// Asks all runs to end, and starts no more: what waits for its start will never have one.
+    pub(super) fn close(&mut self, cause: Cause, now_ms: u64) {
         self.is_closing = true;
+        self.waits.clear();
+        for (run, _) in std::mem::take(&mut self.waiting) {
+            self.ended(run, End::NeverStarted(ENDING.into()), false, cause, now_ms);
+        }
         let runs: Vec<(RunRef, u64)> = self.book.live.iter().map(|(run, state)| (*run, state.grace_ms)).collect();
-        runs.into_iter().for_each(|(run, grace_ms)| self.stop(run, grace_ms, Cause::ShimEnded, now_ms));
+        runs.into_iter().for_each(|(run, grace_ms)| self.stop(run, grace_ms, cause, now_ms));
+    }
+
+    /// Closes without any grace.
+    pub(super) fn close_at_once(&mut self, now_ms: u64) {
+        self.close(Cause::ShimEnded, now_ms);
+        let runs: Vec<RunRef> = self.book.live.keys().copied().collect();
+        runs.into_iter().for_each(|run| self.stop(run, 0, Cause::ShimEnded, now_ms));
     }
 
     /// Whether a closing shim has nothing left to do.

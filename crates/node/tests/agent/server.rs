@@ -152,6 +152,7 @@ impl Server {
             stderr: false,
             follow,
             tail_bytes: 0,
+            tail_lines: None,
             credit: 1,
         }));
     }

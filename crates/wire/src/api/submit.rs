@@ -72,6 +72,15 @@ pub struct DocumentVerdict {
     pub name: String,
     /// The verdict.
     pub verdict: VerdictKind,
+    /// What else there is to know about a document that is in the cell, for people; possibly empty.
+    #[serde(skip_serializing_if = "is_default")]
+    pub note: String,
+    /// Of a job that is unchanged because it is over already: `succeeded`, `failed` or `cancelled`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub finished: String,
+    /// When it ended; 0 for all others.
+    #[serde(skip_serializing_if = "is_default")]
+    pub finished_ms: u64,
     /// What is wrong with it; empty for good ones.
     #[serde(skip_serializing_if = "is_default")]
     pub problems: Vec<ProblemView>,

@@ -86,7 +86,7 @@ impl Runs {
         };
         match replaced {
             Some(guard) => self.ground.guard = guard,
-            None => self.close(now_ms),
+            None => self.close(Cause::ShimDied, now_ms),
         }
     }
 
