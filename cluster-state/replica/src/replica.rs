@@ -5,8 +5,7 @@ use crate::events::EventRing;
 use crate::followers::{FollowFrame, FollowerId, Followers};
 use ohm_cell::{Applied, Cell, restore};
 use ohm_log::{
-    Alarm, Bytes, DeliverError, Delivery, Log, LogEvent, LogFailure, LogRequest, Refusal, SNAPSHOT_PIECE_BYTES_MAX,
-    SubmitError,
+    Alarm, Bytes, Delivery, Log, LogEvent, LogFailure, LogRequest, Refusal, SNAPSHOT_PIECE_BYTES_MAX, SubmitError,
 };
 use ohm_model::{Command, Entry, Envelope, Index, Outcome};
 use ohm_stdx::define_id;
@@ -54,7 +53,7 @@ impl Default for ReplicaConfig {
 pub enum Purpose {
     /// To be kept by the log.
     Keep,
-    /// For a follower that is too far behind.
+    /// For all followers that are too far behind; this is one of them.
     Follower(FollowerId),
 }
 
@@ -95,7 +94,7 @@ pub enum Input {
         purpose: Purpose,
         /// The last entry in it.
         index: Index,
-        /// The bytes, cut into pieces; see [`Replica::encode`].
+        /// The bytes, cut into pieces; see [`Replica::encode`]. None when it could not be encoded.
         pieces: Vec<Bytes>,
     },
     /// Append what waits, and see what the log says. Shells send this after each bunch of other inputs.
@@ -105,7 +104,7 @@ pub enum Input {
 /// What a replica wants done.
 #[derive(Debug)]
 pub enum Effect {
-    /// The commands of a proposal are committed and applied.
+    /// The commands of a proposal are committed and applied, or refused for good because no entry can hold them.
     Answered {
         /// Whose.
         ticket: Ticket,
@@ -204,6 +203,23 @@ pub enum ReplicaFailure {
     },
 }
 
+/// The clock that entries are stamped with: the wall clock, which goes on at its own pace from the cell's time where
+/// that is ahead. Were one entry stamped by a clock that was wrong, time would stand still until it caught up.
+#[derive(Clone, Copy, Debug, Default)]
+struct StampClock {
+    last_ms: u64,
+    read_ms: u64,
+}
+
+impl StampClock {
+    fn read(&mut self, now_ms: u64, wall_ms: u64, cell_ms: u64) -> u64 {
+        let gone_on = self.last_ms.saturating_add(now_ms.saturating_sub(self.read_ms));
+        let stamp_ms = if self.last_ms == 0 { wall_ms.max(cell_ms) } else { gone_on.max(wall_ms).max(cell_ms) };
+        *self = StampClock { last_ms: stamp_ms, read_ms: now_ms };
+        stamp_ms
+    }
+}
+
 /// One copy of the truth.
 pub struct Replica<L> {
     log: L,
@@ -212,8 +228,8 @@ pub struct Replica<L> {
     batches: Batches,
     followers: Followers,
     events: EventRing,
-    refused_delivery: Option<DeliverError>,
     tick_in_flight: bool,
+    clock: StampClock,
     leads: bool,
     encoding: bool,
     saving: Option<Index>,
@@ -233,8 +249,8 @@ impl<L: Log> Replica<L> {
             followers: Followers::new(config.kept_bytes_max),
             events: EventRing::new(config.events_max),
             config,
-            refused_delivery: None,
             tick_in_flight: false,
+            clock: StampClock::default(),
             leads: false,
             encoding: false,
             saving: None,
@@ -268,11 +284,6 @@ impl<L: Log> Replica<L> {
     /// Whether appends here have a chance.
     pub fn leads(&self) -> bool {
         self.leads
-    }
-
-    /// Why the last delivery was not taken, if it was not; asked once.
-    pub fn take_refused_delivery(&mut self) -> Option<DeliverError> {
-        self.refused_delivery.take()
     }
 
     /// When to flush next although nothing came in, in the milliseconds of `now_ms`.
@@ -309,14 +320,16 @@ impl<L: Log> Replica<L> {
     ) -> Result<(), ReplicaFailure> {
         match input {
             Input::Propose { ticket, commands } => {
-                if let Err(error) = self.batches.push(ticket, commands) {
-                    out.push(Effect::Turned { ticket, error });
+                let count = commands.len();
+                match self.batches.push(ticket, commands) {
+                    Ok(()) => {}
+                    // It will never fit: an answer, or its sender would ask again for ever.
+                    Err(error @ ProposeError::TooLong { .. }) => out.push(self.refuse_for_good(ticket, count, &error)),
+                    Err(error) => out.push(Effect::Turned { ticket, error }),
                 }
             }
             Input::Follow { follower, from } => {
-                if self.followers.add(follower, from, self.cell.applied()) {
-                    self.ask_encoding(Purpose::Follower(follower), out);
-                }
+                self.followers.add(follower, from, self.cell.applied());
                 self.pump(out);
             }
             Input::Acknowledge { follower, bytes } => {
@@ -325,12 +338,11 @@ impl<L: Log> Replica<L> {
             }
             Input::Unfollow { follower } => self.followers.remove(follower),
             Input::Deliver(delivery) => {
-                if let Err(error) = self.log.deliver(now_ms, delivery) {
-                    self.refused_delivery = Some(error);
-                }
+                // What is not taken leaves the log as it was; its sender sends again.
+                let _ = self.log.deliver(now_ms, delivery);
             }
-            Input::Encoded { purpose: Purpose::Follower(follower), index, pieces } => {
-                self.followers.give_snapshot(follower, index, pieces);
+            Input::Encoded { purpose: Purpose::Follower(_), index, pieces } => {
+                self.followers.give_snapshot(index, &pieces);
                 self.pump(out);
             }
             Input::Encoded { purpose: Purpose::Keep, index, pieces } => self.save(now_ms, index, pieces),
@@ -340,8 +352,9 @@ impl<L: Log> Replica<L> {
     }
 
     fn flush(&mut self, now_ms: u64, wall_ms: u64, out: &mut Vec<Effect>) -> Result<(), ReplicaFailure> {
-        self.propose_tick(wall_ms);
-        while let Some((token, bytes)) = self.batches.next(wall_ms) {
+        let stamp_ms = self.clock.read(now_ms, wall_ms, self.cell.now_ms());
+        self.propose_tick(stamp_ms);
+        while let Some((token, bytes)) = self.batches.next(stamp_ms) {
             if let Err(error) = self.log.submit(now_ms, LogRequest::Append { token, bytes }) {
                 self.not_submitted(token, error, out);
             }
@@ -360,8 +373,8 @@ impl<L: Log> Replica<L> {
     }
 
     /// Time-outs of the cell become an entry of their own when their time has come.
-    fn propose_tick(&mut self, wall_ms: u64) {
-        let due = self.cell.next_due_ms().is_some_and(|due_ms| due_ms <= wall_ms);
+    fn propose_tick(&mut self, stamp_ms: u64) {
+        let due = self.cell.next_due_ms().is_some_and(|due_ms| due_ms <= stamp_ms);
         if due && self.leads && !self.tick_in_flight {
             let command = Envelope::without_session(Command::Tick).encode();
             self.tick_in_flight = self.batches.push(OWN_TICKET, vec![command.into()]).is_ok();
@@ -369,11 +382,21 @@ impl<L: Log> Replica<L> {
     }
 
     fn not_submitted(&mut self, token: u64, error: SubmitError, out: &mut Vec<Effect>) {
-        let reason = match error {
-            SubmitError::Busy { .. } => Refusal::Overloaded,
-            SubmitError::Length { .. } | SubmitError::NoPieces | SubmitError::Ended => Refusal::Overloaded,
-        };
-        self.refuse(token, reason, out);
+        match error {
+            SubmitError::Busy { .. } | SubmitError::Ended => self.refuse(token, Refusal::Overloaded, out),
+            SubmitError::Length { .. } | SubmitError::NoPieces => {
+                for (ticket, count) in self.batches.settle(token) {
+                    out.push(self.refuse_for_good(ticket, count, &error));
+                }
+            }
+        }
+    }
+
+    /// The answer to commands that no entry can hold.
+    fn refuse_for_good(&self, ticket: Ticket, count: usize, error: &dyn std::error::Error) -> Effect {
+        let refusal = ohm_model::Refusal::Invalid { field: "command".into(), problem: error.to_string() };
+        let outcomes = vec![Outcome::Refused(refusal); count];
+        Effect::Answered { ticket, index: self.cell.applied(), outcomes }
     }
 
     fn refuse(&mut self, token: u64, reason: Refusal, out: &mut Vec<Effect>) {
@@ -438,7 +461,7 @@ impl<L: Log> Replica<L> {
     }
 
     fn install(&mut self, index: Index, pieces: &[Bytes], out: &mut Vec<Effect>) -> Result<(), ReplicaFailure> {
-        let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+        let bytes = pieces.concat();
         let cell = restore(&bytes).map_err(|error| ReplicaFailure::Unreadable { index, reason: error.to_string() })?;
         self.cell = cell;
         self.saved = self.saved.max(index);
@@ -449,9 +472,10 @@ impl<L: Log> Replica<L> {
     }
 
     fn pump(&mut self, out: &mut Vec<Effect>) {
-        let mut behind = Vec::new();
-        self.followers.pump(|follower, frame| out.push(Effect::ToFollower { follower, frame }), &mut behind);
-        behind.into_iter().for_each(|follower| self.ask_encoding(Purpose::Follower(follower), out));
+        self.followers.pump(|follower, frame| out.push(Effect::ToFollower { follower, frame }));
+        if let Some(follower) = self.followers.begin_encoding(self.cell.applied()) {
+            self.ask_encoding(Purpose::Follower(follower), out);
+        }
     }
 
     fn ask_encoding(&mut self, purpose: Purpose, out: &mut Vec<Effect>) {
@@ -470,7 +494,10 @@ impl<L: Log> Replica<L> {
 
     fn save(&mut self, now_ms: u64, index: Index, pieces: Vec<Bytes>) {
         self.encoding = false;
-        if index > self.saved && self.log.submit(now_ms, LogRequest::SaveSnapshot { index, pieces }).is_ok() {
+        if !pieces.is_empty()
+            && index > self.saved
+            && self.log.submit(now_ms, LogRequest::SaveSnapshot { index, pieces }).is_ok()
+        {
             self.saving = Some(index);
         }
     }
@@ -488,5 +515,22 @@ impl<L: Log> Replica<L> {
     /// Whether nothing is waiting or on its way.
     pub fn is_idle(&self) -> bool {
         self.batches.is_idle()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_go_on_from_a_clock_that_was_ahead_once() {
+        let mut clock = StampClock::default();
+        assert_eq!(clock.read(10, 5_000, 0), 5_000);
+        assert_eq!(clock.read(20, 3_605_000, 5_000), 3_605_000, "an hour ahead");
+        assert_eq!(clock.read(30, 5_020, 3_605_000), 3_605_010, "set right again: time goes on");
+        assert_eq!(clock.read(1_030, 6_020, 3_605_010), 3_606_010);
+        let mut after_a_restart = StampClock::default();
+        assert_eq!(after_a_restart.read(7, 7_000, 3_606_010), 3_606_010);
+        assert_eq!(after_a_restart.read(107, 7_100, 3_606_010), 3_606_110);
     }
 }

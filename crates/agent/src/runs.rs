@@ -2,7 +2,7 @@
 
 use crate::runner::{FoundExit, FoundRun};
 use crate::wanted::{StartOrder, WantedRun};
-use ohm_model::{Exit, Index, RunRef, RunReport, RunReportKind};
+use ohm_model::{Exit, Index, MESSAGE_CHARS_MAX, RunRef, RunReport, RunReportKind};
 use std::collections::BTreeMap;
 
 /// What has to be done about a run.
@@ -213,6 +213,8 @@ impl LocalRun {
 
     fn end(&mut self, exit: Exit, message: String) {
         if !matches!(self.phase, Phase::Ended { .. }) {
+            // The cell keeps no more, and an entry holds many reports.
+            let message = message.chars().take(MESSAGE_CHARS_MAX).collect();
             self.phase = Phase::Ended { exit, message };
             self.told = Told::Nothing;
         }

@@ -4,7 +4,9 @@ use super::{Applied, Timer};
 use crate::cell::Cell;
 use crate::jobs::{Finish, Job, JobState, PAST_RUNS_MAX, PastRun, TaskState};
 use crate::runs::{NO_RUN, Run};
-use ohm_model::{Class, EventKind, Exit, JobId, NodeId, RunReport, RunReportKind, SessionId, StopCause};
+use ohm_model::{
+    Class, EventKind, Exit, JobId, MESSAGE_CHARS_MAX, NodeId, RunReport, RunReportKind, SessionId, StopCause,
+};
 use std::sync::Arc;
 
 /// The first back-off of a task that failed by itself; doubles with each failure.
@@ -160,7 +162,7 @@ impl Cell {
             ended_ms: self.now_ms,
             exit,
             cause: run.stop,
-            message: message.chars().take(200).collect(),
+            message: message.chars().take(MESSAGE_CHARS_MAX).collect(),
         }
     }
 }
