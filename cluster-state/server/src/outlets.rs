@@ -49,6 +49,10 @@ impl Outlets {
         self.duties.remove(&peer);
     }
 
+    pub(crate) fn remove_follower(&mut self, follower: FollowerId) {
+        self.followers.remove(&follower);
+    }
+
     pub(crate) fn take_gone_peers(&mut self) -> Vec<Peer> {
         std::mem::take(&mut self.gone_peers)
     }
