@@ -296,10 +296,10 @@ impl<L: Log> Replica<L> {
         self.cell.next_due_ms()
     }
 
-    /// The pieces of a snapshot of `cell`, as `Encoded` wants them.
+    /// The pieces of a snapshot of `cell`, as `Encoded` wants them; none when nobody could read it back.
     pub fn encode(cell: &Cell) -> Vec<Bytes> {
         let mut pieces: Vec<Vec<u8>> = Vec::new();
-        cell.snapshot(|frame| {
+        let is_readable = cell.snapshot(|frame| {
             for part in frame.chunks(SNAPSHOT_PIECE_BYTES_MAX) {
                 match pieces.last_mut() {
                     Some(last) if last.len() + part.len() <= SNAPSHOT_PIECE_BYTES_MAX => last.extend_from_slice(part),
@@ -307,6 +307,9 @@ impl<L: Log> Replica<L> {
                 }
             }
         });
+        if !is_readable {
+            return Vec::new();
+        }
         pieces.into_iter().map(Bytes::from).collect()
     }
 

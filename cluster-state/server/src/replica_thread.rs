@@ -260,6 +260,9 @@ impl<L: Log> Worker<L> {
         let inbox = self.own_inbox.clone();
         let body = move || {
             let (index, pieces) = (cell.applied(), Replica::<ohm_log::MemLog>::encode(&cell));
+            if pieces.is_empty() {
+                tracing::error!(%index, "the state holds something too large for a snapshot");
+            }
             let _ = inbox.blocking_send(Message::Input(ServerInput::Encoded { purpose, index, pieces }));
         };
         if let Err(error) = std::thread::Builder::new().name("snapshot".into()).spawn(body) {
