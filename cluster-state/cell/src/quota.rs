@@ -70,7 +70,7 @@ impl QuotaNode {
 }
 
 /// All queues and cohorts by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
     nodes: Arc<BTreeMap<String, QuotaNode>>,
 }
@@ -84,6 +84,10 @@ impl Quota {
     /// All queues and cohorts by name.
     pub fn iter(&self) -> impl Iterator<Item = &QuotaNode> {
         self.nodes.values()
+    }
+
+    pub(crate) fn from_nodes(nodes: impl Iterator<Item = QuotaNode>) -> Self {
+        Quota { nodes: Arc::new(nodes.map(|node| (node.spec.name.clone(), node)).collect()) }
     }
 
     /// The topmost cohort above `queue`, or the queue itself.

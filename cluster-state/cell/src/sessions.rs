@@ -106,6 +106,8 @@ impl Sessions {
         if let Some((&id, _)) = known {
             return id;
         }
+        // Where nothing else passes the time, this does: each start of a process leaves one session behind.
+        self.expire(now_ms);
         self.opened += 1;
         let id = SessionId(self.opened);
         let session = Session {

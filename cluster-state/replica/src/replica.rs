@@ -6,8 +6,7 @@ use crate::followers::{FollowFrame, FollowerId, Followers};
 use crate::stamp::StampClock;
 use ohm_cell::{Applied, Cell, restore};
 use ohm_log::{
-    Alarm, Bytes, DeliverError, Delivery, Log, LogEvent, LogFailure, LogRequest, Refusal, SNAPSHOT_PIECE_BYTES_MAX,
-    SubmitError,
+    Alarm, Bytes, Delivery, Log, LogEvent, LogFailure, LogRequest, Refusal, SNAPSHOT_PIECE_BYTES_MAX, SubmitError,
 };
 use ohm_model::{Command, Entry, Envelope, Index, Outcome};
 use ohm_stdx::define_id;
@@ -55,7 +54,7 @@ impl Default for ReplicaConfig {
 pub enum Purpose {
     /// To be kept by the log.
     Keep,
-    /// For a follower that is too far behind.
+    /// For all followers that are too far behind; this is one of them.
     Follower(FollowerId),
 }
 
@@ -96,7 +95,7 @@ pub enum Input {
         purpose: Purpose,
         /// The last entry in it.
         index: Index,
-        /// The bytes, cut into pieces; see [`Replica::encode`].
+        /// The bytes, cut into pieces; see [`Replica::encode`]. None when it could not be encoded.
         pieces: Vec<Bytes>,
     },
     /// Append what waits, and see what the log says. Shells send this after each bunch of other inputs.
@@ -106,7 +105,7 @@ pub enum Input {
 /// What a replica wants done.
 #[derive(Debug)]
 pub enum Effect {
-    /// The commands of a proposal are committed and applied.
+    /// The commands of a proposal are committed and applied, or refused for good because no entry can hold them.
     Answered {
         /// Whose.
         ticket: Ticket,
@@ -214,7 +213,6 @@ pub struct Replica<L> {
     stamps: StampClock,
     followers: Followers,
     events: EventRing,
-    refused_delivery: Option<DeliverError>,
     tick_in_flight: bool,
     leads: bool,
     encoding: bool,
@@ -236,7 +234,6 @@ impl<L: Log> Replica<L> {
             followers: Followers::new(config.kept_bytes_max),
             events: EventRing::new(config.events_max),
             config,
-            refused_delivery: None,
             tick_in_flight: false,
             leads: false,
             encoding: false,
@@ -273,11 +270,6 @@ impl<L: Log> Replica<L> {
         self.leads
     }
 
-    /// Why the last delivery was not taken, if it was not; asked once.
-    pub fn take_refused_delivery(&mut self) -> Option<DeliverError> {
-        self.refused_delivery.take()
-    }
-
     /// When to flush next although nothing came in, in the milliseconds of `now_ms`.
     pub fn wake_ms(&self) -> Option<u64> {
         self.log.wake_ms()
@@ -288,10 +280,10 @@ impl<L: Log> Replica<L> {
         self.cell.next_due_ms()
     }
 
-    /// The pieces of a snapshot of `cell`, as `Encoded` wants them.
+    /// The pieces of a snapshot of `cell`, as `Encoded` wants them; none when nobody could read it back.
     pub fn encode(cell: &Cell) -> Vec<Bytes> {
         let mut pieces: Vec<Vec<u8>> = Vec::new();
-        cell.snapshot(|frame| {
+        let is_readable = cell.snapshot(|frame| {
             for part in frame.chunks(SNAPSHOT_PIECE_BYTES_MAX) {
                 match pieces.last_mut() {
                     Some(last) if last.len() + part.len() <= SNAPSHOT_PIECE_BYTES_MAX => last.extend_from_slice(part),
@@ -299,6 +291,9 @@ impl<L: Log> Replica<L> {
                 }
             }
         });
+        if !is_readable {
+            return Vec::new();
+        }
         pieces.into_iter().map(Bytes::from).collect()
     }
 
@@ -312,14 +307,16 @@ impl<L: Log> Replica<L> {
     ) -> Result<(), ReplicaFailure> {
         match input {
             Input::Propose { ticket, commands } => {
-                if let Err(error) = self.batches.push(ticket, commands) {
-                    out.push(Effect::Turned { ticket, error });
+                let count = commands.len();
+                match self.batches.push(ticket, commands) {
+                    Ok(()) => {}
+                    // It will never fit: an answer, or its sender would ask again for ever.
+                    Err(error @ ProposeError::TooLong { .. }) => out.push(self.refuse_for_good(ticket, count, &error)),
+                    Err(error) => out.push(Effect::Turned { ticket, error }),
                 }
             }
             Input::Follow { follower, from } => {
-                if self.followers.add(follower, from, self.cell.applied()) {
-                    self.ask_encoding(Purpose::Follower(follower), out);
-                }
+                self.followers.add(follower, from, self.cell.applied());
                 self.pump(out);
             }
             Input::Acknowledge { follower, bytes } => {
@@ -328,12 +325,11 @@ impl<L: Log> Replica<L> {
             }
             Input::Unfollow { follower } => self.followers.remove(follower),
             Input::Deliver(delivery) => {
-                if let Err(error) = self.log.deliver(now_ms, delivery) {
-                    self.refused_delivery = Some(error);
-                }
+                // What is not taken leaves the log as it was; its sender sends again.
+                let _ = self.log.deliver(now_ms, delivery);
             }
-            Input::Encoded { purpose: Purpose::Follower(follower), index, pieces } => {
-                self.followers.give_snapshot(follower, index, pieces);
+            Input::Encoded { purpose: Purpose::Follower(_), index, pieces } => {
+                self.followers.give_snapshot(index, &pieces);
                 self.pump(out);
             }
             Input::Encoded { purpose: Purpose::Keep, index, pieces } => self.save(now_ms, index, pieces),
@@ -373,11 +369,21 @@ impl<L: Log> Replica<L> {
     }
 
     fn not_submitted(&mut self, token: u64, error: SubmitError, out: &mut Vec<Effect>) {
-        let reason = match error {
-            SubmitError::Busy { .. } => Refusal::Overloaded,
-            SubmitError::Length { .. } | SubmitError::NoPieces | SubmitError::Ended => Refusal::Overloaded,
-        };
-        self.refuse(token, reason, out);
+        match error {
+            SubmitError::Busy { .. } | SubmitError::Ended => self.refuse(token, Refusal::Overloaded, out),
+            SubmitError::Length { .. } | SubmitError::NoPieces => {
+                for (ticket, count) in self.batches.settle(token) {
+                    out.push(self.refuse_for_good(ticket, count, &error));
+                }
+            }
+        }
+    }
+
+    /// The answer to commands that no entry can hold.
+    fn refuse_for_good(&self, ticket: Ticket, count: usize, error: &dyn std::error::Error) -> Effect {
+        let refusal = ohm_model::Refusal::Invalid { field: "command".into(), problem: error.to_string() };
+        let outcomes = vec![Outcome::Refused(refusal); count];
+        Effect::Answered { ticket, index: self.cell.applied(), outcomes }
     }
 
     fn refuse(&mut self, token: u64, reason: Refusal, out: &mut Vec<Effect>) {
@@ -442,7 +448,7 @@ impl<L: Log> Replica<L> {
     }
 
     fn install(&mut self, index: Index, pieces: &[Bytes], out: &mut Vec<Effect>) -> Result<(), ReplicaFailure> {
-        let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+        let bytes = pieces.concat();
         let cell = restore(&bytes).map_err(|error| ReplicaFailure::Unreadable { index, reason: error.to_string() })?;
         self.cell = cell;
         self.saved = self.saved.max(index);
@@ -453,9 +459,10 @@ impl<L: Log> Replica<L> {
     }
 
     fn pump(&mut self, out: &mut Vec<Effect>) {
-        let mut behind = Vec::new();
-        self.followers.pump(|follower, frame| out.push(Effect::ToFollower { follower, frame }), &mut behind);
-        behind.into_iter().for_each(|follower| self.ask_encoding(Purpose::Follower(follower), out));
+        self.followers.pump(|follower, frame| out.push(Effect::ToFollower { follower, frame }));
+        if let Some(follower) = self.followers.begin_encoding(self.cell.applied()) {
+            self.ask_encoding(Purpose::Follower(follower), out);
+        }
     }
 
     fn ask_encoding(&mut self, purpose: Purpose, out: &mut Vec<Effect>) {
@@ -474,7 +481,10 @@ impl<L: Log> Replica<L> {
 
     fn save(&mut self, now_ms: u64, index: Index, pieces: Vec<Bytes>) {
         self.encoding = false;
-        if index > self.saved && self.log.submit(now_ms, LogRequest::SaveSnapshot { index, pieces }).is_ok() {
+        if !pieces.is_empty()
+            && index > self.saved
+            && self.log.submit(now_ms, LogRequest::SaveSnapshot { index, pieces }).is_ok()
+        {
             self.saving = Some(index);
         }
     }

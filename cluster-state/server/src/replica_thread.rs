@@ -71,6 +71,7 @@ pub(crate) fn start<L: Log + 'static>(
                 requests: BTreeMap::new(),
                 next: 1,
                 effects: Vec::new(),
+                failed: Vec::new(),
                 caught_up: false,
                 early: Vec::new(),
                 recorder: Recorder::from_environment("server", "server"),
@@ -103,6 +104,8 @@ struct Worker<L> {
     requests: BTreeMap<RequestId, Answer>,
     next: u64,
     effects: Vec<ServerEffect>,
+    /// Snapshots that could not be begun.
+    failed: Vec<Purpose>,
     /// Whether questions may be answered: not before the copy has caught up with what was acknowledged before.
     caught_up: bool,
     /// Followers that came before that.
@@ -167,6 +170,10 @@ impl<L: Log> Worker<L> {
             self.perform(effect);
         }
         self.effects = effects;
+        for purpose in std::mem::take(&mut self.failed) {
+            let input = ServerInput::Encoded { purpose, index: Index(0), pieces: Vec::new() };
+            self.core.step(boot_ms(), wall_ms(), input, &mut self.effects)?;
+        }
         for gone in self.outlets.take_gone_peers() {
             self.core.step(boot_ms(), wall_ms(), ServerInput::Gone { peer: gone }, &mut self.effects)?;
         }
@@ -179,8 +186,10 @@ impl<L: Log> Worker<L> {
     fn take(&mut self, message: Message) -> Result<(), ReplicaFailure> {
         match message {
             Message::Input(input) => {
-                if let ServerInput::Gone { peer } = input {
-                    self.outlets.remove(peer);
+                match input {
+                    ServerInput::Gone { peer } => self.outlets.remove(peer),
+                    ServerInput::Unfollow { follower } => self.outlets.remove_follower(follower),
+                    _ => {}
                 }
                 return self.step(input);
             }
@@ -268,10 +277,14 @@ impl<L: Log> Worker<L> {
         let inbox = self.own_inbox.clone();
         let body = move || {
             let (index, pieces) = (cell.applied(), Replica::<ohm_log::MemLog>::encode(&cell));
+            if pieces.is_empty() {
+                tracing::error!(%index, "the state holds something too large for a snapshot");
+            }
             let _ = inbox.blocking_send(Message::Input(ServerInput::Encoded { purpose, index, pieces }));
         };
         if let Err(error) = std::thread::Builder::new().name("snapshot".into()).spawn(body) {
-            tracing::error!(%error, "no thread for a snapshot");
+            tracing::error!(%error, "no thread for a snapshot; it will be tried again");
+            self.failed.push(purpose);
         }
     }
 }

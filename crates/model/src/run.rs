@@ -3,6 +3,9 @@
 use crate::ids::RunRef;
 use serde::{Deserialize, Serialize};
 
+/// What is kept of a message about the end of a run, in characters.
+pub const MESSAGE_CHARS_MAX: usize = 200;
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Exit {

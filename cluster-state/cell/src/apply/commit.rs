@@ -124,7 +124,7 @@ impl Cell {
     ) {
         let (node, group_index) = (placement.node, usize::from(placement.group.0));
         let Some(job) = self.jobs.get(placement.job) else { return };
-        let (spec, was_live) = (Arc::clone(&job.spec), job.live() > 0);
+        let (spec, was_live, was_started) = (Arc::clone(&job.spec), job.live() > 0, job.started_ms > 0);
         let charged = job.reserved.is_empty() && !spec.queue.is_empty();
         let Some(shape) = self.shapes.get(job.groups[group_index].shape).cloned() else { return };
         let domain = self.domain_key(&spec.groups[group_index], node);
@@ -154,6 +154,8 @@ impl Cell {
         self.tell(applied, EventKind::Placed { job, group, first, count, node });
         if !was_live {
             self.tell_state(job, "", applied);
+        }
+        if !was_started {
             self.arm_deadline(job);
         }
     }

@@ -12,6 +12,12 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// A finished job is known at least so long, whatever its time to live: who waits for it must get to see its end, and a
+/// submit that is sent again must find it.
+pub(super) const FORGET_MS_MIN: u64 = 10_000;
+/// Most different resources that one job may name; each one is a column over all nodes.
+const JOB_RESOURCES_MAX: usize = 16;
+
 impl Cell {
     pub(super) fn submit_jobs(&mut self, owner: &str, jobs: &[JobSpec], applied: &mut Applied) -> Outcome {
         let owner: Arc<str> = owner.into();
@@ -109,7 +115,11 @@ impl Cell {
             return invalid("spec.groups", format!("{tasks} tasks in all; at most {TASKS_MAX} are possible"));
         }
         let named: BTreeSet<&String> = spec.groups.iter().flat_map(|group| group.requests.keys()).collect();
-        if !self.resources.has_room_for(named.into_iter()) {
+        if named.len() > JOB_RESOURCES_MAX {
+            let problem = format!("{} different resources; at most {JOB_RESOURCES_MAX} are possible", named.len());
+            return invalid("requests", problem);
+        }
+        if !self.resources.has_room_for_jobs(named.into_iter()) {
             return Err(too_many_resources());
         }
         for group in &spec.groups {
@@ -198,6 +208,7 @@ impl Cell {
         self.refuse_finished(name, state)?;
         if state == JobState::Suspended {
             self.set_state(job, JobState::Active, String::new(), applied);
+            self.restart_deadline(job);
             self.tell_state(job, "", applied);
         }
         Ok(Outcome::Done)
@@ -264,7 +275,8 @@ impl Cell {
             group.pending = Default::default();
             group.backing_off = 0;
         }
-        let forget_ms = now_ms.saturating_add(found.spec.ttl_seconds_after_finished.saturating_mul(1000));
+        let ttl_ms = found.spec.ttl_seconds_after_finished.saturating_mul(1000).max(FORGET_MS_MIN);
+        let forget_ms = now_ms.saturating_add(ttl_ms);
         self.stop_runs(job, cause, applied);
         self.clear_nominations(job, applied);
         self.arm(forget_ms, Timer::Forget(job));
@@ -323,6 +335,7 @@ impl Cell {
 fn too_many_resources() -> Refusal {
     Refusal::Invalid {
         field: "requests".into(),
-        problem: format!("the cell knows {} resource names already, its most", crate::resources::RESOURCES_MAX),
+        problem: "no node has this resource, and the cell knows too many such names already: is it written right?"
+            .into(),
     }
 }

@@ -4,7 +4,9 @@ use super::{Applied, Timer};
 use crate::cell::Cell;
 use crate::jobs::{Finish, Job, JobState, PAST_RUNS_MAX, PastRun, TaskState};
 use crate::runs::{NO_RUN, Run};
-use ohm_model::{Class, EventKind, Exit, JobId, NodeId, RunReport, RunReportKind, SessionId, StopCause};
+use ohm_model::{
+    Class, EventKind, Exit, JobId, MESSAGE_CHARS_MAX, NodeId, RunReport, RunReportKind, SessionId, StopCause,
+};
 use ohm_stdx::canary::{self, Canary};
 use std::sync::Arc;
 
@@ -12,6 +14,8 @@ use std::sync::Arc;
 pub(super) const BACK_OFF_MS: u64 = 1_000;
 /// No back-off is longer.
 pub(super) const BACK_OFF_MAX_MS: u64 = 300_000;
+/// A task of a service that ran so long was well: its back-off begins anew (Kubernetes resets it after ten minutes, too).
+const HEALTHY_MS: u64 = 600_000;
 
 impl Cell {
     pub(super) fn report(&mut self, node: NodeId, reports: &[RunReport], applied: &mut Applied) {
@@ -164,7 +168,7 @@ impl Cell {
             ended_ms: self.now_ms,
             exit,
             cause: run.stop,
-            message: message.chars().take(200).collect(),
+            message: message.chars().take(MESSAGE_CHARS_MAX).collect(),
         }
     }
 }
@@ -211,6 +215,10 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
         task.state = TaskState::Succeeded;
         group.succeeded += 1;
         return TaskEnd::Settled;
+    }
+    let ran_ms = if run.started_ms == 0 { 0 } else { now_ms.saturating_sub(run.started_ms) };
+    if is_service && ran_ms >= HEALTHY_MS {
+        task.failures = 0;
     }
     task.failures = task.failures.saturating_add(1);
     if !is_service && task.failures > spec.retries {
