@@ -199,7 +199,10 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         return Err(RestoreError::Order { frame: frames.read });
     };
     let planted = ohm_stdx::canary::sings(ohm_stdx::canary::Canary::ForgetSessions);
-    answers.iter().filter(|_| !planted).for_each(|(session, sequence, outcome)| sessions.remember(*session, *sequence, outcome.clone()));
+    answers
+        .iter()
+        .filter(|_| !planted)
+        .for_each(|(session, sequence, outcome)| sessions.remember(*session, *sequence, outcome.clone()));
     let mut jobs = Jobs { slab: jobs, ..Jobs::default() };
     for (_, job) in jobs.slab.iter() {
         jobs.by_name.insert(&job.spec.name, job.id);

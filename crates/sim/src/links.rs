@@ -90,7 +90,8 @@ mod tests {
     fn nothing_overtakes_on_a_stream() {
         let (mut links, mut dice) = (Links::default(), Prng::new(5));
         let faults = NetworkFaults { delay_ms_max: 40, slow_permille: 200, ..NetworkFaults::default() };
-        let (up, down) = (Link::Stream { connection: 1, upwards: true }, Link::Stream { connection: 1, upwards: false });
+        let (up, down) =
+            (Link::Stream { connection: 1, upwards: true }, Link::Stream { connection: 1, upwards: false });
         let mut last_ms = 0;
         for now_ms in 0..500 {
             let way_ms = way_ms(&faults, 1, &mut dice);

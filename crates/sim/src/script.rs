@@ -20,9 +20,7 @@ use crate::knobs::Knobs;
 use crate::report::Report;
 use ohm_cell::Cell;
 use ohm_model::job::{SpreadMode, TTL_SECONDS_DEFAULT};
-use ohm_model::{
-    Class, Command, GroupSpec, JobSpec, NodeSpec, OnDisconnect, TaskSpec, TopologyMode, TopologyRequest,
-};
+use ohm_model::{Class, Command, GroupSpec, JobSpec, NodeSpec, OnDisconnect, TaskSpec, TopologyMode, TopologyRequest};
 use ohm_oracle::Broken;
 use words::Words;
 
@@ -180,8 +178,7 @@ impl Script {
     /// What broke although it should not have, and what was expected and did not come.
     pub(crate) fn missed(&self, cell: Option<&Cell>, report: &Report) -> Vec<Broken> {
         let wanted = |promise: &str| self.expectations.contains(&Expectation::Broken(promise.into()));
-        let mut missed: Vec<Broken> =
-            report.broken.iter().filter(|broken| !wanted(broken.promise)).cloned().collect();
+        let mut missed: Vec<Broken> = report.broken.iter().filter(|broken| !wanted(broken.promise)).cloned().collect();
         for expectation in &self.expectations {
             let what = match expectation {
                 Expectation::Job { name, phase } => {

@@ -12,7 +12,9 @@ const SEEDS_MAX: u64 = 400;
 fn found(canary: Canary) -> Option<(u64, String)> {
     plant(Some(canary));
     let first = (0..SEEDS_MAX).find_map(|seed| {
-        let run = std::panic::catch_unwind(|| run(&Scenario { nodes: Some(1 + seed as usize % 7), ..Scenario::of_seed(seed) }));
+        let run = std::panic::catch_unwind(|| {
+            run(&Scenario { nodes: Some(1 + seed as usize % 7), ..Scenario::of_seed(seed) })
+        });
         match run {
             Ok(report) => report.broken.first().map(|broken| (seed, broken.to_string())),
             Err(_) => Some((seed, "an assertion".to_string())),

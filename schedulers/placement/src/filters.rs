@@ -4,7 +4,7 @@
 
 use crate::devices::DeviceRoom;
 use crate::subject::Subject;
-use ohm_cell::{CORDONED, ClassMiss, NOMINATED, PRESENT, READY};
+use ohm_cell::{CORDONED, ClassMiss, NOMINATED, SCHEDULABLE, STATE_MASK};
 use ohm_framework::Miss;
 use ohm_model::{NodeId, ResourceId};
 
@@ -39,9 +39,10 @@ const fn named(name: &'static str, check: fn(&Subject<'_>, NodeId) -> Option<Mis
     Filter { name, check, asks_amounts }
 }
 
+/// Ready, and not over its capacity since it came back with less: until what is too much has stopped.
 fn node_ready(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
-    let flags = subject.view.cell().nodes().flags(node);
-    (flags & (PRESENT | READY) != PRESENT | READY).then_some(Miss::NotReady)
+    let state = subject.view.cell().nodes().flags(node) & STATE_MASK & !CORDONED;
+    (state != SCHEDULABLE).then_some(Miss::NotReady)
 }
 
 fn node_cordoned(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {

@@ -5,8 +5,20 @@ use crate::faults::{Change, Fault, Victim, Way};
 
 /// The words that faults begin with.
 pub(super) const VERBS: &[&str] = &[
-    "crash", "power-off", "forget", "pause", "cut", "split", "storm", "reboot", "fill-disk", "slow-disk", "fail-disk",
-    "rot-disk", "jump-clock", "respec",
+    "crash",
+    "power-off",
+    "forget",
+    "pause",
+    "cut",
+    "split",
+    "storm",
+    "reboot",
+    "fill-disk",
+    "slow-disk",
+    "fail-disk",
+    "rot-disk",
+    "jump-clock",
+    "respec",
 ];
 
 const CHANGES: [(&str, Change); 7] = [
@@ -81,7 +93,9 @@ pub(super) fn read(words: &mut Words<'_>) -> Result<Option<Fault>, String> {
         "crash" => Fault::Crash { victim: victim(words)?, down_ms: time_for(words)? },
         "pause" => Fault::Pause { victim: victim(words)?, for_ms: time_for(words)? },
         "cut" => Fault::Cut { victim: victim(words)?, way: way(words), for_ms: time_for(words)? },
-        "split" => Fault::Split { one: server(words)?, other: server(words)?, way: way(words), for_ms: time_for(words)? },
+        "split" => {
+            Fault::Split { one: server(words)?, other: server(words)?, way: way(words), for_ms: time_for(words)? }
+        }
         "power-off" => {
             Fault::PowerLoss { server: server(words)?, after_calls: after_calls(words)?, down_ms: time_for(words)? }
         }

@@ -49,7 +49,8 @@ fn group(dice: &mut Prng, class: Class, name: &str, most: u64) -> GroupSpec {
     let gang = dice.chance(500) && class != Class::Service;
     let min_count = if gang { dice.between(1, u64::from(count)) as u32 } else { 1 };
     let endless = class == Class::Service;
-    let ports = if dice.chance(if endless { 400 } else { 60 }) { vec![8080 + dice.below(2) as u16] } else { Vec::new() };
+    let ports =
+        if dice.chance(if endless { 400 } else { 60 }) { vec![8080 + dice.below(2) as u16] } else { Vec::new() };
     let mut requests = vec![
         ("cpu".to_string(), dice.between(1, 20) as i64 * 100),
         ("memory".to_string(), dice.between(1, 8) as i64 * (256 << 20)),

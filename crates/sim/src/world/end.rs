@@ -74,7 +74,8 @@ impl World {
                         broken.push(quiet(what));
                     }
                 }
-                let known = |number: &usize| core.replica().cell().nodes().find(&self.nodes[*number].spec.name).is_some();
+                let known =
+                    |number: &usize| core.replica().cell().nodes().find(&self.nodes[*number].spec.name).is_some();
                 let lost = (0..self.nodes.len()).filter(|number| !known(number));
                 broken.extend(lost.map(|number| quiet(format!("node n{number} has not joined"))));
             }

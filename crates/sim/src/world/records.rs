@@ -37,7 +37,8 @@ impl World {
 
 fn fold(digest: u64, record: &Record) -> u64 {
     let text = |digest: u64, text: &str| hash::chain(digest, hash::bytes(text.as_bytes()));
-    let numbers = |digest: u64, numbers: &[u64]| numbers.iter().fold(digest, |digest, number| hash::chain(digest, *number));
+    let numbers =
+        |digest: u64, numbers: &[u64]| numbers.iter().fold(digest, |digest, number| hash::chain(digest, *number));
     match record {
         Record::Applied { at_ms, copy, index, chain, .. } => text(numbers(digest, &[1, *at_ms, index.0, *chain]), copy),
         Record::Copied { copy, index, chain } => text(numbers(digest, &[2, index.0, *chain]), copy),

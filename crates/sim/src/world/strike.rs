@@ -180,7 +180,8 @@ impl World {
         let connection = self.next_connection;
         self.next_connection += 1;
         let server_starts = self.servers[server].starts;
-        let known = Connection { victim, server, server_starts, tickets: BTreeMap::new(), next_ticket: 1, last_request: 0 };
+        let known =
+            Connection { victim, server, server_starts, tickets: BTreeMap::new(), next_ticket: 1, last_request: 0 };
         self.connections.insert(connection, known);
         self.note(|| format!("{victim:?} connects"));
         if let Some(slot) = self.connection_of(victim) {
