@@ -18,8 +18,6 @@ pub enum Miss {
     NodeSelector,
     /// No affinity term matches.
     Affinity,
-    /// The plan excludes it by name: it is one of the nodes to be repaired or left.
-    Excluded,
     /// It lacks a label of the topology's levels.
     OutsideTopology,
     /// It is outside the domain the job must stay in.
@@ -36,8 +34,6 @@ pub enum Miss {
     LimitPerNode,
     /// The room is kept for a nominated job.
     Held,
-    /// A filter that is known by its name only.
-    Filter(String),
 }
 
 impl From<ClassMiss> for Miss {

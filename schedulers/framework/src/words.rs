@@ -147,7 +147,6 @@ fn miss_text(cell: &Cell, miss: &Miss, nodes: u32) -> String {
         Miss::Taint(taint) => format!("{have} the taint {taint}, which it does not tolerate"),
         Miss::NodeSelector => format!("{lack} a label of its nodeSelector"),
         Miss::Affinity => format!("{} no term of its node affinity", if one { "matches" } else { "match" }),
-        Miss::Excluded => format!("{are} being repaired or left by it"),
         Miss::OutsideTopology => format!("{lack} a label of the topology it asks for"),
         Miss::TopologyDomain => format!("{are} outside the topology domain it must stand in"),
         Miss::Capacity(resource) => format!("{have} too little {} for one task even when empty", name(resource)),
@@ -158,7 +157,6 @@ fn miss_text(cell: &Cell, miss: &Miss, nodes: u32) -> String {
         Miss::Port(port) => format!("{have} port {port} taken"),
         Miss::LimitPerNode => format!("{} as many of its tasks as one node may", if one { "holds" } else { "hold" }),
         Miss::Held => format!("{have} the room kept for nominated jobs"),
-        Miss::Filter(filter) => format!("{are} excluded by {filter}"),
     };
     format!("{nodes} {what}")
 }

@@ -26,7 +26,6 @@ pub const FILTERS: &[Filter] = &[
     named("taintToleration", taints, false),
     named("nodeSelector", node_selector, false),
     named("nodeAffinity", node_affinity, false),
-    named("excludedNodes", excluded, false),
     named("topologyDomain", topology_domain, false),
     named("nodePorts", ports, false),
     named("limitPerNode", limit_per_node, false),
@@ -65,10 +64,6 @@ fn node_selector(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
 
 fn node_affinity(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
     class_miss(subject, node).map(Miss::from)
-}
-
-fn excluded(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
-    subject.excluded.contains(&node).then_some(Miss::Excluded)
 }
 
 fn topology_domain(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {

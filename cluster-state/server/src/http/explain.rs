@@ -145,7 +145,6 @@ fn miss_words(cell: &Cell, miss: &Miss) -> (&'static str, String) {
         Miss::Taint(taint) => ("taint", format!("taint {taint}")),
         Miss::NodeSelector => ("nodeSelector", "label of the nodeSelector".to_string()),
         Miss::Affinity => ("affinity", "node affinity".to_string()),
-        Miss::Excluded => ("excluded", "being repaired or left".to_string()),
         Miss::OutsideTopology => ("outsideTopology", "without a label of the topology".to_string()),
         Miss::TopologyDomain => ("topologyDomain", "outside the topology domain".to_string()),
         Miss::Capacity(resource) => ("capacity", format!("too little {} even when empty", name(*resource))),
@@ -154,7 +153,6 @@ fn miss_words(cell: &Cell, miss: &Miss) -> (&'static str, String) {
         Miss::Port(port) => ("port", format!("port {port} taken")),
         Miss::LimitPerNode => ("limitPerNode", "limit per node reached".to_string()),
         Miss::Held => ("held", "room kept for nominated jobs".to_string()),
-        Miss::Filter(filter) => ("filter", filter.clone()),
     }
 }
 
