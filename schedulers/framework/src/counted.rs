@@ -15,10 +15,20 @@ pub enum Unit {
     Slice,
 }
 
+impl Unit {
+    /// The word that JSON has.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Task => "task",
+            Unit::Slice => "slice",
+        }
+    }
+}
+
 /// Why a group is not placed, in numbers. Made by [`Explanation::counted`].
 ///
-/// `ohm plan` prints it as `explain` of the group that [`Explanation::group`] names, and of the group placed with it (its
-/// leader); groups planned after a refused one have none. Serialised it is the documented JSON object; counts of zero
+/// `ohm plan` prints it as `explain` of the groups that [`Explanation::groups`] names, and the server answers with it;
+/// groups planned after a refused one have none. Serialised it is the documented JSON object; counts of zero
 /// and empty maps are left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

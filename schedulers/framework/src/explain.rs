@@ -142,6 +142,8 @@ pub struct Explanation {
     pub seen: Index,
     /// The group that could not be placed.
     pub group: GroupIndex,
+    /// The group that is placed with it as one: the leader of its workers. The numbers hold for both.
+    pub partner: Option<GroupIndex>,
     /// How many slices of `slice` tasks would find room now (within one domain, where one is required).
     pub fit: u32,
     /// How many must find room at once.
@@ -167,6 +169,7 @@ impl Explanation {
             job,
             seen,
             group: GroupIndex(0),
+            partner: None,
             fit: 0,
             of,
             slice: 1,
@@ -176,6 +179,11 @@ impl Explanation {
             nearest: Vec::new(),
             obstacle,
         }
+    }
+
+    /// The groups that are not placed, and for which the numbers hold.
+    pub fn groups(&self) -> impl Iterator<Item = GroupIndex> {
+        [Some(self.group), self.partner].into_iter().flatten()
     }
 
     /// Counts one node under its first excluding filter.

@@ -44,8 +44,15 @@ pub(crate) fn pair(job: &Job, bundle: &[GroupAsk]) -> Option<(GroupAsk, GroupAsk
 }
 
 impl<'v> Driver<'_, 'v> {
-    /// Places a leader and its workers as one.
+    /// Places a leader and its workers as one; why not holds for both.
     pub(crate) fn place_pair(&mut self, job: &'v Job, one: &GroupAsk, many: &GroupAsk) -> Result<Attempt, Failure> {
+        self.seat_pair(job, one, many).map_err(|mut why| {
+            why.partner = Some(if why.group == one.group { many.group } else { one.group });
+            why
+        })
+    }
+
+    fn seat_pair(&mut self, job: &'v Job, one: &GroupAsk, many: &GroupAsk) -> Result<Attempt, Failure> {
         let (leader_rows, spots) = {
             let pass = &*self.pass;
             let leader = Subject::new(pass.view(), job, one.group);

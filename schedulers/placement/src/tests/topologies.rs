@@ -84,7 +84,7 @@ fn groups_with_one_label_share_a_domain() {
     );
     check(
         &format!("{RACKS} job j class=tas\n group lead cpu=4 topology=required:rack with=x\n group work count=6 cpu=1 topology=required:rack with=x"),
-        "6 tasks must stand in one domain of rack; the best, 2/3, takes 5.
+        "6 tasks and their leader (group lead) must stand in one domain of rack; the best, 2/3, takes 5.
          Of 7 nodes, by the first reason found: 6 can take at least one task; 1 lacks a label of the topology it asks for.",
     );
     check(
