@@ -21,11 +21,13 @@ pub struct Stuck {
     pub broken: Broken,
 }
 
-/// Every job that waits although it fits by itself and its queue has room for it. Jobs of several groups are not judged
-/// here: whether they fit is not a question about single nodes.
+/// Every job that waits although it fits by itself and its queue has room for it. Jobs of several groups or with slices
+/// are not judged here: whether they fit is not a question about single nodes.
 pub fn stuck_jobs(cell: &Cell) -> Vec<Stuck> {
-    let waits =
-        |job: &&std::sync::Arc<Job>| job.state == JobState::Active && job.pending() > 0 && job.groups.len() == 1;
+    let waits = |job: &&std::sync::Arc<Job>| {
+        let is_plain = job.groups.len() == 1 && job.spec.groups[0].slices().is_empty();
+        job.state == JobState::Active && job.pending() > 0 && is_plain
+    };
     let mut stuck: Vec<Stuck> = cell.jobs().iter().flat_map(|job| back_offs(job)).collect();
     if !cell.jobs().iter().any(|job| waits(&job)) {
         return stuck;

@@ -249,6 +249,9 @@ fn p5_sees_a_slice_cut_at_any_layer() {
     };
     assert_eq!(starts(&[(2, 0), (2, 1), (2, 2), (2, 3)]), 0);
     assert_eq!(starts(&[(4, 2), (4, 3)]), 0);
+    let mut told_between = in_slices();
+    told_between.happened(vec![placed(0, 0, 2, 0), state(0, "running"), placed(0, 2, 2, 1)]);
+    assert!(told_between.broken().is_empty(), "rows of one plan belong together");
     assert_eq!(starts(&[(2, 0), (2, 2)]), 2, "no rack has four");
     assert_eq!(starts(&[(3, 0), (1, 1)]), 2, "no host has twos");
     assert_eq!(starts(&[(2, 0), (2, 1), (1, 2)]), 2, "one task more, in no slice of its rack and host");
