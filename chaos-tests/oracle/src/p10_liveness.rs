@@ -68,7 +68,8 @@ fn back_offs(job: &Job) -> Vec<Stuck> {
         let short = |task: &ohm_cell::Task| task.state == TaskState::BackingOff && task.failures <= 3;
         for (at, task) in found.tasks.iter().enumerate().filter(|(_, task)| short(task)) {
             let what = format!("the back-off of task {group}/{at} of {} does not end", job.spec.name);
-            let attempts = (group as u64) << 48 | (at as u64) << 24 | u64::from(task.incarnation.0);
+            // The top bit keeps this apart from the sums of attempts by which whole jobs are told apart.
+            let attempts = 1 << 63 | (group as u64) << 48 | (at as u64) << 24 | u64::from(task.incarnation.0);
             stuck.push(Stuck { job: job.id, attempts, broken: Broken::new("P10", what) });
         }
     }
