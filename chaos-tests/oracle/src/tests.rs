@@ -1,11 +1,9 @@
 //! Every judge is shown a history that keeps its promise and one that breaks it.
 
 use super::*;
-use ohm_model::job::SpreadMode;
 use ohm_model::{
     Class, Envelope, Event, EventKind, Exit, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, NodeHealth, NodeId,
-    NodeSpec, OnDisconnect, QueueSpec, RunRef, StopCause, TaskSpec, TopologyMode, TopologyRequest, TopologySlice,
-    TopologySpec,
+    NodeSpec, QueueSpec, RunRef, StopCause, TopologyMode, TopologyRequest, TopologySlice, TopologySpec,
 };
 use std::sync::Arc;
 
@@ -78,35 +76,13 @@ fn node(name: &str, labels: &[(&str, &str)]) -> NodeSpec {
 
 fn job(name: &str, count: u32, change: impl FnOnce(&mut JobSpec)) -> JobSpec {
     let group = GroupSpec {
-        name: "main".into(),
-        count,
         min_count: 1,
         elastic: true,
         requests: [("cpu".to_string(), 1000)].into(),
-        node_selector: Default::default(),
-        affinity: Vec::new(),
-        preferred: Vec::new(),
-        tolerations: Vec::new(),
-        ports: Vec::new(),
-        max_per_node: 0,
-        spread: SpreadMode::Pack,
-        topology: TopologyRequest::default(),
-        place_with: String::new(),
-        task: TaskSpec::default(),
+        ..GroupSpec::gang("main", count)
     };
-    let mut spec = JobSpec {
-        name: name.into(),
-        class: Class::Batch,
-        queue: String::new(),
-        priority: 0,
-        labels: Default::default(),
-        groups: vec![group],
-        retries: 1,
-        active_deadline_seconds: 0,
-        ttl_seconds_after_finished: 60,
-        on_disconnect: OnDisconnect::Stop,
-        suspended: false,
-    };
+    let mut spec =
+        JobSpec { retries: 1, ttl_seconds_after_finished: 60, ..JobSpec::of(name, Class::Batch, vec![group]) };
     change(&mut spec);
     spec
 }
