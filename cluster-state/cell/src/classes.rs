@@ -36,15 +36,16 @@ impl NodeClass {
 
 /// All classes that nodes of the cell have or had. Class numbers are never used again, so a late reader cannot take one
 /// class for another.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Classes {
     inner: Arc<Inner>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Inner {
     classes: Vec<Option<NodeClass>>,
     nodes: Vec<u32>,
+    /// Derived from `classes`.
     by_content: BTreeMap<NodeClass, ClassId>,
 }
 
@@ -57,6 +58,19 @@ impl Classes {
     /// One past the highest class number ever given.
     pub fn slots(&self) -> usize {
         self.inner.classes.len()
+    }
+
+    /// All classes by number with their nodes, for snapshots.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (Option<&NodeClass>, u32)> {
+        self.inner.classes.iter().map(Option::as_ref).zip(self.inner.nodes.iter().copied())
+    }
+
+    /// The classes that [`Classes::parts`] gave.
+    pub(crate) fn from_parts(parts: impl Iterator<Item = (Option<NodeClass>, u32)>) -> Self {
+        let (classes, nodes): (Vec<_>, Vec<_>) = parts.unzip();
+        let named = classes.iter().enumerate().filter_map(|(number, class)| Some((class.clone()?, number)));
+        let by_content = named.map(|(class, number)| (class, ClassId(number as u32))).collect();
+        Classes { inner: Arc::new(Inner { classes, nodes, by_content }) }
     }
 
     /// How many nodes have `class`.

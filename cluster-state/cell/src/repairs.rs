@@ -138,11 +138,6 @@ impl Job {
         self.starts_whole() && self.groups.iter().zip(&self.spec.groups).any(short)
     }
 
-    /// Whether everything of a gang that still runs is to stop.
-    pub fn is_stopping(&self) -> bool {
-        self.groups.iter().all(|group| group.live == group.stopping)
-    }
-
     /// Ends whatever repair is under way. Returns the slots of the nodes that were unhealthy for it.
     pub(crate) fn drop_repair(&mut self) -> Vec<NodeId> {
         for group in &mut self.groups {

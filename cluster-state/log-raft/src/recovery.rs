@@ -70,6 +70,11 @@ pub(crate) fn recover(disk: &mut (impl Disk + ?Sized), config: &RaftConfig) -> R
         replay.entries.pop_front();
         replay.base = position;
     }
+    // All of it was synced when the log was opened, and a lone voter needs nobody's word. A leader's own entry would
+    // say so too, but a full disk does not take one.
+    if identity.voters.len() == 1 && !restart {
+        replay.state.commit = replay.state.commit.max(replay.last().index);
+    }
     let durable = Durable::new(replay.state, &identity.voters, replay.base, replay.entries, position);
     let snapshot = snapshot.map(|snapshot| (position, snapshot.pieces));
     Ok(Recovered { durable, wal, shelf, snapshot, alarms })

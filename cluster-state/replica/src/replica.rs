@@ -1,208 +1,21 @@
 //! The replica core: inputs in, effects out.
 
+mod messages;
+
+pub use messages::{Effect, Input, Purpose, ReplicaConfig, ReplicaFailure, Ticket};
+
 use crate::batch::{Batches, ProposeError};
 use crate::events::EventRing;
 use crate::followers::{FollowFrame, FollowerId, Followers};
+use crate::stamp::StampClock;
 use ohm_cell::{Applied, Cell, restore};
 use ohm_log::{
-    Alarm, Bytes, DeliverError, Delivery, Log, LogEvent, LogFailure, LogRequest, Refusal, SNAPSHOT_PIECE_BYTES_MAX,
-    SubmitError,
+    Alarm, Bytes, Delivery, Log, LogEvent, LogFailure, LogRequest, Refusal, SNAPSHOT_PIECE_BYTES_MAX, SubmitError,
 };
 use ohm_model::{Command, Entry, Envelope, Index, Outcome};
-use ohm_stdx::define_id;
-
-define_id!(
-    /// The shell's name for one proposal.
-    Ticket(u64)
-);
 
 /// The replica's own proposals (ticks) carry this ticket; shells use others.
 const OWN_TICKET: Ticket = Ticket(0);
-
-/// Sizes and paces.
-#[derive(Clone, Copy, Debug)]
-pub struct ReplicaConfig {
-    /// Bytes of commands that may wait to be appended; more is answered Busy.
-    pub waiting_bytes_max: usize,
-    /// Entries that may be on their way at once.
-    pub entries_in_flight_max: usize,
-    /// Bytes of entries kept in memory for followers.
-    pub kept_bytes_max: usize,
-    /// Events kept in memory for people.
-    pub events_max: usize,
-    /// A snapshot is taken after this many bytes of entries.
-    pub snapshot_every_bytes: u64,
-    /// And after this many entries, whatever their size.
-    pub snapshot_every_entries: u64,
-}
-
-impl Default for ReplicaConfig {
-    fn default() -> Self {
-        ReplicaConfig {
-            waiting_bytes_max: 16 << 20,
-            entries_in_flight_max: 4,
-            kept_bytes_max: 32 << 20,
-            events_max: 20_000,
-            snapshot_every_bytes: 64 << 20,
-            snapshot_every_entries: 100_000,
-        }
-    }
-}
-
-/// What a snapshot is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// To be kept by the log.
-    Keep,
-    /// For a follower that is too far behind.
-    Follower(FollowerId),
-}
-
-/// What a replica is told.
-#[derive(Clone, Debug)]
-pub enum Input {
-    /// Commands to be put into the log together, each as [`Envelope::encode`] gives it.
-    Propose {
-        /// Comes back with the outcomes.
-        ticket: Ticket,
-        /// The commands.
-        commands: Vec<Bytes>,
-    },
-    /// Somebody wants to keep a copy.
-    Follow {
-        /// The stream.
-        follower: FollowerId,
-        /// What it has applied already; 0 for nothing.
-        from: Index,
-    },
-    /// A follower has taken in this many bytes, as [`FollowFrame::bytes`] counts them.
-    Acknowledge {
-        /// The stream.
-        follower: FollowerId,
-        /// How many.
-        bytes: usize,
-    },
-    /// A follow stream ended.
-    Unfollow {
-        /// The stream.
-        follower: FollowerId,
-    },
-    /// The network brought something for the log.
-    Deliver(Delivery),
-    /// A snapshot that was asked for by [`Effect::Encode`].
-    Encoded {
-        /// What for.
-        purpose: Purpose,
-        /// The last entry in it.
-        index: Index,
-        /// The bytes, cut into pieces; see [`Replica::encode`].
-        pieces: Vec<Bytes>,
-    },
-    /// Append what waits, and see what the log says. Shells send this after each bunch of other inputs.
-    Flush,
-}
-
-/// What a replica wants done.
-#[derive(Debug)]
-pub enum Effect {
-    /// The commands of a proposal are committed and applied.
-    Answered {
-        /// Whose.
-        ticket: Ticket,
-        /// The entry they are in.
-        index: Index,
-        /// One per command.
-        outcomes: Vec<Outcome>,
-    },
-    /// The proposal was not taken in; nothing of it will happen.
-    Turned {
-        /// Whose.
-        ticket: Ticket,
-        /// Why.
-        error: ProposeError,
-    },
-    /// The log refused the proposal; nothing of it will happen.
-    Refused {
-        /// Whose.
-        ticket: Ticket,
-        /// Why.
-        reason: Refusal,
-    },
-    /// Nobody knows whether the proposal will happen; sessions make asking again safe.
-    Unknown {
-        /// Whose.
-        ticket: Ticket,
-    },
-    /// An entry was applied here. The shell looks at what changed and tells whoever must know.
-    Applied {
-        /// The entry.
-        index: Index,
-        /// The entry as it stands in the log.
-        bytes: Bytes,
-        /// What it caused.
-        applied: Box<Applied>,
-        /// The copy's running hash after it.
-        chain: u64,
-    },
-    /// The copy was replaced by a snapshot.
-    Restored {
-        /// Its last entry.
-        index: Index,
-    },
-    /// For a follower.
-    ToFollower {
-        /// The stream.
-        follower: FollowerId,
-        /// The message.
-        frame: FollowFrame,
-    },
-    /// Encode this clone (elsewhere, it may take long) and hand the pieces in as `Encoded`.
-    Encode {
-        /// What for.
-        purpose: Purpose,
-        /// The clone.
-        cell: Box<Cell>,
-    },
-    /// Bytes for another member of the log.
-    Send {
-        /// The member.
-        to: u64,
-        /// Opaque.
-        bytes: Bytes,
-        /// Whether its fate must be reported.
-        snapshot: bool,
-    },
-    /// Who takes appends.
-    Leader {
-        /// The member, if known.
-        member: Option<u64>,
-        /// Whether it is this one.
-        here: bool,
-    },
-    /// For the operator.
-    Alarm(Alarm),
-    /// A snapshot is kept by the log.
-    SnapshotSaved {
-        /// Its last entry.
-        index: Index,
-    },
-}
-
-/// Why a replica is over. The process must end and start again from what is on disk.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReplicaFailure {
-    /// The log is over.
-    #[error(transparent)]
-    Log(#[from] LogFailure),
-    /// An entry or snapshot can't be read by this version.
-    #[error("entry {index} can't be applied: {reason}")]
-    Unreadable {
-        /// Where it stands.
-        index: Index,
-        /// What is wrong.
-        reason: String,
-    },
-}
 
 /// One copy of the truth.
 pub struct Replica<L> {
@@ -210,9 +23,9 @@ pub struct Replica<L> {
     cell: Cell,
     config: ReplicaConfig,
     batches: Batches,
+    stamps: StampClock,
     followers: Followers,
     events: EventRing,
-    refused_delivery: Option<DeliverError>,
     tick_in_flight: bool,
     leads: bool,
     encoding: bool,
@@ -230,10 +43,10 @@ impl<L: Log> Replica<L> {
             log,
             cell: Cell::new(),
             batches: Batches::new(config.waiting_bytes_max, config.entries_in_flight_max),
+            stamps: StampClock::default(),
             followers: Followers::new(config.kept_bytes_max),
             events: EventRing::new(config.events_max),
             config,
-            refused_delivery: None,
             tick_in_flight: false,
             leads: false,
             encoding: false,
@@ -270,11 +83,6 @@ impl<L: Log> Replica<L> {
         self.leads
     }
 
-    /// Why the last delivery was not taken, if it was not; asked once.
-    pub fn take_refused_delivery(&mut self) -> Option<DeliverError> {
-        self.refused_delivery.take()
-    }
-
     /// When to flush next although nothing came in, in the milliseconds of `now_ms`.
     pub fn wake_ms(&self) -> Option<u64> {
         self.log.wake_ms()
@@ -285,10 +93,10 @@ impl<L: Log> Replica<L> {
         self.cell.next_due_ms()
     }
 
-    /// The pieces of a snapshot of `cell`, as `Encoded` wants them.
+    /// The pieces of a snapshot of `cell`, as `Encoded` wants them; none when nobody could read it back.
     pub fn encode(cell: &Cell) -> Vec<Bytes> {
         let mut pieces: Vec<Vec<u8>> = Vec::new();
-        cell.snapshot(|frame| {
+        let is_readable = cell.snapshot(|frame| {
             for part in frame.chunks(SNAPSHOT_PIECE_BYTES_MAX) {
                 match pieces.last_mut() {
                     Some(last) if last.len() + part.len() <= SNAPSHOT_PIECE_BYTES_MAX => last.extend_from_slice(part),
@@ -296,10 +104,13 @@ impl<L: Log> Replica<L> {
                 }
             }
         });
+        if !is_readable {
+            return Vec::new();
+        }
         pieces.into_iter().map(Bytes::from).collect()
     }
 
-    /// Takes one input. `now_ms` is the monotonic clock, `wall_ms` the wall clock that entries are stamped with.
+    /// Takes one input. `now_ms` is the monotonic clock, `wall_ms` the wall clock that stamps keep close to.
     pub fn step(
         &mut self,
         now_ms: u64,
@@ -309,14 +120,16 @@ impl<L: Log> Replica<L> {
     ) -> Result<(), ReplicaFailure> {
         match input {
             Input::Propose { ticket, commands } => {
-                if let Err(error) = self.batches.push(ticket, commands) {
-                    out.push(Effect::Turned { ticket, error });
+                let count = commands.len();
+                match self.batches.push(ticket, commands) {
+                    Ok(()) => {}
+                    // It will never fit: an answer, or its sender would ask again for ever.
+                    Err(error @ ProposeError::TooLong { .. }) => out.push(self.refuse_for_good(ticket, count, &error)),
+                    Err(error) => out.push(Effect::Turned { ticket, error }),
                 }
             }
             Input::Follow { follower, from } => {
-                if self.followers.add(follower, from, self.cell.applied()) {
-                    self.ask_encoding(Purpose::Follower(follower), out);
-                }
+                self.followers.add(follower, from, self.cell.applied());
                 self.pump(out);
             }
             Input::Acknowledge { follower, bytes } => {
@@ -325,12 +138,11 @@ impl<L: Log> Replica<L> {
             }
             Input::Unfollow { follower } => self.followers.remove(follower),
             Input::Deliver(delivery) => {
-                if let Err(error) = self.log.deliver(now_ms, delivery) {
-                    self.refused_delivery = Some(error);
-                }
+                // What is not taken leaves the log as it was; its sender sends again.
+                let _ = self.log.deliver(now_ms, delivery);
             }
-            Input::Encoded { purpose: Purpose::Follower(follower), index, pieces } => {
-                self.followers.give_snapshot(follower, index, pieces);
+            Input::Encoded { purpose: Purpose::Follower(_), index, pieces } => {
+                self.followers.give_snapshot(index, &pieces);
                 self.pump(out);
             }
             Input::Encoded { purpose: Purpose::Keep, index, pieces } => self.save(now_ms, index, pieces),
@@ -340,8 +152,9 @@ impl<L: Log> Replica<L> {
     }
 
     fn flush(&mut self, now_ms: u64, wall_ms: u64, out: &mut Vec<Effect>) -> Result<(), ReplicaFailure> {
-        self.propose_tick(wall_ms);
-        while let Some((token, bytes)) = self.batches.next(wall_ms) {
+        let stamp_ms = self.stamps.stamp_ms(now_ms, wall_ms, self.cell.now_ms());
+        self.propose_tick(stamp_ms);
+        while let Some((token, bytes)) = self.batches.next(stamp_ms) {
             if let Err(error) = self.log.submit(now_ms, LogRequest::Append { token, bytes }) {
                 self.not_submitted(token, error, out);
             }
@@ -360,8 +173,8 @@ impl<L: Log> Replica<L> {
     }
 
     /// Time-outs of the cell become an entry of their own when their time has come.
-    fn propose_tick(&mut self, wall_ms: u64) {
-        let due = self.cell.next_due_ms().is_some_and(|due_ms| due_ms <= wall_ms);
+    fn propose_tick(&mut self, stamp_ms: u64) {
+        let due = self.cell.next_due_ms().is_some_and(|due_ms| due_ms <= stamp_ms);
         if due && self.leads && !self.tick_in_flight {
             let command = Envelope::without_session(Command::Tick).encode();
             self.tick_in_flight = self.batches.push(OWN_TICKET, vec![command.into()]).is_ok();
@@ -369,11 +182,21 @@ impl<L: Log> Replica<L> {
     }
 
     fn not_submitted(&mut self, token: u64, error: SubmitError, out: &mut Vec<Effect>) {
-        let reason = match error {
-            SubmitError::Busy { .. } => Refusal::Overloaded,
-            SubmitError::Length { .. } | SubmitError::NoPieces | SubmitError::Ended => Refusal::Overloaded,
-        };
-        self.refuse(token, reason, out);
+        match error {
+            SubmitError::Busy { .. } | SubmitError::Ended => self.refuse(token, Refusal::Overloaded, out),
+            SubmitError::Length { .. } | SubmitError::NoPieces => {
+                for (ticket, count) in self.batches.settle(token) {
+                    out.push(self.refuse_for_good(ticket, count, &error));
+                }
+            }
+        }
+    }
+
+    /// The answer to commands that no entry can hold.
+    fn refuse_for_good(&self, ticket: Ticket, count: usize, error: &dyn std::error::Error) -> Effect {
+        let refusal = ohm_model::Refusal::Invalid { field: "command".into(), problem: error.to_string() };
+        let outcomes = vec![Outcome::Refused(refusal); count];
+        Effect::Answered { ticket, index: self.cell.applied(), outcomes }
     }
 
     fn refuse(&mut self, token: u64, reason: Refusal, out: &mut Vec<Effect>) {
@@ -438,7 +261,7 @@ impl<L: Log> Replica<L> {
     }
 
     fn install(&mut self, index: Index, pieces: &[Bytes], out: &mut Vec<Effect>) -> Result<(), ReplicaFailure> {
-        let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+        let bytes = pieces.concat();
         let cell = restore(&bytes).map_err(|error| ReplicaFailure::Unreadable { index, reason: error.to_string() })?;
         self.cell = cell;
         self.saved = self.saved.max(index);
@@ -449,9 +272,10 @@ impl<L: Log> Replica<L> {
     }
 
     fn pump(&mut self, out: &mut Vec<Effect>) {
-        let mut behind = Vec::new();
-        self.followers.pump(|follower, frame| out.push(Effect::ToFollower { follower, frame }), &mut behind);
-        behind.into_iter().for_each(|follower| self.ask_encoding(Purpose::Follower(follower), out));
+        self.followers.pump(|follower, frame| out.push(Effect::ToFollower { follower, frame }));
+        if let Some(follower) = self.followers.begin_encoding(self.cell.applied()) {
+            self.ask_encoding(Purpose::Follower(follower), out);
+        }
     }
 
     fn ask_encoding(&mut self, purpose: Purpose, out: &mut Vec<Effect>) {
@@ -470,7 +294,10 @@ impl<L: Log> Replica<L> {
 
     fn save(&mut self, now_ms: u64, index: Index, pieces: Vec<Bytes>) {
         self.encoding = false;
-        if index > self.saved && self.log.submit(now_ms, LogRequest::SaveSnapshot { index, pieces }).is_ok() {
+        if !pieces.is_empty()
+            && index > self.saved
+            && self.log.submit(now_ms, LogRequest::SaveSnapshot { index, pieces }).is_ok()
+        {
             self.saving = Some(index);
         }
     }

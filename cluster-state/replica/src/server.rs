@@ -293,7 +293,8 @@ impl<L: Log> ServerCore<L> {
                 out.push(ServerEffect::ToAgent { peer, order });
             }
             Speaker::Report { peer, node, batch } => {
-                if let Ok(Outcome::Done) = result {
+                // What is refused once is refused for good: sending it again changes nothing.
+                if let Ok(Outcome::Done | Outcome::Refused(_)) = result {
                     let order = AgentOrder::ReportsAccepted { node, batch, index };
                     out.push(ServerEffect::ToAgent { peer, order });
                 }

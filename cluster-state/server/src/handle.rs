@@ -34,6 +34,8 @@ pub struct LogQuery {
     pub follow: bool,
     /// Only so many of the last bytes; 0 is everything kept.
     pub tail_bytes: u64,
+    /// Only so many of the last lines, if at all.
+    pub tail_lines: Option<u64>,
 }
 
 /// One piece of a task's output, or why it ends.
@@ -67,7 +69,10 @@ impl ReplicaHandle {
 
     /// Puts `command` into the log and waits until it is applied here.
     pub async fn command(&self, command: Command) -> Result<(Index, Outcome), Unanswered> {
-        self.ask(|answer| Question::Command(Box::new(command), answer)).await?
+        let (answer, wait) = oneshot::channel();
+        self.send(Question::Command(Box::new(command), answer)).await?;
+        // It may be in the log although nobody is left to say so.
+        wait.await.map_err(|_| Unanswered::Unknown("the server stopped before it answered".into()))?
     }
 
     /// The events after `index`, oldest first, and how many were dropped since the process started.
@@ -97,5 +102,25 @@ impl ReplicaHandle {
 
     async fn send(&self, question: Question) -> Result<(), Unanswered> {
         self.questions.send(question).await.map_err(|_| Unanswered::NotServing("its replica has stopped".into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_command_whose_server_stops_has_an_unknown_outcome() {
+        let (questions, mut asked) = mpsc::channel(1);
+        let (_applied, seen) = watch::channel(Index(0));
+        let handle = ReplicaHandle { questions, applied: seen, log_readers: Arc::default() };
+        let asking = tokio::spawn({
+            let handle = handle.clone();
+            async move { handle.command(Command::Tick).await }
+        });
+        drop(asked.recv().await);
+        assert!(matches!(asking.await.unwrap(), Err(Unanswered::Unknown(_))));
+        drop(asked);
+        assert!(matches!(handle.command(Command::Tick).await, Err(Unanswered::NotServing(_))));
     }
 }

@@ -82,6 +82,7 @@ fn order_of(request: u64, query: &LogQuery) -> ReadLog {
         stderr: query.stderr,
         follow: query.follow,
         tail_bytes: query.tail_bytes,
+        tail_lines: query.tail_lines,
         credit: CREDIT,
     }
 }
@@ -159,7 +160,7 @@ mod tests {
 
     fn query() -> LogQuery {
         let run = RunRef::new(JobId(1), 0, 0, 1);
-        LogQuery { node: NodeId(1), run, stderr: false, follow: false, tail_bytes: 0 }
+        LogQuery { node: NodeId(1), run, stderr: false, follow: false, tail_bytes: 0, tail_lines: None }
     }
 
     #[tokio::test]

@@ -6,11 +6,14 @@ use bytes::Bytes;
 use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, FollowerId, Peer};
 use ohm_wire::{
     AgentDown, AppendReply, BeatAnswer, BeatAnswers, Beats, Committed, DutyDown, Entries, FollowReply, LogEntry,
-    Registered, RegistrationEnded, ReportsTaken, SnapshotPiece, WantedRuns, agent_down, append_reply, follow_reply,
-    write,
+    MESSAGE_BYTES_MAX, Registered, RegistrationEnded, ReportsTaken, SnapshotPiece, WantedRuns, agent_down,
+    append_reply, follow_reply, write,
 };
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
+
+/// A set of wanted runs takes at most this, or it is not sent; the rest of a message is small.
+const SET_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 1024;
 
 /// All connections that messages can be sent to.
 #[derive(Default)]
@@ -44,6 +47,10 @@ impl Outlets {
         self.appends.remove(&peer);
         self.agents.remove(&peer);
         self.duties.remove(&peer);
+    }
+
+    pub(crate) fn remove_follower(&mut self, follower: FollowerId) {
+        self.followers.remove(&follower);
     }
 
     pub(crate) fn take_gone_peers(&mut self) -> Vec<Peer> {
@@ -88,7 +95,15 @@ impl Outlets {
     }
 
     pub(crate) fn order(&mut self, peer: Peer, order: AgentOrder) {
-        self.send_agent(peer, AgentDown { kind: Some(agent_message(order)) });
+        let kind = agent_message(order);
+        if let agent_down::Kind::Wanted(WantedRuns { node, set_bytes }) = &kind
+            && set_bytes.len() > SET_BYTES_MAX
+        {
+            // It would end the connection of all nodes of this agent, again and again.
+            tracing::error!(node, bytes = set_bytes.len(), "what a node should run is too long for a message");
+            return;
+        }
+        self.send_agent(peer, AgentDown { kind: Some(kind) });
     }
 
     pub(crate) fn send_agent(&mut self, peer: Peer, message: AgentDown) {

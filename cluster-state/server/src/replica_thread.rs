@@ -11,6 +11,7 @@ use ohm_replica::{
     AppendResult, FollowerId, Peer, Purpose, Replica, ReplicaFailure, RequestId, ServerCore, ServerEffect, ServerInput,
 };
 use ohm_runtime::clock::{boot_ms, wall_ms};
+use ohm_runtime::recorder::{Happened, Recorder};
 use ohm_runtime::shutdown::Shutdown;
 use ohm_wire::{AgentDown, AppendReply, DutyDown, FollowReply};
 use std::collections::BTreeMap;
@@ -70,8 +71,11 @@ pub(crate) fn start<L: Log + 'static>(
                 requests: BTreeMap::new(),
                 next: 1,
                 effects: Vec::new(),
+                failed: Vec::new(),
                 caught_up: false,
                 early: Vec::new(),
+                recorder: Recorder::from_environment("server", "server"),
+                recorded: Index(0),
             };
             runtime.block_on(worker.run(receiver, asked, shutdown)).map_err(|error| error.to_string())
         };
@@ -100,10 +104,15 @@ struct Worker<L> {
     requests: BTreeMap<RequestId, Answer>,
     next: u64,
     effects: Vec<ServerEffect>,
+    /// Snapshots that could not be begun.
+    failed: Vec<Purpose>,
     /// Whether questions may be answered: not before the copy has caught up with what was acknowledged before.
     caught_up: bool,
     /// Followers that came before that.
     early: Vec<Message>,
+    recorder: Recorder,
+    /// The last entry whose hash is recorded.
+    recorded: Index,
 }
 
 impl<L: Log> Worker<L> {
@@ -133,6 +142,9 @@ impl<L: Log> Worker<L> {
                 message.map_or(Ok(()), |message| self.take(message))?;
             }
             self.step(ServerInput::Flush)?;
+            if self.recorder.is_on() {
+                self.record_copy();
+            }
             if !self.caught_up && self.core.has_caught_up(boot_ms()) {
                 self.caught_up = true;
                 tracing::info!("caught up: questions are answered");
@@ -143,6 +155,14 @@ impl<L: Log> Worker<L> {
         }
     }
 
+    fn record_copy(&mut self) {
+        let cell = self.core.replica().cell();
+        if cell.applied() > self.recorded {
+            self.recorded = cell.applied();
+            self.recorder.write(|| Happened::Copied { index: cell.applied(), chain: cell.chain() });
+        }
+    }
+
     fn step(&mut self, input: ServerInput) -> Result<(), ReplicaFailure> {
         let mut effects = std::mem::take(&mut self.effects);
         let stepped = self.core.step(boot_ms(), wall_ms(), input, &mut effects);
@@ -150,6 +170,10 @@ impl<L: Log> Worker<L> {
             self.perform(effect);
         }
         self.effects = effects;
+        for purpose in std::mem::take(&mut self.failed) {
+            let input = ServerInput::Encoded { purpose, index: Index(0), pieces: Vec::new() };
+            self.core.step(boot_ms(), wall_ms(), input, &mut self.effects)?;
+        }
         for gone in self.outlets.take_gone_peers() {
             self.core.step(boot_ms(), wall_ms(), ServerInput::Gone { peer: gone }, &mut self.effects)?;
         }
@@ -162,8 +186,10 @@ impl<L: Log> Worker<L> {
     fn take(&mut self, message: Message) -> Result<(), ReplicaFailure> {
         match message {
             Message::Input(input) => {
-                if let ServerInput::Gone { peer } = input {
-                    self.outlets.remove(peer);
+                match input {
+                    ServerInput::Gone { peer } => self.outlets.remove(peer),
+                    ServerInput::Unfollow { follower } => self.outlets.remove_follower(follower),
+                    _ => {}
                 }
                 return self.step(input);
             }
@@ -251,10 +277,14 @@ impl<L: Log> Worker<L> {
         let inbox = self.own_inbox.clone();
         let body = move || {
             let (index, pieces) = (cell.applied(), Replica::<ohm_log::MemLog>::encode(&cell));
+            if pieces.is_empty() {
+                tracing::error!(%index, "the state holds something too large for a snapshot");
+            }
             let _ = inbox.blocking_send(Message::Input(ServerInput::Encoded { purpose, index, pieces }));
         };
         if let Err(error) = std::thread::Builder::new().name("snapshot".into()).spawn(body) {
-            tracing::error!(%error, "no thread for a snapshot");
+            tracing::error!(%error, "no thread for a snapshot; it will be tried again");
+            self.failed.push(purpose);
         }
     }
 }

@@ -2,16 +2,18 @@
 
 use crate::log_readers::LogReaders;
 use crate::replica_thread::{Inbox, Message};
+use bytes::Bytes;
 use ohm_agent::BeatAnswer;
-use ohm_model::{Epoch, Incarnation, Index, NodeId, SessionId};
+use ohm_model::{Envelope, Epoch, Incarnation, Index, NodeId, SessionId};
 use ohm_replica::{Beat, FollowerId, Peer, ServerInput};
 use ohm_wire::cell_server::Cell;
 use ohm_wire::{
     AgentDown, AgentUp, AppendReply, AppendRequest, BeatAnswers, DutyDown, DutyUp, FollowReply, FollowRequest,
     Malformed, agent_up, duty_up, follow_request, read,
 };
+use std::cmp::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{self, AtomicU64};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
@@ -37,7 +39,7 @@ impl CellService {
     }
 
     fn number(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
+        self.next.fetch_add(1, atomic::Ordering::Relaxed)
     }
 
     /// Reads `stream` to its end, handing each message on; then says that the peer is gone.
@@ -102,6 +104,7 @@ impl Cell for CellService {
         }
         self.pump(peer, request.into_inner(), move |message: AppendRequest| {
             let (ticket, commands) = (message.ticket, message.command_bytes);
+            check_commands(&commands)?;
             Ok(Some(Message::Input(ServerInput::Append { peer, ticket, commands })))
         });
         Ok(Response::new(stream))
@@ -114,11 +117,7 @@ impl Cell for CellService {
             Some(Ok(FollowRequest { kind: Some(follow_request::Kind::Start(start)) })) => start,
             _ => return Err(Status::invalid_argument("a follow stream begins with a start")),
         };
-        if start.apply_version < ohm_cell::VERSION {
-            let (found, needed) = (start.apply_version, ohm_cell::VERSION);
-            let text = format!("{} has apply version {found}, this cell needs {needed}: start a newer one", start.name);
-            return Err(Status::failed_precondition(text));
-        }
+        check_version(start.apply_version, &start.name)?;
         let (sender, replies) = outlet(REPLIES_MAX);
         if !self.inbox.send(Message::Follower(follower, Index(start.from), sender)).await {
             return Err(stopping());
@@ -163,6 +162,26 @@ impl Cell for CellService {
         });
         Ok(Response::new(stream))
     }
+}
+
+/// Whether every envelope can be read. What stands in the log and can't be would end this server, and every copy, at
+/// each start again.
+fn check_commands(commands: &[Bytes]) -> Result<(), Malformed> {
+    if commands.is_empty() {
+        return Err(Malformed { what: "a list of commands", reason: "it is empty".into() });
+    }
+    commands.iter().try_for_each(|bytes| read::<Envelope>("a command", bytes).map(drop))
+}
+
+/// An older copy can't apply what this cell holds; a newer one would send what this server can't read.
+fn check_version(found: u32, name: &str) -> Result<(), Status> {
+    let needed = ohm_cell::VERSION;
+    let hint = match found.cmp(&needed) {
+        Ordering::Less => "start a newer one",
+        Ordering::Equal => return Ok(()),
+        Ordering::Greater => "update the servers first",
+    };
+    Err(Status::failed_precondition(format!("{name} has apply version {found}, this cell has {needed}: {hint}")))
 }
 
 /// Tells the readers of an agent's output when its connection ends, however it ends.
@@ -219,4 +238,25 @@ fn beat_answers(answers: BeatAnswers) -> Vec<(NodeId, BeatAnswer)> {
         (NodeId(answer.node), BeatAnswer { incarnation, duty_epoch, sequence, lease_ms, interval_ms })
     };
     answers.answers.into_iter().map(answer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ohm_model::Command;
+
+    #[test]
+    fn what_can_not_be_read_never_reaches_the_log() {
+        let good: Bytes = Envelope::without_session(Command::Tick).encode().into();
+        assert_eq!(check_commands(&[good.clone(), good.clone()]), Ok(()));
+        let longer: Bytes = [&good[..], &[0]].concat().into();
+        let newer: Bytes = [&good[..good.len() - 1], &[250]].concat().into();
+        for bad in [vec![], vec![Bytes::new()], vec![good.clone(), good.slice(1..)], vec![longer], vec![newer]] {
+            assert!(check_commands(&bad).is_err(), "{bad:?}");
+        }
+        assert!(check_version(ohm_cell::VERSION, "a").is_ok());
+        assert!(
+            check_version(ohm_cell::VERSION - 1, "a").is_err() && check_version(ohm_cell::VERSION + 1, "a").is_err()
+        );
+    }
 }

@@ -28,6 +28,8 @@ pub enum ClientCommand {
     Suspend(ManyNamed),
     /// Let a suspended job be placed again
     Resume(ManyNamed),
+    /// Forget finished jobs, which frees their names
+    Remove(ManyNamed),
     /// List nodes
     Nodes,
     /// Show or change one node
@@ -35,8 +37,14 @@ pub enum ClientCommand {
     Node(NodeCommand),
     /// List queues and cohorts with what they use
     Queues,
+    /// Remove a queue or cohort
+    #[command(subcommand)]
+    Queue(RemoveCommand),
     /// List topologies and their domains
     Topologies,
+    /// Remove a topology
+    #[command(subcommand)]
+    Topology(RemoveCommand),
     /// Print what happened
     Events(Events),
     /// Show the cell in numbers, its sessions and leases
@@ -45,7 +53,7 @@ pub enum ClientCommand {
     Plan(crate::commands::plan::Plan),
     /// Replay a trace of a real cluster with simulated nodes, and report how it was placed
     Replay(crate::replay::Replay),
-    /// Print the completion script of a shell
+    /// Print the completion script of a shell, such as `ohm completion bash > /etc/bash_completion.d/ohm`
     Completion {
         /// The shell
         shell: Shell,
@@ -61,6 +69,9 @@ pub struct Submit {
     /// Wait until the jobs are finished (services: until they run)
     #[arg(long)]
     pub wait: bool,
+    /// Run finished jobs of the same names again, with what the files say now
+    #[arg(long)]
+    pub replace: bool,
     /// Print refused documents only
     #[arg(short, long)]
     pub quiet: bool,
@@ -110,11 +121,11 @@ pub struct Run {
 /// `ohm jobs`.
 #[derive(Clone, Debug, Args)]
 pub struct Jobs {
-    /// Only jobs in this state: pending, running, suspended, succeeded, failed, cancelled
-    #[arg(long)]
+    /// Only jobs in this state
+    #[arg(long, value_parser = ["pending", "running", "suspended", "succeeded", "failed", "cancelled"])]
     pub state: Option<String>,
-    /// Only jobs of this class: batch, service, tas
-    #[arg(long)]
+    /// Only jobs of this class
+    #[arg(long, value_parser = ["batch", "service", "tas"])]
     pub class: Option<String>,
     /// Only jobs of this queue
     #[arg(long)]
@@ -146,7 +157,7 @@ pub enum Goal {
     /// The job is over.
     #[default]
     Finished,
-    /// All groups were started and are reported to run, or the job is over.
+    /// The minimum of every group was started and is reported to run, or the job is over.
     Running,
 }
 
@@ -195,13 +206,13 @@ pub struct Logs {
     /// Go on as the output grows; waits for the task to start
     #[arg(short, long)]
     pub follow: bool,
-    /// Rank of the task
+    /// Rank of the task; one task at a time is printed, its last run
     #[arg(long, default_value_t = 0)]
     pub task: u32,
     /// Group of the task [default: the first one]
     #[arg(long)]
     pub group: Option<String>,
-    /// Standard error instead of standard output
+    /// What it wrote to standard error, instead of standard output
     #[arg(long)]
     pub stderr: bool,
     /// Only so many of the last lines
@@ -218,8 +229,18 @@ pub enum NodeCommand {
     Cordon(NodeName),
     /// Let new work come to a node again
     Uncordon(NodeName),
-    /// Take a node out of the cell; refused while it holds runs, unless it is lost
+    /// Take a node out of the cell; refused while it holds runs, unless it is lost. Stop its agent first
     Remove(NodeName),
+}
+
+/// `ohm queue` and `ohm topology`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum RemoveCommand {
+    /// Take it out of the cell; refused while a job names it
+    Remove {
+        /// Its name
+        name: String,
+    },
 }
 
 /// A node.
@@ -241,6 +262,9 @@ pub struct Events {
     /// Of the events there are already, at most so many of the last
     #[arg(long, default_value_t = 100)]
     pub limit: usize,
+    /// Also who took which lease; a start writes dozens of them
+    #[arg(long)]
+    pub all: bool,
     /// Only events after this log entry
     #[arg(long, value_name = "INDEX")]
     pub after: Option<u64>,
@@ -253,7 +277,7 @@ fn key_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let seconds = match unit {

@@ -34,7 +34,7 @@
 //! | `priorityClassName` | name of a PriorityClass of the same input, instead of `priority` | none |
 //! | `retries` | how often a task may fail by itself | 0 |
 //! | `activeDeadlineSeconds` | the job fails after this long | no bound |
-//! | `ttlSecondsAfterFinished` | the finished job is forgotten after this long | 86400 |
+//! | `ttlSecondsAfterFinished` | the finished job is forgotten after this long, ten seconds at least | 86400 |
 //! | `onDisconnect` | `stop` or `keep`: tasks on a node that lost its servers | service `keep`, else `stop` |
 //! | `suspend` | true: not to be placed yet | false |
 //! | `groups` | list of groups; a job with one group may write its fields here instead | |
@@ -112,7 +112,8 @@ pub use write::{WriteError, document, to_json, to_yaml};
 pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 /// Deepest nesting of lists and maps in a document.
 pub const DEPTH_MAX: usize = 32;
-/// Most values that the anchors and aliases of one YAML document may repeat.
+/// Most values that the anchors and aliases of one YAML document may repeat; their texts may be no longer than a
+/// document.
 pub const ALIAS_NODES_MAX: usize = 10_000;
 /// Most broken documents of one file that are reported one by one; the others are counted.
 pub const BROKEN_MAX: usize = 10_000;

@@ -32,7 +32,7 @@ pub use node::{NodeConclusion, NodeHealth, NodeSpec, Taint, TaintEffect};
 pub use outcome::{JobOutcome, Outcome, Refusal};
 pub use queue::QueueSpec;
 pub use resources::{Amounts, UnitKind};
-pub use run::{Exit, RunReport, RunReportKind, StopCause};
+pub use run::{Exit, MESSAGE_CHARS_MAX, RunReport, RunReportKind, StopCause};
 pub use selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
 pub use topology::{TopologyContradiction, TopologyMode, TopologyRequest, TopologySlice, TopologySpec};
 pub use transaction::{Conflict, ConflictReason, Grain, Guard, JobGuard, Nomination, Placement, Transaction, Verdict};

@@ -6,7 +6,7 @@ mod roles;
 
 use agent::AgentArguments;
 use clap::{CommandFactory, Parser, Subcommand};
-use ohm_cli::{ChaosNode, ClientCommand, Globals, LogCommand, Up};
+use ohm_cli::{ChaosNode, ClientCommand, Globals, LogCommand, OutputFormat, Simulate, Up};
 use roles::{HealthArguments, SchedulerArguments, ServerArguments};
 use std::process::ExitCode;
 
@@ -48,6 +48,26 @@ enum Chaos {
     NodeDown(ChaosNode),
     /// Let it come up again
     NodeUp(ChaosNode),
+    /// Run whole cells in virtual time, each from one seed
+    Sim(Simulate),
+    /// Run a scenario against a cell of real processes
+    Live(ohm_live::Live),
+}
+
+/// Planted bugs are for the simulator's own test and never for a binary that anybody runs.
+const _: () = assert!(!ohm_stdx::canary::COMPILED, "the ohm binary is not built with the feature canaries");
+
+fn chaos(command: &Chaos, globals: &Globals) -> ExitCode {
+    match command {
+        Chaos::NodeDown(node) => ohm_cli::chaos_node(node, true, globals),
+        Chaos::NodeUp(node) => ohm_cli::chaos_node(node, false, globals),
+        Chaos::Sim(options) => ohm_cli::simulate(options, globals),
+        Chaos::Live(options) => {
+            // JSON is YAML too.
+            let is_text = globals.output == OutputFormat::Table;
+            ohm_live::live(options, if is_text { ohm_live::Form::Text } else { ohm_live::Form::Json })
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -61,8 +81,7 @@ fn main() -> ExitCode {
         Command::Up(options) => ohm_cli::up(&options, &globals),
         Command::Client(command) => ohm_cli::run(command, &globals, Arguments::command),
         Command::Log(command) => ohm_cli::log(&command, &globals),
-        Command::Chaos(Chaos::NodeDown(node)) => ohm_cli::chaos_node(&node, true, &globals),
-        Command::Chaos(Chaos::NodeUp(node)) => ohm_cli::chaos_node(&node, false, &globals),
+        Command::Chaos(command) => chaos(&command, &globals),
         Command::Server(arguments) => roles::server(arguments, &globals),
         Command::Scheduler(arguments) => roles::scheduler(&arguments, &globals),
         Command::Health(arguments) => roles::health(&arguments, &globals),

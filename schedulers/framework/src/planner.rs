@@ -48,7 +48,7 @@ pub enum Need {
 /// The need that follows from the tasks alone: some wait to be placed.
 pub fn need_of(job: &Job) -> Option<Need> {
     // A gang of which everything is to stop starts anew when the last run has ended.
-    let stops = job.starts_whole() && job.live() > 0 && job.is_stopping();
+    let stops = job.starts_whole() && job.live() > 0 && job.is_down();
     if job.state != JobState::Active || job.pending() == 0 || stops {
         return None;
     }
@@ -90,7 +90,8 @@ pub struct WorkItem {
 pub struct Budget {
     /// Nodes that may be looked at, summed over the jobs.
     pub nodes: u64,
-    /// Placement rows that may be returned, summed over the jobs. A single gang may take more, if it comes first.
+    /// Placement rows that may be returned, summed over the jobs. A gang that can't grow later is never cut: it may
+    /// take more.
     pub rows: usize,
 }
 

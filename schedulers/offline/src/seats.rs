@@ -5,7 +5,8 @@
 //! it is *parked* beside its neighbours while the job is set up, and ended at once.
 
 use crate::question::{AskedJob, Scene};
-use ohm_model::{GroupSpec, TopologySpec};
+use ohm_model::{GroupSpec, TopologyMode, TopologySpec};
+use std::collections::BTreeMap;
 
 /// Consecutive ranks of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +47,34 @@ pub(crate) fn of_job(scene: &Scene, job: &AskedJob) -> (Option<Vec<GroupSeats>>,
     (Some(groups), gone)
 }
 
+/// The labels that tell the domains of slices apart in which tasks of `group` stand in parts of slices; empty where all
+/// slices are whole. Nobody mends them, as long as what they are parts of stands.
+pub(crate) fn broken_levels<'s>(scene: &'s Scene, group: &GroupSpec, parts: &[Part]) -> &'s [String] {
+    let Some(topology) = topology_of(scene, group) else { return &[] };
+    let levels = topology.levels.as_slice();
+    let layers = group.slices().iter().filter_map(|slice| Some((topology.level(&slice.level)?, slice.size)));
+    let mut lowest = None;
+    for (level, size) in layers {
+        let mut tasks: BTreeMap<Vec<&str>, u32> = BTreeMap::new();
+        for part in parts {
+            *tasks.entry(path(scene, part.node, &levels[..=level])).or_insert(0) += part.count;
+        }
+        if tasks.values().any(|tasks| tasks % size.max(1) != 0) {
+            lowest = Some(level);
+        }
+    }
+    let highest = match group.topology.mode {
+        TopologyMode::Required => topology.level(&group.topology.level).map_or(0, |level| level + 1),
+        _ => 0,
+    };
+    lowest.and_then(|lowest| levels.get(highest..=lowest)).unwrap_or(&[])
+}
+
 /// The tasks that stand, in rank order; those beyond the group's count are cut from the end.
 fn standing(scene: &Scene, job: &AskedJob, group: &GroupSpec) -> GroupSeats {
     let mut seats = GroupSeats::default();
     for allocation in job.stands.iter().filter(|allocation| allocation.group == group.name) {
-        // What stood on a failed node completes the slices that stand: so they are whole even where the file's were not.
+        // What stood on a failed node completes the slices that stand: they are whole even where the file's were not.
         let is_lost = !group.slices().is_empty() && scene.fail.contains(&allocation.node);
         match scene.node_index.get(&allocation.node).filter(|_| !is_lost) {
             None => seats.gone = seats.gone.saturating_add(allocation.count),

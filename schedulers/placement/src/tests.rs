@@ -4,6 +4,7 @@ mod cases;
 mod exact;
 mod fixed;
 mod properties;
+mod slices;
 mod topologies;
 
 use crate::fixture;

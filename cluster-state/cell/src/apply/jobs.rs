@@ -14,6 +14,12 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// A finished job is known at least so long, whatever its time to live: who waits for it must get to see its end, and a
+/// submit that is sent again must find it.
+pub(super) const FORGET_MS_MIN: u64 = 10_000;
+/// Most different resources that one job may name; each one is a column over all nodes.
+const JOB_RESOURCES_MAX: usize = 16;
+
 impl Cell {
     pub(super) fn submit_jobs(&mut self, owner: &str, jobs: &[JobSpec], applied: &mut Applied) -> Outcome {
         let owner: Arc<str> = owner.into();
@@ -31,8 +37,11 @@ impl Cell {
             if *known.spec == *spec {
                 return Ok(JobOutcome::Unchanged(known.id));
             }
-            let hint = "choose another name, or wait until the old job is forgotten".to_string();
-            return Err(Refusal::NameTaken { kind: "job".into(), name: spec.name.clone(), hint });
+            let hint = match known.state {
+                JobState::Finished(_) => "it is finished: `ohm submit --replace` puts this one in its place",
+                _ => "choose another name, or cancel that job first",
+            };
+            return Err(Refusal::NameTaken { kind: "job".into(), name: spec.name.clone(), hint: hint.to_string() });
         }
         self.check_job(&spec)?;
         let spec = Arc::new(spec.into_owned());
@@ -109,7 +118,11 @@ impl Cell {
             return invalid("spec.groups", format!("{tasks} tasks in all; at most {TASKS_MAX} are possible"));
         }
         let named: BTreeSet<&String> = spec.groups.iter().flat_map(|group| group.requests.keys()).collect();
-        if !self.resources.has_room_for(named.into_iter()) {
+        if named.len() > JOB_RESOURCES_MAX {
+            let problem = format!("{} different resources; at most {JOB_RESOURCES_MAX} are possible", named.len());
+            return invalid("requests", problem);
+        }
+        if !self.resources.has_room_for_jobs(named.into_iter()) {
             return Err(too_many_resources());
         }
         for group in &spec.groups {
@@ -218,9 +231,23 @@ impl Cell {
         self.refuse_finished(name, state)?;
         if state == JobState::Suspended {
             self.set_state(job, JobState::Active, String::new(), applied);
+            self.restart_deadline(job);
             self.tell_state(job, "", applied);
         }
         Ok(Outcome::Done)
+    }
+
+    pub(super) fn forget_named_job(&mut self, name: &str, applied: &mut Applied) -> Result<Outcome, Refusal> {
+        let (job, state) = self.named_job(name)?;
+        let wrong = |state: &str, hint: &str| {
+            let (kind, name) = ("job".to_string(), name.to_string());
+            Err(Refusal::WrongState { kind, name, state: state.to_string(), hint: hint.to_string() })
+        };
+        match state {
+            JobState::Finished(_) if self.forget_job(job, applied) => Ok(Outcome::Done),
+            JobState::Finished(_) => wrong("still stopping", "its last runs have not ended yet; try again in a moment"),
+            _ => wrong("not finished", "`ohm cancel` ends it"),
+        }
     }
 
     fn named_job(&self, name: &str) -> Result<(JobId, JobState), Refusal> {
@@ -234,7 +261,7 @@ impl Cell {
                 kind: "job".into(),
                 name: name.into(),
                 state: "finished".into(),
-                hint: "a finished job stays as it is; submit it under another name".into(),
+                hint: "it stays as it is; `ohm submit --replace` with its file runs it again".into(),
             }),
             _ => Ok(()),
         }
@@ -272,7 +299,8 @@ impl Cell {
             group.pending = Default::default();
             group.backing_off = 0;
         }
-        let forget_ms = now_ms.saturating_add(found.spec.ttl_seconds_after_finished.saturating_mul(1000));
+        let ttl_ms = found.spec.ttl_seconds_after_finished.saturating_mul(1000).max(FORGET_MS_MIN);
+        let forget_ms = now_ms.saturating_add(ttl_ms);
         self.stop_runs(job, cause, applied);
         self.clear_nominations(job, applied);
         self.arm(forget_ms, Timer::Forget(job));
@@ -331,6 +359,7 @@ impl Cell {
 fn too_many_resources() -> Refusal {
     Refusal::Invalid {
         field: "requests".into(),
-        problem: format!("the cell knows {} resource names already, its most", crate::resources::RESOURCES_MAX),
+        problem: "no node has this resource, and the cell knows too many such names already: is it written right?"
+            .into(),
     }
 }

@@ -4,6 +4,7 @@ use crate::apply::Applied;
 use crate::cell::Cell;
 use crate::jobs::Job;
 use crate::quota::DEPTH_MAX;
+use crate::resources::RESOURCES_MAX;
 use crate::topologies::Topology;
 use ohm_model::topology::LEVELS_MAX;
 use ohm_model::{Amounts, JobId, NodeId, Outcome, QueueSpec, Refusal, TopologySpec};
@@ -27,6 +28,9 @@ impl Cell {
         let negative = [&spec.nominal, &spec.borrowing_limit, &spec.lending_limit];
         if negative.iter().any(|amounts| amounts.values().any(|amount| *amount < 0)) {
             return invalid("spec", "amounts are never negative".into());
+        }
+        if negative.iter().any(|amounts| amounts.len() > RESOURCES_MAX) {
+            return invalid("spec", format!("at most {RESOURCES_MAX} resources are possible"));
         }
         if self.quota.get(&spec.name).is_some_and(|known| known.spec.is_cohort != spec.is_cohort) {
             let hint = "queues and cohorts share their names; choose another".to_string();

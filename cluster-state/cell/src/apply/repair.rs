@@ -18,7 +18,7 @@ impl Cell {
     fn settle_loss(&mut self, id: JobId, loss: &Loss, applied: &mut Applied) {
         let Some(job) = self.jobs.get(id).filter(|job| job.state == JobState::Active) else { return };
         let (name, standing) = (job.spec.name.clone(), job.live());
-        let is_down = standing == 0 || (job.starts_whole() && job.is_stopping());
+        let is_down = standing == 0 || job.is_down();
         let nodes: Vec<String> = loss.nodes.iter().map(|node| self.nodes.name(*node).to_string()).collect();
         if !is_down && self.open_repair(id, loss, &nodes) {
             self.mark_unhealthy(id, loss.nodes.iter().copied(), UnhealthyCause::Lost);

@@ -145,6 +145,7 @@ impl World {
             Command::SubmitJobs { jobs, .. } => return self.follow_submit(&jobs[0], outcome),
             Command::CancelJob { name } => plain.find_job(name).is_some_and(|job| plain.cancel(job)),
             Command::SuspendJob { name } => plain.find_job(name).is_some_and(|job| plain.suspend(job, true)),
+            Command::ForgetJob { name } => plain.find_job(name).is_some_and(|job| plain.forget(job)),
             Command::ResumeJob { name } => plain.find_job(name).is_some_and(|job| plain.suspend(job, false)),
             Command::Report { node, reports } => {
                 plain.report(*node, reports);

@@ -276,6 +276,7 @@ pub(super) fn exit(text: &str) -> Exit {
         "lease-expired" => Exit::LeaseExpired,
         "never-started" => Exit::NeverStarted,
         "vanished" => Exit::Vanished,
+        "node-shutdown" => Exit::NodeShutdown,
         code => match code.strip_prefix("signal-") {
             Some(signal) => Exit::Signal(signal.parse().expect("a signal")),
             None => Exit::Code(code.parse().unwrap_or_else(|_| panic!("{code} is no exit"))),

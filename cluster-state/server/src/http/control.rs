@@ -21,6 +21,11 @@ pub(super) async fn resume(State(shared): State<Shared>, Name(name): Name) -> An
     change_job(&shared, Command::ResumeJob { name: name.clone() }, &name).await
 }
 
+pub(super) async fn forget(State(shared): State<Shared>, Name(name): Name) -> Answer {
+    let index = perform(&shared, Command::ForgetJob { name }).await?;
+    Ok(stamped(index, StatusCode::NO_CONTENT.into_response()))
+}
+
 pub(super) async fn cordon(State(shared): State<Shared>, Name(name): Name) -> Answer {
     change_node(&shared, name, true).await
 }
@@ -30,7 +35,19 @@ pub(super) async fn uncordon(State(shared): State<Shared>, Name(name): Name) -> 
 }
 
 pub(super) async fn remove_node(State(shared): State<Shared>, Name(name): Name) -> Answer {
-    let index = perform(&shared, Command::RemoveNode { name }).await?;
+    remove(&shared, Command::RemoveNode { name }).await
+}
+
+pub(super) async fn remove_queue(State(shared): State<Shared>, Name(name): Name) -> Answer {
+    remove(&shared, Command::RemoveQueue { name }).await
+}
+
+pub(super) async fn remove_topology(State(shared): State<Shared>, Name(name): Name) -> Answer {
+    remove(&shared, Command::RemoveTopology { name }).await
+}
+
+async fn remove(shared: &Shared, command: Command) -> Answer {
+    let index = perform(shared, command).await?;
     Ok(stamped(index, StatusCode::NO_CONTENT.into_response()))
 }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 const FIRST_PIECE: Duration = Duration::from_millis(500);
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct LogsQuery {
     group: Option<String>,
     #[serde(default)]
@@ -31,6 +31,7 @@ pub(super) struct LogsQuery {
     follow: bool,
     #[serde(default)]
     tail: u64,
+    tail_lines: Option<u64>,
 }
 
 pub(super) async fn logs(State(shared): State<Shared>, Name(name): Name, Params(query): Params<LogsQuery>) -> Answer {
@@ -39,8 +40,8 @@ pub(super) async fn logs(State(shared): State<Shared>, Name(name): Name, Params(
     let (node, run) = find_run(&cell, job, query.group.as_deref(), query.task)?;
     let index = cell.applied();
     drop(cell);
-    let LogsQuery { stderr, follow, tail, .. } = query;
-    let query = LogQuery { node, run, stderr, follow, tail_bytes: tail };
+    let LogsQuery { stderr, follow, tail, tail_lines, .. } = query;
+    let query = LogQuery { node, run, stderr, follow, tail_bytes: tail, tail_lines };
     let Some(mut pieces) = shared.cells.read_log(query).await? else {
         return Err(unreadable("the node's agent is not connected to this server"));
     };

@@ -36,7 +36,10 @@ const fn operation(
 const SUBMIT: &[Operation] = &[operation(
     "post",
     "Submit documents: YAML, JSON, or NDJSON of any length. One verdict per document; 422 if any was refused",
-    &[("verdicts", "string", "`all` (default) or `refused`: which verdicts the answer lists")],
+    &[
+        ("verdicts", "string", "`all` (default) or `refused`: which verdicts the answer lists"),
+        ("replace", "boolean", "forget finished jobs of the same names first, so that they run again"),
+    ],
     "SubmitAnswer",
 )];
 const JOBS: &[Operation] = &[operation(
@@ -52,15 +55,18 @@ const JOBS: &[Operation] = &[operation(
     ],
     "JobList",
 )];
-const JOB: &[Operation] = &[operation(
-    "get",
-    "One job with its groups, tasks, past runs and document",
-    &[
-        ("tasks", "integer", "at most so many tasks of each group; 1000 by default, 100000 at most"),
-        ("firstTask", "integer", "the first task to list"),
-    ],
-    "JobView",
-)];
+const JOB: &[Operation] = &[
+    operation(
+        "get",
+        "One job with its groups, tasks, past runs and document",
+        &[
+            ("tasks", "integer", "at most so many tasks of each group; 1000 by default, 100000 at most"),
+            ("firstTask", "integer", "the first task to list"),
+        ],
+        "JobView",
+    ),
+    operation("delete", "Forget a finished job, which frees its name; refused while a run of it still stops", &[], ""),
+];
 const CANCEL: &[Operation] = &[operation("post", "End a job for good", &[], "JobSummary")];
 const SUSPEND: &[Operation] =
     &[operation("post", "Stop a job's runs and keep it from being placed", &[], "JobSummary")];
@@ -84,6 +90,7 @@ const LOGS: &[Operation] = &[operation(
         ("stderr", "boolean", "the standard error instead of the standard output"),
         ("follow", "boolean", "go on as it grows"),
         ("tail", "integer", "only so many of the last bytes"),
+        ("tailLines", "integer", "only so many of the last lines, counted by the node that keeps them"),
     ],
     "",
 )];
@@ -108,6 +115,9 @@ const NODE: &[Operation] = &[
 const CORDON: &[Operation] = &[operation("post", "Keep new work away from a node", &[], "NodeSummary")];
 const UNCORDON: &[Operation] = &[operation("post", "Let new work come to a node again", &[], "NodeSummary")];
 const QUEUES: &[Operation] = &[operation("get", "Queues and cohorts with what they use", &[], "QueueList")];
+const QUEUE: &[Operation] =
+    &[operation("delete", "Remove a queue or cohort; refused while a job or a queue names it", &[], "")];
+const TOPOLOGY: &[Operation] = &[operation("delete", "Remove a topology; refused while an open job names it", &[], "")];
 const TOPOLOGIES: &[Operation] = &[operation("get", "Topologies and their domains", &[], "TopologyList")];
 const EVENTS: &[Operation] = &[operation(
     "get",
@@ -116,6 +126,7 @@ const EVENTS: &[Operation] = &[operation(
         ("after", "integer", "only events of log entries after this index (or Last-Event-ID)"),
         ("limit", "integer", "of the events there are already, only so many of the last; 1000 by default"),
         ("job", "string", "only events of this job"),
+        ("leases", "boolean", "also who took which lease; true by default"),
         ("follow", "boolean", "go on with what happens from here on"),
     ],
     "EventList",
@@ -131,7 +142,7 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
     vec![
         (route("/v1/submit", SUBMIT), post(submit::submit)),
         (route("/v1/jobs", JOBS), get(jobs::list)),
-        (route("/v1/jobs/{name}", JOB), get(jobs::show)),
+        (route("/v1/jobs/{name}", JOB), get(jobs::show).merge(delete(control::forget))),
         (route("/v1/jobs/{name}/cancel", CANCEL), post(control::cancel)),
         (route("/v1/jobs/{name}/suspend", SUSPEND), post(control::suspend)),
         (route("/v1/jobs/{name}/resume", RESUME), post(control::resume)),
@@ -143,6 +154,8 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/nodes/{name}/cordon", CORDON), post(control::cordon)),
         (route("/v1/nodes/{name}/uncordon", UNCORDON), post(control::uncordon)),
         (route("/v1/queues", QUEUES), get(overview::queues)),
+        (route("/v1/queues/{name}", QUEUE), delete(control::remove_queue)),
+        (route("/v1/topologies/{name}", TOPOLOGY), delete(control::remove_topology)),
         (route("/v1/topologies", TOPOLOGIES), get(overview::topologies)),
         (route("/v1/events", EVENTS), get(events::events)),
         (route("/v1/status", STATUS), get(overview::status)),

@@ -2,11 +2,11 @@
 //! does not compile.
 
 use ohm_wire::api::{
-    ApiError, DocumentVerdict, DomainView, ErrorAnswer, EventList, EventView, ExplainView, GroupView, JobList,
-    JobSummary, JobTotals, JobView, NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals,
-    PastRepairView, PastRunView, ProblemView, QueueList, QueueResourceView, QueueView, ReasonView, RepairView,
-    SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView,
-    UnhealthyNodeView, VerdictKind, WaitAnswer,
+    ApiError, BestDomainView, CountedView, DocumentVerdict, DomainView, ErrorAnswer, EventList, EventView,
+    ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary, JobTotals, JobView, LayerFitView,
+    NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRepairView, PastRunView, ProblemView,
+    QueueList, QueueResourceView, QueueView, ReasonView, RepairView, SessionView, StatusView, SubmitAnswer, TaskCounts,
+    TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -61,13 +61,26 @@ fn submit() -> SubmitAnswer {
         kind: text(),
         name: text(),
         verdict: VerdictKind::Refused,
+        note: text(),
+        finished: text(),
+        finished_ms: 1,
         problems: vec![problem],
     };
     SubmitAnswer { accepted: 1, unchanged: 1, refused: 1, unknown: 1, verdicts: vec![verdict] }
 }
 
 fn counts() -> TaskCounts {
-    TaskCounts { total: 1, pending: 1, backing_off: 1, live: 1, running: 1, succeeded: 1, failed: 1, skipped: 1 }
+    TaskCounts {
+        total: 1,
+        pending: 1,
+        backing_off: 1,
+        live: 1,
+        running: 1,
+        stopping: 1,
+        succeeded: 1,
+        failed: 1,
+        skipped: 1,
+    }
 }
 
 fn job_summary() -> JobSummary {
@@ -230,6 +243,7 @@ fn explain() -> ExplainView {
         hint: text(),
         obstacle: text(),
         group: text(),
+        groups: vec![GroupExplainView { name: text(), explain: counted() }],
         fit: 1,
         needed: 1,
         nodes: 1,
@@ -237,6 +251,29 @@ fn explain() -> ExplainView {
         reasons: vec![ReasonView { code: text(), reason: text(), nodes: 1 }],
         nearest: vec![NearestView { resource: text(), asked: text(), free: text(), node: text() }],
         jobs_ahead: Some(1),
+    }
+}
+
+fn counted() -> CountedView {
+    let nodes = || [(ANY_KEY.to_string(), 1)].into();
+    let layer = LayerFitView { level: text(), fit: 1, needed: 1 };
+    CountedView {
+        fit: 1,
+        of: 1,
+        unit: text(),
+        total_nodes: 1,
+        excluded: ExcludedView {
+            resource: nodes(),
+            taint: nodes(),
+            node_selector: 1,
+            affinity: 1,
+            topology_domain: 1,
+            port: nodes(),
+            limit_per_node: 1,
+            held: 1,
+        },
+        unavailable: nodes(),
+        best: Some(BestDomainView { level: text(), values: vec![text()], per_level: vec![layer] }),
     }
 }
 

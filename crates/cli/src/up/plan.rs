@@ -1,10 +1,12 @@
 //! What a cell on one machine consists of: which processes with which arguments, which nodes with what room.
 
 use super::Up;
-use super::child::{self, Command};
+use super::child::Command;
 use crate::failure::Failure;
 use ohm_model::Class;
 use ohm_runtime::data_dir;
+use ohm_runtime::machine;
+use ohm_wire::api::INSTANCE_VARIABLE;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -21,6 +23,11 @@ spec:
 ";
 
 const HOSTS_MAX: usize = 200;
+/// Who is stopped first when the cell stops: those with the highest number.
+const SERVER: u8 = 0;
+const HEALTH: u8 = 1;
+pub(super) const AGENTS: u8 = 2;
+const SCHEDULERS: u8 = 3;
 /// The share of the machine's memory that its virtual nodes offer together, in per cent: the rest is for Ohm itself and
 /// whatever else runs there.
 const MEMORY_PERCENT: u64 = 80;
@@ -33,15 +40,18 @@ pub(crate) struct Shape {
     hosts: usize,
 }
 
+fn is_possible(blocks: usize, racks: usize, hosts: usize) -> bool {
+    let count = blocks.checked_mul(racks).and_then(|racks| racks.checked_mul(hosts));
+    count.is_some_and(|count| (1..=HOSTS_MAX).contains(&count))
+}
+
 impl FromStr for Shape {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let numbers: Option<Vec<usize>> = text.split('x').map(|part| part.parse().ok()).collect();
         match numbers.as_deref() {
-            Some(&[blocks, racks, hosts]) if (1..=HOSTS_MAX).contains(&(blocks * racks * hosts)) => {
-                Ok(Shape { blocks, racks, hosts })
-            }
+            Some(&[blocks, racks, hosts]) if is_possible(blocks, racks, hosts) => Ok(Shape { blocks, racks, hosts }),
             _ => Err(format!("blocks x racks x hosts, such as 2x2x2, with 1 to {HOSTS_MAX} hosts in all")),
         }
     }
@@ -69,6 +79,8 @@ impl FromStr for Replicas {
 /// Everything that `ohm up` starts.
 pub(super) struct CellPlan {
     folder: PathBuf,
+    /// By which our server is known from any other one.
+    instance: String,
     server: String,
     listen: String,
     node_lease_ms: u64,
@@ -86,7 +98,7 @@ struct Host {
 }
 
 impl CellPlan {
-    pub(super) fn new(options: &Up, folder: &Path) -> Result<Self, Failure> {
+    pub(super) fn new(options: &Up, folder: &Path, instance: &str) -> Result<Self, Failure> {
         let replicas = Class::ALL.map(|class| {
             let asked = options.schedulers.iter().rev().find(|replicas| replicas.class == class);
             (class, asked.map_or(1, |replicas| replicas.count))
@@ -94,13 +106,16 @@ impl CellPlan {
         let hosts = match options.nodes {
             Some(0) => Vec::new(),
             None => hosts_of(options.shape)?,
+            Some(hosts) if hosts <= HOSTS_MAX => hosts_of(Shape { blocks: 1, racks: 1, hosts })?,
             Some(count) => {
-                let message = format!("--nodes {count}: only 0 is possible; --shape says how many nodes there are");
-                return Err(Failure::Usage(message));
+                return Err(Failure::Usage(format!(
+                    "--nodes {count}: at most {HOSTS_MAX} are possible on one machine"
+                )));
             }
         };
         let plan = CellPlan {
             folder: folder.to_path_buf(),
+            instance: instance.to_string(),
             server: format!("http://{}", options.listen),
             listen: options.listen.to_string(),
             node_lease_ms: options.node_lease_ms,
@@ -127,6 +142,10 @@ impl CellPlan {
         self.folder.join("token")
     }
 
+    pub(super) fn instance(&self) -> &str {
+        &self.instance
+    }
+
     pub(super) fn logs(&self) -> PathBuf {
         self.folder.join("logs")
     }
@@ -142,7 +161,9 @@ impl CellPlan {
     pub(super) fn server(&self) -> Command {
         let folder = self.folder.join("server");
         let arguments = vec!["server".into(), "--listen".into(), self.listen.clone()];
-        self.command("server", 0, arguments, Some(folder))
+        let mut server = self.command("server", SERVER, arguments, Some(folder));
+        server.environment.push((INSTANCE_VARIABLE, self.instance.clone()));
+        server
     }
 
     /// Schedulers and health.
@@ -152,12 +173,12 @@ impl CellPlan {
             for number in 1..=count {
                 let name = format!("{}-{number}", class.name());
                 let arguments = vec!["scheduler".into(), class.name().into(), "--name".into(), name.clone()];
-                commands.push(self.command(&name, 1, self.towards_server(arguments), None));
+                commands.push(self.command(&name, SCHEDULERS, self.towards_server(arguments), None));
             }
         }
         let lease = self.node_lease_ms.to_string();
         let health = vec!["health".into(), "--name".into(), "health".into(), "--node-lease-ms".into(), lease];
-        commands.push(self.command("health", 1, self.towards_server(health), None));
+        commands.push(self.command("health", HEALTH, self.towards_server(health), None));
         commands
     }
 
@@ -177,8 +198,8 @@ impl CellPlan {
         add("--capacity", format!("memory={}", host.memory_bytes));
         add("--capacity", "pods=110".to_string());
         arguments.push("--stop-tasks-on-exit".into());
-        let folder = self.folder.join("nodes").join(&name);
-        self.command(&name, child::RANK_NODE, self.towards_server(arguments), Some(folder))
+        // The agent keeps its own state below `nodes`.
+        self.command(&name, AGENTS, self.towards_server(arguments), Some(self.folder.clone()))
     }
 
     fn towards_server(&self, mut arguments: Vec<String>) -> Vec<String> {
@@ -191,15 +212,17 @@ impl CellPlan {
         if let Some(folder) = folder {
             arguments.extend(["--data-dir".into(), folder.display().to_string()]);
         }
-        Command { name: name.to_string(), rank, arguments, log: self.logs().join(format!("{name}.log")) }
+        let log = self.logs().join(format!("{name}.log"));
+        Command { name: name.to_string(), rank, arguments, environment: Vec::new(), log }
     }
 }
 
 /// The hosts of a shape, which share the machine in equal parts.
 fn hosts_of(shape: Shape) -> Result<Vec<Host>, Failure> {
     let count = shape.blocks * shape.racks * shape.hosts;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    let memory_bytes = memory_bytes()? * MEMORY_PERCENT / 100;
+    let unknown = |what: &str| Failure::Failed(format!("this machine does not say how much {what} it has"));
+    let cpu_milli = machine::cpu_milli().ok_or_else(|| unknown("cpu"))?;
+    let memory_bytes = machine::memory_bytes().ok_or_else(|| unknown("memory"))? / 100 * MEMORY_PERCENT;
     let mut hosts = Vec::with_capacity(count);
     for block in 1..=shape.blocks {
         for rack in 1..=shape.racks {
@@ -208,7 +231,7 @@ fn hosts_of(shape: Shape) -> Result<Vec<Host>, Failure> {
                     block,
                     rack,
                     host,
-                    cpu_milli: cores * 1000 / count as u64,
+                    cpu_milli: cpu_milli / count as u64,
                     memory_bytes: memory_bytes / count as u64,
                     number: hosts.len(),
                 });
@@ -218,15 +241,6 @@ fn hosts_of(shape: Shape) -> Result<Vec<Host>, Failure> {
     Ok(hosts)
 }
 
-fn memory_bytes() -> Result<u64, Failure> {
-    let text = std::fs::read_to_string("/proc/meminfo").map_err(|error| Failure::io("/proc/meminfo", error))?;
-    let kibibytes =
-        text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok());
-    kibibytes
-        .map(|kibibytes: u64| kibibytes * 1024)
-        .ok_or_else(|| Failure::Failed("/proc/meminfo has no MemTotal".into()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,7 +248,7 @@ mod tests {
     #[test]
     fn shapes_and_replicas_are_read_or_refused_with_an_example() {
         assert_eq!("1x2x5".parse(), Ok(Shape { blocks: 1, racks: 2, hosts: 5 }));
-        for wrong in ["2x2", "0x1x1", "axbxc", "100x100x100", ""] {
+        for wrong in ["2x2", "0x1x1", "axbxc", "100x100x100", "18446744073709551615x18446744073709551615x1", ""] {
             assert!(wrong.parse::<Shape>().unwrap_err().contains("such as 2x2x2"), "{wrong}");
         }
         assert_eq!("batch=2".parse(), Ok(Replicas { class: Class::Batch, count: 2 }));

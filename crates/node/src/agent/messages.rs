@@ -1,5 +1,6 @@
 //! Messages of the agent stream, in the words of the agent core.
 
+use super::output::Tail;
 use ohm_agent::{BeatAnswer, Input};
 use ohm_model::{Epoch, Incarnation, Index, NodeId, RunRef, RunReport};
 use ohm_wire::{
@@ -41,8 +42,7 @@ pub(crate) struct LogRequest {
     pub(crate) run: RunRef,
     pub(crate) is_stderr: bool,
     pub(crate) follow: bool,
-    /// 0 is everything kept.
-    pub(crate) tail_bytes: u64,
+    pub(crate) tail: Tail,
     /// Pieces that may be sent before more are granted.
     pub(crate) credit: u32,
 }
@@ -106,7 +106,11 @@ fn log_request(request: &ReadLog) -> Result<LogRequest, Malformed> {
         run: RunRef::new(ohm_model::JobId(request.job), group, request.task, request.incarnation),
         is_stderr: request.stderr,
         follow: request.follow,
-        tail_bytes: request.tail_bytes,
+        tail: match (request.tail_lines, request.tail_bytes) {
+            (Some(lines), _) => Tail::Lines(lines),
+            (None, 0) => Tail::All,
+            (None, bytes) => Tail::Bytes(bytes),
+        },
         credit: request.credit,
     })
 }

@@ -153,8 +153,8 @@ async fn copy(request: &LogRequest, path: &Path, mut ended: watch::Receiver<bool
 async fn open(request: &LogRequest, path: &Path, ended: &watch::Receiver<bool>) -> io::Result<Output> {
     let give_up = Instant::now() + START_PATIENCE;
     loop {
-        let (path, tail_bytes, follow) = (path.to_path_buf(), request.tail_bytes, request.follow);
-        match blocking(move || Output::open(&path, tail_bytes, follow)).await? {
+        let (path, tail, follow) = (path.to_path_buf(), request.tail, request.follow);
+        match blocking(move || Output::open(&path, tail, follow)).await? {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if !follow || *ended.borrow() || Instant::now() > give_up {
                     return Err(error);

@@ -127,7 +127,8 @@ impl Server {
             task: task_spec,
         };
         let run = RunRef::new(JobId(1), 0, task, 1);
-        let wanted = WantedRun { run, started: false, stop: false, devices: BTreeMap::new(), launch: Arc::new(launch) };
+        let wanted =
+            WantedRun { run, started: false, stop: false, devices: BTreeMap::new(), launch: Some(Arc::new(launch)) };
         let mut state = self.state();
         state.wanted.insert(run, wanted);
         state.say_wanted();
@@ -152,6 +153,7 @@ impl Server {
             stderr: false,
             follow,
             tail_bytes: 0,
+            tail_lines: None,
             credit: 1,
         }));
     }

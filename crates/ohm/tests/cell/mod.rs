@@ -1,6 +1,7 @@
 //! A cell of real processes for tests: started by `ohm up`, asked by the command line, killed by signal.
 #![allow(dead_code, unreachable_pub)] // Each test file uses its part of this.
 
+pub mod diary;
 pub mod http;
 pub mod processes;
 
@@ -109,6 +110,15 @@ impl Cell {
 
     pub fn data_dir(&self) -> String {
         self.data_dir.display().to_string()
+    }
+
+    pub fn up_pid(&self) -> u32 {
+        self.up.id()
+    }
+
+    /// What `ohm up` has said so far.
+    pub fn up_log(&self) -> String {
+        fs::read_to_string(self.path("up.log")).unwrap()
     }
 
     /// Where the server listens.

@@ -9,8 +9,8 @@ use first_fit::FirstFit;
 use ohm_cell::{Applied, Cell, restore};
 use ohm_framework::{Effect, Input, SchedulerConfig, SchedulerCore};
 use ohm_model::{
-    Amounts, Class, Command, Entry, Envelope, Exit, GroupSpec, Index, JobSpec, Lease, NodeSpec, OnDisconnect, Outcome,
-    Role, RunReport, RunReportKind, Sequence, SessionId, SpreadMode, TaskSpec, TopologyRequest,
+    Amounts, Class, Command, Entry, Envelope, Exit, GroupSpec, Index, JobSpec, Lease, NodeSpec, Outcome, Role,
+    RunReport, RunReportKind, Sequence, SessionId,
 };
 use ohm_stdx::Prng;
 use std::collections::BTreeMap;
@@ -76,8 +76,14 @@ impl World {
 
     /// Adds a replica; `late` ones begin from a snapshot.
     pub fn add(&mut self, class: Class, spreads: bool) {
+        let name = format!("{}-{}", class.name(), self.replicas.len());
+        self.add_named(&name, class, spreads);
+    }
+
+    /// Adds a replica under a name of its own, or under that of one that was killed.
+    pub fn add_named(&mut self, name: &str, class: Class, spreads: bool) {
         let number = self.replicas.len();
-        let mut config = SchedulerConfig::new(&format!("{}-{number}", class.name()));
+        let mut config = SchedulerConfig::new(name);
         (config.lease_ms, config.resend_ms, config.resend_ms_max) = (2_000, 200, 800);
         (config.jobs_per_pass, config.transactions_in_flight) = (1 + self.dice.below(6) as usize, 4);
         (config.rows_per_pass, config.sweep_ms) = (1 + self.dice.below(20) as usize, self.sweep_ms);
@@ -279,39 +285,10 @@ impl World {
 
 /// A job with one group.
 pub fn job(name: &str, class: Class, count: u32, min_count: u32, cpu: i64) -> JobSpec {
-    JobSpec {
-        name: name.into(),
-        class,
-        queue: String::new(),
-        priority: 0,
-        labels: Default::default(),
-        groups: vec![group("main", count, min_count, cpu)],
-        retries: 20,
-        active_deadline_seconds: 0,
-        ttl_seconds_after_finished: 86_400,
-        on_disconnect: OnDisconnect::Stop,
-        repair: Default::default(),
-        suspended: false,
-    }
+    JobSpec { retries: 20, ..JobSpec::of(name, class, vec![group("main", count, min_count, cpu)]) }
 }
 
 /// A group that asks for `cpu` thousandths per task.
 pub fn group(name: &str, count: u32, min_count: u32, cpu: i64) -> GroupSpec {
-    GroupSpec {
-        name: name.into(),
-        count,
-        min_count,
-        elastic: false,
-        requests: [("cpu".to_string(), cpu)].into(),
-        node_selector: Default::default(),
-        affinity: Vec::new(),
-        preferred: Vec::new(),
-        tolerations: Vec::new(),
-        ports: Vec::new(),
-        max_per_node: 0,
-        spread: SpreadMode::Pack,
-        topology: TopologyRequest::default(),
-        place_with: String::new(),
-        task: TaskSpec::default(),
-    }
+    GroupSpec { min_count, requests: [("cpu".to_string(), cpu)].into(), ..GroupSpec::gang(name, count) }
 }

@@ -68,8 +68,8 @@ impl Counts {
         let (tree, node_level) = (&self.tree, self.tree.node_level());
         let mut start = vec![0; node_level + 1];
         let mut range = position..position + 1;
-        for at in level..=node_level {
-            start[at] = range.start;
+        for (at, start) in start.iter_mut().enumerate().skip(level) {
+            *start = range.start;
             range = tree.children_of(at, range);
         }
         let nodes = tree.nodes_below(level, position);

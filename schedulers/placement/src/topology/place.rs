@@ -50,7 +50,7 @@ impl Placer {
         let tree = &site.tree;
         let hosts = |position: u32| {
             let node = tree.node(position);
-            let fits = match table.is_singled(node) || !leader.excluded.is_empty() {
+            let fits = match table.is_singled(node) {
                 true => u64::from(leader.room(node)),
                 false => room(leader, table, &index.demand, node),
             };
@@ -194,9 +194,11 @@ fn largest(counts: &Counts, site: &Site<'_>, leader: bool, level: usize, amount:
     if least >= most {
         return Err(short);
     }
-    // What fits as it was asked for mostly fits when only that is asked for; if not, it is searched for.
+    // What fits as it was asked for mostly fits when only that is asked for; if not, it is searched for. With
+    // preferences it is what the most preferred domain takes, and a less preferred one may take more.
     if (least..most).contains(&short.fit)
         && !leader
+        && !counts.has_affinity()
         && let Ok(choice) = choose(counts, &request(short.fit))
     {
         return Ok(choice);

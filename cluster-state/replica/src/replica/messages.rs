@@ -1,0 +1,194 @@
+//! What a replica is told, and what it wants done.
+
+use super::*;
+use ohm_stdx::define_id;
+
+define_id!(
+    /// The shell's name for one proposal.
+    Ticket(u64)
+);
+
+/// Sizes and paces.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplicaConfig {
+    /// Bytes of commands that may wait to be appended; more is answered Busy.
+    pub waiting_bytes_max: usize,
+    /// Entries that may be on their way at once.
+    pub entries_in_flight_max: usize,
+    /// Bytes of entries kept in memory for followers.
+    pub kept_bytes_max: usize,
+    /// Events kept in memory for people.
+    pub events_max: usize,
+    /// A snapshot is taken after this many bytes of entries.
+    pub snapshot_every_bytes: u64,
+    /// And after this many entries, whatever their size.
+    pub snapshot_every_entries: u64,
+}
+
+impl Default for ReplicaConfig {
+    fn default() -> Self {
+        ReplicaConfig {
+            waiting_bytes_max: 16 << 20,
+            entries_in_flight_max: 4,
+            kept_bytes_max: 32 << 20,
+            events_max: 20_000,
+            snapshot_every_bytes: 64 << 20,
+            snapshot_every_entries: 100_000,
+        }
+    }
+}
+
+/// What a snapshot is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To be kept by the log.
+    Keep,
+    /// For all followers that are too far behind; this is one of them.
+    Follower(FollowerId),
+}
+
+/// What a replica is told.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Commands to be put into the log together, each as [`Envelope::encode`] gives it.
+    Propose {
+        /// Comes back with the outcomes.
+        ticket: Ticket,
+        /// The commands.
+        commands: Vec<Bytes>,
+    },
+    /// Somebody wants to keep a copy.
+    Follow {
+        /// The stream.
+        follower: FollowerId,
+        /// What it has applied already; 0 for nothing.
+        from: Index,
+    },
+    /// A follower has taken in this many bytes, as [`FollowFrame::bytes`] counts them.
+    Acknowledge {
+        /// The stream.
+        follower: FollowerId,
+        /// How many.
+        bytes: usize,
+    },
+    /// A follow stream ended.
+    Unfollow {
+        /// The stream.
+        follower: FollowerId,
+    },
+    /// The network brought something for the log.
+    Deliver(Delivery),
+    /// A snapshot that was asked for by [`Effect::Encode`].
+    Encoded {
+        /// What for.
+        purpose: Purpose,
+        /// The last entry in it.
+        index: Index,
+        /// The bytes, cut into pieces; see [`Replica::encode`]. None when it could not be encoded.
+        pieces: Vec<Bytes>,
+    },
+    /// Append what waits, and see what the log says. Shells send this after each bunch of other inputs.
+    Flush,
+}
+
+/// What a replica wants done.
+#[derive(Debug)]
+pub enum Effect {
+    /// The commands of a proposal are committed and applied, or refused for good because no entry can hold them.
+    Answered {
+        /// Whose.
+        ticket: Ticket,
+        /// The entry they are in.
+        index: Index,
+        /// One per command.
+        outcomes: Vec<Outcome>,
+    },
+    /// The proposal was not taken in; nothing of it will happen.
+    Turned {
+        /// Whose.
+        ticket: Ticket,
+        /// Why.
+        error: ProposeError,
+    },
+    /// The log refused the proposal; nothing of it will happen.
+    Refused {
+        /// Whose.
+        ticket: Ticket,
+        /// Why.
+        reason: Refusal,
+    },
+    /// Nobody knows whether the proposal will happen; sessions make asking again safe.
+    Unknown {
+        /// Whose.
+        ticket: Ticket,
+    },
+    /// An entry was applied here. The shell looks at what changed and tells whoever must know.
+    Applied {
+        /// The entry.
+        index: Index,
+        /// The entry as it stands in the log.
+        bytes: Bytes,
+        /// What it caused.
+        applied: Box<Applied>,
+        /// The copy's running hash after it.
+        chain: u64,
+    },
+    /// The copy was replaced by a snapshot.
+    Restored {
+        /// Its last entry.
+        index: Index,
+    },
+    /// For a follower.
+    ToFollower {
+        /// The stream.
+        follower: FollowerId,
+        /// The message.
+        frame: FollowFrame,
+    },
+    /// Encode this clone (elsewhere, it may take long) and hand the pieces in as `Encoded`.
+    Encode {
+        /// What for.
+        purpose: Purpose,
+        /// The clone.
+        cell: Box<Cell>,
+    },
+    /// Bytes for another member of the log.
+    Send {
+        /// The member.
+        to: u64,
+        /// Opaque.
+        bytes: Bytes,
+        /// Whether its fate must be reported.
+        snapshot: bool,
+    },
+    /// Who takes appends.
+    Leader {
+        /// The member, if known.
+        member: Option<u64>,
+        /// Whether it is this one.
+        here: bool,
+    },
+    /// For the operator.
+    Alarm(Alarm),
+    /// A snapshot is kept by the log.
+    SnapshotSaved {
+        /// Its last entry.
+        index: Index,
+    },
+}
+
+/// Why a replica is over. The process must end and start again from what is on disk.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplicaFailure {
+    /// The log is over.
+    #[error(transparent)]
+    Log(#[from] LogFailure),
+    /// An entry or snapshot can't be read by this version.
+    #[error("entry {index} can't be applied: {reason}")]
+    Unreadable {
+        /// Where it stands.
+        index: Index,
+        /// What is wrong.
+        reason: String,
+    },
+}
