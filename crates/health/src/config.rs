@@ -1,5 +1,7 @@
 //! How patient the health duty is. Equal for all candidates of a cell.
 
+use ohm_stdx::canary::{self, Canary};
+
 /// The lease lasts at least this many beat intervals, so that lost beats alone do not end it.
 const BEATS_PER_LEASE: u64 = 4;
 
@@ -68,7 +70,8 @@ impl HealthConfig {
     pub(crate) fn bounded(&self, slots: u32, bound_ms: u64) -> Timing {
         let wished = self.timing(slots);
         let longest_ms = wished.lease_ms.max(bound_ms);
-        let lost_ms = longest_ms.saturating_add(self.margin_ms(longest_ms));
+        let early = canary::sings(Canary::EarlyLoss);
+        let lost_ms = if early { longest_ms / 4 } else { longest_ms.saturating_add(self.margin_ms(longest_ms)) };
         Timing {
             lease_ms: wished.lease_ms.min(bound_ms),
             lost_ms,
@@ -88,8 +91,7 @@ impl HealthConfig {
         let lease_ms = self.node_lease_ms.max(interval_ms.saturating_mul(BEATS_PER_LEASE));
         // Half an interval more: the beat that is just due has not been missed.
         let suspect_ms = interval_ms.saturating_mul(self.missed_beats) + interval_ms / 2;
-        let early = ohm_stdx::canary::sings(ohm_stdx::canary::Canary::EarlyLoss);
-        let lost_ms = if early { lease_ms / 4 } else { lease_ms.saturating_add(self.margin_ms(lease_ms)) };
+        let lost_ms = lease_ms.saturating_add(self.margin_ms(lease_ms));
         Timing { interval_ms, lease_ms, suspect_ms: suspect_ms.min(lost_ms), lost_ms }
     }
 }
