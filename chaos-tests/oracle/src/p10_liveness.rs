@@ -62,8 +62,8 @@ fn attempts_of(job: &Job) -> u64 {
     job.groups.iter().flat_map(|group| group.tasks.iter()).map(|task| u64::from(task.incarnation.0)).sum()
 }
 
-/// Tasks in back-off that failed, or that a node would not start, at most three times wait no longer than four seconds: one that is seen twice, further
-/// apart than that and after no further attempt, has been forgotten.
+/// Tasks in back-off that failed, or that a node would not start, at most three times wait no longer than four seconds:
+/// one that is seen twice, further apart than that and after no further attempt, has been forgotten.
 fn back_offs(job: &Job) -> Vec<Stuck> {
     let mut stuck = Vec::new();
     if job.state != JobState::Active {

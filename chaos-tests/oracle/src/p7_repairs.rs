@@ -1,6 +1,6 @@
 //! P7: a repair keeps every healthy placement of the job, moves the fewest tasks, is never charged, and leaves no gang
-//! half repaired. A gang is given up only where its minimum stands no more. Books: how often each task failed by itself,
-//! and which tasks wait because they lost their node.
+//! half repaired. A gang is given up only where its minimum stands no more. Books: how often each task failed by
+//! itself, and which tasks wait because they lost their node.
 
 use crate::books::Books;
 use crate::facts::Fact;

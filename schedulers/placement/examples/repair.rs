@@ -3,6 +3,8 @@
 //!
 //! `cargo run --release -p ohm-placement --features fixture --example repair`
 
+#![allow(clippy::disallowed_types, reason = "it measures time")]
+
 use ohm_framework::{Budget, Decision, Holds, Need, Plan, Planner, View, Work, WorkItem};
 use ohm_model::{Class, Command, Epoch, JobId, NodeConclusion, NodeHealth, NodeId, SessionId};
 use ohm_placement::fixture::World;

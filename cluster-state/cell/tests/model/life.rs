@@ -305,27 +305,12 @@ impl Plain {
         if job.count(run.group, Phase::Live) == 0 {
             job.domain[group] = None;
         }
-        let over = |job: &PlainJob, group: u16| {
-            job.count(group, Phase::Succeeded) + job.count(group, Phase::Skipped)
-                == job.spec.groups[usize::from(group)].count
-        };
-        // A gang of which nothing stands, or a service's group, starts anew with the tasks it had left out.
-        for group in 0..job.spec.groups.len() as u16 {
-            let down = if job.whole() { job.live() == 0 } else { job.count(group, Phase::Live) == 0 };
-            if open && down && job.started[usize::from(group)] && !over(job, group) {
-                job.started[usize::from(group)] = false;
-                let left_out =
-                    job.tasks.iter_mut().filter(|((at, _), task)| *at == group && task.phase == Phase::Skipped);
-                left_out.for_each(|(_, task)| task.phase = Phase::Pending);
-                job.repair.lost.retain(|(at, _)| *at != group);
-                job.repair.replaced.retain(|(at, _)| *at != group);
-            }
-        }
+        job.restart_if_down(open);
         let nothing_open = !lost && job.repair.open.is_some() && job.nothing_lost();
         if job.live() == 0 || nothing_open {
             job.drop_repair();
         }
-        let all_over = (0..job.spec.groups.len() as u16).all(|group| over(job, group));
+        let all_over = (0..job.spec.groups.len() as u16).all(|group| job.is_over(group));
         match phase {
             Phase::Failed if active => self.finish(run.job, State::Failed, StopCause::JobFailed),
             Phase::BackingOff => {
@@ -393,6 +378,28 @@ impl Plain {
             let shard = shard_of(&job.spec);
             if std::mem::replace(&mut job.shard, shard) != shard {
                 job.version = version;
+            }
+        }
+    }
+}
+
+impl PlainJob {
+    fn is_over(&self, group: u16) -> bool {
+        let count = self.spec.groups[usize::from(group)].count;
+        self.count(group, Phase::Succeeded) + self.count(group, Phase::Skipped) == count
+    }
+
+    /// A gang of which nothing stands, or a service's group, starts anew with the tasks it had left out.
+    fn restart_if_down(&mut self, is_open: bool) {
+        for group in 0..self.spec.groups.len() as u16 {
+            let down = if self.whole() { self.live() == 0 } else { self.count(group, Phase::Live) == 0 };
+            if is_open && down && self.started[usize::from(group)] && !self.is_over(group) {
+                self.started[usize::from(group)] = false;
+                let left_out =
+                    self.tasks.iter_mut().filter(|((at, _), task)| *at == group && task.phase == Phase::Skipped);
+                left_out.for_each(|(_, task)| task.phase = Phase::Pending);
+                self.repair.lost.retain(|(at, _)| *at != group);
+                self.repair.replaced.retain(|(at, _)| *at != group);
             }
         }
     }
