@@ -71,9 +71,10 @@ impl HealthConfig {
         let wished = self.timing(slots);
         let longest_ms = wished.lease_ms.max(bound_ms);
         let early = canary::sings(Canary::EarlyLoss);
+        let unbound = canary::sings(Canary::UnboundLease);
         let lost_ms = if early { longest_ms / 4 } else { longest_ms.saturating_add(self.margin_ms(longest_ms)) };
         Timing {
-            lease_ms: wished.lease_ms.min(bound_ms),
+            lease_ms: if unbound { wished.lease_ms } else { wished.lease_ms.min(bound_ms) },
             lost_ms,
             suspect_ms: wished.suspect_ms.min(lost_ms),
             ..wished

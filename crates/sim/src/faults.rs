@@ -6,6 +6,7 @@
 //! says it again: that is where doubling and reordering come from. People's requests travel apart (HTTP): they
 //! overtake each other, get lost alone, and a proxy may send one twice.
 
+use crate::workload;
 use ohm_stdx::Prng;
 
 /// Whom a fault strikes: a position in the world's list of that role.
@@ -155,6 +156,8 @@ pub(crate) struct Population {
     pub(crate) health: usize,
     pub(crate) nodes: usize,
     pub(crate) clients: usize,
+    /// Whether nodes go down together.
+    pub(crate) losses: bool,
 }
 
 /// How many families of faults there are: each is in the mix of a run or is not.
@@ -171,6 +174,15 @@ pub(crate) fn draw(dice: &mut Prng, population: Population, until_ms: u64) -> Ve
         let fault = draw_fault(dice, family, population);
         if allowed[family as usize] {
             faults.push((at_ms, fault));
+        }
+    }
+    if population.losses && population.nodes > 1 {
+        for _ in 0..dice.below(5) {
+            let at_ms = dice.between(1_000.min(until_ms), until_ms);
+            faults.extend(draw_losses(dice, population.nodes).map(|(after_ms, fault)| {
+                let last_ms = until_ms.max(at_ms);
+                ((at_ms + after_ms).min(last_ms), fault)
+            }));
         }
     }
     faults.sort_by_key(|(at_ms, _)| *at_ms);
@@ -222,6 +234,32 @@ fn draw_fault(dice: &mut Prng, family: u64, population: Population) -> Fault {
     }
 }
 
+/// One node, two, or a whole rack go down or are cut off within a moment, mostly for longer than a lease; how long
+/// after the first one each of them does.
+fn draw_losses(dice: &mut Prng, nodes: usize) -> impl Iterator<Item = (u64, Fault)> + use<> {
+    let first = dice.below(nodes as u64) as usize;
+    let rack = workload::rack_of(first, false);
+    let struck: Vec<usize> = match dice.below(3) {
+        0 => vec![first],
+        1 => vec![first, (first + 1 + dice.below(nodes as u64 - 1) as usize) % nodes],
+        _ => (0..nodes).filter(|&node| workload::rack_of(node, false) == rack).collect(),
+    };
+    // Within what health gathers, and beyond.
+    let within_ms = [0, 150, 500, 3_000][dice.below(4) as usize];
+    let cut = dice.chance(300).then(|| [Way::Both, Way::Up, Way::Down][dice.below(3) as usize]);
+    let down_ms = dice.between(3_000, 30_000);
+    let mut losses = Vec::new();
+    for node in struck {
+        let after_ms = dice.between(0, within_ms);
+        let down_ms = down_ms + dice.below(2_000);
+        losses.push(match cut {
+            Some(way) => (after_ms, Fault::Cut { victim: Victim::Node(node), way, for_ms: down_ms }),
+            None => (after_ms, Fault::Reboot { node, down_ms }),
+        });
+    }
+    losses.into_iter()
+}
+
 fn draw_victim(dice: &mut Prng, population: Population) -> Victim {
     let pick = |dice: &mut Prng, count: usize| dice.below(count as u64) as usize;
     match dice.below(10) {
@@ -239,7 +277,7 @@ mod tests {
 
     #[test]
     fn every_drawn_kind_is_in_the_table() {
-        let population = Population { servers: 1, schedulers: 3, health: 2, nodes: 4, clients: 2 };
+        let population = Population { servers: 1, schedulers: 3, health: 2, nodes: 4, clients: 2, losses: true };
         for seed in 0..300 {
             for (at_ms, fault) in draw(&mut Prng::new(seed), population, 40_000) {
                 assert!(FAULT_KINDS.contains(&fault.kind()), "{fault:?}");

@@ -44,6 +44,10 @@ pub(crate) struct Knobs {
     /// How many jobs and other wishes each client has.
     pub(crate) wishes: u64,
     pub(crate) wish_pause_ms: u64,
+    /// Whether jobs outlive the loss of their nodes, racks go down together, and people aim at what is being repaired.
+    pub(crate) losses: bool,
+    /// Whether candidates for the health duty may be configured with leases of different lengths.
+    pub(crate) leases_differ: bool,
     /// Whether jobs name queues, and queues change.
     pub(crate) queues: bool,
 }
@@ -87,6 +91,8 @@ impl Knobs {
             wishes: one_of(&[3, 10, 25, 45]),
             wish_pause_ms: one_of(&[300, 1_000, 2_500]),
             queues: one_of(&[0, 1]) == 1,
+            losses: one_of(&[0, 1]) == 1,
+            leases_differ: one_of(&[0, 0, 1]) == 1,
         };
         let network = NetworkFaults::drawn(dice);
         let large = dice.chance(LARGE_PERMILLE);
@@ -95,6 +101,8 @@ impl Knobs {
             Some(nodes) if nodes > 200 => Knobs { nodes, ..knobs.large() },
             Some(nodes) => Knobs { nodes, ..knobs },
             None if large => knobs.large(),
+            // What is lost needs somewhere to go.
+            None if knobs.losses => Knobs { nodes: knobs.nodes + 3, ..knobs },
             None => knobs,
         }
     }
@@ -118,6 +126,8 @@ impl Knobs {
             network: NetworkFaults { break_per_100000: 0, slow_permille: 0, ..self.network },
             wishes: 12,
             wish_pause_ms: 400,
+            losses: false,
+            leases_differ: false,
             ..self
         }
     }

@@ -175,6 +175,7 @@ impl Script {
     pub(crate) fn settle(&self, knobs: &mut Knobs) {
         knobs.nodes = self.nodes.unwrap_or(knobs.nodes);
         knobs.replicas = self.replicas.map_or(knobs.replicas, |replicas| [replicas; 3]);
+        (knobs.losses, knobs.leases_differ) = (false, false);
         (knobs.wishes, knobs.mischief_permille, knobs.queues) = (self.wishes, self.mischief_permille, self.queues);
         knobs.faults_ms = self.faults_ms.unwrap_or(knobs.faults_ms);
         knobs.quiet_ms = self.quiet_ms.unwrap_or(knobs.quiet_ms);

@@ -1,5 +1,6 @@
 //! The world: everybody in one cell, their network, their clocks, and what goes wrong.
 
+mod aim;
 mod begin;
 mod deliver;
 mod disks;
@@ -111,6 +112,8 @@ pub struct World {
     pub(crate) next_request: u64,
     pub(crate) faults: Vec<(u64, Fault)>,
     pub(crate) asks: Vec<(u64, Command)>,
+    /// Up to which entry was looked for something to aim at.
+    pub(crate) aimed: Index,
     /// What waits for processes that stand still.
     pub(crate) held: BTreeMap<Victim, VecDeque<Event>>,
     pub(crate) healed: bool,

@@ -10,6 +10,7 @@ use ohm_model::topology::TopologyRequest;
 use ohm_model::{
     EventKind, GroupSpec, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, RepairPolicy, SessionId, StopCause,
 };
+use ohm_stdx::canary::{self, Canary};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -217,7 +218,9 @@ impl Cell {
         self.refuse_finished(name, state)?;
         if state == JobState::Active {
             self.release_reservation(job);
-            self.drop_repair(job);
+            if !canary::sings(Canary::LateRepair) {
+                self.drop_repair(job);
+            }
             self.set_state(job, JobState::Suspended, String::new(), applied);
             self.stop_runs(job, StopCause::Suspended, applied);
             self.clear_nominations(job, applied);
@@ -285,7 +288,9 @@ impl Cell {
         applied: &mut Applied,
     ) {
         self.release_reservation(job);
-        self.drop_repair(job);
+        if !canary::sings(Canary::LateRepair) {
+            self.drop_repair(job);
+        }
         self.set_state(job, JobState::Finished(finish), reason.clone(), applied);
         let now_ms = self.now_ms;
         let Some(found) = self.jobs.get_mut(job) else { return };

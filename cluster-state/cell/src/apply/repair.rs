@@ -8,6 +8,7 @@ use crate::cell::Cell;
 use crate::jobs::{JobState, TaskState};
 use crate::repairs::{Loss, Losses, OpenRepair, RepairEnd, RepairState, UnhealthyCause, UnhealthyNode};
 use ohm_model::{EventKind, Index, JobId, Move, NodeHealth, NodeId, RepairPolicy, StopCause};
+use ohm_stdx::canary::{self, Canary};
 
 impl Cell {
     /// Draws the consequences of everything one entry took away.
@@ -47,7 +48,9 @@ impl Cell {
         if !any {
             return false;
         }
-        job.version = since;
+        if !canary::sings(Canary::StaleRepair) {
+            job.version = since;
+        }
         if job.repairs.open.is_none() {
             job.repairs.begun += 1;
         }
@@ -72,7 +75,9 @@ impl Cell {
             }
             let name = record.spec.name.clone();
             let Some(job) = self.jobs.get_mut(id) else { return };
-            job.version = since;
+            if !canary::sings(Canary::StaleRepair) {
+                job.version = since;
+            }
             job.repairs.unhealthy.retain(|entry| entry.name != name);
             job.repairs.unhealthy.push(UnhealthyNode { node: Some(node), name, cause, since, since_ms });
             self.jobs.by_unhealthy.entry(node).or_default().insert(id);

@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn every_fault_reads_back_as_itself() {
-        let population = Population { servers: 3, schedulers: 3, health: 2, nodes: 4, clients: 2 };
+        let population = Population { servers: 3, schedulers: 3, health: 2, nodes: 4, clients: 2, losses: true };
         let split = Fault::Split { one: 0, other: 2, way: Way::Down, for_ms: 7 };
         let drawn = (0..200).flat_map(|seed| draw(&mut Prng::new(seed), population, 9_000));
         for fault in drawn.map(|(_, fault)| fault).chain([split]) {

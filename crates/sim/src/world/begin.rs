@@ -14,7 +14,7 @@ use crate::scenario::Scenario;
 use crate::script;
 use crate::server::ServerProcess;
 use crate::workload;
-use ohm_model::{Class, Command};
+use ohm_model::{Class, Command, Index};
 use ohm_oracle::Oracle;
 use ohm_stdx::{Prng, hash};
 use std::collections::BTreeMap;
@@ -43,6 +43,7 @@ impl World {
             health: CANDIDATES,
             nodes: knobs.nodes,
             clients: CLIENTS,
+            losses: knobs.losses,
         };
         let drawn = faults::draw(&mut dice, population, knobs.faults_ms);
         let calm = scenario.script.as_ref().is_some_and(|script| script.is_calm);
@@ -69,6 +70,7 @@ impl World {
             next_request: 1,
             faults,
             asks,
+            aimed: Index(0),
             held: BTreeMap::new(),
             healed: false,
             mischief: Mischief::new(std::cell::Cell::new(knobs.mischief_permille)),

@@ -76,7 +76,7 @@ impl World {
         let (large, queues, own) = (self.knobs.is_large(), self.knobs.queues, format!("client {number}"));
         let command = if self.dice.chance(700) {
             let name = format!("c{number}-job-{}", self.clients[number].submitted.len());
-            let job = workload::job(&mut self.dice, name, large, queues);
+            let job = workload::job(&mut self.dice, name, (large, self.knobs.losses), queues);
             self.change_mind(&job.name);
             self.clients[number].submitted.push(job.clone());
             Some(Command::SubmitJobs { owner: own, jobs: vec![job] })
