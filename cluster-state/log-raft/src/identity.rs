@@ -11,6 +11,8 @@ const IDENTITY: &str = "log.identity";
 const IDENTITY_NEW: &str = "log.identity.new";
 /// A snapshot that is being written.
 pub(crate) const SNAPSHOT_NEW: &str = "snapshot.new";
+/// A snapshot that is coming from another member.
+pub(crate) const SNAPSHOT_RECEIVED: &str = "snapshot.received";
 const PURPOSE: &str = "ohm log";
 /// No identity is longer.
 const IDENTITY_BYTES_MAX: usize = 4096;
@@ -23,8 +25,8 @@ pub struct Identity {
     pub cell: u64,
     /// The member whose log it is.
     pub member: u64,
-    /// The voters that the group was created with, ascending.
-    pub voters: Vec<u64>,
+    /// The voters that the cell was created with, ascending: the same in the folders of all members.
+    pub founders: Vec<u64>,
 }
 
 /// What a folder holds.
@@ -62,7 +64,7 @@ pub(crate) fn create(
     disk: &mut (impl Disk + ?Sized),
     cell: u64,
     member: u64,
-    voters: &[u64],
+    founders: &[u64],
 ) -> Result<Identity, OpenError> {
     match inspect(disk)? {
         Folder::Empty => {}
@@ -79,7 +81,7 @@ pub(crate) fn create(
     disk.append(&segment, first_segment(&mut batch, cell, member))?;
     disk.sync(&segment)?;
     disk.sync_folder()?;
-    let identity = Identity { purpose: PURPOSE.into(), cell, member, voters: voters.to_vec() };
+    let identity = Identity { purpose: PURPOSE.into(), cell, member, founders: founders.to_vec() };
     let mut bytes = Vec::new();
     codec::encode_frame(FORMAT, &identity, &mut bytes);
     disk.append(IDENTITY_NEW, &bytes)?;
@@ -91,7 +93,7 @@ pub(crate) fn create(
 
 impl Identity {
     /// Whether the folder is the one that this configuration means.
-    pub(crate) fn check(&self, cell: u64, member: u64, voters: &[u64]) -> Result<(), OpenError> {
+    pub(crate) fn check(&self, cell: u64, member: u64, founders: &[u64]) -> Result<(), OpenError> {
         let other = |what, found: String, expected: String| Err(OpenError::Identity { what, found, expected });
         if self.cell != cell {
             return other("cell", format!("{:016x}", self.cell), format!("{cell:016x}"));
@@ -99,8 +101,8 @@ impl Identity {
         if self.member != member {
             return other("member", self.member.to_string(), member.to_string());
         }
-        if self.voters != voters {
-            return other("group", format!("{:?}", self.voters), format!("{voters:?}"));
+        if self.founders != founders {
+            return other("founders", format!("{:?}", self.founders), format!("{founders:?}"));
         }
         Ok(())
     }
@@ -128,7 +130,7 @@ fn first_segment(batch: &mut Batch, cell: u64, member: u64) -> &[u8] {
 }
 
 fn is_ours(name: &str) -> bool {
-    [IDENTITY, IDENTITY_NEW, SNAPSHOT_NEW].contains(&name)
+    [IDENTITY, IDENTITY_NEW, SNAPSHOT_NEW, SNAPSHOT_RECEIVED].contains(&name)
         || segment_sequence(name).is_some()
         || snapshot_index(name).is_some()
 }
@@ -178,7 +180,7 @@ mod tests {
         assert_eq!(create(&mut disk, 7, 1, &[1]), Err(OpenError::NotEmpty { file: IDENTITY.into() }));
         assert!(matches!(identity.check(8, 1, &[1]), Err(OpenError::Identity { what: "cell", .. })));
         assert!(matches!(identity.check(7, 2, &[1]), Err(OpenError::Identity { what: "member", .. })));
-        assert!(matches!(identity.check(7, 1, &[1, 2]), Err(OpenError::Identity { what: "group", .. })));
+        assert!(matches!(identity.check(7, 1, &[1, 2]), Err(OpenError::Identity { what: "founders", .. })));
 
         let mut newer = Vec::new();
         codec::encode_frame(FORMAT + 1, &identity, &mut newer);

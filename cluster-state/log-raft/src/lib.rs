@@ -21,8 +21,10 @@ mod error;
 mod file_disk;
 mod identity;
 mod inbox;
+mod members;
 mod message;
 mod raft_log;
+mod reads;
 mod record;
 mod recovery;
 mod remark;
@@ -30,6 +32,7 @@ mod replay;
 mod settle;
 mod snapshots;
 mod storage;
+mod transfers;
 mod wal;
 
 pub use archive::{Archive, open_read_only};

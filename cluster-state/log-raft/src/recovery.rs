@@ -4,6 +4,7 @@
 use crate::config::RaftConfig;
 use crate::error::OpenError;
 use crate::identity::{Folder, Identity, inspect, segment_file, snapshot_file};
+use crate::members::Membership;
 use crate::record::Position;
 use crate::replay::{Replay, replay};
 use crate::snapshots::{self, Shelf, Snapshot};
@@ -19,6 +20,8 @@ pub(crate) struct Recovered {
     pub(crate) shelf: Shelf,
     /// The newest snapshot that can be read.
     pub(crate) snapshot: Option<(Position, Vec<Bytes>)>,
+    /// Who belonged to the group at that snapshot, or at the beginning.
+    pub(crate) membership: Membership,
     pub(crate) alarms: Vec<Alarm>,
 }
 
@@ -52,7 +55,7 @@ pub(crate) fn find(disk: &mut (impl Disk + ?Sized)) -> Result<Found, OpenError> 
 /// Opens a folder for writing.
 pub(crate) fn recover(disk: &mut (impl Disk + ?Sized), config: &RaftConfig) -> Result<Recovered, OpenError> {
     if let Folder::Log(identity) = inspect(disk)? {
-        identity.check(config.cell, config.member, &config.voters)?;
+        identity.check(config.cell, config.member, &config.founders)?;
     }
     let Found { identity, mut replay, shelf, snapshot, restart, alarms } = find(disk)?;
     let mut wal = Wal::open(disk, &identity, config.segment_bytes, &replay)?;
@@ -70,9 +73,12 @@ pub(crate) fn recover(disk: &mut (impl Disk + ?Sized), config: &RaftConfig) -> R
         replay.entries.pop_front();
         replay.base = position;
     }
-    let durable = Durable::new(replay.state, &identity.voters, replay.base, replay.entries, position);
+    let membership = snapshot
+        .as_ref()
+        .map_or_else(|| Membership::founded(&identity.founders), |found| found.header.membership(&identity.founders));
+    let durable = Durable::new(replay.state, membership.conf_state(), replay.base, replay.entries, position);
     let snapshot = snapshot.map(|snapshot| (position, snapshot.pieces));
-    Ok(Recovered { durable, wal, shelf, snapshot, alarms })
+    Ok(Recovered { durable, wal, shelf, snapshot, membership, alarms })
 }
 
 impl Found {

@@ -12,7 +12,8 @@ const ENTRY_OVERHEAD_BYTES: u64 = 24;
 /// The durable log and state of this member.
 pub(crate) struct Durable {
     pub(crate) state: HardState,
-    voters: ConfState,
+    /// Who belonged to the group at the newest snapshot: where raft starts from, and what it tells with a snapshot.
+    members: ConfState,
     /// The place before the first entry.
     base: Position,
     entries: VecDeque<Entry>,
@@ -24,13 +25,13 @@ pub(crate) struct Durable {
 impl Durable {
     pub(crate) fn new(
         state: HardState,
-        voters: &[u64],
+        members: ConfState,
         base: Position,
         entries: VecDeque<Entry>,
         snapshot: Position,
     ) -> Self {
         let entry_bytes = entries.iter().map(cost).sum();
-        Durable { state, voters: (voters.to_vec(), Vec::new()).into(), base, entries, entry_bytes, snapshot }
+        Durable { state, members, base, entries, entry_bytes, snapshot }
     }
 
     /// The place of the last entry.
@@ -66,16 +67,16 @@ impl Durable {
         self.entries.extend(entries);
     }
 
-    /// A snapshot of `position` exists.
-    pub(crate) fn snapshot_saved(&mut self, position: Position) {
-        self.snapshot = position;
+    /// A snapshot of `position` exists, with these members.
+    pub(crate) fn snapshot_saved(&mut self, position: Position, members: ConfState) {
+        (self.snapshot, self.members) = (position, members);
     }
 
     /// A snapshot took the place of all entries.
-    pub(crate) fn restart(&mut self, position: Position) {
+    pub(crate) fn restart(&mut self, position: Position, members: ConfState) {
         self.entries.clear();
         self.entry_bytes = 0;
-        (self.base, self.snapshot) = (position, position);
+        (self.base, self.snapshot, self.members) = (position, position, members);
     }
 
     /// Forgets the entries up to `bound`, but none that the newest snapshot does not cover.
@@ -96,7 +97,7 @@ fn cost(entry: &Entry) -> u64 {
 
 impl raft::Storage for Durable {
     fn initial_state(&self) -> Result<RaftState> {
-        Ok(RaftState::new(self.state.clone(), self.voters.clone()))
+        Ok(RaftState::new(self.state.clone(), self.members.clone()))
     }
 
     fn entries(
@@ -148,7 +149,7 @@ impl raft::Storage for Durable {
         let metadata = snapshot.mut_metadata();
         metadata.index = self.snapshot.index;
         metadata.term = self.snapshot.term;
-        metadata.set_conf_state(self.voters.clone());
+        metadata.set_conf_state(self.members.clone());
         Ok(snapshot)
     }
 }
@@ -171,7 +172,7 @@ mod tests {
     #[test]
     fn entries_replace_are_limited_and_forgotten() {
         let base = Position { index: 10, term: 1 };
-        let mut durable = Durable::new(HardState::default(), &[1], base, VecDeque::new(), base);
+        let mut durable = Durable::new(HardState::default(), ConfState::default(), base, VecDeque::new(), base);
         durable.append(entries(11..=20, 2));
         durable.append(entries(18..=19, 3));
         assert_eq!((durable.last(), durable.entry_bytes()), (Position { index: 19, term: 3 }, 900));
@@ -180,14 +181,14 @@ mod tests {
         assert_eq!((durable.term(10).unwrap(), durable.term(17).unwrap(), durable.term(18).unwrap()), (1, 2, 3));
         durable.trim(15);
         assert_eq!(durable.first_index().unwrap(), 11, "no snapshot covers entry 11");
-        durable.snapshot_saved(Position { index: 14, term: 2 });
+        durable.snapshot_saved(Position { index: 14, term: 2 }, ConfState::default());
         durable.trim(15);
         assert_eq!((durable.first_index().unwrap(), durable.entry_bytes()), (15, 500));
         assert_eq!(durable.term(13), Err(Error::Store(StorageError::Compacted)));
         assert_eq!(durable.term(20), Err(Error::Store(StorageError::Unavailable)));
         assert_eq!(durable.snapshot(14, 2).unwrap().get_metadata().index, 14);
         assert!(durable.snapshot(15, 2).is_err());
-        durable.restart(Position { index: 40, term: 5 });
+        durable.restart(Position { index: 40, term: 5 }, ConfState::default());
         assert_eq!((durable.first_index().unwrap(), durable.last_index().unwrap()), (41, 40));
     }
 }

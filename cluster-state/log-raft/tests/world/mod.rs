@@ -1,11 +1,15 @@
 //! A copy of a tiny state, the list of all numbers ever appended, and a log for it.
 #![allow(dead_code, unreachable_pub)] // each test file uses its part of it
 
-use ohm_log::{Alarm, Bytes, Disk, Log, LogEvent, LogFailure, LogRequest, MemDisk, SubmitError};
+use ohm_log::{
+    Alarm, Bytes, Disk, Log, LogEvent, LogFailure, LogRequest, MemDisk, Members, Refusal, SubmitError,
+};
 use ohm_log_raft::{OpenError, RaftConfig, RaftLog, Remarks};
 use ohm_model::Index;
 
 pub const CELL: u64 = 0x0e11;
+/// Tokens from here on are of changes of members and of reads.
+pub const CHANGES: u64 = 1 << 40;
 
 /// A lone member with segments so small that every test sees several of them.
 pub fn config() -> RaftConfig {
@@ -50,7 +54,12 @@ pub struct Copy<D> {
     pub installed: Vec<Index>,
     pub alarms: Vec<Alarm>,
     pub leads: bool,
-    pub sent: Vec<(u64, Bytes, bool)>,
+    pub sent: Vec<(u64, Bytes)>,
+    pub members: Members,
+    /// Answers to changes of members: the member, or why not.
+    pub changed: Vec<(u64, Result<u64, Refusal>)>,
+    /// Answers to reads: how far to be, and how far this copy was then.
+    pub readable: Vec<(u64, Index, Index)>,
 }
 
 impl<D: Disk> Copy<D> {
@@ -69,6 +78,9 @@ impl<D: Disk> Copy<D> {
             alarms: Vec::new(),
             leads: false,
             sent: Vec::new(),
+            members: Members::default(),
+            changed: Vec::new(),
+            readable: Vec::new(),
         }
     }
 
@@ -131,12 +143,16 @@ impl<D: Disk> Copy<D> {
                 self.list = numbers(&pieces);
                 self.installed.push(index);
             }
+            LogEvent::Refused { token, reason } if token >= CHANGES => self.changed.push((token, Err(reason))),
             LogEvent::Refused { token, .. } => self.refused.push(token),
             LogEvent::Unknown { token } => self.unknown.push(token),
             LogEvent::SnapshotSaved { index } => self.saved.push(index),
             LogEvent::SnapshotFailed { index, .. } => self.snapshots_failed.push(index),
             LogEvent::Leader { here, .. } => self.leads = here,
-            LogEvent::Send { to, bytes, snapshot } => self.sent.push((to, bytes, snapshot)),
+            LogEvent::Send { to, bytes } => self.sent.push((to, bytes)),
+            LogEvent::Members(members) => self.members = members,
+            LogEvent::MembersChanged { token, member } => self.changed.push((token, Ok(member))),
+            LogEvent::Readable { token, index } => self.readable.push((token, index, self.applied)),
             LogEvent::Alarm(alarm) => self.alarms.push(alarm),
         }
     }
