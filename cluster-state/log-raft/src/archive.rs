@@ -55,12 +55,12 @@ pub fn open_read_only(disk: &mut (impl Disk + ?Sized)) -> Result<Archive, OpenEr
         .as_ref()
         .map_or_else(|| Membership::founded(&identity.founders), |found| found.header.membership(&identity.founders));
     let from = newest.as_ref().map_or(0, |found| found.header.position().index);
-    let mut oldest = newest.map(|snapshot| (snapshot.header.position(), snapshot.pieces));
+    let mut oldest = newest;
     for &index in shelf.kept().iter().rev().skip(1) {
         match snapshots::read(disk, identity.cell, index) {
             // One that the entries do not reach back to is of no use, and being replaced.
             Ok(_) if restart || index < replay.base.index => {}
-            Ok(snapshot) => oldest = Some((snapshot.header.position(), snapshot.pieces)),
+            Ok(snapshot) => oldest = Some(snapshot),
             Err(OpenError::Damaged { offset, .. }) => {
                 alarms.push(Alarm::SnapshotDamaged { file: snapshot_file(index), offset });
             }
@@ -74,13 +74,13 @@ pub fn open_read_only(disk: &mut (impl Disk + ?Sized)) -> Result<Archive, OpenEr
         1 if !restart => replay.last().index.max(replay.state.commit),
         _ => replay.state.commit,
     };
-    let after = oldest.as_ref().map_or(0, |(position, _)| position.index);
+    let after = oldest.as_ref().map_or(0, |snapshot| snapshot.header.position().index);
     let wanted = |entry: &Entry| entry.index > after && !entry.data.is_empty() && !restart;
     let entries = replay.entries.into_iter().filter(|entry| wanted(entry) && is_appended(entry));
     let (entries, uncommitted): (Vec<Entry>, Vec<Entry>) = entries.partition(|entry| entry.index <= committed);
     Ok(Archive {
         identity,
-        snapshot: oldest.map(|(position, pieces)| (Index(position.index), pieces)),
+        snapshot: oldest.map(|snapshot| (snapshot.header.applied(), snapshot.pieces)),
         alarms,
         committed: Index(committed),
         members: membership.members(),

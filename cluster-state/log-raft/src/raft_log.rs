@@ -113,12 +113,13 @@ impl<D: Disk> RaftLog<D> {
     pub fn open(mut disk: D, config: RaftConfig, remarks: Remarks) -> Result<Self, OpenError> {
         config.check()?;
         let Recovered { durable, wal, shelf, snapshot, membership, alarms } = recover(&mut disk, &config)?;
-        let applied = snapshot.as_ref().map_or(0, |(position, _)| position.index);
+        let applied = snapshot.as_ref().map_or(0, |snapshot| snapshot.header.position().index);
+        let visible = snapshot.as_ref().map_or(Index(0), |snapshot| snapshot.header.applied());
         let node = RawNode::new(&config.raft(applied), durable, &remarks.0)
             .map_err(|error| OpenError::Configuration(error.to_string()))?;
         let mut events: VecDeque<LogEvent> = alarms.into_iter().map(LogEvent::Alarm).collect();
         events.extend(
-            snapshot.map(|(position, pieces)| LogEvent::InstallSnapshot { index: Index(position.index), pieces }),
+            snapshot.map(|snapshot| LogEvent::InstallSnapshot { index: visible, pieces: snapshot.pieces }),
         );
         events.push_back(LogEvent::Members(membership.members()));
         let mut log = RaftLog {
@@ -135,7 +136,7 @@ impl<D: Disk> RaftLog<D> {
             full_until_ms: None,
             events,
             yielded: applied,
-            visible: applied,
+            visible: visible.0,
             memberships: VecDeque::from([(applied, membership.clone())]),
             membership,
             changes: VecDeque::new(),
@@ -212,6 +213,9 @@ impl<D: Disk> RaftLog<D> {
             self.settle(ready, out)?;
         }
         self.settle_reads(out);
+        if self.node.mut_store().ask_wanted() {
+            out.push(LogEvent::SnapshotWanted);
+        }
         self.send_pieces(out)?;
         self.write_snapshot(out)
     }
@@ -321,11 +325,14 @@ impl<D: Disk> RaftLog<D> {
             return Err(SubmitError::Busy { queued: self.events.len().max(1) });
         }
         let newest = self.node.store().snapshot_position().index;
-        match self.node.store().position(index.0) {
-            Some(position) if index.0 > newest && index.0 <= self.yielded => {
-                let known = self.memberships.iter().rev().find(|(from, _)| *from <= index.0);
+        // Entries of raft's own change nothing that the copy knows of: a snapshot covers those that follow it, too.
+        let covered = if index.0 == self.visible { self.yielded } else { index.0 };
+        let is_newer = index.0 > newest || (self.node.store().is_wanted() && covered > newest);
+        match self.node.store().position(covered) {
+            Some(position) if is_newer && index.0 <= self.yielded => {
+                let known = self.memberships.iter().rev().find(|(from, _)| *from <= covered);
                 let members = known.map_or_else(Membership::default, |(_, members)| members.clone());
-                self.shelf.begin(Snapshot::new(self.config.cell, position, members, pieces));
+                self.shelf.begin(Snapshot::new(self.config.cell, position, index, members, pieces));
             }
             _ => {
                 let yielded = self.yielded;

@@ -10,7 +10,6 @@ use crate::replay::{Replay, replay};
 use crate::snapshots::{self, Shelf, Snapshot};
 use crate::storage::Durable;
 use crate::wal::Wal;
-use bytes::Bytes;
 use ohm_log::{Alarm, Disk};
 
 /// A log as it was left.
@@ -19,7 +18,7 @@ pub(crate) struct Recovered {
     pub(crate) wal: Wal,
     pub(crate) shelf: Shelf,
     /// The newest snapshot that can be read.
-    pub(crate) snapshot: Option<(Position, Vec<Bytes>)>,
+    pub(crate) snapshot: Option<Snapshot>,
     /// Who belonged to the group at that snapshot, or at the beginning.
     pub(crate) membership: Membership,
     pub(crate) alarms: Vec<Alarm>,
@@ -77,7 +76,6 @@ pub(crate) fn recover(disk: &mut (impl Disk + ?Sized), config: &RaftConfig) -> R
         .as_ref()
         .map_or_else(|| Membership::founded(&identity.founders), |found| found.header.membership(&identity.founders));
     let durable = Durable::new(replay.state, membership.conf_state(), replay.base, replay.entries, position);
-    let snapshot = snapshot.map(|snapshot| (position, snapshot.pieces));
     Ok(Recovered { durable, wal, shelf, snapshot, membership, alarms })
 }
 

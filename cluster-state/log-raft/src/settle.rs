@@ -37,7 +37,7 @@ impl<D: Disk> RaftLog<D> {
         {
             if let Some(index) = self.shelf.give_up() {
                 let reason = "a newer snapshot came from another member".into();
-                out.push(LogEvent::SnapshotFailed { index: Index(index), reason });
+                out.push(LogEvent::SnapshotFailed { index, reason });
             }
             self.shelf.install(&mut self.disk, position.index)?;
         }
@@ -71,8 +71,9 @@ impl<D: Disk> RaftLog<D> {
             self.membership = snapshot.header.membership(&self.config.founders);
             self.memberships = VecDeque::from([(position.index, self.membership.clone())]);
             self.node.mut_store().restart(position, self.membership.conf_state());
-            (self.yielded, self.visible) = (position.index, position.index);
-            out.push(LogEvent::InstallSnapshot { index: Index(position.index), pieces: snapshot.pieces });
+            let index = snapshot.header.applied();
+            (self.yielded, self.visible) = (position.index, index.0);
+            out.push(LogEvent::InstallSnapshot { index, pieces: snapshot.pieces });
             out.push(LogEvent::Members(self.membership.members()));
         }
         let durable = self.node.mut_store();
@@ -125,16 +126,17 @@ impl<D: Disk> RaftLog<D> {
         let writing = self.shelf.writing();
         match self.shelf.step(&mut self.disk) {
             Ok(Progress::Idle | Progress::More) => Ok(()),
-            Ok(Progress::Saved(position, members)) => {
+            Ok(Progress::Saved { position, applied, members }) => {
                 self.node.mut_store().snapshot_saved(position, members.conf_state());
                 while self.memberships.get(1).is_some_and(|(from, _)| *from <= position.index) {
                     self.memberships.pop_front();
                 }
-                out.push(LogEvent::SnapshotSaved { index: Index(position.index) });
+                out.push(LogEvent::SnapshotSaved { index: applied });
                 Ok(())
             }
             Err(error @ DiskError::Full { .. }) => {
-                let index = Index(writing.unwrap_or_default());
+                let index = writing.unwrap_or_default();
+                self.node.mut_store().ask_again();
                 out.push(LogEvent::SnapshotFailed { index, reason: error.to_string() });
                 Ok(())
             }

@@ -11,6 +11,7 @@ use crate::members::Membership;
 use crate::record::{FORMAT, Position};
 use bytes::Bytes;
 use ohm_log::{Disk, DiskError, SNAPSHOT_PIECE_BYTES_MAX};
+use ohm_model::Index;
 use ohm_stdx::codec::{self, DecodeError};
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,8 @@ pub(crate) struct Header {
     pub(crate) received: bool,
     /// Who belonged to the group at that index.
     members: Option<Membership>,
+    /// The last entry that the copy had applied: between it and `index` there are only entries of raft's own.
+    applied: u64,
 }
 
 /// The header of format 0xa1.
@@ -58,6 +61,11 @@ impl Header {
         Position { index: self.index, term: self.term }
     }
 
+    /// The last entry in the snapshot, as the copy knows it.
+    pub(crate) fn applied(&self) -> Index {
+        Index(self.applied)
+    }
+
     /// Who belonged to the group at that index.
     pub(crate) fn membership(&self, founders: &[u64]) -> Membership {
         self.members.clone().unwrap_or_else(|| Membership::founded(founders))
@@ -67,15 +75,22 @@ impl Header {
 impl From<FormerHeader> for Header {
     fn from(former: FormerHeader) -> Self {
         let FormerHeader { purpose, cell, index, term, pieces, received } = former;
-        Header { purpose, cell, index, term, pieces, received, members: None }
+        Header { purpose, cell, index, term, pieces, received, members: None, applied: index }
     }
 }
 
 impl Snapshot {
-    pub(crate) fn new(cell: u64, position: Position, members: Membership, pieces: Vec<Bytes>) -> Self {
+    pub(crate) fn new(
+        cell: u64,
+        position: Position,
+        applied: Index,
+        members: Membership,
+        pieces: Vec<Bytes>,
+    ) -> Self {
         let Position { index, term } = position;
         let (purpose, members) = (PURPOSE.into(), Some(members));
-        let header = Header { purpose, cell, index, term, pieces: pieces.len() as u64, received: false, members };
+        let (count, applied) = (pieces.len() as u64, applied.0);
+        let header = Header { purpose, cell, index, term, pieces: count, received: false, members, applied };
         Snapshot { header, pieces }
     }
 }
@@ -103,8 +118,8 @@ pub(crate) enum Progress {
     Idle,
     /// There is more to write.
     More,
-    /// This one is durable now, with these members.
-    Saved(Position, Membership),
+    /// This one is durable now.
+    Saved { position: Position, applied: Index, members: Membership },
 }
 
 impl Shelf {
@@ -125,9 +140,9 @@ impl Shelf {
         self.kept.retain(|kept| *kept != index);
     }
 
-    /// The index of the snapshot that is being written.
-    pub(crate) fn writing(&self) -> Option<u64> {
-        self.writing.as_ref().map(|writing| writing.snapshot.header.index)
+    /// The last entry in the snapshot that is being written.
+    pub(crate) fn writing(&self) -> Option<Index> {
+        self.writing.as_ref().map(|writing| writing.snapshot.header.applied())
     }
 
     /// Starts to write a snapshot; [`Shelf::step`] does the work.
@@ -148,9 +163,9 @@ impl Shelf {
             Some(written) if written < pieces.len() => codec::frame(FORMAT, &pieces[written], &mut frame),
             Some(_) => {
                 let position = header.position();
-                let members = header.members.clone().unwrap_or_default();
+                let (members, applied) = (header.members.clone().unwrap_or_default(), header.applied());
                 self.publish(disk, SNAPSHOT_NEW, position.index)?;
-                return Ok(Progress::Saved(position, members));
+                return Ok(Progress::Saved { position, applied, members });
             }
         }
         if let Err(error) = disk.append(SNAPSHOT_NEW, &frame).and_then(|()| disk.sync(SNAPSHOT_NEW)) {
@@ -170,8 +185,8 @@ impl Shelf {
     }
 
     /// Gives up what is being written, and says of which index it was.
-    pub(crate) fn give_up(&mut self) -> Option<u64> {
-        self.writing.take().map(|writing| writing.snapshot.header.index)
+    pub(crate) fn give_up(&mut self) -> Option<Index> {
+        self.writing.take().map(|writing| writing.snapshot.header.applied())
     }
 
     /// Keeps `index` while it is being sent.

@@ -67,7 +67,8 @@ pub enum LogRequest {
     },
     /// Keep the state as of `index` durably. Answered by `SnapshotSaved` or `SnapshotFailed`.
     SaveSnapshot {
-        /// The last entry in the snapshot: one that this log has yielded, above that of the former snapshot.
+        /// The last entry in the snapshot: one that this log has yielded, above that of the former snapshot unless
+        /// [`LogEvent::SnapshotWanted`] asked for it.
         index: Index,
         /// The bytes, in at least one piece, each 1 to [`SNAPSHOT_PIECE_BYTES_MAX`] long; they come back cut alike.
         pieces: Vec<Bytes>,
@@ -164,6 +165,9 @@ pub enum LogEvent {
     },
     /// Who belongs to the group, at the start and after each change. Engines without members never say so.
     Members(Members),
+    /// Another member needs a snapshot and none that is kept will do (it must know the new member): save one now, even
+    /// if nothing was applied since the last one.
+    SnapshotWanted,
 
 
     /// Bytes for another member, at most some megabytes. Losing them is allowed; mixing them up is not.

@@ -212,7 +212,8 @@ impl<L: Log> Copy<L> {
             | LogEvent::Send { .. }
             | LogEvent::Alarm(_)
             | LogEvent::MembersChanged { .. }
-            | LogEvent::Members(_) => {}
+            | LogEvent::Members(_)
+            | LogEvent::SnapshotWanted => {}
         }
     }
 
