@@ -14,6 +14,8 @@
 //! to be stamped).
 
 mod batch;
+mod between;
+mod digests;
 mod events;
 mod followers;
 mod hub;
@@ -26,5 +28,5 @@ pub use events::EventRing;
 pub use followers::{FollowFrame, FollowerId};
 pub use hub::{AgentOrder, Beat, Peer};
 pub use replica::{Effect, Input, Purpose, Replica, ReplicaConfig, ReplicaFailure, Ticket};
-pub use server::{AppendResult, RequestId, ServerConfig, ServerCore, ServerEffect, ServerInput};
+pub use server::{AppendResult, ChangeFailure, RequestId, ServerConfig, ServerCore, ServerEffect, ServerInput};
 pub use wanted::Launches;

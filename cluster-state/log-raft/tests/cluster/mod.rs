@@ -286,7 +286,6 @@ impl Group {
         }
         let inside = self.alive.iter().filter(|(member, _)| members.contains(**member));
         let lists: Vec<(&u64, &Vec<u64>)> = inside.map(|(member, copy)| (member, &copy.list)).collect();
-        for (member, copy) in &self.alive { eprintln!("{member} {:?} {:?} leads {} inst {:?}", copy.log.status(), copy.members, copy.leads, copy.installed); }
         for (member, list) in &lists {
             assert_eq!(*list, lists[0].1, "{label}: members {} and {member} differ", lists[0].0);
         }

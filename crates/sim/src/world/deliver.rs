@@ -132,7 +132,10 @@ impl World {
                 let after_ms = self.dice.below(30);
                 self.agenda.after(after_ms, Event::Encoded { starts: self.server.starts, purpose, index, pieces });
             }
-            ServerEffect::Send { .. }
+            ServerEffect::ToServer { .. }
+            | ServerEffect::Readable { .. }
+            | ServerEffect::MembersChanged { .. }
+            | ServerEffect::Members(_)
             | ServerEffect::Leader { .. }
             | ServerEffect::Alarm(_)
             | ServerEffect::SnapshotSaved { .. } => {}
