@@ -6,13 +6,15 @@
 //! ```
 //! Everything that is decided is decided in `ServerCore`; this crate moves bytes and time.
 
+mod found;
 mod handle;
 pub mod http;
+mod links;
 mod metrics;
 mod outlets;
 mod replica_thread;
 mod rpc;
 mod run;
 
-pub use handle::{LogPiece, LogQuery, ReplicaHandle, Unanswered};
+pub use handle::{LogPiece, LogQuery, ReplicaHandle, Servers, Unanswered};
 pub use run::{ServerError, ServerOptions, run};

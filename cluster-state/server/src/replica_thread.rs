@@ -1,14 +1,15 @@
 //! The one thread that owns the replica: it gathers what came in, steps the core, and performs what the core wants
 //! done. Disk writes happen here, so everything that arrives during a sync rides in the next one.
 
-use crate::handle::{LogPiece, Question, ReplicaHandle, Unanswered};
+use crate::handle::{LogPiece, Question, ReplicaHandle, Servers, Unanswered};
+use crate::links::Links;
 use crate::metrics::Meter;
 use crate::outlets::Outlets;
 use ohm_cell::Cell;
 use ohm_log::{Alarm, Log};
 use ohm_model::{Command, Index, Outcome};
 use ohm_replica::{
-    AppendResult, FollowerId, Peer, Purpose, Replica, ReplicaFailure, RequestId, ServerCore, ServerEffect, ServerInput,
+    AppendResult, ChangeFailure, FollowerId, Peer, Purpose, Replica, ReplicaFailure, RequestId, ServerCore, ServerEffect, ServerInput,
 };
 use ohm_runtime::clock::{boot_ms, wall_ms};
 use ohm_runtime::shutdown::Shutdown;
@@ -24,6 +25,8 @@ const INBOX_MAX: usize = 8192;
 const BUNCH_MAX: usize = 4096;
 /// The longest sleep: clocks and time-outs are looked at this often at least.
 const SLEEP_MS_MAX: u64 = 100;
+/// How long a server that stops waits for another one to lead.
+const HAND_OVER_MS: u64 = 1_500;
 
 /// What reaches the thread.
 pub(crate) enum Message {
@@ -34,6 +37,8 @@ pub(crate) enum Message {
     Follower(FollowerId, Index, mpsc::Sender<FollowReply>),
     /// A piece of a task's output, from an agent.
     Output(WirePiece),
+    /// Another server says where it listens.
+    ServerAt(u64, String),
 }
 
 /// A sender to the thread, for the RPC side.
@@ -50,6 +55,9 @@ impl Inbox {
 /// Starts the thread. It ends with the shutdown, or with a failure, which it hands out at `failed`.
 pub(crate) fn start<L: Log + 'static>(
     open: impl FnOnce() -> Result<ServerCore<L>, String> + Send + 'static,
+    link: impl FnOnce(mpsc::WeakSender<Message>) -> Links + Send + 'static,
+    failure: impl FnOnce(&ReplicaFailure, &Cell) + Send + 'static,
+    server: u64,
     meter: Meter,
     shutdown: Shutdown,
 ) -> (ReplicaHandle, Inbox, oneshot::Receiver<String>) {
@@ -65,6 +73,11 @@ pub(crate) fn start<L: Log + 'static>(
             let runtime = runtime.map_err(|error| error.to_string())?;
             let mut worker = Worker {
                 core,
+                links: link(own_inbox.downgrade()),
+                server,
+                unreachable: Vec::new(),
+                reads: BTreeMap::new(),
+                changes: BTreeMap::new(),
                 meter,
                 own_inbox,
                 applied,
@@ -77,7 +90,11 @@ pub(crate) fn start<L: Log + 'static>(
                 early: Vec::new(),
                 disk_full: None,
             };
-            runtime.block_on(worker.run(receiver, asked, shutdown)).map_err(|error| error.to_string())
+            let ran = runtime.block_on(worker.run(receiver, asked, shutdown));
+            ran.map_err(|error| {
+                failure(&error, worker.core.replica().cell());
+                error.to_string()
+            })
         };
         if let Err(error) = run() {
             // Nobody waits for it only when the process is ending anyway.
@@ -96,6 +113,13 @@ type Answer = oneshot::Sender<Result<(Index, Outcome), Unanswered>>;
 
 struct Worker<L> {
     core: ServerCore<L>,
+    /// The ways to the other servers.
+    links: Links,
+    server: u64,
+    /// Servers that messages could not be sent to.
+    unreachable: Vec<u64>,
+    reads: BTreeMap<RequestId, oneshot::Sender<Result<(), Unanswered>>>,
+    changes: BTreeMap<RequestId, oneshot::Sender<Result<u64, ChangeFailure>>>,
     meter: Meter,
     own_inbox: mpsc::Sender<Message>,
     applied: watch::Sender<Index>,
@@ -124,7 +148,7 @@ impl<L: Log> Worker<L> {
             let sleep = Duration::from_millis(wake_ms.min(SLEEP_MS_MAX));
             tokio::select! {
                 biased;
-                () = shutdown.started() => return Ok(()),
+                () = shutdown.started() => return self.hand_over(&mut inbox).await,
                 Some(question) = questions.recv(), if self.caught_up => self.ask(question)?,
                 Some(message) = inbox.recv() => self.take(message)?,
                 () = tokio::time::sleep(sleep) => {}
@@ -149,6 +173,25 @@ impl<L: Log> Worker<L> {
         }
     }
 
+    /// A leader that stops lets another one lead first: nobody has to wait for an election then.
+    async fn hand_over(&mut self, inbox: &mut mpsc::Receiver<Message>) -> Result<(), ReplicaFailure> {
+        let (_, leads) = self.core.leader();
+        if !leads || self.core.members().voters.len() < 2 {
+            return Ok(());
+        }
+        let until_ms = boot_ms() + HAND_OVER_MS;
+        self.step(ServerInput::Transfer { to: None })?;
+        while self.core.leader().1 && boot_ms() < until_ms {
+            self.step(ServerInput::Flush)?;
+            let wait = Duration::from_millis(5);
+            if let Ok(Some(message)) = tokio::time::timeout(wait, inbox.recv()).await {
+                self.take(message)?;
+            }
+        }
+        tracing::info!(leader = ?self.core.leader().0, "handed over");
+        Ok(())
+    }
+
     fn step(&mut self, input: ServerInput) -> Result<(), ReplicaFailure> {
         let mut effects = std::mem::take(&mut self.effects);
         let stepped = self.core.step(boot_ms(), wall_ms(), input, &mut effects);
@@ -158,6 +201,9 @@ impl<L: Log> Worker<L> {
         self.effects = effects;
         for gone in self.outlets.take_gone_peers() {
             self.core.step(boot_ms(), wall_ms(), ServerInput::Gone { peer: gone }, &mut self.effects)?;
+        }
+        for server in std::mem::take(&mut self.unreachable) {
+            self.core.step(boot_ms(), wall_ms(), ServerInput::Unreachable { server }, &mut self.effects)?;
         }
         for follower in self.outlets.take_gone_followers() {
             self.core.step(boot_ms(), wall_ms(), ServerInput::Unfollow { follower }, &mut self.effects)?;
@@ -183,6 +229,7 @@ impl<L: Log> Worker<L> {
                 return self.step(ServerInput::Follow { follower, from });
             }
             Message::Output(piece) => self.pass_output(piece),
+            Message::ServerAt(server, address) => self.links.note(server, &address),
         }
         Ok(())
     }
@@ -198,6 +245,22 @@ impl<L: Log> Worker<L> {
                 let _ = answer.send((ring.after(index).cloned().collect(), ring.dropped()));
             }
             Question::Command(command, answer) => return self.command(*command, answer),
+            Question::Read(answer) => {
+                let request = RequestId(self.number());
+                self.reads.insert(request, answer);
+                return self.step(ServerInput::Read { request });
+            }
+            Question::ChangeMembers(change, answer) => {
+                let request = RequestId(self.number());
+                self.changes.insert(request, answer);
+                return self.step(ServerInput::ChangeMembers { request, change });
+            }
+            Question::Transfer(to) => return self.step(ServerInput::Transfer { to }),
+            Question::Servers(answer) => {
+                let members = self.core.members().clone();
+                let addresses = self.links.addresses().clone();
+                let _ = answer.send(Servers { here: self.server, leader: self.core.leader().0, members, addresses });
+            }
             Question::Log(query, sender) => {
                 let request = self.number();
                 let Some(peer) = self.core.peer_of(query.node) else {
@@ -249,7 +312,26 @@ impl<L: Log> Worker<L> {
                 self.applied.send_replace(index);
             }
             ServerEffect::Encode { purpose, cell } => self.encode(purpose, cell),
-            ServerEffect::Send { to, .. } => tracing::warn!(to, "no way to another member yet"),
+            ServerEffect::ToServer { to, bytes } => {
+                if !self.links.send(to, bytes) {
+                    self.unreachable.push(to);
+                }
+            }
+            ServerEffect::Readable { request, result } => {
+                if let Some(answer) = self.reads.remove(&request) {
+                    let _ = answer.send(result.map_err(Unanswered::NotServing));
+                }
+            }
+            ServerEffect::MembersChanged { request, result } => {
+                if let Some(answer) = self.changes.remove(&request) {
+                    let _ = answer.send(result);
+                }
+            }
+            ServerEffect::Members(members) => {
+                tracing::info!(?members, "the servers of the cell");
+                members.addresses.iter().for_each(|(server, address)| self.links.note(*server, address));
+                self.links.keep(members.all());
+            }
             ServerEffect::Leader { member, here } => tracing::info!(?member, here, "who takes appends"),
             ServerEffect::Alarm(alarm) => self.alarmed(&alarm),
             ServerEffect::SnapshotSaved { index } => tracing::info!(%index, "snapshot saved"),

@@ -1,13 +1,16 @@
 //! The RPC side: streams of messages in and out of the replica thread. No decisions here.
 
+use crate::handle::ReplicaHandle;
 use crate::replica_thread::{Inbox, Message};
 use ohm_agent::BeatAnswer;
+use ohm_log::MemberChange;
 use ohm_model::{Epoch, Incarnation, Index, NodeId, SessionId};
 use ohm_replica::{Beat, FollowerId, Peer, ServerInput};
 use ohm_wire::cell_server::Cell;
 use ohm_wire::{
     AgentDown, AgentUp, AppendReply, AppendRequest, BeatAnswers, DutyDown, DutyUp, FollowReply, FollowRequest,
-    Malformed, agent_up, duty_up, follow_request, read,
+    JoinReply, JoinRequest, Malformed, ServerAddress, ServerFarewell, ServerWord, agent_up, duty_up, follow_request,
+    read, server_word,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,14 +27,24 @@ const ORDERS_MAX: usize = 65_536;
 /// The service behind the RPC port.
 pub(crate) struct CellService {
     inbox: Inbox,
+    handle: ReplicaHandle,
+    cell: CellFacts,
     next: Arc<AtomicU64>,
+}
+
+/// What a server that joins must know, besides who is there.
+#[derive(Clone, Debug)]
+pub(crate) struct CellFacts {
+    pub(crate) cell: u64,
+    pub(crate) founders: Vec<u64>,
+    pub(crate) cell_incarnation: u64,
 }
 
 type Replies<T> = ReceiverStream<Result<T, Status>>;
 
 impl CellService {
-    pub(crate) fn new(inbox: Inbox) -> Self {
-        CellService { inbox, next: Arc::new(AtomicU64::new(1)) }
+    pub(crate) fn new(inbox: Inbox, handle: ReplicaHandle, cell: CellFacts) -> Self {
+        CellService { inbox, handle, cell, next: Arc::new(AtomicU64::new(1)) }
     }
 
     fn number(&self) -> u64 {
@@ -160,6 +173,49 @@ impl Cell for CellService {
         });
         Ok(Response::new(stream))
     }
+
+    async fn between(&self, request: Request<Streaming<ServerWord>>) -> Result<Response<ServerFarewell>, Status> {
+        hear(self.inbox.clone(), self.cell.cell, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn join(&self, request: Request<JoinRequest>) -> Result<Response<JoinReply>, Status> {
+        let JoinRequest { address, key } = request.into_inner();
+        let change = MemberChange::Add { member: 0, address, key };
+        let changed = self.handle.change_members(change).await.map_err(|error| Status::unavailable(error.to_string()))?;
+        let server = changed.map_err(|failure| match failure.again {
+            true => Status::unavailable(failure.reason),
+            false => Status::failed_precondition(failure.reason),
+        })?;
+        let servers = self.handle.servers().await.map_err(|error| Status::unavailable(error.to_string()))?;
+        let address = |(server, address)| ServerAddress { server, address };
+        let CellFacts { cell, founders, cell_incarnation } = self.cell.clone();
+        let addresses = servers.addresses.into_iter().map(address).collect();
+        Ok(Response::new(JoinReply { cell, server, founders, addresses, cell_incarnation }))
+    }
+}
+
+/// Hands on what another server sends, until it ends.
+async fn hear(inbox: Inbox, cell: u64, mut stream: Streaming<ServerWord>) -> Result<ServerFarewell, Status> {
+    let hello = match stream.next().await {
+        Some(Ok(ServerWord { kind: Some(server_word::Kind::Hello(hello)) })) => hello,
+        _ => return Err(Status::invalid_argument("a server introduces itself first")),
+    };
+    if hello.cell != cell {
+        let text = format!("this server is of cell {cell:016x}, not of {:016x}", hello.cell);
+        return Err(Status::permission_denied(text));
+    }
+    if !inbox.send(Message::ServerAt(hello.server, hello.address)).await {
+        return Err(stopping());
+    }
+    while let Some(Ok(word)) = stream.next().await {
+        if let Some(server_word::Kind::Parcel(bytes)) = word.kind {
+            let input = ServerInput::FromServer { from: hello.server, bytes };
+            if !inbox.send(Message::Input(input)).await {
+                return Err(stopping());
+            }
+        }
+    }
+    Ok(ServerFarewell {})
 }
 
 fn agent_message(peer: Peer, message: AgentUp) -> Result<Option<Message>, Malformed> {

@@ -24,6 +24,12 @@ pub(crate) struct ServerArguments {
     /// Listen on an address that other machines can reach although nothing is encrypted
     #[arg(long)]
     insecure: bool,
+    /// Where other machines reach it [default: the address it listens on]
+    #[arg(long, value_name = "URL")]
+    advertise: Option<String>,
+    /// Servers of the cell to join while the data folder is empty; without any, an empty folder founds a cell
+    #[arg(long, value_name = "URL,URL", value_delimiter = ',')]
+    join: Vec<String>,
     /// Take a snapshot after so many entries
     #[arg(long, value_name = "COUNT")]
     snapshot_every: Option<u64>,
@@ -95,6 +101,8 @@ pub(crate) fn server(arguments: ServerArguments, globals: &Globals) -> ExitCode 
         data_dir: globals.data_dir(),
         listen: arguments.listen,
         insecure: arguments.insecure,
+        advertise: arguments.advertise,
+        join: arguments.join,
         snapshot_every_entries: arguments.snapshot_every,
     };
     run(2, |shutdown| ohm_server::run(options, shutdown))
