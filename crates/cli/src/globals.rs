@@ -38,8 +38,8 @@ pub enum ColorChoice {
 /// Arguments of every command.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Globals {
-    /// Where a server listens
-    #[arg(long, global = true, env = "OHM_SERVER", default_value = SERVER_DEFAULT, value_name = "URL")]
+    /// Where the servers listen; any of them will do, and the next one when one is gone
+    #[arg(long, global = true, env = "OHM_SERVER", default_value = SERVER_DEFAULT, value_name = "URL,URL")]
     pub server: String,
     /// File that holds the token (else OHM_TOKEN, else the file `token` in the data folder)
     #[arg(long, global = true, value_name = "FILE")]

@@ -28,6 +28,9 @@ pub struct Up {
     /// Address of the server
     #[arg(long, default_value = "127.0.0.1:6460", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
+    /// How many servers keep the truth: 1, 3 or 5, on the ports after that of --listen
+    #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = servers)]
+    pub(crate) servers: u16,
     /// Blocks x racks in each x hosts in each
     #[arg(long, default_value = "2x2x2", value_name = "BxRxH")]
     pub(crate) shape: Shape,
@@ -40,6 +43,11 @@ pub struct Up {
     /// How long a node may go on without a word from the health duty, in milliseconds
     #[arg(long, default_value_t = 10_000, value_name = "MS")]
     pub(crate) node_lease_ms: u64,
+}
+
+fn servers(text: &str) -> Result<u16, String> {
+    let count = text.parse().ok().filter(|count| [1, 3, 5].contains(count));
+    count.ok_or_else(|| "1, 3 or 5 are possible: of an even number one more may not fail than of one less".to_string())
 }
 
 /// Runs the cell until it is told to stop.
@@ -61,7 +69,10 @@ async fn run(options: &Up, globals: &Globals, shutdown: &Shutdown) -> Result<(),
     let plan = CellPlan::new(options, &folder)?;
     plan.write_token(&token)?;
     say(&format!("cell in {} · server http://{}", folder.display(), options.listen));
-    let mut children = vec![Child::start(plan.server())?];
+    let mut children = Vec::new();
+    for command in plan.servers() {
+        children.push(Child::start(command)?);
+    }
     let outcome = bring_up(&plan, options, globals, &mut children, shutdown).await;
     let outcome = match outcome {
         Ok(()) => watch(&mut children, shutdown).await,
@@ -88,7 +99,7 @@ async fn bring_up(
     }
     if plan.has_nodes() {
         let globals = Globals {
-            server: format!("http://{}", options.listen),
+            server: plan.addresses(),
             token_file: Some(plan.token_file()),
             ..globals.clone()
         };

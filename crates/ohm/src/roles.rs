@@ -1,7 +1,7 @@
 //! The roles that run as processes: their arguments, and the one call that runs each.
 
 use crate::agent::{self, AgentArguments};
-use ohm_cli::{EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Globals};
+use ohm_cli::{EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Globals, MembersCommand};
 use ohm_daemon::{HealthOptions, SchedulerOptions, run_health, run_scheduler};
 use ohm_model::Class;
 use ohm_node::agent::{AgentOptions, machine_node, run_agent};
@@ -17,7 +17,10 @@ use std::process::ExitCode;
 
 /// `ohm server`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ServerArguments {
+    #[command(subcommand)]
+    command: Option<ServerCommand>,
     /// Address of its one port
     #[arg(long, default_value = "127.0.0.1:6460", value_name = "ADDRESS")]
     listen: SocketAddr,
@@ -33,6 +36,14 @@ pub(crate) struct ServerArguments {
     /// Take a snapshot after so many entries
     #[arg(long, value_name = "COUNT")]
     snapshot_every: Option<u64>,
+}
+
+/// What is done about servers instead of running one.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub(crate) enum ServerCommand {
+    /// The servers of the cell: list, add, remove, transfer
+    #[command(subcommand)]
+    Members(MembersCommand),
 }
 
 /// `ohm scheduler`.
@@ -97,6 +108,9 @@ where
 }
 
 pub(crate) fn server(arguments: ServerArguments, globals: &Globals) -> ExitCode {
+    if let Some(ServerCommand::Members(command)) = &arguments.command {
+        return ohm_cli::members(command, globals);
+    }
     let options = ServerOptions {
         data_dir: globals.data_dir(),
         listen: arguments.listen,

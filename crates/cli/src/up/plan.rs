@@ -5,6 +5,7 @@ use super::child::Command;
 use crate::failure::Failure;
 use ohm_model::Class;
 use ohm_runtime::data_dir;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -69,8 +70,7 @@ impl FromStr for Replicas {
 /// Everything that `ohm up` starts.
 pub(super) struct CellPlan {
     folder: PathBuf,
-    server: String,
-    listen: String,
+    listens: Vec<String>,
     node_lease_ms: u64,
     replicas: Vec<(Class, usize)>,
     hosts: Vec<Host>,
@@ -99,28 +99,47 @@ impl CellPlan {
                 return Err(Failure::Usage(message));
             }
         };
+        let port = |number: u16| options.listen.port().checked_add(number).ok_or("the ports after --listen end at 65535");
+        let listen = |number| Ok(SocketAddr::new(options.listen.ip(), port(number)?).to_string());
+        let listens: Result<Vec<String>, &str> = (0..options.servers).map(listen).collect();
         let plan = CellPlan {
             folder: folder.to_path_buf(),
-            server: format!("http://{}", options.listen),
-            listen: options.listen.to_string(),
+            listens: listens.map_err(|error| Failure::Usage(error.to_string()))?,
             node_lease_ms: options.node_lease_ms,
             replicas: replicas.to_vec(),
             hosts,
         };
-        for part in [plan.logs(), plan.folder.join("server"), plan.folder.join("nodes")] {
+        let servers = (0..plan.listens.len()).map(|number| plan.server_folder(number));
+        for part in servers.chain([plan.logs(), plan.folder.join("nodes")]) {
             data_dir::create(&part).map_err(|error| Failure::Failed(error.to_string()))?;
         }
         Ok(plan)
     }
 
-    /// The server keeps the same token as the cell's folder.
+    /// The servers keep the same token as the cell's folder.
     pub(super) fn write_token(&self, token: &str) -> Result<(), Failure> {
-        let path = self.folder.join("server").join("token");
-        if data_dir::read_token(&path).is_ok_and(|known| known == token) {
-            return Ok(());
+        for number in 0..self.listens.len() {
+            let path = self.server_folder(number).join("token");
+            if !data_dir::read_token(&path).is_ok_and(|known| known == token) {
+                let copied = std::fs::copy(self.token_file(), &path);
+                copied.map_err(|error| Failure::io(path.display().to_string(), error))?;
+            }
         }
-        let copied = std::fs::copy(self.token_file(), &path);
-        copied.map(drop).map_err(|error| Failure::io(path.display().to_string(), error))
+        Ok(())
+    }
+
+    /// The folder of one server; the first one is called as if there were no others.
+    fn server_folder(&self, number: usize) -> PathBuf {
+        match number {
+            0 => self.folder.join("server"),
+            _ => self.folder.join(format!("server-{}", number + 1)),
+        }
+    }
+
+    /// Where all servers listen, as clients are told.
+    pub(super) fn addresses(&self) -> String {
+        let urls: Vec<String> = self.listens.iter().map(|listen| format!("http://{listen}")).collect();
+        urls.join(",")
     }
 
     pub(super) fn token_file(&self) -> PathBuf {
@@ -135,10 +154,21 @@ impl CellPlan {
         !self.hosts.is_empty()
     }
 
-    pub(super) fn server(&self) -> Command {
-        let folder = self.folder.join("server");
-        let arguments = vec!["server".into(), "--listen".into(), self.listen.clone()];
-        self.command("server", 0, arguments, Some(folder))
+    /// The first server founds the cell and the others join it. One whose folder is empty later joins again.
+    pub(super) fn servers(&self) -> Vec<Command> {
+        let runs_already = (1..self.listens.len()).any(|number| self.server_folder(number).join("log").exists());
+        let command = |(number, listen): (usize, &String)| {
+            let mut arguments = vec!["server".to_string(), "--listen".into(), listen.clone()];
+            if number > 0 || runs_already {
+                let others = self.listens.iter().filter(|other| *other != listen);
+                let urls: Vec<String> = others.map(|other| format!("http://{other}")).collect();
+                arguments.extend(["--join".into(), urls.join(",")]);
+            }
+            let folder = self.server_folder(number);
+            let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            self.command(&name, 0, arguments, Some(folder))
+        };
+        self.listens.iter().enumerate().map(command).collect()
     }
 
     /// Schedulers and health.
@@ -179,7 +209,7 @@ impl CellPlan {
 
     fn towards_server(&self, mut arguments: Vec<String>) -> Vec<String> {
         let token = self.token_file().display().to_string();
-        arguments.extend(["--server".into(), self.server.clone(), "--token-file".into(), token]);
+        arguments.extend(["--server".into(), self.addresses(), "--token-file".into(), token]);
         arguments
     }
 

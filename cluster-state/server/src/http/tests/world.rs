@@ -1,7 +1,7 @@
 //! A cell with a router in front of it.
 
 use super::super::{HttpOptions, router};
-use crate::handle::{LogPiece, Question, ReplicaHandle, Unanswered};
+use crate::handle::{LogPiece, Question, ReplicaHandle, Servers, Unanswered};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, Response, StatusCode};
@@ -10,7 +10,9 @@ use ohm_model::{
     Amounts, Command, Entry, Envelope, Epoch, Event, Exit, GroupIndex, Index, JobGuard, Lease, NodeSpec, Outcome,
     Placement, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, TaskIndex, Transaction,
 };
+use ohm_log::{MemberChange, Members};
 use ohm_model::{Grain, Guard};
+use ohm_replica::ChangeFailure;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -29,6 +31,9 @@ pub(super) struct Truth {
     /// Answers to commands that fail instead of being applied, last one first.
     pub(super) failures: Vec<Unanswered>,
     pub(super) commands: usize,
+    /// Reads that were asked to see everything acknowledged, and answers to those that fail, last one first.
+    pub(super) reads: usize,
+    pub(super) read_failures: Vec<Unanswered>,
     logs: BTreeMap<RunRef, Vec<LogPiece>>,
 }
 
@@ -79,6 +84,23 @@ impl Truth {
                 let after = self.events.iter().filter(|event| event.index > index).cloned().collect();
                 drop(answer.send((after, 0)));
             }
+            Question::Read(answer) => {
+                self.reads += 1;
+                drop(answer.send(self.read_failures.pop().map_or(Ok(()), Err)));
+            }
+            Question::ChangeMembers(change, answer) => {
+                let result = match change {
+                    MemberChange::Remove { member } if member == 2 => Ok(2),
+                    _ => Err(ChangeFailure { again: false, reason: "it is the last voter".into() }),
+                };
+                drop(answer.send(result));
+            }
+            Question::Transfer(_) => {}
+            Question::Servers(answer) => {
+                let members = Members { voters: vec![1, 2], learners: vec![3], ..Members::default() };
+                let addresses = [(1, "http://one".to_string())].into();
+                drop(answer.send(Servers { here: 1, leader: Some(2), members, addresses }));
+            }
             Question::Log(query, sender) => {
                 let pieces = self.logs.get(&query.run).cloned();
                 let pieces = pieces.unwrap_or_else(|| vec![Err("there is no such file".to_string())]);
@@ -110,6 +132,8 @@ impl World {
             people: SessionId(0),
             failures: Vec::new(),
             commands: 0,
+            reads: 0,
+            read_failures: Vec::new(),
             logs: BTreeMap::new(),
         };
         truth.people = truth.open(Role::Server, "server 1");
