@@ -111,6 +111,16 @@ impl Cell {
         self.data_dir.display().to_string()
     }
 
+    /// Where all servers listen.
+    pub fn urls(&self) -> String {
+        let asked = self.words.iter().position(|word| word == "--servers");
+        let count: u16 = asked.and_then(|place| self.words.get(place + 1)?.parse().ok()).unwrap_or(1);
+        let (host, port) = self.listen.rsplit_once(':').unwrap();
+        let port: u16 = port.parse().unwrap();
+        let urls: Vec<String> = (0..count).map(|number| format!("http://{host}:{}", port + number)).collect();
+        urls.join(",")
+    }
+
     /// Where the server listens.
     pub fn listen(&self) -> &str {
         &self.listen
@@ -135,7 +145,7 @@ impl Cell {
     /// A process with `sim` (a count, or a file) simulated nodes; ends with the returned guard.
     pub fn sim_agent(&self, sim: impl ToString) -> Killed {
         let child = Command::new(self.path("ohm"))
-            .args(["agent", "--sim", &sim.to_string(), "--server", &format!("http://{}", self.listen)])
+            .args(["agent", "--sim", &sim.to_string(), "--server", &self.urls()])
             .arg("--token-file")
             .arg(self.data_dir.join("token"))
             .arg("--data-dir")
@@ -153,7 +163,7 @@ impl Cell {
     /// Runs a command of this cell with what stands behind `--`.
     pub fn ask_with(&self, words: &[&str], rest: &[&str]) -> Said {
         let mut command = Command::new(self.path("ohm"));
-        command.args(words).args(["--server", &format!("http://{}", self.listen), "--data-dir", &self.data_dir()]);
+        command.args(words).args(["--server", &self.urls(), "--data-dir", &self.data_dir()]);
         if !rest.is_empty() {
             command.arg("--").args(rest);
         }
@@ -231,6 +241,11 @@ impl Cell {
     /// The child of `ohm up` whose arguments begin with `role`.
     pub fn child(&self, role: &str) -> Option<Process> {
         children_of(self.up.id()).into_iter().find(|child| child.arguments().starts_with(role))
+    }
+
+    /// The process of `ohm up`.
+    pub fn up_pid(&self) -> u32 {
+        self.up.id()
     }
 
     /// The shim of a node of `ohm up`.
