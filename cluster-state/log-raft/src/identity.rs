@@ -51,7 +51,7 @@ pub fn inspect(disk: &mut (impl Disk + ?Sized)) -> Result<Folder, OpenError> {
         return Err(OpenError::Foreign { file: foreign.name.clone() });
     }
     let mut batch = Batch::default();
-    let nothing_yet = first_segment(&mut batch, 0, 0).len() as u64;
+    let nothing_yet = first_segment(&mut batch, 0, 0, Position::default()).len() as u64;
     let begun = |name: &str, bytes: u64| name == IDENTITY_NEW || (name == segment_file(1) && bytes <= nothing_yet);
     match files.iter().all(|file| begun(&file.name, file.bytes)) {
         true => Ok(Folder::Unfinished),
@@ -65,6 +65,7 @@ pub(crate) fn create(
     cell: u64,
     member: u64,
     founders: &[u64],
+    base: Position,
 ) -> Result<Identity, OpenError> {
     match inspect(disk)? {
         Folder::Empty => {}
@@ -78,7 +79,7 @@ pub(crate) fn create(
     }
     let mut batch = Batch::default();
     let segment = segment_file(1);
-    disk.append(&segment, first_segment(&mut batch, cell, member))?;
+    disk.append(&segment, first_segment(&mut batch, cell, member, base))?;
     disk.sync(&segment)?;
     disk.sync_folder()?;
     let identity = Identity { purpose: PURPOSE.into(), cell, member, founders: founders.to_vec() };
@@ -121,11 +122,11 @@ fn read(disk: &mut (impl Disk + ?Sized)) -> Result<Identity, OpenError> {
 }
 
 /// The bytes of a log without entries.
-fn first_segment(batch: &mut Batch, cell: u64, member: u64) -> &[u8] {
+fn first_segment(batch: &mut Batch, cell: u64, member: u64, base: Position) -> &[u8] {
     batch.begin(0);
-    let header = SegmentHeader { cell, member, sequence: 1, base: Position::default(), previous_bytes: 0 };
+    let header = SegmentHeader { cell, member, sequence: 1, base, previous_bytes: 0 };
     batch.segment(&header);
-    batch.state(&HardState::default());
+    batch.state(&HardState { term: base.term, commit: base.index, ..HardState::default() });
     batch.finish()
 }
 
@@ -172,12 +173,12 @@ mod tests {
         assert_eq!(inspect(&mut disk), Ok(Folder::Empty));
         disk.place("holiday.jpg", b"sun");
         assert_eq!(inspect(&mut disk), Err(OpenError::Foreign { file: "holiday.jpg".into() }));
-        assert!(matches!(create(&mut disk, 7, 1, &[1]), Err(OpenError::Foreign { .. })));
+        assert!(matches!(create(&mut disk, 7, 1, &[1], Position::default()), Err(OpenError::Foreign { .. })));
 
         let mut disk = MemDisk::new();
-        let identity = create(&mut disk, 7, 1, &[1]).unwrap();
+        let identity = create(&mut disk, 7, 1, &[1], Position::default()).unwrap();
         assert_eq!(inspect(&mut disk), Ok(Folder::Log(identity.clone())));
-        assert_eq!(create(&mut disk, 7, 1, &[1]), Err(OpenError::NotEmpty { file: IDENTITY.into() }));
+        assert_eq!(create(&mut disk, 7, 1, &[1], Position::default()), Err(OpenError::NotEmpty { file: IDENTITY.into() }));
         assert!(matches!(identity.check(8, 1, &[1]), Err(OpenError::Identity { what: "cell", .. })));
         assert!(matches!(identity.check(7, 2, &[1]), Err(OpenError::Identity { what: "member", .. })));
         assert!(matches!(identity.check(7, 1, &[1, 2]), Err(OpenError::Identity { what: "founders", .. })));
@@ -196,17 +197,17 @@ mod tests {
     #[test]
     fn a_creation_that_was_cut_short_can_be_repeated() {
         let mut whole = MemDisk::new();
-        create(&mut whole, 7, 1, &[1]).unwrap();
+        create(&mut whole, 7, 1, &[1], Position::default()).unwrap();
         for (calls, seed) in (0..=whole.calls()).flat_map(|calls| (0..10).map(move |seed| (calls, seed))) {
             let mut disk = MemDisk::new();
             disk.power_off_after(calls);
-            let created = create(&mut disk, 7, 1, &[1]).is_ok();
+            let created = create(&mut disk, 7, 1, &[1], Position::default()).is_ok();
             disk.crash(&mut Prng::new(seed));
             match inspect(&mut disk).unwrap() {
                 Folder::Log(identity) => identity.check(7, 1, &[1]).unwrap(),
                 Folder::Empty | Folder::Unfinished => {
                     assert!(!created, "a created log is gone, crash after {calls} calls, seed {seed}");
-                    create(&mut disk, 7, 1, &[1]).unwrap();
+                    create(&mut disk, 7, 1, &[1], Position::default()).unwrap();
                 }
             }
         }

@@ -16,7 +16,8 @@ use crate::members::{Membership, Proposed};
 use crate::reads::Reads;
 use crate::recovery::{Recovered, recover};
 use crate::remark::Remarks;
-use crate::snapshots::{Shelf, Snapshot};
+use crate::record::Position;
+use crate::snapshots::{Progress, Shelf, Snapshot};
 use crate::storage::Durable;
 use crate::transfers::Transfers;
 use crate::wal::Wal;
@@ -104,8 +105,21 @@ impl<D: Disk> RaftLog<D> {
     /// a member that joins, under a number that was never used and with the founders of the group it joins.
     pub fn create(mut disk: D, config: RaftConfig, remarks: Remarks) -> Result<Self, OpenError> {
         config.check()?;
-        identity::create(&mut disk, config.cell, config.member, &config.founders)?;
+        identity::create(&mut disk, config.cell, config.member, &config.founders, Position::default())?;
         Self::open(disk, config, remarks)
+    }
+
+    /// Makes a log in an empty folder that goes on from a state: for a cell that is restored from a backup, under a new
+    /// number. The folder is of no use before this has returned.
+    pub fn create_from(mut disk: D, config: &RaftConfig, applied: Index, pieces: Vec<ohm_log::Bytes>) -> Result<D, OpenError> {
+        config.check()?;
+        let position = Position { index: applied.0, term: 1 };
+        identity::create(&mut disk, config.cell, config.member, &config.founders, position)?;
+        let members = Membership::founded(&config.founders);
+        let mut shelf = Shelf::open(&mut disk)?;
+        shelf.begin(Snapshot::new(config.cell, position, applied, members, pieces));
+        while !matches!(shelf.step(&mut disk)?, Progress::Saved { .. }) {}
+        Ok(disk)
     }
 
     /// Opens the log that is there. What a crash cut short is repaired; anything else that is wrong is an error and

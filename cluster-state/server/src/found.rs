@@ -8,7 +8,7 @@ use crate::links::AddressBook;
 use crate::run::{ServerError, ServerOptions};
 use ohm_log_raft::{FileDisk, Folder, RaftConfig, RaftLog, Remarks, inspect};
 use ohm_runtime::connect::connect_server;
-use ohm_runtime::dice;
+use ohm_runtime::{data_dir, dice};
 use ohm_wire::{JoinReply, JoinRequest};
 use std::path::Path;
 use std::time::Duration;
@@ -17,8 +17,6 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(500);
 /// The file that holds what a joining server draws once.
 const KEY: &str = "join.key";
-/// The file that says how often the cell was restored from a backup.
-const INCARNATION: &str = "incarnation";
 /// The file that says that this copy is not like the others.
 pub(crate) const DIVERGED: &str = "diverged";
 
@@ -54,25 +52,14 @@ pub(crate) async fn find(options: &ServerOptions, token: &str, book: &mut Addres
             for known in &reply.addresses {
                 book.note(known.server, &known.address);
             }
-            let write = std::fs::write(options.data_dir.join(INCARNATION), reply.cell_incarnation.to_string());
-            write.map_err(|error| failed(&error))?;
+            let written = data_dir::set_cell_incarnation(&options.data_dir, reply.cell_incarnation);
+            written.map_err(|error| failed(&error))?;
             (RaftConfig::group(reply.cell, reply.server, reply.founders), true)
         }
     };
     book.note(config.member, &options.advertised());
     let config = RaftConfig { seed: dice::random_u64(), ..config };
-    Ok(Identified { config, create, cell_incarnation: cell_incarnation(&options.data_dir) })
-}
-
-/// How often the cell was restored, counted so that it only grows; 1 if it never was.
-pub(crate) fn cell_incarnation(data_dir: &Path) -> u64 {
-    let text = std::fs::read_to_string(data_dir.join(INCARNATION)).unwrap_or_default();
-    text.trim().parse().unwrap_or(1)
-}
-
-/// Notes that the cell was restored.
-pub(crate) fn set_cell_incarnation(data_dir: &Path, incarnation: u64) -> std::io::Result<()> {
-    std::fs::write(data_dir.join(INCARNATION), incarnation.to_string())
+    Ok(Identified { config, create, cell_incarnation: data_dir::cell_incarnation(&options.data_dir) })
 }
 
 impl Identified {

@@ -57,7 +57,7 @@ pub(crate) fn start<L: Log + 'static>(
     open: impl FnOnce() -> Result<ServerCore<L>, String> + Send + 'static,
     link: impl FnOnce(mpsc::WeakSender<Message>) -> Links + Send + 'static,
     failure: impl FnOnce(&ReplicaFailure, &Cell) + Send + 'static,
-    server: u64,
+    (server, cell_incarnation): (u64, u64),
     meter: Meter,
     shutdown: Shutdown,
 ) -> (ReplicaHandle, Inbox, oneshot::Receiver<String>) {
@@ -81,7 +81,7 @@ pub(crate) fn start<L: Log + 'static>(
                 meter,
                 own_inbox,
                 applied,
-                outlets: Outlets::default(),
+                outlets: Outlets::new(cell_incarnation),
                 requests: BTreeMap::new(),
                 readers: BTreeMap::new(),
                 next: 1,

@@ -130,8 +130,11 @@ impl Cell for CellService {
             let text = format!("{} has apply version {found}, this cell needs {needed}: start a newer one", start.name);
             return Err(Status::failed_precondition(text));
         }
+        // A copy of the cell as it was before a restore has nothing to go on from.
+        let is_same = start.cell_incarnation.max(1) == self.cell.cell_incarnation;
+        let from = Index(if is_same { start.from } else { 0 });
         let (sender, replies) = outlet(REPLIES_MAX);
-        if !self.inbox.send(Message::Follower(follower, Index(start.from), sender)).await {
+        if !self.inbox.send(Message::Follower(follower, from, sender)).await {
             return Err(stopping());
         }
         let inbox = self.inbox.clone();

@@ -95,7 +95,8 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
         Introduction { cell: config.cell, server: config.member, address: options.advertised(), token: token.clone() };
     let (cell, founders) = (config.cell, config.founders.clone());
     let facts = CellFacts { cell, founders, cell_incarnation: identified.cell_incarnation };
-    let (data_dir, server) = (options.data_dir.clone(), config.member);
+    let data_dir = options.data_dir.clone();
+    let server = (config.member, identified.cell_incarnation);
     let snapshot_every = options.snapshot_every_entries;
     let open = move || open_core(&data_dir.join("log"), identified, snapshot_every);
     let runtime = tokio::runtime::Handle::current();

@@ -23,12 +23,14 @@ pub enum MembersCommand {
     /// Remove a server for good; its number is never used again
     Remove {
         /// Its number
-        server: u64,
+        #[arg(value_name = "NUMBER")]
+        number: u64,
     },
     /// Let another server lead
     Transfer {
         /// Its number
-        server: u64,
+        #[arg(value_name = "NUMBER")]
+        number: u64,
     },
 }
 
@@ -46,7 +48,7 @@ pub(crate) fn members(command: &MembersCommand, globals: &Globals) -> Result<(),
                 format!("start the new server like this:\n  {command}\n{steps}\n")
             })
         }
-        MembersCommand::Remove { server } => {
+        MembersCommand::Remove { number: server } => {
             let path = path_of("servers", &server.to_string());
             patiently(|| match client.delete(&path) {
                 // An attempt before may have done it although its answer was lost.
@@ -58,7 +60,7 @@ pub(crate) fn members(command: &MembersCommand, globals: &Globals) -> Result<(),
             })?;
             output.print(&json!({"removed": server}), |_| format!("server {server} removed\n"))
         }
-        MembersCommand::Transfer { server } => {
+        MembersCommand::Transfer { number: server } => {
             let started = Instant::now();
             let path = format!("{}/lead", path_of("servers", &server.to_string()));
             loop {

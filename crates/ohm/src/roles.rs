@@ -1,7 +1,7 @@
 //! The roles that run as processes: their arguments, and the one call that runs each.
 
 use crate::agent::{self, AgentArguments};
-use ohm_cli::{EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Globals, MembersCommand};
+use ohm_cli::{EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Globals, MembersCommand, RescueCommand};
 use ohm_daemon::{HealthOptions, SchedulerOptions, run_health, run_scheduler};
 use ohm_model::Class;
 use ohm_node::agent::{AgentOptions, machine_node, run_agent};
@@ -44,6 +44,8 @@ pub(crate) enum ServerCommand {
     /// The servers of the cell: list, add, remove, transfer
     #[command(subcommand)]
     Members(MembersCommand),
+    #[command(flatten)]
+    Rescue(RescueCommand),
 }
 
 /// `ohm scheduler`.
@@ -108,8 +110,10 @@ where
 }
 
 pub(crate) fn server(arguments: ServerArguments, globals: &Globals) -> ExitCode {
-    if let Some(ServerCommand::Members(command)) = &arguments.command {
-        return ohm_cli::members(command, globals);
+    match &arguments.command {
+        Some(ServerCommand::Members(command)) => return ohm_cli::members(command, globals),
+        Some(ServerCommand::Rescue(command)) => return ohm_cli::rescue(command, globals),
+        None => {}
     }
     let options = ServerOptions {
         data_dir: globals.data_dir(),

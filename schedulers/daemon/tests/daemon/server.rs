@@ -145,7 +145,7 @@ impl CellService for Server {
                 // In two pieces, to be put together.
                 let (index, bytes) = (state.cell.applied().0, Bytes::from(state.cell.snapshot_bytes()));
                 for (piece, last) in [(bytes.slice(..bytes.len() / 2), false), (bytes.slice(bytes.len() / 2..), true)] {
-                    let kind = Some(follow_reply::Kind::Snapshot(SnapshotPiece { index, piece, last }));
+                    let kind = Some(follow_reply::Kind::Snapshot(SnapshotPiece { index, piece, last, cell_incarnation: 1 }));
                     sender.try_send(Ok(FollowReply { kind })).unwrap();
                 }
             }
