@@ -41,6 +41,7 @@ pub(crate) async fn find(options: &ServerOptions, token: &str, book: &mut Addres
         )));
     }
     let found = {
+        data_dir::create(&options.data_dir.join("log"))?;
         let mut disk = FileDisk::open(&options.data_dir.join("log")).map_err(|error| failed(&error))?;
         inspect(&mut disk).map_err(|error| failed(&error))?
     };

@@ -140,3 +140,51 @@ fn a_server_is_removed_and_another_leads() {
     let said = cell.ask(&["server", "members", "remove", "77"]);
     assert!(said.code == 1 && said.err.contains("77 is no member"), "{said:?}");
 }
+
+const JOBS: usize = 5;
+
+fn jobs() -> String {
+    let job = |number| {
+        format!("---\napiVersion: ohm/v1\nkind: Job\nmetadata: {{name: kept-{number}}}\nspec: {{command: [\"true\"]}}\n")
+    };
+    (0..JOBS).map(job).collect()
+}
+
+#[test]
+fn a_cell_is_backed_up_restored_and_recovered() {
+    let mut cell = Cell::start(&["--servers", "3", "--nodes", "0"]);
+    wait_for_voters(&cell, 3);
+    cell.submit(&jobs());
+    let backup = cell.path("cell.backup").display().to_string();
+    let folder = cell.data_dir();
+    cell::ohm(&["server", "backup", "--data-dir", &format!("{folder}/server-2"), "--to", &backup]);
+    cell.stop();
+    let restored = cell.path("restored").display().to_string();
+    cell::ohm(&["server", "restore", "--data-dir", &restored, "--from", &backup]);
+    assert_serves_jobs(&cell, &restored);
+    let survivor = format!("{folder}/server-3");
+    let refused = std::process::Command::new(cell.path("ohm")).args(["server", "recover", "--data-dir", &survivor]).output();
+    assert_eq!(refused.unwrap().status.code(), Some(2), "nothing happens without the long word");
+    cell::ohm(&["server", "recover", "--force-new-cell-of-one", "--data-dir", &survivor]);
+    assert_serves_jobs(&cell, &survivor);
+    // What comes back from the lost majority is of another cell and disturbs nobody.
+    verify_log(&survivor);
+}
+
+/// A server with this folder leads by itself and knows the jobs.
+fn assert_serves_jobs(cell: &Cell, folder: &str) {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let listen = format!("127.0.0.1:{port}");
+    let log = std::fs::File::create(cell.path("alone.log")).unwrap();
+    let mut command = std::process::Command::new(cell.path("ohm"));
+    let server = command.args(["server", "--listen", &listen, "--data-dir", folder]).stderr(log).spawn().unwrap();
+    let _server = cell::Killed::of(server);
+    let ask = |words: &[&str]| {
+        let mut command = std::process::Command::new(cell.path("ohm"));
+        command.args(words).args(["-o", "json", "--server", &format!("http://{listen}"), "--data-dir", folder]);
+        serde_json::from_slice::<Value>(&command.output().unwrap().stdout).unwrap_or_default()
+    };
+    wait("the jobs are there", || ask(&["jobs"])["jobs"].as_array().is_some_and(|jobs| jobs.len() == JOBS));
+    let list = ask(&["server", "members", "list"]);
+    assert_eq!((list["servers"].as_array().unwrap().len(), &list["servers"][0]["leads"]), (1, &true.into()), "{list}");
+}

@@ -312,6 +312,12 @@ impl Drop for Cell {
 /// A process that is killed when its guard goes.
 pub struct Killed(Child);
 
+impl Killed {
+    pub fn of(child: Child) -> Self {
+        Killed(child)
+    }
+}
+
 impl Drop for Killed {
     fn drop(&mut self) {
         let _ = self.0.kill();
