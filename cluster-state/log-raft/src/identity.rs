@@ -178,7 +178,10 @@ mod tests {
         let mut disk = MemDisk::new();
         let identity = create(&mut disk, 7, 1, &[1], Position::default()).unwrap();
         assert_eq!(inspect(&mut disk), Ok(Folder::Log(identity.clone())));
-        assert_eq!(create(&mut disk, 7, 1, &[1], Position::default()), Err(OpenError::NotEmpty { file: IDENTITY.into() }));
+        assert_eq!(
+            create(&mut disk, 7, 1, &[1], Position::default()),
+            Err(OpenError::NotEmpty { file: IDENTITY.into() })
+        );
         assert!(matches!(identity.check(8, 1, &[1]), Err(OpenError::Identity { what: "cell", .. })));
         assert!(matches!(identity.check(7, 2, &[1]), Err(OpenError::Identity { what: "member", .. })));
         assert!(matches!(identity.check(7, 1, &[1, 2]), Err(OpenError::Identity { what: "founders", .. })));

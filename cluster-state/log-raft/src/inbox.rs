@@ -150,8 +150,7 @@ impl<D: Disk> RaftLog<D> {
                 self.begin_transfer(message)?;
                 continue;
             }
-            let bytes =
-                message::seal(self.config.cell, &Word::Raft(Box::new(message))).map_err(LogFailure::Engine)?;
+            let bytes = message::seal(self.config.cell, &Word::Raft(Box::new(message))).map_err(LogFailure::Engine)?;
             out.push(LogEvent::Send { to, bytes });
         }
         Ok(any)

@@ -234,7 +234,8 @@ impl<D: Disk> RaftLog<D> {
 
     /// Answers the change that hoped for the place of `entry`, which is committed.
     pub(crate) fn answer_change(&mut self, entry: &Entry, refusal: Option<ChangeRefusal>, out: &mut Vec<LogEvent>) {
-        let Some(Proposed { index, term, token, member }) = self.changing.take_if(|own| own.index <= entry.index) else {
+        let Some(Proposed { index, term, token, member }) = self.changing.take_if(|own| own.index <= entry.index)
+        else {
             return;
         };
         // Raft puts an empty entry in the place of a change that comes while another one is pending.

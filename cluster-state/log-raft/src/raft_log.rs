@@ -14,9 +14,9 @@ use crate::identity;
 use crate::inbox::Inbox;
 use crate::members::{Membership, Proposed};
 use crate::reads::Reads;
+use crate::record::Position;
 use crate::recovery::{Recovered, recover};
 use crate::remark::Remarks;
-use crate::record::Position;
 use crate::snapshots::{Progress, Shelf, Snapshot};
 use crate::storage::Durable;
 use crate::transfers::Transfers;
@@ -111,7 +111,12 @@ impl<D: Disk> RaftLog<D> {
 
     /// Makes a log in an empty folder that goes on from a state: for a cell that is restored from a backup, under a new
     /// number. The folder is of no use before this has returned.
-    pub fn create_from(mut disk: D, config: &RaftConfig, applied: Index, pieces: Vec<ohm_log::Bytes>) -> Result<D, OpenError> {
+    pub fn create_from(
+        mut disk: D,
+        config: &RaftConfig,
+        applied: Index,
+        pieces: Vec<ohm_log::Bytes>,
+    ) -> Result<D, OpenError> {
         config.check()?;
         let position = Position { index: applied.0, term: 1 };
         identity::create(&mut disk, config.cell, config.member, &config.founders, position)?;
@@ -132,9 +137,7 @@ impl<D: Disk> RaftLog<D> {
         let node = RawNode::new(&config.raft(applied), durable, &remarks.0)
             .map_err(|error| OpenError::Configuration(error.to_string()))?;
         let mut events: VecDeque<LogEvent> = alarms.into_iter().map(LogEvent::Alarm).collect();
-        events.extend(
-            snapshot.map(|snapshot| LogEvent::InstallSnapshot { index: visible, pieces: snapshot.pieces }),
-        );
+        events.extend(snapshot.map(|snapshot| LogEvent::InstallSnapshot { index: visible, pieces: snapshot.pieces }));
         events.push_back(LogEvent::Members(membership.members()));
         let mut log = RaftLog {
             dice: Prng::new(config.seed),
@@ -168,6 +171,11 @@ impl<D: Disk> RaftLog<D> {
         };
         log.lead_if_alone().map_err(|failure| OpenError::Configuration(failure.to_string()))?;
         Ok(log)
+    }
+
+    /// The disk, for what only its owner understands.
+    pub fn disk(&self) -> &D {
+        &self.disk
     }
 
     /// The disk, for the next start.
@@ -413,11 +421,7 @@ impl<D: Disk> Log for RaftLog<D> {
             return Some(until_ms);
         }
         let may_lead = self.is_alone() && self.node.raft.state != StateRole::Leader;
-        if self.staged.is_some()
-            || !self.inbox.is_empty()
-            || self.appends.ready()
-            || self.node.has_ready()
-            || may_lead
+        if self.staged.is_some() || !self.inbox.is_empty() || self.appends.ready() || self.node.has_ready() || may_lead
         {
             return Some(self.now_ms);
         }

@@ -80,13 +80,7 @@ impl From<FormerHeader> for Header {
 }
 
 impl Snapshot {
-    pub(crate) fn new(
-        cell: u64,
-        position: Position,
-        applied: Index,
-        members: Membership,
-        pieces: Vec<Bytes>,
-    ) -> Self {
+    pub(crate) fn new(cell: u64, position: Position, applied: Index, members: Membership, pieces: Vec<Bytes>) -> Self {
         let Position { index, term } = position;
         let (purpose, members) = (PURPOSE.into(), Some(members));
         let (count, applied) = (pieces.len() as u64, applied.0);

@@ -120,8 +120,7 @@ impl<D: Disk> RaftLog<D> {
             }
         };
         let (sent_ms, heard_ms) = (self.now_ms, self.now_ms);
-        let outgoing =
-            Outgoing { position, head, total, sent: 0, acknowledged: 0, announcement, sent_ms, heard_ms };
+        let outgoing = Outgoing { position, head, total, sent: 0, acknowledged: 0, announcement, sent_ms, heard_ms };
         self.transfers.outgoing.insert(to, outgoing);
         Ok(())
     }
@@ -187,7 +186,12 @@ impl<D: Disk> RaftLog<D> {
     }
 
     /// A piece of a snapshot has come.
-    pub(crate) fn take_piece(&mut self, piece: &Piece, data: &Bytes, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+    pub(crate) fn take_piece(
+        &mut self,
+        piece: &Piece,
+        data: &Bytes,
+        out: &mut Vec<LogEvent>,
+    ) -> Result<(), LogFailure> {
         let (taken, offset) = match self.store_piece(piece, data) {
             Ok(stored) => stored,
             Err(DiskError::Full { .. }) => {

@@ -3,9 +3,7 @@
 mod world;
 
 use ohm_log::contract::{self, Engine};
-use ohm_log::{
-    DeliverError, Delivery, Log, LogEvent, LogFailure, LogRequest, MemDisk, SubmitError,
-};
+use ohm_log::{DeliverError, Delivery, Log, LogEvent, LogFailure, LogRequest, MemDisk, SubmitError};
 use ohm_log_raft::{Folder, RaftConfig, RaftLog, Remarks, inspect};
 use ohm_stdx::Prng;
 use std::cell::RefCell;

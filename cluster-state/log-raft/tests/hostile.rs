@@ -1,11 +1,13 @@
 //! Groups of three and five on a hostile network, on disks that tear, with members that die, come, go and are replaced.
 //! Each seed draws its own weather. `OHM_RAFT_SEEDS=FROM..TO` runs others than the few that every test run takes.
 
+#![allow(clippy::disallowed_methods, reason = "which seeds to run comes from the environment")]
+
 mod cluster;
 mod world;
 
 use cluster::{Group, Weather};
-use ohm_log::{LogRequest, Log, MemberChange};
+use ohm_log::{Log, LogRequest, MemberChange};
 use ohm_model::Index;
 use std::ops::Range;
 
@@ -30,7 +32,7 @@ struct Tally {
 }
 
 fn rounds(seed: u64) -> Tally {
-    let size = if seed % 2 == 0 { 3 } else { 5 };
+    let size = if seed.is_multiple_of(2) { 3 } else { 5 };
     let mut group = Group::new(seed, size);
     let mut tally = Tally::default();
     let may = |group: &mut Group, permille: u64, most: u64| match group.dice.chance(permille) {
@@ -73,7 +75,13 @@ fn rounds(seed: u64) -> Tally {
             11 => {
                 if let Some(leader) = group.leader() {
                     let now_ms = group.now_ms;
-                    group.alive.get_mut(&leader).unwrap().log.submit(now_ms, LogRequest::Transfer { to: None }).unwrap();
+                    group
+                        .alive
+                        .get_mut(&leader)
+                        .unwrap()
+                        .log
+                        .submit(now_ms, LogRequest::Transfer { to: None })
+                        .unwrap();
                 }
             }
             _ => {}

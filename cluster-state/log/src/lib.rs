@@ -169,7 +169,6 @@ pub enum LogEvent {
     /// if nothing was applied since the last one.
     SnapshotWanted,
 
-
     /// Bytes for another member, at most some megabytes. Losing them is allowed; mixing them up is not.
     Send {
         /// The member.

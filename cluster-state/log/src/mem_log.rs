@@ -2,7 +2,8 @@
 //! stay unknown. Everything is drawn from a seed.
 
 use crate::{
-    Bytes, ChangeRefusal, DeliverError, Delivery, Log, LogEvent, LogFailure, LogRequest, Refusal, SubmitError, check_lengths,
+    Bytes, ChangeRefusal, DeliverError, Delivery, Log, LogEvent, LogFailure, LogRequest, Refusal, SubmitError,
+    check_lengths,
 };
 use ohm_model::Index;
 use ohm_stdx::Prng;

@@ -69,11 +69,21 @@ pub(crate) struct Answered {
 /// A change of members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Change {
-    Add { member: u64, address: String, key: u64 },
-    Promote { member: u64 },
-    Remove { member: u64 },
+    Add {
+        member: u64,
+        address: String,
+        key: u64,
+    },
+    Promote {
+        member: u64,
+    },
+    Remove {
+        member: u64,
+    },
     /// No change: somebody else is to lead.
-    Transfer { to: Option<u64> },
+    Transfer {
+        to: Option<u64>,
+    },
 }
 
 impl From<MemberChange> for Change {
@@ -171,7 +181,10 @@ mod tests {
         for parcel in [
             Parcel::Log(Bytes::from_static(b"raft")),
             Parcel::Commands(7, commands),
-            Parcel::Message(ServerMessage::Done { ticket: 7, result: Forwarded::Committed { index: Index(3), outcomes } }),
+            Parcel::Message(ServerMessage::Done {
+                ticket: 7,
+                result: Forwarded::Committed { index: Index(3), outcomes },
+            }),
             Parcel::Message(ServerMessage::Digest { index: Index(9), chain: 10 }),
         ] {
             let bytes = parcel.encode();

@@ -199,7 +199,12 @@ impl Hub {
     }
 
     /// Judges beats again, now that this copy has caught up with what was known when they came.
-    pub(crate) fn beats_again(&mut self, doubtful: Vec<(Peer, Beat)>, cell: &Cell, orders: &mut Vec<(Peer, AgentOrder)>) {
+    pub(crate) fn beats_again(
+        &mut self,
+        doubtful: Vec<(Peer, Beat)>,
+        cell: &Cell,
+        orders: &mut Vec<(Peer, AgentOrder)>,
+    ) {
         for (peer, beat) in doubtful {
             match cell.nodes().get(beat.node) {
                 Some(_) => self.beats(peer, vec![beat], cell, orders),

@@ -466,13 +466,7 @@ impl<L: Log> Replica<L> {
     }
 
     /// Asks the log something that it answers by token.
-    fn ask(
-        &mut self,
-        now_ms: u64,
-        ticket: Ticket,
-        request: impl FnOnce(u64) -> LogRequest,
-        out: &mut Vec<Effect>,
-    ) {
+    fn ask(&mut self, now_ms: u64, ticket: Ticket, request: impl FnOnce(u64) -> LogRequest, out: &mut Vec<Effect>) {
         let token = self.next_question;
         self.next_question += 1;
         match self.log.submit(now_ms, request(token)) {

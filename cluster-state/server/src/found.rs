@@ -30,7 +30,11 @@ pub(crate) struct Identified {
 }
 
 /// Looks into the data folder, and joins a cell where that is asked for and still to be done.
-pub(crate) async fn find(options: &ServerOptions, token: &str, book: &mut AddressBook) -> Result<Identified, ServerError> {
+pub(crate) async fn find(
+    options: &ServerOptions,
+    token: &str,
+    book: &mut AddressBook,
+) -> Result<Identified, ServerError> {
     let failed = |error: &dyn std::fmt::Display| ServerError::Replica(error.to_string());
     let diverged = options.data_dir.join(DIVERGED);
     if diverged.exists() {

@@ -80,9 +80,12 @@ impl Outlets {
 
     pub(crate) fn send_follower(&mut self, follower: FollowerId, frame: FollowFrame) {
         let kind = match frame {
-            FollowFrame::Snapshot { index, piece, last } => {
-                follow_reply::Kind::Snapshot(SnapshotPiece { index: index.0, piece, last, cell_incarnation: self.cell_incarnation })
-            }
+            FollowFrame::Snapshot { index, piece, last } => follow_reply::Kind::Snapshot(SnapshotPiece {
+                index: index.0,
+                piece,
+                last,
+                cell_incarnation: self.cell_incarnation,
+            }),
             FollowFrame::Entries(entries) => {
                 let entry = |(index, bytes): (ohm_model::Index, Bytes)| LogEntry { index: index.0, entry_bytes: bytes };
                 follow_reply::Kind::Entries(Entries { entries: entries.into_iter().map(entry).collect() })

@@ -9,7 +9,8 @@ use ohm_cell::Cell;
 use ohm_log::{Alarm, Log};
 use ohm_model::{Command, Index, Outcome};
 use ohm_replica::{
-    AppendResult, ChangeFailure, FollowerId, Peer, Purpose, Replica, ReplicaFailure, RequestId, ServerCore, ServerEffect, ServerInput,
+    AppendResult, ChangeFailure, FollowerId, Peer, Purpose, Replica, ReplicaFailure, RequestId, ServerCore,
+    ServerEffect, ServerInput,
 };
 use ohm_runtime::clock::{boot_ms, wall_ms};
 use ohm_runtime::shutdown::Shutdown;

@@ -184,7 +184,8 @@ impl Cell for CellService {
     async fn join(&self, request: Request<JoinRequest>) -> Result<Response<JoinReply>, Status> {
         let JoinRequest { address, key } = request.into_inner();
         let change = MemberChange::Add { member: 0, address, key };
-        let changed = self.handle.change_members(change).await.map_err(|error| Status::unavailable(error.to_string()))?;
+        let changed =
+            self.handle.change_members(change).await.map_err(|error| Status::unavailable(error.to_string()))?;
         let server = changed.map_err(|failure| match failure.again {
             true => Status::unavailable(failure.reason),
             false => Status::failed_precondition(failure.reason),

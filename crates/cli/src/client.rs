@@ -51,7 +51,9 @@ impl Client {
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .timeout_recv_response(Some(ANSWER_TIMEOUT))
             .user_agent(concat!("ohm/", env!("CARGO_PKG_VERSION")));
-        let is_local = ["//127.", "//localhost", "//[::1]"].iter().any(|local| servers.iter().all(|server| server.contains(local)));
+        let is_local = ["//127.", "//localhost", "//[::1]"]
+            .iter()
+            .any(|local| servers.iter().all(|server| server.contains(local)));
         // Nobody's proxy leads to this machine's own loopback.
         let config = if is_local { config.proxy(None) } else { config };
         let (servers, current) = (Arc::new(servers), Arc::default());

@@ -43,7 +43,8 @@ pub(crate) fn members(command: &MembersCommand, globals: &Globals) -> Result<(),
             let urls: Vec<&str> = list.servers.iter().map(|server| server.address.as_str()).collect();
             let urls = urls.join(",");
             let command = format!("ohm server --data-dir EMPTY --listen HOST:PORT --join {urls}");
-            let steps = "It needs the cell's token in its data folder. It learns first, and votes once it has caught up.";
+            let steps =
+                "It needs the cell's token in its data folder. It learns first, and votes once it has caught up.";
             output.print(&json!({"command": command}), |_| {
                 format!("start the new server like this:\n  {command}\n{steps}\n")
             })

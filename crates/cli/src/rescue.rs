@@ -150,7 +150,9 @@ fn recover(folder: &Path, is_sure: bool) -> Result<(), Failure> {
     fs::rename(folder.join("log"), &kept).map_err(|error| Failure::io(kept.display().to_string(), error))?;
     let _ = fs::remove_file(folder.join("servers"));
     publish(folder, &made)?;
-    eprintln!("WARNING: this server is a new cell of one now. What other servers had acknowledged and this one had not");
+    eprintln!(
+        "WARNING: this server is a new cell of one now. What other servers had acknowledged and this one had not"
+    );
     eprintln!("WARNING: received is lost. Never start another server of the old cell with its old data folder again.");
     println!("a new cell with the state after entry {} is in {}", cell.applied(), folder.display());
     println!("the former log is kept in {}", kept.display());

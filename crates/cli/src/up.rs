@@ -98,11 +98,7 @@ async fn bring_up(
         children.push(Child::start(command)?);
     }
     if plan.has_nodes() {
-        let globals = Globals {
-            server: plan.addresses(),
-            token_file: Some(plan.token_file()),
-            ..globals.clone()
-        };
+        let globals = Globals { server: plan.addresses(), token_file: Some(plan.token_file()), ..globals.clone() };
         put_topology(&globals, shutdown).await?;
     }
     for command in plan.agents() {

@@ -39,7 +39,10 @@ fn wait_for_voters(cell: &Cell, count: usize) {
 fn process_of(cell: &Cell, address: &str) -> Option<u32> {
     let listen = address.strip_prefix("http://").unwrap();
     let arguments = format!("server --listen {listen} ");
-    children_of(cell.up_pid()).into_iter().find(|child| child.arguments().starts_with(&arguments)).map(|child| child.pid)
+    children_of(cell.up_pid())
+        .into_iter()
+        .find(|child| child.arguments().starts_with(&arguments))
+        .map(|child| child.pid)
 }
 
 /// What submitters were told, and the longest time in which nobody was told anything good.
@@ -134,7 +137,10 @@ fn a_server_is_removed_and_another_leads() {
     let third = servers(&cell).into_iter().find(|server| server["leads"] == false).unwrap()["server"].to_string();
     cell.ask(&["server", "members", "remove", &third]).good();
     let list = cell.json(&["server", "members", "list"]);
-    assert_eq!((list["servers"].as_array().unwrap().len(), &list["removed"][0]), (2, &third.parse::<u64>().unwrap().into()));
+    assert_eq!(
+        (list["servers"].as_array().unwrap().len(), &list["removed"][0]),
+        (2, &third.parse::<u64>().unwrap().into())
+    );
     let said = cell.ask(&["server", "members", "remove", &third]);
     assert_eq!(said.code, 0, "it is removed already: {said:?}");
     let said = cell.ask(&["server", "members", "remove", "77"]);
@@ -145,7 +151,9 @@ const JOBS: usize = 5;
 
 fn jobs() -> String {
     let job = |number| {
-        format!("---\napiVersion: ohm/v1\nkind: Job\nmetadata: {{name: kept-{number}}}\nspec: {{command: [\"true\"]}}\n")
+        format!(
+            "---\napiVersion: ohm/v1\nkind: Job\nmetadata: {{name: kept-{number}}}\nspec: {{command: [\"true\"]}}\n"
+        )
     };
     (0..JOBS).map(job).collect()
 }
@@ -163,7 +171,8 @@ fn a_cell_is_backed_up_restored_and_recovered() {
     cell::ohm(&["server", "restore", "--data-dir", &restored, "--from", &backup]);
     assert_serves_jobs(&cell, &restored);
     let survivor = format!("{folder}/server-3");
-    let refused = std::process::Command::new(cell.path("ohm")).args(["server", "recover", "--data-dir", &survivor]).output();
+    let refused =
+        std::process::Command::new(cell.path("ohm")).args(["server", "recover", "--data-dir", &survivor]).output();
     assert_eq!(refused.unwrap().status.code(), Some(2), "nothing happens without the long word");
     cell::ohm(&["server", "recover", "--force-new-cell-of-one", "--data-dir", &survivor]);
     assert_serves_jobs(&cell, &survivor);

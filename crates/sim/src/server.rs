@@ -52,7 +52,8 @@ impl ServerProcess {
         };
         let log = log.map_err(|error| format!("the log does not open again: {error}"))?;
         self.starts += 1;
-        let server = ServerConfig { name: format!("server #{}", self.starts), cell_incarnation: 1, resend_ms: 500, server: 1 };
+        let server =
+            ServerConfig { name: format!("server #{}", self.starts), cell_incarnation: 1, resend_ms: 500, server: 1 };
         self.core = Some(Box::new(ServerCore::new(Replica::new(log, self.config), server, dice.fork())));
         self.flush_planned = false;
         Ok(())

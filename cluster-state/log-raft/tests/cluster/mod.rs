@@ -173,7 +173,8 @@ impl Group {
     pub fn leader(&self) -> Option<u64> {
         let isolated = |member: u64| {
             let all: Vec<u64> = self.alive.keys().chain(self.dead.keys()).copied().collect();
-            let reaches = |other: &&u64| !self.cuts.contains(&(**other, member)) && !self.cuts.contains(&(member, **other));
+            let reaches =
+                |other: &&u64| !self.cuts.contains(&(**other, member)) && !self.cuts.contains(&(member, **other));
             all.iter().filter(reaches).count() * 2 <= all.len()
         };
         self.alive.iter().filter(|(member, copy)| copy.leads && !isolated(**member)).map(|(member, _)| *member).last()

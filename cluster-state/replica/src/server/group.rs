@@ -71,9 +71,7 @@ impl<L: Log> ServerCore<L> {
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
         match Parcel::decode(bytes) {
-            Some(Parcel::Log(word)) => {
-                self.feed_replica(now_ms, wall_ms, Input::Deliver(Delivery::Message(word)), out)
-            }
+            Some(Parcel::Log(word)) => self.feed_replica(now_ms, wall_ms, Input::Deliver(Delivery::Message(word)), out),
             Some(Parcel::Commands(ticket, commands)) => {
                 let own = self.ticket(Origin::Server(from, ticket));
                 if self.group.leads {
@@ -215,7 +213,8 @@ impl<L: Log> ServerCore<L> {
 
     /// When something between servers is due.
     pub(crate) fn group_due_ms(&self) -> Option<u64> {
-        let duty_ms = self.group.duty_said_ms.filter(|_| self.group.duty_said > 0).map(|said_ms| said_ms + DUTY_EVERY_MS);
+        let duty_ms =
+            self.group.duty_said_ms.filter(|_| self.group.duty_said > 0).map(|said_ms| said_ms + DUTY_EVERY_MS);
         let forwarded_ms = self.group.forwarded.values().map(|(_, at_ms)| at_ms + FORWARD_MS).min();
         [duty_ms, forwarded_ms].into_iter().flatten().min()
     }
@@ -281,7 +280,12 @@ impl<L: Log> ServerCore<L> {
     }
 
     /// An entry was applied here; now and then its hash is compared.
-    pub(crate) fn compare(&mut self, index: Index, chain: u64, out: &mut Vec<ServerEffect>) -> Result<(), ReplicaFailure> {
+    pub(crate) fn compare(
+        &mut self,
+        index: Index,
+        chain: u64,
+        out: &mut Vec<ServerEffect>,
+    ) -> Result<(), ReplicaFailure> {
         match self.digests.applied(self.config.server, index, chain) {
             Some((index, chain)) if !self.group.others.is_empty() => {
                 self.tell_others(&ServerMessage::Digest { index, chain }, out);
@@ -294,9 +298,7 @@ impl<L: Log> ServerCore<L> {
     fn judge_digests(&self) -> Result<(), ReplicaFailure> {
         let servers = self.group.others.len() + 1;
         match self.digests.judge(self.config.server, self.group.leads, servers) {
-            Some(found) => {
-                Err(ReplicaFailure::Diverged { index: found.index, own: found.own, others: found.others })
-            }
+            Some(found) => Err(ReplicaFailure::Diverged { index: found.index, own: found.own, others: found.others }),
             None => Ok(()),
         }
     }

@@ -62,7 +62,8 @@ const JOB: &[Operation] = &[operation(
     "JobView",
 )];
 const SERVERS: &[Operation] = &[operation("get", "The servers of the cell, as this one knows them", &[], "ServerList")];
-const SERVER: &[Operation] = &[operation("delete", "Remove a server for good: its number is never used again", &[], "")];
+const SERVER: &[Operation] =
+    &[operation("delete", "Remove a server for good: its number is never used again", &[], "")];
 const LEAD: &[Operation] = &[operation("post", "Let this server lead, if it can", &[], "ServerList")];
 const CANCEL: &[Operation] = &[operation("post", "End a job for good", &[], "JobSummary")];
 const SUSPEND: &[Operation] =

@@ -5,8 +5,8 @@ use ohm_wire::api::{
     ApiError, DocumentVerdict, DomainView, ErrorAnswer, EventList, EventView, ExplainView, GroupView, JobList,
     JobSummary, JobTotals, JobView, NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals,
     PastRunView, ProblemView, QueueList, QueueResourceView, QueueView, ReasonView, ServerList, ServerRole, ServerView,
-    SessionView, StatusView,
-    SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, VerdictKind, WaitAnswer,
+    SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, VerdictKind,
+    WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};

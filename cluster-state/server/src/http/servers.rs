@@ -41,7 +41,12 @@ pub(super) async fn transfer(State(shared): State<Shared>, Name(name): Name) -> 
     let known = shared.cells.servers().await?;
     if !known.members.voters.contains(&to) {
         let message = format!("{to} does not vote, so it can't lead");
-        return Err(Problem::new(StatusCode::CONFLICT, "not_possible", message, "`ohm server members list` shows who does"));
+        return Err(Problem::new(
+            StatusCode::CONFLICT,
+            "not_possible",
+            message,
+            "`ohm server members list` shows who does",
+        ));
     }
     shared.cells.transfer(Some(to)).await?;
     list(State(shared)).await

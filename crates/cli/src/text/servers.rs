@@ -13,7 +13,7 @@ pub(crate) fn servers_table(list: &ServerList, style: &Style) -> String {
             ServerRole::Learner => "learner",
         };
         let leads = if server.leads { "yes" } else { "" };
-        grid.row([server.server.to_string(), role.into(), leads.into(), server.address.clone()].into_iter());
+        grid.row([server.server.to_string(), role.into(), leads.into(), server.address.clone()]);
     }
     grid.text()
 }

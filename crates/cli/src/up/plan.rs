@@ -99,7 +99,8 @@ impl CellPlan {
                 return Err(Failure::Usage(message));
             }
         };
-        let port = |number: u16| options.listen.port().checked_add(number).ok_or("the ports after --listen end at 65535");
+        let port =
+            |number: u16| options.listen.port().checked_add(number).ok_or("the ports after --listen end at 65535");
         let listen = |number| Ok(SocketAddr::new(options.listen.ip(), port(number)?).to_string());
         let listens: Result<Vec<String>, &str> = (0..options.servers).map(listen).collect();
         let plan = CellPlan {

@@ -144,7 +144,10 @@ async fn servers_are_listed_removed_and_told_to_lead() {
     let world = World::new();
     let (status, body) = world.get("/v1/servers").await;
     assert_eq!(status, StatusCode::OK);
-    assert_eq!(body["servers"][1], serde_json::json!({"server": 2, "role": "voter", "leads": true, "here": false, "address": ""}));
+    assert_eq!(
+        body["servers"][1],
+        serde_json::json!({"server": 2, "role": "voter", "leads": true, "here": false, "address": ""})
+    );
     assert_eq!(body["servers"][2]["role"], "learner");
     assert_eq!(world.send("DELETE", "/v1/servers/2", "application/json", b"").await.0, StatusCode::NO_CONTENT);
     let (status, body) = world.send("DELETE", "/v1/servers/1", "application/json", b"").await;

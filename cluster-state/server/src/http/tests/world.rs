@@ -6,11 +6,11 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, Response, StatusCode};
 use ohm_cell::{Applied, Cell};
+use ohm_log::{MemberChange, Members};
 use ohm_model::{
     Amounts, Command, Entry, Envelope, Epoch, Event, Exit, GroupIndex, Index, JobGuard, Lease, NodeSpec, Outcome,
     Placement, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, TaskIndex, Transaction,
 };
-use ohm_log::{MemberChange, Members};
 use ohm_model::{Grain, Guard};
 use ohm_replica::ChangeFailure;
 use serde_json::Value;
@@ -90,7 +90,7 @@ impl Truth {
             }
             Question::ChangeMembers(change, answer) => {
                 let result = match change {
-                    MemberChange::Remove { member } if member == 2 => Ok(2),
+                    MemberChange::Remove { member: 2 } => Ok(2),
                     _ => Err(ChangeFailure { again: false, reason: "it is the last voter".into() }),
                 };
                 drop(answer.send(result));
