@@ -30,8 +30,7 @@ impl World {
         let core = |server| {
             let config = RaftConfig { seed: server, ..RaftConfig::group(5, server, SERVERS.to_vec()) };
             let log = RaftLog::create(MemDisk::new(), config, Remarks::none()).unwrap();
-            let config =
-                ServerConfig { name: format!("server {server}"), cell_incarnation: 1, resend_ms: 500, server };
+            let config = ServerConfig { name: format!("server {server}"), cell_incarnation: 1, resend_ms: 500, server };
             let replica = Replica::new(log, ReplicaConfig::default());
             (server, ServerCore::new(replica, config, Prng::new(100 + server)))
         };
@@ -123,7 +122,9 @@ impl World {
         let spec = NodeSpec { name: name.into(), labels, taints, capacity, address: String::new() };
         self.input(server, ServerInput::Register { peer, local: 1, spec, key: 7, instance: 1, boot: 1 });
         self.wait(server, "registered", |effect| match effect {
-            ServerEffect::ToAgent { peer: to, order: AgentOrder::Registered { node, incarnation, .. } } if *to == peer => {
+            ServerEffect::ToAgent { peer: to, order: AgentOrder::Registered { node, incarnation, .. } }
+                if *to == peer =>
+            {
                 Some((*node, *incarnation))
             }
             _ => None,
@@ -199,7 +200,8 @@ fn beats_reach_the_holder_of_the_duty_and_answers_come_back() {
     let commands = vec![Envelope::without_session(open).encode().into()];
     world.input(two, ServerInput::Append { peer: holder, ticket: 1, commands });
     let session = world.wait(two, "a session", |effect| match effect {
-        ServerEffect::Appended { ticket: 1, result: AppendResult::Committed { outcomes, .. }, .. } => match outcomes[0] {
+        ServerEffect::Appended { ticket: 1, result: AppendResult::Committed { outcomes, .. }, .. } => match outcomes[0]
+        {
             Outcome::Session(session) => Some(session),
             _ => None,
         },
@@ -218,7 +220,9 @@ fn beats_reach_the_holder_of_the_duty_and_answers_come_back() {
     let answer = BeatAnswer { incarnation, duty_epoch: Epoch(1), sequence: 4, lease_ms: 10_000, interval_ms: 1_000 };
     world.input(two, ServerInput::Answers { answers: vec![(node, answer)] });
     let answered = world.wait(one, "the answer for the agent", |effect| match effect {
-        ServerEffect::ToAgent { peer, order: AgentOrder::BeatAnswers(answers) } if *peer == agent => Some(answers.clone()),
+        ServerEffect::ToAgent { peer, order: AgentOrder::BeatAnswers(answers) } if *peer == agent => {
+            Some(answers.clone())
+        }
         _ => None,
     });
     assert_eq!(answered, [(node, answer)]);
@@ -243,7 +247,10 @@ fn a_beat_of_a_node_that_nobody_knows_ends_its_registration() {
     let other = world.others()[0];
     let beat = Beat { node: NodeId(40), incarnation: Incarnation(3), sequence: 1 };
     world.input(other, ServerInput::Beats { peer: Peer(3), beats: vec![beat] });
-    assert!(world.effects.iter().all(|(_, effect)| !matches!(effect, ServerEffect::ToAgent { .. })), "not before it is sure");
+    assert!(
+        world.effects.iter().all(|(_, effect)| !matches!(effect, ServerEffect::ToAgent { .. })),
+        "not before it is sure"
+    );
     world.wait(other, "ended", |effect| match effect {
         ServerEffect::ToAgent { order: AgentOrder::RegistrationEnded { node: NodeId(40), .. }, .. } => Some(()),
         _ => None,
