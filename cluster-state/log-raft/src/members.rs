@@ -212,7 +212,8 @@ impl<D: Disk> RaftLog<D> {
         }
     }
 
-    /// An entry that changes the members is committed. Like any other it is judged on every copy, with the same verdict.
+    /// An entry that changes the members is committed. Like any other it is judged on every copy, with the same
+    /// verdict.
     pub(crate) fn apply_change(&mut self, entry: &Entry, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
         let change = ConfChange::parse_from_carllerche_bytes(&entry.data)
             .map_err(|error| LogFailure::Engine(format!("entry {}: {error}", entry.index)))?;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! [ format: u8 ][ kind: u8 ][ cell: u64 ][ hash of cell, kind and body: u64 ][ body ]
-//! body:  raft message (protobuf)  |  [ length: u32 ][ piece ][ bytes of the snapshot ]  |  answer to a piece  |  who speaks to whom
+//! body:  raft message (protobuf)  |  [ length: u32 ][ piece ][ bytes of the snapshot ]  |  answer to a piece
+//!        |  who speaks to whom
 //! ```
 //! The raft crate panics on odd messages, so nothing reaches it that was not checked here. The sender need not be a
 //! member that this copy knows: one that was added later may lead before this copy hears of it.

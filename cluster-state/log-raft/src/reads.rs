@@ -9,8 +9,8 @@ use raft::ReadState;
 
 /// Reads that may wait.
 const READS_MAX: usize = 65_536;
-/// Ticks after which an unanswered question is asked again: raft drops it without a word when there is no leader, or one
-/// that has committed nothing in its term yet.
+/// Ticks after which an unanswered question is asked again: raft drops it without a word when there is no leader, or
+/// one that has committed nothing in its term yet.
 const RETRY_TICKS: u64 = 4;
 
 /// Reads of this member. All that wait travel in one question.

@@ -34,15 +34,32 @@ struct Tally {
 fn rounds(seed: u64) -> Tally {
     let size = if seed.is_multiple_of(2) { 3 } else { 5 };
     let mut group = Group::new(seed, size);
-    let mut tally = Tally::default();
+    let kills = faults(&mut group, size);
+    group.check(&format!("seed {seed}"));
+    let mut tally = Tally { kills, ..Tally::default() };
+    tally.removals = group.removed.len();
+    tally.reads = group.reads_answered;
+    tally.committed = group.acknowledged.len();
+    for copy in group.alive.values() {
+        tally.snapshots_installed += copy.installed.len();
+        let added = |member: &u64| *member > size;
+        tally.promotions = tally.promotions.max(copy.members.voters.iter().filter(|member| added(member)).count());
+    }
+    assert!(tally.committed > 0, "seed {seed}: nothing was ever committed");
+    tally
+}
+
+/// Forty rounds of whatever the seed draws; how many members were killed.
+fn faults(group: &mut Group, size: u64) -> u64 {
+    let mut kills = 0;
     let may = |group: &mut Group, permille: u64, most: u64| match group.dice.chance(permille) {
         true => group.dice.below(most + 1),
         false => 0,
     };
     group.weather = Weather {
-        loss_permille: may(&mut group, 600, 150),
-        repeat_permille: may(&mut group, 400, 200),
-        delay_ms_max: may(&mut group, 500, 80),
+        loss_permille: may(group, 600, 150),
+        repeat_permille: may(group, 400, 200),
+        delay_ms_max: may(group, 500, 80),
     };
     let changes = group.dice.chance(600);
     let mut next_member = size + 1;
@@ -52,7 +69,7 @@ fn rounds(seed: u64) -> Tally {
         match group.dice.below(12) {
             0 | 1 if group.alive.contains_key(&member) && group.dead.len() < everybody.len() / 2 => {
                 group.kill(member);
-                tally.kills += 1;
+                kills += 1;
             }
             2..=4 => {
                 if let Some(member) = group.dead.keys().next().copied() {
@@ -71,7 +88,7 @@ fn rounds(seed: u64) -> Tally {
                     copy.trim(copy.applied);
                 }
             }
-            10 if changes => change(&mut group, member, &mut next_member),
+            10 if changes => change(group, member, &mut next_member),
             11 => {
                 if let Some(leader) = group.leader() {
                     let now_ms = group.now_ms;
@@ -91,17 +108,7 @@ fn rounds(seed: u64) -> Tally {
         group.append(appends);
         group.steps(pause);
     }
-    group.check(&format!("seed {seed}"));
-    tally.removals = group.removed.len();
-    tally.reads = group.reads_answered;
-    tally.committed = group.acknowledged.len();
-    for copy in group.alive.values() {
-        tally.snapshots_installed += copy.installed.len();
-        let added = |member: &u64| *member > size;
-        tally.promotions = tally.promotions.max(copy.members.voters.iter().filter(|member| added(member)).count());
-    }
-    assert!(tally.committed > 0, "seed {seed}: nothing was ever committed");
-    tally
+    kills
 }
 
 /// A member joins, or one is removed, or one whose disk is gone is replaced by another.

@@ -1,5 +1,5 @@
-//! Whether this copy is like the others: every so many entries each server tells the others the running hash of what its
-//! entries caused. The odd one out stops.
+//! Whether this copy is like the others: every so many entries each server tells the others the running hash of what
+//! its entries caused. The odd one out stops.
 
 use ohm_model::Index;
 use std::collections::BTreeMap;

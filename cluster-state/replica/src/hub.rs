@@ -257,8 +257,8 @@ impl Hub {
         by_server
     }
 
-    /// Tells every node whose runs changed, and hands the beats on towards the holder of the health duty, if it is known
-    /// where that is connected.
+    /// Tells every node whose runs changed, and hands the beats on towards the holder of the health duty, if it is
+    /// known where that is connected.
     pub(crate) fn flush(
         &mut self,
         now_ms: u64,

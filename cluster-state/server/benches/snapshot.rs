@@ -1,6 +1,7 @@
 //! A cell of 100,000 nodes and 1,000,000 running tasks: how long a snapshot holds up the entries that are applied
 //! meanwhile, how fast a copy catches up from it, and how much memory it takes.
-//! `cargo bench -p ohm-server --bench snapshot` prints one line of JSON; `-- NODES TASKS_PER_NODE SECONDS` changes the size.
+//! `cargo bench -p ohm-server --bench snapshot` prints one line of JSON; `-- NODES TASKS_PER_NODE SECONDS` changes the
+//! size.
 
 #![allow(clippy::disallowed_types, reason = "a benchmark is about real time")]
 

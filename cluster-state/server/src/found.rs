@@ -1,8 +1,8 @@
 //! What a server finds in its data folder, and how it becomes one: by founding a cell, or by joining one.
 //!
 //! A folder that holds a log is opened, whatever else was said. An empty one founds a cell of one server, unless it is
-//! told which cell to join: then an existing server gives it a number that was never used before. So a server whose disk
-//! is gone always comes back under a new number, and never as what it was.
+//! told which cell to join: then an existing server gives it a number that was never used before. So a server whose
+//! disk is gone always comes back under a new number, and never as what it was.
 
 use crate::links::AddressBook;
 use crate::run::{ServerError, ServerOptions};

@@ -181,8 +181,8 @@ fn open_core(
     Ok(ServerCore::new(Replica::new(log, config), server, dice::dice()))
 }
 
-/// A copy that differs from the others is of use only to whoever looks for the reason: its state and the words are kept,
-/// and the folder serves no more.
+/// A copy that differs from the others is of use only to whoever looks for the reason: its state and the words are
+/// kept, and the folder serves no more.
 fn keep_evidence(data_dir: &Path, failure: &ReplicaFailure, cell: &Cell) {
     if !matches!(failure, ReplicaFailure::Diverged { .. }) {
         return;

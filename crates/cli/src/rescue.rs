@@ -1,4 +1,5 @@
-//! `ohm server backup`, `restore` and `recover`: the state of a cell taken out of a data folder, and put into a new one.
+//! `ohm server backup`, `restore` and `recover`: the state of a cell taken out of a data folder, and put into a new
+//! one.
 //!
 //! A restored cell is a new cell with the old state: it has another number, so that servers of the old one are refused,
 //! and a higher incarnation, so that agents and schedulers believe it although it may know less than they do.
@@ -48,11 +49,11 @@ pub enum RescueCommand {
 const RECOVER: &str = "\
 Found a new cell of one server with what this one has, after a majority of the servers is lost for good.
 
-Use this only when the lost servers will never come back: what they had acknowledged and this server had not received is \
-gone. What this server had received is kept, acknowledged or not. Choose the server whose log is longest (`ohm log verify` \
-shows it); stop every other one and never start it with its old data folder again. The new cell has another number: \
-servers of the old one are refused by it, agents and schedulers follow it. The former log is kept beside the new one. \
-Start this server afterwards as usual, and the others with empty data folders and --join.";
+Use this only when the lost servers will never come back: what they had acknowledged and this server had not received \
+is gone. What this server had received is kept, acknowledged or not. Choose the server whose log is longest \
+(`ohm log verify` shows it); stop every other one and never start it with its old data folder again. The new cell has \
+another number: servers of the old one are refused by it, agents and schedulers follow it. The former log is kept \
+beside the new one. Start this server afterwards as usual, and the others with empty data folders and --join.";
 
 #[derive(Serialize, Deserialize)]
 struct Header {

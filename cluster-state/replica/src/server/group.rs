@@ -2,9 +2,9 @@
 //! health duty is, copies are compared.
 //!
 //! Commands are forwarded, not redirected: whoever talks to a server need not know which one leads, and no connection
-//! moves when that changes. Beats go straight to the server that the holder of the duty is connected to (each server says
-//! every second who is connected to it): the holder needs one connection, and a server that does not know where it is
-//! drops the beats, which agents send again.
+//! moves when that changes. Beats go straight to the server that the holder of the duty is connected to (each server
+//! says every second who is connected to it): the holder needs one connection, and a server that does not know where
+//! it is drops the beats, which agents send again.
 
 use super::{AppendResult, ChangeFailure, Origin, ServerCore, ServerEffect, ServerInput, emit_orders};
 use crate::between::{Change, Forwarded, Parcel, ServerMessage};
