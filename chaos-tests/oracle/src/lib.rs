@@ -5,14 +5,25 @@
 //!
 //! Invariant: a judge only ever adds [`Broken`] promises; it never changes what it watches.
 
+mod books;
+mod facts;
 mod history;
 mod p10_liveness;
 mod p1_capacity;
 mod p2_single_run;
 mod p3_exactly_once;
 mod p4_gangs;
+mod p5_required_topology;
 mod p6_closed_jobs;
+mod p7_repairs;
+mod p8_hard_constraints;
+mod p8_quota;
 mod p9_equal_copies;
+#[cfg(test)]
+mod tests;
+
+use ohm_cell::Applied;
+use ohm_model::{Command, Entry, Index, Outcome};
 
 pub use history::{Broken, Record};
 pub use p10_liveness::{Stuck, stuck_jobs};
@@ -20,11 +31,15 @@ pub use p10_liveness::{Stuck, stuck_jobs};
 /// All judges together.
 #[derive(Default)]
 pub struct Oracle {
+    books: books::Books,
     capacity: p1_capacity::Capacity,
     single_run: p2_single_run::SingleRun,
     exactly_once: p3_exactly_once::ExactlyOnce,
     gangs: p4_gangs::Gangs,
+    required_topology: p5_required_topology::RequiredTopology,
     closed_jobs: p6_closed_jobs::ClosedJobs,
+    repairs: p7_repairs::Repairs,
+    quotas: p8_quota::Quotas,
     equal_copies: p9_equal_copies::EqualCopies,
     broken: Vec<Broken>,
 }
@@ -35,10 +50,7 @@ impl Oracle {
         if let Record::Applied { index, entry, applied, copy, chain, .. } = record {
             // Copies apply the same entries; the books are kept once, by whichever copy is first.
             if self.equal_copies.watch(copy, *index, *chain, &mut self.broken) {
-                self.capacity.watch(*index, entry, applied, &mut self.broken);
-                self.gangs.watch(*index, entry, applied, &mut self.broken);
-                self.closed_jobs.watch(*index, applied, &mut self.broken);
-                self.exactly_once.applied(*index, entry, applied, &mut self.broken);
+                self.judge_entry(*index, entry, applied);
             }
         }
         if let Record::Copied { copy, index, chain } = record {
@@ -46,6 +58,32 @@ impl Oracle {
         }
         self.single_run.watch(record, &mut self.broken);
         self.exactly_once.watch(record, &mut self.broken);
+    }
+
+    fn judge_entry(&mut self, index: Index, entry: &Entry, applied: &Applied) {
+        let (rules, broken) = (facts::rules(entry, applied), &mut self.broken);
+        self.books.rule(&rules);
+        for (envelope, outcome) in entry.commands.iter().zip(&applied.outcomes) {
+            if let (Command::Commit(transaction), Outcome::Verdict(verdict)) = (&envelope.command, outcome) {
+                self.quotas.commit(transaction, verdict);
+            }
+        }
+        let facts = facts::facts(entry, applied);
+        self.repairs.entry_begins(&facts);
+        for fact in facts {
+            self.books.note(&fact);
+            self.capacity.watch(index, &fact, broken);
+            self.gangs.watch(&fact);
+            self.required_topology.watch(index, &fact, &self.books, broken);
+            self.repairs.watch(index, &fact, &self.books, broken);
+            p8_hard_constraints::watch(index, &fact, &self.books, broken);
+            self.quotas.watch(index, &fact, &self.books, &rules, broken);
+        }
+        self.gangs.entry_over(index, broken);
+        self.required_topology.entry_over(index, &self.books, broken);
+        self.quotas.entry_over(&rules);
+        self.closed_jobs.watch(index, applied, broken);
+        self.exactly_once.applied(index, entry, applied, broken);
     }
 
     /// Judges what can only be judged when everything is quiet again.

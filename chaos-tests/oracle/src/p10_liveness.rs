@@ -2,40 +2,71 @@
 //! scan: it looks at each node and each hard constraint by itself and shares nothing with the planners.
 
 use crate::history::Broken;
-use ohm_cell::{Cell, Job, JobState, Shape};
+use ohm_cell::{Cell, Job, JobState, Shape, TaskState};
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::{GroupIndex, JobId, NodeId, ResourceId, TopologyMode};
 use std::collections::BTreeMap;
+
+/// What live runs ask for, by node and resource: counted from the runs, never read from a sum that the cell keeps.
+type Used = BTreeMap<(NodeId, ResourceId), i64>;
 
 /// A job that waits although it fits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
     /// The job.
     pub job: JobId,
-    /// How many attempts it has had: unchanged between two looks, it has waited all the while.
+    /// What it waits for, and after how many attempts: unchanged between two looks, it has waited all the while.
     pub attempts: u64,
     /// In words.
     pub broken: Broken,
 }
 
-/// Every job that waits although it fits by itself. Jobs of several groups and jobs in queues are not judged here:
-/// whether they fit is not a question about nodes alone.
+/// Every job that waits although it fits by itself and its queue has room for it. Jobs of several groups are not judged
+/// here: whether they fit is not a question about single nodes.
 pub fn stuck_jobs(cell: &Cell) -> Vec<Stuck> {
-    let waits = |job: &&std::sync::Arc<Job>| {
-        job.state == JobState::Active && job.pending() > 0 && job.groups.len() == 1 && job.spec.queue.is_empty()
-    };
-    let mut stuck = Vec::new();
+    let waits =
+        |job: &&std::sync::Arc<Job>| job.state == JobState::Active && job.pending() > 0 && job.groups.len() == 1;
+    let mut stuck: Vec<Stuck> = cell.jobs().iter().flat_map(|job| back_offs(job)).collect();
+    if !cell.jobs().iter().any(|job| waits(&job)) {
+        return stuck;
+    }
+    let used = used_by_runs(cell);
     for job in cell.jobs().iter().filter(waits) {
         let (group, spec) = (&job.groups[0], &job.spec.groups[0]);
         let needed = if group.started { 1 } else { group.needed(spec) };
-        let room = best_room(cell, job);
+        let room = best_room(cell, job, &used).min(queue_room(cell, job));
         if room >= needed.max(1) {
+            let attempts = attempts_of(job);
             let what = format!(
-                "job {} waits with {} pending tasks; {needed} are needed and {room} fit",
+                "{} job {} (queue \"{}\") waits with {} pending tasks; {needed} are needed and {room} fit: {:?}",
+                job.spec.class.name(),
                 job.spec.name,
-                group.pending.len()
+                job.spec.queue,
+                group.pending.len(),
+                spec.requests,
             );
-            let attempts = group.tasks.iter().map(|task| u64::from(task.incarnation.0)).sum();
+            stuck.push(Stuck { job: job.id, attempts, broken: Broken::new("P10", what) });
+        }
+    }
+    stuck
+}
+
+fn attempts_of(job: &Job) -> u64 {
+    job.groups.iter().flat_map(|group| group.tasks.iter()).map(|task| u64::from(task.incarnation.0)).sum()
+}
+
+/// Tasks in back-off that failed at most three times wait no longer than four seconds: one that is seen twice, further
+/// apart than that and after no further attempt, has been forgotten.
+fn back_offs(job: &Job) -> Vec<Stuck> {
+    let mut stuck = Vec::new();
+    if job.state != JobState::Active {
+        return stuck;
+    }
+    for (group, found) in job.groups.iter().enumerate() {
+        let short = |task: &ohm_cell::Task| task.state == TaskState::BackingOff && task.failures <= 3;
+        for (at, task) in found.tasks.iter().enumerate().filter(|(_, task)| short(task)) {
+            let what = format!("the back-off of task {group}/{at} of {} does not end", job.spec.name);
+            let attempts = (group as u64) << 48 | (at as u64) << 24 | u64::from(task.incarnation.0);
             stuck.push(Stuck { job: job.id, attempts, broken: Broken::new("P10", what) });
         }
     }
@@ -43,7 +74,7 @@ pub fn stuck_jobs(cell: &Cell) -> Vec<Stuck> {
 }
 
 /// How many tasks of the job's one group fit now; for a required topology, in the best domain.
-fn best_room(cell: &Cell, job: &Job) -> u32 {
+fn best_room(cell: &Cell, job: &Job, used: &Used) -> u32 {
     let Some(shape) = cell.shape_of(job, 0) else { return 0 };
     let (group, request) = (&job.groups[0], &job.spec.groups[0].topology);
     let topology = cell.topologies().get(&request.topology);
@@ -63,17 +94,48 @@ fn best_room(cell: &Cell, job: &Job) -> u32 {
         if request.mode == TopologyMode::Required && group.domain.is_some_and(|fixed| fixed != key) {
             continue;
         }
-        *by_domain.entry(key).or_insert(0) += room_on(cell, job, shape, node);
+        *by_domain.entry(key).or_insert(0) += room_on(cell, job, shape, node, used);
     }
     by_domain.into_values().max().unwrap_or(0)
 }
 
-fn room_on(cell: &Cell, job: &Job, shape: &Shape, node: NodeId) -> u32 {
+fn used_by_runs(cell: &Cell) -> Used {
+    let mut used = Used::new();
+    for (node, _) in cell.nodes().iter() {
+        for (_, run) in cell.runs().on_node(cell.nodes(), node) {
+            let job = cell.jobs().get(run.run.task.job);
+            let Some(shape) = job.and_then(|job| cell.shape_of(job, usize::from(run.run.task.group.0))) else {
+                continue;
+            };
+            for &(resource, request) in &shape.requests {
+                *used.entry((node, resource)).or_insert(0) += request;
+            }
+        }
+    }
+    used
+}
+
+/// How many tasks of the job's one group its queue lets in.
+fn queue_room(cell: &Cell, job: &Job) -> u32 {
+    let (queue, Some(shape)) = (job.spec.queue.as_str(), cell.shape_of(job, 0)) else { return 0 };
+    if queue.is_empty() || !job.reserved.is_empty() {
+        return u32::MAX;
+    }
+    let room = |&(resource, request): &(ResourceId, i64)| {
+        let available = cell.quota().available(queue, cell.resources().name(resource))?;
+        Some((available / request.max(1)).clamp(0, i64::from(u32::MAX)) as u32)
+    };
+    shape.requests.iter().filter_map(room).min().unwrap_or(u32::MAX)
+}
+
+fn room_on(cell: &Cell, job: &Job, shape: &Shape, node: NodeId, used: &Used) -> u32 {
     if !cell.nodes().is_schedulable(node) || !cell.admits(job.groups[0].shape, node) {
         return 0;
     }
-    let free =
-        |resource: ResourceId| cell.nodes().free(node, resource) - cell.held_from(job, GroupIndex(0), node, resource);
+    let free = |resource: ResourceId| {
+        let used = used.get(&(node, resource)).copied().unwrap_or(0);
+        cell.nodes().capacity(node, resource) - used - cell.held_from(job, GroupIndex(0), node, resource)
+    };
     let mut room = shape.requests.iter().map(|&(resource, request)| free(resource) / request).min().unwrap_or(0).max(0);
     if let Some(record) = cell.nodes().get(node) {
         if !shape.ports.is_empty() {

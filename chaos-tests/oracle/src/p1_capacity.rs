@@ -1,8 +1,8 @@
 //! P1: no commit takes a node over its capacity. Books: what each node said it has, what each placed task asked for.
 
+use crate::facts::Fact;
 use crate::history::Broken;
-use ohm_cell::Applied;
-use ohm_model::{Amounts, Command, Entry, EventKind, GroupSpec, Index, JobId, JobOutcome, NodeId, Outcome, resources};
+use ohm_model::{Amounts, EventKind, GroupSpec, Index, JobId, NodeId, resources};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -20,32 +20,24 @@ pub(crate) struct Capacity {
 }
 
 impl Capacity {
-    pub(crate) fn watch(&mut self, index: Index, entry: &Entry, applied: &Applied, broken: &mut Vec<Broken>) {
-        for (envelope, outcome) in entry.commands.iter().zip(&applied.outcomes) {
-            match (&envelope.command, outcome) {
-                (Command::RegisterNode { spec, .. }, Outcome::Node { node, .. }) => {
-                    self.nodes.entry(*node).or_default().capacity = spec.capacity.clone();
-                }
-                (Command::SubmitJobs { jobs, .. }, Outcome::Jobs(outcomes)) => {
-                    for (spec, outcome) in jobs.iter().zip(outcomes) {
-                        if let JobOutcome::Accepted(job) = outcome {
-                            let groups = spec.groups.iter().enumerate();
-                            groups.for_each(|(at, group)| drop(self.groups.insert((*job, at as u16), group.clone())));
-                        }
-                    }
-                }
-                _ => {}
+    /// Judges one fact.
+    pub(crate) fn watch(&mut self, index: Index, fact: &Fact<'_>, broken: &mut Vec<Broken>) {
+        match *fact {
+            Fact::Registered { node, spec } => {
+                self.nodes.entry(node).or_default().capacity = spec.capacity.clone();
             }
-        }
-        for event in &applied.events {
-            match event.kind {
+            Fact::Submitted { job, spec } => {
+                let groups = spec.groups.iter().enumerate();
+                groups.for_each(|(at, group)| drop(self.groups.insert((job, at as u16), group.clone())));
+            }
+            Fact::Happened { kind, .. } => match *kind {
                 EventKind::Placed { job, group, count, node, .. } => {
                     self.take(job, group, node, i64::from(count));
                     self.check(index, node, broken);
                 }
                 EventKind::Ended { job, group, node, .. } => self.take(job, group, node, -1),
                 _ => {}
-            }
+            },
         }
     }
 

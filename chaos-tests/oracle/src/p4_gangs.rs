@@ -1,8 +1,8 @@
 //! P4: a gang starts whole (its minimum) or not at all. Books: live tasks per group, from placements and ends.
 
+use crate::facts::Fact;
 use crate::history::Broken;
-use ohm_cell::Applied;
-use ohm_model::{Class, Command, Entry, EventKind, Index, JobId, JobOutcome, Outcome};
+use ohm_model::{Class, EventKind, Index, JobId};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
@@ -19,48 +19,45 @@ struct Group {
 #[derive(Default)]
 pub(crate) struct Gangs {
     groups: BTreeMap<(JobId, u16), Group>,
+    /// Groups whose first tasks were placed in the entry at hand.
+    begun: BTreeSet<(JobId, u16)>,
 }
 
 impl Gangs {
-    pub(crate) fn watch(&mut self, index: Index, entry: &Entry, applied: &Applied, broken: &mut Vec<Broken>) {
-        for (envelope, outcome) in entry.commands.iter().zip(&applied.outcomes) {
-            if let (Command::SubmitJobs { jobs, .. }, Outcome::Jobs(outcomes)) = (&envelope.command, outcome) {
-                for (spec, outcome) in jobs.iter().zip(outcomes) {
-                    if let (JobOutcome::Accepted(job), true) = (outcome, spec.class != Class::Service) {
-                        for (at, group) in spec.groups.iter().enumerate() {
-                            let name = format!("{}/{}", spec.name, group.name);
-                            let minimum = group.min_count;
-                            self.groups.insert((*job, at as u16), Group { name, minimum, ..Group::default() });
-                        }
+    /// Takes note of one fact.
+    pub(crate) fn watch(&mut self, fact: &Fact<'_>) {
+        match *fact {
+            Fact::Submitted { job, spec } if spec.class != Class::Service => {
+                for (at, group) in spec.groups.iter().enumerate() {
+                    let (name, minimum) = (format!("{}/{}", spec.name, group.name), group.min_count);
+                    self.groups.insert((job, at as u16), Group { name, minimum, ..Group::default() });
+                }
+            }
+            Fact::Happened { kind: EventKind::Placed { job, group, count, .. }, .. } => {
+                let whole_job_down = self.live_of(*job) == 0;
+                if let Some(found) = self.groups.get_mut(&(*job, *group)) {
+                    if whole_job_down && self.begun.insert((*job, *group)) {
+                        found.peak = 0;
+                    }
+                    found.live += count;
+                    found.peak = found.peak.max(found.live);
+                }
+            }
+            Fact::Happened { kind: EventKind::Ended { job, group, exit, cause, .. }, .. } => {
+                if let Some(found) = self.groups.get_mut(&(*job, *group)) {
+                    found.live = found.live.saturating_sub(1);
+                    if cause.is_none() {
+                        found.succeeded += u32::from(exit.is_success());
                     }
                 }
             }
+            _ => {}
         }
-        let mut begun: BTreeSet<(JobId, u16)> = BTreeSet::new();
-        for event in &applied.events {
-            match event.kind {
-                EventKind::Placed { job, group, count, .. } => {
-                    let whole_job_down = self.live_of(job) == 0;
-                    if let Some(found) = self.groups.get_mut(&(job, group)) {
-                        if whole_job_down && begun.insert((job, group)) {
-                            found.peak = 0;
-                        }
-                        found.live += count;
-                        found.peak = found.peak.max(found.live);
-                    }
-                }
-                EventKind::Ended { job, group, exit, cause, .. } => {
-                    if let Some(found) = self.groups.get_mut(&(job, group)) {
-                        found.live = found.live.saturating_sub(1);
-                        if cause.is_none() {
-                            found.succeeded += u32::from(exit.is_success());
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-        for key in begun {
+    }
+
+    /// Judges the gangs that began in this entry.
+    pub(crate) fn entry_over(&mut self, index: Index, broken: &mut Vec<Broken>) {
+        for key in std::mem::take(&mut self.begun) {
             let group = &self.groups[&key];
             // Tasks that succeeded before count as done.
             let needed = group.minimum.saturating_sub(group.succeeded);

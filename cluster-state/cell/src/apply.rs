@@ -112,8 +112,9 @@ impl Cell {
             Command::CancelJob { name } => self.cancel_job(name, applied),
             Command::SuspendJob { name } => self.suspend_job(name, applied),
             Command::ResumeJob { name } => self.resume_job(name, applied),
+            Command::ForgetJob { name } => self.forget_named_job(name, applied),
             Command::Commit(transaction) => Ok(self.commit(session, transaction, applied)),
-            Command::PutQueue(spec) => self.put_queue(spec),
+            Command::PutQueue(spec) => self.put_queue(spec, applied),
             Command::RemoveQueue { name } => self.remove_queue(name),
             Command::PutTopology(spec) => self.put_topology(spec),
             Command::RemoveTopology { name } => self.remove_topology(name),
@@ -166,12 +167,12 @@ impl Cell {
         self.sessions.get(session).map_or_else(|| session.to_string(), |session| session.name.clone())
     }
 
-    /// The sessions that schedule jobs of `class`, for sharing out its shards.
+    /// The sessions that schedule jobs of `class`, for sharing out its shards; of replicas that started anew, the last.
     pub fn replicas(&self, class: Class) -> impl Iterator<Item = (SessionId, Index)> {
         let of_class = move |role: Role| role == Role::Scheduler(class);
         self.sessions
             .iter()
-            .filter(move |(_, session)| of_class(session.role))
+            .filter(move |(id, session)| of_class(session.role) && !self.sessions.is_superseded(*id))
             .map(|(id, session)| (id, session.renewed))
     }
 }

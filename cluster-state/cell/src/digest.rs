@@ -10,7 +10,7 @@ impl Cell {
     /// Hashes the whole state. Costs a sweep; [`Cell::chain`] is free and nearly as telling.
     pub fn digest(&self) -> u64 {
         let mut digest = Digest::new();
-        self.snapshot(|frame| digest.update(frame));
+        let _ = self.snapshot(|frame| digest.update(frame));
         digest.finish()
     }
 

@@ -1,9 +1,14 @@
 //! The sweep: every promise the state alone can show, checked from first principles. For tests, the simulator, `ohm log
-//! verify` and the oracle; costs a pass over everything.
+//! verify` and the oracle. [`Cell::invariants`] costs a pass over everything; a [`Sweep`] follows the log and looks at
+//! what each entry touched.
+
+mod sweep;
+
+pub use sweep::Sweep;
 
 use crate::cell::Cell;
 use crate::jobs::{Job, JobState, TaskState, required_level};
-use crate::nodes::{NOMINATED, PRESENT, READY, SHRUNK};
+use crate::nodes::{NOMINATED, NodeRecord, PRESENT, READY, SHRUNK};
 use crate::runs::{NO_RUN, Run};
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::{Amounts, NodeHealth, NodeId, ResourceId};
@@ -13,46 +18,48 @@ impl Cell {
     /// Every broken invariant, in words; empty when all hold.
     pub fn invariants(&self) -> Vec<String> {
         let mut broken = Vec::new();
-        self.check_nodes(&mut broken);
-        self.check_runs(&mut broken);
+        let listed = self.nodes.iter().map(|(node, record)| self.sweep_node(node, record, &mut broken)).sum();
+        self.check_listed(listed, &mut broken);
+        self.runs.iter().for_each(|(slot, run)| self.sweep_run(slot, run, &mut broken));
         for job in self.jobs.iter() {
             self.check_job_sums(job, &mut broken);
             self.check_job_promises(job, &mut broken);
         }
-        self.check_quota(&mut broken);
+        self.check_quota(&self.direct_usage(), &mut broken);
         broken
     }
 
-    /// P1: what runs hold and what is free add up to the capacity, and nothing is below zero but on a shrunk node.
-    fn check_nodes(&self, broken: &mut Vec<String>) {
-        let mut listed = 0;
-        for (node, record) in self.nodes.iter() {
-            let name = &record.spec.name;
-            let runs: Vec<(u32, &Run)> = self.runs.on_node(&self.nodes, node).collect();
-            listed += runs.len();
-            if runs.len() != self.nodes.run_count(node) as usize || runs.iter().any(|(_, run)| run.node != node) {
-                broken.push(format!("P2: the run list of node {name} does not match its count"));
-            }
-            let shrunk = self.nodes.flags(node) & SHRUNK != 0;
-            let held = self.held_by(&runs);
-            for column in (0..self.resources.len() as u16).map(ResourceId) {
-                let capacity = record.spec.capacity.get(self.resources.name(column)).copied().unwrap_or(0);
-                let used = held.get(&column).copied().unwrap_or(0);
-                let free = self.nodes.free(node, column);
-                if capacity - used != free || capacity != self.nodes.capacity(node, column) {
-                    let resource = self.resources.name(column);
-                    broken.push(format!("P1: node {name} {resource}: capacity {capacity}, used {used}, free {free}"));
-                }
-                if free < 0 && !shrunk {
-                    let resource = self.resources.name(column);
-                    broken.push(format!("P1: node {name} is over its capacity in {resource} by {}", -free));
-                }
-            }
-            self.check_node_details(node, &runs, broken);
-        }
+    fn check_listed(&self, listed: usize, broken: &mut Vec<String>) {
         if listed != self.runs.len() {
             broken.push(format!("P2: {} runs are live, {listed} stand on nodes", self.runs.len()));
         }
+    }
+
+    /// P1: what runs hold and what is free add up to the capacity, and nothing is below zero but on a shrunk node.
+    /// Returns how many runs stand there.
+    fn sweep_node(&self, node: NodeId, record: &NodeRecord, broken: &mut Vec<String>) -> usize {
+        let name = &record.spec.name;
+        let runs: Vec<(u32, &Run)> = self.runs.on_node(&self.nodes, node).collect();
+        if runs.len() != self.nodes.run_count(node) as usize || runs.iter().any(|(_, run)| run.node != node) {
+            broken.push(format!("P2: the run list of node {name} does not match its count"));
+        }
+        let shrunk = self.nodes.flags(node) & SHRUNK != 0;
+        let held = self.held_by(&runs);
+        for column in (0..self.resources.len() as u16).map(ResourceId) {
+            let capacity = record.spec.capacity.get(self.resources.name(column)).copied().unwrap_or(0);
+            let used = held.get(&column).copied().unwrap_or(0);
+            let free = self.nodes.free(node, column);
+            if capacity - used != free || capacity != self.nodes.capacity(node, column) {
+                let resource = self.resources.name(column);
+                broken.push(format!("P1: node {name} {resource}: capacity {capacity}, used {used}, free {free}"));
+            }
+            if free < 0 && !shrunk {
+                let resource = self.resources.name(column);
+                broken.push(format!("P1: node {name} is over its capacity in {resource} by {}", -free));
+            }
+        }
+        self.check_node_details(node, record, &runs, broken);
+        runs.len()
     }
 
     fn held_by(&self, runs: &[(u32, &Run)]) -> BTreeMap<ResourceId, i64> {
@@ -67,8 +74,7 @@ impl Cell {
         held
     }
 
-    fn check_node_details(&self, node: NodeId, runs: &[(u32, &Run)], broken: &mut Vec<String>) {
-        let Some(record) = self.nodes.get(node) else { return };
+    fn check_node_details(&self, node: NodeId, record: &NodeRecord, runs: &[(u32, &Run)], broken: &mut Vec<String>) {
         let name = &record.spec.name;
         let mut ports: Vec<u16> = Vec::new();
         let mut devices: BTreeMap<(ResourceId, u32), i64> = BTreeMap::new();
@@ -110,20 +116,17 @@ impl Cell {
         }
     }
 
-    /// P2: each live run is the one its task names, and each live task names one.
-    fn check_runs(&self, broken: &mut Vec<String>) {
-        let mut tasks = BTreeSet::new();
-        for (slot, run) in self.runs.iter() {
-            let task = self.jobs.get(run.run.task.job).and_then(|job| {
-                job.groups.get(usize::from(run.run.task.group.0))?.tasks.get(run.run.task.task.0 as usize)
-            });
-            let named = task.is_some_and(|task| task.run == slot && task.incarnation == run.run.incarnation);
-            if !named || !tasks.insert(run.run.task) {
-                broken.push(format!("P2: run {} is not the one run of its task", run.run));
-            }
-            if self.nodes.get(run.node).is_none() {
-                broken.push(format!("P2: run {} stands on a node that is gone", run.run));
-            }
+    /// P2: a live run is the one its task names, and so the only one of its task.
+    fn sweep_run(&self, slot: u32, run: &Run, broken: &mut Vec<String>) {
+        let task = self
+            .jobs
+            .get(run.run.task.job)
+            .and_then(|job| job.groups.get(usize::from(run.run.task.group.0))?.tasks.get(run.run.task.task.0 as usize));
+        if !task.is_some_and(|task| task.run == slot && task.incarnation == run.run.incarnation) {
+            broken.push(format!("P2: run {} is not the one run of its task", run.run));
+        }
+        if self.nodes.get(run.node).is_none() {
+            broken.push(format!("P2: run {} stands on a node that is gone", run.run));
         }
     }
 
@@ -201,10 +204,10 @@ impl Cell {
         }
     }
 
-    fn check_quota(&self, broken: &mut Vec<String>) {
-        let direct = self.direct_usage();
+    /// P8: what queues are charged is what their jobs hold; `direct` is what each queue's own jobs hold.
+    fn check_quota(&self, direct: &BTreeMap<String, Amounts>, broken: &mut Vec<String>) {
         let mut again = self.quota.clone();
-        again.rebuild(&direct);
+        again.rebuild(direct);
         for (kept, counted) in self.quota.iter().zip(again.iter()) {
             let positive = |amounts: &Amounts| -> Amounts {
                 amounts

@@ -217,6 +217,12 @@ impl Job {
         self.spec.groups.iter().map(|group| group.count).sum()
     }
 
+    /// Whether everything that still runs of a job that starts whole is to stop: it starts anew, and what still stands
+    /// of it does not count towards its minimum.
+    pub fn is_down(&self) -> bool {
+        self.starts_whole() && self.groups.iter().all(|group| group.live == group.stopping)
+    }
+
     /// Whether its groups must start together: every class but service.
     pub fn starts_whole(&self) -> bool {
         self.spec.class != Class::Service

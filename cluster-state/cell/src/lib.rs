@@ -27,6 +27,7 @@ mod topologies;
 pub use apply::Applied;
 pub use cell::{Cell, STAMP_MAX_MS, VERSION};
 pub use classes::{Classes, NodeClass};
+pub use invariants::Sweep;
 pub use jobs::{Finish, Group, Held, Job, JobState, Jobs, Nominations, PAST_RUNS_MAX, PastRun, Task, TaskState};
 pub use judge::Scratch;
 pub use nodes::{CORDONED, NOMINATED, PRESENT, READY, SCHEDULABLE, SHRUNK, STATE_MASK};

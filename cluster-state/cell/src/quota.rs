@@ -70,7 +70,7 @@ impl QuotaNode {
 }
 
 /// All queues and cohorts by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
     nodes: Arc<BTreeMap<String, QuotaNode>>,
 }
@@ -84,6 +84,10 @@ impl Quota {
     /// All queues and cohorts by name.
     pub fn iter(&self) -> impl Iterator<Item = &QuotaNode> {
         self.nodes.values()
+    }
+
+    pub(crate) fn from_nodes(nodes: impl Iterator<Item = QuotaNode>) -> Self {
+        Quota { nodes: Arc::new(nodes.map(|node| (node.spec.name.clone(), node)).collect()) }
     }
 
     /// The topmost cohort above `queue`, or the queue itself.
@@ -100,13 +104,35 @@ impl Quota {
 
     /// How much more of `resource` the queue may use; nothing is no limit. May be negative after a quota was cut.
     pub fn available(&self, queue: &str, resource: &str) -> Option<i64> {
-        let node = self.nodes.get(queue)?;
-        node.spec.nominal.contains_key(resource).then(|| self.available_at(node, resource, self.nodes.len()))
+        self.available_beside(queue, resource, std::iter::empty())
     }
 
-    fn available_at(&self, node: &QuotaNode, resource: &str, depth: usize) -> i64 {
+    /// As [`Quota::available`], were each of `held`, a queue and an amount of the resource, charged before.
+    pub fn available_beside<'a>(
+        &'a self,
+        queue: &str,
+        resource: &str,
+        held: impl Iterator<Item = (&'a str, i64)>,
+    ) -> Option<i64> {
+        let node = self.nodes.get(queue)?;
+        if !node.spec.nominal.contains_key(resource) {
+            return None;
+        }
+        let mut charged: BTreeMap<&str, Level> = BTreeMap::new();
+        for (queue, mut amount) in held {
+            let mut at = self.nodes.get(queue);
+            while let Some(node) = at.filter(|_| amount != 0) {
+                amount = charged.entry(&node.spec.name).or_insert_with(|| node.level(resource)).charge(amount);
+                at = self.nodes.get(&node.spec.parent);
+            }
+        }
+        Some(self.spare_at(node, resource, &charged, self.nodes.len()))
+    }
+
+    fn spare_at(&self, node: &QuotaNode, resource: &str, charged: &BTreeMap<&str, Level>, depth: usize) -> i64 {
         let above = self.nodes.get(&node.spec.parent).filter(|_| depth > 0);
-        node.level(resource).spare(above.map(|above| self.available_at(above, resource, depth - 1)))
+        let level = charged.get(node.spec.name.as_str()).copied().unwrap_or_else(|| node.level(resource));
+        level.spare(above.map(|above| self.spare_at(above, resource, charged, depth - 1)))
     }
 
     /// Adds each amount to the usage of `queue`; negative gives back.
@@ -203,4 +229,61 @@ fn bottom_up(nodes: &BTreeMap<String, QuotaNode>) -> Vec<String> {
     let mut names: Vec<(usize, String)> = nodes.keys().map(|name| (depth(name), name.clone())).collect();
     names.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     names.into_iter().map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const NAMES: [&str; 6] = ["root", "left", "right", "a", "b", "c"];
+    const PARENTS: [&str; 6] = ["", "root", "root", "left", "left", "right"];
+
+    fn tree(limits: &[(i64, Option<i64>, Option<i64>)]) -> Quota {
+        let mut quota = Quota::default();
+        let amounts = |amount: Option<i64>| amount.map(|amount| ("cpu".to_string(), amount)).into_iter().collect();
+        for ((name, parent), &(nominal, borrowing, lending)) in NAMES.iter().zip(PARENTS).zip(limits) {
+            quota.put(QueueSpec {
+                name: name.to_string(),
+                is_cohort: !matches!(*name, "a" | "b" | "c"),
+                parent: parent.into(),
+                nominal: amounts(Some(nominal)),
+                borrowing_limit: amounts(borrowing),
+                lending_limit: amounts(lending),
+                weight_milli: 1000,
+            });
+        }
+        quota.rebuild(&BTreeMap::new());
+        quota
+    }
+
+    fn limit() -> impl Strategy<Value = Option<i64>> {
+        proptest::option::of(0..20i64)
+    }
+
+    proptest! {
+        /// What is left beside amounts that are only held is what is left once they are charged.
+        #[test]
+        fn held_amounts_count_as_charged_ones(
+            limits in proptest::collection::vec((0..20i64, limit(), limit()), 6),
+            charged in proptest::collection::vec((3..6usize, 0..12i64), 0..6),
+            held in proptest::collection::vec((3..6usize, 0..12i64), 0..6),
+        ) {
+            let mut quota = tree(&limits);
+            for (queue, amount) in charged {
+                quota.charge(NAMES[queue], &mut [("cpu", amount)]);
+            }
+            let beside = |queue| {
+                let held = held.iter().map(|&(held, amount)| (NAMES[held], amount));
+                quota.available_beside(queue, "cpu", held)
+            };
+            let mut after = quota.clone();
+            for &(queue, amount) in &held {
+                after.charge(NAMES[queue], &mut [("cpu", amount)]);
+            }
+            for queue in ["a", "b", "c"] {
+                prop_assert_eq!(beside(queue), after.available(queue, "cpu"), "{}", queue);
+            }
+        }
+    }
 }

@@ -60,7 +60,16 @@ impl ResourceNames {
 
     /// Whether every one of these distinct names has a column or could get one.
     pub(crate) fn has_room_for<'a>(&self, names: impl Iterator<Item = &'a String>) -> bool {
+        self.is_within(RESOURCES_MAX, names)
+    }
+
+    /// As [`ResourceNames::has_room_for`], for names that only jobs have named: they leave columns for nodes.
+    pub(crate) fn has_room_for_jobs<'a>(&self, names: impl Iterator<Item = &'a String>) -> bool {
+        self.is_within(RESOURCES_MAX / 2, names)
+    }
+
+    fn is_within<'a>(&self, limit: usize, names: impl Iterator<Item = &'a String>) -> bool {
         let new = names.filter(|name| self.find(name).is_none()).count();
-        self.names.len() + new <= RESOURCES_MAX
+        new == 0 || self.names.len() + new <= limit
     }
 }

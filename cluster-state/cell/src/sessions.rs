@@ -65,6 +65,14 @@ impl Sessions {
         self.sessions.get(&session).map(Arc::as_ref)
     }
 
+    /// Whether the replica of this session has started anew: a later session has its role and its name. The leases of
+    /// the former are as good as free. Should both processes live after all, the epochs of their leases keep them apart.
+    pub fn is_superseded(&self, session: SessionId) -> bool {
+        let Some(former) = self.sessions.get(&session) else { return false };
+        let mut later = self.sessions.range(session..).skip(1);
+        later.any(|(_, later)| later.role == former.role && later.name == former.name)
+    }
+
     /// All open sessions.
     pub fn iter(&self) -> impl Iterator<Item = (SessionId, &Session)> {
         self.sessions.iter().map(|(id, session)| (*id, session.as_ref()))
@@ -98,6 +106,8 @@ impl Sessions {
         if let Some((&id, _)) = known {
             return id;
         }
+        // Where nothing else passes the time, this does: each start of a process leaves one session behind.
+        self.expire(now_ms);
         self.opened += 1;
         let id = SessionId(self.opened);
         let session = Session {
@@ -125,7 +135,9 @@ impl Sessions {
         if envelope.sequence < session.done_below {
             return Err(Refusal::Acknowledged);
         }
-        if let Some(answer) = session.answers.get(&envelope.sequence) {
+        if let Some(answer) = session.answers.get(&envelope.sequence)
+            && !ohm_stdx::canary::sings(ohm_stdx::canary::Canary::ApplyTwice)
+        {
             return Ok(Admission::Known(answer.clone()));
         }
         if session.answers.len() >= ANSWERS_MAX {

@@ -30,8 +30,11 @@ pub struct Domain {
 pub struct Topology {
     /// Name and levels.
     pub spec: TopologySpec,
-    /// Domains by number; numbers of emptied domains are not used again.
+    /// Domains by number; numbers of emptied domains are not used again. Written apart.
+    #[serde(skip)]
     pub domains: Vec<Domain>,
+    /// Derived from `domains`.
+    #[serde(skip)]
     by_value: BTreeMap<(DomainId, String), DomainId>,
     ordinals: Vec<Chunked<DomainId>>,
 }
@@ -40,6 +43,14 @@ impl Topology {
     pub(crate) fn new(spec: TopologySpec) -> Self {
         let stored = spec.levels.len() - usize::from(spec.levels.last().is_some_and(|level| level == HOSTNAME_LABEL));
         Topology { spec, domains: Vec::new(), by_value: BTreeMap::new(), ordinals: vec![Chunked::default(); stored] }
+    }
+
+    /// The topology with its domains, which are written apart.
+    pub(crate) fn with_domains(mut self, domains: Vec<Domain>) -> Self {
+        let key = |(number, domain): (usize, &Domain)| ((domain.parent, domain.value.clone()), DomainId(number as u32));
+        self.by_value = domains.iter().enumerate().map(key).collect();
+        self.domains = domains;
+        self
     }
 
     /// How many levels have stored domains.
@@ -54,7 +65,7 @@ impl Topology {
 
     /// The position of the level with this label.
     pub fn level(&self, label: &str) -> Option<usize> {
-        self.spec.levels.iter().position(|level| level == label)
+        self.spec.level(label)
     }
 
     /// The domain of `node` at stored level `level`; `NO_DOMAIN` when it is not in this topology.
@@ -131,7 +142,7 @@ impl Topology {
 }
 
 /// The topologies of the cell by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topologies {
     by_name: BTreeMap<String, Arc<Topology>>,
 }

@@ -1,7 +1,10 @@
 //! Snapshots of cells that are large, cut off or damaged.
 
 use ohm_cell::{Applied, Cell, RestoreError, restore};
-use ohm_model::{Class, Command, Entry, Envelope, GroupSpec, Index, JobSpec, OnDisconnect, Role, Sequence, SessionId};
+use ohm_model::{
+    Class, Command, Entry, Envelope, GroupSpec, Index, JobSpec, NodeSpec, OnDisconnect, QueueSpec, Role, Sequence,
+    SessionId,
+};
 
 fn apply(cell: &mut Cell, session: u64, sequence: u64, command: Command) {
     let envelope =
@@ -76,4 +79,40 @@ fn a_cut_or_damaged_snapshot_is_refused() {
     }
     let longer = [bytes.as_slice(), &bytes].concat();
     assert!(matches!(restore(&longer), Err(RestoreError::Order { .. })), "a second snapshot behind the first");
+}
+
+/// Nodes that have nothing in common, and queues with long names.
+#[test]
+fn many_classes_and_fat_queues_are_cut_into_frames_that_can_be_read() {
+    let mut cell = with_jobs(1, 1);
+    for number in 0..20_000u64 {
+        let labels = (0..4).map(|label| (format!("example.com/{label}-{}", "x".repeat(50)), format!("{number:060}")));
+        let spec = NodeSpec {
+            name: format!("node-{number}"),
+            labels: labels.collect(),
+            taints: Vec::new(),
+            capacity: [("pods".to_string(), 10)].into(),
+            address: String::new(),
+        };
+        apply(&mut cell, 1, number + 2, Command::RegisterNode { spec, key: number, instance: 1, boot: 1 });
+    }
+    for number in 0..200u64 {
+        let amounts = (0..256).map(|resource| (format!("example.com/{resource:0200}"), 1));
+        let spec = QueueSpec {
+            name: format!("queue-{number}"),
+            is_cohort: false,
+            parent: String::new(),
+            nominal: amounts.collect(),
+            borrowing_limit: Default::default(),
+            lending_limit: Default::default(),
+            weight_milli: 1000,
+        };
+        apply(&mut cell, 1, number + 30_000, Command::PutQueue(spec));
+    }
+    assert_eq!((cell.nodes().len(), cell.quota().iter().count()), (20_000, 200));
+    let mut longest = 0;
+    assert!(cell.snapshot(|frame| longest = longest.max(frame.len())));
+    assert!(longest < 5 << 20, "the longest frame has {longest} bytes");
+    let restored = restore(&cell.snapshot_bytes()).unwrap();
+    assert!(restored == cell && restored.digest() == cell.digest());
 }

@@ -11,13 +11,15 @@ use std::collections::VecDeque;
 
 impl<D: Disk> RaftLog<D> {
     /// Settles `ready`, or keeps it for later if the disk is full.
-    pub(crate) fn settle(&mut self, ready: Ready, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+    pub(crate) fn settle(&mut self, mut ready: Ready, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
         match self.persist(&ready, out) {
             Ok(()) => {}
             Err(LogFailure::Disk(DiskError::Full { file })) => {
                 if self.full_until_ms.replace(full_retry_ms(self.now_ms)).is_none() {
                     out.push(LogEvent::Alarm(Alarm::DiskFull { file }));
                 }
+                // What is committed is durable already: nobody has to wait for room to see it.
+                self.yield_entries(ready.take_committed_entries(), out)?;
                 self.staged = Some(ready);
                 return Ok(());
             }

@@ -72,13 +72,19 @@ fn a_full_disk_refuses_and_goes_on_once_there_is_room() {
     }
     assert_eq!((copy.alarms.len(), &copy.acknowledged), (1, &acknowledged), "one alarm, and nothing acknowledged");
 
-    // A crash while it is full loses nothing.
+    // A crash while it is full loses nothing, and everything is there again although it still is.
     let mut crashed = disk.borrow().clone();
     crashed.crash(&mut Prng::new(1));
-    crashed.set_capacity_bytes(None);
-    let mut again = open(crashed).unwrap();
-    again.rest().unwrap();
-    assert_eq!(again.list, acknowledged);
+    for capacity in [Some(2000), None] {
+        let mut disk = crashed.clone();
+        disk.set_capacity_bytes(capacity);
+        let mut again = open(disk).unwrap();
+        for _ in 0..10 {
+            again.now_ms += 200;
+            again.poll().unwrap();
+        }
+        assert_eq!(again.list, acknowledged, "with room for {capacity:?}");
+    }
 
     disk.borrow_mut().set_capacity_bytes(None);
     copy.now_ms += 200;

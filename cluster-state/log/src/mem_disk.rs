@@ -153,7 +153,8 @@ impl MemDisk {
         self.pending_names.push(change);
     }
 
-    fn used_bytes(&self) -> u64 {
+    /// How many bytes all files have together.
+    pub fn used_bytes(&self) -> u64 {
         self.names.values().filter_map(|id| self.contents.get(id)).map(|content| content.bytes.len() as u64).sum()
     }
 }

@@ -52,7 +52,7 @@ pub(crate) enum ServerMessage {
 pub(crate) enum Forwarded {
     Committed { index: Index, outcomes: Vec<Outcome> },
     Busy(String),
-    Unknown,
+    Unknown(String),
 }
 
 /// An answer to a beat.

@@ -26,6 +26,7 @@ mod followers;
 mod hub;
 mod replica;
 mod server;
+mod stamp;
 mod wanted;
 
 pub use batch::ProposeError;

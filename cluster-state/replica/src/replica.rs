@@ -4,11 +4,12 @@ mod messages;
 
 pub use messages::{Effect, Input, Purpose, ReplicaFailure};
 
-use crate::batch::Batches;
+use crate::batch::{Batches, ProposeError};
 use crate::events::EventRing;
 use crate::followers::{FollowerId, Followers};
+use crate::stamp::StampClock;
 use ohm_cell::{Applied, Cell, restore};
-use ohm_log::{Bytes, DeliverError, Log, LogEvent, LogRequest, Refusal, SNAPSHOT_PIECE_BYTES_MAX, SubmitError};
+use ohm_log::{Bytes, Log, LogEvent, LogRequest, Refusal, SNAPSHOT_PIECE_BYTES_MAX, SubmitError};
 use ohm_model::{Command, Entry, Envelope, Index, Outcome};
 use ohm_stdx::define_id;
 use std::collections::BTreeMap;
@@ -64,9 +65,9 @@ pub struct Replica<L> {
     cell: Cell,
     config: ReplicaConfig,
     batches: Batches,
+    stamps: StampClock,
     followers: Followers,
     events: EventRing,
-    refused_delivery: Option<DeliverError>,
     tick_in_flight: bool,
     leads: bool,
     encoding: bool,
@@ -95,10 +96,10 @@ impl<L: Log> Replica<L> {
             log,
             cell: Cell::new(),
             batches: Batches::new(config.waiting_bytes_max, config.entries_in_flight_max),
+            stamps: StampClock::default(),
             followers: Followers::new(config.kept_bytes_max),
             events: EventRing::new(config.events_max),
             config,
-            refused_delivery: None,
             tick_in_flight: false,
             leads: false,
             encoding: false,
@@ -141,11 +142,6 @@ impl<L: Log> Replica<L> {
         self.leads
     }
 
-    /// Why the last delivery was not taken, if it was not; asked once.
-    pub fn take_refused_delivery(&mut self) -> Option<DeliverError> {
-        self.refused_delivery.take()
-    }
-
     /// When to flush next although nothing came in, in the milliseconds of `now_ms`.
     pub fn wake_ms(&self) -> Option<u64> {
         let ahead_ms = self.ahead.iter().map(|(_, _, until_ms)| *until_ms).min();
@@ -157,10 +153,10 @@ impl<L: Log> Replica<L> {
         self.cell.next_due_ms()
     }
 
-    /// The pieces of a snapshot of `cell`, as `Encoded` wants them.
+    /// The pieces of a snapshot of `cell`, as `Encoded` wants them; none when nobody could read it back.
     pub fn encode(cell: &Cell) -> Vec<Bytes> {
         let mut pieces: Vec<Vec<u8>> = Vec::new();
-        cell.snapshot(|frame| {
+        let is_readable = cell.snapshot(|frame| {
             for part in frame.chunks(SNAPSHOT_PIECE_BYTES_MAX) {
                 match pieces.last_mut() {
                     Some(last) if last.len() + part.len() <= SNAPSHOT_PIECE_BYTES_MAX => last.extend_from_slice(part),
@@ -168,10 +164,13 @@ impl<L: Log> Replica<L> {
                 }
             }
         });
+        if !is_readable {
+            return Vec::new();
+        }
         pieces.into_iter().map(Bytes::from).collect()
     }
 
-    /// Takes one input. `now_ms` is the monotonic clock, `wall_ms` the wall clock that entries are stamped with.
+    /// Takes one input. `now_ms` is the monotonic clock, `wall_ms` the wall clock that stamps keep close to.
     pub fn step(
         &mut self,
         now_ms: u64,
@@ -181,8 +180,12 @@ impl<L: Log> Replica<L> {
     ) -> Result<(), ReplicaFailure> {
         match input {
             Input::Propose { ticket, commands } => {
-                if let Err(error) = self.batches.push(ticket, commands) {
-                    out.push(Effect::Turned { ticket, error });
+                let count = commands.len();
+                match self.batches.push(ticket, commands) {
+                    Ok(()) => {}
+                    // It will never fit: an answer, or its sender would ask again for ever.
+                    Err(error @ ProposeError::TooLong { .. }) => out.push(self.refuse_for_good(ticket, count, &error)),
+                    Err(error) => out.push(Effect::Turned { ticket, error }),
                 }
             }
             Input::Follow { follower, from } if from > self.cell.applied() => {
@@ -206,12 +209,11 @@ impl<L: Log> Replica<L> {
                 self.ahead.retain(|(waiting, ..)| *waiting != follower);
             }
             Input::Deliver(delivery) => {
-                if let Err(error) = self.log.deliver(now_ms, delivery) {
-                    self.refused_delivery = Some(error);
-                }
+                // What is not taken leaves the log as it was; its sender sends again.
+                let _ = self.log.deliver(now_ms, delivery);
             }
-            Input::Encoded { purpose: Purpose::Follower(follower), index, pieces } => {
-                self.followers.give_snapshot(follower, index, pieces);
+            Input::Encoded { purpose: Purpose::Follower(_), index, pieces } => {
+                self.followers.give_snapshot(index, &pieces);
                 self.pump(out);
             }
             Input::Encoded { purpose: Purpose::Keep, index, pieces } => self.save(now_ms, index, pieces),
@@ -221,8 +223,9 @@ impl<L: Log> Replica<L> {
     }
 
     fn flush(&mut self, now_ms: u64, wall_ms: u64, out: &mut Vec<Effect>) -> Result<(), ReplicaFailure> {
-        self.propose_tick(wall_ms);
-        while let Some((token, bytes)) = self.batches.next(wall_ms) {
+        let stamp_ms = self.stamps.stamp_ms(now_ms, wall_ms, self.cell.now_ms());
+        self.propose_tick(stamp_ms);
+        while let Some((token, bytes)) = self.batches.next(stamp_ms) {
             if let Err(error) = self.log.submit(now_ms, LogRequest::Append { token, bytes }) {
                 self.not_submitted(token, error, out);
             }
@@ -243,8 +246,8 @@ impl<L: Log> Replica<L> {
     }
 
     /// Time-outs of the cell become an entry of their own when their time has come.
-    fn propose_tick(&mut self, wall_ms: u64) {
-        let due = self.cell.next_due_ms().is_some_and(|due_ms| due_ms <= wall_ms);
+    fn propose_tick(&mut self, stamp_ms: u64) {
+        let due = self.cell.next_due_ms().is_some_and(|due_ms| due_ms <= stamp_ms);
         if due && self.leads && !self.tick_in_flight {
             let command = Envelope::without_session(Command::Tick).encode();
             self.tick_in_flight = self.batches.push(OWN_TICKET, vec![command.into()]).is_ok();
@@ -252,9 +255,7 @@ impl<L: Log> Replica<L> {
     }
 
     fn follow(&mut self, follower: FollowerId, from: Index, out: &mut Vec<Effect>) {
-        if self.followers.add(follower, from, self.cell.applied()) {
-            self.ask_encoding(Purpose::Follower(follower), out);
-        }
+        self.followers.add(follower, from, self.cell.applied());
         self.pump(out);
     }
 
@@ -290,11 +291,21 @@ impl<L: Log> Replica<L> {
     }
 
     fn not_submitted(&mut self, token: u64, error: SubmitError, out: &mut Vec<Effect>) {
-        let reason = match error {
-            SubmitError::Busy { .. } => Refusal::Overloaded,
-            SubmitError::Length { .. } | SubmitError::NoPieces | SubmitError::Ended => Refusal::Overloaded,
-        };
-        self.refuse(token, reason, out);
+        match error {
+            SubmitError::Busy { .. } | SubmitError::Ended => self.refuse(token, Refusal::Overloaded, out),
+            SubmitError::Length { .. } | SubmitError::NoPieces => {
+                for (ticket, count) in self.batches.settle(token) {
+                    out.push(self.refuse_for_good(ticket, count, &error));
+                }
+            }
+        }
+    }
+
+    /// The answer to commands that no entry can hold.
+    fn refuse_for_good(&self, ticket: Ticket, count: usize, error: &dyn std::error::Error) -> Effect {
+        let refusal = ohm_model::Refusal::Invalid { field: "command".into(), problem: error.to_string() };
+        let outcomes = vec![Outcome::Refused(refusal); count];
+        Effect::Answered { ticket, index: self.cell.applied(), outcomes }
     }
 
     fn refuse(&mut self, token: u64, reason: Refusal, out: &mut Vec<Effect>) {
@@ -377,7 +388,7 @@ impl<L: Log> Replica<L> {
     }
 
     fn install(&mut self, index: Index, pieces: &[Bytes], out: &mut Vec<Effect>) -> Result<(), ReplicaFailure> {
-        let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+        let bytes = pieces.concat();
         let cell = restore(&bytes).map_err(|error| ReplicaFailure::Unreadable { index, reason: error.to_string() })?;
         self.cell = cell;
         self.saved = self.saved.max(index);
@@ -388,9 +399,10 @@ impl<L: Log> Replica<L> {
     }
 
     fn pump(&mut self, out: &mut Vec<Effect>) {
-        let mut behind = Vec::new();
-        self.followers.pump(|follower, frame| out.push(Effect::ToFollower { follower, frame }), &mut behind);
-        behind.into_iter().for_each(|follower| self.ask_encoding(Purpose::Follower(follower), out));
+        self.followers.pump(|follower, frame| out.push(Effect::ToFollower { follower, frame }));
+        if let Some(follower) = self.followers.begin_encoding(self.cell.applied()) {
+            self.ask_encoding(Purpose::Follower(follower), out);
+        }
     }
 
     fn ask_encoding(&mut self, purpose: Purpose, out: &mut Vec<Effect>) {
@@ -410,6 +422,10 @@ impl<L: Log> Replica<L> {
 
     fn save(&mut self, now_ms: u64, index: Index, pieces: Vec<Bytes>) {
         self.encoding = false;
+        if pieces.is_empty() {
+            self.save_from_ms = now_ms + SNAPSHOT_RETRY_MS;
+            return;
+        }
         let is_due = index > self.saved || self.wanted;
         if is_due && self.log.submit(now_ms, LogRequest::SaveSnapshot { index, pieces }).is_ok() {
             self.saving = Some(index);

@@ -15,7 +15,7 @@ use ohm_client::{SessionConfig, SessionCore, SessionEffect, SessionInput};
 use ohm_log::{Alarm, Bytes, Log, Members};
 use ohm_model::{Command, Envelope, NodeId, Outcome, Role, Sequence, SessionId};
 use ohm_stdx::Prng;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Commands that may wait for room in the session; more is answered Busy.
 const WAITING_MAX: usize = 4096;
@@ -64,6 +64,8 @@ pub struct ServerCore<L> {
     hub: Hub,
     session: SessionCore<Speaker>,
     waiting: VecDeque<(Speaker, Command)>,
+    /// What people asked and were not answered.
+    asked: BTreeSet<RequestId>,
     origins: BTreeMap<Ticket, Origin>,
     next_ticket: u64,
     group: Group,
@@ -93,6 +95,7 @@ impl<L: Log> ServerCore<L> {
             hub: Hub::new(config.cell_incarnation),
             session: SessionCore::new(session, dice),
             waiting: VecDeque::new(),
+            asked: BTreeSet::new(),
             origins: BTreeMap::new(),
             next_ticket: 1,
             group: Group::default(),
@@ -241,9 +244,12 @@ impl<L: Log> ServerCore<L> {
         command: Command,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
-        if let (Some(reason), Speaker::Person(request)) = (&self.disk_full, speaker) {
-            out.push(ServerEffect::Done { request, result: AppendResult::Busy(reason.clone()) });
-            return Ok(());
+        if let Speaker::Person(request) = speaker {
+            if let Some(reason) = &self.disk_full {
+                out.push(ServerEffect::Done { request, result: AppendResult::NotServing(reason.clone()) });
+                return Ok(());
+            }
+            self.asked.insert(request);
         }
         if self.session.room() > 0 && self.waiting.is_empty() {
             return self.feed_session(now_ms, wall_ms, SessionInput::Submit { tag: speaker, command }, out);
@@ -252,7 +258,7 @@ impl<L: Log> ServerCore<L> {
             (true, _) => self.waiting.push_back((speaker, command)),
             (false, Speaker::Person(request)) => {
                 let result = AppendResult::Busy(format!("{WAITING_MAX} commands wait already"));
-                out.push(ServerEffect::Done { request, result });
+                self.tell_person(request, result, out);
             }
             // Agents send again by themselves.
             (false, Speaker::Register { .. } | Speaker::Report { .. }) => {}
@@ -280,7 +286,10 @@ impl<L: Log> ServerCore<L> {
             match effect {
                 SessionEffect::Send(envelopes) => self.propose_own(now_ms, wall_ms, &envelopes, out)?,
                 SessionEffect::Answered { tag, outcome, .. } => self.answer(tag, Ok(outcome), out),
-                SessionEffect::Lost { tag } => self.answer(tag, Err(AppendResult::Unknown), out),
+                SessionEffect::Lost { tag } => {
+                    let reason = "the server's session ended before the answer".to_string();
+                    self.answer(tag, Err(AppendResult::Unknown(reason)), out);
+                }
                 SessionEffect::Busy { tag, command } => self.waiting.push_back((tag, command)),
                 SessionEffect::Opened(_)
                 | SessionEffect::OpenRefused(_)
@@ -329,7 +338,7 @@ impl<L: Log> ServerCore<L> {
         match speaker {
             Speaker::Person(request) => {
                 let committed = |outcome| AppendResult::Committed { index, outcomes: vec![outcome] };
-                out.push(ServerEffect::Done { request, result: result.map_or_else(|error| error, committed) });
+                self.tell_person(request, result.map_or_else(|error| error, committed), out);
             }
             Speaker::Register { peer, local, instance } => {
                 let order = match result {
@@ -344,7 +353,8 @@ impl<L: Log> ServerCore<L> {
                 out.push(ServerEffect::ToAgent { peer, order });
             }
             Speaker::Report { peer, node, batch } => {
-                if let Ok(Outcome::Done) = result {
+                // What is refused once is refused for good: sending it again changes nothing.
+                if let Ok(Outcome::Done | Outcome::Refused(_)) = result {
                     let order = AgentOrder::ReportsAccepted { node, batch, index };
                     out.push(ServerEffect::ToAgent { peer, order });
                 }
@@ -381,7 +391,9 @@ impl<L: Log> ServerCore<L> {
             }
             Effect::Turned { ticket, error } => self.turned(ticket, &error, out),
             Effect::Refused { ticket, reason } => self.refused(ticket, reason, out),
-            Effect::Unknown { ticket } => self.unanswered(ticket, AppendResult::Unknown, out),
+            Effect::Unknown { ticket } => {
+                self.unanswered(ticket, AppendResult::Unknown("the log lost track of it".into()), out);
+            }
             Effect::Applied { index, bytes, applied, chain } => {
                 self.hub.applied(&applied);
                 out.push(ServerEffect::Applied { index, bytes, applied, chain });
@@ -405,16 +417,34 @@ impl<L: Log> ServerCore<L> {
             }
             Effect::Leader { member, here } => self.leader_changed(member, here, out),
             Effect::Alarm(alarm) => {
-                match &alarm {
-                    Alarm::DiskFull { .. } => self.disk_full = Some(alarm.to_string()),
-                    Alarm::DiskRoom => self.disk_full = None,
-                    Alarm::TailCut { .. } | Alarm::SnapshotDamaged { .. } => {}
-                }
+                self.alarmed(&alarm, out);
                 out.push(ServerEffect::Alarm(alarm));
             }
             Effect::SnapshotSaved { index } => out.push(ServerEffect::SnapshotSaved { index }),
         }
         Ok(())
+    }
+
+    /// On a full disk nobody is kept waiting: what is under way may happen once there is room, what comes now does not.
+    fn alarmed(&mut self, alarm: &Alarm, out: &mut Vec<ServerEffect>) {
+        match alarm {
+            Alarm::DiskFull { .. } => {
+                let reason = format!("the disk is full ({alarm}); nothing is lost");
+                for request in std::mem::take(&mut self.asked) {
+                    out.push(ServerEffect::Done { request, result: AppendResult::Unknown(reason.clone()) });
+                }
+                self.disk_full = Some(reason);
+            }
+            Alarm::DiskRoom => self.disk_full = None,
+            Alarm::TailCut { .. } | Alarm::SnapshotDamaged { .. } => {}
+        }
+    }
+
+    /// Answers a person, once.
+    fn tell_person(&mut self, request: RequestId, result: AppendResult, out: &mut Vec<ServerEffect>) {
+        if self.asked.remove(&request) {
+            out.push(ServerEffect::Done { request, result });
+        }
     }
 }
 

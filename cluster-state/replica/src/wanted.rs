@@ -1,15 +1,26 @@
 //! What a node should run, worked out from the cell: the whole set, each time.
 
-use ohm_agent::{Launch, WantedRun, WantedSet};
+use ohm_agent::{Launch, PEERS_BYTES_MAX, WantedRun, WantedSet};
 use ohm_cell::{Cell, Job, Run};
 use ohm_model::{JobId, NodeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Launch descriptions by group, made once and shared by all runs of it.
 #[derive(Debug, Default)]
 pub struct Launches {
     by_group: BTreeMap<(JobId, u16), Arc<Launch>>,
+}
+
+/// How long the descriptions of one set may be together; the others come with later sets, when these runs have started.
+/// One description is never longer than a job, so that one always fits.
+const SET_BYTES_MAX: usize = 4 << 20;
+
+/// The descriptions of one set, as far as there is room for them.
+#[derive(Default)]
+struct Room {
+    groups: BTreeSet<(JobId, u16)>,
+    bytes: usize,
 }
 
 /// So many descriptions are kept; beyond that they are made anew when needed.
@@ -30,25 +41,31 @@ impl Launches {
     /// The set of runs that `cell` wants on `node`; nothing when the node is not there.
     pub fn wanted(&mut self, cell: &Cell, node: NodeId, cell_incarnation: u64) -> Option<WantedSet> {
         let record = cell.nodes().get(node)?;
-        let mut runs: Vec<WantedRun> =
-            cell.runs().on_node(cell.nodes(), node).filter_map(|(_, run)| self.wanted_run(cell, run)).collect();
-        runs.sort_by_key(|wanted| wanted.run);
+        let mut standing: Vec<&Run> = cell.runs().on_node(cell.nodes(), node).map(|(_, run)| run).collect();
+        standing.sort_by_key(|run| run.run);
+        let mut room = Room::default();
+        let runs = standing.into_iter().filter_map(|run| self.wanted_run(cell, run, &mut room)).collect();
         Some(WantedSet { cell_incarnation, node_incarnation: record.incarnation, index: cell.applied(), runs })
     }
 
-    fn wanted_run(&mut self, cell: &Cell, run: &Run) -> Option<WantedRun> {
+    fn wanted_run(&mut self, cell: &Cell, run: &Run, room: &mut Room) -> Option<WantedRun> {
         let (job, group) = (cell.jobs().get(run.run.task.job)?, run.run.task.group.0);
         let shape = cell.shape_of(job, usize::from(group))?;
         let masks = run.devices.iter().flat_map(|masks| masks.iter());
         let name = |resource| cell.resources().name(resource).to_string();
         let devices = shape.devices.iter().zip(masks).map(|((resource, _), mask)| (name(*resource), *mask)).collect();
-        Some(WantedRun {
-            run: run.run,
-            started: run.started_ms != 0,
-            stop: run.stop.is_some(),
-            devices,
-            launch: self.launch(cell, job, group),
-        })
+        let (started, stop) = (run.started_ms != 0, run.stop.is_some());
+        let launch = (!started && !stop).then(|| self.launch(cell, job, group)).filter(|launch| {
+            room.groups.contains(&(job.id, group)) || {
+                let fits = room.groups.is_empty() || room.bytes + launch.bytes() <= SET_BYTES_MAX;
+                if fits {
+                    room.bytes += launch.bytes();
+                    room.groups.insert((job.id, group));
+                }
+                fits
+            }
+        });
+        Some(WantedRun { run: run.run, started, stop, devices, launch })
     }
 
     fn launch(&mut self, cell: &Cell, job: &Job, group: u16) -> Arc<Launch> {
@@ -62,10 +79,6 @@ impl Launches {
 
 fn describe(cell: &Cell, job: &Job, group: usize) -> Launch {
     let spec = &job.spec.groups[group];
-    let address = |run: u32| {
-        let record = cell.runs().get(run).and_then(|run| cell.nodes().get(run.node));
-        record.map_or_else(String::new, |record| record.spec.address.clone())
-    };
     let deadline_ms = match job.spec.active_deadline_seconds {
         0 => 0,
         seconds => job.started_ms.saturating_add(seconds.saturating_mul(1000)),
@@ -74,10 +87,30 @@ fn describe(cell: &Cell, job: &Job, group: usize) -> Launch {
         job_name: job.spec.name.clone(),
         group_name: spec.name.clone(),
         count: spec.count,
-        peers: job.groups[group].tasks.iter().map(|task| address(task.run)).collect(),
+        peers: peers(cell, job, group),
         requests: spec.requests.clone(),
         on_disconnect: job.spec.on_disconnect,
         deadline_ms,
         task: spec.task.clone(),
     }
+}
+
+/// Where the tasks of a group stand, by rank. Tasks that start one by one don't wait for each other, and a list that no
+/// task can be given is not made.
+fn peers(cell: &Cell, job: &Job, group: usize) -> Vec<String> {
+    let (spec, tasks) = (&job.spec.groups[group], &job.groups[group].tasks);
+    if (spec.elastic && spec.min_count <= 1) || tasks.len() > PEERS_BYTES_MAX {
+        return Vec::new();
+    }
+    let (mut peers, mut bytes) = (Vec::with_capacity(tasks.len()), 0);
+    for task in tasks.iter() {
+        let record = cell.runs().get(task.run).and_then(|run| cell.nodes().get(run.node));
+        let address = record.map_or_else(String::new, |record| record.spec.address.clone());
+        bytes += address.len() + 1;
+        if bytes > PEERS_BYTES_MAX {
+            return Vec::new();
+        }
+        peers.push(address);
+    }
+    peers
 }

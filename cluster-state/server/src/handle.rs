@@ -1,6 +1,7 @@
 //! What the rest of the process knows of the replica thread: ask for a copy of the cell, hand a command in, read
 //! events.
 
+use crate::log_readers::{AgentOutlet, LogReaders, LogStream};
 use ohm_cell::Cell;
 use ohm_log::{MemberChange, Members};
 use ohm_model::{Command, Event, Index, NodeId, Outcome, RunRef};
@@ -36,6 +37,8 @@ pub struct LogQuery {
     pub follow: bool,
     /// Only so many of the last bytes; 0 is everything kept.
     pub tail_bytes: u64,
+    /// Only so many of the last lines, if at all.
+    pub tail_lines: Option<u64>,
 }
 
 /// One piece of a task's output, or why it ends.
@@ -57,8 +60,8 @@ pub(crate) enum Question {
     Transfer(Option<u64>),
     /// Who belongs to the group.
     Servers(oneshot::Sender<Servers>),
-    /// A task's output, from its agent.
-    Log(LogQuery, mpsc::Sender<LogPiece>),
+    /// The connection of the agent that holds a node, if it is here.
+    AgentOf(NodeId, oneshot::Sender<Option<AgentOutlet>>),
 }
 
 /// The group of servers, as one of them knows it.
@@ -79,6 +82,7 @@ pub struct Servers {
 pub struct ReplicaHandle {
     pub(crate) questions: mpsc::Sender<Question>,
     pub(crate) applied: watch::Receiver<Index>,
+    pub(crate) log_readers: Arc<LogReaders>,
 }
 
 impl ReplicaHandle {
@@ -109,7 +113,10 @@ impl ReplicaHandle {
 
     /// Puts `command` into the log and waits until it is applied here.
     pub async fn command(&self, command: Command) -> Result<(Index, Outcome), Unanswered> {
-        self.ask(|answer| Question::Command(Box::new(command), answer)).await?
+        let (answer, wait) = oneshot::channel();
+        self.send(Question::Command(Box::new(command), answer)).await?;
+        // It may be in the log although nobody is left to say so.
+        wait.await.map_err(|_| Unanswered::Unknown("the server stopped before it answered".into()))?
     }
 
     /// The events after `index`, oldest first, and how many were dropped since the process started.
@@ -122,11 +129,13 @@ impl ReplicaHandle {
         self.applied.clone()
     }
 
-    /// The output of a task, piece by piece; ends with the channel.
-    pub async fn read_log(&self, query: LogQuery) -> Result<mpsc::Receiver<LogPiece>, Unanswered> {
-        let (pieces, reader) = mpsc::channel(16);
-        self.send(Question::Log(query, pieces)).await?;
-        Ok(reader)
+    /// The output of a task, piece by piece; none when the node's agent is not connected to this server.
+    pub async fn read_log(&self, query: LogQuery) -> Result<Option<LogStream>, Unanswered> {
+        let agent = self.ask(|answer| Question::AgentOf(query.node, answer)).await?;
+        Ok(match agent {
+            Some(agent) => Some(Arc::clone(&self.log_readers).open(query, agent).await),
+            None => None,
+        })
     }
 
     async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Result<T, Unanswered> {
@@ -137,5 +146,25 @@ impl ReplicaHandle {
 
     async fn send(&self, question: Question) -> Result<(), Unanswered> {
         self.questions.send(question).await.map_err(|_| Unanswered::NotServing("its replica has stopped".into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_command_whose_server_stops_has_an_unknown_outcome() {
+        let (questions, mut asked) = mpsc::channel(1);
+        let (_applied, seen) = watch::channel(Index(0));
+        let handle = ReplicaHandle { questions, applied: seen, log_readers: Arc::default() };
+        let asking = tokio::spawn({
+            let handle = handle.clone();
+            async move { handle.command(Command::Tick).await }
+        });
+        drop(asked.recv().await);
+        assert!(matches!(asking.await.unwrap(), Err(Unanswered::Unknown(_))));
+        drop(asked);
+        assert!(matches!(handle.command(Command::Tick).await, Err(Unanswered::NotServing(_))));
     }
 }

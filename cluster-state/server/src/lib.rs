@@ -10,6 +10,7 @@ mod found;
 mod handle;
 pub mod http;
 mod links;
+mod log_readers;
 mod metrics;
 mod outlets;
 mod replica_thread;
@@ -17,4 +18,5 @@ mod rpc;
 mod run;
 
 pub use handle::{LogPiece, LogQuery, ReplicaHandle, Servers, Unanswered};
+pub use log_readers::LogStream;
 pub use run::{ServerError, ServerOptions, run};

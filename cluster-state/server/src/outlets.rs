@@ -1,15 +1,19 @@
 //! Where messages leave: one bounded queue per connection. A peer that does not keep up loses its connection and starts
 //! anew; it never holds the others up.
 
+use crate::log_readers::AgentOutlet;
 use bytes::Bytes;
 use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, FollowerId, Peer};
 use ohm_wire::{
     AgentDown, AppendReply, BeatAnswer, BeatAnswers, Beats, Committed, DutyDown, Entries, FollowReply, LogEntry,
-    Registered, RegistrationEnded, ReportsTaken, SnapshotPiece, WantedRuns, agent_down, append_reply, follow_reply,
-    write,
+    MESSAGE_BYTES_MAX, Registered, RegistrationEnded, ReportsTaken, SnapshotPiece, WantedRuns, agent_down,
+    append_reply, follow_reply, write,
 };
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
+
+/// A set of wanted runs takes at most this, or it is not sent; the rest of a message is small.
+const SET_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 1024;
 
 /// All connections that messages can be sent to.
 #[derive(Default)]
@@ -51,6 +55,10 @@ impl Outlets {
         self.duties.remove(&peer);
     }
 
+    pub(crate) fn remove_follower(&mut self, follower: FollowerId) {
+        self.followers.remove(&follower);
+    }
+
     pub(crate) fn take_gone_peers(&mut self) -> Vec<Peer> {
         std::mem::take(&mut self.gone_peers)
     }
@@ -66,7 +74,8 @@ impl Outlets {
                 outcome_bytes: outcomes.iter().map(write).collect(),
             }),
             AppendResult::Busy(reason) => append_reply::Result::Busy(reason),
-            AppendResult::Unknown => append_reply::Result::Unknown("the log lost track of it".into()),
+            AppendResult::NotServing(reason) => append_reply::Result::Busy(reason),
+            AppendResult::Unknown(reason) => append_reply::Result::Unknown(reason),
         };
         push(&mut self.appends, peer, AppendReply { ticket, result: Some(result) }, &mut self.gone_peers);
     }
@@ -95,18 +104,24 @@ impl Outlets {
     }
 
     pub(crate) fn order(&mut self, peer: Peer, order: AgentOrder) {
-        self.send_agent(peer, AgentDown { kind: Some(agent_message(order)) });
+        let kind = agent_message(order);
+        if let agent_down::Kind::Wanted(WantedRuns { node, set_bytes }) = &kind
+            && set_bytes.len() > SET_BYTES_MAX
+        {
+            // It would end the connection of all nodes of this agent, again and again.
+            tracing::error!(node, bytes = set_bytes.len(), "what a node should run is too long for a message");
+            return;
+        }
+        self.send_agent(peer, AgentDown { kind: Some(kind) });
     }
 
     pub(crate) fn send_agent(&mut self, peer: Peer, message: AgentDown) {
         push(&mut self.agents, peer, message, &mut self.gone_peers);
     }
 
-    /// The reader of a task's output is gone; whichever agent sends it may stop.
-    pub(crate) fn stop_log(&mut self, request: u64) {
-        for sender in self.agents.values() {
-            let _ = sender.try_send(AgentDown { kind: Some(agent_down::Kind::StopLog(request)) });
-        }
+    /// The way to an agent, for those who read output through it.
+    pub(crate) fn agent_outlet(&self, peer: Peer) -> Option<AgentOutlet> {
+        self.agents.get(&peer).map(|orders| AgentOutlet { peer, orders: orders.downgrade() })
     }
 }
 

@@ -1,20 +1,21 @@
 //! The one thread that owns the replica: it gathers what came in, steps the core, and performs what the core wants
 //! done. Disk writes happen here, so everything that arrives during a sync rides in the next one.
 
-use crate::handle::{LogPiece, Question, ReplicaHandle, Servers, Unanswered};
+use crate::handle::{Question, ReplicaHandle, Servers, Unanswered};
 use crate::links::Links;
 use crate::metrics::Meter;
 use crate::outlets::Outlets;
 use ohm_cell::Cell;
-use ohm_log::{Alarm, Log};
+use ohm_log::Log;
 use ohm_model::{Command, Index, Outcome};
 use ohm_replica::{
     AppendResult, ChangeFailure, FollowerId, Peer, Purpose, Replica, ReplicaFailure, RequestId, ServerCore,
     ServerEffect, ServerInput,
 };
 use ohm_runtime::clock::{boot_ms, wall_ms};
+use ohm_runtime::recorder::{Happened, Recorder};
 use ohm_runtime::shutdown::Shutdown;
-use ohm_wire::{AgentDown, AppendReply, DutyDown, FollowReply, LogPiece as WirePiece, ReadLog, agent_down};
+use ohm_wire::{AgentDown, AppendReply, DutyDown, FollowReply};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,8 +37,6 @@ pub(crate) enum Message {
     AgentPeer(Peer, mpsc::Sender<AgentDown>),
     DutyPeer(Peer, mpsc::Sender<DutyDown>),
     Follower(FollowerId, Index, mpsc::Sender<FollowReply>),
-    /// A piece of a task's output, from an agent.
-    Output(WirePiece),
     /// Another server says where it listens.
     ServerAt(u64, String),
 }
@@ -84,12 +83,13 @@ pub(crate) fn start<L: Log + 'static>(
                 applied,
                 outlets: Outlets::new(cell_incarnation),
                 requests: BTreeMap::new(),
-                readers: BTreeMap::new(),
                 next: 1,
                 effects: Vec::new(),
+                failed: Vec::new(),
                 caught_up: false,
                 early: Vec::new(),
-                disk_full: None,
+                recorder: Recorder::from_environment("server", &format!("server-{server}")),
+                recorded: Index(0),
             };
             let ran = runtime.block_on(worker.run(receiver, asked, shutdown));
             ran.map_err(|error| {
@@ -106,7 +106,8 @@ pub(crate) fn start<L: Log + 'static>(
     if let Err(error) = spawned {
         tracing::error!(%error, "the replica thread could not be started");
     }
-    (ReplicaHandle { questions, applied: applied_seen }, Inbox(inbox), failed)
+    let log_readers = Arc::default();
+    (ReplicaHandle { questions, applied: applied_seen, log_readers }, Inbox(inbox), failed)
 }
 
 /// Where the outcome of a person's command goes.
@@ -126,15 +127,17 @@ struct Worker<L> {
     applied: watch::Sender<Index>,
     outlets: Outlets,
     requests: BTreeMap<RequestId, Answer>,
-    readers: BTreeMap<u64, mpsc::Sender<LogPiece>>,
     next: u64,
     effects: Vec<ServerEffect>,
+    /// Snapshots that could not be begun.
+    failed: Vec<Purpose>,
     /// Whether questions may be answered: not before the copy has caught up with what was acknowledged before.
     caught_up: bool,
     /// Followers that came before that.
     early: Vec<Message>,
-    /// Why nothing can be written now.
-    disk_full: Option<String>,
+    recorder: Recorder,
+    /// The last entry whose hash is recorded.
+    recorded: Index,
 }
 
 impl<L: Log> Worker<L> {
@@ -164,6 +167,9 @@ impl<L: Log> Worker<L> {
                 message.map_or(Ok(()), |message| self.take(message))?;
             }
             self.step(ServerInput::Flush)?;
+            if self.recorder.is_on() {
+                self.record_copy();
+            }
             if !self.caught_up && self.core.has_caught_up(boot_ms()) {
                 self.caught_up = true;
                 tracing::info!("caught up: questions are answered");
@@ -193,6 +199,14 @@ impl<L: Log> Worker<L> {
         Ok(())
     }
 
+    fn record_copy(&mut self) {
+        let cell = self.core.replica().cell();
+        if cell.applied() > self.recorded {
+            self.recorded = cell.applied();
+            self.recorder.write(|| Happened::Copied { index: cell.applied(), chain: cell.chain() });
+        }
+    }
+
     fn step(&mut self, input: ServerInput) -> Result<(), ReplicaFailure> {
         let mut effects = std::mem::take(&mut self.effects);
         let stepped = self.core.step(boot_ms(), wall_ms(), input, &mut effects);
@@ -200,6 +214,10 @@ impl<L: Log> Worker<L> {
             self.perform(effect);
         }
         self.effects = effects;
+        for purpose in std::mem::take(&mut self.failed) {
+            let input = ServerInput::Encoded { purpose, index: Index(0), pieces: Vec::new() };
+            self.core.step(boot_ms(), wall_ms(), input, &mut self.effects)?;
+        }
         for gone in self.outlets.take_gone_peers() {
             self.core.step(boot_ms(), wall_ms(), ServerInput::Gone { peer: gone }, &mut self.effects)?;
         }
@@ -215,8 +233,10 @@ impl<L: Log> Worker<L> {
     fn take(&mut self, message: Message) -> Result<(), ReplicaFailure> {
         match message {
             Message::Input(input) => {
-                if let ServerInput::Gone { peer } = input {
-                    self.outlets.remove(peer);
+                match input {
+                    ServerInput::Gone { peer } => self.outlets.remove(peer),
+                    ServerInput::Unfollow { follower } => self.outlets.remove_follower(follower),
+                    _ => {}
                 }
                 return self.step(input);
             }
@@ -229,7 +249,6 @@ impl<L: Log> Worker<L> {
                 self.outlets.follower(follower, sender);
                 return self.step(ServerInput::Follow { follower, from });
             }
-            Message::Output(piece) => self.pass_output(piece),
             Message::ServerAt(server, address) => self.links.note(server, &address),
         }
         Ok(())
@@ -262,35 +281,15 @@ impl<L: Log> Worker<L> {
                 let addresses = self.links.addresses().clone();
                 let _ = answer.send(Servers { here: self.server, leader: self.core.leader().0, members, addresses });
             }
-            Question::Log(query, sender) => {
-                let request = self.number();
-                let Some(peer) = self.core.peer_of(query.node) else {
-                    let _ = sender.try_send(Err("the node's agent is not connected to this server".into()));
-                    return Ok(());
-                };
-                let order = ReadLog {
-                    request,
-                    node: query.node.0,
-                    job: query.run.task.job.0,
-                    group: u32::from(query.run.task.group.0),
-                    task: query.run.task.task.0,
-                    incarnation: query.run.incarnation.0,
-                    stderr: query.stderr,
-                    follow: query.follow,
-                    tail_bytes: query.tail_bytes,
-                };
-                self.readers.insert(request, sender);
-                self.outlets.send_agent(peer, AgentDown { kind: Some(agent_down::Kind::ReadLog(order)) });
+            Question::AgentOf(node, answer) => {
+                let peer = self.core.peer_of(node);
+                let _ = answer.send(peer.and_then(|peer| self.outlets.agent_outlet(peer)));
             }
         }
         Ok(())
     }
 
     fn command(&mut self, command: Command, answer: Answer) -> Result<(), ReplicaFailure> {
-        if let Some(reason) = &self.disk_full {
-            let _ = answer.send(Err(Unanswered::NotServing(reason.clone())));
-            return Ok(());
-        }
         let request = RequestId(self.number());
         self.requests.insert(request, answer);
         self.step(ServerInput::Command { request, command })
@@ -334,26 +333,11 @@ impl<L: Log> Worker<L> {
                 self.links.keep(members.all());
             }
             ServerEffect::Leader { member, here } => tracing::info!(?member, here, "who takes appends"),
-            ServerEffect::Alarm(alarm) => self.alarmed(&alarm),
-            ServerEffect::SnapshotSaved { index } => tracing::info!(%index, "snapshot saved"),
-        }
-    }
-
-    /// On a full disk nobody is kept waiting: what is under way may happen once there is room, what comes now does not.
-    fn alarmed(&mut self, alarm: &Alarm) {
-        self.meter.alarm(alarm);
-        tracing::warn!("{alarm}");
-        match alarm {
-            Alarm::DiskFull { file } => {
-                let rest = "nothing is lost, and work goes on once there is room";
-                let reason = format!("the disk is full, {file} can't be written: {rest}");
-                for answer in std::mem::take(&mut self.requests).into_values() {
-                    let _ = answer.send(Err(Unanswered::Unknown(reason.clone())));
-                }
-                self.disk_full = Some(reason);
+            ServerEffect::Alarm(alarm) => {
+                self.meter.alarm(&alarm);
+                tracing::warn!("{alarm}");
             }
-            Alarm::DiskRoom => self.disk_full = None,
-            Alarm::TailCut { .. } | Alarm::SnapshotDamaged { .. } => {}
+            ServerEffect::SnapshotSaved { index } => tracing::info!(%index, "snapshot saved"),
         }
     }
 
@@ -365,7 +349,8 @@ impl<L: Log> Worker<L> {
                 None => Err(Unanswered::Unknown("the log answered without an outcome".into())),
             },
             AppendResult::Busy(reason) => Err(Unanswered::Busy(reason)),
-            AppendResult::Unknown => Err(Unanswered::Unknown("the server's session ended before the answer".into())),
+            AppendResult::NotServing(reason) => Err(Unanswered::NotServing(reason)),
+            AppendResult::Unknown(reason) => Err(Unanswered::Unknown(reason)),
         };
         let _ = answer.send(result);
     }
@@ -375,24 +360,14 @@ impl<L: Log> Worker<L> {
         let inbox = self.own_inbox.clone();
         let body = move || {
             let (index, pieces) = (cell.applied(), Replica::<ohm_log::MemLog>::encode(&cell));
+            if pieces.is_empty() {
+                tracing::error!(%index, "the state holds something too large for a snapshot");
+            }
             let _ = inbox.blocking_send(Message::Input(ServerInput::Encoded { purpose, index, pieces }));
         };
         if let Err(error) = std::thread::Builder::new().name("snapshot".into()).spawn(body) {
-            tracing::error!(%error, "no thread for a snapshot");
-        }
-    }
-
-    fn pass_output(&mut self, piece: WirePiece) {
-        let Some(reader) = self.readers.get(&piece.request) else { return };
-        let message: LogPiece = if piece.error.is_empty() { Ok(piece.data) } else { Err(piece.error) };
-        let failed = message.is_err();
-        // A reader that does not keep up is dropped; the agent's side has its own pace.
-        let gone = reader.try_send(message).is_err();
-        if piece.last || failed || gone {
-            self.readers.remove(&piece.request);
-        }
-        if gone && !piece.last {
-            self.outlets.stop_log(piece.request);
+            tracing::error!(%error, "no thread for a snapshot; it will be tried again");
+            self.failed.push(purpose);
         }
     }
 }

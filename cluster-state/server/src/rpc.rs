@@ -1,10 +1,12 @@
 //! The RPC side: streams of messages in and out of the replica thread. No decisions here.
 
 use crate::handle::ReplicaHandle;
+use crate::log_readers::LogReaders;
 use crate::replica_thread::{Inbox, Message};
+use bytes::Bytes;
 use ohm_agent::BeatAnswer;
 use ohm_log::MemberChange;
-use ohm_model::{Epoch, Incarnation, Index, NodeId, SessionId};
+use ohm_model::{Envelope, Epoch, Incarnation, Index, NodeId, SessionId};
 use ohm_replica::{Beat, FollowerId, Peer, ServerInput};
 use ohm_wire::cell_server::Cell;
 use ohm_wire::{
@@ -12,8 +14,9 @@ use ohm_wire::{
     JoinReply, JoinRequest, Malformed, ServerAddress, ServerFarewell, ServerWord, agent_up, duty_up, follow_request,
     read, server_word,
 };
+use std::cmp::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{self, AtomicU64};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
@@ -48,7 +51,7 @@ impl CellService {
     }
 
     fn number(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
+        self.next.fetch_add(1, atomic::Ordering::Relaxed)
     }
 
     /// Reads `stream` to its end, handing each message on; then says that the peer is gone.
@@ -113,6 +116,7 @@ impl Cell for CellService {
         }
         self.pump(peer, request.into_inner(), move |message: AppendRequest| {
             let (ticket, commands) = (message.ticket, message.command_bytes);
+            check_commands(&commands)?;
             Ok(Some(Message::Input(ServerInput::Append { peer, ticket, commands })))
         });
         Ok(Response::new(stream))
@@ -125,11 +129,7 @@ impl Cell for CellService {
             Some(Ok(FollowRequest { kind: Some(follow_request::Kind::Start(start)) })) => start,
             _ => return Err(Status::invalid_argument("a follow stream begins with a start")),
         };
-        if start.apply_version < ohm_cell::VERSION {
-            let (found, needed) = (start.apply_version, ohm_cell::VERSION);
-            let text = format!("{} has apply version {found}, this cell needs {needed}: start a newer one", start.name);
-            return Err(Status::failed_precondition(text));
-        }
+        check_version(start.apply_version, &start.name)?;
         // A copy of the cell as it was before a restore has nothing to go on from.
         let is_same = start.cell_incarnation.max(1) == self.cell.cell_incarnation;
         let from = Index(if is_same { start.from } else { 0 });
@@ -156,7 +156,8 @@ impl Cell for CellService {
         if !self.inbox.send(Message::AgentPeer(peer, sender)).await {
             return Err(stopping());
         }
-        self.pump(peer, request.into_inner(), move |message: AgentUp| agent_message(peer, message));
+        let readers = Reading { agent: peer, readers: Arc::clone(&self.handle.log_readers) };
+        self.pump(peer, request.into_inner(), move |message: AgentUp| agent_message(&readers, message));
         Ok(Response::new(stream))
     }
 
@@ -222,8 +223,41 @@ async fn hear(inbox: Inbox, cell: u64, mut stream: Streaming<ServerWord>) -> Res
     Ok(ServerFarewell {})
 }
 
-fn agent_message(peer: Peer, message: AgentUp) -> Result<Option<Message>, Malformed> {
+/// Whether every envelope can be read. What stands in the log and can't be would end this server, and every copy, at
+/// each start again.
+fn check_commands(commands: &[Bytes]) -> Result<(), Malformed> {
+    if commands.is_empty() {
+        return Err(Malformed { what: "a list of commands", reason: "it is empty".into() });
+    }
+    commands.iter().try_for_each(|bytes| read::<Envelope>("a command", bytes).map(drop))
+}
+
+/// An older copy can't apply what this cell holds; a newer one would send what this server can't read.
+fn check_version(found: u32, name: &str) -> Result<(), Status> {
+    let needed = ohm_cell::VERSION;
+    let hint = match found.cmp(&needed) {
+        Ordering::Less => "start a newer one",
+        Ordering::Equal => return Ok(()),
+        Ordering::Greater => "update the servers first",
+    };
+    Err(Status::failed_precondition(format!("{name} has apply version {found}, this cell has {needed}: {hint}")))
+}
+
+/// Tells the readers of an agent's output when its connection ends, however it ends.
+struct Reading {
+    agent: Peer,
+    readers: Arc<LogReaders>,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.readers.agent_gone(self.agent);
+    }
+}
+
+fn agent_message(reading: &Reading, message: AgentUp) -> Result<Option<Message>, Malformed> {
     let Some(kind) = message.kind else { return Ok(None) };
+    let peer = reading.agent;
     let input = match kind {
         agent_up::Kind::Register(register) => ServerInput::Register {
             peer,
@@ -247,7 +281,10 @@ fn agent_message(peer: Peer, message: AgentUp) -> Result<Option<Message>, Malfor
             batch: reports.batch,
             reports: read("reports", &reports.reports_bytes)?,
         },
-        agent_up::Kind::Log(piece) => return Ok(Some(Message::Output(piece))),
+        agent_up::Kind::Log(piece) => {
+            reading.readers.pass(piece);
+            return Ok(None);
+        }
     };
     Ok(Some(Message::Input(input)))
 }
@@ -260,4 +297,25 @@ fn beat_answers(answers: BeatAnswers) -> Vec<(NodeId, BeatAnswer)> {
         (NodeId(answer.node), BeatAnswer { incarnation, duty_epoch, sequence, lease_ms, interval_ms })
     };
     answers.answers.into_iter().map(answer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ohm_model::Command;
+
+    #[test]
+    fn what_can_not_be_read_never_reaches_the_log() {
+        let good: Bytes = Envelope::without_session(Command::Tick).encode().into();
+        assert_eq!(check_commands(&[good.clone(), good.clone()]), Ok(()));
+        let longer: Bytes = [&good[..], &[0]].concat().into();
+        let newer: Bytes = [&good[..good.len() - 1], &[250]].concat().into();
+        for bad in [vec![], vec![Bytes::new()], vec![good.clone(), good.slice(1..)], vec![longer], vec![newer]] {
+            assert!(check_commands(&bad).is_err(), "{bad:?}");
+        }
+        assert!(check_version(ohm_cell::VERSION, "a").is_ok());
+        assert!(
+            check_version(ohm_cell::VERSION - 1, "a").is_err() && check_version(ohm_cell::VERSION + 1, "a").is_err()
+        );
+    }
 }

@@ -134,7 +134,11 @@ fn people(
 ) -> axum::Router {
     crate::http::router(
         handle,
-        crate::http::HttpOptions { metrics: Some(metrics), ..crate::http::HttpOptions::new(listen, Some(token)) },
+        crate::http::HttpOptions {
+            metrics: Some(metrics),
+            instance: std::env::var(ohm_wire::api::INSTANCE_VARIABLE).unwrap_or_default(),
+            ..crate::http::HttpOptions::new(listen, Some(token))
+        },
     )
 }
 

@@ -28,4 +28,4 @@ pub use beats::BeatAnswer;
 pub use runner::{FoundExit, FoundRun, LeaseFile, RunnerEvent};
 pub use sim_driver::{DriverConfig, DriverInput, SimDriver};
 pub use step::{Effect, Input};
-pub use wanted::{Launch, WantedRun, WantedSet};
+pub use wanted::{Launch, PEERS_BYTES_MAX, StartOrder, WantedRun, WantedSet};

@@ -1,7 +1,18 @@
 //! Reports on their way to the log: kept until they are accepted, sent in batches, one batch at a time.
 
-use ohm_model::RunReport;
+use ohm_model::{RunReport, RunReportKind};
 use std::collections::VecDeque;
+
+/// A batch is one command, and an entry of the log holds 1 MiB of them.
+const BATCH_BYTES_MAX: usize = 256 << 10;
+
+/// About how many bytes `report` takes.
+fn bytes_of(report: &RunReport) -> usize {
+    32 + match &report.kind {
+        RunReportKind::Ended { message, .. } => message.len(),
+        RunReportKind::Started { .. } => 0,
+    }
+}
 
 /// A batch that was sent and not accepted yet.
 #[derive(Clone, Debug)]
@@ -70,8 +81,14 @@ impl Outbox {
             }
             None => Vec::new(),
         };
-        let room = self.batch_max.saturating_sub(reports.len()).min(self.waiting.len());
-        reports.extend(self.waiting.drain(..room));
+        let mut bytes: usize = reports.iter().map(bytes_of).sum();
+        while reports.len() < self.batch_max
+            && let Some(next) = self.waiting.front()
+            && (reports.is_empty() || bytes + bytes_of(next) <= BATCH_BYTES_MAX)
+        {
+            bytes += bytes_of(next);
+            reports.extend(self.waiting.pop_front());
+        }
         self.oldest_ms = now_ms;
         self.number += 1;
         let due_ms = now_ms.saturating_add(self.resend_ms.saturating_mul(1 << self.attempt));
@@ -94,7 +111,7 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ohm_model::{JobId, RunRef, RunReportKind};
+    use ohm_model::{Exit, JobId, RunRef};
 
     fn report(task: u32) -> RunReport {
         RunReport { run: RunRef::new(JobId(1), 0, task, 1), kind: RunReportKind::Started { pid: task } }
@@ -115,5 +132,22 @@ mod tests {
         assert_eq!(outbox.next(309), None, "the second wait is longer");
         assert_eq!(outbox.accept(second).len(), 3);
         assert_eq!(outbox.next(120).unwrap().1, [report(4), report(5)]);
+    }
+
+    #[test]
+    fn a_batch_is_bounded_in_bytes() {
+        let mut outbox = Outbox::new(1024, 0, 100);
+        let message = "x".repeat(40_000);
+        let ended = |task| RunReport {
+            run: RunRef::new(JobId(1), 0, task, 1),
+            kind: RunReportKind::Ended { exit: Exit::StartFailed, message: message.clone() },
+        };
+        (0..20).for_each(|task| outbox.push(0, ended(task)));
+        let mut told = 0;
+        while told < 20 {
+            let (number, reports) = outbox.next(0).expect("more is waiting");
+            assert!(reports.iter().map(bytes_of).sum::<usize>() <= BATCH_BYTES_MAX && !reports.is_empty());
+            told += outbox.accept(number).len();
+        }
     }
 }

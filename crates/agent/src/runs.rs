@@ -1,14 +1,14 @@
 //! The runs of one node: what the cell wants of them, what the runner says of them, and the step from one to the other.
 
 use crate::runner::{FoundExit, FoundRun};
-use crate::wanted::WantedRun;
-use ohm_model::{Exit, Index, RunRef, RunReport, RunReportKind};
+use crate::wanted::{StartOrder, WantedRun};
+use ohm_model::{Exit, Index, MESSAGE_CHARS_MAX, RunRef, RunReport, RunReportKind};
 use std::collections::BTreeMap;
 
 /// What has to be done about a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    Start(WantedRun),
+    Start(StartOrder),
     Stop { run: RunRef, grace_ms: u64 },
     Forget(RunRef),
     Report(RunReport),
@@ -25,8 +25,8 @@ pub(crate) enum Action {
 /// ```
 #[derive(Clone, Debug)]
 enum Phase {
-    Waiting(WantedRun),
-    Starting(WantedRun),
+    Waiting(StartOrder),
+    Starting(StartOrder),
     Running { pid: u32 },
     Stopping,
     Ended { exit: Exit, message: String },
@@ -88,7 +88,10 @@ impl Runs {
             }
         }
         for (run, wanted) in wanted {
-            self.runs.insert(run, LocalRun::new(wanted));
+            // One that cannot be started yet is known when its description has come.
+            if let Some(local) = LocalRun::new(&wanted) {
+                self.runs.insert(run, local);
+            }
         }
         self.settle(may_start, out);
     }
@@ -178,15 +181,15 @@ impl Runs {
 
 impl LocalRun {
     /// A run that the runner does not know. If the cell saw it start, it is gone: it must not run a second time.
-    fn new(wanted: WantedRun) -> Self {
+    fn new(wanted: &WantedRun) -> Option<Self> {
         let wish = if wanted.stop { Wish::Stop } else { Wish::Run };
-        let grace_ms = wanted.launch.task.grace_ms;
+        let grace_ms = wanted.launch.as_ref().map_or(0, |launch| launch.task.grace_ms);
         let phase = match (wanted.started, wanted.stop) {
             (true, _) => Phase::Ended { exit: Exit::Vanished, message: String::new() },
             (false, true) => Phase::Ended { exit: Exit::NeverStarted, message: String::new() },
-            (false, false) => Phase::Waiting(wanted),
+            (false, false) => Phase::Waiting(wanted.order()?),
         };
-        LocalRun { phase, wish, grace_ms, told: Told::Nothing }
+        Some(LocalRun { phase, wish, grace_ms, told: Told::Nothing })
     }
 
     fn adopted(phase: Phase, wish: Wish, grace_ms: u64) -> Self {
@@ -196,7 +199,7 @@ impl LocalRun {
     /// Takes what a newer set says of this run. What was accepted before, and is still not shown, is told again.
     fn renew(&mut self, index: Index, wanted: &WantedRun) {
         self.wish = if wanted.stop { Wish::Stop } else { Wish::Run };
-        self.grace_ms = wanted.launch.task.grace_ms;
+        self.grace_ms = wanted.launch.as_ref().map_or(self.grace_ms, |launch| launch.task.grace_ms);
         let shown = match self.phase {
             Phase::Ended { .. } => false,
             _ => wanted.started,
@@ -210,6 +213,8 @@ impl LocalRun {
 
     fn end(&mut self, exit: Exit, message: String) {
         if !matches!(self.phase, Phase::Ended { .. }) {
+            // The cell keeps no more, and an entry holds many reports.
+            let message = message.chars().take(MESSAGE_CHARS_MAX).collect();
             self.phase = Phase::Ended { exit, message };
             self.told = Told::Nothing;
         }

@@ -1,7 +1,7 @@
 //! The runner of the simulator and of `sim` nodes: tasks are timers, and the lease is obeyed as the shim obeys it.
 
 use crate::runner::{FoundExit, FoundRun, LeaseFile, RunnerEvent};
-use crate::wanted::WantedRun;
+use crate::wanted::StartOrder;
 use ohm_model::{Exit, Incarnation, OnDisconnect, RunRef};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub enum DriverInput {
         /// The registration that the order was given under.
         incarnation: Incarnation,
         /// What and how.
-        wanted: WantedRun,
+        wanted: StartOrder,
     },
     /// Stop a run.
     Stop {
@@ -78,6 +78,16 @@ impl SimDriver {
         self.live.keys().copied()
     }
 
+    /// Whether a run lives, after a step at the present moment.
+    pub fn is_live(&self, run: RunRef) -> bool {
+        self.live.contains_key(&run)
+    }
+
+    /// The lease as it was written last.
+    pub fn lease(&self) -> Option<LeaseFile> {
+        self.lease
+    }
+
     /// The live runs that must end with the lease.
     pub fn leased(&self) -> impl Iterator<Item = RunRef> + '_ {
         self.live.iter().filter(|(_, live)| live.on_disconnect == OnDisconnect::Stop).map(|(&run, _)| run)
@@ -118,7 +128,7 @@ impl SimDriver {
         out.push(RunnerEvent::Found { lease: self.lease, live: live.collect(), exits: exits.collect() });
     }
 
-    fn start(&mut self, now_ms: u64, incarnation: Incarnation, wanted: &WantedRun, out: &mut Vec<RunnerEvent>) {
+    fn start(&mut self, now_ms: u64, incarnation: Incarnation, wanted: &StartOrder, out: &mut Vec<RunnerEvent>) {
         let run = wanted.run;
         if let Some(&exit) = self.exits.get(&run) {
             return out.push(RunnerEvent::Exited { run, exit });

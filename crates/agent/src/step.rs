@@ -2,7 +2,7 @@
 
 use crate::beats::BeatAnswer;
 use crate::runner::{LeaseFile, RunnerEvent};
-use crate::wanted::{WantedRun, WantedSet};
+use crate::wanted::{StartOrder, WantedSet};
 use ohm_model::{Incarnation, Index, NodeId, Refusal, RunRef, RunReport};
 
 /// What an agent core is told.
@@ -76,7 +76,7 @@ pub enum Effect {
         /// The registration it is started under.
         incarnation: Incarnation,
         /// What and how.
-        wanted: WantedRun,
+        wanted: StartOrder,
     },
     /// To the runner: stop this run, politely first.
     StopRun {

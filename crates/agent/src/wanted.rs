@@ -1,9 +1,13 @@
 //! What the cell wants to run on a node, and all that is needed to start it.
 
 use ohm_model::{Amounts, Incarnation, Index, OnDisconnect, RunRef, TaskSpec};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The kernel takes 128 KiB in one variable (`MAX_ARG_STRLEN`); a longer list of peers would keep every task from
+/// starting, so it is left out.
+pub const PEERS_BYTES_MAX: usize = 120 << 10;
 
 /// What equal tasks of one group share: made once per group, pointed to by every run of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +18,8 @@ pub struct Launch {
     pub group_name: String,
     /// How many tasks the group has; the rank of a run is its task number.
     pub count: u32,
-    /// Addresses of the group's tasks by rank, as far as they are placed; empty where a task has none.
+    /// Addresses of the group's tasks by rank, as far as they are placed; empty where a task has none. No address at
+    /// all where tasks start one by one, or where the list would be longer than [`PEERS_BYTES_MAX`].
     pub peers: Vec<String>,
     /// What each task asks for, in the units of [`ohm_model::UnitKind`].
     pub requests: Amounts,
@@ -27,8 +32,18 @@ pub struct Launch {
     pub task: TaskSpec,
 }
 
+impl Launch {
+    /// About how many bytes it takes in a message.
+    pub fn bytes(&self) -> usize {
+        let texts = |texts: &[String]| texts.iter().map(|text| text.len() + 3).sum::<usize>();
+        let pairs = self.task.env.iter().map(|(name, value)| name.len() + value.len() + 6).sum::<usize>();
+        let names = self.requests.keys().map(|name| name.len() + 12).sum::<usize>();
+        128 + texts(&self.peers) + texts(&self.task.command) + self.task.working_dir.len() + pairs + names
+    }
+}
+
 /// One run that the cell has placed on the node and that has not ended there as far as the cell knows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedRun {
     /// The run.
     pub run: RunRef,
@@ -38,12 +53,33 @@ pub struct WantedRun {
     pub stop: bool,
     /// Which devices it was given: a mask of the node's devices by resource name.
     pub devices: BTreeMap<String, u64>,
+    /// How to start it. Left out where nothing is to be started any more, and where a set would grow too long: it comes
+    /// with a later set, when others of the node have started.
+    pub launch: Option<Arc<Launch>>,
+}
+
+impl WantedRun {
+    /// How to start it, if it is to be started.
+    pub fn order(&self) -> Option<StartOrder> {
+        let launch = self.launch.clone().filter(|_| !self.started && !self.stop)?;
+        Some(StartOrder { run: self.run, devices: self.devices.clone(), launch })
+    }
+}
+
+/// One run that is to be started now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartOrder {
+    /// The run.
+    pub run: RunRef,
+    /// Which devices it was given: a mask of the node's devices by resource name.
+    pub devices: BTreeMap<String, u64>,
     /// How to start it.
     pub launch: Arc<Launch>,
 }
 
-/// Everything that is wanted on one node, as of one entry of the log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Everything that is wanted on one node, as of one entry of the log. In a message each description stands once,
+/// however many runs share it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedSet {
     /// Raised when the cell itself was restored from a backup; indices of different ones cannot be compared.
     pub cell_incarnation: u64,
@@ -59,5 +95,63 @@ impl WantedSet {
     /// What decides which of two sets is the newer one.
     pub(crate) fn age(&self) -> (u64, Incarnation, Index) {
         (self.cell_incarnation, self.node_incarnation, self.index)
+    }
+}
+
+/// A set as it travels: runs point into the list of descriptions.
+#[derive(Serialize, Deserialize)]
+struct Message {
+    cell_incarnation: u64,
+    node_incarnation: Incarnation,
+    index: Index,
+    launches: Vec<Arc<Launch>>,
+    runs: Vec<MessageRun>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MessageRun {
+    run: RunRef,
+    started: bool,
+    stop: bool,
+    devices: BTreeMap<String, u64>,
+    launch: Option<u32>,
+}
+
+impl Serialize for WantedSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut launches: Vec<Arc<Launch>> = Vec::new();
+        let mut numbers: BTreeMap<*const Launch, u32> = BTreeMap::new();
+        let mut number = |launch: &Arc<Launch>| {
+            *numbers.entry(Arc::as_ptr(launch)).or_insert_with(|| {
+                launches.push(Arc::clone(launch));
+                launches.len() as u32 - 1
+            })
+        };
+        let run = |run: &WantedRun| MessageRun {
+            run: run.run,
+            started: run.started,
+            stop: run.stop,
+            devices: run.devices.clone(),
+            launch: run.launch.as_ref().map(&mut number),
+        };
+        let runs = self.runs.iter().map(run).collect();
+        let (cell_incarnation, node_incarnation, index) = self.age();
+        Message { cell_incarnation, node_incarnation, index, launches, runs }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for WantedSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Message { cell_incarnation, node_incarnation, index, launches, runs } = Message::deserialize(deserializer)?;
+        let launch = |number: u32| {
+            let launch = launches.get(number as usize).cloned();
+            launch.ok_or_else(|| D::Error::custom(format!("description {number} of {}", launches.len())))
+        };
+        let run = |run: MessageRun| {
+            let MessageRun { run, started, stop, devices, launch: number } = run;
+            Ok(WantedRun { run, started, stop, devices, launch: number.map(launch).transpose()? })
+        };
+        let runs = runs.into_iter().map(run).collect::<Result<_, D::Error>>()?;
+        Ok(WantedSet { cell_incarnation, node_incarnation, index, runs })
     }
 }

@@ -27,7 +27,13 @@ fn wanted(task: u32, duration_ms: u64) -> WantedRun {
         deadline_ms: 0,
         task: TaskSpec { sim_duration_ms: duration_ms, grace_ms: 50, ..TaskSpec::default() },
     };
-    WantedRun { run: run(task), started: false, stop: false, devices: Default::default(), launch: Arc::new(launch) }
+    WantedRun {
+        run: run(task),
+        started: false,
+        stop: false,
+        devices: Default::default(),
+        launch: Some(Arc::new(launch)),
+    }
 }
 
 /// A node with its agent and its driver; whatever leaves the node is kept in `sent`.
@@ -232,6 +238,21 @@ fn a_stop_wish_is_obeyed_and_its_end_reported() {
 }
 
 #[test]
+fn a_run_without_a_description_waits_for_it() {
+    let mut node = Node::ready();
+    let bare = |task| WantedRun { launch: None, ..wanted(task, 0) };
+    node.want(1, 10, vec![wanted(0, 0), bare(1), bare(2)]);
+    node.pass(20);
+    assert_eq!((node.live(), node.accept_reports(11)), (vec![run(0)], vec![started(0)]));
+    let shown = WantedRun { started: true, ..bare(0) };
+    node.want(1, 12, vec![shown, wanted(1, 0), WantedRun { stop: true, ..bare(2) }]);
+    node.pass(20);
+    assert_eq!(node.live(), [run(0), run(1)]);
+    let reports = node.accept_reports(13);
+    assert!(reports.contains(&ended(2, Exit::NeverStarted)), "{reports:?}");
+}
+
+#[test]
 fn a_restarted_agent_adopts_what_is_wanted_and_stops_the_rest() {
     let mut node = Node::ready();
     node.want(1, 10, vec![wanted(0, 0), wanted(1, 0), wanted(2, 100)]);
@@ -260,7 +281,7 @@ fn a_restarted_agent_adopts_what_is_wanted_and_stops_the_rest() {
 fn the_fence_needs_no_agent() {
     let mut node = Node::ready();
     let mut keep = wanted(1, 0);
-    Arc::make_mut(&mut keep.launch).on_disconnect = OnDisconnect::Keep;
+    Arc::make_mut(keep.launch.as_mut().unwrap()).on_disconnect = OnDisconnect::Keep;
     node.want(1, 10, vec![wanted(0, 0), keep]);
     let mut events = Vec::new();
     node.driver.step(node.now_ms + LEASE_MS, DriverInput::Tick, &mut events);
@@ -277,7 +298,7 @@ fn a_driver_that_slept_over_a_deadline_still_ends_what_should_have_ended() {
     node.driver.step(1500, DriverInput::Lease(file), &mut events);
     assert_eq!(events, [RunnerEvent::Exited { run: run(0), exit: Exit::LeaseExpired }]);
     events.clear();
-    let late = DriverInput::Start { incarnation: Incarnation(1), wanted: wanted(5, 0) };
+    let late = DriverInput::Start { incarnation: Incarnation(1), wanted: wanted(5, 0).order().unwrap() };
     node.driver.step(30_001, late, &mut events);
     assert_eq!(
         events,
@@ -290,7 +311,7 @@ fn a_driver_that_slept_over_a_deadline_still_ends_what_should_have_ended() {
 fn a_lost_node_registers_anew_and_keeps_nothing_that_is_not_wanted() {
     let mut node = Node::ready();
     let mut keep = wanted(1, 0);
-    Arc::make_mut(&mut keep.launch).on_disconnect = OnDisconnect::Keep;
+    Arc::make_mut(keep.launch.as_mut().unwrap()).on_disconnect = OnDisconnect::Keep;
     node.want(1, 10, vec![wanted(0, 0), keep]);
     node.tell(Input::Disconnected);
     node.pass(LEASE_MS + 1000);

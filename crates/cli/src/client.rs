@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::globals::Globals;
 use nix::unistd::{Uid, User};
+use ohm_runtime::recorder::{Happened, Recorder};
 use ohm_wire::api::{ErrorAnswer, OWNER_HEADER, SubmitAnswer};
 use serde::de::DeserializeOwned;
 use std::io::Read;
@@ -106,16 +107,24 @@ impl Client {
         &self,
         body: impl AsSendBody,
         content_type: &str,
-        only_refused: bool,
+        query: Query<'_>,
     ) -> Result<SubmitAnswer, Failure> {
-        let path = if only_refused { "/v1/submit?verdicts=refused" } else { "/v1/submit" };
-        let mut response = self.send("POST", path, content_type, body)?;
+        let mut recorder = Recorder::from_environment("client", "client");
+        // Who was told that his job is in the cell is on record only if the answer names it.
+        let query = if recorder.is_on() { &[] } else { query };
+        let mut response = self.send("POST", &target("/v1/submit", query), content_type, body)?;
         let status = response.status();
         let bytes = self.read_bytes(&mut response)?;
-        match serde_json::from_slice::<ErrorAnswer>(&bytes) {
-            Ok(answer) if !status.is_success() => Err(Failure::Refused(answer.error)),
-            _ => serde_json::from_slice(&bytes).map_err(|error| self.unreadable(&error)),
+        let answer: SubmitAnswer = match serde_json::from_slice::<ErrorAnswer>(&bytes) {
+            Ok(answer) if !status.is_success() => return Err(Failure::Refused(answer.error)),
+            _ => serde_json::from_slice(&bytes).map_err(|error| self.unreadable(&error))?,
+        };
+        if recorder.is_on() {
+            for job in answer.acknowledged_jobs() {
+                recorder.write(|| Happened::Acknowledged { job: job.to_string() });
+            }
         }
+        Ok(answer)
     }
 
     fn send(

@@ -28,6 +28,8 @@ pub enum ClientCommand {
     Suspend(ManyNamed),
     /// Let a suspended job be placed again
     Resume(ManyNamed),
+    /// Forget finished jobs, which frees their names
+    Remove(ManyNamed),
     /// List nodes
     Nodes,
     /// Show or change one node
@@ -41,9 +43,11 @@ pub enum ClientCommand {
     Events(Events),
     /// Show the cell in numbers, its sessions and leases
     Status,
+    /// Say where jobs would be placed, or why not, from files and without a server
+    Plan(crate::commands::plan::Plan),
     /// Replay a trace of a real cluster with simulated nodes, and report how it was placed
     Replay(crate::replay::Replay),
-    /// Print the completion script of a shell
+    /// Print the completion script of a shell, such as `ohm completion bash > /etc/bash_completion.d/ohm`
     Completion {
         /// The shell
         shell: Shell,
@@ -59,6 +63,9 @@ pub struct Submit {
     /// Wait until the jobs are finished (services: until they run)
     #[arg(long)]
     pub wait: bool,
+    /// Run finished jobs of the same names again, with what the files say now
+    #[arg(long)]
+    pub replace: bool,
     /// Print refused documents only
     #[arg(short, long)]
     pub quiet: bool,
@@ -108,11 +115,11 @@ pub struct Run {
 /// `ohm jobs`.
 #[derive(Clone, Debug, Args)]
 pub struct Jobs {
-    /// Only jobs in this state: pending, running, suspended, succeeded, failed, cancelled
-    #[arg(long)]
+    /// Only jobs in this state
+    #[arg(long, value_parser = ["pending", "running", "suspended", "succeeded", "failed", "cancelled"])]
     pub state: Option<String>,
-    /// Only jobs of this class: batch, service, tas
-    #[arg(long)]
+    /// Only jobs of this class
+    #[arg(long, value_parser = ["batch", "service", "tas"])]
     pub class: Option<String>,
     /// Only jobs of this queue
     #[arg(long)]
@@ -144,7 +151,7 @@ pub enum Goal {
     /// The job is over.
     #[default]
     Finished,
-    /// All groups were started and are reported to run, or the job is over.
+    /// The minimum of every group was started and is reported to run, or the job is over.
     Running,
 }
 
@@ -193,13 +200,13 @@ pub struct Logs {
     /// Go on as the output grows; waits for the task to start
     #[arg(short, long)]
     pub follow: bool,
-    /// Rank of the task
+    /// Rank of the task; one task at a time is printed, its last run
     #[arg(long, default_value_t = 0)]
     pub task: u32,
     /// Group of the task [default: the first one]
     #[arg(long)]
     pub group: Option<String>,
-    /// Standard error instead of standard output
+    /// What it wrote to standard error, instead of standard output
     #[arg(long)]
     pub stderr: bool,
     /// Only so many of the last lines
@@ -216,7 +223,7 @@ pub enum NodeCommand {
     Cordon(NodeName),
     /// Let new work come to a node again
     Uncordon(NodeName),
-    /// Take a node out of the cell; refused while it holds runs, unless it is lost
+    /// Take a node out of the cell; refused while it holds runs, unless it is lost. Stop its agent first
     Remove(NodeName),
 }
 
@@ -239,6 +246,9 @@ pub struct Events {
     /// Of the events there are already, at most so many of the last
     #[arg(long, default_value_t = 100)]
     pub limit: usize,
+    /// Also who took which lease; a start writes dozens of them
+    #[arg(long)]
+    pub all: bool,
     /// Only events after this log entry
     #[arg(long, value_name = "INDEX")]
     pub after: Option<u64>,
@@ -251,7 +261,7 @@ fn key_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let seconds = match unit {

@@ -1,5 +1,7 @@
 //! What can go wrong with a command, and which exit code says so.
 
+use crate::output::stderr_width;
+use crate::text::wrapped;
 use ohm_wire::api::ApiError;
 use std::io;
 
@@ -45,9 +47,20 @@ pub enum Failure {
         /// Why.
         source: io::Error,
     },
+    /// A stream of the server ended in its midst.
+    #[error("the output broke off: {0}")]
+    BrokenOff(io::Error),
     /// The work was done and its result is bad.
     #[error("{0}")]
     Failed(String),
+    /// It failed, and there is something to be done about it.
+    #[error("{message}")]
+    Hinted {
+        /// What happened.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
     /// The result is bad, and everything about it has been printed.
     #[error("failed")]
     Told,
@@ -78,8 +91,11 @@ impl Failure {
                     .to_string()
             }
             Failure::Refused(error) => error.hint.clone(),
+            Failure::Hinted { hint, .. } => hint.clone(),
             Failure::Unreadable { .. } => "is this the address of an Ohm server of the same version?".to_string(),
-            Failure::Usage(_) | Failure::Io { .. } | Failure::Failed(_) | Failure::Told => String::new(),
+            Failure::Usage(_) | Failure::Io { .. } | Failure::BrokenOff(_) | Failure::Failed(_) | Failure::Told => {
+                String::new()
+            }
         }
     }
 
@@ -92,6 +108,13 @@ impl Failure {
         }
     }
 
+    /// Whether a stream that failed so may be opened again where it broke off.
+    pub(crate) fn may_go_on(&self) -> bool {
+        let is_gone_agent = |error: &ApiError| error.code == "log_unreadable";
+        let may_come_back = matches!(self, Failure::Refused(error) if is_gone_agent(error));
+        self.is_passing() || may_come_back || matches!(self, Failure::BrokenOff(_))
+    }
+
     fn is_broken_pipe(&self) -> bool {
         matches!(self, Failure::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -102,10 +125,15 @@ impl Failure {
             return;
         }
         let (red, cyan, plain) = if color { ("\x1b[1;31m", "\x1b[1;36m", "\x1b[0m") } else { ("", "", "") };
-        eprintln!("{red}error:{plain} {self}");
+        let width = stderr_width();
+        let told = |color: &str, word: &str, text: &str| {
+            let lines = wrapped(&format!("{word}: {text}"), width, 0);
+            eprintln!("{color}{word}:{plain}{}", &lines[word.len() + 1..]);
+        };
+        told(red, "error", &self.to_string());
         let hint = self.hint();
         if !hint.is_empty() {
-            eprintln!("{cyan}hint:{plain} {hint}");
+            told(cyan, "hint", &hint);
         }
     }
 }

@@ -37,15 +37,17 @@ pub enum ColorChoice {
 
 /// Arguments of every command.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Global options")]
 pub struct Globals {
     /// Where the servers listen; any of them will do, and the next one when one is gone
-    #[arg(long, global = true, env = "OHM_SERVER", default_value = SERVER_DEFAULT, value_name = "URL,URL")]
+    #[arg(long, global = true, value_name = "URL,URL", default_value = SERVER_DEFAULT)]
+    #[arg(env = "OHM_SERVER", hide_env_values = true)]
     pub server: String,
     /// File that holds the token (else OHM_TOKEN, else the file `token` in the data folder)
     #[arg(long, global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// Data folder of the cell on this machine [default: ./ohm-data]
-    #[arg(long, global = true, env = "OHM_DATA_DIR", value_name = "DIR")]
+    #[arg(long, global = true, env = "OHM_DATA_DIR", hide_env_values = true, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// How results are printed
     #[arg(short, long, global = true, value_enum, default_value = "table")]

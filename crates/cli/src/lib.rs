@@ -5,6 +5,7 @@
 //! only; a table fits the terminal; the exit code is 0 when it was done, 1 when it failed, 2 when the command was
 //! used wrongly and 3 when no server could be reached (`run` ends with the code of its task).
 
+mod chaos;
 mod client;
 mod command;
 mod commands;
@@ -18,6 +19,7 @@ mod rescue;
 mod text;
 mod up;
 
+pub use chaos::Simulate;
 pub use command::ClientCommand;
 pub use failure::{EXIT_DONE, EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, Failure};
 pub use globals::{ColorChoice, Globals, OutputFormat};
@@ -57,6 +59,11 @@ pub fn rescue(command: &RescueCommand, globals: &Globals) -> ExitCode {
 /// Reads a log at rest.
 pub fn log(command: &LogCommand, globals: &Globals) -> ExitCode {
     exit_code(log_files::log(command, &globals.data_dir()), globals)
+}
+
+/// Simulates whole cells in virtual time.
+pub fn simulate(options: &Simulate, globals: &Globals) -> ExitCode {
+    exit_code(chaos::simulate(options, globals), globals)
 }
 
 fn exit_code(result: Result<(), Failure>, globals: &Globals) -> ExitCode {

@@ -1,12 +1,15 @@
 //! `ohm log verify` and `ohm log dump`: a data folder replayed offline, from its oldest kept snapshot.
 
 use crate::failure::Failure;
-use ohm_cell::{Applied, Cell, restore};
+use ohm_cell::{Applied, Cell, Sweep, restore};
 use ohm_log_raft::{Archive, FileDisk, open_read_only};
 use ohm_model::{Entry, Index};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+
+/// After each entry everything it touched is checked; after so many, everything there is.
+const WHOLE_EVERY: u64 = 4_096;
 
 /// `ohm log`.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -56,7 +59,8 @@ fn verify(archive: &Archive, problems_max: usize) -> Result<(), Failure> {
     let (mut problems, mut entries, mut commands) = (Vec::new(), 0u64, 0u64);
     let mut conflicts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut applied = Applied::default();
-    problems.extend(cell.invariants().into_iter().map(|problem| (first, problem)));
+    let (mut sweep, broken) = Sweep::start(&cell);
+    problems.extend(broken.into_iter().map(|problem| (first, problem)));
     for (index, bytes) in archive.entries() {
         let entry = Entry::decode(bytes).map_err(|error| Failure::Failed(format!("entry {index}: {error}")))?;
         cell.apply(index, &entry, &mut applied);
@@ -69,12 +73,16 @@ fn verify(archive: &Archive, problems_max: usize) -> Result<(), Failure> {
                     .for_each(|(reason, count)| *conflicts.entry(reason.name()).or_insert(0) += u64::from(*count));
             }
         }
-        problems.extend(cell.invariants().into_iter().map(|problem| (index, problem)));
+        problems.extend(sweep.step(&cell, &applied).into_iter().map(|problem| (index, problem)));
+        if entries.is_multiple_of(WHOLE_EVERY) {
+            problems.extend(sweep.whole(&cell).into_iter().map(|problem| (index, problem)));
+        }
         bar.set_position(index.0.saturating_sub(first.0));
         if problems.len() >= problems_max {
             break;
         }
     }
+    problems.extend(sweep.whole(&cell).into_iter().map(|problem| (cell.applied(), problem)));
     bar.finish_and_clear();
     archive.alarms.iter().for_each(|alarm| println!("note: {alarm}"));
     problems.iter().for_each(|(index, problem)| println!("entry {index}: {problem}"));

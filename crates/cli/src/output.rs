@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::globals::{Globals, OutputFormat};
-use crate::text::Style;
+use crate::text::{Style, wrapped};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 
@@ -66,8 +66,13 @@ pub(crate) fn write_out(bytes: &[u8]) -> Result<(), Failure> {
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::io("writing to standard output", error))
 }
 
+/// Columns of the terminal that stderr is; nothing where it is none.
+pub(crate) fn stderr_width() -> Option<u16> {
+    io::stderr().is_terminal().then(|| comfy_table::Table::new().width()).flatten()
+}
+
 /// Says something on stderr that is no result.
 pub(crate) fn note(text: &str) {
     // Whoever closed our stderr does not want to know.
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", wrapped(text, stderr_width(), 0));
 }

@@ -5,8 +5,8 @@
 //!                pods  ──documents──▶ course ──submit─────▶ │ the cell, through its public API
 //! report ◀──outcome: settle, scan, explain──────────────────┘
 //! ```
-//! Invariants: whatever happens, ctrl-C included, the jobs are cancelled, the nodes removed and the agent stopped
-//! before the command ends, or it says what stayed behind; nodes and jobs that are not the replay's own are not
+//! Invariants: whatever happens, ctrl-C included, the jobs are cancelled and forgotten, the nodes removed and the agent
+//! stopped before the command ends, or it says what stayed behind; nodes and jobs that are not the replay's own are not
 //! touched.
 
 mod agent;
@@ -228,6 +228,7 @@ fn clean_up(cell: &CellClient, stage: &Stage<'_>, agent: SimAgent) -> Result<(),
         Failure::Failed(format!("{failure}; jobs and nodes that begin with {} may have stayed behind", run.prefix()))
     };
     let mut jobs = cell.at_least(stage.cell.submitted(), || cell.jobs(run, None)).map_err(stayed)?;
+    let all: Vec<String> = jobs.iter().map(|job| job.name.clone()).collect();
     jobs.retain(|job| !job.is_finished());
     // Those that wait go first, or they would be placed on the room that the others give back.
     jobs.sort_by_key(|job| job.state != "pending");
@@ -250,11 +251,14 @@ fn clean_up(cell: &CellClient, stage: &Stage<'_>, agent: SimAgent) -> Result<(),
         }
         cell.pause(LOOK).map_err(stayed)?;
     };
+    let bar = Bar::start("forgetting", all.len() as u64);
+    cell.forget(&all, || bar.advance(1)).map_err(stayed)?;
+    drop(bar);
     drop(agent);
     let nodes: Vec<String> = nodes.into_iter().map(|node| node.name).collect();
     let bar = Bar::start("removing", nodes.len() as u64);
     cell.remove_nodes(&nodes, || bar.advance(1)).map_err(stayed)?;
     drop(bar);
-    note(&format!("{} jobs cancelled, {} nodes removed", jobs.len(), nodes.len()));
+    note(&format!("{} jobs cancelled and forgotten, {} nodes removed", all.len(), nodes.len()));
     Ok(())
 }

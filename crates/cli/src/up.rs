@@ -1,6 +1,7 @@
 //! `ohm up`: a whole cell on this machine, each role a real child process, restarted when it dies, stopped in order.
 
 mod child;
+mod instance;
 mod plan;
 
 use crate::client::Client;
@@ -10,7 +11,7 @@ use child::{Child, Verdict};
 use ohm_runtime::data_dir;
 use ohm_runtime::shutdown::Shutdown;
 use plan::CellPlan;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use plan::{Replicas, Shape};
@@ -19,8 +20,14 @@ use plan::{Replicas, Shape};
 const LOOK: Duration = Duration::from_millis(100);
 /// How long the server may take until it serves: a long log is replayed first.
 const SERVING: Duration = Duration::from_secs(120);
-/// How long a child may take to stop by itself.
+/// How long a child may take to stop by itself. Agents take as long as the tasks of their nodes, unless somebody
+/// hurries.
 const STOPPING: Duration = Duration::from_secs(15);
+/// Between two words about what is still waited for.
+const SAY_EVERY: Duration = Duration::from_secs(5);
+/// Shown when the port is taken.
+const OTHER_PORT: &str = "choose another port with --listen 127.0.0.1:PORT, and name it to the other commands with \
+                          --server http://127.0.0.1:PORT or OHM_SERVER";
 
 /// `ohm up`.
 #[derive(Clone, Debug, clap::Args)]
@@ -34,8 +41,8 @@ pub struct Up {
     /// Blocks x racks in each x hosts in each
     #[arg(long, default_value = "2x2x2", value_name = "BxRxH")]
     pub(crate) shape: Shape,
-    /// 0 leaves the nodes out; agents are then started by hand
-    #[arg(long, value_name = "COUNT")]
+    /// So many hosts in one rack instead; 0 leaves the nodes out: `ohm agent` in the same folder then adds one
+    #[arg(long, value_name = "COUNT", conflicts_with = "shape")]
     pub(crate) nodes: Option<usize>,
     /// More replicas of a class of scheduler, such as batch=2
     #[arg(long, value_name = "CLASS=COUNT")]
@@ -66,7 +73,9 @@ async fn run(options: &Up, globals: &Globals, shutdown: &Shutdown) -> Result<(),
     let _lock = data_dir::lock(&folder).map_err(unusable)?;
     // One token for the whole cell: where people look for it, and where the server keeps its own.
     let token = data_dir::token(&folder).map_err(unusable)?;
-    let plan = CellPlan::new(options, &folder)?;
+    let instance = format!("{:016x}", ohm_runtime::dice::random_u64());
+    let plan = CellPlan::new(options, &folder, &instance)?;
+    plan.listens().iter().try_for_each(|listen| instance::refuse_taken(*listen))?;
     plan.write_token(&token)?;
     say(&format!("cell in {} · server http://{}", folder.display(), options.listen));
     let mut children = Vec::new();
@@ -78,7 +87,7 @@ async fn run(options: &Up, globals: &Globals, shutdown: &Shutdown) -> Result<(),
         Ok(()) => watch(&mut children, shutdown).await,
         Err(failure) => Err(failure),
     };
-    stop(&mut children).await;
+    stop(&mut children, shutdown).await;
     outcome
 }
 
@@ -90,7 +99,7 @@ async fn bring_up(
     children: &mut Vec<Child>,
     shutdown: &Shutdown,
 ) -> Result<(), Failure> {
-    wait_for_server(options.listen, &mut children[0], shutdown).await?;
+    wait_for_server(plan, options.listen, &mut children[0], shutdown).await?;
     if shutdown.is_started() {
         return Ok(());
     }
@@ -105,18 +114,29 @@ async fn bring_up(
         children.push(Child::start(command)?);
     }
     children.iter().for_each(|child| say(&format!("{:<12} runs (pid {})", child.name(), child.pid())));
-    say(&format!("ctrl-C stops everything; what the processes say is in {}", plan.logs().display()));
+    say(&format!("what the processes say is in {}", plan.logs().display()));
+    say("ctrl-C stops the cell and its tasks; the next `ohm up` goes on with the jobs");
     Ok(())
 }
 
-async fn wait_for_server(address: SocketAddr, server: &mut Child, shutdown: &Shutdown) -> Result<(), Failure> {
+/// Waits until our own server serves. Whoever else listens there is not taken for it: the answer must name the instance
+/// that was given to our child.
+async fn wait_for_server(
+    plan: &CellPlan,
+    address: SocketAddr,
+    server: &mut Child,
+    shutdown: &Shutdown,
+) -> Result<(), Failure> {
     let started = Instant::now();
     while !shutdown.is_started() {
-        if TcpStream::connect_timeout(&address, LOOK).is_ok() {
-            return Ok(());
-        }
         if let Verdict::Died(how) = server.look(false)? {
-            return Err(Failure::Failed(format!("the server ended at once ({how}): see {}", server.log().display())));
+            let said = child::last_line(server.log());
+            return Err(Failure::Failed(format!("the server {how}: {said} (in {})", server.log().display())));
+        }
+        match instance::ask(address) {
+            Some(found) if found == plan.instance() => return Ok(()),
+            Some(_) => return Err(instance::taken(address)),
+            None => {}
         }
         if started.elapsed() > SERVING {
             let log = server.log().display();
@@ -132,7 +152,7 @@ async fn put_topology(globals: &Globals, shutdown: &Shutdown) -> Result<(), Fail
     let client = Client::new(globals)?;
     let started = Instant::now();
     loop {
-        match client.submit(plan::TOPOLOGY, "application/yaml", false) {
+        match client.submit(plan::TOPOLOGY, "application/yaml", &[]) {
             Ok(_) => return Ok(()),
             Err(failure) if started.elapsed() > SERVING || shutdown.is_started() => return Err(failure),
             Err(_) => tokio::time::sleep(LOOK).await,
@@ -155,28 +175,51 @@ async fn watch(children: &mut [Child], shutdown: &Shutdown) -> Result<(), Failur
     Ok(())
 }
 
-/// Stops everybody, the last started first: agents with their tasks, then the schedulers, the server last.
-async fn stop(children: &mut [Child]) {
-    say("stopping");
+/// Stops everybody in order: first the schedulers, so that nothing is placed any more; then the agents, each with the
+/// tasks of its node and as long as those need; then health, which keeps the leases of the nodes alive until there; the
+/// server last.
+async fn stop(children: &mut [Child], shutdown: &Shutdown) {
+    say("stopping; ctrl-C again leaves the tasks no time");
     let mut ranks: Vec<u8> = children.iter().map(Child::rank).collect();
     ranks.sort_unstable();
     ranks.dedup();
     for rank in ranks.into_iter().rev() {
-        children.iter_mut().filter(|child| child.rank() == rank).for_each(Child::terminate);
-        let started = Instant::now();
-        while children.iter_mut().any(|child| child.rank() == rank && child.is_alive()) {
-            if started.elapsed() > STOPPING {
-                for child in children.iter_mut().filter(|child| child.rank() == rank) {
-                    if child.is_alive() {
-                        say(&format!("{:<12} does not stop and is killed", child.name()));
-                        child.kill();
-                    }
-                }
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let mut of_rank: Vec<&mut Child> = children.iter_mut().filter(|child| child.rank() == rank).collect();
+        stop_rank(&mut of_rank, rank == plan::AGENTS, shutdown).await;
     }
     say("stopped");
+}
+
+async fn stop_rank(children: &mut [&mut Child], are_agents: bool, shutdown: &Shutdown) {
+    children.iter_mut().for_each(|child| child.terminate());
+    let (mut since, mut said, mut is_hurried) = (Instant::now(), Instant::now(), false);
+    loop {
+        let alive: Vec<&mut &mut Child> =
+            children.iter_mut().filter_map(|child| child.is_alive().then_some(child)).collect();
+        if alive.is_empty() {
+            return;
+        }
+        let is_late = since.elapsed() > STOPPING && (!are_agents || is_hurried);
+        let hurries = shutdown.is_hurried() && !is_hurried;
+        if said.elapsed() > SAY_EVERY {
+            let names: Vec<&str> = alive.iter().map(|child| child.name()).collect();
+            let what = if are_agents { "the tasks on " } else { "" };
+            say(&format!("still waiting for {what}{}", names.join(", ")));
+            said = Instant::now();
+        }
+        for child in alive {
+            if is_late {
+                say(&format!("{:<12} does not stop and is killed", child.name()));
+                child.kill();
+            } else if hurries {
+                child.terminate();
+            }
+        }
+        if hurries {
+            (since, is_hurried) = (Instant::now(), true);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 fn say(text: &str) {

@@ -166,6 +166,10 @@ impl DutyCore {
     }
 
     fn replace(&mut self, now_ms: u64, cell: Cell, out: &mut Vec<DutyEffect>) {
+        // Of another server, perhaps, that lags behind the one followed before: a copy never steps back.
+        if cell.applied() < self.cell.applied() {
+            return;
+        }
         let former = std::mem::replace(&mut self.cell, cell);
         let slots = self.cell.nodes().slots().max(former.nodes().slots());
         let nodes: Vec<NodeId> = (0..slots as u32).map(NodeId).collect();

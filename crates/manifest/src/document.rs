@@ -2,6 +2,7 @@
 
 use crate::decode::{self, At, Context, Fields};
 use crate::error::{DocumentError, Origin, Position, Problem, ProblemKind};
+use crate::kubernetes;
 use crate::path::Trail;
 use crate::text::nearest;
 use crate::tree::{Node, Value};
@@ -27,7 +28,7 @@ pub struct Document {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// `kind: Job`.
-    Job(Box<JobDocument>),
+    Job(Box<JobSpec>),
     /// `kind: Queue` or `kind: Cohort`.
     Queue(QueueSpec),
     /// `kind: Topology`.
@@ -38,96 +39,23 @@ pub enum Content {
     PriorityClass(PriorityClass),
     /// `kind: Allocation`.
     Allocation(Allocation),
+    /// A pod of Kubernetes.
+    Usage(Usage),
 }
 
 impl Content {
     /// The kind and, where there is one, the name: no two documents of a file may share both.
     pub fn identity(&self) -> (&'static str, Option<&str>) {
         match self {
-            Content::Job(job) => ("Job", Some(&job.spec().name)),
+            Content::Job(job) => ("Job", Some(&job.name)),
             Content::Queue(queue) => ("Queue or Cohort", Some(&queue.name)),
             Content::Topology(topology) => ("Topology", Some(&topology.name)),
             Content::Node(node) => ("Node", Some(&node.spec.name)),
             Content::PriorityClass(class) => ("PriorityClass", Some(&class.name)),
             Content::Allocation(_) => ("Allocation", None),
+            Content::Usage(_) => ("Pod", None),
         }
     }
-}
-
-/// A job as a file states it: what a cell keeps of it, and what only an offline plan understands so far.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobDocument {
-    spec: JobSpec,
-    extras: Vec<TopologyExtra>,
-}
-
-impl JobDocument {
-    pub(crate) fn new(spec: JobSpec, extras: Vec<TopologyExtra>) -> Self {
-        JobDocument { spec, extras }
-    }
-
-    /// What a cell keeps of the job. To submit it, use [`JobDocument::into_spec`], which drops nothing in silence.
-    pub fn spec(&self) -> &JobSpec {
-        &self.spec
-    }
-
-    /// For each group, what it asks of the topology beyond its [`ohm_model::TopologyRequest`].
-    pub fn extras(&self) -> &[TopologyExtra] {
-        &self.extras
-    }
-
-    /// The job for a cell, unless it asks for something that a cell would not keep.
-    pub fn into_spec(self) -> Result<JobSpec, ExtraError> {
-        match self.extras.iter().position(|extra| !extra.is_empty()) {
-            Some(index) => {
-                let group = self.spec.groups.get(index).map_or_else(String::new, |group| group.name.clone());
-                Err(ExtraError { job: self.spec.name, group })
-            }
-            None => Ok(self.spec),
-        }
-    }
-
-    pub(crate) fn set_priority(&mut self, priority: i32) {
-        self.spec.priority = priority;
-    }
-}
-
-/// A job asks for something that only an offline plan understands so far.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "job `{job}`, group `{group}`: topology `slices` and `balanced` are known to `ohm plan` only; leave them out to \
-     submit the job"
-)]
-pub struct ExtraError {
-    /// The job.
-    pub job: String,
-    /// The group.
-    pub group: String,
-}
-
-/// What a group asks of the topology beyond its [`ohm_model::TopologyRequest`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TopologyExtra {
-    /// Tasks are placed in whole slices, each inside one domain of its level; coarse to fine.
-    pub slices: Vec<TopologySlice>,
-    /// Domains get equal numbers of slices where possible.
-    pub balanced: bool,
-}
-
-impl TopologyExtra {
-    /// Whether nothing is asked.
-    pub fn is_empty(&self) -> bool {
-        self.slices.is_empty() && !self.balanced
-    }
-}
-
-/// One layer of slices.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TopologySlice {
-    /// The label key of the level.
-    pub level: String,
-    /// How many tasks a slice has; at least 1.
-    pub size: u32,
 }
 
 /// A node as a file states it.
@@ -165,6 +93,25 @@ pub struct Allocation {
     pub count: u32,
 }
 
+/// What a pod of Kubernetes takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// The node it is bound to; empty when it is bound to none or is over.
+    pub node: String,
+    /// What it takes there, `pods` included.
+    pub amounts: Amounts,
+}
+
+/// Whose documents a file may hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// Documents of `ohm/v1` only.
+    #[default]
+    Ohm,
+    /// Kubernetes objects as well, as `kubectl get -o json` prints them.
+    Kubernetes,
+}
+
 /// A document whose priority class has yet to be looked up.
 pub(crate) struct Decoded {
     pub(crate) document: Document,
@@ -174,9 +121,9 @@ pub(crate) struct Decoded {
 const KINDS: &[&str] = &["Job", "Queue", "Cohort", "Topology", "Node", "PriorityClass", "Allocation"];
 
 /// Reads one document.
-pub(crate) fn decode(file: &Arc<str>, node: &Node<'_>) -> Result<Decoded, DocumentError> {
+pub(crate) fn decode(dialect: Dialect, file: &Arc<str>, node: &Node<'_>) -> Result<Decoded, DocumentError> {
     let mut cx = Context::default();
-    let decoded = decode_kind(&mut cx, At::root(node));
+    let decoded = decode_kind(dialect, &mut cx, At::root(node));
     // A rule may look broken only because a field could not be read; then the rules wait for the next attempt.
     let is_read = |problem: &Problem| matches!(problem.kind, ProblemKind::Rule(_) | ProblemKind::Quantity(_));
     if let Some((content, _)) = &decoded
@@ -199,11 +146,7 @@ pub(crate) fn decode(file: &Arc<str>, node: &Node<'_>) -> Result<Decoded, Docume
 
 fn violations(content: &Content) -> Vec<validate::Violation> {
     match content {
-        Content::Job(job) => {
-            let mut violations = validate::job(job.spec());
-            violations.extend(validate::topology_extras(job.extras()));
-            violations
-        }
+        Content::Job(job) => validate::job(job),
         Content::Queue(queue) => validate::queue(queue),
         Content::Topology(topology) => validate::topology(topology),
         Content::Node(node) => {
@@ -212,18 +155,25 @@ fn violations(content: &Content) -> Vec<validate::Violation> {
             violations
         }
         Content::PriorityClass(class) => validate::priority_class_name(&class.name),
-        Content::Allocation(_) => Vec::new(),
+        Content::Allocation(_) | Content::Usage(_) => Vec::new(),
     }
 }
 
-type Kinded = (Content, Option<(String, Position)>);
+pub(crate) type Kinded = (Content, Option<(String, Position)>);
 
-fn decode_kind(cx: &mut Context, root: At<'_>) -> Option<Kinded> {
+fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Kinded> {
     if !matches!(root.node.value, Value::Map(_)) {
         root.wrong_type(cx, "a map that begins with `apiVersion: ohm/v1` and `kind`");
         return None;
     }
     let version = root.node.get("apiVersion");
+    if dialect == Dialect::Kubernetes
+        && let Some(version) = version.and_then(Node::as_text)
+        && let Some(kind) = root.node.get("kind").and_then(Node::as_text)
+        && let Some(decoded) = kubernetes::decode(cx, root, version, kind)
+    {
+        return decoded;
+    }
     if version.and_then(Node::as_text) != Some(API_VERSION) {
         let position = version.map_or(root.node.position, |version| version.position);
         let found = version.map_or("missing".to_string(), Node::description);
@@ -292,7 +242,7 @@ fn job(cx: &mut Context, root: At<'_>) -> Option<Kinded> {
     let spec = fields.require(cx, "spec", "what the job runs")?;
     let (name, labels) = metadata.unwrap_or_default();
     let job = decode::job(cx, name, labels, spec)?;
-    Some((Content::Job(Box::new(job.document)), job.priority_class))
+    Some((Content::Job(Box::new(job.spec)), job.priority_class))
 }
 
 fn node(cx: &mut Context, root: At<'_>) -> Option<Kinded> {

@@ -112,7 +112,9 @@ pub enum ProblemKind {
     #[error("nested more than {DEPTH_MAX} levels deep; no document of Ohm needs that")]
     TooDeep,
     /// Aliases that would blow the document up.
-    #[error("anchors and aliases repeat more than {ALIAS_NODES_MAX} values; write the document out")]
+    #[error(
+        "anchors and aliases repeat more than {ALIAS_NODES_MAX} values or {DOCUMENT_BYTES_MAX} bytes; write the document out"
+    )]
     TooManyAliases,
     /// A key appears twice in one map.
     #[error("`{0}` is given twice; keep one")]

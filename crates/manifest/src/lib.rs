@@ -79,6 +79,11 @@
 //! `conditions` (`Ready` counts) and `addresses` (`InternalIP` counts). ResourceFlavor and ProvisioningClass are known
 //! and refused by this version.
 //!
+//! # Kubernetes
+//!
+//! With [`Dialect::Kubernetes`], which is what `ohm plan` reads, objects of Kubernetes are read as well; see
+//! [`kubernetes`]. Their unknown fields are no errors.
+//!
 //! Invariants: no input panics or overflows the stack; what is accepted obeys [`validate`]; nothing that was written
 //! is dropped in silence.
 
@@ -86,6 +91,7 @@ mod decode;
 mod document;
 mod error;
 mod hints;
+pub mod kubernetes;
 mod parse;
 mod path;
 mod quantity;
@@ -95,10 +101,7 @@ mod tree;
 pub mod validate;
 mod write;
 
-pub use document::{
-    API_VERSION, Allocation, Content, Document, ExtraError, JobDocument, NodeDocument, PriorityClass, TopologyExtra,
-    TopologySlice,
-};
+pub use document::{API_VERSION, Allocation, Content, Dialect, Document, NodeDocument, PriorityClass, Usage};
 pub use error::{DocumentError, Origin, Position, Problem, ProblemKind};
 pub use parse::{Verdicts, parse, parse_files};
 pub use path::{FieldPath, Step};
@@ -109,7 +112,8 @@ pub use write::{WriteError, document, to_json, to_yaml};
 pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 /// Deepest nesting of lists and maps in a document.
 pub const DEPTH_MAX: usize = 32;
-/// Most values that the anchors and aliases of one YAML document may repeat.
+/// Most values that the anchors and aliases of one YAML document may repeat; their texts may be no longer than a
+/// document.
 pub const ALIAS_NODES_MAX: usize = 10_000;
 /// Most broken documents of one file that are reported one by one; the others are counted.
 pub const BROKEN_MAX: usize = 10_000;

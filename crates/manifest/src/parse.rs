@@ -1,7 +1,7 @@
 //! The way from files to documents.
 
 use crate::BROKEN_MAX;
-use crate::document::{self, Content, Decoded, Document};
+use crate::document::{self, Content, Decoded, Dialect, Document};
 use crate::error::{DocumentError, Position, Problem, ProblemKind};
 use crate::path::FieldPath;
 use crate::source;
@@ -15,15 +15,15 @@ pub type Verdicts = Vec<Result<Document, DocumentError>>;
 /// Reads every document of one file. A malformed document does not harm the others; what belongs to no document, such
 /// as a bracket too many, is an answer of its own, so there is at least one answer unless the file is an empty list.
 pub fn parse(file_name: &str, bytes: &[u8]) -> Verdicts {
-    parse_files(&[(file_name, bytes)]).pop().unwrap_or_default()
+    parse_files(Dialect::Ohm, &[(file_name, bytes)]).pop().unwrap_or_default()
 }
 
 /// Reads several files, given by name and bytes, as one input: a job's `priorityClassName` may name a priority class in
 /// any of them. The answers come file by file.
-pub fn parse_files(files: &[(&str, &[u8])]) -> Vec<Verdicts> {
+pub fn parse_files(dialect: Dialect, files: &[(&str, &[u8])]) -> Vec<Verdicts> {
     let mut read: Vec<Vec<Result<Decoded, DocumentError>>> = Vec::with_capacity(files.len());
     for (name, bytes) in files {
-        read.push(read_file(&Arc::from(*name), bytes));
+        read.push(read_file(dialect, &Arc::from(*name), bytes));
     }
     let mut priorities = BTreeMap::new();
     for decoded in read.iter().flatten().flatten() {
@@ -35,13 +35,13 @@ pub fn parse_files(files: &[(&str, &[u8])]) -> Vec<Verdicts> {
     read.into_iter().map(|file| file.into_iter().map(resolve).collect()).collect()
 }
 
-fn read_file(file: &Arc<str>, bytes: &[u8]) -> Vec<Result<Decoded, DocumentError>> {
-    let mut names: BTreeMap<(&'static str, String), u32> = BTreeMap::new();
+fn read_file(dialect: Dialect, file: &Arc<str>, bytes: &[u8]) -> Vec<Result<Decoded, DocumentError>> {
+    let mut names: Names = BTreeMap::new();
     let mut verdicts = Vec::new();
     let (mut broken, mut first_omitted) = (0, Position::default());
     source::read(file, bytes, &mut |node| {
         let verdict = match node {
-            Ok(node) => document::decode(file, &node),
+            Ok(node) => document::decode(dialect, file, &node),
             Err(problem) => Err(DocumentError { file: file.clone(), problems: vec![problem], omitted: 0 }),
         };
         let verdict = verdict.and_then(|decoded| check_name(decoded, &mut names));
@@ -64,18 +64,22 @@ fn read_file(file: &Arc<str>, bytes: &[u8]) -> Vec<Result<Decoded, DocumentError
     verdicts
 }
 
+/// The line of each name, by kind.
+type Names = BTreeMap<&'static str, BTreeMap<String, u32>>;
+
 /// Refuses the second document of one name: nobody could say which one is meant.
-fn check_name(decoded: Decoded, names: &mut BTreeMap<(&'static str, String), u32>) -> Result<Decoded, DocumentError> {
+fn check_name(decoded: Decoded, names: &mut Names) -> Result<Decoded, DocumentError> {
     let (kind, Some(name)) = decoded.document.content.identity() else { return Ok(decoded) };
-    let name = name.to_string();
-    match names.get(&(kind, name.clone())) {
+    let names = names.entry(kind).or_default();
+    match names.get(name) {
         Some(&line) => {
+            let name = name.to_string();
             let origin = &decoded.document.origin;
             let field = FieldPath::root().field("metadata").field("name");
             Err(error(&origin.file, origin.position, field, ProblemKind::SameName { kind, name, line }))
         }
         None => {
-            names.insert((kind, name), decoded.document.origin.position.line);
+            names.insert(name.to_string(), decoded.document.origin.position.line);
             Ok(decoded)
         }
     }
@@ -88,7 +92,7 @@ fn resolve_priority(decoded: Decoded, priorities: &BTreeMap<String, i32>) -> Res
     };
     match priorities.get(&name) {
         Some(&priority) => {
-            job.set_priority(priority);
+            job.priority = priority;
             Ok(document)
         }
         None => {

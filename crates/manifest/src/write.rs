@@ -152,6 +152,8 @@ fn topology(request: &TopologyRequest) -> Option<Topology<'_>> {
         required: level(TopologyMode::Required),
         preferred: level(TopologyMode::Preferred),
         unconstrained: request.mode == TopologyMode::Unconstrained,
+        slices: request.slices.iter().map(|slice| Slice { level: &slice.level, size: slice.size }).collect(),
+        balanced: request.balanced,
     })
 }
 
@@ -319,6 +321,16 @@ struct Topology<'j> {
     preferred: Option<&'j str>,
     #[serde(skip_serializing_if = "is_default")]
     unconstrained: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    slices: Vec<Slice<'j>>,
+    #[serde(skip_serializing_if = "is_default")]
+    balanced: bool,
+}
+
+#[derive(Serialize)]
+struct Slice<'j> {
+    level: &'j str,
+    size: u32,
 }
 
 #[derive(Serialize)]

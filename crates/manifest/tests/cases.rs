@@ -14,14 +14,7 @@ fn answer(file_name: &str, input: &str) -> String {
         let text = match verdict {
             Err(error) => error.to_string(),
             Ok(document) => match &document.content {
-                Content::Job(job) => {
-                    let extras: String =
-                        job.extras().iter().filter(|extra| !extra.is_empty()).fold(String::new(), |mut text, extra| {
-                            writeln!(text, "{extra:?}").unwrap();
-                            text
-                        });
-                    to_yaml(job.spec()).unwrap() + &extras
-                }
+                Content::Job(job) => to_yaml(job).unwrap(),
                 content => format!("{}: {content:?}", document.origin),
             },
         };

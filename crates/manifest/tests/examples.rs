@@ -13,7 +13,7 @@ fn jobs() -> Vec<JobSpec> {
     for file in files {
         for verdict in parse(&file.to_string_lossy(), &std::fs::read(&file).unwrap()) {
             match verdict.unwrap_or_else(|error| panic!("{error}")).content {
-                Content::Job(job) => jobs.push(job.into_spec().unwrap()),
+                Content::Job(job) => jobs.push(*job),
                 other => panic!("{}: no job: {other:?}", file.display()),
             }
         }

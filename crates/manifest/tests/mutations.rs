@@ -200,3 +200,17 @@ fn a_file_of_garbage_stays_a_bounded_answer() {
         assert!(last.contains("more documents of this file are broken"), "{last}");
     }
 }
+
+/// Few values, but long ones: a document of 1 MB must not become gigabytes.
+#[test]
+fn aliases_of_a_long_text_are_refused_before_they_are_copied() {
+    let mut text = format!("command: [\"/bin/true\", &a \"{}\"", "x".repeat(950_000));
+    (0..9_990).for_each(|_| text.push_str(", *a"));
+    text.push(']');
+    let answers = parse("bomb.yaml", text.as_bytes());
+    let refused = |answer: &Result<_, DocumentError>| match answer {
+        Ok(_) => false,
+        Err(error) => error.problems.iter().any(|problem| problem.kind == ProblemKind::TooManyAliases),
+    };
+    assert!(answers.len() == 1 && refused(&answers[0]), "{} answers", answers.len());
+}

@@ -5,7 +5,7 @@ use ohm_model::resources::Amounts;
 use ohm_model::selector::Labels;
 use ohm_model::{
     Class, GroupSpec, JobSpec, OnDisconnect, Operator, Requirement, SelectorTerm, SpreadMode, TaintEffect, TaskSpec,
-    Toleration, TolerationOperator, TopologyMode, TopologyRequest,
+    Toleration, TolerationOperator, TopologyMode, TopologyRequest, TopologySlice,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -81,11 +81,15 @@ fn topology() -> impl Strategy<Value = TopologyRequest> {
     let levelled = (prop_oneof![Just(TopologyMode::Required), Just(TopologyMode::Preferred)], key());
     let bare = (prop_oneof![Just(TopologyMode::None), Just(TopologyMode::Unconstrained)], Just(String::new()));
     let topology = prop_oneof![Just(String::new()), name()];
-    (topology, prop_oneof![levelled, bare]).prop_map(|(topology, (mode, level))| TopologyRequest {
-        topology,
-        mode,
-        level,
-    })
+    let slice = (key(), 1..100u32).prop_map(|(level, size)| TopologySlice { level, size });
+    let slices = vec(slice, 0..4).prop_map(|mut slices| {
+        slices.sort();
+        slices.dedup_by(|one, other| one.level == other.level);
+        slices
+    });
+    (topology, prop_oneof![levelled, bare], slices, any::<bool>()).prop_map(
+        |(topology, (mode, level), slices, balanced)| TopologyRequest { topology, mode, level, slices, balanced },
+    )
 }
 
 fn task() -> impl Strategy<Value = TaskSpec> {
@@ -171,7 +175,7 @@ fn read_back(file_name: &str, text: &str) -> JobSpec {
     let mut verdicts = parse(file_name, text.as_bytes());
     assert_eq!(verdicts.len(), 1, "{text}");
     match verdicts.remove(0).unwrap_or_else(|error| panic!("{error}\n{text}")).content {
-        Content::Job(job) => job.into_spec().unwrap(),
+        Content::Job(job) => *job,
         other => panic!("{other:?}"),
     }
 }

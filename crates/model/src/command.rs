@@ -151,6 +151,11 @@ pub enum Command {
     },
     /// Lets stamped time pass: back-offs, deadlines, nominations, forgetting.
     Tick,
+    /// Forgets a finished job before its time, which frees its name; refused while a run of it still stops.
+    ForgetJob {
+        /// By name.
+        name: String,
+    },
 }
 
 /// The format byte of log entries; a newer one is refused.

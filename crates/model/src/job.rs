@@ -2,7 +2,7 @@
 
 use crate::resources::Amounts;
 use crate::selector::{Labels, Requirement, SelectorTerm, Toleration};
-use crate::topology::TopologyRequest;
+use crate::topology::{TopologyRequest, TopologySlice};
 use serde::{Deserialize, Serialize};
 
 /// Which kind of scheduler places the job.
@@ -119,6 +119,12 @@ pub struct GroupSpec {
 }
 
 impl GroupSpec {
+    /// The slices its tasks are cut into. A group of one task that is placed with others stands beside their slices and
+    /// is cut into none of its own.
+    pub fn slices(&self) -> &[TopologySlice] {
+        if self.count == 1 && !self.place_with.is_empty() { &[] } else { &self.topology.slices }
+    }
+
     /// Whether labels or affinity speak of single nodes by name, so that equal node classes can differ for it.
     pub fn names_hosts(&self) -> bool {
         let by_host = |requirement: &Requirement| requirement.key == crate::node::HOSTNAME_LABEL;

@@ -3,6 +3,9 @@
 use crate::ids::RunRef;
 use serde::{Deserialize, Serialize};
 
+/// What is kept of a message about the end of a run, in characters.
+pub const MESSAGE_CHARS_MAX: usize = 200;
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Exit {
@@ -22,6 +25,8 @@ pub enum Exit {
     Vanished,
     /// Its node was declared lost; never charged to the job.
     NodeLost,
+    /// Its node was shut down in order, and stopped its tasks first; never charged to the job.
+    NodeShutdown,
 }
 
 impl Exit {
@@ -47,6 +52,7 @@ impl std::fmt::Display for Exit {
             Exit::NeverStarted => f.write_str("never started"),
             Exit::Vanished => f.write_str("vanished"),
             Exit::NodeLost => f.write_str("node lost"),
+            Exit::NodeShutdown => f.write_str("node shut down"),
         }
     }
 }

@@ -96,7 +96,14 @@ impl Cgroups {
             one.kills = able && !killer_found;
             killer_found |= one.kills;
         }
-        hierarchies.retain(|one| one.kills || one.controllers.iter().any(|two| *two != Controller::Freezer));
+        hierarchies.retain(|one| {
+            let is_used = one.kills || one.controllers.iter().any(|two| *two != Controller::Freezer);
+            if !is_used {
+                // It was made to see what it can do; nothing else would ever remove it.
+                let _ = fs::remove_dir(&one.folder);
+            }
+            is_used
+        });
         let mut missing: Vec<&str> = [Controller::Cpu, Controller::Memory, Controller::Pids]
             .into_iter()
             .filter(|wanted| !hierarchies.iter().any(|one| one.controllers.contains(wanted)))
@@ -219,7 +226,8 @@ fn enable(mount: &Mount, name: &str) -> io::Result<(PathBuf, Vec<Controller>)> {
     let wanted = [Controller::Cpu, Controller::Memory, Controller::Pids];
     let mut best: Option<(PathBuf, Vec<Controller>)> = None;
     let mut trouble = io::Error::other("no version 2 group can be made");
-    for base in [&mount.own, &mount.root] {
+    let bases = if mount.own == mount.root { vec![&mount.root] } else { vec![&mount.own, &mount.root] };
+    for base in bases {
         let folder = base.join(name);
         if let Err(error) = make(&folder) {
             trouble = error;
@@ -233,8 +241,13 @@ fn enable(mount: &Mount, name: &str) -> io::Result<(PathBuf, Vec<Controller>)> {
                     && fs::write(folder.join("cgroup.subtree_control"), &order).is_ok()
             })
             .collect();
-        if best.as_ref().is_none_or(|(_, found)| found.len() < has.len()) {
-            best = Some((folder, has));
+        let worse = match &best {
+            Some((_, found)) if found.len() >= has.len() => Some((folder, has)),
+            _ => best.replace((folder, has)),
+        };
+        if let Some((folder, _)) = worse {
+            // Empties what a dead shim of that name left there, too.
+            let _ = slot::clear(&folder, Version::Two).and_then(|()| fs::remove_dir(&folder));
         }
     }
     best.ok_or(trouble)
@@ -289,6 +302,18 @@ mod tests {
         groups.acquire(Limits { cpu_millicores: 250, ..Limits::default() }).unwrap();
         assert_eq!(fs::read_to_string(root.join("ohm/0/cpu.cfs_quota_us")).unwrap(), "25000");
         assert!(!groups.can_kill());
+    }
+
+    #[test]
+    fn folders_that_are_not_used_and_those_of_a_clean_end_are_gone() {
+        let (_two, unified) = fake(Version::Two, &[], &["cgroup.kill", "cgroup.subtree_control"]);
+        let freezer = tempfile::tempdir().unwrap();
+        let root = freezer.path().to_path_buf();
+        let controllers = vec![Controller::Freezer];
+        let mount = Mount { version: Version::One, own: root.clone(), root: root.clone(), controllers };
+        let (groups, _) = Cgroups::with_mounts(vec![unified, mount], "ohm");
+        assert!(groups.can_kill());
+        assert!(!root.join("ohm").exists(), "the version 2 group kills; the freezer is of no use");
     }
 
     #[test]

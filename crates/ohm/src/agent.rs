@@ -1,9 +1,9 @@
 //! `ohm agent`: the arguments that describe a node, and many simulated ones.
 
 use ohm_manifest::{Content, Rounding, parse, parse_quantity};
-use ohm_model::resources::UnitKind;
+use ohm_model::resources::{self, UnitKind};
 use ohm_model::{NodeSpec, Taint, TaintEffect};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Simulated nodes in one rack, and racks in one block.
 const HOSTS_PER_RACK: usize = 16;
@@ -24,7 +24,7 @@ pub(crate) struct AgentArguments {
     /// Taint of the node
     #[arg(long, value_name = "KEY=VALUE:EFFECT")]
     pub(crate) taint: Vec<String>,
-    /// Room of the node, such as cpu=4 or nvidia.com/gpu=8 [default: what this machine has]
+    /// Room of the node, such as cpu=4 or nvidia.com/gpu=8 [default: what this machine has, and pods=110]
     #[arg(long, value_name = "NAME=QUANTITY")]
     pub(crate) capacity: Vec<String>,
     /// Stop the node's tasks when this process is stopped; without it they run on and are found again
@@ -82,7 +82,8 @@ pub(crate) fn described(arguments: &AgentArguments, detected: NodeSpec) -> Resul
         spec.taints.push(self::taint(taint)?);
     }
     if !arguments.capacity.is_empty() {
-        spec.capacity.clear();
+        // How many tasks a node takes is no matter of its machine: it stays unless it is named.
+        spec.capacity.retain(|name, _| name == resources::PODS);
     }
     for room in &arguments.capacity {
         let (name, quantity) = pair("--capacity", room)?;
@@ -90,6 +91,15 @@ pub(crate) fn described(arguments: &AgentArguments, detected: NodeSpec) -> Resul
         spec.capacity.insert(name, amount.map_err(|error| format!("--capacity {room}: {error}"))?);
     }
     Ok(spec)
+}
+
+/// Where the agent called `name` keeps its state in a data folder, beside a server and other agents.
+pub(crate) fn state_folder(data_dir: &Path, name: &str) -> Result<PathBuf, String> {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(is_plain) {
+        return Err(format!("--name {name}: must be made of letters, digits, `-`, `_` and `.`"));
+    }
+    Ok(data_dir.join("nodes").join(name))
 }
 
 fn pair(flag: &str, text: &str) -> Result<(String, String), String> {
@@ -113,4 +123,45 @@ fn taint(text: &str) -> Result<Taint, String> {
         return Err(wanted());
     }
     Ok(Taint { key: key.to_string(), value: value.to_string(), effect })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        agent: AgentArguments,
+    }
+
+    fn capacity(line: &str) -> Vec<(String, i64)> {
+        let arguments = Line::try_parse_from(line.split(' ')).ok().unwrap().agent;
+        let detected = NodeSpec {
+            name: "here".into(),
+            labels: Default::default(),
+            taints: Vec::new(),
+            capacity: [("cpu".to_string(), 8000), ("pods".to_string(), 110)].into(),
+            address: String::new(),
+        };
+        described(&arguments, detected).unwrap().capacity.into_iter().collect()
+    }
+
+    #[test]
+    fn a_named_capacity_replaces_the_machines_but_for_the_number_of_tasks() {
+        let room = |cpu, pods| vec![("cpu".to_string(), cpu), ("pods".to_string(), pods)];
+        assert_eq!(capacity("agent"), room(8000, 110));
+        assert_eq!(capacity("agent --capacity cpu=4"), room(4000, 110));
+        assert_eq!(capacity("agent --capacity cpu=4 --capacity pods=7"), room(4000, 7));
+    }
+
+    #[test]
+    fn agents_of_one_folder_keep_apart() {
+        let folder = Path::new("/data");
+        assert_eq!(state_folder(folder, "n1").unwrap(), Path::new("/data/nodes/n1"));
+        for wrong in ["", "..", "../other", "a/b", "a b"] {
+            assert!(state_folder(folder, wrong).unwrap_err().contains("--name"), "{wrong}");
+        }
+    }
 }

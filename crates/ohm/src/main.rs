@@ -6,7 +6,7 @@ mod roles;
 
 use agent::AgentArguments;
 use clap::{CommandFactory, Parser, Subcommand};
-use ohm_cli::{ClientCommand, Globals, LogCommand, Up};
+use ohm_cli::{ClientCommand, Globals, LogCommand, OutputFormat, Simulate, Up};
 use roles::{HealthArguments, SchedulerArguments, ServerArguments};
 use std::process::ExitCode;
 
@@ -29,6 +29,9 @@ enum Command {
     /// Read the log of a data folder without a server
     #[command(subcommand)]
     Log(LogCommand),
+    /// Break things on purpose, and judge what came of it
+    #[command(subcommand)]
+    Chaos(Chaos),
     /// Run a server
     Server(ServerArguments),
     /// Run a scheduler of one class
@@ -37,6 +40,28 @@ enum Command {
     Health(HealthArguments),
     /// Run the agent of a node, or of many simulated ones
     Agent(AgentArguments),
+}
+
+#[derive(Subcommand)]
+enum Chaos {
+    /// Run whole cells in virtual time, each from one seed
+    Sim(Simulate),
+    /// Run a scenario against a cell of real processes
+    Live(ohm_live::Live),
+}
+
+/// Planted bugs are for the simulator's own test and never for a binary that anybody runs.
+const _: () = assert!(!ohm_stdx::canary::COMPILED, "the ohm binary is not built with the feature canaries");
+
+fn chaos(command: &Chaos, globals: &Globals) -> ExitCode {
+    match command {
+        Chaos::Sim(options) => ohm_cli::simulate(options, globals),
+        Chaos::Live(options) => {
+            // JSON is YAML too.
+            let is_text = globals.output == OutputFormat::Table;
+            ohm_live::live(options, if is_text { ohm_live::Form::Text } else { ohm_live::Form::Json })
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -50,6 +75,7 @@ fn main() -> ExitCode {
         Command::Up(options) => ohm_cli::up(&options, &globals),
         Command::Client(command) => ohm_cli::run(command, &globals, Arguments::command),
         Command::Log(command) => ohm_cli::log(&command, &globals),
+        Command::Chaos(command) => chaos(&command, &globals),
         Command::Server(arguments) => roles::server(arguments, &globals),
         Command::Scheduler(arguments) => roles::scheduler(&arguments, &globals),
         Command::Health(arguments) => roles::health(&arguments, &globals),

@@ -153,7 +153,12 @@ pub(crate) fn agent(arguments: AgentArguments, globals: &Globals) -> ExitCode {
     match agent::simulated(sim) {
         Ok(nodes) => {
             let mut options = SimAgentOptions::new(servers(globals), nodes);
-            options.data_dir.clone_from(&globals.data_dir);
+            if let Some(data_dir) = &globals.data_dir {
+                match agent::state_folder(data_dir, arguments.name.as_deref().unwrap_or("sim")) {
+                    Ok(folder) => options.data_dir = Some(folder),
+                    Err(error) => return used_wrongly(&error),
+                }
+            }
             run(1, |shutdown| run_sim_agent(options, shutdown))
         }
         Err(error) => used_wrongly(&error),
@@ -166,9 +171,11 @@ fn used_wrongly(error: &str) -> ExitCode {
 }
 
 fn real_agent(arguments: &AgentArguments, globals: &Globals) -> ExitCode {
-    match agent::described(arguments, machine_node()) {
-        Ok(node) => {
-            let folder = std::path::absolute(globals.data_dir()).unwrap_or_else(|_| globals.data_dir());
+    // The token is that of the data folder; the agent's own state is below, so that servers and agents can share one.
+    let data_dir = std::path::absolute(globals.data_dir()).unwrap_or_else(|_| globals.data_dir());
+    let node = agent::described(arguments, machine_node());
+    match node.and_then(|node| Ok((agent::state_folder(&data_dir, &node.name)?, node))) {
+        Ok((folder, node)) => {
             let mut options = AgentOptions::new(servers(globals), &folder, node);
             options.stop_tasks_on_exit = arguments.stop_tasks_on_exit;
             run(1, |shutdown| run_agent(options, shutdown))

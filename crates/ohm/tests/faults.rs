@@ -1,8 +1,8 @@
-//! Faults under real tasks: processes killed and frozen. Tasks write down themselves when they start and that they live,
-//! so that nobody has to be believed about who ran when.
+//! Faults under real tasks: processes killed and frozen. Tasks keep diaries.
 
 mod cell;
 
+use cell::diary::{Life, assert_one_at_a_time, entry, lives};
 use cell::processes::Process;
 use cell::{Cell, verify_log, wait};
 use serde_json::Value;
@@ -29,6 +29,7 @@ fn diary(cell: &Cell, count: usize) -> String {
     let folder = cell.path("diary");
     fs::create_dir(&folder).unwrap();
     let folder = folder.display();
+    let write = entry(&format!("{folder}/$OHM_RANK"));
     format!(
         "apiVersion: ohm/v1
 kind: Job
@@ -43,8 +44,7 @@ spec:
   - |
     trap '' TERM
     while [ ! -e {folder}/end ]; do
-      read now rest < /proc/uptime
-      echo \"$OHM_INCARNATION $now $OHM_NODE\" >> {folder}/$OHM_RANK
+      {write}
       sleep 0.1
     done
 "
@@ -65,34 +65,9 @@ fn let_end(cell: &Cell) {
     cell.wait_until_all_succeeded(&["diary".to_string()], PATIENCE);
 }
 
-/// When an incarnation of a task first and last wrote, and where.
-#[derive(Clone, Debug)]
-struct Life {
-    first: f64,
-    last: f64,
-    node: String,
-}
-
 /// The lives of one task, by incarnation.
 fn life_of(cell: &Cell, task: &Value) -> BTreeMap<u32, Life> {
-    let mut lives: BTreeMap<u32, Life> = BTreeMap::new();
-    let text = fs::read_to_string(cell.path("diary").join(task["task"].to_string())).unwrap_or_default();
-    for line in text.lines().filter(|line| line.split(' ').count() == 3) {
-        let words: Vec<&str> = line.split(' ').collect();
-        let (incarnation, now) = (words[0].parse().unwrap(), words[1].parse().unwrap());
-        let life = lives.entry(incarnation).or_insert(Life { first: now, last: now, node: words[2].to_string() });
-        life.last = life.last.max(now);
-        life.first = life.first.min(now);
-    }
-    lives
-}
-
-/// Every incarnation of a task was silent before the next one spoke.
-fn assert_one_at_a_time(lives: &BTreeMap<u32, Life>) {
-    let all: Vec<&Life> = lives.values().collect();
-    for pair in all.windows(2) {
-        assert!(pair[0].last < pair[1].first, "two lives at once: {lives:?}");
-    }
+    lives(&cell.path("diary").join(task["task"].to_string()))
 }
 
 /// The processes of tasks.

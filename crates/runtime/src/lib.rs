@@ -7,6 +7,8 @@ pub mod clock;
 pub mod connect;
 pub mod data_dir;
 pub mod dice;
+pub mod machine;
+pub mod recorder;
 pub mod servers;
 pub mod shutdown;
 pub mod trace;

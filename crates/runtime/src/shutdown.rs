@@ -6,27 +6,40 @@ use tokio::sync::watch;
 /// How often a child looks whether its parent is still there.
 const ORPHAN_LOOK: std::time::Duration = std::time::Duration::from_millis(500);
 
+/// How urgently the process is to stop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Urgency {
+    #[default]
+    None,
+    /// In order, with all the time that takes.
+    Started,
+    /// Somebody asked twice: without waiting for anything that can be cut short.
+    Hurried,
+}
+
 /// The flag; clones share it.
 #[derive(Clone, Debug)]
 pub struct Shutdown {
-    sender: watch::Sender<bool>,
+    sender: watch::Sender<Urgency>,
 }
 
 impl Default for Shutdown {
     fn default() -> Self {
-        Shutdown { sender: watch::channel(false).0 }
+        Shutdown { sender: watch::channel(Urgency::None).0 }
     }
 }
 
 impl Shutdown {
-    /// A flag that SIGTERM and SIGINT set.
+    /// A flag that SIGTERM and SIGINT set; the second one is taken for haste.
     pub fn on_signals() -> std::io::Result<Self> {
         let shutdown = Shutdown::default();
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let flag = shutdown.clone();
         tokio::spawn(async move {
-            tokio::select! { biased; _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-            flag.start();
+            for urgency in [Urgency::Started, Urgency::Hurried] {
+                tokio::select! { biased; _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+                flag.raise(urgency);
+            }
         });
         Ok(shutdown)
     }
@@ -47,18 +60,36 @@ impl Shutdown {
 
     /// Sets the flag.
     pub fn start(&self) {
-        self.sender.send_replace(true);
+        self.raise(Urgency::Started);
+    }
+
+    fn raise(&self, urgency: Urgency) {
+        self.sender.send_if_modified(|now| std::mem::replace(now, urgency.max(*now)) < urgency);
     }
 
     /// Whether the flag is set.
     pub fn is_started(&self) -> bool {
-        *self.sender.borrow()
+        *self.sender.borrow() >= Urgency::Started
+    }
+
+    /// Whether stopping is urgent: a second signal came.
+    pub fn is_hurried(&self) -> bool {
+        *self.sender.borrow() == Urgency::Hurried
     }
 
     /// Waits until the flag is set.
     pub async fn started(&self) {
+        self.reached(Urgency::Started).await;
+    }
+
+    /// Waits until stopping is urgent.
+    pub async fn hurried(&self) {
+        self.reached(Urgency::Hurried).await;
+    }
+
+    async fn reached(&self, urgency: Urgency) {
         let mut receiver = self.sender.subscribe();
         // The sender lives in self, so waiting can't fail.
-        let _ = receiver.wait_for(|started| *started).await;
+        let _ = receiver.wait_for(|now| *now >= urgency).await;
     }
 }

@@ -22,6 +22,9 @@ pub(crate) struct NodeProcess {
     pub(crate) paused_until_ms: u64,
     pub(crate) connection: Option<u64>,
     pub(crate) starts: u64,
+    /// When the agent is ticked next, and when the driver is.
+    pub(crate) tick_ms: Option<u64>,
+    pub(crate) driver_ms: Option<u64>,
     /// The driver spoke while the agent stood still: the agent looks again when it wakes.
     pub(crate) missed_words: bool,
 }
@@ -40,6 +43,8 @@ impl NodeProcess {
             paused_until_ms: 0,
             connection: None,
             starts: 0,
+            tick_ms: None,
+            driver_ms: None,
             missed_words: false,
         }
     }
@@ -48,12 +53,12 @@ impl NodeProcess {
     pub(crate) fn start(
         &mut self,
         real_ms: u64,
+        config: AgentConfig,
         dice: &mut Prng,
         effects: &mut Vec<Effect>,
         history: &mut Vec<Record>,
     ) {
         self.starts += 1;
-        let config = AgentConfig { report_resend_ms: 300, ..AgentConfig::default() };
         self.agent = Some(AgentCore::new(config, dice.fork()));
         self.drive(real_ms, DriverInput::Attach, effects, history);
     }
@@ -128,7 +133,12 @@ impl NodeProcess {
 
     /// When the driver has something to do by itself, in real time.
     pub(crate) fn driver_due_ms(&self, real_ms: u64) -> Option<u64> {
-        let now_ms = self.clock.boot_ms(real_ms);
-        self.driver.due_ms().map(|due_ms| real_ms + due_ms.saturating_sub(now_ms))
+        self.driver.due_ms().map(|due_ms| self.clock.real_ms(real_ms, due_ms))
+    }
+
+    /// When the agent has, in real time.
+    pub(crate) fn agent_due_ms(&self, real_ms: u64) -> Option<u64> {
+        let due_ms = self.agent.as_ref()?.due_ms()?;
+        Some(self.clock.real_ms(real_ms, due_ms))
     }
 }

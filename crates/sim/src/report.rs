@@ -1,4 +1,4 @@
-//! What a run found.
+//! What a run found, and what many runs found together.
 
 use ohm_oracle::Broken;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub struct Report {
     pub faults: BTreeMap<&'static str, u64>,
     /// How many rows were refused for each reason.
     pub conflicts: BTreeMap<&'static str, u64>,
-    /// Entries applied by the server, restarts included.
+    /// Entries applied by servers, restarts included.
     pub entries: u64,
     /// Jobs acknowledged to clients.
     pub acknowledged: u64,
@@ -24,6 +24,78 @@ pub struct Report {
     pub began: u64,
     /// Virtual time at the end.
     pub virtual_ms: u64,
-    /// The last things that happened, for people; filled when something broke or a trace was asked for.
+    /// How many nodes the cell had.
+    pub nodes: usize,
+    /// How many faults were drawn, and each of them as a line of a scenario.
+    pub fault_lines: Vec<String>,
+    /// Everything that happened, or the last of it, for people; empty unless a trace was asked for.
     pub trace: Vec<String>,
+}
+
+/// Every reason for which a row of a transaction can be refused.
+pub const CONFLICT_REASONS: &[&str] = &[
+    "NodeGone",
+    "NodeNotReady",
+    "NodeClassChanged",
+    "NodeFull",
+    "PortTaken",
+    "LimitReached",
+    "Held",
+    "NodeChanged",
+    "TaskNotPending",
+    "JobChanged",
+    "JobClosed",
+    "NotReserved",
+    "QuotaExceeded",
+    "GangShort",
+    "TopologyBroken",
+    "ShardLost",
+    "SessionGone",
+    "Malformed",
+    "Together",
+];
+
+/// What many runs found.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// How many runs there were.
+    pub runs: u64,
+    /// How many of them broke a promise.
+    pub failed: u64,
+    /// Faults by kind.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// Refused rows by reason.
+    pub conflicts: BTreeMap<&'static str, u64>,
+    /// Entries applied.
+    pub entries: u64,
+    /// Jobs acknowledged.
+    pub acknowledged: u64,
+    /// Tasks begun.
+    pub began: u64,
+    /// Virtual time.
+    pub virtual_ms: u64,
+    /// Runs of large cells.
+    pub large: u64,
+}
+
+impl Summary {
+    /// Adds one run.
+    pub fn add(&mut self, report: &Report) {
+        self.runs += 1;
+        self.failed += u64::from(!report.broken.is_empty());
+        report.faults.iter().for_each(|(kind, count)| *self.faults.entry(kind).or_insert(0) += count);
+        report.conflicts.iter().for_each(|(reason, count)| *self.conflicts.entry(reason).or_insert(0) += count);
+        self.entries += report.entries;
+        self.acknowledged += report.acknowledged;
+        self.began += report.began;
+        self.virtual_ms += report.virtual_ms;
+        self.large += u64::from(report.nodes > 200);
+    }
+
+    /// Kinds of faults and reasons of conflicts that no run has met.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let faults = crate::FAULT_KINDS.iter().filter(|kind| !self.faults.contains_key(*kind));
+        let conflicts = CONFLICT_REASONS.iter().filter(|reason| !self.conflicts.contains_key(*reason));
+        faults.chain(conflicts).copied().collect()
+    }
 }

@@ -1,15 +1,17 @@
 //! The simulated processes that follow the log, and the clients.
 
 use crate::clocks::Clock;
+use crate::knobs::Knobs;
+use crate::mischief::Mischief;
 use crate::planners::AnyPlanner;
-use ohm_framework::{SchedulerConfig, SchedulerCore};
-use ohm_health::{DutyConfig, DutyCore, HealthConfig};
+use ohm_framework::SchedulerCore;
+use ohm_health::{DutyConfig, DutyCore};
 use ohm_log::Bytes;
-use ohm_model::{Class, Command, Index, SessionId};
+use ohm_model::{Class, Command, Index, JobSpec, SessionId};
 use ohm_stdx::Prng;
 use std::collections::BTreeMap;
 
-/// What every process but the server has.
+/// What every process but the servers has.
 pub(crate) struct Shell {
     pub(crate) clock: Clock,
     pub(crate) up: bool,
@@ -26,7 +28,7 @@ impl Shell {
     }
 }
 
-/// A scheduler replica.
+/// A scheduler replica. It has no disk: each start begins with nothing.
 pub(crate) struct SchedulerProcess {
     pub(crate) shell: Shell,
     pub(crate) class: Class,
@@ -34,12 +36,12 @@ pub(crate) struct SchedulerProcess {
 }
 
 impl SchedulerProcess {
-    pub(crate) fn start(&mut self, number: usize, dice: &mut Prng) {
+    pub(crate) fn start(&mut self, number: usize, knobs: &Knobs, mischief: &Mischief, dice: &mut Prng) {
         self.shell.starts += 1;
         self.shell.up = true;
         let name = format!("{}-{number} #{}", self.class.name(), self.shell.starts);
-        let config = SchedulerConfig { lease_ms: 3_000, ..SchedulerConfig::new(&name) };
-        self.core = Some(SchedulerCore::new(config, AnyPlanner::new(self.class), dice.fork()));
+        let planner = AnyPlanner::new(self.class, Mischief::clone(mischief));
+        self.core = Some(SchedulerCore::new(knobs.scheduler(&name), planner, dice.fork()));
     }
 }
 
@@ -51,13 +53,12 @@ pub(crate) struct HealthProcess {
 }
 
 impl HealthProcess {
-    pub(crate) fn start(&mut self, number: usize, node_lease_ms: u64, dice: &mut Prng) {
+    pub(crate) fn start(&mut self, number: usize, knobs: &Knobs, dice: &mut Prng) {
         self.shell.starts += 1;
         self.shell.up = true;
-        let health = HealthConfig { node_lease_ms, ..HealthConfig::default() };
         let name = format!("health-{number} #{}", self.shell.starts);
-        let config = DutyConfig { name, duty_lease_ms: 3_000, resend_ms: 500, health };
-        self.core = Some(DutyCore::new(config, dice.fork()));
+        let (duty_lease_ms, health) = (knobs.duty_lease_ms, knobs.health());
+        self.core = Some(DutyCore::new(DutyConfig { name, duty_lease_ms, resend_ms: 500, health }, dice.fork()));
     }
 }
 
@@ -65,10 +66,11 @@ impl HealthProcess {
 pub(crate) struct ClientProcess {
     pub(crate) shell: Shell,
     pub(crate) next_at_ms: u64,
-    pub(crate) submitted: Vec<String>,
+    pub(crate) submitted: Vec<JobSpec>,
     pub(crate) open: BTreeMap<u64, (Command, u64)>,
     pub(crate) next_request: u64,
     pub(crate) left: u64,
+    pub(crate) greeted: bool,
 }
 
 /// Where a follower stands.

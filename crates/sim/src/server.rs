@@ -1,35 +1,53 @@
-//! The simulated server process: a server core over a raft log on a disk that forgets what was not synced.
+//! A simulated server process: a server core over the real write-ahead log, on a disk that forgets what was not synced
+//! and that fails when told to.
 
 use crate::clocks::Clock;
-use ohm_log::MemDisk;
-use ohm_log_raft::{RaftConfig, RaftLog, Remarks};
+use crate::knobs::Knobs;
+use ohm_log::{Disk, Fault as DiskFault, MemDisk};
+use ohm_log_raft::{OpenError, RaftConfig, RaftLog, Remarks};
 use ohm_replica::{Replica, ReplicaConfig, ReplicaFailure, ServerConfig, ServerCore, ServerEffect, ServerInput};
 use ohm_stdx::Prng;
+use std::cell::RefCell;
+use std::rc::Rc;
 
-type Core = ServerCore<RaftLog<MemDisk>>;
+/// The world keeps a handle on the disk, so that it can fail under a running server.
+type SharedDisk = Rc<RefCell<MemDisk>>;
+type Core = ServerCore<RaftLog<SharedDisk>>;
+
+/// A bit that was flipped: file and position.
+pub(crate) type FlippedBit = (String, u64);
 
 /// A server, up or down.
 pub(crate) struct ServerProcess {
     pub(crate) clock: Clock,
+    number: usize,
     config: ReplicaConfig,
+    raft: RaftConfig,
     core: Option<Box<Core>>,
-    disk: Option<MemDisk>,
+    disk: SharedDisk,
     /// How often it was started.
     pub(crate) starts: u64,
     pub(crate) flush_planned: bool,
     pub(crate) paused_until_ms: u64,
+    /// The disk was made to fail: the process may end because of it, and stays down this long.
+    pub(crate) doomed: Option<u64>,
+    pub(crate) slow_disk: Option<(u64, u64)>,
 }
 
 impl ServerProcess {
-    pub(crate) fn new(clock: Clock, config: ReplicaConfig) -> Self {
+    pub(crate) fn new(number: usize, members: usize, clock: Clock, knobs: &Knobs) -> Self {
         ServerProcess {
             clock,
-            config,
+            number,
+            config: knobs.replica,
+            raft: knobs.raft(number, members),
             core: None,
-            disk: Some(MemDisk::new()),
+            disk: SharedDisk::default(),
             starts: 0,
             flush_planned: false,
             paused_until_ms: 0,
+            doomed: None,
+            slow_disk: None,
         }
     }
 
@@ -41,19 +59,29 @@ impl ServerProcess {
         self.core.as_deref()
     }
 
+    pub(crate) fn leads(&self) -> bool {
+        self.core().is_some_and(|core| core.replica().leads())
+    }
+
+    /// What the history calls this start of this server.
+    pub(crate) fn copy(&self) -> String {
+        format!("server {} #{}", self.number + 1, self.starts)
+    }
+
     /// Starts the process from what its disk holds.
-    pub(crate) fn start(&mut self, dice: &mut Prng) -> Result<(), String> {
-        let Some(disk) = self.disk.take() else { return Ok(()) };
-        let config = RaftConfig::single(7, 1);
-        let log = if self.starts == 0 {
-            RaftLog::create(disk, config, Remarks::none())
-        } else {
-            RaftLog::open(disk, config, Remarks::none())
+    pub(crate) fn start(&mut self, dice: &mut Prng) -> Result<(), OpenError> {
+        if self.is_up() {
+            return Ok(());
+        }
+        let disk = Rc::clone(&self.disk);
+        let config = RaftConfig { seed: dice.u64(), ..self.raft.clone() };
+        let log = match self.starts {
+            0 => RaftLog::create(disk, config, Remarks::none())?,
+            _ => RaftLog::open(disk, config, Remarks::none())?,
         };
-        let log = log.map_err(|error| format!("the log does not open again: {error}"))?;
         self.starts += 1;
         let server =
-            ServerConfig { name: format!("server #{}", self.starts), cell_incarnation: 1, resend_ms: 500, server: 1 };
+            ServerConfig { name: self.copy(), cell_incarnation: 1, resend_ms: 500, server: self.number as u64 + 1 };
         self.core = Some(Box::new(ServerCore::new(Replica::new(log, self.config), server, dice.fork())));
         self.flush_planned = false;
         Ok(())
@@ -61,12 +89,66 @@ impl ServerProcess {
 
     /// The process is killed; with `power_loss` what was not synced may be gone.
     pub(crate) fn crash(&mut self, power_loss: bool, dice: &mut Prng) {
-        let Some(core) = self.core.take() else { return };
-        let mut disk = core.into_log().into_disk();
+        self.core = None;
+        // A disk that is about to fail does not work again because a process ended.
+        let power_loss = power_loss || self.doomed.is_some();
+        (self.doomed, self.slow_disk) = (None, None);
+        let mut disk = self.disk.borrow_mut();
         if power_loss {
             disk.crash(dice);
+        } else {
+            disk.power_on();
         }
-        self.disk = Some(disk);
+    }
+
+    /// From so many more disk calls on, every one fails: the machine is losing power.
+    pub(crate) fn lose_power_after(&mut self, calls: u64, down_ms: u64) {
+        let mut disk = self.disk.borrow_mut();
+        let last = disk.calls() + calls;
+        disk.power_off_after(last);
+        self.doomed = Some(down_ms);
+    }
+
+    /// One disk call fails, after so many more.
+    pub(crate) fn fail_disk_after(&mut self, calls: u64, down_ms: u64) {
+        let mut disk = self.disk.borrow_mut();
+        let at = disk.calls() + calls + 1;
+        disk.fail_at(at, DiskFault::Failed);
+        self.doomed = Some(down_ms);
+    }
+
+    /// Leaves the disk no room, or gives all of it back.
+    pub(crate) fn fill_disk(&mut self, full: bool) {
+        let mut disk = self.disk.borrow_mut();
+        let used = disk.used_bytes();
+        disk.set_capacity_bytes(full.then_some(used));
+    }
+
+    /// Flips a bit of something that was durable long ago: anywhere but in the newest part of the newest segment, where
+    /// it would look like an unfinished write.
+    pub(crate) fn flip_bit(&mut self, dice: &mut Prng) -> Option<FlippedBit> {
+        let mut disk = self.disk.borrow_mut();
+        let files = disk.list().ok()?;
+        let newest = files.iter().filter(|file| file.name.starts_with("wal-")).map(|file| file.name.clone()).max();
+        let old = |file: &ohm_log::FileStatus| {
+            let bytes = if Some(&file.name) == newest.as_ref() { file.bytes / 2 } else { file.bytes };
+            (file.name.starts_with("wal-") || file.name.starts_with("snapshot-")) && bytes > 512
+        };
+        let files: Vec<ohm_log::FileStatus> = files.into_iter().filter(old).collect();
+        let file = dice.pick(&files)?;
+        let bytes = if Some(&file.name) == newest.as_ref() { file.bytes / 2 } else { file.bytes };
+        let bit = dice.below(bytes * 8);
+        disk.flip_bit(&file.name, bit).then(|| (file.name.clone(), bit))
+    }
+
+    /// Flips it back: somebody restored the file.
+    pub(crate) fn restore_bit(&mut self, (file, bit): &FlippedBit) {
+        self.disk.borrow_mut().flip_bit(file, *bit);
+    }
+
+    /// How many syncs of files there were.
+    pub(crate) fn syncs(&self) -> u64 {
+        self.disk.borrow().syncs()
     }
 
     pub(crate) fn step(

@@ -1,10 +1,17 @@
-//! What people do in a run: nodes of drawn sizes, jobs of all classes, cancels, suspends, cordons.
+//! What people do in a run: nodes of drawn sizes, jobs of all classes, and everything people do to what is there.
 
-use ohm_model::job::{SpreadMode, TTL_SECONDS_DEFAULT};
-use ohm_model::{
-    Class, Command, GroupSpec, JobSpec, NodeSpec, OnDisconnect, TaskSpec, TopologyMode, TopologyRequest, TopologySpec,
-};
+mod jobs;
+
+pub(crate) use jobs::job;
+
+use crate::faults::Change;
+use ohm_model::{Command, JobSpec, NodeSpec, QueueSpec, Taint, TaintEffect, TopologySpec};
 use ohm_stdx::Prng;
+
+/// The queues of a cell that has some.
+pub(crate) const QUEUES: [&str; 3] = ["red", "blue", "alone"];
+/// The taint that comes and goes.
+pub(crate) const TAINT: &str = "maintenance";
 
 /// The topology of every simulated cell.
 pub(crate) fn topology() -> TopologySpec {
@@ -12,103 +19,119 @@ pub(crate) fn topology() -> TopologySpec {
     TopologySpec { name: "default".into(), levels: levels.map(String::from).to_vec() }
 }
 
-/// A node of drawn size in a drawn rack.
-pub(crate) fn node(dice: &mut Prng, number: usize) -> NodeSpec {
-    let rack = number / 2;
-    let labels = [
-        ("topology.ohm/block".to_string(), format!("b{}", rack / 2)),
+/// A node of drawn size in a drawn rack; in a large cell racks are large too.
+pub(crate) fn node(dice: &mut Prng, number: usize, large: bool) -> NodeSpec {
+    let rack = if large { number / 40 } else { number / 2 };
+    let block = if large { rack / 12 } else { rack / 2 };
+    let mut labels = vec![
+        ("topology.ohm/block".to_string(), format!("b{block}")),
         ("topology.ohm/rack".to_string(), format!("r{rack}")),
         ("tier".to_string(), if dice.chance(500) { "gold" } else { "tin" }.to_string()),
+        ("size".to_string(), dice.below(10).to_string()),
     ];
-    let capacity = [
+    if dice.chance(60) {
+        // A node outside the topology.
+        labels.remove(1);
+    }
+    let mut capacity = vec![
         ("cpu".to_string(), dice.between(2, 8) as i64 * 1000),
         ("memory".to_string(), dice.between(4, 16) as i64 * (1 << 30)),
         ("pods".to_string(), dice.between(3, 20) as i64),
     ];
+    if dice.chance(300) {
+        capacity.push(("nvidia.com/gpu".to_string(), dice.between(1, 4) as i64 * 1000));
+    }
+    let taint = Taint { key: "dedicated".into(), value: "x".into(), effect: TaintEffect::NoSchedule };
     NodeSpec {
         name: format!("n{number}"),
         labels: labels.into_iter().collect(),
-        taints: Vec::new(),
+        taints: if dice.chance(80) { vec![taint] } else { Vec::new() },
         capacity: capacity.into_iter().collect(),
-        address: format!("10.0.0.{number}"),
+        address: format!("10.0.{}.{}", number / 250, number % 250),
     }
 }
 
-/// A job of a drawn class and shape, small enough for most drawn cells.
-pub(crate) fn job(dice: &mut Prng, name: String) -> JobSpec {
-    let class = Class::ALL[dice.below(3) as usize];
-    let mut groups = vec![group(dice, class, "main")];
-    if class != Class::Service && dice.chance(150) {
-        groups.push(group(dice, class, "side"));
-    }
-    JobSpec {
-        name,
-        class,
-        queue: String::new(),
-        priority: dice.below(3) as i32,
-        labels: Default::default(),
-        groups,
-        retries: dice.below(4) as u32,
-        active_deadline_seconds: if dice.chance(100) { dice.between(5, 40) } else { 0 },
-        ttl_seconds_after_finished: if dice.chance(200) { dice.between(1, 20) } else { TTL_SECONDS_DEFAULT },
-        on_disconnect: if dice.chance(850) { OnDisconnect::Stop } else { OnDisconnect::Keep },
-        suspended: dice.chance(50),
+/// Makes a node another one.
+pub(crate) fn change(spec: &mut NodeSpec, change: Change) {
+    let cpu = spec.capacity.get("cpu").copied().unwrap_or(1000);
+    let mut taint = |effect| {
+        spec.taints.retain(|taint| taint.key != TAINT);
+        spec.taints.push(Taint { key: TAINT.into(), value: String::new(), effect });
+    };
+    match change {
+        Change::Rack => {
+            let rack = spec.labels.entry("topology.ohm/rack".into()).or_default();
+            *rack = if rack == "r0" { "r1".into() } else { "r0".into() };
+        }
+        Change::Tier => {
+            let tier = spec.labels.entry("tier".into()).or_default();
+            *tier = if tier == "gold" { "tin".into() } else { "gold".into() };
+        }
+        Change::NoSchedule => taint(TaintEffect::NoSchedule),
+        Change::NoExecute => taint(TaintEffect::NoExecute),
+        Change::Untaint => spec.taints.clear(),
+        Change::Shrink => drop(spec.capacity.insert("cpu".into(), (cpu / 2).max(1000))),
+        Change::Grow => drop(spec.capacity.insert("cpu".into(), (cpu * 2).min(64_000))),
     }
 }
 
-fn group(dice: &mut Prng, class: Class, name: &str) -> GroupSpec {
-    let count = dice.between(1, 6) as u32;
-    let gang = dice.chance(500) && class != Class::Service;
-    let min_count = if gang { dice.between(1, u64::from(count)) as u32 } else { 1 };
-    let mode = match (class, dice.below(3)) {
-        (Class::Tas, 0) => TopologyMode::Required,
-        (Class::Tas, 1) => TopologyMode::Preferred,
-        (Class::Tas, _) => TopologyMode::Unconstrained,
-        _ => TopologyMode::None,
+/// What the cell is told before all else: its topology, and its queues if it has some.
+pub(crate) fn greetings(dice: &mut Prng, queues: bool) -> Vec<Command> {
+    let mut commands = vec![Command::PutTopology(topology())];
+    if queues {
+        let cohort = QueueSpec { is_cohort: true, parent: String::new(), ..queue(dice, "all") };
+        commands.push(Command::PutQueue(cohort));
+        commands.extend(QUEUES.map(|name| Command::PutQueue(queue(dice, name))));
+    }
+    commands
+}
+
+/// A queue with drawn quota.
+fn queue(dice: &mut Prng, name: &str) -> QueueSpec {
+    let mut cpu = |permille: u64, bound: u64| {
+        let amount = dice.below(bound) as i64 * 1000;
+        if dice.chance(permille) { [("cpu".to_string(), amount)].into() } else { Default::default() }
     };
-    let level = match mode {
-        TopologyMode::None | TopologyMode::Unconstrained => String::new(),
-        _ => ["topology.ohm/block", "topology.ohm/rack"][dice.below(2) as usize].to_string(),
-    };
-    let selector = if dice.chance(150) { vec![("tier".to_string(), "gold".to_string())] } else { Vec::new() };
-    let requests = [
-        ("cpu".to_string(), dice.between(1, 20) as i64 * 100),
-        ("memory".to_string(), dice.between(1, 8) as i64 * (256 << 20)),
-    ];
-    let endless = class == Class::Service;
-    GroupSpec {
+    QueueSpec {
         name: name.into(),
-        count,
-        min_count,
-        elastic: !gang || dice.chance(300),
-        requests: requests.into_iter().collect(),
-        node_selector: selector.into_iter().collect(),
-        affinity: Vec::new(),
-        preferred: Vec::new(),
-        tolerations: Vec::new(),
-        ports: if class == Class::Service && dice.chance(400) { vec![8080 + dice.below(2) as u16] } else { Vec::new() },
-        max_per_node: if dice.chance(200) { dice.between(1, 3) as u32 } else { 0 },
-        spread: if endless { SpreadMode::Spread } else { SpreadMode::Pack },
-        topology: TopologyRequest { topology: String::new(), mode, level },
-        place_with: String::new(),
-        task: TaskSpec {
-            command: vec!["/bin/true".into()],
-            grace_ms: dice.between(0, 2_000),
-            sim_duration_ms: if endless && dice.chance(800) { 0 } else { dice.between(100, 12_000) },
-            sim_exit_code: if dice.chance(100) { 1 } else { 0 },
-            ..TaskSpec::default()
-        },
+        is_cohort: false,
+        parent: if name == "alone" || name == "all" { String::new() } else { "all".into() },
+        nominal: cpu(900, 12),
+        borrowing_limit: cpu(300, 6),
+        lending_limit: cpu(300, 6),
+        weight_milli: 1000,
     }
 }
 
 /// Something a person does to what is there already.
-pub(crate) fn interference(dice: &mut Prng, job: Option<String>, nodes: usize) -> Option<Command> {
+pub(crate) fn interference(
+    dice: &mut Prng,
+    job: Option<&JobSpec>,
+    own: &str,
+    nodes: usize,
+    queues: bool,
+) -> Option<Command> {
     let node = format!("n{}", dice.below(nodes as u64));
-    Some(match dice.below(6) {
-        0 | 1 => Command::CancelJob { name: job? },
-        2 => Command::SuspendJob { name: job? },
-        3 => Command::ResumeJob { name: job? },
-        4 => Command::CordonNode { name: node, cordoned: true },
-        _ => Command::CordonNode { name: node, cordoned: false },
+    let name = || job.map(|spec| spec.name.clone());
+    Some(match dice.below(14) {
+        0 | 1 => Command::CancelJob { name: name()? },
+        2 | 3 => Command::SuspendJob { name: name()? },
+        4..=6 => Command::ResumeJob { name: name()? },
+        7 => Command::CordonNode { name: node, cordoned: true },
+        8 => Command::CordonNode { name: node, cordoned: false },
+        9 => Command::RemoveNode { name: node },
+        10 => Command::SubmitJobs { owner: own.into(), jobs: vec![job?.clone()] },
+        // Under a name that is taken by something else.
+        11 => {
+            let mut other = job?.clone();
+            other.priority += 1;
+            Command::SubmitJobs { owner: own.into(), jobs: vec![other] }
+        }
+        12 if queues => {
+            let name = *dice.pick(&QUEUES)?;
+            Command::PutQueue(queue(dice, name))
+        }
+        12 => Command::RemoveQueue { name: "nobody".into() },
+        _ => Command::RemoveTopology { name: "default".into() },
     })
 }

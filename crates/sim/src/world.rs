@@ -1,48 +1,35 @@
 //! The world: everybody in one cell, their network, their clocks, and what goes wrong.
 
+mod begin;
 mod deliver;
+mod disks;
+mod end;
 mod people;
+mod records;
+mod server_effects;
+mod steps;
 mod strike;
 
 use crate::agenda::Agenda;
-use crate::clocks::Clock;
-use crate::faults::{self, Fault, Population, Victim};
-use crate::links::{Link, Links, NetworkFaults};
+use crate::faults::{Fault, Victim, Way};
+use crate::knobs::Knobs;
+use crate::links::{self, Link, Links, NetworkFaults};
+use crate::mischief::Mischief;
 use crate::node::NodeProcess;
 use crate::report::Report;
 use crate::roles::{ClientProcess, HealthProcess, SchedulerProcess, Shell};
+use crate::scenario::Scenario;
 use crate::server::ServerProcess;
-use crate::workload;
 use ohm_agent::BeatAnswer;
 use ohm_log::Bytes;
-use ohm_model::{Class, Command, Index, NodeId, NodeSpec, RunReport, SessionId};
-use ohm_oracle::{Broken, Oracle, Record, Stuck, stuck_jobs};
-use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, Purpose, ReplicaConfig, RequestId};
-use ohm_stdx::{Prng, hash};
-use std::collections::BTreeMap;
+use ohm_model::{Command, Index, NodeId, NodeSpec, RunReport, SessionId};
+use ohm_oracle::{Broken, Oracle, Record};
+use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, Purpose, RequestId};
+use ohm_stdx::Prng;
+use std::collections::{BTreeMap, VecDeque};
 
-/// What a run is made of. Everything else follows from the seed.
-#[derive(Clone, Copy, Debug)]
-pub struct Scenario {
-    /// The seed.
-    pub seed: u64,
-    /// How long faults strike, in virtual milliseconds.
-    pub faults_ms: u64,
-    /// How long the healed cell has to become quiet.
-    pub quiet_ms: u64,
-    /// Keep a readable trace.
-    pub trace: bool,
-}
-
-impl Scenario {
-    /// The usual lengths.
-    pub fn of_seed(seed: u64) -> Self {
-        Scenario { seed, faults_ms: 40_000, quiet_ms: 75_000, trace: false }
-    }
-}
-
-/// To the server.
-#[derive(Debug)]
+/// To a server.
+#[derive(Clone, Debug)]
 pub(crate) enum Up {
     Append { ticket: u64, commands: Vec<Bytes> },
     Follow { from: Index },
@@ -55,7 +42,7 @@ pub(crate) enum Up {
     Command { request: u64, command: Command },
 }
 
-/// From the server.
+/// From a server.
 #[derive(Debug)]
 pub(crate) enum Down {
     Appended { ticket: u64, result: AppendResult },
@@ -68,184 +55,100 @@ pub(crate) enum Down {
 #[derive(Debug)]
 pub(crate) enum Event {
     Tick(Victim),
-    Flush { starts: u64 },
+    Flush { server: usize, starts: u64 },
     ToServer { connection: u64, up: Up },
     FromServer { connection: u64, down: Down },
+    Between { from: usize, to: usize, bytes: Bytes },
     Connect(Victim),
     ProcessLoses { victim: Victim, connection: u64 },
-    ServerLoses { connection: u64 },
+    ServerLoses { connection: u64, server: usize, starts: u64 },
     Strike(usize),
+    Ask(usize),
     Restart(Victim),
+    DiskRoom { server: usize, starts: u64 },
+    DiskDeadline { server: usize, starts: u64 },
     Driver { node: usize },
     Wake(Victim),
-    Encoded { starts: u64, purpose: Purpose, index: Index, pieces: Vec<Bytes> },
+    Encoded { server: usize, starts: u64, purpose: Purpose, index: Index, pieces: Vec<Bytes> },
 }
 
-/// One direction of a cut: nothing of this process passes until then.
+/// A stream between a process and a server.
 pub(crate) struct Connection {
     pub(crate) victim: Victim,
+    pub(crate) server: usize,
     /// The server's start it belongs to.
     pub(crate) server_starts: u64,
     /// Commands sent and not answered, so that outcomes find their envelopes.
     pub(crate) tickets: BTreeMap<u64, Vec<ohm_model::Envelope>>,
     pub(crate) next_ticket: u64,
+    /// The latest request of a person that came over it.
+    pub(crate) last_request: u64,
 }
 
 /// A cell in virtual time.
 pub struct World {
     pub(crate) scenario: Scenario,
+    pub(crate) knobs: Knobs,
     pub(crate) agenda: Agenda<Event>,
     pub(crate) dice: Prng,
     pub(crate) network: NetworkFaults,
+    pub(crate) storm: (u64, u64),
     pub(crate) links: Links,
     pub(crate) connections: BTreeMap<u64, Connection>,
+    /// Streams that are over, whose last messages may still arrive: their server and its start.
+    pub(crate) late: BTreeMap<u64, (usize, u64)>,
     pub(crate) next_connection: u64,
-    pub(crate) cut_until_ms: BTreeMap<(u8, usize), u64>,
-    pub(crate) server: ServerProcess,
+    pub(crate) cuts: BTreeMap<Victim, (Way, u64)>,
+    pub(crate) splits: BTreeMap<(usize, usize), u64>,
+    pub(crate) servers: Vec<ServerProcess>,
+    /// What the server that is being stepped sends leaves it only after so long.
+    pub(crate) sending_delay_ms: u64,
     pub(crate) schedulers: Vec<SchedulerProcess>,
     pub(crate) health: Vec<HealthProcess>,
     pub(crate) nodes: Vec<NodeProcess>,
     pub(crate) clients: Vec<ClientProcess>,
-    pub(crate) requests: BTreeMap<RequestId, (u64, u64)>,
+    pub(crate) requests: BTreeMap<(usize, RequestId), (u64, u64)>,
     pub(crate) next_request: u64,
-    pub(crate) driver_planned: BTreeMap<usize, u64>,
     pub(crate) faults: Vec<(u64, Fault)>,
+    pub(crate) asks: Vec<(u64, Command)>,
     /// What waits for processes that stand still.
-    pub(crate) held: BTreeMap<(u8, usize), std::collections::VecDeque<Event>>,
+    pub(crate) held: BTreeMap<Victim, VecDeque<Event>>,
     pub(crate) healed: bool,
-    pub(crate) node_lease_ms: u64,
+    pub(crate) mischief: Mischief,
     pub(crate) oracle: Oracle,
     pub(crate) history: Vec<Record>,
     pub(crate) digest: u64,
     pub(crate) report: Report,
-    pub(crate) trace: std::collections::VecDeque<String>,
-    pub(crate) failed: Option<String>,
+    pub(crate) failed: Option<Broken>,
 }
 
 /// Runs a scenario from its seed.
-pub fn run(scenario: Scenario) -> Report {
-    World::new(scenario).run()
+pub fn run(scenario: &Scenario) -> Report {
+    World::new(scenario.clone()).run()
 }
 
 impl World {
-    /// The world before its first moment.
-    pub fn new(scenario: Scenario) -> Self {
-        let mut dice = Prng::new(hash::mix(scenario.seed));
-        let drift_ppm = [0, 200, 4_000][dice.below(3) as usize];
-        let node_count = dice.between(1, 7) as usize;
-        let clock = |dice: &mut Prng| Clock::drawn(dice, drift_ppm);
-        let replica = ReplicaConfig {
-            snapshot_every_entries: dice.between(20, 800),
-            kept_bytes_max: if dice.chance(300) { 4 << 10 } else { 4 << 20 },
-            ..ReplicaConfig::default()
-        };
-        let server = ServerProcess::new(clock(&mut dice), replica);
-        let mut schedulers = Vec::new();
-        for class in Class::ALL {
-            for _ in 0..1 + usize::from(dice.chance(400)) {
-                schedulers.push(SchedulerProcess { shell: Shell::new(clock(&mut dice)), class, core: None });
-            }
-        }
-        let health =
-            (0..2).map(|_| HealthProcess { shell: Shell::new(clock(&mut dice)), session: None, core: None }).collect();
-        let stop_ms = dice.below(1_500);
-        let nodes = (0..node_count)
-            .map(|number| {
-                let spec = workload::node(&mut dice, number);
-                let key = dice.u64();
-                NodeProcess::new(spec, clock(&mut dice), key, stop_ms)
-            })
-            .collect();
-        let jobs = dice.between(3, 40);
-        let clients = (0..2)
-            .map(|_| ClientProcess {
-                shell: Shell::new(clock(&mut dice)),
-                next_at_ms: dice.between(100, 3_000),
-                submitted: Vec::new(),
-                open: BTreeMap::new(),
-                next_request: 1,
-                left: jobs,
-            })
-            .collect();
-        let population = Population { schedulers: schedulers.len(), health: 2, nodes: node_count, clients: 2 };
-        let faults = faults::draw(&mut dice, population, scenario.faults_ms);
-        let network = NetworkFaults::drawn(&mut dice);
-        World {
-            scenario,
-            agenda: Agenda::default(),
-            network,
-            links: Links::default(),
-            connections: BTreeMap::new(),
-            next_connection: 1,
-            cut_until_ms: BTreeMap::new(),
-            server,
-            schedulers,
-            health,
-            nodes,
-            clients,
-            requests: BTreeMap::new(),
-            next_request: 1,
-            driver_planned: BTreeMap::new(),
-            faults,
-            held: BTreeMap::new(),
-            healed: false,
-            node_lease_ms: 8_000,
-            oracle: Oracle::default(),
-            history: Vec::new(),
-            digest: 0,
-            report: Report { seed: scenario.seed, ..Report::default() },
-            trace: std::collections::VecDeque::new(),
-            failed: None,
-            dice,
-        }
-    }
-
     fn run(mut self) -> Report {
         self.begin();
-        self.run_until(self.scenario.faults_ms);
+        self.run_until(self.knobs.faults_ms);
         self.heal();
-        self.run_until(self.scenario.faults_ms + self.scenario.quiet_ms);
-        self.judge_quiet();
-        self.oracle.finish();
-        self.report.broken.extend(self.oracle.broken().iter().cloned());
-        self.report.virtual_ms = self.agenda.now_ms();
-        if let Some(core) = self.server.core() {
-            self.digest = hash::chain(self.digest, core.replica().cell().digest());
-        }
-        self.report.digest = self.digest;
-        if self.scenario.trace || !self.report.broken.is_empty() {
-            self.report.trace = self.trace.into_iter().collect();
-        }
-        self.report
+        self.run_until(self.knobs.faults_ms + self.knobs.quiet_ms);
+        self.finish()
     }
 
-    fn begin(&mut self) {
-        let mut dice = self.dice.fork();
-        if let Err(reason) = self.server.start(&mut dice) {
-            self.failed = Some(reason);
-        }
-        self.agenda.at(0, Event::Tick(Victim::Server));
-        for number in 0..self.faults.len() {
-            self.agenda.at(self.faults[number].0, Event::Strike(number));
-        }
-        for victim in self.everybody() {
-            let at_ms = self.dice.below(300);
-            self.agenda.at(at_ms, Event::Restart(victim));
-            self.agenda.at(at_ms, Event::Tick(victim));
-        }
+    /// Something that must not be.
+    pub(crate) fn fail(&mut self, promise: &'static str, what: String) {
+        self.failed.get_or_insert(Broken { promise, what });
     }
 
-    /// Everybody but the server.
-    pub(crate) fn everybody(&self) -> Vec<Victim> {
-        let schedulers = (0..self.schedulers.len()).map(Victim::Scheduler);
-        let health = (0..self.health.len()).map(Victim::Health);
-        let nodes = (0..self.nodes.len()).map(Victim::Node);
-        let clients = (0..self.clients.len()).map(Victim::Client);
-        schedulers.chain(health).chain(nodes).chain(clients).collect()
+    /// Counts something that went wrong.
+    pub(crate) fn count(&mut self, kind: &'static str) {
+        *self.report.faults.entry(kind).or_insert(0) += 1;
     }
 
     fn run_until(&mut self, until_ms: u64) {
         while self.failed.is_none()
+            && self.report.broken.is_empty()
             && let Some(event) = self.agenda.next(until_ms)
         {
             match self.target_of(&event) {
@@ -256,27 +159,33 @@ impl World {
                 }
             }
         }
-        if let Some(reason) = self.failed.take() {
-            self.note(|| format!("failed: {reason}"));
-            self.report.broken.push(Broken { promise: "P3", what: reason });
+        if let Some(broken) = self.failed.take() {
+            self.note(|| broken.to_string());
+            self.report.broken.push(broken);
         }
     }
 
     /// Whom the event is for, if it waits while that one stands still.
     fn target_of(&self, event: &Event) -> Option<Victim> {
+        let server_of = |connection: &u64| {
+            let known = self.connections.get(connection).map(|known| known.server);
+            known.or_else(|| self.late.get(connection).map(|(server, _)| *server)).map(Victim::Server)
+        };
         match event {
             Event::Tick(victim) | Event::Connect(victim) | Event::ProcessLoses { victim, .. } => Some(*victim),
-            Event::ToServer { .. } | Event::Flush { .. } | Event::ServerLoses { .. } | Event::Encoded { .. } => {
-                Some(Victim::Server)
+            Event::Flush { server, .. } | Event::ServerLoses { server, .. } | Event::Encoded { server, .. } => {
+                Some(Victim::Server(*server))
             }
+            Event::Between { to, .. } => Some(Victim::Server(*to)),
+            Event::ToServer { connection, .. } => server_of(connection),
             Event::FromServer { connection, .. } => self.connections.get(connection).map(|known| known.victim),
-            Event::Strike(_) | Event::Restart(_) | Event::Driver { .. } | Event::Wake(_) => None,
+            _ => None,
         }
     }
 
-    fn paused_until_ms(&self, victim: Victim) -> u64 {
+    pub(crate) fn paused_until_ms(&self, victim: Victim) -> u64 {
         match victim {
-            Victim::Server => self.server.paused_until_ms,
+            Victim::Server(number) => self.servers[number].paused_until_ms,
             Victim::Scheduler(number) => self.schedulers[number].shell.paused_until_ms,
             Victim::Health(number) => self.health[number].shell.paused_until_ms,
             Victim::Node(number) => self.nodes[number].paused_until_ms,
@@ -285,139 +194,96 @@ impl World {
     }
 
     fn must_wait(&self, victim: Victim) -> bool {
-        self.paused_until_ms(victim) > self.agenda.now_ms() || self.held.contains_key(&place_of(victim))
+        self.paused_until_ms(victim) > self.agenda.now_ms() || self.held.contains_key(&victim)
     }
 
     /// What arrives at a process that stands still waits in order, as in its sockets.
     fn hold(&mut self, victim: Victim, event: Event) {
-        let held = self.held.entry(place_of(victim)).or_default();
+        let until_ms = self.paused_until_ms(victim);
+        let held = self.held.entry(victim).or_default();
         if held.is_empty() {
-            let until_ms = self.paused_until_ms(victim);
             self.agenda.at(until_ms, Event::Wake(victim));
         }
-        self.held.entry(place_of(victim)).or_default().push_back(event);
+        held.push_back(event);
     }
 
     fn wake(&mut self, victim: Victim) {
-        let until_ms = self.paused_until_ms(victim);
-        if until_ms > self.agenda.now_ms() {
-            return self.agenda.at(until_ms, Event::Wake(victim));
-        }
-        for event in self.held.remove(&place_of(victim)).unwrap_or_default() {
-            self.happen(event);
-            self.settle();
+        while self.held.contains_key(&victim) {
+            let until_ms = self.paused_until_ms(victim);
+            if until_ms > self.agenda.now_ms() {
+                return self.agenda.at(until_ms, Event::Wake(victim));
+            }
+            let Some(held) = self.held.get_mut(&victim) else { return };
+            match held.pop_front() {
+                Some(event) => {
+                    self.happen(event);
+                    self.settle();
+                }
+                None => drop(self.held.remove(&victim)),
+            }
         }
     }
 
     fn happen(&mut self, event: Event) {
         match event {
             Event::Tick(victim) => self.tick(victim),
-            Event::Flush { starts } => self.flush(starts),
+            Event::Flush { server, starts } => self.flush(server, starts),
             Event::ToServer { connection, up } => self.reach_server(connection, up),
             Event::FromServer { connection, down } => self.reach_process(connection, down),
+            Event::Between { from, to, bytes } => self.reach_peer(from, to, bytes),
             Event::Connect(victim) => self.connect(victim),
             Event::ProcessLoses { victim, connection } => self.process_loses(victim, connection),
-            Event::ServerLoses { connection } => self.server_loses(connection),
+            Event::ServerLoses { connection, server, starts } => self.server_loses(connection, server, starts),
             Event::Strike(number) => self.strike(number),
+            Event::Ask(number) => self.ask_scripted(number),
             Event::Restart(victim) => self.restart(victim),
+            Event::DiskRoom { server, starts } => self.give_disk_room(server, starts),
+            Event::DiskDeadline { server, starts } => self.end_doomed(server, starts),
             Event::Wake(victim) => self.wake(victim),
             Event::Driver { node } => self.run_driver(node),
-            Event::Encoded { starts, purpose, index, pieces } => {
-                if starts == self.server.starts {
-                    self.step_server(ohm_replica::ServerInput::Encoded { purpose, index, pieces });
+            Event::Encoded { server, starts, purpose, index, pieces } => {
+                if starts == self.servers[server].starts {
+                    self.step_server(server, ohm_replica::ServerInput::Encoded { purpose, index, pieces });
                 }
             }
         }
     }
 
-    /// Hands the history on to the oracle and mixes it into the digest.
-    fn settle(&mut self) {
-        let records = std::mem::take(&mut self.history);
-        for record in &records {
-            self.digest = hash::chain(self.digest, hash::bytes(summary(record).as_bytes()));
-            match record {
-                Record::Began { .. } => self.report.began += 1,
-                Record::Acknowledged { .. } => self.report.acknowledged += 1,
-                _ => {}
-            }
-            self.note(|| summary(record));
-            self.oracle.watch(record);
-        }
-        if !self.oracle.broken().is_empty() && self.failed.is_none() {
-            self.failed = Some("a promise broke; the run ends here".into());
-        }
+    /// How long a message sent now is under way.
+    pub(crate) fn way_ms(&mut self) -> u64 {
+        let (times, until_ms) = self.storm;
+        let times = if until_ms > self.agenda.now_ms() { times } else { 1 };
+        links::way_ms(&self.network, times, &mut self.dice)
     }
 
-    /// Keeps the last things that happened, for people.
-    pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {
-        const KEPT: usize = 400;
-        let now_ms = self.agenda.now_ms();
-        self.trace.push_back(format!("{now_ms:>8} {}", text()));
-        if !self.scenario.trace && self.trace.len() > KEPT {
-            self.trace.pop_front();
-        }
-    }
-
-    /// What is stuck stays so: two looks, some seconds apart, must show the same job with no attempt in between.
-    fn judge_quiet(&mut self) {
-        const BETWEEN_MS: u64 = 6_000;
-        let first = self.stuck();
-        self.run_until(self.agenda.now_ms() + BETWEEN_MS);
-        if !self.report.broken.is_empty() {
-            return;
-        }
-        let still =
-            |stuck: &Stuck| first.iter().any(|early| (early.job, early.attempts) == (stuck.job, stuck.attempts));
-        let mut broken: Vec<Broken> = self.stuck().into_iter().filter(still).map(|stuck| stuck.broken).collect();
-        let Some(core) = self.server.core() else { return };
-        for (node, record) in core.replica().cell().nodes().iter() {
-            if record.health != ohm_model::NodeHealth::Ready {
-                let what = format!("node {} ({node}) is still {:?}", record.spec.name, record.health);
-                broken.push(Broken { promise: "P10", what });
-            }
-        }
-        self.report.broken.extend(broken);
-    }
-
-    fn stuck(&self) -> Vec<Stuck> {
-        self.server.core().map_or_else(Vec::new, |core| stuck_jobs(core.replica().cell()))
-    }
-
-    /// When a message sent now over `connection` arrives; nothing when it is lost with its connection.
+    /// When a message sent now over the stream of `connection` arrives; nothing when it is lost with its stream.
     pub(crate) fn arrival_ms(&mut self, connection: u64, upwards: bool) -> Option<u64> {
         let victim = self.connections.get(&connection)?.victim;
-        if self.is_cut(victim) {
+        if self.is_cut(victim, upwards) {
             return None;
         }
-        let link = Link { connection, upwards };
-        self.links.arrival_ms(self.agenda.now_ms(), link, &self.network, &mut self.dice)
-    }
-
-    pub(crate) fn is_cut(&self, victim: Victim) -> bool {
-        self.cut_until_ms.get(&place_of(victim)).is_some_and(|until_ms| *until_ms > self.agenda.now_ms())
-    }
-}
-
-pub(crate) fn place_of(victim: Victim) -> (u8, usize) {
-    match victim {
-        Victim::Server => (0, 0),
-        Victim::Scheduler(number) => (1, number),
-        Victim::Health(number) => (2, number),
-        Victim::Node(number) => (3, number),
-        Victim::Client(number) => (4, number),
-    }
-}
-
-/// One record in a line; entries by index and hash, because they are long.
-fn summary(record: &Record) -> String {
-    match record {
-        Record::Applied { copy, index, chain, applied, .. } => {
-            let kinds: Vec<String> = applied.events.iter().map(|event| format!("{:?}", event.kind)).collect();
-            format!("{copy} applied {index} ({chain:016x}): {}", kinds.join("; "))
+        let broken = self.network.break_per_100000 > 0 && self.dice.below(100_000) < self.network.break_per_100000;
+        if broken {
+            self.count("stream broken");
+            return None;
         }
-        Record::Copied { copy, index, chain } => format!("{copy} copied {index} ({chain:016x})"),
-        Record::Acknowledged { job, .. } => format!("acknowledged {job}"),
-        Record::Began { at_ms, node, run, .. } => format!("{run} began on {node} at {at_ms}"),
-        Record::Over { at_ms, node, run } => format!("{run} over on {node} at {at_ms}"),
+        let (way_ms, now_ms) = (self.way_ms() + self.sending_delay_ms, self.agenda.now_ms());
+        Some(self.links.arrival_ms(now_ms, Link::Stream { connection, upwards }, way_ms))
+    }
+
+    /// Whether a cut keeps messages of this process from passing in this direction.
+    pub(crate) fn is_cut(&self, victim: Victim, upwards: bool) -> bool {
+        let Some(&(way, until_ms)) = self.cuts.get(&victim) else { return false };
+        let this_way = way == Way::Both || (way == Way::Up) == upwards;
+        this_way && until_ms > self.agenda.now_ms()
+    }
+
+    pub(crate) fn shell_of(&mut self, victim: Victim) -> Option<&mut Shell> {
+        match victim {
+            Victim::Scheduler(number) => Some(&mut self.schedulers[number].shell),
+            Victim::Health(number) => Some(&mut self.health[number].shell),
+            Victim::Client(number) => Some(&mut self.clients[number].shell),
+            Victim::Server(_) | Victim::Node(_) => None,
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! give the same outputs on every machine.
 
 pub mod bounded;
+pub mod canary;
 pub mod chunked;
 pub mod codec;
 pub mod hash;

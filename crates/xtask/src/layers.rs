@@ -73,6 +73,7 @@ pub(crate) const LAYERS: &[&[Place]] = &[
         pure("ohm-placement", &[]),
     ],
     &[pure("ohm-batch", &[]), pure("ohm-service", &[]), pure("ohm-tas", &[])],
+    &[pure("ohm-offline", &[])],
     &[pure("ohm-sim", &["bytes", "serde_json"])],
     &[shell("ohm-runtime"), shell("ohm-log-etcd")],
     &[shell("ohm-server"), shell("ohm-daemon"), shell("ohm-node"), shell("ohm-cli"), shell("ohm-live")],
@@ -147,12 +148,13 @@ fn judge_third_party(place: &Place, dependency: &Dependency) -> Option<String> {
         .then(|| format!("{kind} {} may not name {name}: not in its list in crates/xtask/src/layers.rs", place.name))
 }
 
-/// The table as text, highest layer first.
-pub(crate) fn describe() -> String {
+/// The table as text, highest layer first: the crates that there are.
+pub(crate) fn describe(members: &[Member]) -> String {
     let mut text = String::from("Imports point down only; * marks a shell, all others are pure.\n\n");
     for (layer, places) in LAYERS.iter().enumerate().rev() {
         let name = |place: &Place| format!("{}{}", place.name, if place.nature == Nature::Shell { "*" } else { "" });
-        let names: Vec<String> = places.iter().map(name).collect();
+        let exists = |place: &&Place| members.iter().any(|member| member.name == place.name);
+        let names: Vec<String> = places.iter().filter(exists).map(name).collect();
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{layer:>3}  {}", names.join("  "));
     }
@@ -230,6 +232,8 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
-        assert!(names.iter().all(|name| describe().contains(name)));
+        let members: Vec<Member> = names.iter().map(|name| member(name, &[])).collect();
+        assert!(names.iter().all(|name| describe(&members).contains(name)));
+        assert!(!describe(&members[..count - 1]).contains(names[count - 1]), "what does not exist is not shown");
     }
 }

@@ -59,7 +59,7 @@ fn main() -> ExitCode {
 }
 
 fn print_layers() -> Result<bool> {
-    print!("{}", layers::describe());
+    print!("{}", layers::describe(&workspace::Workspace::load()?.members));
     Ok(true)
 }
 

@@ -1,14 +1,9 @@
-//! `cargo xtask sim`: builds the simulator with every assertion on and sweeps a range of seeds.
-
-use std::path::Path;
+//! `cargo xtask sim`: builds `ohm` with every assertion on and lets `ohm chaos sim` sweep a range of seeds.
 
 use anyhow::{Context, Result, bail};
 
 use crate::command::cargo;
 use crate::workspace::Workspace;
-
-/// The example of `ohm-sim` that runs the seeds.
-const SWEEP: &str = "crates/sim/examples/sweep.rs";
 
 /// What was asked for on the command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,18 +18,9 @@ struct Request {
 pub(crate) fn sim(arguments: &[String]) -> Result<bool> {
     let request = parse(arguments)?;
     let workspace = Workspace::load()?;
-    require_sweep(&workspace.root)?;
     let mut command = cargo(&workspace.root, &["run", "--quiet", "--locked", "--profile", &request.profile]);
-    command.args(["--package", "ohm-sim", "--example", "sweep", "--", "--seeds", &request.seeds]);
+    command.args(["--package", "ohm", "--", "chaos", "sim", "--seeds", &request.seeds]);
     Ok(command.args(&request.rest).status().context("cannot start cargo")?.success())
-}
-
-/// Fails if there is nothing to run.
-fn require_sweep(root: &Path) -> Result<()> {
-    if !root.join(SWEEP).is_file() {
-        bail!("no simulation was run: {SWEEP} does not exist");
-    }
-    Ok(())
 }
 
 /// Reads `--seeds A..B [--profile NAME] [-- …]`.
@@ -87,6 +73,5 @@ mod tests {
         {
             assert!(request(bad).is_err(), "{bad:?}");
         }
-        assert!(require_sweep(Path::new("/nowhere")).is_err());
     }
 }

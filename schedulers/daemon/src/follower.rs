@@ -57,6 +57,9 @@ pub(crate) trait Follower {
     /// The last entry in its copy.
     fn applied(&self) -> Index;
 
+    /// The running hash of its copy after that entry.
+    fn chain(&self) -> u64;
+
     /// Milliseconds between two ticks, at most.
     fn tick_ms(&self) -> u64;
 

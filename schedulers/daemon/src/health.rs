@@ -65,6 +65,10 @@ impl Follower for Candidate {
         self.core.cell().applied()
     }
 
+    fn chain(&self) -> u64 {
+        self.core.cell().chain()
+    }
+
     fn tick_ms(&self) -> u64 {
         TICK_MS
     }

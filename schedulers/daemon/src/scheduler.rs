@@ -66,6 +66,10 @@ impl<P: Planner> Follower for Scheduler<P> {
         self.core.cell().applied()
     }
 
+    fn chain(&self) -> u64 {
+        self.core.cell().chain()
+    }
+
     fn tick_ms(&self) -> u64 {
         self.tick_ms
     }

@@ -6,6 +6,7 @@ use crate::link::{Arrival, Link, Outlets};
 use crate::tickets::Tickets;
 use ohm_model::{Envelope, SessionId};
 use ohm_runtime::clock::boot_ms;
+use ohm_runtime::recorder::{Happened, Recorder};
 use ohm_runtime::servers::{Dialer, Servers};
 use ohm_runtime::shutdown::Shutdown;
 use ohm_wire::{BeatAnswers, DutyUp, duty_up};
@@ -35,6 +36,7 @@ pub(crate) async fn run<F: Follower>(
     let dialer = Dialer::new(servers)?;
     let applied = Arc::new(AtomicU64::new(0));
     let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
+    let recorder = Recorder::from_environment("follower", &name);
     let link = Link {
         dialer,
         name,
@@ -55,6 +57,7 @@ pub(crate) async fn run<F: Follower>(
         again: false,
         is_closed: false,
         effects: Vec::new(),
+        recorder,
     };
     shell.run(arrivals, shutdown).await
 }
@@ -70,6 +73,7 @@ struct Shell<F> {
     again: bool,
     is_closed: bool,
     effects: Vec<Effect>,
+    recorder: Recorder,
 }
 
 impl<F: Follower> Shell<F> {
@@ -124,6 +128,8 @@ impl<F: Follower> Shell<F> {
             Arrival::Snapshot(cell) => self.step(Input::Snapshot(cell)),
             Arrival::Entries(entries) => {
                 entries.into_iter().for_each(|(index, entry)| self.step(Input::Entry { index, entry }));
+                let core = &self.core;
+                self.recorder.write(|| Happened::Copied { index: core.applied(), chain: core.chain() });
             }
             Arrival::Reply(reply) => {
                 for input in self.tickets.answers(reply)? {

@@ -20,7 +20,9 @@ pub enum Miss {
     Affinity,
     /// The plan excludes it by name: it is one of the nodes to be repaired or left.
     Excluded,
-    /// It is outside the topology, or outside the domain the job must stay in.
+    /// It lacks a label of the topology's levels.
+    OutsideTopology,
+    /// It is outside the domain the job must stay in.
     TopologyDomain,
     /// Even empty it would have too little of this resource for one task.
     Capacity(ResourceId),
@@ -61,6 +63,17 @@ pub struct NearMiss {
     pub node: String,
 }
 
+/// What a domain holds of one layer of slices.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerFit {
+    /// The label of the layer's level.
+    pub level: String,
+    /// How many slices fit.
+    pub fit: u32,
+    /// How many are needed.
+    pub needed: u32,
+}
+
 /// What keeps the job from being placed; the first that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Obstacle {
@@ -72,8 +85,18 @@ pub enum Obstacle {
         level: String,
         /// The label values of the domain that takes most, top to bottom; empty when none takes any.
         best: Vec<String>,
-        /// How many tasks that domain takes.
+        /// How many tasks, or slices where slices are asked for, fit in that domain; over several domains where the
+        /// request spreads.
         fit: u32,
+        /// What the best domain holds of each layer of slices.
+        layers: Vec<LayerFit>,
+        /// Whether the request may spread over several domains.
+        spreads: bool,
+    },
+    /// The request can be met by no cell with this topology, whatever room there is.
+    Contradiction {
+        /// What contradicts what.
+        problem: String,
     },
     /// The queue has too little left of a resource.
     Quota {
@@ -123,10 +146,12 @@ pub struct Explanation {
     pub seen: Index,
     /// The group that could not be placed.
     pub group: GroupIndex,
-    /// How many of its tasks would find room now (within one domain, where one is required).
+    /// How many slices of `slice` tasks would find room now (within one domain, where one is required).
     pub fit: u32,
     /// How many must find room at once.
     pub of: u32,
+    /// Tasks in a slice: 1 where `fit` and `of` are tasks.
+    pub slice: u32,
     /// Nodes in the cell.
     pub total_nodes: u32,
     /// Nodes that can take at least one task.
@@ -148,6 +173,7 @@ impl Explanation {
             group: GroupIndex(0),
             fit: 0,
             of,
+            slice: 1,
             total_nodes: 0,
             open_nodes: 0,
             misses: BTreeMap::new(),

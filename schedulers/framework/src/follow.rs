@@ -15,6 +15,10 @@ use std::sync::Arc;
 impl<P: Planner> SchedulerCore<P> {
     /// Starts again from a restored copy. The session goes on; entries with answers to it may have been jumped over.
     pub(crate) fn replace(&mut self, now_ms: u64, cell: Cell, out: &mut Vec<Effect>) {
+        // Of another server, perhaps, that lags behind the one followed before: a copy never steps back.
+        if cell.applied() < self.cell.applied() {
+            return;
+        }
         self.cell = cell;
         self.flights.orphan_all();
         self.land_early(now_ms);
@@ -30,7 +34,13 @@ impl<P: Planner> SchedulerCore<P> {
             return;
         }
         let mut applied = std::mem::take(&mut self.applied);
-        self.cell.apply(index, entry, &mut applied);
+        if ohm_stdx::canary::sings(ohm_stdx::canary::Canary::UnorderedApply) {
+            let commands = entry.commands.iter().rev().cloned().collect();
+            self.cell.apply(index, &Entry { stamp_ms: entry.stamp_ms, commands }, &mut applied);
+            applied.outcomes.reverse();
+        } else {
+            self.cell.apply(index, entry, &mut applied);
+        }
         let kinds = Kinds::of(entry);
         self.note_improvements(&applied, kinds.ticks);
         self.changes.nodes.extend(&applied.nodes);
@@ -187,7 +197,9 @@ impl<P: Planner> SchedulerCore<P> {
         for number in 0..SHARDS_PER_CLASS {
             let lease = Lease::Shard(Shard { class, number });
             let state = self.cell.sessions().lease(lease);
-            let seen = LeaseSeen { lease, holder: state.holder, epoch: state.epoch, renewed: state.renewed };
+            // A replica that was started anew need not wait for its own former lease.
+            let holder = state.holder.filter(|holder| !self.cell.sessions().is_superseded(*holder));
+            let seen = LeaseSeen { lease, holder, epoch: state.epoch, renewed: state.renewed };
             if self.leases_told.insert(lease, seen) != Some(seen) {
                 self.tell_member(now_ms, MemberInput::LeaseSeen(seen), out);
             }

@@ -75,7 +75,7 @@ impl Holds {
             };
             self.add_row(&row);
             if !job.spec.queue.is_empty() && job.reserved.is_empty() {
-                self.charge(cell.quota().root(&job.spec.queue), &row, &mut taken.quota);
+                self.charge(&job.spec.queue, &row, &mut taken.quota);
             }
             taken.rows.push(row);
         }
@@ -92,13 +92,13 @@ impl Holds {
         for row in &taken.rows {
             self.drop_row(row);
         }
-        for (root, resource, amount) in &taken.quota {
-            if let Some(sums) = self.quota.get_mut(root) {
+        for (queue, resource, amount) in &taken.quota {
+            if let Some(sums) = self.quota.get_mut(queue) {
                 let sum = sums.entry(*resource).or_insert(0);
                 *sum -= amount;
                 sums.retain(|_, sum| *sum != 0);
                 if sums.is_empty() {
-                    self.quota.remove(root);
+                    self.quota.remove(queue);
                 }
             }
         }
@@ -133,9 +133,10 @@ impl Holds {
         self.tasks.get(&(job, group)).into_iter().flatten().copied()
     }
 
-    /// How much of `resource` is held of the quota tree with this root.
-    pub fn quota(&self, root: &str, resource: ResourceId) -> i64 {
-        self.quota.get(root).and_then(|sums| sums.get(&resource)).copied().unwrap_or(0)
+    /// How much of `resource` is held of the quota of each queue.
+    pub fn quota(&self, resource: ResourceId) -> impl Iterator<Item = (&str, i64)> + use<'_> {
+        let of = move |sums: &BTreeMap<ResourceId, i64>| sums.get(&resource).copied();
+        self.quota.iter().filter_map(move |(queue, sums)| Some((queue.as_ref(), of(sums)?)))
     }
 
     /// Whether a transaction under way stops this run.
@@ -192,16 +193,16 @@ impl Holds {
         }
     }
 
-    fn charge(&mut self, root: &str, row: &TakenRow, charged: &mut Vec<(Arc<str>, ResourceId, i64)>) {
-        let root = match self.quota.get_key_value(root) {
+    fn charge(&mut self, queue: &str, row: &TakenRow, charged: &mut Vec<(Arc<str>, ResourceId, i64)>) {
+        let queue = match self.quota.get_key_value(queue) {
             Some((known, _)) => Arc::clone(known),
-            None => Arc::from(root),
+            None => Arc::from(queue),
         };
-        let sums = self.quota.entry(Arc::clone(&root)).or_default();
+        let sums = self.quota.entry(Arc::clone(&queue)).or_default();
         for &(resource, request) in &row.shape.requests {
             let amount = request.saturating_mul(i64::from(row.count));
             *sums.entry(resource).or_insert(0) += amount;
-            charged.push((Arc::clone(&root), resource, amount));
+            charged.push((Arc::clone(&queue), resource, amount));
         }
     }
 }

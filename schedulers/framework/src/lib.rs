@@ -10,6 +10,7 @@
 //! only for a shard whose lease runs on the own clock; work per step is bounded by counts, and equal inputs give equal
 //! effects.
 
+pub mod counted;
 pub mod explain;
 pub mod plan;
 pub mod planner;
@@ -28,8 +29,9 @@ mod view;
 mod words;
 
 pub use ask::{Answer, explain_job};
+pub use counted::{BestDomain, Counted, Excluded, Unit, count_miss};
 pub use counters::Counters;
-pub use explain::{Explanation, Miss, NearMiss, Obstacle};
+pub use explain::{Explanation, LayerFit, Miss, NearMiss, Obstacle};
 pub use holds::{Holds, Taken};
 pub use input::{Effect, Input, SchedulerConfig};
 pub use pass::TRANSACTION_BYTES_MAX;

@@ -122,14 +122,14 @@ impl<P: Planner> SchedulerCore<P> {
     }
 
     /// No place was found for `job`, nor for equal ones behind it, until something that might help changes. What one
-    /// job waits for outside the cell says nothing about its equals: that one alone is looked at again later.
+    /// job waits for by itself says nothing about its equals: that one alone is looked at again when it changes.
     pub(crate) fn park(&mut self, now_ms: u64, job: JobId, explanation: Explanation) {
         if !self.backlog.contains(job) {
             return;
         }
         self.counters.unplaced += 1;
         if matches!(explanation.obstacle, Obstacle::Waiting { .. }) {
-            return self.backlog.wait_until(job, now_ms.saturating_add(self.config.sweep_ms), explanation);
+            return self.backlog.wait_for_change(job, now_ms.saturating_add(self.config.sweep_ms), explanation);
         }
         let blocker = blocker_of(&self.cell, &explanation);
         self.backlog.park(job, blocker, explanation);

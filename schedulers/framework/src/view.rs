@@ -109,12 +109,11 @@ impl<'a> View<'a> {
         self.layers().flat_map(|holds| holds.tasks(job, group)).map(|(_, count)| count).sum()
     }
 
-    /// How much more of `resource` a queue may use; nothing is no limit. What is under way anywhere in the same tree
-    /// counts in full, as it does when a transaction is judged.
+    /// How much more of `resource` a queue may use; nothing is no limit. What is under way is charged to its own queue,
+    /// as it is when it is judged.
     pub fn quota_available(&self, queue: &str, resource: ResourceId) -> Option<i64> {
-        let available = self.cell.quota().available(queue, self.cell.resources().name(resource))?;
-        let root = self.cell.quota().root(queue);
-        Some(available - self.layers().map(|holds| holds.quota(root, resource)).sum::<i64>())
+        let held = self.layers().flat_map(|holds| holds.quota(resource));
+        self.cell.quota().available_beside(queue, self.cell.resources().name(resource), held)
     }
 
     /// Whether a transaction under way stops this run: its room is spoken for.

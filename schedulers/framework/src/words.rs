@@ -28,12 +28,30 @@ impl Explanation {
                     tasks(self.of)
                 )
             }
-            Obstacle::Domain { level, best, .. } if best.is_empty() => {
-                format!("{} must stand in one domain of {level}; no domain takes any.", tasks(self.of))
+            Obstacle::Domain { level, best, spreads, .. } if best.is_empty() => {
+                let asked = asked(self.of, self.slice, *spreads);
+                format!(
+                    "{asked} {} {level}; no domain takes any.",
+                    if *spreads { "domains of" } else { "one domain of" }
+                )
             }
-            Obstacle::Domain { level, best, fit } => {
-                let best = best.join("/");
-                format!("{} must stand in one domain of {level}; the best, {best}, takes {fit}.", tasks(self.of))
+            Obstacle::Domain { level, best, fit, spreads, layers } => {
+                let asked = asked(self.of, self.slice, *spreads);
+                let lacks = layers.iter().filter(|layer| layer.fit < layer.needed);
+                let lacks: String = lacks
+                    .map(|layer| {
+                        format!(" There it holds {} of {} slices of {}.", layer.fit, layer.needed, layer.level)
+                    })
+                    .collect();
+                match spreads {
+                    true => format!("{asked} as few domains of {level} as can be; all together take {fit}.{lacks}"),
+                    false => {
+                        format!("{asked} one domain of {level}; the best, {}, takes {fit}.{lacks}", best.join("/"))
+                    }
+                }
+            }
+            Obstacle::Contradiction { problem } => {
+                format!("Its topology request contradicts the topology: {problem}. No node that joins can change that.")
             }
             Obstacle::Quota { queue, resource, asked, available } => {
                 let name = cell.resources().name(*resource);
@@ -99,6 +117,16 @@ fn tasks(count: u32) -> String {
     if count == 1 { "1 task".to_string() } else { format!("{count} tasks") }
 }
 
+/// The beginning of a sentence about tasks or slices that stand together.
+fn asked(of: u32, slice: u32, spreads: bool) -> String {
+    let what = match (slice, of) {
+        (0 | 1, _) => tasks(of),
+        (_, 1) => format!("1 slice of {slice} tasks"),
+        (_, _) => format!("{of} slices of {slice} tasks"),
+    };
+    if spreads { format!("{what} would stand in") } else { format!("{what} must stand in") }
+}
+
 fn near_text(cell: &Cell, near: &NearMiss) -> String {
     let name = cell.resources().name(near.resource);
     let (asked, free) = (resources::display(name, near.asked), resources::display(name, near.free.max(0)));
@@ -120,6 +148,7 @@ fn miss_text(cell: &Cell, miss: &Miss, nodes: u32) -> String {
         Miss::NodeSelector => format!("{lack} a label of its nodeSelector"),
         Miss::Affinity => format!("{} no term of its node affinity", if one { "matches" } else { "match" }),
         Miss::Excluded => format!("{are} being repaired or left by it"),
+        Miss::OutsideTopology => format!("{lack} a label of the topology it asks for"),
         Miss::TopologyDomain => format!("{are} outside the topology domain it must stand in"),
         Miss::Capacity(resource) => format!("{have} too little {} for one task even when empty", name(resource)),
         Miss::Resource(resource) => format!("{have} too little {} free", name(resource)),

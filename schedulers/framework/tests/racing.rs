@@ -224,3 +224,21 @@ fn equal_seeds_give_equal_histories() {
     assert_eq!(chain(3), chain(3));
     assert_ne!(chain(3), chain(4));
 }
+
+#[test]
+fn a_replica_started_anew_takes_its_former_shards_at_once_and_another_one_waits() {
+    for (again, waits) in [("batch-0", false), ("batch-1", true)] {
+        let mut world = World::new(7);
+        small_cell(&mut world);
+        world.add(Class::Batch, false);
+        world.run(1_000);
+        assert_eq!(world.replicas[0].core.shards().count(), 16);
+        world.kill(0);
+        world.add_named(again, Class::Batch, false);
+        // Well within the lease of two seconds.
+        world.run(1_000);
+        assert_eq!(world.replicas[1].core.shards().count(), if waits { 0 } else { 16 }, "{again}");
+        world.run(4_000);
+        assert_eq!(world.replicas[1].core.shards().count(), 16, "{again}");
+    }
+}

@@ -245,6 +245,22 @@ impl Demand {
         room.max(0) as u32
     }
 
+    /// `room`, but no more than whole devices leave; nothing where shares of devices are asked for.
+    pub(crate) fn whole_devices_room(&self, table: &NodeTable, node: NodeId, room: u32) -> Option<u32> {
+        let mut least = room;
+        for need in &self.needs {
+            match need.measure {
+                Measure::Sum => {}
+                Measure::Share => return None,
+                Measure::WholeDevices => {
+                    let free = need.column(table)?.exact(node.0 as usize);
+                    least = least.min((free / need.least.max(1)).clamp(0, i64::from(u32::MAX)) as u32);
+                }
+            }
+        }
+        Some(least)
+    }
+
     /// Whether class and columns decide alone, the limit per node and what depends on the job apart.
     pub(crate) fn is_plain(&self) -> bool {
         !self.careful && self.shape.devices.is_empty()

@@ -25,6 +25,21 @@ impl<'a> DeviceRoom<'a> {
         DeviceRoom { shape, banks: shape.devices.iter().map(|(resource, _)| bank(*resource)).collect() }
     }
 
+    /// How many tasks of `shape` find devices on `node` beside one of `other`.
+    pub fn beside(view: &View<'_>, shape: &'a Shape, other: &Shape, node: NodeId) -> u32 {
+        let (mut masks, mut room) = (Vec::new(), DeviceRoom::new(view, shape, node));
+        if !DeviceRoom::new(view, other, node).take(&mut masks) {
+            return 0;
+        }
+        for (&(resource, request), mask) in other.devices.iter().zip(masks) {
+            let at = shape.devices.iter().position(|(own, _)| *own == resource);
+            let Some(Some(free)) = at.and_then(|at| room.banks.get_mut(at)) else { continue };
+            let taken = free.iter_mut().enumerate().filter(|(device, _)| mask >> device & 1 == 1);
+            taken.for_each(|(_, left)| *left -= request.min(DEVICE_MILLI));
+        }
+        room.room().0
+    }
+
     /// How many tasks find devices, and the resource that stops the next one.
     pub fn room(&self) -> (u32, Option<ResourceId>) {
         let mut least = (u32::MAX, None);

@@ -7,6 +7,7 @@
 use crate::placer::{Pass, Placer};
 use crate::spot::Spot;
 use crate::subject::Subject;
+use crate::together::{bundles, pair};
 use ohm_cell::{Job, JobState};
 use ohm_framework::{Decision, Explanation, Obstacle, Plan, PlannedJob, Taken, View, Work, WorkItem};
 use ohm_model::{Grain, GroupIndex, Placement, TopologyMode};
@@ -49,12 +50,16 @@ pub fn asks(view: &View<'_>, job: &Job) -> Option<Vec<GroupAsk>> {
         let group = GroupIndex(at as u16);
         let most = view.pending(job, group).len();
         let standing = state.live + view.in_flight(job.id, group);
-        let least = if state.started { 0 } else { state.needed(spec).saturating_sub(standing) };
+        let missing = state.needed(spec).saturating_sub(standing);
+        let least = if state.started { 0 } else { missing };
         if most < least && (job.starts_whole() || most == 0) {
             return None;
         }
         if most >= least.max(1) {
-            asks.push(GroupAsk { group, least: least.max(1), most, starts: least > 0 });
+            // A gang in a topology is repaired whole: half of a repair may leave no domain for the other half.
+            let repairs = state.started && job.starts_whole() && spec.topology.is_asked();
+            let useful = if repairs { missing.min(most) } else { least };
+            asks.push(GroupAsk { group, least: useful.max(1), most, starts: least > 0 });
         }
     }
     Some(asks)
@@ -62,14 +67,14 @@ pub fn asks(view: &View<'_>, job: &Job) -> Option<Vec<GroupAsk>> {
 
 /// Rows planned for a job so far, and what it takes to undo them.
 #[derive(Default)]
-struct Attempt {
-    rows: Vec<Placement>,
-    taken: Vec<Taken>,
-    rest: Option<Box<Explanation>>,
+pub(crate) struct Attempt {
+    pub(crate) rows: Vec<Placement>,
+    pub(crate) taken: Vec<Taken>,
+    pub(crate) rest: Option<Box<Explanation>>,
 }
 
 /// What a group could not be placed for.
-type Failure = Box<Explanation>;
+pub(crate) type Failure = Box<Explanation>;
 
 /// Plans every job of `work` in order, as far as its budget goes.
 pub fn plan_work(
@@ -106,9 +111,9 @@ pub fn plan_work(
     plan
 }
 
-struct Driver<'a, 'v> {
-    placer: &'a mut Placer,
-    pass: &'a mut Pass<'v>,
+pub(crate) struct Driver<'a, 'v> {
+    pub(crate) placer: &'a mut Placer,
+    pub(crate) pass: &'a mut Pass<'v>,
     item: WorkItem,
     most_rows: usize,
     dice: &'a mut Prng,
@@ -182,7 +187,10 @@ impl<'v> Driver<'_, 'v> {
         for bundle in bundles(job, asks) {
             let fixed = bundle.iter().any(|ask| self.fixed_key(job, &attempt.rows, ask.group).is_some());
             let placed = match bundle.as_slice() {
-                [_, _, ..] if !fixed => self.place_together(job, &bundle),
+                [_, _, ..] if !fixed => match pair(job, &bundle) {
+                    Some((leader, workers)) => self.place_pair(job, &leader, &workers),
+                    None => self.place_together(job, &bundle),
+                },
                 _ => self.place_apart(job, &bundle),
             };
             match placed {
@@ -196,7 +204,7 @@ impl<'v> Driver<'_, 'v> {
         Ok(attempt)
     }
 
-    fn note(&mut self, attempt: &mut Attempt, placed: Result<Attempt, Failure>) {
+    pub(crate) fn note(&mut self, attempt: &mut Attempt, placed: Result<Attempt, Failure>) {
         match placed {
             Ok(more) => {
                 attempt.rows.extend(more.rows);
@@ -207,7 +215,7 @@ impl<'v> Driver<'_, 'v> {
         }
     }
 
-    fn undo(&mut self, attempt: Attempt) {
+    pub(crate) fn undo(&mut self, attempt: Attempt) {
         for taken in attempt.taken.iter().rev() {
             self.placer.give_back(self.pass, taken);
         }
@@ -237,7 +245,12 @@ impl<'v> Driver<'_, 'v> {
         self.place_within(job, ask, level.zip(key))
     }
 
-    fn place_within(&mut self, job: &'v Job, ask: &GroupAsk, domain: Option<(&str, u32)>) -> Result<Attempt, Failure> {
+    pub(crate) fn place_within(
+        &mut self,
+        job: &'v Job,
+        ask: &GroupAsk,
+        domain: Option<(&str, u32)>,
+    ) -> Result<Attempt, Failure> {
         let rows = self.rows_for(job, ask, domain)?;
         let taken = self.placer.take(self.pass, &rows);
         let placed: u32 = rows.iter().map(|row| row.count).sum();
@@ -264,39 +277,8 @@ impl<'v> Driver<'_, 'v> {
         spot.place(domain)
     }
 
-    /// Places groups that share a label in one domain: the smallest that takes all of them in order.
-    fn place_together(&mut self, job: &'v Job, bundle: &[GroupAsk]) -> Result<Attempt, Failure> {
-        let domains = self.shared_domains(job, bundle)?;
-        let mut last = None;
-        for (level, key) in domains {
-            let mut attempt = Attempt::default();
-            let failed = bundle.iter().find_map(|ask| {
-                let placed = self.place_within(job, ask, Some((level, key)));
-                match placed {
-                    Ok(_) => {
-                        self.note(&mut attempt, placed);
-                        None
-                    }
-                    Err(why) => Some(why),
-                }
-            });
-            match failed {
-                None => return Ok(attempt),
-                Some(why) => {
-                    self.undo(attempt);
-                    last = Some(why);
-                }
-            }
-        }
-        let mode = job.spec.groups.get(usize::from(bundle[0].group.0)).map(|spec| spec.topology.mode);
-        match last {
-            Some(why) if mode == Some(TopologyMode::Required) => Err(why),
-            _ => self.place_apart(job, bundle),
-        }
-    }
-
     /// Each group by its own request. A group of a job that starts whole and falls short undoes the others.
-    fn place_apart(&mut self, job: &'v Job, bundle: &[GroupAsk]) -> Result<Attempt, Failure> {
+    pub(crate) fn place_apart(&mut self, job: &'v Job, bundle: &[GroupAsk]) -> Result<Attempt, Failure> {
         let mut attempt = Attempt::default();
         for ask in bundle {
             let key = self.fixed_key(job, &attempt.rows, ask.group);
@@ -309,39 +291,6 @@ impl<'v> Driver<'_, 'v> {
             }
         }
         Ok(attempt)
-    }
-
-    /// The domains that might take every group of the bundle, best first: all tasks before minimums only, the level
-    /// asked for before those above it, less room for the largest group before more, path order at last.
-    fn shared_domains(&mut self, job: &'v Job, bundle: &[GroupAsk]) -> Result<Vec<(&'v str, u32)>, Failure> {
-        let cell = self.pass.base().cell();
-        let mut counted = Vec::new();
-        let mut site = None;
-        for ask in bundle {
-            let Some(subject) = Subject::new(self.pass.view(), job, ask.group) else { continue };
-            let found = match self.placer.site(&subject, cell) {
-                Ok(Some(found)) => found,
-                Ok(None) => continue,
-                Err(obstacle) => return Err(Box::new(self.placer.explain(self.pass, &subject, ask.least, obstacle))),
-            };
-            counted.push((ask, self.placer.count(self.pass, &subject, &found, None)));
-            site.get_or_insert(found);
-        }
-        let Some(site) = site else { return Ok(Vec::new()) };
-        let lowest_first = if site.mode == TopologyMode::Required { site.level..=site.level } else { 0..=site.level };
-        let Some((_, widest)) = counted.iter().max_by_key(|(ask, _)| ask.most) else { return Ok(Vec::new()) };
-        let mut domains = Vec::new();
-        for whole in [true, false] {
-            for level in lowest_first.clone().rev() {
-                let wanted = |ask: &GroupAsk| u64::from(if whole { ask.most } else { ask.least });
-                let takes = |at: &u32| counted.iter().all(|(ask, counts)| counts.at(level, *at) >= wanted(ask));
-                let mut fits: Vec<u32> = (0..site.tree.level(level).len() as u32).filter(takes).collect();
-                fits.sort_by_key(|at| (widest.at(level, *at), *at));
-                let label = site.topology.spec.levels.get(level).map_or("", String::as_str);
-                domains.extend(fits.iter().map(|at| (label, site.tree.level(level)[*at as usize].key)));
-            }
-        }
-        Ok(domains)
     }
 }
 
@@ -356,25 +305,4 @@ fn merge(rows: &mut Vec<Placement>) {
         }
         joins
     });
-}
-
-/// The asks in order, groups that share a label and ask for the same level of a topology put together.
-fn bundles(job: &Job, asks: &[GroupAsk]) -> Vec<Vec<GroupAsk>> {
-    let mut bundles: Vec<Vec<GroupAsk>> = Vec::new();
-    let spec = |ask: &GroupAsk| job.spec.groups.get(usize::from(ask.group.0));
-    for ask in asks {
-        let joins = |bundle: &&mut Vec<GroupAsk>| {
-            let (Some(own), Some(first)) = (spec(ask), bundle.first().and_then(spec)) else { return false };
-            let together = matches!(own.topology.mode, TopologyMode::Required | TopologyMode::Preferred);
-            together
-                && !own.place_with.is_empty()
-                && own.place_with == first.place_with
-                && own.topology == first.topology
-        };
-        match bundles.iter_mut().find(joins) {
-            Some(bundle) => bundle.push(*ask),
-            None => bundles.push(vec![*ask]),
-        }
-    }
-    bundles
 }

@@ -5,10 +5,11 @@
 //! counted for a shape is remembered until a node changes: a long queue of equal jobs is explained at the price of one.
 
 use crate::demand::{Demand, REFUSED};
-use crate::filters::shortages;
+use crate::filters::{shortages, tightest};
 use crate::placer::{Pass, Placer};
 use crate::subject::Subject;
 use crate::table::{CLOSED, NodeTable, class_of};
+use crate::topology::Refusal;
 use ohm_framework::{Explanation, Miss, NearMiss, Obstacle};
 use ohm_model::{NodeId, ResourceId};
 use std::collections::BTreeMap;
@@ -23,6 +24,19 @@ pub(crate) struct Counts {
 }
 
 impl Placer {
+    /// Counts all nodes for `subject`, which found no seats in its topology.
+    pub(crate) fn explain_refusal(
+        &mut self,
+        pass: &Pass<'_>,
+        subject: &Subject<'_>,
+        refusal: Refusal<'_>,
+    ) -> Box<Explanation> {
+        let subject = Subject { fence: Some(refusal.fence), ..*subject };
+        let mut why = self.explain(pass, &subject, refusal.of, refusal.obstacle);
+        (why.fit, why.slice) = (refusal.fit, refusal.slice);
+        Box::new(why)
+    }
+
     /// Counts all nodes for `subject`.
     pub fn explain(&mut self, pass: &Pass<'_>, subject: &Subject<'_>, of: u32, obstacle: Obstacle) -> Explanation {
         let nodes = subject.view.cell().nodes();
@@ -103,7 +117,7 @@ impl Counts {
         let amounts = subject.shape.requests.iter();
         let amounts = amounts.map(|&(resource, asked)| (resource, asked, table.free(node, resource)));
         let mut short = amounts.filter(|(_, asked, free)| free < asked);
-        let (resource, asked, _) = short.clone().next()?;
+        let (resource, asked, _) = tightest(subject, short.clone())?;
         let never = subject.view.cell().nodes().capacity(node, resource) < asked;
         self.note_near(&mut short, name);
         Some(if never { Miss::Capacity(resource) } else { Miss::Resource(resource) })

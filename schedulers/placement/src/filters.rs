@@ -71,7 +71,11 @@ fn excluded(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
 }
 
 fn topology_domain(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
-    subject.fence.filter(|fence| !fence.holds(node)).map(|_| Miss::TopologyDomain)
+    let fence = subject.fence?;
+    match fence.topology.key_of(node, fence.level) {
+        None => Some(Miss::OutsideTopology),
+        Some(key) => (fence.key.is_some_and(|fixed| fixed != key)).then_some(Miss::TopologyDomain),
+    }
 }
 
 fn ports(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
@@ -94,9 +98,18 @@ pub(crate) fn shortages<'s>(
     amounts.filter(|(_, asked, free)| free < asked)
 }
 
+/// The shortage that counts: of several, the first by name. None of them leaves room for one task, so none is tighter.
+pub(crate) fn tightest(
+    subject: &Subject<'_>,
+    short: impl Iterator<Item = (ResourceId, i64, i64)>,
+) -> Option<(ResourceId, i64, i64)> {
+    let names = subject.view.cell().resources();
+    short.min_by_key(|(resource, _, _)| names.name(*resource))
+}
+
 /// A resource that even the empty node has too little of, or one that is taken.
 fn resources(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
-    let (resource, asked, _) = shortages(subject, node).next()?;
+    let (resource, asked, _) = tightest(subject, shortages(subject, node))?;
     let never = subject.view.cell().nodes().capacity(node, resource) < asked;
     Some(if never { Miss::Capacity(resource) } else { Miss::Resource(resource) })
 }

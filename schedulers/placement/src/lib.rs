@@ -10,8 +10,7 @@
 //! judge takes on the same picture; the fast scan and the filters that explain agree on every node; the same picture,
 //! work and dice give the same plan. Integers only; nothing depends on an order that is not written down here.
 //!
-//! Absent on purpose: preemption's choice of victims and slices, leaders and balanced placement in topologies, which
-//! have their places in [`drive::PostFilter`] and [`topology::choose`].
+//! Absent on purpose: preemption's choice of victims, which has its place in [`drive::PostFilter`].
 
 mod demand;
 pub mod devices;
@@ -29,6 +28,7 @@ mod search;
 mod spot;
 mod subject;
 mod table;
+mod together;
 pub mod topology;
 mod verdicts;
 

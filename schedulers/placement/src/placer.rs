@@ -6,7 +6,7 @@ use crate::index::{Choice, ShapeIndex};
 use crate::scores::Weights;
 use crate::subject::Subject;
 use crate::table::{BLOCK, NodeTable};
-use crate::topology::Tree;
+use crate::topology::{Tallies, Tree};
 use crate::verdicts::Memory;
 use ohm_framework::{Holds, Taken, View};
 use ohm_model::node::HOSTNAME_LABEL;
@@ -84,6 +84,7 @@ pub struct Placer {
     pub(crate) indexes: Indexes,
     verdicts: Memory,
     pub(crate) trees: BTreeMap<String, Arc<Tree>>,
+    pub(crate) tallies: Tallies,
     /// By slot: the node's registration, and a hash of what places it in topologies.
     identities: Vec<(u32, u64)>,
     schedulers: usize,
@@ -106,10 +107,16 @@ impl Placer {
         self.indexes = Indexes::default();
         self.verdicts = Memory::default();
         self.trees.clear();
+        self.tallies.clear();
         self.identities.clear();
         for (node, _) in view.cell().nodes().iter() {
             self.note_identity(view, node);
         }
+    }
+
+    /// Forgets the counts that are kept for topologies; they are made anew as they are needed.
+    pub fn forget_counts(&mut self) {
+        self.tallies.clear();
     }
 
     /// Reads these nodes anew.
@@ -118,6 +125,7 @@ impl Placer {
             self.table.refresh(view, node);
             if self.note_identity(view, node) {
                 self.trees.clear();
+                self.tallies.clear();
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::devices::DeviceRoom;
 use crate::subject::Subject;
+use crate::topology::Seats;
 use ohm_model::{NodeId, Placement, TaskIndex};
 
 /// Rows for the group's waiting tasks over `spots`, in order: the lowest waiting task on the first spot. Stops early
@@ -23,6 +24,29 @@ pub fn rows(subject: &Subject<'_>, spots: &[(NodeId, u32)]) -> Vec<Placement> {
             range = if taken < length { Some((first + taken, length - taken)) } else { ranges.next() };
         }
     }
+    rows
+}
+
+/// Rows for seats: ranks that are bound to a node there, the other waiting ones in order.
+pub(crate) fn seated(subject: &Subject<'_>, seats: &Seats) -> Vec<Placement> {
+    if seats.bound.is_empty() {
+        return rows(subject, &seats.free);
+    }
+    let mut pending = subject.view.pending(subject.job, subject.group);
+    seats.bound.iter().for_each(|(rank, _)| pending.remove(*rank, 1));
+    let ranks = pending.iter().flat_map(|(first, count)| first..first + count);
+    let free = seats.free.iter().flat_map(|(node, count)| std::iter::repeat_n(*node, *count as usize));
+    let bound = seats.bound.iter().map(|(rank, node)| (*node, *rank));
+    let mut by_node: Vec<(NodeId, u32)> = bound.chain(free.zip(ranks)).collect();
+    by_node.sort_unstable();
+    let mut rows = Vec::with_capacity(by_node.len());
+    for ranks in by_node.chunk_by(|one, other| one.0 == other.0) {
+        let mut devices = DeviceRoom::new(&subject.view, subject.shape, ranks[0].0);
+        for run in ranks.chunk_by(|one, other| one.1 + 1 == other.1) {
+            rows.extend(row(subject, ranks[0].0, run[0].1, run.len() as u32, &mut devices));
+        }
+    }
+    rows.sort_unstable_by_key(|row| row.first);
     rows
 }
 

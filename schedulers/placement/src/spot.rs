@@ -3,8 +3,10 @@
 use crate::drive::GroupAsk;
 use crate::flat::{Amount, Spots, tasks_of};
 use crate::placer::{Pass, Placer};
-use crate::rows::rows;
+use crate::rows::{rows, seated};
 use crate::subject::Subject;
+use crate::topology::Site;
+use ohm_cell::Shape;
 use ohm_framework::{Explanation, Obstacle, WorkItem};
 use ohm_model::{NodeId, Placement, ResourceId};
 use ohm_stdx::Prng;
@@ -19,11 +21,11 @@ pub(crate) struct Spot<'a> {
     pub(crate) dice: &'a mut Prng,
 }
 
-impl Spot<'_> {
+impl<'a> Spot<'a> {
     /// Rows for the group, or why there are none.
     pub(crate) fn place(&mut self, domain: Option<(&str, u32)>) -> Result<Vec<Placement>, Box<Explanation>> {
         let ask = *self.ask;
-        let quota = self.quota();
+        let quota = quota(&self.subject, None);
         let most = quota.map_or(ask.most, |quota| ask.most.min(quota.tasks));
         if let Some(quota) = quota
             && most < ask.least
@@ -31,7 +33,10 @@ impl Spot<'_> {
             return Err(self.explain(quota.obstacle(&self.subject, ask.least)));
         }
         let amount = Amount { least: ask.least, most, nodes: self.most_rows, attempt: self.item.attempt };
-        let spots = self.spots(&amount, domain)?;
+        let spots = match self.site()? {
+            Some(site) => return self.seats(&site, &amount, domain),
+            None => self.spots(&amount),
+        };
         if tasks_of(&spots) < ask.least {
             let obstacle = self.stopping().unwrap_or(Obstacle::Room);
             return Err(self.explain(obstacle));
@@ -39,32 +44,34 @@ impl Spot<'_> {
         Ok(rows(&self.subject, &spots))
     }
 
-    fn spots(&mut self, amount: &Amount, domain: Option<(&str, u32)>) -> Result<Spots, Box<Explanation>> {
+    fn site(&mut self) -> Result<Option<Site<'a>>, Box<Explanation>> {
         let cell = self.pass.base().cell();
-        let site = match self.placer.site(&self.subject, cell) {
-            Ok(site) => site,
-            Err(obstacle) => return Err(self.explain(obstacle)),
-        };
-        if let Some(site) = site {
-            let level = domain.and_then(|(label, _)| site.topology.level(label)).unwrap_or(site.level);
-            let fence = site.fence(level, domain.map(|(_, key)| key));
-            let placed = self.placer.place_in_topology(self.pass, &self.subject, &site, Some(fence), amount);
-            return placed.map_err(|obstacle| {
-                let subject = Subject { fence: Some(fence), ..self.subject };
-                let fit = if let Obstacle::Domain { fit, .. } = &obstacle { *fit } else { 0 };
-                let mut why = self.placer.explain(self.pass, &subject, self.ask.least, obstacle);
-                why.fit = fit;
-                Box::new(why)
-            });
+        self.placer.site(&self.subject, cell).map_err(|obstacle| self.explain(obstacle))
+    }
+
+    /// Rows for the group in its topology.
+    fn seats(
+        &mut self,
+        site: &Site<'_>,
+        amount: &Amount,
+        domain: Option<(&str, u32)>,
+    ) -> Result<Vec<Placement>, Box<Explanation>> {
+        let domain = domain.map(|(label, key)| (site.topology.level(label).unwrap_or(site.wish.level), key));
+        match self.placer.place_in_topology(self.pass, &self.subject, site, domain, amount) {
+            Ok(seats) => Ok(seated(&self.subject, &seats)),
+            Err(refusal) => Err(self.placer.explain_refusal(self.pass, &self.subject, refusal)),
         }
+    }
+
+    fn spots(&mut self, amount: &Amount) -> Spots {
         if self.item.nominated {
             let nodes = self.nominated();
             let spots = self.placer.place_among(self.pass, &self.subject, &nodes, amount);
             if tasks_of(&spots) >= amount.least {
-                return Ok(spots);
+                return spots;
             }
         }
-        Ok(self.placer.place_flat(self.pass, &self.subject, amount, self.dice))
+        self.placer.place_flat(self.pass, &self.subject, amount, self.dice)
     }
 
     fn explain(&mut self, obstacle: Obstacle) -> Box<Explanation> {
@@ -85,32 +92,35 @@ impl Spot<'_> {
         let runs: usize = self.nominated().iter().map(on).sum();
         (runs > 0).then_some(Obstacle::Stopping { runs: runs as u32 })
     }
+}
 
-    /// What the queue still allows; nothing when it does not limit the group.
-    fn quota(&self) -> Option<QuotaRoom> {
-        let job = self.subject.job;
-        if job.spec.queue.is_empty() || !job.reserved.is_empty() {
-            return None;
-        }
-        let rooms = self.subject.shape.requests.iter().filter_map(|&(resource, request)| {
-            let available = self.subject.view.quota_available(&job.spec.queue, resource)?;
-            let tasks = (available.max(0) / request.max(1)).min(i64::from(u32::MAX)) as u32;
-            Some(QuotaRoom { tasks, resource, request, available })
-        });
-        rooms.min_by_key(|room| (room.tasks, room.resource))
+/// What the queue still allows of the subject's group, beside one task of `other` if there is one; nothing when it does
+/// not limit the group.
+pub(crate) fn quota(subject: &Subject<'_>, other: Option<&Shape>) -> Option<QuotaRoom> {
+    let job = subject.job;
+    if job.spec.queue.is_empty() || !job.reserved.is_empty() {
+        return None;
     }
+    let rooms = subject.shape.requests.iter().filter_map(|&(resource, request)| {
+        let beside = other.and_then(|other| other.requests.iter().find(|(asked, _)| *asked == resource));
+        let available =
+            subject.view.quota_available(&job.spec.queue, resource)? - beside.map_or(0, |(_, asked)| *asked);
+        let tasks = (available.max(0) / request.max(1)).min(i64::from(u32::MAX)) as u32;
+        Some(QuotaRoom { tasks, resource, request, available })
+    });
+    rooms.min_by_key(|room| (room.tasks, room.resource))
 }
 
 #[derive(Clone, Copy, Debug)]
-struct QuotaRoom {
-    tasks: u32,
+pub(crate) struct QuotaRoom {
+    pub(crate) tasks: u32,
     resource: ResourceId,
     request: i64,
     available: i64,
 }
 
 impl QuotaRoom {
-    fn obstacle(&self, subject: &Subject<'_>, tasks: u32) -> Obstacle {
+    pub(crate) fn obstacle(&self, subject: &Subject<'_>, tasks: u32) -> Obstacle {
         let asked = self.request.saturating_mul(i64::from(tasks));
         let queue = subject.job.spec.queue.clone();
         Obstacle::Quota { queue, resource: self.resource, asked, available: self.available }

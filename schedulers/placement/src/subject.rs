@@ -2,9 +2,10 @@
 
 use crate::devices::DeviceRoom;
 use crate::filters::FILTERS;
-use ohm_cell::{Job, Shape, Topology};
+use ohm_cell::{Job, Shape, TaskState, Topology};
 use ohm_framework::{Miss, View};
 use ohm_model::{GroupIndex, GroupSpec, NodeId, ShapeId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A topology domain that nodes must be in.
@@ -93,6 +94,30 @@ impl<'a> Subject<'a> {
             _ if room == 0 => 0,
             limit => room.min(limit.saturating_sub(self.standing_on(node))),
         }
+    }
+
+    /// Where tasks of the group stand or are on their way to, and how many.
+    pub(crate) fn standing(&self) -> BTreeMap<NodeId, u32> {
+        let mut standing: BTreeMap<NodeId, u32> = self.under_way().collect();
+        if let Some(group) = self.job.groups.get(usize::from(self.group.0)).filter(|group| group.live > 0) {
+            for task in group.tasks.iter().filter(|task| task.state == TaskState::Live) {
+                *standing.entry(task.node).or_insert(0) += 1;
+            }
+        }
+        standing
+    }
+
+    /// Nodes to which tasks of the group are on their way, and how many.
+    pub(crate) fn under_way(&self) -> impl Iterator<Item = (NodeId, u32)> + '_ {
+        let any = self.view.in_flight(self.job.id, self.group) > 0;
+        let mut nodes: Vec<NodeId> = if any { self.view.held_nodes().collect() } else { Vec::new() };
+        nodes.sort_unstable();
+        nodes.dedup();
+        let held = move |node: NodeId| {
+            let here = self.standing_on(node) - self.view.cell().standing_on(self.job.id, self.group, node);
+            (node, here)
+        };
+        nodes.into_iter().map(held).filter(|(_, tasks)| *tasks > 0)
     }
 
     /// How many tasks of the group stand on `node` or are on their way there.

@@ -1,8 +1,10 @@
 //! Cases as text, and properties against brute force.
 
 mod cases;
+mod exact;
 mod fixed;
 mod properties;
+mod slices;
 mod topologies;
 
 use crate::fixture;

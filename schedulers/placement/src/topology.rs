@@ -1,20 +1,34 @@
-//! Placing a group in a topology: as many tasks as fit together where they must or would rather be together.
+//! Placing groups in a topology: as many tasks as fit together where they must or would rather be together.
 //!
-//! Every filter holds at every level: what a domain takes is the sum of what its nodes take, task by task. Slices,
-//! leaders and balanced placement belong into [`choose()`]: they change what is counted and in which order
-//! domains are tried, not what is around it.
+//! ```text
+//! request ──▶ Wish (levels, slices) ──▶ Counts (what fits, by domain; kept per shape) ──▶ choose ──▶ nodes
+//!                                          ▲ changed nodes, as differences                  │
+//!                            standing tasks, broken slices (repair) ─────────────────────────┘
+//! ```
+//!
+//! Every filter holds at every level: what a domain takes is the sum of what its nodes take, task by task, also where
+//! the topology does not end at hosts.
 
+mod balanced;
 mod choose;
+mod counts;
+mod layers;
+mod place;
+mod repair;
+mod tally;
 mod tree;
 
-pub use choose::{Counts, Order, Request, choose};
+pub use choose::{Choice, Reach, Request, Short, choose};
+pub use counts::{Count, Counts};
+pub use layers::{Layers, Order, Wish};
+pub(crate) use place::Seats;
+pub(crate) use tally::Tallies;
 pub use tree::{Place, Tree};
 
-use crate::flat::{Amount, Spots};
-use crate::placer::{Pass, Placer};
+use crate::placer::Placer;
 use crate::subject::{Fence, Subject};
 use ohm_cell::{Cell, Topology};
-use ohm_framework::Obstacle;
+use ohm_framework::{LayerFit, Obstacle};
 use ohm_model::{DomainId, TopologyMode};
 use std::sync::Arc;
 
@@ -23,18 +37,61 @@ use std::sync::Arc;
 pub(crate) struct Site<'a> {
     pub(crate) topology: &'a Topology,
     pub(crate) tree: Arc<Tree>,
-    /// The level asked for; the lowest one where none is.
-    pub(crate) level: usize,
-    pub(crate) mode: TopologyMode,
+    pub(crate) wish: Wish,
+}
+
+/// Why a group finds no seats.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal<'a> {
+    pub(crate) obstacle: Obstacle,
+    /// The domain it had to stay in, if one was fixed.
+    pub(crate) fence: Fence<'a>,
+    /// How many slices fit.
+    pub(crate) fit: u32,
+    /// Of how many.
+    pub(crate) of: u32,
+    /// Tasks in a slice.
+    pub(crate) slice: u32,
 }
 
 impl<'a> Site<'a> {
-    /// The obstacle that no domain of `level` takes enough: `position` takes `fit`.
-    pub(crate) fn obstacle(&self, cell: &Cell, level: usize, position: Option<u32>, fit: u64) -> Obstacle {
-        let place = position.and_then(|at| self.tree.level(level).get(at as usize));
-        let best = place.map_or_else(Vec::new, |place| self.path(cell, level, place));
-        let label = self.topology.spec.levels.get(level).cloned().unwrap_or_default();
-        Obstacle::Domain { level: label, best, fit: fit.min(u64::from(u32::MAX)) as u32 }
+    /// That too little fits: `short` says how much, and where most.
+    pub(crate) fn refusal(
+        &self,
+        cell: &Cell,
+        counts: &Counts,
+        short: &Short,
+        tasks: u32,
+        fence: Fence<'a>,
+    ) -> Refusal<'a> {
+        let place = short.best.and_then(|at| self.tree.level(short.level).get(at as usize));
+        let best = place.map_or_else(Vec::new, |place| self.path(cell, short.level, place));
+        let level = self.topology.spec.levels.get(short.level).cloned().unwrap_or_default();
+        let spreads = self.wish.mode != TopologyMode::Required;
+        let layers = match short.best {
+            None => Vec::new(),
+            Some(at) => self.layer_fits(counts, short.level, at, tasks),
+        };
+        let fit = short.fit.min(u64::from(u32::MAX)) as u32;
+        let (slice, obstacle) = (self.wish.size(), Obstacle::Domain { level, best, fit, layers, spreads });
+        Refusal { obstacle, fence, fit, of: tasks / slice, slice }
+    }
+
+    /// The same place for a part of a broken slice, which is cut into the slices inside it.
+    fn inside_slice(&self, level: usize, inner: &[(usize, u64)]) -> Self {
+        let wish = Wish { slices: inner.to_vec(), level, mode: TopologyMode::Required, balanced: false };
+        Site { topology: self.topology, tree: Arc::clone(&self.tree), wish }
+    }
+
+    /// What the domain at `position` of `level` holds of each layer of slices, and what is needed.
+    fn layer_fits(&self, counts: &Counts, level: usize, position: u32, tasks: u32) -> Vec<LayerFit> {
+        let layers = self.wish.slices.iter().filter(|(layer, _)| *layer >= level);
+        let fits = layers.map(|&(layer, size)| LayerFit {
+            level: self.topology.spec.levels.get(layer).cloned().unwrap_or_default(),
+            fit: counts.slices_below(level, position, layer, size).min(u64::from(u32::MAX)) as u32,
+            needed: tasks / (size.max(1) as u32),
+        });
+        fits.collect()
     }
 
     fn path(&self, cell: &Cell, level: usize, place: &Place) -> Vec<String> {
@@ -45,7 +102,9 @@ impl<'a> Site<'a> {
         let node = ohm_model::NodeId(place.key);
         let above =
             if stored == 0 { Vec::new() } else { self.topology.path(self.topology.domain_of(node, stored - 1)) };
-        above.into_iter().chain([cell.nodes().name(node)]).map(String::from).collect()
+        let host = cell.nodes().get(node).and_then(|record| record.spec.labels.get(ohm_model::node::HOSTNAME_LABEL));
+        let host = host.map_or_else(|| cell.nodes().name(node), String::as_str);
+        above.into_iter().chain([host]).map(String::from).collect()
     }
 
     /// The fence around one domain.
@@ -56,18 +115,17 @@ impl<'a> Site<'a> {
 
 impl Placer {
     /// Where the subject's group asks to stand; nothing when it asks for no topology. An error when the cell has no
-    /// such topology or level any more.
+    /// such topology, or one that the request contradicts.
     pub(crate) fn site<'c>(&mut self, subject: &Subject<'_>, cell: &'c Cell) -> Result<Option<Site<'c>>, Obstacle> {
         let request = &subject.spec.topology;
-        if request.mode == TopologyMode::None {
+        if !request.is_asked() {
             return Ok(None);
         }
-        let gone = || Obstacle::Domain { level: request.level.clone(), best: Vec::new(), fit: 0 };
-        let topology = cell.topologies().get(&request.topology).ok_or_else(gone)?;
-        let level = match request.mode {
-            TopologyMode::Unconstrained | TopologyMode::None => topology.spec.levels.len().saturating_sub(1),
-            TopologyMode::Required | TopologyMode::Preferred => topology.level(&request.level).ok_or_else(gone)?,
-        };
+        let unknown = || format!("the cell has no topology called \"{}\"", request.topology);
+        let contradiction = |problem: String| Obstacle::Contradiction { problem };
+        let topology = cell.topologies().get(&request.topology).ok_or_else(|| contradiction(unknown()))?;
+        topology.spec.check(subject.spec).map_err(|error| contradiction(error.to_string()))?;
+        let wish = Wish::new(subject.spec, &topology.spec).ok_or_else(|| contradiction(unknown()))?;
         let name = &topology.spec.name;
         let known = self.trees.get(name).cloned();
         let tree = known.unwrap_or_else(|| {
@@ -75,77 +133,6 @@ impl Placer {
             self.trees.insert(name.clone(), Arc::clone(&tree));
             tree
         });
-        Ok(Some(Site { topology, tree, level, mode: request.mode }))
-    }
-
-    /// How many tasks of the subject's group each domain takes; only inside `fence`, if there is one.
-    pub(crate) fn count(
-        &mut self,
-        pass: &Pass<'_>,
-        subject: &Subject<'_>,
-        site: &Site<'_>,
-        fence: Option<Fence<'_>>,
-    ) -> Counts {
-        let tree = &site.tree;
-        let all = 0..tree.level(tree.node_level()).len() as u32;
-        let range = match fence.and_then(|fence| Some((fence.level, fence.key?))) {
-            None => all.clone(),
-            Some((level, key)) => tree.find(level, key).map_or(0..0, |at| tree.nodes_below(level, at)),
-        };
-        let (slot, scanned) = self.index(subject);
-        let (table, index) = self.parts(slot);
-        let plain = index.demand.is_plain() && subject.excluded.is_empty();
-        let mut on_nodes = vec![0u64; all.len()];
-        pass.look_at(scanned + range.len() as u64);
-        for at in range {
-            let node = tree.node(at);
-            let kind = table.kind(node);
-            let room = match plain && !table.is_singled(node) {
-                true if index.demand.kind_cost(kind) == crate::demand::REFUSED => 0,
-                true => subject.limited(node, index.demand.room(table, node)),
-                false => subject.room(node),
-            };
-            on_nodes[at as usize] = u64::from(room);
-        }
-        Counts::new(tree, on_nodes)
-    }
-
-    /// Places as many of `amount.most` tasks as fit together, at least `amount.least`, in ascending path order.
-    pub(crate) fn place_in_topology(
-        &mut self,
-        pass: &Pass<'_>,
-        subject: &Subject<'_>,
-        site: &Site<'_>,
-        fence: Option<Fence<'_>>,
-        amount: &Amount,
-    ) -> Result<Spots, Obstacle> {
-        let counts = self.count(pass, subject, site, fence);
-        let fenced = fence.filter(|fence| fence.key.is_some());
-        let required = fenced.is_some() || site.mode == TopologyMode::Required;
-        let mut request = Request {
-            need: u64::from(amount.most),
-            level: fenced.map_or(site.level, |fence| fence.level),
-            required,
-            climbs: site.mode == TopologyMode::Preferred,
-            order: if site.mode == TopologyMode::Unconstrained { Order::LeastFree } else { Order::BestFit },
-        };
-        let mut chosen = choose(&site.tree, &counts, &request);
-        if let Err(fit) = chosen
-            && fit >= u64::from(amount.least.max(1))
-        {
-            request.need = fit;
-            chosen = choose(&site.tree, &counts, &request);
-        }
-        match chosen {
-            Ok(chosen) => {
-                let spots = chosen.into_iter().map(|(at, units)| (site.tree.node(at), units as u32));
-                Ok(spots.filter(|(_, count)| *count > 0).collect())
-            }
-            Err(fit) => {
-                let level = if required { request.level } else { 0 };
-                let best = counts.largest(level).filter(|(_, count)| *count > 0).map(|(at, _)| at);
-                Err(site.obstacle(subject.view.cell(), level, best, fit))
-            }
-        }
+        Ok(Some(Site { topology, tree, wish }))
     }
 }

@@ -18,6 +18,8 @@ enum State {
     Behind(Index),
     /// Until this moment of the own clock.
     Until(u64),
+    /// Until the job itself changes, or this moment at the latest.
+    Changed(u64),
     /// Until something changes.
     Parked,
 }
@@ -64,8 +66,8 @@ impl<N> Default for Backlog<N> {
 }
 
 impl<N> Backlog<N> {
-    /// Adds a job, or takes note of how it is now. A parked job whose mark moved is ready again; one that waits for an
-    /// entry or a moment goes on waiting.
+    /// Adds a job, or takes note of how it is now. A job that is parked or waits for its own change is ready again when
+    /// its mark moved; one that waits for an entry or a moment goes on waiting.
     pub fn put(&mut self, ticket: Ticket) {
         let job = ticket.rank.job;
         if let Some(entry) = self.entries.get_mut(&job) {
@@ -76,7 +78,9 @@ impl<N> Backlog<N> {
             if same {
                 let moved = entry.mark != ticket.mark;
                 entry.mark = ticket.mark;
-                if moved && entry.state == State::Parked {
+                if moved && matches!(entry.state, State::Changed(_)) {
+                    self.make_ready(job);
+                } else if moved && entry.state == State::Parked {
                     // What is known of its kin was found out before the change.
                     let kin = entry.kin;
                     self.make_ready(job);
@@ -190,6 +194,14 @@ impl<N> Backlog<N> {
     /// The job waits until `due_ms` of the own clock. Its kin don't.
     pub fn wait_until(&mut self, job: JobId, due_ms: u64, note: N) {
         self.set_state(job, State::Until(due_ms));
+        if let Some(entry) = self.entries.get_mut(&job) {
+            entry.note = Some(note);
+        }
+    }
+
+    /// The job waits until it changes, and not beyond `due_ms` of the own clock. Its kin don't.
+    pub fn wait_for_change(&mut self, job: JobId, due_ms: u64, note: N) {
+        self.set_state(job, State::Changed(due_ms));
         if let Some(entry) = self.entries.get_mut(&job) {
             entry.note = Some(note);
         }
@@ -324,7 +336,7 @@ impl<N> Backlog<N> {
             State::Behind(index) => {
                 self.behind.remove(&(index, job));
             }
-            State::Until(due_ms) => {
+            State::Until(due_ms) | State::Changed(due_ms) => {
                 self.until.remove(&(due_ms, job));
             }
             State::Parked => self.kins.remove_parked(kin, rank),
@@ -340,7 +352,7 @@ impl<N> Backlog<N> {
             State::Behind(index) => {
                 self.behind.insert((index, job));
             }
-            State::Until(due_ms) => {
+            State::Until(due_ms) | State::Changed(due_ms) => {
                 self.until.insert((due_ms, job));
             }
             State::Ready | State::Taken | State::Parked => {}

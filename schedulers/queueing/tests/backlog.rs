@@ -138,6 +138,21 @@ fn a_change_of_a_parked_job_makes_it_ready() {
 }
 
 #[test]
+fn a_job_that_waits_for_itself_is_ready_when_it_changes_and_its_kin_never_waited() {
+    let mut jobs = backlog([ticket(1, "", 0, "same"), ticket(2, "", 0, "same")]);
+    assert_eq!(take(&mut jobs), Some(1));
+    jobs.wait_for_change(JobId(1), 900, "backs off");
+    assert_eq!(take_all(&mut jobs), [2]);
+    jobs.put(ticket(1, "", 0, "same"));
+    assert_eq!((take(&mut jobs), jobs.note(JobId(1))), (None, Some(&"backs off")));
+    jobs.put(Ticket { mark: 4, ..ticket(1, "", 0, "same") });
+    assert_eq!((take(&mut jobs), jobs.next_due_ms()), (Some(1), None));
+    jobs.wait_for_change(JobId(1), 900, "backs off");
+    jobs.due(900);
+    assert_eq!(take(&mut jobs), Some(1));
+}
+
+#[test]
 fn waiting_jobs_come_back_at_their_entry_or_moment() {
     let mut jobs = backlog([alone(1, "", 0), alone(2, "", 0)]);
     assert_eq!(take_all(&mut jobs), [1, 2]);

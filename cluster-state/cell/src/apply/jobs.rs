@@ -7,12 +7,16 @@ use crate::shapes::Shape;
 use ohm_model::job::{GROUPS_MAX, TASKS_MAX};
 use ohm_model::resources::{DEVICE_MILLI, is_extended};
 use ohm_model::topology::TopologyRequest;
-use ohm_model::{
-    EventKind, GroupSpec, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, SessionId, StopCause, TopologyMode,
-};
+use ohm_model::{EventKind, GroupSpec, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, SessionId, StopCause};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// A finished job is known at least so long, whatever its time to live: who waits for it must get to see its end, and a
+/// submit that is sent again must find it.
+pub(super) const FORGET_MS_MIN: u64 = 10_000;
+/// Most different resources that one job may name; each one is a column over all nodes.
+const JOB_RESOURCES_MAX: usize = 16;
 
 impl Cell {
     pub(super) fn submit_jobs(&mut self, owner: &str, jobs: &[JobSpec], applied: &mut Applied) -> Outcome {
@@ -31,8 +35,11 @@ impl Cell {
             if *known.spec == *spec {
                 return Ok(JobOutcome::Unchanged(known.id));
             }
-            let hint = "choose another name, or wait until the old job is forgotten".to_string();
-            return Err(Refusal::NameTaken { kind: "job".into(), name: spec.name.clone(), hint });
+            let hint = match known.state {
+                JobState::Finished(_) => "it is finished: `ohm submit --replace` puts this one in its place",
+                _ => "choose another name, or cancel that job first",
+            };
+            return Err(Refusal::NameTaken { kind: "job".into(), name: spec.name.clone(), hint: hint.to_string() });
         }
         self.check_job(&spec)?;
         let spec = Arc::new(spec.into_owned());
@@ -72,7 +79,7 @@ impl Cell {
     /// The spec with the only topology's name filled in where a group leaves it out, so that a second topology put
     /// later changes nothing for it. A job that is known already keeps the name it got.
     fn with_named_topologies<'a>(&self, spec: &'a JobSpec, known: Option<&JobSpec>) -> Cow<'a, JobSpec> {
-        let unnamed = |request: &TopologyRequest| request.mode != TopologyMode::None && request.topology.is_empty();
+        let unnamed = |request: &TopologyRequest| request.is_asked() && request.topology.is_empty();
         let mut spec = Cow::Borrowed(spec);
         for at in 0..spec.groups.len() {
             if !unnamed(&spec.groups[at].topology) {
@@ -108,7 +115,11 @@ impl Cell {
             return invalid("spec.groups", format!("{tasks} tasks in all; at most {TASKS_MAX} are possible"));
         }
         let named: BTreeSet<&String> = spec.groups.iter().flat_map(|group| group.requests.keys()).collect();
-        if !self.resources.has_room_for(named.into_iter()) {
+        if named.len() > JOB_RESOURCES_MAX {
+            let problem = format!("{} different resources; at most {JOB_RESOURCES_MAX} are possible", named.len());
+            return invalid("requests", problem);
+        }
+        if !self.resources.has_room_for_jobs(named.into_iter()) {
             return Err(too_many_resources());
         }
         for group in &spec.groups {
@@ -147,7 +158,7 @@ impl Cell {
             return invalid("ports", "each must be 1 to 65535 and named once".into());
         }
         let request = &group.topology;
-        if request.mode != TopologyMode::None {
+        if request.is_asked() {
             if request.topology.is_empty() {
                 let known = self.topologies.iter().count();
                 return invalid("topology", format!("the cell has {known} topologies; name one of them"));
@@ -155,12 +166,8 @@ impl Cell {
             let Some(topology) = self.topologies.get(&request.topology) else {
                 return Err(Refusal::NotFound { kind: "topology".into(), name: request.topology.clone() });
             };
-            if request.mode != TopologyMode::Unconstrained && topology.level(&request.level).is_none() {
-                let levels = topology.spec.levels.join(", ");
-                return invalid(
-                    "topology",
-                    format!("\"{}\" is no level of it; the levels are {levels}", request.level),
-                );
+            if let Err(contradiction) = topology.spec.check(group) {
+                return invalid("topology", contradiction.to_string());
             }
         }
         Ok(())
@@ -188,7 +195,7 @@ impl Cell {
         self.refuse_finished(name, state)?;
         if state == JobState::Active {
             self.release_reservation(job);
-            self.set_state(job, JobState::Suspended, String::new());
+            self.set_state(job, JobState::Suspended, String::new(), applied);
             self.stop_runs(job, StopCause::Suspended, applied);
             self.clear_nominations(job, applied);
             self.tell_state(job, "", applied);
@@ -200,11 +207,24 @@ impl Cell {
         let (job, state) = self.named_job(name)?;
         self.refuse_finished(name, state)?;
         if state == JobState::Suspended {
-            self.set_state(job, JobState::Active, String::new());
-            applied.jobs.push(job);
+            self.set_state(job, JobState::Active, String::new(), applied);
+            self.restart_deadline(job);
             self.tell_state(job, "", applied);
         }
         Ok(Outcome::Done)
+    }
+
+    pub(super) fn forget_named_job(&mut self, name: &str, applied: &mut Applied) -> Result<Outcome, Refusal> {
+        let (job, state) = self.named_job(name)?;
+        let wrong = |state: &str, hint: &str| {
+            let (kind, name) = ("job".to_string(), name.to_string());
+            Err(Refusal::WrongState { kind, name, state: state.to_string(), hint: hint.to_string() })
+        };
+        match state {
+            JobState::Finished(_) if self.forget_job(job, applied) => Ok(Outcome::Done),
+            JobState::Finished(_) => wrong("still stopping", "its last runs have not ended yet; try again in a moment"),
+            _ => wrong("not finished", "`ohm cancel` ends it"),
+        }
     }
 
     fn named_job(&self, name: &str) -> Result<(JobId, JobState), Refusal> {
@@ -218,13 +238,14 @@ impl Cell {
                 kind: "job".into(),
                 name: name.into(),
                 state: "finished".into(),
-                hint: "a finished job stays as it is; submit it under another name".into(),
+                hint: "it stays as it is; `ohm submit --replace` with its file runs it again".into(),
             }),
             _ => Ok(()),
         }
     }
 
-    fn set_state(&mut self, job: JobId, state: JobState, reason: String) {
+    fn set_state(&mut self, job: JobId, state: JobState, reason: String, applied: &mut Applied) {
+        applied.jobs.push(job);
         let version = self.applied;
         if let Some(job) = self.jobs.get_mut(job) {
             (job.state, job.reason, job.version) = (state, reason, version);
@@ -241,7 +262,7 @@ impl Cell {
         applied: &mut Applied,
     ) {
         self.release_reservation(job);
-        self.set_state(job, JobState::Finished(finish), reason.clone());
+        self.set_state(job, JobState::Finished(finish), reason.clone(), applied);
         let now_ms = self.now_ms;
         let Some(found) = self.jobs.get_mut(job) else { return };
         found.finished_ms = now_ms.max(1);
@@ -254,11 +275,11 @@ impl Cell {
             group.pending = Default::default();
             group.backing_off = 0;
         }
-        let forget_ms = now_ms.saturating_add(found.spec.ttl_seconds_after_finished.saturating_mul(1000));
+        let ttl_ms = found.spec.ttl_seconds_after_finished.saturating_mul(1000).max(FORGET_MS_MIN);
+        let forget_ms = now_ms.saturating_add(ttl_ms);
         self.stop_runs(job, cause, applied);
         self.clear_nominations(job, applied);
         self.arm(forget_ms, Timer::Forget(job));
-        applied.jobs.push(job);
         self.tell_state(job, &reason, applied);
     }
 
@@ -314,6 +335,7 @@ impl Cell {
 fn too_many_resources() -> Refusal {
     Refusal::Invalid {
         field: "requests".into(),
-        problem: format!("the cell knows {} resource names already, its most", crate::resources::RESOURCES_MAX),
+        problem: "no node has this resource, and the cell knows too many such names already: is it written right?"
+            .into(),
     }
 }

@@ -1,20 +1,22 @@
 //! Queues, cohorts and topologies.
 
+use crate::apply::Applied;
 use crate::cell::Cell;
 use crate::jobs::Job;
 use crate::quota::DEPTH_MAX;
+use crate::resources::RESOURCES_MAX;
 use crate::topologies::Topology;
 use ohm_model::topology::LEVELS_MAX;
-use ohm_model::{Amounts, JobId, NodeId, Outcome, QueueSpec, Refusal, TopologyMode, TopologySpec};
+use ohm_model::{Amounts, JobId, NodeId, Outcome, QueueSpec, Refusal, TopologySpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Cell {
-    pub(super) fn put_queue(&mut self, spec: &QueueSpec) -> Result<Outcome, Refusal> {
+    pub(super) fn put_queue(&mut self, spec: &QueueSpec, applied: &mut Applied) -> Result<Outcome, Refusal> {
         self.check_queue(spec)?;
         self.quota.put(spec.clone());
         let direct = self.direct_usage();
         self.quota.rebuild(&direct);
-        self.reshard();
+        self.reshard(applied);
         Ok(Outcome::Done)
     }
 
@@ -26,6 +28,9 @@ impl Cell {
         let negative = [&spec.nominal, &spec.borrowing_limit, &spec.lending_limit];
         if negative.iter().any(|amounts| amounts.values().any(|amount| *amount < 0)) {
             return invalid("spec", "amounts are never negative".into());
+        }
+        if negative.iter().any(|amounts| amounts.len() > RESOURCES_MAX) {
+            return invalid("spec", format!("at most {RESOURCES_MAX} resources are possible"));
         }
         if self.quota.get(&spec.name).is_some_and(|known| known.spec.is_cohort != spec.is_cohort) {
             let hint = "queues and cohorts share their names; choose another".to_string();
@@ -57,17 +62,26 @@ impl Cell {
     /// What each queue's own jobs are charged, from the jobs themselves.
     pub(crate) fn direct_usage(&self) -> BTreeMap<String, Amounts> {
         let mut usage: BTreeMap<String, Amounts> = BTreeMap::new();
-        let holds = |job: &Job| !job.spec.queue.is_empty() && (!job.reserved.is_empty() || job.live() > 0);
-        for job in self.jobs.iter().filter(|job| holds(job)) {
-            let charged = if job.reserved.is_empty() { self.live_request(job) } else { job.reserved.clone() };
+        for job in self.jobs.iter().filter(|job| !job.spec.queue.is_empty()) {
             let sums = usage.entry(job.spec.queue.clone()).or_default();
-            charged.into_iter().for_each(|(resource, amount)| *sums.entry(resource).or_insert(0) += amount);
+            for (resource, amount) in self.charged(job) {
+                *sums.entry(resource).or_insert(0) += amount;
+            }
         }
         usage
     }
 
+    /// What `job` holds of its queue: its reservation, or else what its live runs ask for.
+    pub(crate) fn charged(&self, job: &Job) -> Amounts {
+        match (job.reserved.is_empty(), job.live()) {
+            (false, _) => job.reserved.clone(),
+            (true, 0) => Amounts::new(),
+            (true, _) => self.live_request(job),
+        }
+    }
+
     /// A queue that moved to another cohort takes its jobs to another shard; plans for them are void.
-    fn reshard(&mut self) {
+    fn reshard(&mut self, applied: &mut Applied) {
         let moved: Vec<JobId> =
             self.jobs.iter().filter(|job| self.shard_of(&job.spec) != job.shard).map(|job| job.id).collect();
         for id in moved {
@@ -75,6 +89,7 @@ impl Cell {
             let version = self.applied;
             if let (Some(job), Some(shard)) = (self.jobs.get_mut(id), shard) {
                 (job.shard, job.version) = (shard, version);
+                applied.jobs.push(id);
             }
         }
     }
@@ -136,7 +151,7 @@ impl Cell {
         }
         let uses = |group: &ohm_model::GroupSpec| {
             let request = &group.topology;
-            request.mode != TopologyMode::None && (request.topology == name || request.topology.is_empty())
+            request.is_asked() && (request.topology == name || request.topology.is_empty())
         };
         let open = |job: &&std::sync::Arc<crate::jobs::Job>| !matches!(job.state, crate::jobs::JobState::Finished(_));
         if let Some(job) = self.jobs.iter().filter(open).find(|job| job.spec.groups.iter().any(uses)) {

@@ -4,13 +4,18 @@ use super::{Applied, Timer};
 use crate::cell::Cell;
 use crate::jobs::{Finish, Job, JobState, PAST_RUNS_MAX, PastRun, TaskState};
 use crate::runs::{NO_RUN, Run};
-use ohm_model::{Class, EventKind, Exit, JobId, NodeId, RunReport, RunReportKind, SessionId, StopCause};
+use ohm_model::{
+    Class, EventKind, Exit, JobId, MESSAGE_CHARS_MAX, NodeId, RunReport, RunReportKind, SessionId, StopCause,
+};
+use ohm_stdx::canary::{self, Canary};
 use std::sync::Arc;
 
 /// The first back-off of a task that failed by itself; doubles with each failure.
 pub(super) const BACK_OFF_MS: u64 = 1_000;
 /// No back-off is longer.
 pub(super) const BACK_OFF_MAX_MS: u64 = 300_000;
+/// A task of a service that ran so long was well: its back-off begins anew (Kubernetes resets it after ten minutes, too).
+const HEALTHY_MS: u64 = 600_000;
 
 impl Cell {
     pub(super) fn report(&mut self, node: NodeId, reports: &[RunReport], applied: &mut Applied) {
@@ -126,7 +131,10 @@ impl Cell {
         let spec = Arc::clone(&job.spec);
         let charged = job.reserved.is_empty() && !spec.queue.is_empty();
         let Some(shape) = self.shapes.get(job.groups[usize::from(run.run.task.group.0)].shape).cloned() else { return };
-        shape.requests.iter().for_each(|&(resource, request)| self.nodes.give(run.node, resource, request));
+        let planted = canary::sings(Canary::KeepEndedRoom);
+        for &(resource, request) in shape.requests.iter().filter(|_| !planted) {
+            self.nodes.give(run.node, resource, request);
+        }
         if charged {
             let names = &self.resources;
             let mut amounts: Vec<(&str, i64)> =
@@ -160,7 +168,7 @@ impl Cell {
             ended_ms: self.now_ms,
             exit,
             cause: run.stop,
-            message: message.chars().take(200).collect(),
+            message: message.chars().take(MESSAGE_CHARS_MAX).collect(),
         }
     }
 }
@@ -197,7 +205,8 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
         return TaskEnd::Settled;
     }
     let is_service = spec.class == Class::Service;
-    if run.stop.is_some() || !exit.is_charged() {
+    let charged = exit.is_charged() || (exit == Exit::NodeLost && canary::sings(Canary::ChargeLostNodes));
+    if run.stop.is_some() || !charged {
         task.state = TaskState::Pending;
         group.pending.insert(index, 1);
         return TaskEnd::Settled;
@@ -206,6 +215,10 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
         task.state = TaskState::Succeeded;
         group.succeeded += 1;
         return TaskEnd::Settled;
+    }
+    let ran_ms = if run.started_ms == 0 { 0 } else { now_ms.saturating_sub(run.started_ms) };
+    if is_service && ran_ms >= HEALTHY_MS {
+        task.failures = 0;
     }
     task.failures = task.failures.saturating_add(1);
     if !is_service && task.failures > spec.retries {

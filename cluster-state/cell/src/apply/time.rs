@@ -40,6 +40,17 @@ impl Cell {
         }
     }
 
+    /// A resumed job has its whole time again, as in Kubernetes; the time-out of before may have passed meanwhile.
+    pub(super) fn restart_deadline(&mut self, job: JobId) {
+        let now_ms = self.now_ms.max(1);
+        if let Some(found) = self.jobs.get_mut(job)
+            && found.started_ms > 0
+        {
+            found.started_ms = now_ms;
+            self.arm_deadline(job);
+        }
+    }
+
     pub(super) fn arm_nomination(&mut self, node: NodeId, expires_ms: u64) {
         self.arm(expires_ms, Timer::Nomination(node));
     }

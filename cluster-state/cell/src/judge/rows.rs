@@ -7,6 +7,7 @@ use crate::shapes::Shape;
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::transaction::Row;
 use ohm_model::{ConflictReason, Grain, GroupIndex, Guard, Index, JobGuard, NodeId, Placement, ResourceId};
+use ohm_stdx::canary::{self, Canary};
 use std::sync::Arc;
 
 /// What a row may take before its devices are looked at: its shape, how many tasks, and what stopped the next one.
@@ -52,6 +53,7 @@ impl<'a> Judge<'a> {
                 self.refuse(Row::Place(row as u32), Some(placement.node), reason, self.seen_by(reason, placement));
             }
         }
+        self.judge_slices(job, first, end);
         self.judge_minimum(job, first, end);
     }
 
@@ -111,7 +113,12 @@ impl<'a> Judge<'a> {
         let (mut count, mut missed) = (placement.count, None);
         let mut narrow = |room: i64, request: i64, reason: ConflictReason| {
             // The product is bounded: a submit is refused whose request times its count is more than 63 bits hold.
-            if count > 0 && room < request * i64::from(count) {
+            let planted = match reason {
+                ConflictReason::NodeFull(_) => canary::sings(Canary::SkipFitCheck),
+                ConflictReason::QuotaExceeded => canary::sings(Canary::SkipQuota),
+                _ => false,
+            };
+            if count > 0 && !planted && room < request * i64::from(count) {
                 (count, missed) = ((room / request).max(0) as u32, Some(reason));
             }
         };
@@ -159,7 +166,7 @@ impl<'a> Judge<'a> {
         let leader = job.domain_leader(group);
         let partners = (0..job.groups.len()).filter(|&other| job.domain_leader(other) == leader);
         let mut fixed = partners.filter_map(|other| self.scratch.groups[other].domain);
-        if fixed.any(|domain| domain != key) {
+        if fixed.any(|domain| domain != key) && !canary::sings(Canary::SkipTopology) {
             return Err(ConflictReason::TopologyBroken);
         }
         Ok(())
@@ -216,27 +223,34 @@ impl<'a> Judge<'a> {
     /// A gang starts whole or not at all: when a group falls short, the job's rows are given back, of a service the
     /// group's rows.
     fn judge_minimum(&mut self, job: &Job, first: usize, end: usize) {
-        let whole = job.starts_whole();
-        // A gang whose runs all are to stop starts anew: what still stands of it does not count.
-        let is_down = whole && job.groups.iter().all(|group| group.live == group.stopping);
+        let (whole, is_down) = (job.starts_whole(), job.is_down());
         let grain = self.transaction.grain;
         let short = |judge: &Self, group: usize| {
             let (state, spec) = (&job.groups[group], &job.spec.groups[group]);
             let bound = !state.started || is_down || grain == Grain::Minimum;
             let live = if is_down { 0 } else { state.live };
-            bound && live + judge.scratch.groups[group].accepted < state.needed(spec)
+            let times = 1 + u32::from(canary::sings(Canary::CountGangTwice));
+            bound && live + judge.scratch.groups[group].accepted * times < state.needed(spec)
         };
         let short_groups: Vec<usize> = (0..job.groups.len())
             .filter(|&group| (whole || self.scratch.groups[group].touched) && short(self, group))
             .collect();
         if whole && !short_groups.is_empty() {
-            self.give_back(None, first, end);
+            self.give_back(None, (first, end), ConflictReason::GangShort);
         } else {
-            short_groups.iter().for_each(|&group| self.give_back(Some(GroupIndex(group as u16)), first, end));
+            for &group in &short_groups {
+                self.give_back(Some(GroupIndex(group as u16)), (first, end), ConflictReason::GangShort);
+            }
         }
     }
 
-    fn give_back(&mut self, group: Option<GroupIndex>, first: usize, end: usize) {
+    /// Gives back what `group`, or every group, was given by the rows from `first` to before `end`.
+    pub(super) fn give_back(
+        &mut self,
+        group: Option<GroupIndex>,
+        (first, end): (usize, usize),
+        reason: ConflictReason,
+    ) {
         self.scratch.ledger.roll_back(group);
         let mut told = false;
         for row in first..end {
@@ -245,7 +259,7 @@ impl<'a> Judge<'a> {
             if concerned && std::mem::take(&mut self.accepted[row]) > 0 && !told {
                 told = true;
                 let (row, node) = (Row::Place(row as u32), Some(placement.node));
-                self.refuse(row, node, ConflictReason::GangShort, self.cell.applied);
+                self.refuse(row, node, reason, self.cell.applied);
             }
         }
     }

@@ -14,7 +14,6 @@ impl Plain {
         if nothing || refused(ohm_model::transaction::Row::Whole) {
             return expected;
         }
-        let was_live: Vec<(JobId, bool)> = self.jobs.iter().map(|(id, job)| (*id, job.live() > 0)).collect();
         *self = after;
         for (row, (run, cause)) in transaction.evict.iter().enumerate() {
             let (task, incarnation) = (run.task, run.incarnation.0);
@@ -38,7 +37,8 @@ impl Plain {
             }
             self.holds.retain(|hold| hold.count > 0);
         }
-        was_live.into_iter().for_each(|(id, was_live)| self.settle_start(id, was_live));
+        let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
+        jobs.into_iter().for_each(|id| self.settle_start(id));
         for (row, nomination) in transaction.nominate.iter().enumerate() {
             if !refused(ohm_model::transaction::Row::Nominate(row as u32)) {
                 let (job, group, node) = (nomination.job, nomination.group.0, nomination.node);
@@ -52,12 +52,13 @@ impl Plain {
         expected
     }
 
-    fn settle_start(&mut self, id: JobId, was_live: bool) {
+    fn settle_start(&mut self, id: JobId) {
         let now_ms = self.now_ms;
         let job = self.jobs.get_mut(&id).expect("a job");
         if job.live() == 0 {
             return;
         }
+        let was_placed = job.first_placed_ms.is_some();
         let first = *job.first_placed_ms.get_or_insert(now_ms);
         for group in 0..job.spec.groups.len() as u16 {
             if job.started[usize::from(group)] || job.count(group, Phase::Live) == 0 {
@@ -69,7 +70,7 @@ impl Plain {
             waiting.filter(|_| rigid).for_each(|(_, task)| task.phase = Phase::Skipped);
         }
         let seconds = job.spec.active_deadline_seconds;
-        if !was_live && seconds > 0 {
+        if !was_placed && seconds > 0 {
             self.alarm(first + seconds * 1000, Alarm::Deadline(id));
         }
     }

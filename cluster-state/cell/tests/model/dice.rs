@@ -24,7 +24,8 @@ impl World {
             17 => Command::RemoveNode { name: name("n", self.dice.below(NODES)) },
             18..30 => Command::SubmitJobs { owner: "ann".into(), jobs: vec![self.job()] },
             30 => Command::CancelJob { name: name("j", self.dice.below(JOBS)) },
-            31..33 => Command::SuspendJob { name: name("j", self.dice.below(JOBS)) },
+            31 => Command::ForgetJob { name: name("j", self.dice.below(JOBS)) },
+            32 => Command::SuspendJob { name: name("j", self.dice.below(JOBS)) },
             33..37 => Command::ResumeJob { name: name("j", self.dice.below(JOBS)) },
             37..56 => self.report(),
             56..63 => {
@@ -191,7 +192,7 @@ impl World {
             if self.dice.chance(900) && reports.is_empty() {
                 node = slot.map_or(node, |(_, live)| live.node);
             }
-            let exits = [Exit::Code(0), Exit::Code(1), Exit::OutOfMemory, Exit::Vanished, Exit::LeaseExpired];
+            let exits = [Exit::Code(0), Exit::Code(1), Exit::OutOfMemory, Exit::NodeShutdown, Exit::LeaseExpired];
             let exit = exits[self.dice.below(8).saturating_sub(3) as usize];
             let kind = match self.dice.chance(700) {
                 true => RunReportKind::Ended { exit, message: String::new() },

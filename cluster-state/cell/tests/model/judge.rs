@@ -255,7 +255,17 @@ impl Plain {
         let incarnation = job.tasks[&(group, task)].incarnation + 1;
         let masks = mask.into_iter().collect();
         let placed = self.index;
-        self.runs.push(PlainRun { job: id, group, task, incarnation, node, placed, stop: None, masks });
+        self.runs.push(PlainRun {
+            job: id,
+            group,
+            task,
+            incarnation,
+            node,
+            placed,
+            stop: None,
+            started_ms: None,
+            masks,
+        });
         let job = self.jobs.get_mut(&id).expect("a job");
         let found = job.tasks.get_mut(&(group, task)).expect("a task");
         (found.phase, found.incarnation) = (Phase::Live, incarnation);

@@ -176,6 +176,16 @@ impl Plain {
         }
     }
 
+    /// Whether it could be forgotten now.
+    pub(crate) fn forget(&mut self, id: JobId) -> bool {
+        let job = &self.jobs[&id];
+        let over = !matches!(job.state, State::Active | State::Suspended) && job.live() == 0;
+        if over {
+            self.jobs.remove(&id);
+        }
+        over
+    }
+
     pub(crate) fn suspend(&mut self, id: JobId, suspended: bool) -> bool {
         let version = self.index;
         let job = self.jobs.get_mut(&id).expect("a job");
@@ -188,6 +198,13 @@ impl Plain {
             if suspended {
                 job.reserved = false;
                 self.stop_job(id, StopCause::Suspended);
+            } else if let Some(first) = &mut job.first_placed_ms {
+                // The whole time again.
+                *first = self.now_ms;
+                let due = self.now_ms + job.spec.active_deadline_seconds * 1000;
+                if job.spec.active_deadline_seconds > 0 {
+                    self.alarm(due, Alarm::Deadline(id));
+                }
             }
         }
         matches!(self.jobs[&id].state, State::Active | State::Suspended)
@@ -214,7 +231,7 @@ impl Plain {
                 task.phase = Phase::Stopped;
             }
         }
-        let forget = self.now_ms + job.spec.ttl_seconds_after_finished * 1000;
+        let forget = self.now_ms + (job.spec.ttl_seconds_after_finished * 1000).max(10_000);
         self.stop_job(id, cause);
         self.alarm(forget, Alarm::Forget(id));
     }
@@ -227,8 +244,13 @@ impl Plain {
                     && (run.job, run.group, run.task, run.incarnation)
                         == (task.job, task.group.0, task.task.0, incarnation)
             });
-            if let (Some(run), RunReportKind::Ended { exit, .. }) = (named.cloned(), &report.kind) {
-                self.end(&run, *exit);
+            match (named.cloned(), &report.kind) {
+                (Some(run), RunReportKind::Ended { exit, .. }) => self.end(&run, *exit),
+                (Some(run), RunReportKind::Started { .. }) => {
+                    let same = self.runs.iter_mut().find(|other| name(other) == name(&run));
+                    same.into_iter().for_each(|run| run.started_ms = run.started_ms.or(Some(self.now_ms)));
+                }
+                (None, _) => {}
             }
         }
     }
@@ -249,6 +271,9 @@ impl Plain {
             () if run.stop.is_some() || !charged => Phase::Pending,
             () if succeeded && !is_service => Phase::Succeeded,
             () => {
+                if is_service && run.started_ms.is_some_and(|started| started + 600_000 <= self.now_ms) {
+                    task.failures = 0;
+                }
                 task.failures += 1;
                 if !is_service && task.failures > retries { Phase::Failed } else { Phase::BackingOff }
             }

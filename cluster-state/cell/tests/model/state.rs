@@ -66,6 +66,7 @@ pub(crate) struct PlainNode {
 
 #[derive(Clone, Debug)]
 pub(crate) struct PlainRun {
+    pub(crate) started_ms: Option<u64>,
     pub(crate) job: JobId,
     pub(crate) group: u16,
     pub(crate) task: u32,

@@ -2,7 +2,7 @@
 
 use crate::judge::Facts;
 use crate::state::{LEVELS, Plain};
-use ohm_cell::{Applied, Cell, restore};
+use ohm_cell::{Applied, Cell, Sweep, restore};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
     Class, ClassId, Command, Entry, Envelope, Index, JobOutcome, Lease, NodeId, Outcome, ResourceId, Role, Sequence,
@@ -18,6 +18,8 @@ pub(crate) const TAS: SessionId = SessionId(3);
 
 pub(crate) struct World {
     pub(crate) cell: Cell,
+    sweep: Sweep,
+    broken: Vec<String>,
     pub(crate) plain: Plain,
     pub(crate) dice: Prng,
     pub(crate) taken: u64,
@@ -58,6 +60,8 @@ impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let mut world = World {
             cell: Cell::new(),
+            sweep: Sweep::default(),
+            broken: Vec::new(),
             plain: Plain::default(),
             dice: Prng::new(seed),
             taken: 0,
@@ -104,6 +108,7 @@ impl World {
         let index = Index(self.cell.applied().0 + 1 + self.dice.below(2));
         let mut applied = Applied::default();
         self.cell.apply(index, &entry, &mut applied);
+        self.broken.extend(self.sweep.step(&self.cell, &applied));
         self.log.push((index, entry));
         applied.outcomes[0].clone()
     }
@@ -115,9 +120,9 @@ impl World {
         self.plain.index = self.cell.applied();
         self.plain.now_ms = self.now_ms;
         self.follow(session, &command, &outcome)?;
-        let broken = self.cell.invariants();
-        if !broken.is_empty() {
-            return Err(format!("invariants after {command:?}: {broken:#?}"));
+        self.broken.extend(self.sweep.whole(&self.cell));
+        if !self.broken.is_empty() {
+            return Err(format!("invariants after {command:?}: {:#?}", self.broken));
         }
         self.compare().map_err(|difference| format!("after {command:?}\n  {outcome:?}\n  {difference}"))
     }
@@ -140,6 +145,7 @@ impl World {
             Command::SubmitJobs { jobs, .. } => return self.follow_submit(&jobs[0], outcome),
             Command::CancelJob { name } => plain.find_job(name).is_some_and(|job| plain.cancel(job)),
             Command::SuspendJob { name } => plain.find_job(name).is_some_and(|job| plain.suspend(job, true)),
+            Command::ForgetJob { name } => plain.find_job(name).is_some_and(|job| plain.forget(job)),
             Command::ResumeJob { name } => plain.find_job(name).is_some_and(|job| plain.suspend(job, false)),
             Command::Report { node, reports } => {
                 plain.report(*node, reports);

@@ -109,6 +109,7 @@ impl Script {
             "cordon" | "uncordon" => Command::CordonNode { name: name(words), cordoned: verb == "cordon" },
             "cancel" => Command::CancelJob { name: name(words) },
             "suspend" => Command::SuspendJob { name: name(words) },
+            "forget" => Command::ForgetJob { name: name(words) },
             "resume" => Command::ResumeJob { name: name(words) },
             "report" => self.report(words),
             "raise" => Command::RaiseVersion { version: words.need("version").parse().expect("a version") },

@@ -2,7 +2,8 @@
 
 use ohm_model::{
     Amounts, Class, Command, Exit, GroupSpec, JobSpec, Lease, NodeSpec, OnDisconnect, Operator, QueueSpec, Requirement,
-    SelectorTerm, Shard, Taint, TaintEffect, Toleration, TolerationOperator, TopologyMode, TopologySpec, UnitKind,
+    SelectorTerm, Shard, Taint, TaintEffect, Toleration, TolerationOperator, TopologyMode, TopologySlice, TopologySpec,
+    UnitKind,
 };
 use std::collections::BTreeMap;
 
@@ -140,6 +141,11 @@ impl<'a> Words<'a> {
             group.topology.level = level.to_string();
             group.topology.topology = self.option("topology").unwrap_or_default().to_string();
         }
+        for slice in self.all("slice:") {
+            let (level, size) = slice.rsplit_once('=').expect("slice:LEVEL=SIZE");
+            let size = size.parse().expect("a size");
+            group.topology.slices.push(TopologySlice { level: level.to_string(), size });
+        }
         group.requests = self.amounts();
         group
     }
@@ -259,6 +265,7 @@ pub(super) fn exit(text: &str) -> Exit {
         "lease-expired" => Exit::LeaseExpired,
         "never-started" => Exit::NeverStarted,
         "vanished" => Exit::Vanished,
+        "node-shutdown" => Exit::NodeShutdown,
         code => match code.strip_prefix("signal-") {
             Some(signal) => Exit::Signal(signal.parse().expect("a signal")),
             None => Exit::Code(code.parse().unwrap_or_else(|_| panic!("{code} is no exit"))),

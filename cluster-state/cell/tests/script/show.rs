@@ -260,6 +260,7 @@ fn verb(command: &Command) -> &'static str {
         Command::CancelJob { .. } => "cancel",
         Command::SuspendJob { .. } => "suspend",
         Command::ResumeJob { .. } => "resume",
+        Command::ForgetJob { .. } => "forget",
         Command::Commit(_) => "commit",
         Command::PutQueue(_) => "put queue",
         Command::RemoveQueue { .. } => "remove queue",

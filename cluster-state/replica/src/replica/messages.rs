@@ -12,7 +12,7 @@ use ohm_model::{Index, Outcome};
 pub enum Purpose {
     /// To be kept by the log.
     Keep,
-    /// For a follower that is too far behind.
+    /// For all followers that are too far behind; this is one of them.
     Follower(FollowerId),
 }
 
@@ -71,7 +71,7 @@ pub enum Input {
         purpose: Purpose,
         /// The last entry in it.
         index: Index,
-        /// The bytes, cut into pieces; see [`Replica::encode`].
+        /// The bytes, cut into pieces; see [`Replica::encode`]. None when it could not be encoded.
         pieces: Vec<Bytes>,
     },
     /// Append what waits, and see what the log says. Shells send this after each bunch of other inputs.
@@ -81,7 +81,7 @@ pub enum Input {
 /// What a replica wants done.
 #[derive(Debug)]
 pub enum Effect {
-    /// The commands of a proposal are committed and applied.
+    /// The commands of a proposal are committed and applied, or refused for good because no entry can hold them.
     Answered {
         /// Whose.
         ticket: Ticket,

@@ -84,15 +84,16 @@ impl<L: Log> ServerCore<L> {
     /// The server's own session asks again by itself; everybody else is told.
     pub(super) fn unanswered(&mut self, ticket: Ticket, result: AppendResult, out: &mut Vec<ServerEffect>) {
         let in_words = |result: AppendResult| match result {
-            AppendResult::Busy(reason) => reason,
-            _ => "the outcome is not known".to_string(),
+            AppendResult::Busy(reason) | AppendResult::NotServing(reason) | AppendResult::Unknown(reason) => reason,
+            AppendResult::Committed { .. } => "the outcome is not known".to_string(),
         };
         match self.origins.remove(&ticket) {
             Some(Origin::Peer(peer, ticket)) => out.push(ServerEffect::Appended { peer, ticket, result }),
             Some(Origin::Server(from, ticket)) => {
                 let result = match result {
-                    AppendResult::Busy(reason) => Forwarded::Busy(reason),
-                    _ => Forwarded::Unknown,
+                    AppendResult::Committed { index, outcomes } => Forwarded::Committed { index, outcomes },
+                    AppendResult::Busy(reason) | AppendResult::NotServing(reason) => Forwarded::Busy(reason),
+                    AppendResult::Unknown(reason) => Forwarded::Unknown(reason),
                 };
                 self.reply(from, ServerMessage::Done { ticket, result }, out);
             }

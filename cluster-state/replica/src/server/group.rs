@@ -150,7 +150,7 @@ impl<L: Log> ServerCore<L> {
                 self.group.early.insert((index, ticket), AppendResult::Committed { index, outcomes });
             }
             Forwarded::Busy(reason) => self.unanswered(ticket, AppendResult::Busy(reason), out),
-            Forwarded::Unknown => self.unanswered(ticket, AppendResult::Unknown, out),
+            Forwarded::Unknown(reason) => self.unanswered(ticket, AppendResult::Unknown(reason), out),
         }
         Ok(())
     }
@@ -207,7 +207,8 @@ impl<L: Log> ServerCore<L> {
             self.group.forwarded.iter().filter(|(_, (to, at_ms))| is_lost(*to, *at_ms)).map(|(t, _)| *t).collect();
         for ticket in lost {
             self.group.forwarded.remove(&ticket);
-            self.unanswered(ticket, AppendResult::Unknown, out);
+            let reason = "the server that leads did not answer".to_string();
+            self.unanswered(ticket, AppendResult::Unknown(reason), out);
         }
     }
 

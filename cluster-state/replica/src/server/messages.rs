@@ -156,8 +156,10 @@ pub enum AppendResult {
     },
     /// Nothing of it will happen.
     Busy(String),
-    /// Nobody knows.
-    Unknown,
+    /// Nothing of it will happen, and nothing else for now, for this reason.
+    NotServing(String),
+    /// Nobody knows, for this reason.
+    Unknown(String),
 }
 
 /// Why the members stay as they are.

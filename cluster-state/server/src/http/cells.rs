@@ -1,7 +1,8 @@
 //! Copies of the cell for readers. Copies are shared between requests, so that a thousand people who wait cost the
 //! replica as little as one.
 
-use crate::handle::{LogPiece, LogQuery, ReplicaHandle, Servers, Unanswered};
+use crate::handle::{LogQuery, ReplicaHandle, Servers, Unanswered};
+use crate::log_readers::LogStream;
 use ohm_cell::Cell;
 use ohm_log::MemberChange;
 use ohm_model::{Command, Event, Index, Outcome};
@@ -10,7 +11,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, timeout};
 
 /// How long the replica may take to answer a question.
@@ -106,7 +107,7 @@ impl Cells {
         in_time(self.handle.events_after(index)).await
     }
 
-    pub(super) async fn read_log(&self, query: LogQuery) -> Result<mpsc::Receiver<LogPiece>, Unanswered> {
+    pub(super) async fn read_log(&self, query: LogQuery) -> Result<Option<LogStream>, Unanswered> {
         in_time(self.handle.read_log(query)).await
     }
 

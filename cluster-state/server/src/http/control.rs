@@ -21,6 +21,11 @@ pub(super) async fn resume(State(shared): State<Shared>, Name(name): Name) -> An
     change_job(&shared, Command::ResumeJob { name: name.clone() }, &name).await
 }
 
+pub(super) async fn forget(State(shared): State<Shared>, Name(name): Name) -> Answer {
+    let index = perform(&shared, Command::ForgetJob { name }).await?;
+    Ok(stamped(index, StatusCode::NO_CONTENT.into_response()))
+}
+
 pub(super) async fn cordon(State(shared): State<Shared>, Name(name): Name) -> Answer {
     change_node(&shared, name, true).await
 }

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse;
 use axum::response::sse::{self, KeepAlive, Sse};
-use ohm_model::{Event, Index};
+use ohm_model::{Event, EventKind, Index};
 use ohm_wire::api::{EventList, EventView};
 use serde::Deserialize;
 use std::convert::Infallible;
@@ -32,6 +32,12 @@ pub(super) struct EventsQuery {
     job: Option<String>,
     #[serde(default)]
     follow: bool,
+    #[serde(default = "yes")]
+    leases: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 pub(super) async fn events(
@@ -59,7 +65,10 @@ async fn page(cells: &Cells, query: &EventsQuery, after: Index) -> Result<EventL
     let cell = cells.now().await?;
     let next = events.last().map_or(after, |event| event.index).0;
     let limit = query.limit.unwrap_or(LIMIT_DEFAULT);
-    let is_meant = |event: &&Event| query.job.as_ref().is_none_or(|job| views::is_event_of(&cell, event, job));
+    let is_meant = |event: &&Event| {
+        (query.leases || !matches!(event.kind, EventKind::LeaseTaken { .. }))
+            && query.job.as_ref().is_none_or(|job| views::is_event_of(&cell, event, job))
+    };
     let mut newest: Vec<EventView> =
         events.iter().rev().filter(is_meant).take(limit).map(|event| views::event(&cell, event)).collect();
     newest.reverse();

@@ -126,6 +126,7 @@ fn obstacle_code(obstacle: &Obstacle) -> &'static str {
     match obstacle {
         Obstacle::Room => "room",
         Obstacle::Domain { .. } => "domain",
+        Obstacle::Contradiction { .. } => "contradiction",
         Obstacle::Quota { .. } => "quota",
         Obstacle::Stopping { .. } => "stopping",
         Obstacle::Waiting { .. } => "waiting",
@@ -145,6 +146,7 @@ fn miss_words(cell: &Cell, miss: &Miss) -> (&'static str, String) {
         Miss::NodeSelector => ("nodeSelector", "label of the nodeSelector".to_string()),
         Miss::Affinity => ("affinity", "node affinity".to_string()),
         Miss::Excluded => ("excluded", "being repaired or left".to_string()),
+        Miss::OutsideTopology => ("outsideTopology", "without a label of the topology".to_string()),
         Miss::TopologyDomain => ("topologyDomain", "outside the topology domain".to_string()),
         Miss::Capacity(resource) => ("capacity", format!("too little {} even when empty", name(*resource))),
         Miss::Resource(resource) => ("resource", format!("too little {} free", name(*resource))),

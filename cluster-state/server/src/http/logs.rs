@@ -4,24 +4,23 @@ use super::Shared;
 use super::answer::{Answer, Problem, stamped};
 use super::params::{Name, Params};
 use crate::handle::{LogPiece, LogQuery};
+use crate::log_readers::LogStream;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
 use ohm_cell::{Cell, Job};
 use ohm_model::{NodeId, RunRef};
 use serde::Deserialize;
 use std::io;
 use std::time::Duration;
-use tokio::sync::mpsc;
-use tokio_stream::StreamExt;
-use tokio_stream::wrappers::ReceiverStream;
 
 /// How long the first piece is waited for before the answer begins: what fails at once gets a status of its own.
 const FIRST_PIECE: Duration = Duration::from_millis(500);
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct LogsQuery {
     group: Option<String>,
     #[serde(default)]
@@ -32,6 +31,7 @@ pub(super) struct LogsQuery {
     follow: bool,
     #[serde(default)]
     tail: u64,
+    tail_lines: Option<u64>,
 }
 
 pub(super) async fn logs(State(shared): State<Shared>, Name(name): Name, Params(query): Params<LogsQuery>) -> Answer {
@@ -40,9 +40,12 @@ pub(super) async fn logs(State(shared): State<Shared>, Name(name): Name, Params(
     let (node, run) = find_run(&cell, job, query.group.as_deref(), query.task)?;
     let index = cell.applied();
     drop(cell);
-    let LogsQuery { stderr, follow, tail, .. } = query;
-    let mut pieces = shared.cells.read_log(LogQuery { node, run, stderr, follow, tail_bytes: tail }).await?;
-    let first = tokio::time::timeout(FIRST_PIECE, pieces.recv()).await;
+    let LogsQuery { stderr, follow, tail, tail_lines, .. } = query;
+    let query = LogQuery { node, run, stderr, follow, tail_bytes: tail, tail_lines };
+    let Some(mut pieces) = shared.cells.read_log(query).await? else {
+        return Err(unreadable("the node's agent is not connected to this server"));
+    };
+    let first = tokio::time::timeout(FIRST_PIECE, pieces.next()).await;
     let first = match first {
         Ok(Some(Err(reason))) => return Err(unreadable(&reason)),
         Ok(piece) => piece,
@@ -51,10 +54,10 @@ pub(super) async fn logs(State(shared): State<Shared>, Name(name): Name, Params(
     Ok(stamped(index, stream(first, pieces)))
 }
 
-fn stream(first: Option<LogPiece>, rest: mpsc::Receiver<LogPiece>) -> Response {
+fn stream(first: Option<LogPiece>, rest: LogStream) -> Response {
+    let rest = futures_util::stream::unfold(rest, async |mut rest| rest.next().await.map(|piece| (piece, rest)));
     // An error in the middle breaks the answer off, so that nobody takes a part for the whole.
-    let pieces = tokio_stream::iter(first).chain(ReceiverStream::new(rest));
-    let pieces = pieces.map(|piece| piece.map_err(io::Error::other));
+    let pieces = futures_util::stream::iter(first).chain(rest).map(|piece| piece.map_err(io::Error::other));
     let kind = [(header::CONTENT_TYPE, "application/octet-stream"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
     (kind, Body::from_stream(pieces)).into_response()
 }

@@ -60,6 +60,8 @@ pub struct HttpOptions {
     pub body_bytes_max: usize,
     /// How many requests may be under way at once.
     pub requests_max: usize,
+    /// By which whoever started this server knows it again; possibly empty.
+    pub instance: String,
 }
 
 impl HttpOptions {
@@ -72,6 +74,7 @@ impl HttpOptions {
             metrics: None,
             body_bytes_max: BODY_BYTES_MAX_DEFAULT,
             requests_max: REQUESTS_MAX_DEFAULT,
+            instance: String::new(),
         }
     }
 }

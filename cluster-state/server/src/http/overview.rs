@@ -6,6 +6,7 @@ use super::views;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use ohm_wire::api::INSTANCE_HEADER;
 
 pub(super) async fn queues(State(shared): State<Shared>) -> Answer {
     let cell = shared.cells.now().await?;
@@ -35,5 +36,5 @@ pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
 /// Good only when the replica answers, whoever leads.
 pub(super) async fn healthz(State(shared): State<Shared>) -> Answer {
     shared.cells.here().await?;
-    Ok("ok\n".into_response())
+    Ok(([(INSTANCE_HEADER, shared.options.instance.clone())], "ok\n").into_response())
 }

@@ -36,7 +36,10 @@ const fn operation(
 const SUBMIT: &[Operation] = &[operation(
     "post",
     "Submit documents: YAML, JSON, or NDJSON of any length. One verdict per document; 422 if any was refused",
-    &[("verdicts", "string", "`all` (default) or `refused`: which verdicts the answer lists")],
+    &[
+        ("verdicts", "string", "`all` (default) or `refused`: which verdicts the answer lists"),
+        ("replace", "boolean", "forget finished jobs of the same names first, so that they run again"),
+    ],
     "SubmitAnswer",
 )];
 const JOBS: &[Operation] = &[operation(
@@ -52,15 +55,18 @@ const JOBS: &[Operation] = &[operation(
     ],
     "JobList",
 )];
-const JOB: &[Operation] = &[operation(
-    "get",
-    "One job with its groups, tasks, past runs and document",
-    &[
-        ("tasks", "integer", "at most so many tasks of each group; 1000 by default, 100000 at most"),
-        ("firstTask", "integer", "the first task to list"),
-    ],
-    "JobView",
-)];
+const JOB: &[Operation] = &[
+    operation(
+        "get",
+        "One job with its groups, tasks, past runs and document",
+        &[
+            ("tasks", "integer", "at most so many tasks of each group; 1000 by default, 100000 at most"),
+            ("firstTask", "integer", "the first task to list"),
+        ],
+        "JobView",
+    ),
+    operation("delete", "Forget a finished job, which frees its name; refused while a run of it still stops", &[], ""),
+];
 const SERVERS: &[Operation] = &[operation("get", "The servers of the cell, as this one knows them", &[], "ServerList")];
 const SERVER: &[Operation] =
     &[operation("delete", "Remove a server for good: its number is never used again", &[], "")];
@@ -88,6 +94,7 @@ const LOGS: &[Operation] = &[operation(
         ("stderr", "boolean", "the standard error instead of the standard output"),
         ("follow", "boolean", "go on as it grows"),
         ("tail", "integer", "only so many of the last bytes"),
+        ("tailLines", "integer", "only so many of the last lines, counted by the node that keeps them"),
     ],
     "",
 )];
@@ -120,6 +127,7 @@ const EVENTS: &[Operation] = &[operation(
         ("after", "integer", "only events of log entries after this index (or Last-Event-ID)"),
         ("limit", "integer", "of the events there are already, only so many of the last; 1000 by default"),
         ("job", "string", "only events of this job"),
+        ("leases", "boolean", "also who took which lease; true by default"),
         ("follow", "boolean", "go on with what happens from here on"),
     ],
     "EventList",
@@ -135,7 +143,7 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
     vec![
         (route("/v1/submit", SUBMIT), post(submit::submit)),
         (route("/v1/jobs", JOBS), get(jobs::list)),
-        (route("/v1/jobs/{name}", JOB), get(jobs::show)),
+        (route("/v1/jobs/{name}", JOB), get(jobs::show).merge(delete(control::forget))),
         (route("/v1/jobs/{name}/cancel", CANCEL), post(control::cancel)),
         (route("/v1/jobs/{name}/suspend", SUSPEND), post(control::suspend)),
         (route("/v1/jobs/{name}/resume", RESUME), post(control::resume)),

@@ -66,13 +66,26 @@ fn submit() -> SubmitAnswer {
         kind: text(),
         name: text(),
         verdict: VerdictKind::Refused,
+        note: text(),
+        finished: text(),
+        finished_ms: 1,
         problems: vec![problem],
     };
     SubmitAnswer { accepted: 1, unchanged: 1, refused: 1, unknown: 1, verdicts: vec![verdict] }
 }
 
 fn counts() -> TaskCounts {
-    TaskCounts { total: 1, pending: 1, backing_off: 1, live: 1, running: 1, succeeded: 1, failed: 1, skipped: 1 }
+    TaskCounts {
+        total: 1,
+        pending: 1,
+        backing_off: 1,
+        live: 1,
+        running: 1,
+        stopping: 1,
+        succeeded: 1,
+        failed: 1,
+        skipped: 1,
+    }
 }
 
 fn job_summary() -> JobSummary {

@@ -14,13 +14,15 @@ use crate::handle::Unanswered;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use ohm_cell::JobState;
 use ohm_log::ENTRY_BYTES_MAX;
 use ohm_manifest::{Content, Document, DocumentError};
-use ohm_model::{Command, Index, JobSpec, Outcome};
+use ohm_model::{Command, GroupSpec, Index, JobOutcome, JobSpec, Outcome};
 use ohm_stdx::codec;
 use ohm_wire::api::{DocumentVerdict, SubmitAnswer, VerdictKind};
 use serde::Deserialize;
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 use tokio_stream::StreamExt;
 
 /// Most jobs of one command.
@@ -32,6 +34,8 @@ const JOB_BYTES_MAX: usize = ENTRY_BYTES_MAX / 2;
 /// How often a busy server is tried again, and the pause between two tries. Busy means that nothing was done.
 const BUSY_TRIES: u32 = 40;
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
+/// How long the last runs of a finished job that is replaced may take to stop.
+const STOPPING_PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -46,6 +50,8 @@ enum Listed {
 pub(super) struct SubmitQuery {
     #[serde(default)]
     verdicts: Listed,
+    #[serde(default)]
+    replace: bool,
 }
 
 pub(super) async fn submit(
@@ -55,7 +61,8 @@ pub(super) async fn submit(
     request: Request,
 ) -> Answer {
     let content_type = guard::content_type(request.headers());
-    let submission = Submission::new(&shared.cells, owner, query.verdicts == Listed::All);
+    let mut submission = Submission::new(&shared.cells, owner, query.verdicts == Listed::All);
+    submission.replace = query.replace;
     let body = request.into_body();
     match content_type.as_str() {
         "application/json" => submit_whole(&shared, submission, "input.json", body).await,
@@ -155,6 +162,13 @@ async fn read_body(body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
     Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message, hint))
 }
 
+/// What whoever submits `spec` should know, although it is no mistake: simulated nodes need no command, so that traces
+/// and capacity questions can leave it out, but a real node can't start the job.
+fn note_on(spec: &JobSpec) -> &'static str {
+    let has_none = |group: &GroupSpec| group.task.command.is_empty();
+    if spec.groups.iter().any(has_none) { "it has no command: only simulated nodes can run it" } else { "" }
+}
+
 /// A document behind the last one whose verdict was given out.
 enum Waiting {
     /// It has its verdict, but earlier ones do not yet.
@@ -169,6 +183,8 @@ struct Submission<'c> {
     owner: String,
     answer: SubmitAnswer,
     list_good: bool,
+    /// Finished jobs of the same names are forgotten first.
+    replace: bool,
     documents: u64,
     index: Index,
     waiting: Vec<Waiting>,
@@ -184,6 +200,7 @@ impl<'c> Submission<'c> {
             owner,
             answer: SubmitAnswer::default(),
             list_good,
+            replace: false,
             documents: 0,
             index: *cells.applied().borrow(),
             waiting: Vec::new(),
@@ -202,10 +219,7 @@ impl<'c> Submission<'c> {
         };
         let ticket = Ticket::of(&document, self.documents, lines_before);
         match document.content {
-            Content::Job(job) => match job.into_spec() {
-                Ok(spec) => self.add_job(ticket, spec).await,
-                Err(error) => self.record(ticket.of_extra(&error)),
-            },
+            Content::Job(job) => self.add_job(ticket, *job).await,
             Content::Queue(spec) => {
                 let same = self.cells.now().await;
                 let same = same.is_ok_and(|cell| cell.quota().get(&spec.name).is_some_and(|node| node.spec == spec));
@@ -222,7 +236,7 @@ impl<'c> Submission<'c> {
                 let message = "nodes are not submitted: a node registers itself when `ohm agent` runs on it";
                 self.record(ticket.refused("kind", message));
             }
-            Content::Allocation(_) => {
+            Content::Allocation(_) | Content::Usage(_) => {
                 let message = "an Allocation belongs into the cell file of `ohm plan`; submit the job instead";
                 self.record(ticket.refused("kind", message));
             }
@@ -245,6 +259,7 @@ impl<'c> Submission<'c> {
         if self.jobs.len() >= BATCH_JOBS_MAX || self.jobs_bytes + bytes > BATCH_BYTES {
             self.flush().await;
         }
+        let ticket = ticket.with_note(note_on(&spec));
         self.jobs_bytes += bytes;
         self.jobs.push(spec);
         self.waiting.push(Waiting::Job(ticket));
@@ -275,6 +290,9 @@ impl<'c> Submission<'c> {
         if jobs.is_empty() {
             return;
         }
+        if self.replace {
+            self.forget_finished(&jobs).await;
+        }
         let outcome = self.send(Command::SubmitJobs { owner: self.owner.clone(), jobs }).await;
         let (outcomes, message) = match outcome {
             Ok(Outcome::Jobs(outcomes)) => (outcomes, String::new()),
@@ -282,16 +300,46 @@ impl<'c> Submission<'c> {
             Ok(_) => (Vec::new(), "the cell gave no answer to it; send it again".to_string()),
             Err(message) => (Vec::new(), message),
         };
+        // Who hears "unchanged" is told if the job is over already: nothing will run.
+        let is_unchanged = |outcome: &JobOutcome| matches!(outcome, JobOutcome::Unchanged(_));
+        let cell = if outcomes.iter().any(is_unchanged) { self.cells.now().await.ok() } else { None };
         let mut outcomes = outcomes.into_iter();
         for waiting in std::mem::take(&mut self.waiting) {
             let verdict = match waiting {
                 Waiting::Judged(verdict) => verdict,
                 Waiting::Job(ticket) => match outcomes.next() {
-                    Some(outcome) => ticket.of_job(outcome),
+                    Some(outcome) => ticket.of_job(outcome, cell.as_deref()),
                     None => ticket.unknown(&message),
                 },
             };
             self.answer.add(verdict, self.list_good);
+        }
+    }
+
+    /// Forgets the finished jobs that have the names of `jobs`. One whose last runs still stop is waited for, for a
+    /// while; if it stays, its name stays taken, and the verdict says so.
+    async fn forget_finished(&mut self, jobs: &[JobSpec]) {
+        let mut names: BTreeSet<&String> = jobs.iter().map(|job| &job.name).collect();
+        let give_up = Instant::now() + STOPPING_PATIENCE;
+        while let Ok(cell) = self.cells.now().await {
+            let of = |name: &&String| {
+                let job = cell.jobs().find(name)?;
+                matches!(job.state, JobState::Finished(_)).then(|| job.live() > 0)
+            };
+            names.retain(|name| of(name).is_some());
+            let over: Vec<String> =
+                names.iter().filter(|name| of(name) == Some(false)).map(ToString::to_string).collect();
+            drop(cell);
+            for name in over {
+                names.remove(&name);
+                if self.send(Command::ForgetJob { name }).await.is_err() {
+                    return;
+                }
+            }
+            if names.is_empty() || Instant::now() > give_up {
+                return;
+            }
+            tokio::time::sleep(BUSY_PAUSE).await;
         }
     }
 

@@ -1,6 +1,7 @@
 //! Verdicts on single documents.
 
-use ohm_manifest::{Content, Document, DocumentError, ExtraError, Position};
+use ohm_cell::Cell;
+use ohm_manifest::{Content, Document, DocumentError, Position};
 use ohm_model::{JobOutcome, Outcome, Refusal};
 use ohm_wire::api::{DocumentVerdict, ProblemView, VerdictKind};
 
@@ -48,14 +49,27 @@ impl Ticket {
     fn refused_with(self, verdict: VerdictKind, field: &str, message: &str) -> DocumentVerdict {
         let DocumentVerdict { line, column, .. } = self.verdict;
         let problem = ProblemView { line, column, field: field.to_string(), message: message.to_string() };
-        DocumentVerdict { verdict, problems: vec![problem], ..self.verdict }
+        DocumentVerdict { verdict, note: String::new(), problems: vec![problem], ..self.verdict }
     }
 
-    /// What the cell said to a job.
-    pub(super) fn of_job(self, outcome: JobOutcome) -> DocumentVerdict {
+    /// With something to know about the document if it comes into the cell.
+    pub(super) fn with_note(mut self, note: &str) -> Self {
+        self.verdict.note = note.to_string();
+        self
+    }
+
+    /// What the cell said to a job; `cell` is it now, if a job is unchanged.
+    pub(super) fn of_job(self, outcome: JobOutcome, cell: Option<&Cell>) -> DocumentVerdict {
         match outcome {
             JobOutcome::Accepted(_) => self.good(VerdictKind::Accepted),
-            JobOutcome::Unchanged(_) => self.good(VerdictKind::Unchanged),
+            JobOutcome::Unchanged(job) => {
+                let mut verdict = self.good(VerdictKind::Unchanged);
+                let known = cell.and_then(|cell| cell.jobs().get(job));
+                if let Some(known) = known.filter(|known| known.finished_ms > 0) {
+                    (verdict.finished, verdict.finished_ms) = (known.phase().to_string(), known.finished_ms);
+                }
+                verdict
+            }
             JobOutcome::Refused(refusal) => self.of_refusal(&refusal),
         }
     }
@@ -67,11 +81,6 @@ impl Ticket {
             _ if was_there => self.good(VerdictKind::Unchanged),
             _ => self.good(VerdictKind::Accepted),
         }
-    }
-
-    /// A job that asks for what only an offline plan understands.
-    pub(super) fn of_extra(self, error: &ExtraError) -> DocumentVerdict {
-        self.refused("spec.groups.topology", &error.to_string())
     }
 
     fn of_refusal(self, refusal: &Refusal) -> DocumentVerdict {

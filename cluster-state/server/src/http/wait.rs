@@ -37,11 +37,12 @@ impl Goal {
     }
 }
 
-/// Whether every group runs with its minimum, or is past it.
+/// Whether every group runs with its minimum, or is past it. What is to stop does not count: as long as it stops, those
+/// that run may be fewer than said, never more.
 fn has_started(job: &Job) -> bool {
     let mut groups = job.groups.iter().zip(&job.spec.groups);
     groups.all(|(group, spec)| {
-        let gone_through = group.running + group.succeeded + group.failed;
+        let gone_through = group.running.saturating_sub(group.stopping) + group.succeeded + group.failed;
         group.started && gone_through >= spec.min_count.min(spec.count)
     })
 }

@@ -95,13 +95,15 @@ fn refusals_come_with_their_hint() {
 fn verdicts_come_back_whatever_the_status() {
     let body = r#"{"accepted":1,"refused":1,"verdicts":[{"document":2,"line":9,"verdict":"refused"}]}"#;
     let (server, told) = serve(&answer("422 Unprocessable Entity", body));
-    let answered = client(&server).submit("kind: Job\n", "application/yaml", true).unwrap();
+    let answered =
+        client(&server).submit("kind: Job\n", "application/yaml", &[("verdicts", "refused".into())]).unwrap();
     assert_eq!((answered.accepted, answered.verdicts[0].line), (1, 9));
     let head = told.recv().unwrap();
     assert!(head.starts_with("POST /v1/submit?verdicts=refused") && head.ends_with("kind: Job\n"), "{head}");
     let too_large = r#"{"error":{"code":"too_large","message":"the body is longer than 9 bytes","hint":""}}"#;
     let (server, _told) = serve(&answer("413 Payload Too Large", too_large));
-    let failure = client(&server).submit("kind: Job\n", "application/yaml", true).unwrap_err();
+    let failure =
+        client(&server).submit("kind: Job\n", "application/yaml", &[("verdicts", "refused".into())]).unwrap_err();
     assert!(matches!(&failure, Failure::Refused(error) if error.code == "too_large"), "{failure}");
 }
 

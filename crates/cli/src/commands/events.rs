@@ -22,7 +22,7 @@ pub(crate) fn events(session: &Session, args: &Events) -> Result<u8, Failure> {
 }
 
 fn query(args: &Events) -> Vec<(&'static str, String)> {
-    let mut query = vec![("limit", args.limit.to_string())];
+    let mut query = vec![("limit", args.limit.to_string()), ("leases", args.all.to_string())];
     query.extend(args.job.clone().map(|job| ("job", job)));
     query.extend(args.after.map(|after| ("after", after.to_string())));
     query

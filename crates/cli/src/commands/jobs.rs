@@ -8,7 +8,7 @@ use crate::globals::OutputFormat;
 use crate::output::note;
 use crate::text;
 use ohm_wire::api::{ExplainView, JobList, JobSummary, JobView};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Most jobs that are asked for at once.
 const PAGE: usize = 10_000;
@@ -53,6 +53,24 @@ pub(crate) fn explain(session: &Session, name: &str) -> Result<u8, Failure> {
     Ok(EXIT_DONE)
 }
 
+/// Forgets finished jobs; one that can't be forgotten does not keep the others from it.
+pub(crate) fn remove(session: &Session, names: &[String]) -> Result<u8, Failure> {
+    let (mut removed, mut code) = (Vec::new(), EXIT_DONE);
+    for name in names {
+        match session.client.delete(&path_of("jobs", name)) {
+            Ok(()) => removed.push(name),
+            Err(failure @ Failure::Refused(_)) if names.len() > 1 => {
+                note(&format!("error: {failure}"));
+                code = EXIT_FAILED;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    let lines = |_: &_| removed.iter().map(|name| format!("{name} is forgotten\n")).collect();
+    session.output.print(&json!({"removed": removed}), lines)?;
+    Ok(code)
+}
+
 /// Does `action` to each job; one that fails does not keep the others from it.
 pub(crate) fn change(session: &Session, names: &[String], action: &str) -> Result<u8, Failure> {
     let mut jobs: Vec<JobSummary> = Vec::new();
@@ -67,7 +85,8 @@ pub(crate) fn change(session: &Session, names: &[String], action: &str) -> Resul
             Err(failure) => return Err(failure),
         }
     }
-    let lines: String = jobs.iter().map(text::job_line).collect();
+    let width = session.output.style.width;
+    let lines: String = jobs.iter().map(|job| text::wrapped(&text::job_line(job), width, 2)).collect();
     match jobs.as_slice() {
         [job] if names.len() == 1 => session.output.print(job, |_| lines)?,
         jobs => session.output.print(&jobs, |_| lines)?,

@@ -9,9 +9,6 @@ use crate::failure::{EXIT_DONE, Failure};
 use crate::output::write_out;
 use std::io::Read;
 
-/// How many bytes a line is taken to have at most when only the last lines are wanted.
-const LINE_BYTES: usize = 1024;
-
 pub(crate) fn command(session: &Session, args: &Logs) -> Result<u8, Failure> {
     if args.follow {
         let progress = Progress::start(format!("waiting for {} to start", args.name));
@@ -25,23 +22,8 @@ pub(crate) fn command(session: &Session, args: &Logs) -> Result<u8, Failure> {
         stderr: args.stderr,
         follow: args.follow,
     };
-    let mut stream = source.open(&session.client, args.tail.map_or(0, |lines| lines.saturating_mul(LINE_BYTES)))?;
-    match args.tail {
-        None => copy(&mut stream, &mut write_out)?,
-        Some(lines) if args.follow => {
-            // What is there already comes first and at once; of that, the last lines are wanted.
-            let mut first = true;
-            copy(&mut stream, &mut |piece| {
-                let wanted = if std::mem::take(&mut first) { last_lines(piece, lines) } else { piece };
-                write_out(wanted)
-            })?;
-        }
-        Some(lines) => {
-            let mut bytes = Vec::new();
-            stream.read_to_end(&mut bytes).map_err(broken_off)?;
-            write_out(last_lines(&bytes, lines))?;
-        }
-    }
+    let mut stream = source.open(&session.client, args.tail)?;
+    copy(&mut stream, &mut write_out)?;
     Ok(EXIT_DONE)
 }
 
@@ -56,14 +38,14 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// The output as a stream; only so many of the last bytes, unless that is 0.
-    pub(crate) fn open(&self, client: &Client, tail_bytes: usize) -> Result<impl Read + use<>, Failure> {
+    /// The output as a stream, or so many of its last lines and what comes after them.
+    pub(crate) fn open(&self, client: &Client, tail_lines: Option<usize>) -> Result<impl Read + use<>, Failure> {
         let mut query = vec![
             ("task", self.task.to_string()),
             ("stderr", self.stderr.to_string()),
             ("follow", self.follow.to_string()),
-            ("tail", tail_bytes.to_string()),
         ];
+        query.extend(tail_lines.map(|lines| ("tailLines", lines.to_string())));
         query.extend(self.group.clone().map(|group| ("group", group)));
         client.stream(&format!("{}/logs", path_of("jobs", &self.job)), &query)
     }
@@ -83,35 +65,5 @@ pub(crate) fn copy(stream: &mut impl Read, take: &mut impl FnMut(&[u8]) -> Resul
 }
 
 fn broken_off(error: std::io::Error) -> Failure {
-    Failure::Failed(format!("the output broke off: {error}"))
-}
-
-/// The last `lines` lines of `bytes`.
-fn last_lines(bytes: &[u8], lines: usize) -> &[u8] {
-    let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    let breaks = body.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
-    match (lines, breaks.map(|(at, _)| at + 1).nth(lines.saturating_sub(1))) {
-        (0, _) => b"",
-        (_, start) => &bytes[start.unwrap_or(0)..],
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_lines_are_cut_out() {
-        for (text, lines, expected) in [
-            ("a\nb\nc\n", 2, "b\nc\n"),
-            ("a\nb\nc", 2, "b\nc"),
-            ("a\nb\n", 5, "a\nb\n"),
-            ("a\n", 1, "a\n"),
-            ("a\nb\n", 0, ""),
-            ("\n\n\n", 1, "\n"),
-            ("", 3, ""),
-        ] {
-            assert_eq!(last_lines(text.as_bytes(), lines), expected.as_bytes(), "{text:?} {lines}");
-        }
-    }
+    Failure::BrokenOff(error)
 }

@@ -5,6 +5,7 @@ mod events;
 mod jobs;
 mod logs;
 mod nodes;
+pub(crate) mod plan;
 mod progress;
 mod run;
 mod submit;
@@ -29,6 +30,9 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
     if let ClientCommand::Completion { shell } = command {
         return completion(shell, whole);
     }
+    if let ClientCommand::Plan(args) = command {
+        return plan::plan(&Output::new(globals), &args);
+    }
     let session = Session { client: Client::new(globals)?, output: Output::new(globals) };
     match command {
         ClientCommand::Submit(args) => submit::submit(&session, &args),
@@ -41,12 +45,14 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
         ClientCommand::Cancel(args) => jobs::change(&session, &args.names, "cancel"),
         ClientCommand::Suspend(args) => jobs::change(&session, &args.names, "suspend"),
         ClientCommand::Resume(args) => jobs::change(&session, &args.names, "resume"),
+        ClientCommand::Remove(args) => jobs::remove(&session, &args.names),
         ClientCommand::Nodes => nodes::list(&session),
         ClientCommand::Node(args) => nodes::one(&session, &args),
         ClientCommand::Queues => queues(&session),
         ClientCommand::Topologies => topologies(&session),
         ClientCommand::Events(args) => events::events(&session, &args),
         ClientCommand::Status => status(&session),
+        ClientCommand::Plan(args) => plan::plan(&session.output, &args),
         ClientCommand::Replay(args) => crate::replay::replay(&session, globals, &args),
         ClientCommand::Completion { shell } => completion(shell, whole),
     }

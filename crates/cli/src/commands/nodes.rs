@@ -4,6 +4,7 @@ use super::Session;
 use crate::client::path_of;
 use crate::command::NodeCommand;
 use crate::failure::{EXIT_DONE, Failure};
+use crate::output::note;
 use crate::text;
 use ohm_wire::api::{NodeDetail, NodeList, NodeSummary};
 use serde_json::json;
@@ -35,8 +36,12 @@ pub(crate) fn one(session: &Session, command: &NodeCommand) -> Result<u8, Failur
         NodeCommand::Cordon(node) => change(session, &node.name, "cordon")?,
         NodeCommand::Uncordon(node) => change(session, &node.name, "uncordon")?,
         NodeCommand::Remove(node) => {
+            let before: NodeDetail = session.client.get(&path_of("nodes", &node.name), &[])?;
             session.client.delete(&path_of("nodes", &node.name))?;
             session.output.print(&json!({"removed": node.name}), |_| format!("node {} removed\n", node.name))?;
+            if before.summary.health == "ready" {
+                note("hint: its agent still runs and registers it again; stop that one first, or cordon the node");
+            }
         }
     }
     Ok(EXIT_DONE)

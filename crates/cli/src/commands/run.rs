@@ -22,6 +22,8 @@ use std::time::Duration;
 const SHOWN_TASKS: u32 = 16;
 /// How long the end of the output is waited for once the job is over.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
+/// How often in a row the output of one attempt may break off, with a pause that grows.
+const BROKEN_MAX: u32 = 30;
 /// Between two looks for the next attempt of a task.
 const PAUSE: Duration = Duration::from_millis(300);
 
@@ -42,8 +44,10 @@ pub(crate) fn run(session: &Session, args: &Run) -> Result<u8, Failure> {
             let source = Source { job: name.clone(), group: None, task, stderr, follow: true };
             let (client, done) = (session.client.clone(), done.clone());
             let prefix = if args.count > 1 { format!("[{task}] ") } else { String::new() };
+            // Standard output is for programs when they asked for it.
+            let to_stderr = stderr || session.output.format != OutputFormat::Table;
             thread::spawn(move || {
-                print_output(&client, &source, &prefix);
+                print_output(&client, &source, &prefix, to_stderr);
                 // Nobody listens any more when the job was over long ago.
                 let _ = done.send(());
             });
@@ -57,7 +61,7 @@ pub(crate) fn run(session: &Session, args: &Run) -> Result<u8, Failure> {
 }
 
 fn submit(session: &Session, document: &Value) -> Result<(), Failure> {
-    let answer = session.client.submit(document.to_string().into_bytes(), "application/json", false)?;
+    let answer = session.client.submit(document.to_string().into_bytes(), "application/json", &[])?;
     if answer.is_good() {
         return Ok(());
     }
@@ -111,30 +115,59 @@ fn cancel_on_signals(client: &Client, name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints one output of a task through all of its attempts, until the job is over.
-fn print_output(client: &Client, source: &Source, prefix: &str) {
-    let mut printed = 0;
+/// Prints one output of a task through all of its attempts, until the job is over. A stream that breaks off, because
+/// the server was restarted, is taken up again where it broke off.
+fn print_output(client: &Client, source: &Source, prefix: &str, to_stderr: bool) {
+    let (mut attempt, mut is_printed) = (0, true);
+    let mut lines = Prefixed::new(prefix, to_stderr);
+    let (mut taken_bytes, mut broken) = (0, 0);
     loop {
         let Ok(job) = client.get::<JobView<Value>>(&path_of("jobs", &source.job), &task_window(source.task)) else {
             thread::sleep(PAUSE);
             continue;
         };
         let incarnation = first_task(&job).map_or(0, |task| task.incarnation);
-        if incarnation > printed {
-            printed = incarnation;
-            let mut lines = Prefixed::new(prefix, source.stderr);
-            let result =
-                source.open(client, 0).and_then(|mut stream| copy(&mut stream, &mut |piece| lines.print(piece)));
+        if incarnation > attempt {
             lines.end();
-            if let Err(failure) = result {
-                note(&format!("{prefix}{failure}"));
+            (attempt, is_printed, taken_bytes, broken) = (incarnation, false, 0, 0);
+        }
+        if is_printed {
+            if job.summary.is_finished() {
+                return lines.end();
             }
-        } else if job.summary.is_finished() {
-            return;
-        } else {
             thread::sleep(PAUSE);
+            continue;
+        }
+        match print_rest(client, source, &mut lines, &mut taken_bytes) {
+            Ok(()) => is_printed = true,
+            Err(failure) if broken < BROKEN_MAX && failure.may_go_on() => {
+                broken += 1;
+                thread::sleep(PAUSE * broken);
+            }
+            Err(failure) => {
+                note(&format!("{prefix}{failure}"));
+                is_printed = true;
+            }
         }
     }
+}
+
+/// Prints what comes after the first `taken_bytes` bytes of the output, and counts on.
+fn print_rest(
+    client: &Client,
+    source: &Source,
+    lines: &mut Prefixed<'_>,
+    taken_bytes: &mut u64,
+) -> Result<(), Failure> {
+    let mut stream = source.open(client, None)?;
+    let mut known = *taken_bytes;
+    copy(&mut stream, &mut |piece| {
+        let fresh = &piece[piece.len().min(usize::try_from(known).unwrap_or(usize::MAX))..];
+        known = known.saturating_sub(piece.len() as u64);
+        lines.print(fresh)?;
+        *taken_bytes += fresh.len() as u64;
+        Ok(())
+    })
 }
 
 fn task_window(task: u32) -> [(&'static str, String); 2] {
@@ -204,8 +237,13 @@ fn finish(session: &Session, job: &JobSummary) -> Result<u8, Failure> {
     note(text::job_line(job).trim_end());
     let query = [("tasks", "100000".to_string())];
     let view: JobView<Value> = session.client.get(&path_of("jobs", &job.name), &query)?;
-    let tasks = view.groups.iter().flat_map(|group| &group.tasks);
-    Ok(tasks.map(exit_code).find(|code| *code != EXIT_DONE).unwrap_or(EXIT_FAILED))
+    Ok(first_failure(view.groups.iter().flat_map(|group| &group.tasks)))
+}
+
+/// The exit code of the first task that failed. Those that were stopped because of it say nothing about the job.
+fn first_failure<'t>(tasks: impl Iterator<Item = &'t TaskView>) -> u8 {
+    let mut codes = tasks.filter(|task| task.state == "failed").map(exit_code);
+    codes.find(|code| *code != EXIT_DONE).unwrap_or(EXIT_FAILED)
 }
 
 /// What a shell would say of the end of a task.
@@ -235,7 +273,7 @@ mod tests {
         let document = document("run-1", &args).to_string();
         let verdicts = ohm_manifest::parse("run.json", document.as_bytes());
         let ohm_manifest::Content::Job(job) = &verdicts[0].as_ref().unwrap().content else { panic!("no job") };
-        let spec = job.spec();
+        let spec = job;
         assert_eq!((spec.name.as_str(), spec.priority, spec.groups[0].count), ("run-1", -3, 2));
         assert_eq!(spec.groups[0].requests, [("cpu".into(), 500), ("nvidia.com/gpu".into(), 1000)].into());
         assert_eq!(spec.groups[0].task.command, ["sh", "-c", "exit"]);
@@ -248,6 +286,21 @@ mod tests {
         let pieces = ["one\ntw", "o\n", "\nend"].map(|piece| lines.prefixed(piece.as_bytes()));
         assert_eq!(String::from_utf8(pieces.concat()).unwrap(), "[3] one\n[3] two\n[3] \n[3] end");
         assert_eq!(Prefixed::new("", false).prefixed(b"\xff"), b"\xff");
+    }
+
+    #[test]
+    fn the_first_failed_task_says_how_the_job_ended() {
+        let task = |state: &str, exit_code, exit_signal| TaskView {
+            state: state.into(),
+            exit_code,
+            exit_signal,
+            ..TaskView::default()
+        };
+        let stopped = task("stopped", None, Some(15));
+        let tasks = [stopped.clone(), task("succeeded", Some(0), None), task("failed", Some(7), None), stopped.clone()];
+        assert_eq!(first_failure(tasks.iter()), 7);
+        assert_eq!(first_failure([stopped].iter()), EXIT_FAILED, "the job was cancelled, or ran out of time");
+        assert_eq!(first_failure([task("failed", None, None)].iter()), EXIT_FAILED, "it never started");
     }
 
     #[test]

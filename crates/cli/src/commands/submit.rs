@@ -4,16 +4,19 @@ use super::documents::{Language, PART_BYTES, parts};
 use super::progress::Progress;
 use super::wait::wait_for;
 use super::{Session, wait};
+use crate::client::Query;
 use crate::command::{Goal, Submit};
 use crate::failure::{EXIT_DONE, Failure};
+use crate::globals::OutputFormat;
 use crate::output::note;
 use crate::text::{self, ListedVerdict};
 use ohm_wire::api::{DocumentVerdict, JobSummary, SubmitAnswer, VerdictKind};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a part is sent again after it got no answer. It is safe: a job that is there already stays as it is.
 const TRIES: u32 = 6;
@@ -35,8 +38,9 @@ pub(crate) fn submit(session: &Session, args: &Submit) -> Result<u8, Failure> {
     let mut totals = SubmitAnswer::default();
     let mut verdicts = Vec::new();
     let progress = Progress::start("submitting".to_string());
+    let query = query(args);
     for path in &args.files {
-        let answer = submit_file(session, path, args.quiet && !args.wait, &progress)?;
+        let answer = submit_file(session, path, &query, &progress)?;
         let file = if path == Path::new("-") { "standard input".to_string() } else { path.display().to_string() };
         let listed = answer.verdicts.iter().cloned();
         verdicts.extend(listed.map(|verdict| ListedVerdict { file: file.clone(), verdict }));
@@ -44,27 +48,49 @@ pub(crate) fn submit(session: &Session, args: &Submit) -> Result<u8, Failure> {
     }
     drop(progress);
     let jobs = if args.wait { wait_for_jobs(session, &verdicts)? } else { Vec::new() };
+    let before: BTreeMap<String, u64> = finished_before(&verdicts).collect();
     if args.quiet {
         verdicts.retain(|listed| !listed.verdict.verdict.is_good());
     }
     let all_good = jobs.iter().all(|job| !job.is_finished() || job.state == "succeeded");
     let SubmitAnswer { accepted, unchanged, refused, unknown, .. } = totals;
-    let lines: String = jobs.iter().map(text::job_line).collect();
+    let style = session.output.style;
+    let line = |job: &JobSummary| match before.get(&job.name) {
+        Some(at_ms) => text::job_over_line(job, *at_ms, &style),
+        None => text::wrapped(&text::job_line(job), style.width, 2),
+    };
+    let lines: String = jobs.iter().map(line).collect();
     let report = Report { accepted, unchanged, refused, unknown, verdicts: &verdicts, jobs };
     session.output.print(&report, |style| {
         format!("{}{}\n{lines}", text::verdicts_text(&verdicts, style), text::verdict_totals(&totals))
     })?;
+    if !before.is_empty() && session.output.format == OutputFormat::Table {
+        let what = "hint: a job that is over keeps its name; --replace runs it again, `ohm remove NAME` forgets it";
+        note(what);
+    }
     if totals.is_good() && all_good { Ok(EXIT_DONE) } else { Err(Failure::Told) }
 }
 
-fn submit_file(
-    session: &Session,
-    path: &Path,
-    only_refused: bool,
-    progress: &Progress,
-) -> Result<SubmitAnswer, Failure> {
+fn query(args: &Submit) -> Vec<(&'static str, String)> {
+    let mut query = Vec::new();
+    if args.quiet && !args.wait {
+        query.push(("verdicts", "refused".to_string()));
+    }
+    if args.replace {
+        query.push(("replace", "true".to_string()));
+    }
+    query
+}
+
+/// The jobs that were over already when they were submitted, with when they ended.
+fn finished_before(verdicts: &[ListedVerdict]) -> impl Iterator<Item = (String, u64)> {
+    let finished = verdicts.iter().map(|listed| &listed.verdict).filter(|verdict| verdict.finished_ms > 0);
+    finished.map(|verdict| (verdict.name.clone(), verdict.finished_ms))
+}
+
+fn submit_file(session: &Session, path: &Path, query: Query<'_>, progress: &Progress) -> Result<SubmitAnswer, Failure> {
     if path != Path::new("-") && Language::of(path, b"") == Language::Lines {
-        return submit_lines(session, path, only_refused);
+        return submit_lines(session, path, query);
     }
     let bytes = read(path)?;
     let language = Language::of(path, &bytes);
@@ -73,7 +99,7 @@ fn submit_file(
     let parts = parts(&bytes, limit);
     for (number, part) in parts.iter().enumerate() {
         progress.say(format!("submitting {}: part {} of {}", path.display(), number + 1, parts.len()));
-        let send = || session.client.submit(part.bytes, language.content_type(), only_refused);
+        let send = || session.client.submit(part.bytes, language.content_type(), query);
         let mut answer = send_again(send, number > 0)?;
         let documents_before = whole.accepted + whole.unchanged + whole.refused + whole.unknown;
         answer.verdicts.iter_mut().for_each(|verdict| shift(verdict, documents_before, part.lines_before));
@@ -83,11 +109,11 @@ fn submit_file(
 }
 
 /// Sends a file of lines without ever holding it whole.
-fn submit_lines(session: &Session, path: &Path, only_refused: bool) -> Result<SubmitAnswer, Failure> {
+fn submit_lines(session: &Session, path: &Path, query: Query<'_>) -> Result<SubmitAnswer, Failure> {
     let content_type = Language::Lines.content_type();
     let open = || File::open(path).map_err(|error| cannot_read(path, error));
     open()?;
-    send_again(|| session.client.submit(open()?, content_type, only_refused), false)
+    send_again(|| session.client.submit(open()?, content_type, query), false)
 }
 
 /// Sends until there is an answer about every document, a few times. At the very first, a server that is not there is
@@ -144,15 +170,66 @@ fn wait_for_jobs(session: &Session, verdicts: &[ListedVerdict]) -> Result<Vec<Jo
     };
     let names: Vec<&String> =
         verdicts.iter().map(|listed| &listed.verdict).filter(is_job).map(|verdict| &verdict.name).collect();
+    let names_count = names.len();
     let progress = Progress::start(String::new());
-    let mut jobs = Vec::new();
-    for (number, name) in names.iter().enumerate() {
-        progress.say(format!("waiting for {name} ({} of {})", number + 1, names.len()));
-        let job = wait::look(session, name)?;
-        let goal = if job.class == "service" { Goal::Running } else { Goal::Finished };
-        jobs.push(wait_for(session, name, goal, None)?.job);
+    let mut waits: Vec<Waited> = names.into_iter().map(|name| Waited::new(name.clone())).collect();
+    let mut answered = Instant::now();
+    loop {
+        let open: Vec<&mut Waited> = waits.iter_mut().filter(|waited| !waited.is_over).collect();
+        let Some(first) = open.first() else { break };
+        progress.say(format!("waiting for {} ({} of {} jobs left)", first.job.name, open.len(), names_count));
+        // The last one may be asked about with one long question; among several each has its turn, since a job can be
+        // forgotten while another one is waited for.
+        let (is_last, mut is_out) = (open.len() == 1, false);
+        for waited in open {
+            match waited.look(session, is_last) {
+                Ok(()) => answered = Instant::now(),
+                Err(failure) if failure.is_passing() && answered.elapsed() < wait::OUTAGE_MAX => {
+                    is_out = true;
+                    break;
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        if is_out || !is_last {
+            std::thread::sleep(wait::PAUSE);
+        }
     }
-    Ok(jobs)
+    Ok(waits.into_iter().map(|waited| waited.job).collect())
+}
+
+/// A job that is waited for, as it was seen last.
+struct Waited {
+    job: JobSummary,
+    is_over: bool,
+}
+
+impl Waited {
+    fn new(name: String) -> Self {
+        Waited { job: JobSummary { name, ..JobSummary::default() }, is_over: false }
+    }
+
+    fn look(&mut self, session: &Session, to_the_end: bool) -> Result<(), Failure> {
+        let found = wait::look(session, &self.job.name).and_then(|job| {
+            let goal = if job.class == "service" { Goal::Running } else { Goal::Finished };
+            wait_for(session, &job.name, goal, (!to_the_end).then_some(Duration::ZERO))
+        });
+        self.take(found.map(|answer| (answer.reached, answer.job)))
+    }
+
+    /// Notes what was seen. A job that was in the cell and is not any more has finished: only those are forgotten.
+    fn take(&mut self, found: Result<(bool, JobSummary), Failure>) -> Result<(), Failure> {
+        match found {
+            Ok((reached, job)) => (self.is_over, self.job) = (reached, job),
+            Err(Failure::Refused(error)) if error.code == "not_found" => {
+                self.is_over = true;
+                self.job.state = "forgotten".to_string();
+                self.job.reason = "it finished, and its ttlSecondsAfterFinished has passed".to_string();
+            }
+            Err(failure) => return Err(failure),
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -171,5 +248,18 @@ mod tests {
         assert_eq!(sent.get(), 2);
         let unreachable = || Err(Failure::Unreachable { server: String::new(), reason: String::new() });
         assert!(matches!(send_again(unreachable, false), Err(Failure::Unreachable { .. })));
+    }
+
+    #[test]
+    fn a_job_that_is_forgotten_while_another_one_is_waited_for_is_over() {
+        let mut waited = Waited::new("b".into());
+        let running = JobSummary { name: "b".into(), state: "running".into(), ..JobSummary::default() };
+        waited.take(Ok((false, running))).unwrap();
+        assert!(!waited.is_over);
+        let error = |code: &str| Failure::Refused(ohm_wire::api::ApiError { code: code.into(), ..Default::default() });
+        assert!(waited.take(Err(error("internal"))).is_err() && !waited.is_over);
+        waited.take(Err(error("not_found"))).unwrap();
+        assert!(waited.is_over && !waited.job.is_finished());
+        assert!(text::job_line(&waited.job).starts_with("b is forgotten: it finished"));
     }
 }

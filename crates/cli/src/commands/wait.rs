@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 /// The longest single question; the server answers before.
 const QUESTION_SECONDS: u64 = 60;
 /// For how long a server that was there is asked again when it does not answer.
-const OUTAGE_MAX: Duration = Duration::from_secs(120);
-const PAUSE: Duration = Duration::from_millis(500);
+pub(crate) const OUTAGE_MAX: Duration = Duration::from_secs(120);
+pub(crate) const PAUSE: Duration = Duration::from_millis(500);
 
 pub(crate) fn command(session: &Session, args: &Wait) -> Result<u8, Failure> {
     let progress = Progress::start(format!("waiting until {} is {}", args.name, args.goal.name()));
     let answer = wait_for(session, &args.name, args.goal, args.timeout)?;
     drop(progress);
-    session.output.print(&answer, |_| text::job_line(&answer.job))?;
+    session.output.print(&answer, |style| text::wrapped(&text::job_line(&answer.job), style.width, 2))?;
     if !answer.reached {
         return Err(Failure::Failed(format!("{} is not {} after that time", args.name, args.goal.name())));
     }

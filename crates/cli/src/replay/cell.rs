@@ -129,9 +129,10 @@ impl<'s> CellClient<'s> {
     /// Beside the usual ones, the first problem of a refused document.
     pub(super) fn submit(&self, documents: &[Value]) -> Result<(), Failure> {
         let body: String = documents.iter().map(|document| format!("{document}\n")).collect();
+        let only_refused = [("verdicts", "refused".to_string())];
         let mut tries_end = Instant::now() + PATIENCE;
         loop {
-            let answer = self.patiently(|| self.client.submit(body.as_str(), "application/x-ndjson", true))?;
+            let answer = self.patiently(|| self.client.submit(body.as_str(), "application/x-ndjson", &only_refused))?;
             let refused = answer.verdicts.iter().find_map(|verdict| Some((verdict, verdict.problems.first()?)));
             if let Some((verdict, problem)) = refused.filter(|_| answer.refused > 0) {
                 let message = format!("job {} was refused: {}", verdict.name, problem.message);
@@ -163,6 +164,16 @@ impl<'s> CellClient<'s> {
             unless_gone(cancelled.map(drop))
         };
         self.each(jobs, cancel, done).map(drop)
+    }
+
+    /// Forgets `jobs`, so that nothing of the replay stays in the list; those that are gone already are fine, and those
+    /// whose runs still stop are left to their time.
+    pub(super) fn forget(&self, jobs: &[String], done: impl Fn() + Sync) -> Result<(), Failure> {
+        let forget = |job: &String| match self.client.delete(&path_of("jobs", job)) {
+            Err(Failure::Refused(error)) if matches!(error.code.as_str(), "not_found" | "wrong_state") => Ok(()),
+            forgotten => forgotten,
+        };
+        self.each(jobs, forget, done).map(drop)
     }
 
     /// Removes `nodes`; those that are not there are fine.

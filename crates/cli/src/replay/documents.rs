@@ -127,7 +127,7 @@ mod tests {
     fn read_job(pod: &TracePod, speed: Speed) -> JobSpec {
         let document = job_document(&run(), pod, speed).to_string();
         match parse("line.json", document.as_bytes()).remove(0).unwrap().content {
-            Content::Job(job) => job.into_spec().unwrap(),
+            Content::Job(job) => *job,
             other => panic!("{other:?}"),
         }
     }

@@ -1,15 +1,15 @@
 //! Explanations.
 
-use super::amounts::short;
 use super::table::Grid;
+use super::wrap::wrapped;
 use super::{Style, counted};
 use ohm_wire::api::ExplainView;
 
 /// Why a job is in its state: the answer, the counts by reason, the nearest nodes, the place in the queue.
 pub(crate) fn explanation(view: &ExplainView, style: &Style) -> String {
-    let mut text = format!("{}: {}\n\n{}\n", view.job, view.state, view.summary);
+    let mut text = format!("{}: {}\n\n{}\n", view.job, view.state, wrapped(&view.summary, style.width, 0));
     for sentence in &view.details {
-        text.push_str(&format!("{sentence}\n"));
+        text.push_str(&format!("{}\n", wrapped(sentence, style.width, 0)));
     }
     if !view.reasons.is_empty() {
         let mut grid = Grid::new(style, &["NODES", "REASON"]);
@@ -24,8 +24,8 @@ pub(crate) fn explanation(view: &ExplainView, style: &Style) -> String {
     if !view.nearest.is_empty() {
         let mut grid = Grid::new(style, &["NEAREST IN", "ASKED", "FREE", "NODE"]);
         for near in &view.nearest {
-            let name = &near.resource;
-            grid.row([name.clone(), short(name, &near.asked), short(name, &near.free), near.node.clone()]);
+            // Exactly: a miss may be a matter of the last digit.
+            grid.row([near.resource.clone(), near.asked.clone(), near.free.clone(), near.node.clone()]);
         }
         text.push_str(&format!("\n{}", grid.text()));
     }
@@ -38,7 +38,7 @@ pub(crate) fn explanation(view: &ExplainView, style: &Style) -> String {
         text.push_str(&format!("\n{line}\n"));
     }
     if !view.hint.is_empty() {
-        text.push_str(&format!("\nhint: {}\n", view.hint));
+        text.push_str(&format!("\n{}\n", wrapped(&format!("hint: {}", view.hint), style.width, 0)));
     }
     text
 }
@@ -81,8 +81,8 @@ NODES  REASON
 7      too little cpu even when empty
 1      not ready
 
-NEAREST IN  ASKED  FREE  NODE
-cpu         4096   1.7   n3
+NEAREST IN  ASKED  FREE   NODE
+cpu         4096   1750m  n3
 
 No waiting job goes before it.
 "

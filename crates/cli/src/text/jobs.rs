@@ -1,8 +1,8 @@
 //! Jobs.
 
-use super::amounts::short;
 use super::table::Grid;
 use super::times::{age, length, utc};
+use super::wrap::wrapped;
 use super::{Style, counted};
 use ohm_wire::api::{GroupView, JobList, JobSummary, JobView, PastRunView, TaskCounts, TaskView};
 use serde_json::Value;
@@ -35,10 +35,13 @@ pub(crate) fn jobs_table(list: &JobList, style: &Style) -> String {
 
 /// Tasks by state, those that are there: `2 running, 3 pending`.
 fn tasks(counts: &TaskCounts) -> String {
-    let starting = counts.live.saturating_sub(counts.running);
+    // What stops may have been running or not; as long as it stops, it counts as neither.
+    let running = counts.running.saturating_sub(counts.stopping);
+    let starting = counts.live.saturating_sub(counts.stopping + running);
     let parts = [
-        (counts.running, "running"),
+        (running, "running"),
         (starting, "placed"),
+        (counts.stopping, "stopping"),
         (counts.pending, "pending"),
         (counts.backing_off, "backing off"),
         (counts.succeeded, "succeeded"),
@@ -58,6 +61,12 @@ pub(crate) fn job_line(job: &JobSummary) -> String {
         reason => format!(": {reason}"),
     };
     format!("{} is {}{reason} ({})\n", job.name, job.state, tasks(&job.tasks))
+}
+
+/// The same about a job that was over before it was asked for again.
+pub(crate) fn job_over_line(job: &JobSummary, finished_ms: u64, style: &Style) -> String {
+    let ago = age(style.now_ms, finished_ms);
+    format!("{} {} {ago} ago and was not run again ({})\n", job.name, job.state, tasks(&job.tasks))
 }
 
 /// Everything about a job.
@@ -95,7 +104,8 @@ fn head(job: &JobView<Value>, style: &Style) -> String {
         lines.push(("Took", length(summary.finished_ms.saturating_sub(summary.started_ms))));
     }
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
-    lines.map(|(name, value)| format!("{:<11}{value}\n", format!("{name}:"))).collect()
+    let line = |(name, value)| wrapped(&format!("{:<11}{value}", format!("{name}:")), style.width, 11) + "\n";
+    lines.map(line).collect()
 }
 
 fn pairs(pairs: &BTreeMap<String, String>) -> String {
@@ -107,7 +117,7 @@ fn group_text(group: &GroupView, style: &Style) -> String {
     if group.min_count != group.counts.total {
         about.push(format!("starts with {}", group.min_count));
     }
-    let requests = group.requests.iter().map(|(name, amount)| format!("{name} {}", short(name, amount)));
+    let requests = group.requests.iter().map(|(name, amount)| format!("{name} {amount}"));
     let requests = requests.collect::<Vec<_>>().join(", ");
     if !requests.is_empty() {
         about.push(format!("each {requests}"));
@@ -115,7 +125,8 @@ fn group_text(group: &GroupView, style: &Style) -> String {
     if !group.domain.is_empty() {
         about.push(format!("in {}", group.domain.join("/")));
     }
-    let mut text = format!("\nGroup {}: {}\n", group.name, about.join("; "));
+    let about = format!("Group {}: {}", group.name, about.join("; "));
+    let mut text = format!("\n{}\n", wrapped(&about, style.width, 2));
     if group.tasks.is_empty() {
         return text;
     }
@@ -253,7 +264,7 @@ Priority:  5
 Owner:     ada
 Submitted: 1970-01-12 13:45:10 UTC (90s ago)
 
-Group workers: 1 running, 1 backing off; starts with 1; each cpu 0.5; in b1/r2
+Group workers: 1 running, 1 backing off; starts with 1; each cpu 500m; in b1/r2
 TASK  STATE       NODE  RUN  AGE  LAST END
 0     running     n1    1    60s  -
 1     backingOff  n2    2    -    exit 3

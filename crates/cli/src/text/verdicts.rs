@@ -2,6 +2,8 @@
 
 use super::Style;
 use super::table::Grid;
+use super::times::age;
+use super::wrap::wrapped;
 use ohm_wire::api::{DocumentVerdict, SubmitAnswer, VerdictKind};
 use serde::Serialize;
 
@@ -22,12 +24,16 @@ pub(crate) fn verdicts_text(verdicts: &[ListedVerdict], style: &Style) -> String
     let mut text = String::new();
     if !good.is_empty() {
         let mut grid = Grid::new(style, &["KIND", "NAME", "VERDICT", "WHERE"]);
-        for listed in good {
+        for listed in &good {
             let verdict = &listed.verdict;
             let place = format!("{}:{}", listed.file, verdict.line);
-            grid.row([verdict.kind.clone(), verdict.name.clone(), verdict.verdict.name().to_string(), place]);
+            grid.row([verdict.kind.clone(), verdict.name.clone(), word_of(verdict, style), place]);
         }
         text.push_str(&grid.text());
+        for ListedVerdict { verdict, .. } in good.iter().filter(|listed| !listed.verdict.note.is_empty()) {
+            text.push_str(&wrapped(&format!("note: {}: {}", verdict.name, verdict.note), style.width, 0));
+            text.push('\n');
+        }
     }
     let (red, plain) = if style.color { ("\x1b[31m", "\x1b[0m") } else { ("", "") };
     for ListedVerdict { file, verdict } in bad {
@@ -39,6 +45,15 @@ pub(crate) fn verdicts_text(verdicts: &[ListedVerdict], style: &Style) -> String
         }
     }
     text
+}
+
+/// The verdict on a document that is in the cell; of a job that is over already, how and since when.
+fn word_of(verdict: &DocumentVerdict, style: &Style) -> String {
+    let word = verdict.verdict.name();
+    match verdict.finished.as_str() {
+        "" => word.to_string(),
+        state => format!("{word} ({state} {} ago)", age(style.now_ms, verdict.finished_ms)),
+    }
 }
 
 /// What came of everything: `3 accepted, 1 refused`.
@@ -85,6 +100,19 @@ mod tests {
             verdict("long-name", VerdictKind::Unchanged, vec![]),
             verdict("c", VerdictKind::Unknown, vec![problem("", "no answer")]),
         ];
+        let (mut over, mut bare) = (listed[0].clone(), listed[0].clone());
+        over.verdict.verdict = VerdictKind::Unchanged;
+        (over.verdict.finished, over.verdict.finished_ms) = ("succeeded".into(), PLAIN.now_ms - 180_000);
+        bare.verdict.note = "it has no command".into();
+        assert_eq!(
+            verdicts_text(&[over, bare], &PLAIN),
+            "\
+KIND  NAME  VERDICT                       WHERE
+Job   a     unchanged (succeeded 3m ago)  jobs.yaml:7
+Job   a     accepted                      jobs.yaml:7
+note: a: it has no command
+"
+        );
         assert_eq!(
             verdicts_text(&listed, &PLAIN),
             "\

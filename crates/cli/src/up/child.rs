@@ -22,6 +22,7 @@ pub(super) struct Command {
     /// Higher ranks are stopped first.
     pub(super) rank: u8,
     pub(super) arguments: Vec<String>,
+    pub(super) environment: Vec<(&'static str, String)>,
     pub(super) log: PathBuf,
 }
 
@@ -111,6 +112,14 @@ impl Child {
     }
 }
 
+/// The last thing a process said in its log, without the time and level before it.
+pub(super) fn last_line(log: &Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    line.split_once(" ERROR ").map_or(line, |(_, said)| said).to_string()
+}
+
 fn spawn(command: &Command) -> Result<process::Child, Failure> {
     let log = OpenOptions::new().create(true).append(true).open(&command.log);
     let log = log.map_err(|error| Failure::io(command.log.display().to_string(), error))?;
@@ -120,6 +129,7 @@ fn spawn(command: &Command) -> Result<process::Child, Failure> {
         .arg0("ohm")
         .args(&command.arguments)
         .env("OHM_PARENT", process::id().to_string())
+        .envs(command.environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(log)

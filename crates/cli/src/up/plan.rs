@@ -5,6 +5,8 @@ use super::child::Command;
 use crate::failure::Failure;
 use ohm_model::Class;
 use ohm_runtime::data_dir;
+use ohm_runtime::machine;
+use ohm_wire::api::INSTANCE_VARIABLE;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -22,6 +24,11 @@ spec:
 ";
 
 const HOSTS_MAX: usize = 200;
+/// Who is stopped first when the cell stops: those with the highest number.
+const SERVER: u8 = 0;
+const HEALTH: u8 = 1;
+pub(super) const AGENTS: u8 = 2;
+const SCHEDULERS: u8 = 3;
 /// The share of the machine's memory that its virtual nodes offer together, in per cent: the rest is for Ohm itself and
 /// whatever else runs there.
 const MEMORY_PERCENT: u64 = 80;
@@ -34,15 +41,18 @@ pub(crate) struct Shape {
     hosts: usize,
 }
 
+fn is_possible(blocks: usize, racks: usize, hosts: usize) -> bool {
+    let count = blocks.checked_mul(racks).and_then(|racks| racks.checked_mul(hosts));
+    count.is_some_and(|count| (1..=HOSTS_MAX).contains(&count))
+}
+
 impl FromStr for Shape {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let numbers: Option<Vec<usize>> = text.split('x').map(|part| part.parse().ok()).collect();
         match numbers.as_deref() {
-            Some(&[blocks, racks, hosts]) if (1..=HOSTS_MAX).contains(&(blocks * racks * hosts)) => {
-                Ok(Shape { blocks, racks, hosts })
-            }
+            Some(&[blocks, racks, hosts]) if is_possible(blocks, racks, hosts) => Ok(Shape { blocks, racks, hosts }),
             _ => Err(format!("blocks x racks x hosts, such as 2x2x2, with 1 to {HOSTS_MAX} hosts in all")),
         }
     }
@@ -70,7 +80,10 @@ impl FromStr for Replicas {
 /// Everything that `ohm up` starts.
 pub(super) struct CellPlan {
     folder: PathBuf,
-    listens: Vec<String>,
+    /// By which our servers are known from any other one.
+    instance: String,
+    /// Where the servers listen.
+    listens: Vec<SocketAddr>,
     node_lease_ms: u64,
     replicas: Vec<(Class, usize)>,
     hosts: Vec<Host>,
@@ -86,7 +99,7 @@ struct Host {
 }
 
 impl CellPlan {
-    pub(super) fn new(options: &Up, folder: &Path) -> Result<Self, Failure> {
+    pub(super) fn new(options: &Up, folder: &Path, instance: &str) -> Result<Self, Failure> {
         let replicas = Class::ALL.map(|class| {
             let asked = options.schedulers.iter().rev().find(|replicas| replicas.class == class);
             (class, asked.map_or(1, |replicas| replicas.count))
@@ -94,17 +107,20 @@ impl CellPlan {
         let hosts = match options.nodes {
             Some(0) => Vec::new(),
             None => hosts_of(options.shape)?,
+            Some(hosts) if hosts <= HOSTS_MAX => hosts_of(Shape { blocks: 1, racks: 1, hosts })?,
             Some(count) => {
-                let message = format!("--nodes {count}: only 0 is possible; --shape says how many nodes there are");
-                return Err(Failure::Usage(message));
+                return Err(Failure::Usage(format!(
+                    "--nodes {count}: at most {HOSTS_MAX} are possible on one machine"
+                )));
             }
         };
         let port =
             |number: u16| options.listen.port().checked_add(number).ok_or("the ports after --listen end at 65535");
-        let listen = |number| Ok(SocketAddr::new(options.listen.ip(), port(number)?).to_string());
-        let listens: Result<Vec<String>, &str> = (0..options.servers).map(listen).collect();
+        let listen = |number| Ok(SocketAddr::new(options.listen.ip(), port(number)?));
+        let listens: Result<Vec<SocketAddr>, &str> = (0..options.servers).map(listen).collect();
         let plan = CellPlan {
             folder: folder.to_path_buf(),
+            instance: instance.to_string(),
             listens: listens.map_err(|error| Failure::Usage(error.to_string()))?,
             node_lease_ms: options.node_lease_ms,
             replicas: replicas.to_vec(),
@@ -137,6 +153,10 @@ impl CellPlan {
         }
     }
 
+    pub(super) fn listens(&self) -> &[SocketAddr] {
+        &self.listens
+    }
+
     /// Where all servers listen, as clients are told.
     pub(super) fn addresses(&self) -> String {
         let urls: Vec<String> = self.listens.iter().map(|listen| format!("http://{listen}")).collect();
@@ -145,6 +165,10 @@ impl CellPlan {
 
     pub(super) fn token_file(&self) -> PathBuf {
         self.folder.join("token")
+    }
+
+    pub(super) fn instance(&self) -> &str {
+        &self.instance
     }
 
     pub(super) fn logs(&self) -> PathBuf {
@@ -158,8 +182,8 @@ impl CellPlan {
     /// The first server founds the cell and the others join it. One whose folder is empty later joins again.
     pub(super) fn servers(&self) -> Vec<Command> {
         let runs_already = (1..self.listens.len()).any(|number| self.server_folder(number).join("log").exists());
-        let command = |(number, listen): (usize, &String)| {
-            let mut arguments = vec!["server".to_string(), "--listen".into(), listen.clone()];
+        let command = |(number, listen): (usize, &SocketAddr)| {
+            let mut arguments = vec!["server".to_string(), "--listen".into(), listen.to_string()];
             if number > 0 || runs_already {
                 let others = self.listens.iter().filter(|other| *other != listen);
                 let urls: Vec<String> = others.map(|other| format!("http://{other}")).collect();
@@ -167,7 +191,9 @@ impl CellPlan {
             }
             let folder = self.server_folder(number);
             let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            self.command(&name, 0, arguments, Some(folder))
+            let mut server = self.command(&name, SERVER, arguments, Some(folder));
+            server.environment.push((INSTANCE_VARIABLE, self.instance.clone()));
+            server
         };
         self.listens.iter().enumerate().map(command).collect()
     }
@@ -179,12 +205,12 @@ impl CellPlan {
             for number in 1..=count {
                 let name = format!("{}-{number}", class.name());
                 let arguments = vec!["scheduler".into(), class.name().into(), "--name".into(), name.clone()];
-                commands.push(self.command(&name, 1, self.towards_server(arguments), None));
+                commands.push(self.command(&name, SCHEDULERS, self.towards_server(arguments), None));
             }
         }
         let lease = self.node_lease_ms.to_string();
         let health = vec!["health".into(), "--name".into(), "health".into(), "--node-lease-ms".into(), lease];
-        commands.push(self.command("health", 1, self.towards_server(health), None));
+        commands.push(self.command("health", HEALTH, self.towards_server(health), None));
         commands
     }
 
@@ -204,8 +230,8 @@ impl CellPlan {
         add("--capacity", format!("memory={}", host.memory_bytes));
         add("--capacity", "pods=110".to_string());
         arguments.push("--stop-tasks-on-exit".into());
-        let folder = self.folder.join("nodes").join(&name);
-        self.command(&name, 2, self.towards_server(arguments), Some(folder))
+        // The agent keeps its own state below `nodes`.
+        self.command(&name, AGENTS, self.towards_server(arguments), Some(self.folder.clone()))
     }
 
     fn towards_server(&self, mut arguments: Vec<String>) -> Vec<String> {
@@ -218,15 +244,17 @@ impl CellPlan {
         if let Some(folder) = folder {
             arguments.extend(["--data-dir".into(), folder.display().to_string()]);
         }
-        Command { name: name.to_string(), rank, arguments, log: self.logs().join(format!("{name}.log")) }
+        let log = self.logs().join(format!("{name}.log"));
+        Command { name: name.to_string(), rank, arguments, environment: Vec::new(), log }
     }
 }
 
 /// The hosts of a shape, which share the machine in equal parts.
 fn hosts_of(shape: Shape) -> Result<Vec<Host>, Failure> {
     let count = shape.blocks * shape.racks * shape.hosts;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    let memory_bytes = memory_bytes()? * MEMORY_PERCENT / 100;
+    let unknown = |what: &str| Failure::Failed(format!("this machine does not say how much {what} it has"));
+    let cpu_milli = machine::cpu_milli().ok_or_else(|| unknown("cpu"))?;
+    let memory_bytes = machine::memory_bytes().ok_or_else(|| unknown("memory"))? / 100 * MEMORY_PERCENT;
     let mut hosts = Vec::with_capacity(count);
     for block in 1..=shape.blocks {
         for rack in 1..=shape.racks {
@@ -235,7 +263,7 @@ fn hosts_of(shape: Shape) -> Result<Vec<Host>, Failure> {
                     block,
                     rack,
                     host,
-                    cpu_milli: cores * 1000 / count as u64,
+                    cpu_milli: cpu_milli / count as u64,
                     memory_bytes: memory_bytes / count as u64,
                     number: hosts.len(),
                 });
@@ -245,15 +273,6 @@ fn hosts_of(shape: Shape) -> Result<Vec<Host>, Failure> {
     Ok(hosts)
 }
 
-fn memory_bytes() -> Result<u64, Failure> {
-    let text = std::fs::read_to_string("/proc/meminfo").map_err(|error| Failure::io("/proc/meminfo", error))?;
-    let kibibytes =
-        text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok());
-    kibibytes
-        .map(|kibibytes: u64| kibibytes * 1024)
-        .ok_or_else(|| Failure::Failed("/proc/meminfo has no MemTotal".into()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,7 +280,7 @@ mod tests {
     #[test]
     fn shapes_and_replicas_are_read_or_refused_with_an_example() {
         assert_eq!("1x2x5".parse(), Ok(Shape { blocks: 1, racks: 2, hosts: 5 }));
-        for wrong in ["2x2", "0x1x1", "axbxc", "100x100x100", ""] {
+        for wrong in ["2x2", "0x1x1", "axbxc", "100x100x100", "18446744073709551615x18446744073709551615x1", ""] {
             assert!(wrong.parse::<Shape>().unwrap_err().contains("such as 2x2x2"), "{wrong}");
         }
         assert_eq!("batch=2".parse(), Ok(Replicas { class: Class::Batch, count: 2 }));

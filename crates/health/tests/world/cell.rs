@@ -206,7 +206,7 @@ impl Cell {
             started: state.started,
             stop: state.stop,
             devices: BTreeMap::new(),
-            launch: self.launches[usize::from(keeps(run.task.task.0))].clone(),
+            launch: Some(self.launches[usize::from(keeps(run.task.task.0))].clone()),
         });
         Some(WantedSet { cell_incarnation: 1, node_incarnation, index: self.index, runs: runs.collect() })
     }

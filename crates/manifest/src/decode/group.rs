@@ -3,11 +3,10 @@
 use super::job::count;
 use super::selectors::{node_affinity, toleration};
 use super::{At, Context, Fields};
-use crate::document::{TopologyExtra, TopologySlice};
 use crate::quantity::Rounding;
 use crate::validate::{COUNT_RANGE, GROUP_NAME_DEFAULT};
 use ohm_model::resources::Amounts;
-use ohm_model::{Class, GroupSpec, SpreadMode, TaskSpec, TopologyMode, TopologyRequest};
+use ohm_model::{Class, GroupSpec, SpreadMode, TaskSpec, TopologyMode, TopologyRequest, TopologySlice};
 
 pub(super) const GROUP_FIELDS: &[&str] = &[
     "name",
@@ -43,7 +42,6 @@ pub(crate) const GRACE_MS_DEFAULT: u64 = 10_000;
 /// A group as written: what hangs on the job's class is still open.
 pub(super) struct Group {
     spec: GroupSpec,
-    extra: TopologyExtra,
     is_array: bool,
     min_count: Option<u32>,
     elastic: Option<bool>,
@@ -74,7 +72,7 @@ impl Group {
             None => fields,
         };
         let (count, is_array) = count(cx, &fields);
-        let (topology, extra) = fields.get("topology").and_then(|at| topology(cx, at)).unwrap_or_default();
+        let topology = fields.get("topology").and_then(|at| topology(cx, at)).unwrap_or_default();
         let affinity = fields.get("affinity").and_then(|at| node_affinity(cx, at)).unwrap_or_default();
         let spec = GroupSpec {
             name: fields.text(cx, "name").unwrap_or_else(|| GROUP_NAME_DEFAULT.to_string()),
@@ -96,15 +94,15 @@ impl Group {
         let min_count = fields.whole(cx, "minCount", COUNT_RANGE);
         let elastic = fields.boolean(cx, "elastic");
         let spread = fields.boolean(cx, "spread");
-        Group { spec, extra, is_array, min_count, elastic, spread }
+        Group { spec, is_array, min_count, elastic, spread }
     }
 
     pub(super) fn asks_for_topology(&self) -> bool {
-        self.spec.topology.mode != TopologyMode::None || !self.extra.is_empty()
+        self.spec.topology.is_asked()
     }
 
     /// The group as one of a job of `class`.
-    pub(super) fn finish(self, class: Class) -> (GroupSpec, TopologyExtra) {
+    pub(super) fn finish(self, class: Class) -> GroupSpec {
         let (min_count, elastic, spread) = defaults(class, self.spec.count, self.is_array);
         let spread = match self.spread {
             Some(true) => SpreadMode::Spread,
@@ -113,7 +111,7 @@ impl Group {
         };
         let min_count = self.min_count.unwrap_or(min_count);
         let elastic = self.elastic.unwrap_or(elastic);
-        (GroupSpec { min_count, elastic, spread, ..self.spec }, self.extra)
+        GroupSpec { min_count, elastic, spread, ..self.spec }
     }
 }
 
@@ -175,7 +173,7 @@ fn sim(cx: &mut Context, at: At<'_>) -> Option<(u64, i32)> {
     Some((duration_ms, fields.whole(cx, "exitCode", 0..=255).unwrap_or(0)))
 }
 
-fn topology(cx: &mut Context, at: At<'_>) -> Option<(TopologyRequest, TopologyExtra)> {
+fn topology(cx: &mut Context, at: At<'_>) -> Option<TopologyRequest> {
     let known: &[&str] = &["name", "required", "preferred", "unconstrained", "slices", "balanced"];
     let fields = Fields::open(cx, at, &[known])?;
     let unconstrained = fields.boolean(cx, "unconstrained").unwrap_or(false);
@@ -189,7 +187,7 @@ fn topology(cx: &mut Context, at: At<'_>) -> Option<(TopologyRequest, TopologyEx
     let topology = fields.text(cx, "name").unwrap_or_default();
     let slices = fields.list(cx, "slices", slice);
     let balanced = fields.boolean(cx, "balanced").unwrap_or(false);
-    Some((TopologyRequest { topology, mode, level }, TopologyExtra { slices, balanced }))
+    Some(TopologyRequest { topology, mode, level, slices, balanced })
 }
 
 fn slice(cx: &mut Context, at: At<'_>) -> Option<TopologySlice> {

@@ -2,12 +2,11 @@
 
 use super::group::{GROUP_FIELDS, Group, TEMPLATE_FIELDS};
 use super::{At, Context, Fields};
-use crate::document::{JobDocument, TopologyExtra};
 use crate::error::ProblemKind;
 use crate::validate::COUNT_RANGE;
 use ohm_model::job::TTL_SECONDS_DEFAULT;
 use ohm_model::selector::Labels;
-use ohm_model::{Class, GroupSpec, JobSpec, OnDisconnect};
+use ohm_model::{Class, JobSpec, OnDisconnect};
 
 const JOB_FIELDS: &[&str] = &[
     "class",
@@ -24,7 +23,7 @@ const JOB_FIELDS: &[&str] = &[
 
 /// A job whose priority class has yet to be looked up.
 pub(crate) struct Job {
-    pub(crate) document: JobDocument,
+    pub(crate) spec: JobSpec,
     /// The class's name, and where it stands.
     pub(crate) priority_class: Option<(String, crate::Position)>,
 }
@@ -49,8 +48,7 @@ pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) 
         at.rule(cx, "`priority` is given, too; keep one");
     }
     let priority_class = priority_class.and_then(|at| Some((at.text(cx)?, at.node.position)));
-    let (groups, extras): (Vec<GroupSpec>, Vec<TopologyExtra>) =
-        groups.into_iter().map(|group| group.finish(class)).unzip();
+    let groups = groups.into_iter().map(|group| group.finish(class)).collect();
     let seconds = 0..=i64::MAX;
     let deadline = fields.whole(cx, "activeDeadlineSeconds", 1..=i64::MAX);
     let spec = JobSpec {
@@ -66,7 +64,7 @@ pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) 
         on_disconnect: on_disconnect.unwrap_or(default_on_disconnect(class)),
         suspended: fields.boolean(cx, "suspend").unwrap_or(false),
     };
-    Some(Job { document: JobDocument::new(spec, extras), priority_class })
+    Some(Job { spec, priority_class })
 }
 
 /// The class of a job that names none.

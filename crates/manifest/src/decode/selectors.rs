@@ -23,12 +23,12 @@ pub(super) const EFFECTS: [(&str, TaintEffect); 3] = [
 
 /// What a group's `affinity` asks of nodes.
 #[derive(Default)]
-pub(super) struct NodeAffinity {
-    pub(super) required: Vec<SelectorTerm>,
-    pub(super) preferred: Vec<(u32, SelectorTerm)>,
+pub(crate) struct NodeAffinity {
+    pub(crate) required: Vec<SelectorTerm>,
+    pub(crate) preferred: Vec<(u32, SelectorTerm)>,
 }
 
-pub(super) fn node_affinity(cx: &mut Context, at: At<'_>) -> Option<NodeAffinity> {
+pub(crate) fn node_affinity(cx: &mut Context, at: At<'_>) -> Option<NodeAffinity> {
     let fields = Fields::open(cx, at, &[&["nodeAffinity"]])?;
     let at = fields.get("nodeAffinity")?;
     let fields = Fields::open(cx, at, &[&[REQUIRED, PREFERRED]])?;
@@ -67,7 +67,7 @@ fn requirement(cx: &mut Context, at: At<'_>) -> Option<Requirement> {
     Some(Requirement { key: key?, operator: operator?, values })
 }
 
-pub(super) fn toleration(cx: &mut Context, at: At<'_>) -> Option<Toleration> {
+pub(crate) fn toleration(cx: &mut Context, at: At<'_>) -> Option<Toleration> {
     let fields = Fields::open(cx, at, &[&["key", "operator", "value", "effect"]])?;
     let operators = [("Equal", TolerationOperator::Equal), ("Exists", TolerationOperator::Exists)];
     let operator = match fields.get("operator") {

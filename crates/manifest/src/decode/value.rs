@@ -17,6 +17,8 @@ use std::ops::RangeInclusive;
 pub(crate) struct Context {
     pub(crate) problems: Vec<Problem>,
     pub(crate) omitted: usize,
+    /// Whether the document is not ours: then fields that nobody knows are nobody's business.
+    pub(crate) foreign: bool,
 }
 
 impl Context {
@@ -287,6 +289,9 @@ impl<'s> Fields<'s> {
 
 fn report_unknown(cx: &mut Context, at: At<'_>, known: &[&[&'static str]]) {
     let Value::Map(entries) = &at.node.value else { return };
+    if cx.foreign {
+        return;
+    }
     for entry in entries {
         if known.iter().all(|fields| !fields.contains(&&*entry.key)) {
             let unknown = || {

@@ -108,10 +108,11 @@ struct Reader<'a> {
     parser: Parser<'a, StrInput<'a>>,
     lines_before: u32,
     anchors: BTreeMap<usize, Node<'a>>,
-    /// Values copied for anchors and aliases so far; bounded, or a few lines could grow to gigabytes.
-    copied: usize,
+    /// Values copied for anchors and aliases so far, and bytes of text in them; bounded, or a few lines could grow to
+    /// gigabytes.
+    copied: Size,
     /// Values read so far: the difference before and after one is its size.
-    read: usize,
+    read: Size,
 }
 
 impl<'a> Reader<'a> {
@@ -119,7 +120,7 @@ impl<'a> Reader<'a> {
         let mut options = granit_parser::Options::default();
         options.set_emit_comments(false);
         let parser = Parser::new_from_str_with_options(text, options);
-        Reader { parser, lines_before, anchors: BTreeMap::new(), copied: 0, read: 0 }
+        Reader { parser, lines_before, anchors: BTreeMap::new(), copied: Size::default(), read: Size::default() }
     }
 
     /// The next document of this piece.
@@ -147,14 +148,17 @@ impl<'a> Reader<'a> {
     fn value(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node<'a>, Problem> {
         let position = self.position(&span.start);
         let before = self.read;
-        self.read += 1;
+        self.read.nodes += 1;
         let deep = matches!(event, Event::SequenceStart(..) | Event::MappingStart(..)) && depth > DEPTH_MAX;
         if deep {
             return Err(Problem::new(position, ProblemKind::TooDeep));
         }
         let (value, anchor) = match event {
             Event::Alias(id) => return self.alias(id, position),
-            Event::Scalar(text, style, anchor, tag) => (scalar(text, style, tag.as_deref(), position)?, anchor),
+            Event::Scalar(text, style, anchor, tag) => {
+                self.read.bytes += text.len();
+                (scalar(text, style, tag.as_deref(), position)?, anchor)
+            }
             Event::SequenceStart(_, anchor, tag) => {
                 refuse_tag(tag.as_deref(), position)?;
                 (self.list(depth)?, anchor)
@@ -167,7 +171,8 @@ impl<'a> Reader<'a> {
         };
         let node = Node { position, value };
         if anchor != 0 {
-            self.count_copies(self.read - before, position)?;
+            let size = Size { nodes: self.read.nodes - before.nodes, bytes: self.read.bytes - before.bytes };
+            self.count_copies(size, position)?;
             self.anchors.insert(anchor, node.clone());
         }
         Ok(node)
@@ -177,17 +182,18 @@ impl<'a> Reader<'a> {
         let Some(node) = self.anchors.get(&id) else {
             return Err(Problem::syntax(position, "an alias inside the value that it names has no end"));
         };
+        let size = size(node);
         let mut node = node.clone();
         node.position = position;
-        let size = size(&node);
-        self.read += size;
+        self.read.add(size);
         self.count_copies(size, position)?;
         Ok(node)
     }
 
-    fn count_copies(&mut self, more: usize, position: Position) -> Result<(), Problem> {
-        self.copied += more;
-        if self.copied > ALIAS_NODES_MAX {
+    /// What aliases stand for may be no longer than what a document may write out.
+    fn count_copies(&mut self, more: Size, position: Position) -> Result<(), Problem> {
+        self.copied.add(more);
+        if self.copied.nodes > ALIAS_NODES_MAX || self.copied.bytes > DOCUMENT_BYTES_MAX {
             return Err(Problem::new(position, ProblemKind::TooManyAliases));
         }
         Ok(())
@@ -262,12 +268,35 @@ fn merge<'a>(entries: &mut Vec<Entry<'a>>, merged: Vec<Node<'a>>) -> Result<(), 
     Ok(())
 }
 
-fn size(node: &Node<'_>) -> usize {
-    1 + match &node.value {
-        Value::List(items) => items.iter().map(size).sum(),
-        Value::Map(entries) => entries.iter().map(|entry| size(&entry.value)).sum(),
-        _ => 0,
+/// How much a value holds.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    nodes: usize,
+    /// Of texts, keys included.
+    bytes: usize,
+}
+
+impl Size {
+    fn add(&mut self, more: Size) {
+        self.nodes += more.nodes;
+        self.bytes += more.bytes;
     }
+}
+
+fn size(node: &Node<'_>) -> Size {
+    let mut sum = Size { nodes: 1, bytes: 0 };
+    match &node.value {
+        Value::List(items) => items.iter().for_each(|item| sum.add(size(item))),
+        Value::Map(entries) => {
+            for entry in entries {
+                sum.bytes += entry.key.len();
+                sum.add(size(&entry.value));
+            }
+        }
+        Value::Text(text) | Value::Number(text) => sum.bytes += text.len(),
+        Value::Null | Value::Bool(_) => {}
+    }
+    sum
 }
 
 fn refuse_tag(tag: Option<&Tag>, position: Position) -> Result<(), Problem> {

@@ -1,7 +1,6 @@
 //! Rules for the groups of a job.
 
-use super::{Findings, Violation, names, rest, spec};
-use crate::document::TopologyExtra;
+use super::{Findings, names, rest};
 use crate::path::FieldPath;
 use crate::text::shorten;
 use ohm_model::job::TASKS_MAX;
@@ -11,8 +10,6 @@ use ohm_model::{
 };
 use std::collections::BTreeSet;
 
-/// Most layers of slices (Kueue's bound).
-const SLICE_LAYERS_MAX: usize = 3;
 /// Most ports a task may need.
 const PORTS_MAX: usize = 64;
 
@@ -43,6 +40,7 @@ pub(super) fn check(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
     }
     ports(findings, group, at);
     findings.check(topology_rule(&group.topology), || at().field("topology"));
+    slices(findings, &group.topology, at);
     if !group.place_with.is_empty() {
         findings.check(names::label_value(&group.place_with), || at().field("placeWith"));
     }
@@ -177,24 +175,17 @@ fn task(findings: &mut Findings, task: &TaskSpec, at: Place<'_>) {
     );
 }
 
-/// Rules for what the groups of a job ask of the topology beyond their request. Whether slices suit the topology and
-/// the group's count is a plan's to say: they are pending with a reason then, not malformed.
-pub(crate) fn topology_extras(extras: &[TopologyExtra]) -> Vec<Violation> {
-    let mut findings = Findings::new();
-    for (index, extra) in extras.iter().enumerate() {
-        let field = || spec().field("groups").item(index).field("topology").field("slices");
-        let layers = extra.slices.len();
-        findings.expect(layers <= SLICE_LAYERS_MAX, field, || {
-            format!("holds {layers} layers; at most {SLICE_LAYERS_MAX} may be, coarse to fine")
-        });
-        let mut seen = BTreeSet::new();
-        for (layer, slice) in extra.slices.iter().enumerate() {
-            let item = || field().item(layer).field("level");
-            findings.check(names::label_key(&slice.level), item);
-            findings.expect(seen.insert(&slice.level), item, || {
-                format!("`{}` is the level of an earlier layer; levels must differ", shorten(&slice.level))
-            });
-        }
+/// Rules for slices by themselves. Whether they suit the topology and the group's count is for whoever knows the
+/// topology to say: they are no malformed document.
+fn slices(findings: &mut Findings, request: &TopologyRequest, at: Place<'_>) {
+    let field = || at().field("topology").field("slices");
+    for (layer, slice) in request.slices.iter().enumerate() {
+        let item = || field().item(layer).field("level");
+        findings.check(names::label_key(&slice.level), item);
+        findings.expect(
+            (1..=TASKS_MAX).contains(&slice.size),
+            || field().item(layer).field("size"),
+            || format!("must be 1 to {TASKS_MAX}, is {}", slice.size),
+        );
     }
-    findings.violations
 }

@@ -9,7 +9,6 @@ mod rest;
 pub use job::job;
 pub use rest::{node, queue, topology};
 
-pub(crate) use group::topology_extras;
 pub(crate) use rest::{priority_class_name, resources};
 
 use crate::path::FieldPath;

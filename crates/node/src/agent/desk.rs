@@ -9,6 +9,7 @@ use super::spec::Place;
 use super::{AgentError, stop};
 use crate::processes::Identity;
 use crate::shim::{LeaseFile, NodeLease, Request};
+use nix::sys::signal::Signal;
 use ohm_agent::{AgentConfig, AgentCore, Effect, Input, RunnerEvent};
 use ohm_model::{NodeSpec, RunRef};
 use ohm_runtime::clock::{boot_id, boot_ms};
@@ -25,8 +26,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 /// The longest sleep, in milliseconds.
 const SLEEP_MS_MAX: u64 = 1_000;
-/// How long the tasks may take to stop when the agent is told to end with them. The shim goes on by itself after that.
-const STOP_PATIENCE: Duration = Duration::from_secs(120);
+/// How long tasks may take to be gone beyond the longest grace of any of them, when the agent is told to end with them.
+/// The shim goes on by itself after that.
+const STOP_MARGIN: Duration = Duration::from_secs(30);
 /// How long the last reports may take once the shim has ended.
 const REPORT_PATIENCE: Duration = Duration::from_secs(2);
 /// Ended runs whose output waits to be counted; more are found at the next start.
@@ -48,6 +50,8 @@ pub(super) struct Desk {
     live: BTreeSet<RunRef>,
     readers: Readers,
     forgotten: Option<mpsc::Sender<RunRef>>,
+    /// The longest grace of any run so far.
+    grace_ms_max: u64,
     /// The tasks are to end with this process.
     is_stopping: bool,
     is_superseded: bool,
@@ -88,6 +92,7 @@ impl Desk {
             live: BTreeSet::new(),
             readers: Readers::new(folder),
             forgotten: None,
+            grace_ms_max: 0,
             is_stopping: false,
             is_superseded: false,
             effects: Vec::new(),
@@ -104,16 +109,21 @@ impl Desk {
         shutdown: Shutdown,
         closing: Option<Arc<AtomicBool>>,
     ) -> Result<(), AgentError> {
-        let (mut stage, mut give_up) = (Stage::Serving, Instant::now());
+        let (mut stage, mut give_up, mut is_hurried) = (Stage::Serving, Instant::now(), false);
         loop {
             let sleep_ms = self.core.due_ms().map_or(SLEEP_MS_MAX, |due_ms| due_ms.saturating_sub(boot_ms()));
             tokio::select! { biased;
                 () = shutdown.started(), if stage == Stage::Serving => {
                     let Some(closing) = &closing else { return Ok(()) };
                     closing.store(true, Ordering::Release);
-                    (stage, give_up) = (Stage::Stopping, Instant::now() + STOP_PATIENCE);
+                    let patience = Duration::from_millis(self.grace_ms_max) + STOP_MARGIN;
+                    (stage, give_up) = (Stage::Stopping, Instant::now() + patience);
                     self.is_stopping = true;
-                    self.stop_shim();
+                    self.stop_shim(Signal::SIGTERM);
+                }
+                () = shutdown.hurried(), if stage == Stage::Stopping && !is_hurried => {
+                    is_hurried = true;
+                    self.stop_shim(Signal::SIGQUIT);
                 }
                 () = sleep_until(give_up), if stage != Stage::Serving => return Ok(()),
                 word = words.recv(), if stage != Stage::Reporting => match word {
@@ -164,8 +174,8 @@ impl Desk {
         Orders { connection, requests: std::mem::take(&mut self.requests) }
     }
 
-    fn stop_shim(&self) {
-        let stopped = self.shim.map(|(_, identity)| stop::terminate(identity));
+    fn stop_shim(&self, signal: Signal) {
+        let stopped = self.shim.map(|(_, identity)| stop::send(identity, signal));
         match stopped {
             Some(Ok(())) => tracing::info!(runs = self.live.len(), "stopping the tasks of this node"),
             Some(Err(error)) => tracing::warn!(%error, "the shim was not told to end"),
@@ -181,7 +191,7 @@ impl Desk {
                 self.note(&event);
                 self.step(Input::Runner(event));
                 if self.is_stopping {
-                    self.stop_shim();
+                    self.stop_shim(Signal::SIGTERM);
                 }
             }
             Word::Event(event) => {
@@ -198,6 +208,7 @@ impl Desk {
         match event {
             RunnerEvent::Found { live, exits, .. } => {
                 self.live = live.iter().map(|found| found.run).collect();
+                self.grace_ms_max = live.iter().map(|found| found.grace_ms).fold(self.grace_ms_max, u64::max);
                 self.readers.runs_ended(|run| !self.live.contains(&run));
                 let known = live.iter().map(|found| found.run).chain(exits.iter().map(|found| found.run));
                 self.keep_output(known.collect());
@@ -250,6 +261,7 @@ impl Desk {
                     self.readers.open(request, self.live.contains(&request.run), &outlets.pieces);
                 }
             }
+            Arrival::Order(Order::MoreLog { request, pieces }) => self.readers.grant(request, pieces),
             Arrival::Order(Order::StopLog { request }) => self.readers.stop(request),
             Arrival::Failed(error) => return Err(error),
         }
@@ -281,6 +293,7 @@ impl Desk {
             }
             Effect::StartRun { incarnation, wanted } => {
                 let spec = self.place.run_spec(&wanted, incarnation);
+                self.grace_ms_max = self.grace_ms_max.max(spec.grace_ms);
                 self.requests.push(Request::Start { run: wanted.run, spec });
             }
             Effect::StopRun { run, grace_ms } => self.requests.push(Request::Stop { run, grace_ms }),

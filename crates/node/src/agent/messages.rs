@@ -1,5 +1,6 @@
 //! Messages of the agent stream, in the words of the agent core.
 
+use super::output::Tail;
 use ohm_agent::{BeatAnswer, Input};
 use ohm_model::{Epoch, Incarnation, Index, NodeId, RunRef, RunReport};
 use ohm_wire::{
@@ -25,6 +26,10 @@ pub(crate) enum Order {
     /// To many registered nodes.
     Answers(Vec<(NodeId, BeatAnswer)>),
     ReadLog(LogRequest),
+    MoreLog {
+        request: u64,
+        pieces: u32,
+    },
     StopLog {
         request: u64,
     },
@@ -37,8 +42,9 @@ pub(crate) struct LogRequest {
     pub(crate) run: RunRef,
     pub(crate) is_stderr: bool,
     pub(crate) follow: bool,
-    /// 0 is everything kept.
-    pub(crate) tail_bytes: u64,
+    pub(crate) tail: Tail,
+    /// Pieces that may be sent before more are granted.
+    pub(crate) credit: u32,
 }
 
 /// The stream that the network reads a queue through.
@@ -67,6 +73,7 @@ pub(crate) fn order_of(message: AgentDown) -> Result<Option<Order>, Malformed> {
             Order::Node { node: NodeId(taken.node), input }
         }
         agent_down::Kind::ReadLog(request) => Order::ReadLog(log_request(&request)?),
+        agent_down::Kind::MoreLog(more) => Order::MoreLog { request: more.request, pieces: more.pieces },
         agent_down::Kind::StopLog(request) => Order::StopLog { request },
     }))
 }
@@ -99,7 +106,12 @@ fn log_request(request: &ReadLog) -> Result<LogRequest, Malformed> {
         run: RunRef::new(ohm_model::JobId(request.job), group, request.task, request.incarnation),
         is_stderr: request.stderr,
         follow: request.follow,
-        tail_bytes: request.tail_bytes,
+        tail: match (request.tail_lines, request.tail_bytes) {
+            (Some(lines), _) => Tail::Lines(lines),
+            (None, 0) => Tail::All,
+            (None, bytes) => Tail::Bytes(bytes),
+        },
+        credit: request.credit,
     })
 }
 

@@ -13,6 +13,16 @@ use std::sync::Arc;
 /// No piece is longer.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 
+/// How much of what is kept is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tail {
+    All,
+    /// The last so many bytes.
+    Bytes(u64),
+    /// The last so many lines; one without a line break at its end counts.
+    Lines(u64),
+}
+
 /// One file that is read from `offset` to `end`.
 #[derive(Clone, Debug)]
 struct Part {
@@ -55,24 +65,27 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Opens the file at `path` and its older parts. Only the last `tail_bytes` are read, if that is not 0. With
+    /// Opens the file at `path` and its older parts. Only `tail` of it is read. With
     /// `follow` the end is wherever the file ends when that is asked, else where it ends now.
     ///
     /// # Errors
     /// When there is no such file.
-    pub(super) fn open(path: &Path, tail_bytes: u64, follow: bool) -> io::Result<Output> {
+    pub(super) fn open(path: &Path, tail: Tail, follow: bool) -> io::Result<Output> {
         let rotated = identity(path);
         let newest = Part::open(path)?;
         let older = (1..).map_while(|number| Part::open(&numbered(path, number)).ok());
         let mut parts: Vec<Part> = older.collect();
         parts.reverse();
         parts.push(newest);
-        if tail_bytes > 0 {
-            let mut skipped = parts.iter().map(Part::length).sum::<u64>().saturating_sub(tail_bytes);
-            for part in &mut parts {
-                part.offset = skipped.min(part.length());
-                skipped -= part.offset;
-            }
+        let total = parts.iter().map(Part::length).sum::<u64>();
+        let mut skipped = match tail {
+            Tail::All => 0,
+            Tail::Bytes(bytes) => total.saturating_sub(bytes),
+            Tail::Lines(lines) => total - bytes_of_last_lines(&parts, lines)?,
+        };
+        for part in &mut parts {
+            part.offset = skipped.min(part.length());
+            skipped -= part.offset;
         }
         let mut newest = parts.pop().ok_or(io::ErrorKind::NotFound)?;
         if follow {
@@ -116,6 +129,35 @@ impl Output {
     }
 }
 
+/// How many bytes the last `lines` lines take, counted from the end.
+fn bytes_of_last_lines(parts: &[Part], lines: u64) -> io::Result<u64> {
+    let (mut bytes, mut breaks) = (0, 0);
+    if lines == 0 {
+        return Ok(0);
+    }
+    let mut piece = vec![0; PIECE_BYTES];
+    for part in parts.iter().rev() {
+        let mut end = part.length();
+        while end > 0 {
+            let start = end.saturating_sub(PIECE_BYTES as u64);
+            let piece = &mut piece[..(end - start) as usize];
+            part.file.read_exact_at(piece, start)?;
+            for byte in piece.iter().rev() {
+                // The break at the very end ends the last line; each other one ends a line before.
+                if *byte == b'\n' && bytes > 0 {
+                    breaks += 1;
+                    if breaks == lines {
+                        return Ok(bytes);
+                    }
+                }
+                bytes += 1;
+            }
+            end = start;
+        }
+    }
+    Ok(bytes)
+}
+
 fn numbered(path: &Path, number: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{number}"));
@@ -148,7 +190,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("stdout");
         let mut log = OpenOptions::new().create(true).append(true).open(&path).unwrap();
-        let mut follower = Output::open(&path, 0, true).unwrap();
+        let mut follower = Output::open(&path, Tail::All, true).unwrap();
         let (mut written, mut seen) = (String::new(), String::new());
         for round in 0..4 {
             // Rounds in which the reader is ahead of the cut, and such in which it is behind.
@@ -167,21 +209,45 @@ mod tests {
             seen.push_str(&rest(&mut follower));
         }
         assert_eq!(seen, written);
-        let kept = rest(&mut Output::open(&path, 0, false).unwrap());
+        let kept = rest(&mut Output::open(&path, Tail::All, false).unwrap());
         assert!(written.ends_with(&kept) && kept.len() > 500_000, "two older files are kept");
-        let tail = rest(&mut Output::open(&path, 250_000, false).unwrap());
+        let tail = rest(&mut Output::open(&path, Tail::Bytes(250_000), false).unwrap());
         assert_eq!(tail, written[written.len() - 250_000..]);
+    }
+
+    #[test]
+    fn the_last_lines_are_counted_over_all_parts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stdout");
+        let long = "x".repeat(3 * PIECE_BYTES / 2);
+        std::fs::write(numbered(&path, 1), format!("one\n{long}\nthr")).unwrap();
+        for (newest, lines, expected) in [
+            ("ee\nfour\n", 0, String::new()),
+            ("ee\nfour\n", 1, "four\n".into()),
+            ("ee\nfour\n", 2, "three\nfour\n".into()),
+            ("ee\nfour", 3, format!("{long}\nthree\nfour")),
+            ("ee\n\n\n", 2, "\n\n".into()),
+            ("ee\nfour\n", 99, format!("one\n{long}\nthree\nfour\n")),
+        ] {
+            std::fs::write(&path, newest).unwrap();
+            let mut output = Output::open(&path, Tail::Lines(lines), false).unwrap();
+            assert!(rest(&mut output) == expected, "{newest:?} {lines}");
+        }
+        let mut follower = Output::open(&path, Tail::Lines(0), true).unwrap();
+        let mut log = OpenOptions::new().append(true).open(&path).unwrap();
+        log.write_all(b"new\n").unwrap();
+        assert_eq!(rest(&mut follower), "new\n");
     }
 
     #[test]
     fn without_follow_the_end_is_where_it_was() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("stderr");
-        assert!(Output::open(&path, 0, false).is_err());
+        assert!(Output::open(&path, Tail::All, false).is_err());
         std::fs::write(&path, "one\n").unwrap();
-        let mut output = Output::open(&path, 0, false).unwrap();
+        let mut output = Output::open(&path, Tail::All, false).unwrap();
         std::fs::write(&path, "one\ntwo\n").unwrap();
         assert_eq!(rest(&mut output), "one\n");
-        assert_eq!(rest(&mut Output::open(&path, 2, false).unwrap()), "o\n");
+        assert_eq!(rest(&mut Output::open(&path, Tail::Bytes(2), false).unwrap()), "o\n");
     }
 }

@@ -8,15 +8,16 @@ use ohm_wire::AgentUp;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
 /// Readers at a time on one node.
 const READERS_MAX: usize = 64;
-/// Between two pieces: a reader's queue at the server is short, and nothing tells us how full it is. Gives 16 MiB/s.
-const PIECE_PAUSE: Duration = Duration::from_millis(4);
+/// Pieces granted at once are no more than this, whatever a message says.
+const GRANT_MAX: usize = 1_024;
 /// Between two looks at a file that is followed.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Between the sight of a rotated copy and the moment at which the cut behind it is surely made.
@@ -28,6 +29,8 @@ const START_PATIENCE: Duration = Duration::from_secs(10);
 struct Reader {
     run: RunRef,
     task: AbortHandle,
+    /// One permit for each piece that may be sent.
+    credit: Arc<Semaphore>,
     has_ended: watch::Sender<bool>,
 }
 
@@ -57,8 +60,17 @@ impl Readers {
         }
         let path = log_folder(&self.folder, request.run).join(if request.is_stderr { "stderr" } else { "stdout" });
         let (has_ended, ended) = watch::channel(!is_live && path.exists());
-        let task = self.tasks.spawn(answer(request, path, ended, pieces.clone()));
-        self.open.insert(request.request, Reader { run: request.run, task, has_ended });
+        let credit = Arc::new(Semaphore::new(request.credit as usize));
+        let way = Way { pieces: pieces.clone(), credit: Arc::clone(&credit) };
+        let task = self.tasks.spawn(answer(request, path, ended, way));
+        self.open.insert(request.request, Reader { run: request.run, task, credit, has_ended });
+    }
+
+    /// The reader took some pieces: so many more may be sent.
+    pub(super) fn grant(&self, request: u64, pieces: u32) {
+        if let Some(reader) = self.open.get(&request) {
+            reader.credit.add_permits((pieces as usize).min(GRANT_MAX));
+        }
     }
 
     /// The reader is gone.
@@ -82,24 +94,33 @@ impl Readers {
     }
 }
 
-async fn answer(request: LogRequest, path: PathBuf, ended: watch::Receiver<bool>, pieces: mpsc::Sender<AgentUp>) {
-    let last = match copy(&request, &path, ended, &pieces).await {
+/// The way to the reader.
+struct Way {
+    pieces: mpsc::Sender<AgentUp>,
+    credit: Arc<Semaphore>,
+}
+
+impl Way {
+    /// Waits until the reader has room, then sends; false when nobody reads any more.
+    async fn send(&self, message: AgentUp) -> bool {
+        let Ok(permit) = self.credit.acquire().await else { return false };
+        permit.forget();
+        self.pieces.send(message).await.is_ok()
+    }
+}
+
+async fn answer(request: LogRequest, path: PathBuf, ended: watch::Receiver<bool>, way: Way) {
+    let last = match copy(&request, &path, ended, &way).await {
         Ok(()) => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(format!("run {} has written nothing on this node, or it is not kept any more", request.run))
         }
         Err(error) => Err(error.to_string()),
     };
-    // Fails only when nobody reads.
-    let _ = pieces.send(messages::log_piece(request.request, last)).await;
+    way.send(messages::log_piece(request.request, last)).await;
 }
 
-async fn copy(
-    request: &LogRequest,
-    path: &Path,
-    mut ended: watch::Receiver<bool>,
-    pieces: &mpsc::Sender<AgentUp>,
-) -> io::Result<()> {
+async fn copy(request: &LogRequest, path: &Path, mut ended: watch::Receiver<bool>, way: &Way) -> io::Result<()> {
     let mut output = open(request, path, &ended).await?;
     loop {
         // Asked before reading, so that what is written before the end is read after it.
@@ -108,10 +129,9 @@ async fn copy(
             let read = blocking(move || (output.read(), output)).await?;
             output = read.1;
             let Some(piece) = read.0? else { break };
-            if pieces.send(messages::log_piece(request.request, Ok(Some(piece)))).await.is_err() {
+            if !way.send(messages::log_piece(request.request, Ok(Some(piece)))).await {
                 return Ok(());
             }
-            sleep(PIECE_PAUSE).await;
         }
         if request.follow && output.is_rotated() {
             sleep(CUT_AFTER).await;
@@ -133,8 +153,8 @@ async fn copy(
 async fn open(request: &LogRequest, path: &Path, ended: &watch::Receiver<bool>) -> io::Result<Output> {
     let give_up = Instant::now() + START_PATIENCE;
     loop {
-        let (path, tail_bytes, follow) = (path.to_path_buf(), request.tail_bytes, request.follow);
-        match blocking(move || Output::open(&path, tail_bytes, follow)).await? {
+        let (path, tail, follow) = (path.to_path_buf(), request.tail, request.follow);
+        match blocking(move || Output::open(&path, tail, follow)).await? {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if !follow || *ended.borrow() || Instant::now() > give_up {
                     return Err(error);

@@ -7,8 +7,8 @@
 //! | `JOB`, `GROUP` | names |
 //! | `RANK`, `COUNT` | number of the task in its group, from 0; how many tasks the group has |
 //! | `NODE`, `NODE_IP` | name and address of its node |
-//! | `PEERS` | addresses of the group's tasks by rank, with commas between; empty where a task has no place. Left out |
-//! | | where it would be longer than the kernel takes ([`PEERS_BYTES_MAX`]) |
+//! | `PEERS` | addresses of the group's tasks by rank, with commas between; empty where a task has no place. Not where |
+//! | | tasks start one by one (arrays, services), nor where it would be too long ([`PEERS_BYTES_MAX`]) |
 //! | `DEADLINE_MS` | when the job's active deadline passes, in milliseconds since 1970; only with a deadline |
 //! | `DEVICES_…` | per device resource, such as `OHM_DEVICES_NVIDIA_COM_GPU=0,3`: which devices are its own |
 //! | `RUN`, `INCARNATION`, `SHIM` | added by the shim: the run, its attempt (a fencing token), its shim |
@@ -18,11 +18,8 @@
 use crate::cgroup::{Limits, MEMORY_BYTES_MIN};
 use crate::rotation::LogLimits;
 use crate::shim::RunSpec;
-use ohm_agent::WantedRun;
+use ohm_agent::{PEERS_BYTES_MAX, StartOrder};
 use ohm_model::{Amounts, Incarnation, resources};
-
-/// The kernel takes 128 KiB in one variable (`MAX_ARG_STRLEN`); a longer list would keep every task from starting.
-const PEERS_BYTES_MAX: usize = 120 << 10;
 
 /// What a run is told of the node it stands on.
 #[derive(Clone, Debug)]
@@ -34,7 +31,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// What the shim executes for `wanted`, as ordered under `registration`.
-    pub(crate) fn run_spec(&self, wanted: &WantedRun, registration: Incarnation) -> RunSpec {
+    pub(crate) fn run_spec(&self, wanted: &StartOrder, registration: Incarnation) -> RunSpec {
         let launch = &wanted.launch;
         RunSpec {
             command: launch.task.command.clone(),
@@ -50,7 +47,7 @@ impl Place {
         }
     }
 
-    fn environment(&self, wanted: &WantedRun) -> Vec<(String, String)> {
+    fn environment(&self, wanted: &StartOrder) -> Vec<(String, String)> {
         let launch = &wanted.launch;
         let mut environment: Vec<(String, String)> = Vec::new();
         let mut put = |name: &str, value: String| environment.push((name.to_string(), value));
@@ -61,7 +58,7 @@ impl Place {
         put("OHM_NODE", self.node_name.clone());
         put("OHM_NODE_IP", self.node_address.clone());
         let peers = launch.peers.join(",");
-        if peers.len() <= PEERS_BYTES_MAX {
+        if !launch.peers.is_empty() && peers.len() <= PEERS_BYTES_MAX {
             put("OHM_PEERS", peers);
         }
         if launch.deadline_ms > 0 {
@@ -106,7 +103,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    fn wanted(peers: usize) -> WantedRun {
+    fn wanted(peers: usize) -> StartOrder {
         let task = TaskSpec {
             command: vec!["train".into()],
             env: vec![("OHM_JOB".into(), "mine".into()), ("MODE".into(), "fast".into())],
@@ -127,7 +124,7 @@ mod tests {
         };
         let devices = BTreeMap::from([("nvidia.com/gpu".to_string(), 0b1001)]);
         let run = RunRef::new(JobId(4), 0, 2, 1);
-        WantedRun { run, started: false, stop: false, devices, launch: Arc::new(launch) }
+        StartOrder { run, devices, launch: Arc::new(launch) }
     }
 
     fn place() -> Place {

@@ -13,11 +13,11 @@ pub(super) fn identify(pid: u32) -> Result<Option<Identity>, AgentError> {
     Ok(processes.identity(pid))
 }
 
-/// Sends SIGTERM to the process, if it still is that one.
-pub(super) fn terminate(identity: Identity) -> io::Result<()> {
+/// Sends `signal` to the process, if it still is that one: SIGTERM gives tasks their grace, SIGQUIT none.
+pub(super) fn send(identity: Identity, signal: Signal) -> io::Result<()> {
     if !Processes::open()?.is_alive(identity) {
         return Ok(());
     }
     let pid = i32::try_from(identity.pid).map_err(io::Error::other)?;
-    Ok(kill(Pid::from_raw(pid), Signal::SIGTERM)?)
+    Ok(kill(Pid::from_raw(pid), signal)?)
 }

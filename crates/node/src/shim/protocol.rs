@@ -235,9 +235,10 @@ impl EndedRun {
     pub fn exit(&self) -> Exit {
         match (&self.cause, &self.end) {
             (Cause::LeaseExpired, _) => Exit::LeaseExpired,
-            (Cause::ShimDied | Cause::ShimEnded | Cause::Rebooted, _) | (_, End::Unseen) => Exit::Vanished,
-            (_, End::StartFailed(_)) => Exit::StartFailed,
+            (Cause::ShimDied | Cause::Rebooted, _) | (_, End::Unseen) => Exit::Vanished,
             (_, End::NeverStarted(_)) => Exit::NeverStarted,
+            (Cause::ShimEnded, _) => Exit::NodeShutdown,
+            (_, End::StartFailed(_)) => Exit::StartFailed,
             (_, End::Code(code)) if *code != 0 && self.out_of_memory => Exit::OutOfMemory,
             (_, End::Signal(_)) if self.out_of_memory => Exit::OutOfMemory,
             (_, End::Code(code)) => Exit::Code(*code),
@@ -273,7 +274,8 @@ mod tests {
         let ended = |end, out_of_memory, cause| EndedRun { run, end, out_of_memory, at_boottime_ms: 0, cause }.exit();
         assert_eq!(ended(End::Signal(9), false, Cause::LeaseExpired), Exit::LeaseExpired);
         assert_eq!(ended(End::Signal(9), false, Cause::ShimDied), Exit::Vanished);
-        assert_eq!(ended(End::Signal(15), false, Cause::ShimEnded), Exit::Vanished);
+        assert_eq!(ended(End::Signal(15), false, Cause::ShimEnded), Exit::NodeShutdown);
+        assert_eq!(ended(End::NeverStarted(String::new()), false, Cause::ShimEnded), Exit::NeverStarted);
         assert_eq!(ended(End::Signal(9), true, Cause::Own), Exit::OutOfMemory);
         assert_eq!(ended(End::Code(0), true, Cause::Own), Exit::Code(0));
     }

@@ -20,6 +20,7 @@ use crate::processes::{Identity, signal_group};
 use crate::rotation::{LogLimits, rotate};
 use nix::sys::signal::Signal;
 use ohm_model::RunRef;
+use ohm_runtime::recorder::{Happened, Recorder};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most runs that live or wait at a time.
@@ -31,6 +32,7 @@ const AGAIN_MS: u64 = 5;
 /// Between two looks at the sizes of log files, in milliseconds.
 const ROTATE_MS: u64 = 1_000;
 const NO_LEASE: &str = "the lease of this node has run out, or is of a later registration";
+const ENDING: &str = "the shim is ending";
 /// Entries in one part of a list.
 const LIST_PART: usize = 1_000;
 
@@ -98,10 +100,11 @@ pub(super) struct Runs {
     fresh: Vec<EndedRun>,
     events: Vec<Event>,
     is_closing: bool,
+    recorder: Recorder,
 }
 
 impl Runs {
-    pub(super) fn new(ground: Ground, journal: Journal, ended: BTreeMap<RunRef, EndedRun>) -> Self {
+    pub(super) fn new(ground: Ground, journal: Journal, ended: BTreeMap<RunRef, EndedRun>, recorder: Recorder) -> Self {
         Runs {
             launcher: Launcher::new(&ground.folder),
             ground,
@@ -116,7 +119,14 @@ impl Runs {
             fresh: Vec::new(),
             events: Vec::new(),
             is_closing: false,
+            recorder,
         }
+    }
+
+    /// Whatever the run was, nothing of it is left.
+    fn record_over(&mut self, run: RunRef) {
+        let node = self.recorder.name().to_string();
+        self.recorder.write(|| Happened::Over { node, run });
     }
 
     /// Takes a request; what only its sender should hear is the answer.
@@ -143,7 +153,7 @@ impl Runs {
         }
         let refused = |reason: &str| vec![Event::StartRefused { run, reason: reason.to_owned() }];
         if self.is_closing {
-            return refused("the shim is ending");
+            return refused(ENDING);
         }
         if self.book.live.len() + self.waiting.len() >= RUNS_MAX {
             return refused(&format!("{RUNS_MAX} runs are the most one shim takes"));
@@ -193,11 +203,22 @@ impl Runs {
         }
     }
 
-    /// Asks all runs to end, and starts no more.
-    pub(super) fn close(&mut self, now_ms: u64) {
+    /// Asks all runs to end, and starts no more: what waits for its start will never have one.
+    pub(super) fn close(&mut self, cause: Cause, now_ms: u64) {
         self.is_closing = true;
+        self.waits.clear();
+        for (run, _) in std::mem::take(&mut self.waiting) {
+            self.ended(run, End::NeverStarted(ENDING.into()), false, cause, now_ms);
+        }
         let runs: Vec<(RunRef, u64)> = self.book.live.iter().map(|(run, state)| (*run, state.grace_ms)).collect();
-        runs.into_iter().for_each(|(run, grace_ms)| self.stop(run, grace_ms, Cause::ShimEnded, now_ms));
+        runs.into_iter().for_each(|(run, grace_ms)| self.stop(run, grace_ms, cause, now_ms));
+    }
+
+    /// Closes without any grace.
+    pub(super) fn close_at_once(&mut self, now_ms: u64) {
+        self.close(Cause::ShimEnded, now_ms);
+        let runs: Vec<RunRef> = self.book.live.keys().copied().collect();
+        runs.into_iter().for_each(|run| self.stop(run, 0, Cause::ShimEnded, now_ms));
     }
 
     /// Whether a closing shim has nothing left to do.

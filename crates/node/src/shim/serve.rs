@@ -1,7 +1,7 @@
 //! The loop: waits for messages, ended children and due times, and gives each turn to the runs.
 
 use super::ShimError;
-use super::protocol::{Event, PROTOCOL_VERSION, REQUEST_BYTES_MAX, Request, ShimInfo};
+use super::protocol::{Cause, Event, PROTOCOL_VERSION, REQUEST_BYTES_MAX, Request, ShimInfo};
 use super::runs::Runs;
 use super::wire::{FrameReader, write_frame};
 use crate::clock;
@@ -74,12 +74,14 @@ impl Server {
         let mut children = signal(SignalKind::child())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut quit = signal(SignalKind::quit())?;
         while !self.runs.is_done() {
             let now_ms = clock::boottime_ms();
             let wait = Duration::from_millis(self.runs.wake_at_ms(now_ms).saturating_sub(now_ms));
             tokio::select! { biased;
-                _ = terminate.recv() => self.runs.close(clock::boottime_ms()),
-                _ = interrupt.recv() => self.runs.close(clock::boottime_ms()),
+                _ = terminate.recv() => self.runs.close(Cause::ShimEnded, clock::boottime_ms()),
+                _ = interrupt.recv() => self.runs.close(Cause::ShimEnded, clock::boottime_ms()),
+                _ = quit.recv() => self.runs.close_at_once(clock::boottime_ms()),
                 _ = children.recv() => {}
                 accepted = listener.accept() => self.accept(accepted).await,
                 Some((connection, input)) = queue.recv() => self.take(connection, input),

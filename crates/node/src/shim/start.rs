@@ -12,6 +12,7 @@ use crate::cgroup::Cgroups;
 use crate::clock;
 use crate::processes::Processes;
 use nix::fcntl::{Flock, FlockArg};
+use ohm_runtime::recorder::{Happened, Recorder};
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -104,7 +105,12 @@ pub fn run_shim(options: ShimOptions) -> Result<(), ShimError> {
     // Opening the groups kills what is in them, so it comes before anything is called ended.
     let cgroups = open_cgroups(&options, &folder, &mut warnings);
     let mut ended = replayed.ended.clone();
-    ended.extend(leftovers::unseen_ends(&replayed, &boot).into_iter().map(|ended| (ended.run, ended)));
+    let mut recorder = Recorder::from_environment("shim", &folder.display().to_string());
+    let node = recorder.name().to_string();
+    for unseen in leftovers::unseen_ends(&replayed, &boot) {
+        recorder.write(|| Happened::Over { node: node.clone(), run: unseen.run });
+        ended.insert(unseen.run, unseen);
+    }
     let mut journal = Journal::new(&folder, boot);
     journal.commit(&OnlyEnded(&ended)).map_err(|source| ShimError::file(folder.join("journal"), source))?;
 
@@ -117,7 +123,7 @@ pub fn run_shim(options: ShimOptions) -> Result<(), ShimError> {
     let info =
         ShimInfo { version: PROTOCOL_VERSION, pid: std::process::id(), has_namespace: guard.has_namespace, warnings };
     let ground = Ground { folder, processes, guard, guard_starter, cgroups, fence, lease };
-    serve::serve(Runs::new(ground, journal, ended), info, &socket)
+    serve::serve(Runs::new(ground, journal, ended, recorder), info, &socket)
 }
 
 fn open_cgroups(options: &ShimOptions, folder: &Path, warnings: &mut Vec<String>) -> Option<Cgroups> {

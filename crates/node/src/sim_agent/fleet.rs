@@ -2,7 +2,8 @@
 
 use crate::agent::messages::{self, Order};
 use ohm_agent::{AgentConfig, AgentCore, DriverConfig, DriverInput, Effect, Input, RunnerEvent, SimDriver};
-use ohm_model::{NodeId, NodeSpec};
+use ohm_model::{NodeId, NodeSpec, OnDisconnect, RunRef};
+use ohm_runtime::recorder::{Happened, Recorder};
 use ohm_stdx::{Prng, hash};
 use ohm_wire::{AgentUp, Beat, write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -36,6 +37,7 @@ pub(super) struct Fleet {
     messages: Vec<AgentUp>,
     beats: Vec<Beat>,
     effects: VecDeque<Effect>,
+    recorder: Recorder,
 }
 
 impl Fleet {
@@ -46,6 +48,7 @@ impl Fleet {
         config: &AgentConfig,
         driver: DriverConfig,
         mut dice: Prng,
+        recorder: Recorder,
     ) -> Self {
         let mut node = |spec: NodeSpec| SimNode {
             spec_bytes: write(&spec),
@@ -67,6 +70,7 @@ impl Fleet {
             messages: Vec::new(),
             beats: Vec::new(),
             effects: VecDeque::new(),
+            recorder,
         }
     }
 
@@ -121,7 +125,7 @@ impl Fleet {
                 let reason = "this node is simulated: its tasks write nothing".to_string();
                 self.messages.push(messages::log_piece(request.request, Err(reason)));
             }
-            Order::StopLog { .. } => {}
+            Order::MoreLog { .. } | Order::StopLog { .. } => {}
         }
     }
 
@@ -165,7 +169,11 @@ impl Fleet {
     fn tell_driver(&mut self, now_ms: u64, local: usize, input: DriverInput) {
         let node = &mut self.nodes[local];
         let (mut events, mut effects) = (Vec::<RunnerEvent>::new(), Vec::new());
+        let witness = self.recorder.is_on().then(|| Witness::before(&node.driver, &input));
         node.driver.step(now_ms, input, &mut events);
+        if let Some(witness) = witness {
+            witness.record(now_ms, &node.name, &events, &mut self.recorder);
+        }
         events.into_iter().for_each(|event| node.agent.step(now_ms, Input::Runner(event), &mut effects));
         self.effects.extend(effects);
     }
@@ -221,11 +229,49 @@ impl Fleet {
     }
 }
 
+/// What must be known before a step of a driver to record what it did.
+struct Witness {
+    /// Simulated tasks end at this moment at the latest, however late their process hears of it.
+    deadline_ms: u64,
+    /// A run that would be new, and whether it may overlap with its replacement.
+    starts: Option<(RunRef, bool)>,
+}
+
+impl Witness {
+    fn before(driver: &SimDriver, input: &DriverInput) -> Self {
+        let starts = match input {
+            DriverInput::Start { wanted, .. } if !driver.is_live(wanted.run) => {
+                Some((wanted.run, wanted.launch.on_disconnect == OnDisconnect::Keep))
+            }
+            _ => None,
+        };
+        Witness { deadline_ms: driver.lease().map_or(u64::MAX, |lease| lease.deadline_ms), starts }
+    }
+
+    fn record(&self, now_ms: u64, node: &str, events: &[RunnerEvent], recorder: &mut Recorder) {
+        for event in events {
+            let node = node.to_string();
+            match *event {
+                RunnerEvent::Started { run, .. } => {
+                    if let Some((_, keeps)) = self.starts.filter(|(new, _)| *new == run) {
+                        recorder.write_at(now_ms, Happened::Began { node, run, keeps });
+                    }
+                }
+                RunnerEvent::Exited { run, .. } => {
+                    recorder.write_at(now_ms.min(self.deadline_ms), Happened::Over { node, run });
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use ohm_agent::{BeatAnswer, Launch, WantedRun, WantedSet};
     use ohm_model::{Epoch, Exit, Incarnation, Index, JobId, OnDisconnect, RunRef, RunReport, RunReportKind, TaskSpec};
+    use ohm_runtime::recorder;
     use ohm_wire::{agent_up, read};
     use std::sync::Arc;
 
@@ -236,7 +282,8 @@ mod tests {
 
     fn fleet(nodes: usize) -> Fleet {
         let specs = (0..nodes).map(spec).collect();
-        let mut fleet = Fleet::new(specs, 1, &AgentConfig::default(), DriverConfig::default(), Prng::new(1));
+        let mut fleet =
+            Fleet::new(specs, 1, &AgentConfig::default(), DriverConfig::default(), Prng::new(1), Recorder::default());
         fleet.attach(0);
         fleet
     }
@@ -284,14 +331,17 @@ mod tests {
             deadline_ms: 0,
             task,
         };
-        let run = WantedRun { run, started: false, stop: false, devices: BTreeMap::new(), launch: Arc::new(launch) };
+        let run =
+            WantedRun { run, started: false, stop: false, devices: BTreeMap::new(), launch: Some(Arc::new(launch)) };
         WantedSet { cell_incarnation: 1, node_incarnation: Incarnation(1), index: Index(5), runs: vec![run] }
     }
 
     #[test]
     fn a_task_runs_on_one_of_many_nodes_and_its_end_is_reported() {
         let nodes = CONNECTS_PER_TURN * 2 + 1;
+        let folder = tempfile::tempdir().unwrap();
         let (mut fleet, mut reports, mut registered) = (fleet(nodes), Vec::new(), 0);
+        fleet.recorder = Recorder::open(folder.path(), "fleet", "fleet").unwrap();
         fleet.connected(0);
         let run = RunRef::new(JobId(1), 0, 0, 1);
         let mut now_ms = 0;
@@ -310,6 +360,12 @@ mod tests {
         let ended = RunReportKind::Ended { exit: Exit::Code(0), message: String::new() };
         assert_eq!(kinds, [&RunReportKind::Started { pid: 0 }, &ended]);
         assert!(fleet.agenda.len() <= nodes, "one place per node");
+        let path = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+        let lines = recorder::read(&path).unwrap();
+        let node = || "node-3".to_string();
+        assert_eq!(lines[1].what, Happened::Began { node: node(), run, keeps: false });
+        assert_eq!(lines[2].what, Happened::Over { node: node(), run });
+        assert_eq!((lines.len(), lines[2].at_ms - lines[1].at_ms), (3, 500));
     }
 
     #[test]

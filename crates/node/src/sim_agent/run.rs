@@ -7,6 +7,7 @@ use crate::agent::link::{self, ARRIVALS_MAX, Arrival, Outlets};
 use ohm_agent::{AgentConfig, DriverConfig};
 use ohm_model::NodeSpec;
 use ohm_runtime::clock::boot_ms;
+use ohm_runtime::recorder::Recorder;
 use ohm_runtime::servers::{Dialer, Servers};
 use ohm_runtime::shutdown::Shutdown;
 use ohm_runtime::{data_dir, dice};
@@ -59,7 +60,8 @@ pub async fn run_sim_agent(options: SimAgentOptions, shutdown: Shutdown) -> Resu
     let _lock = options.data_dir.as_deref().map(data_dir::lock).transpose()?;
     let base = options.data_dir.as_deref().map_or_else(|| Ok(dice::random_u64()), key::load_or_make)?;
     tracing::info!(nodes = options.nodes.len(), "simulated nodes started");
-    let mut fleet = Fleet::new(options.nodes, base, &options.agent, options.driver, dice::dice());
+    let recorder = Recorder::from_environment("fleet", "fleet");
+    let mut fleet = Fleet::new(options.nodes, base, &options.agent, options.driver, dice::dice(), recorder);
     fleet.attach(boot_ms());
     let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
     // Ends with this function, however that ends.

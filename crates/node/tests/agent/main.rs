@@ -191,7 +191,7 @@ async fn an_agent_that_comes_back_adopts() {
     let server = world.server.clone();
     world.end().await;
     let (exit, _) = ended(&server, long).await;
-    assert_eq!(exit, Exit::Vanished, "not charged to the task");
+    assert_eq!(exit, Exit::NodeShutdown, "not charged to the task");
 }
 
 async fn a_lost_shim_is_replaced() {

@@ -5,7 +5,7 @@ use ohm_model::{Incarnation, Index, JobId, OnDisconnect, RunRef, RunReport, RunR
 use ohm_wire::cell_server::{Cell, CellServer};
 use ohm_wire::{
     AgentDown, AgentUp, AppendReply, AppendRequest, BeatAnswer, BeatAnswers, DutyDown, DutyUp, FollowReply,
-    FollowRequest, LogPiece, ReadLog, Registered, ReportsTaken, WantedRuns, agent_down, agent_up, read, write,
+    FollowRequest, LogPiece, MoreLog, ReadLog, Registered, ReportsTaken, WantedRuns, agent_down, agent_up, read, write,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -80,7 +80,11 @@ impl State {
                 self.say(agent_down::Kind::Taken(ReportsTaken { node: batch.node, batch: batch.batch, index }));
                 self.say_wanted();
             }
-            Some(agent_up::Kind::Log(piece)) => self.pieces.entry(piece.request).or_default().push(piece),
+            // A reader that takes one piece at a time.
+            Some(agent_up::Kind::Log(piece)) => {
+                self.say(agent_down::Kind::MoreLog(MoreLog { request: piece.request, pieces: 1 }));
+                self.pieces.entry(piece.request).or_default().push(piece);
+            }
             None => {}
         }
     }
@@ -123,7 +127,8 @@ impl Server {
             task: task_spec,
         };
         let run = RunRef::new(JobId(1), 0, task, 1);
-        let wanted = WantedRun { run, started: false, stop: false, devices: BTreeMap::new(), launch: Arc::new(launch) };
+        let wanted =
+            WantedRun { run, started: false, stop: false, devices: BTreeMap::new(), launch: Some(Arc::new(launch)) };
         let mut state = self.state();
         state.wanted.insert(run, wanted);
         state.say_wanted();
@@ -148,6 +153,8 @@ impl Server {
             stderr: false,
             follow,
             tail_bytes: 0,
+            tail_lines: None,
+            credit: 1,
         }));
     }
 

@@ -33,6 +33,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_damaged_journal_keeps_nobody_from_starting", a_damaged_journal_keeps_nobody_from_starting),
     ("bad_bytes_on_the_socket_harm_nobody", bad_bytes_on_the_socket_harm_nobody),
     ("a_terminated_shim_stops_its_tasks", a_terminated_shim_stops_its_tasks),
+    ("a_closing_shim_starts_nothing_more_and_ends", a_closing_shim_starts_nothing_more_and_ends),
+    ("a_second_signal_leaves_no_grace", a_second_signal_leaves_no_grace),
 ];
 
 fn the_next_agent_finds_live_runs_and_ends(setup: Setup) {
@@ -292,6 +294,32 @@ fn bad_bytes_on_the_socket_harm_nobody(setup: Setup) {
         assert!(refusal.contains("version"), "{refusal}");
     });
     assert_eq!(world.list().0, [live]);
+}
+
+fn a_closing_shim_starts_nothing_more_and_ends(setup: Setup) {
+    let mut world = World::new(setup);
+    // More than one turn starts, so that the signal finds some that wait.
+    let starts: Vec<Request> =
+        (0..200).map(|task| Request::Start { run: run(task), spec: shell("sleep 735") }).collect();
+    world.send(&starts);
+    let shim = world.client.info.pid;
+    kill(Pid::from_raw(shim.cast_signed()), Signal::SIGTERM).unwrap();
+    wait_until("the end of the shim", || world.processes.stat(shim).is_none_or(|stat| stat.is_ending()));
+    assert_eq!(world.count("735"), 0);
+    world.reconnect();
+    assert_eq!(world.list().0, [], "nothing lives, and nothing is started later");
+}
+
+fn a_second_signal_leaves_no_grace(setup: Setup) {
+    let mut world = World::new(setup);
+    let stubborn = RunSpec { grace_ms: 3_600_000, ..shell("trap '' TERM; echo up; sleep 736 & wait; wait") };
+    world.start(0, stubborn);
+    world.wait_for_output(0, "up");
+    let shim = Pid::from_raw(world.client.info.pid.cast_signed());
+    kill(shim, Signal::SIGTERM).unwrap();
+    kill(shim, Signal::SIGQUIT).unwrap();
+    let ended = world.exited(0);
+    assert_eq!((ended.end.clone(), ended.exit()), (End::Signal(9), ohm_model::Exit::NodeShutdown));
 }
 
 fn a_terminated_shim_stops_its_tasks(setup: Setup) {

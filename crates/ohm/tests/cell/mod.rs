@@ -1,6 +1,7 @@
 //! A cell of real processes for tests: started by `ohm up`, asked by the command line, killed by signal.
 #![allow(dead_code, unreachable_pub)] // Each test file uses its part of this.
 
+pub mod diary;
 pub mod http;
 pub mod processes;
 
@@ -119,6 +120,11 @@ impl Cell {
         let port: u16 = port.parse().unwrap();
         let urls: Vec<String> = (0..count).map(|number| format!("http://{host}:{}", port + number)).collect();
         urls.join(",")
+    }
+
+    /// What `ohm up` has said so far.
+    pub fn up_log(&self) -> String {
+        fs::read_to_string(self.path("up.log")).unwrap()
     }
 
     /// Where the server listens.

@@ -1,6 +1,6 @@
 //! What passes by itself: ticks of every process, and what people ask for.
 
-use super::{Event, Up, World};
+use super::{Event, World};
 use crate::faults::Victim;
 use crate::workload;
 use ohm_agent::{DriverInput, Input as AgentInput};
@@ -16,40 +16,42 @@ const PATIENCE_MS: u64 = 3_000;
 impl World {
     pub(crate) fn tick(&mut self, victim: Victim) {
         let every_ms = match victim {
-            Victim::Server => 20,
+            Victim::Server(_) => 20,
             Victim::Scheduler(_) => 50,
-            Victim::Health(_) | Victim::Node(_) => 40,
+            Victim::Health(_) => 40,
             Victim::Client(_) => 100,
+            // Agents say themselves when they have something to do.
+            Victim::Node(number) => return self.tick_node(number),
         };
         self.agenda.after(every_ms, Event::Tick(victim));
         match victim {
-            Victim::Server => self.step_server(ServerInput::Flush),
+            Victim::Server(number) => {
+                self.step_server(number, ServerInput::Flush);
+                self.sweep(number);
+            }
             Victim::Scheduler(_) => self.step_scheduler(victim, SchedulerInput::Tick),
             Victim::Health(_) => self.step_duty(victim, DutyInput::Tick),
-            Victim::Node(number) => {
-                if std::mem::take(&mut self.nodes[number].missed_words) && self.nodes[number].agent.is_some() {
-                    let (now_ms, mut effects) = (self.agenda.now_ms(), Vec::new());
-                    self.nodes[number].drive(now_ms, DriverInput::Attach, &mut effects, &mut self.history);
-                    self.perform_agent(number, effects);
-                }
-                self.step_agent(victim, AgentInput::Tick);
-            }
             Victim::Client(number) => self.tick_client(number),
-        }
-        if victim == Victim::Server {
-            self.sweep();
+            Victim::Node(_) => {}
         }
     }
 
-    /// The cell's own invariants, now and then.
-    fn sweep(&mut self) {
-        let Some(core) = self.server.core() else { return };
-        let cell = core.replica().cell();
-        if cell.applied().0 % 7 != 0 {
-            return;
+    fn tick_node(&mut self, number: usize) {
+        self.nodes[number].tick_ms = None;
+        if std::mem::take(&mut self.nodes[number].missed_words) && self.nodes[number].agent.is_some() {
+            let (now_ms, mut effects) = (self.agenda.now_ms(), Vec::new());
+            self.nodes[number].drive(now_ms, DriverInput::Attach, &mut effects, &mut self.history);
+            self.perform_agent(number, effects);
         }
-        if let Some(broken) = cell.invariants().into_iter().next() {
-            self.failed = Some(broken);
+        self.step_agent(Victim::Node(number), AgentInput::Tick);
+    }
+
+    /// The cell's own invariants, now and then.
+    fn sweep(&mut self, number: usize) {
+        let every = if self.knobs.is_large() { 400 } else { 7 };
+        let Some(core) = self.servers[number].core() else { return };
+        if core.replica().cell().applied().0 % every == 0 {
+            self.sweep_invariants();
         }
     }
 
@@ -69,24 +71,38 @@ impl World {
             return;
         }
         self.clients[number].left -= 1;
-        let pause_ms = self.dice.between(20, 2_500);
+        let pause_ms = self.dice.between(20, self.knobs.wish_pause_ms);
         self.clients[number].next_at_ms = now_ms + pause_ms;
-        let command = if self.dice.chance(750) {
-            let count = self.clients[number].submitted.len();
-            let name = format!("c{number}-job-{count}");
-            self.clients[number].submitted.push(name.clone());
-            let job = workload::job(&mut self.dice, name);
-            Some(Command::SubmitJobs { owner: format!("client {number}"), jobs: vec![job] })
+        let (large, queues, own) = (self.knobs.is_large(), self.knobs.queues, format!("client {number}"));
+        let command = if self.dice.chance(700) {
+            let name = format!("c{number}-job-{}", self.clients[number].submitted.len());
+            let job = workload::job(&mut self.dice, name, large, queues);
+            self.change_mind(&job.name);
+            self.clients[number].submitted.push(job.clone());
+            Some(Command::SubmitJobs { owner: own, jobs: vec![job] })
         } else {
-            let job = self.dice.pick(&self.clients[number].submitted).cloned();
-            workload::interference(&mut self.dice, job, self.nodes.len())
+            let job = self.dice.pick(&self.clients[number].submitted);
+            let job = job.cloned();
+            workload::interference(&mut self.dice, job.as_ref(), &own, self.nodes.len(), queues)
         };
         if let Some(command) = command {
             self.request(number, command);
         }
     }
 
-    fn request(&mut self, number: usize, command: Command) {
+    /// Now and then somebody takes a job back, or lets it wait, the moment after submitting it.
+    fn change_mind(&mut self, job: &str) {
+        if !self.dice.chance(200) {
+            return;
+        }
+        let name = job.to_string();
+        let command = if self.dice.chance(300) { Command::CancelJob { name } } else { Command::SuspendJob { name } };
+        let at_ms = self.agenda.now_ms() + self.dice.below(120);
+        self.asks.push((at_ms, command));
+        self.agenda.at(at_ms, Event::Ask(self.asks.len() - 1));
+    }
+
+    pub(super) fn request(&mut self, number: usize, command: Command) {
         let request = self.clients[number].next_request;
         self.clients[number].next_request += 1;
         self.clients[number].open.insert(request, (command, 0));
@@ -101,17 +117,36 @@ impl World {
         *sent_ms = now_ms;
         let command = command.clone();
         if let Some(connection) = client.shell.connection {
-            self.send_up(connection, Up::Command { request, command });
+            self.send_request(connection, request, command);
         }
     }
 
     pub(crate) fn repeat_requests(&mut self, number: usize) {
         let open: Vec<u64> = self.clients[number].open.keys().copied().collect();
         open.into_iter().for_each(|request| self.ask(number, request));
-        if self.clients[number].shell.starts == 0 {
-            self.clients[number].shell.starts = 1;
-            self.request(number, Command::PutTopology(workload::topology()));
+        if !std::mem::replace(&mut self.clients[number].greeted, true) {
+            let mut dice = self.dice.fork();
+            for command in workload::greetings(&mut dice, self.knobs.queues) {
+                self.request(number, command);
+            }
         }
+    }
+
+    /// A client without memory asks for everything that its files say.
+    pub(super) fn forget_requests(&mut self, number: usize) {
+        let owner = format!("client {number}");
+        self.clients[number].open.clear();
+        for job in self.clients[number].submitted.clone() {
+            let request = self.clients[number].next_request;
+            self.clients[number].next_request += 1;
+            let command = Command::SubmitJobs { owner: owner.clone(), jobs: vec![job] };
+            self.clients[number].open.insert(request, (command, 0));
+        }
+    }
+
+    pub(super) fn ask_scripted(&mut self, number: usize) {
+        let command = self.asks[number].1.clone();
+        self.request(0, command);
     }
 
     /// A person got an answer.
@@ -126,13 +161,6 @@ impl World {
                     self.history.push(Record::Acknowledged { at_ms, job: spec.name.clone() });
                 }
             }
-        }
-    }
-
-    /// At the end people want their nodes back.
-    pub(crate) fn uncordon_all(&mut self, number: usize) {
-        for node in 0..self.nodes.len() {
-            self.request(number, Command::CordonNode { name: format!("n{node}"), cordoned: false });
         }
     }
 }

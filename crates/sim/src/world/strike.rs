@@ -1,8 +1,10 @@
-//! Faults, restarts, connections.
+//! Faults strike, processes start, connections are made and lost.
 
-use super::{Connection, Event, Up, World, place_of};
-use crate::faults::{Fault, Victim};
-use crate::roles::{Shell, applied_of};
+use super::{Connection, Event, Up, World};
+use crate::faults::{Fault, Victim, Way};
+use crate::roles::applied_of;
+use crate::script;
+use crate::workload;
 use ohm_agent::Input as AgentInput;
 use ohm_framework::Input as SchedulerInput;
 use ohm_health::DutyInput;
@@ -10,26 +12,17 @@ use ohm_replica::ServerInput;
 use std::collections::BTreeMap;
 
 impl World {
-    pub(crate) fn shell_of(&mut self, victim: Victim) -> Option<&mut Shell> {
-        match victim {
-            Victim::Scheduler(number) => Some(&mut self.schedulers[number].shell),
-            Victim::Health(number) => Some(&mut self.health[number].shell),
-            Victim::Client(number) => Some(&mut self.clients[number].shell),
-            Victim::Server | Victim::Node(_) => None,
-        }
-    }
-
     fn connection_of(&mut self, victim: Victim) -> Option<&mut Option<u64>> {
         match victim {
             Victim::Node(number) => Some(&mut self.nodes[number].connection),
-            Victim::Server => None,
+            Victim::Server(_) => None,
             _ => self.shell_of(victim).map(|shell| &mut shell.connection),
         }
     }
 
     fn is_up(&self, victim: Victim) -> bool {
         match victim {
-            Victim::Server => self.server.is_up(),
+            Victim::Server(number) => self.servers[number].is_up(),
             Victim::Scheduler(number) => self.schedulers[number].core.is_some(),
             Victim::Health(number) => self.health[number].core.is_some(),
             Victim::Node(number) => self.nodes[number].agent.is_some(),
@@ -42,44 +35,111 @@ impl World {
             return;
         }
         let fault = self.faults[number].1;
-        *self.report.faults.entry(fault.kind()).or_insert(0) += 1;
-        self.note(|| format!("{fault:?}"));
+        if !self.is_there(&fault) {
+            return self.fail("scenario", format!("nobody to strike: {}", script::fault_words(&fault)));
+        }
+        self.count(fault.kind());
+        self.note(|| script::fault_words(&fault));
         let now_ms = self.agenda.now_ms();
         match fault {
-            Fault::Crash { victim: Victim::Server, down_ms, power_loss } => self.crash_server(down_ms, power_loss),
-            Fault::Crash { victim, down_ms, .. } => {
+            Fault::Crash { victim: Victim::Server(server), down_ms } => self.crash_server(server, down_ms, false),
+            Fault::Crash { victim, down_ms } => {
                 self.kill(victim);
                 self.agenda.after(down_ms, Event::Restart(victim));
             }
+            Fault::Amnesia { client, down_ms } => {
+                self.kill(Victim::Client(client));
+                self.forget_requests(client);
+                self.agenda.after(down_ms, Event::Restart(Victim::Client(client)));
+            }
             // What waits for a paused process comes when it wakes, so a pause is never cut short later.
-            Fault::Pause { victim, for_ms } => self.pause(victim, (now_ms + for_ms).min(self.scenario.faults_ms)),
-            Fault::Cut { victim: Victim::Server, for_ms } => {
+            Fault::Pause { victim, for_ms } => self.pause(victim, (now_ms + for_ms).min(self.knobs.faults_ms)),
+            Fault::Cut { victim: Victim::Server(_), way, for_ms } => {
                 for victim in self.everybody() {
-                    self.cut_until_ms.insert(place_of(victim), now_ms + for_ms);
+                    self.cuts.insert(victim, (way, now_ms + for_ms));
                 }
             }
-            Fault::Cut { victim, for_ms } => drop(self.cut_until_ms.insert(place_of(victim), now_ms + for_ms)),
+            Fault::Cut { victim, way, for_ms } => drop(self.cuts.insert(victim, (way, now_ms + for_ms))),
+            Fault::Split { one, other, way, for_ms } => {
+                if way != Way::Up {
+                    self.splits.insert((one, other), now_ms + for_ms);
+                }
+                if way != Way::Down {
+                    self.splits.insert((other, one), now_ms + for_ms);
+                }
+            }
+            Fault::Storm { times, for_ms } => self.storm = (times, now_ms + for_ms),
             Fault::Reboot { node, down_ms } => {
                 self.kill(Victim::Node(node));
                 self.nodes[node].reboot(now_ms, &mut self.history);
                 self.agenda.after(down_ms, Event::Restart(Victim::Node(node)));
             }
+            Fault::Respec { node, change } => {
+                self.kill(Victim::Node(node));
+                workload::change(&mut self.nodes[node].spec, change);
+                self.agenda.after(300, Event::Restart(Victim::Node(node)));
+            }
+            Fault::ClockJump { server, by_ms } => self.servers[server].clock.jump(by_ms),
+            Fault::PowerLoss { server, .. }
+            | Fault::FullDisk { server, .. }
+            | Fault::SlowDisk { server, .. }
+            | Fault::FailedDisk { server, .. }
+            | Fault::BitRot { server, .. } => self.strike_disk(server, fault),
         }
     }
 
-    fn crash_server(&mut self, down_ms: u64, power_loss: bool) {
-        let mut dice = self.dice.fork();
-        self.server.crash(power_loss, &mut dice);
-        let connections: Vec<u64> = self.connections.keys().copied().collect();
-        connections.into_iter().for_each(|connection| self.break_connection(connection));
-        self.requests.clear();
-        self.agenda.after(down_ms, Event::Restart(Victim::Server));
+    /// Whether everybody whom the fault strikes exists: a scenario may name anybody.
+    fn is_there(&self, fault: &Fault) -> bool {
+        match *fault {
+            Fault::Crash { victim, .. } | Fault::Pause { victim, .. } | Fault::Cut { victim, .. } => match victim {
+                Victim::Server(number) => number < self.servers.len(),
+                Victim::Scheduler(number) => number < self.schedulers.len(),
+                Victim::Health(number) => number < self.health.len(),
+                Victim::Node(number) => number < self.nodes.len(),
+                Victim::Client(number) => number < self.clients.len(),
+            },
+            Fault::Amnesia { client, .. } => client < self.clients.len(),
+            Fault::Reboot { node, .. } | Fault::Respec { node, .. } => node < self.nodes.len(),
+            Fault::Split { one, other, .. } => one.max(other) < self.servers.len(),
+            Fault::Storm { .. } => true,
+            Fault::PowerLoss { server, .. }
+            | Fault::FullDisk { server, .. }
+            | Fault::SlowDisk { server, .. }
+            | Fault::FailedDisk { server, .. }
+            | Fault::BitRot { server, .. }
+            | Fault::ClockJump { server, .. } => server < self.servers.len(),
+        }
+    }
+
+    fn strike_disk(&mut self, server: usize, fault: Fault) {
+        // How long a machine goes on that is about to lose power.
+        const LAST_MS: u64 = 500;
+        let (now_ms, starts) = (self.agenda.now_ms(), self.servers[server].starts);
+        if !self.servers[server].is_up() || self.servers[server].doomed.is_some() {
+            return;
+        }
+        match fault {
+            Fault::PowerLoss { after_calls, down_ms, .. } => {
+                self.servers[server].lose_power_after(after_calls, down_ms);
+                self.agenda.after(LAST_MS, Event::DiskDeadline { server, starts });
+            }
+            Fault::FailedDisk { after_calls, down_ms, .. } => {
+                self.servers[server].fail_disk_after(after_calls, down_ms);
+            }
+            Fault::FullDisk { for_ms, .. } => {
+                self.servers[server].fill_disk(true);
+                self.agenda.after(for_ms, Event::DiskRoom { server, starts: u64::MAX });
+            }
+            Fault::SlowDisk { by_ms, for_ms, .. } => self.servers[server].slow_disk = Some((by_ms, now_ms + for_ms)),
+            Fault::BitRot { down_ms, .. } => self.rot(server, down_ms),
+            _ => {}
+        }
     }
 
     /// The process ends without a word.
-    fn kill(&mut self, victim: Victim) {
+    pub(super) fn kill(&mut self, victim: Victim) {
         match victim {
-            Victim::Server => {}
+            Victim::Server(_) => {}
             Victim::Scheduler(number) => self.schedulers[number].core = None,
             Victim::Health(number) => (self.health[number].core, self.health[number].session) = (None, None),
             Victim::Node(number) => self.nodes[number].agent = None,
@@ -92,7 +152,7 @@ impl World {
 
     fn pause(&mut self, victim: Victim, until_ms: u64) {
         match victim {
-            Victim::Server => lengthen(&mut self.server.paused_until_ms, until_ms),
+            Victim::Server(number) => lengthen(&mut self.servers[number].paused_until_ms, until_ms),
             Victim::Node(number) => lengthen(&mut self.nodes[number].paused_until_ms, until_ms),
             _ => {
                 if let Some(shell) = self.shell_of(victim) {
@@ -110,25 +170,25 @@ impl World {
         let now_ms = self.agenda.now_ms();
         self.note(|| format!("{victim:?} starts"));
         match victim {
-            Victim::Server => {
-                if let Err(reason) = self.server.start(&mut dice) {
-                    self.failed = Some(reason);
+            Victim::Server(number) => {
+                if let Err(error) = self.servers[number].start(&mut dice) {
+                    self.fail("P3", format!("the log of server {} does not open again: {error}", number + 1));
                 }
-                self.step_server(ServerInput::Flush);
+                self.step_server(number, ServerInput::Flush);
             }
-            Victim::Scheduler(number) => self.schedulers[number].start(number, &mut dice),
-            Victim::Health(number) => {
-                let lease_ms = self.node_lease_ms;
-                self.health[number].start(number, lease_ms, &mut dice);
+            Victim::Scheduler(number) => {
+                self.schedulers[number].start(number, &self.knobs, &self.mischief, &mut dice);
             }
+            Victim::Health(number) => self.health[number].start(number, &self.knobs, &mut dice),
             Victim::Node(number) => {
                 let mut effects = Vec::new();
-                self.nodes[number].start(now_ms, &mut dice, &mut effects, &mut self.history);
+                let config = self.knobs.agent();
+                self.nodes[number].start(now_ms, config, &mut dice, &mut effects, &mut self.history);
                 self.perform_agent(number, effects);
             }
             Victim::Client(number) => self.clients[number].shell.up = true,
         }
-        if victim != Victim::Server {
+        if !matches!(victim, Victim::Server(_)) {
             self.agenda.after(1, Event::Connect(victim));
         }
     }
@@ -138,15 +198,18 @@ impl World {
         if !self.is_up(victim) || self.connection_of(victim).is_none_or(|known| known.is_some()) {
             return;
         }
-        let ready = self.server.core().is_some_and(|core| core.replica().leads());
-        if !ready || self.is_cut(victim) || self.server.paused_until_ms > self.agenda.now_ms() {
+        let ready = self.leader().filter(|number| self.servers[*number].paused_until_ms <= self.agenda.now_ms());
+        let Some(server) = ready.filter(|_| !self.is_cut(victim, true) && !self.is_cut(victim, false)) else {
             let again_ms = self.dice.between(50, 400);
             return self.agenda.after(again_ms, Event::Connect(victim));
-        }
+        };
         let connection = self.next_connection;
         self.next_connection += 1;
-        let known = Connection { victim, server_starts: self.server.starts, tickets: BTreeMap::new(), next_ticket: 1 };
+        let server_starts = self.servers[server].starts;
+        let known =
+            Connection { victim, server, server_starts, tickets: BTreeMap::new(), next_ticket: 1, last_request: 0 };
         self.connections.insert(connection, known);
+        self.note(|| format!("{victim:?} connects"));
         if let Some(slot) = self.connection_of(victim) {
             *slot = Some(connection);
         }
@@ -168,7 +231,7 @@ impl World {
             }
             Victim::Node(_) => self.step_agent(victim, AgentInput::Connected),
             Victim::Client(number) => self.repeat_requests(number),
-            Victim::Server => {}
+            Victim::Server(_) => {}
         }
     }
 
@@ -180,30 +243,20 @@ impl World {
         if let Some(slot) = self.connection_of(victim) {
             *slot = None;
         }
+        self.note(|| format!("{victim:?} loses its connection"));
         match victim {
             Victim::Scheduler(_) => self.step_scheduler(victim, SchedulerInput::Disconnected),
             Victim::Health(_) => self.step_duty(victim, DutyInput::Disconnected),
             Victim::Node(_) => self.step_agent(victim, AgentInput::Disconnected),
-            Victim::Client(_) | Victim::Server => {}
+            Victim::Client(_) | Victim::Server(_) => {}
         }
         let again_ms = self.dice.between(10, 300);
         self.agenda.after(again_ms, Event::Connect(victim));
     }
 
-    /// From here on nothing goes wrong any more, and everybody who is down comes back.
-    pub(crate) fn heal(&mut self) {
-        self.healed = true;
-        self.note(|| "healed".to_string());
-        self.network = self.network.healed();
-        self.cut_until_ms.clear();
-        let now_ms = self.agenda.now_ms();
-        for victim in self.everybody() {
-            self.agenda.after(1, Event::Restart(victim));
-        }
-        self.agenda.at(now_ms, Event::Restart(Victim::Server));
-        for number in 0..self.clients.len() {
-            self.uncordon_all(number);
-        }
+    /// The server that takes appends, as far as anybody can know.
+    pub(crate) fn leader(&self) -> Option<usize> {
+        (0..self.servers.len()).find(|number| self.servers[*number].leads())
     }
 }
 

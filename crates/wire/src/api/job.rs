@@ -69,8 +69,11 @@ pub struct TaskCounts {
     pub backing_off: u64,
     /// Hold room on a node, running or not yet.
     pub live: u64,
-    /// Were reported to run.
+    /// Were reported to run, those that are to stop included.
     pub running: u64,
+    /// Of the live ones, are to stop.
+    #[serde(skip_serializing_if = "is_default")]
+    pub stopping: u64,
     /// Did what they were asked to.
     pub succeeded: u64,
     /// Failed for good.
@@ -87,6 +90,7 @@ impl TaskCounts {
         self.backing_off += other.backing_off;
         self.live += other.live;
         self.running += other.running;
+        self.stopping += other.stopping;
         self.succeeded += other.succeeded;
         self.failed += other.failed;
         self.skipped += other.skipped;

@@ -28,6 +28,11 @@ pub use submit::{DocumentVerdict, ProblemView, SubmitAnswer, VerdictKind};
 pub const INDEX_HEADER: &str = "Ohm-Index";
 /// The header of a request that says on whose behalf jobs are submitted.
 pub const OWNER_HEADER: &str = "Ohm-Owner";
+/// The header by which `/healthz` says which server answers, to whoever started it; its value is that of
+/// [`INSTANCE_VARIABLE`].
+pub const INSTANCE_HEADER: &str = "Ohm-Instance";
+/// The environment variable that names this start of a server.
+pub const INSTANCE_VARIABLE: &str = "OHM_INSTANCE";
 /// Where a server listens unless it is told otherwise.
 pub const SERVER_DEFAULT: &str = "http://127.0.0.1:6460";
 

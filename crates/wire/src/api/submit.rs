@@ -42,6 +42,12 @@ impl SubmitAnswer {
         self.verdicts.extend(later.verdicts);
     }
 
+    /// The jobs that are in the cell now, as far as the verdicts list them.
+    pub fn acknowledged_jobs(&self) -> impl Iterator<Item = &str> {
+        let good = self.verdicts.iter().filter(|verdict| verdict.kind == "Job" && verdict.verdict.is_good());
+        good.map(|verdict| verdict.name.as_str())
+    }
+
     /// Whether every document is in the cell now.
     pub fn is_good(&self) -> bool {
         self.refused == 0 && self.unknown == 0
@@ -66,6 +72,15 @@ pub struct DocumentVerdict {
     pub name: String,
     /// The verdict.
     pub verdict: VerdictKind,
+    /// What else there is to know about a document that is in the cell, for people; possibly empty.
+    #[serde(skip_serializing_if = "is_default")]
+    pub note: String,
+    /// Of a job that is unchanged because it is over already: `succeeded`, `failed` or `cancelled`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub finished: String,
+    /// When it ended; 0 for all others.
+    #[serde(skip_serializing_if = "is_default")]
+    pub finished_ms: u64,
     /// What is wrong with it; empty for good ones.
     #[serde(skip_serializing_if = "is_default")]
     pub problems: Vec<ProblemView>,

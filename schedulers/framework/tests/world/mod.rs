@@ -76,8 +76,14 @@ impl World {
 
     /// Adds a replica; `late` ones begin from a snapshot.
     pub fn add(&mut self, class: Class, spreads: bool) {
+        let name = format!("{}-{}", class.name(), self.replicas.len());
+        self.add_named(&name, class, spreads);
+    }
+
+    /// Adds a replica under a name of its own, or under that of one that was killed.
+    pub fn add_named(&mut self, name: &str, class: Class, spreads: bool) {
         let number = self.replicas.len();
-        let mut config = SchedulerConfig::new(&format!("{}-{number}", class.name()));
+        let mut config = SchedulerConfig::new(name);
         (config.lease_ms, config.resend_ms, config.resend_ms_max) = (2_000, 200, 800);
         (config.jobs_per_pass, config.transactions_in_flight) = (1 + self.dice.below(6) as usize, 4);
         (config.rows_per_pass, config.sweep_ms) = (1 + self.dice.below(20) as usize, self.sweep_ms);

@@ -22,14 +22,18 @@ fn a_replacement_stays_in_the_required_domain() {
         lose a2
     ";
     let mut world = World::of(text, &mut planner);
-    let (text, verdict) = world.place("j", &mut planner);
+    // A repair is whole or not at all.
+    let (text, _) = world.place("j", &mut planner);
     assert_eq!(
         text,
-        "g 2 on a3\nrest: 1 task must stand in one domain of rack; no domain takes any.\n\
-         Of 4 nodes, by the first reason found: 2 have too little cpu free; 1 is not ready; \
-         1 is outside the topology domain it must stand in.\n\
+        "2 tasks must stand in one domain of rack; the best, 1, takes 1.\n\
+         Of 4 nodes, by the first reason found: 1 can take at least one task; 1 is not ready; \
+         1 is outside the topology domain it must stand in; 1 has too little cpu free.\n\
          Nearest in cpu: node a1 has 0 free of the 1 that one task asks for, and lacks nothing else."
     );
+    world.extend("node a4 cpu=1 rack=1", &mut planner);
+    let (text, verdict) = world.place("j", &mut planner);
+    assert_eq!(text, "g 2 on a3, 3 on a4");
     assert!(verdict.is_some_and(|verdict| verdict.conflicts.is_empty()));
 }
 

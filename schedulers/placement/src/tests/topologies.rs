@@ -29,7 +29,7 @@ fn required_fails_with_the_best_domain() {
     check(
         &format!("{RACKS} job j class=tas\n group g count=10 cpu=1 topology=required:rack"),
         "10 tasks must stand in one domain of rack; the best, 2/3, takes 9.
-         Of 7 nodes, by the first reason found: 6 can take at least one task; 1 is outside the topology domain it must stand in.",
+         Of 7 nodes, by the first reason found: 6 can take at least one task; 1 lacks a label of the topology it asks for.",
     );
     check(
         &format!("{RACKS} job j class=tas\n group g count=10 min=5 cpu=1 topology=required:rack"),
@@ -85,13 +85,13 @@ fn groups_with_one_label_share_a_domain() {
     check(
         &format!("{RACKS} job j class=tas\n group lead cpu=4 topology=required:rack with=x\n group work count=6 cpu=1 topology=required:rack with=x"),
         "6 tasks must stand in one domain of rack; the best, 2/3, takes 5.
-         Of 7 nodes, by the first reason found: 2 can take at least one task; 5 are outside the topology domain it must stand in.",
+         Of 7 nodes, by the first reason found: 6 can take at least one task; 1 lacks a label of the topology it asks for.",
     );
     check(
         &format!(
             "{RACKS} job j class=tas\n group lead cpu=4 topology=preferred:rack with=x\n group work count=6 cpu=1 topology=preferred:rack with=x"
         ),
-        "lead 0 on b1
-         work 0-3 on a1, 4-5 on a2",
+        "lead 0 on a1
+         work 0-3 on a2, 4-5 on b2",
     );
 }

@@ -3,7 +3,6 @@
 use ohm_cell::{Cell, NO_DOMAIN, Topology};
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::{DomainId, NodeId};
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// One domain, or one node on the last level.
@@ -23,15 +22,21 @@ pub struct Place {
 pub struct Tree {
     levels: Vec<Vec<Place>>,
     lowest: usize,
+    /// By domain number: its position on its level.
+    domains: Vec<u32>,
+    /// By node slot: its position on the node level.
+    nodes: Vec<u32>,
 }
+
+/// No position: the domain or node is not in the tree.
+const NOWHERE: u32 = u32::MAX;
 
 impl Tree {
     /// The tree over all nodes of `cell` that carry every label of `topology`.
     pub fn new(cell: &Cell, topology: &Topology) -> Self {
         let stored = topology.stored_levels();
         let mut levels: Vec<Vec<Place>> = Vec::with_capacity(stored + 1);
-        // By domain number: its position on its level.
-        let mut position: Vec<u32> = vec![u32::MAX; topology.domains.len()];
+        let mut position: Vec<u32> = vec![NOWHERE; topology.domains.len()];
         for level in 0..stored {
             let here = topology.domains.iter().enumerate();
             let here = here.filter(|(_, domain)| usize::from(domain.level) == level && domain.nodes > 0);
@@ -55,10 +60,12 @@ impl Tree {
             nodes.push((parent, host.as_str(), node.0));
         }
         nodes.sort_unstable();
+        let mut slots = vec![NOWHERE; cell.nodes().slots()];
+        nodes.iter().zip(0..).for_each(|((_, _, slot), at)| slots[*slot as usize] = at);
         levels.push(nodes.into_iter().map(|(parent, _, key)| Place { key, parent, children: 0..0 }).collect());
         link(&mut levels);
         let lowest = if topology.ends_at_hosts() { stored } else { stored.saturating_sub(1) };
-        Tree { levels, lowest }
+        Tree { levels, lowest, domains: position, nodes: slots }
     }
 
     /// The level of the nodes: the last one.
@@ -78,7 +85,36 @@ impl Tree {
 
     /// The position on `level` of the domain that the cell calls `key`.
     pub fn find(&self, level: usize, key: u32) -> Option<u32> {
-        self.level(level).iter().position(|place| place.key == key).map(|at| at as u32)
+        let positions = if level == self.node_level() { &self.nodes } else { &self.domains };
+        positions.get(key as usize).copied().filter(|at| *at != NOWHERE)
+    }
+
+    /// The position of `node` on the node level, if it is in the tree.
+    pub fn position(&self, node: NodeId) -> Option<u32> {
+        self.find(self.node_level(), node.0)
+    }
+
+    /// The position of the domain of `level` that holds `position` of the node level.
+    pub fn above(&self, position: u32, level: usize) -> u32 {
+        self.ancestor(self.node_level(), position, level)
+    }
+
+    /// The position of the domain of `level` that holds `position` of the level `from` below it.
+    pub fn ancestor(&self, from: usize, position: u32, level: usize) -> u32 {
+        let levels = (level + 1..=from).rev();
+        levels.fold(position, |at, below| self.levels[below].get(at as usize).map_or(0, |place| place.parent))
+    }
+
+    /// The positions one level below the adjacent positions of `level`.
+    pub fn children_of(&self, level: usize, range: Range<u32>) -> Range<u32> {
+        if level >= self.node_level() {
+            return 0..0;
+        }
+        let places = self.levels[level].get(range.start as usize..range.end as usize).unwrap_or(&[]);
+        match (places.first(), places.last()) {
+            (Some(first), Some(last)) => first.children.start..last.children.end,
+            _ => 0..0,
+        }
     }
 
     /// The node at `position` of the node level.
@@ -88,20 +124,7 @@ impl Tree {
 
     /// The positions of all nodes below `position` of `level`.
     pub fn nodes_below(&self, level: usize, position: u32) -> Range<u32> {
-        let mut range = position..position + 1;
-        for at in level..self.node_level() {
-            let places = &self.levels[at][range.start as usize..range.end as usize];
-            range = match (places.first(), places.last()) {
-                (Some(first), Some(last)) => first.children.start..last.children.end,
-                _ => 0..0,
-            };
-        }
-        range
-    }
-
-    /// Where each node stands in path order, for handing out ranks.
-    pub fn rank(&self) -> BTreeMap<NodeId, u32> {
-        self.level(self.node_level()).iter().zip(0..).map(|(place, at)| (NodeId(place.key), at)).collect()
+        (level..self.node_level()).fold(position..position + 1, |range, level| self.children_of(level, range))
     }
 }
 

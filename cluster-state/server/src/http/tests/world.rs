@@ -2,17 +2,20 @@
 
 use super::super::{HttpOptions, router};
 use crate::handle::{LogPiece, Question, ReplicaHandle, Servers, Unanswered};
+use crate::log_readers::{AgentOutlet, LogReaders};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, Response, StatusCode};
+use bytes::Bytes;
 use ohm_cell::{Applied, Cell};
 use ohm_log::{MemberChange, Members};
 use ohm_model::{
-    Amounts, Command, Entry, Envelope, Epoch, Event, Exit, GroupIndex, Index, JobGuard, Lease, NodeSpec, Outcome,
-    Placement, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, TaskIndex, Transaction,
+    Amounts, Command, Entry, Envelope, Epoch, Event, Exit, GroupIndex, Index, JobGuard, JobId, Lease, NodeSpec,
+    Outcome, Placement, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, TaskIndex, Transaction,
 };
 use ohm_model::{Grain, Guard};
-use ohm_replica::ChangeFailure;
+use ohm_replica::{ChangeFailure, Peer};
+use ohm_wire::{AgentDown, LogPiece as WirePiece, ReadLog, agent_down};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -35,6 +38,8 @@ pub(super) struct Truth {
     pub(super) reads: usize,
     pub(super) read_failures: Vec<Unanswered>,
     logs: BTreeMap<RunRef, Vec<LogPiece>>,
+    /// Towards the agent of every node.
+    agent: mpsc::Sender<AgentDown>,
 }
 
 impl Truth {
@@ -69,6 +74,21 @@ impl Truth {
         self.apply(self.people, command).1
     }
 
+    /// What the agent does about a reader; no test has more pieces than the first credit.
+    fn read_log(&self, order: &ReadLog, readers: &LogReaders) {
+        let run = RunRef::new(JobId(order.job), order.group as u16, order.task, order.incarnation);
+        let pieces = self.logs.get(&run).cloned();
+        let pieces = pieces.unwrap_or_else(|| vec![Err("there is no such file".to_string())]);
+        for piece in pieces.into_iter().map(Some).chain([None]) {
+            let (data, last, error) = match piece {
+                Some(Ok(data)) => (data, false, String::new()),
+                Some(Err(error)) => (Bytes::new(), true, error),
+                None => (Bytes::new(), true, String::new()),
+            };
+            readers.pass(WirePiece { request: order.request, data, last, error });
+        }
+    }
+
     fn answer(&mut self, question: Question) {
         match question {
             Question::Cell(answer) => drop(answer.send(Arc::new(self.cell.clone()))),
@@ -101,10 +121,9 @@ impl Truth {
                 let addresses = [(1, "http://one".to_string())].into();
                 drop(answer.send(Servers { here: 1, leader: Some(2), members, addresses }));
             }
-            Question::Log(query, sender) => {
-                let pieces = self.logs.get(&query.run).cloned();
-                let pieces = pieces.unwrap_or_else(|| vec![Err("there is no such file".to_string())]);
-                pieces.into_iter().for_each(|piece| drop(sender.try_send(piece)));
+            Question::AgentOf(_, answer) => {
+                let outlet = AgentOutlet { peer: Peer(1), orders: self.agent.downgrade() };
+                drop(answer.send(Some(outlet)));
             }
         }
     }
@@ -124,6 +143,7 @@ impl World {
     /// A world whose router has other options.
     pub(super) fn with(change: impl FnOnce(&mut HttpOptions)) -> Self {
         let (applied, applied_reader) = watch::channel(Index(0));
+        let (agent, mut orders) = mpsc::channel(64);
         let mut truth = Truth {
             cell: Cell::new(),
             events: Vec::new(),
@@ -135,6 +155,7 @@ impl World {
             reads: 0,
             read_failures: Vec::new(),
             logs: BTreeMap::new(),
+            agent,
         };
         truth.people = truth.open(Role::Server, "server 1");
         let truth = Arc::new(Mutex::new(truth));
@@ -145,9 +166,18 @@ impl World {
                 answering.lock().unwrap().answer(question);
             }
         });
+        let log_readers = Arc::<LogReaders>::default();
+        let (reading, files) = (Arc::clone(&log_readers), Arc::clone(&truth));
+        tokio::spawn(async move {
+            while let Some(order) = orders.recv().await {
+                if let Some(agent_down::Kind::ReadLog(order)) = order.kind {
+                    files.lock().unwrap().read_log(&order, &reading);
+                }
+            }
+        });
         let mut options = HttpOptions::new("127.0.0.1:6460".parse().unwrap(), Some(TOKEN.into()));
         change(&mut options);
-        let router = router(ReplicaHandle { questions, applied: applied_reader }, options);
+        let router = router(ReplicaHandle { questions, applied: applied_reader, log_readers }, options);
         World { router, truth }
     }
 

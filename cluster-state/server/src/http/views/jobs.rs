@@ -42,6 +42,7 @@ fn counts(group: &Group) -> TaskCounts {
         backing_off: group.backing_off.into(),
         live: group.live.into(),
         running: group.running.into(),
+        stopping: group.stopping.into(),
         succeeded: group.succeeded.into(),
         failed: group.failed.into(),
         skipped: group.skipped.into(),

@@ -86,7 +86,7 @@ impl Runs {
         };
         match replaced {
             Some(guard) => self.ground.guard = guard,
-            None => self.close(now_ms),
+            None => self.close(Cause::ShimDied, now_ms),
         }
     }
 
@@ -122,6 +122,7 @@ impl Runs {
     }
 
     pub(super) fn ended(&mut self, run: RunRef, end: End, out_of_memory: bool, cause: Cause, at_boottime_ms: u64) {
+        self.record_over(run);
         let ended = EndedRun { run, end, out_of_memory, at_boottime_ms, cause };
         self.journal.push(&Record::Ended(ended.clone()));
         self.book.ended.insert(run, ended.clone());

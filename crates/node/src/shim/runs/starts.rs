@@ -7,6 +7,7 @@ use super::{NO_LEASE, Phase, Run, Runs, STARTS_PER_TURN_MAX};
 use crate::cgroup::{Cgroups, Slot};
 use crate::processes::Identity;
 use ohm_model::{OnDisconnect, RunRef};
+use ohm_runtime::recorder::Happened;
 
 impl Runs {
     /// One commit for the ends of this turn and the intents of the next processes, then both take effect.
@@ -31,6 +32,9 @@ impl Runs {
                 self.withdraw(run, NO_LEASE.into());
                 continue;
             }
+            let keeps = spec.on_disconnect == OnDisconnect::Keep;
+            let node = self.recorder.name().to_string();
+            self.recorder.write(|| Happened::Began { node, run, keeps });
             match self.ground.launch(&mut self.launcher, run, &spec) {
                 Ok((pid, slot)) => started.push((run, spec, pid, slot)),
                 Err(LaunchError::Task(reason)) => {
@@ -55,6 +59,7 @@ impl Runs {
 
     /// Takes an intent back: no process came of it.
     fn withdraw(&mut self, run: RunRef, reason: String) {
+        self.record_over(run);
         self.journal.push(&Record::Withdrawn(run));
         self.events.push(Event::StartRefused { run, reason });
     }

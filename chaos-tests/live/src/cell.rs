@@ -1,0 +1,335 @@
+//! A whole cell of real processes in one folder, each with its own way to the server.
+//!
+//! ```text
+//! DIR/server/        the server's data (under DIR/disk where the scenario wants a small one)
+//! DIR/nodes/NAME/    an agent and its shim      DIR/fleet/    the simulated nodes
+//! DIR/records/       what all of them recorded  DIR/signs/    what real tasks wrote themselves
+//! DIR/logs/          what they printed
+//! ```
+
+use crate::LiveError;
+use crate::client::Client;
+use crate::disk::SmallDisk;
+use crate::plan::{Action, LinkState};
+use crate::process::{Process, Program, Stranger};
+use crate::proxy::Proxy;
+use crate::scenario::Shape;
+use nix::sys::signal::Signal;
+use ohm_runtime::data_dir;
+use ohm_runtime::recorder::{Happened, Recorder};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long the whole cell may take until it serves.
+const STARTING: Duration = Duration::from_secs(120);
+/// How long a process may take to stop when it is asked to.
+const STOPPING: Duration = Duration::from_secs(20);
+/// How long the tasks of a killed shim may take to be gone.
+const DYING: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(50);
+/// What the clients' way to the server is called.
+pub(crate) const CLIENTS: &str = "clients";
+
+/// A running cell.
+pub(crate) struct Cell {
+    folder: PathBuf,
+    server: SocketAddr,
+    token: String,
+    processes: Vec<Process>,
+    /// State folders of shims, by name.
+    shims: BTreeMap<String, PathBuf>,
+    proxies: BTreeMap<String, Proxy>,
+    recorder: Recorder,
+    disk: Option<SmallDisk>,
+}
+
+impl Cell {
+    /// Starts everything and waits until every node is ready. `disturbed` says whose connections pass a proxy.
+    pub(crate) fn start(
+        folder: &Path,
+        shape: &Shape,
+        disturbed: &BTreeSet<&str>,
+        disk: Option<SmallDisk>,
+    ) -> Result<Self, LiveError> {
+        let io = |error| LiveError::Io(folder.display().to_string(), error);
+        for part in ["logs", "records", "signs", "nodes"] {
+            fs::create_dir_all(folder.join(part)).map_err(io)?;
+        }
+        // Free now, and taken at once: two cells started in the same moment don't meet.
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+        let server = port.map_err(io)?;
+        let server_folder = disk.as_ref().map_or(folder, |disk| disk.folder()).join("server");
+        let token = data_dir::token(&server_folder).map_err(|error| LiveError::Failed(error.to_string()))?;
+        fs::write(folder.join("token"), format!("{token}\n")).map_err(io)?;
+        let proxy = |name: &&str| Ok((name.to_string(), Proxy::start(server)?));
+        let proxies: Result<BTreeMap<String, Proxy>, std::io::Error> = disturbed.iter().map(proxy).collect();
+        let recorder = Recorder::open(&folder.join("records"), "chaos", "chaos").map_err(io)?;
+        let mut cell = Cell {
+            folder: folder.to_path_buf(),
+            server,
+            token,
+            processes: Vec::new(),
+            shims: BTreeMap::new(),
+            proxies: proxies.map_err(io)?,
+            recorder,
+            disk,
+        };
+        let arguments = ["server", "--listen", &server.to_string(), "--data-dir", &server_folder.display().to_string()];
+        cell.add("server", 0, arguments.map(String::from).to_vec())?;
+        cell.wait("the server serves", |cell| cell.client().jobs().is_ok())?;
+        cell.start_deciders(shape)?;
+        cell.start_nodes(shape)?;
+        let nodes = shape.real_nodes + shape.simulated_nodes;
+        cell.wait("all nodes are ready", |cell| cell.client().ready_nodes() == Ok(nodes))?;
+        Ok(cell)
+    }
+
+    fn start_deciders(&mut self, shape: &Shape) -> Result<(), LiveError> {
+        for (class, count) in &shape.schedulers {
+            for number in 1..=*count {
+                let name = format!("{}-{number}", class.name());
+                let arguments = ["scheduler", class.name(), "--name", &name].map(String::from).to_vec();
+                self.add_with_server(&name, 1, arguments)?;
+            }
+        }
+        let lease_ms = shape.node_lease_ms.to_string();
+        for number in 1..=shape.health {
+            let name = format!("health-{number}");
+            let arguments = ["health", "--name", &name, "--node-lease-ms", &lease_ms].map(String::from).to_vec();
+            self.add_with_server(&name, 1, arguments)?;
+        }
+        Ok(())
+    }
+
+    fn start_nodes(&mut self, shape: &Shape) -> Result<(), LiveError> {
+        for number in 1..=shape.real_nodes {
+            let name = format!("node-{number}");
+            let folder = self.folder.join("nodes").join(&name);
+            let address = format!("127.0.2.{number}");
+            let data_dir = folder.display().to_string();
+            let mut arguments = ["agent", "--name", &name, "--address", &address, "--data-dir", &data_dir].to_vec();
+            for words in [["--label", "pool=real"], ["--capacity", "cpu=500m"], ["--capacity", "memory=1Gi"]] {
+                arguments.extend(words);
+            }
+            arguments.extend(["--capacity", "pods=110", "--stop-tasks-on-exit"]);
+            self.shims.insert(format!("shim-{number}"), folder.join("shim"));
+            self.add_with_server(&name, 2, arguments.into_iter().map(String::from).collect())?;
+        }
+        if shape.simulated_nodes > 0 {
+            let file = self.folder.join("fleet.yaml");
+            fs::write(&file, simulated(shape.simulated_nodes))
+                .map_err(|error| LiveError::Io(file.display().to_string(), error))?;
+            let folder = self.folder.join("fleet").display().to_string();
+            let arguments = ["agent", "--sim", &file.display().to_string(), "--data-dir", &folder].map(String::from);
+            self.add_with_server("fleet", 2, arguments.to_vec())?;
+        }
+        Ok(())
+    }
+
+    fn add_with_server(&mut self, name: &str, rank: u8, mut arguments: Vec<String>) -> Result<(), LiveError> {
+        let token = self.folder.join("token").display().to_string();
+        arguments.extend(["--server".into(), self.address(name), "--token-file".into(), token]);
+        self.add(name, rank, arguments)
+    }
+
+    fn add(&mut self, name: &str, rank: u8, arguments: Vec<String>) -> Result<(), LiveError> {
+        let log = self.folder.join("logs").join(format!("{name}.log"));
+        let program = Program { name: name.to_string(), rank, arguments, log, records: self.records() };
+        self.processes.push(Process::start(program)?);
+        Ok(())
+    }
+
+    /// Where this process finds the server.
+    fn address(&self, name: &str) -> String {
+        format!("http://{}", self.proxies.get(name).map_or(self.server, Proxy::address))
+    }
+
+    fn wait(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) -> Result<(), LiveError> {
+        let started = Instant::now();
+        while !done(self) {
+            if started.elapsed() > STARTING {
+                return Err(LiveError::Failed(format!("not within {STARTING:?}: {what}")));
+            }
+            self.look()?;
+            sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Asks the server without any fault in between.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(format!("http://{}", self.server), self.token.clone())
+    }
+
+    /// A client as the scenario's clients are.
+    pub(crate) fn far_client(&self) -> Client {
+        Client::new(self.address(CLIENTS), self.token.clone())
+    }
+
+    pub(crate) fn records(&self) -> PathBuf {
+        self.folder.join("records")
+    }
+
+    pub(crate) fn signs(&self) -> PathBuf {
+        self.folder.join("signs")
+    }
+
+    /// The server's data, wherever it is.
+    pub(crate) fn server_folder(&self) -> PathBuf {
+        self.disk.as_ref().map_or(self.folder.as_path(), |disk| disk.folder()).join("server")
+    }
+
+    /// How often processes ended that nobody had struck.
+    pub(crate) fn ended_by_themselves(&self) -> BTreeMap<String, u32> {
+        let ended = self.processes.iter().filter(|process| process.ended_by_itself > 0);
+        ended.map(|process| (process.program.name.clone(), process.ended_by_itself)).collect()
+    }
+
+    /// Starts again whoever is dead.
+    pub(crate) fn look(&mut self) -> Result<(), LiveError> {
+        for process in &mut self.processes {
+            if let Some(pid) = process.look() {
+                let name = process.program.name.clone();
+                self.recorder.write(|| Happened::Exited { name, pid });
+            }
+            process.revive()?;
+        }
+        Ok(())
+    }
+
+    /// Does it, and records that it was done.
+    pub(crate) fn perform(&mut self, action: &Action) -> Result<(), LiveError> {
+        self.recorder.write(|| Happened::Fault { what: action.to_string() });
+        match action {
+            Action::Kill(victims) => self.kill(victims),
+            Action::Pause(process) => self.signal(process, Signal::SIGSTOP),
+            Action::Continue(process) => self.signal(process, Signal::SIGCONT),
+            Action::Link(process, state) => {
+                if let Some(proxy) = self.proxies.get(process) {
+                    proxy.set(*state);
+                }
+            }
+            Action::FillDisk => {
+                if let Some(disk) = &self.disk {
+                    disk.fill().map_err(|error| LiveError::Io("the ballast".into(), error))?;
+                }
+            }
+            Action::MakeRoom => {
+                if let Some(disk) = &self.disk {
+                    disk.make_room();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn signal(&mut self, name: &str, signal: Signal) {
+        if let Some(folder) = self.shims.get(name) {
+            if let Some(shim) = Stranger::shim(folder) {
+                let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(shim.pid.cast_signed()), signal);
+            }
+            return;
+        }
+        let found = self.processes.iter_mut().find(|process| process.program.name == *name);
+        found.into_iter().for_each(|process| process.signal(signal));
+    }
+
+    /// All signals first, then the waiting.
+    fn kill(&mut self, victims: &[String]) {
+        let mut shims = Vec::new();
+        for name in victims {
+            if let Some(folder) = self.shims.get(name)
+                && let Some(shim) = Stranger::shim(folder)
+            {
+                let mut tasks = Stranger::marked(folder);
+                shim.kill();
+                tasks.extend(Stranger::marked(folder));
+                shims.push((name.clone(), shim, tasks));
+            } else {
+                self.signal(name, Signal::SIGKILL);
+            }
+        }
+        for process in self.processes.iter_mut().filter(|process| victims.contains(&process.program.name)) {
+            if let Some(pid) = process.bury() {
+                let name = process.program.name.clone();
+                self.recorder.write(|| Happened::Exited { name, pid });
+            }
+        }
+        for (name, shim, tasks) in shims {
+            let started = Instant::now();
+            while shim.is_alive() || tasks.iter().any(Stranger::is_alive) {
+                if started.elapsed() > DYING {
+                    // Whoever comes after this shim finds them and tells when they are gone.
+                    return;
+                }
+                sleep(Duration::from_millis(1));
+            }
+            self.recorder.write(|| Happened::Exited { name, pid: shim.pid });
+        }
+    }
+
+    /// Ends every fault that is still in force.
+    pub(crate) fn heal(&mut self) {
+        self.processes.iter_mut().for_each(|process| process.signal(Signal::SIGCONT));
+        self.proxies.values().for_each(|proxy| proxy.set(LinkState::Open));
+        if let Some(disk) = &self.disk {
+            disk.make_room();
+        }
+    }
+
+    /// Stops everything in order: nodes with their tasks, then who decides, the server last.
+    pub(crate) fn stop(&mut self) -> Vec<String> {
+        self.heal();
+        let mut stubborn = Vec::new();
+        for rank in [2, 1, 0] {
+            let mut stopping: Vec<&mut Process> =
+                self.processes.iter_mut().filter(|process| process.program.rank == rank).collect();
+            stopping.iter_mut().for_each(|process| process.signal(Signal::SIGTERM));
+            let started = Instant::now();
+            while !stopping.is_empty() {
+                stopping.retain_mut(|process| process.look().is_none() && process.pid().is_some());
+                if started.elapsed() > STOPPING {
+                    for process in stopping.drain(..) {
+                        stubborn.push(process.program.name.clone());
+                        process.signal(Signal::SIGKILL);
+                        process.bury();
+                    }
+                }
+                sleep(LOOK);
+            }
+        }
+        self.kill_shims();
+        stubborn
+    }
+
+    /// Shims end with the tasks of their agents; what is left of them all the same goes now.
+    fn kill_shims(&self) {
+        self.shims.values().filter_map(|folder| Stranger::shim(folder)).for_each(|shim| shim.kill());
+    }
+}
+
+impl Drop for Cell {
+    fn drop(&mut self) {
+        self.processes.iter_mut().for_each(|process| process.signal(Signal::SIGKILL));
+        self.kill_shims();
+    }
+}
+
+/// Simulated nodes as documents.
+fn simulated(count: usize) -> String {
+    let mut text = String::new();
+    for number in 1..=count {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "---\napiVersion: ohm/v1\nkind: Node\nmetadata: {{name: sim-{number}, labels: {{pool: simulated}}}}\nstatus: \
+             {{capacity: {{cpu: 1, memory: 1Gi, pods: 20}}}}"
+        );
+    }
+    text
+}

@@ -1,0 +1,194 @@
+//! The clients: they submit what the plan says when it says so, again and again until it is acknowledged, and write
+//! down what they were answered.
+
+use crate::outage::Request;
+use crate::plan::Submission;
+use crate::scenario::Pool;
+use ohm_runtime::clock::boot_ms;
+use ohm_runtime::recorder::{Happened, Recorder};
+use ohm_wire::api::{JobList, JobSummary, NodeList, SubmitAnswer};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use ureq::Agent;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// A server that has not answered by now is asked again.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two tries.
+const AGAIN: Duration = Duration::from_millis(100);
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+const PAGE: usize = 10_000;
+
+/// Somebody who asks the server.
+#[derive(Clone)]
+pub(crate) struct Client {
+    agent: Agent,
+    server: String,
+    token: String,
+}
+
+impl Client {
+    pub(crate) fn new(server: String, token: String) -> Self {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None)
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_global(Some(ANSWER_TIMEOUT))
+            .user_agent("ohm-chaos");
+        Client { agent: config.build().new_agent(), server, token }
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
+        let request = self.agent.get(format!("{}{path}", self.server));
+        let mut response = request
+            .header("authorization", format!("Bearer {}", self.token))
+            .call()
+            .map_err(|error| error.to_string())?;
+        let status = response.status();
+        let bytes = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        let bytes = bytes.map_err(|error| error.to_string())?;
+        match status.is_success() {
+            true => serde_json::from_slice(&bytes).map_err(|error| error.to_string()),
+            false => Err(String::from_utf8_lossy(&bytes).into_owned()),
+        }
+    }
+
+    fn submit(&self, document: &Value) -> Result<SubmitAnswer, String> {
+        let mut response = self
+            .agent
+            .post(format!("{}/v1/submit", self.server))
+            .header("authorization", format!("Bearer {}", self.token))
+            .header("content-type", "application/json")
+            .send(document.to_string())
+            .map_err(|error| error.to_string())?;
+        let bytes = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        serde_json::from_slice(&bytes.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
+    }
+
+    /// How many nodes are ready.
+    pub(crate) fn ready_nodes(&self) -> Result<usize, String> {
+        let nodes: NodeList = self.get(&format!("/v1/nodes?limit={PAGE}"))?;
+        Ok(nodes.nodes.iter().filter(|node| node.health == "ready").count())
+    }
+
+    /// All jobs.
+    pub(crate) fn jobs(&self) -> Result<Vec<JobSummary>, String> {
+        let (mut jobs, mut after) = (Vec::new(), String::new());
+        loop {
+            let page: JobList = self.get(&format!("/v1/jobs?limit={PAGE}&after={after}"))?;
+            jobs.extend(page.jobs);
+            if page.next.is_empty() {
+                return Ok(jobs);
+            }
+            after = page.next;
+        }
+    }
+}
+
+/// What the clients know, together.
+#[derive(Default)]
+pub(crate) struct Book {
+    pub(crate) acknowledged: AtomicUsize,
+    /// Set when nobody needs to try any longer.
+    pub(crate) give_up: AtomicBool,
+    requests: Mutex<Vec<Request>>,
+    /// Jobs that the cell will never take, and why.
+    refused: Mutex<Vec<String>>,
+}
+
+impl Book {
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn refused(&self) -> Vec<String> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// One client with its part of the plan.
+pub(crate) struct Submitter {
+    pub(crate) client: Client,
+    pub(crate) recorder: Recorder,
+    /// Where real tasks write that they live.
+    pub(crate) signs: PathBuf,
+}
+
+impl Submitter {
+    /// Submits everything, each job at its time after `start`.
+    pub(crate) fn run(&mut self, submissions: &[Submission], start: Instant, book: &Book) {
+        for submission in submissions {
+            let due = start + Duration::from_millis(submission.at_ms);
+            while let Some(rest) = due.checked_duration_since(Instant::now()) {
+                sleep(rest.min(AGAIN));
+                if book.give_up.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+            let request = self.submit(submission, book);
+            book.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+        }
+    }
+
+    /// Sends the job until it is acknowledged or refused for good.
+    fn submit(&mut self, submission: &Submission, book: &Book) -> Request {
+        let document = document(submission, &self.signs);
+        let mut request = Request { sent_ms: boot_ms(), answered_ms: None, tries: 0 };
+        while !book.give_up.load(Ordering::Relaxed) {
+            request.tries += 1;
+            if let Ok(answer) = self.client.submit(&document) {
+                if answer.acknowledged_jobs().any(|job| job == submission.job) {
+                    let job = submission.job.clone();
+                    self.recorder.write(|| Happened::Acknowledged { job });
+                    book.acknowledged.fetch_add(1, Ordering::Relaxed);
+                    request.answered_ms = Some(boot_ms());
+                    return request;
+                }
+                if answer.refused > 0 {
+                    let problems = answer.verdicts.iter().flat_map(|verdict| &verdict.problems);
+                    let why: Vec<&str> = problems.map(|problem| problem.message.as_str()).collect();
+                    let refused = format!("{}: {}", submission.job, why.join("; "));
+                    book.refused.lock().unwrap_or_else(PoisonError::into_inner).push(refused);
+                    return request;
+                }
+            }
+            sleep(AGAIN);
+        }
+        request
+    }
+}
+
+/// The job as people would write it. A real task writes ten times a second that it lives.
+fn document(submission: &Submission, signs: &Path) -> Value {
+    let Submission { job, tasks, load, .. } = submission;
+    let script = format!(
+        "n=1; while :; do read now rest < /proc/uptime; echo \"$OHM_RUN $now $OHM_NODE\" >> '{}'/$OHM_JOB.$OHM_RANK; \
+         [ $n -ge {} ] && exit 0; n=$((n + 1)); sleep 0.1; done",
+        signs.display(),
+        submission.signs()
+    );
+    let command = match load.pool {
+        Pool::Real => json!(["sh", "-c", script]),
+        Pool::Simulated => json!(["true"]),
+    };
+    json!({
+        "apiVersion": "ohm/v1",
+        "kind": "Job",
+        "metadata": { "name": job },
+        "spec": {
+            "class": load.class.name(),
+            "count": tasks,
+            "nodeSelector": { "pool": load.pool.name() },
+            "requests": { "cpu": "100m", "memory": "16Mi" },
+            "terminationGracePeriodSeconds": 1,
+            "command": command,
+            "sim": { "duration": format!("{}ms", load.task_ms) },
+        },
+    })
+}

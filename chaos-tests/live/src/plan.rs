@@ -1,0 +1,286 @@
+//! What happens when: a scenario laid out in time, as often as it is to be repeated.
+
+use crate::scenario::{Kind, Load, Pool, Scenario, Shape, Way};
+use ohm_stdx::Prng;
+use std::collections::BTreeSet;
+
+/// Between two rounds, in milliseconds.
+const PAUSE_MS: u64 = 2_000;
+/// Between two signs of life of a real task, in milliseconds.
+const SIGN_MS: u64 = 100;
+
+/// Everything that will be done, in order of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Faults and their ends.
+    pub steps: Vec<Step>,
+    /// Jobs by the load they belong to.
+    pub submissions: Vec<Vec<Submission>>,
+}
+
+/// Something done to the cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// When, in milliseconds after everything runs.
+    pub at_ms: u64,
+    /// What.
+    pub action: Action,
+}
+
+/// What can be done to a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// SIGKILL.
+    Kill(Vec<String>),
+    /// SIGSTOP.
+    Pause(String),
+    /// SIGCONT.
+    Continue(String),
+    /// The connections of a process behave like this from now on.
+    Link(String, LinkState),
+    /// Not a byte is left on the server's disk.
+    FillDisk,
+    /// There is room again.
+    MakeRoom,
+}
+
+/// How connections between a process and the server behave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkState {
+    /// As they should.
+    #[default]
+    Open,
+    /// Nothing passes this way, nothing is closed.
+    Cut(Way),
+    /// Everything passes so many milliseconds later.
+    Delayed(u64),
+    /// Connections are closed, new ones at once.
+    Refusing,
+}
+
+impl Action {
+    /// The kind of fault, if it is one and not the end of one.
+    pub fn fault(&self) -> Option<&'static str> {
+        match self {
+            Action::Kill(_) => Some("kill -9"),
+            Action::Pause(_) => Some("pause"),
+            Action::FillDisk => Some("full disk"),
+            Action::Link(_, LinkState::Cut(_)) => Some("cut"),
+            Action::Link(_, LinkState::Delayed(_)) => Some("delay"),
+            Action::Link(_, LinkState::Refusing) => Some("reset"),
+            Action::Link(_, LinkState::Open) | Action::Continue(_) | Action::MakeRoom => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Action {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Action::Kill(victims) if victims.len() > 4 => write!(f, "kill -9 {} processes at once", victims.len()),
+            Action::Kill(victims) => write!(f, "kill -9 {}", victims.join(", ")),
+            Action::Pause(process) => write!(f, "pause {process}"),
+            Action::Continue(process) => write!(f, "continue {process}"),
+            Action::Link(process, LinkState::Open) => write!(f, "heal {process}"),
+            Action::Link(process, LinkState::Cut(Way::Towards)) => write!(f, "cut {process} towards the server"),
+            Action::Link(process, LinkState::Cut(Way::From)) => write!(f, "cut {process} from the server"),
+            Action::Link(process, LinkState::Cut(Way::Both)) => write!(f, "cut {process}"),
+            Action::Link(process, LinkState::Delayed(by_ms)) => write!(f, "delay {process} by {by_ms} ms"),
+            Action::Link(process, LinkState::Refusing) => write!(f, "reset {process}"),
+            Action::FillDisk => write!(f, "fill the disk"),
+            Action::MakeRoom => write!(f, "make room on the disk"),
+        }
+    }
+}
+
+/// One job and its moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submission {
+    /// When it is sent, in milliseconds after everything runs.
+    pub at_ms: u64,
+    /// Its name.
+    pub job: String,
+    /// How many tasks it has.
+    pub tasks: usize,
+    /// What it is like.
+    pub load: Load,
+}
+
+impl Submission {
+    /// How many signs of life each of its tasks has written when all of its work is done; simulated ones write none.
+    pub fn signs(&self) -> u64 {
+        match self.load.pool {
+            Pool::Real => self.load.task_ms.div_ceil(SIGN_MS) + 1,
+            Pool::Simulated => 0,
+        }
+    }
+}
+
+impl Plan {
+    /// Lays the scenario out: once, or in rounds until `for_ms`, when nothing new begins any more. What it leaves to
+    /// chance follows from the seed, in each round anew.
+    pub fn new(scenario: &Scenario, for_ms: Option<u64>, seed: u64) -> Plan {
+        let mut dice = Prng::new(seed);
+        let mut once = Plan { submissions: vec![Vec::new(); scenario.loads.len()], ..Plan::default() };
+        for fault in &scenario.faults {
+            once.steps.extend(steps(fault.at_ms, &drawn(&fault.kind, &scenario.cell, &mut dice)));
+        }
+        for (number, load) in scenario.loads.iter().enumerate() {
+            once.submissions[number] = submissions(load, &format!("load{}", number + 1));
+        }
+        let Some(for_ms) = for_ms else { return once.in_order() };
+        let period_ms = once.length_ms() + PAUSE_MS;
+        let mut whole = Plan { submissions: vec![Vec::new(); scenario.loads.len()], ..Plan::default() };
+        for (round, start_ms) in (0..for_ms).step_by(period_ms as usize).enumerate() {
+            for fault in scenario.faults.iter().filter(|fault| start_ms + fault.at_ms < for_ms) {
+                let kind = drawn(&fault.kind, &scenario.cell, &mut dice);
+                whole.steps.extend(steps(start_ms + fault.at_ms, &kind));
+            }
+            for (all, load) in whole.submissions.iter_mut().zip(&once.submissions) {
+                let late = load.iter().map(|submission| Submission {
+                    at_ms: start_ms + submission.at_ms,
+                    job: format!("round{}-{}", round + 1, submission.job),
+                    ..submission.clone()
+                });
+                all.extend(late.filter(|submission| submission.at_ms < for_ms));
+            }
+        }
+        whole.in_order()
+    }
+
+    /// When the last thing of it happens, in milliseconds.
+    pub fn length_ms(&self) -> u64 {
+        let steps = self.steps.iter().map(|step| step.at_ms);
+        steps.chain(self.submissions.iter().flatten().map(|submission| submission.at_ms)).max().unwrap_or(0)
+    }
+
+    /// How many jobs it has.
+    pub fn jobs(&self) -> usize {
+        self.submissions.iter().map(Vec::len).sum()
+    }
+
+    /// Whose connections it disturbs.
+    pub fn disturbed<'p>(&'p self) -> BTreeSet<&'p str> {
+        let process = |step: &'p Step| match &step.action {
+            Action::Link(process, _) => Some(process.as_str()),
+            _ => None,
+        };
+        self.steps.iter().filter_map(process).collect()
+    }
+
+    fn in_order(mut self) -> Self {
+        self.steps.sort_by_key(|step| step.at_ms);
+        self
+    }
+}
+
+/// The fault itself, or one that chance chooses.
+fn drawn(kind: &Kind, cell: &Shape, dice: &mut Prng) -> Kind {
+    if *kind != Kind::Random {
+        return kind.clone();
+    }
+    let processes = cell.processes();
+    let one_of = |names: &[&String], dice: &mut Prng| names[dice.below(names.len() as u64) as usize].clone();
+    let all: Vec<&String> = processes.iter().collect();
+    let pausable: Vec<&String> = processes.iter().filter(|name| !name.starts_with("shim-")).collect();
+    let connected: Vec<&String> = pausable.iter().copied().filter(|name| *name != "server").collect();
+    let for_ms = dice.between(500, 2 * cell.node_lease_ms);
+    match dice.below(6) {
+        0 | 1 => {
+            let victims: BTreeSet<String> = (0..dice.between(1, 4)).map(|_| one_of(&all, dice)).collect();
+            Kind::Kill(victims.into_iter().collect())
+        }
+        2 => Kind::Pause { process: one_of(&pausable, dice), for_ms },
+        3 => {
+            let way = [Way::Towards, Way::From, Way::Both][dice.below(3) as usize];
+            Kind::Cut { process: one_of(&connected, dice), way, for_ms }
+        }
+        4 => Kind::Delay { process: one_of(&connected, dice), by_ms: dice.between(10, 1_000), for_ms },
+        _ => Kind::Reset { process: one_of(&connected, dice), for_ms: for_ms / 4 },
+    }
+}
+
+/// The fault, and its end if it has one.
+fn steps(at_ms: u64, kind: &Kind) -> Vec<Step> {
+    let both = |begin: Action, end: Action, for_ms: u64| {
+        vec![Step { at_ms, action: begin }, Step { at_ms: at_ms + for_ms, action: end }]
+    };
+    let link = |process: &String, state, for_ms| {
+        both(Action::Link(process.clone(), state), Action::Link(process.clone(), LinkState::Open), for_ms)
+    };
+    match kind {
+        Kind::Kill(victims) => vec![Step { at_ms, action: Action::Kill(victims.clone()) }],
+        Kind::Pause { process, for_ms } => {
+            both(Action::Pause(process.clone()), Action::Continue(process.clone()), *for_ms)
+        }
+        Kind::Cut { process, way, for_ms } => link(process, LinkState::Cut(*way), *for_ms),
+        Kind::Delay { process, by_ms, for_ms } => link(process, LinkState::Delayed(*by_ms), *for_ms),
+        Kind::Reset { process, for_ms } => link(process, LinkState::Refusing, *for_ms),
+        Kind::Random => Vec::new(),
+        Kind::FillDisk { for_ms } => both(Action::FillDisk, Action::MakeRoom, *for_ms),
+    }
+}
+
+fn submissions(load: &Load, prefix: &str) -> Vec<Submission> {
+    let one = |number| Submission {
+        at_ms: load.at_ms(number),
+        job: format!("{prefix}-{number}"),
+        tasks: load.tasks_of(number),
+        load: load.clone(),
+    };
+    (0..load.jobs).map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario() -> Scenario {
+        Scenario::parse(
+            "cell: 1 real node\nload: 4 batch jobs on real nodes, 1 per second, 1 task of 1s\n\
+             fault: at 2s pause server for 3s\nfault: at 1s cut node-1 for 1s\nfault: at 3s kill everything\n",
+        )
+        .unwrap()
+    }
+
+    fn shown(plan: &Plan) -> Vec<(u64, String)> {
+        plan.steps.iter().map(|step| (step.at_ms, step.action.to_string())).collect()
+    }
+
+    #[test]
+    fn faults_end_and_come_in_order() {
+        let plan = Plan::new(&scenario(), None, 1);
+        let words = ["cut node-1", "heal node-1", "pause server", "kill -9 7 processes at once", "continue server"];
+        assert_eq!(shown(&plan).iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(), words);
+        assert_eq!((plan.length_ms(), plan.jobs()), (5_000, 4));
+        assert_eq!(plan.disturbed().into_iter().collect::<Vec<_>>(), ["node-1"]);
+        assert_eq!(plan.steps.iter().filter_map(|step| step.action.fault()).count(), 3);
+    }
+
+    #[test]
+    fn rounds_repeat_everything_under_new_names_until_the_time_is_over() {
+        // A round takes 5 s and a pause of 2 s: the second begins at 7 s, and its last fault would be at 10 s.
+        let plan = Plan::new(&scenario(), Some(9_500), 1);
+        let second: Vec<(u64, String)> = shown(&plan).into_iter().filter(|(at_ms, _)| *at_ms >= 7_000).collect();
+        let words =
+            [(8_000, "cut node-1"), (9_000, "heal node-1"), (9_000, "pause server"), (12_000, "continue server")];
+        assert_eq!(second, words.map(|(at_ms, text)| (at_ms, text.to_string())), "what began also ends");
+        let names: Vec<&str> = plan.submissions[0].iter().map(|submission| submission.job.as_str()).collect();
+        assert_eq!(names.len(), 7);
+        assert_eq!((names[0], names[6]), ("round1-load1-0", "round2-load1-2"));
+        assert_eq!(Plan::new(&scenario(), Some(1_500), 1).jobs(), 2, "a short time cuts it off");
+    }
+
+    #[test]
+    fn chance_follows_from_the_seed_and_leaves_shims_awake() {
+        let text = "cell: 2 real nodes\nload: 4 batch jobs on real nodes, 1 per second, 1 task of 1s\n\
+                    fault: from 1s every 1s strike at random 300 times\n";
+        let scenario = Scenario::parse(text).unwrap();
+        let plan = Plan::new(&scenario, None, 7);
+        assert_eq!(plan, Plan::new(&scenario, None, 7));
+        assert_ne!(plan, Plan::new(&scenario, None, 8));
+        let kinds: BTreeSet<&str> = plan.steps.iter().filter_map(|step| step.action.fault()).collect();
+        assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["cut", "delay", "kill -9", "pause", "reset"]);
+        let is_shim_asleep = |step: &Step| matches!(&step.action, Action::Pause(name) if name.starts_with("shim"));
+        assert!(!plan.steps.iter().any(is_shim_asleep));
+    }
+}

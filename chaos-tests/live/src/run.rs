@@ -1,0 +1,298 @@
+//! One run: start the cell, let the plan happen, heal, wait until quiet, stop, judge.
+
+use crate::LiveError;
+use crate::cell::Cell;
+use crate::client::{Book, Submitter};
+use crate::disk::SmallDisk;
+use crate::evidence;
+use crate::history::History;
+use crate::outage::{Request, longest_waits};
+use crate::plan::{Action, Plan};
+use crate::replay;
+use crate::report::{Jobs, Report, Strike};
+use crate::scenario::Scenario;
+use crate::verdict::{Finding, expected, judge};
+use ohm_runtime::clock::boot_ms;
+use ohm_runtime::recorder::Recorder;
+use ohm_runtime::shutdown::Shutdown;
+use ohm_wire::api::JobSummary;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+/// Between two looks at everything.
+const LOOK: Duration = Duration::from_millis(20);
+/// Between two words about how far it is.
+const SAY: Duration = Duration::from_secs(5);
+/// Between two questions whether all is quiet.
+const ASK: Duration = Duration::from_millis(500);
+/// How long the cell may take after the last fault until it has taken every job, in milliseconds.
+const SUBMITTING_MS: u64 = 120_000;
+/// Jobs named when something is wrong with many.
+const NAMED_MAX: usize = 5;
+
+/// Runs the plan of a scenario in `folder` and judges it.
+pub(crate) fn run(
+    scenario: &Scenario,
+    name: &str,
+    mut plan: Plan,
+    folder: &Path,
+    shutdown: &Shutdown,
+) -> Result<Report, LiveError> {
+    let started = Instant::now();
+    let mut skipped = Vec::new();
+    let disk = mount(scenario, folder, &mut plan, &mut skipped);
+    say(started, &format!("starting {} processes in {}", scenario.cell.processes().len(), folder.display()));
+    let mut cell = Cell::start(folder, &scenario.cell, &plan.disturbed(), disk)?;
+    let book = Book::default();
+    let mut drive = Drive { cell: &mut cell, plan: &plan, book: &book, shutdown, started };
+    let Lived { strikes, jobs, mut findings } = drive.live(scenario.quiet_ms)?;
+    let ended_by_themselves = cell.ended_by_themselves();
+    say(started, "stopping the cell");
+    for stubborn in cell.stop() {
+        findings.push(Finding::alone("stop", format!("{stubborn} did not stop when it was asked to and was killed")));
+    }
+    findings.extend(book.refused().into_iter().map(|refused| Finding::alone("submit", format!("refused: {refused}"))));
+    findings.extend(unsuccessful(&jobs));
+    say(started, "judging");
+    let judged = judge_all(&cell, scenario, &plan, folder, &mut findings)?;
+    let (hits, findings) = expected(&scenario.expectations, findings);
+    let requests = book.requests();
+    Ok(Report {
+        scenario: name.to_string(),
+        seed: 0,
+        about: scenario.about.clone(),
+        seconds: started.elapsed().as_secs(),
+        strikes: told(&strikes, &requests, &judged.history),
+        jobs: Jobs {
+            planned: plan.jobs(),
+            acknowledged: book.acknowledged.load(Ordering::Relaxed),
+            ended: jobs.iter().filter(|job| job.is_finished()).count(),
+            succeeded: jobs.iter().filter(|job| job.state == "succeeded").count(),
+            requests: requests.iter().map(|request| u64::from(request.tries)).sum(),
+        },
+        history: evidence::counts(&judged.history, judged.files),
+        ended_by_themselves,
+        verified: judged.verified,
+        skipped,
+        expected: hits,
+        findings,
+        evidence: None,
+    })
+}
+
+/// What was judged.
+struct Judged {
+    history: History,
+    files: usize,
+    verified: String,
+}
+
+/// Hands everything that the stopped cell left to the judges. `history.txt` is written whatever they say.
+fn judge_all(
+    cell: &Cell,
+    scenario: &Scenario,
+    plan: &Plan,
+    folder: &Path,
+    findings: &mut Vec<Finding>,
+) -> Result<Judged, LiveError> {
+    let replayed = replay::replay(&cell.server_folder())?;
+    findings.extend(replayed.findings);
+    let (verified, finding) = log_verify(&cell.server_folder());
+    findings.extend(finding);
+    let tapes = evidence::tapes(&cell.records())?;
+    let history = History::merge(&tapes, &replayed.log, evidence::signs(&cell.signs())?);
+    findings.extend(judge(&history, plan, &scenario.expectations));
+    evidence::write_history(&folder.join("history.txt"), &history)?;
+    // A small disk goes with the run.
+    if cell.server_folder().parent() != Some(folder) {
+        evidence::copy(&cell.server_folder(), &folder.join("server"))?;
+    }
+    Ok(Judged { history, files: tapes.len(), verified })
+}
+
+/// Faults with what clients and tasks felt of them.
+fn told(strikes: &[(u64, Action)], requests: &[Request], history: &History) -> Vec<Strike> {
+    let moments: Vec<u64> = strikes.iter().map(|(at_ms, _)| *at_ms).collect();
+    let first_ms = moments.first().copied().unwrap_or(0);
+    let felt = longest_waits(&moments, requests).into_iter().zip(evidence::longest_silences(&moments, history));
+    let one = |((at_ms, action), (longest_wait_ms, longest_silence_ms)): (&(u64, Action), _)| Strike {
+        after_ms: at_ms - first_ms,
+        kind: action.fault().unwrap_or_default(),
+        what: action.to_string(),
+        longest_wait_ms,
+        longest_silence_ms,
+    };
+    strikes.iter().zip(felt).map(one).collect()
+}
+
+/// The file system the scenario wants, or a plan without what needs it.
+fn mount(scenario: &Scenario, folder: &Path, plan: &mut Plan, skipped: &mut Vec<String>) -> Option<SmallDisk> {
+    match SmallDisk::mount(&folder.join("disk"), scenario.cell.disk_bytes?) {
+        Ok(disk) => Some(disk),
+        Err(reason) => {
+            let before = plan.steps.len();
+            plan.steps.retain(|step| !matches!(step.action, Action::FillDisk | Action::MakeRoom));
+            let count = (before - plan.steps.len()) / 2;
+            skipped.push(format!("full disk, {count} times: no file system can be mounted here ({reason})"));
+            None
+        }
+    }
+}
+
+/// What the part with the cell alive brings.
+struct Lived {
+    strikes: Vec<(u64, Action)>,
+    jobs: Vec<JobSummary>,
+    findings: Vec<Finding>,
+}
+
+/// The part with the cell alive.
+struct Drive<'d> {
+    cell: &'d mut Cell,
+    plan: &'d Plan,
+    book: &'d Book,
+    shutdown: &'d Shutdown,
+    started: Instant,
+}
+
+impl Drive<'_> {
+    /// Clients submit while the plan happens; then all is healed and waited for.
+    fn live(&mut self, quiet_ms: u64) -> Result<Lived, LiveError> {
+        let (plan, book) = (self.plan, self.book);
+        let (mut strikes, mut submitters) = (Vec::new(), Vec::new());
+        for number in 1..=plan.submissions.len() {
+            let recorder = Recorder::open(&self.cell.records(), "client", &format!("client-{number}"));
+            let recorder = recorder.map_err(|error| LiveError::Io("records".into(), error))?;
+            submitters.push(Submitter { client: self.cell.far_client(), recorder, signs: self.cell.signs() });
+        }
+        let quiet = scope(|scope| {
+            let start = Instant::now();
+            for (mut submitter, submissions) in submitters.into_iter().zip(&plan.submissions) {
+                scope.spawn(move || submitter.run(submissions, start, book));
+            }
+            let quiet = self.happen(start, &mut strikes).and_then(|untaken| {
+                let (late, jobs) = self.wait_until_quiet(quiet_ms)?;
+                Ok((untaken.into_iter().chain(late).collect(), jobs))
+            });
+            // Whatever became of it, nobody tries any longer.
+            book.give_up.store(true, Ordering::Relaxed);
+            quiet
+        });
+        quiet.map(|(findings, jobs)| Lived { strikes, jobs, findings })
+    }
+
+    /// Lets the plan happen until every job is taken; every strike is noted with its moment.
+    fn happen(&mut self, start: Instant, strikes: &mut Vec<(u64, Action)>) -> Result<Option<Finding>, LiveError> {
+        let mut steps = self.plan.steps.iter().peekable();
+        let (jobs, mut said) = (self.plan.jobs(), Instant::now());
+        loop {
+            let now_ms = start.elapsed().as_millis() as u64;
+            while let Some(step) = steps.next_if(|step| step.at_ms <= now_ms) {
+                say(self.started, &step.action.to_string());
+                if step.action.fault().is_some() {
+                    strikes.push((boot_ms(), step.action.clone()));
+                }
+                self.cell.perform(&step.action)?;
+            }
+            let done = self.book.acknowledged.load(Ordering::Relaxed) + self.book.refused().len();
+            if steps.peek().is_none() && done >= jobs {
+                self.cell.heal();
+                return Ok(None);
+            }
+            if now_ms > self.plan.length_ms() + SUBMITTING_MS {
+                self.cell.heal();
+                let what = format!("{done} of {jobs} jobs were acknowledged {SUBMITTING_MS} ms after the last fault");
+                return Ok(Some(Finding::alone("P10", what)));
+            }
+            if said.elapsed() > SAY {
+                said = Instant::now();
+                say(self.started, &format!("{done} of {jobs} jobs acknowledged"));
+            }
+            self.breathe()?;
+        }
+    }
+
+    /// Waits until every job has ended: P10, as far as a clock can tell. What has not ended in time is found.
+    fn wait_until_quiet(&mut self, quiet_ms: u64) -> Result<(Vec<Finding>, Vec<JobSummary>), LiveError> {
+        let (healed, mut asked, mut said) = (Instant::now(), Instant::now(), Instant::now());
+        let mut last = Vec::new();
+        loop {
+            let is_late = healed.elapsed() > Duration::from_millis(quiet_ms);
+            if asked.elapsed() > ASK || is_late {
+                asked = Instant::now();
+                if let Ok(jobs) = self.cell.client().jobs() {
+                    last = jobs;
+                }
+                let open: Vec<&JobSummary> = last.iter().filter(|job| !job.is_finished()).collect();
+                let missing = self.book.acknowledged.load(Ordering::Relaxed).saturating_sub(last.len());
+                if open.is_empty() && missing == 0 {
+                    return Ok((Vec::new(), last));
+                }
+                if is_late {
+                    return Ok((too_late(&open, missing, quiet_ms), last));
+                }
+                if said.elapsed() > SAY {
+                    said = Instant::now();
+                    say(self.started, &format!("healed; {} jobs have not ended", open.len() + missing));
+                }
+            }
+            self.breathe()?;
+        }
+    }
+
+    fn breathe(&mut self) -> Result<(), LiveError> {
+        if self.shutdown.is_started() {
+            return Err(LiveError::Interrupted);
+        }
+        self.cell.look()?;
+        sleep(LOOK);
+        Ok(())
+    }
+}
+
+fn too_late(open: &[&JobSummary], missing: usize, quiet_ms: u64) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !open.is_empty() {
+        let named = open.iter().take(NAMED_MAX).map(|job| format!("{} is {} ({})", job.name, job.state, job.reason));
+        let named = named.collect::<Vec<_>>().join(", ");
+        let what = format!("{} jobs have not ended {quiet_ms} ms after everything was healed: {named}", open.len());
+        findings.push(Finding::alone("P10", what));
+    }
+    if missing > 0 {
+        let what = format!("the server lists {missing} jobs fewer than were acknowledged");
+        findings.push(Finding::alone("P3", what));
+    }
+    findings
+}
+
+/// No task of these loads fails by itself, and what faults end is never charged to it.
+fn unsuccessful(jobs: &[JobSummary]) -> Option<Finding> {
+    let failed: Vec<&JobSummary> = jobs.iter().filter(|job| job.is_finished() && job.state != "succeeded").collect();
+    let named = failed.iter().take(NAMED_MAX).map(|job| format!("{} {} ({})", job.name, job.state, job.reason));
+    let named = named.collect::<Vec<_>>().join(", ");
+    (!failed.is_empty()).then(|| Finding::alone("P7", format!("{} jobs did not succeed: {named}", failed.len())))
+}
+
+/// Asks `ohm log verify`: what it says last, and a finding unless it is content.
+fn log_verify(server_folder: &Path) -> (String, Option<Finding>) {
+    let mut command = Command::new("/proc/self/exe");
+    let output = command.args(["log", "verify", "--data-dir"]).arg(server_folder).output();
+    match output {
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let last = text.lines().last().unwrap_or_default().to_string();
+            let wrong =
+                || Finding::alone("ohm log verify", format!("{text}{}", String::from_utf8_lossy(&output.stderr)));
+            (last, (!output.status.success()).then(wrong))
+        }
+        Err(error) => (String::new(), Some(Finding::alone("ohm log verify", error.to_string()))),
+    }
+}
+
+/// A line for whoever watches.
+pub(crate) fn say(started: Instant, text: &str) {
+    eprintln!("{:>7.1} s  {text}", started.elapsed().as_secs_f64());
+}

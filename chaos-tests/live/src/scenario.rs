@@ -1,0 +1,242 @@
+//! A scenario: what the cell is made of, what goes through it, what goes wrong, and what must be true in the end.
+//!
+//! One sentence in a line, readable aloud; `#` begins a comment.
+//!
+//! ```text
+//! about: every process is killed without a word while jobs go through
+//! cell: 4 real nodes, 20 simulated nodes, 2 batch schedulers, 2 health candidates, node lease 10s, disk of 64MiB
+//! load: 250 batch jobs on simulated nodes, 8 per second, 1 to 3 tasks of 300ms
+//! fault: from 4s every 6s kill server, batch-1, node-1, shim-1, fleet in turn
+//! fault: at 60s kill everything
+//! fault: at 10s pause server for 5s
+//! fault: at 10s cut node-1 towards the server for 20s
+//! fault: at 10s delay batch-1 by 300ms for 10s
+//! fault: at 10s reset node-2 for 3s
+//! fault: at 10s fill the disk for 6s
+//! fault: from 4s every 3s strike at random 20 times
+//! expect: quiet within 120s
+//! expect: node-1 lost
+//! expect: no node lost
+//! expect: no task started again
+//! expect: P2 broken
+//! ```
+
+mod parse;
+
+pub use parse::{ScenarioError, duration_ms};
+
+use ohm_model::Class;
+
+/// What one file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// In one sentence.
+    pub about: String,
+    /// What the cell is made of.
+    pub cell: Shape,
+    /// What goes through it.
+    pub loads: Vec<Load>,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+    /// What must be true in the end, besides the promises.
+    pub expectations: Vec<Expectation>,
+    /// How long the healed cell may take until every job has ended, in milliseconds.
+    pub quiet_ms: u64,
+}
+
+impl Scenario {
+    /// Reads a scenario.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] names the line and what would be right.
+    pub fn parse(text: &str) -> Result<Self, ScenarioError> {
+        parse::scenario(text)
+    }
+}
+
+/// What the cell is made of: one server, three classes of schedulers, and these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Nodes with real processes, each with an agent and a shim of its own: `node-1`, `shim-1` and so on.
+    pub real_nodes: usize,
+    /// Nodes whose tasks are timers, all in one process: `fleet`.
+    pub simulated_nodes: usize,
+    /// Schedulers by class: `batch-1`, `tas-1` and so on.
+    pub schedulers: Vec<(Class, usize)>,
+    /// Candidates for the health duty: `health-1` and so on.
+    pub health: usize,
+    /// How long a node may go on without a word from the health duty, in milliseconds.
+    pub node_lease_ms: u64,
+    /// The size of the file system under the server's data, in bytes; the machine's own without one.
+    pub disk_bytes: Option<u64>,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Shape {
+            real_nodes: 0,
+            simulated_nodes: 0,
+            schedulers: Class::ALL.map(|class| (class, 1)).to_vec(),
+            health: 1,
+            node_lease_ms: 10_000,
+            disk_bytes: None,
+        }
+    }
+}
+
+impl Shape {
+    /// The names of all processes that can be struck, the server first.
+    pub fn processes(&self) -> Vec<String> {
+        let numbered = |name: &str, count: usize| (1..=count).map(|number| format!("{name}-{number}")).collect();
+        let mut names = vec!["server".to_string()];
+        for (class, count) in &self.schedulers {
+            names.extend::<Vec<String>>(numbered(class.name(), *count));
+        }
+        names.extend::<Vec<String>>(numbered("health", self.health));
+        names.extend::<Vec<String>>(numbered("node", self.real_nodes));
+        names.extend::<Vec<String>>(numbered("shim", self.real_nodes));
+        names.extend((self.simulated_nodes > 0).then(|| "fleet".to_string()));
+        names
+    }
+}
+
+/// Where jobs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// On nodes with real processes.
+    Real,
+    /// On nodes whose tasks are timers.
+    Simulated,
+}
+
+impl Pool {
+    /// The value of the label `pool` of its nodes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pool::Real => "real",
+            Pool::Simulated => "simulated",
+        }
+    }
+}
+
+/// Jobs that come one after another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// How many.
+    pub jobs: usize,
+    /// Of which class.
+    pub class: Class,
+    /// Where they run.
+    pub pool: Pool,
+    /// How many come in a second.
+    pub per_second: u64,
+    /// Fewest and most tasks of one job.
+    pub tasks: (usize, usize),
+    /// How long a task runs, in milliseconds.
+    pub task_ms: u64,
+}
+
+impl Load {
+    /// When the job of this number is sent, in milliseconds.
+    pub fn at_ms(&self, number: usize) -> u64 {
+        number as u64 * 1000 / self.per_second
+    }
+
+    /// How many tasks the job of this number has: all sizes in turn.
+    pub fn tasks_of(&self, number: usize) -> usize {
+        self.tasks.0 + number % (self.tasks.1 - self.tasks.0 + 1)
+    }
+}
+
+/// One way between a process and the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// What the process sends.
+    Towards,
+    /// What the server sends.
+    From,
+    /// Both.
+    Both,
+}
+
+/// One fault, or one and its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// SIGKILL to all of them at once.
+    Kill(Vec<String>),
+    /// SIGSTOP, then SIGCONT.
+    Pause {
+        /// Whom.
+        process: String,
+        /// For how long.
+        for_ms: u64,
+    },
+    /// Nothing passes, nothing is closed: half-open connections.
+    Cut {
+        /// Whose connections.
+        process: String,
+        /// Which way.
+        way: Way,
+        /// For how long.
+        for_ms: u64,
+    },
+    /// Everything passes later.
+    Delay {
+        /// Whose connections.
+        process: String,
+        /// How much later.
+        by_ms: u64,
+        /// For how long.
+        for_ms: u64,
+    },
+    /// Connections are closed, and new ones at once.
+    Reset {
+        /// Whose connections.
+        process: String,
+        /// For how long.
+        for_ms: u64,
+    },
+    /// Whatever the seed says: one to four processes killed, one paused (no shim: frozen together with its agent it
+    /// could not end its tasks), or the connections of one cut, delayed or reset.
+    Random,
+    /// The server's file system is filled to the last byte.
+    FillDisk {
+        /// For how long.
+        for_ms: u64,
+    },
+}
+
+/// A fault and its moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// When it strikes, in milliseconds after everything runs.
+    pub at_ms: u64,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What must be true in the end, besides the promises.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expectation {
+    /// The node was declared lost at least once.
+    Lost(String),
+    /// No node was.
+    NoneLost,
+    /// Every task ran once: none was started again, on whatever node.
+    NoneStartedAgain,
+    /// The faults are beyond what Ohm promises to stand, this promise breaks, and the verdict must say so.
+    Broken(String),
+}
+
+impl Expectation {
+    /// The promise that is to break, if it is about one.
+    pub fn broken(&self) -> Option<&str> {
+        match self {
+            Expectation::Broken(promise) => Some(promise),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,353 @@
+//! Sentences in, scenario out.
+
+use super::{Expectation, Fault, Kind, Load, Pool, Scenario, Shape, Way};
+use crate::verdict::JUDGED;
+use ohm_model::Class;
+
+/// How long the healed cell may take unless the scenario says otherwise, in milliseconds.
+const QUIET_MS_DEFAULT: u64 = 120_000;
+const REAL_NODES_MAX: usize = 100;
+const SIMULATED_NODES_MAX: usize = 10_000;
+const REPLICAS_MAX: usize = 8;
+const STRIKES_MAX: usize = 10_000;
+const JOBS_MAX: usize = 100_000;
+const TASKS_MAX: usize = 1_000;
+
+/// What is wrong with a scenario.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {message}")]
+pub struct ScenarioError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+type Parsed<T> = Result<T, String>;
+
+pub(super) fn scenario(text: &str) -> Result<Scenario, ScenarioError> {
+    let mut read = Scenario {
+        about: String::new(),
+        cell: Shape::default(),
+        loads: Vec::new(),
+        faults: Vec::new(),
+        expectations: Vec::new(),
+        quiet_ms: QUIET_MS_DEFAULT,
+    };
+    let mut has_cell = false;
+    let mut last = 1;
+    for (number, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        last = number + 1;
+        let at = |message| ScenarioError { line: number + 1, message };
+        let Some((kind, rest)) = line.split_once(':') else {
+            return Err(at("wants about:, cell:, load:, fault: or expect: at its beginning".into()));
+        };
+        match kind.trim() {
+            "about" => read.about = rest.trim().to_string(),
+            "cell" => {
+                read.cell = shape(rest).map_err(at)?;
+                has_cell = true;
+            }
+            // Names are checked against the cell, so it comes first.
+            _ if !has_cell => return Err(at("the cell: line must come before".into())),
+            "load" => read.loads.push(load(rest, &read.cell).map_err(at)?),
+            "fault" => read.faults.extend(faults(rest, &read.cell).map_err(at)?),
+            "expect" => expectation(rest, &mut read).map_err(at)?,
+            other => {
+                return Err(at(format!("\"{other}:\" is unknown; about, cell, load, fault and expect are possible")));
+            }
+        }
+    }
+    if read.loads.is_empty() {
+        return Err(ScenarioError { line: last, message: "a load: line is missing: nothing would be judged".into() });
+    }
+    read.faults.sort_by_key(|fault| fault.at_ms);
+    Ok(read)
+}
+
+/// The words of a sentence, taken from the front.
+struct Words<'t> {
+    words: Vec<&'t str>,
+    next: usize,
+}
+
+impl<'t> Words<'t> {
+    fn of(text: &'t str) -> Self {
+        Words { words: text.split([' ', '\t', ',']).filter(|word| !word.is_empty()).collect(), next: 0 }
+    }
+
+    fn peek(&self) -> &'t str {
+        self.words.get(self.next).copied().unwrap_or("")
+    }
+
+    fn take(&mut self, wanted: &str) -> Parsed<&'t str> {
+        let word = self.words.get(self.next).copied().ok_or_else(|| format!("ends where {wanted} is due"))?;
+        self.next += 1;
+        Ok(word)
+    }
+
+    fn expect(&mut self, wanted: &str) -> Parsed<()> {
+        match self.take(&format!("\"{wanted}\""))? {
+            word if word == wanted => Ok(()),
+            word => Err(format!("\"{word}\" where \"{wanted}\" is due")),
+        }
+    }
+
+    /// Takes the next word if it is this one.
+    fn skip(&mut self, word: &str) -> bool {
+        let found = self.peek() == word;
+        self.next += usize::from(found);
+        found
+    }
+
+    fn number(&mut self, most: usize) -> Parsed<usize> {
+        let word = self.take("a number")?;
+        let number = word.parse().ok().filter(|number| (1..=most).contains(number));
+        number.ok_or_else(|| format!("\"{word}\" where a number from 1 to {most} is due"))
+    }
+
+    fn duration(&mut self) -> Parsed<u64> {
+        duration_ms(self.take("a time such as 4s or 300ms")?)
+    }
+
+    fn process(&mut self, cell: &Shape) -> Parsed<String> {
+        let word = self.take("a process")?;
+        let known = cell.processes();
+        match known.iter().any(|name| name == word) {
+            true => Ok(word.to_string()),
+            false => Err(format!("there is no process {word}; this cell has {}", known.join(", "))),
+        }
+    }
+
+    fn end(&self) -> Parsed<()> {
+        match self.peek() {
+            "" => Ok(()),
+            word => Err(format!("\"{word}\" is too much")),
+        }
+    }
+}
+
+/// Reads `300ms`, `4s` or `2min`.
+pub fn duration_ms(text: &str) -> Parsed<u64> {
+    let units = [("ms", 1), ("s", 1000), ("min", 60_000), ("h", 3_600_000)];
+    let split = text.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(text.len());
+    let number = text[..split].parse::<u64>().ok();
+    let unit = units.iter().find(|(unit, _)| *unit == &text[split..]);
+    match (number, unit) {
+        (Some(number), Some((_, unit_ms))) if number <= 1_000_000 => Ok(number * unit_ms),
+        _ => Err(format!("\"{text}\" where a time such as 300ms, 4s or 2min is due")),
+    }
+}
+
+fn shape(text: &str) -> Parsed<Shape> {
+    let mut cell = Shape::default();
+    for part in text.split(',') {
+        let mut words = Words::of(part);
+        if words.skip("node") {
+            words.expect("lease")?;
+            cell.node_lease_ms = words.duration()?;
+        } else if words.skip("disk") {
+            words.expect("of")?;
+            let word = words.take("a size such as 64MiB")?;
+            let mebibytes = word.strip_suffix("MiB").and_then(|number| number.parse::<u64>().ok());
+            let mebibytes = mebibytes.filter(|number| (16..=4096).contains(number));
+            cell.disk_bytes = Some(mebibytes.ok_or_else(|| format!("\"{word}\" where 16MiB to 4096MiB is due"))? << 20);
+        } else {
+            let count = words.number(SIMULATED_NODES_MAX)?;
+            counted(&mut words, count, &mut cell)?;
+        }
+        words.end()?;
+    }
+    match cell.real_nodes + cell.simulated_nodes {
+        0 => Err("a cell needs nodes, such as 4 real nodes or 20 simulated nodes".into()),
+        _ => Ok(cell),
+    }
+}
+
+fn counted(words: &mut Words<'_>, count: usize, cell: &mut Shape) -> Parsed<()> {
+    let what = words.take("what is counted")?;
+    let most = |most: usize| match count <= most {
+        true => Ok(count),
+        false => Err(format!("{count} {what}: {most} are the most")),
+    };
+    let is_plural = |word: &str, singular: &str| word.strip_suffix('s').unwrap_or(word) == singular;
+    let noun = words.take("a noun")?;
+    let class = Class::ALL.into_iter().find(|class| class.name() == what);
+    match (what, class) {
+        ("real", _) if is_plural(noun, "node") => cell.real_nodes = most(REAL_NODES_MAX)?,
+        ("simulated", _) if is_plural(noun, "node") => cell.simulated_nodes = count,
+        ("health", _) if is_plural(noun, "candidate") => cell.health = most(REPLICAS_MAX)?,
+        (_, Some(class)) if is_plural(noun, "scheduler") => {
+            let count = most(REPLICAS_MAX)?;
+            cell.schedulers.iter_mut().filter(|(known, _)| *known == class).for_each(|known| known.1 = count);
+        }
+        _ => {
+            return Err(format!(
+                "\"{what} {noun}\" is unknown; real nodes, simulated nodes, batch schedulers, service schedulers, tas \
+                 schedulers and health candidates can be counted"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn load(text: &str, cell: &Shape) -> Parsed<Load> {
+    let mut words = Words::of(text);
+    let jobs = words.number(JOBS_MAX)?;
+    let class = match words.take("a class")? {
+        "batch" => Class::Batch,
+        "tas" => Class::Tas,
+        word => return Err(format!("\"{word}\" where batch or tas is due: jobs that end")),
+    };
+    words.expect("jobs")?;
+    words.expect("on")?;
+    let (pool, nodes) = match words.take("real or simulated")? {
+        "real" => (Pool::Real, cell.real_nodes),
+        "simulated" => (Pool::Simulated, cell.simulated_nodes),
+        word => return Err(format!("\"{word}\" where real or simulated is due")),
+    };
+    words.expect("nodes")?;
+    if nodes == 0 {
+        return Err(format!("this cell has no {} nodes", pool.name()));
+    }
+    let per_second = words.number(10_000)? as u64;
+    words.expect("per")?;
+    words.expect("second")?;
+    let least = words.number(TASKS_MAX)?;
+    let most = if words.skip("to") { words.number(TASKS_MAX)? } else { least };
+    if most < least {
+        return Err(format!("{least} to {most} tasks: the first number must be the smaller one"));
+    }
+    if !words.skip("task") {
+        words.expect("tasks")?;
+    }
+    words.expect("of")?;
+    let task_ms = words.duration()?;
+    words.end()?;
+    Ok(Load { jobs, class, pool, per_second, tasks: (least, most), task_ms })
+}
+
+fn faults(text: &str, cell: &Shape) -> Parsed<Vec<Fault>> {
+    let mut words = Words::of(text);
+    if words.skip("from") {
+        let from_ms = words.duration()?;
+        words.expect("every")?;
+        let every_ms = words.duration()?;
+        if words.skip("strike") {
+            ["at", "random"].into_iter().try_for_each(|word| words.expect(word))?;
+            let times = words.number(STRIKES_MAX)? as u64;
+            words.expect("times")?;
+            words.end()?;
+            return Ok((0..times)
+                .map(|number| Fault { at_ms: from_ms + number * every_ms, kind: Kind::Random })
+                .collect());
+        }
+        words.expect("kill")?;
+        let mut victims = Vec::new();
+        while words.peek() != "in" {
+            victims.push(words.process(cell)?);
+        }
+        words.expect("in")?;
+        words.expect("turn")?;
+        words.end()?;
+        let turn =
+            |(number, victim)| Fault { at_ms: from_ms + number as u64 * every_ms, kind: Kind::Kill(vec![victim]) };
+        return Ok(victims.into_iter().enumerate().map(turn).collect());
+    }
+    words.expect("at")?;
+    let at_ms = words.duration()?;
+    let kind = kind(&mut words, cell)?;
+    words.end()?;
+    Ok(vec![Fault { at_ms, kind }])
+}
+
+fn kind(words: &mut Words<'_>, cell: &Shape) -> Parsed<Kind> {
+    let for_ms = |words: &mut Words<'_>| words.expect("for").and_then(|()| words.duration());
+    match words.take("a fault")? {
+        "kill" if words.skip("everything") => Ok(Kind::Kill(cell.processes())),
+        "kill" => {
+            let mut victims = vec![words.process(cell)?];
+            while !words.peek().is_empty() {
+                words.skip("and");
+                victims.push(words.process(cell)?);
+            }
+            Ok(Kind::Kill(victims))
+        }
+        "pause" => Ok(Kind::Pause { process: words.process(cell)?, for_ms: for_ms(words)? }),
+        "cut" => {
+            let process = connected(words, cell)?;
+            let way = match words.peek() {
+                "towards" => Way::Towards,
+                "from" => Way::From,
+                _ => Way::Both,
+            };
+            if way != Way::Both {
+                words.take("a way")?;
+                words.expect("the")?;
+                words.expect("server")?;
+            }
+            Ok(Kind::Cut { process, way, for_ms: for_ms(words)? })
+        }
+        "delay" => {
+            let process = connected(words, cell)?;
+            words.expect("by")?;
+            Ok(Kind::Delay { process, by_ms: words.duration()?, for_ms: for_ms(words)? })
+        }
+        "reset" => Ok(Kind::Reset { process: connected(words, cell)?, for_ms: for_ms(words)? }),
+        "fill" => {
+            words.expect("the")?;
+            words.expect("disk")?;
+            match cell.disk_bytes {
+                Some(_) => Ok(Kind::FillDisk { for_ms: for_ms(words)? }),
+                None => Err("only a disk of its own is filled: say \"disk of 64MiB\" in the cell: line".into()),
+            }
+        }
+        word => Err(format!("\"{word}\" where kill, pause, cut, delay, reset or fill is due")),
+    }
+}
+
+/// A process that is connected to the server, or the clients.
+fn connected(words: &mut Words<'_>, cell: &Shape) -> Parsed<String> {
+    if words.skip("clients") {
+        return Ok("clients".into());
+    }
+    let process = words.process(cell)?;
+    match process.starts_with("shim-") || process == "server" {
+        true => Err(format!("{process} has no connection to the server: name one that has, or clients")),
+        false => Ok(process),
+    }
+}
+
+fn expectation(text: &str, scenario: &mut Scenario) -> Parsed<()> {
+    let mut words = Words::of(text);
+    if words.skip("quiet") {
+        words.expect("within")?;
+        scenario.quiet_ms = words.duration()?;
+    } else if words.skip("no") {
+        let expectation = if words.skip("task") {
+            words.expect("started")?;
+            words.expect("again")?;
+            Expectation::NoneStartedAgain
+        } else {
+            words.expect("node")?;
+            words.expect("lost")?;
+            Expectation::NoneLost
+        };
+        scenario.expectations.push(expectation);
+    } else if JUDGED.split(' ').any(|promise| promise == words.peek()) {
+        scenario.expectations.push(Expectation::Broken(words.take("a promise")?.to_string()));
+        words.expect("broken")?;
+    } else {
+        let process = words.process(&scenario.cell)?;
+        words.expect("lost")?;
+        if !process.starts_with("node-") {
+            return Err(format!("{process} is no node"));
+        }
+        scenario.expectations.push(Expectation::Lost(process));
+    }
+    words.end()
+}

@@ -1,0 +1,79 @@
+//! An entry and what it caused, as plain facts in the order in which they came true. Events say what happened; who
+//! a new node or job is stands in the command, so the two are brought together here.
+
+use ohm_cell::Applied;
+use ohm_model::{
+    Command, Entry, EventKind, Incarnation, JobId, JobOutcome, JobSpec, NodeId, NodeSpec, Outcome, QueueSpec,
+    TopologySpec,
+};
+use std::collections::BTreeMap;
+
+/// One fact.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fact<'a> {
+    /// A node joined, or its agent did so again, and this is what the node is from here on.
+    Registered { node: NodeId, spec: &'a NodeSpec },
+    /// A job is in the cell.
+    Submitted { job: JobId, spec: &'a JobSpec },
+    /// Anything else, at this stamped time.
+    Happened { at_ms: u64, kind: &'a EventKind },
+}
+
+/// What an entry changed about the rules of the cell. No event tells of these, so their place among the facts is not
+/// known.
+#[derive(Debug, Default)]
+pub(crate) struct Rules<'a> {
+    /// Topologies that are there now.
+    pub(crate) topologies: Vec<&'a TopologySpec>,
+    /// Queues and cohorts that are as told now.
+    pub(crate) queues: Vec<&'a QueueSpec>,
+    /// Queues and cohorts that are gone.
+    pub(crate) removed_queues: Vec<&'a str>,
+}
+
+/// The facts of one entry.
+pub(crate) fn facts<'a>(entry: &'a Entry, applied: &'a Applied) -> Vec<Fact<'a>> {
+    let mut nodes: BTreeMap<Incarnation, &NodeSpec> = BTreeMap::new();
+    let mut jobs: BTreeMap<JobId, &JobSpec> = BTreeMap::new();
+    for (envelope, outcome) in entry.commands.iter().zip(&applied.outcomes) {
+        match (&envelope.command, outcome) {
+            (Command::RegisterNode { spec, .. }, Outcome::Node { incarnation, .. }) => {
+                nodes.entry(*incarnation).or_insert(spec);
+            }
+            (Command::SubmitJobs { jobs: specs, .. }, Outcome::Jobs(outcomes)) => {
+                for (spec, outcome) in specs.iter().zip(outcomes) {
+                    if let JobOutcome::Accepted(job) = outcome {
+                        jobs.entry(*job).or_insert(spec);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let fact = |event: &'a ohm_model::Event| match &event.kind {
+        EventKind::NodeRegistered { node, incarnation, .. } => match nodes.get(incarnation) {
+            Some(spec) => Fact::Registered { node: *node, spec },
+            None => Fact::Happened { at_ms: event.at_ms, kind: &event.kind },
+        },
+        EventKind::JobSubmitted { job, .. } => match jobs.get(job) {
+            Some(spec) => Fact::Submitted { job: *job, spec },
+            None => Fact::Happened { at_ms: event.at_ms, kind: &event.kind },
+        },
+        kind => Fact::Happened { at_ms: event.at_ms, kind },
+    };
+    applied.events.iter().map(fact).collect()
+}
+
+/// The changes of rules in one entry.
+pub(crate) fn rules<'a>(entry: &'a Entry, applied: &Applied) -> Rules<'a> {
+    let mut rules = Rules::default();
+    for (envelope, outcome) in entry.commands.iter().zip(&applied.outcomes) {
+        match (&envelope.command, outcome) {
+            (Command::PutTopology(spec), Outcome::Done) => rules.topologies.push(spec),
+            (Command::PutQueue(spec), Outcome::Done) => rules.queues.push(spec),
+            (Command::RemoveQueue { name }, Outcome::Done) => rules.removed_queues.push(name),
+            _ => {}
+        }
+    }
+    rules
+}

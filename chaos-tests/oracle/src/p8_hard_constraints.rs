@@ -1,0 +1,87 @@
+//! P8: every hard constraint holds for what was placed, whatever the planner thought: the node is there and open,
+//! labels and taints let the group stand, no more than its limit per node. (Room and ports: P1. Minimums: P4.
+//! Domains: P5. Quota: the file next door.) What Kubernetes' words mean is spelled out here once more, on purpose.
+
+use crate::books::{Books, NodeBook};
+use crate::facts::Fact;
+use crate::history::Broken;
+use ohm_model::node::HOSTNAME_LABEL;
+use ohm_model::selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
+use ohm_model::{EventKind, GroupSpec, Index, NodeHealth, TaintEffect};
+
+/// Judges one fact; `books` knows of it already.
+pub(crate) fn watch(index: Index, fact: &Fact<'_>, books: &Books, broken: &mut Vec<Broken>) {
+    let Fact::Happened { kind: EventKind::Placed { job, group, node, .. }, .. } = *fact else { return };
+    let Some(spec) = books.jobs.get(job) else {
+        return broken.push(Broken::new("P8", format!("entry {index} places job {job}, which was never submitted")));
+    };
+    let Some(wish) = spec.groups.get(usize::from(*group)) else {
+        let what = format!("entry {index} places group {group} of {}, which it does not have", spec.name);
+        return broken.push(Broken::new("P8", what));
+    };
+    let Some(book) = books.nodes.get(node) else {
+        let what = format!("entry {index} places {}/{} on node {node}, which is not there", spec.name, wish.name);
+        return broken.push(Broken::new("P8", what));
+    };
+    let standing = books.live(*job, *group).filter(|(_, standing)| standing.node == *node).count();
+    if let Some(why) = objection(wish, book, standing) {
+        let what = format!("entry {index} places {}/{} on {}, but {why}", spec.name, wish.name, book.spec.name);
+        broken.push(Broken::new("P8", what));
+    }
+}
+
+fn objection(wish: &GroupSpec, node: &NodeBook, standing: usize) -> Option<String> {
+    if node.health != NodeHealth::Ready {
+        return Some(format!("the node is {:?}", node.health));
+    }
+    if node.cordoned {
+        return Some("the node is cordoned".into());
+    }
+    if let Some((key, value)) = wish.node_selector.iter().find(|(key, value)| label(node, key) != Some(value)) {
+        return Some(format!("the node has no label {key}={value}"));
+    }
+    if !wish.affinity.is_empty() && !wish.affinity.iter().any(|term| meets(node, term)) {
+        return Some("no term of its affinity holds".into());
+    }
+    let bars = |effect: TaintEffect| effect != TaintEffect::PreferNoSchedule;
+    let covered = |taint: &ohm_model::Taint| wish.tolerations.iter().any(|toleration| covers(toleration, taint));
+    if let Some(taint) = node.spec.taints.iter().find(|taint| bars(taint.effect) && !covered(taint)) {
+        return Some(format!("it does not tolerate {taint}"));
+    }
+    if wish.max_per_node > 0 && standing > wish.max_per_node as usize {
+        return Some(format!("{standing} tasks of it stand there, at most {} may", wish.max_per_node));
+    }
+    None
+}
+
+fn label<'a>(node: &'a NodeBook, key: &str) -> Option<&'a String> {
+    match node.spec.labels.get(key) {
+        None if key == HOSTNAME_LABEL => Some(&node.spec.name),
+        value => value,
+    }
+}
+
+fn meets(node: &NodeBook, term: &SelectorTerm) -> bool {
+    !term.requirements.is_empty() && term.requirements.iter().all(|requirement| holds(node, requirement))
+}
+
+fn holds(node: &NodeBook, requirement: &Requirement) -> bool {
+    let value = label(node, &requirement.key);
+    let number = value.and_then(|value| value.parse::<i64>().ok());
+    let bound = requirement.values.first().and_then(|bound| bound.parse::<i64>().ok());
+    match requirement.operator {
+        Operator::Exists => value.is_some(),
+        Operator::DoesNotExist => value.is_none(),
+        Operator::In => value.is_some_and(|value| requirement.values.iter().any(|allowed| allowed == value)),
+        Operator::NotIn => !value.is_some_and(|value| requirement.values.iter().any(|banned| banned == value)),
+        Operator::Gt => number.zip(bound).is_some_and(|(number, bound)| number > bound),
+        Operator::Lt => number.zip(bound).is_some_and(|(number, bound)| number < bound),
+    }
+}
+
+fn covers(toleration: &Toleration, taint: &ohm_model::Taint) -> bool {
+    let any_value = toleration.operator == TolerationOperator::Exists;
+    let by_key = toleration.key == taint.key || (toleration.key.is_empty() && any_value);
+    let by_value = any_value || toleration.value == taint.value;
+    by_key && by_value && toleration.effect.unwrap_or(taint.effect) == taint.effect
+}

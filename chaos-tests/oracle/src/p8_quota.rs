@@ -1,0 +1,134 @@
+//! P8, quota: what stands in a queue is within its quota at the moment something is added. Only what really stands is
+//! counted, reservations are not, so this judge never claims more than is used.
+
+use crate::books::Books;
+use crate::facts::{Fact, Rules};
+use crate::history::Broken;
+use ohm_model::{EventKind, Index, JobId, QueueSpec, Transaction, Verdict, transaction::Row};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Queues, and what stands in them.
+#[derive(Default)]
+pub(crate) struct Quotas {
+    queues: BTreeMap<String, QueueSpec>,
+    used: BTreeMap<String, BTreeMap<String, i64>>,
+    /// Jobs that reserved their quota once: what they place was charged then.
+    reserved: BTreeSet<JobId>,
+}
+
+impl Quotas {
+    /// Takes note of a committed transaction, before its entry's facts.
+    pub(crate) fn commit(&mut self, transaction: &Transaction, verdict: &Verdict) {
+        let refused = |row: usize| verdict.conflicts.iter().any(|found| found.row == Row::Reserve(row as u32));
+        let reserving = transaction.reserve.iter().enumerate().filter(|(row, _)| !refused(*row));
+        self.reserved.extend(reserving.map(|(_, job)| *job));
+    }
+
+    /// Judges one fact, unless the entry changes queues: then nothing says which came first.
+    pub(crate) fn watch(
+        &mut self,
+        index: Index,
+        fact: &Fact<'_>,
+        books: &Books,
+        rules: &Rules<'_>,
+        broken: &mut Vec<Broken>,
+    ) {
+        match *fact {
+            Fact::Happened { kind: EventKind::Placed { job, group, count, .. }, .. } => {
+                let Some(queue) = self.take(*job, *group, i64::from(*count), books) else { return };
+                let changing = !rules.queues.is_empty() || !rules.removed_queues.is_empty();
+                if !changing && !self.reserved.contains(job) {
+                    self.check(index, &queue, *job, *group, books, broken);
+                }
+            }
+            Fact::Happened { kind: EventKind::Ended { job, group, .. }, .. } => {
+                drop(self.take(*job, *group, -1, books))
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes note of the rules of an entry, after its facts.
+    pub(crate) fn entry_over(&mut self, rules: &Rules<'_>) {
+        for name in &rules.removed_queues {
+            self.queues.remove(*name);
+        }
+        for spec in &rules.queues {
+            self.queues.insert(spec.name.clone(), (*spec).clone());
+        }
+    }
+
+    fn take(&mut self, job: JobId, group: u16, count: i64, books: &Books) -> Option<String> {
+        let spec = books.jobs.get(&job)?;
+        let wish = spec.groups.get(usize::from(group)).filter(|_| !spec.queue.is_empty())?;
+        let used = self.used.entry(spec.queue.clone()).or_default();
+        for (resource, amount) in &wish.requests {
+            *used.entry(resource.clone()).or_insert(0) += amount * count;
+        }
+        Some(spec.queue.clone())
+    }
+
+    fn check(&self, index: Index, queue: &str, job: JobId, group: u16, books: &Books, broken: &mut Vec<Broken>) {
+        let Some(spec) = books.jobs.get(&job) else { return };
+        for resource in spec.groups[usize::from(group)].requests.keys() {
+            if !self.queues.get(queue).is_some_and(|found| found.nominal.contains_key(resource)) {
+                continue;
+            }
+            if let Some((name, over)) = self.overdrawn(queue, resource) {
+                let what = format!("entry {index}: {} takes {name} {over} {resource} over its quota", spec.name);
+                broken.push(Broken::new("P8", what));
+            }
+        }
+    }
+
+    /// The queue or cohort on the way from `queue` to its root that is over what it may use, and by how much.
+    fn overdrawn(&self, queue: &str, resource: &str) -> Option<(String, i64)> {
+        let mut at = self.queues.get(queue)?;
+        for _ in 0..=self.queues.len() {
+            let (used, own) = (self.usage(&at.name, resource), self.capacity(&at.name, resource));
+            let Some(parent) = self.queues.get(&at.parent) else {
+                return (used > own).then(|| (at.name.clone(), used - own));
+            };
+            if let Some(limit) = at.borrowing_limit.get(resource)
+                && used > own.saturating_add(*limit)
+            {
+                return Some((at.name.clone(), used - own - limit));
+            }
+            if used <= own - self.lent(at, resource) {
+                // What is never lent may be used however much others borrow.
+                return None;
+            }
+            at = parent;
+        }
+        None
+    }
+
+    /// What a queue has: its own, and what its children lend.
+    fn capacity(&self, name: &str, resource: &str) -> i64 {
+        let own = self.queues.get(name).and_then(|spec| spec.nominal.get(resource)).copied().unwrap_or(0);
+        let lent: i64 = self.children(name).map(|child| self.lent(child, resource)).sum();
+        own + lent
+    }
+
+    fn lent(&self, child: &QueueSpec, resource: &str) -> i64 {
+        let capacity = self.capacity(&child.name, resource);
+        child.lending_limit.get(resource).map_or(capacity, |limit| capacity.min(*limit))
+    }
+
+    /// What is used in a queue, and what its children use of it beyond what they never lend.
+    fn usage(&self, name: &str, resource: &str) -> i64 {
+        let own = self.used.get(name).and_then(|used| used.get(resource)).copied().unwrap_or(0);
+        let beyond: i64 = self
+            .children(name)
+            .map(|child| {
+                let kept = self.capacity(&child.name, resource) - self.lent(child, resource);
+                (self.usage(&child.name, resource) - kept).max(0)
+            })
+            .sum();
+        own + beyond
+    }
+
+    fn children<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a QueueSpec> {
+        self.queues.values().filter(move |spec| spec.parent == name)
+    }
+}

@@ -1,0 +1,391 @@
+//! Every judge is shown a history that keeps its promise and one that breaks it.
+
+use super::*;
+use ohm_model::job::SpreadMode;
+use ohm_model::{
+    Class, Envelope, Event, EventKind, Exit, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, NodeHealth, NodeId,
+    NodeSpec, OnDisconnect, QueueSpec, RunRef, StopCause, TaskSpec, TopologyMode, TopologyRequest, TopologySpec,
+};
+use std::sync::Arc;
+
+/// A history under construction: one entry per call.
+#[derive(Default)]
+struct History {
+    oracle: Oracle,
+    index: u64,
+    registrations: u32,
+}
+
+impl History {
+    fn entry(&mut self, command: Command, outcome: Outcome, kinds: Vec<EventKind>) -> &mut Self {
+        self.index += 1;
+        let at_ms = self.index * 1000;
+        let events = kinds.into_iter().map(|kind| Event { index: Index(self.index), at_ms, kind }).collect();
+        let entry = Entry { stamp_ms: at_ms, commands: vec![Envelope::without_session(command)] };
+        let applied = Applied { outcomes: vec![outcome], events, ..Applied::default() };
+        self.oracle.watch(&Record::Applied {
+            at_ms,
+            copy: "server".into(),
+            index: Index(self.index),
+            entry: Arc::new(entry),
+            applied: Arc::new(applied),
+            chain: self.index,
+        });
+        self
+    }
+
+    fn happened(&mut self, kinds: Vec<EventKind>) -> &mut Self {
+        self.entry(Command::Tick, Outcome::Done, kinds)
+    }
+
+    fn node(&mut self, number: u32, spec: NodeSpec) -> &mut Self {
+        self.node_and(number, spec, Vec::new())
+    }
+
+    /// Registers a node, and lets more happen in the same entry.
+    fn node_and(&mut self, number: u32, spec: NodeSpec, more: Vec<EventKind>) -> &mut Self {
+        self.registrations += 1;
+        let (node, incarnation) = (NodeId(number), Incarnation(self.registrations));
+        let registered = EventKind::NodeRegistered { node, name: spec.name.clone(), incarnation };
+        let command = Command::RegisterNode { spec, key: 1, instance: 1, boot: 1 };
+        let kinds = std::iter::once(registered).chain(more).collect();
+        self.entry(command, Outcome::Node { node, incarnation }, kinds)
+    }
+
+    fn job(&mut self, number: u32, spec: JobSpec) -> &mut Self {
+        let (job, name) = (JobId::new(number, 0), spec.name.clone());
+        let command = Command::SubmitJobs { owner: "a person".into(), jobs: vec![spec] };
+        let outcome = Outcome::Jobs(vec![JobOutcome::Accepted(job)]);
+        self.entry(command, outcome, vec![EventKind::JobSubmitted { job, name }])
+    }
+
+    fn broken(&mut self) -> Vec<&'static str> {
+        self.oracle.finish();
+        self.oracle.broken().iter().map(|broken| broken.promise).collect()
+    }
+}
+
+fn node(name: &str, labels: &[(&str, &str)]) -> NodeSpec {
+    NodeSpec {
+        name: name.into(),
+        labels: labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
+        taints: Vec::new(),
+        capacity: [("cpu".to_string(), 4000), ("pods".to_string(), 10)].into(),
+        address: String::new(),
+    }
+}
+
+fn job(name: &str, count: u32, change: impl FnOnce(&mut JobSpec)) -> JobSpec {
+    let group = GroupSpec {
+        name: "main".into(),
+        count,
+        min_count: 1,
+        elastic: true,
+        requests: [("cpu".to_string(), 1000)].into(),
+        node_selector: Default::default(),
+        affinity: Vec::new(),
+        preferred: Vec::new(),
+        tolerations: Vec::new(),
+        ports: Vec::new(),
+        max_per_node: 0,
+        spread: SpreadMode::Pack,
+        topology: TopologyRequest::default(),
+        place_with: String::new(),
+        task: TaskSpec::default(),
+    };
+    let mut spec = JobSpec {
+        name: name.into(),
+        class: Class::Batch,
+        queue: String::new(),
+        priority: 0,
+        labels: Default::default(),
+        groups: vec![group],
+        retries: 1,
+        active_deadline_seconds: 0,
+        ttl_seconds_after_finished: 60,
+        on_disconnect: OnDisconnect::Stop,
+        suspended: false,
+    };
+    change(&mut spec);
+    spec
+}
+
+fn placed(job: u32, first: u32, count: u32, node: u32) -> EventKind {
+    EventKind::Placed { job: JobId::new(job, 0), group: 0, first, count, node: NodeId(node) }
+}
+
+fn ended(job: u32, task: u32, node: u32, exit: Exit) -> EventKind {
+    let incarnation = Incarnation(1);
+    EventKind::Ended { job: JobId::new(job, 0), group: 0, task, incarnation, node: NodeId(node), exit, cause: None }
+}
+
+fn stopping(job: u32, task: u32, node: u32, cause: StopCause) -> EventKind {
+    let incarnation = Incarnation(1);
+    EventKind::Stopping { job: JobId::new(job, 0), group: 0, task, incarnation, node: NodeId(node), cause }
+}
+
+fn state(job: u32, state: &str) -> EventKind {
+    EventKind::JobState { job: JobId::new(job, 0), name: "j".into(), state: state.into(), reason: String::new() }
+}
+
+#[test]
+fn p1_sees_a_node_over_its_capacity() {
+    let mut history = History::default();
+    history.node(0, node("a", &[])).job(0, job("j", 5, |_| {})).happened(vec![placed(0, 0, 4, 0)]);
+    assert!(history.broken().is_empty());
+    history.happened(vec![placed(0, 4, 1, 0)]);
+    assert_eq!(history.broken(), ["P1"]);
+}
+
+#[test]
+fn p1_sees_a_port_given_twice() {
+    let mut history = History::default();
+    history.node(0, node("a", &[])).job(0, job("j", 2, |job| job.groups[0].ports = vec![80]));
+    assert_eq!(history.happened(vec![placed(0, 0, 2, 0)]).broken(), ["P1"]);
+}
+
+#[test]
+fn p2_sees_two_live_runs_of_one_task() {
+    let began = |node: &str, incarnation: u32, keeps: bool| Record::Began {
+        at_ms: 5,
+        node: node.into(),
+        run: RunRef::new(JobId::new(0, 0), 0, 0, incarnation),
+        keeps,
+    };
+    let over = Record::Over { at_ms: 6, node: "a".into(), run: RunRef::new(JobId::new(0, 0), 0, 0, 1) };
+    for (records, expected) in [
+        (vec![began("a", 1, false), over, began("b", 2, false)], 0),
+        (vec![began("a", 1, true), began("b", 2, true)], 0),
+        (vec![began("a", 1, false), began("b", 2, false)], 1),
+    ] {
+        let mut oracle = Oracle::default();
+        records.iter().for_each(|record| oracle.watch(record));
+        assert_eq!(oracle.broken().len(), expected, "{records:?}");
+    }
+}
+
+#[test]
+fn p3_sees_a_lost_and_a_doubled_job() {
+    let mut history = History::default();
+    history.job(0, job("j", 1, |_| {}));
+    history.oracle.watch(&Record::Acknowledged { at_ms: 1, job: "j".into() });
+    assert!(history.broken().is_empty());
+    history.oracle.watch(&Record::Acknowledged { at_ms: 1, job: "lost".into() });
+    assert_eq!(history.job(1, job("j", 1, |_| {})).broken(), ["P3", "P3"]);
+}
+
+#[test]
+fn p4_sees_a_gang_that_starts_short() {
+    let mut history = History::default();
+    history.node(0, node("a", &[])).job(0, job("j", 3, |job| job.groups[0].min_count = 3));
+    assert!(history.happened(vec![placed(0, 0, 2, 0), placed(0, 2, 1, 0)]).broken().is_empty());
+    let mut history = History::default();
+    history.node(0, node("a", &[])).job(0, job("j", 3, |job| job.groups[0].min_count = 3));
+    assert_eq!(history.happened(vec![placed(0, 0, 2, 0)]).broken(), ["P4"]);
+}
+
+fn in_racks() -> History {
+    let mut history = History::default();
+    let topology = TopologySpec { name: "default".into(), levels: vec!["block".into(), "rack".into()] };
+    history.entry(Command::PutTopology(topology), Outcome::Done, Vec::new());
+    for (number, name, rack) in [(0, "a", "r0"), (1, "b", "r0"), (2, "c", "r1")] {
+        history.node(number, node(name, &[("block", "b0"), ("rack", rack)]));
+    }
+    history.node(3, node("outside", &[("rack", "r0")]));
+    let wish = TopologyRequest { mode: TopologyMode::Required, level: "rack".into(), ..TopologyRequest::default() };
+    history.job(0, job("j", 4, |job| job.groups[0].topology = wish));
+    history
+}
+
+#[test]
+fn p5_follows_a_domain_from_the_start_through_repairs() {
+    let mut history = in_racks();
+    history.happened(vec![placed(0, 0, 1, 0), placed(0, 1, 1, 1)]).happened(vec![ended(0, 0, 0, Exit::NodeLost)]);
+    assert!(history.happened(vec![placed(0, 0, 1, 1)]).broken().is_empty());
+    assert_eq!(history.happened(vec![placed(0, 2, 1, 2)]).broken(), ["P5"]);
+    let mut history = in_racks();
+    history.happened(vec![placed(0, 0, 1, 0)]).happened(vec![ended(0, 0, 0, Exit::NodeLost)]);
+    assert!(history.happened(vec![placed(0, 0, 1, 2)]).broken().is_empty(), "nothing of it stood any more");
+    assert_eq!(in_racks().happened(vec![placed(0, 0, 1, 3)]).broken(), ["P5"], "a node without a block");
+}
+
+#[test]
+fn p5_wants_tasks_off_a_node_that_left_their_domain() {
+    let moved = || node("b", &[("block", "b0"), ("rack", "r1")]);
+    let mut history = in_racks();
+    history.happened(vec![placed(0, 0, 1, 0), placed(0, 1, 1, 1)]);
+    assert!(history.node_and(1, moved(), vec![stopping(0, 1, 1, StopCause::Moved)]).broken().is_empty());
+    let mut history = in_racks();
+    history.happened(vec![placed(0, 0, 1, 0), placed(0, 1, 1, 1)]);
+    assert_eq!(history.node(1, moved()).broken(), ["P5"]);
+}
+
+#[test]
+fn p6_sees_a_closed_job_placed() {
+    for (word, expected) in [("cancelled", 1), ("suspended", 1), ("pending", 0)] {
+        let mut history = History::default();
+        history.node(0, node("a", &[])).job(0, job("j", 1, |_| {}));
+        let broken = history.happened(vec![state(0, word)]).happened(vec![placed(0, 0, 1, 0)]).broken().len();
+        assert_eq!(broken, expected, "{word}");
+    }
+}
+
+#[test]
+fn p7_counts_only_what_a_task_did_itself() {
+    for (exit, expected) in [(Exit::Code(1), 0), (Exit::NodeLost, 1), (Exit::Vanished, 1), (Exit::LeaseExpired, 1)] {
+        let mut history = History::default();
+        history.node(0, node("a", &[])).job(0, job("j", 1, |_| {}));
+        history.happened(vec![placed(0, 0, 1, 0), ended(0, 0, 0, exit), placed(0, 0, 1, 0), ended(0, 0, 0, exit)]);
+        assert_eq!(history.happened(vec![state(0, "failed")]).broken().len(), expected, "{exit}");
+    }
+}
+
+#[test]
+fn p7_lets_a_deadline_fail_a_job_but_only_when_it_is_over() {
+    for (seconds, expected) in [(1, 0), (60, 1)] {
+        let mut history = History::default();
+        history.node(0, node("a", &[])).job(0, job("j", 1, |job| job.active_deadline_seconds = seconds));
+        history.happened(vec![placed(0, 0, 1, 0)]);
+        assert_eq!(history.happened(vec![state(0, "failed")]).broken().len(), expected);
+    }
+}
+
+#[test]
+fn p7_keeps_healthy_tasks_where_they_are() {
+    let standing = |minimum: u32| {
+        let mut history = History::default();
+        history.node(0, node("a", &[])).node(1, node("b", &[]));
+        history.job(0, job("j", 3, |job| job.groups[0].min_count = minimum));
+        history.happened(vec![placed(0, 0, 2, 0), placed(0, 2, 1, 1)]).happened(vec![ended(0, 2, 1, Exit::NodeLost)]);
+        history
+    };
+    assert_eq!(standing(1).happened(vec![stopping(0, 0, 0, StopCause::Moved)]).broken(), ["P7"]);
+    assert_eq!(standing(1).happened(vec![stopping(0, 0, 0, StopCause::GangRestart)]).broken(), ["P7"]);
+    assert!(standing(3).happened(vec![stopping(0, 0, 0, StopCause::GangRestart)]).broken().is_empty());
+    let mut mended = standing(1);
+    mended.happened(vec![placed(0, 2, 1, 0)]);
+    assert!(mended.happened(vec![stopping(0, 0, 0, StopCause::Moved)]).broken().is_empty(), "no repair any more");
+}
+
+#[test]
+fn p8_judges_labels_taints_limits_and_doors() {
+    use ohm_model::selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
+    use ohm_model::{Taint, TaintEffect};
+    let place = |spec: NodeSpec, change: &dyn Fn(&mut GroupSpec), before: Vec<EventKind>| {
+        let mut history = History::default();
+        history.node(0, spec).job(0, job("j", 2, |job| change(&mut job.groups[0])));
+        history.happened(before).happened(vec![placed(0, 0, 2, 0)]).broken().len()
+    };
+    let gold = || node("a", &[("tier", "gold"), ("size", "7")]);
+    let none = |_: &mut GroupSpec| {};
+    let selects = |value: &'static str| {
+        move |group: &mut GroupSpec| drop(group.node_selector.insert("tier".into(), value.into()))
+    };
+    assert_eq!(place(gold(), &selects("gold"), Vec::new()), 0);
+    assert_eq!(place(gold(), &selects("tin"), Vec::new()), 1);
+    let wants = |operator: Operator, key: &'static str, values: &'static [&'static str]| {
+        move |group: &mut GroupSpec| {
+            let values = values.iter().map(|value| value.to_string()).collect();
+            group.affinity =
+                vec![SelectorTerm { requirements: vec![Requirement { key: key.into(), operator, values }] }];
+        }
+    };
+    for (operator, key, values, expected) in [
+        (Operator::In, "tier", &["tin", "gold"][..], 0),
+        (Operator::In, "tier", &["tin"], 1),
+        (Operator::NotIn, "tier", &["gold"], 1),
+        (Operator::NotIn, "colour", &["red"], 0),
+        (Operator::Exists, "colour", &[], 1),
+        (Operator::DoesNotExist, "tier", &[], 1),
+        (Operator::Gt, "size", &["6"], 0),
+        (Operator::Lt, "size", &["6"], 1),
+        (Operator::In, "kubernetes.io/hostname", &["a"], 0),
+    ] {
+        assert_eq!(place(gold(), &wants(operator, key, values), Vec::new()), expected, "{operator:?} {key} {values:?}");
+    }
+    let tainted = |effect: TaintEffect| NodeSpec {
+        taints: vec![Taint { key: "gpu".into(), value: "x".into(), effect }],
+        ..gold()
+    };
+    assert_eq!(place(tainted(TaintEffect::NoSchedule), &none, Vec::new()), 1);
+    assert_eq!(place(tainted(TaintEffect::PreferNoSchedule), &none, Vec::new()), 0);
+    let tolerates = |group: &mut GroupSpec| {
+        let (key, operator) = ("gpu".into(), TolerationOperator::Exists);
+        group.tolerations = vec![Toleration { key, operator, value: String::new(), effect: None }];
+    };
+    assert_eq!(place(tainted(TaintEffect::NoSchedule), &tolerates, Vec::new()), 0);
+    assert_eq!(place(gold(), &|group| group.max_per_node = 1, Vec::new()), 1);
+    let cordoned = |cordoned| EventKind::NodeCordoned { node: NodeId(0), name: "a".into(), cordoned };
+    assert_eq!(place(gold(), &none, vec![cordoned(true)]), 1);
+    assert_eq!(place(gold(), &none, vec![cordoned(true), cordoned(false)]), 0);
+    let health = |health| EventKind::NodeHealth { node: NodeId(0), name: "a".into(), health };
+    assert_eq!(place(gold(), &none, vec![health(NodeHealth::Suspect)]), 1);
+    assert_eq!(place(gold(), &none, vec![EventKind::NodeRemoved { name: "a".into() }]), 1);
+}
+
+#[test]
+fn p8_judges_quota_with_borrowing_and_lending() {
+    let queue = |name: &str, parent: &str, nominal: i64, borrowing: Option<i64>, lending: Option<i64>| QueueSpec {
+        name: name.into(),
+        is_cohort: parent.is_empty(),
+        parent: parent.into(),
+        nominal: [("cpu".to_string(), nominal)].into(),
+        borrowing_limit: borrowing.map(|limit| ("cpu".to_string(), limit)).into_iter().collect(),
+        lending_limit: lending.map(|limit| ("cpu".to_string(), limit)).into_iter().collect(),
+        weight_milli: 1000,
+    };
+    // Two queues of 2 under one cohort; the first asks for `count` cores.
+    for (count, borrowing, lending, expected) in
+        [(2, None, None, 0), (4, None, None, 0), (5, None, None, 1), (4, Some(1), None, 1), (4, None, Some(1), 1)]
+    {
+        let mut history = History::default();
+        history.node(
+            0,
+            NodeSpec { capacity: [("cpu".to_string(), 9000), ("pods".to_string(), 10)].into(), ..node("a", &[]) },
+        );
+        for spec in [
+            queue("all", "", 0, None, None),
+            queue("first", "all", 2000, borrowing, None),
+            queue("second", "all", 2000, None, lending.map(|limit| limit * 1000)),
+        ] {
+            let spec = QueueSpec {
+                borrowing_limit: spec.borrowing_limit.into_iter().map(|(name, limit)| (name, limit * 1000)).collect(),
+                ..spec
+            };
+            history.entry(Command::PutQueue(spec), Outcome::Done, Vec::new());
+        }
+        history.job(0, job("j", 5, |job| job.queue = "first".into())).happened(vec![placed(0, 0, count, 0)]);
+        assert_eq!(history.broken().len(), expected, "{count} {borrowing:?} {lending:?}");
+    }
+}
+
+#[test]
+fn p9_sees_a_copy_that_went_another_way() {
+    let copied = |copy: &str, chain| Record::Copied { copy: copy.into(), index: Index(7), chain };
+    let mut oracle = Oracle::default();
+    oracle.watch(&copied("a", 1));
+    oracle.watch(&copied("b", 1));
+    assert!(oracle.broken().is_empty());
+    oracle.watch(&copied("c", 2));
+    assert_eq!(oracle.broken()[0].promise, "P9");
+}
+
+#[test]
+fn p10_sees_a_job_that_waits_although_it_fits() {
+    let mut cell = ohm_cell::Cell::new();
+    let mut applied = Applied::default();
+    let mut apply = |cell: &mut ohm_cell::Cell, index: u64, session: u64, command: Command| {
+        let (session, sequence) =
+            (ohm_model::SessionId(session), ohm_model::Sequence(if session > 0 { index } else { 0 }));
+        let envelope = Envelope { session, sequence, done_below: ohm_model::Sequence(0), command };
+        cell.apply(Index(index), &Entry { stamp_ms: index, commands: vec![envelope] }, &mut applied);
+    };
+    let name = String::from("test");
+    apply(&mut cell, 1, 0, Command::OpenSession { nonce: 1, role: ohm_model::Role::Server, name });
+    let small = job("small", 1, |job| job.groups[0].requests = [("cpu".to_string(), 9000)].into());
+    apply(&mut cell, 2, 1, Command::RegisterNode { spec: node("a", &[]), key: 1, instance: 1, boot: 1 });
+    apply(&mut cell, 3, 1, Command::SubmitJobs { owner: "p".into(), jobs: vec![small] });
+    assert!(stuck_jobs(&cell).is_empty(), "it fits nowhere");
+    apply(&mut cell, 4, 1, Command::SubmitJobs { owner: "p".into(), jobs: vec![job("fits", 1, |_| {})] });
+    assert_eq!(stuck_jobs(&cell).len(), 1);
+}

@@ -1,0 +1,105 @@
+//! The server core over a log that never fails: what people and agents are answered.
+
+mod world;
+
+use ohm_log::{MemFaults, MemLog, MemStore};
+use ohm_model::{Command, Exit, JobId, NodeId, Outcome, QueueSpec, Refusal, RunRef, RunReport, RunReportKind};
+use ohm_replica::{
+    AgentOrder, AppendResult, Peer, Replica, ReplicaConfig, RequestId, ServerConfig, ServerCore, ServerEffect,
+    ServerInput,
+};
+use ohm_stdx::Prng;
+
+struct Server {
+    core: ServerCore<MemLog>,
+    now_ms: u64,
+    wall_ms: u64,
+}
+
+impl Server {
+    fn new() -> Self {
+        let log = MemStore::new(1, MemFaults::default()).open();
+        let config = ServerConfig { name: "server".into(), cell_incarnation: 1, resend_ms: 500, server: 1 };
+        let core = ServerCore::new(Replica::new(log, ReplicaConfig::default()), config, Prng::new(1));
+        Server { core, now_ms: 1_000, wall_ms: 1_000_000 }
+    }
+
+    fn say(&mut self, input: ServerInput) -> Vec<ServerEffect> {
+        let mut effects = Vec::new();
+        self.core.step(self.now_ms, self.wall_ms, input, &mut effects).unwrap();
+        effects
+    }
+
+    /// Some seconds pass; returns what the server wanted done meanwhile.
+    fn pass(&mut self, seconds: u64) -> Vec<ServerEffect> {
+        let mut effects = Vec::new();
+        for _ in 0..seconds * 10 {
+            (self.now_ms, self.wall_ms) = (self.now_ms + 100, self.wall_ms + 100);
+            effects.extend(self.say(ServerInput::Flush));
+        }
+        effects
+    }
+
+    fn ask(&mut self, number: u64, command: Command) -> Outcome {
+        let mut effects = self.say(ServerInput::Command { request: RequestId(number), command });
+        effects.extend(self.pass(3));
+        let answer = effects.into_iter().find_map(|effect| match effect {
+            ServerEffect::Done { request, result: AppendResult::Committed { mut outcomes, .. } } => {
+                (request == RequestId(number)).then(|| outcomes.remove(0))
+            }
+            _ => None,
+        });
+        answer.expect("an answer")
+    }
+}
+
+fn queue(name: &str, resources: usize) -> Command {
+    Command::PutQueue(QueueSpec {
+        name: name.into(),
+        is_cohort: false,
+        parent: String::new(),
+        nominal: (0..resources).map(|number| (format!("example.com/{number:060}"), 1)).collect(),
+        borrowing_limit: Default::default(),
+        lending_limit: Default::default(),
+        weight_milli: 1000,
+    })
+}
+
+#[test]
+fn what_no_entry_can_hold_is_refused_and_holds_up_nothing() {
+    let mut server = Server::new();
+    server.pass(1);
+    let refused = server.ask(1, queue("long", 20_000));
+    assert!(matches!(&refused, Outcome::Refused(Refusal::Invalid { field, .. }) if field == "command"), "{refused:?}");
+    for number in 2..1_500 {
+        assert_eq!(server.ask(number, queue("short", 2)), Outcome::Done, "command {number}");
+    }
+}
+
+#[test]
+fn reports_that_are_refused_are_done_with() {
+    let mut server = Server::new();
+    server.pass(1);
+    let kind = RunReportKind::Ended { exit: Exit::StartFailed, message: "x".repeat(2 << 20) };
+    let reports = vec![RunReport { run: RunRef::new(JobId(1), 0, 0, 1), kind }];
+    let mut effects = server.say(ServerInput::Reports { peer: Peer(4), node: NodeId(1), batch: 7, reports });
+    effects.extend(server.pass(2));
+    let taken = |effect: &ServerEffect| {
+        matches!(effect, ServerEffect::ToAgent { order: AgentOrder::ReportsAccepted { batch: 7, .. }, .. })
+    };
+    assert!(effects.iter().any(taken));
+}
+
+#[test]
+fn time_goes_on_after_a_clock_that_was_ahead() {
+    let mut server = Server::new();
+    server.pass(1);
+    server.wall_ms += 3_600_000;
+    server.ask(1, queue("a", 1));
+    server.wall_ms -= 3_600_000;
+    let before = server.core.replica().cell().now_ms();
+    server.pass(5);
+    server.ask(2, queue("b", 1));
+    let passed = server.core.replica().cell().now_ms() - before;
+    assert!((5_000..12_000).contains(&passed), "{passed} ms");
+}

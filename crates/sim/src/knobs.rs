@@ -1,0 +1,166 @@
+//! The parameters of one run, drawn from its seed (swarm): how large the cell is, how every part is configured, how
+//! unkind the world is. Small thresholds are likely on purpose, so that rare paths are walked often.
+
+use crate::links::NetworkFaults;
+use ohm_agent::AgentConfig;
+use ohm_framework::SchedulerConfig;
+use ohm_health::HealthConfig;
+use ohm_log_raft::RaftConfig;
+use ohm_replica::ReplicaConfig;
+use ohm_stdx::Prng;
+
+/// How many nodes a large cell has.
+pub(crate) const LARGE_NODES: usize = 5_000;
+/// How many of 1000 seeds make a large cell.
+const LARGE_PERMILLE: u64 = 2;
+
+/// Everything about a run that is not what happens in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Knobs {
+    pub(crate) nodes: usize,
+    /// Scheduler replicas of each class.
+    pub(crate) replicas: [usize; 3],
+    pub(crate) drift_ppm: u64,
+    pub(crate) faults_ms: u64,
+    pub(crate) quiet_ms: u64,
+    pub(crate) replica: ReplicaConfig,
+    pub(crate) segment_bytes: u64,
+    pub(crate) queue_entries: usize,
+    pub(crate) shard_lease_ms: u64,
+    pub(crate) duty_lease_ms: u64,
+    pub(crate) transactions_in_flight: usize,
+    pub(crate) jobs_per_pass: usize,
+    pub(crate) transaction_bytes: usize,
+    pub(crate) retries: u32,
+    pub(crate) node_lease_ms: u64,
+    pub(crate) beat_interval_ms: u64,
+    pub(crate) report_batch_max: usize,
+    pub(crate) report_resend_ms: u64,
+    /// How long tasks take to obey the polite signal.
+    pub(crate) stop_ms: u64,
+    pub(crate) network: NetworkFaults,
+    /// How many of 1000 plans are spoilt.
+    pub(crate) mischief_permille: u64,
+    /// How many jobs and other wishes each client has.
+    pub(crate) wishes: u64,
+    pub(crate) wish_pause_ms: u64,
+    /// Whether jobs name queues, and queues change.
+    pub(crate) queues: bool,
+}
+
+impl Knobs {
+    /// Draws the parameters; a count of nodes that was asked for stands.
+    pub(crate) fn drawn(dice: &mut Prng, nodes: Option<usize>) -> Self {
+        let mut one_of = |values: &[u64]| values[dice.below(values.len() as u64) as usize];
+        let shard_lease_ms = one_of(&[2_000, 3_000, 6_000]);
+        let duty_lease_ms = one_of(&[2_000, 3_000, 4_000]);
+        let node_lease_ms = duty_lease_ms * 2 + one_of(&[1_000, 2_000, 6_000]);
+        let replica = ReplicaConfig {
+            waiting_bytes_max: one_of(&[8 << 10, 256 << 10, 16 << 20]) as usize,
+            entries_in_flight_max: one_of(&[1, 2, 4, 16]) as usize,
+            snapshot_every_entries: one_of(&[15, 60, 200, 800]),
+            kept_bytes_max: one_of(&[4 << 10, 4 << 20, 32 << 20]) as usize,
+            ..ReplicaConfig::default()
+        };
+        let knobs = Knobs {
+            nodes: one_of(&[1, 2, 3, 4, 5, 6, 7]) as usize,
+            replicas: [one_of(&[1, 1, 2]), one_of(&[1, 1, 2]), one_of(&[1, 1, 2])].map(|count| count as usize),
+            drift_ppm: one_of(&[0, 200, 4_000]),
+            faults_ms: one_of(&[25_000, 40_000, 60_000]),
+            quiet_ms: 75_000,
+            replica,
+            segment_bytes: one_of(&[4 << 10, 64 << 10, 64 << 20]),
+            queue_entries: one_of(&[2, 64, 4096]) as usize,
+            shard_lease_ms,
+            duty_lease_ms,
+            transactions_in_flight: one_of(&[1, 4, 64]) as usize,
+            jobs_per_pass: one_of(&[1, 8, 256]) as usize,
+            transaction_bytes: one_of(&[256, 4 << 10, 128 << 10]) as usize,
+            retries: one_of(&[1, 8]) as u32,
+            node_lease_ms,
+            beat_interval_ms: one_of(&[250, 500, 1_000]),
+            report_batch_max: one_of(&[1, 16, 1024]) as usize,
+            report_resend_ms: one_of(&[20, 300, 1_000]),
+            stop_ms: one_of(&[0, 200, 1_500]),
+            network: NetworkFaults::default(),
+            mischief_permille: one_of(&[0, 0, 60, 250]),
+            wishes: one_of(&[3, 10, 25, 45]),
+            wish_pause_ms: one_of(&[300, 1_000, 2_500]),
+            queues: one_of(&[0, 1]) == 1,
+        };
+        let network = NetworkFaults::drawn(dice);
+        let large = dice.chance(LARGE_PERMILLE);
+        let knobs = Knobs { network, ..knobs };
+        match nodes {
+            Some(nodes) if nodes > 200 => Knobs { nodes, ..knobs.large() },
+            Some(nodes) => Knobs { nodes, ..knobs },
+            None if large => knobs.large(),
+            None => knobs,
+        }
+    }
+
+    /// The same for a cell so large that everything small would only take time.
+    fn large(self) -> Self {
+        Knobs {
+            nodes: LARGE_NODES,
+            replicas: [1, 1, 2],
+            faults_ms: 10_000,
+            quiet_ms: 32_000,
+            replica: ReplicaConfig { snapshot_every_entries: 2_000, ..ReplicaConfig::default() },
+            queue_entries: 4096,
+            transactions_in_flight: 64,
+            jobs_per_pass: 256,
+            transaction_bytes: 128 << 10,
+            node_lease_ms: 20_000,
+            beat_interval_ms: 4_000,
+            report_batch_max: 1024,
+            report_resend_ms: 1_000,
+            network: NetworkFaults { break_per_100000: 0, slow_permille: 0, ..self.network },
+            wishes: 12,
+            wish_pause_ms: 400,
+            ..self
+        }
+    }
+
+    /// Whether the cell is so large that sweeps over all of it must be rare.
+    pub(crate) fn is_large(&self) -> bool {
+        self.nodes > 200
+    }
+
+    pub(crate) fn scheduler(&self, name: &str) -> SchedulerConfig {
+        SchedulerConfig {
+            lease_ms: self.shard_lease_ms,
+            transactions_in_flight: self.transactions_in_flight,
+            jobs_per_pass: self.jobs_per_pass,
+            transaction_bytes: self.transaction_bytes,
+            retries: self.retries,
+            ..SchedulerConfig::new(name)
+        }
+    }
+
+    pub(crate) fn health(&self) -> HealthConfig {
+        HealthConfig {
+            node_lease_ms: self.node_lease_ms,
+            beat_interval_ms: self.beat_interval_ms,
+            ..HealthConfig::default()
+        }
+    }
+
+    pub(crate) fn agent(&self) -> AgentConfig {
+        AgentConfig {
+            beat_interval_ms: self.beat_interval_ms,
+            report_batch_max: self.report_batch_max,
+            report_resend_ms: self.report_resend_ms,
+            ..AgentConfig::default()
+        }
+    }
+
+    pub(crate) fn raft(&self, member: usize, members: usize) -> RaftConfig {
+        let voters = (1..=members as u64).collect();
+        RaftConfig {
+            segment_bytes: self.segment_bytes,
+            queue_entries: self.queue_entries,
+            ..RaftConfig::group(7, member as u64 + 1, voters)
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What a run is made of, apart from what its seed draws.
+
+use crate::script::Script;
+use std::sync::Arc;
+
+/// A run. Everything that is not said here follows from the seed.
+#[derive(Clone, Debug, Default)]
+pub struct Scenario {
+    /// The seed.
+    pub seed: u64,
+    /// How long faults strike, in virtual milliseconds.
+    pub faults_ms: Option<u64>,
+    /// How long the healed cell has to become quiet.
+    pub quiet_ms: Option<u64>,
+    /// How many nodes; above 200 the cell is run as a large one.
+    pub nodes: Option<usize>,
+    /// How many servers; 0 is one.
+    pub servers: usize,
+    /// Keep a readable trace of everything.
+    pub trace: bool,
+    /// Of the drawn faults, only these strike; the network is as drawn.
+    pub kept_faults: Option<Vec<usize>>,
+    /// What happens besides.
+    pub script: Option<Arc<Script>>,
+}
+
+impl Scenario {
+    /// The run of a seed with nothing said about it.
+    pub fn of_seed(seed: u64) -> Self {
+        Scenario { seed, ..Scenario::default() }
+    }
+}
+
+/// What cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsupported {
+    /// More servers than can run together today.
+    #[error("{0} servers cannot be simulated yet: the log of this version runs with one voter; use --servers 1")]
+    Servers(usize),
+    /// A cell without nodes.
+    #[error("a cell needs at least one node")]
+    NoNodes,
+}
+
+impl Scenario {
+    /// Says what cannot be simulated.
+    pub fn check(&self) -> Result<(), Unsupported> {
+        match self.servers {
+            _ if self.nodes == Some(0) => Err(Unsupported::NoNodes),
+            0 | 1 => Ok(()),
+            servers => Err(Unsupported::Servers(servers)),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Jobs of drawn shapes: gangs, arrays, services, leaders with workers, and some that ask for rare things.
+
+use super::{QUEUES, TAINT};
+use ohm_model::job::{SpreadMode, TTL_SECONDS_DEFAULT};
+use ohm_model::selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
+use ohm_model::{Class, GroupSpec, JobSpec, OnDisconnect, TaskSpec, TopologyMode, TopologyRequest};
+use ohm_stdx::Prng;
+
+/// A job of a drawn class and shape, small enough for most drawn cells; for large cells some are large.
+pub(crate) fn job(dice: &mut Prng, name: String, large: bool, queues: bool) -> JobSpec {
+    let class = Class::ALL[dice.below(3) as usize];
+    let most = match (large && dice.chance(500), dice.below(5)) {
+        (true, _) => 400,
+        (false, 0) => 16,
+        _ => 6,
+    };
+    let mut groups = vec![group(dice, class, "main", most)];
+    if class != Class::Service && dice.chance(150) {
+        groups.push(group(dice, class, "side", most));
+    }
+    if class == Class::Tas && dice.chance(150) {
+        let leader = leader_of(&groups[0]);
+        groups[0].place_with = leader.place_with.clone();
+        groups.insert(0, leader);
+    }
+    let queue = if queues && dice.chance(600) { QUEUES[dice.below(3) as usize] } else { "" };
+    JobSpec {
+        name,
+        class,
+        queue: queue.into(),
+        priority: dice.below(3) as i32,
+        labels: Default::default(),
+        groups,
+        retries: dice.below(4) as u32,
+        active_deadline_seconds: if dice.chance(100) { dice.between(5, 40) } else { 0 },
+        ttl_seconds_after_finished: if dice.chance(200) { dice.between(1, 20) } else { TTL_SECONDS_DEFAULT },
+        on_disconnect: if dice.chance(850) { OnDisconnect::Stop } else { OnDisconnect::Keep },
+        suspended: dice.chance(50),
+    }
+}
+
+/// One small task that leads the workers of `group`, in their domain.
+fn leader_of(group: &GroupSpec) -> GroupSpec {
+    GroupSpec { name: "leader".into(), count: 1, min_count: 1, place_with: "team".into(), ..group.clone() }
+}
+
+fn group(dice: &mut Prng, class: Class, name: &str, most: u64) -> GroupSpec {
+    let count = dice.between(1, most) as u32;
+    let gang = dice.chance(500) && class != Class::Service;
+    let min_count = if gang { dice.between(1, u64::from(count)) as u32 } else { 1 };
+    let endless = class == Class::Service;
+    let ports =
+        if dice.chance(if endless { 400 } else { 60 }) { vec![8080 + dice.below(2) as u16] } else { Vec::new() };
+    let mut requests = vec![
+        ("cpu".to_string(), dice.between(1, 20) as i64 * 100),
+        ("memory".to_string(), dice.between(1, 8) as i64 * (256 << 20)),
+    ];
+    if dice.chance(80) {
+        requests.push(("nvidia.com/gpu".to_string(), [250, 500, 1000, 2000][dice.below(4) as usize]));
+    }
+    GroupSpec {
+        name: name.into(),
+        count,
+        min_count,
+        elastic: !gang || dice.chance(300),
+        requests: requests.into_iter().collect(),
+        node_selector: if dice.chance(150) { [("tier".into(), "gold".into())].into() } else { Default::default() },
+        affinity: affinity(dice),
+        preferred: Vec::new(),
+        tolerations: tolerations(dice),
+        ports,
+        max_per_node: if dice.chance(200) { dice.between(1, 3) as u32 } else { 0 },
+        spread: if endless { SpreadMode::Spread } else { SpreadMode::Pack },
+        topology: topology(dice, class),
+        place_with: String::new(),
+        task: TaskSpec {
+            command: vec!["/bin/true".into()],
+            grace_ms: dice.between(0, 2_000),
+            sim_duration_ms: if endless && dice.chance(800) { 0 } else { dice.between(100, 12_000) },
+            sim_exit_code: if dice.chance(100) { 1 } else { 0 },
+            ..TaskSpec::default()
+        },
+    }
+}
+
+fn topology(dice: &mut Prng, class: Class) -> TopologyRequest {
+    let mode = match (class, dice.below(4)) {
+        (Class::Tas, 0 | 1) => TopologyMode::Required,
+        (Class::Tas, 2) => TopologyMode::Preferred,
+        (Class::Tas, _) => TopologyMode::Unconstrained,
+        _ => TopologyMode::None,
+    };
+    let level = match mode {
+        TopologyMode::None | TopologyMode::Unconstrained => "",
+        _ => ["topology.ohm/block", "topology.ohm/rack", "kubernetes.io/hostname"][dice.below(3) as usize],
+    };
+    TopologyRequest { mode, level: level.into(), ..TopologyRequest::default() }
+}
+
+fn affinity(dice: &mut Prng) -> Vec<SelectorTerm> {
+    if !dice.chance(120) {
+        return Vec::new();
+    }
+    let (key, operator, values): (&str, Operator, &[&str]) = match dice.below(5) {
+        0 => ("tier", Operator::In, &["gold", "silver"]),
+        1 => ("tier", Operator::NotIn, &["gold"]),
+        2 => ("size", Operator::Gt, &["3"]),
+        3 => ("size", Operator::Lt, &["7"]),
+        _ => ("kubernetes.io/hostname", Operator::In, &["n0", "n2"]),
+    };
+    let values = values.iter().map(|value| value.to_string()).collect();
+    vec![SelectorTerm { requirements: vec![Requirement { key: key.into(), operator, values }] }]
+}
+
+fn tolerations(dice: &mut Prng) -> Vec<Toleration> {
+    let toleration = |key: &str| Toleration {
+        key: key.into(),
+        operator: TolerationOperator::Exists,
+        value: String::new(),
+        effect: None,
+    };
+    let mut tolerations = Vec::new();
+    if dice.chance(400) {
+        tolerations.push(toleration("dedicated"));
+    }
+    if dice.chance(200) {
+        tolerations.push(toleration(TAINT));
+    }
+    tolerations
+}

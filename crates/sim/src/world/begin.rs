@@ -1,0 +1,169 @@
+//! The world before its first moment, and the first moment.
+
+use super::{Event, World};
+use crate::agenda::Agenda;
+use crate::clocks::Clock;
+use crate::faults::{self, Fault, Population, Victim};
+use crate::knobs::Knobs;
+use crate::links::{Links, NetworkFaults};
+use crate::mischief::Mischief;
+use crate::node::NodeProcess;
+use crate::report::Report;
+use crate::roles::{ClientProcess, HealthProcess, SchedulerProcess, Shell};
+use crate::scenario::Scenario;
+use crate::script;
+use crate::server::ServerProcess;
+use crate::workload;
+use ohm_model::{Class, Command};
+use ohm_oracle::Oracle;
+use ohm_stdx::{Prng, hash};
+use std::collections::BTreeMap;
+
+/// How many candidates there are for the health duty, and how many clients.
+const CANDIDATES: usize = 2;
+const CLIENTS: usize = 2;
+
+impl World {
+    /// The world as its scenario and its seed make it.
+    pub fn new(scenario: Scenario) -> Self {
+        let mut dice = Prng::new(hash::mix(scenario.seed));
+        let mut knobs = Knobs::drawn(&mut dice, scenario.nodes);
+        if let Some(script) = &scenario.script {
+            script.settle(&mut knobs);
+        }
+        knobs.faults_ms = scenario.faults_ms.unwrap_or(knobs.faults_ms);
+        knobs.quiet_ms = scenario.quiet_ms.unwrap_or(knobs.quiet_ms);
+        let members = scenario.servers.max(1);
+        let (servers, schedulers, health) = processes(&mut dice, &knobs, members);
+        let nodes = nodes(&mut dice, &knobs, scenario.script.as_ref().is_some_and(|script| script.plain_nodes));
+        let clients = clients(&mut dice, &knobs);
+        let population = Population {
+            servers: members,
+            schedulers: schedulers.len(),
+            health: CANDIDATES,
+            nodes: knobs.nodes,
+            clients: CLIENTS,
+        };
+        let drawn = faults::draw(&mut dice, population, knobs.faults_ms);
+        let calm = scenario.script.as_ref().is_some_and(|script| script.is_calm);
+        let network = if calm { NetworkFaults::calm() } else { knobs.network };
+        let (faults, asks, fault_lines) = what_happens(&scenario, drawn);
+        let report = Report { seed: scenario.seed, nodes: knobs.nodes, fault_lines, ..Report::default() };
+        World {
+            agenda: Agenda::default(),
+            network,
+            storm: (1, 0),
+            links: Links::default(),
+            connections: BTreeMap::new(),
+            late: BTreeMap::new(),
+            next_connection: 1,
+            cuts: BTreeMap::new(),
+            splits: BTreeMap::new(),
+            servers,
+            sending_delay_ms: 0,
+            schedulers,
+            health,
+            nodes,
+            clients,
+            requests: BTreeMap::new(),
+            next_request: 1,
+            faults,
+            asks,
+            held: BTreeMap::new(),
+            healed: false,
+            mischief: Mischief::new(std::cell::Cell::new(knobs.mischief_permille)),
+            oracle: Oracle::default(),
+            history: Vec::new(),
+            digest: 0,
+            report,
+            failed: None,
+            dice,
+            knobs,
+            scenario,
+        }
+    }
+
+    pub(super) fn begin(&mut self) {
+        for number in 0..self.servers.len() {
+            self.restart(Victim::Server(number));
+            self.agenda.at(0, Event::Tick(Victim::Server(number)));
+        }
+        for number in 0..self.faults.len() {
+            self.agenda.at(self.faults[number].0, Event::Strike(number));
+        }
+        for number in 0..self.asks.len() {
+            self.agenda.at(self.asks[number].0, Event::Ask(number));
+        }
+        for victim in self.everybody() {
+            let at_ms = self.dice.below(300);
+            self.agenda.at(at_ms, Event::Restart(victim));
+            self.agenda.at(at_ms, Event::Tick(victim));
+        }
+    }
+
+    /// Everybody but the servers.
+    pub(crate) fn everybody(&self) -> Vec<Victim> {
+        let schedulers = (0..self.schedulers.len()).map(Victim::Scheduler);
+        let health = (0..self.health.len()).map(Victim::Health);
+        let nodes = (0..self.nodes.len()).map(Victim::Node);
+        let clients = (0..self.clients.len()).map(Victim::Client);
+        schedulers.chain(health).chain(nodes).chain(clients).collect()
+    }
+}
+
+type Processes = (Vec<ServerProcess>, Vec<SchedulerProcess>, Vec<HealthProcess>);
+
+fn processes(dice: &mut Prng, knobs: &Knobs, members: usize) -> Processes {
+    let mut clock = || Clock::drawn(dice, knobs.drift_ppm);
+    let servers = (0..members).map(|number| ServerProcess::new(number, members, clock(), knobs)).collect();
+    let mut schedulers = Vec::new();
+    for (class, replicas) in Class::ALL.into_iter().zip(knobs.replicas) {
+        for _ in 0..replicas {
+            schedulers.push(SchedulerProcess { shell: Shell::new(clock()), class, core: None });
+        }
+    }
+    let candidate = |_| HealthProcess { shell: Shell::new(clock()), session: None, core: None };
+    let health = (0..CANDIDATES).map(candidate).collect();
+    (servers, schedulers, health)
+}
+
+fn nodes(dice: &mut Prng, knobs: &Knobs, plain: bool) -> Vec<NodeProcess> {
+    let node = |number| {
+        let spec = if plain { script::plain_node(number) } else { workload::node(dice, number, knobs.is_large()) };
+        let key = dice.u64();
+        NodeProcess::new(spec, Clock::drawn(dice, knobs.drift_ppm), key, knobs.stop_ms)
+    };
+    (0..knobs.nodes).map(node).collect()
+}
+
+fn clients(dice: &mut Prng, knobs: &Knobs) -> Vec<ClientProcess> {
+    let client = |_| ClientProcess {
+        shell: Shell::new(Clock::drawn(dice, knobs.drift_ppm)),
+        next_at_ms: dice.between(100, 2_000),
+        submitted: Vec::new(),
+        open: BTreeMap::new(),
+        next_request: 1,
+        left: knobs.wishes,
+        greeted: false,
+    };
+    (0..CLIENTS).map(client).collect()
+}
+
+type Happenings = (Vec<(u64, Fault)>, Vec<(u64, Command)>, Vec<String>);
+
+/// The faults that strike, what a script lets people ask, and all faults as lines, those left out included.
+fn what_happens(scenario: &Scenario, drawn: Vec<(u64, Fault)>) -> Happenings {
+    let wanted = scenario.script.as_ref().is_none_or(|script| script.draws_faults);
+    let mut faults = if wanted { drawn } else { Vec::new() };
+    let mut asks = Vec::new();
+    if let Some(script) = &scenario.script {
+        faults.extend(script.faults.iter().copied());
+        asks.clone_from(&script.asks);
+    }
+    let lines = faults.iter().map(|(at_ms, fault)| script::fault_line(*at_ms, fault)).collect();
+    if let Some(kept) = &scenario.kept_faults {
+        let numbered = faults.into_iter().enumerate().filter(|(number, _)| kept.contains(number));
+        faults = numbered.map(|(_, fault)| fault).collect();
+    }
+    (faults, asks, lines)
+}

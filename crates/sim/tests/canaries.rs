@@ -1,0 +1,37 @@
+//! Every planted bug is found by a sweep, within a bounded number of seeds. Needs the feature `canaries`:
+//! `cargo test -p ohm-sim --profile sim --features canaries --test canaries -- --nocapture`.
+#![cfg(feature = "canaries")]
+
+use ohm_sim::{Scenario, run};
+use ohm_stdx::canary::{Canary, plant};
+
+/// A planted bug must show itself within this many seeds.
+const SEEDS_MAX: u64 = 400;
+
+/// The first seed at which a planted bug breaks a promise, and which one. A panic counts: an assertion saw it.
+fn found(canary: Canary) -> Option<(u64, String)> {
+    plant(Some(canary));
+    let first = (0..SEEDS_MAX).find_map(|seed| {
+        let run = std::panic::catch_unwind(|| {
+            run(&Scenario { nodes: Some(1 + seed as usize % 7), ..Scenario::of_seed(seed) })
+        });
+        match run {
+            Ok(report) => report.broken.first().map(|broken| (seed, broken.to_string())),
+            Err(_) => Some((seed, "an assertion".to_string())),
+        }
+    });
+    plant(None);
+    first
+}
+
+#[test]
+fn every_canary_is_found() {
+    let mut missed = Vec::new();
+    for canary in Canary::ALL {
+        match found(canary) {
+            Some((seed, what)) => println!("{canary:?}: seed {seed}: {what}"),
+            None => missed.push(canary),
+        }
+    }
+    assert!(missed.is_empty(), "not found within {SEEDS_MAX} seeds: {missed:?}");
+}

@@ -1,0 +1,50 @@
+//! Seeds that once broke a promise, and scenarios as people wrote them: replayed for ever. Also: one seed, one digest.
+
+use ohm_sim::{Scenario, Script, run, run_twice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn chaos_tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../chaos-tests")
+}
+
+#[test]
+fn every_kept_seed_passes() {
+    let text = std::fs::read_to_string(chaos_tests().join("seeds/kept.txt")).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    let seeds: Vec<u64> = lines.map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect();
+    assert!(!seeds.is_empty());
+    for seed in seeds {
+        let report = run_twice(&Scenario::of_seed(seed));
+        assert!(report.broken.is_empty(), "seed {seed}: {:?}", report.broken);
+    }
+}
+
+#[test]
+fn every_scenario_comes_out_as_it_says() {
+    let folder = chaos_tests().join("scenarios/sim");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 10);
+    for file in files {
+        let script = Script::parse(&std::fs::read_to_string(&file).unwrap());
+        let script = script.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let scenario = Scenario { seed: script.seed, script: Some(Arc::new(script)), ..Scenario::default() };
+        let report = run_twice(&scenario);
+        assert!(report.broken.is_empty(), "{}: {:?}", file.display(), report.broken);
+    }
+}
+
+#[test]
+fn a_seed_has_one_digest_in_every_process_and_another_seed_another() {
+    let digest =
+        |seed| run(&Scenario { faults_ms: Some(6_000), quiet_ms: Some(4_000), ..Scenario::of_seed(seed) }).digest;
+    assert_eq!(digest(5), digest(5));
+    assert_ne!(digest(5), digest(6));
+}
+
+#[test]
+fn more_servers_are_refused_until_they_can_run() {
+    assert!(Scenario { servers: 3, ..Scenario::default() }.check().is_err());
+    assert_eq!(Scenario { servers: 1, ..Scenario::default() }.check(), Ok(()));
+}

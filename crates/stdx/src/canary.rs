@@ -1,0 +1,90 @@
+//! Planted bugs, to prove that the simulator finds such bugs (as a canary proves that there is gas).
+//!
+//! Each is one line in a core that asks [`sings`] and does the wrong thing if it does. Without the feature `canaries`
+//! [`sings`] is a constant `false` and the compiler leaves nothing of them; the `ohm` binary refuses to be built with
+//! the feature. With it, one build holds them all, and only a test can `plant` one.
+
+/// A planted bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Canary {
+    /// The log takes rows without asking whether there is room.
+    SkipFitCheck = 1,
+    /// The write-ahead log answers before its bytes are synced.
+    AnswerBeforeSync,
+    /// A snapshot forgets which commands of a session were answered.
+    ForgetSessions,
+    /// A command that was applied before is applied again.
+    ApplyTwice,
+    /// A node is declared lost while its lease may still run.
+    EarlyLoss,
+    /// An agent takes its lease for twice as long as it is.
+    LongLease,
+    /// The tasks of a gang are counted twice when its minimum is judged.
+    CountGangTwice,
+    /// One kind of copy applies the commands of an entry in another order.
+    UnorderedApply,
+    /// Reports are believed whatever attempt they are about.
+    IgnoreIncarnation,
+    /// A closed job may still be placed.
+    PlaceClosed,
+    /// Required topologies are not judged at commit.
+    SkipTopology,
+    /// Quotas are not judged at commit.
+    SkipQuota,
+    /// Cordons are not judged at commit.
+    IgnoreCordon,
+    /// The room of ended runs stays taken.
+    KeepEndedRoom,
+    /// A refused planner is told to wait for an entry that will not come.
+    WrongRefresh,
+    /// A lost node counts as the task's own failure.
+    ChargeLostNodes,
+}
+
+impl Canary {
+    /// All of them.
+    pub const ALL: [Canary; 16] = [
+        Canary::SkipFitCheck,
+        Canary::AnswerBeforeSync,
+        Canary::ForgetSessions,
+        Canary::ApplyTwice,
+        Canary::EarlyLoss,
+        Canary::LongLease,
+        Canary::CountGangTwice,
+        Canary::UnorderedApply,
+        Canary::IgnoreIncarnation,
+        Canary::PlaceClosed,
+        Canary::SkipTopology,
+        Canary::SkipQuota,
+        Canary::IgnoreCordon,
+        Canary::KeepEndedRoom,
+        Canary::WrongRefresh,
+        Canary::ChargeLostNodes,
+    ];
+}
+
+/// Whether planted bugs are compiled in at all.
+pub const COMPILED: bool = cfg!(feature = "canaries");
+
+#[cfg(feature = "canaries")]
+static PLANTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+
+/// Plants one bug in place of any other, or none.
+#[cfg(feature = "canaries")]
+pub fn plant(canary: Option<Canary>) {
+    PLANTED.store(canary.map_or(0, |canary| canary as u8), std::sync::atomic::Ordering::SeqCst);
+}
+
+/// Whether this bug is planted.
+#[cfg(feature = "canaries")]
+pub fn sings(canary: Canary) -> bool {
+    PLANTED.load(std::sync::atomic::Ordering::Relaxed) == canary as u8
+}
+
+/// Whether this bug is planted: never.
+#[cfg(not(feature = "canaries"))]
+#[inline(always)]
+pub const fn sings(_: Canary) -> bool {
+    false
+}

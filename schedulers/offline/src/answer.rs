@@ -1,0 +1,195 @@
+//! The answer, in the words and the order in which it is printed as JSON; see the crate's page.
+
+use ohm_framework::{Counted, Excluded};
+use ohm_model::resources;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answer {
+    /// Every job of the job file, and those of the cell file that were placed, repaired or evicted; in file order.
+    pub jobs: Vec<JobAnswer>,
+    /// The cell as the documents describe it.
+    pub before: Totals,
+    /// The cell with everything that was planned, without the nodes that failed.
+    pub after: Totals,
+    /// How many more copies of each job would fit, if that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count_fit: Option<Vec<Copies>>,
+}
+
+/// What became of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum JobOutcome {
+    /// Everything it must have stands; some of it may have stood before.
+    Placed,
+    /// It lost tasks, and they stand elsewhere.
+    Repaired,
+    /// It does not stand with what it must have.
+    Pending,
+    /// It stood and had to make room.
+    Evicted,
+}
+
+impl JobOutcome {
+    /// The word that JSON has.
+    pub fn name(self) -> &'static str {
+        match self {
+            JobOutcome::Placed => "placed",
+            JobOutcome::Repaired => "repaired",
+            JobOutcome::Pending => "pending",
+            JobOutcome::Evicted => "evicted",
+        }
+    }
+}
+
+/// One job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobAnswer {
+    /// Its name.
+    pub name: String,
+    /// What became of it.
+    pub outcome: JobOutcome,
+    /// Why it is pending or evicted, in one sentence.
+    pub reason: Option<String>,
+    /// The reason at length, line by line; what `ohm explain` would say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub explanation: Vec<String>,
+    /// Its tasks in numbers.
+    pub tasks: TaskCounts,
+    /// Its groups in order.
+    pub groups: Vec<GroupAnswer>,
+}
+
+/// Tasks of a job in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskCounts {
+    /// How many it asks for.
+    pub asked: u32,
+    /// How many stood before.
+    pub before: u32,
+    /// How many of those lost their node or leave it.
+    pub lost: u32,
+    /// How many stand now.
+    pub after: u32,
+}
+
+/// Where a group stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupAnswer {
+    /// Its name.
+    pub name: String,
+    /// Nodes in the order of the ranks on them.
+    pub placements: Vec<NodeCount>,
+    /// The lowest domains of its topology, in the order of their paths; empty without a topology.
+    pub domains: Vec<DomainCount>,
+    /// Why it could not be placed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explain: Option<Counted>,
+}
+
+/// Tasks on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeCount {
+    /// The node.
+    pub node: String,
+    /// How many.
+    pub count: u32,
+}
+
+/// Tasks in a domain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DomainCount {
+    /// Label values, top to bottom.
+    pub values: Vec<String>,
+    /// How many.
+    pub count: u32,
+}
+
+/// A cell in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Totals {
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// How many hold anything.
+    pub nodes_used: u32,
+    /// By resource, as quantities.
+    pub resources: BTreeMap<String, Taken>,
+}
+
+/// How much of a resource is taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Taken {
+    /// What jobs and others hold.
+    pub allocated: String,
+    /// What there is.
+    pub allocatable: String,
+    /// How much of it that is, in whole hundredths.
+    pub percent: u32,
+}
+
+impl Totals {
+    pub(crate) fn add(&mut self, name: &str, taken: i64, capacity: i64) {
+        if taken == 0 && capacity == 0 {
+            return;
+        }
+        let percent = i128::from(taken.max(0)) * 100 / i128::from(capacity.max(1));
+        let taken = Taken {
+            allocated: resources::display(name, taken),
+            allocatable: resources::display(name, capacity),
+            percent: u32::try_from(percent).unwrap_or(u32::MAX),
+        };
+        self.resources.insert(name.to_string(), taken);
+    }
+}
+
+/// How many more copies of a job would fit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Copies {
+    /// The job.
+    pub job: String,
+    /// How many.
+    pub copies: u32,
+    /// Whether counting stopped there, so that still more may fit.
+    pub at_least: bool,
+    /// What the next copy lacks, in one sentence.
+    pub reason: Option<String>,
+    /// What is left once they all stand, by kind of node: for each group.
+    pub groups: Vec<GroupRoom>,
+}
+
+/// What is left for a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupRoom {
+    /// The group.
+    pub name: String,
+    /// Kinds of nodes: equal in room, taints and labels, host names and topology labels aside.
+    pub classes: Vec<ClassRoom>,
+}
+
+/// What is left for a group on nodes of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClassRoom {
+    /// The first of them.
+    pub like: String,
+    /// How many there are.
+    pub nodes: u32,
+    /// How many more single tasks they take.
+    pub tasks: u64,
+    /// Those that take none, by the first reason found.
+    pub excluded: Excluded,
+    /// Those that are not looked at, by reason.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub unavailable: BTreeMap<&'static str, u32>,
+}

@@ -1,0 +1,78 @@
+//! `ohm plan`: the answer of the schedulers to a question on paper.
+//!
+//! ```text
+//! documents ──Scene──▶ commands ──▶ Cell ──View──▶ planners ──plan──▶ commit ──▶ Cell ──▶ Answer
+//!                      (as it stands)     └──────── once per job, in file order ────────┘
+//! ```
+//!
+//! Nothing is planned here: a real [`ohm_cell::Cell`] is brought to what the documents say by the commands a server
+//! would apply, the planners of the schedulers plan on it, and what they plan is committed through the cell's own
+//! judgement before the next job is looked at.
+//!
+//! # What documents mean
+//!
+//! The cell file describes a cell: Node, Topology, Queue, Cohort, and Allocation for what runs already; as Kubernetes
+//! objects Node and Pod (bound pods that have not finished are taken room). `status.used` is what others take. The job
+//! file holds the jobs to plan; where both files have a job, the job file says what it is to become, so that more tasks
+//! than stand are growth and fewer are a cut from the end of the rank order. Jobs of the cell file of which tasks are
+//! missing are planned, too. Node names that an Allocation or a failure names and no file knows are gone.
+//!
+//! # The answer as JSON
+//!
+//! Stable: fields are added, never renamed. `reason` is null where there is nothing to explain.
+//!
+//! ```text
+//! jobs[]            name, outcome (placed | repaired | pending | evicted), reason, explanation[] (lines of text),
+//!                   tasks {asked, before, lost, after}
+//! jobs[].groups[]   name, placements[] {node, count}, domains[] {values[], count}, explain?
+//! explain           fit, of, unit (task | slice), totalNodes, unavailable? {notReady, unschedulable, notInTopology …},
+//!                   excluded {resource {NAME: n}, taint {"key=value:Effect": n}, nodeSelector, affinity,
+//!                   topologyDomain, port {}, limitPerNode, held, filter {}}; zero counts are left out
+//! before, after     nodes, nodesUsed, resources {NAME: {allocated, allocatable, percent}}
+//! countFit[]?       job, copies, atLeast, reason, groups[] {name, classes[] {like, nodes, tasks, excluded}}
+//! ```
+//!
+//! Invariants: the same question gives the same answer; a request that the cell cannot meet is `pending` with a reason
+//! and never an error; what is placed was accepted by the cell.
+//!
+//! Absent on purpose: time. Nothing backs off, expires or finishes.
+
+mod answer;
+mod copies;
+mod devices;
+mod planning;
+mod question;
+mod rooms;
+mod seating;
+mod seats;
+mod setting;
+mod text;
+mod world;
+
+pub use answer::{
+    Answer, ClassRoom, Copies, DomainCount, GroupAnswer, GroupRoom, JobAnswer, JobOutcome, NodeCount, Taken,
+    TaskCounts, Totals,
+};
+pub use question::{Addition, PlanError, Question};
+pub use text::to_text;
+
+/// An answer, and the cell that it was found on.
+pub struct Planned {
+    /// The answer.
+    pub answer: Answer,
+    /// Kept so that whoever ends next anyway need not take a large cell apart first.
+    _setting: setting::Setting,
+}
+
+/// Answers `question`.
+pub fn plan(question: Question) -> Result<Planned, PlanError> {
+    let count_fit = question.count_fit;
+    let scene = question::Scene::of(question)?;
+    let mut setting = setting::of(scene)?;
+    let jobs = planning::plan_all(&mut setting);
+    let after = setting.rooms.totals(&setting.world);
+    let counted = setting.jobs.iter().filter(|standing| standing.asked);
+    let count_fit = count_fit.then(|| counted.map(|job| copies::count(&setting.world, &job.spec)).collect());
+    let answer = Answer { jobs, before: setting.before.clone(), after, count_fit };
+    Ok(Planned { answer, _setting: setting })
+}

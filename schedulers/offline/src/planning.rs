@@ -1,0 +1,184 @@
+//! Plans the jobs in file order: each plan is committed before the next job is looked at.
+
+use crate::answer::{DomainCount, GroupAnswer, JobAnswer, JobOutcome, NodeCount, TaskCounts};
+use crate::setting::{Setting, Standing};
+use crate::world::World;
+use ohm_cell::{Cell, Job, JobState};
+use ohm_framework::{Decision, Explanation, Need, need_of};
+use ohm_model::node::HOSTNAME_LABEL;
+use ohm_model::{Conflict, JobId, NodeId};
+use std::collections::BTreeMap;
+
+/// A job is planned at most so often: every time something of it is placed or makes room for it.
+const ROUNDS_MAX: usize = 256;
+
+/// What planning one job ended with.
+#[derive(Default)]
+pub(crate) struct Settled {
+    /// Why not more of it stands.
+    pub(crate) explanation: Option<Explanation>,
+    /// What the log refused, when it refused a plan.
+    pub(crate) conflict: Option<Conflict>,
+    /// Jobs that made room.
+    pub(crate) victims: Vec<JobId>,
+}
+
+/// Plans a job until nothing more can be done for it.
+pub(crate) fn settle(world: &mut World, job: JobId) -> Settled {
+    let mut settled = Settled::default();
+    for _ in 0..ROUNDS_MAX {
+        let planned = match world.plan(job) {
+            Some(Decision::Planned(planned)) => planned,
+            Some(Decision::Unplaced(explanation)) => {
+                settled.explanation = Some(*explanation);
+                break;
+            }
+            Some(Decision::Nothing(_)) | None => break,
+        };
+        let live = live_of(world, job);
+        settled.explanation = planned.rest.as_deref().cloned();
+        let verdict = world.commit(&planned);
+        let victims = world.end_stopping();
+        let moved = live_of(world, job) != live || !victims.is_empty();
+        settled.victims.extend(victims.into_iter().filter(|victim| *victim != job));
+        if !moved {
+            settled.conflict = verdict.and_then(|verdict| verdict.conflicts.first().copied());
+            break;
+        }
+    }
+    settled
+}
+
+fn live_of(world: &World, job: JobId) -> u32 {
+    world.job(job).map_or(0, Job::live)
+}
+
+/// Plans every job of the setting.
+pub(crate) fn plan_all(setting: &mut Setting) -> Vec<JobAnswer> {
+    let Setting { world, jobs, .. } = setting;
+    let mut evicted: BTreeMap<JobId, String> = BTreeMap::new();
+    let mut settled: Vec<Settled> = Vec::with_capacity(jobs.len());
+    for standing in jobs.iter() {
+        let found = match standing.job {
+            Ok(job) => settle(world, job),
+            Err(_) => Settled::default(),
+        };
+        for victim in &found.victims {
+            evicted.insert(*victim, standing.spec.name.clone());
+        }
+        settled.push(found);
+    }
+    // Those that made room wait like any other job, and are looked at once more.
+    for (standing, found) in jobs.iter().zip(&mut settled) {
+        if let Ok(job) = standing.job
+            && evicted.contains_key(&job)
+        {
+            *found = settle(world, job);
+        }
+    }
+    let answered = jobs.iter().zip(&settled).filter(|(standing, found)| {
+        let touched = standing.displaced() > 0 || standing.stood == 0 || found.explanation.is_some();
+        standing.asked || touched || standing.job.as_ref().is_ok_and(|job| evicted.contains_key(job))
+    });
+    answered.map(|(standing, found)| answer(world, standing, found, &evicted)).collect()
+}
+
+fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMap<JobId, String>) -> JobAnswer {
+    let spec = &standing.spec;
+    let asked = spec.groups.iter().map(|group| group.count).fold(0u32, u32::saturating_add);
+    let lost = standing.displaced();
+    let mut tasks = TaskCounts { asked, before: standing.stood, lost, after: 0 };
+    let bare =
+        |name: &String| GroupAnswer { name: name.clone(), placements: Vec::new(), domains: Vec::new(), explain: None };
+    let mut groups: Vec<GroupAnswer> = spec.groups.iter().map(|group| bare(&group.name)).collect();
+    let name = spec.name.clone();
+    let pending = JobOutcome::Pending;
+    let job = match &standing.job {
+        Ok(job) => world.job(*job),
+        Err(reason) => {
+            let reason = Some(reason.clone());
+            return JobAnswer { name, outcome: pending, reason, explanation: Vec::new(), tasks, groups };
+        }
+    };
+    let Some(job) = job else {
+        return JobAnswer { name, outcome: pending, reason: None, explanation: Vec::new(), tasks, groups };
+    };
+    tasks.after = job.live();
+    for (at, group) in groups.iter_mut().enumerate() {
+        group.placements = placements(&world.cell, job, at);
+        group.domains = domains(&world.cell, job, at);
+    }
+    let unmet = job.state != JobState::Active || matches!(need_of(job), Some(Need::Start | Need::Repair));
+    let outcome = match (unmet, evicted.contains_key(&job.id)) {
+        (true, true) if standing.stood > 0 => JobOutcome::Evicted,
+        (true, _) => JobOutcome::Pending,
+        (false, _) if standing.is_repair() => JobOutcome::Repaired,
+        (false, _) => JobOutcome::Placed,
+    };
+    let mut explanation = Vec::new();
+    if let Some(why) = found.explanation.as_ref().filter(|_| job.pending() > 0) {
+        explanation.extend(why.to_text(&world.cell).lines().map(str::to_string));
+        if let Some(group) = groups.get_mut(usize::from(why.group.0)) {
+            group.explain = Some(why.counted(&world.cell));
+        }
+    }
+    if unmet && standing.drained > 0 {
+        explanation.push("What stands on the drained nodes stays there until room is found.".to_string());
+    }
+    let reason = unmet.then(|| reason(job, &explanation, found, evicted.get(&job.id))).flatten();
+    JobAnswer { name, outcome, reason, explanation, tasks, groups }
+}
+
+/// Why a job does not stand, in one sentence.
+fn reason(job: &Job, explanation: &[String], found: &Settled, preemptor: Option<&String>) -> Option<String> {
+    if job.state != JobState::Active {
+        return Some(format!("it is {}", job.phase()));
+    }
+    if let Some(preemptor) = preemptor {
+        return Some(format!("it made room for {preemptor}"));
+    }
+    if let Some(conflict) = found.conflict {
+        return Some(format!("the plan for it is refused at commit: {}", conflict.reason.name()));
+    }
+    explanation.first().cloned()
+}
+
+/// The nodes of a group with their counts, in the order of the ranks.
+fn placements(cell: &Cell, job: &Job, group: usize) -> Vec<NodeCount> {
+    let mut order: BTreeMap<NodeId, usize> = BTreeMap::new();
+    let mut counts: Vec<NodeCount> = Vec::new();
+    for node in live_nodes(cell, job, group) {
+        let at = *order.entry(node).or_insert_with(|| {
+            counts.push(NodeCount { node: cell.nodes().name(node).to_string(), count: 0 });
+            counts.len() - 1
+        });
+        counts[at].count += 1;
+    }
+    counts
+}
+
+/// The node of each live task, by rank.
+fn live_nodes(cell: &Cell, job: &Job, group: usize) -> impl Iterator<Item = NodeId> {
+    let tasks = job.groups.get(group).into_iter().flat_map(|group| group.tasks.iter());
+    tasks.filter_map(|task| cell.runs().get(task.run)).map(|run| run.node)
+}
+
+fn domains(cell: &Cell, job: &Job, group: usize) -> Vec<DomainCount> {
+    let name = job.spec.groups.get(group).map_or("", |group| group.topology.topology.as_str());
+    let Some(topology) = cell.topologies().get(name) else { return Vec::new() };
+    let mut by_node: BTreeMap<NodeId, u32> = BTreeMap::new();
+    live_nodes(cell, job, group).for_each(|node| *by_node.entry(node).or_insert(0) += 1);
+    let mut counts: BTreeMap<Vec<String>, u32> = BTreeMap::new();
+    for (node, count) in by_node {
+        let Some(record) = cell.nodes().get(node) else { continue };
+        let value = |level: &String| match record.spec.labels.get(level) {
+            None if level == HOSTNAME_LABEL => Some(record.spec.name.clone()),
+            value => value.cloned(),
+        };
+        let values: Option<Vec<String>> = topology.spec.levels.iter().map(value).collect();
+        if let Some(values) = values {
+            *counts.entry(values).or_insert(0) += count;
+        }
+    }
+    counts.into_iter().map(|(values, count)| DomainCount { values, count }).collect()
+}

@@ -1,0 +1,232 @@
+//! What is asked: documents put in order, and what they say put together.
+
+use ohm_manifest::kubernetes::QUEUE_LABEL;
+use ohm_manifest::{Allocation, Content, Document, NodeDocument, Origin};
+use ohm_model::{Amounts, JobSpec, QueueSpec, TopologySpec};
+use std::collections::BTreeMap;
+
+/// What `ohm plan` is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    /// The documents of the cell file, in order.
+    pub cell: Vec<Document>,
+    /// The documents of the job file, in order.
+    pub jobs: Vec<Document>,
+    /// Nodes that fail.
+    pub fail: Vec<String>,
+    /// Nodes that are drained.
+    pub drain: Vec<String>,
+    /// Nodes that join.
+    pub add: Option<Addition>,
+    /// Whether to count how many more copies of each job would fit.
+    pub count_fit: bool,
+}
+
+/// Nodes that join: copies of one that is there, empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addition {
+    /// How many.
+    pub count: u32,
+    /// The node they are like.
+    pub like: String,
+}
+
+/// Why a question cannot be answered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// A document says something that cannot be.
+    #[error("{origin}: {field}: {problem}")]
+    Document {
+        /// The document.
+        origin: Origin,
+        /// The field.
+        field: &'static str,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// The question itself is wrong.
+    #[error("{0}")]
+    Question(String),
+}
+
+impl PlanError {
+    fn of(origin: &Origin, field: &'static str, problem: String) -> Self {
+        PlanError::Document { origin: origin.clone(), field, problem }
+    }
+}
+
+/// A job, where it came from, and what stands of it.
+#[derive(Clone, Debug)]
+pub(crate) struct AskedJob {
+    pub(crate) spec: JobSpec,
+    pub(crate) stands: Vec<Allocation>,
+    /// Whether the job file has it.
+    pub(crate) asked: bool,
+}
+
+/// What all documents say together.
+#[derive(Debug, Default)]
+pub(crate) struct Scene {
+    pub(crate) topologies: Vec<(Origin, TopologySpec)>,
+    /// Cohorts before what is below them, as far as the file allows.
+    pub(crate) queues: Vec<(Origin, QueueSpec)>,
+    pub(crate) nodes: Vec<NodeDocument>,
+    pub(crate) node_index: BTreeMap<String, usize>,
+    /// Jobs in the order they are planned.
+    pub(crate) jobs: Vec<AskedJob>,
+    pub(crate) fail: Vec<String>,
+    pub(crate) drain: Vec<String>,
+}
+
+impl Scene {
+    pub(crate) fn of(question: Question) -> Result<Self, PlanError> {
+        let mut scene = Scene { fail: question.fail, drain: question.drain, ..Scene::default() };
+        let (mut allocations, mut usages) = (Vec::new(), Vec::new());
+        let mut jobs: BTreeMap<String, usize> = BTreeMap::new();
+        let documents = question.cell.into_iter().map(|document| (false, document));
+        for (asked, Document { origin, content }) in
+            documents.chain(question.jobs.into_iter().map(|document| (true, document)))
+        {
+            match content {
+                Content::Job(spec) => scene.add_job(&mut jobs, &origin, *spec, asked)?,
+                Content::Queue(spec) => scene.queues.push((origin, spec)),
+                Content::Topology(spec) => scene.topologies.push((origin, spec)),
+                Content::Node(node) => scene.add_node(&origin, *node)?,
+                Content::Allocation(allocation) => allocations.push((origin, allocation)),
+                Content::Usage(usage) => usages.push(usage),
+                Content::PriorityClass(_) => {}
+            }
+        }
+        for (origin, allocation) in allocations {
+            scene.seat(&jobs, &origin, allocation)?;
+        }
+        for usage in usages {
+            if let Some(&at) = scene.node_index.get(&usage.node) {
+                add(&mut scene.nodes[at].used, &usage.amounts, 1);
+            }
+        }
+        if let Some(addition) = &question.add {
+            scene.extend(addition)?;
+        }
+        scene.sort_queues();
+        scene.name_queues();
+        Ok(scene)
+    }
+
+    fn add_job(
+        &mut self,
+        known: &mut BTreeMap<String, usize>,
+        origin: &Origin,
+        spec: JobSpec,
+        asked: bool,
+    ) -> Result<(), PlanError> {
+        if let Some(at) = known.get(&spec.name).copied() {
+            if self.jobs[at].asked || !asked {
+                let problem = format!("a job called `{}` was given before; keep one or rename one", spec.name);
+                return Err(PlanError::of(origin, "metadata.name", problem));
+            }
+            // The job file says what the job is to become; it is planned where that file has it.
+            self.jobs.remove(at);
+            known.values_mut().filter(|index| **index > at).for_each(|index| *index -= 1);
+        }
+        known.insert(spec.name.clone(), self.jobs.len());
+        self.jobs.push(AskedJob { spec, stands: Vec::new(), asked });
+        Ok(())
+    }
+
+    fn add_node(&mut self, origin: &Origin, node: NodeDocument) -> Result<(), PlanError> {
+        if self.node_index.insert(node.spec.name.clone(), self.nodes.len()).is_some() {
+            let problem = format!("a node called `{}` was given before; keep one", node.spec.name);
+            return Err(PlanError::of(origin, "metadata.name", problem));
+        }
+        self.nodes.push(node);
+        Ok(())
+    }
+
+    /// Takes note of tasks that run already.
+    fn seat(
+        &mut self,
+        jobs: &BTreeMap<String, usize>,
+        origin: &Origin,
+        allocation: Allocation,
+    ) -> Result<(), PlanError> {
+        let Some(job) = jobs.get(&allocation.job).and_then(|at| self.jobs.get_mut(*at)) else {
+            let problem = format!("no Job called `{}` is in either file; its size is not known", allocation.job);
+            return Err(PlanError::of(origin, "spec.job", problem));
+        };
+        if !job.spec.groups.iter().any(|group| group.name == allocation.group) {
+            let known: Vec<&str> = job.spec.groups.iter().map(|group| group.name.as_str()).collect();
+            let problem = format!(
+                "job `{}` has no group called `{}`; it has {}",
+                allocation.job,
+                allocation.group,
+                known.join(", ")
+            );
+            return Err(PlanError::of(origin, "spec.group", problem));
+        }
+        job.stands.push(allocation);
+        Ok(())
+    }
+
+    /// Adds empty nodes like one that is there.
+    fn extend(&mut self, addition: &Addition) -> Result<(), PlanError> {
+        let Some(&at) = self.node_index.get(&addition.like) else {
+            return Err(PlanError::Question(format!("--like {}: the cell file has no such node", addition.like)));
+        };
+        let pattern = self.nodes[at].clone();
+        let mut number = 0;
+        for _ in 0..addition.count {
+            let name = loop {
+                number += 1;
+                let name = format!("{}-new-{number}", addition.like);
+                if !self.node_index.contains_key(&name) {
+                    break name;
+                }
+            };
+            let mut node = pattern.clone();
+            (node.ready, node.unschedulable, node.used) = (true, false, Amounts::new());
+            node.spec.labels.insert(ohm_model::node::HOSTNAME_LABEL.to_string(), name.clone());
+            node.spec.name.clone_from(&name);
+            self.node_index.insert(name, self.nodes.len());
+            self.nodes.push(node);
+        }
+        Ok(())
+    }
+
+    /// Puts parents before their children; what names no parent in the files stays where it is.
+    fn sort_queues(&mut self) {
+        let parents: BTreeMap<String, String> =
+            self.queues.iter().map(|(_, queue)| (queue.name.clone(), queue.parent.clone())).collect();
+        let depth = |name: &str| {
+            let (mut at, mut depth) = (name, 0);
+            while let Some(parent) = parents.get(at).filter(|_| depth <= parents.len()) {
+                (at, depth) = (parent, depth + 1);
+            }
+            depth
+        };
+        self.queues.sort_by_key(|(_, queue)| depth(&queue.name));
+    }
+
+    /// Jobs of Kubernetes name their queue in a label; it counts where the files have such a queue.
+    fn name_queues(&mut self) {
+        for job in &mut self.jobs {
+            let named = job.spec.labels.get(QUEUE_LABEL);
+            if let Some(name) = named.filter(|name| self.queues.iter().any(|(_, queue)| queue.name == **name))
+                && job.spec.queue.is_empty()
+            {
+                job.spec.queue.clone_from(name);
+            }
+        }
+    }
+}
+
+/// Adds `count` times `amounts` to `sum`.
+pub(crate) fn add(sum: &mut Amounts, amounts: &Amounts, count: u32) {
+    for (name, amount) in amounts {
+        let more = amount.saturating_mul(i64::from(count));
+        match sum.get_mut(name) {
+            Some(amount) => *amount = amount.saturating_add(more),
+            None => drop(sum.insert(name.clone(), more)),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Makes a cell stand as the documents say, by commands alone.
+
+use crate::answer::Totals;
+use crate::question::{AskedJob, PlanError, Scene};
+use crate::rooms::Rooms;
+use crate::seating::seat;
+use crate::world::World;
+use ohm_manifest::NodeDocument;
+use ohm_model::{Amounts, Command, GroupSpec, JobId, JobSpec, NodeHealth, NodeId, QueueSpec};
+use std::collections::BTreeMap;
+
+/// A job as it stands before anything is planned.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    pub(crate) spec: JobSpec,
+    pub(crate) asked: bool,
+    /// Its key, or why the cell does not take it.
+    pub(crate) job: Result<JobId, String>,
+    /// How many tasks stood according to the files.
+    pub(crate) stood: u32,
+    /// How many of them stood on nodes that the files lack.
+    pub(crate) gone: u32,
+    /// How many of them lost their node otherwise.
+    pub(crate) lost: u32,
+    /// How many of them leave a node that is drained.
+    pub(crate) drained: u32,
+    /// Whether the job has become larger or smaller than it stood.
+    pub(crate) resized: bool,
+}
+
+impl Standing {
+    /// How many tasks must stand elsewhere.
+    pub(crate) fn displaced(&self) -> u32 {
+        self.gone + self.lost + self.drained
+    }
+
+    /// Whether finding a place for it again is a repair. Nodes that are gone are none to repair for a job that is
+    /// resized: it asks for a new size, nobody for a repair.
+    pub(crate) fn is_repair(&self) -> bool {
+        self.lost + self.drained > 0 || (self.gone > 0 && !self.resized)
+    }
+}
+
+/// The cell as the documents describe it.
+pub(crate) struct Setting {
+    pub(crate) world: World,
+    pub(crate) jobs: Vec<Standing>,
+    pub(crate) rooms: Rooms,
+    pub(crate) before: Totals,
+}
+
+/// Makes the cell of `scene`; nodes have failed and are drained afterwards as it says.
+pub(crate) fn of(mut scene: Scene) -> Result<Setting, PlanError> {
+    let mut world = World::new();
+    put_topologies(&mut world, &scene)?;
+    put_queues(&mut world, &scene, true)?;
+    let mut jobs = submit(&mut world, &scene);
+    seat(&mut world, &mut scene, &mut jobs);
+    put_queues(&mut world, &scene, false)?;
+    let states = scene.nodes.iter().filter(|node| !node.ready).map(|node| node.spec.name.clone()).collect::<Vec<_>>();
+    states.iter().for_each(|name| world.conclude(name, NodeHealth::Suspect));
+    let cordoned = scene.nodes.iter().filter(|node| node.unschedulable);
+    let cordon = |node: &NodeDocument| Command::CordonNode { name: node.spec.name.clone(), cordoned: true };
+    world.apply_all(cordoned.map(cordon).collect());
+    let mut rooms = Rooms::of(&world, &scene.nodes);
+    let before = rooms.totals(&world);
+    lose(&mut world, &scene, &mut jobs, &mut rooms);
+    Ok(Setting { world, jobs, rooms, before })
+}
+
+fn put_topologies(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
+    for (origin, topology) in &scene.topologies {
+        world.try_apply(Command::PutTopology(topology.clone())).map_err(|refusal| PlanError::Document {
+            origin: origin.clone(),
+            field: "spec",
+            problem: refusal.to_string(),
+        })?;
+    }
+    Ok(())
+}
+
+/// Puts the queues; `open` leaves their limits away, so that what runs already is not judged by them.
+fn put_queues(world: &mut World, scene: &Scene, open: bool) -> Result<(), PlanError> {
+    for (origin, queue) in &scene.queues {
+        let (nominal, borrowing_limit) = match open {
+            true => (Amounts::new(), Amounts::new()),
+            false => (queue.nominal.clone(), queue.borrowing_limit.clone()),
+        };
+        let spec = QueueSpec { nominal, borrowing_limit, ..queue.clone() };
+        world.try_apply(Command::PutQueue(spec)).map_err(|refusal| PlanError::Document {
+            origin: origin.clone(),
+            field: if queue.is_cohort { "spec.parent" } else { "spec.cohort" },
+            problem: refusal.to_string(),
+        })?;
+    }
+    Ok(())
+}
+
+fn submit(world: &mut World, scene: &Scene) -> Vec<Standing> {
+    let standing = |job: &AskedJob| {
+        let mut spec = job.spec.clone();
+        // What runs is not suspended, whatever the file says.
+        spec.suspended &= job.stands.is_empty();
+        let accepted = world.submit(spec).map_err(|refusal| refusal.to_string());
+        let stood = job.stands.iter().map(|allocation| allocation.count).fold(0u32, u32::saturating_add);
+        let resized = !job.stands.is_empty() && job.spec.groups.iter().any(|group| is_resized(job, group));
+        let is_failed = |node: &String| scene.fail.contains(node) || scene.drain.contains(node);
+        let resized = resized && !job.stands.iter().any(|allocation| is_failed(&allocation.node));
+        let (spec, asked) = (job.spec.clone(), job.asked);
+        Standing { spec, asked, job: accepted, stood, gone: 0, lost: 0, drained: 0, resized }
+    };
+    scene.jobs.iter().map(standing).collect()
+}
+
+fn is_resized(job: &AskedJob, group: &GroupSpec) -> bool {
+    let of_group = job.stands.iter().filter(|allocation| allocation.group == group.name);
+    let stood = of_group.map(|allocation| allocation.count).fold(0u32, u32::saturating_add);
+    stood < group.min_count || stood > group.count
+}
+
+/// Takes away the nodes that fail, and empties those that are drained.
+fn lose(world: &mut World, scene: &Scene, jobs: &mut [Standing], rooms: &mut Rooms) {
+    let mut counts: BTreeMap<JobId, (u32, u32)> = BTreeMap::new();
+    let count = |world: &World, node: NodeId| {
+        let runs = world.cell.runs().on_node(world.cell.nodes(), node);
+        runs.map(|(_, run)| run.run.task.job).collect::<Vec<_>>()
+    };
+    for name in &scene.fail {
+        let Some(node) = world.cell.nodes().find(name) else { continue };
+        count(world, node).into_iter().for_each(|job| counts.entry(job).or_default().0 += 1);
+        world.conclude(name, NodeHealth::Lost);
+        world.apply(Command::RemoveNode { name: name.clone() });
+        if let Some(&at) = scene.node_index.get(name) {
+            rooms.leave(&scene.nodes[at]);
+        }
+    }
+    let drained: Vec<NodeId> = scene.drain.iter().filter_map(|name| world.cell.nodes().find(name)).collect();
+    let cordon = |name: &String| Command::CordonNode { name: name.clone(), cordoned: true };
+    world.apply_all(scene.drain.iter().map(cordon).collect());
+    for node in drained {
+        count(world, node).into_iter().for_each(|job| counts.entry(job).or_default().1 += 1);
+        world.end_all_on(node);
+    }
+    for standing in jobs {
+        let (lost, drained) = standing.job.as_ref().ok().and_then(|job| counts.get(job)).copied().unwrap_or_default();
+        standing.lost += lost;
+        standing.drained += drained;
+    }
+}

@@ -1,0 +1,264 @@
+//! A cell of our own with one session that holds every lease, and the planners of all classes over it.
+//!
+//! Nothing here decides: commands go through [`Cell::apply`], plans through the judgement of a commit, exactly as on a
+//! server.
+
+use ohm_batch::BatchPlanner;
+use ohm_cell::{Applied, Cell, Job, READY};
+use ohm_framework::{Budget, Decision, Holds, PlannedJob, Planner, View, Work, WorkItem};
+use ohm_model::lease::SHARDS_PER_CLASS;
+use ohm_model::{
+    Amounts, Class, Command, Entry, Envelope, Epoch, Exit, Index, JobId, JobOutcome, JobSpec, Lease, NodeHealth,
+    NodeId, NodeSpec, Outcome, Refusal, ResourceId, Role, RunReport, RunReportKind, Sequence, SessionId, Shard,
+    Transaction, Verdict,
+};
+use ohm_service::ServicePlanner;
+use ohm_stdx::Prng;
+use ohm_tas::TasPlanner;
+use std::collections::BTreeMap;
+
+/// The epoch of every lease: each is taken once.
+const EPOCH: Epoch = Epoch(1);
+/// So many commands travel in one entry: few enough for one entry's memory to stay small.
+const ENTRY_COMMANDS: usize = 100;
+/// Who a node is; offline nobody disputes it.
+const KEY: u64 = 1;
+
+/// The cell and who works on it.
+pub(crate) struct World {
+    pub(crate) cell: Cell,
+    session: SessionId,
+    sequence: u64,
+    instance: u64,
+    planners: BTreeMap<Class, Box<dyn Planner>>,
+    applied: Applied,
+    /// Nodes that joined with more room than they have, because of what stands on them; as they are.
+    pub(crate) tight: Vec<NodeSpec>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let mut world = World {
+            cell: Cell::new(),
+            session: SessionId(0),
+            sequence: 0,
+            instance: 0,
+            planners: BTreeMap::new(),
+            applied: Applied::default(),
+            tight: Vec::new(),
+        };
+        let open = Command::OpenSession { nonce: 1, role: Role::Client, name: "plan".into() };
+        let outcomes = world.send(vec![Envelope::without_session(open)]);
+        if let Some(Outcome::Session(session)) = outcomes.first() {
+            world.session = *session;
+        }
+        let shards = Class::ALL.into_iter().flat_map(|class| (0..SHARDS_PER_CLASS).map(move |number| (class, number)));
+        let shards = shards.map(|(class, number)| Lease::Shard(Shard { class, number }));
+        let leases: Vec<Lease> = std::iter::once(Lease::Health).chain(shards).collect();
+        for lease in leases {
+            world.apply(Command::TakeLease { lease, epoch: Epoch(0), renewed: Index(0) });
+        }
+        world
+    }
+
+    /// The same cell once more, for questions that must not change this one.
+    pub(crate) fn fork(&self) -> World {
+        World {
+            cell: self.cell.clone(),
+            session: self.session,
+            sequence: self.sequence,
+            instance: self.instance,
+            planners: BTreeMap::new(),
+            applied: Applied::default(),
+            tight: self.tight.clone(),
+        }
+    }
+
+    fn send(&mut self, commands: Vec<Envelope>) -> Vec<Outcome> {
+        let index = Index(self.cell.applied().0 + 1);
+        // Time stands still: nothing offline waits for it.
+        let entry = Entry { stamp_ms: 1, commands };
+        self.cell.apply(index, &entry, &mut self.applied);
+        if !self.planners.is_empty() {
+            let holds = Holds::default();
+            let view = View::new(&self.cell, &holds, self.session);
+            for planner in self.planners.values_mut() {
+                planner.changed(&view, &self.applied.nodes, &self.applied.jobs);
+            }
+        }
+        std::mem::take(&mut self.applied.outcomes)
+    }
+
+    /// Applies commands in order, many to an entry; one outcome for each.
+    pub(crate) fn apply_all(&mut self, commands: Vec<Command>) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(commands.len());
+        let mut commands = commands.into_iter().peekable();
+        while commands.peek().is_some() {
+            let envelopes = commands.by_ref().take(ENTRY_COMMANDS).map(|command| {
+                self.sequence += 1;
+                let sequence = Sequence(self.sequence);
+                Envelope { session: self.session, sequence, done_below: sequence, command }
+            });
+            let envelopes = envelopes.collect();
+            outcomes.extend(self.send(envelopes));
+        }
+        outcomes
+    }
+
+    pub(crate) fn apply(&mut self, command: Command) -> Outcome {
+        self.apply_all(vec![command]).pop().unwrap_or(Outcome::Done)
+    }
+
+    /// Applies a command that may be refused.
+    pub(crate) fn try_apply(&mut self, command: Command) -> Result<(), Refusal> {
+        match self.apply(command) {
+            Outcome::Refused(refusal) => Err(refusal),
+            _ => Ok(()),
+        }
+    }
+
+    /// The registration of a node, or of its next agent.
+    pub(crate) fn registration(&mut self, spec: NodeSpec) -> Command {
+        self.instance += 1;
+        Command::RegisterNode { spec, key: KEY, instance: self.instance, boot: KEY }
+    }
+
+    pub(crate) fn conclude(&mut self, name: &str, health: NodeHealth) {
+        let Some(node) = self.cell.nodes().find(name) else { return };
+        let Some(incarnation) = self.cell.nodes().get(node).map(|record| record.incarnation) else { return };
+        self.apply(Command::ConcludeNode { epoch: EPOCH, node, incarnation, health });
+    }
+
+    pub(crate) fn submit(&mut self, spec: JobSpec) -> Result<JobId, Refusal> {
+        match self.apply(Command::SubmitJobs { owner: "plan".into(), jobs: vec![spec] }) {
+            Outcome::Jobs(mut outcomes) => match outcomes.pop() {
+                Some(JobOutcome::Accepted(job) | JobOutcome::Unchanged(job)) => Ok(job),
+                Some(JobOutcome::Refused(refusal)) => Err(refusal),
+                None => Err(Refusal::NotFound { kind: "job".into(), name: String::new() }),
+            },
+            Outcome::Refused(refusal) => Err(refusal),
+            _ => Err(Refusal::NotFound { kind: "job".into(), name: String::new() }),
+        }
+    }
+
+    pub(crate) fn job(&self, job: JobId) -> Option<&Job> {
+        self.cell.jobs().get(job).map(AsRef::as_ref)
+    }
+
+    /// What the planner of the job's class decides about it now; nothing when it needs nothing.
+    pub(crate) fn plan(&mut self, job: JobId) -> Option<Decision> {
+        let found = self.cell.jobs().get(job)?;
+        let class = found.spec.class;
+        let holds = Holds::default();
+        let view = View::new(&self.cell, &holds, self.session);
+        let planner = self.planners.entry(class).or_insert_with(|| {
+            let mut planner = planner_of(class);
+            planner.reset(&view);
+            planner
+        });
+        let need = planner.need(&self.cell, found)?;
+        let nominated = self.cell.nominations().values().flatten().any(|held| held.job == job);
+        let work = Work { jobs: vec![WorkItem { job, need, attempt: 0, nominated }], budget: Budget::UNBOUNDED };
+        let plan = planner.plan(&view, &work, &mut Prng::new(0));
+        // A planner may have lowered its own numbers for rows it returned; committed or not, they are read again.
+        let rows = plan.decisions.iter().filter_map(|decision| match decision {
+            Decision::Planned(planned) => Some(planned.place.iter().map(|row| row.node)),
+            _ => None,
+        });
+        let nodes: Vec<NodeId> = rows.flatten().collect();
+        planner.changed(&view, &nodes, &[job]);
+        plan.decisions.into_iter().find(|decision| decision.job() == job)
+    }
+
+    /// Commits a plan: the log's own judgement decides what of it stands.
+    pub(crate) fn commit(&mut self, planned: &PlannedJob) -> Option<Verdict> {
+        let mut jobs = vec![planned.job];
+        jobs.extend(&planned.others);
+        let transaction = Transaction {
+            shard: self.cell.jobs().get(planned.job.job)?.shard,
+            epoch: EPOCH,
+            seen: self.cell.applied(),
+            grain: planned.grain,
+            guard: planned.guard,
+            jobs,
+            evict: planned.evict.clone(),
+            place: planned.place.clone(),
+            nominate: planned.nominate.clone(),
+            reserve: if planned.reserve { vec![planned.job.job] } else { Vec::new() },
+        };
+        match self.apply(Command::Commit(transaction)) {
+            Outcome::Verdict(verdict) => Some(verdict),
+            _ => None,
+        }
+    }
+
+    /// Lets every run end that is to stop since the last entry, as its agent would report. Returns the job of each.
+    pub(crate) fn end_stopping(&mut self) -> Vec<JobId> {
+        let mut nodes = self.applied.nodes.clone();
+        nodes.sort();
+        nodes.dedup();
+        let on_node = |node: NodeId| self.cell.runs().on_node(self.cell.nodes(), node);
+        let stopping = nodes.into_iter().flat_map(on_node).filter(|(_, run)| run.stop.is_some());
+        let runs: Vec<_> = stopping.map(|(_, run)| (run.node, run.run)).collect();
+        self.end(runs)
+    }
+
+    /// Ends every run on a node without any fault of theirs.
+    pub(crate) fn end_all_on(&mut self, node: NodeId) {
+        let runs: Vec<_> = self.cell.runs().on_node(self.cell.nodes(), node).map(|(_, run)| (node, run.run)).collect();
+        self.end(runs);
+    }
+
+    /// Ends runs without any fault of theirs. Returns the job of each.
+    pub(crate) fn end(&mut self, runs: Vec<(NodeId, ohm_model::RunRef)>) -> Vec<JobId> {
+        let jobs: Vec<JobId> = runs.iter().map(|(_, run)| run.task.job).collect();
+        let report = |(node, run)| {
+            let kind = RunReportKind::Ended { exit: Exit::Vanished, message: String::new() };
+            Command::Report { node, reports: vec![RunReport { run, kind }] }
+        };
+        self.apply_all(runs.into_iter().map(report).collect());
+        if !jobs.is_empty() && !self.tight.is_empty() {
+            self.tighten();
+        }
+        jobs
+    }
+
+    /// What runs take on a node, by resource.
+    pub(crate) fn taken(&self, node: NodeId) -> Amounts {
+        let (nodes, names) = (self.cell.nodes(), self.cell.resources());
+        let columns = (0..names.len() as u16).map(ResourceId);
+        let amounts = columns
+            .map(|column| (names.name(column).to_string(), nodes.capacity(node, column) - nodes.free(node, column)));
+        amounts.filter(|(_, amount)| *amount > 0).collect()
+    }
+
+    /// Nodes that held more than they have give up what is not held any more.
+    fn tighten(&mut self) {
+        for spec in self.tight.clone() {
+            let nodes = self.cell.nodes();
+            let Some(node) = nodes.find(&spec.name).filter(|node| nodes.flags(*node) & READY != 0) else { continue };
+            let mut capacity = spec.capacity.clone();
+            at_least(&mut capacity, &self.taken(node));
+            if nodes.get(node).is_some_and(|record| record.spec.capacity != capacity) {
+                let command = self.registration(NodeSpec { capacity, ..spec });
+                self.apply(command);
+            }
+        }
+    }
+}
+
+/// Raises every amount to that of `floor`.
+pub(crate) fn at_least(room: &mut Amounts, floor: &Amounts) {
+    for (name, amount) in floor {
+        let entry = room.entry(name.clone()).or_insert(0);
+        *entry = (*entry).max(*amount);
+    }
+}
+
+fn planner_of(class: Class) -> Box<dyn Planner> {
+    match class {
+        Class::Batch => Box::new(BatchPlanner::default()),
+        Class::Service => Box::new(ServicePlanner::default()),
+        Class::Tas => Box::new(TasPlanner::default()),
+    }
+}

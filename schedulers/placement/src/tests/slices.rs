@@ -1,0 +1,142 @@
+//! Slices, leaders, balanced placement and their repair as text.
+
+use super::{Bare, check};
+use crate::fixture::World;
+
+const CELL: &str = "
+    topology main block rack kubernetes.io/hostname
+    node a1 cpu=3 block=1 rack=1
+    node a2 cpu=5 block=1 rack=1
+    node b1 cpu=4 block=1 rack=2
+    node b2 cpu=4 block=1 rack=2
+    node c1 cpu=7 block=2 rack=3
+    node c2 cpu=6 block=2 rack=3
+";
+
+#[test]
+fn slices_stand_whole() {
+    // Node a2 takes two slices of two, though five tasks would fit.
+    check(
+        &format!(
+            "{CELL} job j class=tas\n group g count=6 cpu=1 topology=required:rack slices=kubernetes.io/hostname:2"
+        ),
+        "g 0-1 on a1, 2-5 on a2",
+    );
+    check(
+        &format!("{CELL} job j class=tas\n group g count=16 cpu=1 topology=required:block slices=rack:8"),
+        "g 0-2 on a1, 3-7 on a2, 8-11 on b1, 12-15 on b2",
+    );
+    check(
+        &format!("{CELL} job j class=tas\n group g count=14 cpu=1 topology=required:block slices=rack:7"),
+        "g 0-2 on a1, 3-6 on a2, 7-10 on b1, 11-13 on b2",
+    );
+    check(
+        &format!("{CELL} job j class=tas\n group g count=24 cpu=1 topology=required:block slices=rack:8"),
+        "3 slices of 8 tasks must stand in one domain of block; the best, 1, takes 2. There it holds 2 of 3 slices of rack.
+         Of 6 nodes, by the first reason found: 6 can take at least one task.",
+    );
+}
+
+#[test]
+fn slices_without_a_mode_drain_the_fullest_domains() {
+    check(
+        &format!("{CELL} job j class=tas\n group g count=12 cpu=1 slices=kubernetes.io/hostname:4"),
+        "g 0-3 on a2, 4-7 on b1, 8-11 on b2",
+    );
+}
+
+#[test]
+fn layers_of_slices_lie_inside_each_other() {
+    check(
+        &format!(
+            "{CELL} job j class=tas\n group g count=12 cpu=1 topology=required:block slices=rack:6,kubernetes.io/hostname:3"
+        ),
+        "g 0-2 on a1, 3-5 on a2, 6-8 on b1, 9-11 on b2",
+    );
+    check(
+        &format!(
+            "{CELL} job j class=tas\n group g count=16 cpu=1 topology=required:block slices=rack:8,kubernetes.io/hostname:4"
+        ),
+        "2 slices of 8 tasks must stand in one domain of block; the best, 2, takes 1. There it holds 1 of 2 slices of rack. There it holds 2 of 4 slices of kubernetes.io/hostname.
+         Of 6 nodes, by the first reason found: 6 can take at least one task.",
+    );
+}
+
+#[test]
+fn a_leader_stands_where_it_costs_no_slice() {
+    check(
+        &format!(
+            "{CELL} job j class=tas
+             group lead cpu=1 topology=required:rack with=x
+             group work count=6 cpu=1 topology=required:rack with=x slices=kubernetes.io/hostname:2"
+        ),
+        "lead 0 on a2
+         work 0-1 on a1, 2-5 on a2",
+    );
+}
+
+#[test]
+fn balanced_placement_fills_domains_evenly() {
+    let gang = "job j class=tas\n group g count=10 cpu=1 topology=preferred:rack";
+    check(&format!("{CELL} {gang}"), "g 0-6 on c1, 7-9 on c2");
+    check(&format!("{CELL} {gang} balanced"), "g 0-4 on c1, 5-9 on c2");
+}
+
+#[test]
+fn fewer_start_where_fewer_fit() {
+    check(
+        &format!("{CELL} job j class=tas\n group g count=24 min=8 cpu=1 topology=required:block slices=rack:8"),
+        "g 0-2 on a1, 3-7 on a2, 8-11 on b1, 12-15 on b2",
+    );
+}
+
+#[test]
+fn broken_slices_are_filled_where_they_stand_and_ranks_stay() {
+    let mut planner = Bare::default();
+    let text = format!(
+        "{CELL} node b3 cpu=4 block=1 rack=2
+         job j class=tas\n group g count=12 cpu=1 select=block:1 topology=required:block slices=rack:6,kubernetes.io/hostname:3
+         place j"
+    );
+    let mut world = World::of(&text, &mut planner);
+    // One node of each rack is lost: only rack 2 has another.
+    world.extend("lose b1", &mut planner);
+    assert_eq!(world.place("j", &mut planner).0, "g 6-8 on b3");
+    world.extend("lose a1", &mut planner);
+    assert_eq!(
+        world.place("j", &mut planner).0,
+        "1 slice of 3 tasks must stand in one domain of rack; no domain takes any.\n\
+         Of 7 nodes, by the first reason found: 1 can take at least one task; 2 are not ready; \
+         2 lack a label of its nodeSelector; 2 are outside the topology domain it must stand in."
+    );
+    world.extend("node a4 cpu=8 block=1 rack=1", &mut planner);
+    let (text, verdict) = world.place("j", &mut planner);
+    assert_eq!(text, "g 0-2 on a4");
+    assert!(verdict.is_some_and(|verdict| verdict.conflicts.is_empty()));
+}
+
+#[test]
+fn several_lost_nodes_are_one_repair() {
+    let mut planner = Bare::default();
+    let text = format!(
+        "{CELL} node c3 cpu=7 block=2 rack=3
+         job j class=tas\n group g count=15 cpu=1 topology=required:rack\n place j
+         lose c1\n lose c2\n node c4 cpu=8 block=2 rack=3"
+    );
+    let mut world = World::of(&text, &mut planner);
+    let found = world.place("j", &mut planner).0;
+    assert_eq!(found, "g 0-7 on c4");
+}
+
+#[test]
+fn a_request_that_contradicts_the_topology_is_explained() {
+    let mut planner = Bare::default();
+    let world = World::of(&format!("{CELL} job j class=tas\n group g count=4 cpu=1 slices=rack:2"), &mut planner);
+    assert_eq!(world.plan_all(&["j"], &mut planner).len(), 1);
+    let topology = &world.cell.topologies().get("main").unwrap().spec;
+    let mut group = world.cell.jobs().find("j").unwrap().spec.groups[0].clone();
+    assert_eq!(topology.check(&group), Ok(()));
+    group.count = 5;
+    let problem = topology.check(&group).unwrap_err().to_string();
+    assert_eq!(problem, "a slice size of 2 does not divide the count of 5");
+}

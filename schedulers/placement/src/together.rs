@@ -1,0 +1,153 @@
+//! Groups that share a `placeWith` label: a leader with its workers, placed as one; or more groups in one domain.
+
+use crate::drive::{Attempt, Driver, Failure, GroupAsk};
+use crate::flat::Amount;
+use crate::rows::rows;
+use crate::spot::quota;
+use crate::subject::Subject;
+use crate::topology::Counts;
+use ohm_cell::Job;
+use ohm_model::{Placement, TopologyMode};
+
+/// The asks in order, groups that share a label and ask for the same level of a topology put together.
+pub(crate) fn bundles(job: &Job, asks: &[GroupAsk]) -> Vec<Vec<GroupAsk>> {
+    let mut bundles: Vec<Vec<GroupAsk>> = Vec::new();
+    let spec = |ask: &GroupAsk| job.spec.groups.get(usize::from(ask.group.0));
+    for ask in asks {
+        let joins = |bundle: &&mut Vec<GroupAsk>| {
+            let (Some(own), Some(first)) = (spec(ask), bundle.first().and_then(spec)) else { return false };
+            let (one, other) = (&own.topology, &first.topology);
+            one.is_asked()
+                && !own.place_with.is_empty()
+                && own.place_with == first.place_with
+                && (one.mode, &one.level, &one.topology) == (other.mode, &other.level, &other.topology)
+        };
+        match bundles.iter_mut().find(joins) {
+            Some(bundle) => bundle.push(*ask),
+            None => bundles.push(vec![*ask]),
+        }
+    }
+    bundles
+}
+
+/// The leader and the workers of a bundle of two, if it has a leader: the group of one task, of two such the second.
+pub(crate) fn pair(job: &Job, bundle: &[GroupAsk]) -> Option<(GroupAsk, GroupAsk)> {
+    let &[first, second] = bundle else { return None };
+    let count = |ask: &GroupAsk| job.spec.groups.get(usize::from(ask.group.0)).map_or(0, |spec| spec.count);
+    match (count(&first), count(&second)) {
+        (_, 1) => Some((second, first)),
+        (1, _) => Some((first, second)),
+        _ => None,
+    }
+}
+
+impl<'v> Driver<'_, 'v> {
+    /// Places a leader and its workers as one.
+    pub(crate) fn place_pair(&mut self, job: &'v Job, one: &GroupAsk, many: &GroupAsk) -> Result<Attempt, Failure> {
+        let (leader_rows, spots) = {
+            let pass = &*self.pass;
+            let leader = Subject::new(pass.view(), job, one.group);
+            let workers = Subject::new(pass.view(), job, many.group);
+            let (Some(leader), Some(workers)) = (leader, workers) else { return Ok(Attempt::default()) };
+            let cell = pass.base().cell();
+            let room = quota(&workers, Some(leader.shape));
+            let most = room.map_or(many.most, |room| many.most.min(room.tasks));
+            if let Some(room) = room.filter(|_| most < many.least) {
+                let obstacle = room.obstacle(&workers, many.least);
+                return Err(Box::new(self.placer.explain(pass, &workers, many.least, obstacle)));
+            }
+            let mut sites = Vec::new();
+            for (subject, ask) in [(&leader, one), (&workers, many)] {
+                match self.placer.site(subject, cell) {
+                    Ok(site) => sites.extend(site),
+                    Err(why) => return Err(Box::new(self.placer.explain(pass, subject, ask.least, why))),
+                }
+            }
+            let Some(site) = sites.pop() else { return Ok(Attempt::default()) };
+            let amount = Amount { least: many.least, most, nodes: usize::MAX, attempt: 0 };
+            match self.placer.place_pair(pass, &leader, &workers, &site, &amount) {
+                Ok((node, spots)) => (rows(&leader, &[(node, 1)]), spots),
+                Err(refusal) => return Err(self.placer.explain_refusal(pass, &workers, refusal)),
+            }
+        };
+        let taken = self.placer.take(self.pass, &leader_rows);
+        let worker_rows: Vec<Placement> = match Subject::new(self.pass.view(), job, many.group) {
+            Some(workers) => rows(&workers, &spots),
+            None => Vec::new(),
+        };
+        let more = self.placer.take(self.pass, &worker_rows);
+        let rows = leader_rows.into_iter().chain(worker_rows).collect();
+        Ok(Attempt { rows, taken: vec![taken, more], rest: None })
+    }
+
+    /// Places groups that share a label in one domain: the smallest that takes all of them in order.
+    pub(crate) fn place_together(&mut self, job: &'v Job, bundle: &[GroupAsk]) -> Result<Attempt, Failure> {
+        let domains = self.shared_domains(job, bundle)?;
+        let mut last = None;
+        for (level, key) in domains {
+            let mut attempt = Attempt::default();
+            let failed = bundle.iter().find_map(|ask| {
+                let placed = self.place_within(job, ask, Some((level, key)));
+                match placed {
+                    Ok(_) => {
+                        self.note(&mut attempt, placed);
+                        None
+                    }
+                    Err(why) => Some(why),
+                }
+            });
+            match failed {
+                None => return Ok(attempt),
+                Some(why) => {
+                    self.undo(attempt);
+                    last = Some(why);
+                }
+            }
+        }
+        let mode = job.spec.groups.get(usize::from(bundle[0].group.0)).map(|spec| spec.topology.mode);
+        match last {
+            Some(why) if mode == Some(TopologyMode::Required) => Err(why),
+            _ => self.place_apart(job, bundle),
+        }
+    }
+
+    /// The domains that might take every group of the bundle, best first: all tasks before minimums only, the level
+    /// asked for before those above it, less room for the largest group before more, path order at last.
+    fn shared_domains(&mut self, job: &'v Job, bundle: &[GroupAsk]) -> Result<Vec<(&'v str, u32)>, Failure> {
+        let cell = self.pass.base().cell();
+        let mut counted: Vec<(&GroupAsk, Counts)> = Vec::new();
+        let mut site = None;
+        for ask in bundle {
+            let Some(subject) = Subject::new(self.pass.view(), job, ask.group) else { continue };
+            let found = match self.placer.site(&subject, cell) {
+                Ok(Some(found)) => found,
+                Ok(None) => continue,
+                Err(obstacle) => return Err(Box::new(self.placer.explain(self.pass, &subject, ask.least, obstacle))),
+            };
+            let loan = self.placer.borrow_counts(self.pass, &subject, &found);
+            counted.push((ask, loan.counts().clone()));
+            self.placer.return_counts(loan);
+            site.get_or_insert(found);
+        }
+        let Some(site) = site else { return Ok(Vec::new()) };
+        let level = site.wish.level;
+        let lowest_first = match site.wish.mode {
+            TopologyMode::Required => level..=level,
+            TopologyMode::Preferred => 0..=level,
+            _ => return Ok(Vec::new()),
+        };
+        let Some((_, widest)) = counted.iter().max_by_key(|(ask, _)| ask.most) else { return Ok(Vec::new()) };
+        let mut domains = Vec::new();
+        for whole in [true, false] {
+            for level in lowest_first.clone().rev() {
+                let wanted = |ask: &GroupAsk| u64::from(if whole { ask.most } else { ask.least });
+                let takes = |at: &u32| counted.iter().all(|(ask, counts)| counts.at(level, *at).tasks >= wanted(ask));
+                let mut fits: Vec<u32> = (0..site.tree.level(level).len() as u32).filter(takes).collect();
+                fits.sort_by_key(|at| (widest.at(level, *at).tasks, *at));
+                let label = site.topology.spec.levels.get(level).map_or("", String::as_str);
+                domains.extend(fits.iter().map(|at| (label, site.tree.level(level)[*at as usize].key)));
+            }
+        }
+        Ok(domains)
+    }
+}

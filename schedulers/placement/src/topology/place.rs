@@ -1,0 +1,239 @@
+//! Placing one group, or a leader with its workers, on counts borrowed for it.
+
+use super::repair::{Gap, gaps};
+use super::tally::{Loan, room};
+use super::{Choice, Counts, Layers, Reach, Refusal, Request, Short, Site, choose};
+use crate::devices::DeviceRoom;
+use crate::flat::{Amount, Spots};
+use crate::placer::{Pass, Placer};
+use crate::subject::Subject;
+use ohm_model::{NodeId, TopologyMode};
+
+/// Where tasks go: for each task its rank, or spots for whichever ranks wait.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seats {
+    /// Ranks that belong to slices which stand already, and their nodes.
+    pub(crate) bound: Vec<(u32, NodeId)>,
+    /// Nodes for the other waiting ranks in ascending order.
+    pub(crate) free: Spots,
+}
+
+impl Placer {
+    /// Places as many of `amount.most` tasks as fit together, at least `amount.least`. `domain` is a (level, key) that
+    /// they must stay in.
+    pub(crate) fn place_in_topology<'c>(
+        &mut self,
+        pass: &Pass<'_>,
+        subject: &Subject<'_>,
+        site: &Site<'c>,
+        domain: Option<(usize, u32)>,
+        amount: &Amount,
+    ) -> Result<Seats, Refusal<'c>> {
+        let mut loan = self.borrow_counts(pass, subject, site);
+        let seats = lay(&mut loan, subject, site, domain, amount);
+        self.return_counts(loan);
+        seats
+    }
+
+    /// Places a leader and as many workers as fit together with it, at least `amount.least`.
+    pub(crate) fn place_pair<'c>(
+        &mut self,
+        pass: &Pass<'_>,
+        leader: &Subject<'_>,
+        workers: &Subject<'_>,
+        site: &Site<'c>,
+        amount: &Amount,
+    ) -> Result<(NodeId, Spots), Refusal<'c>> {
+        let loan = self.borrow_counts(pass, workers, site);
+        let (slot, scanned) = self.index(leader);
+        let (table, index) = self.parts(slot);
+        let tree = &site.tree;
+        let hosts = |position: u32| {
+            let node = tree.node(position);
+            let fits = match table.is_singled(node) || !leader.excluded.is_empty() {
+                true => u64::from(leader.room(node)),
+                false => room(leader, table, &index.demand, node),
+            };
+            fits > 0
+        };
+        let level = tree.node_level();
+        pass.look_at(scanned + tree.level(level).len() as u64);
+        let counts = loan.counts().clone_for_leader(|counts, position| {
+            let alone = counts.at(level, position).tasks;
+            hosts(position).then(|| workers.room_beside(leader, tree.node(position), alone))
+        });
+        let found = largest(&counts, site, true, site.wish.level, amount);
+        let fence = site.fence(site.wish.level, None);
+        let found = found.map_err(|short| site.refusal(workers.view.cell(), &counts, &short, amount.most, fence));
+        self.return_counts(loan);
+        let choice = found?;
+        let spots = spots(site, &choice);
+        let leader = choice.leader.map(|position| tree.node(position));
+        let short = Short { fit: 0, level: site.wish.level, best: None };
+        leader
+            .map(|node| (node, spots))
+            .ok_or_else(|| site.refusal(workers.view.cell(), &counts, &short, amount.most, fence))
+    }
+}
+
+fn spots(site: &Site<'_>, choice: &Choice) -> Spots {
+    choice.nodes.iter().map(|(position, tasks)| (site.tree.node(*position), *tasks as u32)).collect()
+}
+
+/// Fills broken slices first, each in its own domain, and lays what is left in whole slices.
+fn lay<'c>(
+    loan: &mut Loan,
+    subject: &Subject<'_>,
+    site: &Site<'c>,
+    domain: Option<(usize, u32)>,
+    amount: &Amount,
+) -> Result<Seats, Refusal<'c>> {
+    let mut seats = Seats::default();
+    let mut rest = *amount;
+    for gap in gaps(subject, site) {
+        let tasks = gap.tasks.min(rest.most);
+        if tasks == 0 {
+            break;
+        }
+        fill_gap(loan, subject, site, &gap, tasks, &mut seats)?;
+        rest.most -= tasks;
+        rest.least = rest.least.saturating_sub(tasks);
+    }
+    if rest.most / site.wish.size() == 0 {
+        return Ok(seats);
+    }
+    rest.least = rest.least.max(u32::from(seats == Seats::default()));
+    let counts;
+    let found = match domain {
+        None => largest(loan.counts(), site, false, site.wish.level, &rest).map_err(|short| (short, loan.counts())),
+        Some((level, key)) => {
+            let position = site.tree.find(level, key);
+            counts = position.map(|position| loan.counts().within(loan.counts().layers().clone(), level, position));
+            match &counts {
+                None => Err((Short { fit: 0, level, best: None }, loan.counts())),
+                Some(counts) => largest(counts, site, false, level, &rest).map_err(|short| (short, counts)),
+            }
+        }
+    };
+    match found {
+        Ok(choice) => {
+            seats.free.extend(spots(site, &choice));
+            Ok(seats)
+        }
+        Err((short, counts)) => {
+            let fence = site.fence(domain.map_or(site.wish.level, |(level, _)| level), domain.map(|(_, key)| key));
+            Err(site.refusal(subject.view.cell(), counts, &short, amount.most, fence))
+        }
+    }
+}
+
+fn fill_gap<'c>(
+    loan: &mut Loan,
+    subject: &Subject<'_>,
+    site: &Site<'c>,
+    gap: &Gap,
+    tasks: u32,
+    seats: &mut Seats,
+) -> Result<(), Refusal<'c>> {
+    let whole = |(_, size): &(usize, u64)| u64::from(tasks).is_multiple_of(*size);
+    let inner = if gap.inner.iter().all(whole) { gap.inner.as_slice() } else { &[] };
+    let counts = loan.counts().within(Layers::new(inner, site.tree.lowest()), gap.level, gap.position);
+    let request = Request {
+        tasks: u64::from(tasks),
+        leader: false,
+        level: gap.level,
+        reach: Reach::One,
+        order: site.wish.order(),
+        balanced: false,
+    };
+    let choice = choose(&counts, &request).map_err(|short| {
+        let key = site.tree.level(gap.level).get(gap.position as usize).map(|place| place.key);
+        let fence = site.fence(gap.level, key);
+        site.inside_slice(gap.level, inner).refusal(subject.view.cell(), &counts, &short, tasks, fence)
+    })?;
+    let mut ranks = gap.ranks.iter().copied();
+    let level = site.tree.node_level();
+    for &(position, given) in &choice.nodes {
+        loan.set(position, loan.counts().at(level, position).tasks.saturating_sub(given));
+        let node = site.tree.node(position);
+        for left in (0..given as u32).rev() {
+            match ranks.next() {
+                Some(rank) => seats.bound.push((rank, node)),
+                None => {
+                    seats.free.push((node, left + 1));
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The largest number of whole slices from `amount.least` to `amount.most` tasks that there is a choice for.
+fn largest(counts: &Counts, site: &Site<'_>, leader: bool, level: usize, amount: &Amount) -> Result<Choice, Short> {
+    let size = u64::from(site.wish.size());
+    let fenced = counts.is_part();
+    let reach = match site.wish.mode {
+        TopologyMode::Unconstrained | TopologyMode::None => Reach::Flat,
+        TopologyMode::Preferred if !fenced => Reach::Climbs,
+        _ => Reach::One,
+    };
+    let request = |slices: u64| Request {
+        tasks: slices * size,
+        leader,
+        level,
+        reach,
+        order: site.wish.order(),
+        balanced: site.wish.balanced,
+    };
+    let (least, most) = (u64::from(amount.least.max(1)).div_ceil(size), u64::from(amount.most) / size);
+    let short = match choose(counts, &request(most)) {
+        Ok(choice) => return Ok(choice),
+        Err(short) => short,
+    };
+    if least >= most {
+        return Err(short);
+    }
+    // What fits as it was asked for mostly fits when only that is asked for; if not, it is searched for.
+    if (least..most).contains(&short.fit)
+        && !leader
+        && let Ok(choice) = choose(counts, &request(short.fit))
+    {
+        return Ok(choice);
+    }
+    let mut best = choose(counts, &request(least)).map_err(|_| short)?;
+    let (mut low, mut high) = (least, most);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        match choose(counts, &request(middle)) {
+            Ok(choice) => (best, low) = (choice, middle),
+            Err(_) => high = middle,
+        }
+    }
+    Ok(best)
+}
+
+impl Subject<'_> {
+    /// How many tasks fit on `node` beside one task of `leader`, of the `alone` that fit without it.
+    fn room_beside(&self, leader: &Subject<'_>, node: NodeId, alone: u64) -> u64 {
+        if alone == 0 || self.shape.ports.iter().any(|port| leader.shape.ports.contains(port)) {
+            return 0;
+        }
+        let mut room = alone;
+        for &(resource, request) in &self.shape.requests {
+            let taken =
+                leader.shape.requests.iter().find(|(other, _)| *other == resource).map_or(0, |(_, taken)| *taken);
+            if taken > 0 {
+                let free = self.view.free_for(self.job, self.group, node, resource) - taken;
+                room = room.min((free / request.max(1)).max(0) as u64);
+            }
+        }
+        let shares = |(resource, _): &(ohm_model::ResourceId, i64)| {
+            leader.shape.devices.iter().any(|(other, _)| other == resource)
+        };
+        if room > 0 && self.shape.devices.iter().any(shares) {
+            room = room.min(u64::from(DeviceRoom::beside(&self.view, self.shape, leader.shape, node)));
+        }
+        room
+    }
+}
