@@ -4,13 +4,14 @@
 use crate::config::RaftConfig;
 use crate::error::OpenError;
 use crate::identity::{Folder, Identity, inspect, segment_file, snapshot_file};
+use crate::members::Membership;
 use crate::record::Position;
 use crate::replay::{Replay, replay};
 use crate::snapshots::{self, Shelf, Snapshot};
 use crate::storage::Durable;
 use crate::wal::Wal;
-use bytes::Bytes;
 use ohm_log::{Alarm, Disk};
+use raft::eraftpb::{Entry, EntryType};
 
 /// A log as it was left.
 pub(crate) struct Recovered {
@@ -18,7 +19,9 @@ pub(crate) struct Recovered {
     pub(crate) wal: Wal,
     pub(crate) shelf: Shelf,
     /// The newest snapshot that can be read.
-    pub(crate) snapshot: Option<(Position, Vec<Bytes>)>,
+    pub(crate) snapshot: Option<Snapshot>,
+    /// Who belonged to the group at that snapshot, or at the beginning.
+    pub(crate) membership: Membership,
     pub(crate) alarms: Vec<Alarm>,
 }
 
@@ -52,7 +55,7 @@ pub(crate) fn find(disk: &mut (impl Disk + ?Sized)) -> Result<Found, OpenError> 
 /// Opens a folder for writing.
 pub(crate) fn recover(disk: &mut (impl Disk + ?Sized), config: &RaftConfig) -> Result<Recovered, OpenError> {
     if let Folder::Log(identity) = inspect(disk)? {
-        identity.check(config.cell, config.member, &config.voters)?;
+        identity.check(config.cell, config.member, &config.founders)?;
     }
     let Found { identity, mut replay, shelf, snapshot, restart, alarms } = find(disk)?;
     let mut wal = Wal::open(disk, &identity, config.segment_bytes, &replay)?;
@@ -70,14 +73,17 @@ pub(crate) fn recover(disk: &mut (impl Disk + ?Sized), config: &RaftConfig) -> R
         replay.entries.pop_front();
         replay.base = position;
     }
+    let membership = snapshot
+        .as_ref()
+        .map_or_else(|| Membership::founded(&identity.founders), |found| found.header.membership(&identity.founders));
     // All of it was synced when the log was opened, and a lone voter needs nobody's word. A leader's own entry would
-    // say so too, but a full disk does not take one.
-    if identity.voters.len() == 1 && !restart {
+    // say so too, but a full disk does not take one. A change of members since then may have made others voters.
+    let is_change = |entry: &Entry| entry.get_entry_type() != EntryType::EntryNormal;
+    if membership.voters == [config.member] && !restart && !replay.entries.iter().any(is_change) {
         replay.state.commit = replay.state.commit.max(replay.last().index);
     }
-    let durable = Durable::new(replay.state, &identity.voters, replay.base, replay.entries, position);
-    let snapshot = snapshot.map(|snapshot| (position, snapshot.pieces));
-    Ok(Recovered { durable, wal, shelf, snapshot, alarms })
+    let durable = Durable::new(replay.state, membership.conf_state(), replay.base, replay.entries, position);
+    Ok(Recovered { durable, wal, shelf, snapshot, membership, alarms })
 }
 
 impl Found {

@@ -3,7 +3,10 @@
 
 use crate::log_readers::{AgentOutlet, LogReaders, LogStream};
 use ohm_cell::Cell;
+use ohm_log::{MemberChange, Members};
 use ohm_model::{Command, Event, Index, NodeId, Outcome, RunRef};
+use ohm_replica::ChangeFailure;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -49,8 +52,29 @@ pub(crate) enum Question {
     Command(Box<Command>, oneshot::Sender<Result<(Index, Outcome), Unanswered>>),
     /// Events after an index, and how many older ones were dropped.
     Events(Index, oneshot::Sender<(Vec<Event>, u64)>),
+    /// Answered once the copy shows everything that was acknowledged anywhere before.
+    Read(oneshot::Sender<Result<(), Unanswered>>),
+    /// Another server is to belong to the group, or one no more.
+    ChangeMembers(MemberChange, oneshot::Sender<Result<u64, ChangeFailure>>),
+    /// Another server is to lead.
+    Transfer(Option<u64>),
+    /// Who belongs to the group.
+    Servers(oneshot::Sender<Servers>),
     /// The connection of the agent that holds a node, if it is here.
     AgentOf(NodeId, oneshot::Sender<Option<AgentOutlet>>),
+}
+
+/// The group of servers, as one of them knows it.
+#[derive(Clone, Debug, Default)]
+pub struct Servers {
+    /// The one that answers.
+    pub here: u64,
+    /// The one that leads, if one is known.
+    pub leader: Option<u64>,
+    /// Who belongs to it.
+    pub members: Members,
+    /// Where they listen, as far as that is known.
+    pub addresses: BTreeMap<u64, String>,
 }
 
 /// A cheap handle of the replica thread.
@@ -65,6 +89,26 @@ impl ReplicaHandle {
     /// The state as of now. Cheap: chunks are shared, not copied.
     pub async fn cell(&self) -> Result<Arc<Cell>, Unanswered> {
         self.ask(Question::Cell).await
+    }
+
+    /// Waits until the state here shows everything that was acknowledged anywhere before this call.
+    pub async fn read(&self) -> Result<(), Unanswered> {
+        self.ask(Question::Read).await?
+    }
+
+    /// Changes who belongs to the group of servers, and gives the server that was added or removed.
+    pub async fn change_members(&self, change: MemberChange) -> Result<Result<u64, ChangeFailure>, Unanswered> {
+        self.ask(|answer| Question::ChangeMembers(change, answer)).await
+    }
+
+    /// Lets another server lead; which one that is shows a little later.
+    pub async fn transfer(&self, to: Option<u64>) -> Result<(), Unanswered> {
+        self.send(Question::Transfer(to)).await
+    }
+
+    /// Who belongs to the group of servers, as far as this one knows.
+    pub async fn servers(&self) -> Result<Servers, Unanswered> {
+        self.ask(Question::Servers).await
     }
 
     /// Puts `command` into the log and waits until it is applied here.

@@ -6,8 +6,10 @@
 //! ```
 //! Everything that is decided is decided in `ServerCore`; this crate moves bytes and time.
 
+mod found;
 mod handle;
 pub mod http;
+mod links;
 mod log_readers;
 mod metrics;
 mod outlets;
@@ -15,6 +17,6 @@ mod replica_thread;
 mod rpc;
 mod run;
 
-pub use handle::{LogPiece, LogQuery, ReplicaHandle, Unanswered};
+pub use handle::{LogPiece, LogQuery, ReplicaHandle, Servers, Unanswered};
 pub use log_readers::LogStream;
 pub use run::{ServerError, ServerOptions, run};

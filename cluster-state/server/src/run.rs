@@ -1,11 +1,14 @@
 //! The server process from its options to its end.
 
+use crate::found::{self, Identified};
 use crate::handle::ReplicaHandle;
+use crate::links::{AddressBook, Introduction, Links};
 use crate::metrics::Meter;
 use crate::replica_thread;
-use crate::rpc::CellService;
-use ohm_log_raft::{FileDisk, Folder, RaftConfig, RaftLog, Remarks, inspect};
-use ohm_replica::{Replica, ReplicaConfig, ServerConfig, ServerCore};
+use crate::rpc::{CellFacts, CellService};
+use ohm_cell::Cell;
+use ohm_log_raft::{FileDisk, Listener, RaftLog, Remarks, Weight};
+use ohm_replica::{Replica, ReplicaConfig, ReplicaFailure, ServerConfig, ServerCore};
 use ohm_runtime::data_dir::{self, DataDirError};
 use ohm_runtime::dice;
 use ohm_runtime::shutdown::Shutdown;
@@ -13,7 +16,6 @@ use ohm_wire::MESSAGE_BYTES_MAX;
 use ohm_wire::cell_server::CellServer;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use tokio::net::TcpListener;
 use tonic::{Request, Status};
 
@@ -29,8 +31,19 @@ pub struct ServerOptions {
     pub listen: SocketAddr,
     /// Listen on an address that others can reach although nothing is encrypted.
     pub insecure: bool,
+    /// Where other servers and clients reach it; the listening address when absent.
+    pub advertise: Option<String>,
+    /// Servers of the cell to join, if the data folder is empty; without any, an empty folder founds a cell.
+    pub join: Vec<String>,
     /// Snapshot after so many entries; the default when absent.
     pub snapshot_every_entries: Option<u64>,
+}
+
+impl ServerOptions {
+    /// Where others reach this server.
+    pub(crate) fn advertised(&self) -> String {
+        self.advertise.clone().unwrap_or_else(|| format!("http://{}", self.listen))
+    }
 }
 
 /// Why a server ended.
@@ -72,13 +85,28 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
     let metrics = recorder.handle();
     // A second server in one process (in tests) keeps the first recorder.
     let _ = ::metrics::set_global_recorder(recorder);
-    let (log_dir, name) = (options.data_dir.join("log"), format!("server {}", std::process::id()));
+    let mut book = AddressBook::open(options.data_dir.join("servers"));
+    let identified = tokio::select! { biased;
+        () = shutdown.started() => return Ok(()),
+        identified = found::find(&options, &token, &mut book) => identified?,
+    };
+    let config = &identified.config;
+    let introduction =
+        Introduction { cell: config.cell, server: config.member, address: options.advertised(), token: token.clone() };
+    let (cell, founders) = (config.cell, config.founders.clone());
+    let facts = CellFacts { cell, founders, cell_incarnation: identified.cell_incarnation };
+    let data_dir = options.data_dir.clone();
+    let server = (config.member, identified.cell_incarnation);
     let snapshot_every = options.snapshot_every_entries;
-    let open = move || open_core(&log_dir, name, snapshot_every);
-    let (handle, inbox, failed) = replica_thread::start(open, Meter, shutdown.clone());
+    let open = move || open_core(&data_dir.join("log"), identified, snapshot_every);
+    let runtime = tokio::runtime::Handle::current();
+    let link = move |inbox| Links::new(introduction, book, runtime, inbox);
+    let evidence_dir = options.data_dir.clone();
+    let failure = move |failure: &ReplicaFailure, cell: &Cell| keep_evidence(&evidence_dir, failure, cell);
+    let (handle, inbox, failed) = replica_thread::start(open, link, failure, server, Meter, shutdown.clone());
     let bearer = format!("Bearer {token}");
     let check = move |request: Request<()>| check_token(&bearer, request);
-    let service = CellServer::new(CellService::new(inbox, Arc::clone(&handle.log_readers)))
+    let service = CellServer::new(CellService::new(inbox, handle.clone(), facts))
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let rpc = tonic::service::interceptor::InterceptedService::new(service, check);
@@ -127,26 +155,46 @@ pub(crate) fn same_bytes(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |different, (x, y)| different | (x ^ y)) == 0
 }
 
+/// What the raft crate has to say goes to the log of the process.
+struct Tracing;
+
+impl Listener for Tracing {
+    fn remark(&self, weight: Weight, text: &str) {
+        match weight {
+            Weight::Info => tracing::debug!(target: "raft", "{text}"),
+            Weight::Warning => tracing::info!(target: "raft", "{text}"),
+            Weight::Error => tracing::error!(target: "raft", "{text}"),
+        }
+    }
+}
+
 fn open_core(
     log_dir: &Path,
-    name: String,
+    identified: Identified,
     snapshot_every_entries: Option<u64>,
 ) -> Result<ServerCore<RaftLog<FileDisk>>, String> {
     data_dir::create(log_dir).map_err(|error| error.to_string())?;
-    let mut disk = FileDisk::open(log_dir).map_err(|error| error.to_string())?;
-    let log = match inspect(&mut disk).map_err(|error| error.to_string())? {
-        Folder::Empty | Folder::Unfinished => {
-            RaftLog::create(disk, RaftConfig::single(dice::random_u64(), 1), Remarks::none())
-        }
-        Folder::Log(identity) => {
-            RaftLog::open(disk, RaftConfig::group(identity.cell, identity.member, identity.voters), Remarks::none())
-        }
-    };
-    let log = log.map_err(|error| error.to_string())?;
+    let (server, cell_incarnation) = (identified.config.member, identified.cell_incarnation);
+    let log = identified.open(log_dir, Remarks::to(Tracing))?;
     let mut config = ReplicaConfig::default();
     if let Some(entries) = snapshot_every_entries {
         config.snapshot_every_entries = entries;
     }
-    let server = ServerConfig { name, cell_incarnation: 1, resend_ms: 500 };
+    let name = format!("server {server} ({})", std::process::id());
+    let server = ServerConfig { name, cell_incarnation, resend_ms: 500, server };
     Ok(ServerCore::new(Replica::new(log, config), server, dice::dice()))
+}
+
+/// A copy that differs from the others is of use only to whoever looks for the reason: its state and the words are
+/// kept, and the folder serves no more.
+fn keep_evidence(data_dir: &Path, failure: &ReplicaFailure, cell: &Cell) {
+    if !matches!(failure, ReplicaFailure::Diverged { .. }) {
+        return;
+    }
+    let pieces = Replica::<RaftLog<FileDisk>>::encode(cell).concat();
+    let kept = std::fs::write(data_dir.join("diverged.cell"), pieces)
+        .and_then(|()| std::fs::write(data_dir.join(found::DIVERGED), format!("{failure}\n")));
+    if let Err(error) = kept {
+        tracing::error!(%error, "the evidence could not be written");
+    }
 }

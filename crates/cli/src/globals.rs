@@ -39,8 +39,8 @@ pub enum ColorChoice {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub struct Globals {
-    /// Where a server listens
-    #[arg(long, global = true, value_name = "URL", default_value = SERVER_DEFAULT)]
+    /// Where the servers listen; any of them will do, and the next one when one is gone
+    #[arg(long, global = true, value_name = "URL,URL", default_value = SERVER_DEFAULT)]
     #[arg(env = "OHM_SERVER", hide_env_values = true)]
     pub server: String,
     /// File that holds the token (else OHM_TOKEN, else the file `token` in the data folder)

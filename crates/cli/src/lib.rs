@@ -12,8 +12,10 @@ mod commands;
 mod failure;
 mod globals;
 mod log_files;
+mod members;
 mod output;
 mod replay;
+mod rescue;
 mod text;
 mod up;
 
@@ -22,6 +24,8 @@ pub use command::ClientCommand;
 pub use failure::{EXIT_DONE, EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, Failure};
 pub use globals::{ColorChoice, Globals, OutputFormat};
 pub use log_files::LogCommand;
+pub use members::MembersCommand;
+pub use rescue::RescueCommand;
 pub use up::Up;
 
 use std::process::ExitCode;
@@ -40,6 +44,16 @@ pub fn run(command: ClientCommand, globals: &Globals, whole: fn() -> clap::Comma
 /// Runs a whole cell on this machine until it is told to stop.
 pub fn up(options: &Up, globals: &Globals) -> ExitCode {
     exit_code(up::up(options, globals), globals)
+}
+
+/// Asks about the servers of the cell, and changes who they are.
+pub fn members(command: &MembersCommand, globals: &Globals) -> ExitCode {
+    exit_code(members::members(command, globals), globals)
+}
+
+/// Backs a cell up, restores one, or recovers one after its majority is lost.
+pub fn rescue(command: &RescueCommand, globals: &Globals) -> ExitCode {
+    exit_code(rescue::rescue(command, &globals.data_dir()), globals)
 }
 
 /// Reads a log at rest.

@@ -20,6 +20,7 @@ mod overview;
 mod params;
 mod routes;
 mod samples;
+mod servers;
 mod submit;
 mod verdicts;
 mod views;
@@ -35,7 +36,7 @@ use cells::Cells;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 /// Longest body that is kept in memory. NDJSON is read line by line and has no such bound.
 pub const BODY_BYTES_MAX_DEFAULT: usize = 32 << 20;
@@ -57,8 +58,6 @@ pub struct HttpOptions {
     pub token: Option<String>,
     /// Renders `/metrics`; without one the page is empty.
     pub metrics: Option<PrometheusHandle>,
-    /// The name of the server that leads, as far as it is known here.
-    pub leader: watch::Receiver<Option<String>>,
     /// Longest body that is kept in memory.
     pub body_bytes_max: usize,
     /// How many requests may be under way at once.
@@ -75,7 +74,6 @@ impl HttpOptions {
             hosts: Vec::new(),
             token,
             metrics: None,
-            leader: watch::channel(None).1,
             body_bytes_max: BODY_BYTES_MAX_DEFAULT,
             requests_max: REQUESTS_MAX_DEFAULT,
             instance: String::new(),

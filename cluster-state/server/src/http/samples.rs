@@ -5,8 +5,8 @@ use ohm_wire::api::{
     ApiError, BestDomainView, CountedView, DocumentVerdict, DomainView, ErrorAnswer, EventList, EventView,
     ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary, JobTotals, JobView, LayerFitView,
     NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRunView, ProblemView, QueueList,
-    QueueResourceView, QueueView, ReasonView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView,
-    TopologyList, TopologyView, VerdictKind, WaitAnswer,
+    QueueResourceView, QueueView, ReasonView, ServerList, ServerRole, ServerView, SessionView, StatusView,
+    SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -29,6 +29,7 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("NodeList", value(&NodeList { nodes: vec![node()], total: 1, next: text() })),
         ("NodeSummary", value(&node())),
         ("QueueList", value(&QueueList { queues: vec![queue()] })),
+        ("ServerList", value(&ServerList { servers: vec![server()], removed: vec![1] })),
         ("StatusView", value(&status())),
         ("SubmitAnswer", value(&submit())),
         ("TopologyList", value(&topologies())),
@@ -50,6 +51,10 @@ fn texts() -> BTreeMap<String, String> {
 
 fn error() -> ErrorAnswer {
     ErrorAnswer { error: ApiError { code: text(), message: text(), hint: text() } }
+}
+
+fn server() -> ServerView {
+    ServerView { server: 1, role: ServerRole::Voter, leads: true, here: true, address: text() }
 }
 
 fn submit() -> SubmitAnswer {
