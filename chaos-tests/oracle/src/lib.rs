@@ -14,6 +14,7 @@ mod p2_single_run;
 mod p3_exactly_once;
 mod p4_gangs;
 mod p5_required_topology;
+mod p5_slices;
 mod p6_closed_jobs;
 mod p7_repairs;
 mod p8_hard_constraints;
@@ -37,6 +38,7 @@ pub struct Oracle {
     exactly_once: p3_exactly_once::ExactlyOnce,
     gangs: p4_gangs::Gangs,
     required_topology: p5_required_topology::RequiredTopology,
+    slices: p5_slices::Slices,
     closed_jobs: p6_closed_jobs::ClosedJobs,
     repairs: p7_repairs::Repairs,
     quotas: p8_quota::Quotas,
@@ -75,12 +77,14 @@ impl Oracle {
             self.capacity.watch(index, &fact, broken);
             self.gangs.watch(&fact);
             self.required_topology.watch(index, &fact, &self.books, broken);
+            self.slices.watch(index, &fact, &self.books, broken);
             self.repairs.watch(index, &fact, &self.books, broken);
             p8_hard_constraints::watch(index, &fact, &self.books, broken);
             self.quotas.watch(index, &fact, &self.books, &rules, broken);
         }
         self.gangs.entry_over(index, broken);
         self.required_topology.entry_over(index, &self.books, broken);
+        self.slices.entry_over(index, &self.books, broken);
         self.quotas.entry_over(&rules);
         self.closed_jobs.watch(index, applied, broken);
         self.exactly_once.applied(index, entry, applied, broken);

@@ -4,7 +4,8 @@ use super::*;
 use ohm_model::job::SpreadMode;
 use ohm_model::{
     Class, Envelope, Event, EventKind, Exit, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, NodeHealth, NodeId,
-    NodeSpec, OnDisconnect, QueueSpec, RunRef, StopCause, TaskSpec, TopologyMode, TopologyRequest, TopologySpec,
+    NodeSpec, OnDisconnect, QueueSpec, RunRef, StopCause, TaskSpec, TopologyMode, TopologyRequest, TopologySlice,
+    TopologySpec,
 };
 use std::sync::Arc;
 
@@ -218,6 +219,65 @@ fn p5_wants_tasks_off_a_node_that_left_their_domain() {
     let mut history = in_racks();
     history.happened(vec![placed(0, 0, 1, 0), placed(0, 1, 1, 1)]);
     assert_eq!(history.node(1, moved()).broken(), ["P5"]);
+}
+
+/// Racks r0 (nodes 0, 1) and r1 (nodes 2, 3), and a job of eight in slices of four per rack, two per host.
+fn in_slices() -> History {
+    let mut history = History::default();
+    let levels = ["rack", "kubernetes.io/hostname"].map(String::from).to_vec();
+    history.entry(Command::PutTopology(TopologySpec { name: "default".into(), levels }), Outcome::Done, Vec::new());
+    for (number, name, rack) in [(0, "a", "r0"), (1, "b", "r0"), (2, "c", "r1"), (3, "d", "r1")] {
+        history.node(number, node(name, &[("rack", rack)]));
+    }
+    history.node(4, node("outside", &[]));
+    let slice = |level: &str, size: u32| TopologySlice { level: level.into(), size };
+    let slices = vec![slice("rack", 4), slice("kubernetes.io/hostname", 2)];
+    let wish = TopologyRequest { mode: TopologyMode::Unconstrained, slices, ..TopologyRequest::default() };
+    history.job(0, job("j", 8, |job| job.groups[0].topology = wish));
+    history
+}
+
+#[test]
+fn p5_sees_a_slice_cut_at_any_layer() {
+    let starts = |rows: &[(u32, u32)]| {
+        let mut first = 0;
+        let rows = rows.iter().map(|&(count, node)| {
+            first += count;
+            placed(0, first - count, count, node)
+        });
+        in_slices().happened(rows.collect()).broken().len()
+    };
+    assert_eq!(starts(&[(2, 0), (2, 1), (2, 2), (2, 3)]), 0);
+    assert_eq!(starts(&[(4, 2), (4, 3)]), 0);
+    assert_eq!(starts(&[(2, 0), (2, 2)]), 2, "no rack has four");
+    assert_eq!(starts(&[(3, 0), (1, 1)]), 2, "no host has twos");
+    assert_eq!(starts(&[(2, 0), (2, 1), (1, 2)]), 2, "one task more, in no slice of its rack and host");
+    assert_eq!(starts(&[(2, 0), (2, 4)]), 3, "a node without a rack; no rack has four, but its host has two");
+}
+
+#[test]
+fn p5_follows_slices_through_repairs() {
+    let stands = || {
+        let mut history = in_slices();
+        history.happened(vec![placed(0, 0, 2, 0), placed(0, 2, 2, 1), placed(0, 4, 4, 2)]);
+        history
+    };
+    let lost = |tasks: &[u32]| {
+        let mut history = stands();
+        history.happened(tasks.iter().map(|task| ended(0, *task, 1, Exit::NodeLost)).collect());
+        history
+    };
+    assert!(lost(&[2, 3]).happened(vec![placed(0, 2, 2, 0)]).broken().is_empty());
+    assert_eq!(lost(&[2, 3]).happened(vec![placed(0, 2, 2, 3)]).broken(), ["P5"], "it leaves its rack");
+    assert!(lost(&[3]).happened(vec![placed(0, 3, 1, 1)]).broken().is_empty());
+    assert_eq!(lost(&[3]).happened(vec![placed(0, 3, 1, 0)]).broken(), ["P5"], "it leaves its host");
+    // What succeeded keeps its place in the slice; what is to stop does until it has ended.
+    let mut done = stands();
+    done.happened(vec![ended(0, 2, 1, Exit::Code(0)), ended(0, 3, 1, Exit::NodeLost)]);
+    assert!(done.happened(vec![placed(0, 3, 1, 1)]).broken().is_empty());
+    let mut moves = stands();
+    moves.happened(vec![stopping(0, 2, 1, StopCause::Moved), ended(0, 3, 1, Exit::NodeLost)]);
+    assert!(moves.happened(vec![placed(0, 3, 1, 1)]).broken().is_empty());
 }
 
 #[test]

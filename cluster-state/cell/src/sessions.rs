@@ -66,7 +66,8 @@ impl Sessions {
     }
 
     /// Whether the replica of this session has started anew: a later session has its role and its name. The leases of
-    /// the former are as good as free. Should both processes live after all, the epochs of their leases keep them apart.
+    /// the former are as good as free. Should both processes live after all, the epochs of their leases keep them
+    /// apart.
     pub fn is_superseded(&self, session: SessionId) -> bool {
         let Some(former) = self.sessions.get(&session) else { return false };
         let mut later = self.sessions.range(session..).skip(1);

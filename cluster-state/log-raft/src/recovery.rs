@@ -76,8 +76,8 @@ pub(crate) fn recover(disk: &mut (impl Disk + ?Sized), config: &RaftConfig) -> R
     let membership = snapshot
         .as_ref()
         .map_or_else(|| Membership::founded(&identity.founders), |found| found.header.membership(&identity.founders));
-    // All of it was synced when the log was opened, and a lone voter needs nobody's word. A leader's own entry would say
-    // so too, but a full disk does not take one. A change of members since then may have made others voters.
+    // All of it was synced when the log was opened, and a lone voter needs nobody's word. A leader's own entry would
+    // say so too, but a full disk does not take one. A change of members since then may have made others voters.
     let is_change = |entry: &Entry| entry.get_entry_type() != EntryType::EntryNormal;
     if membership.voters == [config.member] && !restart && !replay.entries.iter().any(is_change) {
         replay.state.commit = replay.state.commit.max(replay.last().index);

@@ -37,8 +37,14 @@ pub enum ClientCommand {
     Node(NodeCommand),
     /// List queues and cohorts with what they use
     Queues,
+    /// Remove a queue or cohort
+    #[command(subcommand)]
+    Queue(RemoveCommand),
     /// List topologies and their domains
     Topologies,
+    /// Remove a topology
+    #[command(subcommand)]
+    Topology(RemoveCommand),
     /// Print what happened
     Events(Events),
     /// Show the cell in numbers, its sessions and leases
@@ -225,6 +231,16 @@ pub enum NodeCommand {
     Uncordon(NodeName),
     /// Take a node out of the cell; refused while it holds runs, unless it is lost. Stop its agent first
     Remove(NodeName),
+}
+
+/// `ohm queue` and `ohm topology`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum RemoveCommand {
+    /// Take it out of the cell; refused while a job names it
+    Remove {
+        /// Its name
+        name: String,
+    },
 }
 
 /// A node.

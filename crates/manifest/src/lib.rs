@@ -34,7 +34,7 @@
 //! | `priorityClassName` | name of a PriorityClass of the same input, instead of `priority` | none |
 //! | `retries` | how often a task may fail by itself | 0 |
 //! | `activeDeadlineSeconds` | the job fails after this long | no bound |
-//! | `ttlSecondsAfterFinished` | the finished job is forgotten after this long | 86400 |
+//! | `ttlSecondsAfterFinished` | the finished job is forgotten after this long, ten seconds at least | 86400 |
 //! | `onDisconnect` | `stop` or `keep`: tasks on a node that lost its servers | service `keep`, else `stop` |
 //! | `suspend` | true: not to be placed yet | false |
 //! | `groups` | list of groups; a job with one group may write its fields here instead | |

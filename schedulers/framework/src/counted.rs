@@ -15,10 +15,20 @@ pub enum Unit {
     Slice,
 }
 
+impl Unit {
+    /// The word that JSON has.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Task => "task",
+            Unit::Slice => "slice",
+        }
+    }
+}
+
 /// Why a group is not placed, in numbers. Made by [`Explanation::counted`].
 ///
-/// `ohm plan` prints it as `explain` of the group that [`Explanation::group`] names, and of the group placed with it (its
-/// leader); groups planned after a refused one have none. Serialised it is the documented JSON object; counts of zero
+/// `ohm plan` prints it as `explain` of the groups that [`Explanation::groups`] names, and the server answers with it;
+/// groups planned after a refused one have none. Serialised it is the documented JSON object; counts of zero
 /// and empty maps are left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -69,9 +79,6 @@ pub struct Excluded {
     /// The room is kept for another job.
     #[serde(skip_serializing_if = "is_zero")]
     pub held: u32,
-    /// A filter that is known by name only.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub filter: BTreeMap<String, u32>,
 }
 
 /// The domain that takes most.
@@ -129,7 +136,6 @@ pub fn count_miss(
         Miss::NotReady => *unavailable.entry("notReady").or_insert(0) += nodes,
         Miss::Cordoned => *unavailable.entry("unschedulable").or_insert(0) += nodes,
         Miss::OutsideTopology => *unavailable.entry("notInTopology").or_insert(0) += nodes,
-        Miss::Excluded => *unavailable.entry("excluded").or_insert(0) += nodes,
         Miss::Taint(taint) => *excluded.taint.entry(taint.to_string()).or_insert(0) += nodes,
         Miss::NodeSelector => excluded.node_selector += nodes,
         Miss::Affinity => excluded.affinity += nodes,
@@ -140,6 +146,5 @@ pub fn count_miss(
         Miss::Port(port) => *excluded.port.entry(port.to_string()).or_insert(0) += nodes,
         Miss::LimitPerNode => excluded.limit_per_node += nodes,
         Miss::Held => excluded.held += nodes,
-        Miss::Filter(name) => *excluded.filter.entry(name.clone()).or_insert(0) += nodes,
     }
 }

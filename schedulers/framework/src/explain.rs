@@ -18,8 +18,6 @@ pub enum Miss {
     NodeSelector,
     /// No affinity term matches.
     Affinity,
-    /// The plan excludes it by name: it is one of the nodes to be repaired or left.
-    Excluded,
     /// It lacks a label of the topology's levels.
     OutsideTopology,
     /// It is outside the domain the job must stay in.
@@ -36,8 +34,6 @@ pub enum Miss {
     LimitPerNode,
     /// The room is kept for a nominated job.
     Held,
-    /// A filter that is known by its name only.
-    Filter(String),
 }
 
 impl From<ClassMiss> for Miss {
@@ -146,6 +142,8 @@ pub struct Explanation {
     pub seen: Index,
     /// The group that could not be placed.
     pub group: GroupIndex,
+    /// The group that is placed with it as one: the leader of its workers. The numbers hold for both.
+    pub partner: Option<GroupIndex>,
     /// How many slices of `slice` tasks would find room now (within one domain, where one is required).
     pub fit: u32,
     /// How many must find room at once.
@@ -171,6 +169,7 @@ impl Explanation {
             job,
             seen,
             group: GroupIndex(0),
+            partner: None,
             fit: 0,
             of,
             slice: 1,
@@ -180,6 +179,11 @@ impl Explanation {
             nearest: Vec::new(),
             obstacle,
         }
+    }
+
+    /// The groups that are not placed, and for which the numbers hold.
+    pub fn groups(&self) -> impl Iterator<Item = GroupIndex> {
+        [Some(self.group), self.partner].into_iter().flatten()
     }
 
     /// Counts one node under its first excluding filter.

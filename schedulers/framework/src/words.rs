@@ -2,7 +2,7 @@
 
 use crate::explain::{Explanation, Miss, NearMiss, Obstacle};
 use ohm_cell::{Cell, Job};
-use ohm_model::{ResourceId, resources};
+use ohm_model::{GroupIndex, ResourceId, resources};
 
 impl Explanation {
     /// The explanation in sentences, one per line. `cell` gives names to numbers; it may be newer than the picture.
@@ -29,14 +29,14 @@ impl Explanation {
                 )
             }
             Obstacle::Domain { level, best, spreads, .. } if best.is_empty() => {
-                let asked = asked(self.of, self.slice, *spreads);
+                let asked = self.asked(job, *spreads);
                 format!(
                     "{asked} {} {level}; no domain takes any.",
                     if *spreads { "domains of" } else { "one domain of" }
                 )
             }
             Obstacle::Domain { level, best, fit, spreads, layers } => {
-                let asked = asked(self.of, self.slice, *spreads);
+                let asked = self.asked(job, *spreads);
                 let lacks = layers.iter().filter(|layer| layer.fit < layer.needed);
                 let lacks: String = lacks
                     .map(|layer| {
@@ -84,6 +84,22 @@ impl Explanation {
         }
     }
 
+    /// The beginning of a sentence about tasks or slices that stand together.
+    fn asked(&self, job: Option<&Job>, spreads: bool) -> String {
+        let what = match (self.slice, self.of) {
+            (0 | 1, _) => tasks(self.of),
+            (slice, 1) => format!("1 slice of {slice} tasks"),
+            (slice, of) => format!("{of} slices of {slice} tasks"),
+        };
+        let spec = |group: GroupIndex| job.and_then(|job| job.spec.groups.get(usize::from(group.0)));
+        let leader = self.partner.and_then(spec).map(|leader| {
+            let whose = if self.of == 1 { "its" } else { "their" };
+            format!(" and {whose} leader (group {})", leader.name)
+        });
+        let stand = if spreads { "would stand in" } else { "must stand in" };
+        format!("{what}{} {stand}", leader.unwrap_or_default())
+    }
+
     fn counts_text(&self, cell: &Cell) -> Option<String> {
         if self.total_nodes == 0 {
             return Some("The cell has no node.".to_string());
@@ -117,16 +133,6 @@ fn tasks(count: u32) -> String {
     if count == 1 { "1 task".to_string() } else { format!("{count} tasks") }
 }
 
-/// The beginning of a sentence about tasks or slices that stand together.
-fn asked(of: u32, slice: u32, spreads: bool) -> String {
-    let what = match (slice, of) {
-        (0 | 1, _) => tasks(of),
-        (_, 1) => format!("1 slice of {slice} tasks"),
-        (_, _) => format!("{of} slices of {slice} tasks"),
-    };
-    if spreads { format!("{what} would stand in") } else { format!("{what} must stand in") }
-}
-
 fn near_text(cell: &Cell, near: &NearMiss) -> String {
     let name = cell.resources().name(near.resource);
     let (asked, free) = (resources::display(name, near.asked), resources::display(name, near.free.max(0)));
@@ -147,7 +153,6 @@ fn miss_text(cell: &Cell, miss: &Miss, nodes: u32) -> String {
         Miss::Taint(taint) => format!("{have} the taint {taint}, which it does not tolerate"),
         Miss::NodeSelector => format!("{lack} a label of its nodeSelector"),
         Miss::Affinity => format!("{} no term of its node affinity", if one { "matches" } else { "match" }),
-        Miss::Excluded => format!("{are} being repaired or left by it"),
         Miss::OutsideTopology => format!("{lack} a label of the topology it asks for"),
         Miss::TopologyDomain => format!("{are} outside the topology domain it must stand in"),
         Miss::Capacity(resource) => format!("{have} too little {} for one task even when empty", name(resource)),
@@ -158,7 +163,6 @@ fn miss_text(cell: &Cell, miss: &Miss, nodes: u32) -> String {
         Miss::Port(port) => format!("{have} port {port} taken"),
         Miss::LimitPerNode => format!("{} as many of its tasks as one node may", if one { "holds" } else { "hold" }),
         Miss::Held => format!("{have} the room kept for nominated jobs"),
-        Miss::Filter(filter) => format!("{are} excluded by {filter}"),
     };
     format!("{nodes} {what}")
 }

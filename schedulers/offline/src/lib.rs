@@ -27,7 +27,7 @@
 //! jobs[].groups[]   name, placements[] {node, count}, domains[] {values[], count}, explain?
 //! explain           fit, of, unit (task | slice), totalNodes, unavailable? {notReady, unschedulable, notInTopology …},
 //!                   excluded {resource {NAME: n}, taint {"key=value:Effect": n}, nodeSelector, affinity,
-//!                   topologyDomain, port {}, limitPerNode, held, filter {}}; zero counts are left out
+//!                   topologyDomain, port {}, limitPerNode, held}; zero counts are left out
 //! before, after     nodes, nodesUsed, resources {NAME: {allocated, allocatable, percent}}
 //! countFit[]?       job, copies, atLeast, reason, groups[] {name, classes[] {like, nodes, tasks, excluded}}
 //! ```

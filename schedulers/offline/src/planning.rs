@@ -118,8 +118,10 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
     let mut explanation = Vec::new();
     if let Some(why) = found.explanation.as_ref().filter(|_| job.pending() > 0) {
         explanation.extend(why.to_text(&world.cell).lines().map(str::to_string));
-        if let Some(group) = groups.get_mut(usize::from(why.group.0)) {
-            group.explain = Some(why.counted(&world.cell));
+        for group in why.groups() {
+            if let Some(group) = groups.get_mut(usize::from(group.0)) {
+                group.explain = Some(why.counted(&world.cell));
+            }
         }
     }
     if unmet && standing.drained > 0 {

@@ -137,7 +137,6 @@ fn limits(class: &ClassRoom) -> String {
     excluded.port.iter().for_each(|(port, nodes)| part(&format!("port {port}"), *nodes));
     part("limit per node", excluded.limit_per_node);
     part("kept room", excluded.held);
-    excluded.filter.iter().for_each(|(name, nodes)| part(name, *nodes));
     class.unavailable.iter().for_each(|(name, nodes)| part(name, *nodes));
     if parts.is_empty() { "-".to_string() } else { parts.join(", ") }
 }

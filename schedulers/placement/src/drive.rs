@@ -42,19 +42,22 @@ pub struct GroupAsk {
     pub starts: bool,
 }
 
-/// What the groups of `job` want now; nothing when a group that must start has too few waiting tasks, because some back
-/// off or are over.
-pub fn asks(view: &View<'_>, job: &Job) -> Option<Vec<GroupAsk>> {
-    let mut asks = Vec::new();
+/// What the groups of `job` want now, or what the job waits for by itself: the end of runs that are to stop, because
+/// what still stands does not count ([`Job::is_down`]), or back-offs, because a group that must start has too few
+/// waiting tasks.
+pub fn asks(view: &View<'_>, job: &Job) -> Result<Vec<GroupAsk>, Obstacle> {
+    let waits = |what: &str| Obstacle::Waiting { what: what.into() };
+    if job.is_down() && job.live() > 0 {
+        return Err(waits("its former runs to stop"));
+    }
+    let (mut asks, mut backs_off) = (Vec::new(), false);
     for (at, (state, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
         let group = GroupIndex(at as u16);
         let most = view.pending(job, group).len();
         let standing = state.live + view.in_flight(job.id, group);
         let missing = state.needed(spec).saturating_sub(standing);
         let least = if state.started { 0 } else { missing };
-        if most < least && (job.starts_whole() || most == 0) {
-            return None;
-        }
+        backs_off |= most < least;
         if most >= least.max(1) {
             // A gang in a topology is repaired whole: half of a repair may leave no domain for the other half.
             let repairs = state.started && job.starts_whole() && spec.topology.is_asked();
@@ -62,7 +65,11 @@ pub fn asks(view: &View<'_>, job: &Job) -> Option<Vec<GroupAsk>> {
             asks.push(GroupAsk { group, least: useful.max(1), most, starts: least > 0 });
         }
     }
-    Some(asks)
+    // Groups of a job that starts whole wait for each other; those of others stand by themselves.
+    if backs_off && (job.starts_whole() || asks.is_empty()) {
+        return Err(waits("tasks whose back-off has not passed"));
+    }
+    Ok(asks)
 }
 
 /// Rows planned for a job so far, and what it takes to undo them.
@@ -126,10 +133,12 @@ impl<'v> Driver<'_, 'v> {
         if job.state != JobState::Active {
             return Decision::Nothing(job.id);
         }
-        let Some(asks) = asks(&self.pass.view(), job) else {
-            let waiting = Obstacle::Waiting { what: "tasks whose back-off has not passed".into() };
-            let of = job.spec.groups.iter().map(|group| group.min_count).sum();
-            return Decision::Unplaced(Box::new(Explanation::of_obstacle(job.id, base.seen(), of, waiting)));
+        let asks = match asks(&self.pass.view(), job) {
+            Ok(asks) => asks,
+            Err(waiting) => {
+                let of = job.spec.groups.iter().map(|group| group.min_count).sum();
+                return Decision::Unplaced(Box::new(Explanation::of_obstacle(job.id, base.seen(), of, waiting)));
+            }
         };
         if asks.is_empty() {
             return Decision::Nothing(job.id);

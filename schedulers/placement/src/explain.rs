@@ -43,7 +43,7 @@ impl Placer {
         let (slot, scanned) = self.index(subject);
         let (table, index) = self.parts(slot);
         let limited = subject.shape.max_per_node > 0;
-        let plain = index.demand.is_plain() && !limited && subject.excluded.is_empty() && subject.fence.is_none();
+        let plain = index.demand.is_plain() && !limited && subject.fence.is_none();
         // With nominated room about, the counts depend on whose group it is.
         let shared = plain && table.singled().next().is_none();
         let known = index.told.as_ref().filter(|(clock, _)| shared && *clock == table.clock());

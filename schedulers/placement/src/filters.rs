@@ -4,7 +4,7 @@
 
 use crate::devices::DeviceRoom;
 use crate::subject::Subject;
-use ohm_cell::{CORDONED, ClassMiss, NOMINATED, PRESENT, READY};
+use ohm_cell::{CORDONED, ClassMiss, NOMINATED, SCHEDULABLE, STATE_MASK};
 use ohm_framework::Miss;
 use ohm_model::{NodeId, ResourceId};
 
@@ -26,7 +26,6 @@ pub const FILTERS: &[Filter] = &[
     named("taintToleration", taints, false),
     named("nodeSelector", node_selector, false),
     named("nodeAffinity", node_affinity, false),
-    named("excludedNodes", excluded, false),
     named("topologyDomain", topology_domain, false),
     named("nodePorts", ports, false),
     named("limitPerNode", limit_per_node, false),
@@ -39,9 +38,10 @@ const fn named(name: &'static str, check: fn(&Subject<'_>, NodeId) -> Option<Mis
     Filter { name, check, asks_amounts }
 }
 
+/// Ready, and not over its capacity since it came back with less: until what is too much has stopped.
 fn node_ready(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
-    let flags = subject.view.cell().nodes().flags(node);
-    (flags & (PRESENT | READY) != PRESENT | READY).then_some(Miss::NotReady)
+    let state = subject.view.cell().nodes().flags(node) & STATE_MASK & !CORDONED;
+    (state != SCHEDULABLE).then_some(Miss::NotReady)
 }
 
 fn node_cordoned(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
@@ -64,10 +64,6 @@ fn node_selector(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
 
 fn node_affinity(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
     class_miss(subject, node).map(Miss::from)
-}
-
-fn excluded(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
-    subject.excluded.contains(&node).then_some(Miss::Excluded)
 }
 
 fn topology_domain(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {

@@ -10,7 +10,12 @@
 //! place train                    (plans it with the planner at hand and commits the plan)
 //! nominate train a 2             (keeps room on a node for two tasks of its first group)
 //! finish train 0                 (ends the run of task 0 of its first group, successfully)
+//! fail train 1                   (ends the run of task 1 of its first group with code 1)
+//! suspend train                  (its runs are to stop)
+//! resume train
 //! lose a                         (declares a node lost)
+//! shrink a cpu=2                 (the node's agent registers again with these amounts instead of its former ones)
+//! wait 500                       (lets stamped time pass, in ms: back-offs end)
 //! ```
 //!
 //! `gpu` is short for `nvidia.com/gpu`; every other word with `=` on a node that is no amount is a label; a node has
@@ -42,6 +47,7 @@ pub struct World {
     pub attempt: u32,
     sequence: u64,
     index: u64,
+    waited_ms: u64,
 }
 
 impl World {
@@ -100,8 +106,13 @@ impl World {
                 assert!(verdict.is_some_and(|verdict| verdict.conflicts.is_empty()), "place {rest}: {text}");
             }
             "nominate" => self.nominate(words[0], words[1], words[2].parse().expect("a count")),
-            "finish" => self.finish(words[0], words[1].parse().expect("a task")),
+            "finish" => self.end(words[0], words[1].parse().expect("a task"), Exit::Code(0)),
+            "fail" => self.end(words[0], words[1].parse().expect("a task"), Exit::Code(1)),
+            "suspend" => self.done(Command::SuspendJob { name: words[0].into() }),
+            "resume" => self.done(Command::ResumeJob { name: words[0].into() }),
             "lose" => self.lose(words[0]),
+            "wait" => self.wait(words[0].parse().expect("milliseconds")),
+            "shrink" => self.shrink(words[0], rest),
             _ => panic!("what is {head}?"),
         }
     }
@@ -115,7 +126,7 @@ impl World {
 
     fn send(&mut self, envelope: Envelope) -> Outcome {
         self.index += 1;
-        let entry = Entry { stamp_ms: 1_000 + self.index, commands: vec![envelope] };
+        let entry = Entry { stamp_ms: 1_000 + self.waited_ms + self.index, commands: vec![envelope] };
         let mut applied = Applied::default();
         self.cell.apply(ohm_model::Index(self.index), &entry, &mut applied);
         applied.outcomes.remove(0)
@@ -134,7 +145,7 @@ impl World {
     /// Registers a node; the word `cordoned` among its labels cordons it.
     pub fn register(&mut self, mut spec: NodeSpec) {
         let (name, cordoned) = (spec.name.clone(), spec.labels.remove("cordoned").is_some());
-        self.done(Command::RegisterNode { spec, key: self.index, instance: self.index, boot: 1 });
+        self.done(Command::RegisterNode { spec, key: 1, instance: self.index, boot: 1 });
         if cordoned {
             self.done(Command::CordonNode { name, cordoned });
         }
@@ -159,11 +170,16 @@ impl World {
 
     /// What `planner` decides about these jobs in one pass, on tables made anew.
     pub fn plan_all(&self, names: &[&str], planner: &mut dyn Planner) -> Vec<Decision> {
+        self.plan_within(names, Budget::UNBOUNDED, planner)
+    }
+
+    /// The same within a budget.
+    pub fn plan_within(&self, names: &[&str], budget: Budget, planner: &mut dyn Planner) -> Vec<Decision> {
         let holds = Holds::default();
         let view = View::new(&self.cell, &holds, self.session);
         planner.reset(&view);
         let jobs = names.iter().map(|name| self.item(name)).collect();
-        planner.plan(&view, &Work { jobs, budget: Budget::UNBOUNDED }, &mut Prng::new(1)).decisions
+        planner.plan(&view, &Work { jobs, budget }, &mut Prng::new(1)).decisions
     }
 
     /// The job called `name` as work.
@@ -264,12 +280,25 @@ impl World {
         self.done(Command::Commit(transaction));
     }
 
-    fn finish(&mut self, name: &str, task: usize) {
+    fn wait(&mut self, wait_ms: u64) {
+        self.waited_ms += wait_ms;
+        self.send(Envelope::without_session(Command::Tick));
+    }
+
+    fn shrink(&mut self, name: &str, rest: &str) {
+        let record = self.cell.nodes().find(name).and_then(|node| self.cell.nodes().get(node)).expect("a node");
+        let mut spec = (*record.spec).clone();
+        let amounts = node(rest).capacity;
+        spec.capacity.extend(amounts.into_iter().filter(|(key, _)| key != "pods"));
+        self.register(spec);
+    }
+
+    fn end(&mut self, name: &str, task: usize, exit: Exit) {
         let job = self.cell.jobs().find(name).expect("a job");
         let slot = job.groups[0].tasks[task].run;
         let run = self.cell.runs().get(slot).expect("a live run");
         let (node, run) = (run.node, run.run);
-        let kind = RunReportKind::Ended { exit: Exit::Code(0), message: String::new() };
+        let kind = RunReportKind::Ended { exit, message: String::new() };
         self.done(Command::Report { node, reports: vec![RunReport { run, kind }] });
     }
 

@@ -36,7 +36,7 @@ pub use drive::{PostFilter, plan_work};
 pub use flat::{Amount, Spots, tasks_of};
 pub use placer::{Config, Pass, Placer};
 pub use rows::rows;
-pub use scores::{SCORES, Weights};
+pub use scores::Weights;
 pub use subject::{Fence, Subject};
 pub use table::{BLOCK, NodeTable, WHOLE};
 

@@ -1,4 +1,4 @@
-//! Scores by name and weight, as costs: lower is better. The unit is one resource's whole largest node, so a cost of 1
+//! Scores and their weights, as costs: lower is better. The unit is one resource's whole largest node, so a cost of 1
 //! weighs as much as leaving a whole node's worth of every requested resource idle.
 //!
 //! `bestFit` and `spread` are the two directions of the left-over; which one holds is the group's own wish. All other
@@ -9,21 +9,8 @@ use crate::table::WHOLE;
 use ohm_cell::{NodeClass, Shape};
 use ohm_model::{SelectorTerm, TaintEffect};
 
-/// The score plugins and their default weights.
-pub const SCORES: &[(&str, u32)] = &[
-    ("bestFit", 1),
-    ("spread", 1),
-    ("preferredAffinity", 2),
-    ("preferNoSchedule", 3),
-    ("devicePacking", 2),
-    ("keepDevices", 4),
-];
-
 /// The most that all costs of a class may sum up to; left-overs and offsets stay below it, too.
 pub(crate) const COST_MAX: i64 = 1 << 29;
-
-/// The highest weight: costs of all plugins together stay far within 31 bits.
-pub const WEIGHT_MAX: u32 = 16;
 
 /// How much each score counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,42 +39,6 @@ impl Default for Weights {
             device_packing: 2,
             keep_devices: 4,
         }
-    }
-}
-
-/// A configured score that can't be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WeightError {
-    /// No plugin has this name.
-    #[error(
-        "no score is called \"{0}\"; there are bestFit, spread, preferredAffinity, preferNoSchedule, devicePacking, keepDevices"
-    )]
-    Unknown(String),
-    /// The weight is out of range.
-    #[error("the weight of {0} is {1}; 0 to {WEIGHT_MAX} are possible, and 1 at least for bestFit and spread")]
-    OutOfRange(String, u32),
-}
-
-impl Weights {
-    /// The defaults with some weights changed by name.
-    pub fn named<'a>(changes: impl IntoIterator<Item = (&'a str, u32)>) -> Result<Self, WeightError> {
-        let mut weights = Weights::default();
-        for (name, weight) in changes {
-            let (field, least) = match name {
-                "bestFit" => (&mut weights.best_fit, 1),
-                "spread" => (&mut weights.spread, 1),
-                "preferredAffinity" => (&mut weights.preferred_affinity, 0),
-                "preferNoSchedule" => (&mut weights.prefer_no_schedule, 0),
-                "devicePacking" => (&mut weights.device_packing, 0),
-                "keepDevices" => (&mut weights.keep_devices, 0),
-                _ => return Err(WeightError::Unknown(name.into())),
-            };
-            if weight < least || weight > WEIGHT_MAX {
-                return Err(WeightError::OutOfRange(name.into(), weight));
-            }
-            *field = weight;
-        }
-        Ok(weights)
     }
 }
 
@@ -140,19 +91,5 @@ impl Costs {
             cost += self.of(self.weights.keep_devices, 1, 1);
         }
         cost.min(COST_MAX) as i32
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn weights_come_by_name_and_within_bounds() {
-        assert_eq!(Weights::named([("keepDevices", 0)]).map(|weights| weights.keep_devices), Ok(0));
-        assert_eq!(Weights::named([("tightest", 1)]), Err(WeightError::Unknown("tightest".into())));
-        assert_eq!(Weights::named([("bestFit", 0)]), Err(WeightError::OutOfRange("bestFit".into(), 0)));
-        let defaults = Weights::default();
-        assert_eq!(Weights::named(SCORES.iter().copied()), Ok(defaults));
     }
 }

@@ -29,7 +29,7 @@ impl<'a> Search<'a> {
         index: &'a mut ShapeIndex,
         choice: Choice,
     ) -> Self {
-        let plain = index.demand.is_plain() && subject.excluded.is_empty() && subject.fence.is_none();
+        let plain = index.demand.is_plain() && subject.fence.is_none();
         let mut search = Search { subject, table, index, choice, own: None, singled: Vec::new(), plain, examined: 1 };
         search.look_at_singled();
         search

@@ -32,7 +32,9 @@ impl<'a> Spot<'a> {
         {
             return Err(self.explain(quota.obstacle(&self.subject, ask.least)));
         }
-        let amount = Amount { least: ask.least, most, nodes: self.most_rows, attempt: self.item.attempt };
+        // What a rigid group starts without is left out for good: for want of room, never for want of rows.
+        let nodes = if ask.starts && !self.subject.spec.elastic { usize::MAX } else { self.most_rows };
+        let amount = Amount { least: ask.least, most, nodes, attempt: self.item.attempt };
         let spots = match self.site()? {
             Some(site) => return self.seats(&site, &amount, domain),
             None => self.spots(&amount),

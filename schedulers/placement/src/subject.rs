@@ -42,8 +42,6 @@ pub struct Subject<'a> {
     pub shape_id: ShapeId,
     /// Its shape.
     pub shape: &'a Arc<Shape>,
-    /// Nodes that are excluded by name.
-    pub excluded: &'a [NodeId],
     /// The topology it must stay in.
     pub fence: Option<Fence<'a>>,
 }
@@ -54,7 +52,7 @@ impl<'a> Subject<'a> {
         let spec = job.spec.groups.get(usize::from(group.0))?;
         let shape_id = job.groups.get(usize::from(group.0))?.shape;
         let shape = view.cell().shapes().get(shape_id)?;
-        Some(Subject { view, job, group, spec, shape_id, shape, excluded: &[], fence: None })
+        Some(Subject { view, job, group, spec, shape_id, shape, fence: None })
     }
 
     /// The first filter that keeps the group away from `node`.

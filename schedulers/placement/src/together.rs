@@ -5,9 +5,11 @@ use crate::flat::Amount;
 use crate::rows::rows;
 use crate::spot::quota;
 use crate::subject::Subject;
-use crate::topology::Counts;
+use crate::topology::{Counts, Refusal};
 use ohm_cell::Job;
+use ohm_framework::{Explanation, Obstacle};
 use ohm_model::{Placement, TopologyMode};
+use std::cmp::Reverse;
 
 /// The asks in order, groups that share a label and ask for the same level of a topology put together.
 pub(crate) fn bundles(job: &Job, asks: &[GroupAsk]) -> Vec<Vec<GroupAsk>> {
@@ -42,8 +44,15 @@ pub(crate) fn pair(job: &Job, bundle: &[GroupAsk]) -> Option<(GroupAsk, GroupAsk
 }
 
 impl<'v> Driver<'_, 'v> {
-    /// Places a leader and its workers as one.
+    /// Places a leader and its workers as one; why not holds for both.
     pub(crate) fn place_pair(&mut self, job: &'v Job, one: &GroupAsk, many: &GroupAsk) -> Result<Attempt, Failure> {
+        self.seat_pair(job, one, many).map_err(|mut why| {
+            why.partner = Some(if why.group == one.group { many.group } else { one.group });
+            why
+        })
+    }
+
+    fn seat_pair(&mut self, job: &'v Job, one: &GroupAsk, many: &GroupAsk) -> Result<Attempt, Failure> {
         let (leader_rows, spots) = {
             let pass = &*self.pass;
             let leader = Subject::new(pass.view(), job, one.group);
@@ -83,36 +92,47 @@ impl<'v> Driver<'_, 'v> {
     /// Places groups that share a label in one domain: the smallest that takes all of them in order.
     pub(crate) fn place_together(&mut self, job: &'v Job, bundle: &[GroupAsk]) -> Result<Attempt, Failure> {
         let domains = self.shared_domains(job, bundle)?;
-        let mut last = None;
+        let mut best: Option<(u32, Failure)> = None;
         for (level, key) in domains {
             let mut attempt = Attempt::default();
-            let failed = bundle.iter().find_map(|ask| {
-                let placed = self.place_within(job, ask, Some((level, key)));
-                match placed {
-                    Ok(_) => {
-                        self.note(&mut attempt, placed);
-                        None
-                    }
-                    Err(why) => Some(why),
+            let mut placed = 0;
+            let failed = bundle.iter().find_map(|ask| match self.place_within(job, ask, Some((level, key))) {
+                Ok(more) => {
+                    placed += more.rows.iter().map(|row| row.count).sum::<u32>();
+                    self.note(&mut attempt, Ok(more));
+                    None
                 }
+                Err(why) => Some(why),
             });
-            match failed {
-                None => return Ok(attempt),
-                Some(why) => {
-                    self.undo(attempt);
-                    last = Some(why);
-                }
+            let Some(why) = failed else { return Ok(attempt) };
+            self.undo(attempt);
+            let takes = placed + why.fit * why.slice;
+            if best.as_ref().is_none_or(|(most, _)| takes > *most) {
+                best = Some((takes, why));
             }
         }
         let mode = job.spec.groups.get(usize::from(bundle[0].group.0)).map(|spec| spec.topology.mode);
-        match last {
-            Some(why) if mode == Some(TopologyMode::Required) => Err(why),
+        match best {
+            Some((_, why)) if mode == Some(TopologyMode::Required) => Err(self.told_of_all_domains(job, why)),
             _ => self.place_apart(job, bundle),
         }
     }
 
+    /// `why` no domain takes a bundle, found inside the best one, with nodes counted over all of them.
+    fn told_of_all_domains(&mut self, job: &'v Job, why: Failure) -> Failure {
+        let Some(subject) = Subject::new(self.pass.view(), job, why.group) else { return why };
+        let cell = self.pass.base().cell();
+        let (Obstacle::Domain { .. }, Ok(Some(site))) = (&why.obstacle, self.placer.site(&subject, cell)) else {
+            return why;
+        };
+        let fence = site.fence(site.wish.level, None);
+        let Explanation { obstacle, fit, of, slice, .. } = *why;
+        self.placer.explain_refusal(self.pass, &subject, Refusal { obstacle, fence, fit, of, slice })
+    }
+
     /// The domains that might take every group of the bundle, best first: all tasks before minimums only, the level
-    /// asked for before those above it, less room for the largest group before more, path order at last.
+    /// asked for before those above it, less room for the largest group before more, path order at last. When no domain
+    /// of a required level takes its share of every group, the one that takes most: what it lacks is the reason.
     fn shared_domains(&mut self, job: &'v Job, bundle: &[GroupAsk]) -> Result<Vec<(&'v str, u32)>, Failure> {
         let cell = self.pass.base().cell();
         let mut counted: Vec<(&GroupAsk, Counts)> = Vec::new();
@@ -147,6 +167,15 @@ impl<'v> Driver<'_, 'v> {
                 let label = site.topology.spec.levels.get(level).map_or("", String::as_str);
                 domains.extend(fits.iter().map(|at| (label, site.tree.level(level)[*at as usize].key)));
             }
+        }
+        if domains.is_empty() && site.wish.mode == TopologyMode::Required {
+            let takes = |at: &u32| {
+                let parts = counted.iter().map(|(ask, counts)| counts.at(level, *at).tasks.min(ask.least.into()));
+                (parts.sum::<u64>(), Reverse(*at))
+            };
+            let best = (0..site.tree.level(level).len() as u32).max_by_key(takes);
+            let label = site.topology.spec.levels.get(level).map_or("", String::as_str);
+            domains.extend(best.map(|at| (label, site.tree.level(level)[at as usize].key)));
         }
         Ok(domains)
     }

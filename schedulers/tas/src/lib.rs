@@ -2,9 +2,9 @@
 //!
 //! `required` keeps a group in one domain of a level, always; `preferred` begins at a level and goes up while nothing
 //! holds it; `unconstrained` drains the fullest leaves first. Slices stand whole inside one domain of their level, at
-//! the start and after every repair. A leader and its workers, which share a `placeWith` label, are placed as one. Tasks
-//! that are placed again later stay in the domain and in the slice they belong to. Ranks ascend with the path of the
-//! topology and keep their tasks through repairs.
+//! the start and after every repair. A leader and its workers, which share a `placeWith` label, are placed as one.
+//! Tasks that are placed again later stay in the domain and in the slice they belong to. Ranks ascend with the path of
+//! the topology and keep their tasks through repairs.
 //!
 //! Invariants: no row leaves a required domain or breaks a slice, in the first plan or any later one; node filters hold
 //! at every level; a repair is whole or not at all; ties end in path order, so equal pictures give equal plans.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(super) const BACK_OFF_MS: u64 = 1_000;
 /// No back-off is longer.
 pub(super) const BACK_OFF_MAX_MS: u64 = 300_000;
-/// A task of a service that ran so long was well: its back-off begins anew (Kubernetes resets it after ten minutes, too).
+/// A task of a service that ran so long was well: its back-off begins anew (Kubernetes: ten minutes, too).
 const HEALTHY_MS: u64 = 600_000;
 
 impl Cell {

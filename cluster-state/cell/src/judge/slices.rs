@@ -1,5 +1,5 @@
-//! Judging slices: every domain of a layer's level holds whole slices of the group when the rows stand, or less than one
-//! that was broken before.
+//! Judging slices: every domain of a layer's level holds whole slices of the group when the rows stand, or less than
+//! one that was broken before.
 
 use super::Judge;
 use crate::jobs::{Group, Job, TaskState};

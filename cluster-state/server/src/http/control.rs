@@ -35,7 +35,19 @@ pub(super) async fn uncordon(State(shared): State<Shared>, Name(name): Name) -> 
 }
 
 pub(super) async fn remove_node(State(shared): State<Shared>, Name(name): Name) -> Answer {
-    let index = perform(&shared, Command::RemoveNode { name }).await?;
+    remove(&shared, Command::RemoveNode { name }).await
+}
+
+pub(super) async fn remove_queue(State(shared): State<Shared>, Name(name): Name) -> Answer {
+    remove(&shared, Command::RemoveQueue { name }).await
+}
+
+pub(super) async fn remove_topology(State(shared): State<Shared>, Name(name): Name) -> Answer {
+    remove(&shared, Command::RemoveTopology { name }).await
+}
+
+async fn remove(shared: &Shared, command: Command) -> Answer {
+    let index = perform(shared, command).await?;
     Ok(stamped(index, StatusCode::NO_CONTENT.into_response()))
 }
 

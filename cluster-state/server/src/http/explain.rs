@@ -4,12 +4,14 @@
 use super::views;
 use ohm_batch::BatchPlanner;
 use ohm_cell::{Cell, Job, JobState};
-use ohm_framework::{Answer, Explanation, Miss, Obstacle, explain_job};
+use ohm_framework::{Answer, Counted, Excluded, Explanation, LayerFit, Miss, Obstacle, explain_job};
 use ohm_model::Class;
 use ohm_model::resources::display;
 use ohm_service::ServicePlanner;
 use ohm_tas::TasPlanner;
-use ohm_wire::api::{ExplainView, NearestView, ReasonView};
+use ohm_wire::api::{
+    BestDomainView, CountedView, ExcludedView, ExplainView, GroupExplainView, LayerFitView, NearestView, ReasonView,
+};
 
 /// Asks the planner of the job's class.
 fn ask_planner(cell: &Cell, job: &Job) -> Answer {
@@ -20,7 +22,7 @@ fn ask_planner(cell: &Cell, job: &Job) -> Answer {
     }
 }
 
-/// Why `job` is in the state it is in.
+/// Why `job` is in the state it is in; of a group that is not placed with the same numbers that `ohm plan` prints.
 pub(super) fn explain(cell: &Cell, job: &Job) -> ExplainView {
     let summary = views::job_summary(job);
     let name = &summary.name;
@@ -112,6 +114,7 @@ fn from_explanation(cell: &Cell, job: &Job, explanation: &Explanation, view: Exp
         details: sentences.collect(),
         obstacle: obstacle_code(&explanation.obstacle).to_string(),
         group: group.map_or_else(String::new, |group| group.name.clone()),
+        groups: groups(cell, job, explanation),
         fit: explanation.fit.into(),
         needed: explanation.of.into(),
         nodes: explanation.total_nodes.into(),
@@ -119,6 +122,43 @@ fn from_explanation(cell: &Cell, job: &Job, explanation: &Explanation, view: Exp
         reasons,
         nearest: nearest.collect(),
         ..view
+    }
+}
+
+/// The groups that are not placed, in numbers.
+fn groups(cell: &Cell, job: &Job, explanation: &Explanation) -> Vec<GroupExplainView> {
+    let specs = explanation.groups().filter_map(|group| job.spec.groups.get(usize::from(group.0)));
+    specs
+        .map(|spec| GroupExplainView { name: spec.name.clone(), explain: in_numbers(explanation.counted(cell)) })
+        .collect()
+}
+
+fn in_numbers(counted: Counted) -> CountedView {
+    let Counted { fit, of, unit, total_nodes, excluded, unavailable, best } = counted;
+    let Excluded { resource, taint, node_selector, affinity, topology_domain, port, limit_per_node, held } = excluded;
+    let layer = |layer: LayerFit| LayerFitView { level: layer.level, fit: layer.fit, needed: layer.needed };
+    let best = best.map(|best| BestDomainView {
+        level: best.level,
+        values: best.values,
+        per_level: best.per_level.into_iter().map(layer).collect(),
+    });
+    CountedView {
+        fit,
+        of,
+        unit: unit.name().to_string(),
+        total_nodes,
+        excluded: ExcludedView {
+            resource,
+            taint,
+            node_selector,
+            affinity,
+            topology_domain,
+            port,
+            limit_per_node,
+            held,
+        },
+        unavailable: unavailable.into_iter().map(|(reason, nodes)| (reason.to_string(), nodes)).collect(),
+        best,
     }
 }
 
@@ -145,7 +185,6 @@ fn miss_words(cell: &Cell, miss: &Miss) -> (&'static str, String) {
         Miss::Taint(taint) => ("taint", format!("taint {taint}")),
         Miss::NodeSelector => ("nodeSelector", "label of the nodeSelector".to_string()),
         Miss::Affinity => ("affinity", "node affinity".to_string()),
-        Miss::Excluded => ("excluded", "being repaired or left".to_string()),
         Miss::OutsideTopology => ("outsideTopology", "without a label of the topology".to_string()),
         Miss::TopologyDomain => ("topologyDomain", "outside the topology domain".to_string()),
         Miss::Capacity(resource) => ("capacity", format!("too little {} even when empty", name(*resource))),
@@ -154,7 +193,6 @@ fn miss_words(cell: &Cell, miss: &Miss) -> (&'static str, String) {
         Miss::Port(port) => ("port", format!("port {port} taken")),
         Miss::LimitPerNode => ("limitPerNode", "limit per node reached".to_string()),
         Miss::Held => ("held", "room kept for nominated jobs".to_string()),
-        Miss::Filter(filter) => ("filter", filter.clone()),
     }
 }
 

@@ -6,12 +6,16 @@
 
 use super::answer::Problem;
 use super::cells::with_staleness;
-use super::{HttpOptions, Shared};
+use super::{HttpOptions, Shared, WAITS_MAX};
+use crate::run::same_bytes;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::IpAddr;
+
+/// The path of the long poll.
+const WAIT_PATH: &str = "/v1/jobs/{name}/wait";
 
 /// What a body may be. None of them can be sent by a form.
 const CONTENT_TYPES: [&str; 8] = [
@@ -30,9 +34,17 @@ pub(super) async fn admit(State(shared): State<Shared>, mut request: Request, ne
     let stale = take_stale(&mut request);
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_string());
     let verdict = judge(&shared.options, request.method(), request.uri(), request.headers());
-    let response = match (verdict, shared.requests.try_acquire()) {
+    let (room, limit) = match path.as_deref() {
+        // Whoever asks whether the server lives must not be told that others ask, too.
+        Some("/healthz") => (None, 0),
+        // Those who wait long wait among themselves: they never turn a submit or a cancel away.
+        Some(WAIT_PATH) => (Some(&shared.waits), WAITS_MAX),
+        _ => (Some(&shared.requests), shared.options.requests_max),
+    };
+    let permit = room.map(|room| room.try_acquire()).transpose();
+    let response = match (verdict, permit) {
         (Err(problem), _) => problem.into_response(),
-        (Ok(()), Err(_)) => too_many(shared.options.requests_max).into_response(),
+        (Ok(()), Err(_)) => too_many(limit).into_response(),
         (Ok(()), Ok(_permit)) => with_staleness(stale, next.run(request)).await,
     };
     let path = path.unwrap_or_else(|| "other".to_string());
@@ -131,20 +143,10 @@ fn judge_token(token: Option<&str>, headers: &HeaderMap) -> Result<(), Problem> 
     };
     let given = given.as_bytes();
     let bearer = given.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "));
-    if bearer && is_equal(&given[7..], token.as_bytes()) {
+    if bearer && same_bytes(&given[7..], token.as_bytes()) {
         return Ok(());
     }
     Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "the token is wrong", hint))
-}
-
-/// Compares in a time that does not depend on where the two differ.
-fn is_equal(given: &[u8], token: &[u8]) -> bool {
-    let mut difference = given.len() ^ token.len();
-    for (index, byte) in given.iter().enumerate() {
-        let ours = token.get(index % token.len().max(1)).copied().unwrap_or(0);
-        difference |= usize::from(std::hint::black_box(byte ^ ours));
-    }
-    difference == 0
 }
 
 fn judge_content_type(headers: &HeaderMap) -> Result<(), Problem> {

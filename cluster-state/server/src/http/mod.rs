@@ -42,6 +42,8 @@ use tokio::sync::Semaphore;
 pub const BODY_BYTES_MAX_DEFAULT: usize = 32 << 20;
 /// How many requests may be under way at once.
 pub const REQUESTS_MAX_DEFAULT: usize = 8192;
+/// How many may wait for a job at once, beside the other requests.
+const WAITS_MAX: usize = 8192;
 /// How many bodies are parsed at once: each one may take as much memory as some of the longest bodies.
 const PARSES_MAX: usize = 2;
 
@@ -86,6 +88,7 @@ struct Shared {
     cells: Arc<Cells>,
     parses: Arc<Semaphore>,
     requests: Arc<Semaphore>,
+    waits: Arc<Semaphore>,
     openapi: Arc<str>,
 }
 
@@ -97,6 +100,7 @@ pub fn router(handle: ReplicaHandle, options: HttpOptions) -> Router {
         cells: Arc::new(Cells::new(handle)),
         parses: Arc::new(Semaphore::new(PARSES_MAX)),
         requests: Arc::new(Semaphore::new(options.requests_max)),
+        waits: Arc::new(Semaphore::new(WAITS_MAX)),
         openapi: openapi.into(),
         options: Arc::new(options),
     };

@@ -119,6 +119,9 @@ const NODE: &[Operation] = &[
 const CORDON: &[Operation] = &[operation("post", "Keep new work away from a node", &[], "NodeSummary")];
 const UNCORDON: &[Operation] = &[operation("post", "Let new work come to a node again", &[], "NodeSummary")];
 const QUEUES: &[Operation] = &[operation("get", "Queues and cohorts with what they use", &[], "QueueList")];
+const QUEUE: &[Operation] =
+    &[operation("delete", "Remove a queue or cohort; refused while a job or a queue names it", &[], "")];
+const TOPOLOGY: &[Operation] = &[operation("delete", "Remove a topology; refused while an open job names it", &[], "")];
 const TOPOLOGIES: &[Operation] = &[operation("get", "Topologies and their domains", &[], "TopologyList")];
 const EVENTS: &[Operation] = &[operation(
     "get",
@@ -158,6 +161,8 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/servers/{name}", SERVER), delete(servers::remove)),
         (route("/v1/servers/{name}/lead", LEAD), post(servers::transfer)),
         (route("/v1/queues", QUEUES), get(overview::queues)),
+        (route("/v1/queues/{name}", QUEUE), delete(control::remove_queue)),
+        (route("/v1/topologies/{name}", TOPOLOGY), delete(control::remove_topology)),
         (route("/v1/topologies", TOPOLOGIES), get(overview::topologies)),
         (route("/v1/events", EVENTS), get(events::events)),
         (route("/v1/status", STATUS), get(overview::status)),

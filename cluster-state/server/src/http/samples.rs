@@ -2,11 +2,11 @@
 //! does not compile.
 
 use ohm_wire::api::{
-    ApiError, DocumentVerdict, DomainView, ErrorAnswer, EventList, EventView, ExplainView, GroupView, JobList,
-    JobSummary, JobTotals, JobView, NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals,
-    PastRunView, ProblemView, QueueList, QueueResourceView, QueueView, ReasonView, ServerList, ServerRole, ServerView,
-    SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, VerdictKind,
-    WaitAnswer,
+    ApiError, BestDomainView, CountedView, DocumentVerdict, DomainView, ErrorAnswer, EventList, EventView,
+    ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary, JobTotals, JobView, LayerFitView,
+    NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRunView, ProblemView, QueueList,
+    QueueResourceView, QueueView, ReasonView, ServerList, ServerRole, ServerView, SessionView, StatusView,
+    SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -240,6 +240,7 @@ fn explain() -> ExplainView {
         hint: text(),
         obstacle: text(),
         group: text(),
+        groups: vec![GroupExplainView { name: text(), explain: counted() }],
         fit: 1,
         needed: 1,
         nodes: 1,
@@ -247,6 +248,29 @@ fn explain() -> ExplainView {
         reasons: vec![ReasonView { code: text(), reason: text(), nodes: 1 }],
         nearest: vec![NearestView { resource: text(), asked: text(), free: text(), node: text() }],
         jobs_ahead: Some(1),
+    }
+}
+
+fn counted() -> CountedView {
+    let nodes = || [(ANY_KEY.to_string(), 1)].into();
+    let layer = LayerFitView { level: text(), fit: 1, needed: 1 };
+    CountedView {
+        fit: 1,
+        of: 1,
+        unit: text(),
+        total_nodes: 1,
+        excluded: ExcludedView {
+            resource: nodes(),
+            taint: nodes(),
+            node_selector: 1,
+            affinity: 1,
+            topology_domain: 1,
+            port: nodes(),
+            limit_per_node: 1,
+            held: 1,
+        },
+        unavailable: nodes(),
+        best: Some(BestDomainView { level: text(), values: vec![text()], per_level: vec![layer] }),
     }
 }
 

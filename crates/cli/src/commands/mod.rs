@@ -11,13 +11,14 @@ mod run;
 mod submit;
 mod wait;
 
-use crate::client::Client;
-use crate::command::ClientCommand;
+use crate::client::{Client, path_of};
+use crate::command::{ClientCommand, RemoveCommand};
 use crate::failure::{EXIT_DONE, Failure};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::text;
 use ohm_wire::api::{QueueList, StatusView, TopologyList};
+use serde_json::json;
 
 /// Who is asked, and how the answer is printed.
 pub(crate) struct Session {
@@ -49,7 +50,9 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
         ClientCommand::Nodes => nodes::list(&session),
         ClientCommand::Node(args) => nodes::one(&session, &args),
         ClientCommand::Queues => queues(&session),
+        ClientCommand::Queue(RemoveCommand::Remove { name }) => remove(&session, "queue", "queues", &name),
         ClientCommand::Topologies => topologies(&session),
+        ClientCommand::Topology(RemoveCommand::Remove { name }) => remove(&session, "topology", "topologies", &name),
         ClientCommand::Events(args) => events::events(&session, &args),
         ClientCommand::Status => status(&session),
         ClientCommand::Plan(args) => plan::plan(&session.output, &args),
@@ -61,6 +64,12 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
 fn queues(session: &Session) -> Result<u8, Failure> {
     let list: QueueList = session.client.get("/v1/queues", &[])?;
     session.output.print(&list, |style| text::queues_table(&list, style))?;
+    Ok(EXIT_DONE)
+}
+
+fn remove(session: &Session, kind: &str, kinds: &str, name: &str) -> Result<u8, Failure> {
+    session.client.delete(&path_of(kinds, name))?;
+    session.output.print(&json!({"removed": name}), |_| format!("{kind} {name} removed\n"))?;
     Ok(EXIT_DONE)
 }
 

@@ -7,7 +7,7 @@
 //! | `JOB`, `GROUP` | names |
 //! | `RANK`, `COUNT` | number of the task in its group, from 0; how many tasks the group has |
 //! | `NODE`, `NODE_IP` | name and address of its node |
-//! | `PEERS` | addresses of the group's tasks by rank, with commas between; empty where a task has no place. Not where |
+//! | `PEERS` | addresses of the group's tasks by rank, commas between; empty where a task has no place. Not where |
 //! | | tasks start one by one (arrays, services), nor where it would be too long ([`PEERS_BYTES_MAX`]) |
 //! | `DEADLINE_MS` | when the job's active deadline passes, in milliseconds since 1970; only with a deadline |
 //! | `DEVICES_…` | per device resource, such as `OHM_DEVICES_NVIDIA_COM_GPU=0,3`: which devices are its own |

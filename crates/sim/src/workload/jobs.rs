@@ -3,7 +3,7 @@
 use super::{QUEUES, TAINT};
 use ohm_model::job::{SpreadMode, TTL_SECONDS_DEFAULT};
 use ohm_model::selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
-use ohm_model::{Class, GroupSpec, JobSpec, OnDisconnect, TaskSpec, TopologyMode, TopologyRequest};
+use ohm_model::{Class, GroupSpec, JobSpec, OnDisconnect, TaskSpec, TopologyMode, TopologyRequest, TopologySlice};
 use ohm_stdx::Prng;
 
 /// A job of a drawn class and shape, small enough for most drawn cells; for large cells some are large.
@@ -17,6 +17,9 @@ pub(crate) fn job(dice: &mut Prng, name: String, large: bool, queues: bool) -> J
     let mut groups = vec![group(dice, class, "main", most)];
     if class != Class::Service && dice.chance(150) {
         groups.push(group(dice, class, "side", most));
+    }
+    if class == Class::Tas && dice.chance(250) {
+        groups.iter_mut().for_each(|group| cut(dice, group));
     }
     if class == Class::Tas && dice.chance(150) {
         let leader = leader_of(&groups[0]);
@@ -95,6 +98,23 @@ fn topology(dice: &mut Prng, class: Class) -> TopologyRequest {
         _ => ["topology.ohm/block", "topology.ohm/rack", "kubernetes.io/hostname"][dice.below(3) as usize],
     };
     TopologyRequest { mode, level: level.into(), ..TopologyRequest::default() }
+}
+
+/// Cuts a group into slices of a rack, of a host, or of hosts in racks, below the level it asks for. Its sizes become
+/// multiples of theirs.
+fn cut(dice: &mut Prng, group: &mut GroupSpec) {
+    let (rack, host) = ("topology.ohm/rack", "kubernetes.io/hostname");
+    let size = dice.between(2, 3) as u32;
+    let layers: &[(&str, u32)] = match (group.topology.level.as_str(), dice.below(3)) {
+        ("kubernetes.io/hostname", _) | (_, 0) => &[(host, size)],
+        (_, 1) => &[(rack, size)],
+        _ => &[(rack, size * 2), (host, size)],
+    };
+    let slice = |&(level, size): &(&str, u32)| TopologySlice { level: level.into(), size };
+    group.topology.slices = layers.iter().map(slice).collect();
+    let whole = layers.first().map_or(1, |(_, size)| *size);
+    group.count = group.count.next_multiple_of(whole);
+    group.min_count = group.min_count.next_multiple_of(whole).min(group.count);
 }
 
 fn affinity(dice: &mut Prng) -> Vec<SelectorTerm> {

@@ -2,6 +2,7 @@
 
 use super::is_default;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Why a job is in the state it is in. Every number was counted on one picture of the cell; none is estimated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,9 @@ pub struct ExplainView {
     /// The group that could not be placed.
     #[serde(skip_serializing_if = "is_default")]
     pub group: String,
+    /// That group, and the leader that is placed with it, in numbers: the same that `ohm plan` prints.
+    #[serde(skip_serializing_if = "is_default")]
+    pub groups: Vec<GroupExplainView>,
     /// How many tasks would find room now.
     #[serde(skip_serializing_if = "is_default")]
     pub fit: u64,
@@ -75,4 +79,91 @@ pub struct NearestView {
     pub free: String,
     /// On which node.
     pub node: String,
+}
+
+/// Why one group is not placed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GroupExplainView {
+    /// The group.
+    pub name: String,
+    /// Why not, in numbers.
+    pub explain: CountedView,
+}
+
+/// Why a group is not placed, in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CountedView {
+    /// How many units would find room as they were asked for.
+    pub fit: u32,
+    /// How many must find room at once.
+    pub of: u32,
+    /// What is counted: `task` or `slice`.
+    pub unit: String,
+    /// Nodes in question: ready, schedulable and, where a topology is asked for, with a label for each of its levels.
+    pub total_nodes: u32,
+    /// Nodes that take no task, each under the first filter that excludes it.
+    pub excluded: ExcludedView,
+    /// Nodes that are not in question, by reason.
+    #[serde(skip_serializing_if = "is_default")]
+    pub unavailable: BTreeMap<String, u32>,
+    /// The domain that takes most, and what it lacks, where the group asks for a topology.
+    #[serde(skip_serializing_if = "is_default")]
+    pub best: Option<BestDomainView>,
+}
+
+/// Nodes by the first filter that excludes them. What is zero is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExcludedView {
+    /// Too little of a resource; the one that is shortest.
+    #[serde(skip_serializing_if = "is_default")]
+    pub resource: BTreeMap<String, u32>,
+    /// A taint that is not tolerated, as `key=value:Effect`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub taint: BTreeMap<String, u32>,
+    /// A selected label is missing or different.
+    #[serde(skip_serializing_if = "is_default")]
+    pub node_selector: u32,
+    /// No term of the node affinity matches.
+    #[serde(skip_serializing_if = "is_default")]
+    pub affinity: u32,
+    /// Outside the domain it must stand in.
+    #[serde(skip_serializing_if = "is_default")]
+    pub topology_domain: u32,
+    /// A host port is taken.
+    #[serde(skip_serializing_if = "is_default")]
+    pub port: BTreeMap<String, u32>,
+    /// It holds as many tasks of the group as one node may.
+    #[serde(skip_serializing_if = "is_default")]
+    pub limit_per_node: u32,
+    /// The room is kept for another job.
+    #[serde(skip_serializing_if = "is_default")]
+    pub held: u32,
+}
+
+/// The domain that takes most.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BestDomainView {
+    /// The label of its level.
+    pub level: String,
+    /// Its label values, top to bottom.
+    pub values: Vec<String>,
+    /// What it holds of each layer of slices, outermost first.
+    #[serde(skip_serializing_if = "is_default")]
+    pub per_level: Vec<LayerFitView>,
+}
+
+/// What a domain holds of one layer of slices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LayerFitView {
+    /// The label of the layer's level.
+    pub level: String,
+    /// How many slices fit.
+    pub fit: u32,
+    /// How many are needed.
+    pub needed: u32,
 }

@@ -16,7 +16,9 @@ mod submit;
 
 pub use error::{ApiError, ErrorAnswer};
 pub use event::{EventList, EventView};
-pub use explain::{ExplainView, NearestView, ReasonView};
+pub use explain::{
+    BestDomainView, CountedView, ExcludedView, ExplainView, GroupExplainView, LayerFitView, NearestView, ReasonView,
+};
 pub use job::{GroupView, JobList, JobSummary, JobView, PastRunView, TaskCounts, TaskView, WaitAnswer};
 pub use node::{NodeDetail, NodeList, NodeRunView, NodeSummary};
 pub use queue::{DomainView, QueueList, QueueResourceView, QueueView, TopologyList, TopologyView};

@@ -109,7 +109,7 @@ fn preferences_weigh_against_the_left_over() {
     let soft = "node a cpu=8\n node b cpu=4 taint=old:yes:PreferNoSchedule\n job j\n group g cpu=1";
     check(soft, "g 0 on a");
     check(&format!("{soft} tolerate=old"), "g 0 on b");
-    let weights = Weights::named([("preferNoSchedule", 0)]).unwrap();
+    let weights = Weights { prefer_no_schedule: 0, ..Weights::default() };
     fixture::check(&mut Bare::with(Config { weights, ..Config::default() }), soft, "g 0 on b");
 }
 

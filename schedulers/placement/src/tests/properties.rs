@@ -34,6 +34,15 @@ fn lived_in(dice: &mut Prng, planner: &mut Bare) -> (World, String) {
         let (found, verdict) = world.place(&name, planner);
         text += &format!("# {}\n", found.replace('\n', "\n# "));
         assert_accepted(verdict.map(|verdict| verdict.conflicts), &text);
+        for _ in 0..dice.below(3) {
+            let line = random::disturbance(dice, &world);
+            world.extend(&line, planner);
+            text += &line;
+            let earlier = format!("j{}", dice.between(0, number));
+            let (found, verdict) = world.place(&earlier, planner);
+            text += &format!("# again {earlier}: {}\n", found.replace('\n', "\n# "));
+            assert_accepted(verdict.map(|verdict| verdict.conflicts), &text);
+        }
         if dice.chance(100) && world.cell.nominations().is_empty() {
             let nominate = format!("nominate {name} n0 {}\n", dice.between(1, 2));
             world.extend(&nominate, planner);

@@ -84,7 +84,7 @@ fn groups_with_one_label_share_a_domain() {
     );
     check(
         &format!("{RACKS} job j class=tas\n group lead cpu=4 topology=required:rack with=x\n group work count=6 cpu=1 topology=required:rack with=x"),
-        "6 tasks must stand in one domain of rack; the best, 2/3, takes 5.
+        "6 tasks and their leader (group lead) must stand in one domain of rack; the best, 2/3, takes 5.
          Of 7 nodes, by the first reason found: 6 can take at least one task; 1 lacks a label of the topology it asks for.",
     );
     check(
@@ -93,5 +93,35 @@ fn groups_with_one_label_share_a_domain() {
         ),
         "lead 0 on a1
          work 0-3 on a2, 4-5 on b2",
+    );
+}
+
+#[test]
+fn groups_that_share_no_domain_hear_what_the_best_one_lacks() {
+    // Two racks with room for three and two: the leading group alone would go to the smaller one.
+    let cell = "
+        topology main block rack kubernetes.io/hostname
+        node a1 cpu=2 block=1 rack=1
+        node b1 cpu=2 block=1 rack=2
+        node b2 cpu=1 block=1 rack=2
+    ";
+    check(
+        &format!(
+            "{cell} job j class=tas
+             group lead count=1 cpu=1 topology=required:rack with=x
+             group work count=4 cpu=1 topology=required:rack with=x
+             group more count=1 cpu=1 topology=required:rack with=x"
+        ),
+        "4 tasks must stand in one domain of rack; the best, 1/2, takes 2.
+         Of 3 nodes, by the first reason found: 3 can take at least one task.",
+    );
+    check(
+        &format!(
+            "{cell} job j class=tas
+             group one count=2 cpu=1 topology=required:rack with=x
+             group two count=2 cpu=1 topology=required:rack with=x"
+        ),
+        "2 tasks must stand in one domain of rack; the best, 1/2, takes 1.
+         Of 3 nodes, by the first reason found: 3 can take at least one task.",
     );
 }

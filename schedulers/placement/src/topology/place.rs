@@ -50,7 +50,7 @@ impl Placer {
         let tree = &site.tree;
         let hosts = |position: u32| {
             let node = tree.node(position);
-            let fits = match table.is_singled(node) || !leader.excluded.is_empty() {
+            let fits = match table.is_singled(node) {
                 true => u64::from(leader.room(node)),
                 false => room(leader, table, &index.demand, node),
             };

@@ -112,7 +112,7 @@ impl Placer {
         };
         tally.key = demand.key.clone();
         let mut loan = Loan { tally, changed: Vec::new() };
-        // What depends on who asks: nominated room, limits where the group stands, nodes it is to leave.
+        // What depends on who asks: nominated room, limits where the group stands.
         for node in table.singled() {
             if let Some(position) = site.tree.position(node) {
                 loan.set(position, u64::from(subject.room(node)));
@@ -123,11 +123,6 @@ impl Placer {
                 if let Some(position) = site.tree.position(node) {
                     loan.set(position, u64::from(subject.room(node)));
                 }
-            }
-        }
-        for node in subject.excluded {
-            if let Some(position) = site.tree.position(*node) {
-                loan.set(position, 0);
             }
         }
         pass.look_at(scanned + counted as u64);

@@ -60,3 +60,19 @@ async fn what_was_written_is_read_at_once() {
         assert_eq!(world.get(&format!("/v1/jobs/{name}")).await.1["state"], "cancelled");
     }
 }
+
+#[tokio::test]
+async fn queues_and_topologies_are_removed_when_nothing_names_them() {
+    let world = World::new();
+    let documents = "{apiVersion: ohm/v1, kind: Queue, metadata: {name: q}, spec: {}}\n---\n\
+                     {apiVersion: ohm/v1, kind: Topology, metadata: {name: t}, spec: {levels: [{nodeLabel: rack}]}}\n";
+    let (status, answer) = world.send("POST", "/v1/submit", "application/yaml", documents.as_bytes()).await;
+    assert_eq!((status, &answer["accepted"]), (StatusCode::OK, &2.into()), "{answer}");
+    world.submit(&job("a", ", queue: q")).await;
+    let (status, answer) = world.send("DELETE", "/v1/queues/q", "application/json", b"").await;
+    assert_eq!((status, answer["error"]["code"].as_str()), (StatusCode::CONFLICT, Some("wrong_state")), "{answer}");
+    let (status, _) = world.send("DELETE", "/v1/topologies/t", "application/json", b"").await;
+    assert_eq!(status, StatusCode::NO_CONTENT);
+    let (status, _) = world.send("DELETE", "/v1/topologies/t", "application/json", b"").await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+}

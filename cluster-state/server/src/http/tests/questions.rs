@@ -118,6 +118,9 @@ async fn what_fits_nowhere_is_explained_by_the_planner() {
     let reasons: Vec<String> = reasons.map(|reason| format!("{} {}", reason["code"], reason["nodes"])).collect();
     assert_eq!(reasons, ["\"cordoned\" 1", "\"capacity\" 1"]);
     assert_eq!(explained["nearest"], json!([{"resource": "cpu", "asked": "64", "free": "4", "node": "n1"}]));
+    let counted = json!({"fit": 0, "of": 1, "unit": "task", "totalNodes": 1,
+        "excluded": {"resource": {"cpu": 1}}, "unavailable": {"unschedulable": 1}});
+    assert_eq!(explained["groups"], json!([{"name": explained["group"], "explain": counted}]));
     let (_, explained) = world.get("/v1/jobs/fits/explain").await;
     let summary = explained["summary"].as_str().unwrap();
     assert!(summary.starts_with("fits fits: there is room for 1 of its tasks"), "{summary}");

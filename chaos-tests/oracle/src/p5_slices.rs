@@ -1,0 +1,149 @@
+//! P5, inside the domains: slices stand whole, at every layer, from the first start through every repair. Books: where
+//! each task of a group with slices stands, those that are done included, for their slice stays where it was.
+//!
+//! Whatever is placed at once either completes slices in each domain it touches, or fills up a part of one slice that
+//! was broken there before. Tasks that are to stop may be counted or not: their place is theirs until they have ended.
+
+use crate::books::Books;
+use crate::facts::Fact;
+use crate::history::Broken;
+use ohm_model::{Class, EventKind, Index, JobId, JobSpec, NodeId};
+use std::collections::BTreeMap;
+
+/// Where groups with slices stand.
+#[derive(Default)]
+pub(crate) struct Slices {
+    seats: BTreeMap<(JobId, u16), BTreeMap<u32, Seat>>,
+    at_once: Option<AtOnce>,
+}
+
+/// Where one task stands or stood to its good end.
+#[derive(Clone, Copy)]
+struct Seat {
+    node: NodeId,
+    stopping: bool,
+}
+
+/// Placements of one group that follow each other.
+struct AtOnce {
+    group: (JobId, u16),
+    layers: Vec<BTreeMap<Vec<String>, Tally>>,
+}
+
+/// Tasks of the group in one domain.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    staying: u64,
+    stopping: u64,
+    placed: u64,
+}
+
+impl Tally {
+    fn is_whole(self, size: u64) -> bool {
+        [self.staying, self.staying + self.stopping].into_iter().any(|before| {
+            let broken = before % size;
+            (broken + self.placed).is_multiple_of(size) || (broken > 0 && broken + self.placed < size)
+        })
+    }
+}
+
+impl Slices {
+    /// Judges one fact; `books` knows of it already.
+    pub(crate) fn watch(&mut self, index: Index, fact: &Fact<'_>, books: &Books, broken: &mut Vec<Broken>) {
+        let kind = match fact {
+            Fact::Happened { kind, .. } => kind,
+            _ => return self.judge(index, books, broken),
+        };
+        match kind {
+            EventKind::Placed { job, group, first, count, node } => {
+                if self.at_once.as_ref().is_some_and(|at_once| at_once.group != (*job, *group)) {
+                    self.judge(index, books, broken);
+                }
+                self.placed((*job, *group), *node, *first..first + count, index, books, broken);
+            }
+            EventKind::Stopping { job, group, task, .. } => {
+                self.judge(index, books, broken);
+                if let Some(seat) = self.seats.get_mut(&(*job, *group)).and_then(|seats| seats.get_mut(task)) {
+                    seat.stopping = true;
+                }
+            }
+            EventKind::Ended { job, group, task, exit, cause, .. } => {
+                self.judge(index, books, broken);
+                let endless = books.jobs.get(job).is_some_and(|spec| spec.class == Class::Service);
+                let done = exit.is_success() && cause.is_none() && !endless;
+                if let Some(seats) = self.seats.get_mut(&(*job, *group)).filter(|_| !done) {
+                    seats.remove(task);
+                }
+            }
+            _ => self.judge(index, books, broken),
+        }
+    }
+
+    /// Judges what must hold when the entry is over.
+    pub(crate) fn entry_over(&mut self, index: Index, books: &Books, broken: &mut Vec<Broken>) {
+        self.judge(index, books, broken);
+    }
+
+    fn placed(
+        &mut self,
+        (job, group): (JobId, u16),
+        node: NodeId,
+        tasks: std::ops::Range<u32>,
+        index: Index,
+        books: &Books,
+        broken: &mut Vec<Broken>,
+    ) {
+        let Some(spec) = books.jobs.get(&job) else { return };
+        let Some(wish) = spec.groups.get(usize::from(group)).filter(|wish| !wish.slices().is_empty()) else { return };
+        let seats = self.seats.entry((job, group)).or_default();
+        let domains = |node: NodeId| {
+            let layers = wish.slices().iter();
+            layers.map(move |layer| books.domain(&wish.topology.topology, &layer.level, node)).collect::<Vec<_>>()
+        };
+        let at_once = self.at_once.get_or_insert_with(|| {
+            let mut layers = vec![BTreeMap::<Vec<String>, Tally>::new(); wish.slices().len()];
+            for seat in seats.values() {
+                for (layer, domain) in layers.iter_mut().zip(domains(seat.node)) {
+                    let Some(domain) = domain else { continue };
+                    let tally = layer.entry(domain).or_default();
+                    *if seat.stopping { &mut tally.stopping } else { &mut tally.staying } += 1;
+                }
+            }
+            AtOnce { group: (job, group), layers }
+        });
+        for (layer, domain) in at_once.layers.iter_mut().zip(domains(node)) {
+            match domain {
+                Some(domain) => layer.entry(domain).or_default().placed += tasks.len() as u64,
+                None => {
+                    let what =
+                        format!("entry {index}: {}/{} stands on {node}, outside its slices", spec.name, wish.name);
+                    broken.push(Broken::new("P5", what));
+                }
+            }
+        }
+        seats.extend(tasks.map(|task| (task, Seat { node, stopping: false })));
+    }
+
+    /// Judges what was placed at once, now that it is over.
+    fn judge(&mut self, index: Index, books: &Books, broken: &mut Vec<Broken>) {
+        let Some(AtOnce { group: (job, group), layers }) = self.at_once.take() else { return };
+        let Some(spec) = books.jobs.get(&job) else { return };
+        for (slice, domains) in slices_of(spec, group).zip(&layers) {
+            for (domain, tally) in domains.iter().filter(|(_, tally)| tally.placed > 0) {
+                if !tally.is_whole(u64::from(slice.size.max(1))) {
+                    let Tally { staying, stopping, placed } = tally;
+                    let what = format!(
+                        "entry {index}: {placed} tasks of group {group} of {} join {staying} (and {stopping} that are \
+                         to stop) in {domain:?} of {}, which makes no whole slices of {}",
+                        spec.name, slice.level, slice.size
+                    );
+                    broken.push(Broken::new("P5", what));
+                }
+            }
+        }
+    }
+}
+
+fn slices_of(spec: &JobSpec, group: u16) -> impl Iterator<Item = &ohm_model::TopologySlice> {
+    spec.groups.get(usize::from(group)).into_iter().flat_map(|wish| wish.slices())
+}
