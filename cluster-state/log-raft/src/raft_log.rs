@@ -234,6 +234,9 @@ impl<D: Disk> RaftLog<D> {
         {
             self.settle(ready, out)?;
         }
+        if self.staged.is_some() && self.full_until_ms.is_some() {
+            self.read_without_room(out);
+        }
         self.settle_reads(out);
         if self.node.mut_store().ask_wanted() {
             out.push(LogEvent::SnapshotWanted);
