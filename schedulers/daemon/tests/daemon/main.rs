@@ -8,7 +8,7 @@ use ohm_model::{
     Class, Command, GroupSpec, Index, JobSpec, Lease, NodeSpec, OnDisconnect, Outcome, Role, SpreadMode, TaskSpec,
     TopologyRequest,
 };
-use ohm_runtime::servers::{Servers, TokenSource};
+use ohm_runtime::servers::Servers;
 use ohm_runtime::shutdown::Shutdown;
 use ohm_wire::{Beat, Beats};
 use server::Server;
@@ -45,7 +45,7 @@ impl Daemon {
 
 /// The first address never answers: the next one is tried.
 fn servers(address: &str) -> Servers {
-    Servers { addresses: vec!["http://127.0.0.1:1".into(), address.into()], token: TokenSource::None }
+    Servers { addresses: vec!["http://127.0.0.1:1".into(), address.into()], ..Servers::default() }
 }
 
 async fn until(what: &str, mut condition: impl FnMut() -> bool) {
