@@ -56,7 +56,7 @@ pub(super) fn read_tail<'a>(bytes: &'a [u8], at: usize, sink: Sink<'_, 'a>) -> O
     (read.is_ok() && is_whole).then_some(reader.scanner.place)
 }
 
-/// Where the documents of a list may be cut in two halves: the beginning of an object whose first field is `apiVersion`,
+/// Where documents of a list may be cut in two halves: the beginning of an object whose first field is `apiVersion`,
 /// after a comma. A guess: only who reads up to there knows.
 pub(super) fn middle(bytes: &[u8]) -> Option<usize> {
     const FIRST_FIELD: &[u8] = b"\"apiVersion\"";

@@ -210,7 +210,7 @@ fn logarithm(number: u64) -> u64 {
 /// beside its size.
 const STEPS_MAX: u64 = 1 << 21;
 
-/// Picks exactly as many domains as the greedy choice uses, with the least overshoot in tasks, the first found on a tie.
+/// Picks exactly as many domains as the greedy choice, with the least overshoot in tasks, the first found on a tie.
 fn pick(mut domains: Vec<Domain>, need: u64, leader: bool, size: u64) -> Option<Vec<Domain>> {
     let used = greedy(&domains, need, leader)?.used;
     let tasks = need.saturating_mul(size);
