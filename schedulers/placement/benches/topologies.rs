@@ -96,6 +96,12 @@ fn topologies(criterion: &mut Criterion) {
     }
     // No rack takes it: every node is counted under what keeps it out.
     group.bench_function("refused", |bencher| bencher.iter(|| round(&world, &mut planner, &holds, "refused")));
+    group.bench_function("refused-after-a-change", |bencher| {
+        bencher.iter(|| {
+            planner.changed(&View::new(&world.cell, &holds, SessionId(0)), &[NodeId(0)], &[]);
+            round(&world, &mut planner, &holds, "refused")
+        });
+    });
     group.bench_function("required-first-of-shape", |bencher| {
         bencher.iter(|| {
             planner.forget_counts();
