@@ -1,11 +1,10 @@
 //! The way from files to documents.
 
 use crate::BROKEN_MAX;
-use crate::document::{self, Content, Decoded, Dialect, Document};
+use crate::document::{self, Dialect, Document};
 use crate::error::{DocumentError, Position, Problem, ProblemKind};
 use crate::path::FieldPath;
 use crate::source;
-use crate::text::nearest;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,24 +17,12 @@ pub fn parse(file_name: &str, bytes: &[u8]) -> Verdicts {
     parse_files(Dialect::Ohm, &[(file_name, bytes)]).pop().unwrap_or_default()
 }
 
-/// Reads several files, given by name and bytes, as one input: a job's `priorityClassName` may name a priority class in
-/// any of them. The answers come file by file.
+/// Reads several files, given by name and bytes. The answers come file by file.
 pub fn parse_files(dialect: Dialect, files: &[(&str, &[u8])]) -> Vec<Verdicts> {
-    let mut read: Vec<Vec<Result<Decoded, DocumentError>>> = Vec::with_capacity(files.len());
-    for (name, bytes) in files {
-        read.push(read_file(dialect, &Arc::from(*name), bytes));
-    }
-    let mut priorities = BTreeMap::new();
-    for decoded in read.iter().flatten().flatten() {
-        if let Content::PriorityClass(class) = &decoded.document.content {
-            priorities.insert(class.name.clone(), class.value);
-        }
-    }
-    let resolve = |decoded: Result<Decoded, _>| decoded.and_then(|decoded| resolve_priority(decoded, &priorities));
-    read.into_iter().map(|file| file.into_iter().map(resolve).collect()).collect()
+    files.iter().map(|(name, bytes)| read_file(dialect, &Arc::from(*name), bytes)).collect()
 }
 
-fn read_file(dialect: Dialect, file: &Arc<str>, bytes: &[u8]) -> Vec<Result<Decoded, DocumentError>> {
+fn read_file(dialect: Dialect, file: &Arc<str>, bytes: &[u8]) -> Verdicts {
     let mut names: Names = BTreeMap::new();
     let mut verdicts = Vec::new();
     let (mut broken, mut first_omitted) = (0, Position::default());
@@ -44,7 +31,7 @@ fn read_file(dialect: Dialect, file: &Arc<str>, bytes: &[u8]) -> Vec<Result<Deco
             Ok(node) => document::decode(dialect, file, &node),
             Err(problem) => Err(DocumentError { file: file.clone(), problems: vec![problem], omitted: 0 }),
         };
-        let verdict = verdict.and_then(|decoded| check_name(decoded, &mut names));
+        let verdict = verdict.and_then(|document| check_name(document, &mut names));
         if let Err(error) = &verdict {
             broken += 1;
             if broken > BROKEN_MAX {
@@ -68,38 +55,19 @@ fn read_file(dialect: Dialect, file: &Arc<str>, bytes: &[u8]) -> Vec<Result<Deco
 type Names = BTreeMap<&'static str, BTreeMap<String, u32>>;
 
 /// Refuses the second document of one name: nobody could say which one is meant.
-fn check_name(decoded: Decoded, names: &mut Names) -> Result<Decoded, DocumentError> {
-    let (kind, Some(name)) = decoded.document.content.identity() else { return Ok(decoded) };
+fn check_name(document: Document, names: &mut Names) -> Result<Document, DocumentError> {
+    let (kind, Some(name)) = document.content.identity() else { return Ok(document) };
     let names = names.entry(kind).or_default();
     match names.get(name) {
         Some(&line) => {
             let name = name.to_string();
-            let origin = &decoded.document.origin;
+            let origin = &document.origin;
             let field = FieldPath::root().field("metadata").field("name");
             Err(error(&origin.file, origin.position, field, ProblemKind::SameName { kind, name, line }))
         }
         None => {
-            names.insert(name.to_string(), decoded.document.origin.position.line);
-            Ok(decoded)
-        }
-    }
-}
-
-fn resolve_priority(decoded: Decoded, priorities: &BTreeMap<String, i32>) -> Result<Document, DocumentError> {
-    let Decoded { mut document, priority_class } = decoded;
-    let (Some((name, position)), Content::Job(job)) = (priority_class, &mut document.content) else {
-        return Ok(document);
-    };
-    match priorities.get(&name) {
-        Some(&priority) => {
-            job.priority = priority;
+            names.insert(name.to_string(), document.origin.position.line);
             Ok(document)
-        }
-        None => {
-            let nearest = nearest(&name, priorities.keys().map(String::as_str)).map(str::to_string);
-            let field = FieldPath::root().field("spec").field("priorityClassName");
-            let unresolved = ProblemKind::Unresolved { kind: "PriorityClass", name, nearest };
-            Err(error(&document.origin.file, position, field, unresolved))
         }
     }
 }

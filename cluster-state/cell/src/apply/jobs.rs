@@ -30,7 +30,14 @@ impl Cell {
 
     fn submit_job(&mut self, owner: &Arc<str>, spec: &JobSpec, applied: &mut Applied) -> Result<JobOutcome, Refusal> {
         let known = self.jobs.find(&spec.name);
-        let spec = self.with_named_topologies(spec, known.map(|known| &*known.spec));
+        let known_spec = known.map(|known| &*known.spec);
+        let mut spec = self.with_named_topologies(spec, known_spec);
+        if !spec.priority_class.is_empty() {
+            let priority = self.priority_of(&spec, known_spec)?;
+            if priority != spec.priority {
+                spec.to_mut().priority = priority;
+            }
+        }
         if let Some(known) = known {
             if *known.spec == *spec {
                 return Ok(JobOutcome::Unchanged(known.id));

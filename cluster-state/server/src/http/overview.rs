@@ -18,6 +18,11 @@ pub(super) async fn topologies(State(shared): State<Shared>) -> Answer {
     Ok(json(cell.applied(), &views::topologies(&cell)))
 }
 
+pub(super) async fn priority_classes(State(shared): State<Shared>) -> Answer {
+    let cell = shared.cells.now().await?;
+    Ok(json(cell.applied(), &views::priority_classes(&cell)))
+}
+
 pub(super) async fn status(State(shared): State<Shared>) -> Answer {
     let leader = shared.options.leader.borrow().clone().unwrap_or_default();
     let cell = shared.cells.now().await?;
