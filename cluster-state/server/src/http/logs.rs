@@ -3,6 +3,7 @@
 use super::Shared;
 use super::answer::{Answer, Problem, stamped};
 use super::params::{Name, Params};
+use super::streams::OpenStream;
 use crate::handle::{LogPiece, LogQuery};
 use crate::log_readers::LogStream;
 use axum::body::Body;
@@ -42,6 +43,7 @@ pub(super) async fn logs(State(shared): State<Shared>, Name(name): Name, Params(
     drop(cell);
     let LogsQuery { stderr, follow, tail, tail_lines, .. } = query;
     let query = LogQuery { node, run, stderr, follow, tail_bytes: tail, tail_lines };
+    let open = shared.log_streams.open()?;
     let Some(mut pieces) = shared.cells.read_log(query).await? else {
         return Err(unreadable("the node's agent is not connected to this server"));
     };
@@ -51,11 +53,12 @@ pub(super) async fn logs(State(shared): State<Shared>, Name(name): Name, Params(
         Ok(piece) => piece,
         Err(_) => None,
     };
-    Ok(stamped(index, stream(first, pieces)))
+    Ok(stamped(index, stream(first, pieces, open)))
 }
 
-fn stream(first: Option<LogPiece>, rest: LogStream) -> Response {
-    let rest = futures_util::stream::unfold(rest, async |mut rest| rest.next().await.map(|piece| (piece, rest)));
+fn stream(first: Option<LogPiece>, rest: LogStream, open: OpenStream) -> Response {
+    let next = async |(mut rest, open): (LogStream, OpenStream)| rest.next().await.map(|piece| (piece, (rest, open)));
+    let rest = futures_util::stream::unfold((rest, open), next);
     // An error in the middle breaks the answer off, so that nobody takes a part for the whole.
     let pieces = futures_util::stream::iter(first).chain(rest).map(|piece| piece.map_err(io::Error::other));
     let kind = [(header::CONTENT_TYPE, "application/octet-stream"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
