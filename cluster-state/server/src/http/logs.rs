@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
-use ohm_cell::{Cell, Job};
+use ohm_cell::{Cell, Job, NodeRecord, PastRun};
 use ohm_model::{NodeId, RunRef};
 use serde::Deserialize;
 use std::io;
@@ -92,8 +92,16 @@ fn find_run(cell: &Cell, job: &Job, group: Option<&str>, task: u32) -> Result<(N
         return Err(Problem::new(StatusCode::CONFLICT, "not_started", message, hint));
     }
     let record = cell.nodes().get(found.node);
-    // A slot is used again after its node was removed; the new node has never heard of the run.
-    if record.is_none_or(|record| job.finished_ms > 0 && record.registered > job.version) {
+    // A slot is used again after its node was removed; the new node has never heard of the run. Of the last runs that
+    // did not succeed the job keeps the nodes' names. Any other is asked for where it stood: a stranger has no such file.
+    let is_this =
+        |past: &&PastRun| (usize::from(past.group), past.task, past.incarnation) == (at, task, found.incarnation);
+    let past = job.past.iter().rev().find(is_this);
+    let is_another = |record: &NodeRecord| match past {
+        Some(past) => record.spec.name != past.node,
+        None => job.finished_ms > 0 && record.registered > job.version,
+    };
+    if record.is_none_or(|record| is_another(record)) {
         let message = format!("the node that ran task {task} of job \"{}\" is no longer in the cell", job.spec.name);
         return Err(Problem::new(StatusCode::GONE, "node_gone", message, "its output went with it"));
     }

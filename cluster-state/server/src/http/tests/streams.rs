@@ -159,3 +159,17 @@ async fn streams_are_bounded_and_give_their_room_back() {
     .await
     .unwrap();
 }
+
+#[tokio::test]
+async fn output_of_a_removed_node_is_gone_although_its_slot_is_used_again() {
+    let world = World::new();
+    world.node("n1", 4);
+    world.submit(&job("a", ", retries: 3")).await;
+    let run = world.run("a", "n1");
+    world.end(run, "n1", Exit::Code(1));
+    assert_eq!(world.send("DELETE", "/v1/nodes/n1", "application/json", b"").await.0, StatusCode::NO_CONTENT);
+    world.node("n2", 4);
+    let (status, answer) = world.get("/v1/jobs/a/logs?task=0").await;
+    assert_eq!((status, answer["error"]["code"].as_str()), (StatusCode::GONE, Some("node_gone")));
+    assert_eq!(world.get("/v1/jobs/a").await.1["state"], "pending", "the job goes on");
+}
