@@ -75,7 +75,7 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
     let (log_dir, name) = (options.data_dir.join("log"), format!("server {}", std::process::id()));
     let snapshot_every = options.snapshot_every_entries;
     let open = move || open_core(&log_dir, name, snapshot_every);
-    let (handle, inbox, failed) = replica_thread::start(open, Meter, shutdown.clone());
+    let (handle, inbox, failed) = replica_thread::start(open, Meter::default(), shutdown.clone());
     let bearer = format!("Bearer {token}");
     let check = move |request: Request<()>| check_token(&bearer, request);
     let service = CellServer::new(CellService::new(inbox, Arc::clone(&handle.log_readers)))
