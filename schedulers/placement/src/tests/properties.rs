@@ -192,8 +192,8 @@ proptest! {
         planner.reset(&view);
         let job = world.cell.jobs().find("last").unwrap();
         let subject = Subject::new(view, job, GroupIndex(0)).unwrap();
-        let (slot, _) = planner.0.index(&subject);
-        let (table, index) = planner.0.parts(slot);
+        let (slot, _) = planner.placer.index(&subject);
+        let (table, index) = planner.placer.parts(slot);
         for (node, record) in world.cell.nodes().iter() {
             let misses = subject.first_miss(node);
             let open = index.demand.kind_cost(table.kind(node)) != REFUSED;
@@ -203,8 +203,8 @@ proptest! {
             }
             prop_assert_eq!(subject.room(node) > 0, misses.is_none(), "{} {:?}\n{}", record.spec.name, misses, text);
         }
-        let pass = planner.0.begin(&view);
-        let why = planner.0.explain(&pass, &subject, 1, ohm_framework::Obstacle::Room);
+        let pass = planner.placer.begin(&view);
+        let why = planner.placer.explain(&pass, &subject, 1, ohm_framework::Obstacle::Room);
         assert_counts(&why, &text);
         let mut slow: BTreeMap<_, u32> = BTreeMap::new();
         for (node, _) in world.cell.nodes().iter() {
