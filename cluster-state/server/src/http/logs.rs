@@ -93,7 +93,8 @@ fn find_run(cell: &Cell, job: &Job, group: Option<&str>, task: u32) -> Result<(N
     }
     let record = cell.nodes().get(found.node);
     // A slot is used again after its node was removed; the new node has never heard of the run. Of the last runs that
-    // did not succeed the job keeps the nodes' names. Any other is asked for where it stood: a stranger has no such file.
+    // did not succeed the job keeps the nodes' names. Any other is asked for where it stood: a stranger has no such
+    // file.
     let is_this =
         |past: &&PastRun| (usize::from(past.group), past.task, past.incarnation) == (at, task, found.incarnation);
     let past = job.past.iter().rev().find(is_this);

@@ -1,8 +1,9 @@
 //! `POST /v1/submit`: documents in, one verdict each.
 //!
 //! Jobs that follow each other travel in batches, each one command; everything else is a command of its own, in the
-//! order of the input, so that a queue or a priority class stands before the jobs that name it. A document that was not tried because an
-//! earlier one got no answer is `unknown`: whoever sends everything again gets `unchanged` for what is there.
+//! order of the input, so that a queue or a priority class stands before the jobs that name it. A document that was not
+//! tried because an earlier one got no answer is `unknown`: whoever sends everything again gets `unchanged` for what is
+//! there.
 
 use super::answer::{Answer, Problem, json_with};
 use super::cells::Cells;
