@@ -3,8 +3,8 @@
 //!
 //! Invariants: nothing is answered without the token but `/healthz`; no request that a web page could send by itself is
 //! answered at all (Host, Origin and content type are judged before the body is read); every answer but a stream is
-//! bounded, and so are the number of streams and every body that is kept in memory; an error is always JSON with a code,
-//! a message and a hint.
+//! bounded, and so are the number of streams and every body that is kept in memory; an error is always JSON with a
+//! code, a message and a hint.
 
 mod answer;
 mod cells;
