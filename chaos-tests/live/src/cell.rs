@@ -46,6 +46,7 @@ pub(crate) struct Cell {
     proxies: BTreeMap<String, Proxy>,
     recorder: Recorder,
     disk: Option<SmallDisk>,
+    has_timers: bool,
 }
 
 impl Cell {
@@ -78,6 +79,7 @@ impl Cell {
             proxies: proxies.map_err(io)?,
             recorder,
             disk,
+            has_timers: shape.has_timers,
         };
         let arguments = ["server", "--listen", &server.to_string(), "--data-dir", &server_folder.display().to_string()];
         cell.add("server", 0, arguments.map(String::from).to_vec())?;
@@ -139,7 +141,8 @@ impl Cell {
 
     fn add(&mut self, name: &str, rank: u8, arguments: Vec<String>) -> Result<(), LiveError> {
         let log = self.folder.join("logs").join(format!("{name}.log"));
-        let program = Program { name: name.to_string(), rank, arguments, log, records: self.records() };
+        let has_timers = self.has_timers || !name.starts_with("node-");
+        let program = Program { name: name.to_string(), rank, arguments, log, records: self.records(), has_timers };
         self.processes.push(Process::start(program)?);
         Ok(())
     }

@@ -12,9 +12,12 @@ mod commands;
 mod failure;
 mod globals;
 mod log_files;
+mod members;
 mod output;
 mod replay;
+mod rescue;
 mod text;
+mod tls;
 mod up;
 
 pub use chaos::Simulate;
@@ -22,6 +25,9 @@ pub use command::ClientCommand;
 pub use failure::{EXIT_DONE, EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, Failure};
 pub use globals::{ColorChoice, Globals, OutputFormat};
 pub use log_files::LogCommand;
+pub use members::MembersCommand;
+pub use rescue::RescueCommand;
+pub use tls::TlsCommand;
 pub use up::{ChaosNode, Up};
 
 use std::process::ExitCode;
@@ -45,6 +51,21 @@ pub fn up(options: &Up, globals: &Globals) -> ExitCode {
 /// Takes a node of the cell that `ohm up` runs down, with its tasks, or lets it come up again.
 pub fn chaos_node(node: &ChaosNode, is_down: bool, globals: &Globals) -> ExitCode {
     exit_code(up::mark(node, is_down, globals), globals)
+}
+
+/// Asks about the servers of the cell, and changes who they are.
+pub fn members(command: &MembersCommand, globals: &Globals) -> ExitCode {
+    exit_code(members::members(command, globals), globals)
+}
+
+/// Makes certificates.
+pub fn tls(command: &TlsCommand, globals: &Globals) -> ExitCode {
+    exit_code(tls::tls(command, globals), globals)
+}
+
+/// Backs a cell up, restores one, or recovers one after its majority is lost.
+pub fn rescue(command: &RescueCommand, globals: &Globals) -> ExitCode {
+    exit_code(rescue::rescue(command, globals), globals)
 }
 
 /// Reads a log at rest.

@@ -40,6 +40,9 @@ pub struct Up {
     /// Address of the server
     #[arg(long, default_value = "127.0.0.1:6460", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
+    /// How many servers keep the truth: 1, 3 or 5, on the ports after that of --listen
+    #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = servers)]
+    pub(crate) servers: u16,
     /// Blocks x racks in each x hosts in each
     #[arg(long, default_value = "2x2x2", value_name = "BxRxH")]
     pub(crate) shape: Shape,
@@ -52,6 +55,11 @@ pub struct Up {
     /// How long a node may go on without a word from the health duty, in milliseconds
     #[arg(long, default_value_t = 10_000, value_name = "MS")]
     pub(crate) node_lease_ms: u64,
+}
+
+fn servers(text: &str) -> Result<u16, String> {
+    let count = text.parse().ok().filter(|count| [1, 3, 5].contains(count));
+    count.ok_or_else(|| "1, 3 or 5 are possible: of an even number one more may not fail than of one less".to_string())
 }
 
 /// Runs the cell until it is told to stop.
@@ -70,12 +78,15 @@ async fn run(options: &Up, globals: &Globals, shutdown: &Shutdown) -> Result<(),
     let _lock = data_dir::lock(&folder).map_err(unusable)?;
     // One token for the whole cell: where people look for it, and where the server keeps its own.
     let token = data_dir::token(&folder).map_err(unusable)?;
-    instance::refuse_taken(options.listen)?;
     let instance = format!("{:016x}", ohm_runtime::dice::random_u64());
     let plan = CellPlan::new(options, &folder, &instance)?;
+    plan.listens().iter().try_for_each(|listen| instance::refuse_taken(*listen))?;
     plan.write_token(&token)?;
     say(&format!("cell in {} · server http://{}", folder.display(), options.listen));
-    let mut children = vec![Child::start(plan.server())?];
+    let mut children = Vec::new();
+    for command in plan.servers() {
+        children.push(Child::start(command)?);
+    }
     let outcome = bring_up(&plan, options, globals, &mut children, shutdown).await;
     let outcome = match outcome {
         Ok(()) => watch(&mut children, &folder, shutdown).await,
@@ -101,11 +112,7 @@ async fn bring_up(
         children.push(Child::start(command)?);
     }
     if plan.has_nodes() {
-        let globals = Globals {
-            server: format!("http://{}", options.listen),
-            token_file: Some(plan.token_file()),
-            ..globals.clone()
-        };
+        let globals = Globals { server: plan.addresses(), token_file: Some(plan.token_file()), ..globals.clone() };
         put_topology(&globals, shutdown).await?;
     }
     for command in plan.agents() {

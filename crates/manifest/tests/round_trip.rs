@@ -152,8 +152,10 @@ fn job() -> impl Strategy<Value = JobSpec> {
         groups
     });
     let queue = prop_oneof![Just(String::new()), name()];
+    let priority =
+        prop_oneof![any::<i32>().prop_map(|value| (value, String::new())), name().prop_map(|name| (0, name))];
     let seconds = prop_oneof![Just(0), Just(86_400), 1..1_000_000u64];
-    let numbers = (any::<i32>(), any::<u32>(), seconds.clone(), seconds);
+    let numbers = (priority, any::<u32>(), seconds.clone(), seconds);
     let flags = (any::<bool>(), any::<bool>(), repair());
     (name(), class, queue, numbers, labels(), groups, flags).prop_map(
         |(name, class, queue, (priority, retries, deadline, ttl), labels, groups, (keeps, suspended, repair))| {
@@ -161,7 +163,8 @@ fn job() -> impl Strategy<Value = JobSpec> {
                 name,
                 class,
                 queue,
-                priority,
+                priority: priority.0,
+                priority_class: priority.1,
                 labels,
                 groups,
                 retries,

@@ -13,6 +13,7 @@ pub mod job;
 pub mod lease;
 pub mod node;
 pub mod outcome;
+pub mod priority;
 pub mod queue;
 pub mod resources;
 pub mod run;
@@ -30,6 +31,7 @@ pub use job::{Class, GroupSpec, JobSpec, OnDisconnect, RepairPolicy, RepairSpec,
 pub use lease::{Lease, Role, Shard};
 pub use node::{NodeConclusion, NodeHealth, NodeSpec, Taint, TaintEffect};
 pub use outcome::{JobOutcome, Outcome, Refusal};
+pub use priority::PriorityClass;
 pub use queue::QueueSpec;
 pub use resources::{Amounts, UnitKind};
 pub use run::{Exit, MESSAGE_CHARS_MAX, RunReport, RunReportKind, StopCause};

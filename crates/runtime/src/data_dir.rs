@@ -7,6 +7,9 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+/// The file that says how often the cell was restored from a backup.
+const INCARNATION: &str = "incarnation";
+
 /// Why a data folder can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
@@ -73,6 +76,19 @@ pub fn read_token(path: &Path) -> Result<String, DataDirError> {
     File::open(path).and_then(|mut file| file.read_to_string(&mut text)).map_err(at(path))?;
     let token = text.trim();
     if token.len() < 16 { Err(DataDirError::Token { path: path.to_path_buf() }) } else { Ok(token.to_string()) }
+}
+
+/// How often the cell was restored from a backup, counted so that it only grows; 1 if it never was.
+pub fn cell_incarnation(folder: &Path) -> u64 {
+    let text = std::fs::read_to_string(folder.join(INCARNATION)).unwrap_or_default();
+    text.trim().parse().unwrap_or(1)
+}
+
+/// Notes that the cell was restored.
+pub fn set_cell_incarnation(folder: &Path, incarnation: u64) -> Result<(), DataDirError> {
+    let path = folder.join(INCARNATION);
+    let mut file = File::create(&path).map_err(at(&path))?;
+    writeln!(file, "{incarnation}").and_then(|()| file.sync_all()).map_err(at(&path))
 }
 
 /// A token is there whole or not at all, whatever happens meanwhile: an empty file would have to be removed by hand.

@@ -73,13 +73,15 @@ impl ServerProcess {
         if self.is_up() {
             return Ok(());
         }
-        let (disk, config) = (Rc::clone(&self.disk), self.raft.clone());
+        let disk = Rc::clone(&self.disk);
+        let config = RaftConfig { seed: dice.u64(), ..self.raft.clone() };
         let log = match self.starts {
             0 => RaftLog::create(disk, config, Remarks::none())?,
             _ => RaftLog::open(disk, config, Remarks::none())?,
         };
         self.starts += 1;
-        let server = ServerConfig { name: self.copy(), cell_incarnation: 1, resend_ms: 500 };
+        let server =
+            ServerConfig { name: self.copy(), cell_incarnation: 1, resend_ms: 500, server: self.number as u64 + 1 };
         self.core = Some(Box::new(ServerCore::new(Replica::new(log, self.config), server, dice.fork())));
         self.flush_planned = false;
         Ok(())

@@ -1,6 +1,10 @@
 //! What a replica is told, and what it wants done.
 
-use super::*;
+use crate::batch::ProposeError;
+use crate::followers::{FollowFrame, FollowerId};
+use ohm_cell::{Applied, Cell};
+use ohm_log::{Alarm, Bytes, Delivery, LogFailure, MemberChange, Members, Refusal};
+use ohm_model::{Index, Outcome};
 use ohm_stdx::define_id;
 
 define_id!(
@@ -75,6 +79,24 @@ pub enum Input {
     Unfollow {
         /// The stream.
         follower: FollowerId,
+    },
+    /// How far must this copy be to show everything acknowledged until now? Answered by `Readable` or `Refused`, once
+    /// it is that far.
+    Read {
+        /// Comes back with the answer.
+        ticket: Ticket,
+    },
+    /// Change who belongs to the group of servers. Answered by `MembersChanged`, `Refused` or `Unknown`.
+    ChangeMembers {
+        /// Comes back with the answer.
+        ticket: Ticket,
+        /// What is wanted.
+        change: MemberChange,
+    },
+    /// Let another server lead: this one, or whichever is furthest.
+    Transfer {
+        /// The member.
+        to: Option<u64>,
     },
     /// The network brought something for the log.
     Deliver(Delivery),
@@ -152,14 +174,26 @@ pub enum Effect {
         /// The clone.
         cell: Box<Cell>,
     },
+    /// This copy shows everything that was acknowledged anywhere before the read was asked for.
+    Readable {
+        /// Whose read.
+        ticket: Ticket,
+    },
+    /// The change of members is in the log.
+    MembersChanged {
+        /// Whose change.
+        ticket: Ticket,
+        /// The member that was added, promoted or removed.
+        member: u64,
+    },
+    /// Who belongs to the group of servers.
+    Members(Members),
     /// Bytes for another member of the log.
     Send {
         /// The member.
         to: u64,
         /// Opaque.
         bytes: Bytes,
-        /// Whether its fate must be reported.
-        snapshot: bool,
     },
     /// Who takes appends.
     Leader {
@@ -190,5 +224,18 @@ pub enum ReplicaFailure {
         index: Index,
         /// What is wrong.
         reason: String,
+    },
+    /// This copy is not like the others. It serves no more; what it holds is evidence.
+    #[error(
+        "this copy differs from the others since entry {index} at the latest (hash {own:016x}, theirs {others:016x}): \
+         it stops. Keep its data folder as evidence and replace this server by a new one"
+    )]
+    Diverged {
+        /// Where it was noticed.
+        index: Index,
+        /// The running hash here.
+        own: u64,
+        /// The running hash that most others have.
+        others: u64,
     },
 }

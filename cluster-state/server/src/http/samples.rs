@@ -4,9 +4,10 @@
 use ohm_wire::api::{
     ApiError, BestDomainView, CountedView, DocumentVerdict, DomainView, ErrorAnswer, EventList, EventView,
     ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary, JobTotals, JobView, LayerFitView,
-    NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRepairView, PastRunView, ProblemView,
-    QueueList, QueueResourceView, QueueView, ReasonView, RepairView, SessionView, StatusView, SubmitAnswer, TaskCounts,
-    TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
+    NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRepairView, PastRunView,
+    PriorityClassList, PriorityClassView, ProblemView, QueueList, QueueResourceView, QueueView, ReasonView, RepairView,
+    ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView,
+    TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -28,7 +29,9 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("NodeDetail", value(&node_detail())),
         ("NodeList", value(&NodeList { nodes: vec![node()], total: 1, next: text() })),
         ("NodeSummary", value(&node())),
+        ("PriorityClassList", value(&PriorityClassList { priority_classes: vec![priority_class()] })),
         ("QueueList", value(&QueueList { queues: vec![queue()] })),
+        ("ServerList", value(&ServerList { servers: vec![server()], removed: vec![1] })),
         ("StatusView", value(&status())),
         ("SubmitAnswer", value(&submit())),
         ("TopologyList", value(&topologies())),
@@ -50,6 +53,10 @@ fn texts() -> BTreeMap<String, String> {
 
 fn error() -> ErrorAnswer {
     ErrorAnswer { error: ApiError { code: text(), message: text(), hint: text() } }
+}
+
+fn server() -> ServerView {
+    ServerView { server: 1, role: ServerRole::Voter, leads: true, here: true, address: text() }
 }
 
 fn submit() -> SubmitAnswer {
@@ -204,6 +211,10 @@ fn queue() -> QueueView {
         running: 1,
         suspended: 1,
     }
+}
+
+fn priority_class() -> PriorityClassView {
+    PriorityClassView { name: text(), value: 1, description: text() }
 }
 
 fn topologies() -> TopologyList {

@@ -7,6 +7,7 @@ use ohm_model::Class;
 use ohm_runtime::data_dir;
 use ohm_runtime::machine;
 use ohm_wire::api::INSTANCE_VARIABLE;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -79,10 +80,10 @@ impl FromStr for Replicas {
 /// Everything that `ohm up` starts.
 pub(super) struct CellPlan {
     folder: PathBuf,
-    /// By which our server is known from any other one.
+    /// By which our servers are known from any other one.
     instance: String,
-    server: String,
-    listen: String,
+    /// Where the servers listen.
+    listens: Vec<SocketAddr>,
     node_lease_ms: u64,
     replicas: Vec<(Class, usize)>,
     hosts: Vec<Host>,
@@ -113,29 +114,53 @@ impl CellPlan {
                 )));
             }
         };
+        let port =
+            |number: u16| options.listen.port().checked_add(number).ok_or("the ports after --listen end at 65535");
+        let listen = |number| Ok(SocketAddr::new(options.listen.ip(), port(number)?));
+        let listens: Result<Vec<SocketAddr>, &str> = (0..options.servers).map(listen).collect();
         let plan = CellPlan {
             folder: folder.to_path_buf(),
             instance: instance.to_string(),
-            server: format!("http://{}", options.listen),
-            listen: options.listen.to_string(),
+            listens: listens.map_err(|error| Failure::Usage(error.to_string()))?,
             node_lease_ms: options.node_lease_ms,
             replicas: replicas.to_vec(),
             hosts,
         };
-        for part in [plan.logs(), plan.folder.join("server"), plan.folder.join("nodes")] {
+        let servers = (0..plan.listens.len()).map(|number| plan.server_folder(number));
+        for part in servers.chain([plan.logs(), plan.folder.join("nodes")]) {
             data_dir::create(&part).map_err(|error| Failure::Failed(error.to_string()))?;
         }
         Ok(plan)
     }
 
-    /// The server keeps the same token as the cell's folder.
+    /// The servers keep the same token as the cell's folder.
     pub(super) fn write_token(&self, token: &str) -> Result<(), Failure> {
-        let path = self.folder.join("server").join("token");
-        if data_dir::read_token(&path).is_ok_and(|known| known == token) {
-            return Ok(());
+        for number in 0..self.listens.len() {
+            let path = self.server_folder(number).join("token");
+            if !data_dir::read_token(&path).is_ok_and(|known| known == token) {
+                let copied = std::fs::copy(self.token_file(), &path);
+                copied.map_err(|error| Failure::io(path.display().to_string(), error))?;
+            }
         }
-        let copied = std::fs::copy(self.token_file(), &path);
-        copied.map(drop).map_err(|error| Failure::io(path.display().to_string(), error))
+        Ok(())
+    }
+
+    /// The folder of one server; the first one is called as if there were no others.
+    fn server_folder(&self, number: usize) -> PathBuf {
+        match number {
+            0 => self.folder.join("server"),
+            _ => self.folder.join(format!("server-{}", number + 1)),
+        }
+    }
+
+    pub(super) fn listens(&self) -> &[SocketAddr] {
+        &self.listens
+    }
+
+    /// Where all servers listen, as clients are told.
+    pub(super) fn addresses(&self) -> String {
+        let urls: Vec<String> = self.listens.iter().map(|listen| format!("http://{listen}")).collect();
+        urls.join(",")
     }
 
     pub(super) fn token_file(&self) -> PathBuf {
@@ -158,12 +183,23 @@ impl CellPlan {
         !self.hosts.is_empty()
     }
 
-    pub(super) fn server(&self) -> Command {
-        let folder = self.folder.join("server");
-        let arguments = vec!["server".into(), "--listen".into(), self.listen.clone()];
-        let mut server = self.command("server", SERVER, arguments, Some(folder));
-        server.environment.push((INSTANCE_VARIABLE, self.instance.clone()));
-        server
+    /// The first server founds the cell and the others join it. One whose folder is empty later joins again.
+    pub(super) fn servers(&self) -> Vec<Command> {
+        let runs_already = (1..self.listens.len()).any(|number| self.server_folder(number).join("log").exists());
+        let command = |(number, listen): (usize, &SocketAddr)| {
+            let mut arguments = vec!["server".to_string(), "--listen".into(), listen.to_string()];
+            if number > 0 || runs_already {
+                let others = self.listens.iter().filter(|other| *other != listen);
+                let urls: Vec<String> = others.map(|other| format!("http://{other}")).collect();
+                arguments.extend(["--join".into(), urls.join(",")]);
+            }
+            let folder = self.server_folder(number);
+            let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let mut server = self.command(&name, SERVER, arguments, Some(folder));
+            server.environment.push((INSTANCE_VARIABLE, self.instance.clone()));
+            server
+        };
+        self.listens.iter().enumerate().map(command).collect()
     }
 
     /// Schedulers and health.
@@ -204,7 +240,7 @@ impl CellPlan {
 
     fn towards_server(&self, mut arguments: Vec<String>) -> Vec<String> {
         let token = self.token_file().display().to_string();
-        arguments.extend(["--server".into(), self.server.clone(), "--token-file".into(), token]);
+        arguments.extend(["--server".into(), self.addresses(), "--token-file".into(), token]);
         arguments
     }
 

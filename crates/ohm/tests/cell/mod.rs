@@ -112,8 +112,14 @@ impl Cell {
         self.data_dir.display().to_string()
     }
 
-    pub fn up_pid(&self) -> u32 {
-        self.up.id()
+    /// Where all servers listen.
+    pub fn urls(&self) -> String {
+        let asked = self.words.iter().position(|word| word == "--servers");
+        let count: u16 = asked.and_then(|place| self.words.get(place + 1)?.parse().ok()).unwrap_or(1);
+        let (host, port) = self.listen.rsplit_once(':').unwrap();
+        let port: u16 = port.parse().unwrap();
+        let urls: Vec<String> = (0..count).map(|number| format!("http://{host}:{}", port + number)).collect();
+        urls.join(",")
     }
 
     /// What `ohm up` has said so far.
@@ -145,7 +151,7 @@ impl Cell {
     /// A process with `sim` (a count, or a file) simulated nodes; ends with the returned guard.
     pub fn sim_agent(&self, sim: impl ToString) -> Killed {
         let child = Command::new(self.path("ohm"))
-            .args(["agent", "--sim", &sim.to_string(), "--server", &format!("http://{}", self.listen)])
+            .args(["agent", "--sim", &sim.to_string(), "--server", &self.urls()])
             .arg("--token-file")
             .arg(self.data_dir.join("token"))
             .arg("--data-dir")
@@ -163,7 +169,7 @@ impl Cell {
     /// Runs a command of this cell with what stands behind `--`.
     pub fn ask_with(&self, words: &[&str], rest: &[&str]) -> Said {
         let mut command = Command::new(self.path("ohm"));
-        command.args(words).args(["--server", &format!("http://{}", self.listen), "--data-dir", &self.data_dir()]);
+        command.args(words).args(["--server", &self.urls(), "--data-dir", &self.data_dir()]);
         if !rest.is_empty() {
             command.arg("--").args(rest);
         }
@@ -243,6 +249,11 @@ impl Cell {
         children_of(self.up.id()).into_iter().find(|child| child.arguments().starts_with(role))
     }
 
+    /// The process of `ohm up`.
+    pub fn up_pid(&self) -> u32 {
+        self.up.id()
+    }
+
     /// The shim of a node of `ohm up`.
     pub fn shim(&self, node: &str) -> Option<Process> {
         let path = self.data_dir.join("nodes").join(node).join("shim/shim.pid");
@@ -306,6 +317,12 @@ impl Drop for Cell {
 
 /// A process that is killed when its guard goes.
 pub struct Killed(Child);
+
+impl Killed {
+    pub fn of(child: Child) -> Self {
+        Killed(child)
+    }
+}
 
 impl Drop for Killed {
     fn drop(&mut self) {

@@ -6,7 +6,7 @@ use ohm_agent::Input as AgentInput;
 use ohm_cell::restore;
 use ohm_framework::Input as SchedulerInput;
 use ohm_health::{BeatMark, DutyInput};
-use ohm_log::{Bytes, Delivery};
+use ohm_log::Bytes;
 use ohm_model::{Command, Entry, Envelope, Outcome};
 use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, FollowerId, Peer, RequestId, ServerInput};
 
@@ -71,7 +71,7 @@ impl World {
     pub(crate) fn reach_peer(&mut self, from: usize, to: usize, bytes: Bytes) {
         let until_ms = self.splits.get(&(from, to)).copied().unwrap_or(0);
         if until_ms <= self.agenda.now_ms() && self.servers[to].is_up() {
-            self.step_server(to, ServerInput::Deliver(Delivery::Message(bytes)));
+            self.step_server(to, ServerInput::FromServer { from: from as u64 + 1, bytes });
             self.plan_flush(to);
         }
     }

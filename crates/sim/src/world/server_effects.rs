@@ -67,9 +67,14 @@ impl World {
                 let (after_ms, starts) = (self.dice.below(30), self.servers[server].starts);
                 self.agenda.after(after_ms, Event::Encoded { server, starts, purpose, index, pieces });
             }
-            ServerEffect::Send { to, bytes, .. } => self.send_between(server, to, bytes),
+            ServerEffect::ToServer { to, bytes } => self.send_between(server, to, bytes),
             ServerEffect::Alarm(Alarm::TailCut { .. }) => self.count("disk write torn"),
-            ServerEffect::Leader { .. } | ServerEffect::Alarm(_) | ServerEffect::SnapshotSaved { .. } => {}
+            ServerEffect::Readable { .. }
+            | ServerEffect::MembersChanged { .. }
+            | ServerEffect::Members(_)
+            | ServerEffect::Leader { .. }
+            | ServerEffect::Alarm(_)
+            | ServerEffect::SnapshotSaved { .. } => {}
         }
     }
 

@@ -10,6 +10,7 @@ mod explain;
 mod job;
 mod node;
 mod queue;
+mod server;
 mod status;
 mod submit;
 
@@ -23,7 +24,11 @@ pub use job::{
     UnhealthyNodeView, WaitAnswer,
 };
 pub use node::{NodeDetail, NodeList, NodeRunView, NodeSummary};
-pub use queue::{DomainView, QueueList, QueueResourceView, QueueView, TopologyList, TopologyView};
+pub use queue::{
+    DomainView, PriorityClassList, PriorityClassView, QueueList, QueueResourceView, QueueView, TopologyList,
+    TopologyView,
+};
+pub use server::{ServerList, ServerRole, ServerView};
 pub use status::{JobTotals, NodeTotals, SessionView, StatusView, TaskTotals};
 pub use submit::{DocumentVerdict, ProblemView, SubmitAnswer, VerdictKind};
 
