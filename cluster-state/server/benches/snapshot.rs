@@ -167,9 +167,10 @@ fn node_spec(node: u32) -> NodeSpec {
 }
 
 fn job(number: u32) -> JobSpec {
-    let requests = amounts(&[("cpu", 1000), ("pods", 1)]);
-    let group = GroupSpec { requests, ..GroupSpec::gang("main", TASKS_PER_JOB) };
-    JobSpec { ttl_seconds_after_finished: 1000, ..JobSpec::of(format!("job-{number}"), Class::Batch, vec![group]) }
+    let group =
+        GroupSpec { requests: amounts(&[("cpu", 1000), ("pods", 1)]), ..GroupSpec::gang("main", TASKS_PER_JOB) };
+    let job = JobSpec::of(format!("job-{number}"), Class::Batch, vec![group]);
+    JobSpec { ttl_seconds_after_finished: 1000, ..job }
 }
 
 /// The longest stretches of one phase, in microseconds: between two applied entries, and what of it was syncing.
