@@ -40,10 +40,15 @@ pub enum Canary {
     WrongRefresh,
     /// A lost node counts as the task's own failure.
     ChargeLostNodes,
+    /// A leader answers reads without asking the others whether it still leads.
+    TrustOwnLead,
 }
 
 impl Canary {
-    /// All of them.
+    /// Those that only several servers can show.
+    pub const OF_GROUPS: [Canary; 1] = [Canary::TrustOwnLead];
+
+    /// All others.
     pub const ALL: [Canary; 16] = [
         Canary::SkipFitCheck,
         Canary::AnswerBeforeSync,
