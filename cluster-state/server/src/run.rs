@@ -6,12 +6,18 @@ use crate::links::{AddressBook, Introduction, Links};
 use crate::metrics::Meter;
 use crate::replica_thread;
 use crate::rpc::{CellFacts, CellService};
+<<<<<<< HEAD
 use ohm_cell::{BackupSource, Cell};
+=======
+use crate::tls::{self, TlsListener, TlsServeError};
+use ohm_cell::Cell;
+>>>>>>> tls
 use ohm_log_raft::{FileDisk, Listener, RaftLog, Remarks, Weight};
 use ohm_replica::{Replica, ReplicaConfig, ReplicaFailure, ServerConfig, ServerCore};
 use ohm_runtime::data_dir::{self, DataDirError};
 use ohm_runtime::dice;
 use ohm_runtime::shutdown::Shutdown;
+use ohm_runtime::tls::TlsFiles;
 use ohm_wire::MESSAGE_BYTES_MAX;
 use ohm_wire::cell_server::CellServer;
 use std::net::SocketAddr;
@@ -31,6 +37,11 @@ pub struct ServerOptions {
     pub listen: SocketAddr,
     /// Listen on an address that others can reach although nothing is encrypted.
     pub insecure: bool,
+    /// What it shows to whoever connects and to other servers, and whom it believes; without a certificate nothing is
+    /// encrypted.
+    pub tls: TlsFiles,
+    /// Only those who show a certificate of the CA get in.
+    pub tls_client_auth: bool,
     /// Where other servers and clients reach it; the listening address when absent.
     pub advertise: Option<String>,
     /// Servers of the cell to join, if the data folder is empty; without any, an empty folder founds a cell.
@@ -42,7 +53,8 @@ pub struct ServerOptions {
 impl ServerOptions {
     /// Where others reach this server.
     pub(crate) fn advertised(&self) -> String {
-        self.advertise.clone().unwrap_or_else(|| format!("http://{}", self.listen))
+        let scheme = if self.tls.certificate.is_some() { "https" } else { "http" };
+        self.advertise.clone().unwrap_or_else(|| format!("{scheme}://{}", self.listen))
     }
 }
 
@@ -61,8 +73,14 @@ pub enum ServerError {
         source: std::io::Error,
     },
     /// The address would be open to others.
-    #[error("{0} can be reached from other machines, and nothing is encrypted: listen on 127.0.0.1, or say --insecure")]
+    #[error(
+        "{0} can be reached from other machines, and nothing is encrypted: listen on 127.0.0.1, give it --tls-cert and \
+         --tls-key (`ohm tls create` makes them), or say --insecure"
+    )]
     Open(SocketAddr),
+    /// Its certificate can't be used.
+    #[error(transparent)]
+    Tls(#[from] TlsServeError),
     /// The log or the replica failed. What is on disk is left as it was.
     #[error("{0}")]
     Replica(String),
@@ -73,9 +91,10 @@ pub enum ServerError {
 
 /// Runs a server until `shutdown`, or until it fails.
 pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), ServerError> {
-    if !options.listen.ip().is_loopback() && !options.insecure {
+    if !options.listen.ip().is_loopback() && options.tls.certificate.is_none() && !options.insecure {
         return Err(ServerError::Open(options.listen));
     }
+    let tls = tls::settings(&options.tls, options.tls_client_auth)?;
     let _lock = data_dir::lock(&options.data_dir)?;
     let token = data_dir::token(&options.data_dir)?;
     let listener = TcpListener::bind(options.listen)
@@ -91,8 +110,13 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
         identified = found::find(&options, &token, &mut book) => identified?,
     };
     let config = &identified.config;
-    let introduction =
-        Introduction { cell: config.cell, server: config.member, address: options.advertised(), token: token.clone() };
+    let introduction = Introduction {
+        cell: config.cell,
+        server: config.member,
+        address: options.advertised(),
+        token: token.clone(),
+        tls: options.tls.clone(),
+    };
     let (cell, founders) = (config.cell, config.founders.clone());
     let source = BackupSource { cell, cell_incarnation: identified.cell_incarnation };
     let facts = CellFacts { cell, founders, cell_incarnation: identified.cell_incarnation };
@@ -112,26 +136,54 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let rpc = tonic::service::interceptor::InterceptedService::new(service, check);
     // Roles and people share the port; the path says who speaks.
+<<<<<<< HEAD
     let app = people(handle, token, options.listen, source, metrics).route_service(RPC_PATHS, rpc);
     tracing::info!(address = %options.listen, "serving");
     let stop = shutdown.clone();
     let serve = axum::serve(listener, app).with_graceful_shutdown(async move { stop.started().await });
+=======
+    let app = people(handle, token, &options, metrics).route_service(RPC_PATHS, rpc);
+    tracing::info!(address = options.advertised(), "serving");
+>>>>>>> tls
     tokio::select! {
         biased;
         reason = failed => match reason {
             Ok(reason) => Err(ServerError::Replica(reason)),
             Err(_) => Ok(()),
         },
-        served = serve.into_future() => served.map_err(ServerError::Serve),
+        served = serve(listener, tls, app, shutdown) => served.map_err(ServerError::Serve),
     }
+}
+
+/// Serves `app`, encrypted or not, until `shutdown`.
+async fn serve(
+    listener: TcpListener,
+    tls: Option<tls::Settings>,
+    app: axum::Router,
+    shutdown: Shutdown,
+) -> std::io::Result<()> {
+    let stop = async move { shutdown.started().await };
+    match tls {
+        Some(settings) => axum::serve(TlsListener::start(listener, settings)?, app).with_graceful_shutdown(stop).await,
+        None => axum::serve(listener, app).with_graceful_shutdown(stop).await,
+    }
+}
+
+/// The host an address names.
+fn host_of(address: &str) -> Option<String> {
+    address.parse::<axum::http::Uri>().ok()?.host().map(str::to_string)
 }
 
 /// The HTTP side for people and programs.
 fn people(
     handle: ReplicaHandle,
     token: String,
+<<<<<<< HEAD
     listen: SocketAddr,
     source: BackupSource,
+=======
+    options: &ServerOptions,
+>>>>>>> tls
     metrics: metrics_exporter_prometheus::PrometheusHandle,
 ) -> axum::Router {
     crate::http::router(
@@ -140,7 +192,8 @@ fn people(
             metrics: Some(metrics),
             source,
             instance: std::env::var(ohm_wire::api::INSTANCE_VARIABLE).unwrap_or_default(),
-            ..crate::http::HttpOptions::new(listen, Some(token))
+            hosts: host_of(&options.advertised()).into_iter().collect(),
+            ..crate::http::HttpOptions::new(options.listen, Some(token))
         },
     )
 }
