@@ -172,7 +172,7 @@ impl Fault {
 
 impl Fault {
     /// The same fault for the server that stands where the named one stood.
-    pub(crate) fn with_server(mut self, standing: impl Fn(usize) -> usize) -> Fault {
+    pub(crate) fn with_server(mut self, mut standing: impl FnMut(usize) -> usize) -> Fault {
         match &mut self {
             Fault::Crash { victim: Victim::Server(server), .. }
             | Fault::Pause { victim: Victim::Server(server), .. }
