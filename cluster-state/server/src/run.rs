@@ -6,12 +6,8 @@ use crate::links::{AddressBook, Introduction, Links};
 use crate::metrics::Meter;
 use crate::replica_thread;
 use crate::rpc::{CellFacts, CellService};
-<<<<<<< HEAD
-use ohm_cell::{BackupSource, Cell};
-=======
 use crate::tls::{self, TlsListener, TlsServeError};
-use ohm_cell::Cell;
->>>>>>> tls
+use ohm_cell::{BackupSource, Cell};
 use ohm_log_raft::{FileDisk, Listener, RaftLog, Remarks, Weight};
 use ohm_replica::{Replica, ReplicaConfig, ReplicaFailure, ServerConfig, ServerCore};
 use ohm_runtime::data_dir::{self, DataDirError};
@@ -136,15 +132,8 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let rpc = tonic::service::interceptor::InterceptedService::new(service, check);
     // Roles and people share the port; the path says who speaks.
-<<<<<<< HEAD
-    let app = people(handle, token, options.listen, source, metrics).route_service(RPC_PATHS, rpc);
-    tracing::info!(address = %options.listen, "serving");
-    let stop = shutdown.clone();
-    let serve = axum::serve(listener, app).with_graceful_shutdown(async move { stop.started().await });
-=======
-    let app = people(handle, token, &options, metrics).route_service(RPC_PATHS, rpc);
+    let app = people(handle, token, &options, source, metrics).route_service(RPC_PATHS, rpc);
     tracing::info!(address = options.advertised(), "serving");
->>>>>>> tls
     tokio::select! {
         biased;
         reason = failed => match reason {
@@ -178,12 +167,8 @@ fn host_of(address: &str) -> Option<String> {
 fn people(
     handle: ReplicaHandle,
     token: String,
-<<<<<<< HEAD
-    listen: SocketAddr,
-    source: BackupSource,
-=======
     options: &ServerOptions,
->>>>>>> tls
+    source: BackupSource,
     metrics: metrics_exporter_prometheus::PrometheusHandle,
 ) -> axum::Router {
     crate::http::router(

@@ -103,7 +103,7 @@ mod write;
 
 pub use document::{API_VERSION, Allocation, Content, Dialect, Document, NodeDocument, PriorityClass, Usage};
 pub use error::{DocumentError, Origin, Position, Problem, ProblemKind};
-pub use parse::{Verdicts, parse, parse_files};
+pub use parse::{Input, Tail, Verdicts, middle, parse, parse_files, parse_inputs, parse_tail};
 pub use path::{FieldPath, Step};
 pub use quantity::{QuantityError, Rounding, parse as parse_quantity};
 pub use write::{WriteError, document, to_json, to_yaml};

@@ -6,7 +6,10 @@ use crate::error::{DocumentError, Position, Problem, ProblemKind};
 use crate::path::FieldPath;
 use crate::source;
 use crate::text::nearest;
+use crate::tree::Node;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// One answer per document, in the order of the file.
@@ -21,9 +24,53 @@ pub fn parse(file_name: &str, bytes: &[u8]) -> Verdicts {
 /// Reads several files, given by name and bytes, as one input: a job's `priorityClassName` may name a priority class in
 /// any of them. The answers come file by file.
 pub fn parse_files(dialect: Dialect, files: &[(&str, &[u8])]) -> Vec<Verdicts> {
+    let mut files: Vec<Input<'_>> = files.iter().map(|&(name, bytes)| Input { name, bytes, tail: None }).collect();
+    parse_inputs(dialect, &mut files)
+}
+
+/// A file, and perhaps who reads the second half of it meanwhile.
+pub struct Input<'i> {
+    /// Its name.
+    pub name: &'i str,
+    /// What is in it.
+    pub bytes: &'i [u8],
+    /// Where the second half begins ([`middle`]), and what gets its documents ([`parse_tail`]): called at most once,
+    /// when everything before has been read and the half is known to begin there.
+    pub tail: Option<(usize, &'i mut dyn FnMut() -> Option<Tail>)>,
+}
+
+/// The documents of the second half of a file.
+pub struct Tail {
+    documents: Vec<Decoded>,
+    end: source::Place,
+}
+
+/// Where a file of one long list may be cut, so that two can read it at once. A guess that needs no more than a look at
+/// the middle; the reading of the first half finds out whether it holds.
+pub fn middle(file_name: &str, bytes: &[u8]) -> Option<usize> {
+    source::middle(file_name, bytes)
+}
+
+/// Reads the second half of a file, from byte `at`. Nothing if a document there is broken: then the reader of the first
+/// half goes on by itself, and tells what is wrong.
+pub fn parse_tail(dialect: Dialect, file_name: &str, bytes: &[u8], at: usize) -> Option<Tail> {
+    let file = Arc::from(file_name);
+    let (mut documents, mut is_whole) = (Vec::new(), true);
+    let end = source::read_tail(bytes, at, &mut |node| {
+        // What follows a broken document is not worth reading: it is read again.
+        let decoded =
+            if is_whole { node.ok().and_then(|node| document::decode(dialect, &file, &node).ok()) } else { None };
+        is_whole &= decoded.is_some();
+        documents.extend(decoded);
+    })?;
+    is_whole.then_some(Tail { documents, end })
+}
+
+/// Reads several files as [`parse_files`] does.
+pub fn parse_inputs(dialect: Dialect, files: &mut [Input<'_>]) -> Vec<Verdicts> {
     let mut read: Vec<Vec<Result<Decoded, DocumentError>>> = Vec::with_capacity(files.len());
-    for (name, bytes) in files {
-        read.push(read_file(dialect, &Arc::from(*name), bytes));
+    for file in files {
+        read.push(read_file(dialect, file));
     }
     let mut priorities = BTreeMap::new();
     for decoded in read.iter().flatten().flatten() {
@@ -35,15 +82,12 @@ pub fn parse_files(dialect: Dialect, files: &[(&str, &[u8])]) -> Vec<Verdicts> {
     read.into_iter().map(|file| file.into_iter().map(resolve).collect()).collect()
 }
 
-fn read_file(dialect: Dialect, file: &Arc<str>, bytes: &[u8]) -> Vec<Result<Decoded, DocumentError>> {
+fn read_file(dialect: Dialect, input: &mut Input<'_>) -> Vec<Result<Decoded, DocumentError>> {
+    let file: &Arc<str> = &Arc::from(input.name);
     let mut names: Names = BTreeMap::new();
     let mut verdicts = Vec::new();
     let (mut broken, mut first_omitted) = (0, Position::default());
-    source::read(file, bytes, &mut |node| {
-        let verdict = match node {
-            Ok(node) => document::decode(dialect, file, &node),
-            Err(problem) => Err(DocumentError { file: file.clone(), problems: vec![problem], omitted: 0 }),
-        };
+    let mut judge = |verdict: Result<Decoded, DocumentError>| {
         let verdict = verdict.and_then(|decoded| check_name(decoded, &mut names));
         if let Err(error) = &verdict {
             broken += 1;
@@ -56,7 +100,27 @@ fn read_file(dialect: Dialect, file: &Arc<str>, bytes: &[u8]) -> Vec<Result<Deco
             }
         }
         verdicts.push(verdict);
+    };
+    // The documents of the second half wait here for what comes after them.
+    let tail: RefCell<Vec<Decoded>> = RefCell::default();
+    let mut end = input.tail.as_mut().map(|(at, read)| {
+        let end = || {
+            let Tail { documents, end } = read()?;
+            tail.replace(documents);
+            Some(end)
+        };
+        (*at, end)
     });
+    let resume = end.as_mut().map(|(at, end)| source::Resume { at: *at, end });
+    let mut sink = |node: Result<Node<'_>, Problem>| {
+        tail.take().into_iter().for_each(|decoded| judge(Ok(decoded)));
+        judge(match node {
+            Ok(node) => document::decode(dialect, file, &node),
+            Err(problem) => Err(DocumentError { file: file.clone(), problems: vec![problem], omitted: 0 }),
+        });
+    };
+    source::read(file, input.bytes, &mut sink, resume);
+    tail.take().into_iter().for_each(|decoded| judge(Ok(decoded)));
     if broken > BROKEN_MAX {
         let omitted = ProblemKind::ManyBroken(broken - BROKEN_MAX);
         verdicts.push(Err(error(file, first_omitted, FieldPath::root(), omitted)));
@@ -71,15 +135,15 @@ type Names = BTreeMap<&'static str, BTreeMap<String, u32>>;
 fn check_name(decoded: Decoded, names: &mut Names) -> Result<Decoded, DocumentError> {
     let (kind, Some(name)) = decoded.document.content.identity() else { return Ok(decoded) };
     let names = names.entry(kind).or_default();
-    match names.get(name) {
-        Some(&line) => {
-            let name = name.to_string();
+    match names.entry(name.to_string()) {
+        Entry::Occupied(found) => {
+            let (name, line) = (name.to_string(), *found.get());
             let origin = &decoded.document.origin;
             let field = FieldPath::root().field("metadata").field("name");
             Err(error(&origin.file, origin.position, field, ProblemKind::SameName { kind, name, line }))
         }
-        None => {
-            names.insert(name.to_string(), decoded.document.origin.position.line);
+        Entry::Vacant(free) => {
+            free.insert(decoded.document.origin.position.line);
             Ok(decoded)
         }
     }

@@ -70,7 +70,7 @@ impl TlsFiles {
     /// # Errors
     /// When it can't be read, or holds no certificate.
     pub fn read_ca(&self) -> Result<Option<Vec<u8>>, TlsError> {
-        self.ca.as_deref().map(|path| read_certificates(path)).transpose()
+        self.ca.as_deref().map(read_certificates).transpose()
     }
 
     /// What this process shows, if files of it are named.

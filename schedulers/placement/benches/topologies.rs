@@ -53,6 +53,7 @@ fn cell(nodes: usize) -> World {
         ("preferred", "count=10000 cpu=4 memory=8Gi topology=preferred:rack"),
         ("unconstrained", "count=10000 cpu=4 memory=8Gi topology=unconstrained"),
         ("sliced", "count=10000 cpu=4 memory=8Gi topology=required:zone slices=rack:40,kubernetes.io/hostname:2"),
+        ("refused", "count=900 cpu=4 memory=8Gi topology=required:rack"),
         ("standing", "count=10000 cpu=4 memory=9Gi topology=required:zone slices=block:1000"),
     ] {
         world.extend(&format!("job {name} class=tas\n group g {group}"), &mut planner);
@@ -76,6 +77,7 @@ fn round(world: &World, planner: &mut Bare, holds: &Holds, name: &str) -> usize 
                 planned_rows += nodes.len();
                 planner.changed(&view, &nodes, &[]);
             }
+            Decision::Unplaced(_) if name == "refused" => {}
             other => panic!("{}", world.text(other)),
         }
     }
@@ -92,6 +94,14 @@ fn topologies(criterion: &mut Criterion) {
     for name in ["required", "devices", "small", "preferred", "unconstrained", "sliced", "led"] {
         group.bench_function(name, |bencher| bencher.iter(|| round(&world, &mut planner, &holds, name)));
     }
+    // No rack takes it: every node is counted under what keeps it out.
+    group.bench_function("refused", |bencher| bencher.iter(|| round(&world, &mut planner, &holds, "refused")));
+    group.bench_function("refused-after-a-change", |bencher| {
+        bencher.iter(|| {
+            planner.changed(&View::new(&world.cell, &holds, SessionId(0)), &[NodeId(0)], &[]);
+            round(&world, &mut planner, &holds, "refused")
+        });
+    });
     group.bench_function("required-first-of-shape", |bencher| {
         bencher.iter(|| {
             planner.forget_counts();
