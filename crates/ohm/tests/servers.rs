@@ -6,6 +6,7 @@ mod cell;
 use cell::http::Http;
 use cell::processes::{children_of, signal};
 use cell::{Cell, verify_log, wait};
+use ohm_stdx::codec;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -205,11 +206,11 @@ fn assert_serves_jobs(cell: &Cell, folder: &str) {
 
 /// Entries after which the copies have surely been compared.
 const COMPARED: usize = 300;
-/// The format byte of the write-ahead log.
-const WAL_FORMAT: u8 = 0xa1;
+/// The format bytes of the write-ahead log and of the entries in it.
+const FORMATS: (u8, u8) = (0xa1, 1);
 
 /// Writes another word of the same length into every entry of a log that nobody has open, with right checksums: as if
-/// this server had always been told something else.
+/// this server had always been told something else. Gives how many entries held it.
 fn falsify(log: &std::path::Path, word: &[u8], other: &[u8]) -> usize {
     let mut found = 0;
     for file in std::fs::read_dir(log).unwrap().map(|file| file.unwrap().path()) {
@@ -219,13 +220,18 @@ fn falsify(log: &std::path::Path, word: &[u8], other: &[u8]) -> usize {
         let bytes = std::fs::read(&file).unwrap();
         let (mut place, mut written) = (0, Vec::new());
         while place < bytes.len() {
-            let (body, taken) = ohm_stdx::codec::unframe(WAL_FORMAT, &bytes[place..]).unwrap();
+            let (body, taken) = codec::unframe(FORMATS.0, &bytes[place..]).unwrap();
             let mut body = body.to_vec();
-            let places: Vec<usize> =
-                body.windows(word.len()).enumerate().filter(|(_, at)| *at == word).map(|(at, _)| at).collect();
-            places.iter().for_each(|at| body[*at..at + other.len()].copy_from_slice(other));
-            found += places.len();
-            ohm_stdx::codec::frame(WAL_FORMAT, &body, &mut written);
+            for start in 0..body.len() {
+                let Ok((entry, length)) = codec::unframe(FORMATS.1, &body[start..]) else { continue };
+                let Some(at) = entry.windows(word.len()).position(|found| found == word) else { continue };
+                let (mut entry, mut framed) = (entry.to_vec(), Vec::new());
+                entry[at..at + other.len()].copy_from_slice(other);
+                codec::frame(FORMATS.1, &entry, &mut framed);
+                body[start..start + length].copy_from_slice(&framed);
+                found += 1;
+            }
+            codec::frame(FORMATS.0, &body, &mut written);
             place += taken;
         }
         std::fs::write(&file, written).unwrap();
