@@ -52,6 +52,7 @@ pub(crate) struct Cell {
     proxies: BTreeMap<String, Vec<Proxy>>,
     recorder: Recorder,
     disk: Option<SmallDisk>,
+    has_timers: bool,
 }
 
 impl Cell {
@@ -91,6 +92,7 @@ impl Cell {
             proxies: proxies.map_err(io)?,
             recorder,
             disk,
+            has_timers: shape.has_timers,
         };
         cell.start_servers()?;
         cell.start_deciders(shape)?;
@@ -171,7 +173,8 @@ impl Cell {
 
     fn add(&mut self, name: &str, rank: u8, arguments: Vec<String>) -> Result<(), LiveError> {
         let log = self.folder.join("logs").join(format!("{name}.log"));
-        let program = Program { name: name.to_string(), rank, arguments, log, records: self.records() };
+        let has_timers = self.has_timers || !name.starts_with("node-");
+        let program = Program { name: name.to_string(), rank, arguments, log, records: self.records(), has_timers };
         self.processes.push(Process::start(program)?);
         Ok(())
     }

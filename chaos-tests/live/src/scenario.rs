@@ -70,6 +70,8 @@ pub struct Shape {
     pub health: usize,
     /// How long a node may go on without a word from the health duty, in milliseconds.
     pub node_lease_ms: u64,
+    /// Whether real nodes get timers from the kernel; without, a stopped shim has no second fence.
+    pub has_timers: bool,
     /// The size of the file system under the server's data, in bytes; the machine's own without one.
     pub disk_bytes: Option<u64>,
 }
@@ -83,6 +85,7 @@ impl Default for Shape {
             schedulers: Class::ALL.map(|class| (class, 1)).to_vec(),
             health: 1,
             node_lease_ms: 10_000,
+            has_timers: true,
             disk_bytes: None,
         }
     }

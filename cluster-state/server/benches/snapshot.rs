@@ -10,8 +10,8 @@ use ohm_log::{Bytes, Disk, DiskError, FileStatus};
 use ohm_log_raft::{FileDisk, RaftConfig, RaftLog, Remarks};
 use ohm_model::{
     Amounts, Class, Command, Entry, Envelope, Exit, Grain, GroupIndex, GroupSpec, Guard, Index, JobGuard, JobId,
-    JobOutcome, JobSpec, Lease, NodeId, NodeSpec, OnDisconnect, Outcome, Placement, Role, RunRef, RunReport,
-    RunReportKind, Sequence, SessionId, TaskIndex, Transaction,
+    JobOutcome, JobSpec, Lease, NodeId, NodeSpec, Outcome, Placement, Role, RunRef, RunReport, RunReportKind, Sequence,
+    SessionId, TaskIndex, Transaction,
 };
 use ohm_replica::{CopyEffect, Effect, Input, Replica, ReplicaConfig, Ticket};
 use ohm_stdx::Prng;
@@ -167,36 +167,10 @@ fn node_spec(node: u32) -> NodeSpec {
 }
 
 fn job(number: u32) -> JobSpec {
-    let group = GroupSpec {
-        name: "main".into(),
-        count: TASKS_PER_JOB,
-        min_count: TASKS_PER_JOB,
-        elastic: false,
-        requests: amounts(&[("cpu", 1000), ("pods", 1)]),
-        node_selector: Default::default(),
-        affinity: Vec::new(),
-        preferred: Vec::new(),
-        tolerations: Vec::new(),
-        ports: Vec::new(),
-        max_per_node: 0,
-        spread: Default::default(),
-        topology: Default::default(),
-        place_with: String::new(),
-        task: Default::default(),
-    };
-    JobSpec {
-        name: format!("job-{number}"),
-        class: Class::Batch,
-        queue: String::new(),
-        priority: 0,
-        labels: Default::default(),
-        groups: vec![group],
-        retries: 0,
-        active_deadline_seconds: 0,
-        ttl_seconds_after_finished: 1000,
-        on_disconnect: OnDisconnect::Stop,
-        suspended: false,
-    }
+    let group =
+        GroupSpec { requests: amounts(&[("cpu", 1000), ("pods", 1)]), ..GroupSpec::gang("main", TASKS_PER_JOB) };
+    let job = JobSpec::of(format!("job-{number}"), Class::Batch, vec![group]);
+    JobSpec { ttl_seconds_after_finished: 1000, ..job }
 }
 
 /// The longest stretches of one phase, in microseconds: between two applied entries, and what of it was syncing.

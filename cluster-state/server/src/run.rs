@@ -124,7 +124,8 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
     let link = move |inbox| Links::new(introduction, book, runtime, inbox);
     let evidence_dir = options.data_dir.clone();
     let failure = move |failure: &ReplicaFailure, cell: &Cell| keep_evidence(&evidence_dir, failure, cell);
-    let (handle, inbox, failed) = replica_thread::start(open, link, failure, server, Meter, shutdown.clone());
+    let (handle, inbox, failed) =
+        replica_thread::start(open, link, failure, server, Meter::default(), shutdown.clone());
     let bearer = format!("Bearer {token}");
     let check = move |request: Request<()>| check_token(&bearer, request);
     let service = CellServer::new(CellService::new(inbox, handle.clone(), facts))

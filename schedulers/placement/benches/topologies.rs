@@ -4,37 +4,15 @@
 //! `cargo bench -p ohm-placement --features fixture --bench topologies`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use ohm_framework::{Budget, Decision, Holds, Plan, Planner, View, Work};
-use ohm_model::{Class, JobId, NodeId, SessionId};
-use ohm_placement::fixture::World;
-use ohm_placement::{Config, Placer, plan_work};
+use ohm_framework::{Budget, Decision, Holds, Planner, View, Work};
+use ohm_model::{Class, NodeId, SessionId};
+use ohm_placement::fixture::{Bare, World};
 use ohm_stdx::Prng;
 use std::hint::black_box;
 
-/// The craft without any class around it.
-struct Bare(Placer);
-
-impl Planner for Bare {
-    fn class(&self) -> Class {
-        Class::Tas
-    }
-
-    fn plan(&mut self, view: &View<'_>, work: &Work, dice: &mut Prng) -> Plan {
-        plan_work(&mut self.0, None, view, work, dice)
-    }
-
-    fn changed(&mut self, view: &View<'_>, nodes: &[NodeId], _jobs: &[JobId]) {
-        self.0.changed(view, nodes);
-    }
-
-    fn reset(&mut self, view: &View<'_>) {
-        self.0.reset(view);
-    }
-}
-
 /// Zones of 10,000 nodes, blocks of 1,000, racks of 40; half of the nodes partly used, in sizes that differ.
 fn cell(nodes: usize) -> World {
-    let mut planner = Bare(Placer::new(Config::default()));
+    let mut planner = Bare::of(Class::Tas);
     let mut world = World::new();
     world.extend("topology main zone block rack kubernetes.io/hostname", &mut planner);
     let mut dice = Prng::new(7);
@@ -87,7 +65,7 @@ fn round(world: &World, planner: &mut Bare, holds: &Holds, name: &str) -> usize 
 
 fn topologies(criterion: &mut Criterion) {
     let mut world = cell(100_000);
-    let mut planner = Bare(Placer::new(Config::default()));
+    let mut planner = Bare::of(Class::Tas);
     let mut group = criterion.benchmark_group("topology-of-100000");
     let holds = Holds::default();
     planner.reset(&View::new(&world.cell, &holds, SessionId(0)));
@@ -104,7 +82,7 @@ fn topologies(criterion: &mut Criterion) {
     });
     group.bench_function("required-first-of-shape", |bencher| {
         bencher.iter(|| {
-            planner.forget_counts();
+            planner.placer.forget_counts();
             round(&world, &mut planner, &holds, "required")
         });
     });
@@ -118,13 +96,6 @@ fn topologies(criterion: &mut Criterion) {
         bencher.iter(|| round(&world, &mut planner, &holds, "standing"));
     });
     group.finish();
-}
-
-impl Bare {
-    /// Forgets what was counted, so that the next plan is the first of its shape.
-    fn forget_counts(&mut self) {
-        self.0.forget_counts();
-    }
 }
 
 criterion_group! {

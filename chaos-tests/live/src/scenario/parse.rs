@@ -150,6 +150,9 @@ fn shape(text: &str) -> Parsed<Shape> {
         if words.skip("node") {
             words.expect("lease")?;
             cell.node_lease_ms = words.duration()?;
+        } else if words.skip("no") {
+            words.expect("timers")?;
+            cell.has_timers = false;
         } else if words.skip("disk") {
             words.expect("of")?;
             let word = words.take("a size such as 64MiB")?;

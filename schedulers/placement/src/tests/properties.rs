@@ -192,8 +192,8 @@ proptest! {
         planner.reset(&view);
         let job = world.cell.jobs().find("last").unwrap();
         let subject = Subject::new(view, job, GroupIndex(0)).unwrap();
-        let (slot, _) = planner.0.index(&subject);
-        let (table, index) = planner.0.parts(slot);
+        let (slot, _) = planner.placer.index(&subject);
+        let (table, index) = planner.placer.parts(slot);
         for (node, record) in world.cell.nodes().iter() {
             let misses = subject.first_miss(node);
             let open = index.demand.kind_cost(table.kind(node)) != REFUSED;
@@ -203,7 +203,7 @@ proptest! {
             }
             prop_assert_eq!(subject.room(node) > 0, misses.is_none(), "{} {:?}\n{}", record.spec.name, misses, text);
         }
-        let pass = planner.0.begin(&view);
+        let pass = planner.placer.begin(&view);
         let topology = world.cell.topologies().iter().next();
         let keys = [None, Some(0), Some(1)];
         let within = topology.into_iter().flat_map(|topology| keys.map(|key| Fence { topology, level: 0, key }));
@@ -211,7 +211,7 @@ proptest! {
         let fences = std::iter::once(None).chain(within.map(Some)).flat_map(|fence| [fence, fence]);
         for fence in fences {
             let subject = Subject { fence, ..subject };
-            let why = planner.0.explain(&pass, &subject, 1, ohm_framework::Obstacle::Room);
+            let why = planner.placer.explain(&pass, &subject, 1, ohm_framework::Obstacle::Room);
             assert_counts(&why, &text);
             let mut slow: BTreeMap<_, u32> = BTreeMap::new();
             for (node, _) in world.cell.nodes().iter() {
