@@ -1,5 +1,5 @@
-//! Certificates in PEM files: what this process shows, and whom it believes. They are read anew whenever a connection is
-//! made, so that a renewed certificate needs no restart.
+//! Certificates in PEM files: what this process shows, and whom it believes. They are read anew whenever a connection
+//! is made, so that a renewed certificate needs no restart.
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
