@@ -8,6 +8,7 @@
 //! load: 250 batch jobs on simulated nodes, 8 per second, 1 to 3 tasks of 300ms
 //! fault: from 4s every 6s kill server, batch-1, node-1, shim-1, fleet in turn
 //! fault: at 60s kill everything
+//! fault: from 4s every 3s kill the leader for 2min      (cell: 3 servers, …)
 //! fault: at 10s pause server for 5s
 //! fault: at 10s cut node-1 towards the server for 20s
 //! fault: at 10s delay batch-1 by 300ms for 10s
@@ -54,9 +55,11 @@ impl Scenario {
     }
 }
 
-/// What the cell is made of: one server, three classes of schedulers, and these.
+/// What the cell is made of: servers, three classes of schedulers, and these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
+    /// Servers that keep the truth: `server`, or `server-1` and so on where there are several.
+    pub servers: usize,
     /// Nodes with real processes, each with an agent and a shim of its own: `node-1`, `shim-1` and so on.
     pub real_nodes: usize,
     /// Nodes whose tasks are timers, all in one process: `fleet`.
@@ -76,6 +79,7 @@ pub struct Shape {
 impl Default for Shape {
     fn default() -> Self {
         Shape {
+            servers: 1,
             real_nodes: 0,
             simulated_nodes: 0,
             schedulers: Class::ALL.map(|class| (class, 1)).to_vec(),
@@ -88,10 +92,18 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// The names of all processes that can be struck, the server first.
+    /// The names of the servers.
+    pub fn server_names(&self) -> Vec<String> {
+        match self.servers {
+            1 => vec!["server".to_string()],
+            count => (1..=count).map(|number| format!("server-{number}")).collect(),
+        }
+    }
+
+    /// The names of all processes that can be struck, the servers first.
     pub fn processes(&self) -> Vec<String> {
         let numbered = |name: &str, count: usize| (1..=count).map(|number| format!("{name}-{number}")).collect();
-        let mut names = vec!["server".to_string()];
+        let mut names = self.server_names();
         for (class, count) in &self.schedulers {
             names.extend::<Vec<String>>(numbered(class.name(), *count));
         }
@@ -167,6 +179,8 @@ pub enum Way {
 pub enum Kind {
     /// SIGKILL to all of them at once.
     Kill(Vec<String>),
+    /// SIGKILL to the server that leads at that moment.
+    KillLeader,
     /// SIGSTOP, then SIGCONT.
     Pause {
         /// Whom.

@@ -5,7 +5,8 @@ use crate::raft_log::RaftLog;
 use ohm_log::{Disk, LogEvent, Refusal, SubmitError};
 use ohm_model::Index;
 use ohm_stdx::Prng;
-use raft::ReadState;
+use ohm_stdx::canary::{self, Canary};
+use raft::{ReadState, StateRole};
 
 /// Reads that may wait.
 const READS_MAX: usize = 65_536;
@@ -111,6 +112,9 @@ impl<D: Disk> RaftLog<D> {
     /// Asks for those that wait.
     pub(crate) fn ask_reads(&mut self, out: &mut Vec<LogEvent>) {
         self.expire_reads(out);
+        if canary::sings(Canary::TrustOwnLead) && self.node.raft.state == StateRole::Leader {
+            return self.reads.answer_all(self.node.raft.raft_log.committed);
+        }
         if let Some(context) = self.reads.ask(self.now_ms, self.config.member, &mut self.dice) {
             self.node.read_index(context);
         }

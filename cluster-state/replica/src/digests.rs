@@ -4,8 +4,9 @@
 use ohm_model::Index;
 use std::collections::BTreeMap;
 
-/// Hashes are compared at the first entry in each stretch of this many indices.
-const EVERY: u64 = 4096;
+/// Hashes are compared at the first entry in each stretch of this many indices: often enough that a copy which is
+/// wrong is found within a second of full load, and seldom enough to cost nothing.
+const EVERY: u64 = 256;
 /// Stretches that are remembered.
 const KEPT: usize = 16;
 

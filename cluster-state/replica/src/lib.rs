@@ -8,7 +8,7 @@
 //! [`ServerCore`] puts a hub (agents, beats, wanted sets) and the server's own session around it: all that a server
 //! process decides is in here; the process only moves bytes and time.
 //! Where several servers keep the truth, any of them takes commands and sends them to the one that leads; answers count
-//! once the own copy has come as far. Beats go straight to the server that the health duty is connected to. Every 4,096
+//! once the own copy has come as far. Beats go straight to the server that the health duty is connected to. Every 256
 //! indices the copies compare their hashes, and the odd one out stops. To the shell all of it is `ToServer` and
 //! `FromServer`, opaque bytes that may be lost.
 //!
@@ -33,6 +33,6 @@ pub use batch::ProposeError;
 pub use events::{EventPage, EventRing};
 pub use followers::{FollowFrame, FollowerId};
 pub use hub::{AgentOrder, Beat, Peer};
-pub use replica::{Effect, Input, Purpose, Replica, ReplicaConfig, ReplicaFailure, Ticket};
+pub use replica::{CopyEffect, Effect, Input, Purpose, Replica, ReplicaConfig, ReplicaFailure, Ticket};
 pub use server::{AppendResult, ChangeFailure, RequestId, ServerConfig, ServerCore, ServerEffect, ServerInput};
 pub use wanted::Launches;

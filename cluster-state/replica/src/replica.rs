@@ -2,7 +2,7 @@
 
 mod messages;
 
-pub use messages::{Effect, Input, Purpose, ReplicaConfig, ReplicaFailure, Ticket};
+pub use messages::{CopyEffect, Effect, Input, Purpose, ReplicaConfig, ReplicaFailure, Ticket};
 
 use crate::batch::{Batches, ProposeError};
 use crate::events::EventRing;
@@ -298,7 +298,7 @@ impl<L: Log> Replica<L> {
             LogEvent::MembersChanged { token, member } => {
                 out.extend(self.questions.remove(&token).map(|ticket| Effect::MembersChanged { ticket, member }));
             }
-            LogEvent::Members(members) => out.push(Effect::Members(members)),
+            LogEvent::Members(members) => out.push(Effect::Copy(CopyEffect::Members(members))),
             LogEvent::SnapshotWanted => self.wanted = true,
             LogEvent::Refused { token, reason } => self.refuse(token, reason, out),
             LogEvent::Unknown { token } => {
@@ -316,10 +316,10 @@ impl<L: Log> Replica<L> {
             }
             LogEvent::Leader { member, here } => {
                 self.leads = here;
-                out.push(Effect::Leader { member, here });
+                out.push(Effect::Copy(CopyEffect::Leader { member, here }));
             }
             LogEvent::Send { to, bytes } => out.push(Effect::Send { to, bytes }),
-            LogEvent::Alarm(alarm) => out.push(Effect::Alarm(alarm)),
+            LogEvent::Alarm(alarm) => out.push(Effect::Copy(CopyEffect::Alarm(alarm))),
         }
         Ok(())
     }
@@ -347,7 +347,7 @@ impl<L: Log> Replica<L> {
                 _ => out.push(Effect::Answered { ticket, index, outcomes }),
             }
         }
-        out.push(Effect::Applied { index, bytes, applied, chain: self.cell.chain() });
+        out.push(Effect::Copy(CopyEffect::Applied { index, bytes, applied, chain: self.cell.chain() }));
         Ok(())
     }
 
@@ -363,14 +363,14 @@ impl<L: Log> Replica<L> {
     }
 
     fn pump(&mut self, out: &mut Vec<Effect>) {
-        self.followers.pump(|follower, frame| out.push(Effect::ToFollower { follower, frame }));
+        self.followers.pump(|follower, frame| out.push(Effect::Copy(CopyEffect::ToFollower { follower, frame })));
         if let Some(follower) = self.followers.begin_encoding(self.cell.applied()) {
             self.ask_encoding(Purpose::Follower(follower), out);
         }
     }
 
     fn ask_encoding(&mut self, purpose: Purpose, out: &mut Vec<Effect>) {
-        out.push(Effect::Encode { purpose, cell: Box::new(self.cell.clone()) });
+        out.push(Effect::Copy(CopyEffect::Encode { purpose, cell: Box::new(self.cell.clone()) }));
     }
 
     fn snapshot_if_due(&mut self, now_ms: u64, out: &mut Vec<Effect>) {
@@ -403,7 +403,7 @@ impl<L: Log> Replica<L> {
         self.saved = self.saved.max(index);
         // A trim that is not taken is asked for again with the next snapshot.
         let _ = self.log.submit(now_ms, LogRequest::Trim { below });
-        out.push(Effect::SnapshotSaved { index });
+        out.push(Effect::Copy(CopyEffect::SnapshotSaved { index }));
     }
 
     /// Whether nothing is waiting or on its way.

@@ -9,7 +9,7 @@ pub use messages::{AppendResult, ChangeFailure, RequestId, ServerEffect, ServerI
 use crate::between::Parcel;
 use crate::digests::Digests;
 use crate::hub::{AgentOrder, Beat, Hub, Peer};
-use crate::replica::{Effect, Input, Replica, ReplicaFailure, Ticket};
+use crate::replica::{CopyEffect, Effect, Input, Replica, ReplicaFailure, Ticket};
 use group::Group;
 use ohm_client::{SessionConfig, SessionCore, SessionEffect, SessionInput};
 use ohm_log::{Alarm, Bytes, Log, Members};
@@ -394,35 +394,38 @@ impl<L: Log> ServerCore<L> {
             Effect::Unknown { ticket } => {
                 self.unanswered(ticket, AppendResult::Unknown("the log lost track of it".into()), out);
             }
-            Effect::Applied { index, bytes, applied, chain } => {
-                self.hub.applied(&applied);
-                out.push(ServerEffect::Applied { index, bytes, applied, chain });
-                return self.compare(index, chain, out);
-            }
             Effect::Restored { index } => {
                 self.hub.restored();
                 self.digests.restored(index);
             }
             Effect::Readable { ticket } => self.readable(ticket, out),
             Effect::MembersChanged { ticket, member } => self.members_changed(ticket, Ok(member), out),
-            Effect::Members(members) => {
-                self.group.others = members.all().filter(|member| *member != self.config.server).collect();
-                self.group.members = members.clone();
-                out.push(ServerEffect::Members(members));
-            }
-            Effect::ToFollower { follower, frame } => out.push(ServerEffect::ToFollower { follower, frame }),
-            Effect::Encode { purpose, cell } => out.push(ServerEffect::Encode { purpose, cell }),
             Effect::Send { to, bytes } => {
                 out.push(ServerEffect::ToServer { to, bytes: Parcel::Log(bytes).encode() });
             }
-            Effect::Leader { member, here } => self.leader_changed(member, here, out),
-            Effect::Alarm(alarm) => {
-                self.alarmed(&alarm, out);
-                out.push(ServerEffect::Alarm(alarm));
-            }
-            Effect::SnapshotSaved { index } => out.push(ServerEffect::SnapshotSaved { index }),
+            Effect::Copy(effect) => return self.pass_on(effect, out),
         }
         Ok(())
+    }
+
+    /// Learns from what the copy wants, and passes it on.
+    fn pass_on(&mut self, effect: CopyEffect, out: &mut Vec<ServerEffect>) -> Result<(), ReplicaFailure> {
+        let mut compared = None;
+        match &effect {
+            CopyEffect::Applied { index, applied, chain, .. } => {
+                self.hub.applied(applied);
+                compared = Some((*index, *chain));
+            }
+            CopyEffect::Members(members) => {
+                self.group.others = members.all().filter(|member| *member != self.config.server).collect();
+                self.group.members = members.clone();
+            }
+            CopyEffect::Leader { member, here } => self.leader_changed(*member, *here, out),
+            CopyEffect::Alarm(alarm) => self.alarmed(alarm, out),
+            CopyEffect::ToFollower { .. } | CopyEffect::Encode { .. } | CopyEffect::SnapshotSaved { .. } => {}
+        }
+        out.push(ServerEffect::Copy(effect));
+        compared.map_or(Ok(()), |(index, chain)| self.compare(index, chain, out))
     }
 
     /// On a full disk nobody is kept waiting: what is under way may happen once there is room, what comes now does not.

@@ -13,7 +13,7 @@ use ohm_model::{
     JobOutcome, JobSpec, Lease, NodeId, NodeSpec, Outcome, Placement, Role, RunRef, RunReport, RunReportKind, Sequence,
     SessionId, TaskIndex, Transaction,
 };
-use ohm_replica::{Effect, Input, Replica, ReplicaConfig, Ticket};
+use ohm_replica::{CopyEffect, Effect, Input, Replica, ReplicaConfig, Ticket};
 use ohm_stdx::Prng;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -235,12 +235,12 @@ fn measure(
             replica.step(now_ms(begin), 1, Input::Flush, &mut out).expect("a flush");
             for effect in out.drain(..) {
                 match effect {
-                    Effect::Applied { .. } => {
+                    Effect::Copy(CopyEffect::Applied { .. }) => {
                         let (now, synced) = (Instant::now(), replica.log().disk().synced);
                         stretches[usize::from(during)].note(now - last, synced - synced_before);
                         (last, synced_before, answered) = (now, synced, true);
                     }
-                    Effect::Encode { purpose, cell } => {
+                    Effect::Copy(CopyEffect::Encode { purpose, cell }) => {
                         during = true;
                         let encoded = encoded.clone();
                         std::thread::spawn(move || {
@@ -248,7 +248,7 @@ fn measure(
                             let _ = encoded.send((purpose, cell.applied(), pieces));
                         });
                     }
-                    Effect::SnapshotSaved { .. } => (saved, during) = (true, false),
+                    Effect::Copy(CopyEffect::SnapshotSaved { .. }) => (saved, during) = (true, false),
                     _ => {}
                 }
             }

@@ -9,7 +9,7 @@ use ohm_cell::Cell;
 use ohm_log::Log;
 use ohm_model::{Command, Index, Outcome};
 use ohm_replica::{
-    AppendResult, ChangeFailure, FollowerId, Peer, Purpose, Replica, ReplicaFailure, RequestId, ServerCore,
+    AppendResult, ChangeFailure, CopyEffect, FollowerId, Peer, Purpose, Replica, ReplicaFailure, RequestId, ServerCore,
     ServerEffect, ServerInput,
 };
 use ohm_runtime::clock::{boot_ms, wall_ms};
@@ -303,14 +303,8 @@ impl<L: Log> Worker<L> {
         match effect {
             ServerEffect::Appended { peer, ticket, result } => self.outlets.send_append(peer, ticket, result),
             ServerEffect::Done { request, result } => self.finish(request, result),
-            ServerEffect::ToFollower { follower, frame } => self.outlets.send_follower(follower, frame),
             ServerEffect::ToAgent { peer, order } => self.outlets.order(peer, order),
             ServerEffect::ToDuty { peer, beats } => self.outlets.send_duty(peer, beats),
-            ServerEffect::Applied { index, applied, .. } => {
-                self.meter.applied(index, &applied);
-                self.applied.send_replace(index);
-            }
-            ServerEffect::Encode { purpose, cell } => self.encode(purpose, cell),
             ServerEffect::ToServer { to, bytes } => {
                 if !self.links.send(to, bytes) {
                     self.unreachable.push(to);
@@ -326,17 +320,29 @@ impl<L: Log> Worker<L> {
                     let _ = answer.send(result);
                 }
             }
-            ServerEffect::Members(members) => {
+            ServerEffect::Copy(effect) => self.perform_copy(effect),
+        }
+    }
+
+    fn perform_copy(&mut self, effect: CopyEffect) {
+        match effect {
+            CopyEffect::ToFollower { follower, frame } => self.outlets.send_follower(follower, frame),
+            CopyEffect::Applied { index, applied, .. } => {
+                self.meter.applied(index, &applied);
+                self.applied.send_replace(index);
+            }
+            CopyEffect::Encode { purpose, cell } => self.encode(purpose, cell),
+            CopyEffect::Members(members) => {
                 tracing::info!(?members, "the servers of the cell");
                 members.addresses.iter().for_each(|(server, address)| self.links.note(*server, address));
                 self.links.keep(members.all());
             }
-            ServerEffect::Leader { member, here } => tracing::info!(?member, here, "who takes appends"),
-            ServerEffect::Alarm(alarm) => {
+            CopyEffect::Leader { member, here } => tracing::info!(?member, here, "who takes appends"),
+            CopyEffect::Alarm(alarm) => {
                 self.meter.alarm(&alarm);
                 tracing::warn!("{alarm}");
             }
-            ServerEffect::SnapshotSaved { index } => tracing::info!(%index, "snapshot saved"),
+            CopyEffect::SnapshotSaved { index } => tracing::info!(%index, "snapshot saved"),
         }
     }
 

@@ -8,8 +8,8 @@ use ohm_model::{
     Command, Envelope, Epoch, Incarnation, Lease, NodeId, NodeSpec, Outcome, QueueSpec, Role, Sequence, SessionId,
 };
 use ohm_replica::{
-    AgentOrder, AppendResult, Beat, FollowerId, Peer, Replica, ReplicaConfig, ReplicaFailure, RequestId, ServerConfig,
-    ServerCore, ServerEffect, ServerInput,
+    AgentOrder, AppendResult, Beat, CopyEffect, FollowerId, Peer, Replica, ReplicaConfig, ReplicaFailure, RequestId,
+    ServerConfig, ServerCore, ServerEffect, ServerInput,
 };
 use ohm_stdx::Prng;
 use std::collections::{BTreeMap, VecDeque};
@@ -268,7 +268,7 @@ fn a_follower_that_is_ahead_of_a_lagging_server_waits_for_it() {
     world.command(leader, 3, queue("c"));
     world.command(leader, 4, queue("d"));
     let first = world.wait(other, "entries", |effect| match effect {
-        ServerEffect::ToFollower { frame, .. } => Some(frame.clone()),
+        ServerEffect::Copy(CopyEffect::ToFollower { frame, .. }) => Some(frame.clone()),
         _ => None,
     });
     let ohm_replica::FollowFrame::Entries(entries) = first else { panic!("it was sent back in time") };

@@ -6,6 +6,7 @@ mod cell;
 use cell::http::Http;
 use cell::processes::{children_of, signal};
 use cell::{Cell, verify_log, wait};
+use ohm_stdx::codec;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -201,4 +202,75 @@ fn assert_serves_jobs(cell: &Cell, folder: &str) {
     wait("the jobs are there", || ask(&["jobs"])["jobs"].as_array().is_some_and(|jobs| jobs.len() == JOBS));
     let list = ask(&["server", "members", "list"]);
     assert_eq!((list["servers"].as_array().unwrap().len(), &list["servers"][0]["leads"]), (1, &true.into()), "{list}");
+}
+
+/// Entries after which the copies have surely been compared.
+const COMPARED: usize = 300;
+/// The format bytes of the write-ahead log and of the entries in it.
+const FORMATS: (u8, u8) = (0xa1, 1);
+
+/// Writes another word of the same length into every entry of a log that nobody has open, with right checksums: as if
+/// this server had always been told something else. Gives how many entries held it.
+fn falsify(log: &std::path::Path, word: &[u8], other: &[u8]) -> usize {
+    let mut found = 0;
+    for file in std::fs::read_dir(log).unwrap().map(|file| file.unwrap().path()) {
+        if !file.file_name().unwrap().to_string_lossy().starts_with("wal-") {
+            continue;
+        }
+        let bytes = std::fs::read(&file).unwrap();
+        let (mut place, mut written) = (0, Vec::new());
+        while place < bytes.len() {
+            let (body, taken) = codec::unframe(FORMATS.0, &bytes[place..]).unwrap();
+            let mut body = body.to_vec();
+            for start in 0..body.len() {
+                let Ok((entry, length)) = codec::unframe(FORMATS.1, &body[start..]) else { continue };
+                let Some(at) = entry.windows(word.len()).position(|found| found == word) else { continue };
+                let (mut entry, mut framed) = (entry.to_vec(), Vec::new());
+                entry[at..at + other.len()].copy_from_slice(other);
+                codec::frame(FORMATS.1, &entry, &mut framed);
+                body[start..start + length].copy_from_slice(&framed);
+                found += 1;
+            }
+            codec::frame(FORMATS.0, &body, &mut written);
+            place += taken;
+        }
+        std::fs::write(&file, written).unwrap();
+    }
+    found
+}
+
+#[test]
+fn a_copy_that_differs_stops_and_keeps_its_evidence() {
+    let mut cell = Cell::start(&["--servers", "3", "--nodes", "0"]);
+    wait_for_voters(&cell, 3);
+    cell.submit(&jobs());
+    cell.stop();
+    let folder = cell.path("data").join("server-3");
+    assert!(falsify(&folder.join("log"), b"kept-1", b"bent-1") > 0, "its log holds the job");
+    cell.start_again();
+    wait_for_voters(&cell, 3);
+    // Over the first server; whichever leads, the third one is told all of it.
+    let mut http = Http::connect(&cell);
+    for number in 0..COMPARED {
+        let job = format!(
+            "apiVersion: ohm/v1\nkind: Job\nmetadata: {{name: more-{number}}}\nspec: {{command: [\"true\"]}}\n"
+        );
+        assert_eq!(http.submit(job.as_bytes()).0, 200);
+    }
+    wait("the copy stops", || folder.join("diverged").exists());
+    let said = std::fs::read_to_string(folder.join("diverged")).unwrap();
+    assert!(said.contains("differs from the others"), "{said}");
+    let evidence = std::fs::read(folder.join("diverged.cell")).unwrap();
+    assert!(evidence.windows(6).any(|word| word == b"bent-1"), "what it had is kept");
+    // It does not serve any more, also when it is started again; the others go on, and have what they should.
+    let log = cell.path("data").join("logs").join("server-3.log");
+    wait("it says why it does not start", || {
+        std::fs::read_to_string(&log).is_ok_and(|text| text.contains("this copy of the cell differed from the others"))
+    });
+    let urls = cell.urls();
+    let third = urls.split(',').next_back().unwrap().trim_start_matches("http://").to_string();
+    assert!(Http::try_connect(&cell, &third, Duration::from_secs(1)).is_none(), "nobody is served a wrong truth");
+    let list = cell.json(&["jobs"]);
+    let has = |name: &str| list["jobs"].as_array().unwrap().iter().any(|job| job["name"] == name);
+    assert!(has("kept-1") && !has("bent-1"));
 }

@@ -71,6 +71,14 @@ pub(crate) enum Fault {
     BitRot { server: usize, down_ms: u64 },
     /// Somebody sets a server's wall clock.
     ClockJump { server: usize, by_ms: i64 },
+    /// The disk of a server is gone, and with it the server: the operator puts a new one in its place.
+    LostDisk { server: usize },
+    /// The operator removes a server that runs.
+    Retire { server: usize },
+    /// The operator adds a server.
+    AddServer,
+    /// The operator wants this server to lead.
+    Transfer { server: usize },
     /// An agent restarts on a node that is another one now.
     Respec { node: usize, change: Change },
 }
@@ -110,6 +118,17 @@ pub const FAULT_KINDS: &[&str] = &[
     "clock jump",
 ];
 
+/// What can go wrong besides where there are several servers.
+pub const GROUP_FAULT_KINDS: &[&str] = &[
+    "network split",
+    "message lost",
+    "server disk lost",
+    "server retired",
+    "server added",
+    "leader changed",
+    "snapshot sent",
+];
+
 impl Fault {
     /// The kind, for counting.
     pub(crate) fn kind(&self) -> &'static str {
@@ -134,6 +153,10 @@ impl Fault {
             Fault::Cut { way: Way::Up, .. } => "network cut upwards",
             Fault::Cut { way: Way::Down, .. } => "network cut downwards",
             Fault::Split { .. } => "network split",
+            Fault::LostDisk { .. } => "server disk lost",
+            Fault::Retire { .. } => "server retired",
+            Fault::AddServer => "server added",
+            Fault::Transfer { .. } => "leader changed",
             Fault::Storm { .. } => "network storm",
             Fault::Reboot { .. } => "node reboot",
             Fault::FullDisk { .. } => "disk full",
@@ -145,6 +168,36 @@ impl Fault {
             Fault::Respec { change: Change::NoSchedule | Change::NoExecute | Change::Untaint, .. } => "node tainted",
             Fault::Respec { change: Change::Shrink | Change::Grow, .. } => "node resized",
         }
+    }
+}
+
+impl Fault {
+    /// The same fault for the server that stands where the named one stood.
+    pub(crate) fn with_server(mut self, mut standing: impl FnMut(usize) -> usize) -> Fault {
+        match &mut self {
+            Fault::Crash { victim: Victim::Server(server), .. }
+            | Fault::Pause { victim: Victim::Server(server), .. }
+            | Fault::Cut { victim: Victim::Server(server), .. }
+            | Fault::PowerLoss { server, .. }
+            | Fault::FullDisk { server, .. }
+            | Fault::SlowDisk { server, .. }
+            | Fault::FailedDisk { server, .. }
+            | Fault::BitRot { server, .. }
+            | Fault::ClockJump { server, .. }
+            | Fault::LostDisk { server }
+            | Fault::Retire { server }
+            | Fault::Transfer { server } => *server = standing(*server),
+            Fault::Split { one, other, .. } => (*one, *other) = (standing(*one), standing(*other)),
+            _ => {}
+        }
+        self
+    }
+
+    /// The one server that it strikes, if it is one.
+    pub(crate) fn server(&self) -> Option<usize> {
+        let mut found = None;
+        self.with_server(|server| *found.insert(server));
+        found
     }
 }
 
@@ -162,15 +215,18 @@ pub(crate) struct Population {
 
 /// How many families of faults there are: each is in the mix of a run or is not.
 const FAMILIES: u64 = 9;
+/// And where there are several servers.
+const GROUP_FAMILIES: u64 = 12;
 
 /// Draws the faults of a run with their times, ascending; the families that occur at all are drawn too (swarm).
 pub(crate) fn draw(dice: &mut Prng, population: Population, until_ms: u64) -> Vec<(u64, Fault)> {
-    let allowed: Vec<bool> = (0..FAMILIES).map(|_| dice.chance(600)).collect();
+    let families = if population.servers > 1 { GROUP_FAMILIES } else { FAMILIES };
+    let allowed: Vec<bool> = (0..families).map(|_| dice.chance(600)).collect();
     let count = [0, 4, 10, 18, 30][dice.below(5) as usize];
     let mut faults = Vec::new();
     for _ in 0..count {
         let at_ms = dice.between(1_000.min(until_ms), until_ms);
-        let family = dice.below(FAMILIES);
+        let family = dice.below(families);
         let fault = draw_fault(dice, family, population);
         if allowed[family as usize] {
             faults.push((at_ms, fault));
@@ -219,6 +275,23 @@ fn draw_fault(dice: &mut Prng, family: u64, population: Population) -> Fault {
             let hour_ms = 3_600_000;
             Fault::ClockJump { server, by_ms: [hour_ms, -hour_ms, 2 * hour_ms, -5_000][dice.below(4) as usize] }
         }
+        9 => {
+            let other = (server + 1 + dice.below(population.servers as u64 - 1) as usize) % population.servers;
+            let way = [Way::Both, Way::Both, Way::Up, Way::Down][dice.below(4) as usize];
+            Fault::Split { one: server, other, way, for_ms }
+        }
+        // Servers die more often than the rest of the world: that is what several are for.
+        10 => match dice.below(3) {
+            0 => Fault::Cut { victim: Victim::Server(server), way: Way::Both, for_ms },
+            1 => Fault::Pause { victim: Victim::Server(server), for_ms: for_ms.min(6_000) },
+            _ => Fault::Crash { victim: Victim::Server(server), down_ms },
+        },
+        11 => match dice.below(6) {
+            0 | 1 => Fault::LostDisk { server },
+            2 => Fault::Retire { server },
+            3 => Fault::AddServer,
+            _ => Fault::Transfer { server },
+        },
         _ => {
             let changes = [
                 Change::Rack,
@@ -277,10 +350,11 @@ mod tests {
 
     #[test]
     fn every_drawn_kind_is_in_the_table() {
-        let population = Population { servers: 1, schedulers: 3, health: 2, nodes: 4, clients: 2, losses: true };
-        for seed in 0..300 {
+        for (seed, servers) in (0..300).flat_map(|seed| [(seed, 1), (seed, 3)]) {
+            let population = Population { servers, schedulers: 3, health: 2, nodes: 4, clients: 2, losses: true };
             for (at_ms, fault) in draw(&mut Prng::new(seed), population, 40_000) {
-                assert!(FAULT_KINDS.contains(&fault.kind()), "{fault:?}");
+                let among_several = servers > 1 && GROUP_FAULT_KINDS.contains(&fault.kind());
+                assert!(FAULT_KINDS.contains(&fault.kind()) || among_several, "{fault:?}");
                 assert!((1_000..=40_000).contains(&at_ms));
             }
         }

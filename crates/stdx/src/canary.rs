@@ -52,10 +52,15 @@ pub enum Canary {
     UnboundLease,
     /// A gang below its minimum gets back what there is room for.
     HalfRepair,
+    /// A leader answers reads without asking the others whether it still leads.
+    TrustOwnLead,
 }
 
 impl Canary {
-    /// All of them.
+    /// Those that only several servers can show.
+    pub const OF_GROUPS: [Canary; 1] = [Canary::TrustOwnLead];
+
+    /// All others.
     pub const ALL: [Canary; 22] = [
         Canary::SkipFitCheck,
         Canary::AnswerBeforeSync,

@@ -144,6 +144,37 @@ pub enum Effect {
         /// Whose.
         ticket: Ticket,
     },
+    /// The copy was replaced by a snapshot.
+    Restored {
+        /// Its last entry.
+        index: Index,
+    },
+    /// This copy shows everything that was acknowledged anywhere before the read was asked for.
+    Readable {
+        /// Whose read.
+        ticket: Ticket,
+    },
+    /// The change of members is in the log.
+    MembersChanged {
+        /// Whose change.
+        ticket: Ticket,
+        /// The member that was added, promoted or removed.
+        member: u64,
+    },
+    /// Bytes for another member of the log.
+    Send {
+        /// The member.
+        to: u64,
+        /// Opaque.
+        bytes: Bytes,
+    },
+    /// What whoever wraps the copy passes on as it is.
+    Copy(CopyEffect),
+}
+
+/// What a copy of the truth wants done by the shell, whatever stands between the two.
+#[derive(Debug)]
+pub enum CopyEffect {
     /// An entry was applied here. The shell looks at what changed and tells whoever must know.
     Applied {
         /// The entry.
@@ -154,11 +185,6 @@ pub enum Effect {
         applied: Box<Applied>,
         /// The copy's running hash after it.
         chain: u64,
-    },
-    /// The copy was replaced by a snapshot.
-    Restored {
-        /// Its last entry.
-        index: Index,
     },
     /// For a follower.
     ToFollower {
@@ -174,27 +200,8 @@ pub enum Effect {
         /// The clone.
         cell: Box<Cell>,
     },
-    /// This copy shows everything that was acknowledged anywhere before the read was asked for.
-    Readable {
-        /// Whose read.
-        ticket: Ticket,
-    },
-    /// The change of members is in the log.
-    MembersChanged {
-        /// Whose change.
-        ticket: Ticket,
-        /// The member that was added, promoted or removed.
-        member: u64,
-    },
     /// Who belongs to the group of servers.
     Members(Members),
-    /// Bytes for another member of the log.
-    Send {
-        /// The member.
-        to: u64,
-        /// Opaque.
-        bytes: Bytes,
-    },
     /// Who takes appends.
     Leader {
         /// The member, if known.

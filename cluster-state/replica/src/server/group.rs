@@ -193,12 +193,11 @@ impl<L: Log> ServerCore<L> {
         }
     }
 
-    /// Says who leads now. What went to another one is unknown.
+    /// Another one leads now. What went to the former one is unknown.
     pub(crate) fn leader_changed(&mut self, member: Option<u64>, here: bool, out: &mut Vec<ServerEffect>) {
         (self.group.leader, self.group.leads) = (member, here);
         let stays = |to: u64| !here && Some(to) == member;
         self.give_up_forwarded(|to, _| !stays(to), out);
-        out.push(ServerEffect::Leader { member, here });
     }
 
     /// Gives up the forwarded commands of which `is_lost` holds, by server and time.

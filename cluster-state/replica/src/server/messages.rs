@@ -1,11 +1,10 @@
 //! What a server core is told, and what it wants done.
 
-use crate::followers::{FollowFrame, FollowerId};
+use crate::followers::FollowerId;
 use crate::hub::{AgentOrder, Beat, Peer};
-use crate::replica::Purpose;
+use crate::replica::{CopyEffect, Purpose};
 use ohm_agent::BeatAnswer;
-use ohm_cell::{Applied, Cell};
-use ohm_log::{Alarm, Bytes, MemberChange, Members};
+use ohm_log::{Bytes, MemberChange};
 use ohm_model::{Command, Index, NodeId, NodeSpec, Outcome, RunReport, SessionId};
 use ohm_stdx::define_id;
 
@@ -197,13 +196,6 @@ pub enum ServerEffect {
         /// What became of it.
         result: AppendResult,
     },
-    /// For a follower.
-    ToFollower {
-        /// The stream.
-        follower: FollowerId,
-        /// The message.
-        frame: FollowFrame,
-    },
     /// For an agent.
     ToAgent {
         /// Its connection.
@@ -217,24 +209,6 @@ pub enum ServerEffect {
         peer: Peer,
         /// From all nodes.
         beats: Vec<Beat>,
-    },
-    /// An entry was applied here.
-    Applied {
-        /// The entry.
-        index: Index,
-        /// The entry as it stands in the log.
-        bytes: Bytes,
-        /// What it caused.
-        applied: Box<Applied>,
-        /// The copy's running hash after it.
-        chain: u64,
-    },
-    /// Encode this clone elsewhere and hand the pieces in.
-    Encode {
-        /// What for.
-        purpose: Purpose,
-        /// The clone.
-        cell: Box<Cell>,
     },
     /// Bytes for another server, which takes them as `FromServer`. Losing them is allowed; `Unreachable` makes the
     /// repetition come sooner.
@@ -258,20 +232,6 @@ pub enum ServerEffect {
         /// The member that was added, promoted or removed.
         result: Result<u64, ChangeFailure>,
     },
-    /// Who belongs to the group of servers: at the start, and whenever it changes.
-    Members(Members),
-    /// Who takes appends.
-    Leader {
-        /// The member, if known.
-        member: Option<u64>,
-        /// Whether it is this one.
-        here: bool,
-    },
-    /// For the operator.
-    Alarm(Alarm),
-    /// A snapshot is kept.
-    SnapshotSaved {
-        /// Its last entry.
-        index: Index,
-    },
+    /// What the copy wants.
+    Copy(CopyEffect),
 }

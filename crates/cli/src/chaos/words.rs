@@ -1,7 +1,7 @@
 //! What a sweep found, as a table for people.
 
 use super::sweep::Swept;
-use ohm_sim::{CONFLICT_REASONS, FAULT_KINDS};
+use ohm_sim::{CONFLICT_REASONS, FAULT_KINDS, GROUP_FAULT_KINDS};
 use std::collections::BTreeMap;
 
 /// The first `most` characters of a line.
@@ -18,6 +18,9 @@ pub(super) fn table(swept: &Swept) -> String {
     let summary = &swept.summary;
     let mut text = String::from("\nfaults by kind\n");
     text += &counts(FAULT_KINDS, &summary.faults);
+    if summary.grouped > 0 {
+        text += &counts(GROUP_FAULT_KINDS, &summary.faults);
+    }
     text += "\nrows refused by reason\n";
     text += &counts(CONFLICT_REASONS, &summary.conflicts);
     let missing = summary.missing();
@@ -25,8 +28,8 @@ pub(super) fn table(swept: &Swept) -> String {
         text += &format!("\nnot met: {}\n", missing.join(", "));
     }
     text += &format!(
-        "\n{} entries, {} jobs acknowledged, {} tasks begun, {} large cells\n",
-        summary.entries, summary.acknowledged, summary.began, summary.large
+        "\n{} entries, {} jobs acknowledged, {} tasks begun, {} reads, {} large cells, {} with several servers\n",
+        summary.entries, summary.acknowledged, summary.began, summary.reads, summary.large, summary.grouped
     );
     if let Some(speed) = speed(swept) {
         text += &format!("{speed}\n");

@@ -1,6 +1,7 @@
 //! What answers say.
 
-use super::world::{World, job};
+use super::world::{World, job, read};
+use axum::body::Body;
 use axum::http::StatusCode;
 use ohm_model::{Command, Exit};
 use serde_json::json;
@@ -160,4 +161,18 @@ async fn servers_are_listed_removed_and_told_to_lead() {
     assert_eq!(world.send("POST", "/v1/servers/2/lead", "application/json", b"").await.0, StatusCode::OK);
     assert_eq!(world.send("POST", "/v1/servers/3/lead", "application/json", b"").await.0, StatusCode::CONFLICT);
     assert_eq!(world.get("/v1/servers/x").await.0, StatusCode::METHOD_NOT_ALLOWED);
+}
+
+#[tokio::test]
+async fn a_backup_is_the_whole_state() {
+    let world = World::with(|options| options.source = ohm_cell::BackupSource { cell: 7, cell_incarnation: 3 });
+    world.node("n1", 4);
+    world.submit(&job("a", "")).await;
+    let response = world.ask("GET", "/v1/backup", "application/json", Body::empty()).await;
+    let index: u64 = response.headers()["ohm-index"].to_str().unwrap().parse().unwrap();
+    let (source, state) = ohm_cell::read_backup(&read(response).await).unwrap();
+    assert_eq!((source.cell, source.cell_incarnation), (7, 3));
+    let truth = world.truth.lock().unwrap();
+    assert_eq!((state.digest(), state.applied().0), (truth.cell.digest(), index));
+    assert!(state.jobs().find("a").is_some());
 }
