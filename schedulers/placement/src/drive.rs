@@ -40,6 +40,8 @@ pub struct GroupAsk {
     pub most: u32,
     /// Whether the group has not started: then `least` is its minimum.
     pub starts: bool,
+    /// Whether the group stands below its minimum in a gang that does not stand without it.
+    pub is_short: bool,
 }
 
 /// What the groups of `job` want now, or what the job waits for by itself: the end of runs that are to stop, because
@@ -66,7 +68,8 @@ pub fn asks(view: &View<'_>, job: &Job) -> Result<Vec<GroupAsk>, Obstacle> {
             // A gang is repaired whole: half of a repair holds room for nothing, and may leave no domain for the rest.
             let repairs = state.started && job.starts_whole();
             let useful = if repairs { missing.min(most) } else { least };
-            asks.push(GroupAsk { group, least: useful.max(1), most, starts: least > 0 });
+            let is_short = repairs && missing > 0;
+            asks.push(GroupAsk { group, least: useful.max(1), most, starts: least > 0, is_short });
         }
     }
     // Groups of a job that starts whole wait for each other; those of others stand by themselves.
@@ -213,7 +216,7 @@ impl<'v> Driver<'_, 'v> {
                 _ => self.place_apart(job, &bundle),
             };
             match placed {
-                Err(why) if job.starts_whole() && bundle.iter().any(|ask| ask.starts) => {
+                Err(why) if job.starts_whole() && bundle.iter().any(|ask| ask.starts || ask.is_short) => {
                     self.undo(attempt);
                     return Err(why);
                 }
@@ -315,7 +318,7 @@ impl<'v> Driver<'_, 'v> {
         for ask in bundle {
             let key = self.fixed_key(job, &attempt.rows, ask.group);
             match self.place_group(job, ask, key) {
-                Err(why) if ask.starts && job.starts_whole() => {
+                Err(why) if (ask.starts || ask.is_short) && job.starts_whole() => {
                     self.undo(attempt);
                     return Err(why);
                 }
