@@ -21,11 +21,13 @@ pub struct Stuck {
     pub broken: Broken,
 }
 
-/// Every job that waits although it fits by itself and its queue has room for it. Jobs of several groups are not judged
-/// here: whether they fit is not a question about single nodes.
+/// Every job that waits although it fits by itself and its queue has room for it. Jobs of several groups or with slices
+/// are not judged here: whether they fit is not a question about single nodes.
 pub fn stuck_jobs(cell: &Cell) -> Vec<Stuck> {
-    let waits =
-        |job: &&std::sync::Arc<Job>| job.state == JobState::Active && job.pending() > 0 && job.groups.len() == 1;
+    let waits = |job: &&std::sync::Arc<Job>| {
+        let is_plain = job.groups.len() == 1 && job.spec.groups[0].slices().is_empty();
+        job.state == JobState::Active && job.pending() > 0 && is_plain
+    };
     let mut stuck: Vec<Stuck> = cell.jobs().iter().flat_map(|job| back_offs(job)).collect();
     if !cell.jobs().iter().any(|job| waits(&job)) {
         return stuck;
@@ -66,7 +68,8 @@ fn back_offs(job: &Job) -> Vec<Stuck> {
         let short = |task: &ohm_cell::Task| task.state == TaskState::BackingOff && task.failures <= 3;
         for (at, task) in found.tasks.iter().enumerate().filter(|(_, task)| short(task)) {
             let what = format!("the back-off of task {group}/{at} of {} does not end", job.spec.name);
-            let attempts = (group as u64) << 48 | (at as u64) << 24 | u64::from(task.incarnation.0);
+            // The top bit keeps this apart from the sums of attempts by which whole jobs are told apart.
+            let attempts = 1 << 63 | (group as u64) << 48 | (at as u64) << 24 | u64::from(task.incarnation.0);
             stuck.push(Stuck { job: job.id, attempts, broken: Broken::new("P10", what) });
         }
     }

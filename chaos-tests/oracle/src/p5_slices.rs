@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(crate) struct Slices {
     seats: BTreeMap<(JobId, u16), BTreeMap<u32, Seat>>,
-    at_once: Option<AtOnce>,
+    at_once: BTreeMap<(JobId, u16), AtOnce>,
 }
 
 /// Where one task stands or stood to its good end.
@@ -24,11 +24,8 @@ struct Seat {
     stopping: bool,
 }
 
-/// Placements of one group that follow each other.
-struct AtOnce {
-    group: (JobId, u16),
-    layers: Vec<BTreeMap<Vec<String>, Tally>>,
-}
+/// Placements of one group between which nothing of it stops or ends: by layer and domain.
+type AtOnce = Vec<BTreeMap<Vec<String>, Tally>>;
 
 /// Tasks of the group in one domain.
 #[derive(Clone, Copy, Default)]
@@ -50,38 +47,34 @@ impl Tally {
 impl Slices {
     /// Judges one fact; `books` knows of it already.
     pub(crate) fn watch(&mut self, index: Index, fact: &Fact<'_>, books: &Books, broken: &mut Vec<Broken>) {
-        let kind = match fact {
-            Fact::Happened { kind, .. } => kind,
-            _ => return self.judge(index, books, broken),
-        };
-        match kind {
-            EventKind::Placed { job, group, first, count, node } => {
-                if self.at_once.as_ref().is_some_and(|at_once| at_once.group != (*job, *group)) {
-                    self.judge(index, books, broken);
-                }
+        match fact {
+            // Domains are about to be others.
+            Fact::Registered { .. } => self.entry_over(index, books, broken),
+            Fact::Happened { kind: EventKind::Placed { job, group, first, count, node }, .. } => {
                 self.placed((*job, *group), *node, *first..first + count, index, books, broken);
             }
-            EventKind::Stopping { job, group, task, .. } => {
-                self.judge(index, books, broken);
+            Fact::Happened { kind: EventKind::Stopping { job, group, task, .. }, .. } => {
+                self.judge((*job, *group), index, books, broken);
                 if let Some(seat) = self.seats.get_mut(&(*job, *group)).and_then(|seats| seats.get_mut(task)) {
                     seat.stopping = true;
                 }
             }
-            EventKind::Ended { job, group, task, exit, cause, .. } => {
-                self.judge(index, books, broken);
+            Fact::Happened { kind: EventKind::Ended { job, group, task, exit, cause, .. }, .. } => {
+                self.judge((*job, *group), index, books, broken);
                 let endless = books.jobs.get(job).is_some_and(|spec| spec.class == Class::Service);
                 let done = exit.is_success() && cause.is_none() && !endless;
                 if let Some(seats) = self.seats.get_mut(&(*job, *group)).filter(|_| !done) {
                     seats.remove(task);
                 }
             }
-            _ => self.judge(index, books, broken),
+            _ => {}
         }
     }
 
     /// Judges what must hold when the entry is over.
     pub(crate) fn entry_over(&mut self, index: Index, books: &Books, broken: &mut Vec<Broken>) {
-        self.judge(index, books, broken);
+        let groups: Vec<(JobId, u16)> = self.at_once.keys().copied().collect();
+        groups.into_iter().for_each(|group| self.judge(group, index, books, broken));
     }
 
     fn placed(
@@ -100,7 +93,7 @@ impl Slices {
             let layers = wish.slices().iter();
             layers.map(move |layer| books.domain(&wish.topology.topology, &layer.level, node)).collect::<Vec<_>>()
         };
-        let at_once = self.at_once.get_or_insert_with(|| {
+        let at_once = self.at_once.entry((job, group)).or_insert_with(|| {
             let mut layers = vec![BTreeMap::<Vec<String>, Tally>::new(); wish.slices().len()];
             for seat in seats.values() {
                 for (layer, domain) in layers.iter_mut().zip(domains(seat.node)) {
@@ -109,9 +102,9 @@ impl Slices {
                     *if seat.stopping { &mut tally.stopping } else { &mut tally.staying } += 1;
                 }
             }
-            AtOnce { group: (job, group), layers }
+            layers
         });
-        for (layer, domain) in at_once.layers.iter_mut().zip(domains(node)) {
+        for (layer, domain) in at_once.iter_mut().zip(domains(node)) {
             match domain {
                 Some(domain) => layer.entry(domain).or_default().placed += tasks.len() as u64,
                 None => {
@@ -125,8 +118,8 @@ impl Slices {
     }
 
     /// Judges what was placed at once, now that it is over.
-    fn judge(&mut self, index: Index, books: &Books, broken: &mut Vec<Broken>) {
-        let Some(AtOnce { group: (job, group), layers }) = self.at_once.take() else { return };
+    fn judge(&mut self, (job, group): (JobId, u16), index: Index, books: &Books, broken: &mut Vec<Broken>) {
+        let Some(layers) = self.at_once.remove(&(job, group)) else { return };
         let Some(spec) = books.jobs.get(&job) else { return };
         for (slice, domains) in slices_of(spec, group).zip(&layers) {
             for (domain, tally) in domains.iter().filter(|(_, tally)| tally.placed > 0) {

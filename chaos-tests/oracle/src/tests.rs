@@ -1,11 +1,9 @@
 //! Every judge is shown a history that keeps its promise and one that breaks it.
 
 use super::*;
-use ohm_model::job::SpreadMode;
 use ohm_model::{
     Class, Envelope, Event, EventKind, Exit, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, NodeHealth, NodeId,
-    NodeSpec, OnDisconnect, QueueSpec, RunRef, StopCause, TaskSpec, TopologyMode, TopologyRequest, TopologySlice,
-    TopologySpec,
+    NodeSpec, QueueSpec, RunRef, StopCause, TopologyMode, TopologyRequest, TopologySlice, TopologySpec,
 };
 use std::sync::Arc;
 
@@ -78,35 +76,13 @@ fn node(name: &str, labels: &[(&str, &str)]) -> NodeSpec {
 
 fn job(name: &str, count: u32, change: impl FnOnce(&mut JobSpec)) -> JobSpec {
     let group = GroupSpec {
-        name: "main".into(),
-        count,
         min_count: 1,
         elastic: true,
         requests: [("cpu".to_string(), 1000)].into(),
-        node_selector: Default::default(),
-        affinity: Vec::new(),
-        preferred: Vec::new(),
-        tolerations: Vec::new(),
-        ports: Vec::new(),
-        max_per_node: 0,
-        spread: SpreadMode::Pack,
-        topology: TopologyRequest::default(),
-        place_with: String::new(),
-        task: TaskSpec::default(),
+        ..GroupSpec::gang("main", count)
     };
-    let mut spec = JobSpec {
-        name: name.into(),
-        class: Class::Batch,
-        queue: String::new(),
-        priority: 0,
-        labels: Default::default(),
-        groups: vec![group],
-        retries: 1,
-        active_deadline_seconds: 0,
-        ttl_seconds_after_finished: 60,
-        on_disconnect: OnDisconnect::Stop,
-        suspended: false,
-    };
+    let mut spec =
+        JobSpec { retries: 1, ttl_seconds_after_finished: 60, ..JobSpec::of(name, Class::Batch, vec![group]) };
     change(&mut spec);
     spec
 }
@@ -249,6 +225,9 @@ fn p5_sees_a_slice_cut_at_any_layer() {
     };
     assert_eq!(starts(&[(2, 0), (2, 1), (2, 2), (2, 3)]), 0);
     assert_eq!(starts(&[(4, 2), (4, 3)]), 0);
+    let mut told_between = in_slices();
+    told_between.happened(vec![placed(0, 0, 2, 0), state(0, "running"), placed(0, 2, 2, 1)]);
+    assert!(told_between.broken().is_empty(), "rows of one plan belong together");
     assert_eq!(starts(&[(2, 0), (2, 2)]), 2, "no rack has four");
     assert_eq!(starts(&[(3, 0), (1, 1)]), 2, "no host has twos");
     assert_eq!(starts(&[(2, 0), (2, 1), (1, 2)]), 2, "one task more, in no slice of its rack and host");

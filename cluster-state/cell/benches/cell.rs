@@ -7,7 +7,7 @@ use ohm_cell::{Applied, Cell, Scratch, restore};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
     Amounts, Class, Command, Entry, Envelope, Exit, Grain, GroupIndex, GroupSpec, Guard, Index, JobGuard, JobId,
-    JobOutcome, JobSpec, Lease, NodeId, NodeSpec, OnDisconnect, Outcome, Placement, QueueSpec, Role, RunRef, RunReport,
+    JobOutcome, JobSpec, Lease, NodeId, NodeSpec, Outcome, Placement, QueueSpec, Role, RunRef, RunReport,
     RunReportKind, Sequence, SessionId, Shard, TaskIndex, Transaction, Verdict,
 };
 use ohm_stdx::codec;
@@ -177,36 +177,9 @@ fn amounts(list: &[(&str, i64)]) -> Amounts {
 }
 
 fn job(name: String, count: u32, queue: &str) -> JobSpec {
-    let group = GroupSpec {
-        name: "main".into(),
-        count,
-        min_count: count,
-        elastic: false,
-        requests: amounts(&[("cpu", 100), ("memory", 64 << 20)]),
-        node_selector: Default::default(),
-        affinity: Vec::new(),
-        preferred: Vec::new(),
-        tolerations: Vec::new(),
-        ports: Vec::new(),
-        max_per_node: 0,
-        spread: Default::default(),
-        topology: Default::default(),
-        place_with: String::new(),
-        task: Default::default(),
-    };
-    JobSpec {
-        name,
-        class: Class::Batch,
-        queue: queue.into(),
-        priority: 0,
-        labels: Default::default(),
-        groups: vec![group],
-        retries: 0,
-        active_deadline_seconds: 0,
-        ttl_seconds_after_finished: 1,
-        on_disconnect: OnDisconnect::Stop,
-        suspended: false,
-    }
+    let group =
+        GroupSpec { requests: amounts(&[("cpu", 100), ("memory", 64 << 20)]), ..GroupSpec::gang("main", count) };
+    JobSpec { queue: queue.into(), ttl_seconds_after_finished: 1, ..JobSpec::of(name, Class::Batch, vec![group]) }
 }
 
 /// (name, jobs, tasks of each, tasks to a row, queues)

@@ -9,6 +9,7 @@
 //! knowledge of who leads.
 
 mod apply;
+mod backup;
 mod cell;
 mod classes;
 mod digest;
@@ -25,6 +26,7 @@ mod snapshot;
 mod topologies;
 
 pub use apply::Applied;
+pub use backup::{BackupError, BackupSource, read_backup, write_backup};
 pub use cell::{Cell, STAMP_MAX_MS, VERSION};
 pub use classes::{Classes, NodeClass};
 pub use invariants::Sweep;

@@ -2,8 +2,7 @@
 
 use ohm_cell::{Applied, Cell, RestoreError, restore};
 use ohm_model::{
-    Class, Command, Entry, Envelope, GroupSpec, Index, JobSpec, NodeSpec, OnDisconnect, QueueSpec, Role, Sequence,
-    SessionId,
+    Class, Command, Entry, Envelope, GroupSpec, Index, JobSpec, NodeSpec, QueueSpec, Role, Sequence, SessionId,
 };
 
 fn apply(cell: &mut Cell, session: u64, sequence: u64, command: Command) {
@@ -17,35 +16,10 @@ fn with_jobs(jobs: u64, count: u32) -> Cell {
     let mut cell = Cell::new();
     apply(&mut cell, 0, 0, Command::OpenSession { nonce: 1, role: Role::Server, name: "people".into() });
     for number in 0..jobs {
-        let group = GroupSpec {
-            name: "main".into(),
-            count,
-            min_count: 1,
-            elastic: true,
-            requests: Default::default(),
-            node_selector: Default::default(),
-            affinity: Vec::new(),
-            preferred: Vec::new(),
-            tolerations: Vec::new(),
-            ports: Vec::new(),
-            max_per_node: 0,
-            spread: Default::default(),
-            topology: Default::default(),
-            place_with: String::new(),
-            task: Default::default(),
-        };
+        let group = GroupSpec { min_count: 1, elastic: true, ..GroupSpec::gang("main", count) };
         let job = JobSpec {
-            name: format!("job-{number}"),
-            class: Class::Batch,
-            queue: String::new(),
-            priority: 0,
-            labels: Default::default(),
-            groups: vec![group],
-            retries: 0,
-            active_deadline_seconds: 0,
             ttl_seconds_after_finished: 0,
-            on_disconnect: OnDisconnect::Stop,
-            suspended: false,
+            ..JobSpec::of(format!("job-{number}"), Class::Batch, vec![group])
         };
         apply(&mut cell, 1, number + 1, Command::SubmitJobs { owner: "ann".into(), jobs: vec![job] });
     }

@@ -234,6 +234,9 @@ impl<D: Disk> RaftLog<D> {
         {
             self.settle(ready, out)?;
         }
+        if self.staged.is_some() && self.full_until_ms.is_some() {
+            self.read_without_room(out);
+        }
         self.settle_reads(out);
         if self.node.mut_store().ask_wanted() {
             out.push(LogEvent::SnapshotWanted);
@@ -325,6 +328,8 @@ impl<D: Disk> RaftLog<D> {
             // What a snapshot on its way to another member will need after it stays until it has arrived.
             let sending = self.transfers.oldest();
             let bound = (std::mem::take(&mut self.trim_below) - 1).min(sending.unwrap_or(u64::MAX));
+            // Nor does what was yielded on a full disk and raft has not seen go by yet.
+            let bound = bound.min(self.node.raft.raft_log.applied);
             self.shelf.hold(sending);
             self.shelf.tidy(&mut self.disk)?;
             self.node.mut_store().trim(bound);

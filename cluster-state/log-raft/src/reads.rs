@@ -82,6 +82,15 @@ impl Reads {
         });
     }
 
+    /// Answers all that wait, asked or not, once `index` is yielded.
+    fn answer_all(&mut self, index: u64) {
+        let asked = self.asked.take().map(|asked| asked.reads).unwrap_or_default();
+        let reads: Vec<Read> = asked.into_iter().chain(std::mem::take(&mut self.waiting)).collect();
+        if !reads.is_empty() {
+            self.answered.push((index, reads));
+        }
+    }
+
     fn ask(&mut self, now_ms: u64, member: u64, dice: &mut Prng) -> Option<Vec<u8>> {
         if self.asked.is_some() || self.waiting.is_empty() {
             return None;
@@ -101,12 +110,25 @@ impl<D: Disk> RaftLog<D> {
 
     /// Asks for those that wait.
     pub(crate) fn ask_reads(&mut self, out: &mut Vec<LogEvent>) {
-        // Long enough to see one leader go and another one come.
-        let patience_ms = 4 * self.config.election_ticks as u64 * self.config.tick_ms;
-        self.reads.expire(self.now_ms, self.read_retry_ms(), patience_ms, out);
+        self.expire_reads(out);
         if let Some(context) = self.reads.ask(self.now_ms, self.config.member, &mut self.dice) {
             self.node.read_index(context);
         }
+    }
+
+    /// Raft stands still as long as the disk is full. A lone voter needs nobody's word: what is committed is durable
+    /// here. Among several, others may lead by now: nobody is told more than that.
+    pub(crate) fn read_without_room(&mut self, out: &mut Vec<LogEvent>) {
+        match self.membership.voters == [self.config.member] {
+            true => self.reads.answer_all(self.node.raft.raft_log.committed),
+            false => self.expire_reads(out),
+        }
+    }
+
+    fn expire_reads(&mut self, out: &mut Vec<LogEvent>) {
+        // Long enough to see one leader go and another one come.
+        let patience_ms = 4 * self.config.election_ticks as u64 * self.config.tick_ms;
+        self.reads.expire(self.now_ms, self.read_retry_ms(), patience_ms, out);
     }
 
     pub(crate) fn take_reads(&mut self, states: Vec<ReadState>) {

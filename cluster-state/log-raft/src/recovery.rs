@@ -11,7 +11,6 @@ use crate::snapshots::{self, Shelf, Snapshot};
 use crate::storage::Durable;
 use crate::wal::Wal;
 use ohm_log::{Alarm, Disk};
-use raft::eraftpb::{Entry, EntryType};
 
 /// A log as it was left.
 pub(crate) struct Recovered {
@@ -76,14 +75,26 @@ pub(crate) fn recover(disk: &mut (impl Disk + ?Sized), config: &RaftConfig) -> R
     let membership = snapshot
         .as_ref()
         .map_or_else(|| Membership::founded(&identity.founders), |found| found.header.membership(&identity.founders));
-    // All of it was synced when the log was opened, and a lone voter needs nobody's word. A leader's own entry would
-    // say so too, but a full disk does not take one. A change of members since then may have made others voters.
-    let is_change = |entry: &Entry| entry.get_entry_type() != EntryType::EntryNormal;
-    if membership.voters == [config.member] && !restart && !replay.entries.iter().any(is_change) {
-        replay.state.commit = replay.state.commit.max(replay.last().index);
+    if !restart {
+        replay.state.commit = committed_alone(&membership, config.member, &replay).max(replay.state.commit);
     }
     let durable = Durable::new(replay.state, membership.conf_state(), replay.base, replay.entries, position);
     Ok(Recovered { durable, wal, shelf, snapshot, membership, alarms })
+}
+
+/// How far a lone voter has committed: all of it was synced when the log was opened, and it needs nobody's word. A
+/// leader's own entry would say so too, but a full disk does not take one. Up to the change that makes others voters.
+fn committed_alone(membership: &Membership, member: u64, replay: &Replay) -> u64 {
+    let mut membership = membership.clone();
+    let mut committed = 0;
+    for entry in &replay.entries {
+        if entry.index > replay.state.commit && membership.voters != [member] {
+            break;
+        }
+        membership.replay(entry);
+        committed = entry.index;
+    }
+    committed
 }
 
 impl Found {

@@ -5,8 +5,8 @@ use crate::record::Position;
 use crate::snapshots::Progress;
 use ohm_log::{Alarm, Disk, DiskError, LogEvent, LogFailure};
 use ohm_model::Index;
-use raft::Ready;
 use raft::eraftpb::{Entry, EntryType, HardState};
+use raft::{GetEntriesContext, Ready, Storage};
 use std::collections::VecDeque;
 
 impl<D: Disk> RaftLog<D> {
@@ -21,7 +21,7 @@ impl<D: Disk> RaftLog<D> {
                 // What is committed is durable already: nobody has to wait for room to see it.
                 self.yield_entries(ready.take_committed_entries(), out)?;
                 self.staged = Some(ready);
-                return Ok(());
+                return self.yield_without_room(out);
             }
             Err(failure) => return Err(failure),
         }
@@ -98,8 +98,24 @@ impl<D: Disk> RaftLog<D> {
         Ok(())
     }
 
+    /// Raft hands out committed entries in batches, and the next one comes only after there is room; of a long log that
+    /// was just opened most would be missing until then. Changes of members are raft's: it applies them itself.
+    fn yield_without_room(&mut self, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        let committed = self.node.raft.raft_log.committed.min(self.node.store().last().index);
+        if committed <= self.yielded {
+            return Ok(());
+        }
+        let context = GetEntriesContext::empty(false);
+        let entries = self.node.store().entries(self.yielded + 1, committed + 1, None, context);
+        let mut entries = entries.map_err(|error| LogFailure::Engine(error.to_string()))?;
+        let normal = entries.iter().take_while(|entry| entry.get_entry_type() == EntryType::EntryNormal).count();
+        entries.truncate(normal);
+        self.yield_entries(entries, out)
+    }
+
     fn yield_entries(&mut self, entries: Vec<Entry>, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
-        for entry in entries {
+        let yielded = self.yielded;
+        for entry in entries.into_iter().filter(|entry| entry.index > yielded) {
             let token = self.appends.committed(entry.index, entry.term, out);
             self.yielded = entry.index;
             match entry.get_entry_type() {

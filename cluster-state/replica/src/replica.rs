@@ -2,7 +2,7 @@
 
 mod messages;
 
-pub use messages::{Effect, Input, Purpose, ReplicaFailure};
+pub use messages::{Effect, Input, Purpose, ReplicaConfig, ReplicaFailure, Ticket};
 
 use crate::batch::{Batches, ProposeError};
 use crate::events::EventRing;
@@ -11,13 +11,7 @@ use crate::stamp::StampClock;
 use ohm_cell::{Applied, Cell, restore};
 use ohm_log::{Bytes, Log, LogEvent, LogRequest, Refusal, SNAPSHOT_PIECE_BYTES_MAX, SubmitError};
 use ohm_model::{Command, Entry, Envelope, Index, Outcome};
-use ohm_stdx::define_id;
 use std::collections::BTreeMap;
-
-define_id!(
-    /// The shell's name for one proposal.
-    Ticket(u64)
-);
 
 /// The replica's own proposals (ticks) carry this ticket; shells use others.
 const OWN_TICKET: Ticket = Ticket(0);
@@ -28,36 +22,6 @@ const QUESTION_TOKENS: u64 = 1 << 63;
 const AHEAD_MS: u64 = 3_000;
 /// After a snapshot could not be saved, the next one is taken so much later.
 const SNAPSHOT_RETRY_MS: u64 = 1_000;
-
-/// Sizes and paces.
-#[derive(Clone, Copy, Debug)]
-pub struct ReplicaConfig {
-    /// Bytes of commands that may wait to be appended; more is answered Busy.
-    pub waiting_bytes_max: usize,
-    /// Entries that may be on their way at once.
-    pub entries_in_flight_max: usize,
-    /// Bytes of entries kept in memory for followers.
-    pub kept_bytes_max: usize,
-    /// Events kept in memory for people.
-    pub events_max: usize,
-    /// A snapshot is taken after this many bytes of entries.
-    pub snapshot_every_bytes: u64,
-    /// And after this many entries, whatever their size.
-    pub snapshot_every_entries: u64,
-}
-
-impl Default for ReplicaConfig {
-    fn default() -> Self {
-        ReplicaConfig {
-            waiting_bytes_max: 16 << 20,
-            entries_in_flight_max: 4,
-            kept_bytes_max: 32 << 20,
-            events_max: 20_000,
-            snapshot_every_bytes: 64 << 20,
-            snapshot_every_entries: 100_000,
-        }
-    }
-}
 
 /// One copy of the truth.
 pub struct Replica<L> {

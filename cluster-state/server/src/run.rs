@@ -6,7 +6,7 @@ use crate::links::{AddressBook, Introduction, Links};
 use crate::metrics::Meter;
 use crate::replica_thread;
 use crate::rpc::{CellFacts, CellService};
-use ohm_cell::Cell;
+use ohm_cell::{BackupSource, Cell};
 use ohm_log_raft::{FileDisk, Listener, RaftLog, Remarks, Weight};
 use ohm_replica::{Replica, ReplicaConfig, ReplicaFailure, ServerConfig, ServerCore};
 use ohm_runtime::data_dir::{self, DataDirError};
@@ -94,6 +94,7 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
     let introduction =
         Introduction { cell: config.cell, server: config.member, address: options.advertised(), token: token.clone() };
     let (cell, founders) = (config.cell, config.founders.clone());
+    let source = BackupSource { cell, cell_incarnation: identified.cell_incarnation };
     let facts = CellFacts { cell, founders, cell_incarnation: identified.cell_incarnation };
     let data_dir = options.data_dir.clone();
     let server = (config.member, identified.cell_incarnation);
@@ -111,7 +112,7 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let rpc = tonic::service::interceptor::InterceptedService::new(service, check);
     // Roles and people share the port; the path says who speaks.
-    let app = people(handle, token, options.listen, metrics).route_service(RPC_PATHS, rpc);
+    let app = people(handle, token, options.listen, source, metrics).route_service(RPC_PATHS, rpc);
     tracing::info!(address = %options.listen, "serving");
     let stop = shutdown.clone();
     let serve = axum::serve(listener, app).with_graceful_shutdown(async move { stop.started().await });
@@ -130,12 +131,14 @@ fn people(
     handle: ReplicaHandle,
     token: String,
     listen: SocketAddr,
+    source: BackupSource,
     metrics: metrics_exporter_prometheus::PrometheusHandle,
 ) -> axum::Router {
     crate::http::router(
         handle,
         crate::http::HttpOptions {
             metrics: Some(metrics),
+            source,
             instance: std::env::var(ohm_wire::api::INSTANCE_VARIABLE).unwrap_or_default(),
             ..crate::http::HttpOptions::new(listen, Some(token))
         },

@@ -53,7 +53,7 @@ pub fn members(command: &MembersCommand, globals: &Globals) -> ExitCode {
 
 /// Backs a cell up, restores one, or recovers one after its majority is lost.
 pub fn rescue(command: &RescueCommand, globals: &Globals) -> ExitCode {
-    exit_code(rescue::rescue(command, &globals.data_dir()), globals)
+    exit_code(rescue::rescue(command, globals), globals)
 }
 
 /// Reads a log at rest.

@@ -4,32 +4,33 @@
 //! A restored cell is a new cell with the old state: it has another number, so that servers of the old one are refused,
 //! and a higher incarnation, so that agents and schedulers believe it although it may know less than they do.
 
+use crate::client::Client;
 use crate::failure::Failure;
-use ohm_cell::{Applied, Cell, restore};
+use crate::globals::Globals;
+use ohm_cell::{Applied, BackupSource, Cell, read_backup, restore, write_backup};
 use ohm_log::Bytes;
 use ohm_log_raft::{FileDisk, RaftConfig, RaftLog, open_read_only};
 use ohm_model::Entry;
 use ohm_runtime::{clock, data_dir, dice};
-use ohm_stdx::codec;
-use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The format byte of backups.
-const FORMAT: u8 = 0xc1;
-const PURPOSE: &str = "ohm backup";
 /// Pieces of a snapshot as the log wants them.
 const PIECE_BYTES: usize = 4 << 20;
 
 /// `ohm server backup`, `restore` and `recover`.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum RescueCommand {
-    /// Write the state in a server's data folder (--data-dir) into one file; the server may be running
+    /// Write the state of the cell into one file, with everything that was acknowledged before
     Backup {
         /// The file; it must not be there yet
         #[arg(long, value_name = "FILE")]
         to: PathBuf,
+        /// Read the data folder (--data-dir) of a server that does not run instead of asking the servers. Of several
+        /// servers one may lack what the others have acknowledged
+        #[arg(long)]
+        offline: bool,
     },
     /// Found a new cell in an empty data folder (--data-dir) with the state in a backup
     Restore {
@@ -55,18 +56,11 @@ is gone. What this server had received is kept, acknowledged or not. Choose the 
 another number: servers of the old one are refused by it, agents and schedulers follow it. The former log is kept \
 beside the new one. Start this server afterwards as usual, and the others with empty data folders and --join.";
 
-#[derive(Serialize, Deserialize)]
-struct Header {
-    purpose: String,
-    cell: u64,
-    cell_incarnation: u64,
-    applied: u64,
-    chain: u64,
-}
-
-pub(crate) fn rescue(command: &RescueCommand, folder: &Path) -> Result<(), Failure> {
+pub(crate) fn rescue(command: &RescueCommand, globals: &Globals) -> Result<(), Failure> {
+    let folder = &globals.data_dir();
     match command {
-        RescueCommand::Backup { to } => backup(folder, to),
+        RescueCommand::Backup { to, offline: true } => backup_folder(folder, to),
+        RescueCommand::Backup { to, offline: false } => backup(globals, to),
         RescueCommand::Restore { from } => restore_from(folder, from),
         RescueCommand::Recover { force_new_cell_of_one } => recover(folder, *force_new_cell_of_one),
     }
@@ -93,47 +87,55 @@ fn read(folder: &Path, with_uncommitted: bool) -> Result<(u64, Cell), Failure> {
     Ok((archive.identity.cell, cell))
 }
 
-fn backup(folder: &Path, to: &Path) -> Result<(), Failure> {
+fn backup(globals: &Globals, to: &Path) -> Result<(), Failure> {
+    let mut state = Client::new(globals)?.stream("/v1/backup", &[])?;
+    write_new(to, |file| io::copy(&mut state, file).map(drop))?;
+    // What cannot be restored is no backup: better to learn it now.
+    let (source, cell) = read_file(to)?;
+    println!("the state after entry {} of cell {:016x} is in {}", cell.applied(), source.cell, to.display());
+    Ok(())
+}
+
+fn backup_folder(folder: &Path, to: &Path) -> Result<(), Failure> {
+    let _lock = data_dir::lock(folder).map_err(|error| Failure::Failed(error.to_string()))?;
     let (number, cell) = read(folder, false)?;
-    let at = |error| Failure::io(to.display().to_string(), error);
-    let mut file = File::create_new(to).map_err(at)?;
-    let header = Header {
-        purpose: PURPOSE.into(),
-        cell: number,
-        cell_incarnation: data_dir::cell_incarnation(folder),
-        applied: cell.applied().0,
-        chain: cell.chain(),
-    };
-    let mut frame = Vec::new();
-    codec::encode_frame(FORMAT, &header, &mut frame);
-    file.write_all(&frame).map_err(at)?;
-    let mut written = Ok(());
-    cell.snapshot(|frame| {
-        if written.is_ok() {
-            written = file.write_all(frame);
-        }
-    });
-    written.and_then(|()| file.sync_all()).map_err(at)?;
+    let source = BackupSource { cell: number, cell_incarnation: data_dir::cell_incarnation(folder) };
+    write_new(to, |file| {
+        let mut written = Ok(());
+        let is_readable = write_backup(source, &cell, |frame| {
+            if written.is_ok() {
+                written = file.write_all(frame);
+            }
+        });
+        written.and(if is_readable { Ok(()) } else { Err(io::Error::other("the state holds something too large")) })
+    })?;
     println!("the state after entry {} of cell {number:016x} is in {}", cell.applied(), to.display());
     Ok(())
 }
 
+/// Makes a file that was not there; it is whole and durable, or gone again.
+fn write_new(to: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), Failure> {
+    let at = |error| Failure::io(to.display().to_string(), error);
+    let mut file = File::create_new(to).map_err(at)?;
+    let written = write(&mut file).and_then(|()| file.sync_all());
+    if written.is_err() {
+        let _ = fs::remove_file(to);
+    }
+    written.map_err(at)
+}
+
+fn read_file(file: &Path) -> Result<(BackupSource, Cell), Failure> {
+    let bytes = fs::read(file).map_err(|error| Failure::io(file.display().to_string(), error))?;
+    read_backup(&bytes).map_err(|error| Failure::Failed(format!("{}: {error}", file.display())))
+}
+
 fn restore_from(folder: &Path, from: &Path) -> Result<(), Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", from.display()));
-    let bytes = fs::read(from).map_err(|error| Failure::io(from.display().to_string(), error))?;
-    let (header, taken) = codec::decode_frame::<Header>(FORMAT, &bytes).map_err(|error| failed(&error))?;
-    if header.purpose != PURPOSE {
-        return Err(failed(&"it is no backup of a cell"));
-    }
-    let cell = restore(&bytes[taken..]).map_err(|error| failed(&error))?;
-    if (cell.applied().0, cell.chain()) != (header.applied, header.chain) {
-        return Err(failed(&"its state is not the one it was made of"));
-    }
+    let (source, cell) = read_file(from)?;
     data_dir::create(folder).map_err(|error| Failure::Failed(error.to_string()))?;
     if folder.join("log").exists() {
         return Err(Failure::Usage(format!("{} holds a log already; name an empty folder", folder.display())));
     }
-    found(folder, &cell, header.cell_incarnation)?;
+    found(folder, &cell, source.cell_incarnation)?;
     println!("a new cell with the state after entry {} is in {}", cell.applied(), folder.display());
     Ok(())
 }

@@ -76,6 +76,25 @@ pub struct JobSpec {
     pub suspended: bool,
 }
 
+impl JobSpec {
+    /// A job without queue, priority, retries or deadline, whose tasks stop when their node is cut off.
+    pub fn of(name: impl Into<String>, class: Class, groups: Vec<GroupSpec>) -> Self {
+        JobSpec {
+            name: name.into(),
+            class,
+            queue: String::new(),
+            priority: 0,
+            labels: Labels::new(),
+            groups,
+            retries: 0,
+            active_deadline_seconds: 0,
+            ttl_seconds_after_finished: TTL_SECONDS_DEFAULT,
+            on_disconnect: OnDisconnect::Stop,
+            suspended: false,
+        }
+    }
+}
+
 /// Most groups a job may have.
 pub const GROUPS_MAX: usize = 64;
 /// Most tasks a group may have.
@@ -119,6 +138,27 @@ pub struct GroupSpec {
 }
 
 impl GroupSpec {
+    /// A group of `count` tasks that start together or not at all and ask for nothing.
+    pub fn gang(name: impl Into<String>, count: u32) -> Self {
+        GroupSpec {
+            name: name.into(),
+            count,
+            min_count: count,
+            elastic: false,
+            requests: Amounts::new(),
+            node_selector: Labels::new(),
+            affinity: Vec::new(),
+            preferred: Vec::new(),
+            tolerations: Vec::new(),
+            ports: Vec::new(),
+            max_per_node: 0,
+            spread: SpreadMode::Pack,
+            topology: TopologyRequest::default(),
+            place_with: String::new(),
+            task: TaskSpec::default(),
+        }
+    }
+
     /// The slices its tasks are cut into. A group of one task that is placed with others stands beside their slices and
     /// is cut into none of its own.
     pub fn slices(&self) -> &[TopologySlice] {

@@ -165,7 +165,12 @@ fn a_cell_is_backed_up_restored_and_recovered() {
     cell.submit(&jobs());
     let backup = cell.path("cell.backup").display().to_string();
     let folder = cell.data_dir();
-    cell::ohm(&["server", "backup", "--data-dir", &format!("{folder}/server-2"), "--to", &backup]);
+    // Whichever server is asked, everything acknowledged is in it.
+    cell.ask(&["server", "backup", "--to", &backup]).good();
+    let ohm = || std::process::Command::new(cell.path("ohm"));
+    let unwanted = cell.path("unwanted.backup").display().to_string();
+    let words = ["server", "backup", "--offline", "--data-dir", &format!("{folder}/server-2"), "--to", &unwanted];
+    assert_eq!(ohm().args(words).output().unwrap().status.code(), Some(1), "its server runs");
     cell.stop();
     let restored = cell.path("restored").display().to_string();
     cell::ohm(&["server", "restore", "--data-dir", &restored, "--from", &backup]);

@@ -19,7 +19,6 @@ use crate::faults::Fault;
 use crate::knobs::Knobs;
 use crate::report::Report;
 use ohm_cell::Cell;
-use ohm_model::job::{SpreadMode, TTL_SECONDS_DEFAULT};
 use ohm_model::{Class, Command, GroupSpec, JobSpec, NodeSpec, OnDisconnect, TaskSpec, TopologyMode, TopologyRequest};
 use ohm_oracle::Broken;
 use words::Words;
@@ -214,35 +213,12 @@ fn read_job(words: &mut Words<'_>) -> Result<JobSpec, String> {
     let class = Class::ALL.into_iter().find(|known| known.name() == class);
     let class = class.ok_or("a job is batch, service or tas")?;
     let mut group = GroupSpec {
-        name: "main".into(),
-        count: 1,
-        min_count: 1,
         elastic: class == Class::Service,
         requests: [("cpu".to_string(), 1000)].into(),
-        node_selector: Default::default(),
-        affinity: Vec::new(),
-        preferred: Vec::new(),
-        tolerations: Vec::new(),
-        ports: Vec::new(),
-        max_per_node: 0,
-        spread: SpreadMode::Pack,
-        topology: TopologyRequest::default(),
-        place_with: String::new(),
         task: TaskSpec { command: vec!["/bin/true".into()], grace_ms: 500, ..TaskSpec::default() },
+        ..GroupSpec::gang("main", 1)
     };
-    let mut spec = JobSpec {
-        name: words.word("a name")?.into(),
-        class,
-        queue: String::new(),
-        priority: 0,
-        labels: Default::default(),
-        groups: Vec::new(),
-        retries: 0,
-        active_deadline_seconds: 0,
-        ttl_seconds_after_finished: TTL_SECONDS_DEFAULT,
-        on_disconnect: OnDisconnect::Stop,
-        suspended: false,
-    };
+    let mut spec = JobSpec::of(words.word("a name")?, class, Vec::new());
     while let Some(word) = words.next() {
         match word {
             "tasks" => group.count = words.number("how many tasks")? as u32,

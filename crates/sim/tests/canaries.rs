@@ -6,7 +6,7 @@ use ohm_sim::{Scenario, run};
 use ohm_stdx::canary::{Canary, plant};
 
 /// A planted bug must show itself within this many seeds.
-const SEEDS_MAX: u64 = 400;
+const SEEDS_MAX: u64 = 3_000;
 
 /// The first seed at which a planted bug breaks a promise, and which one. A panic counts: an assertion saw it.
 fn found(canary: Canary) -> Option<(u64, String)> {

@@ -85,8 +85,8 @@ pub struct WorkItem {
 pub struct Budget {
     /// Nodes that may be looked at, summed over the jobs.
     pub nodes: u64,
-    /// Placement rows that may be returned, summed over the jobs. A gang that can't grow later is never cut: it may take
-    /// more.
+    /// Placement rows that may be returned, summed over the jobs. A gang that can't grow later is never cut: it may
+    /// take more.
     pub rows: usize,
 }
 

@@ -9,9 +9,9 @@ pub const CELL: u64 = 0x0e11;
 /// Tokens from here on are of changes of members and of reads.
 pub const CHANGES: u64 = 1 << 40;
 
-/// A lone member with segments so small that every test sees several of them.
+/// A lone member with segments and batches so small that every test sees several of them.
 pub fn config() -> RaftConfig {
-    RaftConfig { segment_bytes: 600, ..RaftConfig::single(CELL, 1) }
+    RaftConfig { segment_bytes: 600, batch_bytes: 300, ..RaftConfig::single(CELL, 1) }
 }
 
 pub fn create<D: Disk>(disk: D) -> Copy<D> {

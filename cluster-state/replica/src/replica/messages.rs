@@ -1,11 +1,46 @@
 //! What a replica is told, and what it wants done.
 
-use super::Ticket;
 use crate::batch::ProposeError;
 use crate::followers::{FollowFrame, FollowerId};
 use ohm_cell::{Applied, Cell};
 use ohm_log::{Alarm, Bytes, Delivery, LogFailure, MemberChange, Members, Refusal};
 use ohm_model::{Index, Outcome};
+use ohm_stdx::define_id;
+
+define_id!(
+    /// The shell's name for one proposal.
+    Ticket(u64)
+);
+
+/// Sizes and paces.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplicaConfig {
+    /// Bytes of commands that may wait to be appended; more is answered Busy.
+    pub waiting_bytes_max: usize,
+    /// Entries that may be on their way at once.
+    pub entries_in_flight_max: usize,
+    /// Bytes of entries kept in memory for followers.
+    pub kept_bytes_max: usize,
+    /// Events kept in memory for people.
+    pub events_max: usize,
+    /// A snapshot is taken after this many bytes of entries.
+    pub snapshot_every_bytes: u64,
+    /// And after this many entries, whatever their size.
+    pub snapshot_every_entries: u64,
+}
+
+impl Default for ReplicaConfig {
+    fn default() -> Self {
+        ReplicaConfig {
+            waiting_bytes_max: 16 << 20,
+            entries_in_flight_max: 4,
+            kept_bytes_max: 32 << 20,
+            events_max: 20_000,
+            snapshot_every_bytes: 64 << 20,
+            snapshot_every_entries: 100_000,
+        }
+    }
+}
 
 /// What a snapshot is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

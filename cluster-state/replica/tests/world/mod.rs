@@ -5,8 +5,8 @@
 use ohm_cell::{Applied, Cell};
 use ohm_model::{
     Class, Command, Entry, Envelope, Epoch, Grain, GroupIndex, GroupSpec, Guard, Index, JobGuard, JobId, JobSpec,
-    Lease, NodeId, NodeSpec, OnDisconnect, Outcome, Placement, Role, RunReport, Sequence, SessionId, TaskIndex,
-    TaskSpec, Transaction,
+    Lease, NodeId, NodeSpec, Outcome, Placement, Role, RunReport, Sequence, SessionId, TaskIndex, TaskSpec,
+    Transaction,
 };
 
 pub(crate) struct World {
@@ -95,34 +95,6 @@ impl World {
 }
 
 pub(crate) fn job(name: &str, count: u32, min_count: u32, task: TaskSpec) -> JobSpec {
-    let group = GroupSpec {
-        name: "main".into(),
-        count,
-        min_count,
-        elastic: min_count < count,
-        requests: Default::default(),
-        node_selector: Default::default(),
-        affinity: Vec::new(),
-        preferred: Vec::new(),
-        tolerations: Vec::new(),
-        ports: Vec::new(),
-        max_per_node: 0,
-        spread: Default::default(),
-        topology: Default::default(),
-        place_with: String::new(),
-        task,
-    };
-    JobSpec {
-        name: name.into(),
-        class: Class::Batch,
-        queue: String::new(),
-        priority: 0,
-        labels: Default::default(),
-        groups: vec![group],
-        retries: 0,
-        active_deadline_seconds: 0,
-        ttl_seconds_after_finished: 0,
-        on_disconnect: OnDisconnect::Stop,
-        suspended: false,
-    }
+    let group = GroupSpec { min_count, elastic: min_count < count, task, ..GroupSpec::gang("main", count) };
+    JobSpec { ttl_seconds_after_finished: 0, ..JobSpec::of(name, Class::Batch, vec![group]) }
 }

@@ -6,6 +6,7 @@
 //! bounded, and so is every body that is kept in memory; an error is always JSON with a code, a message and a hint.
 
 mod answer;
+mod backup;
 mod cells;
 mod control;
 mod events;
@@ -34,6 +35,7 @@ use axum::Router;
 use axum::middleware;
 use cells::Cells;
 use metrics_exporter_prometheus::PrometheusHandle;
+use ohm_cell::BackupSource;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -62,6 +64,8 @@ pub struct HttpOptions {
     pub body_bytes_max: usize,
     /// How many requests may be under way at once.
     pub requests_max: usize,
+    /// Which cell this is, for backups of it.
+    pub source: BackupSource,
     /// By which whoever started this server knows it again; possibly empty.
     pub instance: String,
 }
@@ -76,6 +80,7 @@ impl HttpOptions {
             metrics: None,
             body_bytes_max: BODY_BYTES_MAX_DEFAULT,
             requests_max: REQUESTS_MAX_DEFAULT,
+            source: BackupSource { cell: 0, cell_incarnation: 1 },
             instance: String::new(),
         }
     }

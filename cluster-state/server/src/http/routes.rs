@@ -1,7 +1,7 @@
 //! The table of routes. The router and the OpenAPI document are both made from it, so neither can lack what the other
 //! has.
 
-use super::{Shared, control, events, jobs, logs, nodes, overview, servers, submit, wait};
+use super::{Shared, backup, control, events, jobs, logs, nodes, overview, servers, submit, wait};
 use axum::routing::{MethodRouter, delete, get, post};
 
 /// One path and the methods it takes.
@@ -71,6 +71,12 @@ const SERVERS: &[Operation] = &[operation("get", "The servers of the cell, as th
 const SERVER: &[Operation] =
     &[operation("delete", "Remove a server for good: its number is never used again", &[], "")];
 const LEAD: &[Operation] = &[operation("post", "Let this server lead, if it can", &[], "ServerList")];
+const BACKUP: &[Operation] = &[operation(
+    "get",
+    "The whole state as a file for `ohm server restore`, with everything acknowledged before the request",
+    &[],
+    "",
+)];
 const CANCEL: &[Operation] = &[operation("post", "End a job for good", &[], "JobSummary")];
 const SUSPEND: &[Operation] =
     &[operation("post", "Stop a job's runs and keep it from being placed", &[], "JobSummary")];
@@ -160,6 +166,7 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/servers", SERVERS), get(servers::list)),
         (route("/v1/servers/{name}", SERVER), delete(servers::remove)),
         (route("/v1/servers/{name}/lead", LEAD), post(servers::transfer)),
+        (route("/v1/backup", BACKUP), get(backup::backup)),
         (route("/v1/queues", QUEUES), get(overview::queues)),
         (route("/v1/queues/{name}", QUEUE), delete(control::remove_queue)),
         (route("/v1/topologies/{name}", TOPOLOGY), delete(control::remove_topology)),

@@ -5,8 +5,8 @@ use crate::decode::{At, Context, Fields, GRACE_MS_DEFAULT, default_on_disconnect
 use crate::document::Content;
 use crate::path::Trail;
 use crate::validate::{COUNT_RANGE, GROUP_NAME_DEFAULT};
-use ohm_model::job::{TASKS_MAX, TTL_SECONDS_DEFAULT};
-use ohm_model::{Class, GroupSpec, JobSpec, SpreadMode, TaskSpec};
+use ohm_model::job::TASKS_MAX;
+use ohm_model::{Class, GroupSpec, JobSpec, TaskSpec};
 
 const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
 
@@ -61,21 +61,16 @@ fn group(cx: &mut Context, name: String, replicas: u32, at: At<'_>, metadata: Op
     let (topology, place_with) = annotations::read(cx, notes, Some(parallelism).filter(|_| replicas > 1));
     let affinity = pod.get("affinity").and_then(|at| node_affinity(cx, at)).unwrap_or_default();
     Some(GroupSpec {
-        name,
-        count,
-        min_count: count,
-        elastic: false,
         requests: pod::requests(cx, &pod),
         node_selector: pod.labels(cx, "nodeSelector"),
         affinity: affinity.required,
         preferred: affinity.preferred,
         tolerations: pod.list(cx, "tolerations", toleration),
         ports: pod::host_ports(cx, &pod),
-        max_per_node: 0,
-        spread: SpreadMode::Pack,
         topology,
         place_with,
         task: TaskSpec { grace_ms: GRACE_MS_DEFAULT, ..TaskSpec::default() },
+        ..GroupSpec::gang(name, count)
     })
 }
 
@@ -84,18 +79,6 @@ fn finish(cx: &mut Context, fields: &Fields<'_>, groups: Vec<GroupSpec>) -> Opti
     let metadata = fields.require(cx, "metadata", "at least `{name: NAME}`")?;
     let labels = Fields::open(cx, metadata, &[])?.labels(cx, "labels");
     let class = if groups.iter().any(|group| group.topology.is_asked()) { Class::Tas } else { Class::Batch };
-    let spec = JobSpec {
-        name,
-        class,
-        queue: String::new(),
-        priority: 0,
-        labels,
-        groups,
-        retries: 0,
-        active_deadline_seconds: 0,
-        ttl_seconds_after_finished: TTL_SECONDS_DEFAULT,
-        on_disconnect: default_on_disconnect(class),
-        suspended: false,
-    };
+    let spec = JobSpec { labels, on_disconnect: default_on_disconnect(class), ..JobSpec::of(name, class, groups) };
     Some(Content::Job(Box::new(spec)))
 }

@@ -4,10 +4,7 @@ mod server;
 
 use bytes::Bytes;
 use ohm_daemon::{DaemonError, HealthOptions, SchedulerOptions, run_health, run_scheduler};
-use ohm_model::{
-    Class, Command, GroupSpec, Index, JobSpec, Lease, NodeSpec, OnDisconnect, Outcome, Role, SpreadMode, TaskSpec,
-    TopologyRequest,
-};
+use ohm_model::{Class, Command, GroupSpec, Index, JobSpec, Lease, NodeSpec, Outcome, Role, TaskSpec};
 use ohm_runtime::servers::{Servers, TokenSource};
 use ohm_runtime::shutdown::Shutdown;
 use ohm_wire::{Beat, Beats};
@@ -66,35 +63,11 @@ fn register(server: &Server, name: &str) {
 
 fn submit(server: &Server, name: &str) {
     let group = GroupSpec {
-        name: "main".into(),
-        count: 3,
-        min_count: 3,
-        elastic: false,
         requests: [("cpu".to_string(), 1000)].into(),
-        node_selector: Default::default(),
-        affinity: Vec::new(),
-        preferred: Vec::new(),
-        tolerations: Vec::new(),
-        ports: Vec::new(),
-        max_per_node: 0,
-        spread: SpreadMode::Pack,
-        topology: TopologyRequest::default(),
-        place_with: String::new(),
         task: TaskSpec { command: vec!["true".into()], ..TaskSpec::default() },
+        ..GroupSpec::gang("main", 3)
     };
-    let job = JobSpec {
-        name: name.into(),
-        class: Class::Batch,
-        queue: String::new(),
-        priority: 0,
-        labels: Default::default(),
-        groups: vec![group],
-        retries: 0,
-        active_deadline_seconds: 0,
-        ttl_seconds_after_finished: 60,
-        on_disconnect: OnDisconnect::Stop,
-        suspended: false,
-    };
+    let job = JobSpec { ttl_seconds_after_finished: 60, ..JobSpec::of(name, Class::Batch, vec![group]) };
     let outcome = server.state().command(Command::SubmitJobs { owner: "test".into(), jobs: vec![job] });
     assert!(matches!(outcome, Outcome::Jobs(_)), "{outcome:?}");
 }

@@ -9,8 +9,8 @@ use first_fit::FirstFit;
 use ohm_cell::{Applied, Cell, restore};
 use ohm_framework::{Effect, Input, SchedulerConfig, SchedulerCore};
 use ohm_model::{
-    Amounts, Class, Command, Entry, Envelope, Exit, GroupSpec, Index, JobSpec, Lease, NodeSpec, OnDisconnect, Outcome,
-    Role, RunReport, RunReportKind, Sequence, SessionId, SpreadMode, TaskSpec, TopologyRequest,
+    Amounts, Class, Command, Entry, Envelope, Exit, GroupSpec, Index, JobSpec, Lease, NodeSpec, Outcome, Role,
+    RunReport, RunReportKind, Sequence, SessionId,
 };
 use ohm_stdx::Prng;
 use std::collections::BTreeMap;
@@ -285,38 +285,10 @@ impl World {
 
 /// A job with one group.
 pub fn job(name: &str, class: Class, count: u32, min_count: u32, cpu: i64) -> JobSpec {
-    JobSpec {
-        name: name.into(),
-        class,
-        queue: String::new(),
-        priority: 0,
-        labels: Default::default(),
-        groups: vec![group("main", count, min_count, cpu)],
-        retries: 20,
-        active_deadline_seconds: 0,
-        ttl_seconds_after_finished: 86_400,
-        on_disconnect: OnDisconnect::Stop,
-        suspended: false,
-    }
+    JobSpec { retries: 20, ..JobSpec::of(name, class, vec![group("main", count, min_count, cpu)]) }
 }
 
 /// A group that asks for `cpu` thousandths per task.
 pub fn group(name: &str, count: u32, min_count: u32, cpu: i64) -> GroupSpec {
-    GroupSpec {
-        name: name.into(),
-        count,
-        min_count,
-        elastic: false,
-        requests: [("cpu".to_string(), cpu)].into(),
-        node_selector: Default::default(),
-        affinity: Vec::new(),
-        preferred: Vec::new(),
-        tolerations: Vec::new(),
-        ports: Vec::new(),
-        max_per_node: 0,
-        spread: SpreadMode::Pack,
-        topology: TopologyRequest::default(),
-        place_with: String::new(),
-        task: TaskSpec::default(),
-    }
+    GroupSpec { min_count, requests: [("cpu".to_string(), cpu)].into(), ..GroupSpec::gang(name, count) }
 }

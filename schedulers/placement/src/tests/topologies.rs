@@ -38,6 +38,17 @@ fn required_fails_with_the_best_domain() {
 }
 
 #[test]
+fn a_domain_with_more_room_goes_before_a_preferred_one_that_takes_fewer() {
+    let gang = "job j class=tas\n group g count=12 min=4 cpu=1 prefer=50:rack:2 topology=required:rack";
+    check(&format!("{RACKS} {gang}"), "g 0-7 on c1, 8 on c2");
+    check(
+        &format!("{RACKS} job j class=tas\n group g count=10 cpu=1 prefer=50:rack:2 topology=required:rack"),
+        "10 tasks must stand in one domain of rack; the best, 2/3, takes 9.
+         Of 7 nodes, by the first reason found: 6 can take at least one task; 1 lacks a label of the topology it asks for.",
+    );
+}
+
+#[test]
 fn preferred_goes_up_until_it_fits_and_spreads_at_the_top() {
     check(
         &format!("{RACKS} job j class=tas\n group g count=12 cpu=1 topology=preferred:rack"),

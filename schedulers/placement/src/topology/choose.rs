@@ -158,9 +158,13 @@ impl Search<'_> {
                 return Ok((level, vec![alone]));
             }
             if request.reach == Reach::One || self.counts.positions(level).is_empty() {
-                let best = self.first(level);
-                let fits = |at| self.at(level, at).hosts.then_some(self.at(level, at).slices_beside);
-                let fit = best.and_then(fits).unwrap_or(0);
+                let fit_in = |at| if self.at(level, at).hosts { self.at(level, at).slices_beside } else { 0 };
+                // The first in order takes most, unless preferences go before.
+                let best = match self.counts.has_affinity() {
+                    true => self.counts.positions(level).min_by_key(|at| (Reverse(fit_in(*at)), *at)),
+                    false => self.first(level),
+                };
+                let fit = best.map_or(0, fit_in);
                 return Err(Short { fit, level, best: best.filter(|_| fit > 0) });
             }
             if request.reach == Reach::Climbs && level > self.counts.top() {

@@ -194,9 +194,11 @@ fn largest(counts: &Counts, site: &Site<'_>, leader: bool, level: usize, amount:
     if least >= most {
         return Err(short);
     }
-    // What fits as it was asked for mostly fits when only that is asked for; if not, it is searched for.
+    // What fits as it was asked for mostly fits when only that is asked for; if not, it is searched for. With
+    // preferences it is what the most preferred domain takes, and a less preferred one may take more.
     if (least..most).contains(&short.fit)
         && !leader
+        && !counts.has_affinity()
         && let Ok(choice) = choose(counts, &request(short.fit))
     {
         return Ok(choice);
