@@ -10,6 +10,7 @@
 use crate::LiveError;
 use crate::client::Client;
 use crate::disk::SmallDisk;
+use crate::etcd;
 use crate::plan::{Action, LinkState};
 use crate::process::{Process, Program, Stranger};
 use crate::proxy::Proxy;
@@ -46,6 +47,8 @@ pub(crate) struct Cell {
     proxies: BTreeMap<String, Proxy>,
     recorder: Recorder,
     disk: Option<SmallDisk>,
+    /// Where the members of the etcd listen, if there is one.
+    etcd: Vec<String>,
 }
 
 impl Cell {
@@ -78,9 +81,15 @@ impl Cell {
             proxies: proxies.map_err(io)?,
             recorder,
             disk,
+            etcd: Vec::new(),
         };
         let arguments = ["server", "--listen", &server.to_string(), "--data-dir", &server_folder.display().to_string()];
-        cell.add("server", 0, arguments.map(String::from).to_vec())?;
+        let mut arguments = arguments.map(String::from).to_vec();
+        if shape.etcd > 0 {
+            cell.etcd = etcd::start(folder, shape.etcd, &mut cell.processes)?;
+            arguments.extend(["--engine".into(), "etcd".into(), "--etcd".into(), cell.etcd.join(",")]);
+        }
+        cell.add("server", 0, arguments)?;
         cell.wait("the server serves", |cell| cell.client().jobs().is_ok())?;
         cell.start_deciders(shape)?;
         cell.start_nodes(shape)?;
@@ -139,7 +148,7 @@ impl Cell {
 
     fn add(&mut self, name: &str, rank: u8, arguments: Vec<String>) -> Result<(), LiveError> {
         let log = self.folder.join("logs").join(format!("{name}.log"));
-        let program = Program { name: name.to_string(), rank, arguments, log, records: self.records() };
+        let program = Program { name: name.to_string(), path: None, rank, arguments, log, records: self.records() };
         self.processes.push(Process::start(program)?);
         Ok(())
     }
@@ -182,6 +191,11 @@ impl Cell {
     /// The server's data, wherever it is.
     pub(crate) fn server_folder(&self) -> PathBuf {
         self.disk.as_ref().map_or(self.folder.as_path(), |disk| disk.folder()).join("server")
+    }
+
+    /// Where the members of the etcd listen that keeps the log, if one does. They run until the cell is dropped.
+    pub(crate) fn etcd(&self) -> &[String] {
+        &self.etcd
     }
 
     /// How often processes ended that nobody had struck.

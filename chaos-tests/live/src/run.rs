@@ -98,9 +98,9 @@ fn judge_all(
     folder: &Path,
     findings: &mut Vec<Finding>,
 ) -> Result<Judged, LiveError> {
-    let replayed = replay::replay(&cell.server_folder())?;
+    let replayed = replay::replay(&cell.server_folder(), cell.etcd())?;
     findings.extend(replayed.findings);
-    let (verified, finding) = log_verify(&cell.server_folder());
+    let (verified, finding) = log_verify(&cell.server_folder(), cell.etcd());
     findings.extend(finding);
     let tapes = evidence::tapes(&cell.records())?;
     let history = History::merge(&tapes, &replayed.log, evidence::signs(&cell.signs())?);
@@ -277,9 +277,13 @@ fn unsuccessful(jobs: &[JobSummary]) -> Option<Finding> {
 }
 
 /// Asks `ohm log verify`: what it says last, and a finding unless it is content.
-fn log_verify(server_folder: &Path) -> (String, Option<Finding>) {
+fn log_verify(server_folder: &Path, etcd: &[String]) -> (String, Option<Finding>) {
     let mut command = Command::new("/proc/self/exe");
-    let output = command.args(["log", "verify", "--data-dir"]).arg(server_folder).output();
+    command.args(["log", "verify", "--data-dir"]).arg(server_folder);
+    if !etcd.is_empty() {
+        command.args(["--engine", "etcd", "--etcd", &etcd.join(",")]);
+    }
+    let output = command.output();
     match output {
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -21,4 +21,4 @@ pub use crate::core::{CHUNK_BYTES, CellRecord, EtcdConfig, EtcdCore, Note};
 pub use etcd_log::{EtcdLog, Line};
 pub use options::{EtcdError, EtcdOptions, TlsFiles};
 #[cfg(feature = "client")]
-pub use shell::{Connection, EtcdLine, Wake, read_note, write_note};
+pub use shell::{Archive, Connection, EtcdLine, Wake, read_note, write_note};

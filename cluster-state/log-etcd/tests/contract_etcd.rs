@@ -1,10 +1,11 @@
 //! The contract of the log, kept over a real etcd that the test starts.
 #![cfg(feature = "client")]
 
+mod current;
 mod process;
 
+use current::{Clock, Current};
 use ohm_log::contract::{self, Engine};
-use ohm_log::{DeliverError, Delivery, Log, LogEvent, LogFailure, LogRequest, SubmitError};
 use ohm_log_etcd::{Connection, EtcdConfig, EtcdLine, EtcdLog, EtcdOptions, read_note};
 use process::Etcd;
 use std::path::{Path, PathBuf};
@@ -15,42 +16,23 @@ use tokio::runtime::Runtime;
 /// How long a poll waits for etcd if there is nothing to tell.
 const WAIT: Duration = Duration::from_millis(4);
 
-/// A log whose polls wait a little, so that the turns of the suite, which know no time, take some.
-struct Paced {
-    log: EtcdLog<EtcdLine>,
+/// Real time, which passes until etcd has something to say.
+struct RealTime {
     began: Instant,
     rung: Receiver<()>,
 }
 
-impl Paced {
+impl Clock for RealTime {
     fn now_ms(&self) -> u64 {
         self.began.elapsed().as_millis() as u64
     }
-}
 
-impl Log for Paced {
-    fn submit(&mut self, _now_ms: u64, request: LogRequest) -> Result<(), SubmitError> {
-        let now_ms = self.now_ms();
-        self.log.submit(now_ms, request)
-    }
-
-    fn deliver(&mut self, _now_ms: u64, _delivery: Delivery) -> Result<(), DeliverError> {
-        Err(DeliverError::Ended)
-    }
-
-    fn poll(&mut self, _now_ms: u64, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
-        self.log.poll(self.now_ms(), out)?;
-        if out.is_empty() {
-            let _ = self.rung.recv_timeout(WAIT);
-            self.log.poll(self.now_ms(), out)?;
-        }
-        Ok(())
-    }
-
-    fn wake_ms(&self) -> Option<u64> {
-        None
+    fn pass(&mut self) {
+        let _ = self.rung.recv_timeout(WAIT);
     }
 }
+
+type Server = Current<EtcdLog<EtcdLine>, RealTime>;
 
 struct OverEtcd<'a> {
     etcd: &'a Etcd,
@@ -68,7 +50,7 @@ impl<'a> OverEtcd<'a> {
         OverEtcd { etcd, runtime, folder, prefix: format!("/contract-{number}"), seed, starts: 0 }
     }
 
-    fn open(&mut self, note_path: &Path) -> Paced {
+    fn open(&mut self, note_path: &Path) -> Server {
         self.starts += 1;
         let options = EtcdOptions::new(self.etcd.urls(), &self.prefix);
         let opened = self.runtime.block_on(async {
@@ -82,23 +64,23 @@ impl<'a> OverEtcd<'a> {
         let wake = Box::new(move || drop(bell.send(())));
         let line = connection.line(self.runtime.handle(), note_path.to_path_buf(), wake);
         let config = EtcdConfig::new(&self.prefix, note, "http://127.0.0.1:1", self.starts);
-        Paced { log: EtcdLog::new(config, line), began: Instant::now(), rung }
+        Current::new(EtcdLog::new(config, line), RealTime { began: Instant::now(), rung })
     }
 }
 
 impl Engine for OverEtcd<'_> {
-    type Log = Paced;
+    type Log = Server;
 
-    fn start(&mut self) -> Paced {
+    fn start(&mut self) -> Server {
         let path = self.folder.join("one");
         self.open(&path)
     }
 
-    fn stop(&mut self, log: Paced) {
+    fn stop(&mut self, log: Server) {
         drop(log);
     }
 
-    fn start_another(&mut self) -> Option<Paced> {
+    fn start_another(&mut self) -> Option<Server> {
         let path = self.folder.join("another");
         Some(self.open(&path))
     }

@@ -9,6 +9,7 @@ const QUIET_MS_DEFAULT: u64 = 120_000;
 const REAL_NODES_MAX: usize = 100;
 const SIMULATED_NODES_MAX: usize = 10_000;
 const REPLICAS_MAX: usize = 8;
+const ETCD_MEMBERS_MAX: usize = 5;
 const STRIKES_MAX: usize = 10_000;
 const JOBS_MAX: usize = 100_000;
 const TASKS_MAX: usize = 1_000;
@@ -150,6 +151,12 @@ fn shape(text: &str) -> Parsed<Shape> {
         if words.skip("node") {
             words.expect("lease")?;
             cell.node_lease_ms = words.duration()?;
+        } else if words.skip("etcd") {
+            words.expect("of")?;
+            cell.etcd = words.number(ETCD_MEMBERS_MAX)?;
+            if !words.skip("member") {
+                words.expect("members")?;
+            }
         } else if words.skip("disk") {
             words.expect("of")?;
             let word = words.take("a size such as 64MiB")?;
@@ -316,7 +323,7 @@ fn connected(words: &mut Words<'_>, cell: &Shape) -> Parsed<String> {
         return Ok("clients".into());
     }
     let process = words.process(cell)?;
-    match process.starts_with("shim-") || process == "server" {
+    match process.starts_with("shim-") || process.starts_with("etcd-") || process == "server" {
         true => Err(format!("{process} has no connection to the server: name one that has, or clients")),
         false => Ok(process),
     }

@@ -29,7 +29,6 @@ struct Pending {
     value: Bytes,
     since_ms: u64,
     was_sent: bool,
-    is_in_flight: bool,
     /// Not sent again before the copy has come to this revision.
     not_before: u64,
     landed: Option<u64>,
@@ -43,9 +42,8 @@ impl Appends {
     pub(super) fn add(&mut self, now_ms: u64, token: u64, bytes: &[u8]) {
         self.next += 1;
         let value = records::entry_value(bytes);
-        let (was_sent, is_in_flight) = (false, false);
         let pending =
-            Pending { token, value, since_ms: now_ms, was_sent, is_in_flight, not_before: 0, landed: None };
+            Pending { token, value, since_ms: now_ms, was_sent: false, not_before: 0, landed: None };
         self.pending.insert(self.next, pending);
         self.waiting.insert(self.next);
     }
@@ -91,7 +89,7 @@ impl EtcdCore {
 
     fn send_append(&mut self, sequence: u64, session: u64) {
         let Some(pending) = self.appends.pending.get_mut(&sequence) else { return };
-        (pending.was_sent, pending.is_in_flight) = (true, true);
+        pending.was_sent = true;
         self.appends.waiting.remove(&sequence);
         self.appends.in_flight += 1;
         let key = self.keys.entry(EntryId { proposer: self.config.proposer, sequence });
@@ -107,25 +105,25 @@ impl EtcdCore {
         self.call(Purpose::Append(sequence), Request::Txn(Txn { guards, then, otherwise }));
     }
 
-    pub(super) fn append_answered(&mut self, sequence: u64, answer: Option<Response>) {
+    pub(super) fn append_answered(&mut self, now_ms: u64, sequence: u64, answer: Option<Response>) {
         self.appends.in_flight -= 1;
         let applied = self.following.applied();
         let Some(pending) = self.appends.pending.get_mut(&sequence) else { return };
-        pending.is_in_flight = false;
         match answer {
             Some(Response::Txn { succeeded: true, revision, .. }) => {
                 pending.landed = Some(revision);
                 if revision <= applied {
-                    self.fail(LogFailure::Engine(RESTORED.into()));
+                    return self.fail(LogFailure::Engine(RESTORED.into()));
                 }
+                self.expect(now_ms, revision);
             }
-            Some(Response::Txn { found, .. }) => self.append_held_back(sequence, &found),
+            Some(Response::Txn { found, .. }) => self.append_held_back(now_ms, sequence, &found),
             _ => drop(self.appends.waiting.insert(sequence)),
         }
     }
 
     /// A guard did not hold: it is there already, entries were trimmed meanwhile, or the session is over.
-    fn append_held_back(&mut self, sequence: u64, found: &[super::call::Pair]) {
+    fn append_held_back(&mut self, now_ms: u64, sequence: u64, found: &[super::call::Pair]) {
         let key = self.keys.entry(EntryId { proposer: self.config.proposer, sequence });
         let modified = |key: &str| found.iter().find(|pair| pair.key == *key).map_or(0, |pair| pair.modified);
         let (landed, trim) = (modified(&key), modified(&self.keys.trim()));
@@ -136,10 +134,11 @@ impl EtcdCore {
         let Some(pending) = self.appends.pending.get_mut(&sequence) else { return };
         if landed > 0 {
             pending.landed = Some(landed);
-            return;
+            return self.expect(now_ms, landed);
         }
         pending.not_before = pending.not_before.max(trim);
         self.appends.waiting.insert(sequence);
+        self.expect_mark(now_ms, trim, self.following.trim_revision);
     }
 
     /// Nobody waits for ever. What was never sent is not in the log; of the rest nobody knows, and it is not sent again.

@@ -81,9 +81,9 @@ impl EtcdCore {
             Purpose::ReadChunk(attempt, number) => self.chunk_read(attempt, number, answer),
             Purpose::ReadEntries(attempt) => self.entries_read(attempt, answer),
             Purpose::ListServers => self.servers_listed(answer),
-            Purpose::Append(sequence) => self.append_answered(sequence, answer),
-            Purpose::Read => self.read_answered(answer),
-            Purpose::TakeSaving => self.saving_taken(answer),
+            Purpose::Append(sequence) => self.append_answered(now_ms, sequence, answer),
+            Purpose::Read => self.read_answered(now_ms, answer),
+            Purpose::TakeSaving => self.saving_taken(now_ms, answer),
             Purpose::WriteChunk(attempt, number) => self.chunk_written(attempt, number, answer),
             Purpose::FlipPointer(attempt) => self.pointer_flipped(attempt, answer),
             Purpose::EndSaving => {}

@@ -13,6 +13,9 @@ use super::{EtcdCore, index};
 use bytes::Bytes;
 use ohm_log::{Alarm, LogEvent, LogFailure};
 
+/// What is in the log is shown by the watch within this time, or never: a watch that goes on gets more.
+const EXPECTED_MS: u64 = 3_000;
+
 /// Where the copy is, and what marks it has seen.
 #[derive(Debug)]
 pub(super) struct Following {
@@ -35,6 +38,8 @@ pub(super) struct Following {
     pub(super) trim_revision: u64,
     /// An entry whose `head` has not come yet.
     half: Option<(u64, EntryId, Bytes)>,
+    /// A revision that the watch must come to, and since when it has not gone on.
+    expected: Option<(u64, u64)>,
     pub(super) attempts: u64,
 }
 
@@ -60,12 +65,17 @@ impl Following {
             trimmed_below: 0,
             trim_revision: 0,
             half: None,
+            expected: None,
             attempts: 0,
         }
     }
 
     pub(super) fn is_watching(&self) -> bool {
         matches!(self.stage, Stage::Watching(_))
+    }
+
+    pub(super) fn due_ms(&self) -> Option<u64> {
+        self.expected.map(|(_, since_ms)| since_ms + EXPECTED_MS)
     }
 
     pub(super) fn last(&self) -> Option<(u64, EntryId)> {
@@ -87,7 +97,33 @@ impl EtcdCore {
             Stage::Idle => self.begin_reading(),
             Stage::Broken => self.watch_on(),
             Stage::Reading(_) => self.go_on_reading(),
-            Stage::Watching(_) => {}
+            Stage::Watching(_) => self.look_for_expected(now_ms),
+        }
+    }
+
+    /// The log holds something at `revision`: the watch should show it soon.
+    pub(super) fn expect(&mut self, now_ms: u64, revision: u64) {
+        if revision > self.following.position {
+            let known = self.following.expected.filter(|(expected, _)| *expected >= revision);
+            self.following.expected = known.or(Some((revision, now_ms)));
+        }
+    }
+
+    /// A mark stands at `revision`, and the last one that was seen here at `seen`.
+    pub(super) fn expect_mark(&mut self, now_ms: u64, revision: u64, seen: u64) {
+        match revision <= self.following.position {
+            true if revision != seen && self.following.is_watching() => self.missed(revision, 0),
+            _ => self.expect(now_ms, revision),
+        }
+    }
+
+    /// A watch that does not show what is there has lost it.
+    fn look_for_expected(&mut self, now_ms: u64) {
+        let Some((revision, since_ms)) = self.following.expected else { return };
+        if revision <= self.following.position {
+            self.following.expected = None;
+        } else if since_ms + EXPECTED_MS <= now_ms {
+            self.missed(revision, 0);
         }
     }
 
@@ -114,9 +150,12 @@ impl EtcdCore {
         }
     }
 
-    pub(super) fn watched(&mut self, watch: u64, events: Vec<WatchEvent>) {
+    pub(super) fn watched(&mut self, now_ms: u64, watch: u64, events: Vec<WatchEvent>) {
         if self.peers.watch == Some(watch) {
             return self.peers_watched(events);
+        }
+        if let Some((_, since_ms)) = &mut self.following.expected {
+            *since_ms = now_ms;
         }
         for event in events {
             // An event may end the watch that it came through.
@@ -150,8 +189,9 @@ impl EtcdCore {
         self.take_mark(&pair);
     }
 
-    /// Something was lost on the way: what is there is read again.
+    /// Something was lost on the way: what is there is read again. `version` is that of the entry which showed it.
     fn missed(&mut self, revision: u64, version: u64) {
+        self.following.expected = None;
         if let Stage::Watching(watch) = self.following.stage {
             self.commands.push(Command::Unwatch(watch));
         }

@@ -32,7 +32,7 @@ mod trimming;
 mod versions;
 
 use appends::Appends;
-use call::{CallId, Command, Heard};
+use call::{CallId, Command, Heard, Range, Request, Response};
 use calls::{Health, Purpose};
 use following::Following;
 use keys::Keys;
@@ -148,6 +148,30 @@ impl EtcdCore {
         }
     }
 
+    /// Only reads what there is: for those who are no server.
+    pub fn only_read(&mut self) {
+        self.session = Session::Never;
+    }
+
+    /// The question which cell is there.
+    pub fn ask_cell(prefix: &str) -> Request {
+        Request::Range(Range::one(Keys::new(prefix).cell()))
+    }
+
+    /// The answer to it.
+    ///
+    /// # Errors
+    /// In words, when there is none or it can't be read.
+    pub fn cell_of(answer: &Response) -> Result<CellRecord, String> {
+        match answer {
+            Response::Range { pairs, .. } => match pairs.first().map(|pair| CellRecord::of(&pair.value)) {
+                Some(record) => record.map_err(|error| error.to_string()),
+                None => Err("no cell is there under this prefix".into()),
+            },
+            _ => Err("no answer to a range".into()),
+        }
+    }
+
     /// Takes a request of the copy.
     pub fn submit(&mut self, now_ms: u64, request: LogRequest) -> Result<(), SubmitError> {
         check_lengths(&request)?;
@@ -177,7 +201,7 @@ impl EtcdCore {
     pub fn hear(&mut self, now_ms: u64, heard: Heard) {
         match heard {
             Heard::Answer(call, answer) => self.answered(now_ms, call, answer),
-            Heard::Watched(watch, events) => self.watched(watch, events),
+            Heard::Watched(watch, events) => self.watched(now_ms, watch, events),
             Heard::WatchEnded { watch, compacted, reason } => self.watch_ended(now_ms, watch, compacted, &reason),
             Heard::Version(version) => {
                 if let Some(wanted) = versions::wanted(&version) {
@@ -199,7 +223,7 @@ impl EtcdCore {
         self.tick_reads(now_ms);
         self.tick_saving(now_ms);
         self.tick_trimming(now_ms);
-        let serves = self.session.is_held() && self.following.is_watching();
+        let serves = self.session.is_held() && self.following.position > 0;
         if self.serves != Some(serves) {
             self.serves = Some(serves);
             self.tell(LogEvent::Leader { member: None, here: serves });
@@ -243,7 +267,12 @@ impl EtcdCore {
         if !self.ready.is_empty() || self.failure.is_some() {
             return Some(now_ms);
         }
-        let due = [self.session.due_ms(), self.appends.due_ms(&self.config), self.reads.due_ms(&self.config)];
+        let due = [
+            self.session.due_ms(),
+            self.following.due_ms(),
+            self.appends.due_ms(&self.config),
+            self.reads.due_ms(&self.config),
+        ];
         let due = due.into_iter().flatten().min();
         // After a failed attempt everything waits for the end of the pause, and is due then.
         match self.health.paused_until_ms().filter(|until_ms| *until_ms > now_ms) {

@@ -50,12 +50,13 @@ impl EtcdCore {
         }
     }
 
-    pub(super) fn read_answered(&mut self, answer: Option<Response>) {
+    pub(super) fn read_answered(&mut self, now_ms: u64, answer: Option<Response>) {
         self.reads.is_asking = false;
         let asked = std::mem::take(&mut self.reads.asked);
         match answer {
             Some(Response::Range { pairs, .. }) => {
                 let newest = pairs.first().map_or(0, |pair| pair.modified);
+                self.expect(now_ms, newest);
                 for (_, token) in asked {
                     self.tell(LogEvent::Readable { token, index: index(newest) });
                 }

@@ -108,20 +108,22 @@ impl EtcdCore {
         }
     }
 
-    pub(super) fn saving_taken(&mut self, answer: Option<Response>) {
+    pub(super) fn saving_taken(&mut self, now_ms: u64, answer: Option<Response>) {
         let Some(job) = &mut self.saving.job else { return };
         job.is_open = false;
         match answer {
             Some(Response::Txn { succeeded: true, revision, .. }) => job.held = Some(revision),
-            Some(Response::Txn { found, .. }) => self.saving_is_held(&found),
+            Some(Response::Txn { found, .. }) => self.saving_is_held(now_ms, &found),
             _ => {}
         }
     }
 
-    fn saving_is_held(&mut self, found: &[Pair]) {
+    fn saving_is_held(&mut self, now_ms: u64, found: &[Pair]) {
         let holder = found.iter().find(|pair| pair.key == self.keys.saving());
         let pointer = found.iter().find(|pair| pair.key == self.keys.pointer());
-        let is_current = pointer.map_or(0, |pair| pair.modified) == self.following.pointer_revision;
+        let newest = pointer.map_or(0, |pair| pair.modified);
+        let is_current = newest == self.following.pointer_revision;
+        self.expect_mark(now_ms, newest, self.following.pointer_revision);
         let own = self.holder();
         let server = &own[..own.len() - 16];
         match holder {

@@ -19,6 +19,8 @@ const RENEWALS: u64 = 4;
 pub(super) enum Session {
     #[default]
     Absent,
+    /// There will be none.
+    Never,
     Granting {
         sent_ms: u64,
     },
@@ -64,8 +66,9 @@ impl Session {
 
 impl EtcdCore {
     pub(super) fn tick_session(&mut self, now_ms: u64) {
+        let may_send = self.may_send(now_ms);
         match &mut self.session {
-            Session::Absent if self.may_send(now_ms) => {
+            Session::Absent if may_send => {
                 self.session = Session::Granting { sent_ms: now_ms };
                 let ttl_s = self.config.session_ms.div_ceil(1000);
                 self.call(Purpose::Grant, Request::Grant { ttl_s });
@@ -74,7 +77,6 @@ impl EtcdCore {
             Session::Held { lease, renewed_ms, ends_ms, renewing_ms, .. } => {
                 let due_ms = *renewed_ms + (*ends_ms - *renewed_ms) / RENEWALS;
                 let lease = *lease;
-                let may_send = self.health.paused_until_ms().is_none_or(|until_ms| until_ms <= now_ms);
                 if renewing_ms.is_none() && due_ms <= now_ms && may_send {
                     *renewing_ms = Some(now_ms);
                     self.call(Purpose::KeepAlive, Request::KeepAlive { lease });

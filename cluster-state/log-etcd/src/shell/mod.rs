@@ -1,9 +1,11 @@
 //! The connection to a real etcd: words of the core in, words of etcd out. No decisions here.
 
+mod archive;
 mod convert;
 mod note;
 mod watch;
 
+pub use archive::Archive;
 pub use note::{read_note, write_note};
 
 use crate::core::Note;

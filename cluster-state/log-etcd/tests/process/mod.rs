@@ -12,6 +12,7 @@ use tempfile::TempDir;
 /// How long members may take until they answer.
 const STARTING: Duration = Duration::from_secs(60);
 
+#[allow(dead_code)] // Each test uses its part of this.
 pub(crate) struct Etcd {
     folder: TempDir,
     members: Vec<Member>,
@@ -31,6 +32,7 @@ fn free(count: usize) -> Vec<SocketAddr> {
     listeners.iter().map(|listener| listener.local_addr().unwrap()).collect()
 }
 
+#[allow(dead_code)] // Each test uses its part of this.
 impl Etcd {
     pub(crate) fn start(count: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -69,6 +71,16 @@ impl Etcd {
 
     pub(crate) fn urls(&self) -> Vec<String> {
         self.members.iter().map(|member| format!("http://{}", member.client)).collect()
+    }
+
+    /// Kills a member without a word.
+    pub(crate) fn kill(&self, member: usize) {
+        self.members[member].kill();
+    }
+
+    /// Starts a killed member again, with what it had.
+    pub(crate) fn start_again(&self, member: usize) {
+        self.members[member].spawn();
     }
 
     /// Kills one member after the other and starts it again, until told to stop: how many.

@@ -298,7 +298,10 @@ impl<L: Log> ServerCore<L> {
 
     fn judge_digests(&self) -> Result<(), ReplicaFailure> {
         let servers = self.group.others.len() + 1;
-        match self.digests.judge(self.config.server, self.group.leads, servers) {
+        // Where nobody leads, the oldest of the servers stays.
+        let is_oldest = || self.group.others.iter().all(|other| *other > self.config.server);
+        let stays = self.group.leads && (self.group.leader.is_some() || is_oldest());
+        match self.digests.judge(self.config.server, stays, servers) {
             Some(found) => Err(ReplicaFailure::Diverged { index: found.index, own: found.own, others: found.others }),
             None => Ok(()),
         }

@@ -5,7 +5,7 @@ use ohm_wire::api::{
     ApiError, BestDomainView, CountedView, DocumentVerdict, DomainView, ErrorAnswer, EventList, EventView,
     ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary, JobTotals, JobView, LayerFitView,
     NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRunView, ProblemView, QueueList,
-    QueueResourceView, QueueView, ReasonView, ServerList, ServerRole, ServerView, SessionView, StatusView,
+    QueueResourceView, QueueView, ReasonView, ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView,
     SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
@@ -29,7 +29,7 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("NodeList", value(&NodeList { nodes: vec![node()], total: 1, next: text() })),
         ("NodeSummary", value(&node())),
         ("QueueList", value(&QueueList { queues: vec![queue()] })),
-        ("ServerList", value(&ServerList { servers: vec![server()], removed: vec![1] })),
+        ("ServerList", value(&ServerList { servers: vec![server()], removed: vec![1], engine: ServerEngine::Raft })),
         ("StatusView", value(&status())),
         ("SubmitAnswer", value(&submit())),
         ("TopologyList", value(&topologies())),
