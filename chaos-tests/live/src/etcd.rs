@@ -2,8 +2,7 @@
 
 use crate::LiveError;
 use crate::process::{Process, Program};
-use bytes::Bytes;
-use ohm_model::Index;
+use crate::replay::Entries;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
@@ -48,7 +47,7 @@ pub(crate) fn start(folder: &Path, count: usize, processes: &mut Vec<Process>) -
 
 /// Every entry of the log, and the index of the snapshot before them if there is one.
 #[cfg(feature = "etcd")]
-pub(crate) fn entries(endpoints: &[String]) -> Result<(Option<Index>, Vec<(Index, Bytes)>), LiveError> {
+pub(crate) fn entries(endpoints: &[String]) -> Result<Entries, LiveError> {
     let failed = |error: &dyn std::fmt::Display| LiveError::Log(error.to_string());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| failed(&error))?;
     let options = ohm_log_etcd::EtcdOptions::new(endpoints.to_vec(), "/ohm");
@@ -61,6 +60,6 @@ pub(crate) fn entries(endpoints: &[String]) -> Result<(Option<Index>, Vec<(Index
 
 /// Every entry of the log, which this program can't read.
 #[cfg(not(feature = "etcd"))]
-pub(crate) fn entries(_endpoints: &[String]) -> Result<(Option<Index>, Vec<(Index, Bytes)>), LiveError> {
+pub(crate) fn entries(_endpoints: &[String]) -> Result<Entries, LiveError> {
     Err(LiveError::Usage("this ohm was built without etcd: build it with `cargo build --features etcd`".into()))
 }

@@ -40,7 +40,7 @@ pub(crate) fn replay(server_folder: &Path, etcd: &[String]) -> Result<Replayed, 
 }
 
 /// The index of a snapshot, and the entries after it.
-type Entries = (Option<Index>, Vec<(Index, Bytes)>);
+pub(crate) type Entries = (Option<Index>, Vec<(Index, Bytes)>);
 
 fn in_folder(server_folder: &Path) -> Result<Entries, LiveError> {
     let folder = server_folder.join("log");

@@ -61,7 +61,9 @@ impl<'a> OverEtcd<'a> {
         });
         let (connection, note) = opened;
         let (bell, rung) = channel();
-        let wake = Box::new(move || drop(bell.send(())));
+        let wake = Box::new(move || {
+            let _ = bell.send(());
+        });
         let line = connection.line(self.runtime.handle(), note_path.to_path_buf(), wake);
         let config = EtcdConfig::new(&self.prefix, note, "http://127.0.0.1:1", self.starts);
         Current::new(EtcdLog::new(config, line), RealTime { began: Instant::now(), rung })

@@ -72,9 +72,7 @@ impl EtcdCore {
     pub(super) fn tick_saving(&mut self, now_ms: u64) {
         let Some(job) = &mut self.saving.job else { return };
         let may_send = self.health.paused_until_ms().is_none_or(|until_ms| until_ms <= now_ms);
-        let Some((_, lease)) = self.session.held() else {
-            return self.saving_failed("the session with etcd is over");
-        };
+        let Some((_, lease)) = self.session.held() else { return };
         if job.is_open || !may_send {
             return;
         }
@@ -172,7 +170,7 @@ impl EtcdCore {
         job.writing -= 1;
         match answer {
             Some(Response::Txn { succeeded: true, .. }) => {}
-            Some(_) => self.saving_failed("this server may not save any more: its session with etcd was over"),
+            Some(_) => self.save_again(),
             None if self.health.is_full() => self.saving_failed("etcd has no space left"),
             None => drop(job.unwritten.insert(number)),
         }
@@ -210,15 +208,28 @@ impl EtcdCore {
             }
             _ => return,
         };
-        let Some(revision) = flipped else {
-            return self.saving_failed("another server was faster, or this one lost its session with etcd");
-        };
+        let Some(revision) = flipped else { return self.save_again() };
         self.saving.job = None;
         if revision > self.following.pointer_revision {
             self.following.pointer = Some(manifest);
             self.following.pointer_revision = revision;
         }
         self.tell(LogEvent::SnapshotSaved { index });
+    }
+
+    /// The session was over, and `saving` went with it: all chunks are written again in the next one, unless somebody else
+    /// has saved a newer snapshot.
+    fn save_again(&mut self) {
+        let newest = self.following.pointer.as_ref().map_or(0, |manifest| manifest.index);
+        let Some(job) = &mut self.saving.job else { return };
+        if job.index.0 <= newest {
+            return self.saving_failed("another server was faster");
+        }
+        self.saving.jobs += 1;
+        job.attempt = self.saving.jobs;
+        (job.held, job.is_open, job.writing) = (None, false, 0);
+        job.unwritten = (0..job.manifest.chunks as usize).collect();
+        job.manifest.previous = newest;
     }
 
     /// Gives up, and gives back what is held, so that others need not wait for the end of the lease.
