@@ -30,11 +30,7 @@ pub(crate) struct Started {
 }
 
 /// Finds out who this server is, and starts the thread that owns its copy.
-pub(crate) async fn start(
-    options: &ServerOptions,
-    token: &str,
-    shutdown: &Shutdown,
-) -> Result<Started, ServerError> {
+pub(crate) async fn start(options: &ServerOptions, token: &str, shutdown: &Shutdown) -> Result<Started, ServerError> {
     match &options.etcd {
         None => over_raft(options, token, shutdown).await,
         #[cfg(feature = "etcd")]

@@ -166,7 +166,8 @@ pub(crate) fn refuse_folder(folder: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("{} belongs to a server over etcd, and the log of its cell is there", folder.display());
-    let hint = "`etcdctl snapshot save` keeps it whole; `ohm server backup --to FILE` asks the servers for the state".into();
+    let hint =
+        "`etcdctl snapshot save` keeps it whole; `ohm server backup --to FILE` asks the servers for the state".into();
     Err(Failure::Hinted { message, hint })
 }
 

@@ -21,6 +21,7 @@ pub enum LogCommand {
         /// Stop after so many problems
         #[arg(long, default_value_t = 20)]
         problems: usize,
+        /// Where the log is.
         #[command(flatten)]
         engine: EngineArguments,
     },
@@ -29,6 +30,7 @@ pub enum LogCommand {
         /// Only entries after this index
         #[arg(long, default_value_t = 0)]
         after: u64,
+        /// Where the log is.
         #[command(flatten)]
         engine: EngineArguments,
     },
@@ -61,7 +63,9 @@ impl AtRest {
 
 fn open(data_dir: &Path, engine: &EngineArguments) -> Result<AtRest, Failure> {
     match engine.options().map_err(Failure::Usage)? {
-        Some(etcd) => crate::etcd::archive(etcd).map(|(snapshot, entries)| AtRest { snapshot, entries, alarms: Vec::new() }),
+        Some(etcd) => {
+            crate::etcd::archive(etcd).map(|(snapshot, entries)| AtRest { snapshot, entries, alarms: Vec::new() })
+        }
         None => {
             let archive = open_folder(data_dir)?;
             let entries = archive.entries().map(|(index, bytes)| (index, bytes.clone())).collect();

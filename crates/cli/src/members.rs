@@ -88,9 +88,7 @@ fn print_etcd(output: &Output) -> Result<(), Failure> {
     let command = "ohm server --data-dir EMPTY --listen HOST:PORT --engine etcd --etcd URL,URL";
     let steps = "The log of this cell is kept by etcd. The new server needs the cell's token in its data folder, and the \
                  same --etcd and --etcd-prefix as the others.";
-    output.print(&json!({"command": command}), |_| {
-        format!("start the new server like this:\n  {command}\n{steps}\n")
-    })
+    output.print(&json!({"command": command}), |_| format!("start the new server like this:\n  {command}\n{steps}\n"))
 }
 
 fn print(list: &ServerList, output: &Output) -> Result<(), Failure> {

@@ -1,9 +1,9 @@
 //! How fast durable placements are over each engine, on this machine, in one run:
 //! `cargo bench -p ohm --features etcd --bench engines`. `OHM_BENCH_JOBS` says how many jobs a backlog has.
 //!
-//! Every role is a process of its own. The backlog is loaded while the batch scheduler stands still; the clock runs from
-//! the moment it goes on until the last job is placed. Latency is that of one job in an idle cell, from the beginning of
-//! its submission until the server shows it placed.
+//! Every role is a process of its own. The backlog is loaded while the batch scheduler stands still; the clock runs
+//! from the moment it goes on until the last job is placed. Latency is that of one job in an idle cell, from the
+//! beginning of its submission until the server shows it placed.
 
 #[path = "../tests/cell/mod.rs"]
 mod cell;

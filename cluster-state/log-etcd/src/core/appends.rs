@@ -42,8 +42,7 @@ impl Appends {
     pub(super) fn add(&mut self, now_ms: u64, token: u64, bytes: &[u8]) {
         self.next += 1;
         let value = records::entry_value(bytes);
-        let pending =
-            Pending { token, value, since_ms: now_ms, was_sent: false, not_before: 0, landed: None };
+        let pending = Pending { token, value, since_ms: now_ms, was_sent: false, not_before: 0, landed: None };
         self.pending.insert(self.next, pending);
         self.waiting.insert(self.next);
     }
@@ -141,7 +140,7 @@ impl EtcdCore {
         self.expect_mark(now_ms, trim, self.following.trim_revision);
     }
 
-    /// Nobody waits for ever. What was never sent is not in the log; of the rest nobody knows, and it is not sent again.
+    /// Nobody waits for ever. What was never sent is not in the log; the rest is unknown, and not sent again.
     fn give_up_appends(&mut self, now_ms: u64) {
         let give_up_ms = self.config.give_up_ms;
         while let Some(first) = self.appends.pending.first_entry()

@@ -1,7 +1,7 @@
 //! The watch of the log: entries in order, none left out, and the marks among them.
 //!
 //! ```text
-//!   Idle ─▶ Reading (marks, snapshot, entries; see `reading`) ─▶ Watching ──broken──▶ Broken ─▶ Watching, from the next
+//!   Idle ─▶ Reading (marks, snapshot, entries; see `reading`) ─▶ Watching ──broken──▶ Broken ─▶ Watching again
 //!     ▲──────────────────────── compacted, an entry missed ─────────┴────────────────────┘
 //! ```
 

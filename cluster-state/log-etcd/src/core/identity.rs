@@ -69,8 +69,7 @@ impl Identity {
     pub fn new(prefix: &str, note: Option<Note>, dice: [u64; 2], wall_ms: u64) -> (Self, Next) {
         let key = note.as_ref().map_or(dice[1].max(1), |note| note.key);
         let keys = Keys::new(prefix);
-        let mut identity =
-            Identity { keys, note, cell: dice[0], key, restored_incarnation: wall_ms, step: Step::Cell };
+        let mut identity = Identity { keys, note, cell: dice[0], key, restored_incarnation: wall_ms, step: Step::Cell };
         let next = identity.ask_cell();
         (identity, next)
     }

@@ -5,13 +5,13 @@
 //!   hear ───▶ session, following, peers ────────┼─ EtcdCore ─┤
 //!   tick ───▶ what is due ──────────────────────┘            └─▶ LogEvent: what a copy is told
 //! ```
-//! Order. An entry is a key of its own, written once: its index is the revision of etcd at which that happened. All keys of
-//! the log come through one watch, so every copy sees them in the same order. Each entry rewrites the key `head`, whose
-//! version therefore counts entries: a copy that misses a number has missed an entry and reads again.
+//! Order. An entry is a key of its own, written once: its index is the revision of etcd at which that happened. All keys
+//! of the log come through one watch, so every copy sees them in the same order. Each entry rewrites the key `head`,
+//! whose version therefore counts entries: a copy that misses a number has missed an entry and reads again.
 //!
 //! Unknown outcomes. An append is guarded by the absence of its key, so it can be sent again until it is known to be
-//! there. Once entries were trimmed, absence proves nothing: so it is guarded by the trim that the sender has seen, too.
-//! After a newer one it first reads on to there; an append that was not on the way never was.
+//! there. Once entries were trimmed, absence proves nothing: so it is guarded by the trim that the sender has seen,
+//! too. After a newer one it first reads on to there; an append that was not on the way never was.
 //!
 //! Sessions. A server keeps a key that goes with a lease; appends and snapshots are guarded by it. Whose lease has run
 //! out is gone for the others, appends nothing, and begins again with a new lease.

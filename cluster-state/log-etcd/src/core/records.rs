@@ -138,8 +138,7 @@ mod tests {
 
     #[test]
     fn what_was_changed_or_is_something_else_is_refused() {
-        let manifest =
-            Manifest { id: "a".into(), index: 9, previous: 4, pieces: vec![3, 4], chunks: 1, checksum: 77 };
+        let manifest = Manifest { id: "a".into(), index: 9, previous: 4, pieces: vec![3, 4], chunks: 1, checksum: 77 };
         let value = manifest.value();
         assert_eq!(Manifest::of(&value), Ok(manifest));
         assert!(matches!(CellRecord::of(&value), Err(DecodeError::Format { .. })));

@@ -6,10 +6,10 @@
 //! Each chunk and the flip are guarded by `saving`, which goes with the lease of its holder: whoever lost it writes
 //! nothing more. The flip puts the pointer, deletes the chunks of the former snapshot and gives `saving` back, at once.
 
+use super::EtcdCore;
 use super::call::{Guard, Op, Pair, Request, Response, Txn, after_prefix};
 use super::calls::Purpose;
 use super::records::{self, CHUNK_BYTES, Manifest};
-use super::EtcdCore;
 use bytes::Bytes;
 use ohm_log::LogEvent;
 use ohm_model::Index;
@@ -217,8 +217,8 @@ impl EtcdCore {
         self.tell(LogEvent::SnapshotSaved { index });
     }
 
-    /// The session was over, and `saving` went with it: all chunks are written again in the next one, unless somebody else
-    /// has saved a newer snapshot.
+    /// The session was over, and `saving` went with it: all chunks are written again in the next one, unless somebody
+    /// else has saved a newer snapshot.
     fn save_again(&mut self) {
         let newest = self.following.pointer.as_ref().map_or(0, |manifest| manifest.index);
         let Some(job) = &mut self.saving.job else { return };

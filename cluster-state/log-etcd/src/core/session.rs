@@ -176,8 +176,7 @@ mod tests {
     #[test]
     fn a_lease_that_etcd_has_forgotten_is_over() {
         let mut core = core();
-        core.session =
-            Session::Held { lease: 5, revision: 7, renewed_ms: 0, ends_ms: 10_000, renewing_ms: None };
+        core.session = Session::Held { lease: 5, revision: 7, renewed_ms: 0, ends_ms: 10_000, renewing_ms: None };
         core.tick(3_000);
         answer(&mut core, 3_100, 0).unwrap();
         assert!(!core.session.is_held());

@@ -1,7 +1,7 @@
 //! Forgetting entries that a snapshot covers: first the mark that says so, then the keys, then the history.
 //!
-//! A key is deleted only if its entry was seen: an append that is still on its way lies between others by its name and may
-//! land after the mark, so what is deleted are runs of names without a gap.
+//! A key is deleted only if its entry was seen: an append that is still on its way lies between others by its name and
+//! may land after the mark, so what is deleted are runs of names without a gap.
 
 use super::EtcdCore;
 use super::call::{Guard, Op, Request, Response, Txn, after_prefix};

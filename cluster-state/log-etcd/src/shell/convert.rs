@@ -41,10 +41,13 @@ fn op(op: Op) -> TxnOp {
 pub(super) fn range(range: Range) -> (String, GetOptions) {
     let Range { key, end, revision, limit } = range;
     let options = GetOptions::new().with_revision(revision.cast_signed()).with_limit(limit.cast_signed());
-    (key, match end {
-        Some(end) => options.with_range(end),
-        None => options,
-    })
+    (
+        key,
+        match end {
+            Some(end) => options.with_range(end),
+            None => options,
+        },
+    )
 }
 
 pub(super) fn pair(pair: &KeyValue) -> Pair {
@@ -80,13 +83,29 @@ pub(super) fn error(error: etcd_client::Error) -> CallError {
     let status = match error {
         etcd_client::Error::GRpcStatus(status) => status,
         etcd_client::Error::InvalidArgs(reason) => return CallError::Refused(reason),
+        etcd_client::Error::TransportError(error) => return CallError::Lost(with_causes(&error)),
         other => return CallError::Lost(other.to_string()),
     };
-    let text = status.message().to_string();
+    let text = match std::error::Error::source(&status) {
+        Some(cause) => with_causes(cause),
+        None => status.message().to_string(),
+    };
     match i32::from(status.code()) {
         OUT_OF_RANGE if text.contains("compacted") => CallError::Compacted,
         RESOURCE_EXHAUSTED if text.contains("space") => CallError::NoSpace,
         INVALID_ARGUMENT | PERMISSION_DENIED | UNAUTHENTICATED => CallError::Refused(text),
         _ => CallError::Lost(text),
     }
+}
+
+/// An error with everything behind it: a refused certificate is called no more than "transport error" in front.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
 }

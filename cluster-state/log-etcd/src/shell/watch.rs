@@ -1,4 +1,4 @@
-//! One watch of etcd, from its first revision until it ends. The client never begins one again by itself; the core does.
+//! One watch of etcd, from its first revision until it ends. The client never begins one again; the core does.
 
 use super::{Bell, convert};
 use crate::core::call::{CallError, Heard, WatchEvent};

@@ -63,8 +63,16 @@ struct Watch {
 
 enum Due {
     /// Do it, and answer unless the answer is lost.
-    Do { line: u64, call: CallId, request: Request, is_answered: bool },
-    Lost { line: u64, call: CallId },
+    Do {
+        line: u64,
+        call: CallId,
+        request: Request,
+        is_answered: bool,
+    },
+    Lost {
+        line: u64,
+        call: CallId,
+    },
 }
 
 pub(crate) struct FakeLine {

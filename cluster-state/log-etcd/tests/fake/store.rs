@@ -97,9 +97,7 @@ impl Store {
 
     fn txn(&mut self, txn: Txn) -> Response {
         let holds = |guard: &Guard| match guard {
-            Guard::Modified(key, revision) => {
-                self.at(key, u64::MAX).map_or(0, |held| held.pair.modified) == *revision
-            }
+            Guard::Modified(key, revision) => self.at(key, u64::MAX).map_or(0, |held| held.pair.modified) == *revision,
             Guard::Absent(key) => self.at(key, u64::MAX).is_none(),
         };
         let succeeded = txn.guards.iter().all(holds);
@@ -162,13 +160,7 @@ impl Store {
     }
 
     /// Events from a revision on, about so many, and the next revision.
-    pub(crate) fn events(
-        &self,
-        prefix: &str,
-        from: u64,
-        deletions: bool,
-        count: usize,
-    ) -> (Vec<WatchEvent>, u64) {
+    pub(crate) fn events(&self, prefix: &str, from: u64, deletions: bool, count: usize) -> (Vec<WatchEvent>, u64) {
         let (mut found, mut next) = (Vec::new(), from.max(self.revision + 1));
         for (revision, events) in self.events.range(from..) {
             if found.len() >= count {

@@ -5,8 +5,8 @@ use ohm_wire::api::{
     ApiError, BestDomainView, CountedView, DocumentVerdict, DomainView, ErrorAnswer, EventList, EventView,
     ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary, JobTotals, JobView, LayerFitView,
     NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRunView, ProblemView, QueueList,
-    QueueResourceView, QueueView, ReasonView, ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView,
-    SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, VerdictKind, WaitAnswer,
+    QueueResourceView, QueueView, ReasonView, ServerEngine, ServerList, ServerRole, ServerView, SessionView,
+    StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
