@@ -54,7 +54,7 @@ impl<L: Log> ServerCore<L> {
             }
             None if self.group.leads => self.feed_replica(now_ms, wall_ms, Input::Propose { ticket, commands }, out),
             None => {
-                let reason = "no server leads at the moment".to_string();
+                let reason = "no server takes commands at the moment".to_string();
                 self.unanswered(ticket, AppendResult::Busy(reason), out);
                 Ok(())
             }
