@@ -85,6 +85,11 @@ impl EtcdCore {
     }
 
     fn take_saving(&mut self, lease: u64) {
+        let newest = self.following.pointer.as_ref().map_or(0, |manifest| manifest.index);
+        match &mut self.saving.job {
+            Some(job) if job.index.0 > newest => job.manifest.previous = newest,
+            _ => return self.saving_failed("another server was faster"),
+        }
         let pointer = Guard::Modified(self.keys.pointer(), self.following.pointer_revision);
         let guards = vec![Guard::Absent(self.keys.saving()), pointer];
         let (all, end) = (self.keys.snapshots(), after_prefix(&self.keys.snapshots()));
@@ -137,7 +142,9 @@ impl EtcdCore {
                 let then = vec![Op::Delete(self.keys.saving(), None)];
                 self.call(Purpose::EndSaving, Request::Txn(Txn { guards, then, otherwise: Vec::new() }));
             }
-            _ => self.saving_failed("another server saves one"),
+            Some(pair) if pair.value != own.as_bytes() => self.saving_failed("another server saves one"),
+            // The pointer has moved and the watch has not said so yet: then it is tried again.
+            _ => {}
         }
     }
 
@@ -229,7 +236,6 @@ impl EtcdCore {
         job.attempt = self.saving.jobs;
         (job.held, job.is_open, job.writing) = (None, false, 0);
         job.unwritten = (0..job.manifest.chunks as usize).collect();
-        job.manifest.previous = newest;
     }
 
     /// Gives up, and gives back what is held, so that others need not wait for the end of the lease.
