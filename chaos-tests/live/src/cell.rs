@@ -49,6 +49,7 @@ pub(crate) struct Cell {
     disk: Option<SmallDisk>,
     /// Where the members of the etcd listen, if there is one.
     etcd: Vec<String>,
+    has_timers: bool,
 }
 
 impl Cell {
@@ -82,6 +83,7 @@ impl Cell {
             recorder,
             disk,
             etcd: Vec::new(),
+            has_timers: shape.has_timers,
         };
         let arguments = ["server", "--listen", &server.to_string(), "--data-dir", &server_folder.display().to_string()];
         let mut arguments = arguments.map(String::from).to_vec();
@@ -148,7 +150,9 @@ impl Cell {
 
     fn add(&mut self, name: &str, rank: u8, arguments: Vec<String>) -> Result<(), LiveError> {
         let log = self.folder.join("logs").join(format!("{name}.log"));
-        let program = Program { name: name.to_string(), path: None, rank, arguments, log, records: self.records() };
+        let has_timers = self.has_timers || !name.starts_with("node-");
+        let program =
+            Program { name: name.to_string(), path: None, rank, arguments, log, records: self.records(), has_timers };
         self.processes.push(Process::start(program)?);
         Ok(())
     }

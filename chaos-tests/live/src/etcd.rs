@@ -39,6 +39,7 @@ pub(crate) fn start(folder: &Path, count: usize, processes: &mut Vec<Process>) -
             arguments: pairs.into_iter().flat_map(|(flag, value)| [flag.to_string(), value]).collect(),
             log: folder.join("logs").join(format!("{}.log", name(number))),
             records: folder.join("records"),
+            has_timers: true,
         };
         processes.push(Process::start(program)?);
     }

@@ -1,11 +1,13 @@
 //! One process of the cell: started, watched, struck, and started again.
 
 use crate::LiveError;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use ohm_runtime::recorder::{DIRECTORY_VARIABLE, NAME_VARIABLE};
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
@@ -27,6 +29,8 @@ pub(crate) struct Program {
     pub(crate) arguments: Vec<String>,
     pub(crate) log: PathBuf,
     pub(crate) records: PathBuf,
+    /// Whether the kernel gives it and its children timers that send signals.
+    pub(crate) has_timers: bool,
 }
 
 /// A child that comes back.
@@ -103,9 +107,9 @@ impl Drop for Process {
 fn spawn(program: &Program) -> Result<Child, LiveError> {
     let failed = |error| LiveError::Start(program.name.clone(), error);
     let log = OpenOptions::new().create(true).append(true).open(&program.log).map_err(failed)?;
+    let limit = if program.has_timers { None } else { Some(NoTimers::begin().map_err(failed)?) };
     // This very program, even if its file was replaced meanwhile; in a group of its own, since ctrl-C is for us.
-    let mut command = Command::new(program.path.unwrap_or("/proc/self/exe"));
-    command
+    let child = Command::new(program.path.unwrap_or("/proc/self/exe"))
         .arg0(program.path.unwrap_or("ohm"))
         .args(&program.arguments)
         .env("OHM_PARENT", process::id().to_string())
@@ -116,7 +120,29 @@ fn spawn(program: &Program) -> Result<Child, LiveError> {
         .stderr(log)
         .process_group(0)
         .spawn()
-        .map_err(failed)
+        .map_err(failed);
+    drop(limit);
+    child
+}
+
+/// As long as it lives, processes are started on a machine that has no room for timers that send signals.
+struct NoTimers {
+    soft: u64,
+    hard: u64,
+}
+
+impl NoTimers {
+    fn begin() -> io::Result<Self> {
+        let (soft, hard) = getrlimit(Resource::RLIMIT_SIGPENDING)?;
+        setrlimit(Resource::RLIMIT_SIGPENDING, 0, hard)?;
+        Ok(NoTimers { soft, hard })
+    }
+}
+
+impl Drop for NoTimers {
+    fn drop(&mut self) {
+        let _ = setrlimit(Resource::RLIMIT_SIGPENDING, self.soft, self.hard);
+    }
 }
 
 /// A process that is not our child, told apart from a later one with the same number by its start time.

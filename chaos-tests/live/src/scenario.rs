@@ -70,6 +70,8 @@ pub struct Shape {
     pub node_lease_ms: u64,
     /// Members of an etcd that keeps the log: `etcd-1` and so on; without any the server keeps it.
     pub etcd: usize,
+    /// Whether real nodes get timers from the kernel; without, a stopped shim has no second fence.
+    pub has_timers: bool,
     /// The size of the file system under the server's data, in bytes; the machine's own without one.
     pub disk_bytes: Option<u64>,
 }
@@ -83,6 +85,7 @@ impl Default for Shape {
             health: 1,
             node_lease_ms: 10_000,
             etcd: 0,
+            has_timers: true,
             disk_bytes: None,
         }
     }

@@ -4,6 +4,7 @@
 mod commit;
 mod jobs;
 mod nodes;
+mod priorities;
 mod quota;
 mod runs;
 mod time;
@@ -118,6 +119,8 @@ impl Cell {
             Command::RemoveQueue { name } => self.remove_queue(name),
             Command::PutTopology(spec) => self.put_topology(spec),
             Command::RemoveTopology { name } => self.remove_topology(name),
+            Command::PutPriorityClass(class) => self.put_priority_class(class),
+            Command::RemovePriorityClass { name } => self.remove_priority_class(name),
             Command::RaiseVersion { version } => self.raise_version(*version),
         };
         result.unwrap_or_else(Outcome::Refused)

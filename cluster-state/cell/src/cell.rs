@@ -5,6 +5,7 @@ use crate::classes::Classes;
 use crate::jobs::{Job, Jobs, Nominations, required_level};
 use crate::judge::Scratch;
 use crate::nodes::Nodes;
+use crate::priorities::PriorityClasses;
 use crate::quota::Quota;
 use crate::resources::ResourceNames;
 use crate::runs::Runs;
@@ -39,6 +40,7 @@ pub struct Cell {
     pub(crate) runs: Runs,
     pub(crate) topologies: Topologies,
     pub(crate) quota: Quota,
+    pub(crate) priority_classes: PriorityClasses,
     pub(crate) sessions: Sessions,
     pub(crate) nominations: Nominations,
     pub(crate) timers: BTreeMap<u64, Arc<Vec<Timer>>>,
@@ -110,6 +112,11 @@ impl Cell {
     /// Queues and cohorts.
     pub fn quota(&self) -> &Quota {
         &self.quota
+    }
+
+    /// Priority classes.
+    pub fn priority_classes(&self) -> &PriorityClasses {
+        &self.priority_classes
     }
 
     /// Sessions and leases.

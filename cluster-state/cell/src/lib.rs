@@ -17,6 +17,7 @@ mod invariants;
 mod jobs;
 mod judge;
 mod nodes;
+mod priorities;
 mod quota;
 mod resources;
 mod runs;
@@ -34,6 +35,7 @@ pub use jobs::{Finish, Group, Held, Job, JobState, Jobs, Nominations, PAST_RUNS_
 pub use judge::Scratch;
 pub use nodes::{CORDONED, NOMINATED, PRESENT, READY, SCHEDULABLE, SHRUNK, STATE_MASK};
 pub use nodes::{DeviceBank, NodeRecord, NodeVersion, Nodes};
+pub use priorities::PriorityClasses;
 pub use quota::{DEPTH_MAX, Quota, QuotaNode};
 pub use resources::{CPU, MEMORY, PODS, RESOURCES_MAX, ResourceNames};
 pub use runs::{NO_RUN, Run, Runs};

@@ -9,13 +9,14 @@ use crate::cell::{Cell, VERSION};
 use crate::classes::{Classes, NodeClass};
 use crate::jobs::{Jobs, Nominations};
 use crate::nodes::Nodes;
+use crate::priorities::PriorityClasses;
 use crate::quota::{Quota, QuotaNode};
 use crate::resources::ResourceNames;
 use crate::runs::Runs;
 use crate::sessions::Sessions;
 use crate::shapes::Shapes;
 use crate::topologies::{Domain, Topologies, Topology};
-use ohm_model::{Index, Outcome, Sequence, SessionId};
+use ohm_model::{Index, Outcome, PriorityClass, Sequence, SessionId};
 use ohm_stdx::codec::{self, DecodeError};
 use ohm_stdx::{Chunked, Slab};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -69,6 +70,7 @@ struct Header {
     answers: u32,
     classes: u32,
     queues: u32,
+    priority_classes: u32,
     /// How many domains each topology has.
     domains: Vec<u32>,
 }
@@ -135,11 +137,13 @@ impl Cell {
             answers: self.sessions.answers().count() as u32,
             classes: self.classes.slots() as u32,
             queues: self.quota.iter().count() as u32,
+            priority_classes: self.priority_classes.iter().len() as u32,
             domains: self.topologies.iter().map(|topology| topology.domains.len() as u32).collect(),
         });
         frame.put(&self.resources);
         frame.put_all(self.classes.parts());
         frame.put_all(self.quota.iter());
+        frame.put_all(self.priority_classes.iter());
         for topology in self.topologies.iter() {
             frame.put(&**topology);
             frame.put_all(topology.domains.iter());
@@ -226,6 +230,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     let resources: ResourceNames = frames.next()?;
     let classes = frames.list::<(Option<NodeClass>, u32)>(header.classes)?;
     let quota = Quota::from_nodes(frames.list::<QuotaNode>(header.queues)?.into_iter());
+    let priority_classes = frames.list::<PriorityClass>(header.priority_classes)?;
     let topologies = frames.topologies(&header.domains)?;
     let (mut sessions, nominations, timers): Conversations = frames.next()?;
     let nodes: Nodes = frames.next()?;
@@ -265,6 +270,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         runs: Runs { slab: runs },
         topologies,
         quota,
+        priority_classes: PriorityClasses::from_classes(priority_classes.into_iter()),
         sessions,
         nominations,
         timers,

@@ -30,7 +30,7 @@ mod stamp;
 mod wanted;
 
 pub use batch::ProposeError;
-pub use events::EventRing;
+pub use events::{EventPage, EventRing};
 pub use followers::{FollowFrame, FollowerId};
 pub use hub::{AgentOrder, Beat, Peer};
 pub use replica::{Effect, Input, Purpose, Replica, ReplicaConfig, ReplicaFailure, Ticket};

@@ -75,7 +75,13 @@ fn assemble<L: Log + 'static>(
 ) -> Started {
     let Member { server, facts, book } = member;
     let CellFacts { cell, cell_incarnation, engine, .. } = facts;
-    let introduction = Introduction { cell, server, address: options.advertised(), token: token.to_string() };
+    let introduction = Introduction {
+        cell,
+        server,
+        address: options.advertised(),
+        token: token.to_string(),
+        tls: options.tls.clone(),
+    };
     let mut config = ReplicaConfig::default();
     if let Some(entries) = options.snapshot_every_entries {
         config.snapshot_every_entries = entries;
@@ -90,7 +96,7 @@ fn assemble<L: Log + 'static>(
     let evidence_dir = options.data_dir.clone();
     let failure = move |failure: &ReplicaFailure, cell: &Cell| keep_evidence(&evidence_dir, failure, cell);
     let place = Place { server, cell_incarnation, engine };
-    let (handle, inbox, failed) = replica_thread::start(open, link, failure, place, Meter, shutdown.clone());
+    let (handle, inbox, failed) = replica_thread::start(open, link, failure, place, Meter::default(), shutdown.clone());
     Started { handle, inbox, failed, facts }
 }
 

@@ -99,7 +99,7 @@ async fn join(options: &ServerOptions, token: &str) -> Result<JoinReply, ServerE
     let request = JoinRequest { address: options.advertised(), key };
     for attempt in 0_usize.. {
         let address = &options.join[attempt % options.join.len()];
-        let answer = match connect_server(address, token).await {
+        let answer = match connect_server(address, token, &options.tls).await {
             Ok(mut client) => client.join(request.clone()).await.map_err(|status| {
                 let is_final = matches!(status.code(), tonic::Code::Unauthenticated | tonic::Code::Unimplemented);
                 (is_final, status.message().to_string())

@@ -4,8 +4,8 @@
 use crate::log_readers::{AgentOutlet, LogReaders, LogStream};
 use ohm_cell::Cell;
 use ohm_log::{MemberChange, Members};
-use ohm_model::{Command, Event, Index, NodeId, Outcome, RunRef};
-use ohm_replica::ChangeFailure;
+use ohm_model::{Command, Index, NodeId, Outcome, RunRef};
+use ohm_replica::{ChangeFailure, EventPage};
 use ohm_wire::api::ServerEngine;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,8 +51,8 @@ pub(crate) enum Question {
     Cell(oneshot::Sender<Arc<Cell>>),
     /// A command of a person, under the server's own session.
     Command(Box<Command>, oneshot::Sender<Result<(Index, Outcome), Unanswered>>),
-    /// Events after an index, and how many older ones were dropped.
-    Events(Index, oneshot::Sender<(Vec<Event>, u64)>),
+    /// Events after an index.
+    Events(Index, oneshot::Sender<EventPage>),
     /// Answered once the copy shows everything that was acknowledged anywhere before.
     Read(oneshot::Sender<Result<(), Unanswered>>),
     /// Another server is to belong to the group, or one no more.
@@ -122,8 +122,8 @@ impl ReplicaHandle {
         wait.await.map_err(|_| Unanswered::Unknown("the server stopped before it answered".into()))?
     }
 
-    /// The events after `index`, oldest first, and how many were dropped since the process started.
-    pub async fn events_after(&self, index: Index) -> Result<(Vec<Event>, u64), Unanswered> {
+    /// The events after `index`.
+    pub async fn events_after(&self, index: Index) -> Result<EventPage, Unanswered> {
         self.ask(|answer| Question::Events(index, answer)).await
     }
 

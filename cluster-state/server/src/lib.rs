@@ -17,6 +17,7 @@ mod outlets;
 mod replica_thread;
 mod rpc;
 mod run;
+mod tls;
 
 pub use handle::{LogPiece, LogQuery, ReplicaHandle, Servers, Unanswered};
 pub use log_readers::LogStream;

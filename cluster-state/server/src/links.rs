@@ -4,6 +4,7 @@ use crate::replica_thread::Message;
 use bytes::Bytes;
 use ohm_replica::ServerInput;
 use ohm_runtime::connect::connect_server;
+use ohm_runtime::tls::TlsFiles;
 use ohm_wire::{ServerHello, ServerWord, server_word};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ pub(crate) struct Introduction {
     pub(crate) server: u64,
     pub(crate) address: String,
     pub(crate) token: String,
+    pub(crate) tls: TlsFiles,
 }
 
 /// Where servers are, as a file in the data folder: `NUMBER ADDRESS` in each line.
@@ -171,8 +173,8 @@ impl Task {
         if address.is_empty() {
             return Err("it is not known where it listens".into());
         }
-        let Introduction { cell, server, address: own, token } = self.introduction.clone();
-        let mut client = connect_server(address, &token).await.map_err(|error| error.to_string())?;
+        let Introduction { cell, server, address: own, token, tls } = self.introduction.clone();
+        let mut client = connect_server(address, &token, &tls).await.map_err(|error| error.to_string())?;
         let (words, stream) = mpsc::channel(64);
         let hello = ServerHello { cell, server, address: own };
         let hello = ServerWord { kind: Some(server_word::Kind::Hello(hello)) };

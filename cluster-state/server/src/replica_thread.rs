@@ -276,8 +276,7 @@ impl<L: Log> Worker<L> {
                 let _ = answer.send(cell);
             }
             Question::Events(index, answer) => {
-                let ring = self.core.replica().events();
-                let _ = answer.send((ring.after(index).cloned().collect(), ring.dropped()));
+                let _ = answer.send(self.core.replica().events().page(index));
             }
             Question::Command(command, answer) => return self.command(*command, answer),
             Question::Read(answer) => {

@@ -3,10 +3,12 @@
 use crate::engine::{self, Started};
 use crate::handle::ReplicaHandle;
 use crate::rpc::CellService;
+use crate::tls::{self, TlsListener, TlsServeError};
 use ohm_cell::BackupSource;
 use ohm_log_etcd::EtcdOptions;
 use ohm_runtime::data_dir::{self, DataDirError};
 use ohm_runtime::shutdown::Shutdown;
+use ohm_runtime::tls::TlsFiles;
 use ohm_wire::MESSAGE_BYTES_MAX;
 use ohm_wire::cell_server::CellServer;
 use std::net::SocketAddr;
@@ -26,6 +28,11 @@ pub struct ServerOptions {
     pub listen: SocketAddr,
     /// Listen on an address that others can reach although nothing is encrypted.
     pub insecure: bool,
+    /// What it shows to whoever connects and to other servers, and whom it believes; without a certificate nothing is
+    /// encrypted.
+    pub tls: TlsFiles,
+    /// Only those who show a certificate of the CA get in.
+    pub tls_client_auth: bool,
     /// Where other servers and clients reach it; the listening address when absent.
     pub advertise: Option<String>,
     /// Servers of the cell to join, if the data folder is empty; without any, an empty folder founds a cell.
@@ -39,7 +46,8 @@ pub struct ServerOptions {
 impl ServerOptions {
     /// Where others reach this server.
     pub(crate) fn advertised(&self) -> String {
-        self.advertise.clone().unwrap_or_else(|| format!("http://{}", self.listen))
+        let scheme = if self.tls.certificate.is_some() { "https" } else { "http" };
+        self.advertise.clone().unwrap_or_else(|| format!("{scheme}://{}", self.listen))
     }
 }
 
@@ -58,11 +66,17 @@ pub enum ServerError {
         source: std::io::Error,
     },
     /// The address would be open to others.
-    #[error("{0} can be reached from other machines, and nothing is encrypted: listen on 127.0.0.1, or say --insecure")]
+    #[error(
+        "{0} can be reached from other machines, and nothing is encrypted: listen on 127.0.0.1, give it --tls-cert and \
+         --tls-key (`ohm tls create` makes them), or say --insecure"
+    )]
     Open(SocketAddr),
     /// The options or the data folder do not fit the etcd, or it lets nobody in.
     #[error(transparent)]
     Etcd(#[from] ohm_log_etcd::EtcdError),
+    /// Its certificate can't be used.
+    #[error(transparent)]
+    Tls(#[from] TlsServeError),
     /// The log or the replica failed. What is on disk is left as it was.
     #[error("{0}")]
     Replica(String),
@@ -73,9 +87,10 @@ pub enum ServerError {
 
 /// Runs a server until `shutdown`, or until it fails.
 pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), ServerError> {
-    if !options.listen.ip().is_loopback() && !options.insecure {
+    if !options.listen.ip().is_loopback() && options.tls.certificate.is_none() && !options.insecure {
         return Err(ServerError::Open(options.listen));
     }
+    let tls = tls::settings(&options.tls, options.tls_client_auth)?;
     let _lock = data_dir::lock(&options.data_dir)?;
     let token = data_dir::token(&options.data_dir)?;
     let listener = TcpListener::bind(options.listen)
@@ -98,25 +113,42 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let rpc = tonic::service::interceptor::InterceptedService::new(service, check);
     // Roles and people share the port; the path says who speaks.
-    let app = people(handle, token, options.listen, source, metrics).route_service(RPC_PATHS, rpc);
-    tracing::info!(address = %options.listen, "serving");
-    let stop = shutdown.clone();
-    let serve = axum::serve(listener, app).with_graceful_shutdown(async move { stop.started().await });
+    let app = people(handle, token, &options, source, metrics).route_service(RPC_PATHS, rpc);
+    tracing::info!(address = options.advertised(), "serving");
     tokio::select! {
         biased;
         reason = failed => match reason {
             Ok(reason) => Err(ServerError::Replica(reason)),
             Err(_) => Ok(()),
         },
-        served = serve.into_future() => served.map_err(ServerError::Serve),
+        served = serve(listener, tls, app, shutdown) => served.map_err(ServerError::Serve),
     }
+}
+
+/// Serves `app`, encrypted or not, until `shutdown`.
+async fn serve(
+    listener: TcpListener,
+    tls: Option<tls::Settings>,
+    app: axum::Router,
+    shutdown: Shutdown,
+) -> std::io::Result<()> {
+    let stop = async move { shutdown.started().await };
+    match tls {
+        Some(settings) => axum::serve(TlsListener::start(listener, settings)?, app).with_graceful_shutdown(stop).await,
+        None => axum::serve(listener, app).with_graceful_shutdown(stop).await,
+    }
+}
+
+/// The host an address names.
+fn host_of(address: &str) -> Option<String> {
+    address.parse::<axum::http::Uri>().ok()?.host().map(str::to_string)
 }
 
 /// The HTTP side for people and programs.
 fn people(
     handle: ReplicaHandle,
     token: String,
-    listen: SocketAddr,
+    options: &ServerOptions,
     source: BackupSource,
     metrics: metrics_exporter_prometheus::PrometheusHandle,
 ) -> axum::Router {
@@ -126,7 +158,8 @@ fn people(
             metrics: Some(metrics),
             source,
             instance: std::env::var(ohm_wire::api::INSTANCE_VARIABLE).unwrap_or_default(),
-            ..crate::http::HttpOptions::new(listen, Some(token))
+            hosts: host_of(&options.advertised()).into_iter().collect(),
+            ..crate::http::HttpOptions::new(options.listen, Some(token))
         },
     )
 }

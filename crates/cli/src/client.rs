@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::globals::Globals;
 use nix::unistd::{Uid, User};
 use ohm_runtime::recorder::{Happened, Recorder};
+use ohm_runtime::tls::TlsError;
 use ohm_wire::api::{ErrorAnswer, OWNER_HEADER, SubmitAnswer};
 use serde::de::DeserializeOwned;
 use std::io::Read;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use ureq::http::{Request, Response};
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, AsSendBody, Body, SendBody};
 
 /// How long a server may take to accept a connection.
@@ -49,6 +51,7 @@ impl Client {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
+            .tls_config(tls(globals)?)
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .timeout_recv_response(Some(ANSWER_TIMEOUT))
             .user_agent(concat!("ohm/", env!("CARGO_PKG_VERSION")));
@@ -171,6 +174,29 @@ impl Client {
     fn unreadable(&self, error: &serde_json::Error) -> Failure {
         Failure::Unreadable { server: self.server().to_string(), reason: error.to_string() }
     }
+}
+
+/// Whom this process believes (the authorities of the web unless a file names others), and what it shows.
+fn tls(globals: &Globals) -> Result<TlsConfig, Failure> {
+    let wrong = |error: TlsError| Failure::Usage(error.to_string());
+    let files = globals.tls();
+    let mut config = TlsConfig::builder();
+    if let Some(ca) = files.read_ca().map_err(wrong)? {
+        config = config.root_certs(RootCerts::new_with_certs(&certificates(&ca)));
+    }
+    if let Some(shown) = files.read_shown().map_err(wrong)? {
+        let key = PrivateKey::from_pem(&shown.key).map_err(|error| Failure::Usage(format!("--tls-key: {error}")))?;
+        config = config.client_cert(Some(ClientCert::new_with_certs(&certificates(&shown.certificate), key)));
+    }
+    Ok(config.build())
+}
+
+fn certificates(pem: &[u8]) -> Vec<Certificate<'static>> {
+    let certificate = |item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    };
+    parse_pem(pem).filter_map(certificate).collect()
 }
 
 /// Who this process runs for, as its jobs say it.

@@ -18,6 +18,7 @@ mod output;
 mod replay;
 mod rescue;
 mod text;
+mod tls;
 mod up;
 
 pub use chaos::Simulate;
@@ -28,6 +29,7 @@ pub use globals::{ColorChoice, Globals, OutputFormat};
 pub use log_files::LogCommand;
 pub use members::MembersCommand;
 pub use rescue::RescueCommand;
+pub use tls::TlsCommand;
 pub use up::Up;
 
 use std::process::ExitCode;
@@ -51,6 +53,11 @@ pub fn up(options: &Up, globals: &Globals) -> ExitCode {
 /// Asks about the servers of the cell, and changes who they are.
 pub fn members(command: &MembersCommand, globals: &Globals) -> ExitCode {
     exit_code(members::members(command, globals), globals)
+}
+
+/// Makes certificates.
+pub fn tls(command: &TlsCommand, globals: &Globals) -> ExitCode {
+    exit_code(tls::tls(command, globals), globals)
 }
 
 /// Backs a cell up, restores one, or recovers one after its majority is lost.

@@ -43,7 +43,9 @@ pub fn document(job: &JobSpec) -> impl Serialize + '_ {
         spec: Spec {
             class: class.name(),
             queue: &job.queue,
-            priority: job.priority,
+            // The class gives the priority; a document that names both is none.
+            priority: if job.priority_class.is_empty() { job.priority } else { 0 },
+            priority_class_name: &job.priority_class,
             retries: job.retries,
             active_deadline_seconds: job.active_deadline_seconds,
             ttl_seconds_after_finished: other(job.ttl_seconds_after_finished, TTL_SECONDS_DEFAULT),
@@ -194,6 +196,8 @@ struct Spec<'j> {
     queue: &'j str,
     #[serde(skip_serializing_if = "is_default")]
     priority: i32,
+    #[serde(skip_serializing_if = "is_default")]
+    priority_class_name: &'j str,
     #[serde(skip_serializing_if = "is_default")]
     retries: u32,
     #[serde(skip_serializing_if = "is_default")]

@@ -152,14 +152,17 @@ fn job() -> impl Strategy<Value = JobSpec> {
         groups
     });
     let queue = prop_oneof![Just(String::new()), name()];
+    let priority =
+        prop_oneof![any::<i32>().prop_map(|value| (value, String::new())), name().prop_map(|name| (0, name))];
     let seconds = prop_oneof![Just(0), Just(86_400), 1..1_000_000u64];
-    let numbers = (any::<i32>(), any::<u32>(), seconds.clone(), seconds);
+    let numbers = (priority, any::<u32>(), seconds.clone(), seconds);
     (name(), class, queue, numbers, labels(), groups, any::<bool>(), any::<bool>()).prop_map(
         |(name, class, queue, (priority, retries, deadline, ttl), labels, groups, keeps, suspended)| JobSpec {
             name,
             class,
             queue,
-            priority,
+            priority: priority.0,
+            priority_class: priority.1,
             labels,
             groups,
             retries,

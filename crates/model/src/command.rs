@@ -4,6 +4,7 @@ use crate::ids::{Epoch, Incarnation, Index, NodeId, Sequence, SessionId};
 use crate::job::JobSpec;
 use crate::lease::{Lease, Role};
 use crate::node::{NodeHealth, NodeSpec};
+use crate::priority::PriorityClass;
 use crate::queue::QueueSpec;
 use crate::run::RunReport;
 use crate::topology::TopologySpec;
@@ -153,6 +154,13 @@ pub enum Command {
     Tick,
     /// Forgets a finished job before its time, which frees its name; refused while a run of it still stops.
     ForgetJob {
+        /// By name.
+        name: String,
+    },
+    /// Adds a priority class; one that is there keeps its value.
+    PutPriorityClass(PriorityClass),
+    /// Removes a priority class; jobs that named it keep the priority they got.
+    RemovePriorityClass {
         /// By name.
         name: String,
     },

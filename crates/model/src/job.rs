@@ -58,8 +58,10 @@ pub struct JobSpec {
     pub class: Class,
     /// The queue it waits in; empty for none.
     pub queue: String,
-    /// Higher is placed first.
+    /// Higher is placed first. Of a job with a priority class the cell fills it in at submit.
     pub priority: i32,
+    /// The priority class that gives the priority; empty for none.
+    pub priority_class: String,
     /// Free marks for people.
     pub labels: Labels,
     /// One to [`GROUPS_MAX`] groups.
@@ -84,6 +86,7 @@ impl JobSpec {
             class,
             queue: String::new(),
             priority: 0,
+            priority_class: String::new(),
             labels: Labels::new(),
             groups,
             retries: 0,

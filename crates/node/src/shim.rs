@@ -13,7 +13,8 @@
 //!
 //! What is promised, and by what:
 //! - a run is started at most once, ever: `journal` (intent before exec), across crashes of every kind;
-//! - tasks with `onDisconnect: stop` are gone when the lease ends: `fence`, a thread that waits for nothing;
+//! - tasks with `onDisconnect: stop` are gone when the lease ends: `fence`, a thread that waits for nothing, and behind
+//!   it `last_resort`, a timer of the kernel that also goes off when no process of ours runs;
 //! - if the shim dies its tasks die: `guard`, by the kernel where it can;
 //! - a run has ended when *all* of its processes have: process group, cgroup, and the orphans that come to the guard;
 //! - no process is signalled that is not ours: a child is signalled only before it is reaped, anything else only after
@@ -26,6 +27,7 @@ mod fence;
 mod ground;
 mod guard;
 mod journal;
+mod last_resort;
 mod launch;
 mod lease;
 mod leftovers;

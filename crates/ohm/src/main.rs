@@ -6,7 +6,7 @@ mod roles;
 
 use agent::AgentArguments;
 use clap::{CommandFactory, Parser, Subcommand};
-use ohm_cli::{ClientCommand, Globals, LogCommand, OutputFormat, Simulate, Up};
+use ohm_cli::{ClientCommand, Globals, LogCommand, OutputFormat, Simulate, TlsCommand, Up};
 use roles::{HealthArguments, SchedulerArguments, ServerArguments};
 use std::process::ExitCode;
 
@@ -29,6 +29,9 @@ enum Command {
     /// Read the log of a data folder without a server
     #[command(subcommand)]
     Log(LogCommand),
+    /// Make the certificates of a cell
+    #[command(subcommand)]
+    Tls(TlsCommand),
     /// Break things on purpose, and judge what came of it
     #[command(subcommand)]
     Chaos(Chaos),
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Command::Up(options) => ohm_cli::up(&options, &globals),
         Command::Client(command) => ohm_cli::run(command, &globals, Arguments::command),
         Command::Log(command) => ohm_cli::log(&command, &globals),
+        Command::Tls(command) => ohm_cli::tls(&command, &globals),
         Command::Chaos(command) => chaos(&command, &globals),
         Command::Server(arguments) => roles::server(arguments, &globals),
         Command::Scheduler(arguments) => roles::scheduler(&arguments, &globals),

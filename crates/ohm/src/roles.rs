@@ -27,6 +27,9 @@ pub(crate) struct ServerArguments {
     /// Listen on an address that other machines can reach although nothing is encrypted
     #[arg(long)]
     insecure: bool,
+    /// Let only those in who show a certificate of --tls-ca
+    #[arg(long)]
+    tls_client_auth: bool,
     /// Where other machines reach it [default: the address it listens on]
     #[arg(long, value_name = "URL")]
     advertise: Option<String>,
@@ -84,7 +87,7 @@ fn servers(globals: &Globals) -> Servers {
         (None, Err(_)) => TokenSource::File(globals.data_dir().join("token")),
     };
     let addresses = globals.server.split(',').map(|address| address.trim().trim_end_matches('/').to_string()).collect();
-    Servers { addresses, token }
+    Servers { addresses, token, tls: globals.tls() }
 }
 
 /// Runs a role on as many threads as there are cores, until a signal, the end of its parent, or its own end.
@@ -129,6 +132,8 @@ pub(crate) fn server(arguments: ServerArguments, globals: &Globals) -> ExitCode 
         data_dir: globals.data_dir(),
         listen: arguments.listen,
         insecure: arguments.insecure,
+        tls: globals.tls(),
+        tls_client_auth: arguments.tls_client_auth,
         advertise: arguments.advertise,
         join: arguments.join,
         snapshot_every_entries: arguments.snapshot_every,

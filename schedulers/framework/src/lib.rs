@@ -28,7 +28,7 @@ mod verdict;
 mod view;
 mod words;
 
-pub use ask::{Answer, explain_job};
+pub use ask::{Answer, explain_job, jobs_ahead};
 pub use counted::{BestDomain, Counted, Excluded, Unit, count_miss};
 pub use counters::Counters;
 pub use explain::{Explanation, LayerFit, Miss, NearMiss, Obstacle};

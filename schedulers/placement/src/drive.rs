@@ -10,7 +10,7 @@ use crate::subject::Subject;
 use crate::together::{bundles, pair};
 use ohm_cell::{Job, JobState};
 use ohm_framework::{Decision, Explanation, Obstacle, Plan, PlannedJob, Taken, View, Work, WorkItem};
-use ohm_model::{Grain, GroupIndex, Placement, TopologyMode};
+use ohm_model::{Grain, GroupIndex, GroupSpec, Placement, TopologyMode};
 use ohm_stdx::Prng;
 
 /// What is tried for a job that finds no room: preemption, reclaim. The hook between filters and the next job.
@@ -56,7 +56,11 @@ pub fn asks(view: &View<'_>, job: &Job) -> Result<Vec<GroupAsk>, Obstacle> {
         let most = view.pending(job, group).len();
         let standing = state.live + view.in_flight(job.id, group);
         let missing = state.needed(spec).saturating_sub(standing);
-        let least = if state.started { 0 } else { missing };
+        let least = match (state.started, standing) {
+            (true, _) => 0,
+            (false, 0) => whole_slices(spec, missing),
+            (false, _) => missing,
+        };
         backs_off |= most < least;
         if most >= least.max(1) {
             // A gang in a topology is repaired whole: half of a repair may leave no domain for the other half.
@@ -70,6 +74,12 @@ pub fn asks(view: &View<'_>, job: &Job) -> Result<Vec<GroupAsk>, Obstacle> {
         return Err(waits("tasks whose back-off has not passed"));
     }
     Ok(asks)
+}
+
+/// `tasks` raised to whole slices of the group: fewer would be of no use, because what is left of them never stands.
+fn whole_slices(spec: &GroupSpec, tasks: u32) -> u32 {
+    let size = spec.slices().first().map_or(1, |slice| slice.size.max(1));
+    tasks.div_ceil(size).saturating_mul(size).min(spec.count)
 }
 
 /// Rows planned for a job so far, and what it takes to undo them.

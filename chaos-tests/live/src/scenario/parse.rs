@@ -157,6 +157,9 @@ fn shape(text: &str) -> Parsed<Shape> {
             if !words.skip("member") {
                 words.expect("members")?;
             }
+        } else if words.skip("no") {
+            words.expect("timers")?;
+            cell.has_timers = false;
         } else if words.skip("disk") {
             words.expect("of")?;
             let word = words.take("a size such as 64MiB")?;

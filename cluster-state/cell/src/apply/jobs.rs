@@ -30,7 +30,14 @@ impl Cell {
 
     fn submit_job(&mut self, owner: &Arc<str>, spec: &JobSpec, applied: &mut Applied) -> Result<JobOutcome, Refusal> {
         let known = self.jobs.find(&spec.name);
-        let spec = self.with_named_topologies(spec, known.map(|known| &*known.spec));
+        let known_spec = known.map(|known| &*known.spec);
+        let mut spec = self.with_named_topologies(spec, known_spec);
+        if !spec.priority_class.is_empty() {
+            let priority = self.priority_of(&spec, known_spec)?;
+            if priority != spec.priority {
+                spec.to_mut().priority = priority;
+            }
+        }
         if let Some(known) = known {
             if *known.spec == *spec {
                 return Ok(JobOutcome::Unchanged(known.id));
@@ -45,7 +52,7 @@ impl Cell {
         let spec = Arc::new(spec.into_owned());
         let mut groups = Vec::with_capacity(spec.groups.len());
         for group in &spec.groups {
-            let shape = Shape::of(group, &mut self.resources).ok_or_else(too_many_resources)?;
+            let shape = Shape::of(group, &mut self.resources).ok_or_else(|| too_many_resources("what it asks for"))?;
             groups.push(Group::new(self.shapes.join(shape), group.count));
         }
         let state = if spec.suspended { JobState::Suspended } else { JobState::Active };
@@ -119,8 +126,9 @@ impl Cell {
             let problem = format!("{} different resources; at most {JOB_RESOURCES_MAX} are possible", named.len());
             return invalid("requests", problem);
         }
-        if !self.resources.has_room_for_jobs(named.into_iter()) {
-            return Err(too_many_resources());
+        if !self.resources.has_room_for_jobs(named.iter().copied()) {
+            let unknown = named.into_iter().filter(|name| self.resources.find(name).is_none());
+            return Err(too_many_resources(&unknown.map(String::as_str).collect::<Vec<_>>().join(", ")));
         }
         for group in &spec.groups {
             let together = |other: &&GroupSpec| !group.place_with.is_empty() && other.place_with == group.place_with;
@@ -332,10 +340,10 @@ impl Cell {
     }
 }
 
-fn too_many_resources() -> Refusal {
-    Refusal::Invalid {
-        field: "requests".into(),
-        problem: "no node has this resource, and the cell knows too many such names already: is it written right?"
-            .into(),
-    }
+fn too_many_resources(names: &str) -> Refusal {
+    let problem = format!(
+        "no node has {names}, and jobs have named as many resources without a node as they may; is the name right? A \
+         node that has it can still register, and jobs may name it from then on"
+    );
+    Refusal::Invalid { field: "requests".into(), problem }
 }

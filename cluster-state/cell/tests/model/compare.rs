@@ -13,6 +13,8 @@ impl World {
         same("jobs", cell.jobs().len(), jobs)?;
         same("runs", cell.runs().len(), plain.runs.len())?;
         same("nodes", cell.nodes().len(), plain.nodes.len())?;
+        let classes = cell.priority_classes().iter().map(|class| (class.name.clone(), class.value));
+        same("priority classes", classes.collect(), plain.priority_classes.clone())?;
         for (id, job) in &plain.jobs {
             let found = cell.jobs().get(*id).ok_or(format!("job {} is missing", job.spec.name))?;
             compare_job(found, job).map_err(|problem| format!("job {}: {problem}", job.spec.name))?;
@@ -70,6 +72,7 @@ fn compare_job(found: &Job, expected: &PlainJob) -> Result<(), String> {
         State::Cancelled => JobState::Finished(Finish::Cancelled),
     };
     same("state", found.state, state)?;
+    same("priority", found.spec.priority, expected.spec.priority)?;
     same("version", found.version, expected.version)?;
     same("shard", found.shard, expected.shard)?;
     same("reservation", !found.reserved.is_empty(), expected.reserved)?;

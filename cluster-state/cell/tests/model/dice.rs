@@ -5,14 +5,18 @@ use crate::world::{BATCH, PEOPLE, TAS, World};
 use ohm_cell::{Job, JobState};
 use ohm_model::{
     Amounts, Class, ClassId, Command, Epoch, Exit, Grain, GroupIndex, GroupSpec, Guard, Incarnation, Index, JobGuard,
-    JobId, JobSpec, Lease, NodeHealth, NodeId, NodeSpec, Nomination, OnDisconnect, Placement, QueueSpec, RunRef,
-    RunReport, RunReportKind, SessionId, StopCause, Taint, TaintEffect, TaskIndex, Toleration, TolerationOperator,
-    TopologyMode, Transaction,
+    JobId, JobSpec, Lease, NodeHealth, NodeId, NodeSpec, Nomination, OnDisconnect, Placement, PriorityClass, QueueSpec,
+    RunRef, RunReport, RunReportKind, SessionId, StopCause, Taint, TaintEffect, TaskIndex, Toleration,
+    TolerationOperator, TopologyMode, Transaction,
 };
 use std::sync::Arc;
 
 const NODES: u64 = 5;
 const JOBS: u64 = 6;
+
+fn name_of_class(number: u64) -> String {
+    format!("p{number}")
+}
 
 impl World {
     pub(crate) fn draw(&mut self) -> (SessionId, Command) {
@@ -32,7 +36,8 @@ impl World {
                 self.now_ms += [1, 100, 1_000, 5_000, 70_000][self.dice.below(5) as usize];
                 Command::Tick
             }
-            63..66 => Command::PutQueue(self.queue()),
+            63..65 => Command::PutQueue(self.queue()),
+            65 => self.priority_class(),
             _ => return self.commit(),
         };
         (PEOPLE, command)
@@ -98,6 +103,7 @@ impl World {
             class,
             queue: queue.unwrap_or_default(),
             priority: self.dice.below(3) as i32,
+            priority_class: if self.dice.chance(300) { name_of_class(self.dice.below(2)) } else { String::new() },
             labels: Default::default(),
             groups,
             retries: self.dice.below(3) as u32,
@@ -105,6 +111,17 @@ impl World {
             ttl_seconds_after_finished: self.dice.below(20),
             on_disconnect: OnDisconnect::Stop,
             suspended: self.dice.chance(50),
+        }
+    }
+
+    fn priority_class(&mut self) -> Command {
+        let name = name_of_class(self.dice.below(2));
+        match self.dice.chance(300) {
+            true => Command::RemovePriorityClass { name },
+            false => {
+                let value = self.dice.below(2) as i32;
+                Command::PutPriorityClass(PriorityClass { name, value, description: String::new() })
+            }
         }
     }
 

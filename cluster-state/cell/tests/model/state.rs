@@ -104,6 +104,7 @@ pub(crate) struct Plain {
     pub(crate) runs: Vec<PlainRun>,
     pub(crate) holds: Vec<PlainHold>,
     pub(crate) queues: BTreeMap<String, QueueSpec>,
+    pub(crate) priority_classes: BTreeMap<String, i32>,
     /// Every change of a node, and whose commit it was.
     pub(crate) touches: Vec<(NodeId, Index, SessionId)>,
     pub(crate) alarms: Vec<(u64, Alarm)>,

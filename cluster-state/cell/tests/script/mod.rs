@@ -103,6 +103,8 @@ impl Script {
             "queue" => Command::PutQueue(words.queue(false)),
             "cohort" => Command::PutQueue(words.queue(true)),
             "topology" => Command::PutTopology(words.topology()),
+            "priority-class" => Command::PutPriorityClass(words.priority_class()),
+            "remove-priority-class" => Command::RemovePriorityClass { name: name(words) },
             "remove-queue" => Command::RemoveQueue { name: name(words) },
             "remove-topology" => Command::RemoveTopology { name: name(words) },
             "remove-node" => Command::RemoveNode { name: name(words) },

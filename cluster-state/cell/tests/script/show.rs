@@ -127,6 +127,9 @@ impl Script {
     fn job_text(&self, name: &str) -> String {
         let Some(job) = self.cell.jobs().find(name) else { return format!("job {name} is not known") };
         let mut text = format!("job {name} is {}, version {}", job.phase(), job.version);
+        if !job.spec.priority_class.is_empty() {
+            write!(text, ", priority {} of {}", job.spec.priority, job.spec.priority_class).unwrap();
+        }
         if !job.reserved.is_empty() {
             text.push_str(", reserved");
         }
@@ -264,6 +267,8 @@ fn verb(command: &Command) -> &'static str {
         Command::Commit(_) => "commit",
         Command::PutQueue(_) => "put queue",
         Command::RemoveQueue { .. } => "remove queue",
+        Command::PutPriorityClass(_) => "put priority class",
+        Command::RemovePriorityClass { .. } => "remove priority class",
         Command::PutTopology(_) => "put topology",
         Command::RemoveTopology { .. } => "remove topology",
         Command::RaiseVersion { .. } => "raise version",

@@ -5,8 +5,8 @@ use crate::handle::{LogQuery, ReplicaHandle, Servers, Unanswered};
 use crate::log_readers::LogStream;
 use ohm_cell::Cell;
 use ohm_log::MemberChange;
-use ohm_model::{Command, Event, Index, Outcome};
-use ohm_replica::ChangeFailure;
+use ohm_model::{Command, Index, Outcome};
+use ohm_replica::{ChangeFailure, EventPage};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -103,7 +103,7 @@ impl Cells {
         Ok((index, outcome))
     }
 
-    pub(super) async fn events_after(&self, index: Index) -> Result<(Vec<Event>, u64), Unanswered> {
+    pub(super) async fn events_after(&self, index: Index) -> Result<EventPage, Unanswered> {
         in_time(self.handle.events_after(index)).await
     }
 

@@ -127,6 +127,10 @@ const UNCORDON: &[Operation] = &[operation("post", "Let new work come to a node 
 const QUEUES: &[Operation] = &[operation("get", "Queues and cohorts with what they use", &[], "QueueList")];
 const QUEUE: &[Operation] =
     &[operation("delete", "Remove a queue or cohort; refused while a job or a queue names it", &[], "")];
+const PRIORITY_CLASSES: &[Operation] =
+    &[operation("get", "Priority classes with their values", &[], "PriorityClassList")];
+const PRIORITY_CLASS: &[Operation] =
+    &[operation("delete", "Remove a priority class; jobs that named it keep the priority they got", &[], "")];
 const TOPOLOGY: &[Operation] = &[operation("delete", "Remove a topology; refused while an open job names it", &[], "")];
 const TOPOLOGIES: &[Operation] = &[operation("get", "Topologies and their domains", &[], "TopologyList")];
 const EVENTS: &[Operation] = &[operation(
@@ -169,6 +173,8 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/backup", BACKUP), get(backup::backup)),
         (route("/v1/queues", QUEUES), get(overview::queues)),
         (route("/v1/queues/{name}", QUEUE), delete(control::remove_queue)),
+        (route("/v1/priority-classes", PRIORITY_CLASSES), get(overview::priority_classes)),
+        (route("/v1/priority-classes/{name}", PRIORITY_CLASS), delete(control::remove_priority_class)),
         (route("/v1/topologies/{name}", TOPOLOGY), delete(control::remove_topology)),
         (route("/v1/topologies", TOPOLOGIES), get(overview::topologies)),
         (route("/v1/events", EVENTS), get(events::events)),

@@ -4,9 +4,10 @@
 use ohm_wire::api::{
     ApiError, BestDomainView, CountedView, DocumentVerdict, DomainView, ErrorAnswer, EventList, EventView,
     ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary, JobTotals, JobView, LayerFitView,
-    NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRunView, ProblemView, QueueList,
-    QueueResourceView, QueueView, ReasonView, ServerEngine, ServerList, ServerRole, ServerView, SessionView,
-    StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, VerdictKind, WaitAnswer,
+    NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRunView, PriorityClassList,
+    PriorityClassView, ProblemView, QueueList, QueueResourceView, QueueView, ReasonView, ServerEngine, ServerList,
+    ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList,
+    TopologyView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -28,6 +29,7 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("NodeDetail", value(&node_detail())),
         ("NodeList", value(&NodeList { nodes: vec![node()], total: 1, next: text() })),
         ("NodeSummary", value(&node())),
+        ("PriorityClassList", value(&PriorityClassList { priority_classes: vec![priority_class()] })),
         ("QueueList", value(&QueueList { queues: vec![queue()] })),
         ("ServerList", value(&ServerList { servers: vec![server()], removed: vec![1], engine: ServerEngine::Raft })),
         ("StatusView", value(&status())),
@@ -201,6 +203,10 @@ fn queue() -> QueueView {
         running: 1,
         suspended: 1,
     }
+}
+
+fn priority_class() -> PriorityClassView {
+    PriorityClassView { name: text(), value: 1, description: text() }
 }
 
 fn topologies() -> TopologyList {

@@ -138,6 +138,10 @@ fn spawn(command: &Command) -> Result<process::Child, Failure> {
     process
         .args(&command.arguments)
         .env("OHM_PARENT", process::id().to_string())
+        // A cell of this machine's own loopback needs no certificates; those of another one must not confuse it.
+        .env_remove("OHM_TLS_CA")
+        .env_remove("OHM_TLS_CERT")
+        .env_remove("OHM_TLS_KEY")
         .envs(command.environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(output)

@@ -21,15 +21,8 @@ const JOB_FIELDS: &[&str] = &[
     "groups",
 ];
 
-/// A job whose priority class has yet to be looked up.
-pub(crate) struct Job {
-    pub(crate) spec: JobSpec,
-    /// The class's name, and where it stands.
-    pub(crate) priority_class: Option<(String, crate::Position)>,
-}
-
 /// Reads the `spec` of a job.
-pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) -> Option<Job> {
+pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) -> Option<JobSpec> {
     let is_grouped = spec.node.get("groups").is_some();
     let every_field: &[&[&'static str]] = &[JOB_FIELDS, GROUP_FIELDS, TEMPLATE_FIELDS];
     let fields = Fields::open(cx, spec, every_field)?;
@@ -47,15 +40,15 @@ pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) 
     if let (Some(at), Some(_)) = (priority_class, fields.get("priority")) {
         at.rule(cx, "`priority` is given, too; keep one");
     }
-    let priority_class = priority_class.and_then(|at| Some((at.text(cx)?, at.node.position)));
     let groups = groups.into_iter().map(|group| group.finish(class)).collect();
     let seconds = 0..=i64::MAX;
     let deadline = fields.whole(cx, "activeDeadlineSeconds", 1..=i64::MAX);
-    let spec = JobSpec {
+    Some(JobSpec {
         name,
         class,
         queue: fields.text(cx, "queue").unwrap_or_default(),
         priority: fields.whole(cx, "priority", i64::from(i32::MIN)..=i64::from(i32::MAX)).unwrap_or(0),
+        priority_class: priority_class.and_then(|at| at.text(cx)).unwrap_or_default(),
         labels,
         groups,
         retries: fields.whole(cx, "retries", 0..=i64::from(u32::MAX)).unwrap_or(0),
@@ -63,8 +56,7 @@ pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) 
         ttl_seconds_after_finished: fields.whole(cx, "ttlSecondsAfterFinished", seconds).unwrap_or(TTL_SECONDS_DEFAULT),
         on_disconnect: on_disconnect.unwrap_or(default_on_disconnect(class)),
         suspended: fields.boolean(cx, "suspend").unwrap_or(false),
-    };
-    Some(Job { spec, priority_class })
+    })
 }
 
 /// The class of a job that names none.

@@ -12,22 +12,25 @@
 //! - SIGKILL at once for a run that is older than the lease without a gap: it has outlived an earlier deadline, because
 //!   this very shim was stopped then.
 //!
-//! What no process can do: a *stopped* shim (SIGSTOP, a frozen machine) sends no signal. Its tasks run on if they are
-//! not frozen with it; for them `OHM_INCARNATION` is the only fence, to be checked by whoever they write to.
+//! A *stopped* shim (SIGSTOP, a frozen machine) sends no signal; then `last_resort` ends the tasks at D, by the kernel.
+//! What remains is said in ARCHITECTURE.md, "What no fence holds".
 
+use super::last_resort::LastResort;
 use super::lease::{LeaseReader, NodeLease};
 use crate::cgroup::GroupOfRun;
 use crate::clock;
 use crate::processes::signal_group;
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long before the deadline the kill is sent, in milliseconds.
 const KILL_MARGIN_MS: u64 = 250;
 /// Between two looks at the lease, in milliseconds.
 const LOOK_MS: u64 = 50;
+/// How long the last resort stays armed for starts that were announced, in milliseconds.
+const STARTS_MS: u64 = 1_000;
 
 /// How far the fence has gone with a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,10 +66,26 @@ struct Member {
 
 type Members = BTreeMap<u32, Member>;
 
+#[derive(Debug, Default)]
+struct Watched {
+    members: Members,
+    /// Until when processes may be started that are not members yet.
+    starts_until_ms: u64,
+    /// Whether the last resort is armed, or never can be.
+    is_armed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    watched: Mutex<Watched>,
+    /// Starts were announced, or the last resort was armed for them.
+    changed: Condvar,
+}
+
 /// The loop's handle on the fence.
 #[derive(Debug)]
 pub(super) struct Fence {
-    members: Arc<Mutex<Members>>,
+    shared: Arc<Shared>,
 }
 
 /// The loop and the fence would otherwise live on without each other.
@@ -81,46 +100,58 @@ impl Drop for AbortOnPanic {
 }
 
 impl Fence {
-    /// Starts the thread.
+    /// Starts the thread. Without a timer from the kernel it works alone, and the log says so.
     pub(super) fn start(lease: LeaseReader, lead_ms: u64) -> std::io::Result<Self> {
-        let members = Arc::new(Mutex::new(Members::new()));
-        let shared = Arc::clone(&members);
+        let shared = Arc::new(Shared::default());
+        let own = Arc::clone(&shared);
         std::thread::Builder::new().name("fence".into()).stack_size(256 << 10).spawn(move || {
             let _abort = AbortOnPanic;
-            watch(&shared, lease, lead_ms);
+            watch(&own, lease, lead_ms);
         })?;
-        Ok(Fence { members })
+        Ok(Fence { shared })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Members> {
-        lock(&self.members)
+    /// To be called before a look at the lease that processes are started on: should we be stopped after it, they end
+    /// with the lease nevertheless.
+    pub(super) fn expect_starts(&self) {
+        let mut watched = lock(&self.shared.watched);
+        watched.starts_until_ms = clock::boottime_ms() + STARTS_MS;
+        if !watched.is_armed {
+            self.shared.changed.notify_all();
+            let patience = Duration::from_millis(LOOK_MS);
+            // In vain where there is no lease; then nothing is started either.
+            let waited = self.shared.changed.wait_timeout_while(watched, patience, |watched| !watched.is_armed);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+        }
     }
 
     /// Watches over the run whose first process is `pid`, started at `started_ms`. The shim must not stand in `group`
     /// any more.
     pub(super) fn add(&self, pid: u32, started_ms: u64, grace_ms: u64, group: Option<GroupOfRun>) {
-        self.lock().insert(pid, Member { started_ms, grace_ms, group, step: Step::None, kill_at_ms: u64::MAX });
+        let member = Member { started_ms, grace_ms, group, step: Step::None, kill_at_ms: u64::MAX };
+        lock(&self.shared.watched).members.insert(pid, member);
     }
 
     /// Ends the watch, which must happen before `pid` is reaped: from then on the number means nothing.
     pub(super) fn remove(&self, pid: u32) -> Step {
-        self.lock().remove(&pid).map_or(Step::None, |member| member.step)
+        lock(&self.shared.watched).members.remove(&pid).map_or(Step::None, |member| member.step)
     }
 }
 
-fn lock(members: &Mutex<Members>) -> MutexGuard<'_, Members> {
-    members.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(watched: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
+    watched.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn watch(members: &Mutex<Members>, mut lease: LeaseReader, lead_ms: u64) {
+fn watch(shared: &Shared, mut lease: LeaseReader, lead_ms: u64) {
+    let mut last_resort = last_resort();
     let mut since_ms = 0;
     loop {
         let NodeLease { deadline_ms, since_ms: newest_ms, .. } = lease.read();
         let now_ms = clock::boottime_ms();
         let has_gap = std::mem::replace(&mut since_ms, newest_ms) != newest_ms;
         let is_near = has_gap || due(now_ms, deadline_ms, u64::MAX, lead_ms) > Step::None;
-        let mut members = lock(members);
-        for (pid, member) in members.iter_mut() {
+        let mut watched = lock(&shared.watched);
+        for (pid, member) in &mut watched.members {
             // Most of the time there is nothing to do but the few runs that were terminated and then saved.
             if is_near || member.step > Step::None {
                 let due = match member.started_ms < since_ms {
@@ -130,9 +161,29 @@ fn watch(members: &Mutex<Members>, mut lease: LeaseReader, lead_ms: u64) {
                 enforce(*pid, member, now_ms, due, deadline_ms);
             }
         }
-        drop(members);
-        std::thread::sleep(Duration::from_millis(LOOK_MS));
+        let at_ms = last_resort_at_ms(&watched, now_ms, deadline_ms);
+        let is_set = last_resort.as_mut().is_none_or(|timer| timer.arm(at_ms).is_ok());
+        let was_armed = std::mem::replace(&mut watched.is_armed, is_set && (at_ms > 0 || last_resort.is_none()));
+        if watched.is_armed && !was_armed {
+            shared.changed.notify_all();
+        }
+        let announced_ms = watched.starts_until_ms;
+        let waits = |watched: &mut Watched| watched.starts_until_ms == announced_ms;
+        let look = Duration::from_millis(LOOK_MS);
+        drop(shared.changed.wait_timeout_while(watched, look, waits).unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+fn last_resort() -> Option<LastResort> {
+    let made = LastResort::new();
+    made.inspect_err(|error| tracing::warn!(%error, "no timer: a stopped shim cannot end its tasks")).ok()
+}
+
+/// When the kernel is to end everything if nothing more is heard from us; 0 is never.
+fn last_resort_at_ms(watched: &Watched, now_ms: u64, deadline_ms: u64) -> u64 {
+    let is_needed = watched.starts_until_ms > now_ms || watched.members.values().any(|one| one.step < Step::Killed);
+    // Past the deadline everybody has been killed a moment ago, and nobody is started.
+    if is_needed && deadline_ms > now_ms { deadline_ms } else { 0 }
 }
 
 fn enforce(pid: u32, member: &mut Member, now_ms: u64, due: Step, deadline_ms: u64) {
@@ -169,5 +220,19 @@ mod tests {
         assert_eq!(at(29_750, 0), Step::Killed);
         assert_eq!(due(5, 0, 100, 2_000), Step::Killed, "no lease at all");
         assert_eq!(due(0, u64::MAX, u64::MAX, u64::MAX), Step::Terminated, "no overflow");
+    }
+
+    #[test]
+    fn the_last_resort_is_armed_only_for_who_is_not_killed_yet() {
+        let mut watched = Watched::default();
+        assert_eq!(last_resort_at_ms(&watched, 100, 500), 0, "nobody");
+        watched.starts_until_ms = 101;
+        assert_eq!(last_resort_at_ms(&watched, 100, 500), 500, "somebody starts");
+        assert_eq!(last_resort_at_ms(&watched, 101, 500), 0, "nobody did");
+        let member = |step| Member { started_ms: 0, grace_ms: 0, group: None, step, kill_at_ms: 0 };
+        watched.members.insert(7, member(Step::Terminated));
+        assert_eq!(last_resort_at_ms(&watched, 200, 500), 500);
+        watched.members.insert(7, member(Step::Killed));
+        assert_eq!(last_resort_at_ms(&watched, 200, 500), 0, "the first fence did it");
     }
 }

@@ -23,6 +23,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("tasks_die_when_shim_and_guard_are_killed_at_once", tasks_die_when_shim_and_guard_are_killed_at_once),
     ("a_killed_guard_is_not_the_fault_of_tasks", a_killed_guard_is_not_the_fault_of_tasks),
     ("the_fence_ends_tasks_before_the_deadline", the_fence_ends_tasks_before_the_deadline),
+    ("a_stopped_shim_ends_its_tasks_with_the_lease", a_stopped_shim_ends_its_tasks_with_the_lease),
     ("nothing_starts_without_a_lease", nothing_starts_without_a_lease),
     (
         "a_run_that_outlived_a_lease_is_ended_under_the_next_one",
@@ -210,6 +211,26 @@ fn the_fence_ends_tasks_before_the_deadline(setup: Setup) {
     world.start(2, shell("true"));
     assert_eq!(world.exited(2).end, End::Code(0));
     assert!(world.is_alive(kept));
+}
+
+/// Nothing of ours runs any more, and still nothing outlives the lease.
+fn a_stopped_shim_ends_its_tasks_with_the_lease(setup: Setup) {
+    let mut world = World::new(setup);
+    let live = world.start_script(0, "trap '' TERM HUP; setsid sleep 743 & sleep 743 & echo up; wait");
+    world.wait_for_output(0, "up");
+    wait_until("children", || world.count("743") == 2);
+    world.lease_for(2_000);
+    // The shim must have seen the short lease before it stops, as it has seen every one that it started something on.
+    std::thread::sleep(Duration::from_millis(300));
+    let stop = |pid: u32| kill(Pid::from_raw(pid.cast_signed()), Signal::SIGSTOP).unwrap();
+    stop(world.client.info.pid);
+    if world.client.info.has_namespace {
+        // Without one, the guard must run to end them.
+        stop(guard_of(&world));
+    }
+    wait_until("death of the tasks", || !world.is_alive(live) && world.count("743") == 0);
+    world.reconnect();
+    assert_eq!(world.exited_or_listed(0), Cause::ShimDied);
 }
 
 fn nothing_starts_without_a_lease(setup: Setup) {

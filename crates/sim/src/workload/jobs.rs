@@ -32,6 +32,7 @@ pub(crate) fn job(dice: &mut Prng, name: String, large: bool, queues: bool) -> J
         class,
         queue: queue.into(),
         priority: dice.below(3) as i32,
+        priority_class: String::new(),
         labels: Default::default(),
         groups,
         retries: dice.below(4) as u32,

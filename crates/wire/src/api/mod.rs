@@ -21,7 +21,10 @@ pub use explain::{
 };
 pub use job::{GroupView, JobList, JobSummary, JobView, PastRunView, TaskCounts, TaskView, WaitAnswer};
 pub use node::{NodeDetail, NodeList, NodeRunView, NodeSummary};
-pub use queue::{DomainView, QueueList, QueueResourceView, QueueView, TopologyList, TopologyView};
+pub use queue::{
+    DomainView, PriorityClassList, PriorityClassView, QueueList, QueueResourceView, QueueView, TopologyList,
+    TopologyView,
+};
 pub use server::{ServerEngine, ServerList, ServerRole, ServerView};
 pub use status::{JobTotals, NodeTotals, SessionView, StatusView, TaskTotals};
 pub use submit::{DocumentVerdict, ProblemView, SubmitAnswer, VerdictKind};

@@ -97,6 +97,8 @@ async fn explanations_name_the_state() {
     world.submit(&[job("a", ", priority: 5"), job("b", ""), job("c", ", suspend: true")].join("---\n")).await;
     let (_, explained) = world.get("/v1/jobs/b/explain").await;
     assert_eq!((&explained["state"], &explained["jobsAhead"]), (&json!("pending"), &json!(1)));
+    let (_, explained) = world.get("/v1/jobs/a/explain").await;
+    assert_eq!(explained["jobsAhead"], json!(0));
     let (_, explained) = world.get("/v1/jobs/c/explain").await;
     assert_eq!(explained["hint"], "`ohm resume c` lets it be placed again");
     world.run("a", "n1");

@@ -10,11 +10,11 @@ use bytes::Bytes;
 use ohm_cell::{Applied, Cell};
 use ohm_log::{MemberChange, Members};
 use ohm_model::{
-    Amounts, Command, Entry, Envelope, Epoch, Event, Exit, GroupIndex, Index, JobGuard, JobId, Lease, NodeSpec,
-    Outcome, Placement, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, TaskIndex, Transaction,
+    Amounts, Command, Entry, Envelope, Epoch, Exit, GroupIndex, Index, JobGuard, JobId, Lease, NodeSpec, Outcome,
+    Placement, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, TaskIndex, Transaction,
 };
 use ohm_model::{Grain, Guard};
-use ohm_replica::{ChangeFailure, Peer};
+use ohm_replica::{ChangeFailure, EventRing, Peer};
 use ohm_wire::{AgentDown, LogPiece as WirePiece, ReadLog, agent_down};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -23,11 +23,13 @@ use tokio::sync::{mpsc, watch};
 use tower::ServiceExt;
 
 pub(super) const TOKEN: &str = "of-the-test";
+/// How many events the world remembers.
+pub(super) const EVENTS_MAX: usize = 100;
 
 /// What the loop owns.
 pub(super) struct Truth {
     pub(super) cell: Cell,
-    pub(super) events: Vec<Event>,
+    pub(super) events: EventRing,
     applied: watch::Sender<Index>,
     sequences: BTreeMap<SessionId, u64>,
     people: SessionId,
@@ -57,7 +59,7 @@ impl Truth {
         let mut applied = Applied::default();
         let entry = Entry { stamp_ms: 1000 * index.0, commands: vec![envelope] };
         self.cell.apply(index, &entry, &mut applied);
-        self.events.extend(applied.events);
+        self.events.extend(&applied.events);
         self.applied.send_replace(index);
         (index, applied.outcomes.remove(0))
     }
@@ -101,8 +103,7 @@ impl Truth {
                 drop(answer.send(result));
             }
             Question::Events(index, answer) => {
-                let after = self.events.iter().filter(|event| event.index > index).cloned().collect();
-                drop(answer.send((after, 0)));
+                drop(answer.send(self.events.page(index)));
             }
             Question::Read(answer) => {
                 self.reads += 1;
@@ -146,7 +147,7 @@ impl World {
         let (agent, mut orders) = mpsc::channel(64);
         let mut truth = Truth {
             cell: Cell::new(),
-            events: Vec::new(),
+            events: EventRing::new(EVENTS_MAX),
             applied,
             sequences: BTreeMap::new(),
             people: SessionId(0),

@@ -25,6 +25,9 @@ impl Runs {
             let refused = |(run, _)| Event::StartRefused { run, reason: reason.clone() };
             return self.events.extend(starts.into_iter().map(refused));
         }
+        if starts.iter().any(|(_, spec)| spec.on_disconnect == OnDisconnect::Stop) {
+            self.ground.fence.expect_starts();
+        }
         let mut started = Vec::with_capacity(starts.len());
         for (run, spec) in starts {
             // The sync may have taken any time.
