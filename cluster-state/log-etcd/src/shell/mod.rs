@@ -25,6 +25,9 @@ use tokio::task::AbortHandle;
 
 /// An answer that takes longer is not waited for.
 const CALL: Duration = Duration::from_secs(3);
+/// The same for transactions: what a dead leader of etcd took with it is answered by nobody, and all of them may be sent
+/// again.
+const TXN: Duration = Duration::from_millis(1_500);
 const CONNECT: Duration = Duration::from_secs(1);
 /// A member that is silent for so long, twice, is given up: a stopped one would hold a watch for ever.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
@@ -101,8 +104,9 @@ impl Connection {
 
     /// One call, answered or given up in time.
     async fn call(&self, request: Request) -> Result<Response, CallError> {
-        let lost = || CallError::Lost(format!("nothing within {CALL:?}"));
-        tokio::time::timeout(CALL, self.ask(request)).await.unwrap_or_else(|_| Err(lost()))
+        let patience = if matches!(request, Request::Txn(_)) { TXN } else { CALL };
+        let lost = || CallError::Lost(format!("nothing within {patience:?}"));
+        tokio::time::timeout(patience, self.ask(request)).await.unwrap_or_else(|_| Err(lost()))
     }
 
     async fn ask(&self, request: Request) -> Result<Response, CallError> {
