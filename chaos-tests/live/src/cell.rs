@@ -10,6 +10,7 @@
 use crate::LiveError;
 use crate::client::Client;
 use crate::disk::SmallDisk;
+use crate::etcd;
 use crate::plan::{Action, LinkState};
 use crate::process::{Process, Program, Stranger};
 use crate::proxy::Proxy;
@@ -52,6 +53,8 @@ pub(crate) struct Cell {
     proxies: BTreeMap<String, Vec<Proxy>>,
     recorder: Recorder,
     disk: Option<SmallDisk>,
+    /// Where the members of the etcd listen, if there is one.
+    etcd: Vec<String>,
     has_timers: bool,
 }
 
@@ -92,9 +95,10 @@ impl Cell {
             proxies: proxies.map_err(io)?,
             recorder,
             disk,
+            etcd: Vec::new(),
             has_timers: shape.has_timers,
         };
-        cell.start_servers()?;
+        cell.start_servers(shape)?;
         cell.start_deciders(shape)?;
         cell.start_nodes(shape)?;
         let nodes = shape.real_nodes + shape.simulated_nodes;
@@ -103,7 +107,10 @@ impl Cell {
     }
 
     /// The first one founds the cell and the others join it.
-    fn start_servers(&mut self) -> Result<(), LiveError> {
+    fn start_servers(&mut self, shape: &Shape) -> Result<(), LiveError> {
+        if shape.etcd > 0 {
+            self.etcd = etcd::start(&self.folder, shape.etcd, &mut self.processes)?;
+        }
         for (number, (name, address)) in self.servers.clone().into_iter().enumerate() {
             let folder = self.server_folder(&name);
             let io = |error| LiveError::Io(folder.display().to_string(), error);
@@ -111,12 +118,18 @@ impl Cell {
             fs::copy(self.folder.join("token"), folder.join("token")).map_err(io)?;
             let (listen, data_dir) = (address.to_string(), folder.display().to_string());
             let mut arguments = ["server", "--listen", &listen, "--data-dir", &data_dir].map(String::from).to_vec();
+            if !self.etcd.is_empty() {
+                arguments.extend(["--engine".into(), "etcd".into(), "--etcd".into(), self.etcd.join(",")]);
+            }
             if number > 0 {
                 let others = self.servers.iter().filter(|(_, other)| *other != address);
                 let urls: Vec<String> = others.map(|(_, other)| format!("http://{other}")).collect();
                 arguments.extend(["--join".into(), urls.join(",")]);
             }
             self.add(&name, 0, arguments)?;
+            if !self.etcd.is_empty() {
+                continue;
+            }
             // One after the other: a server joins once those before it vote.
             self.wait("the server votes", |cell| cell.client().voters() == Ok(number + 1))?;
         }
@@ -174,7 +187,8 @@ impl Cell {
     fn add(&mut self, name: &str, rank: u8, arguments: Vec<String>) -> Result<(), LiveError> {
         let log = self.folder.join("logs").join(format!("{name}.log"));
         let has_timers = self.has_timers || !name.starts_with("node-");
-        let program = Program { name: name.to_string(), rank, arguments, log, records: self.records(), has_timers };
+        let program =
+            Program { name: name.to_string(), path: None, rank, arguments, log, records: self.records(), has_timers };
         self.processes.push(Process::start(program)?);
         Ok(())
     }
@@ -242,6 +256,11 @@ impl Cell {
             sleep(LOOK);
         }
         Ok(None)
+    }
+
+    /// Where the members of the etcd listen that keeps the log, if one does. They run until the cell is dropped.
+    pub(crate) fn etcd(&self) -> &[String] {
+        &self.etcd
     }
 
     /// How often processes ended that nobody had struck.

@@ -187,6 +187,11 @@ impl Plan {
     }
 }
 
+/// Whether it has no connection to the server that could be disturbed.
+fn is_peer(name: &str) -> bool {
+    name.starts_with("server") || name.starts_with("etcd-")
+}
+
 /// The fault itself, or one that chance chooses.
 fn drawn(kind: &Kind, cell: &Shape, dice: &mut Prng) -> Kind {
     if *kind != Kind::Random {
@@ -196,7 +201,7 @@ fn drawn(kind: &Kind, cell: &Shape, dice: &mut Prng) -> Kind {
     let one_of = |names: &[&String], dice: &mut Prng| names[dice.below(names.len() as u64) as usize].clone();
     let all: Vec<&String> = processes.iter().collect();
     let pausable: Vec<&String> = processes.iter().filter(|name| !name.starts_with("shim-")).collect();
-    let connected: Vec<&String> = pausable.iter().copied().filter(|name| !name.starts_with("server")).collect();
+    let connected: Vec<&String> = pausable.iter().copied().filter(|name| !is_peer(name)).collect();
     let for_ms = dice.between(500, 2 * cell.node_lease_ms);
     match dice.below(6) {
         0 | 1 => {

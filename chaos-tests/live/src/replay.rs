@@ -4,9 +4,10 @@
 use crate::LiveError;
 use crate::history::Logged;
 use crate::verdict::Finding;
+use bytes::Bytes;
 use ohm_cell::{Applied, Cell};
-use ohm_log_raft::{Archive, FileDisk, open_read_only};
-use ohm_model::Entry;
+use ohm_log_raft::{FileDisk, open_read_only};
+use ohm_model::{Entry, Index};
 use ohm_oracle::stuck_jobs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,11 +19,34 @@ pub(crate) struct Replayed {
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Replays the longest log of those in the servers' data folders, which no server has open any more. Each of several
-/// ends where its server was killed or stopped last; what one lacks at its end another one has.
-pub(crate) fn replay(server_folders: &[PathBuf]) -> Result<Replayed, LiveError> {
-    let mut found: Option<(PathBuf, Archive)> = None;
-    let mut begins_late = None;
+/// Replays the log in etcd; without one the longest log of those in the servers' data folders, which no server has open
+/// any more. Each of several ends where its server was killed or stopped last; what one lacks at its end another one has.
+pub(crate) fn replay(server_folders: &[PathBuf], etcd: &[String]) -> Result<Replayed, LiveError> {
+    let (snapshot, entries) = match etcd {
+        [] => longest(server_folders)?,
+        members => crate::etcd::entries(members)?,
+    };
+    if let Some(index) = snapshot {
+        return Err(LiveError::Log(format!("the log begins after entry {index}: what came before can't be judged")));
+    }
+    let (mut cell, mut log) = (Cell::new(), Vec::new());
+    for (index, bytes) in &entries {
+        let entry = Entry::decode(bytes).map_err(|error| LiveError::Log(format!("entry {index}: {error}")))?;
+        let mut applied = Applied::default();
+        cell.apply(*index, &entry, &mut applied);
+        let (entry, applied) = (Arc::new(entry), Arc::new(applied));
+        log.push(Logged { index: *index, entry, applied, chain: cell.chain() });
+    }
+    let stuck = stuck_jobs(&cell).into_iter().map(|stuck| Finding { broken: stuck.broken, before: Vec::new() });
+    Ok(Replayed { log, findings: stuck.collect() })
+}
+
+/// The index of a snapshot, and the entries after it.
+pub(crate) type Entries = (Option<Index>, Vec<(Index, Bytes)>);
+
+/// The longest log among those that begin with the first entry; one that begins late if there is no other.
+fn longest(server_folders: &[PathBuf]) -> Result<Entries, LiveError> {
+    let (mut found, mut begins_late) = (Vec::new(), None);
     for folder in server_folders {
         let folder = folder.join("log");
         let unreadable = |error: &dyn std::fmt::Display| LiveError::Log(format!("{}: {error}", folder.display()));
@@ -31,23 +55,12 @@ pub(crate) fn replay(server_folders: &[PathBuf]) -> Result<Replayed, LiveError> 
         match &archive.snapshot {
             // It was away for so long that it was given a snapshot.
             Some((index, _)) => begins_late = Some(*index),
-            None if found.as_ref().is_some_and(|(_, other)| other.committed >= archive.committed) => {}
-            None => found = Some((folder, archive)),
+            None if archive.entries().count() < found.len() => {}
+            None => found = archive.entries().map(|(index, bytes)| (index, bytes.clone())).collect(),
         }
     }
-    let Some((folder, archive)) = found else {
-        let index = begins_late.unwrap_or_default();
-        return Err(LiveError::Log(format!("the log begins after entry {index}: what came before can't be judged")));
-    };
-    let unreadable = |error: &dyn std::fmt::Display| LiveError::Log(format!("{}: {error}", folder.display()));
-    let (mut cell, mut log) = (Cell::new(), Vec::new());
-    for (index, bytes) in archive.entries() {
-        let entry = Entry::decode(bytes).map_err(|error| unreadable(&format!("entry {index}: {error}")))?;
-        let mut applied = Applied::default();
-        cell.apply(index, &entry, &mut applied);
-        let (entry, applied) = (Arc::new(entry), Arc::new(applied));
-        log.push(Logged { index, entry, applied, chain: cell.chain() });
+    match found.is_empty() {
+        true => Ok((begins_late, found)),
+        false => Ok((None, found)),
     }
-    let stuck = stuck_jobs(&cell).into_iter().map(|stuck| Finding { broken: stuck.broken, before: Vec::new() });
-    Ok(Replayed { log, findings: stuck.collect() })
 }

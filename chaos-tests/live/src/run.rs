@@ -99,11 +99,11 @@ fn judge_all(
     findings: &mut Vec<Finding>,
 ) -> Result<Judged, LiveError> {
     let folders = cell.server_folders();
-    let replayed = replay::replay(&folders)?;
+    let replayed = replay::replay(&folders, cell.etcd())?;
     findings.extend(replayed.findings);
     let mut verified = Vec::new();
     for folder in &folders {
-        let (said, finding) = log_verify(folder);
+        let (said, finding) = log_verify(folder, cell.etcd());
         verified.push(said);
         findings.extend(finding);
     }
@@ -295,9 +295,13 @@ fn unsuccessful(jobs: &[JobSummary], plan: &Plan) -> Option<Finding> {
 }
 
 /// Asks `ohm log verify`: what it says last, and a finding unless it is content.
-fn log_verify(server_folder: &Path) -> (String, Option<Finding>) {
+fn log_verify(server_folder: &Path, etcd: &[String]) -> (String, Option<Finding>) {
     let mut command = Command::new("/proc/self/exe");
-    let output = command.args(["log", "verify", "--data-dir"]).arg(server_folder).output();
+    command.args(["log", "verify", "--data-dir"]).arg(server_folder);
+    if !etcd.is_empty() {
+        command.args(["--engine", "etcd", "--etcd", &etcd.join(",")]);
+    }
+    let output = command.output();
     match output {
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stdout).into_owned();

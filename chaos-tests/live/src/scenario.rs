@@ -5,6 +5,7 @@
 //! ```text
 //! about: every process is killed without a word while jobs go through
 //! cell: 4 real nodes, 20 simulated nodes, 2 batch schedulers, 2 health candidates, node lease 10s, disk of 64MiB
+//! cell: 4 real nodes, etcd of 3 members
 //! load: 250 batch jobs on simulated nodes, 8 per second, 1 to 3 tasks of 300ms
 //! fault: from 4s every 6s kill server, batch-1, node-1, shim-1, fleet in turn
 //! fault: at 60s kill everything
@@ -70,6 +71,8 @@ pub struct Shape {
     pub health: usize,
     /// How long a node may go on without a word from the health duty, in milliseconds.
     pub node_lease_ms: u64,
+    /// Members of an etcd that keeps the log: `etcd-1` and so on; without any the server keeps it.
+    pub etcd: usize,
     /// Whether real nodes get timers from the kernel; without, a stopped shim has no second fence.
     pub has_timers: bool,
     /// The size of the file system under the server's data, in bytes; the machine's own without one.
@@ -85,6 +88,7 @@ impl Default for Shape {
             schedulers: Class::ALL.map(|class| (class, 1)).to_vec(),
             health: 1,
             node_lease_ms: 10_000,
+            etcd: 0,
             has_timers: true,
             disk_bytes: None,
         }
@@ -111,6 +115,7 @@ impl Shape {
         names.extend::<Vec<String>>(numbered("node", self.real_nodes));
         names.extend::<Vec<String>>(numbered("shim", self.real_nodes));
         names.extend((self.simulated_nodes > 0).then(|| "fleet".to_string()));
+        names.extend::<Vec<String>>(numbered("etcd", self.etcd));
         names
     }
 }

@@ -163,7 +163,7 @@ pub enum LogEvent {
         /// The member that was added, promoted or removed.
         member: u64,
     },
-    /// Who belongs to the group, at the start and after each change. Engines without members never say so.
+    /// Who belongs to the group, at the start and after each change. An engine that needs no group names whoever runs.
     Members(Members),
     /// Another member needs a snapshot and none that is kept will do (it must know the new member): save one now, even
     /// if nothing was applied since the last one.
@@ -343,6 +343,31 @@ pub enum Alarm {
         file: String,
         /// Where the damage begins.
         offset: u64,
+    },
+    /// The engine is a process of its own, and of a version with known faults.
+    #[error("etcd {version} has known faults that can show stale or missing entries: update it to {wanted}")]
+    OldEngine {
+        /// The version that runs.
+        version: String,
+        /// The first safe one.
+        wanted: String,
+    },
+    /// The engine is a process of its own, and does not answer.
+    #[error("etcd does not answer, and nothing is ordered until it does: {reason}")]
+    EngineLost {
+        /// What the last attempt said.
+        reason: String,
+    },
+    /// The engine answers again.
+    #[error("etcd answers again")]
+    EngineBack,
+    /// The engine has left out entries; they are read again.
+    #[error("the watch of etcd left out {missing} entries or more before {at}: they are read again")]
+    EventsMissed {
+        /// How many, if it says so.
+        missing: u64,
+        /// The entry that showed it.
+        at: Index,
     },
 }
 

@@ -439,7 +439,7 @@ impl<L: Log> ServerCore<L> {
                 self.disk_full = Some(reason);
             }
             Alarm::DiskRoom => self.disk_full = None,
-            Alarm::TailCut { .. } | Alarm::SnapshotDamaged { .. } => {}
+            _ => {}
         }
     }
 

@@ -19,6 +19,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 const KEY: &str = "join.key";
 /// The file that says that this copy is not like the others.
 pub(crate) const DIVERGED: &str = "diverged";
+/// The file in which a server over etcd notes who it is.
+pub(crate) const ETCD_NOTE: &str = "etcd.note";
 
 /// Who this server is.
 #[derive(Clone, Debug)]
@@ -36,12 +38,11 @@ pub(crate) async fn find(
     book: &mut AddressBook,
 ) -> Result<Identified, ServerError> {
     let failed = |error: &dyn std::fmt::Display| ServerError::Replica(error.to_string());
-    let diverged = options.data_dir.join(DIVERGED);
-    if diverged.exists() {
-        let path = diverged.display();
+    refuse_diverged(&options.data_dir)?;
+    if options.data_dir.join(ETCD_NOTE).exists() {
         return Err(ServerError::Replica(format!(
-            "this copy of the cell differed from the others: {path} says where. Keep the folder as evidence, and start \
-             another server with an empty one and --join in its place"
+            "{} belongs to a server over etcd: say --engine etcd, or name an empty folder",
+            options.data_dir.display()
         )));
     }
     let found = {
@@ -67,6 +68,19 @@ pub(crate) async fn find(
     Ok(Identified { config, create, cell_incarnation: data_dir::cell_incarnation(&options.data_dir) })
 }
 
+/// A copy that was not like the others serves no more.
+pub(crate) fn refuse_diverged(data_dir: &Path) -> Result<(), ServerError> {
+    let diverged = data_dir.join(DIVERGED);
+    if !diverged.exists() {
+        return Ok(());
+    }
+    let path = diverged.display();
+    Err(ServerError::Replica(format!(
+        "this copy of the cell differed from the others: {path} says where. Keep the folder as evidence, and start \
+         another server with an empty one in its place (--join where the servers keep the log)"
+    )))
+}
+
 impl Identified {
     /// Opens the log, or makes it.
     pub(crate) fn open(self, log_dir: &Path, remarks: Remarks) -> Result<RaftLog<FileDisk>, String> {
@@ -87,7 +101,8 @@ async fn join(options: &ServerOptions, token: &str) -> Result<JoinReply, ServerE
         let address = &options.join[attempt % options.join.len()];
         let answer = match connect_server(address, token, &options.tls).await {
             Ok(mut client) => client.join(request.clone()).await.map_err(|status| {
-                (matches!(status.code(), tonic::Code::Unauthenticated), status.message().to_string())
+                let is_final = matches!(status.code(), tonic::Code::Unauthenticated | tonic::Code::Unimplemented);
+                (is_final, status.message().to_string())
             }),
             Err(error) => Err((false, error.to_string())),
         };

@@ -6,6 +6,7 @@ use ohm_cell::Cell;
 use ohm_log::{MemberChange, Members};
 use ohm_model::{Command, Index, NodeId, Outcome, RunRef};
 use ohm_replica::{ChangeFailure, EventPage};
+use ohm_wire::api::ServerEngine;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -69,6 +70,8 @@ pub(crate) enum Question {
 pub struct Servers {
     /// The one that answers.
     pub here: u64,
+    /// What keeps the log.
+    pub engine: ServerEngine,
     /// The one that leads, if one is known.
     pub leader: Option<u64>,
     /// Who belongs to it.

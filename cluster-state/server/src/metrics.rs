@@ -72,7 +72,12 @@ impl Meter {
         match alarm {
             Alarm::DiskFull { .. } => metrics::gauge!("ohm_disk_full").set(1.0),
             Alarm::DiskRoom => metrics::gauge!("ohm_disk_full").set(0.0),
-            Alarm::TailCut { .. } | Alarm::SnapshotDamaged { .. } => {}
+            Alarm::EngineLost { .. } => metrics::gauge!("ohm_etcd_lost").set(1.0),
+            Alarm::EngineBack => metrics::gauge!("ohm_etcd_lost").set(0.0),
+            Alarm::TailCut { .. }
+            | Alarm::SnapshotDamaged { .. }
+            | Alarm::OldEngine { .. }
+            | Alarm::EventsMissed { .. } => {}
         }
     }
 }

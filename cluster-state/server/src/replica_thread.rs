@@ -15,6 +15,7 @@ use ohm_replica::{
 use ohm_runtime::clock::{boot_ms, wall_ms};
 use ohm_runtime::recorder::{Happened, Recorder};
 use ohm_runtime::shutdown::Shutdown;
+use ohm_wire::api::ServerEngine;
 use ohm_wire::{AgentDown, AppendReply, DutyDown, FollowReply};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,6 +40,17 @@ pub(crate) enum Message {
     Follower(FollowerId, Index, mpsc::Sender<FollowReply>),
     /// Another server says where it listens.
     ServerAt(u64, String),
+    /// The log has heard something.
+    #[cfg(feature = "etcd")]
+    Wake,
+}
+
+/// Which server this is, on which engine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) server: u64,
+    pub(crate) cell_incarnation: u64,
+    pub(crate) engine: ServerEngine,
 }
 
 /// A sender to the thread, for the RPC side.
@@ -54,10 +66,10 @@ impl Inbox {
 
 /// Starts the thread. It ends with the shutdown, or with a failure, which it hands out at `failed`.
 pub(crate) fn start<L: Log + 'static>(
-    open: impl FnOnce() -> Result<ServerCore<L>, String> + Send + 'static,
+    open: impl FnOnce(mpsc::WeakSender<Message>) -> Result<ServerCore<L>, String> + Send + 'static,
     link: impl FnOnce(mpsc::WeakSender<Message>) -> Links + Send + 'static,
     failure: impl FnOnce(&ReplicaFailure, &Cell) + Send + 'static,
-    (server, cell_incarnation): (u64, u64),
+    place: Place,
     meter: Meter,
     shutdown: Shutdown,
 ) -> (ReplicaHandle, Inbox, oneshot::Receiver<String>) {
@@ -68,13 +80,15 @@ pub(crate) fn start<L: Log + 'static>(
     let own_inbox = inbox.clone();
     let body = move || {
         let run = || -> Result<(), String> {
-            let core = open()?;
+            let Place { server, cell_incarnation, engine } = place;
+            let core = open(own_inbox.downgrade())?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
             let runtime = runtime.map_err(|error| error.to_string())?;
             let mut worker = Worker {
                 core,
                 links: link(own_inbox.downgrade()),
                 server,
+                engine,
                 unreachable: Vec::new(),
                 reads: BTreeMap::new(),
                 changes: BTreeMap::new(),
@@ -118,6 +132,7 @@ struct Worker<L> {
     /// The ways to the other servers.
     links: Links,
     server: u64,
+    engine: ServerEngine,
     /// Servers that messages could not be sent to.
     unreachable: Vec<u64>,
     reads: BTreeMap<RequestId, oneshot::Sender<Result<(), Unanswered>>>,
@@ -250,6 +265,8 @@ impl<L: Log> Worker<L> {
                 return self.step(ServerInput::Follow { follower, from });
             }
             Message::ServerAt(server, address) => self.links.note(server, &address),
+            #[cfg(feature = "etcd")]
+            Message::Wake => {}
         }
         Ok(())
     }
@@ -278,7 +295,9 @@ impl<L: Log> Worker<L> {
             Question::Servers(answer) => {
                 let members = self.core.members().clone();
                 let addresses = self.links.addresses().clone();
-                let _ = answer.send(Servers { here: self.server, leader: self.core.leader().0, members, addresses });
+                let leader = self.core.leader().0;
+                let engine = self.engine;
+                let _ = answer.send(Servers { here: self.server, engine, leader, members, addresses });
             }
             Question::AgentOf(node, answer) => {
                 let peer = self.core.peer_of(node);

@@ -8,6 +8,7 @@ use ohm_agent::BeatAnswer;
 use ohm_log::MemberChange;
 use ohm_model::{Envelope, Epoch, Incarnation, Index, NodeId, SessionId};
 use ohm_replica::{Beat, FollowerId, Peer, ServerInput};
+use ohm_wire::api::ServerEngine;
 use ohm_wire::cell_server::Cell;
 use ohm_wire::{
     AgentDown, AgentUp, AppendReply, AppendRequest, BeatAnswers, DutyDown, DutyUp, FollowReply, FollowRequest,
@@ -41,6 +42,7 @@ pub(crate) struct CellFacts {
     pub(crate) cell: u64,
     pub(crate) founders: Vec<u64>,
     pub(crate) cell_incarnation: u64,
+    pub(crate) engine: ServerEngine,
 }
 
 type Replies<T> = ReceiverStream<Result<T, Status>>;
@@ -184,6 +186,11 @@ impl Cell for CellService {
 
     async fn join(&self, request: Request<JoinRequest>) -> Result<Response<JoinReply>, Status> {
         let JoinRequest { address, key } = request.into_inner();
+        if self.cell.engine == ServerEngine::Etcd {
+            let text = "the log of this cell is kept by etcd: start the new server with --engine etcd and the same --etcd \
+                        and --etcd-prefix, without --join";
+            return Err(Status::unimplemented(text));
+        }
         let change = MemberChange::Add { member: 0, address, key };
         let changed =
             self.handle.change_members(change).await.map_err(|error| Status::unavailable(error.to_string()))?;
@@ -193,7 +200,7 @@ impl Cell for CellService {
         })?;
         let servers = self.handle.servers().await.map_err(|error| Status::unavailable(error.to_string()))?;
         let address = |(server, address)| ServerAddress { server, address };
-        let CellFacts { cell, founders, cell_incarnation } = self.cell.clone();
+        let CellFacts { cell, founders, cell_incarnation, .. } = self.cell.clone();
         let addresses = servers.addresses.into_iter().map(address).collect();
         Ok(Response::new(JoinReply { cell, server, founders, addresses, cell_incarnation }))
     }

@@ -1,23 +1,18 @@
 //! The server process from its options to its end.
 
-use crate::found::{self, Identified};
+use crate::engine::{self, Started};
 use crate::handle::ReplicaHandle;
-use crate::links::{AddressBook, Introduction, Links};
-use crate::metrics::Meter;
-use crate::replica_thread;
-use crate::rpc::{CellFacts, CellService};
+use crate::rpc::CellService;
 use crate::tls::{self, TlsListener, TlsServeError};
-use ohm_cell::{BackupSource, Cell};
-use ohm_log_raft::{FileDisk, Listener, RaftLog, Remarks, Weight};
-use ohm_replica::{Replica, ReplicaConfig, ReplicaFailure, ServerConfig, ServerCore};
+use ohm_cell::BackupSource;
+use ohm_log_etcd::EtcdOptions;
 use ohm_runtime::data_dir::{self, DataDirError};
-use ohm_runtime::dice;
 use ohm_runtime::shutdown::Shutdown;
 use ohm_runtime::tls::TlsFiles;
 use ohm_wire::MESSAGE_BYTES_MAX;
 use ohm_wire::cell_server::CellServer;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tokio::net::TcpListener;
 use tonic::{Request, Status};
 
@@ -44,6 +39,8 @@ pub struct ServerOptions {
     pub join: Vec<String>,
     /// Snapshot after so many entries; the default when absent.
     pub snapshot_every_entries: Option<u64>,
+    /// The etcd that orders the log; the servers do it themselves without one.
+    pub etcd: Option<EtcdOptions>,
 }
 
 impl ServerOptions {
@@ -74,6 +71,9 @@ pub enum ServerError {
          --tls-key (`ohm tls create` makes them), or say --insecure"
     )]
     Open(SocketAddr),
+    /// The options or the data folder do not fit the etcd, or it lets nobody in.
+    #[error(transparent)]
+    Etcd(#[from] ohm_log_etcd::EtcdError),
     /// Its certificate can't be used.
     #[error(transparent)]
     Tls(#[from] TlsServeError),
@@ -100,32 +100,12 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
     let metrics = recorder.handle();
     // A second server in one process (in tests) keeps the first recorder.
     let _ = ::metrics::set_global_recorder(recorder);
-    let mut book = AddressBook::open(options.data_dir.join("servers"));
-    let identified = tokio::select! { biased;
+    let started = tokio::select! { biased;
         () = shutdown.started() => return Ok(()),
-        identified = found::find(&options, &token, &mut book) => identified?,
+        started = engine::start(&options, &token, &shutdown) => started?,
     };
-    let config = &identified.config;
-    let introduction = Introduction {
-        cell: config.cell,
-        server: config.member,
-        address: options.advertised(),
-        token: token.clone(),
-        tls: options.tls.clone(),
-    };
-    let (cell, founders) = (config.cell, config.founders.clone());
-    let source = BackupSource { cell, cell_incarnation: identified.cell_incarnation };
-    let facts = CellFacts { cell, founders, cell_incarnation: identified.cell_incarnation };
-    let data_dir = options.data_dir.clone();
-    let server = (config.member, identified.cell_incarnation);
-    let snapshot_every = options.snapshot_every_entries;
-    let open = move || open_core(&data_dir.join("log"), identified, snapshot_every);
-    let runtime = tokio::runtime::Handle::current();
-    let link = move |inbox| Links::new(introduction, book, runtime, inbox);
-    let evidence_dir = options.data_dir.clone();
-    let failure = move |failure: &ReplicaFailure, cell: &Cell| keep_evidence(&evidence_dir, failure, cell);
-    let (handle, inbox, failed) =
-        replica_thread::start(open, link, failure, server, Meter::default(), shutdown.clone());
+    let Started { handle, inbox, failed, facts } = started;
+    let source = BackupSource { cell: facts.cell, cell_incarnation: facts.cell_incarnation };
     let bearer = format!("Bearer {token}");
     let check = move |request: Request<()>| check_token(&bearer, request);
     let service = CellServer::new(CellService::new(inbox, handle.clone(), facts))
@@ -195,48 +175,4 @@ fn check_token(bearer: &str, request: Request<()>) -> Result<Request<()>, Status
 /// Compares without telling by its duration where the first difference is.
 pub(crate) fn same_bytes(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |different, (x, y)| different | (x ^ y)) == 0
-}
-
-/// What the raft crate has to say goes to the log of the process.
-struct Tracing;
-
-impl Listener for Tracing {
-    fn remark(&self, weight: Weight, text: &str) {
-        match weight {
-            Weight::Info => tracing::debug!(target: "raft", "{text}"),
-            Weight::Warning => tracing::info!(target: "raft", "{text}"),
-            Weight::Error => tracing::error!(target: "raft", "{text}"),
-        }
-    }
-}
-
-fn open_core(
-    log_dir: &Path,
-    identified: Identified,
-    snapshot_every_entries: Option<u64>,
-) -> Result<ServerCore<RaftLog<FileDisk>>, String> {
-    data_dir::create(log_dir).map_err(|error| error.to_string())?;
-    let (server, cell_incarnation) = (identified.config.member, identified.cell_incarnation);
-    let log = identified.open(log_dir, Remarks::to(Tracing))?;
-    let mut config = ReplicaConfig::default();
-    if let Some(entries) = snapshot_every_entries {
-        config.snapshot_every_entries = entries;
-    }
-    let name = format!("server {server} ({})", std::process::id());
-    let server = ServerConfig { name, cell_incarnation, resend_ms: 500, server };
-    Ok(ServerCore::new(Replica::new(log, config), server, dice::dice()))
-}
-
-/// A copy that differs from the others is of use only to whoever looks for the reason: its state and the words are
-/// kept, and the folder serves no more.
-fn keep_evidence(data_dir: &Path, failure: &ReplicaFailure, cell: &Cell) {
-    if !matches!(failure, ReplicaFailure::Diverged { .. }) {
-        return;
-    }
-    let pieces = Replica::<RaftLog<FileDisk>>::encode(cell).concat();
-    let kept = std::fs::write(data_dir.join("diverged.cell"), pieces)
-        .and_then(|()| std::fs::write(data_dir.join(found::DIVERGED), format!("{failure}\n")));
-    if let Err(error) = kept {
-        tracing::error!(%error, "the evidence could not be written");
-    }
 }

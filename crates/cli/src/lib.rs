@@ -9,6 +9,7 @@ mod chaos;
 mod client;
 mod command;
 mod commands;
+mod etcd;
 mod failure;
 mod globals;
 mod log_files;
@@ -22,6 +23,7 @@ mod up;
 
 pub use chaos::Simulate;
 pub use command::ClientCommand;
+pub use etcd::{Engine, EngineArguments};
 pub use failure::{EXIT_DONE, EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, Failure};
 pub use globals::{ColorChoice, Globals, OutputFormat};
 pub use log_files::LogCommand;

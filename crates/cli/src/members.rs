@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::text;
-use ohm_wire::api::ServerList;
+use ohm_wire::api::{ServerEngine, ServerList};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,9 @@ pub(crate) fn members(command: &MembersCommand, globals: &Globals) -> Result<(),
         MembersCommand::List => print(&client.get("/v1/servers", &[])?, &output),
         MembersCommand::Add => {
             let list: ServerList = client.get("/v1/servers", &[])?;
+            if list.engine == ServerEngine::Etcd {
+                return print_etcd(&output);
+            }
             let urls: Vec<&str> = list.servers.iter().map(|server| server.address.as_str()).collect();
             let urls = urls.join(",");
             let command = format!("ohm server --data-dir EMPTY --listen HOST:PORT --join {urls}");
@@ -78,6 +81,14 @@ pub(crate) fn members(command: &MembersCommand, globals: &Globals) -> Result<(),
             }
         }
     }
+}
+
+/// Over etcd, servers only start and stop.
+fn print_etcd(output: &Output) -> Result<(), Failure> {
+    let command = "ohm server --data-dir EMPTY --listen HOST:PORT --engine etcd --etcd URL,URL";
+    let steps = "The log of this cell is kept by etcd. The new server needs the cell's token in its data folder, and the \
+                 same --etcd and --etcd-prefix as the others.";
+    output.print(&json!({"command": command}), |_| format!("start the new server like this:\n  {command}\n{steps}\n"))
 }
 
 fn print(list: &ServerList, output: &Output) -> Result<(), Failure> {

@@ -68,6 +68,7 @@ pub(crate) fn rescue(command: &RescueCommand, globals: &Globals) -> Result<(), F
 
 /// What a server has: the number of its cell and its state, with or without what it does not know to be committed.
 fn read(folder: &Path, with_uncommitted: bool) -> Result<(u64, Cell), Failure> {
+    crate::etcd::refuse_folder(folder)?;
     let log = folder.join("log");
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", log.display()));
     let mut disk = FileDisk::read_only(&log).map_err(|error| failed(&error))?;

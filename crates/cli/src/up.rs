@@ -6,6 +6,7 @@ mod instance;
 mod plan;
 
 use crate::client::Client;
+use crate::etcd::EngineArguments;
 use crate::failure::Failure;
 use crate::globals::Globals;
 use child::{Child, Verdict};
@@ -55,6 +56,8 @@ pub struct Up {
     /// How long a node may go on without a word from the health duty, in milliseconds
     #[arg(long, default_value_t = 10_000, value_name = "MS")]
     pub(crate) node_lease_ms: u64,
+    #[command(flatten)]
+    pub(crate) engine: EngineArguments,
 }
 
 fn servers(text: &str) -> Result<u16, String> {
@@ -83,10 +86,12 @@ async fn run(options: &Up, globals: &Globals, shutdown: &Shutdown) -> Result<(),
     plan.listens().iter().try_for_each(|listen| instance::refuse_taken(*listen))?;
     plan.write_token(&token)?;
     say(&format!("cell in {} · server http://{}", folder.display(), options.listen));
+    let etcd = plan.etcd().map(Child::start).transpose()?;
     let mut children = Vec::new();
     for command in plan.servers() {
         children.push(Child::start(command)?);
     }
+    children.extend(etcd);
     let outcome = bring_up(&plan, options, globals, &mut children, shutdown).await;
     let outcome = match outcome {
         Ok(()) => watch(&mut children, &folder, shutdown).await,

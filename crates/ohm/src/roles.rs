@@ -1,7 +1,7 @@
 //! The roles that run as processes: their arguments, and the one call that runs each.
 
 use crate::agent::{self, AgentArguments};
-use ohm_cli::{EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Globals, MembersCommand, RescueCommand};
+use ohm_cli::{EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EngineArguments, Globals, MembersCommand, RescueCommand};
 use ohm_daemon::{HealthOptions, SchedulerOptions, run_health, run_scheduler};
 use ohm_model::Class;
 use ohm_node::agent::{AgentOptions, machine_node, run_agent};
@@ -39,6 +39,8 @@ pub(crate) struct ServerArguments {
     /// Take a snapshot after so many entries
     #[arg(long, value_name = "COUNT")]
     snapshot_every: Option<u64>,
+    #[command(flatten)]
+    engine: EngineArguments,
 }
 
 /// What is done about servers instead of running one.
@@ -118,7 +120,15 @@ pub(crate) fn server(arguments: ServerArguments, globals: &Globals) -> ExitCode 
         Some(ServerCommand::Rescue(command)) => return ohm_cli::rescue(command, globals),
         None => {}
     }
+    let etcd = match arguments.engine.options() {
+        Ok(etcd) => etcd,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
     let options = ServerOptions {
+        etcd,
         data_dir: globals.data_dir(),
         listen: arguments.listen,
         insecure: arguments.insecure,

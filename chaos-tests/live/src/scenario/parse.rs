@@ -9,6 +9,7 @@ const QUIET_MS_DEFAULT: u64 = 120_000;
 const REAL_NODES_MAX: usize = 100;
 const SIMULATED_NODES_MAX: usize = 10_000;
 const REPLICAS_MAX: usize = 8;
+const ETCD_MEMBERS_MAX: usize = 5;
 const STRIKES_MAX: usize = 10_000;
 const JOBS_MAX: usize = 100_000;
 const TASKS_MAX: usize = 1_000;
@@ -150,6 +151,12 @@ fn shape(text: &str) -> Parsed<Shape> {
         if words.skip("node") {
             words.expect("lease")?;
             cell.node_lease_ms = words.duration()?;
+        } else if words.skip("etcd") {
+            words.expect("of")?;
+            cell.etcd = words.number(ETCD_MEMBERS_MAX)?;
+            if !words.skip("member") {
+                words.expect("members")?;
+            }
         } else if words.skip("no") {
             words.expect("timers")?;
             cell.has_timers = false;
@@ -172,6 +179,9 @@ fn shape(text: &str) -> Parsed<Shape> {
     }
     if ![1, 3, 5].contains(&cell.servers) {
         return Err(format!("{} servers: a cell has 1, 3 or 5", cell.servers));
+    }
+    if cell.servers > 1 && cell.etcd > 0 {
+        return Err("several servers over an etcd: say one, the etcd keeps the log".into());
     }
     if cell.servers > 1 && cell.disk_bytes.is_some() {
         return Err("a disk of its own is made for one server only".into());
@@ -353,7 +363,7 @@ fn connected(words: &mut Words<'_>, cell: &Shape) -> Parsed<String> {
         return Ok("clients".into());
     }
     let process = words.process(cell)?;
-    match process.starts_with("shim-") || process.starts_with("server") {
+    match ["shim-", "etcd-", "server"].iter().any(|peer| process.starts_with(peer)) {
         true => Err(format!("{process} has no connection to the server: name one that has, or clients")),
         false => Ok(process),
     }

@@ -79,6 +79,17 @@ fn what_cannot_be_read_is_named_with_its_line_and_what_would_be_right() {
 }
 
 #[test]
+fn members_of_an_etcd_are_processes_like_others() {
+    let cell = |words: &str| format!("cell: 1 real node, {words}\n{LOAD}fault: at 1s kill etcd-1 and etcd-3\n");
+    let scenario = Scenario::parse(&cell("etcd of 3 members")).unwrap();
+    assert_eq!((scenario.cell.etcd, scenario.cell.processes().last().unwrap().as_str()), (3, "etcd-3"));
+    assert!(Scenario::parse(&cell("etcd of 1 member")).unwrap_err().message.contains("no process etcd-3"));
+    assert!(Scenario::parse(&cell("etcd of 9 members")).is_err());
+    let cut = cell("etcd of 3 members").replace("kill etcd-1 and etcd-3", "cut etcd-1 for 2s");
+    assert!(Scenario::parse(&cut).unwrap_err().message.contains("no connection to the server"));
+}
+
+#[test]
 fn the_scenarios_of_the_project_can_be_read() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/live");
     let mut count = 0;

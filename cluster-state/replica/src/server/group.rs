@@ -54,7 +54,7 @@ impl<L: Log> ServerCore<L> {
             }
             None if self.group.leads => self.feed_replica(now_ms, wall_ms, Input::Propose { ticket, commands }, out),
             None => {
-                let reason = "no server leads at the moment".to_string();
+                let reason = "no server takes commands at the moment".to_string();
                 self.unanswered(ticket, AppendResult::Busy(reason), out);
                 Ok(())
             }
@@ -297,7 +297,10 @@ impl<L: Log> ServerCore<L> {
 
     fn judge_digests(&self) -> Result<(), ReplicaFailure> {
         let servers = self.group.others.len() + 1;
-        match self.digests.judge(self.config.server, self.group.leads, servers) {
+        // Where nobody leads, the oldest of the servers stays.
+        let is_oldest = || self.group.others.iter().all(|other| *other > self.config.server);
+        let stays = self.group.leads && (self.group.leader.is_some() || is_oldest());
+        match self.digests.judge(self.config.server, stays, servers) {
             Some(found) => Err(ReplicaFailure::Diverged { index: found.index, own: found.own, others: found.others }),
             None => Ok(()),
         }

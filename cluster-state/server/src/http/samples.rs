@@ -6,8 +6,8 @@ use ohm_wire::api::{
     ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary, JobTotals, JobView, LayerFitView,
     NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRepairView, PastRunView,
     PriorityClassList, PriorityClassView, ProblemView, QueueList, QueueResourceView, QueueView, ReasonView, RepairView,
-    ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView,
-    TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
+    ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals,
+    TaskView, TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("NodeSummary", value(&node())),
         ("PriorityClassList", value(&PriorityClassList { priority_classes: vec![priority_class()] })),
         ("QueueList", value(&QueueList { queues: vec![queue()] })),
-        ("ServerList", value(&ServerList { servers: vec![server()], removed: vec![1] })),
+        ("ServerList", value(&ServerList { servers: vec![server()], removed: vec![1], engine: ServerEngine::Raft })),
         ("StatusView", value(&status())),
         ("SubmitAnswer", value(&submit())),
         ("TopologyList", value(&topologies())),

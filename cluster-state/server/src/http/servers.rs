@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use ohm_log::MemberChange;
-use ohm_wire::api::{ServerList, ServerRole, ServerView};
+use ohm_wire::api::{ServerEngine, ServerList, ServerRole, ServerView};
 
 pub(super) async fn list(State(shared): State<Shared>) -> Answer {
     let applied = *shared.cells.applied().borrow();
@@ -22,11 +22,12 @@ pub(super) async fn list(State(shared): State<Shared>) -> Answer {
     let voters = known.members.voters.iter().map(|server| view(*server, ServerRole::Voter));
     let learners = known.members.learners.iter().map(|server| view(*server, ServerRole::Learner));
     let servers = voters.chain(learners).collect();
-    Ok(json(applied, &ServerList { servers, removed: known.members.removed.clone() }))
+    Ok(json(applied, &ServerList { servers, removed: known.members.removed.clone(), engine: known.engine }))
 }
 
 pub(super) async fn remove(State(shared): State<Shared>, Name(name): Name) -> Answer {
     let member = number(&name)?;
+    refuse_with_etcd(&shared, "a server leaves when it is stopped, and its number is never used again").await?;
     shared.cells.change_members(MemberChange::Remove { member }).await?.map_err(|failure| match failure.again {
         true => Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", failure.reason, "try again in a moment"),
         false => Problem::new(StatusCode::CONFLICT, "not_possible", failure.reason, ""),
@@ -38,6 +39,7 @@ pub(super) async fn remove(State(shared): State<Shared>, Name(name): Name) -> An
 /// Answers at once; who leads shows in the list a little later.
 pub(super) async fn transfer(State(shared): State<Shared>, Name(name): Name) -> Answer {
     let to = number(&name)?;
+    refuse_with_etcd(&shared, "every server takes commands; nobody leads").await?;
     let known = shared.cells.servers().await?;
     if !known.members.voters.contains(&to) {
         let message = format!("{to} does not vote, so it can't lead");
@@ -50,6 +52,17 @@ pub(super) async fn transfer(State(shared): State<Shared>, Name(name): Name) -> 
     }
     shared.cells.transfer(Some(to)).await?;
     list(State(shared)).await
+}
+
+/// What is done about a group of servers has no meaning where etcd orders the log.
+async fn refuse_with_etcd(shared: &Shared, instead: &str) -> Result<(), Problem> {
+    match shared.cells.servers().await?.engine {
+        ServerEngine::Raft => Ok(()),
+        ServerEngine::Etcd => {
+            let message = "the log of this cell is kept by etcd, its servers are peers".to_string();
+            Err(Problem::new(StatusCode::CONFLICT, "not_possible", message, instead))
+        }
+    }
 }
 
 fn number(name: &str) -> Result<u64, Problem> {

@@ -19,6 +19,8 @@ const STEADY: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub(super) struct Command {
     pub(super) name: String,
+    /// Another program than this very one.
+    pub(super) program: Option<PathBuf>,
     /// Higher ranks are stopped first.
     pub(super) rank: u8,
     pub(super) arguments: Vec<String>,
@@ -138,9 +140,16 @@ fn spawn(command: &Command) -> Result<process::Child, Failure> {
     let log = OpenOptions::new().create(true).append(true).open(&command.log);
     let log = log.map_err(|error| Failure::io(command.log.display().to_string(), error))?;
     let output = log.try_clone().map_err(|error| Failure::io(command.log.display().to_string(), error))?;
-    // This very program, even if its file was replaced meanwhile.
-    process::Command::new("/proc/self/exe")
-        .arg0("ohm")
+    let mut process = match &command.program {
+        Some(program) => process::Command::new(program),
+        // This very program, even if its file was replaced meanwhile.
+        None => {
+            let mut process = process::Command::new("/proc/self/exe");
+            process.arg0("ohm");
+            process
+        }
+    };
+    process
         .args(&command.arguments)
         .env("OHM_PARENT", process::id().to_string())
         // A cell of this machine's own loopback needs no certificates; those of another one must not confuse it.

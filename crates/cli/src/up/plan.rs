@@ -2,6 +2,7 @@
 
 use super::Up;
 use super::child::Command;
+use crate::etcd::{Engine, EngineArguments, LocalEtcd};
 use crate::failure::Failure;
 use ohm_model::Class;
 use ohm_runtime::data_dir;
@@ -25,10 +26,11 @@ spec:
 
 const HOSTS_MAX: usize = 200;
 /// Who is stopped first when the cell stops: those with the highest number.
-const SERVER: u8 = 0;
-const HEALTH: u8 = 1;
-pub(super) const AGENTS: u8 = 2;
-const SCHEDULERS: u8 = 3;
+const ETCD: u8 = 0;
+const SERVER: u8 = 1;
+const HEALTH: u8 = 2;
+pub(super) const AGENTS: u8 = 3;
+const SCHEDULERS: u8 = 4;
 /// The share of the machine's memory that its virtual nodes offer together, in per cent: the rest is for Ohm itself and
 /// whatever else runs there.
 const MEMORY_PERCENT: u64 = 80;
@@ -87,6 +89,9 @@ pub(super) struct CellPlan {
     node_lease_ms: u64,
     replicas: Vec<(Class, usize)>,
     hosts: Vec<Host>,
+    /// What keeps the log, and an etcd of our own for it.
+    engine: EngineArguments,
+    local_etcd: Option<LocalEtcd>,
 }
 
 struct Host {
@@ -118,7 +123,16 @@ impl CellPlan {
             |number: u16| options.listen.port().checked_add(number).ok_or("the ports after --listen end at 65535");
         let listen = |number| Ok(SocketAddr::new(options.listen.ip(), port(number)?));
         let listens: Result<Vec<SocketAddr>, &str> = (0..options.servers).map(listen).collect();
+        let (mut engine, mut local_etcd) = (options.engine.clone(), None);
+        if engine.engine == Engine::Etcd && engine.etcd.is_empty() {
+            let local = LocalEtcd::in_folder(&folder.join("etcd"))?;
+            engine.etcd = vec![local.url.clone()];
+            local_etcd = Some(local);
+        }
+        engine.options().map_err(Failure::Usage)?;
         let plan = CellPlan {
+            engine,
+            local_etcd,
             folder: folder.to_path_buf(),
             instance: instance.to_string(),
             listens: listens.map_err(|error| Failure::Usage(error.to_string()))?,
@@ -188,7 +202,8 @@ impl CellPlan {
         let runs_already = (1..self.listens.len()).any(|number| self.server_folder(number).join("log").exists());
         let command = |(number, listen): (usize, &SocketAddr)| {
             let mut arguments = vec!["server".to_string(), "--listen".into(), listen.to_string()];
-            if number > 0 || runs_already {
+            arguments.extend(self.engine.words());
+            if self.engine.engine == Engine::Raft && (number > 0 || runs_already) {
                 let others = self.listens.iter().filter(|other| *other != listen);
                 let urls: Vec<String> = others.map(|other| format!("http://{other}")).collect();
                 arguments.extend(["--join".into(), urls.join(",")]);
@@ -200,6 +215,14 @@ impl CellPlan {
             server
         };
         self.listens.iter().enumerate().map(command).collect()
+    }
+
+    /// The etcd that keeps the log, if it is ours.
+    pub(super) fn etcd(&self) -> Option<Command> {
+        let local = self.local_etcd.as_ref()?;
+        let mut command = self.command("etcd", ETCD, local.arguments.clone(), None);
+        command.program = Some(local.program.clone());
+        Some(command)
     }
 
     /// Schedulers and health.
@@ -249,7 +272,7 @@ impl CellPlan {
             arguments.extend(["--data-dir".into(), folder.display().to_string()]);
         }
         let log = self.logs().join(format!("{name}.log"));
-        Command { name: name.to_string(), rank, arguments, environment: Vec::new(), log }
+        Command { name: name.to_string(), program: None, rank, arguments, environment: Vec::new(), log }
     }
 }
 

@@ -28,7 +28,7 @@ pub use queue::{
     DomainView, PriorityClassList, PriorityClassView, QueueList, QueueResourceView, QueueView, TopologyList,
     TopologyView,
 };
-pub use server::{ServerList, ServerRole, ServerView};
+pub use server::{ServerEngine, ServerList, ServerRole, ServerView};
 pub use status::{JobTotals, NodeTotals, SessionView, StatusView, TaskTotals};
 pub use submit::{DocumentVerdict, ProblemView, SubmitAnswer, VerdictKind};
 

@@ -12,6 +12,19 @@ pub struct ServerList {
     /// Numbers of those that were removed; they are never used again.
     #[serde(skip_serializing_if = "is_default")]
     pub removed: Vec<u64>,
+    /// What keeps their log.
+    pub engine: ServerEngine,
+}
+
+/// What keeps the log of a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServerEngine {
+    /// The servers themselves, as a raft group.
+    #[default]
+    Raft,
+    /// An etcd; the servers are peers, and nobody leads.
+    Etcd,
 }
 
 /// One server.

@@ -120,7 +120,7 @@ impl Truth {
             Question::Servers(answer) => {
                 let members = Members { voters: vec![1, 2], learners: vec![3], ..Members::default() };
                 let addresses = [(1, "http://one".to_string())].into();
-                drop(answer.send(Servers { here: 1, leader: Some(2), members, addresses }));
+                drop(answer.send(Servers { here: 1, leader: Some(2), members, addresses, ..Servers::default() }));
             }
             Question::AgentOf(_, answer) => {
                 let outlet = AgentOutlet { peer: Peer(1), orders: self.agent.downgrade() };
