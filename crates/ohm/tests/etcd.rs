@@ -43,6 +43,7 @@ fn a_cell_with_an_etcd_of_its_own_finds_everything_again() {
     assert!(!said.status.success() && String::from_utf8_lossy(&said.stderr).contains("--engine etcd"), "{said:?}");
     cell.start_again();
     assert!(cell.states().contains(&("first".to_string(), "failed".to_string())));
+    cell.wait_for_nodes(1);
     cell.kill("server --listen");
     cell.wait_until_serving();
     let said = cell.ask_with(&["run", "--name", "second"], &["true"]);

@@ -31,7 +31,7 @@ impl Faults {
             watch_broken: sometimes(60),
             event_missed: sometimes(20),
             compacted: sometimes(30),
-            lease_lost: sometimes(20),
+            lease_lost: sometimes(3),
         }
     }
 }
