@@ -13,7 +13,8 @@ use ohm_wire::MESSAGE_BYTES_MAX;
 use ohm_wire::cell_server::CellServer;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use tokio::net::TcpListener;
+use axum::serve::ListenerExt;
+use tokio::net::{TcpListener, TcpStream};
 use tonic::{Request, Status};
 
 /// The paths of the RPC service.
@@ -135,8 +136,13 @@ async fn serve(
     let stop = async move { shutdown.started().await };
     match tls {
         Some(settings) => axum::serve(TlsListener::start(listener, settings)?, app).with_graceful_shutdown(stop).await,
-        None => axum::serve(listener, app).with_graceful_shutdown(stop).await,
+        None => axum::serve(listener.tap_io(without_delay), app).with_graceful_shutdown(stop).await,
     }
+}
+
+/// Answers are small and waited for: they must not wait for one another.
+fn without_delay(stream: &mut TcpStream) {
+    let _ = stream.set_nodelay(true);
 }
 
 /// The host an address names.
