@@ -188,6 +188,7 @@ fn job(number: u32) -> JobSpec {
         name: format!("job-{number}"),
         class: Class::Batch,
         queue: String::new(),
+        priority_class: String::new(),
         priority: 0,
         labels: Default::default(),
         groups: vec![group],
