@@ -4,6 +4,7 @@ use crate::engine::{self, Started};
 use crate::handle::ReplicaHandle;
 use crate::rpc::CellService;
 use crate::tls::{self, TlsListener, TlsServeError};
+use axum::serve::ListenerExt;
 use ohm_cell::BackupSource;
 use ohm_log_etcd::EtcdOptions;
 use ohm_runtime::data_dir::{self, DataDirError};
@@ -13,7 +14,6 @@ use ohm_wire::MESSAGE_BYTES_MAX;
 use ohm_wire::cell_server::CellServer;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use axum::serve::ListenerExt;
 use tokio::net::{TcpListener, TcpStream};
 use tonic::{Request, Status};
 

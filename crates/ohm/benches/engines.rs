@@ -62,7 +62,9 @@ fn measure(words: &[&str]) -> Figures {
     cell.wait_for_nodes(NODES);
     // The first ones find everybody still busy with the start.
     let mut http = Http::connect(&cell);
-    (0..20).for_each(|number| drop(latency(&mut http, number)));
+    (0..20).for_each(|number| {
+        latency(&mut http, number);
+    });
     let mut latencies: Vec<Duration> = (0..LATENCIES).map(|number| latency(&mut http, 1000 + number)).collect();
     latencies.sort_unstable();
     let scheduler = cell.child("scheduler batch").unwrap().pid;

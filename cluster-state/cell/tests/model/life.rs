@@ -21,7 +21,17 @@ impl Plain {
             self.registrations += 1;
             let (incarnation, registered) = (self.registrations, self.index);
             let health = NodeHealth::Ready;
-            let node = PlainNode { spec, key, instance, boot, former_boots: Vec::new(), incarnation, registered, health, cordoned: false };
+            let node = PlainNode {
+                spec,
+                key,
+                instance,
+                boot,
+                former_boots: Vec::new(),
+                incarnation,
+                registered,
+                health,
+                cordoned: false,
+            };
             self.nodes.insert(id, node);
             self.touch(id, NOBODY);
             return true;

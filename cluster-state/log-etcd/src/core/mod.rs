@@ -5,9 +5,9 @@
 //!   hear ───▶ session, following, peers ────────┼─ EtcdCore ─┤
 //!   tick ───▶ what is due ──────────────────────┘            └─▶ LogEvent: what a copy is told
 //! ```
-//! Order. An entry is a key of its own, written once: its index is the revision of etcd at which that happened. All keys
-//! of the log come through one watch, so every copy sees them in the same order. Each entry rewrites the key `head`,
-//! whose version therefore counts entries: a copy that misses a number has missed an entry and reads again.
+//! Order. An entry is a key of its own, written once: its index is the revision of etcd at which that happened. All
+//! keys of the log come through one watch, so every copy sees them in the same order. Each entry rewrites the key
+//! `head`, whose version therefore counts entries: a copy that misses a number has missed an entry and reads again.
 //!
 //! Unknown outcomes. An append is guarded by the absence of its key, so it can be sent again until it is known to be
 //! there. Once entries were trimmed, absence proves nothing: so it is guarded by the trim that the sender has seen,

@@ -25,8 +25,8 @@ use tokio::task::AbortHandle;
 
 /// An answer that takes longer is not waited for.
 const CALL: Duration = Duration::from_secs(3);
-/// The same for transactions: what a dead leader of etcd took with it is answered by nobody, and all of them may be sent
-/// again.
+/// The same for transactions: what a dead leader of etcd took with it is answered by nobody, and all of them may be
+/// sent again.
 const TXN: Duration = Duration::from_millis(1_500);
 const CONNECT: Duration = Duration::from_secs(1);
 /// A member that is silent for so long, twice, is given up: a stopped one would hold a watch for ever.
