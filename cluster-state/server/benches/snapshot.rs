@@ -167,44 +167,10 @@ fn node_spec(node: u32) -> NodeSpec {
 }
 
 fn job(number: u32) -> JobSpec {
-<<<<<<< HEAD
     let group =
         GroupSpec { requests: amounts(&[("cpu", 1000), ("pods", 1)]), ..GroupSpec::gang("main", TASKS_PER_JOB) };
     let job = JobSpec::of(format!("job-{number}"), Class::Batch, vec![group]);
     JobSpec { ttl_seconds_after_finished: 1000, ..job }
-=======
-    let group = GroupSpec {
-        name: "main".into(),
-        count: TASKS_PER_JOB,
-        min_count: TASKS_PER_JOB,
-        elastic: false,
-        requests: amounts(&[("cpu", 1000), ("pods", 1)]),
-        node_selector: Default::default(),
-        affinity: Vec::new(),
-        preferred: Vec::new(),
-        tolerations: Vec::new(),
-        ports: Vec::new(),
-        max_per_node: 0,
-        spread: Default::default(),
-        topology: Default::default(),
-        place_with: String::new(),
-        task: Default::default(),
-    };
-    JobSpec {
-        name: format!("job-{number}"),
-        class: Class::Batch,
-        queue: String::new(),
-        priority_class: String::new(),
-        priority: 0,
-        labels: Default::default(),
-        groups: vec![group],
-        retries: 0,
-        active_deadline_seconds: 0,
-        ttl_seconds_after_finished: 1000,
-        on_disconnect: OnDisconnect::Stop,
-        suspended: false,
-    }
->>>>>>> etcd
 }
 
 /// The longest stretches of one phase, in microseconds: between two applied entries, and what of it was syncing.
