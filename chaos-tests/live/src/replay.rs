@@ -20,7 +20,7 @@ pub(crate) struct Replayed {
 }
 
 /// Replays the log in etcd; without one the longest log of those in the servers' data folders, which no server has open
-/// any more. Each of several ends where its server was killed or stopped last; what one lacks at its end another one has.
+/// any more. Each of several ends where its server was killed or stopped last; what one lacks at its end another has.
 pub(crate) fn replay(server_folders: &[PathBuf], etcd: &[String]) -> Result<Replayed, LiveError> {
     let (snapshot, entries) = match etcd {
         [] => longest(server_folders)?,
