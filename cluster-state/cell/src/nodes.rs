@@ -47,7 +47,7 @@ pub struct NodeRecord {
     pub instance: u64,
     /// Which boot of its kernel.
     pub boot: u64,
-    /// Its boots before that one, the latest last, at most [`FORMER_BOOTS_MAX`]. What they still had to say is late.
+    /// Its boots before that one, the latest last, at most eight. What they still had to say is late.
     pub former_boots: Vec<u64>,
     /// Counts registrations over the whole cell, so that it never repeats.
     pub incarnation: Incarnation,

@@ -54,7 +54,7 @@ pub enum Purpose {
 /// What a replica is told.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// Commands to be put into the log together, each as [`Envelope::encode`] gives it.
+    /// Commands to be put into the log together, each as [`ohm_model::Envelope::encode`] gives it.
     Propose {
         /// Comes back with the outcomes.
         ticket: Ticket,
@@ -100,13 +100,13 @@ pub enum Input {
     },
     /// The network brought something for the log.
     Deliver(Delivery),
-    /// A snapshot that was asked for by [`Effect::Encode`].
+    /// A snapshot that was asked for by [`CopyEffect::Encode`].
     Encoded {
         /// What for.
         purpose: Purpose,
         /// The last entry in it.
         index: Index,
-        /// The bytes, cut into pieces; see [`Replica::encode`]. None when it could not be encoded.
+        /// The bytes, cut into pieces; see [`crate::Replica::encode`]. None when it could not be encoded.
         pieces: Vec<Bytes>,
     },
     /// Append what waits, and see what the log says. Shells send this after each bunch of other inputs.
