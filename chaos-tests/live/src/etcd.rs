@@ -3,6 +3,7 @@
 use crate::LiveError;
 use crate::process::{Process, Program};
 use crate::replay::Entries;
+use ohm_log_etcd::{Member, cluster};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
@@ -17,33 +18,26 @@ pub(crate) fn start(folder: &Path, count: usize, processes: &mut Vec<Process>) -
     };
     let io = |error| LiveError::Io("free ports".into(), error);
     let (clients, peers) = (addresses(count).map_err(io)?, addresses(count).map_err(io)?);
-    let name = |number: usize| format!("etcd-{}", number + 1);
-    let cluster: Vec<String> =
-        peers.iter().enumerate().map(|(number, peer)| format!("{}=http://{peer}", name(number))).collect();
-    for (number, (client, peer)) in clients.iter().zip(&peers).enumerate() {
-        let (client, peer) = (format!("http://{client}"), format!("http://{peer}"));
-        let pairs = [
-            ("--name", name(number)),
-            ("--data-dir", folder.join(name(number)).display().to_string()),
-            ("--listen-client-urls", client.clone()),
-            ("--advertise-client-urls", client),
-            ("--listen-peer-urls", peer.clone()),
-            ("--initial-advertise-peer-urls", peer),
-            ("--initial-cluster", cluster.join(",")),
-            ("--logger", "zap".to_string()),
-        ];
+    let urls = |addresses: Vec<SocketAddr>| -> Vec<String> {
+        addresses.iter().map(|address| format!("http://{address}")).collect()
+    };
+    let (clients, peers) = (urls(clients), urls(peers));
+    let names: Vec<String> = (1..=count).map(|number| format!("etcd-{number}")).collect();
+    let cluster = cluster(names.iter().map(String::as_str).zip(peers.iter().map(String::as_str)));
+    for (name, (client_url, peer_url)) in names.iter().zip(clients.iter().zip(&peers)) {
+        let member = Member { name, data_dir: &folder.join(name), client_url, peer_url };
         let program = Program {
-            name: name(number),
+            name: name.clone(),
             path: Some("etcd"),
             rank: UNTIL_THE_END,
-            arguments: pairs.into_iter().flat_map(|(flag, value)| [flag.to_string(), value]).collect(),
-            log: folder.join("logs").join(format!("{}.log", name(number))),
+            arguments: member.arguments(&cluster),
+            log: folder.join("logs").join(format!("{name}.log")),
             records: folder.join("records"),
             has_timers: true,
         };
         processes.push(Process::start(program)?);
     }
-    Ok(clients.iter().map(|client| format!("http://{client}")).collect())
+    Ok(clients)
 }
 
 /// Every entry of the log, and the index of the snapshot before them if there is one.

@@ -14,12 +14,14 @@
 
 pub mod core;
 mod etcd_log;
+mod member;
 mod options;
 #[cfg(feature = "client")]
 mod shell;
 
 pub use crate::core::{CHUNK_BYTES, CellRecord, EtcdConfig, EtcdCore, Note};
 pub use etcd_log::{EtcdLog, Line};
-pub use options::{EtcdError, EtcdOptions, TlsFiles};
+pub use member::{Member, cluster};
+pub use options::{EtcdError, EtcdOptions};
 #[cfg(feature = "client")]
 pub use shell::{Archive, Connection, EtcdLine, Wake, read_note, write_note};

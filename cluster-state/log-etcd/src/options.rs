@@ -1,5 +1,6 @@
 //! Which etcd, and how to be let in.
 
+use ohm_runtime::tls::{TlsError, TlsFiles};
 use std::path::PathBuf;
 
 /// How an etcd is reached.
@@ -19,17 +20,6 @@ pub struct EtcdOptions {
     pub keep_history: bool,
 }
 
-/// Files in PEM for `https` endpoints.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// Whom to believe.
-    pub ca: Option<PathBuf>,
-    /// Who this server is.
-    pub certificate: Option<PathBuf>,
-    /// The key to it.
-    pub key: Option<PathBuf>,
-}
-
 /// Why an etcd can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum EtcdError {
@@ -44,6 +34,9 @@ pub enum EtcdError {
         /// Why.
         source: std::io::Error,
     },
+    /// A certificate or a key can't be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// What the folder notes about its cell is damaged or of a newer version.
     #[error("{}: {reason}", path.display())]
     Note {

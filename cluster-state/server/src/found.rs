@@ -129,6 +129,6 @@ fn key(data_dir: &Path) -> std::io::Result<u64> {
         return Ok(key);
     }
     let key = dice::random_u64().max(1);
-    std::fs::write(&path, key.to_string())?;
+    data_dir::replace(&path, 0o666, key.to_string().as_bytes())?;
     Ok(key)
 }

@@ -4,6 +4,7 @@ use crate::replica_thread::Message;
 use bytes::Bytes;
 use ohm_replica::ServerInput;
 use ohm_runtime::connect::connect_server;
+use ohm_runtime::data_dir;
 use ohm_runtime::tls::TlsFiles;
 use ohm_wire::{ServerHello, ServerWord, server_word};
 use std::collections::BTreeMap;
@@ -57,8 +58,7 @@ impl AddressBook {
         self.addresses.insert(server, address.to_string());
         let text: String = self.addresses.iter().map(|(server, address)| format!("{server} {address}\n")).collect();
         // A crash leaves the old file or the new one. Whoever connects says where it is, so no more than time is lost.
-        let draft = self.path.with_extension("new");
-        let written = std::fs::write(&draft, text).and_then(|()| std::fs::rename(&draft, &self.path));
+        let written = data_dir::replace(&self.path, 0o666, text.as_bytes());
         if let Err(error) = written {
             tracing::warn!(%error, "the addresses of the servers could not be written");
         }

@@ -2,8 +2,9 @@
 
 use crate::failure::Failure;
 use ohm_log::Bytes;
-use ohm_log_etcd::{EtcdOptions, TlsFiles};
+use ohm_log_etcd::{EtcdOptions, Member, cluster};
 use ohm_model::Index;
+use ohm_runtime::tls::TlsFiles;
 use std::path::{Path, PathBuf};
 
 /// What keeps the log.
@@ -111,20 +112,14 @@ impl LocalEtcd {
             listener.map_err(|error| Failure::io("a free port", error))
         };
         let (url, peer) = (format!("http://{}", port()?), format!("http://{}", port()?));
-        let pairs = [
-            ("--name", "ohm".to_string()),
-            ("--data-dir", folder.display().to_string()),
-            ("--listen-client-urls", url.clone()),
-            ("--advertise-client-urls", url.clone()),
-            ("--listen-peer-urls", peer.clone()),
-            ("--initial-advertise-peer-urls", peer.clone()),
-            ("--initial-cluster", format!("ohm={peer}")),
-            ("--quota-backend-bytes", (8_u64 << 30).to_string()),
-            ("--logger", "zap".to_string()),
-            ("--log-level", "warn".to_string()),
-        ];
-        let mut arguments: Vec<String> =
-            pairs.into_iter().flat_map(|(flag, value)| [flag.to_string(), value]).collect();
+        let member = Member { name: "ohm", data_dir: folder, client_url: &url, peer_url: &peer };
+        let mut arguments = member.arguments(&cluster([("ohm", peer.as_str())].into_iter()));
+        arguments.extend([
+            "--quota-backend-bytes".into(),
+            (8_u64 << 30).to_string(),
+            "--log-level".into(),
+            "warn".into(),
+        ]);
         // It ends with us, however we end; without setpriv an `ohm up` that was killed leaves it running.
         let program = match on_path("setpriv") {
             Some(setpriv) => {

@@ -8,9 +8,8 @@ use ohm_runtime::data_dir;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use rcgen::{KeyIdMethod, KeyUsagePurpose, PublicKeyData, date_time_ymd};
 use serde::Serialize;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -170,14 +169,9 @@ fn valid(mut params: CertificateParams, days: u64) -> CertificateParams {
     params
 }
 
-/// A file is there whole or as it was before: a server may read it at any moment.
+/// A server may read the file at any moment.
 fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
-    let draft = path.with_extension("new");
-    let _ = fs::remove_file(&draft);
-    let written = OpenOptions::new().create_new(true).write(true).mode(mode).open(&draft);
-    let written = written.and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
-    let written = written.and_then(|()| fs::rename(&draft, path));
-    written.map_err(|error| Failure::io(path.display().to_string(), error))
+    data_dir::replace(path, mode, bytes).map(drop).map_err(|error| Failure::io(path.display().to_string(), error))
 }
 
 fn broken(error: rcgen::Error) -> Failure {

@@ -5,12 +5,10 @@ mod cell;
 #[path = "../../../cluster-state/log-etcd/tests/process/mod.rs"]
 mod process;
 
-use cell::http::Http;
+use cell::submitter::Submitter;
 use cell::{Cell, ohm, wait};
 use process::Etcd;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const NODES: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -50,41 +48,6 @@ fn a_cell_with_an_etcd_of_its_own_finds_everything_again() {
     assert_eq!(said.code, 0, "{said:?}");
 }
 
-/// What one submitter was told.
-#[derive(Default)]
-struct Told {
-    accepted: Vec<String>,
-    last: Option<Instant>,
-    longest: Duration,
-}
-
-/// Submits jobs one after the other, each at the next server, until it is stopped.
-fn submit_on(cell: &Cell, stop: &AtomicBool, told: &Mutex<Told>) {
-    let urls = cell.urls();
-    let listens: Vec<&str> = urls.split(',').map(|url| url.strip_prefix("http://").unwrap()).collect();
-    let (mut number, mut turn) = (0, 0);
-    while !stop.load(Ordering::Relaxed) {
-        let name = format!("job-{number}");
-        let job = format!(
-            "apiVersion: ohm/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec: {{requests: {{cpu: 100m}}, command: [\"true\"], \
-             sim: {{duration: 200ms}}}}\n"
-        );
-        turn += 1;
-        let http = Http::try_connect(cell, listens[turn % listens.len()], Duration::from_secs(2));
-        // Accepted now, or by an attempt whose answer was lost: the name makes it one and the same.
-        if http.and_then(|mut http| http.try_submit(job.as_bytes())) == Some(200) {
-            let mut told = told.lock().unwrap();
-            let now = Instant::now();
-            let silent = told.last.map_or(Duration::ZERO, |last| now - last);
-            told.longest = told.longest.max(silent);
-            told.last = Some(now);
-            told.accepted.push(name);
-            number += 1;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 #[test]
 #[cfg_attr(not(etcd_installed), ignore = "no etcd here: `apt-get install etcd-server`")]
 fn three_servers_lose_nothing_when_members_of_etcd_die() {
@@ -97,22 +60,22 @@ fn three_servers_lose_nothing_when_members_of_etcd_die() {
         list["servers"].as_array().is_some_and(|servers| servers.len() == 3)
     });
     cell.wait_for_nodes(NODES);
-    let (stop, told) = (AtomicBool::new(false), Mutex::new(Told::default()));
+    let submitter = Submitter::moving_on(Duration::from_secs(2));
     let mut silences = Vec::new();
     std::thread::scope(|scope| {
-        scope.spawn(|| submit_on(&cell, &stop, &told));
+        scope.spawn(|| submitter.run(&cell));
         for victims in [vec![0], vec![1, 2], vec![0, 1, 2]] {
             std::thread::sleep(Duration::from_secs(3));
-            told.lock().unwrap().longest = Duration::ZERO;
+            submitter.forget_silences();
             victims.iter().for_each(|member| etcd.kill(*member));
             std::thread::sleep(Duration::from_secs(2));
             victims.iter().for_each(|member| etcd.start_again(*member));
             std::thread::sleep(Duration::from_secs(8));
-            silences.push((victims.len(), told.lock().unwrap().longest));
+            silences.push((victims.len(), submitter.longest_silence()));
         }
-        stop.store(true, Ordering::Relaxed);
+        submitter.stop();
     });
-    let accepted = std::mem::take(&mut told.lock().unwrap().accepted);
+    let accepted = submitter.accepted();
     println!("{} jobs accepted; longest silence by members killed: {silences:?}", accepted.len());
     assert!(accepted.len() > 100, "{} accepted, {silences:?}", accepted.len());
     cell.wait_until_all_succeeded(&accepted, PATIENCE);

@@ -5,12 +5,11 @@ mod cell;
 
 use cell::http::Http;
 use cell::processes::{children_of, signal};
+use cell::submitter::Submitter;
 use cell::{Cell, verify_log, wait};
 use ohm_stdx::codec;
 use serde_json::Value;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const NODES: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -46,51 +45,6 @@ fn process_of(cell: &Cell, address: &str) -> Option<u32> {
         .map(|child| child.pid)
 }
 
-/// What submitters were told, and the longest time in which nobody was told anything good.
-#[derive(Default)]
-struct Told {
-    accepted: Vec<String>,
-    last: Option<Instant>,
-    longest: Duration,
-}
-
-/// Submits jobs one after the other, at whichever server answers, until it is stopped.
-fn submit_on(cell: &Cell, stop: &AtomicBool, told: &Mutex<Told>) {
-    let urls = cell.urls();
-    let listens: Vec<&str> = urls.split(',').map(|url| url.strip_prefix("http://").unwrap()).collect();
-    let mut number = 0;
-    let mut turn = 0;
-    let mut http: Option<Http> = None;
-    while !stop.load(Ordering::Relaxed) {
-        let name = format!("job-{number}");
-        let job = format!(
-            "apiVersion: ohm/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec: {{requests: {{cpu: 100m}}, command: [\"true\"], \
-             sim: {{duration: 200ms}}}}\n"
-        );
-        if http.is_none() {
-            turn += 1;
-            http = Http::try_connect(cell, listens[turn % listens.len()], Duration::from_secs(1));
-        }
-        match http.as_mut().and_then(|http| http.try_submit(job.as_bytes())) {
-            // Accepted now, or by an attempt whose answer was lost.
-            Some(200) => {
-                let mut told = told.lock().unwrap();
-                let now = Instant::now();
-                let silent = told.last.map_or(Duration::ZERO, |last| now - last);
-                told.longest = told.longest.max(silent);
-                told.last = Some(now);
-                told.accepted.push(name);
-                number += 1;
-            }
-            Some(_) => std::thread::sleep(Duration::from_millis(20)),
-            None => {
-                http = None;
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        }
-    }
-}
-
 #[test]
 fn nothing_acknowledged_is_lost_when_leaders_die() {
     let (kills, every) = (asked("OHM_KILLS", 3), Duration::from_millis(asked("OHM_KILL_EVERY_MS", 4_000)));
@@ -98,23 +52,23 @@ fn nothing_acknowledged_is_lost_when_leaders_die() {
     let _agent = cell.sim_agent(NODES);
     wait_for_voters(&cell, 3);
     cell.wait_for_nodes(NODES);
-    let (stop, told) = (AtomicBool::new(false), Arc::new(Mutex::new(Told::default())));
+    let submitter = Submitter::staying(Duration::from_secs(1));
     let mut outages = Vec::new();
     std::thread::scope(|scope| {
-        scope.spawn(|| submit_on(&cell, &stop, &told));
+        scope.spawn(|| submitter.run(&cell));
         for _ in 0..kills {
             std::thread::sleep(every);
             let Some(leader) = leader(&cell) else { continue };
-            told.lock().unwrap().longest = Duration::ZERO;
+            submitter.forget_silences();
             let Some(pid) = process_of(&cell, leader["address"].as_str().unwrap()) else { continue };
             signal(pid, "KILL");
             std::thread::sleep(Duration::from_millis(2_500));
-            outages.push(told.lock().unwrap().longest);
+            outages.push(submitter.longest_silence());
         }
         std::thread::sleep(every);
-        stop.store(true, Ordering::Relaxed);
+        submitter.stop();
     });
-    let accepted = std::mem::take(&mut told.lock().unwrap().accepted);
+    let accepted = submitter.accepted();
     println!("{} jobs accepted; longest silence around each kill: {outages:?}", accepted.len());
     assert!(!outages.is_empty() && accepted.len() > 50, "{} accepted, {outages:?}", accepted.len());
     wait_for_voters(&cell, 3);

@@ -15,7 +15,7 @@ use crate::etcd_log::Line;
 use crate::options::{EtcdError, EtcdOptions};
 use etcd_client::{Certificate, Client, ConnectOptions, KvClient, TlsOptions, WatchClient};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -149,9 +149,6 @@ async fn keep_alive(client: &mut Client, lease: i64) -> Result<Response, etcd_cl
 }
 
 fn connect_options(options: &EtcdOptions) -> Result<ConnectOptions, EtcdError> {
-    let read = |path: &Path| {
-        std::fs::read_to_string(path).map_err(|source| EtcdError::File { path: path.to_path_buf(), source })
-    };
     let mut connect = ConnectOptions::new()
         .with_connect_timeout(CONNECT)
         .with_keep_alive(KEEP_ALIVE, KEEP_ALIVE)
@@ -159,12 +156,14 @@ fn connect_options(options: &EtcdOptions) -> Result<ConnectOptions, EtcdError> {
         .with_require_leader(true)
         .with_auto_token_refresh(true);
     if let (Some(user), Some(path)) = (&options.user, &options.password_file) {
-        connect = connect.with_user(user, read(path)?.trim());
+        let password = std::fs::read_to_string(path);
+        let password = password.map_err(|source| EtcdError::File { path: path.clone(), source })?;
+        connect = connect.with_user(user, password.trim());
     }
-    if let Some(ca) = &options.tls.ca {
-        let mut tls = TlsOptions::new().ca_certificate(Certificate::from_pem(read(ca)?));
-        if let (Some(certificate), Some(key)) = (&options.tls.certificate, &options.tls.key) {
-            tls = tls.identity(etcd_client::Identity::from_pem(read(certificate)?, read(key)?));
+    if let Some(ca) = options.tls.read_ca()? {
+        let mut tls = TlsOptions::new().ca_certificate(Certificate::from_pem(ca));
+        if let Some(shown) = options.tls.read_shown()? {
+            tls = tls.identity(etcd_client::Identity::from_pem(shown.certificate, shown.key));
         }
         connect = connect.with_tls(tls);
     }

@@ -2,9 +2,9 @@
 
 use crate::core::Note;
 use crate::options::EtcdError;
+use ohm_runtime::data_dir;
 use ohm_stdx::codec;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::Path;
 
 const FORMAT: u8 = 0xe8;
@@ -30,11 +30,7 @@ pub fn read_note(path: &Path) -> Result<Option<Note>, EtcdError> {
 pub fn write_note(path: &Path, note: &Note) -> std::io::Result<()> {
     let mut bytes = Vec::new();
     codec::encode_frame(FORMAT, note, &mut bytes);
-    let draft = path.with_extension("new");
-    let mut file = File::create(&draft)?;
-    file.write_all(&bytes)?;
-    file.sync_data()?;
-    fs::rename(&draft, path)
+    data_dir::replace(path, 0o666, &bytes).map(drop)
 }
 
 #[cfg(test)]

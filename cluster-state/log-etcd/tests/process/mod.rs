@@ -1,5 +1,6 @@
 //! A real etcd of one or more members, each a process on ports of its own, with its data in a folder that goes with it.
 
+use ohm_log_etcd::cluster;
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -38,24 +39,17 @@ impl Etcd {
         let folder = tempfile::tempdir().unwrap();
         let (clients, peers) = (free(count), free(count));
         let name = |number: usize| format!("m{number}");
-        let cluster: Vec<String> =
-            peers.iter().enumerate().map(|(number, peer)| format!("{}=http://{peer}", name(number))).collect();
+        let url = |address: &SocketAddr| format!("http://{address}");
+        let names: Vec<String> = (0..count).map(name).collect();
+        let peer_urls: Vec<String> = peers.iter().map(url).collect();
+        let cluster = cluster(names.iter().map(String::as_str).zip(peer_urls.iter().map(String::as_str)));
         let member = |(number, client): (usize, &SocketAddr)| {
-            let (client_url, peer_url) = (format!("http://{client}"), format!("http://{}", peers[number]));
-            let data = folder.path().join(name(number)).display().to_string();
-            let pairs = [
-                ("--name", name(number)),
-                ("--data-dir", data),
-                ("--listen-client-urls", client_url.clone()),
-                ("--advertise-client-urls", client_url),
-                ("--listen-peer-urls", peer_url.clone()),
-                ("--initial-advertise-peer-urls", peer_url),
-                ("--initial-cluster", cluster.join(",")),
-                ("--logger", "zap".to_string()),
-                ("--log-outputs", "stderr".to_string()),
-            ];
-            let arguments = pairs.into_iter().flat_map(|(flag, value)| [flag.to_string(), value]).collect();
-            let log = folder.path().join(format!("{}.log", name(number)));
+            let (data_dir, client_url) = (folder.path().join(&names[number]), url(client));
+            let (name, peer_url) = (names[number].as_str(), peer_urls[number].as_str());
+            let known = ohm_log_etcd::Member { name, data_dir: &data_dir, client_url: &client_url, peer_url };
+            let mut arguments = known.arguments(&cluster);
+            arguments.extend(["--log-outputs".to_string(), "stderr".to_string()]);
+            let log = folder.path().join(format!("{name}.log"));
             Member { client: *client, arguments, log, child: Mutex::new(None) }
         };
         let members: Vec<Member> = clients.iter().enumerate().map(member).collect();

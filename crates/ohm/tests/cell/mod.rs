@@ -4,6 +4,7 @@
 pub mod diary;
 pub mod http;
 pub mod processes;
+pub mod submitter;
 
 use processes::{Process, children_of, signal};
 use serde_json::Value;
@@ -27,6 +28,8 @@ pub struct Cell {
     listen: String,
     words: Vec<String>,
     up: Child,
+    /// How often `ohm up` was started.
+    starts: usize,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -93,15 +96,23 @@ impl Cell {
         fs::copy(OHM, folder.path().join("ohm")).unwrap();
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
         let up = spawn_up(folder.path(), data_dir, &listen, &words);
-        let cell = Cell { folder, data_dir: data_dir.to_path_buf(), listen, words, up, _turn: turn };
-        cell.wait_until_serving();
+        let cell = Cell { folder, data_dir: data_dir.to_path_buf(), listen, words, up, starts: 1, _turn: turn };
+        cell.wait_until_up();
         cell
     }
 
     /// Starts the cell again that [`Cell::stop`] has stopped.
     pub fn start_again(&mut self) {
         self.up = spawn_up(self.folder.path(), &self.data_dir, &self.listen, &self.words);
+        self.starts += 1;
+        self.wait_until_up();
+    }
+
+    /// Waits until `ohm up` has started everything: from then on it starts again what dies.
+    fn wait_until_up(&self) {
         self.wait_until_serving();
+        let starts = self.starts;
+        wait("ohm up is through", || self.up_log().matches("ctrl-C stops the cell").count() == starts);
     }
 
     pub fn wait_until_serving(&self) {
