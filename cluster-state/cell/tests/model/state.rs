@@ -20,6 +20,7 @@ pub(crate) enum Phase {
     Failed,
     Skipped,
     Stopped,
+    Removed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,8 @@ pub(crate) struct PlainJob {
     pub(crate) reserved: bool,
     pub(crate) repair: PlainRepair,
     pub(crate) first_placed_ms: Option<u64>,
+    /// The highest attempt at a task that is gone since an update.
+    pub(crate) floor: u32,
 }
 
 #[derive(Clone, Debug)]
