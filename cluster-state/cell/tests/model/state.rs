@@ -48,6 +48,8 @@ pub(crate) struct PlainRepair {
     /// Tasks placed again that don't run yet.
     pub(crate) replaced: BTreeSet<(u16, u32)>,
     pub(crate) unhealthy: BTreeSet<NodeId>,
+    /// The names of those that were removed meanwhile.
+    pub(crate) removed: BTreeSet<String>,
     /// The first loss, and when the policy gives up.
     pub(crate) open: Option<(Index, Option<u64>)>,
     pub(crate) failed: u32,

@@ -159,8 +159,7 @@ impl Plain {
         if job.nothing_lost() {
             return job.drop_repair();
         }
-        if job.repair.lost.is_empty() && !job.repair.unhealthy.is_empty() {
-            job.repair.unhealthy.clear();
+        if job.repair.lost.is_empty() && job.repair.forget_nodes() {
             job.version = index;
         }
         let timeout_ms = job.spec.repair.timeout_seconds * 1000;
