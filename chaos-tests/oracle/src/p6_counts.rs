@@ -32,7 +32,9 @@ impl Counts {
 
     /// Judges what must hold when the entry is over.
     pub(crate) fn entry_over(&mut self, index: Index, books: &Books, broken: &mut Vec<Broken>) {
-        std::mem::take(&mut self.updated).into_iter().for_each(|job| judge(&format!("entry {index}"), job, books, broken));
+        std::mem::take(&mut self.updated)
+            .into_iter()
+            .for_each(|job| judge(&format!("entry {index}"), job, books, broken));
     }
 }
 

@@ -8,7 +8,8 @@ use ohm_model::job::{GROUPS_MAX, TASKS_MAX};
 use ohm_model::resources::{DEVICE_MILLI, is_extended};
 use ohm_model::topology::TopologyRequest;
 use ohm_model::{
-    EventKind, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, RepairPolicy, SessionId, StopCause,
+    EventKind, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, RepairPolicy, SessionId,
+    StopCause,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::borrow::Cow;

@@ -58,7 +58,10 @@ impl Cell {
         check_update(&known, &spec)?;
         let shapes = self.new_shapes(&known, &spec)?;
         let fields = changed_fields(&known.spec, &spec);
-        self.tell(applied, EventKind::JobUpdated { job: known.id, name: spec.name.clone(), owner: owner.into(), fields });
+        self.tell(
+            applied,
+            EventKind::JobUpdated { job: known.id, name: spec.name.clone(), owner: owner.into(), fields },
+        );
         self.change_job(&known, spec, shapes, applied);
         Ok(JobOutcome::Updated(known.id))
     }
@@ -66,7 +69,8 @@ impl Cell {
     /// The shapes of the groups that begin anew, by their place.
     fn new_shapes(&mut self, known: &Job, spec: &JobSpec) -> Result<BTreeMap<usize, Shape>, Refusal> {
         let mut shapes = BTreeMap::new();
-        for (at, group) in spec.groups.iter().enumerate().filter(|(at, _)| change_of(known, spec, *at) == Change::Anew) {
+        for (at, group) in spec.groups.iter().enumerate().filter(|(at, _)| change_of(known, spec, *at) == Change::Anew)
+        {
             let shape = Shape::of(group, &mut self.resources).ok_or_else(|| too_many_resources("what it asks for"))?;
             shapes.insert(at, shape);
         }

@@ -338,10 +338,11 @@ impl Plain {
         };
         let failures = if exit == Exit::NeverStarted { task.refusals } else { task.failures };
         let phase = task.phase;
-        let lost = !leaves && match run.stop {
-            None => active && !charged,
-            Some(cause) => active && matches!(cause, StopCause::NodeShrunk | StopCause::Drained),
-        };
+        let lost = !leaves
+            && match run.stop {
+                None => active && !charged,
+                Some(cause) => active && matches!(cause, StopCause::NodeShrunk | StopCause::Drained),
+            };
         if lost {
             self.losses.push((run.job, run.group, run.task, run.node));
         }

@@ -114,7 +114,11 @@ impl Plain {
         job.reserved &= !regrouped && spec.queue == old.spec.queue;
         let stays: Vec<bool> = (0..spec.groups.len()).map(|at| old.stays(&spec, at)).collect();
         job.started = stays.iter().enumerate().map(|(at, stays)| *stays && old.started[at]).collect();
-        job.domain = stays.iter().enumerate().map(|(at, stays)| old.domain.get(at).cloned().flatten().filter(|_| *stays)).collect();
+        job.domain = stays
+            .iter()
+            .enumerate()
+            .map(|(at, stays)| old.domain.get(at).cloned().flatten().filter(|_| *stays))
+            .collect();
         let within = |place: &(u16, u32)| spec.groups.get(usize::from(place.0)).is_some_and(|one| place.1 < one.count);
         job.repair.lost.retain(within);
         job.repair.replaced.retain(within);

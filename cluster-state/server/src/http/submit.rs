@@ -345,9 +345,7 @@ impl<'c> Submission<'c> {
             let update = Command::UpdateJob { owner: self.owner.clone(), spec: job.clone() };
             let outcome = self.send(update).await;
             let (mut answer, mut message) = answers_in(outcome);
-            let is_new = |outcome: &JobOutcome| {
-                matches!(outcome, JobOutcome::Refused(Refusal::NotFound { kind, .. }) if kind == "job")
-            };
+            let is_new = |outcome: &JobOutcome| matches!(outcome, JobOutcome::Refused(Refusal::NotFound { kind, .. }) if kind == "job");
             if answer.first().is_some_and(is_new) {
                 (answer, message) = self.submit_jobs(vec![job]).await;
             }

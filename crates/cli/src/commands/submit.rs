@@ -169,9 +169,7 @@ fn cannot_read(path: &Path, error: io::Error) -> Failure {
 
 /// Waits for every job that is in the cell now: until it is finished, or runs if it is a service.
 fn wait_for_jobs(session: &Session, verdicts: &[ListedVerdict]) -> Result<Vec<JobSummary>, Failure> {
-    let is_job = |verdict: &&DocumentVerdict| {
-        verdict.kind == "Job" && verdict.verdict.is_good()
-    };
+    let is_job = |verdict: &&DocumentVerdict| verdict.kind == "Job" && verdict.verdict.is_good();
     let names: Vec<&String> =
         verdicts.iter().map(|listed| &listed.verdict).filter(is_job).map(|verdict| &verdict.name).collect();
     let names_count = names.len();
