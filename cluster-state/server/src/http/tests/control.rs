@@ -97,7 +97,7 @@ async fn a_group_is_scaled_by_its_count_alone() {
     let (status, answer) = post(&world, "/v1/jobs/b/scale?count=6&group=y").await;
     assert_eq!((status, &answer["tasks"]["pending"]), (StatusCode::OK, &8.into()), "{answer}");
     let (status, answer) = post(&world, "/v1/jobs/b/scale?count=0&group=y").await;
-    assert_eq!(status, StatusCode::BAD_REQUEST, "{answer}");
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{answer}");
     let (status, _) = post(&world, "/v1/jobs/nobody/scale?count=1").await;
     assert_eq!(status, StatusCode::NOT_FOUND);
 }
