@@ -59,6 +59,14 @@ impl History {
         self.entry(command, outcome, vec![EventKind::JobSubmitted { job, name }])
     }
 
+    fn update(&mut self, number: u32, spec: JobSpec, more: Vec<EventKind>) -> &mut Self {
+        let (job, name) = (JobId::new(number, 0), spec.name.clone());
+        let command = Command::UpdateJob { owner: "a person".into(), spec };
+        let updated = EventKind::JobUpdated { job, name, owner: "a person".into(), fields: Vec::new() };
+        let kinds = std::iter::once(updated).chain(more).collect();
+        self.entry(command, Outcome::Jobs(vec![JobOutcome::Updated(job)]), kinds)
+    }
+
     fn broken(&mut self) -> Vec<&'static str> {
         self.oracle.finish();
         self.oracle.broken().iter().map(|broken| broken.promise).collect()
@@ -480,4 +488,23 @@ fn p10_sees_a_job_that_waits_although_it_fits() {
     assert!(stuck_jobs(&cell).is_empty(), "it fits nowhere");
     apply(&mut cell, 4, 1, Command::SubmitJobs { owner: "p".into(), jobs: vec![job("fits", 1, |_| {})] });
     assert_eq!(stuck_jobs(&cell).len(), 1);
+}
+
+#[test]
+fn p6_sees_tasks_beyond_the_count() {
+    let shrunk = |stops: bool| {
+        let mut history = History::default();
+        history.node(0, node("a", &[])).job(0, job("j", 3, |_| {})).happened(vec![placed(0, 0, 3, 0)]);
+        let stops = if stops { vec![stopping(0, 2, 0, StopCause::ScaledDown)] } else { Vec::new() };
+        history.update(0, job("j", 2, |_| {}), stops);
+        history
+    };
+    assert!(shrunk(true).broken().is_empty());
+    assert_eq!(shrunk(false).broken(), ["P6", "P6"], "at once, and in the end");
+    let mut again = shrunk(true);
+    again.happened(vec![ended(0, 2, 0, Exit::Code(0)), placed(0, 2, 1, 0)]);
+    assert_eq!(again.broken(), ["P6", "P6"], "placed beyond the count, and there in the end");
+    let mut grown = shrunk(true);
+    grown.happened(vec![ended(0, 2, 0, Exit::Code(0))]).update(0, job("j", 4, |_| {}), Vec::new());
+    assert!(grown.happened(vec![placed(0, 2, 2, 0)]).broken().is_empty());
 }
