@@ -196,7 +196,7 @@ pub enum Command {
         /// Who asks.
         owner: String,
         /// The whole job as it is to be.
-        spec: JobSpec,
+        spec: Box<JobSpec>,
     },
 }
 

@@ -162,7 +162,7 @@ pub(crate) fn interference(
             Command::PutQueue(queue(dice, name))
         }
         12 => Command::RemoveQueue { name: "nobody".into() },
-        13..=16 => Command::UpdateJob { owner: own.into(), spec: update(dice, job?) },
+        13..=16 => Command::UpdateJob { owner: own.into(), spec: Box::new(update(dice, job?)) },
         _ => Command::RemoveTopology { name: "default".into() },
     })
 }

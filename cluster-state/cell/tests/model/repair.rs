@@ -75,7 +75,9 @@ impl Plain {
         let lost_nodes = lost.iter().map(|(_, _, node)| *node);
         let gone = |node: &NodeId| self.nodes.get(node).is_some_and(|node| node.health == NodeHealth::Lost);
         let gone: Vec<NodeId> = lost_nodes.filter(gone).collect();
-        gone.iter().for_each(|node| drop(job.repair.removed.remove(&self.nodes[node].spec.name)));
+        for node in &gone {
+            job.repair.removed.remove(&self.nodes[node].spec.name);
+        }
         job.repair.unhealthy.extend(gone);
         job.repair.open = Some(open);
         let (timeout_ms, policy) = (job.spec.repair.timeout_seconds * 1000, job.spec.repair.policy);

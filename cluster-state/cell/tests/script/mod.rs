@@ -102,7 +102,7 @@ impl Script {
             }
             "update" => {
                 let owner = words.option("owner").unwrap_or("ann").to_string();
-                Command::UpdateJob { owner, spec: words.job() }
+                Command::UpdateJob { owner, spec: Box::new(words.job()) }
             }
             "queue" => Command::PutQueue(words.queue(false)),
             "cohort" => Command::PutQueue(words.queue(true)),

@@ -25,7 +25,7 @@ pub(super) async fn scale(
     let job = cell.jobs().find(&name).ok_or_else(|| Problem::no_job(&name))?;
     let spec = scaled(&job.spec, query.group.as_deref(), query.count)?;
     drop(cell);
-    let (index, outcome) = shared.cells.command(Command::UpdateJob { owner, spec }).await?;
+    let (index, outcome) = shared.cells.command(Command::UpdateJob { owner, spec: Box::new(spec) }).await?;
     match outcome {
         Outcome::Jobs(outcomes) => {
             if let Some(JobOutcome::Refused(refusal)) = outcomes.into_iter().next() {

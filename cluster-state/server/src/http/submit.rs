@@ -342,7 +342,7 @@ impl<'c> Submission<'c> {
     async fn put_jobs(&mut self, jobs: Vec<JobSpec>) -> (Vec<JobOutcome>, String) {
         let mut outcomes = Vec::with_capacity(jobs.len());
         for job in jobs {
-            let update = Command::UpdateJob { owner: self.owner.clone(), spec: job.clone() };
+            let update = Command::UpdateJob { owner: self.owner.clone(), spec: Box::new(job.clone()) };
             let outcome = self.send(update).await;
             let (mut answer, mut message) = answers_in(outcome);
             let is_new = |outcome: &JobOutcome| matches!(outcome, JobOutcome::Refused(Refusal::NotFound { kind, .. }) if kind == "job");
