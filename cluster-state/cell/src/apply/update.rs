@@ -213,10 +213,14 @@ fn check_update(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
     }
     let changed = (0..old.groups.len()).find(|at| change_of(known, spec, *at) == Change::Anew);
     let Some(at) = changed else { return Ok(()) };
-    let name = changed_in_group(&old.groups[at], &spec.groups[at]).first().copied().unwrap_or("name");
-    let why = match name {
-        "count" | "minCount" => "a gang that is not elastic keeps its size while it runs",
-        _ => "it stays as it is while something runs",
+    let is_size = |name: &&str| matches!(*name, "count" | "minCount");
+    let is_scalable = is_scalable(spec.class, &old.groups[at]);
+    let changed = changed_in_group(&old.groups[at], &spec.groups[at]);
+    let name = changed.into_iter().find(|name| !(is_scalable && is_size(name))).unwrap_or("name");
+    let why = if is_size(&name) {
+        "a gang that is not elastic keeps its size while it runs"
+    } else {
+        "it stays as it is while something runs"
     };
     refuse(&format!("spec.groups[{at}].{name}"), &format!("{why}; {first}"))
 }
