@@ -7,13 +7,15 @@
 use crate::books::Books;
 use crate::facts::Fact;
 use crate::history::Broken;
-use ohm_model::{Class, EventKind, Index, JobId, JobSpec, NodeId};
+use ohm_model::{Class, EventKind, GroupSpec, Index, JobId, JobSpec, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where groups with slices stand.
 #[derive(Default)]
 pub(crate) struct Slices {
     seats: BTreeMap<(JobId, u16), BTreeMap<u32, Seat>>,
+    /// What the groups in `seats` were to be when they were last placed or changed.
+    wishes: BTreeMap<(JobId, u16), GroupSpec>,
     at_once: BTreeMap<(JobId, u16), AtOnce>,
 }
 
@@ -52,10 +54,12 @@ impl Slices {
             Fact::Registered { .. } => self.entry_over(index, books, broken),
             // What has succeeded keeps its seat, unless it is removed or its group begins anew.
             Fact::Updated { job, spec } => {
-                for ((_, group), seats) in self.seats.range_mut((*job, 0)..=(*job, u16::MAX)) {
-                    let kept = spec.groups.get(usize::from(*group)).filter(|group| group.elastic);
-                    let count = kept.map_or(0, |group| group.count);
-                    let standing: BTreeSet<u32> = books.live(*job, *group).map(|(task, _)| task).collect();
+                for (key, seats) in self.seats.range_mut((*job, 0)..=(*job, u16::MAX)) {
+                    let wish = spec.groups.get(usize::from(key.1));
+                    let before = wish.and_then(|wish| self.wishes.insert(*key, wish.clone()));
+                    let kept = wish.filter(|wish| before.is_some_and(|before| goes_on(spec.class, &before, wish)));
+                    let count = kept.map_or(0, |wish| wish.count);
+                    let standing: BTreeSet<u32> = books.live(*job, key.1).map(|(task, _)| task).collect();
                     seats.retain(|task, _| *task < count || standing.contains(task));
                 }
             }
@@ -97,6 +101,7 @@ impl Slices {
     ) {
         let Some(spec) = books.jobs.get(&job) else { return };
         let Some(wish) = spec.groups.get(usize::from(group)).filter(|wish| !wish.slices().is_empty()) else { return };
+        self.wishes.entry((job, group)).or_insert_with(|| wish.clone());
         let seats = self.seats.entry((job, group)).or_default();
         let domains = |node: NodeId| {
             let layers = wish.slices().iter();
@@ -144,6 +149,14 @@ impl Slices {
             }
         }
     }
+}
+
+/// Whether a group that was `before` is, as `after`, still the same one, of another size perhaps.
+fn goes_on(class: Class, before: &GroupSpec, after: &GroupSpec) -> bool {
+    let sized = GroupSpec { count: before.count, min_count: before.min_count, ..after.clone() };
+    let scales = after.elastic || class == Class::Service;
+    let same_size = (before.count, before.min_count) == (after.count, after.min_count);
+    sized == *before && (scales || same_size) && before.slices() == after.slices()
 }
 
 fn slices_of(spec: &JobSpec, group: u16) -> impl Iterator<Item = &ohm_model::TopologySlice> {

@@ -175,7 +175,8 @@ fn is_scalable(class: Class, group: &GroupSpec) -> bool {
 
 fn is_equal_but_size(old: &GroupSpec, new: &GroupSpec) -> bool {
     let sized = GroupSpec { count: old.count, min_count: old.min_count, ..new.clone() };
-    sized == *old
+    // What stands beside slices is not in any: a lone task that gets company would have to stand in them from now on.
+    sized == *old && old.slices() == new.slices()
 }
 
 fn change_of(known: &Job, spec: &JobSpec, at: usize) -> Change {
@@ -216,11 +217,10 @@ fn check_update(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
     let is_size = |name: &&str| matches!(*name, "count" | "minCount");
     let is_scalable = is_scalable(spec.class, &old.groups[at]);
     let changed = changed_in_group(&old.groups[at], &spec.groups[at]);
-    let name = changed.into_iter().find(|name| !(is_scalable && is_size(name))).unwrap_or("name");
-    let why = if is_size(&name) {
-        "a gang that is not elastic keeps its size while it runs"
-    } else {
-        "it stays as it is while something runs"
+    let (name, why) = match changed.into_iter().find(|name| !(is_scalable && is_size(name))) {
+        Some(name) if is_size(&name) => (name, "a gang that is not elastic keeps its size while it runs"),
+        Some(name) => (name, "it stays as it is while something runs"),
+        None => ("count", "a lone task stands beside the slices of those it is placed with, several stand in slices"),
     };
     refuse(&format!("spec.groups[{at}].{name}"), &format!("{why}; {first}"))
 }
