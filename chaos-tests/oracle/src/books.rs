@@ -3,7 +3,7 @@
 
 use crate::facts::{Fact, Rules};
 use ohm_model::node::HOSTNAME_LABEL;
-use ohm_model::{EventKind, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, TopologySpec};
+use ohm_model::{Class, EventKind, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, TopologySpec};
 use std::collections::BTreeMap;
 
 /// A node.
@@ -28,6 +28,7 @@ pub(crate) struct Books {
     pub(crate) jobs: BTreeMap<JobId, JobSpec>,
     topologies: BTreeMap<String, TopologySpec>,
     live: BTreeMap<(JobId, u16), BTreeMap<u32, Standing>>,
+    succeeded: BTreeMap<(JobId, u16), BTreeMap<u32, NodeId>>,
 }
 
 impl Books {
@@ -45,9 +46,25 @@ impl Books {
                 let cordoned = self.nodes.get(&node).is_some_and(|known| known.cordoned);
                 self.nodes.insert(node, NodeBook { spec: spec.clone(), health: NodeHealth::Ready, cordoned });
             }
-            Fact::Submitted { job, spec } | Fact::Updated { job, spec } => drop(self.jobs.insert(job, spec.clone())),
+            Fact::Submitted { job, spec } => drop(self.jobs.insert(job, spec.clone())),
+            Fact::Updated { job, spec } => self.update(job, spec),
             Fact::Happened { kind, .. } => self.note_event(kind),
         }
+    }
+
+    /// What has succeeded stays done while its group keeps its name, unless its number is beyond the new count.
+    fn update(&mut self, job: JobId, spec: &JobSpec) {
+        let Some(old) = self.jobs.insert(job, spec.clone()) else { return };
+        let mut kept = Vec::new();
+        for (at, group) in old.groups.iter().enumerate() {
+            let Some(mut tasks) = self.succeeded.remove(&(job, at as u16)) else { continue };
+            let heir = spec.groups.iter().position(|heir| heir.name == group.name);
+            if let Some(heir) = heir {
+                tasks.retain(|task, _| *task < spec.groups[heir].count);
+                kept.push(((job, heir as u16), tasks));
+            }
+        }
+        self.succeeded.extend(kept);
     }
 
     fn note_event(&mut self, kind: &EventKind) {
@@ -62,7 +79,11 @@ impl Books {
                     found.stopping = true;
                 }
             }
-            EventKind::Ended { job, group, task, .. } => {
+            EventKind::Ended { job, group, task, exit, cause, node, .. } => {
+                let endless = self.jobs.get(job).is_some_and(|spec| spec.class == Class::Service);
+                if exit.is_success() && cause.is_none() && !endless {
+                    self.succeeded.entry((*job, *group)).or_default().insert(*task, *node);
+                }
                 if let Some(tasks) = self.live.get_mut(&(*job, *group)) {
                     tasks.remove(task);
                     if tasks.is_empty() {
@@ -88,6 +109,16 @@ impl Books {
     /// The tasks of a group that stand somewhere, by rank.
     pub(crate) fn live(&self, job: JobId, group: u16) -> impl Iterator<Item = (u32, Standing)> + '_ {
         self.live.get(&(job, group)).into_iter().flatten().map(|(task, standing)| (*task, *standing))
+    }
+
+    /// The tasks of a group that have succeeded, with where each stood.
+    pub(crate) fn succeeded(&self, job: JobId, group: u16) -> Option<&BTreeMap<u32, NodeId>> {
+        self.succeeded.get(&(job, group))
+    }
+
+    /// How many tasks of a group have succeeded.
+    pub(crate) fn done(&self, job: JobId, group: u16) -> u32 {
+        self.succeeded(job, group).map_or(0, |tasks| tasks.len() as u32)
     }
 
     /// Every task that stands on `node`.

@@ -85,7 +85,7 @@ impl Oracle {
             p8_hard_constraints::watch(index, &fact, &self.books, broken);
             self.quotas.watch(index, &fact, &self.books, &rules, broken);
         }
-        self.gangs.entry_over(index, broken);
+        self.gangs.entry_over(index, &self.books, broken);
         self.required_topology.entry_over(index, &self.books, broken);
         self.slices.entry_over(index, &self.books, broken);
         self.quotas.entry_over(&rules);

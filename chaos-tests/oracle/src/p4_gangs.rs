@@ -1,5 +1,6 @@
 //! P4: a gang starts whole (its minimum) or not at all. Books: live tasks per group, from placements and ends.
 
+use crate::books::Books;
 use crate::facts::Fact;
 use crate::history::Broken;
 use ohm_model::{Class, EventKind, Index, JobId, JobSpec};
@@ -12,7 +13,6 @@ struct Group {
     live: u32,
     /// The most that lived at once within the entry at hand: an end may follow its start in one entry.
     peak: u32,
-    succeeded: u32,
 }
 
 /// The books of all groups.
@@ -44,35 +44,28 @@ impl Gangs {
                     found.peak = found.peak.max(found.live);
                 }
             }
-            Fact::Happened { kind: EventKind::Ended { job, group, exit, cause, .. }, .. } => {
+            Fact::Happened { kind: EventKind::Ended { job, group, .. }, .. } => {
                 if let Some(found) = self.groups.get_mut(&(*job, *group)) {
                     found.live = found.live.saturating_sub(1);
-                    if cause.is_none() {
-                        found.succeeded += u32::from(exit.is_success());
-                    }
                 }
             }
             _ => {}
         }
     }
 
-    /// A group that is elastic keeps what it has done; another one begins anew, and only while nothing of it stands.
     fn update(&mut self, job: JobId, spec: &JobSpec) {
         for (at, group) in spec.groups.iter().enumerate() {
             let found = self.groups.entry((job, at as u16)).or_default();
             (found.name, found.minimum) = (format!("{}/{}", spec.name, group.name), group.min_count);
-            if !group.elastic && found.live == 0 {
-                found.succeeded = 0;
-            }
         }
     }
 
     /// Judges the gangs that began in this entry.
-    pub(crate) fn entry_over(&mut self, index: Index, broken: &mut Vec<Broken>) {
+    pub(crate) fn entry_over(&mut self, index: Index, books: &Books, broken: &mut Vec<Broken>) {
         for key in std::mem::take(&mut self.begun) {
             let group = &self.groups[&key];
             // Tasks that succeeded before count as done.
-            let needed = group.minimum.saturating_sub(group.succeeded);
+            let needed = group.minimum.saturating_sub(books.done(key.0, key.1));
             if group.peak < needed {
                 let what = format!("entry {index}: {} started with {} of at least {needed}", group.name, group.peak);
                 broken.push(Broken::new("P4", what));

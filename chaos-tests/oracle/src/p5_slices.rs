@@ -4,18 +4,16 @@
 //! Whatever is placed at once either completes slices in each domain it touches, or fills up a part of one slice that
 //! was broken there before. Tasks that are to stop may be counted or not: their place is theirs until they have ended.
 
-use crate::books::Books;
+use crate::books::{Books, Standing};
 use crate::facts::Fact;
 use crate::history::Broken;
-use ohm_model::{Class, EventKind, GroupSpec, Index, JobId, JobSpec, NodeId};
-use std::collections::{BTreeMap, BTreeSet};
+use ohm_model::{Class, EventKind, Index, JobId, JobSpec, NodeId};
+use std::collections::BTreeMap;
 
 /// Where groups with slices stand.
 #[derive(Default)]
 pub(crate) struct Slices {
     seats: BTreeMap<(JobId, u16), BTreeMap<u32, Seat>>,
-    /// What the groups in `seats` were to be when they were last placed or changed.
-    wishes: BTreeMap<(JobId, u16), GroupSpec>,
     at_once: BTreeMap<(JobId, u16), AtOnce>,
 }
 
@@ -52,17 +50,7 @@ impl Slices {
         match fact {
             // Domains are about to be others.
             Fact::Registered { .. } => self.entry_over(index, books, broken),
-            // What has succeeded keeps its seat, unless it is removed or its group begins anew.
-            Fact::Updated { job, spec } => {
-                for (key, seats) in self.seats.range_mut((*job, 0)..=(*job, u16::MAX)) {
-                    let wish = spec.groups.get(usize::from(key.1));
-                    let before = wish.and_then(|wish| self.wishes.insert(*key, wish.clone()));
-                    let kept = wish.filter(|wish| before.is_some_and(|before| goes_on(spec.class, &before, wish)));
-                    let count = kept.map_or(0, |wish| wish.count);
-                    let standing: BTreeSet<u32> = books.live(*job, key.1).map(|(task, _)| task).collect();
-                    seats.retain(|task, _| *task < count || standing.contains(task));
-                }
-            }
+            Fact::Updated { job, spec } => self.updated(*job, spec, books),
             Fact::Happened { kind: EventKind::Placed { job, group, first, count, node }, .. } => {
                 self.placed((*job, *group), *node, *first..first + count, index, books, broken);
             }
@@ -84,6 +72,19 @@ impl Slices {
         }
     }
 
+    /// What stands keeps its seat, and so does what has succeeded and is not taken away.
+    fn updated(&mut self, job: JobId, spec: &JobSpec, books: &Books) {
+        self.seats.retain(|(of, _), _| *of != job);
+        for at in 0..spec.groups.len() as u16 {
+            let done = books.succeeded(job, at).into_iter().flatten();
+            let mut seats: BTreeMap<u32, Seat> =
+                done.map(|(task, node)| (*task, Seat { node: *node, stopping: false })).collect();
+            seats
+                .extend(books.live(job, at).map(|(task, Standing { node, stopping })| (task, Seat { node, stopping })));
+            self.seats.insert((job, at), seats);
+        }
+    }
+
     /// Judges what must hold when the entry is over.
     pub(crate) fn entry_over(&mut self, index: Index, books: &Books, broken: &mut Vec<Broken>) {
         let groups: Vec<(JobId, u16)> = self.at_once.keys().copied().collect();
@@ -101,7 +102,6 @@ impl Slices {
     ) {
         let Some(spec) = books.jobs.get(&job) else { return };
         let Some(wish) = spec.groups.get(usize::from(group)).filter(|wish| !wish.slices().is_empty()) else { return };
-        self.wishes.entry((job, group)).or_insert_with(|| wish.clone());
         let seats = self.seats.entry((job, group)).or_default();
         let domains = |node: NodeId| {
             let layers = wish.slices().iter();
@@ -149,14 +149,6 @@ impl Slices {
             }
         }
     }
-}
-
-/// Whether a group that was `before` is, as `after`, still the same one, of another size perhaps.
-fn goes_on(class: Class, before: &GroupSpec, after: &GroupSpec) -> bool {
-    let sized = GroupSpec { count: before.count, min_count: before.min_count, ..after.clone() };
-    let scales = after.elastic || class == Class::Service;
-    let same_size = (before.count, before.min_count) == (after.count, after.min_count);
-    sized == *before && (scales || same_size) && before.slices() == after.slices()
 }
 
 fn slices_of(spec: &JobSpec, group: u16) -> impl Iterator<Item = &ohm_model::TopologySlice> {

@@ -1,5 +1,5 @@
-//! P6 for single tasks: what is beyond the count of its group, since an update, is never placed, and what stands of it
-//! stops. Books: the counts, and who stands where.
+//! P6 for single tasks: what has succeeded is never placed again, nor is what is beyond the count of its group since an
+//! update, and what stands of that stops. Books: the counts, who stands where, and who has succeeded.
 
 use crate::books::Books;
 use crate::facts::Fact;
@@ -23,6 +23,14 @@ impl Counts {
                 let (end, wanted) = (*first + *count, spec.groups.get(usize::from(*group)).map_or(0, |one| one.count));
                 if end > wanted {
                     let what = format!("entry {index}: tasks {first}..{end} of {} are placed, of {wanted}", spec.name);
+                    broken.push(Broken::new("P6", what));
+                }
+                let done = books.succeeded(*job, *group);
+                if let Some((task, _)) = done.and_then(|done| done.range(*first..end).next()) {
+                    let what = format!(
+                        "entry {index}: task {group}/{task} of {} is placed again after its success",
+                        spec.name
+                    );
                     broken.push(Broken::new("P6", what));
                 }
             }

@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Repairs {
     failures: BTreeMap<(JobId, u16, u32), u32>,
     first_placed_ms: BTreeMap<JobId, u64>,
-    succeeded: BTreeMap<(JobId, u16), u32>,
     /// Tasks that lost their node and have no new place yet, and whether they can be placed at once.
     lost: BTreeMap<JobId, BTreeMap<(u16, u32), bool>>,
     /// Groups that got lost tasks back in the entry at hand.
@@ -46,7 +45,7 @@ impl Repairs {
     pub(crate) fn watch(&mut self, index: Index, fact: &Fact<'_>, books: &Books, broken: &mut Vec<Broken>) {
         let (at_ms, kind) = match *fact {
             Fact::Registered { .. } | Fact::Submitted { .. } => return,
-            Fact::Updated { job, spec } => return self.updated(job, spec, books),
+            Fact::Updated { job, spec } => return self.updated(job, spec),
             Fact::Happened { at_ms, kind } => (at_ms, kind),
         };
         match kind {
@@ -98,19 +97,11 @@ impl Repairs {
         }
     }
 
-    /// What is removed is waited for no more. Where nothing stands a rigid group begins anew, without what it has done.
-    fn updated(&mut self, job: JobId, spec: &JobSpec, books: &Books) {
+    /// What is removed is waited for no more.
+    fn updated(&mut self, job: JobId, spec: &JobSpec) {
         let count = |group: u16| spec.groups.get(usize::from(group)).map_or(0, |group| group.count);
         if let Some(lost) = self.lost.get_mut(&job) {
             lost.retain(|(group, task), _| *task < count(*group));
-        }
-        if (0..spec.groups.len()).any(|at| stands(books, job, at) > 0) {
-            return;
-        }
-        for ((_, group), succeeded) in self.succeeded.range_mut((job, 0)..=(job, u16::MAX)) {
-            if spec.groups.get(usize::from(*group)).is_none_or(|group| !group.elastic) {
-                *succeeded = 0;
-            }
         }
     }
 
@@ -123,8 +114,8 @@ impl Repairs {
             | (_, Some(StopCause::NodeShrunk | StopCause::Drained)) => lost(true),
             // It backs off first.
             (Exit::NeverStarted, None) => lost(false),
-            // A success is charged to nobody, but of a service it is an end that should not be.
-            (Exit::Code(0), None) => *self.succeeded.entry((job, group)).or_insert(0) += 1,
+            // A success is charged to nobody.
+            (Exit::Code(0), None) => {}
             (Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::StartFailed, None) => {
                 *self.failures.entry((job, group, task)).or_insert(0) += 1;
             }
@@ -136,7 +127,7 @@ impl Repairs {
     fn is_short(&self, job: JobId, at: usize, books: &Books, counts: bool) -> bool {
         let Some(group) = books.jobs.get(&job).and_then(|spec| spec.groups.get(at)) else { return false };
         let standing = books.live(job, at as u16).filter(|(_, task)| counts || !task.stopping).count() as u32;
-        let done = self.succeeded.get(&(job, at as u16)).copied().unwrap_or(0);
+        let done = books.done(job, at as u16);
         // The last task counts although the minimum is done.
         standing < group.min_count.saturating_sub(done).max(1).min(group.count.saturating_sub(done))
     }

@@ -66,7 +66,7 @@ pub struct Task {
     pub state: TaskState,
     /// The slot of its live run, or `NO_RUN`.
     pub run: u32,
-    /// The last attempt made; 0 before the first.
+    /// The last attempt made under this number, also by a task that an update has taken away; 0 before the first.
     pub incarnation: Incarnation,
     /// How many attempts failed by themselves.
     pub failures: u32,
@@ -158,6 +158,11 @@ impl Group {
         let over = self.succeeded + self.failed;
         let left = spec.count.saturating_sub(over + self.skipped);
         spec.min_count.saturating_sub(over).max(1).min(left)
+    }
+
+    /// Whether each of its tasks has succeeded, or was left out at the start.
+    pub fn is_over(&self, spec: &GroupSpec) -> bool {
+        self.succeeded + self.skipped == spec.count
     }
 
     /// How many of its live runs count for the group: all but those of removed tasks.
@@ -255,6 +260,11 @@ impl Job {
     /// Whether its groups must start together: every class but service.
     pub fn starts_whole(&self) -> bool {
         self.spec.class != Class::Service
+    }
+
+    /// Whether nothing is left to do: every task has succeeded, or was left out at the start.
+    pub fn is_done(&self) -> bool {
+        self.groups.iter().zip(&self.spec.groups).all(|(group, spec)| group.is_over(spec))
     }
 
     /// The state in one word for people.

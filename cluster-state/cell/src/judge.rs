@@ -196,6 +196,9 @@ impl<'a> Judge<'a> {
     /// A repair is given up only while something waits to be repaired.
     fn judge_eviction(&self, run: RunRef, cause: StopCause, highest: Option<i32>) -> Result<(), ConflictReason> {
         let Some(job) = self.cell.jobs.get(run.task.job) else { return Ok(()) };
+        if cause == StopCause::RepairFailed {
+            self.guarded(self.guard_of(job.id).ok_or(ConflictReason::Malformed)?)?;
+        }
         let group = job.groups.get(usize::from(run.task.group.0));
         let Some(task) = group.and_then(|group| group.tasks.get(run.task.task.0 as usize)) else {
             let was_there = run.incarnation <= job.floor;
@@ -217,9 +220,6 @@ impl<'a> Judge<'a> {
                 && (job.repair_state() != RepairState::Waiting || !job.is_below_minimum());
             self.guarded(guard)?;
             return if whole { Err(ConflictReason::JobChanged) } else { Ok(()) };
-        }
-        if cause == StopCause::RepairFailed {
-            return Err(ConflictReason::Malformed);
         }
         if highest.is_some_and(|highest| highest > job.spec.priority) { Ok(()) } else { Err(ConflictReason::Held) }
     }

@@ -107,7 +107,8 @@ impl Cell {
             if !unnamed(&spec.groups[at].topology) {
                 continue;
             }
-            let known = known.and_then(|known| Some(known.groups.get(at)?.topology.topology.clone()));
+            let is_it = |group: &&ohm_model::GroupSpec| group.name == spec.groups[at].name;
+            let known = known.and_then(|known| Some(known.groups.iter().find(is_it)?.topology.topology.clone()));
             let only = || self.topologies.get("").map(|topology| topology.spec.name.clone());
             let name = known.filter(|name| !name.is_empty()).or_else(only);
             spec.to_mut().groups[at].topology.topology = name.unwrap_or_default();
@@ -254,8 +255,16 @@ impl Cell {
             self.set_state(job, JobState::Active, String::new(), applied);
             self.restart_deadline(job);
             self.tell_state(job, "", applied);
+            self.finish_if_done(job, applied);
         }
         Ok(Outcome::Done)
+    }
+
+    /// Ends an active job of which nothing is left to do, as after its last open tasks were taken away.
+    pub(super) fn finish_if_done(&mut self, job: JobId, applied: &mut Applied) {
+        if self.jobs.get(job).is_some_and(|job| job.state == JobState::Active && job.is_done()) {
+            self.finish_job(job, Finish::Succeeded, String::new(), StopCause::JobFailed, applied);
+        }
     }
 
     pub(super) fn forget_named_job(&mut self, name: &str, applied: &mut Applied) -> Result<Outcome, Refusal> {
@@ -276,7 +285,7 @@ impl Cell {
         Ok((job.id, job.state))
     }
 
-    fn refuse_finished(&self, name: &str, state: JobState) -> Result<(), Refusal> {
+    pub(super) fn refuse_finished(&self, name: &str, state: JobState) -> Result<(), Refusal> {
         match state {
             JobState::Finished(_) => Err(Refusal::WrongState {
                 kind: "job".into(),

@@ -114,9 +114,7 @@ impl Cell {
             self.drop_repair(job_id);
         }
         let Some(job) = self.jobs.get(job_id) else { return };
-        let (live, state) = (job.live(), job.state);
-        let done =
-            job.groups.iter().zip(&job.spec.groups).all(|(group, spec)| group.succeeded + group.skipped == spec.count);
+        let (live, state, done) = (job.live(), job.state, job.is_done());
         match end {
             TaskEnd::BackOff(due_ms) => {
                 let task = run.run.task;
@@ -134,8 +132,8 @@ impl Cell {
             }
             _ => {}
         }
-        if state == JobState::Active && done {
-            self.finish_job(job_id, Finish::Succeeded, String::new(), StopCause::JobFailed, applied);
+        if done {
+            self.finish_if_done(job_id, applied);
         } else if state == JobState::Active && live == 0 {
             self.tell_state(job_id, "", applied);
         }
@@ -291,7 +289,7 @@ pub(super) fn restart_if_down(job: &mut Job) {
     }
     let spec = Arc::clone(&job.spec);
     for (group, spec) in job.groups.iter_mut().zip(&spec.groups) {
-        if group.live > 0 || !group.started || group.succeeded + group.skipped == spec.count {
+        if group.live > 0 || !group.started || group.is_over(spec) {
             continue;
         }
         group.started = false;

@@ -4,7 +4,8 @@
 //!                      nothing of it runs or stops          something does
 //!   name, class        never                                never
 //!   size of a group    yes                                  where tasks come and go singly: elastic groups, services
-//!   rest of a group    yes: the group begins anew           no
+//!   rest of a group    yes: what has not succeeded of it    no
+//!                      begins anew
 //!   queue, onDisconnect, repair while one is under way      no
 //!   everything else    yes                                  yes
 //! ```
@@ -17,7 +18,7 @@ use super::Applied;
 use super::jobs::too_many_resources;
 use super::runs::restart_if_down;
 use crate::cell::Cell;
-use crate::jobs::{Finish, Group, Job, JobState, Task, TaskState};
+use crate::jobs::{Group, Job, JobState, Task, TaskState};
 use crate::repairs::RepairState;
 use crate::runs::NO_RUN;
 use crate::shapes::Shape;
@@ -32,7 +33,7 @@ use std::sync::Arc;
 enum Change {
     /// It stays as it is, but for its size.
     Sized,
-    /// It begins anew.
+    /// It begins anew, but for its tasks that have succeeded.
     Anew,
 }
 
@@ -49,11 +50,7 @@ impl Cell {
         if spec == *known.spec {
             return Ok(JobOutcome::Unchanged(known.id));
         }
-        if let JobState::Finished(_) = known.state {
-            let (kind, state) = ("job".to_string(), "finished".to_string());
-            let hint = "`ohm submit --replace` puts this one in its place".to_string();
-            return Err(Refusal::WrongState { kind, name: spec.name, state, hint });
-        }
+        self.refuse_finished(&spec.name, known.state)?;
         self.check_job(&spec)?;
         check_update(&known, &spec)?;
         let shapes = self.new_shapes(&known, &spec)?;
@@ -143,27 +140,19 @@ impl Cell {
         self.settle_repair_of_update(id);
         let Some(job) = self.jobs.get_mut(id) else { return };
         restart_if_down(job);
-        let mut groups = job.groups.iter().zip(&job.spec.groups);
-        let is_done = groups.all(|(group, spec)| group.succeeded + group.skipped == spec.count);
-        if job.state == JobState::Active && is_done {
-            self.finish_job(id, Finish::Succeeded, String::new(), StopCause::JobFailed, applied);
-        }
+        self.finish_if_done(id, applied);
     }
 
     /// Removed tasks are repaired no more, and another minimum may start the clock of a policy that waits.
     fn settle_repair_of_update(&mut self, id: JobId) {
-        self.forget_lost_nodes_if_repairing(id);
+        if self.jobs.get(id).is_some_and(|job| job.repairs.open.is_some()) {
+            self.forget_lost_nodes(id);
+        }
         let Some(job) = self.jobs.get(id) else { return };
         match job.repair_state() {
             RepairState::Whole if job.repairs.open.is_some() => self.drop_repair(id),
             RepairState::Whole => {}
             RepairState::Waiting | RepairState::InFlight => self.arm_give_up(id),
-        }
-    }
-
-    fn forget_lost_nodes_if_repairing(&mut self, id: JobId) {
-        if self.jobs.get(id).is_some_and(|job| job.repairs.open.is_some()) {
-            self.forget_lost_nodes(id);
         }
     }
 }
@@ -185,12 +174,25 @@ fn change_of(known: &Job, spec: &JobSpec, at: usize) -> Change {
     if stays { Change::Sized } else { Change::Anew }
 }
 
+/// Whether what stands under the old words may be out of place under the new ones.
+fn is_elsewhere(old: &GroupSpec, new: &GroupSpec) -> bool {
+    old.topology != new.topology || old.place_with != new.place_with || old.slices() != new.slices()
+}
+
 /// What may not change now, in the words of the job's file.
 fn check_update(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
     let refuse = |field: &str, problem: &str| Err(Refusal::Invalid { field: field.into(), problem: problem.into() });
     let old = &*known.spec;
     if spec.class != old.class {
         return refuse("spec.class", "a job keeps its class; submit it under another name");
+    }
+    for (group, was) in known.groups.iter().zip(&old.groups).filter(|(group, _)| group.succeeded > 0) {
+        let heir = spec.groups.iter().position(|heir| heir.name == was.name);
+        if let Some(at) = heir.filter(|at| is_elsewhere(was, &spec.groups[*at])) {
+            let problem =
+                format!("{} of its tasks succeeded under the one before; submit under another name", group.succeeded);
+            return refuse(&format!("spec.groups[{at}].topology"), &problem);
+        }
     }
     if known.live() == 0 {
         return Ok(());
@@ -213,7 +215,7 @@ fn check_update(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
         return refuse("spec.groups", &format!("groups come and go only while nothing runs; {first}"));
     }
     let changed = (0..old.groups.len()).find(|at| change_of(known, spec, *at) == Change::Anew);
-    let Some(at) = changed else { return Ok(()) };
+    let Some(at) = changed else { return check_minimums(known, spec) };
     let is_size = |name: &&str| matches!(*name, "count" | "minCount");
     let is_scalable = is_scalable(spec.class, &old.groups[at]);
     let changed = changed_in_group(&old.groups[at], &spec.groups[at]);
@@ -223,6 +225,19 @@ fn check_update(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
         None => ("count", "a lone task stands beside the slices of those it is placed with, several stand in slices"),
     };
     refuse(&format!("spec.groups[{at}].{name}"), &format!("{why}; {first}"))
+}
+
+/// A minimum may not be raised above what stands: the next loss would take down a gang that never stood with it.
+fn check_minimums(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
+    for (at, (group, wanted)) in known.groups.iter().zip(&spec.groups).enumerate() {
+        let stands = group.live - group.stopping + group.succeeded + group.failed;
+        let raised = wanted.min_count > known.spec.groups[at].min_count.max(stands);
+        if group.started && known.starts_whole() && raised {
+            let problem = format!("{stands} stand; let it grow first, then raise its minimum");
+            return Err(Refusal::Invalid { field: format!("spec.groups[{at}].minCount"), problem });
+        }
+    }
+    Ok(())
 }
 
 fn changed_in_group(old: &GroupSpec, new: &GroupSpec) -> Vec<&'static str> {
@@ -276,16 +291,19 @@ fn changed_fields(old: &JobSpec, new: &JobSpec) -> Vec<String> {
 fn highest_attempt_gone(known: &Job, spec: &JobSpec) -> Incarnation {
     let groups = known.groups.iter().enumerate();
     let gone = groups.flat_map(|(at, group)| {
-        let kept = match change_of(known, spec, at) {
-            Change::Sized => spec.groups[at].count as usize,
-            Change::Anew => 0,
+        let change = change_of(known, spec, at);
+        let name = &known.spec.groups[at].name;
+        let count = spec.groups.iter().find(|heir| heir.name == *name).map_or(0, |heir| heir.count as usize);
+        let is_kept = move |index: usize, task: &Task| {
+            index < count && (change == Change::Sized || task.state == TaskState::Succeeded)
         };
-        group.tasks.iter().skip(kept)
+        group.tasks.iter().enumerate().filter(move |(index, task)| !is_kept(*index, task)).map(|(_, task)| task)
     });
     gone.map(|task| task.incarnation).max().unwrap_or_default()
 }
 
-/// The groups as `spec` wants them; those that begin anew take their failures along where a group had their name.
+/// The groups as `spec` wants them; those that begin anew take along what has succeeded, and all failures, where a group
+/// had their name.
 fn new_groups(known: &Job, spec: &JobSpec, joined: &BTreeMap<usize, ShapeId>, floor: Incarnation) -> Vec<Group> {
     let group_of = |(at, wanted): (usize, &GroupSpec)| {
         let Some(&shape) = joined.get(&at) else {
@@ -295,8 +313,13 @@ fn new_groups(known: &Job, spec: &JobSpec, joined: &BTreeMap<usize, ShapeId>, fl
         };
         let mut group = Group::new(shape, wanted.count, floor);
         let former = known.spec.groups.iter().position(|former| former.name == wanted.name);
-        for (index, task) in former.iter().flat_map(|former| known.groups[*former].tasks.iter().enumerate()) {
-            if task.failures > 0 && index < wanted.count as usize {
+        let tasks = former.into_iter().flat_map(|former| known.groups[former].tasks.iter());
+        for (index, task) in tasks.take(wanted.count as usize).enumerate() {
+            if task.state == TaskState::Succeeded {
+                group.tasks[index] = task.clone();
+                group.pending.remove(index as u32, 1);
+                group.succeeded += 1;
+            } else if task.failures > 0 {
                 group.tasks[index].failures = task.failures;
             }
         }

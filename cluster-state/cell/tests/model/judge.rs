@@ -90,6 +90,9 @@ impl Plain {
 
     fn judge_eviction(&self, transaction: &Transaction, run: RunRef, cause: StopCause) -> Result<(), ConflictReason> {
         let Some(job) = self.jobs.get(&run.task.job) else { return Ok(()) };
+        if cause == StopCause::RepairFailed {
+            self.standing(transaction, run.task.job)?;
+        }
         let place = (run.task.group.0, run.task.task.0);
         let Some(task) = job.tasks.get(&place) else {
             let was_there = run.incarnation.0 <= job.floor;
@@ -108,9 +111,6 @@ impl Plain {
             self.standing(transaction, run.task.job)?;
             let waits = !job.repair.lost.is_empty() && self.is_below_minimum(run.task.job);
             return if cause != StopCause::RepairFailed || waits { Ok(()) } else { Err(ConflictReason::JobChanged) };
-        }
-        if cause == StopCause::RepairFailed {
-            return Err(ConflictReason::Malformed);
         }
         let outranks = |guard: &JobGuard| {
             self.guarded(transaction, guard).is_ok() && self.jobs[&guard.job].spec.priority > job.spec.priority

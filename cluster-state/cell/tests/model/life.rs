@@ -233,6 +233,9 @@ impl Plain {
     pub(crate) fn suspend(&mut self, id: JobId, suspended: bool) -> bool {
         let version = self.index;
         let job = self.jobs.get_mut(&id).expect("a job");
+        if !matches!(job.state, State::Active | State::Suspended) {
+            return false;
+        }
         let (from, to) = match suspended {
             true => (State::Active, State::Suspended),
             false => (State::Suspended, State::Active),
@@ -251,8 +254,16 @@ impl Plain {
                     self.alarm(due, Alarm::Deadline(id));
                 }
             }
+            self.finish_if_over(id);
         }
-        matches!(self.jobs[&id].state, State::Active | State::Suspended)
+        true
+    }
+
+    pub(crate) fn finish_if_over(&mut self, id: JobId) {
+        let job = &self.jobs[&id];
+        if job.state == State::Active && (0..job.spec.groups.len() as u16).all(|group| job.is_over(group)) {
+            self.finish(id, State::Succeeded, StopCause::JobFailed);
+        }
     }
 
     pub(crate) fn stop_job(&mut self, id: JobId, cause: StopCause) {

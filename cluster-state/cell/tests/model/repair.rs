@@ -34,11 +34,12 @@ impl PlainJob {
 
 impl Plain {
     pub(crate) fn is_below_minimum(&self, id: JobId) -> bool {
-        let stays = |group: u16| {
-            let runs = self.runs.iter().filter(|run| run.job == id && run.group == group && run.stop.is_none());
-            runs.count() as u32
-        };
-        self.jobs[&id].is_short(stays)
+        self.jobs[&id].is_short(|group| self.staying(id, group))
+    }
+
+    /// How many tasks of the group run and are not to stop.
+    pub(crate) fn staying(&self, id: JobId, group: u16) -> u32 {
+        self.runs.iter().filter(|run| run.job == id && run.group == group && run.stop.is_none()).count() as u32
     }
 
     pub(crate) fn settle_losses(&mut self) {

@@ -39,8 +39,23 @@ impl PlainJob {
         old == new || is_resize(spec.class, old, new)
     }
 
-    fn allows(&self, spec: &JobSpec) -> bool {
+    /// Where the group has the name now that the one at `at` had.
+    fn heir(&self, spec: &JobSpec, at: usize) -> Option<usize> {
+        spec.groups.iter().position(|heir| heir.name == self.spec.groups[at].name)
+    }
+
+    fn allows(&self, spec: &JobSpec, stands: impl Fn(u16) -> u32) -> bool {
         let old = &self.spec;
+        let moves = |at: usize| {
+            let heir = self.heir(spec, at).map(|heir| &spec.groups[heir]);
+            self.count(at as u16, Phase::Succeeded) > 0
+                && heir.is_some_and(|heir| {
+                    (&heir.topology, &heir.place_with) != (&old.groups[at].topology, &old.groups[at].place_with)
+                })
+        };
+        if (0..old.groups.len()).any(moves) {
+            return false;
+        }
         if self.live() == 0 {
             return spec.class == old.class;
         }
@@ -51,13 +66,22 @@ impl PlainJob {
             && (spec.repair == old.repair || self.repair.open.is_none())
             && (spec.suspended == old.suspended || spec.suspended == (self.state == State::Suspended))
             && groups.into_iter().all(|at| self.stays(spec, at))
+            && (0..spec.groups.len()).all(|at| {
+                let over = self.count(at as u16, Phase::Succeeded) + self.count(at as u16, Phase::Failed);
+                let limit = old.groups[at].min_count.max(stands(at as u16) + over);
+                !self.whole() || !self.started[at] || spec.groups[at].min_count <= limit
+            })
     }
 
     /// The tasks as they are under `spec`, and the highest attempt at one that is gone.
     fn tasks_under(&self, spec: &JobSpec) -> (BTreeMap<(u16, u32), PlainTask>, u32) {
         let count = |group: u16| spec.groups.get(usize::from(group)).map_or(0, |group| group.count);
-        let keeps = |group: u16, task: u32| self.stays(spec, usize::from(group)) && task < count(group);
-        let gone = self.tasks.iter().filter(|((group, task), _)| !keeps(*group, *task));
+        let keeps = |group: u16, number: u32, task: &PlainTask| {
+            let heir = self.heir(spec, usize::from(group)).map_or(0, |heir| spec.groups[heir].count);
+            (self.stays(spec, usize::from(group)) && number < count(group))
+                || (task.phase == Phase::Succeeded && number < heir)
+        };
+        let gone = self.tasks.iter().filter(|((group, number), task)| !keeps(*group, *number, task));
         let floor = gone.map(|(_, task)| task.incarnation).max().unwrap_or(0).max(self.floor);
         let new = PlainTask { phase: Phase::Pending, incarnation: floor, failures: 0, refusals: 0 };
         let mut tasks = BTreeMap::new();
@@ -75,7 +99,10 @@ impl PlainJob {
                         }
                     }
                 } else if let Some(known) = former.and_then(|former| self.tasks.get(&(former as u16, task))) {
-                    made.failures = known.failures;
+                    match known.phase {
+                        Phase::Succeeded => made = known.clone(),
+                        _ => made.failures = known.failures,
+                    }
                 }
                 tasks.insert((group, task), made);
             }
@@ -96,7 +123,7 @@ impl Plain {
             return Update::Unchanged;
         }
         let is_open = matches!(old.state, State::Active | State::Suspended);
-        if !is_open || !is_sound(&spec) || !old.allows(&spec) {
+        if !is_open || !is_sound(&spec) || !old.allows(&spec, |group| self.staying(id, group)) {
             return Update::Refused;
         }
         self.change(id, &old, spec, shard);
@@ -134,11 +161,8 @@ impl Plain {
         }
         self.change_state(id, old, &spec);
         self.settle_repair(id);
-        let job = self.jobs.get_mut(&id).expect("a job");
-        job.restart_if_down(true);
-        if job.state == State::Active && (0..spec.groups.len() as u16).all(|group| job.is_over(group)) {
-            self.finish(id, State::Succeeded, StopCause::JobFailed);
-        }
+        self.jobs.get_mut(&id).expect("a job").restart_if_down(true);
+        self.finish_if_over(id);
     }
 
     fn change_state(&mut self, id: JobId, old: &PlainJob, spec: &JobSpec) {
