@@ -61,7 +61,7 @@ impl History {
 
     fn update(&mut self, number: u32, spec: JobSpec, more: Vec<EventKind>) -> &mut Self {
         let (job, name) = (JobId::new(number, 0), spec.name.clone());
-        let command = Command::UpdateJob { owner: "a person".into(), spec: Box::new(spec) };
+        let command = Command::UpdateJob { owner: "a person".into(), spec: Box::new(spec), version: None };
         let updated = EventKind::JobUpdated { job, name, owner: "a person".into(), fields: Vec::new() };
         let kinds = std::iter::once(updated).chain(more).collect();
         self.entry(command, Outcome::Jobs(vec![JobOutcome::Updated(job)]), kinds)

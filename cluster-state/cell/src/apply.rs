@@ -120,7 +120,7 @@ impl Cell {
                 Ok(Outcome::Done)
             }
             Command::SubmitJobs { owner, jobs } => Ok(self.submit_jobs(owner, jobs, applied)),
-            Command::UpdateJob { owner, spec } => Ok(self.update_job(owner, spec, applied)),
+            Command::UpdateJob { owner, spec, version } => Ok(self.update_job(owner, spec, *version, applied)),
             Command::CancelJob { name } => self.cancel_job(name, applied),
             Command::SuspendJob { name } => self.suspend_job(name, applied),
             Command::ResumeJob { name } => self.resume_job(name, applied),

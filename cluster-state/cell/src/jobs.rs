@@ -91,6 +91,11 @@ impl Task {
             node: NodeId(u32::MAX),
         }
     }
+
+    /// Whether it was ever placed; one that came with an update may have a number of attempts before.
+    pub fn was_placed(&self) -> bool {
+        self.node != NodeId(u32::MAX)
+    }
 }
 
 /// Equal tasks of a job, and their sums.

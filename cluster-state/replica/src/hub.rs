@@ -142,16 +142,16 @@ impl Hub {
 
     pub(crate) fn applied(&mut self, applied: &Applied) {
         self.dirty.extend(applied.nodes.iter().filter(|node| self.nodes.contains_key(node)));
-        let mut placed: Vec<JobId> = applied
+        let mut changed: Vec<JobId> = applied
             .events
             .iter()
             .filter_map(|event| match event.kind {
-                EventKind::Placed { job, .. } => Some(job),
+                EventKind::Placed { job, .. } | EventKind::JobUpdated { job, .. } => Some(job),
                 _ => None,
             })
             .collect();
-        placed.dedup();
-        placed.into_iter().for_each(|job| self.launches.forget(job));
+        changed.dedup();
+        changed.into_iter().for_each(|job| self.launches.forget(job));
     }
 
     /// The copy was replaced: everybody is told anew.

@@ -197,6 +197,8 @@ pub enum Command {
         owner: String,
         /// The whole job as it is to be.
         spec: Box<JobSpec>,
+        /// Only if the job still has this version; whatever it is when left out.
+        version: Option<Index>,
     },
 }
 

@@ -1,6 +1,6 @@
 //! Answers to commands. They are kept per session until acknowledged, so a retried command gets the first answer.
 
-use crate::ids::{Epoch, Incarnation, JobId, NodeId, SessionId};
+use crate::ids::{Epoch, Incarnation, Index, JobId, NodeId, SessionId};
 use crate::transaction::Verdict;
 use serde::{Deserialize, Serialize};
 
@@ -115,5 +115,15 @@ pub enum Refusal {
         needed: u32,
         /// What is here.
         known: u32,
+    },
+    /// It is no longer what the sender looked at.
+    #[error("{kind} \"{name}\" changed meanwhile; its version is {version} now")]
+    Changed {
+        /// `job`.
+        kind: String,
+        /// The name.
+        name: String,
+        /// Its version now.
+        version: Index,
     },
 }

@@ -117,7 +117,11 @@ fn update(dice: &mut Prng, job: &JobSpec) -> JobSpec {
         if scales && dice.chance(800) {
             let slices = dice.between(1, 2 * u64::from(group.count.div_ceil(size)));
             group.count = size.saturating_mul(slices as u32);
-            group.min_count = if group.elastic { group.min_count.min(group.count) } else { group.count };
+            group.min_count = match group.elastic {
+                true if dice.chance(200) => dice.between(1, u64::from(group.count)) as u32,
+                true => group.min_count.min(group.count),
+                false => group.count,
+            };
         }
     }
     match dice.below(8) {
@@ -162,7 +166,7 @@ pub(crate) fn interference(
             Command::PutQueue(queue(dice, name))
         }
         12 => Command::RemoveQueue { name: "nobody".into() },
-        13..=16 => Command::UpdateJob { owner: own.into(), spec: Box::new(update(dice, job?)) },
+        13..=16 => Command::UpdateJob { owner: own.into(), spec: Box::new(update(dice, job?)), version: None },
         _ => Command::RemoveTopology { name: "default".into() },
     })
 }

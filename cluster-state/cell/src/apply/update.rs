@@ -23,7 +23,7 @@ use crate::repairs::RepairState;
 use crate::runs::NO_RUN;
 use crate::shapes::Shape;
 use ohm_model::{
-    Class, EventKind, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, Outcome, Refusal, ShapeId, StopCause,
+    Class, EventKind, GroupSpec, Incarnation, Index, JobId, JobOutcome, JobSpec, Outcome, Refusal, ShapeId, StopCause,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,14 +38,30 @@ enum Change {
 }
 
 impl Cell {
-    pub(super) fn update_job(&mut self, owner: &str, spec: &JobSpec, applied: &mut Applied) -> Outcome {
-        let outcome = self.try_update(owner, spec, applied).unwrap_or_else(JobOutcome::Refused);
+    /// Changes the job of this name, if it still has the `version` that the sender knows.
+    pub(super) fn update_job(
+        &mut self,
+        owner: &str,
+        spec: &JobSpec,
+        version: Option<Index>,
+        applied: &mut Applied,
+    ) -> Outcome {
+        let outcome = self.try_update(owner, spec, version, applied).unwrap_or_else(JobOutcome::Refused);
         Outcome::Jobs(vec![outcome])
     }
 
-    fn try_update(&mut self, owner: &str, spec: &JobSpec, applied: &mut Applied) -> Result<JobOutcome, Refusal> {
+    fn try_update(
+        &mut self,
+        owner: &str,
+        spec: &JobSpec,
+        version: Option<Index>,
+        applied: &mut Applied,
+    ) -> Result<JobOutcome, Refusal> {
         let missing = || Refusal::NotFound { kind: "job".into(), name: spec.name.clone() };
         let known = Arc::clone(self.jobs.find(&spec.name).ok_or_else(missing)?);
+        if version.is_some_and(|version| version != known.version) {
+            return Err(Refusal::Changed { kind: "job".into(), name: spec.name.clone(), version: known.version });
+        }
         let spec = self.completed(spec, Some(&known.spec))?.into_owned();
         if spec == *known.spec {
             return Ok(JobOutcome::Unchanged(known.id));

@@ -156,7 +156,7 @@ impl World {
     }
 
     fn update_of(&mut self, spec: JobSpec) -> Command {
-        Command::UpdateJob { owner: "ann".into(), spec: Box::new(spec) }
+        Command::UpdateJob { owner: "ann".into(), spec: Box::new(spec), version: None }
     }
 
     fn priority_class(&mut self) -> Command {

@@ -102,7 +102,8 @@ impl Script {
             }
             "update" => {
                 let owner = words.option("owner").unwrap_or("ann").to_string();
-                Command::UpdateJob { owner, spec: Box::new(words.job()) }
+                let version = words.option("version").map(|version| Index(version.parse().unwrap()));
+                Command::UpdateJob { owner, spec: Box::new(words.job()), version }
             }
             "queue" => Command::PutQueue(words.queue(false)),
             "cohort" => Command::PutQueue(words.queue(true)),

@@ -71,6 +71,7 @@ impl From<Refusal> for Problem {
             Refusal::NameTaken { .. } => Problem::new(StatusCode::CONFLICT, "name_taken", message, ""),
             Refusal::WrongState { .. } => Problem::new(StatusCode::CONFLICT, "wrong_state", message, ""),
             Refusal::Invalid { .. } => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message, ""),
+            Refusal::Changed { .. } => Problem::new(StatusCode::CONFLICT, "changed", message, "try again"),
             Refusal::Version { .. } => {
                 let hint = "upgrade every server and scheduler first";
                 Problem::new(StatusCode::CONFLICT, "version", message, hint)

@@ -53,9 +53,10 @@ pub(super) async fn admit(State(shared): State<Shared>, mut request: Request, ne
     response
 }
 
-/// Takes `stale=ok`, which every question may carry, out of the query.
+/// Takes `stale=ok`, which every question may carry, out of the query. What changes something looks at nothing stale.
 fn take_stale(request: &mut Request) -> bool {
-    let Some(query) = request.uri().query() else { return false };
+    let is_question = request.method() == Method::GET || request.method() == Method::HEAD;
+    let Some(query) = request.uri().query().filter(|_| is_question) else { return false };
     let is_stale = |pair: &&str| *pair == "stale=ok";
     if !query.split('&').any(|pair| is_stale(&pair)) {
         return false;

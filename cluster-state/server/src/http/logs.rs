@@ -86,7 +86,7 @@ fn find_run(cell: &Cell, job: &Job, group: Option<&str>, task: u32) -> Result<(N
         let message = format!("group \"{}\" has no task {task}", groups[at].name);
         return Err(no_log(message, format!("its tasks are 0 to {}", group.tasks.len().saturating_sub(1))));
     };
-    if found.incarnation.0 == 0 {
+    if !found.was_placed() {
         let message = format!("task {task} of job \"{}\" has not run", job.spec.name);
         let hint = format!("`ohm explain {}` says why", job.spec.name);
         return Err(Problem::new(StatusCode::CONFLICT, "not_started", message, hint));

@@ -84,7 +84,7 @@ const SUSPEND: &[Operation] =
 const RESUME: &[Operation] = &[operation("post", "Let a suspended job be placed again", &[], "JobSummary")];
 const SCALE: &[Operation] = &[operation(
     "post",
-    "Change how many tasks a group of a job has; its minimum follows where it was the count",
+    "Change how many tasks a group of a job has; the minimum of one that starts whole follows",
     &[("count", "integer", "how many tasks"), ("group", "string", "the group; may be left out if there is one only")],
     "JobSummary",
 )];

@@ -338,23 +338,25 @@ impl<'c> Submission<'c> {
         answers_in(outcome)
     }
 
-    /// Submits jobs that are new, and changes those that are there; each by itself, in order.
+    /// Submits the jobs, and changes those whose names are taken by something else; each of these by itself, in order.
     async fn put_jobs(&mut self, jobs: Vec<JobSpec>) -> (Vec<JobOutcome>, String) {
-        let mut outcomes = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            let update = Command::UpdateJob { owner: self.owner.clone(), spec: Box::new(job.clone()) };
-            let outcome = self.send(update).await;
-            let (mut answer, mut message) = answers_in(outcome);
-            let is_new = |outcome: &JobOutcome| matches!(outcome, JobOutcome::Refused(Refusal::NotFound { kind, .. }) if kind == "job");
-            if answer.first().is_some_and(is_new) {
-                (answer, message) = self.submit_jobs(vec![job]).await;
+        let (mut outcomes, message) = self.submit_jobs(jobs.clone()).await;
+        for (at, job) in jobs.into_iter().enumerate().take(outcomes.len()) {
+            if !matches!(outcomes[at], JobOutcome::Refused(Refusal::NameTaken { .. })) {
+                continue;
             }
+            let update = Command::UpdateJob { owner: self.owner.clone(), spec: Box::new(job), version: None };
+            let outcome = self.send(update).await;
+            let (mut answer, message) = answers_in(outcome);
             match answer.pop() {
-                Some(outcome) => outcomes.push(outcome),
-                None => return (outcomes, message),
+                Some(outcome) => outcomes[at] = outcome,
+                None => {
+                    outcomes.truncate(at);
+                    return (outcomes, message);
+                }
             }
         }
-        (outcomes, String::new())
+        (outcomes, message)
     }
 
     /// Forgets the finished jobs that have the names of `jobs`. One whose last runs still stop is waited for, for a

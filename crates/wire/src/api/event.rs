@@ -25,8 +25,8 @@ pub struct EventView {
     pub index: u64,
     /// When.
     pub at_ms: u64,
-    /// `jobSubmitted`, `jobState`, `jobForgotten`, `placed`, `stopping`, `started`, `ended`, `nodeRegistered`,
-    /// `nodeHealth`, `nodeCordoned`, `nodeRemoved`, `conflicted`, `leaseTaken`, or `dropped`: of what came
+    /// `jobSubmitted`, `jobUpdated`, `jobState`, `jobForgotten`, `placed`, `stopping`, `started`, `ended`,
+    /// `nodeRegistered`, `nodeHealth`, `nodeCordoned`, `nodeRemoved`, `conflicted`, `leaseTaken`, or `dropped`: of what came
     /// after entry `index`, `count` events (0: nobody knows how many) are no longer there.
     pub kind: String,
     /// For people.

@@ -4,7 +4,7 @@ use super::{amounts, shard, stop_cause};
 use ohm_cell::{
     Cell, Group, Job, PastRepair, PastRun, RepairEnd, RepairState, Run, Task, TaskState, UnhealthyCause, UnhealthyNode,
 };
-use ohm_model::Exit;
+use ohm_model::{Exit, GroupSpec};
 use ohm_wire::api::{
     GroupView, JobSummary, JobView, PastRepairView, PastRunView, RepairView, TaskCounts, TaskView, UnhealthyNodeView,
 };
@@ -22,7 +22,7 @@ pub(crate) struct TaskWindow {
 /// One line about `job`.
 pub(crate) fn job_summary(job: &Job) -> JobSummary {
     let mut tasks = TaskCounts::default();
-    job.groups.iter().for_each(|group| tasks.add(&counts(group)));
+    job.groups.iter().zip(&job.spec.groups).for_each(|(group, spec)| tasks.add(&counts(group, spec)));
     JobSummary {
         name: job.spec.name.clone(),
         class: job.spec.class.name().to_string(),
@@ -39,9 +39,9 @@ pub(crate) fn job_summary(job: &Job) -> JobSummary {
     }
 }
 
-fn counts(group: &Group) -> TaskCounts {
+fn counts(group: &Group, spec: &GroupSpec) -> TaskCounts {
     TaskCounts {
-        total: group.tasks.len() as u64,
+        total: u64::from(spec.count) + u64::from(group.leaving),
         pending: group.pending.len().into(),
         backing_off: group.backing_off.into(),
         live: group.live.into(),
@@ -116,7 +116,7 @@ fn group_view(cell: &Cell, job: &Job, at: usize, window: TaskWindow) -> Option<G
         started: group.started,
         domain: domain(cell, job, at),
         requests: amounts(&spec.requests),
-        counts: counts(group),
+        counts: counts(group, spec),
         tasks_omitted: (group.tasks.len() - tasks.len()) as u64,
         tasks,
     })
@@ -150,7 +150,7 @@ fn task_view(cell: &Cell, job: &Job, rank: u32, task: &Task) -> TaskView {
     TaskView {
         task: rank,
         state: task_state(task, run).to_string(),
-        incarnation: task.incarnation.0,
+        incarnation: if task.was_placed() { task.incarnation.0 } else { 0 },
         failures: task.failures,
         node: node_of(cell, job, task),
         pid: run.map_or(0, |run| run.pid),
@@ -188,7 +188,7 @@ pub(super) fn run_state(run: &Run) -> &'static str {
 
 /// The name of the node of the last attempt; empty when the slot holds another node by now.
 fn node_of(cell: &Cell, job: &Job, task: &Task) -> String {
-    let record = cell.nodes().get(task.node).filter(|_| task.incarnation.0 > 0);
+    let record = cell.nodes().get(task.node).filter(|_| task.was_placed());
     let stood_here = |registered| job.finished_ms == 0 || registered <= job.version;
     let record = record.filter(|record| task.state == TaskState::Live || stood_here(record.registered));
     record.map_or_else(String::new, |record| record.spec.name.clone())
