@@ -113,7 +113,7 @@ pub(crate) fn interference(
 ) -> Option<Command> {
     let node = format!("n{}", dice.below(nodes as u64));
     let name = || job.map(|spec| spec.name.clone());
-    Some(match dice.below(14) {
+    Some(match dice.below(17) {
         0 | 1 => Command::CancelJob { name: name()? },
         2 | 3 => Command::SuspendJob { name: name()? },
         4..=6 => Command::ResumeJob { name: name()? },
@@ -132,6 +132,7 @@ pub(crate) fn interference(
             Command::PutQueue(queue(dice, name))
         }
         12 => Command::RemoveQueue { name: "nobody".into() },
+        13..=15 => Command::ForgetJob { name: name()? },
         _ => Command::RemoveTopology { name: "default".into() },
     })
 }

@@ -5,6 +5,7 @@ mod deliver;
 mod disks;
 mod end;
 mod people;
+mod reasons;
 mod records;
 mod server_effects;
 mod steps;
