@@ -1,7 +1,7 @@
-//! A whole cell of real processes in one folder, each with its own way to the server.
+//! A whole cell of real processes in one folder, each with its own way to the servers.
 //!
 //! ```text
-//! DIR/server/        the server's data (under DIR/disk where the scenario wants a small one)
+//! DIR/server/        the server's data (under DIR/disk where the scenario wants a small one); several: server-1/ …
 //! DIR/nodes/NAME/    an agent and its shim      DIR/fleet/    the simulated nodes
 //! DIR/records/       what all of them recorded  DIR/signs/    what real tasks wrote themselves
 //! DIR/logs/          what they printed
@@ -10,6 +10,7 @@
 use crate::LiveError;
 use crate::client::Client;
 use crate::disk::SmallDisk;
+use crate::etcd;
 use crate::plan::{Action, LinkState};
 use crate::process::{Process, Program, Stranger};
 use crate::proxy::Proxy;
@@ -32,20 +33,28 @@ const STOPPING: Duration = Duration::from_secs(20);
 /// How long the tasks of a killed shim may take to be gone.
 const DYING: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
-/// What the clients' way to the server is called.
+/// How long to look for a leader to kill.
+const ELECTING: Duration = Duration::from_secs(2);
+/// What the clients' way to the servers is called.
 pub(crate) const CLIENTS: &str = "clients";
 
 /// A running cell.
 pub(crate) struct Cell {
     folder: PathBuf,
-    server: SocketAddr,
+    /// Names and addresses of the servers.
+    servers: Vec<(String, SocketAddr)>,
     token: String,
+    /// Asks the servers without any fault in between.
+    client: Client,
     processes: Vec<Process>,
     /// State folders of shims, by name.
     shims: BTreeMap<String, PathBuf>,
-    proxies: BTreeMap<String, Proxy>,
+    /// By whose connections pass them: one before each server.
+    proxies: BTreeMap<String, Vec<Proxy>>,
     recorder: Recorder,
     disk: Option<SmallDisk>,
+    /// Where the members of the etcd listen, if there is one.
+    etcd: Vec<String>,
     has_timers: bool,
 }
 
@@ -62,33 +71,69 @@ impl Cell {
             fs::create_dir_all(folder.join(part)).map_err(io)?;
         }
         // Free now, and taken at once: two cells started in the same moment don't meet.
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-        let server = port.map_err(io)?;
-        let server_folder = disk.as_ref().map_or(folder, |disk| disk.folder()).join("server");
-        let token = data_dir::token(&server_folder).map_err(|error| LiveError::Failed(error.to_string()))?;
-        fs::write(folder.join("token"), format!("{token}\n")).map_err(io)?;
-        let proxy = |name: &&str| Ok((name.to_string(), Proxy::start(server)?));
-        let proxies: Result<BTreeMap<String, Proxy>, std::io::Error> = disturbed.iter().map(proxy).collect();
+        let listeners: Result<Vec<TcpListener>, _> =
+            (0..shape.servers).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect();
+        let ports: Result<Vec<SocketAddr>, _> = listeners.map_err(io)?.iter().map(TcpListener::local_addr).collect();
+        let servers: Vec<(String, SocketAddr)> = shape.server_names().into_iter().zip(ports.map_err(io)?).collect();
+        let token = data_dir::token(folder).map_err(|error| LiveError::Failed(error.to_string()))?;
+        let start = |name: &str| -> Result<_, std::io::Error> {
+            let proxies: Result<Vec<Proxy>, _> = servers.iter().map(|(_, server)| Proxy::start(*server)).collect();
+            Ok((name.to_string(), proxies?))
+        };
+        let proxies: Result<BTreeMap<String, Vec<Proxy>>, _> = disturbed.iter().map(|name| start(name)).collect();
         let recorder = Recorder::open(&folder.join("records"), "chaos", "chaos").map_err(io)?;
         let mut cell = Cell {
             folder: folder.to_path_buf(),
-            server,
+            client: Client::new(
+                servers.iter().map(|(_, address)| format!("http://{address}")).collect(),
+                token.clone(),
+            ),
+            servers,
             token,
             processes: Vec::new(),
             shims: BTreeMap::new(),
             proxies: proxies.map_err(io)?,
             recorder,
             disk,
+            etcd: Vec::new(),
             has_timers: shape.has_timers,
         };
-        let arguments = ["server", "--listen", &server.to_string(), "--data-dir", &server_folder.display().to_string()];
-        cell.add("server", 0, arguments.map(String::from).to_vec())?;
-        cell.wait("the server serves", |cell| cell.client().jobs().is_ok())?;
+        cell.start_servers(shape)?;
         cell.start_deciders(shape)?;
         cell.start_nodes(shape)?;
         let nodes = shape.real_nodes + shape.simulated_nodes;
         cell.wait("all nodes are ready", |cell| cell.client().ready_nodes() == Ok(nodes))?;
         Ok(cell)
+    }
+
+    /// The first one founds the cell and the others join it.
+    fn start_servers(&mut self, shape: &Shape) -> Result<(), LiveError> {
+        if shape.etcd > 0 {
+            self.etcd = etcd::start(&self.folder, shape.etcd, &mut self.processes)?;
+        }
+        for (number, (name, address)) in self.servers.clone().into_iter().enumerate() {
+            let folder = self.server_folder(&name);
+            let io = |error| LiveError::Io(folder.display().to_string(), error);
+            data_dir::create(&folder).map_err(|error| LiveError::Failed(error.to_string()))?;
+            fs::copy(self.folder.join("token"), folder.join("token")).map_err(io)?;
+            let (listen, data_dir) = (address.to_string(), folder.display().to_string());
+            let mut arguments = ["server", "--listen", &listen, "--data-dir", &data_dir].map(String::from).to_vec();
+            if !self.etcd.is_empty() {
+                arguments.extend(["--engine".into(), "etcd".into(), "--etcd".into(), self.etcd.join(",")]);
+            }
+            if number > 0 {
+                let others = self.servers.iter().filter(|(_, other)| *other != address);
+                let urls: Vec<String> = others.map(|(_, other)| format!("http://{other}")).collect();
+                arguments.extend(["--join".into(), urls.join(",")]);
+            }
+            self.add(&name, 0, arguments)?;
+            if !self.etcd.is_empty() {
+                continue;
+            }
+            // One after the other: a server joins once those before it vote.
+            self.wait("the server votes", |cell| cell.client().voters() == Ok(number + 1))?;
+        }
+        self.wait("the servers serve", |cell| cell.client().jobs().is_ok())
     }
 
     fn start_deciders(&mut self, shape: &Shape) -> Result<(), LiveError> {
@@ -135,21 +180,25 @@ impl Cell {
 
     fn add_with_server(&mut self, name: &str, rank: u8, mut arguments: Vec<String>) -> Result<(), LiveError> {
         let token = self.folder.join("token").display().to_string();
-        arguments.extend(["--server".into(), self.address(name), "--token-file".into(), token]);
+        arguments.extend(["--server".into(), self.addresses(name).join(","), "--token-file".into(), token]);
         self.add(name, rank, arguments)
     }
 
     fn add(&mut self, name: &str, rank: u8, arguments: Vec<String>) -> Result<(), LiveError> {
         let log = self.folder.join("logs").join(format!("{name}.log"));
         let has_timers = self.has_timers || !name.starts_with("node-");
-        let program = Program { name: name.to_string(), rank, arguments, log, records: self.records(), has_timers };
+        let program =
+            Program { name: name.to_string(), path: None, rank, arguments, log, records: self.records(), has_timers };
         self.processes.push(Process::start(program)?);
         Ok(())
     }
 
-    /// Where this process finds the server.
-    fn address(&self, name: &str) -> String {
-        format!("http://{}", self.proxies.get(name).map_or(self.server, Proxy::address))
+    /// Where this process finds the servers.
+    fn addresses(&self, name: &str) -> Vec<String> {
+        let direct = || self.servers.iter().map(|(_, address)| *address).collect();
+        let addresses: Vec<SocketAddr> =
+            self.proxies.get(name).map_or_else(direct, |proxies| proxies.iter().map(Proxy::address).collect());
+        addresses.into_iter().map(|address| format!("http://{address}")).collect()
     }
 
     fn wait(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) -> Result<(), LiveError> {
@@ -166,12 +215,12 @@ impl Cell {
 
     /// Asks the server without any fault in between.
     pub(crate) fn client(&self) -> Client {
-        Client::new(format!("http://{}", self.server), self.token.clone())
+        self.client.clone()
     }
 
     /// A client as the scenario's clients are.
     pub(crate) fn far_client(&self) -> Client {
-        Client::new(self.address(CLIENTS), self.token.clone())
+        Client::new(self.addresses(CLIENTS), self.token.clone())
     }
 
     pub(crate) fn records(&self) -> PathBuf {
@@ -182,9 +231,36 @@ impl Cell {
         self.folder.join("signs")
     }
 
-    /// The server's data, wherever it is.
-    pub(crate) fn server_folder(&self) -> PathBuf {
-        self.disk.as_ref().map_or(self.folder.as_path(), |disk| disk.folder()).join("server")
+    /// The data of the servers, wherever they are.
+    pub(crate) fn server_folders(&self) -> Vec<PathBuf> {
+        self.servers.iter().map(|(name, _)| self.server_folder(name)).collect()
+    }
+
+    fn server_folder(&self, name: &str) -> PathBuf {
+        self.disk.as_ref().map_or(self.folder.as_path(), |disk| disk.folder()).join(name)
+    }
+
+    /// What is to be done, with the leader by its name; nothing if nobody leads for so long that there is none to kill.
+    pub(crate) fn resolve(&mut self, action: &Action) -> Result<Option<Action>, LiveError> {
+        if *action != Action::KillLeader(None) {
+            return Ok(Some(action.clone()));
+        }
+        let started = Instant::now();
+        while started.elapsed() < ELECTING {
+            let leader = self.client().leader().and_then(|address| address.parse::<SocketAddr>().ok());
+            let found = self.servers.iter().find(|(_, address)| Some(*address) == leader);
+            if let Some((name, _)) = found {
+                return Ok(Some(Action::KillLeader(Some(name.clone()))));
+            }
+            self.look()?;
+            sleep(LOOK);
+        }
+        Ok(None)
+    }
+
+    /// Where the members of the etcd listen that keeps the log, if one does. They run until the cell is dropped.
+    pub(crate) fn etcd(&self) -> &[String] {
+        &self.etcd
     }
 
     /// How often processes ended that nobody had struck.
@@ -210,12 +286,11 @@ impl Cell {
         self.recorder.write(|| Happened::Fault { what: action.to_string() });
         match action {
             Action::Kill(victims) => self.kill(victims),
+            Action::KillLeader(leader) => self.kill(leader.as_slice()),
             Action::Pause(process) => self.signal(process, Signal::SIGSTOP),
             Action::Continue(process) => self.signal(process, Signal::SIGCONT),
             Action::Link(process, state) => {
-                if let Some(proxy) = self.proxies.get(process) {
-                    proxy.set(*state);
-                }
+                self.proxies.get(process).into_iter().flatten().for_each(|proxy| proxy.set(*state));
             }
             Action::FillDisk => {
                 if let Some(disk) = &self.disk {
@@ -279,7 +354,7 @@ impl Cell {
     /// Ends every fault that is still in force.
     pub(crate) fn heal(&mut self) {
         self.processes.iter_mut().for_each(|process| process.signal(Signal::SIGCONT));
-        self.proxies.values().for_each(|proxy| proxy.set(LinkState::Open));
+        self.proxies.values().flatten().for_each(|proxy| proxy.set(LinkState::Open));
         if let Some(disk) = &self.disk {
             disk.make_room();
         }

@@ -6,12 +6,12 @@ use crate::plan::Submission;
 use crate::scenario::Pool;
 use ohm_runtime::clock::boot_ms;
 use ohm_runtime::recorder::{Happened, Recorder};
-use ohm_wire::api::{JobList, JobSummary, NodeList, SubmitAnswer};
+use ohm_wire::api::{JobList, JobSummary, NodeList, ServerList, ServerRole, SubmitAnswer};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use ureq::Agent;
@@ -28,12 +28,14 @@ const PAGE: usize = 10_000;
 #[derive(Clone)]
 pub(crate) struct Client {
     agent: Agent,
-    server: String,
+    /// Where the servers are, and which of them is asked now: another one when it does not answer.
+    servers: Arc<Vec<String>>,
+    current: Arc<AtomicUsize>,
     token: String,
 }
 
 impl Client {
-    pub(crate) fn new(server: String, token: String) -> Self {
+    pub(crate) fn new(servers: Vec<String>, token: String) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -41,11 +43,31 @@ impl Client {
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .timeout_global(Some(ANSWER_TIMEOUT))
             .user_agent("ohm-chaos");
-        Client { agent: config.build().new_agent(), server, token }
+        Client { agent: config.build().new_agent(), servers: Arc::new(servers), current: Arc::default(), token }
+    }
+
+    fn server(&self) -> &str {
+        &self.servers[self.current.load(Ordering::Relaxed) % self.servers.len()]
+    }
+
+    /// What a server said; whoever gets no answer asks the next one next time.
+    fn answered<T>(&self, answer: Result<T, String>) -> Result<T, String> {
+        if answer.is_err() {
+            self.current.fetch_add(1, Ordering::Relaxed);
+        }
+        answer
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
-        let request = self.agent.get(format!("{}{path}", self.server));
+        self.answered(self.ask(path))
+    }
+
+    fn submit(&self, document: &Value) -> Result<SubmitAnswer, String> {
+        self.answered(self.hand_in(document))
+    }
+
+    fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
+        let request = self.agent.get(format!("{}{path}", self.server()));
         let mut response = request
             .header("authorization", format!("Bearer {}", self.token))
             .call()
@@ -59,10 +81,10 @@ impl Client {
         }
     }
 
-    fn submit(&self, document: &Value) -> Result<SubmitAnswer, String> {
+    fn hand_in(&self, document: &Value) -> Result<SubmitAnswer, String> {
         let mut response = self
             .agent
-            .post(format!("{}/v1/submit", self.server))
+            .post(format!("{}/v1/submit", self.server()))
             .header("authorization", format!("Bearer {}", self.token))
             .header("content-type", "application/json")
             .send(document.to_string())
@@ -75,6 +97,28 @@ impl Client {
     pub(crate) fn ready_nodes(&self) -> Result<usize, String> {
         let nodes: NodeList = self.get(&format!("/v1/nodes?limit={PAGE}"))?;
         Ok(nodes.nodes.iter().filter(|node| node.health == "ready").count())
+    }
+
+    /// How many servers vote.
+    pub(crate) fn voters(&self) -> Result<usize, String> {
+        let list: ServerList = self.get("/v1/servers")?;
+        Ok(list.servers.iter().filter(|server| server.role == ServerRole::Voter).count())
+    }
+
+    /// Where the server listens that leads, as any of them knows.
+    pub(crate) fn leader(&self) -> Option<String> {
+        let list: ServerList = self.get("/v1/servers").ok()?;
+        let leader = list.servers.into_iter().find(|server| server.leads)?;
+        leader.address.strip_prefix("http://").map(String::from)
+    }
+
+    /// Ends a job that would not end by itself.
+    pub(crate) fn cancel(&self, job: &str) {
+        let request = self.agent.post(format!("{}/v1/jobs/{job}/cancel", self.server()));
+        let request = request.header("authorization", format!("Bearer {}", self.token));
+        // If it was in vain, the next look shows it.
+        let sent = request.header("content-type", "application/json").send_empty().map_err(|error| error.to_string());
+        let _ = self.answered(sent);
     }
 
     /// All jobs.

@@ -15,6 +15,7 @@
 mod cell;
 mod client;
 mod disk;
+mod etcd;
 mod evidence;
 pub mod history;
 pub mod outage;

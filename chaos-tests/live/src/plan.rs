@@ -1,9 +1,12 @@
 //! What happens when: a scenario laid out in time, as often as it is to be repeated.
 
 use crate::scenario::{Kind, Load, Pool, Scenario, Shape, Way};
+use ohm_model::Class;
 use ohm_stdx::Prng;
 use std::collections::BTreeSet;
 
+/// The kind of fault that a cell of several servers is there for.
+pub const KILL_LEADER: &str = "kill -9 leader";
 /// Between two rounds, in milliseconds.
 const PAUSE_MS: u64 = 2_000;
 /// Between two signs of life of a real task, in milliseconds.
@@ -32,6 +35,8 @@ pub struct Step {
 pub enum Action {
     /// SIGKILL.
     Kill(Vec<String>),
+    /// SIGKILL to the server that leads: whichever it is, until it was looked up.
+    KillLeader(Option<String>),
     /// SIGSTOP.
     Pause(String),
     /// SIGCONT.
@@ -63,6 +68,7 @@ impl Action {
     pub fn fault(&self) -> Option<&'static str> {
         match self {
             Action::Kill(_) => Some("kill -9"),
+            Action::KillLeader(_) => Some(KILL_LEADER),
             Action::Pause(_) => Some("pause"),
             Action::FillDisk => Some("full disk"),
             Action::Link(_, LinkState::Cut(_)) => Some("cut"),
@@ -78,6 +84,8 @@ impl std::fmt::Display for Action {
         match self {
             Action::Kill(victims) if victims.len() > 4 => write!(f, "kill -9 {} processes at once", victims.len()),
             Action::Kill(victims) => write!(f, "kill -9 {}", victims.join(", ")),
+            Action::KillLeader(None) => write!(f, "kill -9 the leader"),
+            Action::KillLeader(Some(server)) => write!(f, "kill -9 {server}, which leads"),
             Action::Pause(process) => write!(f, "pause {process}"),
             Action::Continue(process) => write!(f, "continue {process}"),
             Action::Link(process, LinkState::Open) => write!(f, "heal {process}"),
@@ -158,6 +166,12 @@ impl Plan {
         self.submissions.iter().map(Vec::len).sum()
     }
 
+    /// Whether this job runs until somebody ends it.
+    pub fn is_service(&self, job: &str) -> bool {
+        let mut all = self.submissions.iter().flatten();
+        all.any(|submission| submission.load.class == Class::Service && submission.job == job)
+    }
+
     /// Whose connections it disturbs.
     pub fn disturbed<'p>(&'p self) -> BTreeSet<&'p str> {
         let process = |step: &'p Step| match &step.action {
@@ -173,6 +187,11 @@ impl Plan {
     }
 }
 
+/// Whether it has no connection to the server that could be disturbed.
+fn is_peer(name: &str) -> bool {
+    name.starts_with("server") || name.starts_with("etcd-")
+}
+
 /// The fault itself, or one that chance chooses.
 fn drawn(kind: &Kind, cell: &Shape, dice: &mut Prng) -> Kind {
     if *kind != Kind::Random {
@@ -182,7 +201,7 @@ fn drawn(kind: &Kind, cell: &Shape, dice: &mut Prng) -> Kind {
     let one_of = |names: &[&String], dice: &mut Prng| names[dice.below(names.len() as u64) as usize].clone();
     let all: Vec<&String> = processes.iter().collect();
     let pausable: Vec<&String> = processes.iter().filter(|name| !name.starts_with("shim-")).collect();
-    let connected: Vec<&String> = pausable.iter().copied().filter(|name| *name != "server").collect();
+    let connected: Vec<&String> = pausable.iter().copied().filter(|name| !is_peer(name)).collect();
     let for_ms = dice.between(500, 2 * cell.node_lease_ms);
     match dice.below(6) {
         0 | 1 => {
@@ -209,6 +228,7 @@ fn steps(at_ms: u64, kind: &Kind) -> Vec<Step> {
     };
     match kind {
         Kind::Kill(victims) => vec![Step { at_ms, action: Action::Kill(victims.clone()) }],
+        Kind::KillLeader => vec![Step { at_ms, action: Action::KillLeader(None) }],
         Kind::Pause { process, for_ms } => {
             both(Action::Pause(process.clone()), Action::Continue(process.clone()), *for_ms)
         }

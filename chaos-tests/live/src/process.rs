@@ -22,6 +22,8 @@ const STEADY: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) name: String,
+    /// Another program than this very one.
+    pub(crate) path: Option<&'static str>,
     /// Higher ranks are stopped first.
     pub(crate) rank: u8,
     pub(crate) arguments: Vec<String>,
@@ -107,8 +109,8 @@ fn spawn(program: &Program) -> Result<Child, LiveError> {
     let log = OpenOptions::new().create(true).append(true).open(&program.log).map_err(failed)?;
     let limit = if program.has_timers { None } else { Some(NoTimers::begin().map_err(failed)?) };
     // This very program, even if its file was replaced meanwhile; in a group of its own, since ctrl-C is for us.
-    let child = Command::new("/proc/self/exe")
-        .arg0("ohm")
+    let child = Command::new(program.path.unwrap_or("/proc/self/exe"))
+        .arg0(program.path.unwrap_or("ohm"))
         .args(&program.arguments)
         .env("OHM_PARENT", process::id().to_string())
         .env(DIRECTORY_VARIABLE, &program.records)

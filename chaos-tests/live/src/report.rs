@@ -1,5 +1,6 @@
 //! What came of a run, for people and for programs.
 
+use crate::plan::KILL_LEADER;
 use crate::verdict::{Finding, JUDGED};
 use comfy_table::{Table, presets};
 use serde::Serialize;
@@ -113,6 +114,7 @@ impl Report {
             "good": self.is_good(),
             "faults": self.by_kind(),
             "strikes": self.strikes,
+            "leaderOutagesMs": self.outages_ms(),
             "jobs": self.jobs,
             "history": self.history,
             "endedByThemselves": self.ended_by_themselves,
@@ -131,6 +133,25 @@ impl Report {
         counts
     }
 
+    /// How long clients waited around each death of a leader, shortest first; nobody waited where there is none.
+    fn outages_ms(&self) -> Vec<u64> {
+        let kills = self.strikes.iter().filter(|strike| strike.kind == KILL_LEADER);
+        let mut waits: Vec<u64> = kills.filter_map(|strike| strike.longest_wait_ms).collect();
+        waits.sort_unstable();
+        waits
+    }
+
+    fn outage(&self) -> Option<String> {
+        let waits = self.outages_ms();
+        let (median, longest) = (waits.get(waits.len() / 2)?, waits.last()?);
+        let count = waits.len();
+        Some(format!(
+            "longest wait around each of {count} deaths of a leader: median {}, longest {}",
+            seconds(*median),
+            seconds(*longest)
+        ))
+    }
+
     /// For people.
     pub fn text(&self) -> String {
         let mut table = Table::new();
@@ -147,6 +168,7 @@ impl Report {
         }
         let mut text = format!("{}, seed {}: {}\n\n", self.scenario, self.seed, self.about);
         table.lines().for_each(|line| text.push_str(&format!("{}\n", line.trim())));
+        let outage = self.outage();
         let kinds = self.by_kind().into_iter().map(|(kind, count)| format!("{kind} {count}")).collect::<Vec<_>>();
         let Jobs { planned, acknowledged, ended, succeeded, requests } = self.jobs;
         let Counts { files, entries, copied, began, over, signs } = self.history;
@@ -156,6 +178,9 @@ impl Report {
         };
         line("", String::new());
         line("faults", kinds.join(", "));
+        if let Some(outage) = outage {
+            line("outage", outage);
+        }
         line("jobs", format!("{planned} submitted ({requests} requests), {acknowledged} acknowledged, {ended} ended"));
         line("", format!("{succeeded} succeeded"));
         line("history", format!("{entries} entries, {began} beginnings, {over} ends, {signs} signs of life of tasks"));

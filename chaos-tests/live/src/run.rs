@@ -55,7 +55,7 @@ pub(crate) fn run(
         findings.push(Finding::alone("stop", format!("{stubborn} did not stop when it was asked to and was killed")));
     }
     findings.extend(book.refused().into_iter().map(|refused| Finding::alone("submit", format!("refused: {refused}"))));
-    findings.extend(unsuccessful(&jobs));
+    findings.extend(unsuccessful(&jobs, &plan));
     say(started, "judging");
     let judged = judge_all(&cell, scenario, &plan, folder, &mut findings)?;
     let (hits, findings) = expected(&scenario.expectations, findings);
@@ -70,7 +70,7 @@ pub(crate) fn run(
             planned: plan.jobs(),
             acknowledged: book.acknowledged.load(Ordering::Relaxed),
             ended: jobs.iter().filter(|job| job.is_finished()).count(),
-            succeeded: jobs.iter().filter(|job| job.state == "succeeded").count(),
+            succeeded: jobs.iter().filter(|job| has_succeeded(job, &plan)).count(),
             requests: requests.iter().map(|request| u64::from(request.tries)).sum(),
         },
         history: evidence::counts(&judged.history, judged.files),
@@ -98,19 +98,24 @@ fn judge_all(
     folder: &Path,
     findings: &mut Vec<Finding>,
 ) -> Result<Judged, LiveError> {
-    let replayed = replay::replay(&cell.server_folder())?;
+    let folders = cell.server_folders();
+    let replayed = replay::replay(&folders, cell.etcd())?;
     findings.extend(replayed.findings);
-    let (verified, finding) = log_verify(&cell.server_folder());
-    findings.extend(finding);
+    let mut verified = Vec::new();
+    for folder in &folders {
+        let (said, finding) = log_verify(folder, cell.etcd());
+        verified.push(said);
+        findings.extend(finding);
+    }
     let tapes = evidence::tapes(&cell.records())?;
     let history = History::merge(&tapes, &replayed.log, evidence::signs(&cell.signs())?);
     findings.extend(judge(&history, plan, &scenario.expectations));
     evidence::write_history(&folder.join("history.txt"), &history)?;
     // A small disk goes with the run.
-    if cell.server_folder().parent() != Some(folder) {
-        evidence::copy(&cell.server_folder(), &folder.join("server"))?;
+    for server in folders.iter().filter(|server| server.parent() != Some(folder)) {
+        evidence::copy(server, &folder.join(server.file_name().unwrap_or_default()))?;
     }
-    Ok(Judged { history, files: tapes.len(), verified })
+    Ok(Judged { history, files: tapes.len(), verified: verified.join("; ") })
 }
 
 /// Faults with what clients and tasks felt of them.
@@ -191,11 +196,15 @@ impl Drive<'_> {
         loop {
             let now_ms = start.elapsed().as_millis() as u64;
             while let Some(step) = steps.next_if(|step| step.at_ms <= now_ms) {
-                say(self.started, &step.action.to_string());
-                if step.action.fault().is_some() {
-                    strikes.push((boot_ms(), step.action.clone()));
+                let Some(action) = self.cell.resolve(&step.action)? else {
+                    say(self.started, "nobody leads: nobody to kill");
+                    continue;
+                };
+                say(self.started, &action.to_string());
+                if action.fault().is_some() {
+                    strikes.push((boot_ms(), action.clone()));
                 }
-                self.cell.perform(&step.action)?;
+                self.cell.perform(&action)?;
             }
             let done = self.book.acknowledged.load(Ordering::Relaxed) + self.book.refused().len();
             if steps.peek().is_none() && done >= jobs {
@@ -227,6 +236,10 @@ impl Drive<'_> {
                     last = jobs;
                 }
                 let open: Vec<&JobSummary> = last.iter().filter(|job| !job.is_finished()).collect();
+                // Services never end by themselves; one that runs again after all that has done its part.
+                for job in open.iter().filter(|job| self.plan.is_service(&job.name) && job.state == "running") {
+                    self.cell.client().cancel(&job.name);
+                }
                 let missing = self.book.acknowledged.load(Ordering::Relaxed).saturating_sub(last.len());
                 if open.is_empty() && missing == 0 {
                     return Ok((Vec::new(), last));
@@ -268,18 +281,27 @@ fn too_late(open: &[&JobSummary], missing: usize, quiet_ms: u64) -> Vec<Finding>
     findings
 }
 
+/// Whether the job ended as it should.
+fn has_succeeded(job: &JobSummary, plan: &Plan) -> bool {
+    job.state == "succeeded" || (job.state == "cancelled" && plan.is_service(&job.name))
+}
+
 /// No task of these loads fails by itself, and what faults end is never charged to it.
-fn unsuccessful(jobs: &[JobSummary]) -> Option<Finding> {
-    let failed: Vec<&JobSummary> = jobs.iter().filter(|job| job.is_finished() && job.state != "succeeded").collect();
+fn unsuccessful(jobs: &[JobSummary], plan: &Plan) -> Option<Finding> {
+    let failed: Vec<&JobSummary> = jobs.iter().filter(|job| job.is_finished() && !has_succeeded(job, plan)).collect();
     let named = failed.iter().take(NAMED_MAX).map(|job| format!("{} {} ({})", job.name, job.state, job.reason));
     let named = named.collect::<Vec<_>>().join(", ");
     (!failed.is_empty()).then(|| Finding::alone("P7", format!("{} jobs did not succeed: {named}", failed.len())))
 }
 
 /// Asks `ohm log verify`: what it says last, and a finding unless it is content.
-fn log_verify(server_folder: &Path) -> (String, Option<Finding>) {
+fn log_verify(server_folder: &Path, etcd: &[String]) -> (String, Option<Finding>) {
     let mut command = Command::new("/proc/self/exe");
-    let output = command.args(["log", "verify", "--data-dir"]).arg(server_folder).output();
+    command.args(["log", "verify", "--data-dir"]).arg(server_folder);
+    if !etcd.is_empty() {
+        command.args(["--engine", "etcd", "--etcd", &etcd.join(",")]);
+    }
+    let output = command.output();
     match output {
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -5,9 +5,11 @@
 //! ```text
 //! about: every process is killed without a word while jobs go through
 //! cell: 4 real nodes, 20 simulated nodes, 2 batch schedulers, 2 health candidates, node lease 10s, disk of 64MiB
+//! cell: 4 real nodes, etcd of 3 members
 //! load: 250 batch jobs on simulated nodes, 8 per second, 1 to 3 tasks of 300ms
 //! fault: from 4s every 6s kill server, batch-1, node-1, shim-1, fleet in turn
 //! fault: at 60s kill everything
+//! fault: from 4s every 3s kill the leader for 2min      (cell: 3 servers, …)
 //! fault: at 10s pause server for 5s
 //! fault: at 10s cut node-1 towards the server for 20s
 //! fault: at 10s delay batch-1 by 300ms for 10s
@@ -54,9 +56,11 @@ impl Scenario {
     }
 }
 
-/// What the cell is made of: one server, three classes of schedulers, and these.
+/// What the cell is made of: servers, three classes of schedulers, and these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
+    /// Servers that keep the truth: `server`, or `server-1` and so on where there are several.
+    pub servers: usize,
     /// Nodes with real processes, each with an agent and a shim of its own: `node-1`, `shim-1` and so on.
     pub real_nodes: usize,
     /// Nodes whose tasks are timers, all in one process: `fleet`.
@@ -67,6 +71,8 @@ pub struct Shape {
     pub health: usize,
     /// How long a node may go on without a word from the health duty, in milliseconds.
     pub node_lease_ms: u64,
+    /// Members of an etcd that keeps the log: `etcd-1` and so on; without any the server keeps it.
+    pub etcd: usize,
     /// Whether real nodes get timers from the kernel; without, a stopped shim has no second fence.
     pub has_timers: bool,
     /// The size of the file system under the server's data, in bytes; the machine's own without one.
@@ -76,11 +82,13 @@ pub struct Shape {
 impl Default for Shape {
     fn default() -> Self {
         Shape {
+            servers: 1,
             real_nodes: 0,
             simulated_nodes: 0,
             schedulers: Class::ALL.map(|class| (class, 1)).to_vec(),
             health: 1,
             node_lease_ms: 10_000,
+            etcd: 0,
             has_timers: true,
             disk_bytes: None,
         }
@@ -88,10 +96,18 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// The names of all processes that can be struck, the server first.
+    /// The names of the servers.
+    pub fn server_names(&self) -> Vec<String> {
+        match self.servers {
+            1 => vec!["server".to_string()],
+            count => (1..=count).map(|number| format!("server-{number}")).collect(),
+        }
+    }
+
+    /// The names of all processes that can be struck, the servers first.
     pub fn processes(&self) -> Vec<String> {
         let numbered = |name: &str, count: usize| (1..=count).map(|number| format!("{name}-{number}")).collect();
-        let mut names = vec!["server".to_string()];
+        let mut names = self.server_names();
         for (class, count) in &self.schedulers {
             names.extend::<Vec<String>>(numbered(class.name(), *count));
         }
@@ -99,6 +115,7 @@ impl Shape {
         names.extend::<Vec<String>>(numbered("node", self.real_nodes));
         names.extend::<Vec<String>>(numbered("shim", self.real_nodes));
         names.extend((self.simulated_nodes > 0).then(|| "fleet".to_string()));
+        names.extend::<Vec<String>>(numbered("etcd", self.etcd));
         names
     }
 }
@@ -167,6 +184,8 @@ pub enum Way {
 pub enum Kind {
     /// SIGKILL to all of them at once.
     Kill(Vec<String>),
+    /// SIGKILL to the server that leads at that moment.
+    KillLeader,
     /// SIGSTOP, then SIGCONT.
     Pause {
         /// Whom.

@@ -79,7 +79,7 @@ impl Oracle {
             self.books.note(&fact);
             self.capacity.watch(index, &fact, broken);
             self.gangs.watch(&fact);
-            self.required_topology.watch(index, &fact, &self.books, broken);
+            self.required_topology.watch(index, &fact, (&self.books, &self.repairs), broken);
             self.slices.watch(index, &fact, &self.books, broken);
             self.repairs.watch(index, &fact, &self.books, broken);
             p8_hard_constraints::watch(index, &fact, &self.books, broken);

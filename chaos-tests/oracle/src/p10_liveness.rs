@@ -40,7 +40,12 @@ pub fn stuck_jobs(cell: &Cell) -> Vec<Stuck> {
             continue;
         }
         let (group, spec) = (&job.groups[0], &job.spec.groups[0]);
-        let needed = if group.started { 1 } else { group.needed(spec) };
+        // A gang below its minimum is repaired with everything it lost.
+        let needed = match group.started {
+            true if job.is_below_minimum() => group.lost.len(),
+            true => 1,
+            false => group.needed(spec),
+        };
         let room = best_room(cell, job, &used).min(queue_room(cell, job));
         if room >= needed.max(1) {
             let attempts = attempts_of(job);
@@ -62,15 +67,16 @@ fn attempts_of(job: &Job) -> u64 {
     job.groups.iter().flat_map(|group| group.tasks.iter()).map(|task| u64::from(task.incarnation.0)).sum()
 }
 
-/// Tasks in back-off that failed at most three times wait no longer than four seconds: one that is seen twice, further
-/// apart than that and after no further attempt, has been forgotten.
+/// Tasks in back-off that failed, or that a node would not start, at most three times wait no longer than four seconds:
+/// one that is seen twice, further apart than that and after no further attempt, has been forgotten.
 fn back_offs(job: &Job) -> Vec<Stuck> {
     let mut stuck = Vec::new();
     if job.state != JobState::Active {
         return stuck;
     }
     for (group, found) in job.groups.iter().enumerate() {
-        let short = |task: &ohm_cell::Task| task.state == TaskState::BackingOff && task.failures <= 3;
+        let short =
+            |task: &ohm_cell::Task| task.state == TaskState::BackingOff && task.failures.max(task.refusals) <= 3;
         for (at, task) in found.tasks.iter().enumerate().filter(|(_, task)| short(task)) {
             let what = format!("the back-off of task {group}/{at} of {} does not end", job.spec.name);
             // The top bit keeps this apart from the sums of attempts by which whole jobs are told apart.
@@ -86,21 +92,28 @@ fn best_room(cell: &Cell, job: &Job, used: &Used) -> u32 {
     let Some(shape) = cell.shape_of(job, 0) else { return 0 };
     let (group, request) = (&job.groups[0], &job.spec.groups[0].topology);
     let topology = cell.topologies().get(&request.topology);
+    // A group that stands is bound to its domain, or to the one around it where a repair may go that far.
+    let bound = job.binding_level(0).and_then(|(_, level)| topology?.level(level));
+    let wider = job.widening_level(0).and_then(|level| topology?.level(level));
     let mut by_domain: BTreeMap<u32, u32> = BTreeMap::new();
     for (node, _) in cell.nodes().iter() {
         let key = match (request.mode, topology) {
-            (TopologyMode::Required, Some(topology)) => {
-                topology.level(&request.level).and_then(|level| topology.key_of(node, level))
-            }
+            (TopologyMode::Required, Some(topology)) => bound.and_then(|level| topology.key_of(node, level)),
             (TopologyMode::Required, None) => None,
             (TopologyMode::None, _) => Some(0),
             // Nodes outside the topology do not count.
             (_, Some(topology)) => topology.key_of(node, topology.spec.levels.len() - 1).map(|_| 0),
             (_, None) => None,
         };
-        let Some(key) = key else { continue };
-        if request.mode == TopologyMode::Required && group.domain.is_some_and(|fixed| fixed != key) {
-            continue;
+        let Some(mut key) = key else { continue };
+        if let (TopologyMode::Required, Some(fixed)) = (request.mode, group.domain)
+            && fixed != key
+        {
+            let around = |domain| topology?.key_above(bound?, domain, wider?);
+            if around(fixed).is_none() || around(fixed) != around(key) {
+                continue;
+            }
+            key = fixed;
         }
         *by_domain.entry(key).or_insert(0) += room_on(cell, job, shape, node, used);
     }

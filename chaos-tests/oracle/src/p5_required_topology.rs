@@ -1,26 +1,39 @@
-//! P5: a required topology holds from the first start through every repair. Books: the domain that each group with such
-//! a wish stands in, by the labels of its nodes.
+//! P5: a required topology holds from the first start through every repair; only a repair of a job that says `widen`
+//! leaves it, up to the level it names. Books: the domain that each group with such a wish stands in, by the labels of
+//! its nodes.
 
 use crate::books::Books;
 use crate::facts::Fact;
 use crate::history::Broken;
-use ohm_model::{EventKind, GroupSpec, Index, JobId, NodeId, TopologyMode};
+use crate::p7_repairs::Repairs;
+use ohm_model::{EventKind, GroupSpec, Index, JobId, JobSpec, NodeId, RepairPolicy, TopologyMode};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where groups with a required topology stand.
 #[derive(Default)]
 pub(crate) struct RequiredTopology {
     domains: BTreeMap<(JobId, u16), Vec<String>>,
+    /// Those of them that a repair took to the wider level.
+    widened: BTreeSet<(JobId, u16)>,
     /// Tasks whose node left their domain in the entry at hand, and that have not been told to stop.
     strayed: BTreeSet<(JobId, u16, u32)>,
 }
 
 impl RequiredTopology {
-    /// Judges one fact; `books` knows of it already.
-    pub(crate) fn watch(&mut self, index: Index, fact: &Fact<'_>, books: &Books, broken: &mut Vec<Broken>) {
+    /// Judges one fact; `books` knows of it already, `repairs` does not.
+    pub(crate) fn watch(
+        &mut self,
+        index: Index,
+        fact: &Fact<'_>,
+        (books, repairs): (&Books, &Repairs),
+        broken: &mut Vec<Broken>,
+    ) {
         match *fact {
             Fact::Registered { node, .. } => self.relabelled(node, books),
             Fact::Happened { kind: EventKind::Placed { job, group, node, .. }, .. } => {
+                if repairs.is_hurt(*job, *group) {
+                    self.widen(*job, *group, *node, books);
+                }
                 self.placed(index, *job, *group, *node, books, broken);
             }
             Fact::Happened { kind: EventKind::Stopping { job, group, task, .. }, .. } => {
@@ -30,6 +43,7 @@ impl RequiredTopology {
                 self.strayed.remove(&(*job, *group, *task));
                 if books.live(*job, *group).next().is_none() {
                     self.domains.remove(&(*job, *group));
+                    self.widened.remove(&(*job, *group));
                 }
             }
             _ => {}
@@ -45,20 +59,38 @@ impl RequiredTopology {
         }
     }
 
+    /// A repair that leaves the domain takes the group, and those it is placed with, to the wider level.
+    fn widen(&mut self, job: JobId, group: u16, node: NodeId, books: &Books) {
+        let Some(spec) = books.jobs.get(&job).filter(|spec| spec.repair.policy == RepairPolicy::Widen) else { return };
+        let Some(wish) = required(&spec.groups, group) else { return };
+        let at = |level: &str, node| books.domain(&wish.topology.topology, level, node);
+        let leaves = |known: &Vec<String>| at(&wish.topology.level, node).as_ref() != Some(known);
+        if self.widened.contains(&(job, group)) || !self.domains.get(&(job, group)).is_some_and(leaves) {
+            return;
+        }
+        for other in (0..spec.groups.len() as u16).filter(|&other| are_together(spec, group, other)) {
+            // What stands there tells the wider domain, whatever its levels are called.
+            let stands = books.live(job, other).map(|(_, standing)| standing.node).find(|&stood| stood != node);
+            let Some(wide) = stands.and_then(|stood| at(&spec.repair.widen_to, stood)) else { continue };
+            self.domains.insert((job, other), wide);
+            self.widened.insert((job, other));
+        }
+    }
+
     fn placed(&mut self, index: Index, job: JobId, group: u16, node: NodeId, books: &Books, broken: &mut Vec<Broken>) {
         let Some(spec) = books.jobs.get(&job) else { return };
         let Some(wish) = required(&spec.groups, group) else { return };
-        let Some(domain) = books.domain(&wish.topology.topology, &wish.topology.level, node) else {
+        let Some(domain) = self.domain_of(spec, job, group, node, books) else {
             let what = format!("entry {index}: {}/{} stands on {node}, outside its topology", spec.name, wish.name);
             return broken.push(Broken::new("P5", what));
         };
         for (other, found) in spec.groups.iter().enumerate() {
-            let together =
-                other == usize::from(group) || (!wish.place_with.is_empty() && found.place_with == wish.place_with);
+            let other = other as u16;
             let same_level =
                 found.topology.mode == TopologyMode::Required && found.topology.level == wish.topology.level;
-            let Some(known) = self.domains.get(&(job, other as u16)) else { continue };
-            if together && same_level && *known != domain {
+            let Some(known) = self.domains.get(&(job, other)) else { continue };
+            let same_level = same_level && self.widened.contains(&(job, other)) == self.widened.contains(&(job, group));
+            if are_together(spec, group, other) && same_level && *known != domain {
                 let what = format!(
                     "entry {index}: {}/{} is placed in {domain:?} while {} stands in {known:?}",
                     spec.name, wish.name, found.name
@@ -69,11 +101,20 @@ impl RequiredTopology {
         self.domains.entry((job, group)).or_insert(domain);
     }
 
+    /// The domain of `node` at the level that binds the group now.
+    fn domain_of(&self, spec: &JobSpec, job: JobId, group: u16, node: NodeId, books: &Books) -> Option<Vec<String>> {
+        let wish = required(&spec.groups, group)?;
+        let level = match self.widened.contains(&(job, group)) {
+            true => &spec.repair.widen_to,
+            false => &wish.topology.level,
+        };
+        books.domain(&wish.topology.topology, level, node)
+    }
+
     fn relabelled(&mut self, node: NodeId, books: &Books) {
         for (job, group, task, standing) in books.on_node(node) {
-            let wish = books.jobs.get(&job).and_then(|spec| required(&spec.groups, group));
-            let (Some(wish), Some(known)) = (wish, self.domains.get(&(job, group))) else { continue };
-            let now = books.domain(&wish.topology.topology, &wish.topology.level, node);
+            let (Some(spec), Some(known)) = (books.jobs.get(&job), self.domains.get(&(job, group))) else { continue };
+            let now = self.domain_of(spec, job, group, node, books);
             if !standing.stopping && now.as_ref() != Some(known) {
                 self.strayed.insert((job, group, task));
             }
@@ -83,4 +124,10 @@ impl RequiredTopology {
 
 fn required(groups: &[GroupSpec], group: u16) -> Option<&GroupSpec> {
     groups.get(usize::from(group)).filter(|spec| spec.topology.mode == TopologyMode::Required)
+}
+
+/// Whether two groups share their domain, or are the same.
+fn are_together(spec: &JobSpec, group: u16, other: u16) -> bool {
+    let label = |at: u16| spec.groups[usize::from(at)].place_with.as_str();
+    group == other || (!label(group).is_empty() && label(group) == label(other))
 }

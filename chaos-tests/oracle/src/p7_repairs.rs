@@ -1,5 +1,6 @@
-//! P7: a repair keeps every healthy placement of the job, moves the fewest tasks, and is never charged. Books: how
-//! often each task failed by itself, and which tasks wait because they lost their node.
+//! P7: a repair keeps every healthy placement of the job, moves the fewest tasks, is never charged, and leaves no gang
+//! half repaired. A gang is given up only where its minimum stands no more. Books: how often each task failed by
+//! itself, and which tasks wait because they lost their node.
 
 use crate::books::Books;
 use crate::facts::Fact;
@@ -12,8 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Repairs {
     failures: BTreeMap<(JobId, u16, u32), u32>,
     first_placed_ms: BTreeMap<JobId, u64>,
-    /// Tasks that lost their node and have no new place yet.
-    lost: BTreeMap<JobId, BTreeSet<(u16, u32)>>,
+    succeeded: BTreeMap<(JobId, u16), u32>,
+    /// Tasks that lost their node and have no new place yet, and whether they can be placed at once.
+    lost: BTreeMap<JobId, BTreeMap<(u16, u32), bool>>,
+    /// Groups that got lost tasks back in the entry at hand.
+    mended: BTreeSet<(JobId, u16)>,
+    /// Jobs whose repair is given up in the entry at hand.
+    given_up: BTreeSet<JobId>,
     /// Nodes that were registered anew in the entry at hand.
     renewed: BTreeSet<NodeId>,
 }
@@ -26,6 +32,14 @@ impl Repairs {
             _ => None,
         });
         self.renewed = renewed.collect();
+        self.mended.clear();
+        self.given_up.clear();
+    }
+
+    /// Whether tasks of this group are lost, or were when the entry at hand began.
+    pub(crate) fn is_hurt(&self, job: JobId, group: u16) -> bool {
+        let lost = self.lost.get(&job).is_some_and(|lost| lost.keys().any(|(of, _)| *of == group));
+        lost || self.mended.contains(&(job, group))
     }
 
     /// Judges one fact; `books` knows of it already.
@@ -38,21 +52,29 @@ impl Repairs {
             EventKind::Placed { job, group, first, count, .. } => {
                 self.first_placed_ms.entry(*job).or_insert(at_ms);
                 if let Some(lost) = self.lost.get_mut(job) {
-                    lost.retain(|(of, task)| of != group || !(*first..first + count).contains(task));
+                    let before = lost.len();
+                    lost.retain(|(of, task), _| of != group || !(*first..first + count).contains(task));
+                    if lost.len() < before {
+                        self.mended.insert((*job, *group));
+                    }
                 }
             }
-            EventKind::Ended { job, group, task, exit, cause, .. } => match (exit, cause) {
-                (Exit::NodeLost | Exit::Vanished | Exit::LeaseExpired, None) => {
-                    self.lost.entry(*job).or_default().insert((*group, *task));
-                }
-                // A success is charged to nobody, but of a service it is an end that should not be.
-                (Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::StartFailed, None)
-                    if *exit != Exit::Code(0) =>
+            EventKind::Ended { job, group, task, exit, cause, .. } => {
+                self.ended((*job, *group, *task), *exit, *cause);
+                if books.jobs.get(job).is_some_and(|spec| (0..spec.groups.len()).all(|at| stands(books, *job, at) == 0))
                 {
-                    *self.failures.entry((*job, *group, *task)).or_insert(0) += 1;
+                    self.lost.remove(job);
                 }
-                _ => {}
-            },
+            }
+            EventKind::RepairCommitted { job, .. } => self.judge_repair(index, *job, books, broken),
+            EventKind::RepairFailed { job, .. } => {
+                self.given_up.insert(*job);
+                self.judge_giving_up(index, *job, books, broken);
+            }
+            EventKind::Stopping { job, cause: StopCause::RepairFailed, .. } if !self.given_up.contains(job) => {
+                let name = books.jobs.get(job).map_or("?", |spec| spec.name.as_str());
+                broken.push(Broken::new("P7", format!("entry {index}: {name} is evicted whole and nobody says why")));
+            }
             EventKind::Stopping { job, group, task, cause: StopCause::Moved, node, .. } => {
                 let repairing = self.lost.get(job).is_some_and(|lost| !lost.is_empty());
                 if repairing && !self.renewed.contains(node) {
@@ -71,12 +93,62 @@ impl Repairs {
         }
     }
 
+    fn ended(&mut self, (job, group, task): (JobId, u16, u32), exit: Exit, cause: Option<StopCause>) {
+        let mut lost = |at_once| {
+            self.lost.entry(job).or_default().insert((group, task), at_once);
+        };
+        match (exit, cause) {
+            (Exit::NodeLost | Exit::Vanished | Exit::LeaseExpired | Exit::NodeShutdown, None)
+            | (_, Some(StopCause::NodeShrunk | StopCause::Drained)) => lost(true),
+            // It backs off first.
+            (Exit::NeverStarted, None) => lost(false),
+            // A success is charged to nobody, but of a service it is an end that should not be.
+            (Exit::Code(0), None) => *self.succeeded.entry((job, group)).or_insert(0) += 1,
+            (Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::StartFailed, None) => {
+                *self.failures.entry((job, group, task)).or_insert(0) += 1;
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether less than the minimum of a group stands or is done; `counts` says whether a stopping task stands.
+    fn is_short(&self, job: JobId, at: usize, books: &Books, counts: bool) -> bool {
+        let Some(group) = books.jobs.get(&job).and_then(|spec| spec.groups.get(at)) else { return false };
+        let standing = books.live(job, at as u16).filter(|(_, task)| counts || !task.stopping).count() as u32;
+        let done = self.succeeded.get(&(job, at as u16)).copied().unwrap_or(0);
+        // The last task counts although the minimum is done.
+        standing < group.min_count.saturating_sub(done).max(1).min(group.count.saturating_sub(done))
+    }
+
+    /// A gang below its minimum gets back everything it lost, or nothing.
+    fn judge_repair(&self, index: Index, job: JobId, books: &Books, broken: &mut Vec<Broken>) {
+        let Some(spec) = books.jobs.get(&job).filter(|spec| spec.class != Class::Service) else { return };
+        for (at, group) in spec.groups.iter().enumerate() {
+            let mut lost = self.lost.get(&job).into_iter().flatten();
+            let waits = lost.any(|((of, _), at_once)| usize::from(*of) == at && *at_once);
+            if waits && self.is_short(job, at, books, true) {
+                let what = format!("entry {index}: {}/{} is repaired by half", spec.name, group.name);
+                broken.push(Broken::new("P7", what));
+            }
+        }
+    }
+
+    fn judge_giving_up(&self, index: Index, job: JobId, books: &Books, broken: &mut Vec<Broken>) {
+        let Some(spec) = books.jobs.get(&job) else { return };
+        let short =
+            spec.class != Class::Service && (0..spec.groups.len()).any(|at| self.is_short(job, at, books, false));
+        if !short || !self.lost.contains_key(&job) {
+            let what = format!("entry {index}: {} is given up although its minimum stands", spec.name);
+            broken.push(Broken::new("P7", what));
+        }
+    }
+
     /// A gang may only be taken down whole when what is left of it is below its minimum.
     fn judge_restart(&self, index: Index, job: JobId, books: &Books, broken: &mut Vec<Broken>) {
         let Some(spec) = books.jobs.get(&job) else { return };
         let lost = self.lost.get(&job);
         let short = spec.groups.iter().enumerate().any(|(at, group)| {
-            let gone = lost.map_or(0, |lost| lost.iter().filter(|(of, _)| usize::from(*of) == at).count());
+            let gone = lost.map_or(0, |lost| lost.keys().filter(|(of, _)| usize::from(*of) == at).count());
             (group.count as usize).saturating_sub(gone) < group.min_count as usize
         });
         if !short {
@@ -108,4 +180,9 @@ impl Repairs {
             broken.push(Broken::new("P7", what));
         }
     }
+}
+
+/// How many tasks of a group stand somewhere.
+fn stands(books: &Books, job: JobId, group: usize) -> usize {
+    books.live(job, group as u16).count()
 }

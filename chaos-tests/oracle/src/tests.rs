@@ -5,7 +5,8 @@ mod p10;
 use super::*;
 use ohm_model::{
     Class, Envelope, Event, EventKind, Exit, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, NodeHealth, NodeId,
-    NodeSpec, QueueSpec, RunRef, StopCause, TopologyMode, TopologyRequest, TopologySlice, TopologySpec,
+    NodeSpec, QueueSpec, RepairPolicy, RepairSpec, RunRef, StopCause, TopologyMode, TopologyRequest, TopologySlice,
+    TopologySpec,
 };
 use std::sync::Arc;
 
@@ -189,6 +190,31 @@ fn p5_follows_a_domain_from_the_start_through_repairs() {
 }
 
 #[test]
+fn p5_lets_a_repair_go_as_far_as_its_job_says() {
+    let stands = |policy: RepairPolicy| {
+        let mut history = in_racks();
+        history.node(4, node("far", &[("block", "b1"), ("rack", "r9")]));
+        let wish = TopologyRequest { mode: TopologyMode::Required, level: "rack".into(), ..TopologyRequest::default() };
+        let repair = RepairSpec { policy, widen_to: "block".into(), ..RepairSpec::default() };
+        history.job(1, job("wide", 3, |job| (job.groups[0].topology, job.repair) = (wish, repair)));
+        history.happened(vec![placed(1, 0, 1, 0), placed(1, 1, 1, 1)]);
+        history
+    };
+    let hurt = |policy: RepairPolicy| {
+        let mut history = stands(policy);
+        history.happened(vec![ended(1, 1, 1, Exit::NodeLost)]);
+        history
+    };
+    assert!(hurt(RepairPolicy::Widen).happened(vec![placed(1, 1, 1, 2)]).broken().is_empty());
+    assert_eq!(hurt(RepairPolicy::Wait).happened(vec![placed(1, 1, 1, 2)]).broken(), ["P5"]);
+    assert_eq!(stands(RepairPolicy::Widen).happened(vec![placed(1, 2, 1, 2)]).broken(), ["P5"], "no repair");
+    assert_eq!(hurt(RepairPolicy::Widen).happened(vec![placed(1, 1, 1, 4)]).broken(), ["P5"], "another block");
+    let mut widened = hurt(RepairPolicy::Widen);
+    widened.happened(vec![placed(1, 1, 1, 2)]);
+    assert!(widened.happened(vec![placed(1, 2, 1, 1)]).broken().is_empty(), "anywhere in the block");
+}
+
+#[test]
 fn p5_wants_tasks_off_a_node_that_left_their_domain() {
     let moved = || node("b", &[("block", "b0"), ("rack", "r1")]);
     let mut history = in_racks();
@@ -306,6 +332,33 @@ fn p7_keeps_healthy_tasks_where_they_are() {
     let mut mended = standing(1);
     mended.happened(vec![placed(0, 2, 1, 0)]);
     assert!(mended.happened(vec![stopping(0, 0, 0, StopCause::Moved)]).broken().is_empty(), "no repair any more");
+}
+
+#[test]
+fn p7_sees_half_a_repair_and_a_gang_given_up_too_early() {
+    let hurt = |minimum: u32| {
+        let mut history = History::default();
+        history.node(0, node("a", &[])).node(1, node("b", &[]));
+        history.job(0, job("j", 3, |job| job.groups[0].min_count = minimum));
+        history.happened(vec![placed(0, 0, 1, 0), placed(0, 1, 2, 1)]);
+        history.happened(vec![ended(0, 1, 1, Exit::NodeLost), ended(0, 2, 1, Exit::NodeShutdown)]);
+        history
+    };
+    let committed = || EventKind::RepairCommitted { job: JobId::new(0, 0), name: "j".into(), moves: Vec::new() };
+    assert_eq!(hurt(3).happened(vec![placed(0, 1, 1, 0), committed()]).broken(), ["P7"]);
+    assert!(hurt(3).happened(vec![placed(0, 1, 2, 0), committed()]).broken().is_empty());
+    assert!(hurt(2).happened(vec![placed(0, 1, 1, 0), committed()]).broken().is_empty(), "its minimum stands again");
+    let given_up = || {
+        let reason = "no room".into();
+        EventKind::RepairFailed { job: JobId::new(0, 0), name: "j".into(), reason }
+    };
+    let evicted = || stopping(0, 0, 0, StopCause::RepairFailed);
+    assert!(hurt(2).happened(vec![given_up(), evicted()]).broken().is_empty());
+    assert_eq!(hurt(1).happened(vec![given_up(), evicted()]).broken(), ["P7"], "its minimum stands");
+    assert_eq!(hurt(2).happened(vec![evicted()]).broken(), ["P7"], "nobody says why");
+    let mut mended = hurt(3);
+    mended.happened(vec![placed(0, 1, 2, 0), committed()]);
+    assert_eq!(mended.happened(vec![given_up()]).broken(), ["P7"], "nothing is lost any more");
 }
 
 #[test]

@@ -4,7 +4,9 @@
 mod commit;
 mod jobs;
 mod nodes;
+mod priorities;
 mod quota;
+mod repair;
 mod runs;
 mod time;
 
@@ -14,8 +16,8 @@ use crate::cell::{Cell, STAMP_MAX_MS};
 use crate::sessions::Admission;
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
-    Class, Command, Entry, Envelope, Epoch, Event, EventKind, Index, JobId, Lease, NodeId, Outcome, Refusal, Role,
-    SessionId,
+    Class, Command, Entry, Envelope, Epoch, Event, EventKind, Index, JobId, Lease, NodeConclusion, NodeId, Outcome,
+    Refusal, Role, SessionId,
 };
 
 /// What an entry caused. Keep one and hand it in again; `Cell::apply` clears it.
@@ -100,7 +102,15 @@ impl Cell {
                 self.register_node(spec, *key, *instance, *boot, applied)
             }
             Command::ConcludeNode { epoch, node, incarnation, health } => {
-                self.conclude_node(session, *epoch, *node, *incarnation, *health, applied)
+                let conclusion = NodeConclusion { node: *node, incarnation: *incarnation, health: *health };
+                self.conclude_node(session, *epoch, conclusion, applied)
+            }
+            Command::ConcludeNodes { epoch, conclusions } => self.conclude_nodes(session, *epoch, conclusions, applied),
+            Command::BoundNodeLease { epoch, seen_ms, lease_ms } => {
+                self.bound_node_lease(session, *epoch, (*seen_ms, *lease_ms), applied)
+            }
+            Command::HoldConclusions { epoch, silent, brake_ms } => {
+                self.hold_conclusions(session, *epoch, *silent, *brake_ms, applied)
             }
             Command::CordonNode { name, cordoned } => self.cordon_node(name, *cordoned, applied),
             Command::RemoveNode { name } => self.remove_node(name, applied),
@@ -118,6 +128,8 @@ impl Cell {
             Command::RemoveQueue { name } => self.remove_queue(name),
             Command::PutTopology(spec) => self.put_topology(spec),
             Command::RemoveTopology { name } => self.remove_topology(name),
+            Command::PutPriorityClass(class) => self.put_priority_class(class),
+            Command::RemovePriorityClass { name } => self.remove_priority_class(name),
             Command::RaiseVersion { version } => self.raise_version(*version),
         };
         result.unwrap_or_else(Outcome::Refused)

@@ -2,9 +2,10 @@
 
 use crate::apply::Timer;
 use crate::classes::Classes;
-use crate::jobs::{Job, Jobs, Nominations, required_level};
+use crate::jobs::{Job, Jobs, Nominations};
 use crate::judge::Scratch;
 use crate::nodes::Nodes;
+use crate::priorities::PriorityClasses;
 use crate::quota::Quota;
 use crate::resources::ResourceNames;
 use crate::runs::Runs;
@@ -12,8 +13,9 @@ use crate::sessions::Sessions;
 use crate::shapes::{Shape, Shapes};
 use crate::topologies::Topologies;
 use ohm_model::lease::SHARDS_PER_CLASS;
-use ohm_model::{Class, GroupSpec, Index, JobSpec, NodeId, ShapeId, Shard};
+use ohm_model::{Class, Index, JobSpec, NodeId, ShapeId, Shard};
 use ohm_stdx::hash;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,6 +24,17 @@ pub const VERSION: u32 = 1;
 
 /// The last stamped time there is. A stamp beyond it would leave no room for time-outs after it.
 pub const STAMP_MAX_MS: u64 = 1 << 53;
+
+/// What the health duty has laid down for the cell as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealthState {
+    /// No node lease that may be in force is longer, in milliseconds. 0 until the first duty says it.
+    pub lease_bound_ms: u64,
+    /// How many nodes were silent when the duty began to put off conclusions; 0 while it does not.
+    pub silent: u32,
+    /// Stamped time up to which it does so at most.
+    pub held_until_ms: u64,
+}
 
 /// One copy of the truth. Cloning it is cheap and is how a snapshot is taken: the clone shares every chunk until either
 /// side writes to it.
@@ -39,9 +52,11 @@ pub struct Cell {
     pub(crate) runs: Runs,
     pub(crate) topologies: Topologies,
     pub(crate) quota: Quota,
+    pub(crate) priority_classes: PriorityClasses,
     pub(crate) sessions: Sessions,
     pub(crate) nominations: Nominations,
     pub(crate) timers: BTreeMap<u64, Arc<Vec<Timer>>>,
+    pub(crate) health: HealthState,
     pub(crate) scratch: Scratch,
 }
 
@@ -112,6 +127,11 @@ impl Cell {
         &self.quota
     }
 
+    /// Priority classes.
+    pub fn priority_classes(&self) -> &PriorityClasses {
+        &self.priority_classes
+    }
+
     /// Sessions and leases.
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
@@ -120,6 +140,11 @@ impl Cell {
     /// Room kept for preemptors, by node.
     pub fn nominations(&self) -> &Nominations {
         &self.nominations
+    }
+
+    /// What the health duty has laid down for the cell as a whole.
+    pub fn health(&self) -> &HealthState {
+        &self.health
     }
 
     /// The shape of group `group` of `job`.
@@ -136,9 +161,9 @@ impl Cell {
         self.nodes.get(node).is_some_and(|record| content.admits(&record.spec.labels, &record.spec.taints).is_ok())
     }
 
-    /// The domain that `node` puts a group into, if the group requires one; see `Topology::key_of`.
-    pub(crate) fn domain_key(&self, spec: &GroupSpec, node: NodeId) -> Option<u32> {
-        let (name, level) = required_level(spec)?;
+    /// The domain that `node` puts group `group` of `job` into, if the group is bound to one; see `Topology::key_of`.
+    pub(crate) fn domain_key(&self, job: &Job, group: usize, node: NodeId) -> Option<u32> {
+        let (name, level) = job.binding_level(group)?;
         let topology = self.topologies.get(name)?;
         topology.key_of(node, topology.level(level)?)
     }

@@ -9,6 +9,7 @@ pub use sweep::Sweep;
 use crate::cell::Cell;
 use crate::jobs::{Job, JobState, TaskState, required_level};
 use crate::nodes::{NOMINATED, NodeRecord, PRESENT, READY, SHRUNK};
+use crate::repairs::{RepairState, UnhealthyCause};
 use crate::runs::{NO_RUN, Run};
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::{Amounts, NodeHealth, NodeId, ResourceId};
@@ -166,8 +167,47 @@ impl Cell {
         }
     }
 
+    /// What is lost waits to be placed, what was placed again has not started, and a repair is under way exactly then.
+    fn check_repair(&self, job: &Job, broken: &mut Vec<String>) {
+        let name = &job.spec.name;
+        for group in &job.groups {
+            let waiting = |task: u32| {
+                let state = group.tasks.get(task as usize).map(|task| task.state);
+                matches!(state, Some(TaskState::Pending | TaskState::BackingOff))
+            };
+            let lost = group.lost.iter().flat_map(|(first, count)| first..first + count);
+            for task in lost.filter(|task| !waiting(*task)) {
+                broken.push(format!("P7: job {name}: task {task} counts as lost and does not wait"));
+            }
+            let waits = |task: u32| {
+                let run = group.tasks.get(task as usize).and_then(|task| self.runs.get(task.run));
+                run.is_some_and(|run| run.started_ms == 0)
+            };
+            let replaced = group.replaced.iter().flat_map(|(first, count)| first..first + count);
+            for task in replaced.filter(|task| !waits(*task)) {
+                broken.push(format!("P7: job {name}: task {task} counts as placed again and does not wait to run"));
+            }
+        }
+        if job.repairs.open.is_some() != (job.repair_state() != RepairState::Whole) {
+            broken.push(format!("P7: job {name}: repair {:?} while {:?}", job.repairs.open, job.repair_state()));
+        }
+        let closed = job.state != JobState::Active || job.live() == 0;
+        if closed && !(job.repairs.unhealthy.is_empty() && job.repairs.open.is_none()) {
+            broken.push(format!("P6: job {name} is {} and still to be repaired", job.phase()));
+        }
+        for entry in &job.repairs.unhealthy {
+            let Some(node) = entry.node else { continue };
+            let listed = self.jobs.by_unhealthy.get(&node).is_some_and(|jobs| jobs.contains(&job.id));
+            let health = self.nodes.get(node).map(|record| record.health);
+            if !listed || (entry.cause == UnhealthyCause::Lost && health != Some(NodeHealth::Lost)) {
+                broken.push(format!("P7: job {name}: node {} is unhealthy for it and {health:?}", entry.name));
+            }
+        }
+    }
+
     /// P4, P5, P6 for one job.
     fn check_job_promises(&self, job: &Job, broken: &mut Vec<String>) {
+        self.check_repair(job, broken);
         let closed = job.state != JobState::Active;
         for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
             let label = format!("job {} group {}", job.spec.name, spec.name);
@@ -188,8 +228,11 @@ impl Cell {
     fn check_domain(&self, job: &Job, at: usize, runs: &[&Run], broken: &mut Vec<String>) {
         let (group, spec) = (&job.groups[at], &job.spec.groups[at]);
         let label = format!("job {} group {}", job.spec.name, spec.name);
+        if group.widened && (job.spec.repair.policy != ohm_model::RepairPolicy::Widen || group.domain.is_none()) {
+            broken.push(format!("P5: {label} left its domain, and may not"));
+        }
         let staying = runs.iter().filter(|run| run.stop.is_none());
-        let outside = staying.filter(|run| self.domain_key(spec, run.node) != group.domain).count();
+        let outside = staying.filter(|run| self.domain_key(job, at, run.node) != group.domain).count();
         if outside > 0 {
             broken.push(format!("P5: {outside} tasks of {label} stand outside its domain {:?}", group.domain));
         }

@@ -1,12 +1,13 @@
 //! Jobs, their groups and tasks.
 
+use crate::repairs::Repairs;
 use crate::runs::NO_RUN;
 use ohm_model::{
     Amounts, Class, Exit, GroupSpec, Incarnation, Index, JobId, JobSpec, NodeId, ShapeId, Shard, StopCause,
 };
 use ohm_stdx::{Chunked, ChunkedMap, RangeSet, Slab};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How a job ended.
@@ -67,6 +68,8 @@ pub struct Task {
     pub incarnation: Incarnation,
     /// How many attempts failed by themselves.
     pub failures: u32,
+    /// How many attempts in a row their nodes could not start; never charged, but each waits longer than the last.
+    pub refusals: u32,
     /// How the last attempt ended.
     pub exit: Option<Exit>,
     /// Where the last attempt stood.
@@ -80,6 +83,7 @@ impl Task {
             run: NO_RUN,
             incarnation: Incarnation(0),
             failures: 0,
+            refusals: 0,
             exit: None,
             node: NodeId(u32::MAX),
         }
@@ -113,6 +117,12 @@ pub struct Group {
     pub started: bool,
     /// The required domain it stands in, as a key of its topology's level, while it has live runs.
     pub domain: Option<u32>,
+    /// Whether a repair has left the domain asked for: then `domain` is one of the level `repair.widenTo`.
+    pub widened: bool,
+    /// Tasks that were lost with their nodes and wait to be placed again, in back-off or not.
+    pub lost: RangeSet,
+    /// Tasks that were lost, are placed again and don't run yet.
+    pub replaced: RangeSet,
 }
 
 impl Group {
@@ -130,6 +140,9 @@ impl Group {
             skipped: 0,
             started: false,
             domain: None,
+            widened: false,
+            lost: RangeSet::default(),
+            replaced: RangeSet::default(),
         }
     }
 
@@ -183,7 +196,7 @@ pub struct Job {
     pub state: JobState,
     /// Why it is in this state, for people; possibly empty.
     pub reason: String,
-    /// Moves with spec, state, shard and reservation.
+    /// Moves with spec, state, shard, reservation and unhealthy nodes.
     pub version: Index,
     /// The entry that submitted it.
     pub submitted: Index,
@@ -199,6 +212,8 @@ pub struct Job {
     pub groups: Vec<Group>,
     /// Attempts that did not simply succeed, oldest first.
     pub past: Vec<PastRun>,
+    /// What it lost with nodes, and how it became whole again.
+    pub repairs: Repairs,
 }
 
 impl Job {
@@ -240,6 +255,20 @@ impl Job {
         }
     }
 
+    /// What binds group `group` to one domain now, as (topology name, level): the level it requires, or the one that a
+    /// repair was allowed to go up to.
+    pub fn binding_level(&self, group: usize) -> Option<(&str, &str)> {
+        let (topology, level) = required_level(&self.spec.groups[group])?;
+        Some((topology, if self.groups[group].widened { self.spec.repair.widen_to.as_str() } else { level }))
+    }
+
+    /// The level up to which a repair of group `group` may leave its domain, if it may.
+    pub fn widening_level(&self, group: usize) -> Option<&str> {
+        let (state, policy) = (self.groups.get(group)?, self.spec.repair.policy);
+        let may = policy == ohm_model::RepairPolicy::Widen && !state.widened && !state.lost.is_empty();
+        may.then_some(self.spec.repair.widen_to.as_str())
+    }
+
     /// The group whose domain group `group` shares: the first one with the same `place_with`, or itself.
     pub fn domain_leader(&self, group: usize) -> usize {
         match self.spec.groups[group].place_with.as_str() {
@@ -256,6 +285,9 @@ pub struct Jobs {
     /// Derived from the jobs.
     #[serde(skip)]
     pub(crate) by_name: ChunkedMap<JobId>,
+    /// The jobs for which a node is unhealthy. Derived from the jobs.
+    #[serde(skip)]
+    pub(crate) by_unhealthy: BTreeMap<NodeId, BTreeSet<JobId>>,
 }
 
 impl Jobs {
@@ -282,6 +314,15 @@ impl Jobs {
     /// Whether there is no job.
     pub fn is_empty(&self) -> bool {
         self.slab.is_empty()
+    }
+
+    pub(crate) fn forget_unhealthy(&mut self, node: NodeId, job: JobId) {
+        if let Some(jobs) = self.by_unhealthy.get_mut(&node) {
+            jobs.remove(&job);
+            if jobs.is_empty() {
+                self.by_unhealthy.remove(&node);
+            }
+        }
     }
 
     pub(crate) fn get_mut(&mut self, job: JobId) -> Option<&mut Job> {

@@ -16,11 +16,12 @@ mod slices;
 use crate::cell::Cell;
 use crate::jobs::{Job, JobState};
 use crate::nodes::{CORDONED, PRESENT};
+use crate::repairs::RepairState;
 use ledger::Ledger;
 use ohm_model::transaction::Row;
 use ohm_model::{
     Conflict, ConflictReason, Grain, Index, JobGuard, JobId, Lease, NodeId, Nomination, ResourceId, RunRef, SessionId,
-    Transaction, Verdict,
+    StopCause, Transaction, Verdict,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,6 +95,12 @@ impl<'a> Judge<'a> {
         if !cell.sessions.holds(Lease::Shard(transaction.shard), self.session, transaction.epoch) {
             return Err(ConflictReason::ShardLost);
         }
+        // Whoever gives up a repair does nothing else: what the job held is given back with it.
+        let gives_up = transaction.evict.iter().any(|(_, cause)| *cause == StopCause::RepairFailed);
+        let more = !transaction.place.is_empty() || !transaction.nominate.is_empty() || !transaction.reserve.is_empty();
+        if gives_up && more {
+            return Err(ConflictReason::Malformed);
+        }
         let guards = &mut self.scratch.guards;
         guards.clear();
         guards.extend(transaction.jobs.iter().enumerate().map(|(at, guard)| (guard.job, at as u32)));
@@ -110,8 +117,8 @@ impl<'a> Judge<'a> {
         if !transaction.evict.is_empty() {
             let standing = transaction.jobs.iter().filter_map(|guard| self.guarded(guard).ok());
             let highest = standing.map(|job| job.spec.priority).max();
-            for (row, (run, _)) in transaction.evict.iter().enumerate() {
-                if let Err(reason) = self.judge_eviction(*run, highest) {
+            for (row, (run, cause)) in transaction.evict.iter().enumerate() {
+                if let Err(reason) = self.judge_eviction(*run, *cause, highest) {
                     self.refuse(Row::Evict(row as u32), None, reason, self.cell.applied);
                 }
             }
@@ -186,7 +193,8 @@ impl<'a> Judge<'a> {
 
     /// A victim is of a job in this transaction, or less important than one: `highest` is the highest priority among
     /// those whose guards hold. One that has ended is fine; one whose task runs again under another incarnation is not.
-    fn judge_eviction(&self, run: RunRef, highest: Option<i32>) -> Result<(), ConflictReason> {
+    /// A repair is given up only while something waits to be repaired.
+    fn judge_eviction(&self, run: RunRef, cause: StopCause, highest: Option<i32>) -> Result<(), ConflictReason> {
         let Some(job) = self.cell.jobs.get(run.task.job) else { return Ok(()) };
         let group = job.groups.get(usize::from(run.task.group.0)).ok_or(ConflictReason::Malformed)?;
         let task = group.tasks.get(run.task.task.0 as usize).ok_or(ConflictReason::Malformed)?;
@@ -200,7 +208,15 @@ impl<'a> Judge<'a> {
             return Err(ConflictReason::TaskNotPending);
         }
         if let Some(guard) = self.guard_of(job.id) {
-            return self.guarded(guard).map(|_| ());
+            let gives_up = cause == StopCause::RepairFailed;
+            let whole = gives_up
+                && !canary::sings(Canary::GiveUpWhole)
+                && (job.repair_state() != RepairState::Waiting || !job.is_below_minimum());
+            self.guarded(guard)?;
+            return if whole { Err(ConflictReason::JobChanged) } else { Ok(()) };
+        }
+        if cause == StopCause::RepairFailed {
+            return Err(ConflictReason::Malformed);
         }
         if highest.is_some_and(|highest| highest > job.spec.priority) { Ok(()) } else { Err(ConflictReason::Held) }
     }

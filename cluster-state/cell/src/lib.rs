@@ -9,6 +9,7 @@
 //! knowledge of who leads.
 
 mod apply;
+mod backup;
 mod cell;
 mod classes;
 mod digest;
@@ -16,7 +17,9 @@ mod invariants;
 mod jobs;
 mod judge;
 mod nodes;
+mod priorities;
 mod quota;
+mod repairs;
 mod resources;
 mod runs;
 mod sessions;
@@ -25,14 +28,19 @@ mod snapshot;
 mod topologies;
 
 pub use apply::Applied;
-pub use cell::{Cell, STAMP_MAX_MS, VERSION};
+pub use backup::{BackupError, BackupSource, read_backup, write_backup};
+pub use cell::{Cell, HealthState, STAMP_MAX_MS, VERSION};
 pub use classes::{Classes, NodeClass};
 pub use invariants::Sweep;
 pub use jobs::{Finish, Group, Held, Job, JobState, Jobs, Nominations, PAST_RUNS_MAX, PastRun, Task, TaskState};
 pub use judge::Scratch;
 pub use nodes::{CORDONED, NOMINATED, PRESENT, READY, SCHEDULABLE, SHRUNK, STATE_MASK};
 pub use nodes::{DeviceBank, NodeRecord, NodeVersion, Nodes};
+pub use priorities::PriorityClasses;
 pub use quota::{DEPTH_MAX, Quota, QuotaNode};
+pub use repairs::{
+    OpenRepair, PAST_REPAIRS_MAX, PastRepair, RepairEnd, RepairState, Repairs, UnhealthyCause, UnhealthyNode,
+};
 pub use resources::{CPU, MEMORY, PODS, RESOURCES_MAX, ResourceNames};
 pub use runs::{NO_RUN, Run, Runs};
 pub use sessions::{ANSWERS_MAX, LeaseState, SESSION_TTL_MS, Session, Sessions};

@@ -33,6 +33,9 @@ pub struct DeviceBank {
     pub free_milli: Vec<u16>,
 }
 
+/// How many former boots of a node are known again.
+pub(crate) const FORMER_BOOTS_MAX: usize = 8;
+
 /// What only matters when this one node changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
@@ -44,6 +47,8 @@ pub struct NodeRecord {
     pub instance: u64,
     /// Which boot of its kernel.
     pub boot: u64,
+    /// Its boots before that one, the latest last, at most eight. What they still had to say is late.
+    pub former_boots: Vec<u64>,
     /// Counts registrations over the whole cell, so that it never repeats.
     pub incarnation: Incarnation,
     /// The entry that put it into this slot.

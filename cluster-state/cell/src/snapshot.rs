@@ -5,17 +5,18 @@
 //! the first frame states how much of each kind follows, so a cut-off snapshot is never taken for a whole one.
 
 use crate::apply::Timer;
-use crate::cell::{Cell, VERSION};
+use crate::cell::{Cell, HealthState, VERSION};
 use crate::classes::{Classes, NodeClass};
 use crate::jobs::{Jobs, Nominations};
 use crate::nodes::Nodes;
+use crate::priorities::PriorityClasses;
 use crate::quota::{Quota, QuotaNode};
 use crate::resources::ResourceNames;
 use crate::runs::Runs;
 use crate::sessions::Sessions;
 use crate::shapes::Shapes;
 use crate::topologies::{Domain, Topologies, Topology};
-use ohm_model::{Index, Outcome, Sequence, SessionId};
+use ohm_model::{Index, Outcome, PriorityClass, Sequence, SessionId};
 use ohm_stdx::codec::{self, DecodeError};
 use ohm_stdx::{Chunked, Slab};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -69,6 +70,7 @@ struct Header {
     answers: u32,
     classes: u32,
     queues: u32,
+    priority_classes: u32,
     /// How many domains each topology has.
     domains: Vec<u32>,
 }
@@ -76,7 +78,7 @@ struct Header {
 /// So many elements are encoded together at first.
 const SLICE: usize = 256;
 
-type Conversations = (Sessions, Nominations, BTreeMap<u64, Arc<Vec<Timer>>>);
+type Conversations = (Sessions, Nominations, BTreeMap<u64, Arc<Vec<Timer>>>, HealthState);
 type FreeSlots = (Chunked<u32>, Chunked<u32>, Chunked<u32>);
 type Answer = (SessionId, Sequence, Outcome);
 
@@ -135,16 +137,18 @@ impl Cell {
             answers: self.sessions.answers().count() as u32,
             classes: self.classes.slots() as u32,
             queues: self.quota.iter().count() as u32,
+            priority_classes: self.priority_classes.iter().len() as u32,
             domains: self.topologies.iter().map(|topology| topology.domains.len() as u32).collect(),
         });
         frame.put(&self.resources);
         frame.put_all(self.classes.parts());
         frame.put_all(self.quota.iter());
+        frame.put_all(self.priority_classes.iter());
         for topology in self.topologies.iter() {
             frame.put(&**topology);
             frame.put_all(topology.domains.iter());
         }
-        frame.put(&(&self.sessions, &self.nominations, &self.timers));
+        frame.put(&(&self.sessions, &self.nominations, &self.timers, &self.health));
         frame.put(nodes);
         frame.put(&(self.shapes.slab().free(), self.jobs.slab.free(), self.runs.slab.free()));
         nodes.free.iter().chain(&nodes.capacity).for_each(|column| frame.put(column));
@@ -226,8 +230,9 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     let resources: ResourceNames = frames.next()?;
     let classes = frames.list::<(Option<NodeClass>, u32)>(header.classes)?;
     let quota = Quota::from_nodes(frames.list::<QuotaNode>(header.queues)?.into_iter());
+    let priority_classes = frames.list::<PriorityClass>(header.priority_classes)?;
     let topologies = frames.topologies(&header.domains)?;
-    let (mut sessions, nominations, timers): Conversations = frames.next()?;
+    let (mut sessions, nominations, timers, health): Conversations = frames.next()?;
     let nodes: Nodes = frames.next()?;
     let (free_shapes, free_jobs, free_runs): FreeSlots = frames.next()?;
     let mut nodes = frames.nodes(&header, nodes)?;
@@ -247,6 +252,9 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     let mut jobs = Jobs { slab: jobs, ..Jobs::default() };
     for (_, job) in jobs.slab.iter() {
         jobs.by_name.insert(&job.spec.name, job.id);
+        for node in job.repairs.unhealthy.iter().filter_map(|entry| entry.node) {
+            jobs.by_unhealthy.entry(node).or_default().insert(job.id);
+        }
     }
     let names: Vec<_> = nodes.iter().map(|(node, record)| (node, Arc::clone(&record.spec))).collect();
     for (node, spec) in names {
@@ -265,9 +273,11 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         runs: Runs { slab: runs },
         topologies,
         quota,
+        priority_classes: PriorityClasses::from_classes(priority_classes.into_iter()),
         sessions,
         nominations,
         timers,
+        health,
         ..Cell::default()
     })
 }

@@ -4,6 +4,7 @@ use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::selector::Labels;
 use ohm_model::{DomainId, NodeId, TopologySpec};
 use ohm_stdx::Chunked;
+use ohm_stdx::canary::{self, Canary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -87,6 +88,24 @@ impl Topology {
         }
         let inside = self.stored_levels() == 0 || self.domain_of(node, self.stored_levels() - 1) != NO_DOMAIN;
         inside.then_some(node.0)
+    }
+
+    /// The key at level `above` of the domain that contains the one with `key` at `level`; `above` is not below it.
+    pub fn key_above(&self, level: usize, key: u32, above: usize) -> Option<u32> {
+        let above = above - usize::from(above > 0 && canary::sings(Canary::WidenTooFar));
+        if above >= level {
+            return (above == level).then_some(key);
+        }
+        let (mut at, mut here) = (DomainId(key), level);
+        if level >= self.stored_levels() {
+            here = self.stored_levels().checked_sub(1)?;
+            at = self.domain_of(NodeId(key), here);
+        }
+        while here > above {
+            at = self.domains.get(at.0 as usize)?.parent;
+            here -= 1;
+        }
+        (at != NO_DOMAIN).then_some(at.0)
     }
 
     /// The label values of `domain` from the top.

@@ -70,6 +70,8 @@ fn many_classes_and_fat_queues_are_cut_into_frames_that_can_be_read() {
         };
         apply(&mut cell, 1, number + 2, Command::RegisterNode { spec, key: number, instance: 1, boot: 1 });
     }
+    let class = ohm_model::PriorityClass { name: "high".into(), value: 7, description: "first".into() };
+    apply(&mut cell, 1, 29_999, Command::PutPriorityClass(class));
     for number in 0..200u64 {
         let amounts = (0..256).map(|resource| (format!("example.com/{resource:0200}"), 1));
         let spec = QueueSpec {
@@ -84,6 +86,7 @@ fn many_classes_and_fat_queues_are_cut_into_frames_that_can_be_read() {
         apply(&mut cell, 1, number + 30_000, Command::PutQueue(spec));
     }
     assert_eq!((cell.nodes().len(), cell.quota().iter().count()), (20_000, 200));
+    assert_eq!(cell.priority_classes().get("high").map(|class| class.value), Some(7));
     let mut longest = 0;
     assert!(cell.snapshot(|frame| longest = longest.max(frame.len())));
     assert!(longest < 5 << 20, "the longest frame has {longest} bytes");

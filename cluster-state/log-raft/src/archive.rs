@@ -2,11 +2,13 @@
 
 use crate::error::OpenError;
 use crate::identity::{Folder, Identity, inspect, snapshot_file};
+use crate::members::Membership;
 use crate::recovery::{Found, find};
 use crate::snapshots;
 use bytes::Bytes;
-use ohm_log::{Alarm, Disk};
+use ohm_log::{Alarm, Disk, Members};
 use ohm_model::Index;
+use raft::eraftpb::{Entry, EntryType};
 
 /// A log at rest.
 pub struct Archive {
@@ -19,13 +21,27 @@ pub struct Archive {
     /// The last entry that is known to be committed. A lone voter commits what it has written; one of several learns
     /// of the last commits from its leader only.
     pub committed: Index,
+    /// Who belongs to the group, as far as it is known to be committed.
+    pub members: Members,
     entries: Vec<(Index, Bytes)>,
+    uncommitted: Vec<(Index, Bytes)>,
+}
+
+/// Whether somebody appended it: changes of members are raft's own matter.
+fn is_appended(entry: &Entry) -> bool {
+    entry.get_entry_type() == EntryType::EntryNormal
 }
 
 impl Archive {
     /// The committed entries after the snapshot, in order.
     pub fn entries(&self) -> impl Iterator<Item = (Index, &Bytes)> {
         self.entries.iter().map(|(index, bytes)| (*index, bytes))
+    }
+
+    /// What is written here after that, and may or may not have been committed: a majority would know. Whoever starts a
+    /// new cell from what a lost majority has left takes these too, for one of them may have been acknowledged.
+    pub fn uncommitted(&self) -> impl Iterator<Item = (Index, &Bytes)> {
+        self.uncommitted.iter().map(|(index, bytes)| (*index, bytes))
     }
 }
 
@@ -35,30 +51,40 @@ pub fn open_read_only(disk: &mut (impl Disk + ?Sized)) -> Result<Archive, OpenEr
         return Err(OpenError::Empty);
     }
     let Found { identity, replay, shelf, snapshot: newest, restart, mut alarms } = find(disk)?;
-    let mut oldest = newest.map(|snapshot| (snapshot.header.position(), snapshot.pieces));
+    let mut membership = newest
+        .as_ref()
+        .map_or_else(|| Membership::founded(&identity.founders), |found| found.header.membership(&identity.founders));
+    let from = newest.as_ref().map_or(0, |found| found.header.position().index);
+    let mut oldest = newest;
     for &index in shelf.kept().iter().rev().skip(1) {
         match snapshots::read(disk, identity.cell, index) {
             // One that the entries do not reach back to is of no use, and being replaced.
             Ok(_) if restart || index < replay.base.index => {}
-            Ok(snapshot) => oldest = Some((snapshot.header.position(), snapshot.pieces)),
+            Ok(snapshot) => oldest = Some(snapshot),
             Err(OpenError::Damaged { offset, .. }) => {
                 alarms.push(Alarm::SnapshotDamaged { file: snapshot_file(index), offset });
             }
             Err(error) => return Err(error),
         }
     }
-    let committed = match identity.voters.len() {
+    for entry in replay.entries.iter().filter(|entry| entry.index > from && entry.index <= replay.state.commit) {
+        membership.replay(entry);
+    }
+    let committed = match membership.voters.len() {
         1 if !restart => replay.last().index.max(replay.state.commit),
         _ => replay.state.commit,
     };
-    let after = oldest.as_ref().map_or(0, |(position, _)| position.index);
-    let wanted = |index: u64| index > after && index <= committed && !restart;
-    let entries = replay.entries.into_iter().filter(|entry| wanted(entry.index) && !entry.data.is_empty());
+    let after = oldest.as_ref().map_or(0, |snapshot| snapshot.header.position().index);
+    let wanted = |entry: &Entry| entry.index > after && !entry.data.is_empty() && !restart;
+    let entries = replay.entries.into_iter().filter(|entry| wanted(entry) && is_appended(entry));
+    let (entries, uncommitted): (Vec<Entry>, Vec<Entry>) = entries.partition(|entry| entry.index <= committed);
     Ok(Archive {
         identity,
-        snapshot: oldest.map(|(position, pieces)| (Index(position.index), pieces)),
+        snapshot: oldest.map(|snapshot| (snapshot.header.applied(), snapshot.pieces)),
         alarms,
         committed: Index(committed),
-        entries: entries.map(|entry| (Index(entry.index), entry.data)).collect(),
+        members: membership.members(),
+        entries: entries.into_iter().map(|entry| (Index(entry.index), entry.data)).collect(),
+        uncommitted: uncommitted.into_iter().map(|entry| (Index(entry.index), entry.data)).collect(),
     })
 }

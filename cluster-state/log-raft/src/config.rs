@@ -12,16 +12,18 @@ pub struct RaftConfig {
     pub cell: u64,
     /// This member; not 0.
     pub member: u64,
-    /// All voting members, this one included, ascending.
-    pub voters: Vec<u64>,
+    /// The voters that the cell was created with, ascending: the same on every member for ever, also on those that
+    /// joined later. Who votes now is in the log.
+    pub founders: Vec<u64>,
+    /// What election time-outs are drawn from. Each start of each member needs another one; in simulation it comes from
+    /// the seed of the run, so that a run can be repeated.
+    pub seed: u64,
     /// How long a tick is, in milliseconds.
     pub tick_ms: u64,
     /// Ticks between the heartbeats of a leader.
     pub heartbeat_ticks: usize,
-    /// Ticks without a quorum after which a leader steps down; at most `election_ticks`.
-    pub quorum_ticks: usize,
-    /// Ticks without a leader after which this member stands for election. Each member needs another number: that is
-    /// what keeps two of them from standing at once, and no dice are involved.
+    /// Ticks without a majority after which a leader steps down, and ticks without a leader after which a member stands
+    /// for election: this many up to twice as many, drawn anew each time.
     pub election_ticks: usize,
     /// A segment of the write-ahead log is closed once it has this many bytes.
     pub segment_bytes: u64,
@@ -31,7 +33,8 @@ pub struct RaftConfig {
     pub queue_bytes: usize,
     /// Messages from other members that may wait.
     pub queue_messages: usize,
-    /// Bytes of entries in one message, and in one batch that is yielded.
+    /// Bytes of entries in one message, and in one batch that is yielded; also the length of a piece of a snapshot on
+    /// its way to another member.
     pub batch_bytes: u64,
 }
 
@@ -41,40 +44,37 @@ impl RaftConfig {
         Self::group(cell, member, vec![member])
     }
 
-    /// A member of a group. Election takes 1 s and 0.2 s more for each voter that comes before this one.
-    pub fn group(cell: u64, member: u64, mut voters: Vec<u64>) -> Self {
-        voters.sort_unstable();
-        let rank = voters.iter().position(|voter| *voter == member).unwrap_or(0);
+    /// A member of a group with these founders, of which it need not be one. A new leader is elected 0.6 to 1.2 s after
+    /// the old one fell silent.
+    pub fn group(cell: u64, member: u64, mut founders: Vec<u64>) -> Self {
+        founders.sort_unstable();
         RaftConfig {
             cell,
             member,
-            voters,
-            tick_ms: 100,
+            founders,
+            seed: member,
+            tick_ms: 50,
             heartbeat_ticks: 2,
-            quorum_ticks: 10,
-            election_ticks: 10 + 2 * rank,
+            election_ticks: 12,
             segment_bytes: 64 << 20,
             queue_entries: 4096,
             queue_bytes: 64 << 20,
             queue_messages: 4096,
-            batch_bytes: 4 << 20,
+            batch_bytes: 2 << 20,
         }
     }
 
     /// Says what cannot work.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         let wrong = |reason: String| Err(OpenError::Configuration(reason));
-        if self.member == 0 || self.voters.contains(&0) {
+        if self.member == 0 || self.founders.contains(&0) {
             return wrong("0 is no member; number them from 1".into());
         }
-        if self.voters.len() > VOTERS_MAX || !self.voters.contains(&self.member) {
-            return wrong(format!(
-                "{:?} must be 1 to {VOTERS_MAX} voters and name this member, {}",
-                self.voters, self.member
-            ));
+        if self.founders.is_empty() || self.founders.len() > VOTERS_MAX {
+            return wrong(format!("{:?} must be 1 to {VOTERS_MAX} founders", self.founders));
         }
-        if self.voters.windows(2).any(|pair| pair[0] >= pair[1]) {
-            return wrong(format!("voters {:?} must be ascending and distinct", self.voters));
+        if self.founders.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return wrong(format!("founders {:?} must be ascending and distinct", self.founders));
         }
         if self.tick_ms == 0 || self.segment_bytes == 0 || self.queue_entries == 0 || self.batch_bytes == 0 {
             return wrong("tick_ms, segment_bytes, queue_entries and batch_bytes must be above 0".into());
@@ -90,13 +90,13 @@ impl RaftConfig {
         raft::Config {
             id: self.member,
             applied,
-            election_tick: self.quorum_ticks,
+            election_tick: self.election_ticks,
             heartbeat_tick: self.heartbeat_ticks,
-            // A range of one tick leaves its thread-local dice nothing to decide.
+            // What its thread-local dice draw from this range is replaced before each tick; see `RaftLog::tick`.
             min_election_tick: self.election_ticks,
-            max_election_tick: self.election_ticks + 1,
+            max_election_tick: 2 * self.election_ticks,
             max_size_per_msg: self.batch_bytes,
-            max_inflight_msgs: 64,
+            max_inflight_msgs: 32,
             max_uncommitted_size: (self.queue_bytes as u64).max(self.batch_bytes),
             max_committed_size_per_ready: self.batch_bytes,
             check_quorum: true,
@@ -120,15 +120,15 @@ mod tests {
         RaftConfig::single(1, 1).check().unwrap();
         RaftConfig::group(1, 3, vec![3, 1, 2]).check().unwrap();
         let good = RaftConfig::group(1, 2, vec![1, 2, 3]);
-        assert_ne!(good.election_ticks, RaftConfig::group(1, 3, vec![1, 2, 3]).election_ticks);
+        RaftConfig { member: 9, ..good.clone() }.check().unwrap();
         for wrong in [
             RaftConfig { member: 0, ..good.clone() },
-            RaftConfig { member: 9, ..good.clone() },
-            RaftConfig { voters: vec![2, 2, 3], ..good.clone() },
+            RaftConfig { founders: vec![2, 2, 3], ..good.clone() },
+            RaftConfig { founders: Vec::new(), ..good.clone() },
             RaftConfig { tick_ms: 0, ..good.clone() },
             RaftConfig { queue_bytes: 10, ..good.clone() },
-            RaftConfig { heartbeat_ticks: 10, ..good.clone() },
-            RaftConfig { election_ticks: 9, ..good },
+            RaftConfig { heartbeat_ticks: 12, ..good.clone() },
+            RaftConfig { election_ticks: 1, ..good },
         ] {
             assert!(matches!(wrong.check(), Err(OpenError::Configuration(_))), "{wrong:?}");
         }

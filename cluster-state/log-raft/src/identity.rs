@@ -11,6 +11,8 @@ const IDENTITY: &str = "log.identity";
 const IDENTITY_NEW: &str = "log.identity.new";
 /// A snapshot that is being written.
 pub(crate) const SNAPSHOT_NEW: &str = "snapshot.new";
+/// A snapshot that is coming from another member.
+pub(crate) const SNAPSHOT_RECEIVED: &str = "snapshot.received";
 const PURPOSE: &str = "ohm log";
 /// No identity is longer.
 const IDENTITY_BYTES_MAX: usize = 4096;
@@ -23,8 +25,8 @@ pub struct Identity {
     pub cell: u64,
     /// The member whose log it is.
     pub member: u64,
-    /// The voters that the group was created with, ascending.
-    pub voters: Vec<u64>,
+    /// The voters that the cell was created with, ascending: the same in the folders of all members.
+    pub founders: Vec<u64>,
 }
 
 /// What a folder holds.
@@ -49,7 +51,7 @@ pub fn inspect(disk: &mut (impl Disk + ?Sized)) -> Result<Folder, OpenError> {
         return Err(OpenError::Foreign { file: foreign.name.clone() });
     }
     let mut batch = Batch::default();
-    let nothing_yet = first_segment(&mut batch, 0, 0).len() as u64;
+    let nothing_yet = first_segment(&mut batch, 0, 0, Position::default()).len() as u64;
     let begun = |name: &str, bytes: u64| name == IDENTITY_NEW || (name == segment_file(1) && bytes <= nothing_yet);
     match files.iter().all(|file| begun(&file.name, file.bytes)) {
         true => Ok(Folder::Unfinished),
@@ -62,7 +64,8 @@ pub(crate) fn create(
     disk: &mut (impl Disk + ?Sized),
     cell: u64,
     member: u64,
-    voters: &[u64],
+    founders: &[u64],
+    base: Position,
 ) -> Result<Identity, OpenError> {
     match inspect(disk)? {
         Folder::Empty => {}
@@ -76,10 +79,10 @@ pub(crate) fn create(
     }
     let mut batch = Batch::default();
     let segment = segment_file(1);
-    disk.append(&segment, first_segment(&mut batch, cell, member))?;
+    disk.append(&segment, first_segment(&mut batch, cell, member, base))?;
     disk.sync(&segment)?;
     disk.sync_folder()?;
-    let identity = Identity { purpose: PURPOSE.into(), cell, member, voters: voters.to_vec() };
+    let identity = Identity { purpose: PURPOSE.into(), cell, member, founders: founders.to_vec() };
     let mut bytes = Vec::new();
     codec::encode_frame(FORMAT, &identity, &mut bytes);
     disk.append(IDENTITY_NEW, &bytes)?;
@@ -91,7 +94,7 @@ pub(crate) fn create(
 
 impl Identity {
     /// Whether the folder is the one that this configuration means.
-    pub(crate) fn check(&self, cell: u64, member: u64, voters: &[u64]) -> Result<(), OpenError> {
+    pub(crate) fn check(&self, cell: u64, member: u64, founders: &[u64]) -> Result<(), OpenError> {
         let other = |what, found: String, expected: String| Err(OpenError::Identity { what, found, expected });
         if self.cell != cell {
             return other("cell", format!("{:016x}", self.cell), format!("{cell:016x}"));
@@ -99,8 +102,8 @@ impl Identity {
         if self.member != member {
             return other("member", self.member.to_string(), member.to_string());
         }
-        if self.voters != voters {
-            return other("group", format!("{:?}", self.voters), format!("{voters:?}"));
+        if self.founders != founders {
+            return other("founders", format!("{:?}", self.founders), format!("{founders:?}"));
         }
         Ok(())
     }
@@ -119,16 +122,16 @@ fn read(disk: &mut (impl Disk + ?Sized)) -> Result<Identity, OpenError> {
 }
 
 /// The bytes of a log without entries.
-fn first_segment(batch: &mut Batch, cell: u64, member: u64) -> &[u8] {
+fn first_segment(batch: &mut Batch, cell: u64, member: u64, base: Position) -> &[u8] {
     batch.begin(0);
-    let header = SegmentHeader { cell, member, sequence: 1, base: Position::default(), previous_bytes: 0 };
+    let header = SegmentHeader { cell, member, sequence: 1, base, previous_bytes: 0 };
     batch.segment(&header);
-    batch.state(&HardState::default());
+    batch.state(&HardState { term: base.term, commit: base.index, ..HardState::default() });
     batch.finish()
 }
 
 fn is_ours(name: &str) -> bool {
-    [IDENTITY, IDENTITY_NEW, SNAPSHOT_NEW].contains(&name)
+    [IDENTITY, IDENTITY_NEW, SNAPSHOT_NEW, SNAPSHOT_RECEIVED].contains(&name)
         || segment_sequence(name).is_some()
         || snapshot_index(name).is_some()
 }
@@ -170,15 +173,18 @@ mod tests {
         assert_eq!(inspect(&mut disk), Ok(Folder::Empty));
         disk.place("holiday.jpg", b"sun");
         assert_eq!(inspect(&mut disk), Err(OpenError::Foreign { file: "holiday.jpg".into() }));
-        assert!(matches!(create(&mut disk, 7, 1, &[1]), Err(OpenError::Foreign { .. })));
+        assert!(matches!(create(&mut disk, 7, 1, &[1], Position::default()), Err(OpenError::Foreign { .. })));
 
         let mut disk = MemDisk::new();
-        let identity = create(&mut disk, 7, 1, &[1]).unwrap();
+        let identity = create(&mut disk, 7, 1, &[1], Position::default()).unwrap();
         assert_eq!(inspect(&mut disk), Ok(Folder::Log(identity.clone())));
-        assert_eq!(create(&mut disk, 7, 1, &[1]), Err(OpenError::NotEmpty { file: IDENTITY.into() }));
+        assert_eq!(
+            create(&mut disk, 7, 1, &[1], Position::default()),
+            Err(OpenError::NotEmpty { file: IDENTITY.into() })
+        );
         assert!(matches!(identity.check(8, 1, &[1]), Err(OpenError::Identity { what: "cell", .. })));
         assert!(matches!(identity.check(7, 2, &[1]), Err(OpenError::Identity { what: "member", .. })));
-        assert!(matches!(identity.check(7, 1, &[1, 2]), Err(OpenError::Identity { what: "group", .. })));
+        assert!(matches!(identity.check(7, 1, &[1, 2]), Err(OpenError::Identity { what: "founders", .. })));
 
         let mut newer = Vec::new();
         codec::encode_frame(FORMAT + 1, &identity, &mut newer);
@@ -194,17 +200,17 @@ mod tests {
     #[test]
     fn a_creation_that_was_cut_short_can_be_repeated() {
         let mut whole = MemDisk::new();
-        create(&mut whole, 7, 1, &[1]).unwrap();
+        create(&mut whole, 7, 1, &[1], Position::default()).unwrap();
         for (calls, seed) in (0..=whole.calls()).flat_map(|calls| (0..10).map(move |seed| (calls, seed))) {
             let mut disk = MemDisk::new();
             disk.power_off_after(calls);
-            let created = create(&mut disk, 7, 1, &[1]).is_ok();
+            let created = create(&mut disk, 7, 1, &[1], Position::default()).is_ok();
             disk.crash(&mut Prng::new(seed));
             match inspect(&mut disk).unwrap() {
                 Folder::Log(identity) => identity.check(7, 1, &[1]).unwrap(),
                 Folder::Empty | Folder::Unfinished => {
                     assert!(!created, "a created log is gone, crash after {calls} calls, seed {seed}");
-                    create(&mut disk, 7, 1, &[1]).unwrap();
+                    create(&mut disk, 7, 1, &[1], Position::default()).unwrap();
                 }
             }
         }

@@ -1,14 +1,16 @@
 //! What the network brought and raft has not heard yet. Checks come before the queue, so that strangers cannot fill it.
 
 use crate::config::RaftConfig;
-use crate::message;
+use crate::message::{self, Ends, Word};
 use crate::raft_log::RaftLog;
-use crate::snapshots;
-use ohm_log::{DeliverError, Delivery, Disk, DiskError, LogEvent, LogFailure};
+use ohm_log::{DeliverError, Delivery, Disk, LogEvent, LogFailure};
 use ohm_model::Index;
 use raft::SnapshotStatus;
 use raft::eraftpb::{Message, MessageType};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Members whose last word is remembered; there are never near as many.
+const HEARD_MAX: usize = 64;
 
 /// A bounded queue of checked messages and of news about sent ones.
 pub(crate) struct Inbox {
@@ -16,44 +18,53 @@ pub(crate) struct Inbox {
     bytes_max: usize,
     bytes: usize,
     waiting: VecDeque<(Heard, usize)>,
+    /// When each member was heard last.
+    heard_ms: BTreeMap<u64, u64>,
 }
 
 pub(crate) enum Heard {
-    Message(Box<Message>),
+    Word(Box<Word>),
     Unreachable(u64),
     Snapshot(u64, SnapshotStatus),
 }
 
 impl Inbox {
     pub(crate) fn new(messages_max: usize, bytes_max: usize) -> Self {
-        Inbox { messages_max, bytes_max, bytes: 0, waiting: VecDeque::new() }
+        Inbox { messages_max, bytes_max, bytes: 0, waiting: VecDeque::new(), heard_ms: BTreeMap::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
+    /// When `member` said something last.
+    pub(crate) fn heard_ms(&self, member: u64) -> Option<u64> {
+        self.heard_ms.get(&member).copied()
+    }
+
+    /// Queues news of this member's own.
+    pub(crate) fn push(&mut self, heard: Heard) {
+        self.waiting.push_back((heard, 0));
+    }
+
     /// Checks a delivery and queues it. One that is longer than the limit still fits into an empty queue.
-    pub(crate) fn take(&mut self, config: &RaftConfig, delivery: Delivery) -> Result<(), DeliverError> {
+    pub(crate) fn take(&mut self, config: &RaftConfig, now_ms: u64, delivery: Delivery) -> Result<(), DeliverError> {
         let full =
             |bytes| self.waiting.len() >= self.messages_max || (self.bytes > 0 && self.bytes + bytes > self.bytes_max);
-        let known = |member| match config.voters.contains(&member) {
-            true => Ok(member),
-            false => Err(DeliverError::Member { from: member, to: config.member, here: config.member }),
-        };
         let (heard, bytes) = match delivery {
             Delivery::Message(bytes) if full(bytes.len()) => {
                 return Err(DeliverError::Busy { queued: self.waiting.len() });
             }
-            Delivery::Message(bytes) => (Heard::Message(Box::new(message::open(config, &bytes)?)), bytes.len()),
-            Delivery::Unreachable { member } => (Heard::Unreachable(known(member)?), 0),
-            Delivery::SnapshotSent { member, arrived } => {
-                let status = if arrived { SnapshotStatus::Finish } else { SnapshotStatus::Failure };
-                (Heard::Snapshot(known(member)?, status), 0)
+            Delivery::Message(bytes) => {
+                let word = message::open(config, &bytes)?;
+                if self.heard_ms.len() < HEARD_MAX {
+                    self.heard_ms.insert(word.ends().0, now_ms);
+                }
+                (Heard::Word(Box::new(word)), bytes.len())
             }
+            Delivery::Unreachable { member } => (Heard::Unreachable(member), 0),
         };
-        // News about sent messages is dropped when it cannot be kept, but news about a snapshot is what the peer's
-        // progress waits for.
+        // News about sent messages is dropped when it cannot be kept.
         if self.waiting.len() >= 2 * self.messages_max {
             return Err(DeliverError::Busy { queued: self.waiting.len() });
         }
@@ -70,18 +81,62 @@ impl Inbox {
 }
 
 impl<D: Disk> RaftLog<D> {
-    /// Lets raft hear all that has arrived.
-    pub(crate) fn hear(&mut self) -> Result<(), LogFailure> {
-        while let Some(heard) = self.inbox.pop() {
+    /// Lets raft hear what has arrived; no further than to a snapshot that came whole.
+    pub(crate) fn hear(&mut self, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        while !self.transfers.has_arrived()
+            && let Some(heard) = self.inbox.pop()
+        {
             match heard {
                 Heard::Unreachable(member) => self.node.report_unreachable(member),
                 Heard::Snapshot(member, status) => self.node.report_snapshot(member, status),
-                Heard::Message(message) => {
-                    self.check_not_lost(&message)?;
-                    // Raft answers stale and surplus messages with errors that mean no more than that.
-                    self.node.step(*message).ok();
+                Heard::Word(word) if self.membership.is_removed(word.ends().0) => {
+                    self.bid_farewell(word.ends().0, out)?;
                 }
+                Heard::Word(word) => self.take_word(*word, out)?,
             }
+        }
+        // Raft may have no use for it any more.
+        if self.node.snap().is_none() {
+            self.give_up_arrived()?;
+        }
+        Ok(())
+    }
+
+    fn take_word(&mut self, word: Word, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        match word {
+            Word::Raft(message) => {
+                self.check_not_lost(&message)?;
+                // Raft answers stale and surplus messages with errors that mean no more than that.
+                self.node.step(*message).ok();
+            }
+            Word::Piece(piece, data) => self.take_piece(&piece, &data, out)?,
+            Word::PieceAnswer(answer) => self.take_piece_answer(&answer),
+            Word::Hello(_) => {}
+            Word::Removed(_) => return Err(LogFailure::Removed { member: self.config.member }),
+        }
+        Ok(())
+    }
+
+    /// A member that was removed while it was away does not know it yet.
+    fn bid_farewell(&mut self, member: u64, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        let ends = Ends { from: self.config.member, to: member };
+        let bytes = message::seal(self.config.cell, &Word::Removed(ends)).map_err(LogFailure::Engine)?;
+        out.push(LogEvent::Send { to: member, bytes });
+        Ok(())
+    }
+
+    /// One that does not vote never stands for election, and so would never learn that it was removed: it asks.
+    pub(crate) fn say_hello(&mut self, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        let patience_ms = 2 * self.config.election_ticks as u64 * self.config.tick_ms;
+        let last_ms = self.inbox.heard_ms.values().copied().max().unwrap_or(0).max(self.hello_ms);
+        if self.node.raft.promotable() || self.now_ms < last_ms + patience_ms {
+            return Ok(());
+        }
+        self.hello_ms = self.now_ms;
+        for to in self.membership.voters.iter().copied().filter(|voter| *voter != self.config.member) {
+            let ends = Ends { from: self.config.member, to };
+            let bytes = message::seal(self.config.cell, &Word::Hello(ends)).map_err(LogFailure::Engine)?;
+            out.push(LogEvent::Send { to, bytes });
         }
         Ok(())
     }
@@ -90,28 +145,15 @@ impl<D: Disk> RaftLog<D> {
     pub(crate) fn send_all(&mut self, messages: Vec<Message>, out: &mut Vec<LogEvent>) -> Result<bool, LogFailure> {
         let any = !messages.is_empty();
         for message in messages {
-            self.send(message, out)?;
+            let to = message.to;
+            if message.get_msg_type() == MessageType::MsgSnapshot {
+                self.begin_transfer(message)?;
+                continue;
+            }
+            let bytes = message::seal(self.config.cell, &Word::Raft(Box::new(message))).map_err(LogFailure::Engine)?;
+            out.push(LogEvent::Send { to, bytes });
         }
         Ok(any)
-    }
-
-    fn send(&mut self, mut message: Message, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
-        let to = message.to;
-        let snapshot = message.get_msg_type() == MessageType::MsgSnapshot;
-        if snapshot {
-            let index = message.get_snapshot().get_metadata().index;
-            match snapshots::read_file(&mut self.disk, index) {
-                Ok(bytes) => message.mut_snapshot().data = bytes,
-                Err(DiskError::NotFound { .. }) => {
-                    self.inbox.waiting.push_back((Heard::Snapshot(to, SnapshotStatus::Failure), 0));
-                    return Ok(());
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let bytes = message::seal(self.config.cell, &message).map_err(LogFailure::Engine)?;
-        out.push(LogEvent::Send { to, bytes, snapshot });
-        Ok(())
     }
 
     /// A leader never tells a member to commit more than that member has acknowledged. If it does, the entries were

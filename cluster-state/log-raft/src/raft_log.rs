@@ -12,15 +12,21 @@ use crate::config::RaftConfig;
 use crate::error::OpenError;
 use crate::identity;
 use crate::inbox::Inbox;
+use crate::members::{Membership, Proposed};
+use crate::reads::Reads;
+use crate::record::Position;
 use crate::recovery::{Recovered, recover};
 use crate::remark::Remarks;
-use crate::snapshots::{Shelf, Snapshot};
+use crate::snapshots::{Progress, Shelf, Snapshot};
 use crate::storage::Durable;
+use crate::transfers::Transfers;
 use crate::wal::Wal;
 use ohm_log::{
-    DeliverError, Delivery, Disk, Log, LogEvent, LogFailure, LogRequest, Refusal, SubmitError, check_lengths,
+    DeliverError, Delivery, Disk, Log, LogEvent, LogFailure, LogRequest, MemberChange, Refusal, SubmitError,
+    check_lengths,
 };
 use ohm_model::Index;
+use ohm_stdx::Prng;
 use raft::eraftpb::{Entry, Message, MessageType};
 use raft::{RawNode, Ready, StateRole};
 use std::collections::VecDeque;
@@ -49,6 +55,23 @@ pub struct RaftLog<D> {
     pub(crate) events: VecDeque<LogEvent>,
     /// The last index that the copy has been given.
     pub(crate) yielded: u64,
+    /// The last one of them that was no matter of raft's own.
+    pub(crate) visible: u64,
+    pub(crate) membership: Membership,
+    /// Who belonged to the group from which index on, as far back as a snapshot may be asked for.
+    pub(crate) memberships: VecDeque<(u64, Membership)>,
+    /// Changes of members that are wished, and the one that is proposed.
+    pub(crate) changes: VecDeque<(u64, MemberChange)>,
+    pub(crate) changing: Option<Proposed>,
+    pub(crate) transfers: Transfers,
+    pub(crate) reads: Reads,
+    pub(crate) dice: Prng,
+    /// The election time-out that was drawn last, in ticks.
+    election_ticks: usize,
+    /// Somebody else is to lead.
+    hand_over: Option<Option<u64>>,
+    /// When this member asked last whether it was removed.
+    pub(crate) hello_ms: u64,
     /// What was said last about who leads.
     leader: (Option<u64>, bool),
     pub(crate) now_ms: u64,
@@ -78,26 +101,47 @@ pub struct RaftStatus {
 }
 
 impl<D: Disk> RaftLog<D> {
-    /// Makes a log in an empty folder and opens it. Every member of a new group does this once.
+    /// Makes a log in an empty folder and opens it. Every founder does this once, and so does
+    /// a member that joins, under a number that was never used and with the founders of the group it joins.
     pub fn create(mut disk: D, config: RaftConfig, remarks: Remarks) -> Result<Self, OpenError> {
         config.check()?;
-        identity::create(&mut disk, config.cell, config.member, &config.voters)?;
+        identity::create(&mut disk, config.cell, config.member, &config.founders, Position::default())?;
         Self::open(disk, config, remarks)
+    }
+
+    /// Makes a log in an empty folder that goes on from a state: for a cell that is restored from a backup, under a new
+    /// number. The folder is of no use before this has returned.
+    pub fn create_from(
+        mut disk: D,
+        config: &RaftConfig,
+        applied: Index,
+        pieces: Vec<ohm_log::Bytes>,
+    ) -> Result<D, OpenError> {
+        config.check()?;
+        let position = Position { index: applied.0, term: 1 };
+        identity::create(&mut disk, config.cell, config.member, &config.founders, position)?;
+        let members = Membership::founded(&config.founders);
+        let mut shelf = Shelf::open(&mut disk)?;
+        shelf.begin(Snapshot::new(config.cell, position, applied, members, pieces));
+        while !matches!(shelf.step(&mut disk)?, Progress::Saved { .. }) {}
+        Ok(disk)
     }
 
     /// Opens the log that is there. What a crash cut short is repaired; anything else that is wrong is an error and
     /// leaves the files alone.
     pub fn open(mut disk: D, config: RaftConfig, remarks: Remarks) -> Result<Self, OpenError> {
         config.check()?;
-        let Recovered { durable, wal, shelf, snapshot, alarms } = recover(&mut disk, &config)?;
-        let applied = snapshot.as_ref().map_or(0, |(position, _)| position.index);
+        let Recovered { durable, wal, shelf, snapshot, membership, alarms } = recover(&mut disk, &config)?;
+        let applied = snapshot.as_ref().map_or(0, |snapshot| snapshot.header.position().index);
+        let visible = snapshot.as_ref().map_or(Index(0), |snapshot| snapshot.header.applied());
         let node = RawNode::new(&config.raft(applied), durable, &remarks.0)
             .map_err(|error| OpenError::Configuration(error.to_string()))?;
         let mut events: VecDeque<LogEvent> = alarms.into_iter().map(LogEvent::Alarm).collect();
-        events.extend(
-            snapshot.map(|(position, pieces)| LogEvent::InstallSnapshot { index: Index(position.index), pieces }),
-        );
+        events.extend(snapshot.map(|snapshot| LogEvent::InstallSnapshot { index: visible, pieces: snapshot.pieces }));
+        events.push_back(LogEvent::Members(membership.members()));
         let mut log = RaftLog {
+            dice: Prng::new(config.seed),
+            election_ticks: config.election_ticks,
             appends: Appends::new(config.queue_entries, config.queue_bytes),
             inbox: Inbox::new(config.queue_messages, config.queue_bytes),
             config,
@@ -109,6 +153,15 @@ impl<D: Disk> RaftLog<D> {
             full_until_ms: None,
             events,
             yielded: applied,
+            visible: visible.0,
+            memberships: VecDeque::from([(applied, membership.clone())]),
+            membership,
+            changes: VecDeque::new(),
+            changing: None,
+            transfers: Transfers::default(),
+            reads: Reads::default(),
+            hand_over: None,
+            hello_ms: 0,
             leader: (None, false),
             now_ms: 0,
             next_tick_ms: None,
@@ -116,8 +169,13 @@ impl<D: Disk> RaftLog<D> {
             polls: 0,
             ended: false,
         };
-        log.lead_if_alone()?;
+        log.lead_if_alone().map_err(|failure| OpenError::Configuration(failure.to_string()))?;
         Ok(log)
+    }
+
+    /// The disk, for what only its owner understands.
+    pub fn disk(&self) -> &D {
+        &self.disk
     }
 
     /// The disk, for the next start.
@@ -129,7 +187,7 @@ impl<D: Disk> RaftLog<D> {
     pub fn status(&self) -> RaftStatus {
         let (raft, durable) = (&self.node.raft, self.node.store());
         RaftStatus {
-            leader: Some(raft.leader_id).filter(|leader| *leader != raft::INVALID_ID),
+            leader: self.leader_id(),
             leads: raft.state == StateRole::Leader,
             term: raft.term,
             committed: Index(raft.raft_log.committed),
@@ -139,10 +197,14 @@ impl<D: Disk> RaftLog<D> {
         }
     }
 
+    pub(crate) fn leader_id(&self) -> Option<u64> {
+        Some(self.node.raft.leader_id).filter(|leader| *leader != raft::INVALID_ID)
+    }
+
     /// A lone voter need not wait for an election.
-    fn lead_if_alone(&mut self) -> Result<(), OpenError> {
-        if self.config.voters.len() == 1 {
-            self.node.campaign().map_err(|error| OpenError::Configuration(error.to_string()))?;
+    fn lead_if_alone(&mut self) -> Result<(), LogFailure> {
+        if self.is_alone() && self.node.raft.state == StateRole::Follower {
+            self.node.campaign().map_err(|error| LogFailure::Engine(error.to_string()))?;
         }
         Ok(())
     }
@@ -156,9 +218,7 @@ impl<D: Disk> RaftLog<D> {
             self.appends.refuse_waiting(Refusal::DiskFull, out);
         }
         if self.staged.is_none() {
-            self.hear()?;
-            self.tick();
-            self.propose(out)?;
+            self.think(out)?;
             if self.node.has_ready() {
                 let mut ready = self.node.ready();
                 // The messages of a leader may leave before its own sync: followers sync at the same time.
@@ -174,7 +234,30 @@ impl<D: Disk> RaftLog<D> {
         {
             self.settle(ready, out)?;
         }
+        if self.staged.is_some() && self.full_until_ms.is_some() {
+            self.read_without_room(out);
+        }
+        self.settle_reads(out);
+        if self.node.mut_store().ask_wanted() {
+            out.push(LogEvent::SnapshotWanted);
+        }
+        self.send_pieces(out)?;
         self.write_snapshot(out)
+    }
+
+    /// Everything that steps raft.
+    fn think(&mut self, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        self.hear(out)?;
+        self.lead_if_alone()?;
+        self.tick();
+        self.propose(out)?;
+        self.change_members(out)?;
+        self.say_hello(out)?;
+        self.ask_reads(out);
+        if let Some(to) = self.hand_over.take() {
+            self.transfer(to);
+        }
+        Ok(())
     }
 
     /// Lets as many ticks pass as are due. A process that was paused does not make up for more than one election.
@@ -183,6 +266,13 @@ impl<D: Disk> RaftLog<D> {
         let Some(late_ms) = self.now_ms.checked_sub(due_ms) else { return };
         let ticks = (1 + late_ms / self.config.tick_ms).min(self.config.election_ticks as u64);
         for _ in 0..ticks {
+            // Raft draws a time-out from the dice of its thread whenever it starts to wait; ours takes its place before
+            // it counts.
+            if self.node.raft.election_elapsed == 0 {
+                let spread = self.dice.below(self.config.election_ticks as u64) as usize;
+                self.election_ticks = self.config.election_ticks + spread;
+            }
+            self.node.raft.set_randomized_election_timeout(self.election_ticks);
             self.node.tick();
         }
         self.next_tick_ms = Some(self.now_ms + self.config.tick_ms - late_ms % self.config.tick_ms);
@@ -191,7 +281,7 @@ impl<D: Disk> RaftLog<D> {
     /// Hands all that waits to raft at once, so that one sync makes it durable.
     fn propose(&mut self, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
         if self.node.raft.state != StateRole::Leader {
-            let leader = Some(self.node.raft.leader_id).filter(|leader| *leader != raft::INVALID_ID);
+            let leader = self.leader_id();
             self.appends.refuse_waiting(Refusal::NotLeader { leader }, out);
             return Ok(());
         }
@@ -225,6 +315,7 @@ impl<D: Disk> RaftLog<D> {
         let RaftStatus { leader, leads, .. } = self.status();
         if !leads {
             self.appends.forget_proposed(out);
+            out.extend(self.changing.take().map(|change| LogEvent::Unknown { token: change.token }));
         }
         if self.leader != (leader, leads) {
             self.leader = (leader, leads);
@@ -234,7 +325,13 @@ impl<D: Disk> RaftLog<D> {
 
     fn trim(&mut self) -> Result<(), LogFailure> {
         if self.trim_below > 0 {
-            let bound = std::mem::take(&mut self.trim_below) - 1;
+            // What a snapshot on its way to another member will need after it stays until it has arrived.
+            let sending = self.transfers.oldest();
+            let bound = (std::mem::take(&mut self.trim_below) - 1).min(sending.unwrap_or(u64::MAX));
+            // Nor does what was yielded on a full disk and raft has not seen go by yet.
+            let bound = bound.min(self.node.raft.raft_log.applied);
+            self.shelf.hold(sending);
+            self.shelf.tidy(&mut self.disk)?;
             self.node.mut_store().trim(bound);
             let oldest = self.shelf.kept().first().copied().unwrap_or(0);
             self.wal.trim(&mut self.disk, bound.min(oldest))?;
@@ -255,9 +352,14 @@ impl<D: Disk> RaftLog<D> {
             return Err(SubmitError::Busy { queued: self.events.len().max(1) });
         }
         let newest = self.node.store().snapshot_position().index;
-        match self.node.store().position(index.0) {
-            Some(position) if index.0 > newest && index.0 <= self.yielded => {
-                self.shelf.begin(Snapshot::new(self.config.cell, position, pieces));
+        // Entries of raft's own change nothing that the copy knows of: a snapshot covers those that follow it, too.
+        let covered = if index.0 == self.visible { self.yielded } else { index.0 };
+        let is_newer = index.0 > newest || (self.node.store().is_wanted() && covered > newest);
+        match self.node.store().position(covered) {
+            Some(position) if is_newer && index.0 <= self.yielded => {
+                let known = self.memberships.iter().rev().find(|(from, _)| *from <= covered);
+                let members = known.map_or_else(Membership::default, |(_, members)| members.clone());
+                self.shelf.begin(Snapshot::new(self.config.cell, position, index, members, pieces));
             }
             _ => {
                 let yielded = self.yielded;
@@ -271,7 +373,7 @@ impl<D: Disk> RaftLog<D> {
 }
 
 impl<D: Disk> Log for RaftLog<D> {
-    fn submit(&mut self, _now_ms: u64, request: LogRequest) -> Result<(), SubmitError> {
+    fn submit(&mut self, now_ms: u64, request: LogRequest) -> Result<(), SubmitError> {
         if self.ended {
             return Err(SubmitError::Ended);
         }
@@ -283,13 +385,19 @@ impl<D: Disk> Log for RaftLog<D> {
                 self.trim_below = self.trim_below.max(below.0);
                 Ok(())
             }
+            LogRequest::Read { token } => self.reads.submit(token, self.now_ms.max(now_ms)),
+            LogRequest::ChangeMembers { token, change } => self.wish_change(token, change),
+            LogRequest::Transfer { to } => {
+                self.hand_over = Some(to);
+                Ok(())
+            }
         }
     }
 
-    fn deliver(&mut self, _now_ms: u64, delivery: Delivery) -> Result<(), DeliverError> {
+    fn deliver(&mut self, now_ms: u64, delivery: Delivery) -> Result<(), DeliverError> {
         match self.ended {
             true => Err(DeliverError::Ended),
-            false => self.inbox.take(&self.config, delivery),
+            false => self.inbox.take(&self.config, self.now_ms.max(now_ms), delivery),
         }
     }
 
@@ -306,18 +414,26 @@ impl<D: Disk> Log for RaftLog<D> {
         if self.ended {
             return None;
         }
-        let at_once = !self.events.is_empty() || self.trim_below > 0 || self.shelf.writing().is_some();
+        let at_once = !self.events.is_empty()
+            || self.trim_below > 0
+            || self.shelf.writing().is_some()
+            || !self.changes.is_empty()
+            || self.hand_over.is_some();
         if at_once {
             return Some(self.now_ms);
         }
         if let Some(until_ms) = self.full_until_ms {
             return Some(until_ms);
         }
-        if self.staged.is_some() || !self.inbox.is_empty() || self.appends.ready() || self.node.has_ready() {
+        let may_lead = self.is_alone() && self.node.raft.state != StateRole::Leader;
+        if self.staged.is_some() || !self.inbox.is_empty() || self.appends.ready() || self.node.has_ready() || may_lead
+        {
             return Some(self.now_ms);
         }
-        let alone = self.config.voters.len() == 1 && self.node.raft.state == StateRole::Leader;
-        (!alone).then(|| self.next_tick_ms.unwrap_or(self.now_ms))
+        let tick_ms = (!self.is_alone()).then(|| self.next_tick_ms.unwrap_or(self.now_ms));
+        let pieces_ms = self.transfers.wake_ms(self.now_ms, self.config.batch_bytes);
+        let reads_ms = self.reads.wake_ms(self.now_ms, self.read_retry_ms());
+        [tick_ms, pieces_ms, reads_ms].into_iter().flatten().min()
     }
 }
 

@@ -4,12 +4,12 @@
 use crate::config::RaftConfig;
 use crate::error::OpenError;
 use crate::identity::{Folder, Identity, inspect, segment_file, snapshot_file};
+use crate::members::Membership;
 use crate::record::Position;
 use crate::replay::{Replay, replay};
 use crate::snapshots::{self, Shelf, Snapshot};
 use crate::storage::Durable;
 use crate::wal::Wal;
-use bytes::Bytes;
 use ohm_log::{Alarm, Disk};
 
 /// A log as it was left.
@@ -18,7 +18,9 @@ pub(crate) struct Recovered {
     pub(crate) wal: Wal,
     pub(crate) shelf: Shelf,
     /// The newest snapshot that can be read.
-    pub(crate) snapshot: Option<(Position, Vec<Bytes>)>,
+    pub(crate) snapshot: Option<Snapshot>,
+    /// Who belonged to the group at that snapshot, or at the beginning.
+    pub(crate) membership: Membership,
     pub(crate) alarms: Vec<Alarm>,
 }
 
@@ -52,7 +54,7 @@ pub(crate) fn find(disk: &mut (impl Disk + ?Sized)) -> Result<Found, OpenError> 
 /// Opens a folder for writing.
 pub(crate) fn recover(disk: &mut (impl Disk + ?Sized), config: &RaftConfig) -> Result<Recovered, OpenError> {
     if let Folder::Log(identity) = inspect(disk)? {
-        identity.check(config.cell, config.member, &config.voters)?;
+        identity.check(config.cell, config.member, &config.founders)?;
     }
     let Found { identity, mut replay, shelf, snapshot, restart, alarms } = find(disk)?;
     let mut wal = Wal::open(disk, &identity, config.segment_bytes, &replay)?;
@@ -70,14 +72,29 @@ pub(crate) fn recover(disk: &mut (impl Disk + ?Sized), config: &RaftConfig) -> R
         replay.entries.pop_front();
         replay.base = position;
     }
-    // All of it was synced when the log was opened, and a lone voter needs nobody's word. A leader's own entry would
-    // say so too, but a full disk does not take one.
-    if identity.voters.len() == 1 && !restart {
-        replay.state.commit = replay.state.commit.max(replay.last().index);
+    let membership = snapshot
+        .as_ref()
+        .map_or_else(|| Membership::founded(&identity.founders), |found| found.header.membership(&identity.founders));
+    if !restart {
+        replay.state.commit = committed_alone(&membership, config.member, &replay).max(replay.state.commit);
     }
-    let durable = Durable::new(replay.state, &identity.voters, replay.base, replay.entries, position);
-    let snapshot = snapshot.map(|snapshot| (position, snapshot.pieces));
-    Ok(Recovered { durable, wal, shelf, snapshot, alarms })
+    let durable = Durable::new(replay.state, membership.conf_state(), replay.base, replay.entries, position);
+    Ok(Recovered { durable, wal, shelf, snapshot, membership, alarms })
+}
+
+/// How far a lone voter has committed: all of it was synced when the log was opened, and it needs nobody's word. A
+/// leader's own entry would say so too, but a full disk does not take one. Up to the change that makes others voters.
+fn committed_alone(membership: &Membership, member: u64, replay: &Replay) -> u64 {
+    let mut membership = membership.clone();
+    let mut committed = 0;
+    for entry in &replay.entries {
+        if entry.index > replay.state.commit && membership.voters != [member] {
+            break;
+        }
+        membership.replay(entry);
+        committed = entry.index;
+    }
+    committed
 }
 
 impl Found {

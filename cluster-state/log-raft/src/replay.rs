@@ -156,10 +156,17 @@ impl Replay {
                 self.entries.push_back(entry);
             }
             Record::Truncate { from } => {
-                if from <= self.base.index {
-                    return Err(format!("a cut at {from}, the log begins after {}", self.base.index));
+                let trimmed = self.segments.front().is_some_and(|first| first.sequence > 1);
+                match from.checked_sub(self.base.index + 1) {
+                    Some(kept) => self.entries.truncate(kept as usize),
+                    // Entries that a newer leader had others for stood in a segment that was trimmed since. A snapshot
+                    // covers what stands in their place, so nobody asks for the term before it.
+                    None if trimmed && from > 0 => {
+                        self.entries.clear();
+                        self.base = Position { index: from - 1, term: 0 };
+                    }
+                    None => return Err(format!("a cut at {from}, the log begins after {}", self.base.index)),
                 }
-                self.entries.truncate((from - self.base.index - 1) as usize);
             }
             Record::Restart(position) => {
                 self.entries.clear();

@@ -2,11 +2,12 @@
 
 use crate::raft_log::{RaftLog, full_retry_ms};
 use crate::record::Position;
-use crate::snapshots::{self, Progress};
+use crate::snapshots::Progress;
 use ohm_log::{Alarm, Disk, DiskError, LogEvent, LogFailure};
 use ohm_model::Index;
-use raft::Ready;
 use raft::eraftpb::{Entry, EntryType, HardState};
+use raft::{GetEntriesContext, Ready, Storage};
+use std::collections::VecDeque;
 
 impl<D: Disk> RaftLog<D> {
     /// Settles `ready`, or keeps it for later if the disk is full.
@@ -20,7 +21,7 @@ impl<D: Disk> RaftLog<D> {
                 // What is committed is durable already: nobody has to wait for room to see it.
                 self.yield_entries(ready.take_committed_entries(), out)?;
                 self.staged = Some(ready);
-                return Ok(());
+                return self.yield_without_room(out);
             }
             Err(failure) => return Err(failure),
         }
@@ -33,14 +34,14 @@ impl<D: Disk> RaftLog<D> {
     /// One sync for all of it. Nothing in memory changes here, so that it can be repeated after [`DiskError::Full`].
     fn persist(&mut self, ready: &Ready, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
         let restart = snapshot_position(ready);
-        if restart.is_some() {
+        if let Some(position) = restart
+            && !self.shelf.kept().contains(&position.index)
+        {
             if let Some(index) = self.shelf.give_up() {
                 let reason = "a newer snapshot came from another member".into();
-                out.push(LogEvent::SnapshotFailed { index: Index(index), reason });
+                out.push(LogEvent::SnapshotFailed { index, reason });
             }
-            let snapshot = snapshots::parse("the snapshot", &ready.snapshot().data)
-                .map_err(|error| LogFailure::Engine(error.to_string()))?;
-            self.shelf.install(&mut self.disk, snapshot)?;
+            self.shelf.install(&mut self.disk, position.index)?;
         }
         if !ready.must_sync() {
             // A commit that is known to fewer than all is found again after a restart.
@@ -67,17 +68,22 @@ impl<D: Disk> RaftLog<D> {
 
     fn finish(&mut self, mut ready: Ready, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
         if let Some(position) = snapshot_position(&ready) {
-            let snapshot = snapshots::parse("the snapshot", &ready.snapshot().data)
-                .map_err(|error| LogFailure::Engine(error.to_string()))?;
-            self.node.mut_store().restart(position);
-            self.yielded = position.index;
-            out.push(LogEvent::InstallSnapshot { index: Index(position.index), pieces: snapshot.pieces });
+            let arrived = self.transfers.take_arrived();
+            let snapshot = arrived.ok_or_else(|| LogFailure::Engine("a snapshot that never arrived".into()))?;
+            self.membership = snapshot.header.membership(&self.config.founders);
+            self.memberships = VecDeque::from([(position.index, self.membership.clone())]);
+            self.node.mut_store().restart(position, self.membership.conf_state());
+            let index = snapshot.header.applied();
+            (self.yielded, self.visible) = (position.index, index.0);
+            out.push(LogEvent::InstallSnapshot { index, pieces: snapshot.pieces });
+            out.push(LogEvent::Members(self.membership.members()));
         }
         let durable = self.node.mut_store();
         durable.append(ready.take_entries());
         if let Some(state) = ready.hs() {
             durable.state = state.clone();
         }
+        self.take_reads(ready.take_read_states());
         let messages = ready.take_persisted_messages();
         self.send_all(messages, out)?;
         self.yield_entries(ready.take_committed_entries(), out)?;
@@ -92,16 +98,41 @@ impl<D: Disk> RaftLog<D> {
         Ok(())
     }
 
+    /// Raft hands out committed entries in batches, and the next one comes only after there is room; of a long log that
+    /// was just opened most would be missing until then. Changes of members are raft's: it applies them itself.
+    fn yield_without_room(&mut self, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        let committed = self.node.raft.raft_log.committed.min(self.node.store().last().index);
+        if committed <= self.yielded {
+            return Ok(());
+        }
+        let context = GetEntriesContext::empty(false);
+        let entries = self.node.store().entries(self.yielded + 1, committed + 1, None, context);
+        let mut entries = entries.map_err(|error| LogFailure::Engine(error.to_string()))?;
+        let normal = entries.iter().take_while(|entry| entry.get_entry_type() == EntryType::EntryNormal).count();
+        entries.truncate(normal);
+        self.yield_entries(entries, out)
+    }
+
     fn yield_entries(&mut self, entries: Vec<Entry>, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
-        for entry in entries {
+        let yielded = self.yielded;
+        for entry in entries.into_iter().filter(|entry| entry.index > yielded) {
             let token = self.appends.committed(entry.index, entry.term, out);
-            if entry.get_entry_type() != EntryType::EntryNormal {
-                let kind = format!("{:?}", entry.get_entry_type());
-                return Err(LogFailure::UnknownKind { index: Index(entry.index), kind });
-            }
             self.yielded = entry.index;
+            match entry.get_entry_type() {
+                EntryType::EntryNormal => self.answer_change(&entry, None, out),
+                EntryType::EntryConfChange => {
+                    self.apply_change(&entry, out)?;
+                    self.memberships.push_back((entry.index, self.membership.clone()));
+                    continue;
+                }
+                EntryType::EntryConfChangeV2 => {
+                    let kind = format!("{:?}", entry.get_entry_type());
+                    return Err(LogFailure::UnknownKind { index: Index(entry.index), kind });
+                }
+            }
             // Each leader starts with an empty entry of its own.
             if !entry.data.is_empty() {
+                self.visible = entry.index;
                 out.push(LogEvent::Committed { index: Index(entry.index), bytes: entry.data, token });
             }
         }
@@ -113,13 +144,17 @@ impl<D: Disk> RaftLog<D> {
         let writing = self.shelf.writing();
         match self.shelf.step(&mut self.disk) {
             Ok(Progress::Idle | Progress::More) => Ok(()),
-            Ok(Progress::Saved(position)) => {
-                self.node.mut_store().snapshot_saved(position);
-                out.push(LogEvent::SnapshotSaved { index: Index(position.index) });
+            Ok(Progress::Saved { position, applied, members }) => {
+                self.node.mut_store().snapshot_saved(position, members.conf_state());
+                while self.memberships.get(1).is_some_and(|(from, _)| *from <= position.index) {
+                    self.memberships.pop_front();
+                }
+                out.push(LogEvent::SnapshotSaved { index: applied });
                 Ok(())
             }
             Err(error @ DiskError::Full { .. }) => {
-                let index = Index(writing.unwrap_or_default());
+                let index = writing.unwrap_or_default();
+                self.node.mut_store().ask_again();
                 out.push(LogEvent::SnapshotFailed { index, reason: error.to_string() });
                 Ok(())
             }

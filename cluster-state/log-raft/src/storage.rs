@@ -4,6 +4,7 @@
 use crate::record::Position;
 use raft::eraftpb::{ConfState, Entry, HardState, Snapshot};
 use raft::{Error, GetEntriesContext, RaftState, Result, StorageError};
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 /// What an entry costs besides its bytes, roughly.
@@ -12,25 +13,37 @@ const ENTRY_OVERHEAD_BYTES: u64 = 24;
 /// The durable log and state of this member.
 pub(crate) struct Durable {
     pub(crate) state: HardState,
-    voters: ConfState,
+    /// Who belonged to the group at the newest snapshot: where raft starts from, and what it tells with a snapshot.
+    members: ConfState,
     /// The place before the first entry.
     base: Position,
     entries: VecDeque<Entry>,
     entry_bytes: u64,
     /// The newest snapshot.
     snapshot: Position,
+    /// A member that the newest snapshot does not know needs one.
+    wanted: Cell<Wanted>,
+}
+
+/// Whether another snapshot is needed, and whether that was said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Wanted {
+    #[default]
+    No,
+    Yes,
+    Said,
 }
 
 impl Durable {
     pub(crate) fn new(
         state: HardState,
-        voters: &[u64],
+        members: ConfState,
         base: Position,
         entries: VecDeque<Entry>,
         snapshot: Position,
     ) -> Self {
         let entry_bytes = entries.iter().map(cost).sum();
-        Durable { state, voters: (voters.to_vec(), Vec::new()).into(), base, entries, entry_bytes, snapshot }
+        Durable { state, members, base, entries, entry_bytes, snapshot, wanted: Cell::default() }
     }
 
     /// The place of the last entry.
@@ -66,16 +79,34 @@ impl Durable {
         self.entries.extend(entries);
     }
 
-    /// A snapshot of `position` exists.
-    pub(crate) fn snapshot_saved(&mut self, position: Position) {
-        self.snapshot = position;
+    /// A snapshot of `position` exists, with these members.
+    pub(crate) fn snapshot_saved(&mut self, position: Position, members: ConfState) {
+        (self.snapshot, self.members) = (position, members);
+        self.wanted.set(Wanted::No);
+    }
+
+    /// Whether a snapshot is needed that knows more members than the newest one.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.get() != Wanted::No
+    }
+
+    /// The same, once.
+    pub(crate) fn ask_wanted(&mut self) -> bool {
+        self.wanted.get() == Wanted::Yes && self.wanted.replace(Wanted::Said) == Wanted::Yes
+    }
+
+    /// The snapshot that was asked for did not come.
+    pub(crate) fn ask_again(&mut self) {
+        if self.wanted.get() == Wanted::Said {
+            self.wanted.set(Wanted::Yes);
+        }
     }
 
     /// A snapshot took the place of all entries.
-    pub(crate) fn restart(&mut self, position: Position) {
+    pub(crate) fn restart(&mut self, position: Position, members: ConfState) {
         self.entries.clear();
         self.entry_bytes = 0;
-        (self.base, self.snapshot) = (position, position);
+        (self.base, self.snapshot, self.members) = (position, position, members);
     }
 
     /// Forgets the entries up to `bound`, but none that the newest snapshot does not cover.
@@ -96,7 +127,7 @@ fn cost(entry: &Entry) -> u64 {
 
 impl raft::Storage for Durable {
     fn initial_state(&self) -> Result<RaftState> {
-        Ok(RaftState::new(self.state.clone(), self.voters.clone()))
+        Ok(RaftState::new(self.state.clone(), self.members.clone()))
     }
 
     fn entries(
@@ -140,7 +171,15 @@ impl raft::Storage for Durable {
     }
 
     /// The place of the newest snapshot only: its bytes are read from disk when the message is sent.
-    fn snapshot(&self, request_index: u64, _to: u64) -> Result<Snapshot> {
+    fn snapshot(&self, request_index: u64, to: u64) -> Result<Snapshot> {
+        // Raft takes no snapshot in which the receiver is no member, and a new one is in none yet.
+        let is_known = self.members.voters.contains(&to) || self.members.learners.contains(&to);
+        if !is_known && self.snapshot.index > 0 {
+            if self.wanted.get() == Wanted::No {
+                self.wanted.set(Wanted::Yes);
+            }
+            return Err(Error::Store(StorageError::SnapshotTemporarilyUnavailable));
+        }
         if self.snapshot.index == 0 || self.snapshot.index < request_index {
             return Err(Error::Store(StorageError::SnapshotTemporarilyUnavailable));
         }
@@ -148,7 +187,7 @@ impl raft::Storage for Durable {
         let metadata = snapshot.mut_metadata();
         metadata.index = self.snapshot.index;
         metadata.term = self.snapshot.term;
-        metadata.set_conf_state(self.voters.clone());
+        metadata.set_conf_state(self.members.clone());
         Ok(snapshot)
     }
 }
@@ -157,6 +196,10 @@ impl raft::Storage for Durable {
 mod tests {
     use super::*;
     use raft::Storage;
+
+    fn known() -> ConfState {
+        (vec![1, 2], vec![]).into()
+    }
 
     fn entries(indices: std::ops::RangeInclusive<u64>, term: u64) -> Vec<Entry> {
         let entry = |index| Entry { index, term, data: vec![0; 76].into(), ..Entry::default() };
@@ -171,7 +214,7 @@ mod tests {
     #[test]
     fn entries_replace_are_limited_and_forgotten() {
         let base = Position { index: 10, term: 1 };
-        let mut durable = Durable::new(HardState::default(), &[1], base, VecDeque::new(), base);
+        let mut durable = Durable::new(HardState::default(), known(), base, VecDeque::new(), base);
         durable.append(entries(11..=20, 2));
         durable.append(entries(18..=19, 3));
         assert_eq!((durable.last(), durable.entry_bytes()), (Position { index: 19, term: 3 }, 900));
@@ -180,14 +223,16 @@ mod tests {
         assert_eq!((durable.term(10).unwrap(), durable.term(17).unwrap(), durable.term(18).unwrap()), (1, 2, 3));
         durable.trim(15);
         assert_eq!(durable.first_index().unwrap(), 11, "no snapshot covers entry 11");
-        durable.snapshot_saved(Position { index: 14, term: 2 });
+        durable.snapshot_saved(Position { index: 14, term: 2 }, known());
         durable.trim(15);
         assert_eq!((durable.first_index().unwrap(), durable.entry_bytes()), (15, 500));
         assert_eq!(durable.term(13), Err(Error::Store(StorageError::Compacted)));
         assert_eq!(durable.term(20), Err(Error::Store(StorageError::Unavailable)));
         assert_eq!(durable.snapshot(14, 2).unwrap().get_metadata().index, 14);
         assert!(durable.snapshot(15, 2).is_err());
-        durable.restart(Position { index: 40, term: 5 });
+        assert!(!durable.ask_wanted() && durable.snapshot(14, 3).is_err());
+        assert!(durable.ask_wanted() && !durable.ask_wanted(), "said once");
+        durable.restart(Position { index: 40, term: 5 }, known());
         assert_eq!((durable.first_index().unwrap(), durable.last_index().unwrap()), (41, 40));
     }
 }

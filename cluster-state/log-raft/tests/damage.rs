@@ -105,7 +105,7 @@ fn a_missing_or_shortened_segment_is_found() {
 #[test]
 fn a_segment_of_another_member_is_found() {
     let mut whole = disk_with(40, false);
-    let config = RaftConfig { member: 2, voters: vec![2], ..world::config() };
+    let config = RaftConfig { member: 2, founders: vec![2], ..world::config() };
     let other = RaftLog::create(MemDisk::new(), config, Remarks::none()).unwrap().into_disk();
     let segments = names(&mut whole, "wal-");
     whole.place(&segments[0], other.peek("wal-00000000000000000001.log").unwrap());

@@ -84,7 +84,9 @@ fn a_full_disk_refuses_and_goes_on_once_there_is_room() {
             again.poll().unwrap();
         }
         assert_eq!(again.list, acknowledged, "with room for {capacity:?}");
+        assert_readable(&mut again);
     }
+    assert_readable(&mut copy);
 
     disk.borrow_mut().set_capacity_bytes(None);
     copy.now_ms += 200;
@@ -98,6 +100,17 @@ fn a_full_disk_refuses_and_goes_on_once_there_is_room() {
     let mut again = open(after).unwrap();
     again.rest().unwrap();
     assert_eq!(again.list, copy.list);
+}
+
+/// A lone voter answers reads, whether its disk has room or not.
+fn assert_readable<D: Disk>(copy: &mut Copy<D>) {
+    let token = world::CHANGES + copy.readable.len() as u64;
+    copy.log.submit(copy.now_ms, LogRequest::Read { token }).unwrap();
+    for _ in 0..2 {
+        copy.now_ms += 200;
+        copy.poll().unwrap();
+    }
+    assert_eq!(copy.readable.last(), Some(&(token, copy.applied, copy.applied)));
 }
 
 #[test]

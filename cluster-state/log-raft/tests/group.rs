@@ -1,159 +1,19 @@
 //! Three voters in one thread, their messages carried by hand: leaders die, links break, members catch up.
 
+mod cluster;
 mod world;
 
+use cluster::Group;
 use ohm_log::{Bytes, Delivery, Log, LogFailure, LogRequest, MemDisk};
-use ohm_log_raft::{RaftConfig, RaftLog, Remarks, open_read_only};
+use ohm_log_raft::{RaftLog, Remarks, open_read_only};
 use ohm_model::Index;
-use ohm_stdx::Prng;
-use std::collections::{BTreeMap, VecDeque};
 use world::Copy;
 
 const VOTERS: [u64; 3] = [1, 2, 3];
 
-fn config(member: u64) -> RaftConfig {
-    RaftConfig { segment_bytes: 2000, ..RaftConfig::group(world::CELL, member, VOTERS.to_vec()) }
-}
-
-/// The group, and the network between its members.
-struct Group {
-    alive: BTreeMap<u64, Copy<MemDisk>>,
-    dead: BTreeMap<u64, MemDisk>,
-    network: VecDeque<(u64, u64, Bytes, bool)>,
-    /// Messages from and to these members are lost.
-    cut: Vec<u64>,
-    loss_permille: u64,
-    dice: Prng,
-    now_ms: u64,
-    /// What each index was, whoever said it.
-    history: BTreeMap<Index, u64>,
-    acknowledged: Vec<u64>,
-    next: u64,
-}
-
-impl Group {
-    fn new(seed: u64) -> Self {
-        let member = |member| {
-            let log = RaftLog::create(MemDisk::new(), config(member), Remarks::none()).unwrap();
-            (member, Copy::new(log))
-        };
-        Group {
-            alive: VOTERS.into_iter().map(member).collect(),
-            dead: BTreeMap::new(),
-            network: VecDeque::new(),
-            cut: Vec::new(),
-            loss_permille: 0,
-            dice: Prng::new(seed),
-            now_ms: 0,
-            history: BTreeMap::new(),
-            acknowledged: Vec::new(),
-            next: 0,
-        }
-    }
-
-    /// Ten milliseconds go by.
-    fn step(&mut self) {
-        self.now_ms += 10;
-        for _ in 0..self.network.len() {
-            let Some((from, to, bytes, snapshot)) = self.network.pop_front() else { break };
-            let lost = self.cut.contains(&from) || self.cut.contains(&to) || self.dice.chance(self.loss_permille);
-            let arrived = !lost && self.alive.contains_key(&to);
-            if arrived {
-                let copy = self.alive.get_mut(&to).unwrap();
-                copy.log.deliver(self.now_ms, Delivery::Message(bytes)).unwrap();
-            }
-            if let Some(sender) = self.alive.get_mut(&from) {
-                if snapshot {
-                    sender.log.deliver(self.now_ms, Delivery::SnapshotSent { member: to, arrived }).unwrap();
-                } else if !arrived {
-                    sender.log.deliver(self.now_ms, Delivery::Unreachable { member: to }).unwrap();
-                }
-            }
-        }
-        for (member, copy) in &mut self.alive {
-            copy.now_ms = self.now_ms;
-            copy.rest().unwrap();
-            self.network.extend(copy.sent.drain(..).map(|(to, bytes, snapshot)| (*member, to, bytes, snapshot)));
-            self.acknowledged.append(&mut copy.acknowledged);
-            if let Some(number) = copy.list.last() {
-                assert_eq!(
-                    self.history.entry(copy.applied).or_insert(*number),
-                    number,
-                    "two truths at {}",
-                    copy.applied
-                );
-            }
-        }
-    }
-
-    fn steps(&mut self, steps: u64) {
-        (0..steps).for_each(|_| self.step());
-    }
-
-    fn leader(&self) -> Option<u64> {
-        let leads = |member: &&u64| self.alive[*member].leads && !self.cut.contains(member);
-        self.alive.keys().find(leads).copied()
-    }
-
-    /// Waits for a leader that can commit.
-    fn wait_for_leader(&mut self) -> u64 {
-        for _ in 0..2000 {
-            self.step();
-            if let Some(leader) = self.leader() {
-                return leader;
-            }
-        }
-        panic!("20 s without a leader");
-    }
-
-    fn append(&mut self, count: u64) {
-        for _ in 0..count {
-            if let Some(leader) = self.leader() {
-                let next = self.next;
-                self.alive.get_mut(&leader).unwrap().append(next).ok();
-                self.next += 1;
-            }
-            self.step();
-        }
-    }
-
-    fn kill(&mut self, member: u64) {
-        let mut disk = self.alive.remove(&member).unwrap().log.into_disk();
-        disk.crash(&mut self.dice);
-        self.dead.insert(member, disk);
-    }
-
-    fn revive(&mut self, member: u64) {
-        let disk = self.dead.remove(&member).unwrap();
-        let log = RaftLog::open(disk, config(member), Remarks::none()).unwrap();
-        self.alive.insert(member, Copy::new(log));
-    }
-
-    /// All members end with the same list, which holds all that was acknowledged, once.
-    fn check(&mut self, label: &str) {
-        self.cut.clear();
-        self.loss_permille = 0;
-        for member in self.dead.keys().copied().collect::<Vec<_>>() {
-            self.revive(member);
-        }
-        self.wait_for_leader();
-        self.append(3);
-        self.steps(300);
-        let lists: Vec<&Vec<u64>> = self.alive.values().map(|copy| &copy.list).collect();
-        assert!(lists.iter().all(|list| *list == lists[0]), "{label}: {lists:?}");
-        let mut sorted = lists[0].clone();
-        sorted.sort_unstable();
-        sorted.dedup();
-        assert_eq!(sorted.len(), lists[0].len(), "{label}: an append is there twice");
-        for number in &self.acknowledged {
-            assert!(sorted.binary_search(number).is_ok(), "{label}: {number} was acknowledged and is gone");
-        }
-    }
-}
-
 #[test]
 fn acknowledged_entries_survive_the_death_of_each_leader() {
-    let mut group = Group::new(1);
+    let mut group = Group::new(1, 3);
     for round in 0..6 {
         let leader = group.wait_for_leader();
         group.append(20);
@@ -174,11 +34,11 @@ fn acknowledged_entries_survive_the_death_of_each_leader() {
 
 #[test]
 fn a_leader_that_is_cut_off_steps_down_and_its_appends_stay_unknown() {
-    let mut group = Group::new(2);
+    let mut group = Group::new(2, 3);
     let old = group.wait_for_leader();
     group.append(10);
     group.steps(20);
-    group.cut = vec![old];
+    group.isolate(old);
     let copy = group.alive.get_mut(&old).unwrap();
     (900..905).for_each(|number| copy.append(number).unwrap());
     copy.rest().unwrap();
@@ -199,7 +59,7 @@ fn a_leader_that_is_cut_off_steps_down_and_its_appends_stay_unknown() {
     group.step();
     assert_eq!(group.alive[&old].refused, [905], "a member that does not lead takes no appends");
     let leader = group.leader();
-    group.cut.clear();
+    group.cuts.clear();
     group.steps(300);
     assert_eq!(group.leader(), leader, "a member that comes back does not disturb the leader");
     group.check("cut");
@@ -208,7 +68,7 @@ fn a_leader_that_is_cut_off_steps_down_and_its_appends_stay_unknown() {
 
 #[test]
 fn one_of_three_alone_commits_nothing() {
-    let mut group = Group::new(3);
+    let mut group = Group::new(3, 3);
     let leader = group.wait_for_leader();
     group.append(10);
     group.steps(20);
@@ -230,7 +90,7 @@ fn one_of_three_alone_commits_nothing() {
 
 #[test]
 fn a_member_that_was_away_too_long_gets_a_snapshot() {
-    let mut group = Group::new(4);
+    let mut group = Group::new(4, 3);
     let leader = group.wait_for_leader();
     let away = VOTERS.into_iter().find(|member| *member != leader).unwrap();
     group.append(10);
@@ -257,7 +117,7 @@ fn a_member_that_was_away_too_long_gets_a_snapshot() {
 
 #[test]
 fn a_crash_between_an_installed_snapshot_and_its_mark_is_repaired() {
-    let mut group = Group::new(6);
+    let mut group = Group::new(6, 3);
     let leader = group.wait_for_leader();
     let away = VOTERS.into_iter().find(|member| *member != leader).unwrap();
     group.append(10);
@@ -293,23 +153,21 @@ fn a_crash_between_an_installed_snapshot_and_its_mark_is_repaired() {
 
 #[test]
 fn a_member_that_lost_its_log_says_so_and_stops() {
-    let mut group = Group::new(5);
+    let mut group = Group::new(5, 3);
     let leader = group.wait_for_leader();
     group.append(30);
     let member = VOTERS.into_iter().find(|member| *member != leader).unwrap();
     group.kill(member);
     group.dead.remove(&member);
-    let log = RaftLog::create(MemDisk::new(), config(member), Remarks::none()).unwrap();
+    let config = group.config(member);
+    let log = RaftLog::create(MemDisk::new(), config, Remarks::none()).unwrap();
     let mut copy = Copy::new(log);
     let mut failure = None;
     for _ in 0..300 {
         group.step();
-        group.network.retain(|(_, to, bytes, _)| {
-            if *to == member {
-                copy.log.deliver(group.now_ms, Delivery::Message(bytes.clone())).unwrap();
-            }
-            *to != member
-        });
+        for bytes in group.take_for(member) {
+            copy.log.deliver(group.now_ms, Delivery::Message(bytes)).unwrap();
+        }
         copy.now_ms = group.now_ms;
         if let Err(error) = copy.poll() {
             failure = Some(error);
@@ -323,15 +181,15 @@ fn a_member_that_lost_its_log_says_so_and_stops() {
 #[test]
 fn random_deaths_cuts_and_losses_leave_one_truth() {
     for seed in 0..25 {
-        let mut group = Group::new(seed);
-        group.loss_permille = group.dice.below(200);
+        let mut group = Group::new(seed, 3);
+        group.weather.loss_permille = group.dice.below(200);
         for _ in 0..60 {
             let member = VOTERS[group.dice.below(3) as usize];
             match group.dice.below(8) {
                 0 if group.alive.len() > 1 && group.alive.contains_key(&member) => group.kill(member),
                 1 | 2 if group.dead.contains_key(&member) => group.revive(member),
-                3 => group.cut = vec![member],
-                4 => group.cut.clear(),
+                3 => group.isolate(member),
+                4 => group.cuts.clear(),
                 5 => {
                     for copy in group.alive.values_mut().filter(|copy| copy.applied > Index(0)) {
                         copy.save_snapshot();
@@ -352,8 +210,8 @@ fn random_deaths_cuts_and_losses_leave_one_truth() {
 #[test]
 fn a_seed_is_a_history() {
     let run = || {
-        let mut group = Group::new(9);
-        group.loss_permille = 100;
+        let mut group = Group::new(9, 3);
+        group.weather.loss_permille = 100;
         group.append(300);
         let leader = group.wait_for_leader();
         group.kill(leader);

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!            submit ─▶ ┌─────┐ ─▶ Committed, InstallSnapshot   the stream: in order, nothing left out
-//!   poll, wake_ms ───▶ │ Log │ ─▶ Refused, Unknown             answers to appends
+//!   poll, wake_ms ───▶ │ Log │ ─▶ Refused, Unknown, Readable   answers to appends, reads, changes of members
 //!  deliver (network) ▶ └─────┘ ─▶ Send                         effects for the shell
 //! ```
 //!
@@ -12,6 +12,7 @@
 //! - Indices rise but may skip; a copy asserts no more than `index > applied`.
 //! - Each accepted append gets exactly one of `Committed` with its token, `Refused` and `Unknown`, unless the process
 //!   ends first. A refused one is never in the log; an unknown one is in it once or never.
+//! - A read that is answered with an index covers everything that was acknowledged anywhere before it was asked.
 //! - A log that starts yields the newest snapshot (if there is one), then each committed entry after it, then goes on.
 //! - No queue grows without a limit: a log that nobody polls answers [`SubmitError::Busy`].
 //! - No clock, no socket, no thread and no hidden dice in here. Nothing in here leads; see [`LogEvent::Leader`].
@@ -21,11 +22,13 @@ pub mod contract;
 pub mod disk;
 mod mem_disk;
 mod mem_log;
+mod members;
 
 pub use bytes::Bytes;
 pub use disk::{Disk, DiskError, FileStatus};
 pub use mem_disk::{Fault, MemDisk};
 pub use mem_log::{MemFaults, MemLog, MemStore};
+pub use members::{ChangeRefusal, MemberChange, Members};
 
 use ohm_model::Index;
 
@@ -64,7 +67,8 @@ pub enum LogRequest {
     },
     /// Keep the state as of `index` durably. Answered by `SnapshotSaved` or `SnapshotFailed`.
     SaveSnapshot {
-        /// The last entry in the snapshot: one that this log has yielded, above that of the former snapshot.
+        /// The last entry in the snapshot: one that this log has yielded, above that of the former snapshot unless
+        /// [`LogEvent::SnapshotWanted`] asked for it.
         index: Index,
         /// The bytes, in at least one piece, each 1 to [`SNAPSHOT_PIECE_BYTES_MAX`] long; they come back cut alike.
         pieces: Vec<Bytes>,
@@ -73,6 +77,24 @@ pub enum LogRequest {
     Trim {
         /// The lowest index that is still wanted.
         below: Index,
+    },
+    /// How far must a copy be to show everything that was acknowledged until now? Answered by `Readable` or `Refused`.
+    Read {
+        /// Comes back in the answer; distinct from those of appends, too.
+        token: u64,
+    },
+    /// Change who belongs to the group. Answered by `MembersChanged`, `Refused` or `Unknown`.
+    ChangeMembers {
+        /// Comes back in the answer; distinct from those of appends, too.
+        token: u64,
+        /// What is wanted.
+        change: MemberChange,
+    },
+    /// Let another member lead: `to`, or whoever is furthest. There is no answer but [`LogEvent::Leader`]; where nobody
+    /// leads, nothing happens.
+    Transfer {
+        /// The member.
+        to: Option<u64>,
     },
 }
 
@@ -126,14 +148,33 @@ pub enum LogEvent {
         /// Whether appends submitted here have a chance.
         here: bool,
     },
-    /// Bytes for another member. Losing them is allowed; mixing them up is not.
+    /// A copy that has reached `index` shows everything that was acknowledged before the read was asked for. This log
+    /// has yielded that index, or will.
+    Readable {
+        /// Whose read.
+        token: u64,
+        /// How far the copy must be.
+        index: Index,
+    },
+    /// The change of members is in the log.
+    MembersChanged {
+        /// Whose change.
+        token: u64,
+        /// The member that was added, promoted or removed.
+        member: u64,
+    },
+    /// Who belongs to the group, at the start and after each change. An engine that needs no group names whoever runs.
+    Members(Members),
+    /// Another member needs a snapshot and none that is kept will do (it must know the new member): save one now, even
+    /// if nothing was applied since the last one.
+    SnapshotWanted,
+
+    /// Bytes for another member, at most some megabytes. Losing them is allowed; mixing them up is not.
     Send {
         /// The member.
         to: u64,
         /// Opaque; the other side hands them to [`Log::deliver`].
         bytes: Bytes,
-        /// Whether the shell must report the fate of this one by [`Delivery::SnapshotSent`].
-        snapshot: bool,
     },
     /// Something that an operator should see; the log goes on.
     Alarm(Alarm),
@@ -149,16 +190,9 @@ pub enum Delivery {
         /// The member.
         member: u64,
     },
-    /// A [`LogEvent::Send`] with `snapshot: true` arrived, or did not.
-    SnapshotSent {
-        /// The member.
-        member: u64,
-        /// Whether all of it was taken.
-        arrived: bool,
-    },
 }
 
-/// Why an append is not in the log.
+/// Why an append is not in the log, a read is not possible, or a change of members did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Another member takes appends.
@@ -176,6 +210,12 @@ pub enum Refusal {
     /// The disk has no room for more entries.
     #[error("the disk of the log is full; appends are taken again once there is room")]
     DiskFull,
+    /// No majority answered in time, so nobody can say what was acknowledged elsewhere.
+    #[error("no majority of the servers answers; try again, or ask for what this server knows (stale)")]
+    NoMajority,
+    /// The change of members is not possible.
+    #[error(transparent)]
+    Change(#[from] ChangeRefusal),
 }
 
 /// Why a request was not accepted.
@@ -217,7 +257,7 @@ pub enum DeliverError {
         /// The cell of this log.
         expected: u64,
     },
-    /// Not from a member, or not for this one.
+    /// Not for this member, or from itself.
     #[error("the message goes from member {from} to member {to}; this is member {here}")]
     Member {
         /// The sender that the message names.
@@ -253,6 +293,15 @@ pub enum LogFailure {
         acknowledged: Index,
         /// What is here.
         last: Index,
+    },
+    /// This member was removed from the group.
+    #[error(
+        "member {member} was removed from the group: it votes and stores no more. To take part again, start it with an \
+         empty data folder under a new id"
+    )]
+    Removed {
+        /// This member.
+        member: u64,
     },
     /// The log holds something that this version does not know.
     #[error("entry {index} is of kind {kind}, which this version does not know; start a newer version")]
@@ -295,6 +344,31 @@ pub enum Alarm {
         /// Where the damage begins.
         offset: u64,
     },
+    /// The engine is a process of its own, and of a version with known faults.
+    #[error("etcd {version} has known faults that can show stale or missing entries: update it to {wanted}")]
+    OldEngine {
+        /// The version that runs.
+        version: String,
+        /// The first safe one.
+        wanted: String,
+    },
+    /// The engine is a process of its own, and does not answer.
+    #[error("etcd does not answer, and nothing is ordered until it does: {reason}")]
+    EngineLost {
+        /// What the last attempt said.
+        reason: String,
+    },
+    /// The engine answers again.
+    #[error("etcd answers again")]
+    EngineBack,
+    /// The engine has left out entries; they are read again.
+    #[error("the watch of etcd left out {missing} entries or more before {at}: they are read again")]
+    EventsMissed {
+        /// How many, if it says so.
+        missing: u64,
+        /// The entry that showed it.
+        at: Index,
+    },
 }
 
 /// Checks the sizes in a request; every engine does this first.
@@ -303,7 +377,7 @@ pub fn check_lengths(request: &LogRequest) -> Result<(), SubmitError> {
         LogRequest::Append { bytes, .. } => (std::slice::from_ref(bytes), ENTRY_BYTES_MAX),
         LogRequest::SaveSnapshot { pieces, .. } if pieces.is_empty() => return Err(SubmitError::NoPieces),
         LogRequest::SaveSnapshot { pieces, .. } => (pieces.as_slice(), SNAPSHOT_PIECE_BYTES_MAX),
-        LogRequest::Trim { .. } => return Ok(()),
+        _ => return Ok(()),
     };
     match pieces.iter().find(|piece| piece.is_empty() || piece.len() > limit) {
         Some(piece) => Err(SubmitError::Length { length: piece.len(), limit }),

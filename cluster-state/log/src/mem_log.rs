@@ -2,7 +2,8 @@
 //! stay unknown. Everything is drawn from a seed.
 
 use crate::{
-    Bytes, DeliverError, Delivery, Log, LogEvent, LogFailure, LogRequest, Refusal, SubmitError, check_lengths,
+    Bytes, ChangeRefusal, DeliverError, Delivery, Log, LogEvent, LogFailure, LogRequest, Refusal, SubmitError,
+    check_lengths,
 };
 use ohm_model::Index;
 use ohm_stdx::Prng;
@@ -171,10 +172,20 @@ impl Store {
                 let event = self.save_snapshot(reader, index, pieces);
                 self.schedule(Due::Answer { reader, event });
             }
+            LogRequest::Read { token } => {
+                // What has not landed yet was not acknowledged either.
+                let event = LogEvent::Readable { token, index: Index(self.newest()) };
+                self.schedule(Due::Answer { reader, event });
+            }
+            LogRequest::ChangeMembers { token, .. } => {
+                let event = LogEvent::Refused { token, reason: ChangeRefusal::NotHere.into() };
+                self.schedule(Due::Answer { reader, event });
+            }
             LogRequest::Trim { below } => {
                 self.trim(below);
                 return Ok(());
             }
+            LogRequest::Transfer { .. } => return Ok(()),
         }
         if let Some(reader) = self.readers.get_mut(&reader) {
             reader.unanswered += 1;

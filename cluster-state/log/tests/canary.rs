@@ -27,6 +27,8 @@ enum Bug {
     NeverBusy,
     /// An old snapshot comes back as if it were the newest.
     ForgetsSnapshots,
+    /// A read is answered with what was there long ago.
+    ReadsStale,
 }
 
 struct Buggy {
@@ -86,6 +88,9 @@ impl BuggyLog {
                 out.push(LogEvent::Refused { token, reason: ohm_log::Refusal::Overloaded });
             }
             (Bug::ForgetsSnapshots, LogEvent::InstallSnapshot { .. }) => {}
+            (Bug::ReadsStale, LogEvent::Readable { token, .. }) => {
+                out.push(LogEvent::Readable { token, index: ohm_model::Index(0) });
+            }
             (_, event) => out.push(event),
         }
     }
@@ -138,6 +143,7 @@ fn every_planted_bug_is_found_and_nothing_else() {
         Bug::TrimsTooMuch,
         Bug::NeverBusy,
         Bug::ForgetsSnapshots,
+        Bug::ReadsStale,
     ];
     assert!(!found(Bug::None), "the engine without a bug must pass");
     for bug in bugs {

@@ -90,8 +90,28 @@ pub(crate) struct Hub {
     dirty: BTreeSet<NodeId>,
     duty: BTreeMap<SessionId, Peer>,
     beats: Vec<Beat>,
+    /// Beats of nodes that this copy does not know. Perhaps it only lags.
+    doubtful: Vec<(Peer, Beat)>,
+    /// Which candidates for the health duty are connected to which other server, and when that was heard last.
+    elsewhere: BTreeMap<SessionId, (u64, u64)>,
+    /// Nodes whose beats come from another server.
+    relayed: BTreeMap<NodeId, u64>,
     launches: Launches,
 }
+
+/// Where beats go.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum BeatRoute {
+    /// The holder of the duty is connected here.
+    Here(Peer),
+    /// It is connected to this server.
+    Server(u64),
+}
+
+/// What was heard of a candidate elsewhere holds for so long.
+const ELSEWHERE_MS: u64 = 5_000;
+/// Doubtful beats that are kept.
+const DOUBTFUL_MAX: usize = 10_000;
 
 impl Hub {
     pub(crate) fn new(cell_incarnation: u64) -> Self {
@@ -101,6 +121,7 @@ impl Hub {
     /// From now on `node` is reached over `peer`.
     pub(crate) fn attach(&mut self, peer: Peer, node: NodeId, incarnation: Incarnation) {
         self.nodes.insert(node, Attached { peer, incarnation });
+        self.relayed.remove(&node);
         self.dirty.insert(node);
     }
 
@@ -160,30 +181,90 @@ impl Hub {
                     }
                 }
                 Some(record) if record.incarnation < beat.incarnation => {} // This copy is behind.
-                _ => {
-                    let (node, incarnation) = (beat.node, beat.incarnation);
-                    orders.push((peer, AgentOrder::RegistrationEnded { node, incarnation }));
-                }
+                Some(_) => orders.push((peer, ended(&beat))),
+                None if self.doubtful.len() < DOUBTFUL_MAX => self.doubtful.push((peer, beat)),
+                None => {}
             }
         }
     }
 
-    /// Answers of the health duty, on their way back.
-    pub(crate) fn answers(&mut self, answers: Vec<(NodeId, BeatAnswer)>, orders: &mut Vec<(Peer, AgentOrder)>) {
+    /// Whether there are beats of nodes that this copy does not know.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        !self.doubtful.is_empty()
+    }
+
+    /// Beats of nodes that this copy did not know when it lagged, taken out.
+    pub(crate) fn take_doubtful(&mut self) -> Vec<(Peer, Beat)> {
+        std::mem::take(&mut self.doubtful)
+    }
+
+    /// Judges beats again, now that this copy has caught up with what was known when they came.
+    pub(crate) fn beats_again(
+        &mut self,
+        doubtful: Vec<(Peer, Beat)>,
+        cell: &Cell,
+        orders: &mut Vec<(Peer, AgentOrder)>,
+    ) {
+        for (peer, beat) in doubtful {
+            match cell.nodes().get(beat.node) {
+                Some(_) => self.beats(peer, vec![beat], cell, orders),
+                None => orders.push((peer, ended(&beat))),
+            }
+        }
+    }
+
+    /// Beats that another server sends for the holder of the duty, who is connected here.
+    pub(crate) fn relayed_beats(&mut self, server: u64, beats: impl Iterator<Item = Beat>) {
+        for beat in beats {
+            // The way that the last beat came is the one that reaches the node.
+            self.nodes.remove(&beat.node);
+            self.relayed.insert(beat.node, server);
+            if self.beats.len() < BEATS_MAX {
+                self.beats.push(beat);
+            }
+        }
+    }
+
+    /// Another server says which candidates are connected to it.
+    pub(crate) fn duty_elsewhere(&mut self, now_ms: u64, server: u64, sessions: Vec<SessionId>) {
+        self.elsewhere.retain(|_, (at, _)| *at != server);
+        self.elsewhere.extend(sessions.into_iter().map(|session| (session, (server, now_ms))));
+    }
+
+    /// The candidates that are connected here.
+    pub(crate) fn duty_here(&self) -> Vec<SessionId> {
+        self.duty.keys().copied().collect()
+    }
+
+    /// Answers of the health duty, on their way back. What is left is for agents at other servers.
+    pub(crate) fn answers(
+        &mut self,
+        answers: Vec<(NodeId, BeatAnswer)>,
+        orders: &mut Vec<(Peer, AgentOrder)>,
+    ) -> BTreeMap<u64, Vec<(NodeId, BeatAnswer)>> {
         let mut by_peer: BTreeMap<Peer, Vec<(NodeId, BeatAnswer)>> = BTreeMap::new();
+        let mut by_server: BTreeMap<u64, Vec<(NodeId, BeatAnswer)>> = BTreeMap::new();
         for (node, answer) in answers {
-            if let Some(attached) = self.nodes.get(&node)
-                && attached.incarnation == answer.incarnation
-            {
-                by_peer.entry(attached.peer).or_default().push((node, answer));
+            match (self.nodes.get(&node), self.relayed.get(&node)) {
+                (Some(attached), _) if attached.incarnation == answer.incarnation => {
+                    by_peer.entry(attached.peer).or_default().push((node, answer));
+                }
+                (_, Some(server)) => by_server.entry(*server).or_default().push((node, answer)),
+                _ => {}
             }
         }
         orders.extend(by_peer.into_iter().map(|(peer, answers)| (peer, AgentOrder::BeatAnswers(answers))));
+        by_server
     }
 
-    /// Tells every node whose runs changed, and hands the beats to the holder of the health duty if it is connected
-    /// here.
-    pub(crate) fn flush(&mut self, cell: &Cell, orders: &mut Vec<(Peer, AgentOrder)>) -> Option<(Peer, Vec<Beat>)> {
+    /// Tells every node whose runs changed, and hands the beats on towards the holder of the health duty, if it is
+    /// known where that is connected.
+    pub(crate) fn flush(
+        &mut self,
+        now_ms: u64,
+        cell: &Cell,
+        orders: &mut Vec<(Peer, AgentOrder)>,
+    ) -> Option<(BeatRoute, Vec<Beat>)> {
         for node in std::mem::take(&mut self.dirty) {
             let Some(attached) = self.nodes.get(&node) else { continue };
             let (peer, incarnation) = (attached.peer, attached.incarnation);
@@ -206,6 +287,14 @@ impl Hub {
         }
         let beats = std::mem::take(&mut self.beats);
         let holder = cell.sessions().lease(Lease::Health).holder?;
-        self.duty.get(&holder).map(|peer| (*peer, beats))
+        if let Some(peer) = self.duty.get(&holder) {
+            return Some((BeatRoute::Here(*peer), beats));
+        }
+        let elsewhere = self.elsewhere.get(&holder).filter(|(_, heard_ms)| heard_ms + ELSEWHERE_MS > now_ms);
+        elsewhere.map(|(server, _)| (BeatRoute::Server(*server), beats))
     }
+}
+
+fn ended(beat: &Beat) -> AgentOrder {
+    AgentOrder::RegistrationEnded { node: beat.node, incarnation: beat.incarnation }
 }

@@ -7,13 +7,20 @@
 //! ```
 //! [`ServerCore`] puts a hub (agents, beats, wanted sets) and the server's own session around it: all that a server
 //! process decides is in here; the process only moves bytes and time.
+//! Where several servers keep the truth, any of them takes commands and sends them to the one that leads; answers count
+//! once the own copy has come as far. Beats go straight to the server that the health duty is connected to. Every 256
+//! indices the copies compare their hashes, and the odd one out stops. To the shell all of it is `ToServer` and
+//! `FromServer`, opaque bytes that may be lost.
 //!
-//! Invariants: commands are answered only after their entry is committed and applied here; a follower sees every entry
+//! Invariants: commands are answered only after their entry is committed and applied here; commands
+//! are forwarded once at most; a follower sees every entry
 //! exactly once and in order, starting from its own index or from a snapshot; no queue grows without a limit; a beat is
 //! answered by the health duty or not at all; time and bytes come from outside (`now_ms` for patience, `wall_ms` only
 //! to be stamped).
 
 mod batch;
+mod between;
+mod digests;
 mod events;
 mod followers;
 mod hub;
@@ -23,9 +30,9 @@ mod stamp;
 mod wanted;
 
 pub use batch::ProposeError;
-pub use events::EventRing;
+pub use events::{EventPage, EventRing};
 pub use followers::{FollowFrame, FollowerId};
 pub use hub::{AgentOrder, Beat, Peer};
-pub use replica::{Effect, Input, Purpose, Replica, ReplicaConfig, ReplicaFailure, Ticket};
-pub use server::{AppendResult, RequestId, ServerConfig, ServerCore, ServerEffect, ServerInput};
+pub use replica::{CopyEffect, Effect, Input, Purpose, Replica, ReplicaConfig, ReplicaFailure, Ticket};
+pub use server::{AppendResult, ChangeFailure, RequestId, ServerConfig, ServerCore, ServerEffect, ServerInput};
 pub use wanted::Launches;

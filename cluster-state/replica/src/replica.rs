@@ -2,20 +2,26 @@
 
 mod messages;
 
-pub use messages::{Effect, Input, Purpose, ReplicaConfig, ReplicaFailure, Ticket};
+pub use messages::{CopyEffect, Effect, Input, Purpose, ReplicaConfig, ReplicaFailure, Ticket};
 
 use crate::batch::{Batches, ProposeError};
 use crate::events::EventRing;
-use crate::followers::{FollowFrame, FollowerId, Followers};
+use crate::followers::{FollowerId, Followers};
 use crate::stamp::StampClock;
 use ohm_cell::{Applied, Cell, restore};
-use ohm_log::{
-    Alarm, Bytes, Delivery, Log, LogEvent, LogFailure, LogRequest, Refusal, SNAPSHOT_PIECE_BYTES_MAX, SubmitError,
-};
+use ohm_log::{Bytes, Log, LogEvent, LogRequest, Refusal, SNAPSHOT_PIECE_BYTES_MAX, SubmitError};
 use ohm_model::{Command, Entry, Envelope, Index, Outcome};
+use std::collections::BTreeMap;
 
 /// The replica's own proposals (ticks) carry this ticket; shells use others.
 const OWN_TICKET: Ticket = Ticket(0);
+/// The tokens of reads and changes of members; those of appends count from 1.
+const QUESTION_TOKENS: u64 = 1 << 63;
+/// A follower that is ahead of this copy is kept waiting for so long: after a change of servers this copy may be the
+/// one that lags. Then it is sent back in time by a snapshot, which it takes only from a cell that was restored.
+const AHEAD_MS: u64 = 3_000;
+/// After a snapshot could not be saved, the next one is taken so much later.
+const SNAPSHOT_RETRY_MS: u64 = 1_000;
 
 /// One copy of the truth.
 pub struct Replica<L> {
@@ -31,6 +37,17 @@ pub struct Replica<L> {
     encoding: bool,
     saving: Option<Index>,
     saved: Index,
+    /// Another member needs a snapshot, whatever is due.
+    wanted: bool,
+    /// No snapshot is begun before this.
+    save_from_ms: u64,
+    /// Whose reads and changes of members wait for the log.
+    questions: BTreeMap<u64, Ticket>,
+    next_question: u64,
+    /// Reads that wait for this copy.
+    reads: Vec<(Index, Ticket)>,
+    /// Followers that are ahead of this copy, and until when they wait.
+    ahead: Vec<(FollowerId, Index, u64)>,
     bytes_since_snapshot: u64,
     entries_since_snapshot: u64,
     log_events: Vec<LogEvent>,
@@ -52,6 +69,12 @@ impl<L: Log> Replica<L> {
             encoding: false,
             saving: None,
             saved: Index(0),
+            wanted: false,
+            save_from_ms: 0,
+            questions: BTreeMap::new(),
+            next_question: QUESTION_TOKENS,
+            reads: Vec::new(),
+            ahead: Vec::new(),
             bytes_since_snapshot: 0,
             entries_since_snapshot: 0,
             log_events: Vec::new(),
@@ -85,7 +108,8 @@ impl<L: Log> Replica<L> {
 
     /// When to flush next although nothing came in, in the milliseconds of `now_ms`.
     pub fn wake_ms(&self) -> Option<u64> {
-        self.log.wake_ms()
+        let ahead_ms = self.ahead.iter().map(|(_, _, until_ms)| *until_ms).min();
+        [self.log.wake_ms(), ahead_ms].into_iter().flatten().min()
     }
 
     /// The stamped time at which the cell wants a tick.
@@ -128,15 +152,26 @@ impl<L: Log> Replica<L> {
                     Err(error) => out.push(Effect::Turned { ticket, error }),
                 }
             }
-            Input::Follow { follower, from } => {
-                self.followers.add(follower, from, self.cell.applied());
-                self.pump(out);
+            Input::Follow { follower, from } if from > self.cell.applied() => {
+                self.ahead.push((follower, from, now_ms + AHEAD_MS));
+            }
+            Input::Follow { follower, from } => self.follow(follower, from, out),
+            Input::Read { ticket } => self.ask(now_ms, ticket, |token| LogRequest::Read { token }, out),
+            Input::ChangeMembers { ticket, change } => {
+                self.ask(now_ms, ticket, |token| LogRequest::ChangeMembers { token, change }, out);
+            }
+            Input::Transfer { to } => {
+                // Where it is not taken, nobody leads here.
+                let _ = self.log.submit(now_ms, LogRequest::Transfer { to });
             }
             Input::Acknowledge { follower, bytes } => {
                 self.followers.acknowledge(follower, bytes);
                 self.pump(out);
             }
-            Input::Unfollow { follower } => self.followers.remove(follower),
+            Input::Unfollow { follower } => {
+                self.followers.remove(follower);
+                self.ahead.retain(|(waiting, ..)| *waiting != follower);
+            }
             Input::Deliver(delivery) => {
                 // What is not taken leaves the log as it was; its sender sends again.
                 let _ = self.log.deliver(now_ms, delivery);
@@ -167,8 +202,10 @@ impl<L: Log> Replica<L> {
         }
         self.log_events = events;
         polled?;
+        self.settle_reads(out);
+        self.admit(now_ms, out);
         self.pump(out);
-        self.snapshot_if_due(out);
+        self.snapshot_if_due(now_ms, out);
         Ok(())
     }
 
@@ -179,6 +216,42 @@ impl<L: Log> Replica<L> {
             let command = Envelope::without_session(Command::Tick).encode();
             self.tick_in_flight = self.batches.push(OWN_TICKET, vec![command.into()]).is_ok();
         }
+    }
+
+    fn follow(&mut self, follower: FollowerId, from: Index, out: &mut Vec<Effect>) {
+        self.followers.add(follower, from, self.cell.applied());
+        self.pump(out);
+    }
+
+    /// Lets those follow that this copy has caught up with, or that have waited long enough.
+    fn admit(&mut self, now_ms: u64, out: &mut Vec<Effect>) {
+        let applied = self.cell.applied();
+        let (ready, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ahead)
+            .into_iter()
+            .partition(|(_, from, until_ms)| *from <= applied || *until_ms <= now_ms);
+        self.ahead = waiting;
+        ready.into_iter().for_each(|(follower, from, _)| self.follow(follower, from, out));
+    }
+
+    /// Asks the log something that it answers by token.
+    fn ask(&mut self, now_ms: u64, ticket: Ticket, request: impl FnOnce(u64) -> LogRequest, out: &mut Vec<Effect>) {
+        let token = self.next_question;
+        self.next_question += 1;
+        match self.log.submit(now_ms, request(token)) {
+            Ok(()) => drop(self.questions.insert(token, ticket)),
+            Err(_) => out.push(Effect::Refused { ticket, reason: Refusal::Overloaded }),
+        }
+    }
+
+    fn settle_reads(&mut self, out: &mut Vec<Effect>) {
+        let applied = self.cell.applied();
+        self.reads.retain(|(index, ticket)| {
+            let is_far_enough = *index <= applied;
+            if is_far_enough {
+                out.push(Effect::Readable { ticket: *ticket });
+            }
+            !is_far_enough
+        });
     }
 
     fn not_submitted(&mut self, token: u64, error: SubmitError, out: &mut Vec<Effect>) {
@@ -212,6 +285,21 @@ impl<L: Log> Replica<L> {
         match event {
             LogEvent::Committed { index, bytes, token } => self.apply(index, bytes, token, out)?,
             LogEvent::InstallSnapshot { index, pieces } => self.install(index, &pieces, out)?,
+            LogEvent::Refused { token, reason } if token >= QUESTION_TOKENS => {
+                let ticket = self.questions.remove(&token);
+                out.extend(ticket.map(|ticket| Effect::Refused { ticket, reason }));
+            }
+            LogEvent::Unknown { token } if token >= QUESTION_TOKENS => {
+                out.extend(self.questions.remove(&token).map(|ticket| Effect::Unknown { ticket }));
+            }
+            LogEvent::Readable { token, index } => {
+                self.reads.extend(self.questions.remove(&token).map(|ticket| (index, ticket)));
+            }
+            LogEvent::MembersChanged { token, member } => {
+                out.extend(self.questions.remove(&token).map(|ticket| Effect::MembersChanged { ticket, member }));
+            }
+            LogEvent::Members(members) => out.push(Effect::Copy(CopyEffect::Members(members))),
+            LogEvent::SnapshotWanted => self.wanted = true,
             LogEvent::Refused { token, reason } => self.refuse(token, reason, out),
             LogEvent::Unknown { token } => {
                 for (ticket, _) in self.batches.settle(token) {
@@ -222,13 +310,16 @@ impl<L: Log> Replica<L> {
                 }
             }
             LogEvent::SnapshotSaved { index } => self.snapshot_saved(now_ms, index, out),
-            LogEvent::SnapshotFailed { .. } => self.saving = None,
+            LogEvent::SnapshotFailed { .. } => {
+                self.saving = None;
+                self.save_from_ms = now_ms + SNAPSHOT_RETRY_MS;
+            }
             LogEvent::Leader { member, here } => {
                 self.leads = here;
-                out.push(Effect::Leader { member, here });
+                out.push(Effect::Copy(CopyEffect::Leader { member, here }));
             }
-            LogEvent::Send { to, bytes, snapshot } => out.push(Effect::Send { to, bytes, snapshot }),
-            LogEvent::Alarm(alarm) => out.push(Effect::Alarm(alarm)),
+            LogEvent::Send { to, bytes } => out.push(Effect::Send { to, bytes }),
+            LogEvent::Alarm(alarm) => out.push(Effect::Copy(CopyEffect::Alarm(alarm))),
         }
         Ok(())
     }
@@ -256,7 +347,7 @@ impl<L: Log> Replica<L> {
                 _ => out.push(Effect::Answered { ticket, index, outcomes }),
             }
         }
-        out.push(Effect::Applied { index, bytes, applied, chain: self.cell.chain() });
+        out.push(Effect::Copy(CopyEffect::Applied { index, bytes, applied, chain: self.cell.chain() }));
         Ok(())
     }
 
@@ -272,20 +363,21 @@ impl<L: Log> Replica<L> {
     }
 
     fn pump(&mut self, out: &mut Vec<Effect>) {
-        self.followers.pump(|follower, frame| out.push(Effect::ToFollower { follower, frame }));
+        self.followers.pump(|follower, frame| out.push(Effect::Copy(CopyEffect::ToFollower { follower, frame })));
         if let Some(follower) = self.followers.begin_encoding(self.cell.applied()) {
             self.ask_encoding(Purpose::Follower(follower), out);
         }
     }
 
     fn ask_encoding(&mut self, purpose: Purpose, out: &mut Vec<Effect>) {
-        out.push(Effect::Encode { purpose, cell: Box::new(self.cell.clone()) });
+        out.push(Effect::Copy(CopyEffect::Encode { purpose, cell: Box::new(self.cell.clone()) }));
     }
 
-    fn snapshot_if_due(&mut self, out: &mut Vec<Effect>) {
+    fn snapshot_if_due(&mut self, now_ms: u64, out: &mut Vec<Effect>) {
         let due = self.bytes_since_snapshot >= self.config.snapshot_every_bytes
             || self.entries_since_snapshot >= self.config.snapshot_every_entries;
-        if due && !self.encoding && self.saving.is_none() && self.cell.applied() > self.saved {
+        let due = self.wanted || (due && self.cell.applied() > self.saved);
+        if due && !self.encoding && self.saving.is_none() && now_ms >= self.save_from_ms {
             self.encoding = true;
             (self.bytes_since_snapshot, self.entries_since_snapshot) = (0, 0);
             self.ask_encoding(Purpose::Keep, out);
@@ -294,22 +386,24 @@ impl<L: Log> Replica<L> {
 
     fn save(&mut self, now_ms: u64, index: Index, pieces: Vec<Bytes>) {
         self.encoding = false;
-        if !pieces.is_empty()
-            && index > self.saved
-            && self.log.submit(now_ms, LogRequest::SaveSnapshot { index, pieces }).is_ok()
-        {
+        if pieces.is_empty() {
+            self.save_from_ms = now_ms + SNAPSHOT_RETRY_MS;
+            return;
+        }
+        let is_due = index > self.saved || self.wanted;
+        if is_due && self.log.submit(now_ms, LogRequest::SaveSnapshot { index, pieces }).is_ok() {
             self.saving = Some(index);
         }
     }
 
     /// What the snapshot before this one covers is not needed any more.
     fn snapshot_saved(&mut self, now_ms: u64, index: Index, out: &mut Vec<Effect>) {
-        self.saving = None;
+        (self.saving, self.wanted) = (None, false);
         let below = Index(self.saved.0 + 1);
         self.saved = self.saved.max(index);
         // A trim that is not taken is asked for again with the next snapshot.
         let _ = self.log.submit(now_ms, LogRequest::Trim { below });
-        out.push(Effect::SnapshotSaved { index });
+        out.push(Effect::Copy(CopyEffect::SnapshotSaved { index }));
     }
 
     /// Whether nothing is waiting or on its way.

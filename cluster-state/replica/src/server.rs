@@ -1,25 +1,40 @@
 //! The server core: a replica, the hub around it, and the session under which the server speaks for people and agents.
 
+mod answers;
+mod group;
 mod messages;
 
-pub use messages::{AppendResult, RequestId, ServerEffect, ServerInput};
+pub use messages::{AppendResult, ChangeFailure, RequestId, ServerEffect, ServerInput};
 
-use crate::batch::ProposeError;
-use crate::hub::{AgentOrder, Hub, Peer};
-use crate::replica::{Effect, Input, Replica, ReplicaFailure, Ticket};
+use crate::between::Parcel;
+use crate::digests::Digests;
+use crate::hub::{AgentOrder, Beat, Hub, Peer};
+use crate::replica::{CopyEffect, Effect, Input, Replica, ReplicaFailure, Ticket};
+use group::Group;
 use ohm_client::{SessionConfig, SessionCore, SessionEffect, SessionInput};
-use ohm_log::{Alarm, Log, Refusal as LogRefusal};
-use ohm_model::{Command, Envelope, Index, NodeId, Outcome, Role, Sequence, SessionId};
+use ohm_log::{Alarm, Bytes, Log, Members};
+use ohm_model::{Command, Envelope, NodeId, Outcome, Role, Sequence, SessionId};
 use ohm_stdx::Prng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Commands that may wait for room in the session; more is answered Busy.
 const WAITING_MAX: usize = 4096;
+/// Commands of the server's own session travel together up to this many bytes.
+const OWN_BYTES_MAX: usize = 256 << 10;
 
 /// Whose commands a ticket carries.
 enum Origin {
     Peer(Peer, u64),
     Own(Vec<(SessionId, Sequence, Option<u64>)>),
+    /// Another server, with its own name for them.
+    Server(u64, u64),
+    /// A change of members that a person wants, or another server.
+    Change(RequestId),
+    ServerChange(u64, u64),
+    /// A read.
+    Read(RequestId),
+    /// Beats of nodes that this copy does not know: once it has caught up it will.
+    Doubt(Vec<(Peer, Beat)>),
 }
 
 /// For whom the server's own session speaks.
@@ -39,6 +54,8 @@ pub struct ServerConfig {
     pub cell_incarnation: u64,
     /// An unanswered command is sent again after this long.
     pub resend_ms: u64,
+    /// Which member of the log this server is; 0 where the engine has no members.
+    pub server: u64,
 }
 
 /// A replica with everybody who talks to it.
@@ -51,7 +68,13 @@ pub struct ServerCore<L> {
     asked: BTreeSet<RequestId>,
     origins: BTreeMap<Ticket, Origin>,
     next_ticket: u64,
-    connected: bool,
+    group: Group,
+    digests: Digests,
+    /// Whether a read is under way on behalf of beats of unknown nodes.
+    doubting: bool,
+    config: ServerConfig,
+    /// The server that the own session talks to: this one or the one that leads.
+    connected: Option<Option<u64>>,
     /// Why the log takes nothing for now, in words; what a person asks meanwhile is turned away at once.
     disk_full: Option<String>,
     effects: Vec<Effect>,
@@ -62,7 +85,7 @@ impl<L: Log> ServerCore<L> {
     pub fn new(replica: Replica<L>, config: ServerConfig, dice: Prng) -> Self {
         let session = SessionConfig {
             role: Role::Server,
-            name: config.name,
+            name: config.name.clone(),
             resend_ms: config.resend_ms,
             resend_ms_max: config.resend_ms * 8,
             keep_alive_ms: 60_000,
@@ -75,7 +98,11 @@ impl<L: Log> ServerCore<L> {
             asked: BTreeSet::new(),
             origins: BTreeMap::new(),
             next_ticket: 1,
-            connected: false,
+            group: Group::default(),
+            digests: Digests::default(),
+            doubting: false,
+            config,
+            connected: None,
             disk_full: None,
             effects: Vec::new(),
         }
@@ -84,6 +111,16 @@ impl<L: Log> ServerCore<L> {
     /// The replica.
     pub fn replica(&self) -> &Replica<L> {
         &self.replica
+    }
+
+    /// Who belongs to the group of servers.
+    pub fn members(&self) -> &Members {
+        &self.group.members
+    }
+
+    /// The server that leads, if one is known, and whether it is this one.
+    pub fn leader(&self) -> (Option<u64>, bool) {
+        (self.group.leader, self.group.leads)
     }
 
     /// The log, for the next start in the same world.
@@ -106,7 +143,7 @@ impl<L: Log> ServerCore<L> {
 
     /// When to flush next although nothing came in.
     pub fn wake_ms(&self) -> Option<u64> {
-        [self.replica.wake_ms(), self.session.due_ms()].into_iter().flatten().min()
+        [self.replica.wake_ms(), self.session.due_ms(), self.group_due_ms()].into_iter().flatten().min()
     }
 
     /// Takes one input. `now_ms` is the monotonic clock, `wall_ms` the wall clock that entries are stamped with.
@@ -120,7 +157,7 @@ impl<L: Log> ServerCore<L> {
         match input {
             ServerInput::Append { peer, ticket, commands } => {
                 let own = self.ticket(Origin::Peer(peer, ticket));
-                self.feed_replica(now_ms, wall_ms, Input::Propose { ticket: own, commands }, out)
+                self.propose(now_ms, wall_ms, own, commands, out)
             }
             ServerInput::Command { request, command } => {
                 self.speak(now_ms, wall_ms, Speaker::Person(request), command, out)
@@ -151,28 +188,35 @@ impl<L: Log> ServerCore<L> {
                 Ok(())
             }
             ServerInput::Answers { answers } => {
-                let mut orders = Vec::new();
-                self.hub.answers(answers, &mut orders);
-                emit_orders(orders, out);
+                self.route_answers(answers, out);
                 Ok(())
             }
             ServerInput::Gone { peer } => {
                 self.hub.detach(peer);
                 Ok(())
             }
-            ServerInput::Deliver(delivery) => self.feed_replica(now_ms, wall_ms, Input::Deliver(delivery), out),
             ServerInput::Encoded { purpose, index, pieces } => {
                 self.feed_replica(now_ms, wall_ms, Input::Encoded { purpose, index, pieces }, out)
             }
             ServerInput::Flush => self.flush(now_ms, wall_ms, out),
+            input => self.step_group(now_ms, wall_ms, input, out),
         }
     }
 
     fn flush(&mut self, now_ms: u64, wall_ms: u64, out: &mut Vec<ServerEffect>) -> Result<(), ReplicaFailure> {
-        if self.replica.leads() != self.connected {
-            self.connected = self.replica.leads();
-            let input = if self.connected { SessionInput::Connected } else { SessionInput::Disconnected };
-            self.feed_session(now_ms, wall_ms, input, out)?;
+        let reached = match (self.group.leads, self.group.leader) {
+            (true, _) => Some(None),
+            (false, leader) => leader.map(Some),
+        };
+        if reached != self.connected {
+            // Another server than before may not have heard what is unanswered: it is sent again at once.
+            if self.connected.is_some() {
+                self.feed_session(now_ms, wall_ms, SessionInput::Disconnected, out)?;
+            }
+            self.connected = reached;
+            if reached.is_some() {
+                self.feed_session(now_ms, wall_ms, SessionInput::Connected, out)?;
+            }
         }
         self.feed_session(now_ms, wall_ms, SessionInput::Tick, out)?;
         while self.session.room() > 0
@@ -181,10 +225,13 @@ impl<L: Log> ServerCore<L> {
             self.feed_session(now_ms, wall_ms, SessionInput::Submit { tag: speaker, command }, out)?;
         }
         self.feed_replica(now_ms, wall_ms, Input::Flush, out)?;
+        self.flush_group(now_ms, wall_ms, out)?;
         let mut orders = Vec::new();
-        let beats = self.hub.flush(self.replica.cell(), &mut orders);
+        let beats = self.hub.flush(now_ms, self.replica.cell(), &mut orders);
         emit_orders(orders, out);
-        out.extend(beats.map(|(peer, beats)| ServerEffect::ToDuty { peer, beats }));
+        if let Some((route, beats)) = beats {
+            self.route_beats(route, beats, out);
+        }
         Ok(())
     }
 
@@ -261,16 +308,29 @@ impl<L: Log> ServerCore<L> {
         envelopes: &[Envelope],
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
+        let (mut own, mut commands, mut bytes) = (Vec::new(), Vec::<Bytes>::new(), 0);
         for envelope in envelopes {
             let nonce = match &envelope.command {
                 Command::OpenSession { nonce, .. } => Some(*nonce),
                 _ => None,
             };
-            let ticket = self.ticket(Origin::Own(vec![(envelope.session, envelope.sequence, nonce)]));
-            let commands = vec![envelope.encode().into()];
-            self.feed_replica(now_ms, wall_ms, Input::Propose { ticket, commands }, out)?;
+            let command: Bytes = envelope.encode().into();
+            if bytes > 0 && bytes + command.len() > OWN_BYTES_MAX {
+                let ticket = self.ticket(Origin::Own(std::mem::take(&mut own)));
+                self.propose(now_ms, wall_ms, ticket, std::mem::take(&mut commands), out)?;
+                bytes = 0;
+            }
+            bytes += command.len();
+            own.push((envelope.session, envelope.sequence, nonce));
+            commands.push(command);
         }
-        Ok(())
+        match own.is_empty() {
+            true => Ok(()),
+            false => {
+                let ticket = self.ticket(Origin::Own(own));
+                self.propose(now_ms, wall_ms, ticket, commands, out)
+            }
+        }
     }
 
     fn answer(&mut self, speaker: Speaker, result: Result<Outcome, AppendResult>, out: &mut Vec<ServerEffect>) {
@@ -334,22 +394,38 @@ impl<L: Log> ServerCore<L> {
             Effect::Unknown { ticket } => {
                 self.unanswered(ticket, AppendResult::Unknown("the log lost track of it".into()), out);
             }
-            Effect::Applied { index, bytes, applied, chain } => {
-                self.hub.applied(&applied);
-                out.push(ServerEffect::Applied { index, bytes, applied, chain });
+            Effect::Restored { index } => {
+                self.hub.restored();
+                self.digests.restored(index);
             }
-            Effect::Restored { .. } => self.hub.restored(),
-            Effect::ToFollower { follower, frame } => out.push(ServerEffect::ToFollower { follower, frame }),
-            Effect::Encode { purpose, cell } => out.push(ServerEffect::Encode { purpose, cell }),
-            Effect::Send { to, bytes, snapshot } => out.push(ServerEffect::Send { to, bytes, snapshot }),
-            Effect::Leader { member, here } => out.push(ServerEffect::Leader { member, here }),
-            Effect::Alarm(alarm) => {
-                self.alarmed(&alarm, out);
-                out.push(ServerEffect::Alarm(alarm));
+            Effect::Readable { ticket } => self.readable(ticket, out),
+            Effect::MembersChanged { ticket, member } => self.members_changed(ticket, Ok(member), out),
+            Effect::Send { to, bytes } => {
+                out.push(ServerEffect::ToServer { to, bytes: Parcel::Log(bytes).encode() });
             }
-            Effect::SnapshotSaved { index } => out.push(ServerEffect::SnapshotSaved { index }),
+            Effect::Copy(effect) => return self.pass_on(effect, out),
         }
         Ok(())
+    }
+
+    /// Learns from what the copy wants, and passes it on.
+    fn pass_on(&mut self, effect: CopyEffect, out: &mut Vec<ServerEffect>) -> Result<(), ReplicaFailure> {
+        let mut compared = None;
+        match &effect {
+            CopyEffect::Applied { index, applied, chain, .. } => {
+                self.hub.applied(applied);
+                compared = Some((*index, *chain));
+            }
+            CopyEffect::Members(members) => {
+                self.group.others = members.all().filter(|member| *member != self.config.server).collect();
+                self.group.members = members.clone();
+            }
+            CopyEffect::Leader { member, here } => self.leader_changed(*member, *here, out),
+            CopyEffect::Alarm(alarm) => self.alarmed(alarm, out),
+            CopyEffect::ToFollower { .. } | CopyEffect::Encode { .. } | CopyEffect::SnapshotSaved { .. } => {}
+        }
+        out.push(ServerEffect::Copy(effect));
+        compared.map_or(Ok(()), |(index, chain)| self.compare(index, chain, out))
     }
 
     /// On a full disk nobody is kept waiting: what is under way may happen once there is room, what comes now does not.
@@ -363,7 +439,7 @@ impl<L: Log> ServerCore<L> {
                 self.disk_full = Some(reason);
             }
             Alarm::DiskRoom => self.disk_full = None,
-            Alarm::TailCut { .. } | Alarm::SnapshotDamaged { .. } => {}
+            _ => {}
         }
     }
 
@@ -371,48 +447,6 @@ impl<L: Log> ServerCore<L> {
     fn tell_person(&mut self, request: RequestId, result: AppendResult, out: &mut Vec<ServerEffect>) {
         if self.asked.remove(&request) {
             out.push(ServerEffect::Done { request, result });
-        }
-    }
-
-    fn answered(
-        &mut self,
-        now_ms: u64,
-        wall_ms: u64,
-        ticket: Ticket,
-        index: Index,
-        outcomes: Vec<Outcome>,
-        out: &mut Vec<ServerEffect>,
-    ) -> Result<(), ReplicaFailure> {
-        match self.origins.remove(&ticket) {
-            Some(Origin::Peer(peer, ticket)) => {
-                out.push(ServerEffect::Appended { peer, ticket, result: AppendResult::Committed { index, outcomes } });
-            }
-            Some(Origin::Own(commands)) => {
-                for ((session, sequence, nonce), outcome) in commands.into_iter().zip(outcomes) {
-                    let input = match nonce {
-                        Some(nonce) => SessionInput::OpenAnswer { nonce, outcome },
-                        None => SessionInput::Answer { session, sequence, outcome },
-                    };
-                    self.feed_session(now_ms, wall_ms, input, out)?;
-                }
-            }
-            None => {}
-        }
-        Ok(())
-    }
-
-    fn turned(&mut self, ticket: Ticket, error: &ProposeError, out: &mut Vec<ServerEffect>) {
-        self.unanswered(ticket, AppendResult::Busy(error.to_string()), out);
-    }
-
-    fn refused(&mut self, ticket: Ticket, reason: LogRefusal, out: &mut Vec<ServerEffect>) {
-        self.unanswered(ticket, AppendResult::Busy(reason.to_string()), out);
-    }
-
-    /// The server's own session asks again by itself; peers are told.
-    fn unanswered(&mut self, ticket: Ticket, result: AppendResult, out: &mut Vec<ServerEffect>) {
-        if let Some(Origin::Peer(peer, ticket)) = self.origins.remove(&ticket) {
-            out.push(ServerEffect::Appended { peer, ticket, result });
         }
     }
 }

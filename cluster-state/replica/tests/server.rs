@@ -19,7 +19,7 @@ struct Server {
 impl Server {
     fn new() -> Self {
         let log = MemStore::new(1, MemFaults::default()).open();
-        let config = ServerConfig { name: "server".into(), cell_incarnation: 1, resend_ms: 500 };
+        let config = ServerConfig { name: "server".into(), cell_incarnation: 1, resend_ms: 500, server: 1 };
         let core = ServerCore::new(Replica::new(log, ReplicaConfig::default()), config, Prng::new(1));
         Server { core, now_ms: 1_000, wall_ms: 1_000_000 }
     }

@@ -3,7 +3,11 @@
 
 use crate::log_readers::{AgentOutlet, LogReaders, LogStream};
 use ohm_cell::Cell;
-use ohm_model::{Command, Event, Index, NodeId, Outcome, RunRef};
+use ohm_log::{MemberChange, Members};
+use ohm_model::{Command, Index, NodeId, Outcome, RunRef};
+use ohm_replica::{ChangeFailure, EventPage};
+use ohm_wire::api::ServerEngine;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -47,10 +51,33 @@ pub(crate) enum Question {
     Cell(oneshot::Sender<Arc<Cell>>),
     /// A command of a person, under the server's own session.
     Command(Box<Command>, oneshot::Sender<Result<(Index, Outcome), Unanswered>>),
-    /// Events after an index, and how many older ones were dropped.
-    Events(Index, oneshot::Sender<(Vec<Event>, u64)>),
+    /// Events after an index.
+    Events(Index, oneshot::Sender<EventPage>),
+    /// Answered once the copy shows everything that was acknowledged anywhere before.
+    Read(oneshot::Sender<Result<(), Unanswered>>),
+    /// Another server is to belong to the group, or one no more.
+    ChangeMembers(MemberChange, oneshot::Sender<Result<u64, ChangeFailure>>),
+    /// Another server is to lead.
+    Transfer(Option<u64>),
+    /// Who belongs to the group.
+    Servers(oneshot::Sender<Servers>),
     /// The connection of the agent that holds a node, if it is here.
     AgentOf(NodeId, oneshot::Sender<Option<AgentOutlet>>),
+}
+
+/// The group of servers, as one of them knows it.
+#[derive(Clone, Debug, Default)]
+pub struct Servers {
+    /// The one that answers.
+    pub here: u64,
+    /// What keeps the log.
+    pub engine: ServerEngine,
+    /// The one that leads, if one is known.
+    pub leader: Option<u64>,
+    /// Who belongs to it.
+    pub members: Members,
+    /// Where they listen, as far as that is known.
+    pub addresses: BTreeMap<u64, String>,
 }
 
 /// A cheap handle of the replica thread.
@@ -67,6 +94,26 @@ impl ReplicaHandle {
         self.ask(Question::Cell).await
     }
 
+    /// Waits until the state here shows everything that was acknowledged anywhere before this call.
+    pub async fn read(&self) -> Result<(), Unanswered> {
+        self.ask(Question::Read).await?
+    }
+
+    /// Changes who belongs to the group of servers, and gives the server that was added or removed.
+    pub async fn change_members(&self, change: MemberChange) -> Result<Result<u64, ChangeFailure>, Unanswered> {
+        self.ask(|answer| Question::ChangeMembers(change, answer)).await
+    }
+
+    /// Lets another server lead; which one that is shows a little later.
+    pub async fn transfer(&self, to: Option<u64>) -> Result<(), Unanswered> {
+        self.send(Question::Transfer(to)).await
+    }
+
+    /// Who belongs to the group of servers, as far as this one knows.
+    pub async fn servers(&self) -> Result<Servers, Unanswered> {
+        self.ask(Question::Servers).await
+    }
+
     /// Puts `command` into the log and waits until it is applied here.
     pub async fn command(&self, command: Command) -> Result<(Index, Outcome), Unanswered> {
         let (answer, wait) = oneshot::channel();
@@ -75,8 +122,8 @@ impl ReplicaHandle {
         wait.await.map_err(|_| Unanswered::Unknown("the server stopped before it answered".into()))?
     }
 
-    /// The events after `index`, oldest first, and how many were dropped since the process started.
-    pub async fn events_after(&self, index: Index) -> Result<(Vec<Event>, u64), Unanswered> {
+    /// The events after `index`.
+    pub async fn events_after(&self, index: Index) -> Result<EventPage, Unanswered> {
         self.ask(|answer| Question::Events(index, answer)).await
     }
 

@@ -6,15 +6,19 @@
 //! ```
 //! Everything that is decided is decided in `ServerCore`; this crate moves bytes and time.
 
+mod engine;
+mod found;
 mod handle;
 pub mod http;
+mod links;
 mod log_readers;
 mod metrics;
 mod outlets;
 mod replica_thread;
 mod rpc;
 mod run;
+mod tls;
 
-pub use handle::{LogPiece, LogQuery, ReplicaHandle, Unanswered};
+pub use handle::{LogPiece, LogQuery, ReplicaHandle, Servers, Unanswered};
 pub use log_readers::LogStream;
 pub use run::{ServerError, ServerOptions, run};

@@ -3,14 +3,21 @@
 use ohm_cell::Applied;
 use ohm_log::Alarm;
 use ohm_model::{EventKind, Index, NodeHealth};
+use std::collections::BTreeSet;
+
+/// How many schedulers are counted by name. A scheduler that was given no name has a new one after each restart, and a
+/// label must not take a value more each time.
+const SCHEDULERS_MAX: usize = 64;
 
 /// Counts what happens on this server.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Meter;
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Meter {
+    schedulers: BTreeSet<String>,
+}
 
 impl Meter {
     /// Counts what one entry caused.
-    pub(crate) fn applied(self, index: Index, applied: &Applied) {
+    pub(crate) fn applied(&mut self, index: Index, applied: &Applied) {
         metrics::gauge!("ohm_applied_index").set(index.0 as f64);
         metrics::counter!("ohm_entries_total").increment(1);
         metrics::counter!("ohm_commands_total").increment(applied.outcomes.len() as u64);
@@ -32,6 +39,7 @@ impl Meter {
                     metrics::counter!("ohm_runs_ended_total", "how" => how).increment(1);
                 }
                 EventKind::Conflicted { scheduler, reasons } => {
+                    let scheduler = self.label_of(scheduler);
                     // Each is planned again on what the cell has become.
                     metrics::counter!("ohm_conflicted_plans_total", "scheduler" => scheduler.clone()).increment(1);
                     for (reason, count) in reasons {
@@ -47,13 +55,42 @@ impl Meter {
         }
     }
 
+    /// The name a scheduler is counted under.
+    fn label_of(&mut self, scheduler: &str) -> String {
+        if !self.schedulers.contains(scheduler) {
+            if self.schedulers.len() >= SCHEDULERS_MAX {
+                return "others".to_string();
+            }
+            self.schedulers.insert(scheduler.to_string());
+        }
+        scheduler.to_string()
+    }
+
     /// Counts an alarm of the log.
-    pub(crate) fn alarm(self, alarm: &Alarm) {
+    pub(crate) fn alarm(&self, alarm: &Alarm) {
         metrics::counter!("ohm_alarms_total").increment(1);
         match alarm {
             Alarm::DiskFull { .. } => metrics::gauge!("ohm_disk_full").set(1.0),
             Alarm::DiskRoom => metrics::gauge!("ohm_disk_full").set(0.0),
-            Alarm::TailCut { .. } | Alarm::SnapshotDamaged { .. } => {}
+            Alarm::EngineLost { .. } => metrics::gauge!("ohm_etcd_lost").set(1.0),
+            Alarm::EngineBack => metrics::gauge!("ohm_etcd_lost").set(0.0),
+            Alarm::TailCut { .. }
+            | Alarm::SnapshotDamaged { .. }
+            | Alarm::OldEngine { .. }
+            | Alarm::EventsMissed { .. } => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedulers_that_restart_take_no_label_each() {
+        let mut meter = Meter::default();
+        let labels: BTreeSet<String> = (0..1000).map(|pid| meter.label_of(&format!("batch-{pid}"))).collect();
+        assert_eq!(labels.len(), SCHEDULERS_MAX + 1);
+        assert_eq!(meter.label_of("batch-3"), "batch-3");
     }
 }

@@ -22,11 +22,17 @@ pub(crate) struct Outlets {
     agents: BTreeMap<Peer, mpsc::Sender<AgentDown>>,
     duties: BTreeMap<Peer, mpsc::Sender<DutyDown>>,
     followers: BTreeMap<FollowerId, mpsc::Sender<FollowReply>>,
+    cell_incarnation: u64,
     gone_peers: Vec<Peer>,
     gone_followers: Vec<FollowerId>,
 }
 
 impl Outlets {
+    /// No connections yet; followers are told how often the cell was restored.
+    pub(crate) fn new(cell_incarnation: u64) -> Self {
+        Outlets { cell_incarnation, ..Outlets::default() }
+    }
+
     pub(crate) fn append(&mut self, peer: Peer, sender: mpsc::Sender<AppendReply>) {
         self.appends.insert(peer, sender);
     }
@@ -83,9 +89,12 @@ impl Outlets {
 
     pub(crate) fn send_follower(&mut self, follower: FollowerId, frame: FollowFrame) {
         let kind = match frame {
-            FollowFrame::Snapshot { index, piece, last } => {
-                follow_reply::Kind::Snapshot(SnapshotPiece { index: index.0, piece, last })
-            }
+            FollowFrame::Snapshot { index, piece, last } => follow_reply::Kind::Snapshot(SnapshotPiece {
+                index: index.0,
+                piece,
+                last,
+                cell_incarnation: self.cell_incarnation,
+            }),
             FollowFrame::Entries(entries) => {
                 let entry = |(index, bytes): (ohm_model::Index, Bytes)| LogEntry { index: index.0, entry_bytes: bytes };
                 follow_reply::Kind::Entries(Entries { entries: entries.into_iter().map(entry).collect() })

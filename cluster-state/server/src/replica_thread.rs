@@ -1,18 +1,21 @@
 //! The one thread that owns the replica: it gathers what came in, steps the core, and performs what the core wants
 //! done. Disk writes happen here, so everything that arrives during a sync rides in the next one.
 
-use crate::handle::{Question, ReplicaHandle, Unanswered};
+use crate::handle::{Question, ReplicaHandle, Servers, Unanswered};
+use crate::links::Links;
 use crate::metrics::Meter;
 use crate::outlets::Outlets;
 use ohm_cell::Cell;
 use ohm_log::Log;
 use ohm_model::{Command, Index, Outcome};
 use ohm_replica::{
-    AppendResult, FollowerId, Peer, Purpose, Replica, ReplicaFailure, RequestId, ServerCore, ServerEffect, ServerInput,
+    AppendResult, ChangeFailure, CopyEffect, FollowerId, Peer, Purpose, Replica, ReplicaFailure, RequestId, ServerCore,
+    ServerEffect, ServerInput,
 };
 use ohm_runtime::clock::{boot_ms, wall_ms};
 use ohm_runtime::recorder::{Happened, Recorder};
 use ohm_runtime::shutdown::Shutdown;
+use ohm_wire::api::ServerEngine;
 use ohm_wire::{AgentDown, AppendReply, DutyDown, FollowReply};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +28,8 @@ const INBOX_MAX: usize = 8192;
 const BUNCH_MAX: usize = 4096;
 /// The longest sleep: clocks and time-outs are looked at this often at least.
 const SLEEP_MS_MAX: u64 = 100;
+/// How long a server that stops waits for another one to lead.
+const HAND_OVER_MS: u64 = 1_500;
 
 /// What reaches the thread.
 pub(crate) enum Message {
@@ -33,6 +38,19 @@ pub(crate) enum Message {
     AgentPeer(Peer, mpsc::Sender<AgentDown>),
     DutyPeer(Peer, mpsc::Sender<DutyDown>),
     Follower(FollowerId, Index, mpsc::Sender<FollowReply>),
+    /// Another server says where it listens.
+    ServerAt(u64, String),
+    /// The log has heard something.
+    #[cfg(feature = "etcd")]
+    Wake,
+}
+
+/// Which server this is, on which engine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) server: u64,
+    pub(crate) cell_incarnation: u64,
+    pub(crate) engine: ServerEngine,
 }
 
 /// A sender to the thread, for the RPC side.
@@ -48,7 +66,10 @@ impl Inbox {
 
 /// Starts the thread. It ends with the shutdown, or with a failure, which it hands out at `failed`.
 pub(crate) fn start<L: Log + 'static>(
-    open: impl FnOnce() -> Result<ServerCore<L>, String> + Send + 'static,
+    open: impl FnOnce(mpsc::WeakSender<Message>) -> Result<ServerCore<L>, String> + Send + 'static,
+    link: impl FnOnce(mpsc::WeakSender<Message>) -> Links + Send + 'static,
+    failure: impl FnOnce(&ReplicaFailure, &Cell) + Send + 'static,
+    place: Place,
     meter: Meter,
     shutdown: Shutdown,
 ) -> (ReplicaHandle, Inbox, oneshot::Receiver<String>) {
@@ -59,25 +80,36 @@ pub(crate) fn start<L: Log + 'static>(
     let own_inbox = inbox.clone();
     let body = move || {
         let run = || -> Result<(), String> {
-            let core = open()?;
+            let Place { server, cell_incarnation, engine } = place;
+            let core = open(own_inbox.downgrade())?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
             let runtime = runtime.map_err(|error| error.to_string())?;
             let mut worker = Worker {
                 core,
+                links: link(own_inbox.downgrade()),
+                server,
+                engine,
+                unreachable: Vec::new(),
+                reads: BTreeMap::new(),
+                changes: BTreeMap::new(),
                 meter,
                 own_inbox,
                 applied,
-                outlets: Outlets::default(),
+                outlets: Outlets::new(cell_incarnation),
                 requests: BTreeMap::new(),
                 next: 1,
                 effects: Vec::new(),
                 failed: Vec::new(),
                 caught_up: false,
                 early: Vec::new(),
-                recorder: Recorder::from_environment("server", "server"),
+                recorder: Recorder::from_environment("server", &format!("server-{server}")),
                 recorded: Index(0),
             };
-            runtime.block_on(worker.run(receiver, asked, shutdown)).map_err(|error| error.to_string())
+            let ran = runtime.block_on(worker.run(receiver, asked, shutdown));
+            ran.map_err(|error| {
+                failure(&error, worker.core.replica().cell());
+                error.to_string()
+            })
         };
         if let Err(error) = run() {
             // Nobody waits for it only when the process is ending anyway.
@@ -97,6 +129,14 @@ type Answer = oneshot::Sender<Result<(Index, Outcome), Unanswered>>;
 
 struct Worker<L> {
     core: ServerCore<L>,
+    /// The ways to the other servers.
+    links: Links,
+    server: u64,
+    engine: ServerEngine,
+    /// Servers that messages could not be sent to.
+    unreachable: Vec<u64>,
+    reads: BTreeMap<RequestId, oneshot::Sender<Result<(), Unanswered>>>,
+    changes: BTreeMap<RequestId, oneshot::Sender<Result<u64, ChangeFailure>>>,
     meter: Meter,
     own_inbox: mpsc::Sender<Message>,
     applied: watch::Sender<Index>,
@@ -127,7 +167,7 @@ impl<L: Log> Worker<L> {
             let sleep = Duration::from_millis(wake_ms.min(SLEEP_MS_MAX));
             tokio::select! {
                 biased;
-                () = shutdown.started() => return Ok(()),
+                () = shutdown.started() => return self.hand_over(&mut inbox).await,
                 Some(question) = questions.recv(), if self.caught_up => self.ask(question)?,
                 Some(message) = inbox.recv() => self.take(message)?,
                 () = tokio::time::sleep(sleep) => {}
@@ -155,6 +195,25 @@ impl<L: Log> Worker<L> {
         }
     }
 
+    /// A leader that stops lets another one lead first: nobody has to wait for an election then.
+    async fn hand_over(&mut self, inbox: &mut mpsc::Receiver<Message>) -> Result<(), ReplicaFailure> {
+        let (_, leads) = self.core.leader();
+        if !leads || self.core.members().voters.len() < 2 {
+            return Ok(());
+        }
+        let until_ms = boot_ms() + HAND_OVER_MS;
+        self.step(ServerInput::Transfer { to: None })?;
+        while self.core.leader().1 && boot_ms() < until_ms {
+            self.step(ServerInput::Flush)?;
+            let wait = Duration::from_millis(5);
+            if let Ok(Some(message)) = tokio::time::timeout(wait, inbox.recv()).await {
+                self.take(message)?;
+            }
+        }
+        tracing::info!(leader = ?self.core.leader().0, "handed over");
+        Ok(())
+    }
+
     fn record_copy(&mut self) {
         let cell = self.core.replica().cell();
         if cell.applied() > self.recorded {
@@ -176,6 +235,9 @@ impl<L: Log> Worker<L> {
         }
         for gone in self.outlets.take_gone_peers() {
             self.core.step(boot_ms(), wall_ms(), ServerInput::Gone { peer: gone }, &mut self.effects)?;
+        }
+        for server in std::mem::take(&mut self.unreachable) {
+            self.core.step(boot_ms(), wall_ms(), ServerInput::Unreachable { server }, &mut self.effects)?;
         }
         for follower in self.outlets.take_gone_followers() {
             self.core.step(boot_ms(), wall_ms(), ServerInput::Unfollow { follower }, &mut self.effects)?;
@@ -202,6 +264,9 @@ impl<L: Log> Worker<L> {
                 self.outlets.follower(follower, sender);
                 return self.step(ServerInput::Follow { follower, from });
             }
+            Message::ServerAt(server, address) => self.links.note(server, &address),
+            #[cfg(feature = "etcd")]
+            Message::Wake => {}
         }
         Ok(())
     }
@@ -213,10 +278,27 @@ impl<L: Log> Worker<L> {
                 let _ = answer.send(cell);
             }
             Question::Events(index, answer) => {
-                let ring = self.core.replica().events();
-                let _ = answer.send((ring.after(index).cloned().collect(), ring.dropped()));
+                let _ = answer.send(self.core.replica().events().page(index));
             }
             Question::Command(command, answer) => return self.command(*command, answer),
+            Question::Read(answer) => {
+                let request = RequestId(self.number());
+                self.reads.insert(request, answer);
+                return self.step(ServerInput::Read { request });
+            }
+            Question::ChangeMembers(change, answer) => {
+                let request = RequestId(self.number());
+                self.changes.insert(request, answer);
+                return self.step(ServerInput::ChangeMembers { request, change });
+            }
+            Question::Transfer(to) => return self.step(ServerInput::Transfer { to }),
+            Question::Servers(answer) => {
+                let members = self.core.members().clone();
+                let addresses = self.links.addresses().clone();
+                let leader = self.core.leader().0;
+                let engine = self.engine;
+                let _ = answer.send(Servers { here: self.server, engine, leader, members, addresses });
+            }
             Question::AgentOf(node, answer) => {
                 let peer = self.core.peer_of(node);
                 let _ = answer.send(peer.and_then(|peer| self.outlets.agent_outlet(peer)));
@@ -240,21 +322,46 @@ impl<L: Log> Worker<L> {
         match effect {
             ServerEffect::Appended { peer, ticket, result } => self.outlets.send_append(peer, ticket, result),
             ServerEffect::Done { request, result } => self.finish(request, result),
-            ServerEffect::ToFollower { follower, frame } => self.outlets.send_follower(follower, frame),
             ServerEffect::ToAgent { peer, order } => self.outlets.order(peer, order),
             ServerEffect::ToDuty { peer, beats } => self.outlets.send_duty(peer, beats),
-            ServerEffect::Applied { index, applied, .. } => {
+            ServerEffect::ToServer { to, bytes } => {
+                if !self.links.send(to, bytes) {
+                    self.unreachable.push(to);
+                }
+            }
+            ServerEffect::Readable { request, result } => {
+                if let Some(answer) = self.reads.remove(&request) {
+                    let _ = answer.send(result.map_err(Unanswered::NotServing));
+                }
+            }
+            ServerEffect::MembersChanged { request, result } => {
+                if let Some(answer) = self.changes.remove(&request) {
+                    let _ = answer.send(result);
+                }
+            }
+            ServerEffect::Copy(effect) => self.perform_copy(effect),
+        }
+    }
+
+    fn perform_copy(&mut self, effect: CopyEffect) {
+        match effect {
+            CopyEffect::ToFollower { follower, frame } => self.outlets.send_follower(follower, frame),
+            CopyEffect::Applied { index, applied, .. } => {
                 self.meter.applied(index, &applied);
                 self.applied.send_replace(index);
             }
-            ServerEffect::Encode { purpose, cell } => self.encode(purpose, cell),
-            ServerEffect::Send { to, .. } => tracing::warn!(to, "no way to another member yet"),
-            ServerEffect::Leader { member, here } => tracing::info!(?member, here, "who takes appends"),
-            ServerEffect::Alarm(alarm) => {
+            CopyEffect::Encode { purpose, cell } => self.encode(purpose, cell),
+            CopyEffect::Members(members) => {
+                tracing::info!(?members, "the servers of the cell");
+                members.addresses.iter().for_each(|(server, address)| self.links.note(*server, address));
+                self.links.keep(members.all());
+            }
+            CopyEffect::Leader { member, here } => tracing::info!(?member, here, "who takes appends"),
+            CopyEffect::Alarm(alarm) => {
                 self.meter.alarm(&alarm);
                 tracing::warn!("{alarm}");
             }
-            ServerEffect::SnapshotSaved { index } => tracing::info!(%index, "snapshot saved"),
+            CopyEffect::SnapshotSaved { index } => tracing::info!(%index, "snapshot saved"),
         }
     }
 

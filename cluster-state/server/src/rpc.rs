@@ -1,15 +1,19 @@
 //! The RPC side: streams of messages in and out of the replica thread. No decisions here.
 
+use crate::handle::ReplicaHandle;
 use crate::log_readers::LogReaders;
 use crate::replica_thread::{Inbox, Message};
 use bytes::Bytes;
 use ohm_agent::BeatAnswer;
+use ohm_log::MemberChange;
 use ohm_model::{Envelope, Epoch, Incarnation, Index, NodeId, SessionId};
 use ohm_replica::{Beat, FollowerId, Peer, ServerInput};
+use ohm_wire::api::ServerEngine;
 use ohm_wire::cell_server::Cell;
 use ohm_wire::{
     AgentDown, AgentUp, AppendReply, AppendRequest, BeatAnswers, DutyDown, DutyUp, FollowReply, FollowRequest,
-    Malformed, agent_up, duty_up, follow_request, read,
+    JoinReply, JoinRequest, Malformed, ServerAddress, ServerFarewell, ServerWord, agent_up, duty_up, follow_request,
+    read, server_word,
 };
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -27,15 +31,25 @@ const ORDERS_MAX: usize = 65_536;
 /// The service behind the RPC port.
 pub(crate) struct CellService {
     inbox: Inbox,
-    log_readers: Arc<LogReaders>,
+    handle: ReplicaHandle,
+    cell: CellFacts,
     next: Arc<AtomicU64>,
+}
+
+/// What a server that joins must know, besides who is there.
+#[derive(Clone, Debug)]
+pub(crate) struct CellFacts {
+    pub(crate) cell: u64,
+    pub(crate) founders: Vec<u64>,
+    pub(crate) cell_incarnation: u64,
+    pub(crate) engine: ServerEngine,
 }
 
 type Replies<T> = ReceiverStream<Result<T, Status>>;
 
 impl CellService {
-    pub(crate) fn new(inbox: Inbox, log_readers: Arc<LogReaders>) -> Self {
-        CellService { inbox, log_readers, next: Arc::new(AtomicU64::new(1)) }
+    pub(crate) fn new(inbox: Inbox, handle: ReplicaHandle, cell: CellFacts) -> Self {
+        CellService { inbox, handle, cell, next: Arc::new(AtomicU64::new(1)) }
     }
 
     fn number(&self) -> u64 {
@@ -118,8 +132,11 @@ impl Cell for CellService {
             _ => return Err(Status::invalid_argument("a follow stream begins with a start")),
         };
         check_version(start.apply_version, &start.name)?;
+        // A copy of the cell as it was before a restore has nothing to go on from.
+        let is_same = start.cell_incarnation.max(1) == self.cell.cell_incarnation;
+        let from = Index(if is_same { start.from } else { 0 });
         let (sender, replies) = outlet(REPLIES_MAX);
-        if !self.inbox.send(Message::Follower(follower, Index(start.from), sender)).await {
+        if !self.inbox.send(Message::Follower(follower, from, sender)).await {
             return Err(stopping());
         }
         let inbox = self.inbox.clone();
@@ -141,7 +158,7 @@ impl Cell for CellService {
         if !self.inbox.send(Message::AgentPeer(peer, sender)).await {
             return Err(stopping());
         }
-        let readers = Reading { agent: peer, readers: Arc::clone(&self.log_readers) };
+        let readers = Reading { agent: peer, readers: Arc::clone(&self.handle.log_readers) };
         self.pump(peer, request.into_inner(), move |message: AgentUp| agent_message(&readers, message));
         Ok(Response::new(stream))
     }
@@ -162,6 +179,55 @@ impl Cell for CellService {
         });
         Ok(Response::new(stream))
     }
+
+    async fn between(&self, request: Request<Streaming<ServerWord>>) -> Result<Response<ServerFarewell>, Status> {
+        hear(self.inbox.clone(), self.cell.cell, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn join(&self, request: Request<JoinRequest>) -> Result<Response<JoinReply>, Status> {
+        let JoinRequest { address, key } = request.into_inner();
+        if self.cell.engine == ServerEngine::Etcd {
+            let text = "the log of this cell is kept by etcd: start the new server with --engine etcd and the same --etcd \
+                        and --etcd-prefix, without --join";
+            return Err(Status::unimplemented(text));
+        }
+        let change = MemberChange::Add { member: 0, address, key };
+        let changed =
+            self.handle.change_members(change).await.map_err(|error| Status::unavailable(error.to_string()))?;
+        let server = changed.map_err(|failure| match failure.again {
+            true => Status::unavailable(failure.reason),
+            false => Status::failed_precondition(failure.reason),
+        })?;
+        let servers = self.handle.servers().await.map_err(|error| Status::unavailable(error.to_string()))?;
+        let address = |(server, address)| ServerAddress { server, address };
+        let CellFacts { cell, founders, cell_incarnation, .. } = self.cell.clone();
+        let addresses = servers.addresses.into_iter().map(address).collect();
+        Ok(Response::new(JoinReply { cell, server, founders, addresses, cell_incarnation }))
+    }
+}
+
+/// Hands on what another server sends, until it ends.
+async fn hear(inbox: Inbox, cell: u64, mut stream: Streaming<ServerWord>) -> Result<ServerFarewell, Status> {
+    let hello = match stream.next().await {
+        Some(Ok(ServerWord { kind: Some(server_word::Kind::Hello(hello)) })) => hello,
+        _ => return Err(Status::invalid_argument("a server introduces itself first")),
+    };
+    if hello.cell != cell {
+        let text = format!("this server is of cell {cell:016x}, not of {:016x}", hello.cell);
+        return Err(Status::permission_denied(text));
+    }
+    if !inbox.send(Message::ServerAt(hello.server, hello.address)).await {
+        return Err(stopping());
+    }
+    while let Some(Ok(word)) = stream.next().await {
+        if let Some(server_word::Kind::Parcel(bytes)) = word.kind {
+            let input = ServerInput::FromServer { from: hello.server, bytes };
+            if !inbox.send(Message::Input(input)).await {
+                return Err(stopping());
+            }
+        }
+    }
+    Ok(ServerFarewell {})
 }
 
 /// Whether every envelope can be read. What stands in the log and can't be would end this server, and every copy, at

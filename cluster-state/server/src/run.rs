@@ -1,20 +1,20 @@
 //! The server process from its options to its end.
 
+use crate::engine::{self, Started};
 use crate::handle::ReplicaHandle;
-use crate::metrics::Meter;
-use crate::replica_thread;
 use crate::rpc::CellService;
-use ohm_log_raft::{FileDisk, Folder, RaftConfig, RaftLog, Remarks, inspect};
-use ohm_replica::{Replica, ReplicaConfig, ServerConfig, ServerCore};
+use crate::tls::{self, TlsListener, TlsServeError};
+use axum::serve::ListenerExt;
+use ohm_cell::BackupSource;
+use ohm_log_etcd::EtcdOptions;
 use ohm_runtime::data_dir::{self, DataDirError};
-use ohm_runtime::dice;
 use ohm_runtime::shutdown::Shutdown;
+use ohm_runtime::tls::TlsFiles;
 use ohm_wire::MESSAGE_BYTES_MAX;
 use ohm_wire::cell_server::CellServer;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use tokio::net::TcpListener;
+use std::path::PathBuf;
+use tokio::net::{TcpListener, TcpStream};
 use tonic::{Request, Status};
 
 /// The paths of the RPC service.
@@ -29,8 +29,27 @@ pub struct ServerOptions {
     pub listen: SocketAddr,
     /// Listen on an address that others can reach although nothing is encrypted.
     pub insecure: bool,
+    /// What it shows to whoever connects and to other servers, and whom it believes; without a certificate nothing is
+    /// encrypted.
+    pub tls: TlsFiles,
+    /// Only those who show a certificate of the CA get in.
+    pub tls_client_auth: bool,
+    /// Where other servers and clients reach it; the listening address when absent.
+    pub advertise: Option<String>,
+    /// Servers of the cell to join, if the data folder is empty; without any, an empty folder founds a cell.
+    pub join: Vec<String>,
     /// Snapshot after so many entries; the default when absent.
     pub snapshot_every_entries: Option<u64>,
+    /// The etcd that orders the log; the servers do it themselves without one.
+    pub etcd: Option<EtcdOptions>,
+}
+
+impl ServerOptions {
+    /// Where others reach this server.
+    pub(crate) fn advertised(&self) -> String {
+        let scheme = if self.tls.certificate.is_some() { "https" } else { "http" };
+        self.advertise.clone().unwrap_or_else(|| format!("{scheme}://{}", self.listen))
+    }
 }
 
 /// Why a server ended.
@@ -48,8 +67,17 @@ pub enum ServerError {
         source: std::io::Error,
     },
     /// The address would be open to others.
-    #[error("{0} can be reached from other machines, and nothing is encrypted: listen on 127.0.0.1, or say --insecure")]
+    #[error(
+        "{0} can be reached from other machines, and nothing is encrypted: listen on 127.0.0.1, give it --tls-cert and \
+         --tls-key (`ohm tls create` makes them), or say --insecure"
+    )]
     Open(SocketAddr),
+    /// The options or the data folder do not fit the etcd, or it lets nobody in.
+    #[error(transparent)]
+    Etcd(#[from] ohm_log_etcd::EtcdError),
+    /// Its certificate can't be used.
+    #[error(transparent)]
+    Tls(#[from] TlsServeError),
     /// The log or the replica failed. What is on disk is left as it was.
     #[error("{0}")]
     Replica(String),
@@ -60,9 +88,10 @@ pub enum ServerError {
 
 /// Runs a server until `shutdown`, or until it fails.
 pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), ServerError> {
-    if !options.listen.ip().is_loopback() && !options.insecure {
+    if !options.listen.ip().is_loopback() && options.tls.certificate.is_none() && !options.insecure {
         return Err(ServerError::Open(options.listen));
     }
+    let tls = tls::settings(&options.tls, options.tls_client_auth)?;
     let _lock = data_dir::lock(&options.data_dir)?;
     let token = data_dir::token(&options.data_dir)?;
     let listener = TcpListener::bind(options.listen)
@@ -72,44 +101,71 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
     let metrics = recorder.handle();
     // A second server in one process (in tests) keeps the first recorder.
     let _ = ::metrics::set_global_recorder(recorder);
-    let (log_dir, name) = (options.data_dir.join("log"), format!("server {}", std::process::id()));
-    let snapshot_every = options.snapshot_every_entries;
-    let open = move || open_core(&log_dir, name, snapshot_every);
-    let (handle, inbox, failed) = replica_thread::start(open, Meter, shutdown.clone());
+    let started = tokio::select! { biased;
+        () = shutdown.started() => return Ok(()),
+        started = engine::start(&options, &token, &shutdown) => started?,
+    };
+    let Started { handle, inbox, failed, facts } = started;
+    let source = BackupSource { cell: facts.cell, cell_incarnation: facts.cell_incarnation };
     let bearer = format!("Bearer {token}");
     let check = move |request: Request<()>| check_token(&bearer, request);
-    let service = CellServer::new(CellService::new(inbox, Arc::clone(&handle.log_readers)))
+    let service = CellServer::new(CellService::new(inbox, handle.clone(), facts))
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let rpc = tonic::service::interceptor::InterceptedService::new(service, check);
     // Roles and people share the port; the path says who speaks.
-    let app = people(handle, token, options.listen, metrics).route_service(RPC_PATHS, rpc);
-    tracing::info!(address = %options.listen, "serving");
-    let stop = shutdown.clone();
-    let serve = axum::serve(listener, app).with_graceful_shutdown(async move { stop.started().await });
+    let app = people(handle, token, &options, source, metrics).route_service(RPC_PATHS, rpc);
+    tracing::info!(address = options.advertised(), "serving");
     tokio::select! {
         biased;
         reason = failed => match reason {
             Ok(reason) => Err(ServerError::Replica(reason)),
             Err(_) => Ok(()),
         },
-        served = serve.into_future() => served.map_err(ServerError::Serve),
+        served = serve(listener, tls, app, shutdown) => served.map_err(ServerError::Serve),
     }
+}
+
+/// Serves `app`, encrypted or not, until `shutdown`.
+async fn serve(
+    listener: TcpListener,
+    tls: Option<tls::Settings>,
+    app: axum::Router,
+    shutdown: Shutdown,
+) -> std::io::Result<()> {
+    let stop = async move { shutdown.started().await };
+    match tls {
+        Some(settings) => axum::serve(TlsListener::start(listener, settings)?, app).with_graceful_shutdown(stop).await,
+        None => axum::serve(listener.tap_io(without_delay), app).with_graceful_shutdown(stop).await,
+    }
+}
+
+/// Answers are small and waited for: they must not wait for one another.
+fn without_delay(stream: &mut TcpStream) {
+    let _ = stream.set_nodelay(true);
+}
+
+/// The host an address names.
+fn host_of(address: &str) -> Option<String> {
+    address.parse::<axum::http::Uri>().ok()?.host().map(str::to_string)
 }
 
 /// The HTTP side for people and programs.
 fn people(
     handle: ReplicaHandle,
     token: String,
-    listen: SocketAddr,
+    options: &ServerOptions,
+    source: BackupSource,
     metrics: metrics_exporter_prometheus::PrometheusHandle,
 ) -> axum::Router {
     crate::http::router(
         handle,
         crate::http::HttpOptions {
             metrics: Some(metrics),
+            source,
             instance: std::env::var(ohm_wire::api::INSTANCE_VARIABLE).unwrap_or_default(),
-            ..crate::http::HttpOptions::new(listen, Some(token))
+            hosts: host_of(&options.advertised()).into_iter().collect(),
+            ..crate::http::HttpOptions::new(options.listen, Some(token))
         },
     )
 }
@@ -125,28 +181,4 @@ fn check_token(bearer: &str, request: Request<()>) -> Result<Request<()>, Status
 /// Compares without telling by its duration where the first difference is.
 pub(crate) fn same_bytes(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |different, (x, y)| different | (x ^ y)) == 0
-}
-
-fn open_core(
-    log_dir: &Path,
-    name: String,
-    snapshot_every_entries: Option<u64>,
-) -> Result<ServerCore<RaftLog<FileDisk>>, String> {
-    data_dir::create(log_dir).map_err(|error| error.to_string())?;
-    let mut disk = FileDisk::open(log_dir).map_err(|error| error.to_string())?;
-    let log = match inspect(&mut disk).map_err(|error| error.to_string())? {
-        Folder::Empty | Folder::Unfinished => {
-            RaftLog::create(disk, RaftConfig::single(dice::random_u64(), 1), Remarks::none())
-        }
-        Folder::Log(identity) => {
-            RaftLog::open(disk, RaftConfig::group(identity.cell, identity.member, identity.voters), Remarks::none())
-        }
-    };
-    let log = log.map_err(|error| error.to_string())?;
-    let mut config = ReplicaConfig::default();
-    if let Some(entries) = snapshot_every_entries {
-        config.snapshot_every_entries = entries;
-    }
-    let server = ServerConfig { name, cell_incarnation: 1, resend_ms: 500 };
-    Ok(ServerCore::new(Replica::new(log, config), server, dice::dice()))
 }

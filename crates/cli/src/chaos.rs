@@ -31,9 +31,9 @@ pub struct Simulate {
     /// How many nodes the cells have [default: drawn; mostly 1 to 7, now and then 5000]
     #[arg(long, value_name = "N")]
     pub nodes: Option<usize>,
-    /// How many servers the cells have
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub servers: usize,
+    /// How many servers found the cells: 1, 3 or 5 [default: drawn; 1 for a scenario that does not say]
+    #[arg(long, value_name = "N")]
+    pub servers: Option<usize>,
     /// Go on with further seeds for this long, such as 10m or 1h
     #[arg(long = "for", value_name = "TIME", value_parser = crate::command::duration, conflicts_with = "one")]
     pub time: Option<Duration>,
@@ -126,6 +126,9 @@ fn replay_line(options: &Simulate, seed: u64, faults: Option<&[usize]>) -> Strin
     if let Some(nodes) = options.nodes {
         line += &format!(" --nodes {nodes}");
     }
+    if let Some(servers) = options.servers {
+        line += &format!(" --servers {servers}");
+    }
     if let Some(faults) = faults.or(options.faults.as_ref().map(|list| list.0.as_slice())) {
         let numbers: Vec<String> = faults.iter().map(usize::to_string).collect();
         line += &format!(" --faults {}", if numbers.is_empty() { "none".into() } else { numbers.join(",") });
@@ -165,7 +168,8 @@ fn tell_run(report: &Report) -> Result<(), Failure> {
     let mut text = String::new();
     report.trace.iter().for_each(|line| text += &format!("{line}\n"));
     let nodes = if report.nodes == 1 { "1 node".into() } else { format!("{} nodes", report.nodes) };
-    text += &format!("seed {}, {nodes}, digest {:016x}\n", report.seed, report.digest);
+    let servers = if report.servers == 1 { "1 server".into() } else { format!("{} servers", report.servers) };
+    text += &format!("seed {}, {nodes}, {servers}, digest {:016x}\n", report.seed, report.digest);
     for (number, line) in report.fault_lines.iter().enumerate() {
         text += &format!("  fault {number}: {line}\n");
     }
@@ -209,6 +213,7 @@ fn conclude(options: &Simulate, swept: &sweep::Swept, is_text: bool) -> Result<(
         let value = json!({
             "runs": summary.runs, "failed": summary.failed, "entries": summary.entries,
             "jobs": summary.acknowledged, "tasks": summary.began, "virtualMs": summary.virtual_ms,
+            "grouped": summary.grouped, "reads": summary.reads,
             "milliseconds": swept.seconds_milli, "faults": summary.faults, "conflicts": summary.conflicts,
             "missing": missing, "failures": failures,
         });

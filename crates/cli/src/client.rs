@@ -4,17 +4,23 @@ use crate::failure::Failure;
 use crate::globals::Globals;
 use nix::unistd::{Uid, User};
 use ohm_runtime::recorder::{Happened, Recorder};
+use ohm_runtime::tls::TlsError;
 use ohm_wire::api::{ErrorAnswer, OWNER_HEADER, SubmitAnswer};
 use serde::de::DeserializeOwned;
 use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use ureq::http::{Request, Response};
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, AsSendBody, Body, SendBody};
 
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a server may take until its answer begins: longer than the longest wait.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(360);
+/// How long one of several servers may take to say that it is there.
+const ALIVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest answer that is kept in memory.
 const ANSWER_BYTES_MAX: u64 = 512 << 20;
 
@@ -22,7 +28,9 @@ const ANSWER_BYTES_MAX: u64 = 512 << 20;
 #[derive(Clone)]
 pub(crate) struct Client {
     agent: Agent,
-    server: String,
+    servers: Arc<Vec<String>>,
+    /// Which of them is asked now.
+    current: Arc<AtomicUsize>,
     token: Option<String>,
     owner: String,
 }
@@ -32,44 +40,69 @@ pub(crate) type Query<'q> = &'q [(&'q str, String)];
 
 impl Client {
     pub(crate) fn new(globals: &Globals) -> Result<Self, Failure> {
-        let server = globals.server.trim_end_matches('/').to_string();
-        if !server.starts_with("http://") && !server.starts_with("https://") {
-            let message = format!("--server {server}: must begin with http:// or https://");
-            return Err(Failure::Usage(message));
+        let servers: Vec<String> =
+            globals.server.split(',').map(|server| server.trim().trim_end_matches('/').to_string()).collect();
+        for server in &servers {
+            if !server.starts_with("http://") && !server.starts_with("https://") {
+                let message = format!("--server {server}: must begin with http:// or https://");
+                return Err(Failure::Usage(message));
+            }
         }
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
+            .tls_config(tls(globals)?)
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .timeout_recv_response(Some(ANSWER_TIMEOUT))
             .user_agent(concat!("ohm/", env!("CARGO_PKG_VERSION")));
-        let is_local = ["//127.", "//localhost", "//[::1]"].iter().any(|local| server.contains(local));
+        let is_local = ["//127.", "//localhost", "//[::1]"]
+            .iter()
+            .any(|local| servers.iter().all(|server| server.contains(local)));
         // Nobody's proxy leads to this machine's own loopback.
         let config = if is_local { config.proxy(None) } else { config };
-        Ok(Client { agent: config.build().new_agent(), server, token: globals.token()?, owner: owner() })
+        let (servers, current) = (Arc::new(servers), Arc::default());
+        Ok(Client { agent: config.build().new_agent(), servers, current, token: globals.token()?, owner: owner() })
+    }
+
+    /// The server that is asked now.
+    fn server(&self) -> &str {
+        &self.servers[self.current.load(Ordering::Relaxed) % self.servers.len()]
+    }
+
+    /// Goes on to the next server that answers, where there are several. What is sent afterwards may still be lost with
+    /// it; then the next command finds another one.
+    fn choose(&self) {
+        for _ in 1..self.servers.len() {
+            let asked = self.agent.get(format!("{}/healthz", self.server()));
+            let patient = asked.config().timeout_global(Some(ALIVE_TIMEOUT)).build();
+            if patient.call().is_ok_and(|answer| answer.status().is_success()) {
+                return;
+            }
+            self.current.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// The answer to a question.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Failure> {
         let response = self.send("GET", &target(path, query), "application/json", SendBody::none())?;
-        self.read(good(response, &self.server)?)
+        self.read(good(response, self.server())?)
     }
 
     /// The answer to an order without content.
     pub(crate) fn post<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         let response = self.send("POST", path, "application/json", SendBody::none())?;
-        self.read(good(response, &self.server)?)
+        self.read(good(response, self.server())?)
     }
 
     /// Removes something.
     pub(crate) fn delete(&self, path: &str) -> Result<(), Failure> {
-        good(self.send("DELETE", path, "application/json", SendBody::none())?, &self.server).map(drop)
+        good(self.send("DELETE", path, "application/json", SendBody::none())?, self.server()).map(drop)
     }
 
     /// The answer to a question, as it comes.
     pub(crate) fn stream(&self, path: &str, query: Query<'_>) -> Result<impl Read + use<>, Failure> {
         let response = self.send("GET", &target(path, query), "application/json", SendBody::none())?;
-        Ok(good(response, &self.server)?.into_body().into_reader())
+        Ok(good(response, self.server())?.into_body().into_reader())
     }
 
     /// Submits documents. Verdicts come back whatever they are.
@@ -104,16 +137,17 @@ impl Client {
         content_type: &str,
         body: impl AsSendBody,
     ) -> Result<Response<Body>, Failure> {
+        self.choose();
         let mut request = Request::builder()
             .method(method)
-            .uri(format!("{}{target}", self.server))
+            .uri(format!("{}{target}", self.server()))
             .header("content-type", content_type)
             .header(OWNER_HEADER, &self.owner);
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
         let request = request.body(body);
-        let request = request.map_err(|error| Failure::Usage(format!("--server {}: {error}", self.server)))?;
+        let request = request.map_err(|error| Failure::Usage(format!("--server {}: {error}", self.server())))?;
         self.agent.run(request).map_err(|error| self.unreachable(&error))
     }
 
@@ -134,12 +168,35 @@ impl Client {
             ureq::Error::HostNotFound => "no such host".to_string(),
             other => other.to_string(),
         };
-        Failure::Unreachable { server: self.server.clone(), reason }
+        Failure::Unreachable { server: self.server().to_string(), reason }
     }
 
     fn unreadable(&self, error: &serde_json::Error) -> Failure {
-        Failure::Unreadable { server: self.server.clone(), reason: error.to_string() }
+        Failure::Unreadable { server: self.server().to_string(), reason: error.to_string() }
     }
+}
+
+/// Whom this process believes (the authorities of the web unless a file names others), and what it shows.
+fn tls(globals: &Globals) -> Result<TlsConfig, Failure> {
+    let wrong = |error: TlsError| Failure::Usage(error.to_string());
+    let files = globals.tls();
+    let mut config = TlsConfig::builder();
+    if let Some(ca) = files.read_ca().map_err(wrong)? {
+        config = config.root_certs(RootCerts::new_with_certs(&certificates(&ca)));
+    }
+    if let Some(shown) = files.read_shown().map_err(wrong)? {
+        let key = PrivateKey::from_pem(&shown.key).map_err(|error| Failure::Usage(format!("--tls-key: {error}")))?;
+        config = config.client_cert(Some(ClientCert::new_with_certs(&certificates(&shown.certificate), key)));
+    }
+    Ok(config.build())
+}
+
+fn certificates(pem: &[u8]) -> Vec<Certificate<'static>> {
+    let certificate = |item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    };
+    parse_pem(pem).filter_map(certificate).collect()
 }
 
 /// Who this process runs for, as its jobs say it.

@@ -40,6 +40,11 @@ pub enum ClientCommand {
     /// Remove a queue or cohort
     #[command(subcommand)]
     Queue(RemoveCommand),
+    /// List priority classes with their values
+    PriorityClasses,
+    /// Remove a priority class; jobs that named it keep the priority they got
+    #[command(subcommand)]
+    PriorityClass(RemoveCommand),
     /// List topologies and their domains
     Topologies,
     /// Remove a topology
@@ -233,10 +238,10 @@ pub enum NodeCommand {
     Remove(NodeName),
 }
 
-/// `ohm queue` and `ohm topology`.
+/// `ohm queue`, `ohm priority-class` and `ohm topology`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum RemoveCommand {
-    /// Take it out of the cell; refused while a job names it
+    /// Take it out of the cell; queues and topologies stay while a job names them
     Remove {
         /// Its name
         name: String,

@@ -85,11 +85,7 @@ impl Failure {
     /// What to do next; possibly empty.
     pub fn hint(&self) -> String {
         match self {
-            Failure::Unreachable { .. } => {
-                "start a cell with `ohm up`, or name a running one with --server or OHM_SERVER \
-                                            (such as http://127.0.0.1:6460)"
-                    .to_string()
-            }
+            Failure::Unreachable { reason, .. } => hint_on_connecting(reason).to_string(),
             Failure::Refused(error) => error.hint.clone(),
             Failure::Hinted { hint, .. } => hint.clone(),
             Failure::Unreadable { .. } => "is this the address of an Ohm server of the same version?".to_string(),
@@ -135,6 +131,20 @@ impl Failure {
         if !hint.is_empty() {
             told(cyan, "hint", &hint);
         }
+    }
+}
+
+/// What to do when the connection failed for this reason, in the words of rustls and ureq.
+fn hint_on_connecting(reason: &str) -> &'static str {
+    if reason.contains("peer certificate") {
+        "name the certificate of whoever vouches for the servers with --tls-ca, and a server by a name that its own \
+         certificate holds"
+    } else if reason.contains("CertificateRequired") {
+        "this cell lets nobody in who shows no certificate: --tls-cert and --tls-key (`ohm tls create NAME` makes one)"
+    } else if reason.contains("invalid HTTP version") {
+        "what listens there may be encrypted: try https://"
+    } else {
+        "start a cell with `ohm up`, or name a running one with --server or OHM_SERVER (such as http://127.0.0.1:6460)"
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use ohm_runtime::data_dir;
+use ohm_runtime::tls::TlsFiles;
 use ohm_wire::api::SERVER_DEFAULT;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -39,13 +40,22 @@ pub enum ColorChoice {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub struct Globals {
-    /// Where a server listens
-    #[arg(long, global = true, value_name = "URL", default_value = SERVER_DEFAULT)]
+    /// Where the servers listen; any of them will do, and the next one when one is gone
+    #[arg(long, global = true, value_name = "URL,URL", default_value = SERVER_DEFAULT)]
     #[arg(env = "OHM_SERVER", hide_env_values = true)]
     pub server: String,
     /// File that holds the token (else OHM_TOKEN, else the file `token` in the data folder)
     #[arg(long, global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Certificate of whoever vouches for the servers, where their address is https://
+    #[arg(long, global = true, env = "OHM_TLS_CA", hide_env_values = true, value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
+    /// Certificate that this process shows; a server that has one encrypts all it says
+    #[arg(long, global = true, env = "OHM_TLS_CERT", hide_env_values = true, value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+    /// Key of that certificate
+    #[arg(long, global = true, env = "OHM_TLS_KEY", hide_env_values = true, value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
     /// Data folder of the cell on this machine [default: ./ohm-data]
     #[arg(long, global = true, env = "OHM_DATA_DIR", hide_env_values = true, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -61,6 +71,11 @@ impl Globals {
     /// The data folder.
     pub fn data_dir(&self) -> PathBuf {
         self.data_dir.clone().unwrap_or_else(|| DATA_DIR_DEFAULT.into())
+    }
+
+    /// The certificates.
+    pub fn tls(&self) -> TlsFiles {
+        TlsFiles { ca: self.tls_ca.clone(), certificate: self.tls_cert.clone(), key: self.tls_key.clone() }
     }
 
     /// The token, where one is found. A named file must be there; the data folder need not be.

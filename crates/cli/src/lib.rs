@@ -9,20 +9,28 @@ mod chaos;
 mod client;
 mod command;
 mod commands;
+mod etcd;
 mod failure;
 mod globals;
 mod log_files;
+mod members;
 mod output;
 mod replay;
+mod rescue;
 mod text;
+mod tls;
 mod up;
 
 pub use chaos::Simulate;
 pub use command::ClientCommand;
+pub use etcd::{Engine, EngineArguments};
 pub use failure::{EXIT_DONE, EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, Failure};
 pub use globals::{ColorChoice, Globals, OutputFormat};
 pub use log_files::LogCommand;
-pub use up::Up;
+pub use members::MembersCommand;
+pub use rescue::RescueCommand;
+pub use tls::TlsCommand;
+pub use up::{ChaosNode, Up};
 
 use std::process::ExitCode;
 
@@ -40,6 +48,26 @@ pub fn run(command: ClientCommand, globals: &Globals, whole: fn() -> clap::Comma
 /// Runs a whole cell on this machine until it is told to stop.
 pub fn up(options: &Up, globals: &Globals) -> ExitCode {
     exit_code(up::up(options, globals), globals)
+}
+
+/// Takes a node of the cell that `ohm up` runs down, with its tasks, or lets it come up again.
+pub fn chaos_node(node: &ChaosNode, is_down: bool, globals: &Globals) -> ExitCode {
+    exit_code(up::mark(node, is_down, globals), globals)
+}
+
+/// Asks about the servers of the cell, and changes who they are.
+pub fn members(command: &MembersCommand, globals: &Globals) -> ExitCode {
+    exit_code(members::members(command, globals), globals)
+}
+
+/// Makes certificates.
+pub fn tls(command: &TlsCommand, globals: &Globals) -> ExitCode {
+    exit_code(tls::tls(command, globals), globals)
+}
+
+/// Backs a cell up, restores one, or recovers one after its majority is lost.
+pub fn rescue(command: &RescueCommand, globals: &Globals) -> ExitCode {
+    exit_code(rescue::rescue(command, globals), globals)
 }
 
 /// Reads a log at rest.

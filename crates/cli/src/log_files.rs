@@ -1,7 +1,9 @@
 //! `ohm log verify` and `ohm log dump`: a data folder replayed offline, from its oldest kept snapshot.
 
+use crate::etcd::EngineArguments;
 use crate::failure::Failure;
 use ohm_cell::{Applied, Cell, Sweep, restore};
+use ohm_log::Bytes;
 use ohm_log_raft::{Archive, FileDisk, open_read_only};
 use ohm_model::{Entry, Index};
 use std::collections::BTreeMap;
@@ -19,25 +21,62 @@ pub enum LogCommand {
         /// Stop after so many problems
         #[arg(long, default_value_t = 20)]
         problems: usize,
+        /// Where the log is.
+        #[command(flatten)]
+        engine: EngineArguments,
     },
     /// Print the entries as JSON, one in a line
     Dump {
         /// Only entries after this index
         #[arg(long, default_value_t = 0)]
         after: u64,
+        /// Where the log is.
+        #[command(flatten)]
+        engine: EngineArguments,
     },
 }
 
 /// Does what `command` says with the log in `data_dir`: a server's own folder, or that of `ohm up`.
 pub(crate) fn log(command: &LogCommand, data_dir: &Path) -> Result<(), Failure> {
-    let archive = open(data_dir)?;
     match command {
-        LogCommand::Verify { problems } => verify(&archive, *problems),
-        LogCommand::Dump { after } => dump(&archive, Index(*after)),
+        LogCommand::Verify { problems, engine } => verify(&open(data_dir, engine)?, *problems),
+        LogCommand::Dump { after, engine } => dump(&open(data_dir, engine)?, Index(*after)),
     }
 }
 
-fn open(data_dir: &Path) -> Result<Archive, Failure> {
+/// A log at rest, of whichever engine.
+struct AtRest {
+    snapshot: Option<(Index, Vec<Bytes>)>,
+    entries: Vec<(Index, Bytes)>,
+    alarms: Vec<String>,
+}
+
+impl AtRest {
+    fn entries(&self) -> impl Iterator<Item = (Index, &Bytes)> {
+        self.entries.iter().map(|(index, bytes)| (*index, bytes))
+    }
+
+    fn last(&self) -> Index {
+        self.entries.last().map_or(Index(0), |(index, _)| *index)
+    }
+}
+
+fn open(data_dir: &Path, engine: &EngineArguments) -> Result<AtRest, Failure> {
+    match engine.options().map_err(Failure::Usage)? {
+        Some(etcd) => {
+            crate::etcd::archive(etcd).map(|(snapshot, entries)| AtRest { snapshot, entries, alarms: Vec::new() })
+        }
+        None => {
+            let archive = open_folder(data_dir)?;
+            let entries = archive.entries().map(|(index, bytes)| (index, bytes.clone())).collect();
+            let alarms = archive.alarms.iter().map(ToString::to_string).collect();
+            Ok(AtRest { snapshot: archive.snapshot, entries, alarms })
+        }
+    }
+}
+
+fn open_folder(data_dir: &Path) -> Result<Archive, Failure> {
+    [data_dir.join("server").as_path(), data_dir].into_iter().try_for_each(crate::etcd::refuse_folder)?;
     let candidates: [PathBuf; 3] = [data_dir.join("server").join("log"), data_dir.join("log"), data_dir.to_path_buf()];
     let Some(folder) = candidates.iter().find(|folder| folder.is_dir()) else {
         return Err(Failure::Usage(format!("{} is no data folder; name one with --data-dir", data_dir.display())));
@@ -46,16 +85,16 @@ fn open(data_dir: &Path) -> Result<Archive, Failure> {
     open_read_only(&mut disk).map_err(|error| Failure::Failed(format!("{}: {error}", folder.display())))
 }
 
-fn start(archive: &Archive) -> Result<Cell, Failure> {
+fn start(archive: &AtRest) -> Result<Cell, Failure> {
     let Some((index, pieces)) = &archive.snapshot else { return Ok(Cell::new()) };
     let bytes: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
     restore(&bytes).map_err(|error| Failure::Failed(format!("snapshot at {index}: {error}")))
 }
 
-fn verify(archive: &Archive, problems_max: usize) -> Result<(), Failure> {
+fn verify(archive: &AtRest, problems_max: usize) -> Result<(), Failure> {
     let mut cell = start(archive)?;
     let first = cell.applied();
-    let bar = progress(archive.committed.0.saturating_sub(first.0));
+    let bar = progress(archive.last().0.saturating_sub(first.0));
     let (mut problems, mut entries, mut commands) = (Vec::new(), 0u64, 0u64);
     let mut conflicts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut applied = Applied::default();
@@ -107,7 +146,7 @@ fn progress(length: u64) -> indicatif::ProgressBar {
     if std::io::stderr().is_terminal() { indicatif::ProgressBar::new(length) } else { indicatif::ProgressBar::hidden() }
 }
 
-fn dump(archive: &Archive, after: Index) -> Result<(), Failure> {
+fn dump(archive: &AtRest, after: Index) -> Result<(), Failure> {
     let stdout = std::io::stdout();
     let mut out = std::io::BufWriter::new(stdout.lock());
     for (index, bytes) in archive.entries().filter(|(index, _)| *index > after) {

@@ -1,17 +1,23 @@
 //! `ohm up`: a whole cell on this machine, each role a real child process, restarted when it dies, stopped in order.
 
 mod child;
+mod down;
 mod instance;
 mod plan;
 
 use crate::client::Client;
+use crate::etcd::EngineArguments;
 use crate::failure::Failure;
 use crate::globals::Globals;
 use child::{Child, Verdict};
+pub use down::ChaosNode;
+pub(crate) use down::mark;
 use ohm_runtime::data_dir;
 use ohm_runtime::shutdown::Shutdown;
 use plan::CellPlan;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use plan::{Replicas, Shape};
@@ -35,6 +41,9 @@ pub struct Up {
     /// Address of the server
     #[arg(long, default_value = "127.0.0.1:6460", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
+    /// How many servers keep the truth: 1, 3 or 5, on the ports after that of --listen
+    #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = servers)]
+    pub(crate) servers: u16,
     /// Blocks x racks in each x hosts in each
     #[arg(long, default_value = "2x2x2", value_name = "BxRxH")]
     pub(crate) shape: Shape,
@@ -47,6 +56,13 @@ pub struct Up {
     /// How long a node may go on without a word from the health duty, in milliseconds
     #[arg(long, default_value_t = 10_000, value_name = "MS")]
     pub(crate) node_lease_ms: u64,
+    #[command(flatten)]
+    pub(crate) engine: EngineArguments,
+}
+
+fn servers(text: &str) -> Result<u16, String> {
+    let count = text.parse().ok().filter(|count| [1, 3, 5].contains(count));
+    count.ok_or_else(|| "1, 3 or 5 are possible: of an even number one more may not fail than of one less".to_string())
 }
 
 /// Runs the cell until it is told to stop.
@@ -65,15 +81,20 @@ async fn run(options: &Up, globals: &Globals, shutdown: &Shutdown) -> Result<(),
     let _lock = data_dir::lock(&folder).map_err(unusable)?;
     // One token for the whole cell: where people look for it, and where the server keeps its own.
     let token = data_dir::token(&folder).map_err(unusable)?;
-    instance::refuse_taken(options.listen)?;
     let instance = format!("{:016x}", ohm_runtime::dice::random_u64());
     let plan = CellPlan::new(options, &folder, &instance)?;
+    plan.listens().iter().try_for_each(|listen| instance::refuse_taken(*listen))?;
     plan.write_token(&token)?;
     say(&format!("cell in {} · server http://{}", folder.display(), options.listen));
-    let mut children = vec![Child::start(plan.server())?];
+    let etcd = plan.etcd().map(Child::start).transpose()?;
+    let mut children = Vec::new();
+    for command in plan.servers() {
+        children.push(Child::start(command)?);
+    }
+    children.extend(etcd);
     let outcome = bring_up(&plan, options, globals, &mut children, shutdown).await;
     let outcome = match outcome {
-        Ok(()) => watch(&mut children, shutdown).await,
+        Ok(()) => watch(&mut children, &folder, shutdown).await,
         Err(failure) => Err(failure),
     };
     stop(&mut children, shutdown).await;
@@ -96,15 +117,15 @@ async fn bring_up(
         children.push(Child::start(command)?);
     }
     if plan.has_nodes() {
-        let globals = Globals {
-            server: format!("http://{}", options.listen),
-            token_file: Some(plan.token_file()),
-            ..globals.clone()
-        };
+        let globals = Globals { server: plan.addresses(), token_file: Some(plan.token_file()), ..globals.clone() };
         put_topology(&globals, shutdown).await?;
     }
     for command in plan.agents() {
-        children.push(Child::start(command)?);
+        children.push(if down::is_down(plan.folder(), &command.name) {
+            Child::waiting(command)
+        } else {
+            Child::start(command)?
+        });
     }
     children.iter().for_each(|child| say(&format!("{:<12} runs (pid {})", child.name(), child.pid())));
     say(&format!("what the processes say is in {}", plan.logs().display()));
@@ -153,10 +174,23 @@ async fn put_topology(globals: &Globals, shutdown: &Shutdown) -> Result<(), Fail
     }
 }
 
-/// Restarts whoever dies, until the end.
-async fn watch(children: &mut [Child], shutdown: &Shutdown) -> Result<(), Failure> {
+/// Restarts whoever dies, until the end. Nodes that are to be down are killed with their tasks and left alone.
+async fn watch(children: &mut [Child], folder: &Path, shutdown: &Shutdown) -> Result<(), Failure> {
+    let mut down: BTreeSet<String> = BTreeSet::new();
     while !shutdown.is_started() {
         for child in children.iter_mut() {
+            let name = child.name().to_string();
+            if child.rank() == plan::AGENTS && down::is_down(folder, &name) {
+                // Also what was still being started when the mark was found.
+                child.strike(down::shim_of(folder, &name));
+                if down.insert(name) {
+                    say(&format!("{:<12} is down, with its tasks, until `ohm chaos node-up`", child.name()));
+                }
+                continue;
+            }
+            if down.remove(&name) {
+                say(&format!("{name:<12} comes up again"));
+            }
             match child.look(true)? {
                 Verdict::Runs => {}
                 Verdict::Died(how) => say(&format!("{:<12} {how}; starting it again", child.name())),

@@ -19,6 +19,13 @@ pub(crate) enum Brake {
 }
 
 impl Brake {
+    /// Comes off when the nodes are back, also when nobody is overdue any more.
+    pub(crate) fn relax(&mut self, missing: usize, watched: usize, config: &HealthConfig) {
+        if !is_many(missing, watched, config) {
+            *self = Brake::Off;
+        }
+    }
+
     /// The one transition, made whenever a node would be concluded lost and `missing` of `watched` nodes are silent.
     /// Says until when to wait, and whether the brake was engaged just now.
     pub(crate) fn check(
@@ -28,9 +35,7 @@ impl Brake {
         watched: usize,
         config: &HealthConfig,
     ) -> (Option<u64>, bool) {
-        let many = watched >= config.brake_nodes_min
-            && missing as u64 * 1000 > watched as u64 * config.brake_permille
-            && config.brake_ms > 0;
+        let many = is_many(missing, watched, config);
         let before = *self;
         *self = match before {
             _ if !many => Brake::Off,
@@ -43,6 +48,12 @@ impl Brake {
             Brake::Off | Brake::Spent => (None, false),
         }
     }
+}
+
+fn is_many(missing: usize, watched: usize, config: &HealthConfig) -> bool {
+    watched >= config.brake_nodes_min
+        && missing as u64 * 1000 > watched as u64 * config.brake_permille
+        && config.brake_ms > 0
 }
 
 #[cfg(test)]

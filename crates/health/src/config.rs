@@ -1,5 +1,7 @@
 //! How patient the health duty is. Equal for all candidates of a cell.
 
+use ohm_stdx::canary::{self, Canary};
+
 /// The lease lasts at least this many beat intervals, so that lost beats alone do not end it.
 const BEATS_PER_LEASE: u64 = 4;
 
@@ -46,7 +48,7 @@ impl Default for HealthConfig {
             brake_ms: 30_000,
             gather_ms: 200,
             retry_ms: 1000,
-            conclusions_max: 256,
+            conclusions_max: 4096,
         }
     }
 }
@@ -63,18 +65,34 @@ pub(crate) struct Timing {
 }
 
 impl HealthConfig {
-    /// The times for a cell that has ever used `slots` node slots. That number never falls, and a holder's copy
-    /// contains all entries up to its take-over, so no holder ever grants a shorter lease than an earlier one did; that
-    /// is what makes it safe to stretch leases with the size of the cell.
+    /// The times for a cell whose leases are bounded by `bound_ms` in its log: none may be granted that is longer, and
+    /// nobody is lost before the longest that may be in force has run out.
+    pub(crate) fn bounded(&self, slots: u32, bound_ms: u64) -> Timing {
+        let wished = self.timing(slots);
+        let longest_ms = wished.lease_ms.max(bound_ms);
+        let early = canary::sings(Canary::EarlyLoss);
+        let unbound = canary::sings(Canary::UnboundLease);
+        let lost_ms = if early { longest_ms / 4 } else { longest_ms.saturating_add(self.margin_ms(longest_ms)) };
+        Timing {
+            lease_ms: if unbound { wished.lease_ms } else { wished.lease_ms.min(bound_ms) },
+            lost_ms,
+            suspect_ms: wished.suspect_ms.min(lost_ms),
+            ..wished
+        }
+    }
+
+    fn margin_ms(&self, lease_ms: u64) -> u64 {
+        lease_ms.saturating_mul(self.margin_permille) / 1000 + self.margin_ms
+    }
+
+    /// The times that are wished for in a cell that has ever used `slots` node slots; that number never falls.
     pub(crate) fn timing(&self, slots: u32) -> Timing {
         let stretched_ms = (u64::from(slots) * 1000).div_ceil(self.beats_per_second_max.max(1));
         let interval_ms = self.beat_interval_ms.max(stretched_ms).max(1);
         let lease_ms = self.node_lease_ms.max(interval_ms.saturating_mul(BEATS_PER_LEASE));
-        let margin_ms = lease_ms.saturating_mul(self.margin_permille) / 1000 + self.margin_ms;
         // Half an interval more: the beat that is just due has not been missed.
         let suspect_ms = interval_ms.saturating_mul(self.missed_beats) + interval_ms / 2;
-        let early = ohm_stdx::canary::sings(ohm_stdx::canary::Canary::EarlyLoss);
-        let lost_ms = if early { lease_ms / 4 } else { lease_ms.saturating_add(margin_ms) };
+        let lost_ms = lease_ms.saturating_add(self.margin_ms(lease_ms));
         Timing { interval_ms, lease_ms, suspect_ms: suspect_ms.min(lost_ms), lost_ms }
     }
 }

@@ -4,7 +4,7 @@ use crate::brake::Brake;
 use crate::config::{HealthConfig, Timing};
 use crate::watch::{Finding, Watched};
 use ohm_client::Held;
-use ohm_model::{Command, Epoch, Incarnation, NodeHealth, NodeId};
+use ohm_model::{Command, Epoch, Incarnation, NodeConclusion, NodeHealth, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A node as the own copy of the cell has it.
@@ -40,6 +40,14 @@ pub enum Input {
         slots: u32,
         /// The nodes.
         nodes: Vec<NodeSeen>,
+    },
+    /// What the own copy has laid down about node leases and the brake. Must be told before the lease is confirmed by
+    /// the same entries: so whoever holds the duty knows of every lease that an earlier holder may have granted.
+    Laid {
+        /// The bound of all node leases that may be in force; 0 before the first.
+        lease_bound_ms: u64,
+        /// Whether conclusions are put off, as far as the cell was told.
+        held: bool,
     },
     /// The health lease as the own keeper has it; before every other input, or whenever it changed.
     Duty(Option<Held>),
@@ -97,6 +105,11 @@ pub struct HealthCore {
     config: HealthConfig,
     timing: Timing,
     slots: u32,
+    /// As the own copy has it: the bound of node leases, and whether conclusions are put off.
+    lease_bound_ms: u64,
+    held: bool,
+    /// Earlier, the bound or the brake is not spoken of again.
+    speak_ms: u64,
     duty: Option<Duty>,
     nodes: BTreeMap<NodeId, Watched>,
     /// When to look at which node again; one place per node. A beat does not move the place, the look does.
@@ -114,9 +127,12 @@ impl HealthCore {
     /// A candidate that knows no node yet.
     pub fn new(config: HealthConfig) -> Self {
         HealthCore {
-            timing: config.timing(0),
+            timing: config.bounded(0, 0),
             config,
             slots: 0,
+            lease_bound_ms: 0,
+            held: false,
+            speak_ms: 0,
             duty: None,
             nodes: BTreeMap::new(),
             agenda: BTreeSet::new(),
@@ -149,8 +165,16 @@ impl HealthCore {
         match input {
             Input::NodesSeen { slots, nodes } => {
                 self.slots = self.slots.max(slots);
-                self.timing = self.config.timing(self.slots);
+                self.timing = self.config.bounded(self.slots, self.lease_bound_ms);
                 nodes.into_iter().for_each(|seen| self.on_node(now_ms, seen));
+            }
+            Input::Laid { lease_bound_ms, held } => {
+                // What was asked for has come true, or somebody else's wish: the next may be said at once.
+                if (self.lease_bound_ms, self.held) != (lease_bound_ms, held) {
+                    self.speak_ms = now_ms;
+                }
+                (self.lease_bound_ms, self.held) = (lease_bound_ms, held);
+                self.timing = self.config.bounded(self.slots, lease_bound_ms);
             }
             Input::Duty(held) => self.on_duty(now_ms, held),
             Input::Beats { relay, beats } => self.on_beats(now_ms, relay, beats, out),
@@ -179,7 +203,7 @@ impl HealthCore {
     /// Also after the smallest gap in the lease: beats that nobody answered in the gap must not count against nodes.
     fn begin_watch(&mut self, now_ms: u64, held: Held) {
         self.duty = Some(Duty { held, since_ms: now_ms });
-        (self.last_tick_ms, self.stalled) = (now_ms, false);
+        (self.last_tick_ms, self.stalled, self.speak_ms) = (now_ms, false, now_ms);
         let first_look_ms = now_ms.saturating_add(self.timing.suspect_ms);
         for (&id, node) in &mut self.nodes {
             node.begin(held.epoch);
@@ -237,7 +261,7 @@ impl HealthCore {
     }
 
     fn on_beats(&mut self, now_ms: u64, relay: u64, beats: Vec<BeatMark>, out: &mut Vec<Effect>) {
-        let Some(Duty { held, .. }) = self.duty else { return };
+        let Some(Duty { held, .. }) = self.duty.filter(|_| self.timing.lease_ms > 0) else { return };
         let mut answers = Vec::with_capacity(beats.len());
         for beat in beats {
             let Some(node) = self.nodes.get_mut(&beat.node) else { continue };
@@ -265,28 +289,53 @@ impl HealthCore {
         let late = now_ms.saturating_sub(self.last_tick_ms) >= self.config.beat_interval_ms;
         self.last_tick_ms = now_ms;
         self.stalled = late && !self.stalled;
+        self.brake.relax(self.missing, self.watched, &self.config);
+        self.speak(now_ms, out);
         let Some(duty) = self.duty.filter(|_| !self.stalled) else { return };
-        let mut commands = Vec::new();
-        while commands.len() < self.config.conclusions_max {
+        let mut conclusions = Vec::new();
+        while conclusions.len() < self.config.conclusions_max {
             let Some(&(due_ms, id)) = self.agenda.first() else { break };
             if due_ms > now_ms {
                 break;
             }
             self.agenda.pop_first();
             let conclusion = self.judge(now_ms, duty, id, out);
-            commands.extend(conclusion);
+            conclusions.extend(conclusion);
         }
         let all_judged = self.agenda.first().is_none_or(|(due_ms, _)| *due_ms > now_ms);
         if all_judged && self.gather_until_ms.is_some_and(|until_ms| until_ms <= now_ms) {
             self.gather_until_ms = None;
         }
+        if !conclusions.is_empty() {
+            let epoch = duty.held.epoch;
+            out.push(Effect::Conclude(vec![Command::ConcludeNodes { epoch, conclusions }]));
+        }
+    }
+
+    /// Says what the cell must know: a longer bound of leases before one is granted, a shorter one when the longer have
+    /// all run out, and whether conclusions are put off.
+    fn speak(&mut self, now_ms: u64, out: &mut Vec<Effect>) {
+        let Some(duty) = self.duty.filter(|_| self.speak_ms <= now_ms) else { return };
+        let (epoch, seen_ms) = (duty.held.epoch, self.lease_bound_ms);
+        let lease_ms = self.config.timing(self.slots).lease_ms;
+        let run_out = now_ms.saturating_sub(duty.since_ms) >= self.timing.lost_ms;
+        let mut commands = Vec::new();
+        if lease_ms > seen_ms || (lease_ms < seen_ms && run_out) {
+            commands.push(Command::BoundNodeLease { epoch, seen_ms, lease_ms });
+        }
+        let holds = matches!(self.brake, Brake::On { .. });
+        if holds != self.held {
+            let silent = if holds { u32::try_from(self.missing).unwrap_or(u32::MAX).max(1) } else { 0 };
+            commands.push(Command::HoldConclusions { epoch, silent, brake_ms: self.config.brake_ms });
+        }
         if !commands.is_empty() {
+            self.speak_ms = now_ms.saturating_add(self.config.retry_ms.max(1));
             out.push(Effect::Conclude(commands));
         }
     }
 
     /// Looks at one node, says what there is to conclude, and puts it back into the agenda.
-    fn judge(&mut self, now_ms: u64, duty: Duty, id: NodeId, out: &mut Vec<Effect>) -> Option<Command> {
+    fn judge(&mut self, now_ms: u64, duty: Duty, id: NodeId, out: &mut Vec<Effect>) -> Option<NodeConclusion> {
         let (timing, retry_ms) = (self.timing, self.config.retry_ms.max(1));
         let node = self.nodes.get_mut(&id)?;
         let mut finding = node.find(now_ms, duty.since_ms, &timing);
@@ -323,7 +372,7 @@ impl HealthCore {
         node.due_ms = Some(due_ms);
         self.agenda.insert((due_ms, id));
         let incarnation = node.incarnation;
-        asked.then_some(Command::ConcludeNode { epoch, node: id, incarnation, health: wished })
+        asked.then_some(NodeConclusion { node: id, incarnation, health: wished })
     }
 
     /// Until when a node that is overdue has to wait: for the brake, and for others that fail together with it.

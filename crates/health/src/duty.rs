@@ -108,6 +108,7 @@ pub struct DutyCore {
     member: Member<()>,
     health: HealthCore,
     lease_told: Option<LeaseSeen>,
+    laid_told: Option<(u64, bool)>,
     applied: Applied,
 }
 
@@ -126,6 +127,7 @@ impl DutyCore {
             member: Member::new(member, dice),
             health: HealthCore::new(config.health),
             lease_told: None,
+            laid_told: None,
             applied: Applied::default(),
         }
     }
@@ -201,6 +203,11 @@ impl DutyCore {
     }
 
     fn tell_nodes(&mut self, now_ms: u64, nodes: &[NodeId], out: &mut Vec<DutyEffect>) {
+        let laid = self.cell.health();
+        let (lease_bound_ms, held) = (laid.lease_bound_ms, laid.silent > 0);
+        if self.laid_told.replace((lease_bound_ms, held)) != Some((lease_bound_ms, held)) {
+            self.feed_health(now_ms, HealthInput::Laid { lease_bound_ms, held }, out);
+        }
         let seen = |node: &NodeId| match self.cell.nodes().get(*node) {
             Some(record) => {
                 NodeSeen { node: *node, incarnation: record.incarnation, health: record.health, removed: false }

@@ -12,19 +12,27 @@ struct Duty {
     core: HealthCore,
     now_ms: u64,
     out: Vec<Effect>,
+    /// Commands that conclude nothing, and when.
+    said: Vec<(u64, Command)>,
 }
 
 impl Duty {
     /// A holder of epoch 1 with `count` nodes of incarnation 1, from time 0 on.
     fn new(count: u32) -> Self {
-        let mut duty = Duty { core: HealthCore::new(HealthConfig::default()), now_ms: 0, out: Vec::new() };
+        let mut duty =
+            Duty { core: HealthCore::new(HealthConfig::default()), now_ms: 0, out: Vec::new(), said: Vec::new() };
         (0..count).for_each(|node| duty.see(node, 1, NodeHealth::Ready));
+        duty.bound(30_000);
         duty.hold(1, u64::MAX);
         duty
     }
 
     fn step(&mut self, input: Input) {
         self.core.step(self.now_ms, input, &mut self.out);
+    }
+
+    fn bound(&mut self, lease_bound_ms: u64) {
+        self.step(Input::Laid { lease_bound_ms, held: false });
     }
 
     fn hold(&mut self, epoch: u64, until_ms: u64) {
@@ -62,10 +70,14 @@ impl Duty {
             self.step(Input::Tick);
             for effect in &self.out[before..] {
                 let Effect::Conclude(commands) = effect else { continue };
-                concluded.extend(commands.iter().map(|command| match command {
-                    Command::ConcludeNode { node, health, .. } => (self.now_ms, node.0, *health),
-                    other => panic!("{other:?}"),
-                }));
+                for command in commands {
+                    match command {
+                        Command::ConcludeNodes { conclusions, .. } => {
+                            concluded.extend(conclusions.iter().map(|one| (self.now_ms, one.node.0, one.health)));
+                        }
+                        other => self.said.push((self.now_ms, other.clone())),
+                    }
+                }
             }
         }
         concluded
@@ -161,6 +173,58 @@ fn the_brake_delays_a_mass_loss_and_says_so_once() {
 }
 
 #[test]
+fn the_cell_is_told_of_the_brake_until_it_shows() {
+    let mut duty = Duty::new(30);
+    let all: Vec<u32> = (0..30).collect();
+    duty.pass(10_000, &all);
+    duty.pass(10_000 + LOST_MS + 200, &all[12..]);
+    let hold = Command::HoldConclusions { epoch: Epoch(1), silent: 12, brake_ms: 30_000 };
+    assert_eq!(duty.said.last().map(|(_, said)| said), Some(&hold));
+    duty.step(Input::Laid { lease_bound_ms: 30_000, held: true });
+    duty.said.clear();
+    duty.beat(all.iter().copied(), 1);
+    let concluded = duty.pass(duty.now_ms + 35_000, &all);
+    assert!(concluded.iter().all(|(_, _, health)| *health != NodeHealth::Lost), "{concluded:?}");
+    let over = Command::HoldConclusions { epoch: Epoch(1), silent: 0, brake_ms: 30_000 };
+    assert_eq!(duty.said.first().map(|(_, said)| said), Some(&over));
+}
+
+#[test]
+fn a_lease_is_granted_only_within_the_bound_in_the_log() {
+    let mut duty = Duty::new(1);
+    duty.bound(0);
+    assert_eq!(duty.beat([0], 1), 0, "nobody knows yet how long to wait for it");
+    duty.pass(500, &[0]);
+    let (epoch, lease_ms) = (Epoch(1), 30_000);
+    assert_eq!(duty.said[0], (100, Command::BoundNodeLease { epoch, seen_ms: 0, lease_ms }));
+    duty.bound(30_000);
+    assert_eq!(duty.beat([0], 1), 1);
+}
+
+#[test]
+fn a_shorter_lease_counts_only_when_the_longer_ones_have_run_out() {
+    let config = HealthConfig { node_lease_ms: 5_000, ..HealthConfig::default() };
+    let mut duty = Duty { core: HealthCore::new(config), now_ms: 0, out: Vec::new(), said: Vec::new() };
+    duty.see(0, 1, NodeHealth::Ready);
+    duty.see(1, 1, NodeHealth::Ready);
+    duty.bound(30_000);
+    duty.hold(2, u64::MAX);
+    // The earlier holder may have granted 30 s just before.
+    let concluded = duty.pass(LOST_MS - 100, &[0]);
+    assert!(concluded.iter().all(|(_, _, health)| *health != NodeHealth::Lost), "{concluded:?}");
+    assert_eq!(duty.said, []);
+    duty.pass(LOST_MS + 300, &[0]);
+    let shorter = Command::BoundNodeLease { epoch: Epoch(2), seen_ms: 30_000, lease_ms: 5_000 };
+    assert_eq!(duty.said.first(), Some(&(LOST_MS, shorter)));
+    // From here on silence is judged by the short one.
+    duty.bound(5_000);
+    duty.see(1, 2, NodeHealth::Ready);
+    let start_ms = duty.now_ms;
+    let concluded = duty.pass(start_ms + 6_500, &[0]);
+    assert!(concluded.iter().any(|(_, node, health)| (*node, *health) == (1, NodeHealth::Lost)), "{concluded:?}");
+}
+
+#[test]
 fn a_few_losses_in_a_large_cell_are_concluded_together() {
     let mut duty = Duty::new(30);
     let all: Vec<u32> = (0..30).collect();
@@ -171,14 +235,18 @@ fn a_few_losses_in_a_large_cell_are_concluded_together() {
         .out
         .iter()
         .map(|effect| match effect {
-            Effect::Conclude(commands) => {
-                let lost =
-                    |command: &&Command| matches!(command, Command::ConcludeNode { health: NodeHealth::Lost, .. });
-                commands.iter().filter(lost).count()
-            }
+            Effect::Conclude(commands) => commands
+                .iter()
+                .map(|command| match command {
+                    Command::ConcludeNodes { conclusions, .. } => {
+                        conclusions.iter().filter(|one| one.health == NodeHealth::Lost).count()
+                    }
+                    _ => 0,
+                })
+                .sum(),
             _ => 0,
         })
-        .filter(|count| *count > 0)
+        .filter(|count: &usize| *count > 0)
         .collect();
     assert_eq!(entries, [3]);
 }
@@ -203,6 +271,7 @@ fn a_hundred_thousand_nodes_cost_little_per_tick() {
         removed: false,
     });
     duty.step(Input::NodesSeen { slots: 100_000, nodes: nodes.collect() });
+    duty.bound(80_000);
     // One beat of each node in 20 s, 500 per step; nobody is ever missing.
     for step in 0..600u32 {
         duty.now_ms += 100;

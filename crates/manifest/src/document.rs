@@ -1,7 +1,7 @@
 //! Documents: what a file may hold, and how one is told from another.
 
 use crate::decode::{self, At, Context, Fields};
-use crate::error::{DocumentError, Origin, Position, Problem, ProblemKind};
+use crate::error::{DocumentError, Origin, Problem, ProblemKind};
 use crate::kubernetes;
 use crate::path::Trail;
 use crate::text::nearest;
@@ -9,7 +9,7 @@ use crate::tree::{Node, Value};
 use crate::validate;
 use ohm_model::resources::Amounts;
 use ohm_model::selector::Labels;
-use ohm_model::{JobSpec, NodeSpec, QueueSpec, TopologySpec};
+use ohm_model::{JobSpec, NodeSpec, PriorityClass, QueueSpec, TopologySpec};
 use std::sync::Arc;
 
 /// The API version that every document states.
@@ -35,7 +35,7 @@ pub enum Content {
     Topology(TopologySpec),
     /// `kind: Node`.
     Node(Box<NodeDocument>),
-    /// `kind: PriorityClass`; jobs of the same input that name it have its priority already.
+    /// `kind: PriorityClass`.
     PriorityClass(PriorityClass),
     /// `kind: Allocation`.
     Allocation(Allocation),
@@ -71,15 +71,6 @@ pub struct NodeDocument {
     pub used: Amounts,
 }
 
-/// A name for a priority.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PriorityClass {
-    /// The name.
-    pub name: String,
-    /// The priority of the jobs that name it.
-    pub value: i32,
-}
-
 /// Tasks that run already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
@@ -112,29 +103,23 @@ pub enum Dialect {
     Kubernetes,
 }
 
-/// A document whose priority class has yet to be looked up.
-pub(crate) struct Decoded {
-    pub(crate) document: Document,
-    pub(crate) priority_class: Option<(String, Position)>,
-}
-
 const KINDS: &[&str] = &["Job", "Queue", "Cohort", "Topology", "Node", "PriorityClass", "Allocation"];
 
 /// Reads one document.
-pub(crate) fn decode(dialect: Dialect, file: &Arc<str>, node: &Node<'_>) -> Result<Decoded, DocumentError> {
+pub(crate) fn decode(dialect: Dialect, file: &Arc<str>, node: &Node<'_>) -> Result<Document, DocumentError> {
     let mut cx = Context::default();
     let decoded = decode_kind(dialect, &mut cx, At::root(node));
     // A rule may look broken only because a field could not be read; then the rules wait for the next attempt.
     let is_read = |problem: &Problem| matches!(problem.kind, ProblemKind::Rule(_) | ProblemKind::Quantity(_));
-    if let Some((content, _)) = &decoded
+    if let Some(content) = &decoded
         && cx.problems.iter().all(is_read)
     {
         cx.report_violations(node, violations(content));
     }
     match decoded {
-        Some((content, priority_class)) if cx.problems.is_empty() => {
+        Some(content) if cx.problems.is_empty() => {
             let origin = Origin { file: file.clone(), position: node.position };
-            Ok(Decoded { document: Document { origin, content }, priority_class })
+            Ok(Document { origin, content })
         }
         _ => {
             cx.problems.sort_by_key(|problem| problem.position);
@@ -154,14 +139,12 @@ fn violations(content: &Content) -> Vec<validate::Violation> {
             violations.extend(validate::resources(&node.used, "used"));
             violations
         }
-        Content::PriorityClass(class) => validate::priority_class_name(&class.name),
+        Content::PriorityClass(class) => validate::priority_class(class),
         Content::Allocation(_) | Content::Usage(_) => Vec::new(),
     }
 }
 
-pub(crate) type Kinded = (Content, Option<(String, Position)>);
-
-fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Kinded> {
+fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Content> {
     if !matches!(root.node.value, Value::Map(_)) {
         root.wrong_type(cx, "a map that begins with `apiVersion: ohm/v1` and `kind`");
         return None;
@@ -201,12 +184,12 @@ fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Kinde
             let known: &[&str] = &["apiVersion", "kind", "metadata", "value", "description"];
             let fields = Fields::open(cx, root, &[known])?;
             let (name, _) = metadata(cx, &fields, &["name"])?;
-            decode::priority_class(cx, name, &fields).map(|class| (Content::PriorityClass(class), None))
+            decode::priority_class(cx, name, &fields).map(Content::PriorityClass)
         }
         Some("Allocation") => {
             let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "spec"]])?;
             let spec = fields.require(cx, "spec", "`job`, `group`, `node` and `count`")?;
-            decode::allocation(cx, spec).map(|allocation| (Content::Allocation(allocation), None))
+            decode::allocation(cx, spec).map(Content::Allocation)
         }
         _ => {
             refuse_kind(cx, kind);
@@ -236,20 +219,19 @@ fn refuse_kind(cx: &mut Context, kind: &Node<'_>) {
     cx.report(kind.position, Trail::Field(&Trail::Root, "kind"), || problem);
 }
 
-fn job(cx: &mut Context, root: At<'_>) -> Option<Kinded> {
+fn job(cx: &mut Context, root: At<'_>) -> Option<Content> {
     let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "metadata", "spec"]])?;
     let metadata = metadata(cx, &fields, &["name", "labels"]);
     let spec = fields.require(cx, "spec", "what the job runs")?;
     let (name, labels) = metadata.unwrap_or_default();
-    let job = decode::job(cx, name, labels, spec)?;
-    Some((Content::Job(Box::new(job.spec)), job.priority_class))
+    decode::job(cx, name, labels, spec).map(|job| Content::Job(Box::new(job)))
 }
 
-fn node(cx: &mut Context, root: At<'_>) -> Option<Kinded> {
+fn node(cx: &mut Context, root: At<'_>) -> Option<Content> {
     let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "metadata", "spec", "status"]])?;
     let (name, labels) = metadata(cx, &fields, &["name", "labels"]).unwrap_or_default();
     let node = decode::node(cx, name, labels, fields.get("spec"), fields.get("status"))?;
-    Some((Content::Node(Box::new(node)), None))
+    Some(Content::Node(Box::new(node)))
 }
 
 /// A kind with a name and a spec.
@@ -257,10 +239,10 @@ fn named(
     cx: &mut Context,
     root: At<'_>,
     read: impl FnOnce(&mut Context, String, Option<At<'_>>) -> Option<Content>,
-) -> Option<Kinded> {
+) -> Option<Content> {
     let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "metadata", "spec"]])?;
     let (name, _) = metadata(cx, &fields, &["name"]).unwrap_or_default();
-    read(cx, name, fields.get("spec")).map(|content| (content, None))
+    read(cx, name, fields.get("spec"))
 }
 
 fn missing_spec(cx: &mut Context, root: At<'_>, wanted: &'static str) {

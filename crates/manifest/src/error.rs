@@ -167,16 +167,6 @@ pub enum ProblemKind {
     /// A quantity cannot be read.
     #[error("{0}")]
     Quantity(#[from] QuantityError),
-    /// A name refers to nothing in the same input.
-    #[error("no {kind} document called `{name}` is in the same input{}", suggestion(.nearest))]
-    Unresolved {
-        /// The kind of document.
-        kind: &'static str,
-        /// The name.
-        name: String,
-        /// A similar name that is there.
-        nearest: Option<String>,
-    },
     /// Two documents of one file have one name.
     #[error("a {kind} called `{name}` is in this file already, at line {line}; keep one or rename one")]
     SameName {

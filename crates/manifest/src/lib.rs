@@ -31,7 +31,7 @@
 //! | `class` | `batch`, `service` or `tas` | `tas` when a group has a `topology`, else `batch` |
 //! | `queue` | name of a Queue | none |
 //! | `priority` | whole number, higher goes first | 0 |
-//! | `priorityClassName` | name of a PriorityClass of the same input, instead of `priority` | none |
+//! | `priorityClassName` | name of a PriorityClass, instead of `priority`; it must be in the cell first | none |
 //! | `retries` | how often a task may fail by itself | 0 |
 //! | `activeDeadlineSeconds` | the job fails after this long | no bound |
 //! | `ttlSecondsAfterFinished` | the finished job is forgotten after this long, ten seconds at least | 86400 |
@@ -101,9 +101,9 @@ mod tree;
 pub mod validate;
 mod write;
 
-pub use document::{API_VERSION, Allocation, Content, Dialect, Document, NodeDocument, PriorityClass, Usage};
+pub use document::{API_VERSION, Allocation, Content, Dialect, Document, NodeDocument, Usage};
 pub use error::{DocumentError, Origin, Position, Problem, ProblemKind};
-pub use parse::{Verdicts, parse, parse_files};
+pub use parse::{Input, Tail, Verdicts, middle, parse, parse_files, parse_inputs, parse_tail};
 pub use path::{FieldPath, Step};
 pub use quantity::{QuantityError, Rounding, parse as parse_quantity};
 pub use write::{WriteError, document, to_json, to_yaml};

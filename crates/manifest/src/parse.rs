@@ -1,12 +1,14 @@
 //! The way from files to documents.
 
 use crate::BROKEN_MAX;
-use crate::document::{self, Content, Decoded, Dialect, Document};
+use crate::document::{self, Dialect, Document};
 use crate::error::{DocumentError, Position, Problem, ProblemKind};
 use crate::path::FieldPath;
 use crate::source;
-use crate::text::nearest;
+use crate::tree::Node;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// One answer per document, in the order of the file.
@@ -18,33 +20,62 @@ pub fn parse(file_name: &str, bytes: &[u8]) -> Verdicts {
     parse_files(Dialect::Ohm, &[(file_name, bytes)]).pop().unwrap_or_default()
 }
 
-/// Reads several files, given by name and bytes, as one input: a job's `priorityClassName` may name a priority class in
-/// any of them. The answers come file by file.
+/// Reads several files, given by name and bytes. The answers come file by file.
 pub fn parse_files(dialect: Dialect, files: &[(&str, &[u8])]) -> Vec<Verdicts> {
-    let mut read: Vec<Vec<Result<Decoded, DocumentError>>> = Vec::with_capacity(files.len());
-    for (name, bytes) in files {
-        read.push(read_file(dialect, &Arc::from(*name), bytes));
-    }
-    let mut priorities = BTreeMap::new();
-    for decoded in read.iter().flatten().flatten() {
-        if let Content::PriorityClass(class) = &decoded.document.content {
-            priorities.insert(class.name.clone(), class.value);
-        }
-    }
-    let resolve = |decoded: Result<Decoded, _>| decoded.and_then(|decoded| resolve_priority(decoded, &priorities));
-    read.into_iter().map(|file| file.into_iter().map(resolve).collect()).collect()
+    let mut files: Vec<Input<'_>> = files.iter().map(|&(name, bytes)| Input { name, bytes, tail: None }).collect();
+    parse_inputs(dialect, &mut files)
 }
 
-fn read_file(dialect: Dialect, file: &Arc<str>, bytes: &[u8]) -> Vec<Result<Decoded, DocumentError>> {
+/// A file, and perhaps who reads the second half of it meanwhile.
+pub struct Input<'i> {
+    /// Its name.
+    pub name: &'i str,
+    /// What is in it.
+    pub bytes: &'i [u8],
+    /// Where the second half begins ([`middle`]), and what gets its documents ([`parse_tail`]): called at most once,
+    /// when everything before has been read and the half is known to begin there.
+    pub tail: Option<(usize, &'i mut dyn FnMut() -> Option<Tail>)>,
+}
+
+/// The documents of the second half of a file.
+pub struct Tail {
+    documents: Vec<Document>,
+    end: source::Place,
+}
+
+/// Where a file of one long list may be cut, so that two can read it at once. A guess that needs no more than a look at
+/// the middle; the reading of the first half finds out whether it holds.
+pub fn middle(file_name: &str, bytes: &[u8]) -> Option<usize> {
+    source::middle(file_name, bytes)
+}
+
+/// Reads the second half of a file, from byte `at`. Nothing if a document there is broken: then the reader of the first
+/// half goes on by itself, and tells what is wrong.
+pub fn parse_tail(dialect: Dialect, file_name: &str, bytes: &[u8], at: usize) -> Option<Tail> {
+    let file = Arc::from(file_name);
+    let (mut documents, mut is_whole) = (Vec::new(), true);
+    let end = source::read_tail(bytes, at, &mut |node| {
+        // What follows a broken document is not worth reading: it is read again.
+        let document =
+            if is_whole { node.ok().and_then(|node| document::decode(dialect, &file, &node).ok()) } else { None };
+        is_whole &= document.is_some();
+        documents.extend(document);
+    })?;
+    is_whole.then_some(Tail { documents, end })
+}
+
+/// Reads several files as [`parse_files`] does.
+pub fn parse_inputs(dialect: Dialect, files: &mut [Input<'_>]) -> Vec<Verdicts> {
+    files.iter_mut().map(|file| read_file(dialect, file)).collect()
+}
+
+fn read_file(dialect: Dialect, input: &mut Input<'_>) -> Verdicts {
+    let file: &Arc<str> = &Arc::from(input.name);
     let mut names: Names = BTreeMap::new();
     let mut verdicts = Vec::new();
     let (mut broken, mut first_omitted) = (0, Position::default());
-    source::read(file, bytes, &mut |node| {
-        let verdict = match node {
-            Ok(node) => document::decode(dialect, file, &node),
-            Err(problem) => Err(DocumentError { file: file.clone(), problems: vec![problem], omitted: 0 }),
-        };
-        let verdict = verdict.and_then(|decoded| check_name(decoded, &mut names));
+    let mut judge = |verdict: Result<Document, DocumentError>| {
+        let verdict = verdict.and_then(|document| check_name(document, &mut names));
         if let Err(error) = &verdict {
             broken += 1;
             if broken > BROKEN_MAX {
@@ -56,7 +87,27 @@ fn read_file(dialect: Dialect, file: &Arc<str>, bytes: &[u8]) -> Vec<Result<Deco
             }
         }
         verdicts.push(verdict);
+    };
+    // The documents of the second half wait here for what comes after them.
+    let tail: RefCell<Vec<Document>> = RefCell::default();
+    let mut end = input.tail.as_mut().map(|(at, read)| {
+        let end = || {
+            let Tail { documents, end } = read()?;
+            tail.replace(documents);
+            Some(end)
+        };
+        (*at, end)
     });
+    let resume = end.as_mut().map(|(at, end)| source::Resume { at: *at, end });
+    let mut sink = |node: Result<Node<'_>, Problem>| {
+        tail.take().into_iter().for_each(|document| judge(Ok(document)));
+        judge(match node {
+            Ok(node) => document::decode(dialect, file, &node),
+            Err(problem) => Err(DocumentError { file: file.clone(), problems: vec![problem], omitted: 0 }),
+        });
+    };
+    source::read(file, input.bytes, &mut sink, resume);
+    tail.take().into_iter().for_each(|document| judge(Ok(document)));
     if broken > BROKEN_MAX {
         let omitted = ProblemKind::ManyBroken(broken - BROKEN_MAX);
         verdicts.push(Err(error(file, first_omitted, FieldPath::root(), omitted)));
@@ -68,38 +119,19 @@ fn read_file(dialect: Dialect, file: &Arc<str>, bytes: &[u8]) -> Vec<Result<Deco
 type Names = BTreeMap<&'static str, BTreeMap<String, u32>>;
 
 /// Refuses the second document of one name: nobody could say which one is meant.
-fn check_name(decoded: Decoded, names: &mut Names) -> Result<Decoded, DocumentError> {
-    let (kind, Some(name)) = decoded.document.content.identity() else { return Ok(decoded) };
+fn check_name(document: Document, names: &mut Names) -> Result<Document, DocumentError> {
+    let (kind, Some(name)) = document.content.identity() else { return Ok(document) };
     let names = names.entry(kind).or_default();
-    match names.get(name) {
-        Some(&line) => {
-            let name = name.to_string();
-            let origin = &decoded.document.origin;
+    match names.entry(name.to_string()) {
+        Entry::Occupied(found) => {
+            let (name, line) = (name.to_string(), *found.get());
+            let origin = &document.origin;
             let field = FieldPath::root().field("metadata").field("name");
             Err(error(&origin.file, origin.position, field, ProblemKind::SameName { kind, name, line }))
         }
-        None => {
-            names.insert(name.to_string(), decoded.document.origin.position.line);
-            Ok(decoded)
-        }
-    }
-}
-
-fn resolve_priority(decoded: Decoded, priorities: &BTreeMap<String, i32>) -> Result<Document, DocumentError> {
-    let Decoded { mut document, priority_class } = decoded;
-    let (Some((name, position)), Content::Job(job)) = (priority_class, &mut document.content) else {
-        return Ok(document);
-    };
-    match priorities.get(&name) {
-        Some(&priority) => {
-            job.priority = priority;
+        Entry::Vacant(free) => {
+            free.insert(document.origin.position.line);
             Ok(document)
-        }
-        None => {
-            let nearest = nearest(&name, priorities.keys().map(String::as_str)).map(str::to_string);
-            let field = FieldPath::root().field("spec").field("priorityClassName");
-            let unresolved = ProblemKind::Unresolved { kind: "PriorityClass", name, nearest };
-            Err(error(&document.origin.file, position, field, unresolved))
         }
     }
 }

@@ -1,14 +1,14 @@
 //! The way back: a job as the document that would make it. Reading what is written here gives the same [`JobSpec`], so
 //! that submitting it again changes nothing.
 
-use crate::decode::{GRACE_MS_DEFAULT, default_on_disconnect, defaults};
+use crate::decode::{GRACE_MS_DEFAULT, REPAIR_POLICIES, default_on_disconnect, defaults};
 use crate::document::API_VERSION;
 use ohm_model::job::TTL_SECONDS_DEFAULT;
 use ohm_model::resources::{self, Amounts};
 use ohm_model::selector::Labels;
 use ohm_model::{
-    GroupSpec, JobSpec, OnDisconnect, Requirement, SelectorTerm, SpreadMode, TaskSpec, Toleration, TolerationOperator,
-    TopologyMode, TopologyRequest,
+    GroupSpec, JobSpec, OnDisconnect, RepairSpec, Requirement, SelectorTerm, SpreadMode, TaskSpec, Toleration,
+    TolerationOperator, TopologyMode, TopologyRequest,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -43,7 +43,9 @@ pub fn document(job: &JobSpec) -> impl Serialize + '_ {
         spec: Spec {
             class: class.name(),
             queue: &job.queue,
-            priority: job.priority,
+            // The class gives the priority; a document that names both is none.
+            priority: if job.priority_class.is_empty() { job.priority } else { 0 },
+            priority_class_name: &job.priority_class,
             retries: job.retries,
             active_deadline_seconds: job.active_deadline_seconds,
             ttl_seconds_after_finished: other(job.ttl_seconds_after_finished, TTL_SECONDS_DEFAULT),
@@ -51,9 +53,18 @@ pub fn document(job: &JobSpec) -> impl Serialize + '_ {
                 OnDisconnect::Stop => "stop",
                 OnDisconnect::Keep => "keep",
             }),
+            repair: Some(&job.repair).filter(|repair| !is_default(*repair)).map(repair_document),
             suspend: job.suspended,
             groups: job.groups.iter().map(|group| group_document(job, group)).collect(),
         },
+    }
+}
+
+fn repair_document(repair: &RepairSpec) -> Repair<'_> {
+    Repair {
+        policy: REPAIR_POLICIES.iter().find(|(_, known)| *known == repair.policy).map(|(name, _)| *name),
+        timeout_seconds: repair.timeout_seconds,
+        widen_to: &repair.widen_to,
     }
 }
 
@@ -195,6 +206,8 @@ struct Spec<'j> {
     #[serde(skip_serializing_if = "is_default")]
     priority: i32,
     #[serde(skip_serializing_if = "is_default")]
+    priority_class_name: &'j str,
+    #[serde(skip_serializing_if = "is_default")]
     retries: u32,
     #[serde(skip_serializing_if = "is_default")]
     active_deadline_seconds: u64,
@@ -203,8 +216,20 @@ struct Spec<'j> {
     #[serde(skip_serializing_if = "is_default")]
     on_disconnect: Option<&'static str>,
     #[serde(skip_serializing_if = "is_default")]
+    repair: Option<Repair<'j>>,
+    #[serde(skip_serializing_if = "is_default")]
     suspend: bool,
     groups: Vec<Group<'j>>,
+}
+
+#[derive(PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Repair<'j> {
+    policy: Option<&'static str>,
+    #[serde(skip_serializing_if = "is_default")]
+    timeout_seconds: u64,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    widen_to: &'j str,
 }
 
 #[derive(Serialize)]

@@ -4,8 +4,8 @@ use ohm_manifest::{Content, parse, to_json, to_yaml, validate};
 use ohm_model::resources::Amounts;
 use ohm_model::selector::Labels;
 use ohm_model::{
-    Class, GroupSpec, JobSpec, OnDisconnect, Operator, Requirement, SelectorTerm, SpreadMode, TaintEffect, TaskSpec,
-    Toleration, TolerationOperator, TopologyMode, TopologyRequest, TopologySlice,
+    Class, GroupSpec, JobSpec, OnDisconnect, Operator, RepairPolicy, RepairSpec, Requirement, SelectorTerm, SpreadMode,
+    TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest, TopologySlice,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -152,23 +152,41 @@ fn job() -> impl Strategy<Value = JobSpec> {
         groups
     });
     let queue = prop_oneof![Just(String::new()), name()];
+    let priority =
+        prop_oneof![any::<i32>().prop_map(|value| (value, String::new())), name().prop_map(|name| (0, name))];
     let seconds = prop_oneof![Just(0), Just(86_400), 1..1_000_000u64];
-    let numbers = (any::<i32>(), any::<u32>(), seconds.clone(), seconds);
-    (name(), class, queue, numbers, labels(), groups, any::<bool>(), any::<bool>()).prop_map(
-        |(name, class, queue, (priority, retries, deadline, ttl), labels, groups, keeps, suspended)| JobSpec {
-            name,
-            class,
-            queue,
-            priority,
-            labels,
-            groups,
-            retries,
-            active_deadline_seconds: deadline,
-            ttl_seconds_after_finished: ttl,
-            on_disconnect: if keeps { OnDisconnect::Keep } else { OnDisconnect::Stop },
-            suspended,
+    let numbers = (priority, any::<u32>(), seconds.clone(), seconds);
+    let flags = (any::<bool>(), any::<bool>(), repair());
+    (name(), class, queue, numbers, labels(), groups, flags).prop_map(
+        |(name, class, queue, (priority, retries, deadline, ttl), labels, groups, (keeps, suspended, repair))| {
+            JobSpec {
+                name,
+                class,
+                queue,
+                priority: priority.0,
+                priority_class: priority.1,
+                labels,
+                groups,
+                retries,
+                active_deadline_seconds: deadline,
+                ttl_seconds_after_finished: ttl,
+                on_disconnect: if keeps { OnDisconnect::Keep } else { OnDisconnect::Stop },
+                repair,
+                suspended,
+            }
         },
     )
+}
+
+fn repair() -> impl Strategy<Value = RepairSpec> {
+    (0..3u8, prop_oneof![Just(0), 1..100_000u64]).prop_map(|(kind, seconds)| {
+        let (policy, widen_to) = match kind {
+            0 => (RepairPolicy::FailFast, ""),
+            1 => (RepairPolicy::Wait, ""),
+            _ => (RepairPolicy::Widen, "topology.ohm/block"),
+        };
+        RepairSpec { policy, timeout_seconds: if kind == 0 { 0 } else { seconds }, widen_to: widen_to.to_string() }
+    })
 }
 
 fn read_back(file_name: &str, text: &str) -> JobSpec {

@@ -3,7 +3,8 @@
 use crate::ids::{Epoch, Incarnation, Index, NodeId, Sequence, SessionId};
 use crate::job::JobSpec;
 use crate::lease::{Lease, Role};
-use crate::node::{NodeHealth, NodeSpec};
+use crate::node::{NodeConclusion, NodeHealth, NodeSpec};
+use crate::priority::PriorityClass;
 use crate::queue::QueueSpec;
 use crate::run::RunReport;
 use crate::topology::TopologySpec;
@@ -87,6 +88,33 @@ pub enum Command {
         /// The conclusion.
         health: NodeHealth,
     },
+    /// The health duty's conclusions about nodes that changed together; each is taken by itself, and one that is
+    /// overtaken by a newer registration is passed over.
+    ConcludeNodes {
+        /// The duty's epoch.
+        epoch: Epoch,
+        /// The conclusions.
+        conclusions: Vec<NodeConclusion>,
+    },
+    /// The health duty is about to grant leases of this length, or grants no longer ones any more. The cell keeps it as
+    /// the bound of every node lease that may be in force.
+    BoundNodeLease {
+        /// The duty's epoch.
+        epoch: Epoch,
+        /// The bound that the duty has seen; refused when it is another one by now.
+        seen_ms: u64,
+        /// In milliseconds.
+        lease_ms: u64,
+    },
+    /// The health duty puts off conclusions because very many nodes fell silent at once, or does so no more.
+    HoldConclusions {
+        /// The duty's epoch.
+        epoch: Epoch,
+        /// How many nodes are silent; 0 when the brake is off again.
+        silent: u32,
+        /// For how long at most, in milliseconds.
+        brake_ms: u64,
+    },
     /// Cordons or uncordons a node.
     CordonNode {
         /// By name.
@@ -153,6 +181,13 @@ pub enum Command {
     Tick,
     /// Forgets a finished job before its time, which frees its name; refused while a run of it still stops.
     ForgetJob {
+        /// By name.
+        name: String,
+    },
+    /// Adds a priority class; one that is there keeps its value.
+    PutPriorityClass(PriorityClass),
+    /// Removes a priority class; jobs that named it keep the priority they got.
+    RemovePriorityClass {
         /// By name.
         name: String,
     },

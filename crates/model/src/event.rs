@@ -17,6 +17,21 @@ pub struct Event {
     pub kind: EventKind,
 }
 
+/// Tasks of one group that went from one node to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    /// The group.
+    pub group: u16,
+    /// First task.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+    /// The former node's name.
+    pub from: String,
+    /// The new node's name.
+    pub to: String,
+}
+
 /// The kinds of events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EventKind {
@@ -118,6 +133,60 @@ pub enum EventKind {
         name: String,
         /// The conclusion.
         health: NodeHealth,
+    },
+    /// A job lost tasks with their nodes, or what they stood on fell away under them.
+    TasksLost {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// How many tasks.
+        tasks: u32,
+        /// How many stand still.
+        standing: u32,
+        /// The nodes' names.
+        nodes: Vec<String>,
+    },
+    /// Tasks that were lost, or whose node is to be left, were placed again.
+    RepairCommitted {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// What moved.
+        moves: Vec<Move>,
+    },
+    /// Everything that was lost runs again.
+    Repaired {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// How many tasks were placed anew.
+        tasks: u32,
+        /// Milliseconds from the loss to now.
+        took_ms: u64,
+    },
+    /// A gang could not be repaired and is evicted whole.
+    RepairFailed {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// Very many nodes fell silent at once: conclusions wait for a while. None silent: they wait no more.
+    ConclusionsHeld {
+        /// How many nodes are silent.
+        silent: u32,
+        /// For how long at most, in milliseconds.
+        brake_ms: u64,
+    },
+    /// The bound of node leases changed.
+    NodeLeaseBound {
+        /// In milliseconds.
+        lease_ms: u64,
     },
     /// A node was cordoned or uncordoned.
     NodeCordoned {

@@ -39,6 +39,31 @@ pub enum OnDisconnect {
     Keep,
 }
 
+/// What happens to a gang that lost tasks with their nodes and stands below its minimum. At or above the minimum it is
+/// repaired without pause whatever the policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum RepairPolicy {
+    /// What is lost is placed again at once inside the same domain; when nothing takes it, the gang is evicted whole
+    /// and waits for its turn like a new one (Kueue's `TASFailedNodeReplacementFailFast`).
+    #[default]
+    FailFast,
+    /// It waits for room, at most `timeout_seconds`; then as `FailFast`.
+    Wait,
+    /// What finds no room in the domain may stand anywhere in the domain of `widen_to` around it; waits as `Wait`.
+    Widen,
+}
+
+/// How a job that lost nodes becomes whole again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RepairSpec {
+    /// Below the minimum.
+    pub policy: RepairPolicy,
+    /// How long `Wait` and `Widen` wait; 0 waits for ever.
+    pub timeout_seconds: u64,
+    /// The level of the topology up to which `Widen` may go; empty with the other policies.
+    pub widen_to: String,
+}
+
 /// How the tasks of a group are laid over equally good nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum SpreadMode {
@@ -58,8 +83,10 @@ pub struct JobSpec {
     pub class: Class,
     /// The queue it waits in; empty for none.
     pub queue: String,
-    /// Higher is placed first.
+    /// Higher is placed first. Of a job with a priority class the cell fills it in at submit.
     pub priority: i32,
+    /// The priority class that gives the priority; empty for none.
+    pub priority_class: String,
     /// Free marks for people.
     pub labels: Labels,
     /// One to [`GROUPS_MAX`] groups.
@@ -72,6 +99,8 @@ pub struct JobSpec {
     pub ttl_seconds_after_finished: u64,
     /// What happens when a node loses its servers.
     pub on_disconnect: OnDisconnect,
+    /// What happens when nodes are lost under it.
+    pub repair: RepairSpec,
     /// Submitted but not to be placed yet.
     pub suspended: bool,
 }
@@ -84,12 +113,14 @@ impl JobSpec {
             class,
             queue: String::new(),
             priority: 0,
+            priority_class: String::new(),
             labels: Labels::new(),
             groups,
             retries: 0,
             active_deadline_seconds: 0,
             ttl_seconds_after_finished: TTL_SECONDS_DEFAULT,
             on_disconnect: OnDisconnect::Stop,
+            repair: RepairSpec::default(),
             suspended: false,
         }
     }

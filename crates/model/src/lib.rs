@@ -13,6 +13,7 @@ pub mod job;
 pub mod lease;
 pub mod node;
 pub mod outcome;
+pub mod priority;
 pub mod queue;
 pub mod resources;
 pub mod run;
@@ -21,15 +22,16 @@ pub mod topology;
 pub mod transaction;
 
 pub use command::{Command, ENTRY_FORMAT, Entry, Envelope};
-pub use event::{Event, EventKind};
+pub use event::{Event, EventKind, Move};
 pub use ids::{
     ClassId, DomainId, Epoch, GroupIndex, Incarnation, Index, JobId, NodeId, ResourceId, RunRef, Sequence, SessionId,
     ShapeId, TaskIndex, TaskRef,
 };
-pub use job::{Class, GroupSpec, JobSpec, OnDisconnect, SpreadMode, TaskSpec};
+pub use job::{Class, GroupSpec, JobSpec, OnDisconnect, RepairPolicy, RepairSpec, SpreadMode, TaskSpec};
 pub use lease::{Lease, Role, Shard};
-pub use node::{NodeHealth, NodeSpec, Taint, TaintEffect};
+pub use node::{NodeConclusion, NodeHealth, NodeSpec, Taint, TaintEffect};
 pub use outcome::{JobOutcome, Outcome, Refusal};
+pub use priority::PriorityClass;
 pub use queue::QueueSpec;
 pub use resources::{Amounts, UnitKind};
 pub use run::{Exit, MESSAGE_CHARS_MAX, RunReport, RunReportKind, StopCause};

@@ -1,5 +1,6 @@
 //! Nodes as they are registered.
 
+use crate::ids::{Incarnation, NodeId};
 use crate::resources::Amounts;
 use crate::selector::Labels;
 use serde::{Deserialize, Serialize};
@@ -63,4 +64,15 @@ pub enum NodeHealth {
     Suspect,
     /// Its lease has surely ended: its runs are over.
     Lost,
+}
+
+/// The health duty's conclusion about one registration of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NodeConclusion {
+    /// The node.
+    pub node: NodeId,
+    /// The registration it is about.
+    pub incarnation: Incarnation,
+    /// What is held of it from now on.
+    pub health: NodeHealth,
 }

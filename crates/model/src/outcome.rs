@@ -65,7 +65,7 @@ pub enum Refusal {
     /// Nothing of this kind has this name.
     #[error("no {kind} is called \"{name}\"")]
     NotFound {
-        /// `job`, `node`, `queue`, `topology`.
+        /// `job`, `node`, `queue`, `topology`, `priority class`.
         kind: String,
         /// The name.
         name: String,
@@ -73,7 +73,7 @@ pub enum Refusal {
     /// The name is taken by something else.
     #[error("{kind} \"{name}\" exists with other content; {hint}")]
     NameTaken {
-        /// `job`, `node`, `queue`, `topology`.
+        /// `job`, `node`, `queue`, `topology`, `priority class`.
         kind: String,
         /// The name.
         name: String,
@@ -83,7 +83,7 @@ pub enum Refusal {
     /// The thing is in a state that does not allow it.
     #[error("{kind} \"{name}\" is {state}; {hint}")]
     WrongState {
-        /// `job`, `node`, `queue`, `topology`.
+        /// `job`, `node`, `queue`, `topology`, `priority class`.
         kind: String,
         /// The name.
         name: String,

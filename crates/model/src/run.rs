@@ -76,6 +76,10 @@ pub enum StopCause {
     NodeShrunk,
     /// Its gang fell apart and starts again whole.
     GangRestart,
+    /// Its gang lost tasks that could not be placed again, and is evicted whole.
+    RepairFailed,
+    /// Its node is being drained.
+    Drained,
 }
 
 /// One fact about one run, from the node it stands on.

@@ -6,7 +6,7 @@ mod roles;
 
 use agent::AgentArguments;
 use clap::{CommandFactory, Parser, Subcommand};
-use ohm_cli::{ClientCommand, Globals, LogCommand, OutputFormat, Simulate, Up};
+use ohm_cli::{ChaosNode, ClientCommand, Globals, LogCommand, OutputFormat, Simulate, TlsCommand, Up};
 use roles::{HealthArguments, SchedulerArguments, ServerArguments};
 use std::process::ExitCode;
 
@@ -29,6 +29,9 @@ enum Command {
     /// Read the log of a data folder without a server
     #[command(subcommand)]
     Log(LogCommand),
+    /// Make the certificates of a cell
+    #[command(subcommand)]
+    Tls(TlsCommand),
     /// Break things on purpose, and judge what came of it
     #[command(subcommand)]
     Chaos(Chaos),
@@ -44,6 +47,10 @@ enum Command {
 
 #[derive(Subcommand)]
 enum Chaos {
+    /// Take a node of the cell that `ohm up` runs down, with its tasks
+    NodeDown(ChaosNode),
+    /// Let it come up again
+    NodeUp(ChaosNode),
     /// Run whole cells in virtual time, each from one seed
     Sim(Simulate),
     /// Run a scenario against a cell of real processes
@@ -55,6 +62,8 @@ const _: () = assert!(!ohm_stdx::canary::COMPILED, "the ohm binary is not built 
 
 fn chaos(command: &Chaos, globals: &Globals) -> ExitCode {
     match command {
+        Chaos::NodeDown(node) => ohm_cli::chaos_node(node, true, globals),
+        Chaos::NodeUp(node) => ohm_cli::chaos_node(node, false, globals),
         Chaos::Sim(options) => ohm_cli::simulate(options, globals),
         Chaos::Live(options) => {
             // JSON is YAML too.
@@ -75,6 +84,7 @@ fn main() -> ExitCode {
         Command::Up(options) => ohm_cli::up(&options, &globals),
         Command::Client(command) => ohm_cli::run(command, &globals, Arguments::command),
         Command::Log(command) => ohm_cli::log(&command, &globals),
+        Command::Tls(command) => ohm_cli::tls(&command, &globals),
         Command::Chaos(command) => chaos(&command, &globals),
         Command::Server(arguments) => roles::server(arguments, &globals),
         Command::Scheduler(arguments) => roles::scheduler(&arguments, &globals),

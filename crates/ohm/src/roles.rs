@@ -1,7 +1,7 @@
 //! The roles that run as processes: their arguments, and the one call that runs each.
 
 use crate::agent::{self, AgentArguments};
-use ohm_cli::{EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Globals};
+use ohm_cli::{EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EngineArguments, Globals, MembersCommand, RescueCommand};
 use ohm_daemon::{HealthOptions, SchedulerOptions, run_health, run_scheduler};
 use ohm_model::Class;
 use ohm_node::agent::{AgentOptions, machine_node, run_agent};
@@ -17,16 +17,40 @@ use std::process::ExitCode;
 
 /// `ohm server`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ServerArguments {
+    #[command(subcommand)]
+    command: Option<ServerCommand>,
     /// Address of its one port
     #[arg(long, default_value = "127.0.0.1:6460", value_name = "ADDRESS")]
     listen: SocketAddr,
     /// Listen on an address that other machines can reach although nothing is encrypted
     #[arg(long)]
     insecure: bool,
+    /// Let only those in who show a certificate of --tls-ca
+    #[arg(long)]
+    tls_client_auth: bool,
+    /// Where other machines reach it [default: the address it listens on]
+    #[arg(long, value_name = "URL")]
+    advertise: Option<String>,
+    /// Servers of the cell to join while the data folder is empty; without any, an empty folder founds a cell
+    #[arg(long, value_name = "URL,URL", value_delimiter = ',')]
+    join: Vec<String>,
     /// Take a snapshot after so many entries
     #[arg(long, value_name = "COUNT")]
     snapshot_every: Option<u64>,
+    #[command(flatten)]
+    engine: EngineArguments,
+}
+
+/// What is done about servers instead of running one.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub(crate) enum ServerCommand {
+    /// The servers of the cell: list, add, remove, transfer
+    #[command(subcommand)]
+    Members(MembersCommand),
+    #[command(flatten)]
+    Rescue(RescueCommand),
 }
 
 /// `ohm scheduler`.
@@ -63,7 +87,7 @@ fn servers(globals: &Globals) -> Servers {
         (None, Err(_)) => TokenSource::File(globals.data_dir().join("token")),
     };
     let addresses = globals.server.split(',').map(|address| address.trim().trim_end_matches('/').to_string()).collect();
-    Servers { addresses, token }
+    Servers { addresses, token, tls: globals.tls() }
 }
 
 /// Runs a role on as many threads as there are cores, until a signal, the end of its parent, or its own end.
@@ -91,10 +115,27 @@ where
 }
 
 pub(crate) fn server(arguments: ServerArguments, globals: &Globals) -> ExitCode {
+    match &arguments.command {
+        Some(ServerCommand::Members(command)) => return ohm_cli::members(command, globals),
+        Some(ServerCommand::Rescue(command)) => return ohm_cli::rescue(command, globals),
+        None => {}
+    }
+    let etcd = match arguments.engine.options() {
+        Ok(etcd) => etcd,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
     let options = ServerOptions {
+        etcd,
         data_dir: globals.data_dir(),
         listen: arguments.listen,
         insecure: arguments.insecure,
+        tls: globals.tls(),
+        tls_client_auth: arguments.tls_client_auth,
+        advertise: arguments.advertise,
+        join: arguments.join,
         snapshot_every_entries: arguments.snapshot_every,
     };
     run(2, |shutdown| ohm_server::run(options, shutdown))

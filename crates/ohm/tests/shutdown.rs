@@ -19,7 +19,7 @@ spec:
   retries: 0
   terminationGracePeriodSeconds: 3600
   requests: {cpu: 10m, memory: 8Mi}
-  command: [sh, -c, \"trap '' TERM; while true; do sleep 0.1; done\"]
+  command: [sh, -c, \"trap '' TERM; echo ready; while true; do sleep 0.1; done\"]
 ";
 
 /// A job that needs some time to stop, and says that it had it.
@@ -30,8 +30,13 @@ spec:
   retries: 0
   terminationGracePeriodSeconds: 60
   requests: {cpu: 10m, memory: 8Mi}
-  command: [sh, -c, \"trap 'sleep 1; echo stopped; exit 0' TERM; while true; do sleep 0.1; done\"]
+  command: [sh, -c, \"trap 'sleep 1; echo stopped; exit 0' TERM; echo ready; while true; do sleep 0.1; done\"]
 ";
+
+/// Waits until the task of `job` has set its trap: before, a signal would simply end it.
+fn wait_until_ready(cell: &Cell, job: &str) {
+    wait("its trap is set", || cell.ask(&["logs", job]).out.contains("ready"));
+}
 
 fn start() -> Cell {
     let cell = Cell::start(&[]);
@@ -68,6 +73,7 @@ fn tasks_are_stopped_with_their_grace_and_go_on_with_the_next_up() {
     let mut cell = start();
     cell.submit(SLOW);
     cell.wait_for_tasks("slow");
+    wait_until_ready(&cell, "slow");
     let data_dir = cell.stop();
     verify_log(&data_dir);
     cell.start_again();
@@ -84,6 +90,7 @@ fn a_second_signal_leaves_no_grace() {
     let mut cell = start();
     cell.submit(STUBBORN);
     let task = Process::find(cell.wait_for_tasks("stubborn")[0]["pid"].as_u64().unwrap() as u32).unwrap();
+    wait_until_ready(&cell, "stubborn");
     signal(cell.up_pid(), "INT");
     wait("the task is waited for", || cell.up_log().contains("still waiting for the tasks on b"));
     assert!(task.is_alive());

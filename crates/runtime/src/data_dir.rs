@@ -7,6 +7,9 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+/// The file that says how often the cell was restored from a backup.
+const INCARNATION: &str = "incarnation";
+
 /// Why a data folder can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
@@ -73,6 +76,39 @@ pub fn read_token(path: &Path) -> Result<String, DataDirError> {
     File::open(path).and_then(|mut file| file.read_to_string(&mut text)).map_err(at(path))?;
     let token = text.trim();
     if token.len() < 16 { Err(DataDirError::Token { path: path.to_path_buf() }) } else { Ok(token.to_string()) }
+}
+
+/// How often the cell was restored from a backup, counted so that it only grows; 1 if it never was.
+pub fn cell_incarnation(folder: &Path) -> u64 {
+    let text = std::fs::read_to_string(folder.join(INCARNATION)).unwrap_or_default();
+    text.trim().parse().unwrap_or(1)
+}
+
+/// Notes that the cell was restored.
+pub fn set_cell_incarnation(folder: &Path, incarnation: u64) -> Result<(), DataDirError> {
+    let path = folder.join(INCARNATION);
+    replace(&path, 0o666, format!("{incarnation}\n").as_bytes()).map(drop).map_err(at(&path))
+}
+
+/// Puts `bytes` under `path`, whole and on disk, or leaves what was there: a crash shows the one or the other. The file
+/// stays open at its end; `mode` is cut by the umask.
+///
+/// # Errors
+/// When the disk does not take it.
+pub fn replace(path: &Path, mode: u32, bytes: &[u8]) -> std::io::Result<File> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    // One that a crash left behind may have another mode.
+    match std::fs::remove_file(&draft) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(mode).open(&draft)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&draft, path)?;
+    File::open(path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))?.sync_all()?;
+    Ok(file)
 }
 
 /// A token is there whole or not at all, whatever happens meanwhile: an empty file would have to be removed by hand.

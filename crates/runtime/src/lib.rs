@@ -11,4 +11,5 @@ pub mod machine;
 pub mod recorder;
 pub mod servers;
 pub mod shutdown;
+pub mod tls;
 pub mod trace;

@@ -3,6 +3,7 @@
 use crate::connect::{Client, ConnectError, connect};
 use crate::data_dir;
 use crate::dice;
+use crate::tls::TlsFiles;
 use ohm_stdx::Prng;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,10 +32,12 @@ pub enum TokenSource {
 /// Where the servers of a cell are, and what they want to see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Servers {
-    /// `http://host:port` each, at least one.
+    /// `http://host:port` or `https://host:port` each, at least one.
     pub addresses: Vec<String>,
     /// What is shown to them.
     pub token: TokenSource,
+    /// What is shown and believed where the address is `https://`.
+    pub tls: TlsFiles,
 }
 
 /// Connects to one server after the other, for the life of a process.
@@ -95,7 +98,7 @@ impl Dialer {
                 Some(read.as_str())
             }
         };
-        connect(address, token).await.map_err(|error| error.to_string())
+        connect(address, token, &self.servers.tls).await.map_err(|error| error.to_string())
     }
 
     /// Said once per outage; the rest is for those who look closely.
@@ -123,7 +126,7 @@ mod tests {
 
     fn dialer(addresses: &[&str]) -> Result<Dialer, ConnectError> {
         let addresses = addresses.iter().map(ToString::to_string).collect();
-        Dialer::new(Servers { addresses, token: TokenSource::None })
+        Dialer::new(Servers { addresses, ..Servers::default() })
     }
 
     #[test]

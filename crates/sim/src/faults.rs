@@ -6,6 +6,7 @@
 //! says it again: that is where doubling and reordering come from. People's requests travel apart (HTTP): they
 //! overtake each other, get lost alone, and a proxy may send one twice.
 
+use crate::workload;
 use ohm_stdx::Prng;
 
 /// Whom a fault strikes: a position in the world's list of that role.
@@ -72,6 +73,14 @@ pub(crate) enum Fault {
     BitRot { server: usize, down_ms: u64 },
     /// Somebody sets a server's wall clock.
     ClockJump { server: usize, by_ms: i64 },
+    /// The disk of a server is gone, and with it the server: the operator puts a new one in its place.
+    LostDisk { server: usize },
+    /// The operator removes a server that runs.
+    Retire { server: usize },
+    /// The operator adds a server.
+    AddServer,
+    /// The operator wants this server to lead.
+    Transfer { server: usize },
     /// An agent restarts on a node that is another one now.
     Respec { node: usize, change: Change },
 }
@@ -112,6 +121,17 @@ pub const FAULT_KINDS: &[&str] = &[
     "clock jump",
 ];
 
+/// What can go wrong besides where there are several servers.
+pub const GROUP_FAULT_KINDS: &[&str] = &[
+    "network split",
+    "message lost",
+    "server disk lost",
+    "server retired",
+    "server added",
+    "leader changed",
+    "snapshot sent",
+];
+
 impl Fault {
     /// The kind, for counting.
     pub(crate) fn kind(&self) -> &'static str {
@@ -136,6 +156,10 @@ impl Fault {
             Fault::Cut { way: Way::Up, .. } => "network cut upwards",
             Fault::Cut { way: Way::Down, .. } => "network cut downwards",
             Fault::Split { .. } => "network split",
+            Fault::LostDisk { .. } => "server disk lost",
+            Fault::Retire { .. } => "server retired",
+            Fault::AddServer => "server added",
+            Fault::Transfer { .. } => "leader changed",
             Fault::Storm { .. } => "network storm",
             Fault::Reboot { .. } => "node reboot",
             Fault::Wipe { .. } => "node wiped",
@@ -151,6 +175,36 @@ impl Fault {
     }
 }
 
+impl Fault {
+    /// The same fault for the server that stands where the named one stood.
+    pub(crate) fn with_server(mut self, mut standing: impl FnMut(usize) -> usize) -> Fault {
+        match &mut self {
+            Fault::Crash { victim: Victim::Server(server), .. }
+            | Fault::Pause { victim: Victim::Server(server), .. }
+            | Fault::Cut { victim: Victim::Server(server), .. }
+            | Fault::PowerLoss { server, .. }
+            | Fault::FullDisk { server, .. }
+            | Fault::SlowDisk { server, .. }
+            | Fault::FailedDisk { server, .. }
+            | Fault::BitRot { server, .. }
+            | Fault::ClockJump { server, .. }
+            | Fault::LostDisk { server }
+            | Fault::Retire { server }
+            | Fault::Transfer { server } => *server = standing(*server),
+            Fault::Split { one, other, .. } => (*one, *other) = (standing(*one), standing(*other)),
+            _ => {}
+        }
+        self
+    }
+
+    /// The one server that it strikes, if it is one.
+    pub(crate) fn server(&self) -> Option<usize> {
+        let mut found = None;
+        self.with_server(|server| *found.insert(server));
+        found
+    }
+}
+
 /// How many of each role there are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Population {
@@ -159,22 +213,36 @@ pub(crate) struct Population {
     pub(crate) health: usize,
     pub(crate) nodes: usize,
     pub(crate) clients: usize,
+    /// Whether nodes go down together.
+    pub(crate) losses: bool,
 }
 
 /// How many families of faults there are: each is in the mix of a run or is not.
 const FAMILIES: u64 = 9;
+/// And where there are several servers.
+const GROUP_FAMILIES: u64 = 12;
 
 /// Draws the faults of a run with their times, ascending; the families that occur at all are drawn too (swarm).
 pub(crate) fn draw(dice: &mut Prng, population: Population, until_ms: u64) -> Vec<(u64, Fault)> {
-    let allowed: Vec<bool> = (0..FAMILIES).map(|_| dice.chance(600)).collect();
+    let families = if population.servers > 1 { GROUP_FAMILIES } else { FAMILIES };
+    let allowed: Vec<bool> = (0..families).map(|_| dice.chance(600)).collect();
     let count = [0, 4, 10, 18, 30][dice.below(5) as usize];
     let mut faults = Vec::new();
     for _ in 0..count {
         let at_ms = dice.between(1_000.min(until_ms), until_ms);
-        let family = dice.below(FAMILIES);
+        let family = dice.below(families);
         let fault = draw_fault(dice, family, population);
         if allowed[family as usize] {
             faults.push((at_ms, fault));
+        }
+    }
+    if population.losses && population.nodes > 1 {
+        for _ in 0..dice.below(5) {
+            let at_ms = dice.between(1_000.min(until_ms), until_ms);
+            faults.extend(draw_losses(dice, population.nodes).map(|(after_ms, fault)| {
+                let last_ms = until_ms.max(at_ms);
+                ((at_ms + after_ms).min(last_ms), fault)
+            }));
         }
     }
     faults.sort_by_key(|(at_ms, _)| *at_ms);
@@ -212,6 +280,23 @@ fn draw_fault(dice: &mut Prng, family: u64, population: Population) -> Fault {
             let hour_ms = 3_600_000;
             Fault::ClockJump { server, by_ms: [hour_ms, -hour_ms, 2 * hour_ms, -5_000][dice.below(4) as usize] }
         }
+        9 => {
+            let other = (server + 1 + dice.below(population.servers as u64 - 1) as usize) % population.servers;
+            let way = [Way::Both, Way::Both, Way::Up, Way::Down][dice.below(4) as usize];
+            Fault::Split { one: server, other, way, for_ms }
+        }
+        // Servers die more often than the rest of the world: that is what several are for.
+        10 => match dice.below(3) {
+            0 => Fault::Cut { victim: Victim::Server(server), way: Way::Both, for_ms },
+            1 => Fault::Pause { victim: Victim::Server(server), for_ms: for_ms.min(6_000) },
+            _ => Fault::Crash { victim: Victim::Server(server), down_ms },
+        },
+        11 => match dice.below(6) {
+            0 | 1 => Fault::LostDisk { server },
+            2 => Fault::Retire { server },
+            3 => Fault::AddServer,
+            _ => Fault::Transfer { server },
+        },
         _ => {
             let changes = [
                 Change::Rack,
@@ -225,6 +310,32 @@ fn draw_fault(dice: &mut Prng, family: u64, population: Population) -> Fault {
             Fault::Respec { node, change: changes[dice.below(changes.len() as u64) as usize] }
         }
     }
+}
+
+/// One node, two, or a whole rack go down or are cut off within a moment, mostly for longer than a lease; how long
+/// after the first one each of them does.
+fn draw_losses(dice: &mut Prng, nodes: usize) -> impl Iterator<Item = (u64, Fault)> + use<> {
+    let first = dice.below(nodes as u64) as usize;
+    let rack = workload::rack_of(first, false);
+    let struck: Vec<usize> = match dice.below(3) {
+        0 => vec![first],
+        1 => vec![first, (first + 1 + dice.below(nodes as u64 - 1) as usize) % nodes],
+        _ => (0..nodes).filter(|&node| workload::rack_of(node, false) == rack).collect(),
+    };
+    // Within what health gathers, and beyond.
+    let within_ms = [0, 150, 500, 3_000][dice.below(4) as usize];
+    let cut = dice.chance(300).then(|| [Way::Both, Way::Up, Way::Down][dice.below(3) as usize]);
+    let down_ms = dice.between(3_000, 30_000);
+    let mut losses = Vec::new();
+    for node in struck {
+        let after_ms = dice.between(0, within_ms);
+        let down_ms = down_ms + dice.below(2_000);
+        losses.push(match cut {
+            Some(way) => (after_ms, Fault::Cut { victim: Victim::Node(node), way, for_ms: down_ms }),
+            None => (after_ms, Fault::Reboot { node, down_ms }),
+        });
+    }
+    losses.into_iter()
 }
 
 fn draw_victim(dice: &mut Prng, population: Population) -> Victim {
@@ -244,10 +355,11 @@ mod tests {
 
     #[test]
     fn every_drawn_kind_is_in_the_table() {
-        let population = Population { servers: 1, schedulers: 3, health: 2, nodes: 4, clients: 2 };
-        for seed in 0..300 {
+        for (seed, servers) in (0..300).flat_map(|seed| [(seed, 1), (seed, 3)]) {
+            let population = Population { servers, schedulers: 3, health: 2, nodes: 4, clients: 2, losses: true };
             for (at_ms, fault) in draw(&mut Prng::new(seed), population, 40_000) {
-                assert!(FAULT_KINDS.contains(&fault.kind()), "{fault:?}");
+                let among_several = servers > 1 && GROUP_FAULT_KINDS.contains(&fault.kind());
+                assert!(FAULT_KINDS.contains(&fault.kind()) || among_several, "{fault:?}");
                 assert!((1_000..=40_000).contains(&at_ms));
             }
         }

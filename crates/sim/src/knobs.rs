@@ -7,7 +7,7 @@ use ohm_framework::SchedulerConfig;
 use ohm_health::HealthConfig;
 use ohm_log_raft::RaftConfig;
 use ohm_replica::ReplicaConfig;
-use ohm_stdx::Prng;
+use ohm_stdx::{Prng, hash};
 
 /// How many nodes a large cell has.
 pub(crate) const LARGE_NODES: usize = 5_000;
@@ -24,7 +24,11 @@ pub(crate) struct Knobs {
     pub(crate) faults_ms: u64,
     pub(crate) quiet_ms: u64,
     pub(crate) replica: ReplicaConfig,
+    /// How many servers found the cell.
+    pub(crate) servers: usize,
     pub(crate) segment_bytes: u64,
+    /// Bytes of entries, or of a snapshot, in one message between servers.
+    pub(crate) between_bytes: u64,
     pub(crate) queue_entries: usize,
     pub(crate) shard_lease_ms: u64,
     pub(crate) duty_lease_ms: u64,
@@ -44,6 +48,10 @@ pub(crate) struct Knobs {
     /// How many jobs and other wishes each client has.
     pub(crate) wishes: u64,
     pub(crate) wish_pause_ms: u64,
+    /// Whether jobs outlive the loss of their nodes, racks go down together, and people aim at what is being repaired.
+    pub(crate) losses: bool,
+    /// Whether candidates for the health duty may be configured with leases of different lengths.
+    pub(crate) leases_differ: bool,
     /// Whether jobs name queues, and queues change.
     pub(crate) queues: bool,
 }
@@ -69,6 +77,8 @@ impl Knobs {
             faults_ms: one_of(&[25_000, 40_000, 60_000]),
             quiet_ms: 75_000,
             replica,
+            servers: 1,
+            between_bytes: 2 << 20,
             segment_bytes: one_of(&[4 << 10, 64 << 10, 64 << 20]),
             queue_entries: one_of(&[2, 64, 4096]) as usize,
             shard_lease_ms,
@@ -87,6 +97,8 @@ impl Knobs {
             wishes: one_of(&[3, 10, 25, 45]),
             wish_pause_ms: one_of(&[300, 1_000, 2_500]),
             queues: one_of(&[0, 1]) == 1,
+            losses: one_of(&[0, 1]) == 1,
+            leases_differ: one_of(&[0, 0, 1]) == 1,
         };
         let network = NetworkFaults::drawn(dice);
         let large = dice.chance(LARGE_PERMILLE);
@@ -95,7 +107,22 @@ impl Knobs {
             Some(nodes) if nodes > 200 => Knobs { nodes, ..knobs.large() },
             Some(nodes) => Knobs { nodes, ..knobs },
             None if large => knobs.large(),
+            // What is lost needs somewhere to go.
+            None if knobs.losses => Knobs { nodes: knobs.nodes + 3, ..knobs },
             None => knobs,
+        }
+    }
+
+    /// Draws how many servers there are, unless it is said. Their dice are their own: what else a seed draws does not
+    /// depend on them.
+    pub(crate) fn with_servers(self, servers: Option<usize>, seed: u64) -> Self {
+        let mut dice = Prng::new(hash::chain(hash::mix(seed), 0x5e57));
+        let drawn = [1, 1, 3, 3, 5][dice.below(5) as usize];
+        let drawn = if self.is_large() { 1 } else { drawn };
+        let between_bytes = [600, 32 << 10, 2 << 20][dice.below(3) as usize];
+        match servers.unwrap_or(drawn) {
+            1 => self,
+            servers => Knobs { servers, between_bytes, ..self },
         }
     }
 
@@ -118,6 +145,8 @@ impl Knobs {
             network: NetworkFaults { break_per_100000: 0, slow_permille: 0, ..self.network },
             wishes: 12,
             wish_pause_ms: 400,
+            losses: false,
+            leases_differ: false,
             ..self
         }
     }
@@ -155,12 +184,14 @@ impl Knobs {
         }
     }
 
-    pub(crate) fn raft(&self, member: usize, members: usize) -> RaftConfig {
-        let voters = (1..=members as u64).collect();
+    /// Of a founder, or of one that joins later.
+    pub(crate) fn raft(&self, server: usize) -> RaftConfig {
+        let founders = (1..=self.servers as u64).collect();
         RaftConfig {
             segment_bytes: self.segment_bytes,
             queue_entries: self.queue_entries,
-            ..RaftConfig::group(7, member as u64 + 1, voters)
+            batch_bytes: self.between_bytes,
+            ..RaftConfig::group(7, server as u64 + 1, founders)
         }
     }
 }

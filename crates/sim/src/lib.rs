@@ -25,7 +25,7 @@ mod sweep;
 mod workload;
 mod world;
 
-pub use faults::FAULT_KINDS;
+pub use faults::{FAULT_KINDS, GROUP_FAULT_KINDS};
 pub use report::{CONFLICT_REASONS, Report, Summary};
 pub use scenario::{Scenario, Unsupported};
 pub use script::{Script, ScriptError};

@@ -25,7 +25,7 @@ pub(crate) fn spoil(plan: &mut Plan, view: &View<'_>, permille: u64, dice: &mut 
 }
 
 fn spoil_job(planned: &mut PlannedJob, view: &View<'_>, dice: &mut Prng) {
-    match dice.below(22) {
+    match dice.below(23) {
         0 | 1 => planned.guard = Guard::Unchanged,
         2 => {
             planned.guard = Guard::Unchanged;
@@ -49,6 +49,7 @@ fn spoil_job(planned: &mut PlannedJob, view: &View<'_>, dice: &mut Prng) {
         19 => planned.place.extend(planned.place.first().cloned()),
         16..=18 => split(planned, view, dice),
         20 | 21 => heap(planned),
+        22 => give_up(planned, view, dice),
         13 => planned.reserve = reservable(view, planned.job.job),
         14 => nominate(planned, view, dice),
         _ => preempt(planned, view, dice),
@@ -112,6 +113,17 @@ fn nominate(planned: &mut PlannedJob, view: &View<'_>, dice: &mut Prng) {
     let expires_ms = view.now_ms() + NOMINATION_MS;
     planned.nominate.push(Nomination { job: planned.job.job, group: GroupIndex(0), node, count: 1, expires_ms });
     planned.place.clear();
+}
+
+/// Gives the job up, whatever its state.
+fn give_up(planned: &mut PlannedJob, view: &View<'_>, dice: &mut Prng) {
+    let Some(job) = view.cell().jobs().get(planned.job.job) else { return };
+    let tasks = job.groups.iter().flat_map(|group| group.tasks.iter());
+    let runs: Vec<RunRef> = tasks.filter_map(|task| view.cell().runs().get(task.run)).map(|run| run.run).collect();
+    if let Some(run) = dice.pick(&runs) {
+        planned.evict.push((*run, StopCause::RepairFailed));
+        planned.place.clear();
+    }
 }
 
 /// Stops somebody less important, or tries to stop somebody who is not.

@@ -26,6 +26,10 @@ pub struct Report {
     pub virtual_ms: u64,
     /// How many nodes the cell had.
     pub nodes: usize,
+    /// How many servers founded it.
+    pub servers: usize,
+    /// Linearizable reads answered.
+    pub reads: u64,
     /// How many faults were drawn, and each of them as a line of a scenario.
     pub fault_lines: Vec<String>,
     /// Everything that happened, or the last of it, for people; empty unless a trace was asked for.
@@ -76,6 +80,10 @@ pub struct Summary {
     pub virtual_ms: u64,
     /// Runs of large cells.
     pub large: u64,
+    /// Runs with several servers.
+    pub grouped: u64,
+    /// Linearizable reads answered.
+    pub reads: u64,
 }
 
 impl Summary {
@@ -89,12 +97,15 @@ impl Summary {
         self.acknowledged += report.acknowledged;
         self.began += report.began;
         self.virtual_ms += report.virtual_ms;
+        self.grouped += u64::from(report.servers > 1);
+        self.reads += report.reads;
         self.large += u64::from(report.nodes > 200);
     }
 
     /// Kinds of faults and reasons of conflicts that no run has met.
     pub fn missing(&self) -> Vec<&'static str> {
-        let faults = crate::FAULT_KINDS.iter().filter(|kind| !self.faults.contains_key(*kind));
+        let grouped = crate::GROUP_FAULT_KINDS.iter().filter(|_| self.grouped > 0);
+        let faults = crate::FAULT_KINDS.iter().chain(grouped).filter(|kind| !self.faults.contains_key(*kind));
         let conflicts = CONFLICT_REASONS.iter().filter(|reason| !self.conflicts.contains_key(*reason));
         faults.chain(conflicts).copied().collect()
     }

@@ -17,8 +17,8 @@ pub struct Scenario {
     pub quiet_ms: Option<u64>,
     /// How many nodes; above 200 the cell is run as a large one.
     pub nodes: Option<usize>,
-    /// How many servers; 0 is one.
-    pub servers: usize,
+    /// How many servers: 1, 3 or 5. Without a number a script has what it says, or one, and a seed draws it.
+    pub servers: Option<usize>,
     /// Keep a readable trace of everything.
     pub trace: bool,
     /// Of the drawn faults, only these strike; the network is as drawn.
@@ -37,8 +37,8 @@ impl Scenario {
 /// What cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsupported {
-    /// More servers than can run together today.
-    #[error("{0} servers cannot be simulated yet: the log of this version runs with one voter; use --servers 1")]
+    /// A number of servers that nobody runs.
+    #[error("a cell with {0} servers is not simulated: use --servers 1, 3 or 5")]
     Servers(usize),
     /// A cell without nodes.
     #[error("a cell needs at least one node")]
@@ -56,8 +56,8 @@ impl Scenario {
             _ if self.nodes.is_some_and(|nodes| nodes > NODES_MAX) => {
                 Err(Unsupported::Nodes(self.nodes.unwrap_or_default()))
             }
-            0 | 1 => Ok(()),
-            servers => Err(Unsupported::Servers(servers)),
+            None | Some(1 | 3 | 5) => Ok(()),
+            Some(servers) => Err(Unsupported::Servers(servers)),
         }
     }
 }

@@ -30,6 +30,7 @@ pub struct Script {
     /// The seed of everything it does not say.
     pub seed: u64,
     nodes: Option<usize>,
+    pub(crate) servers: Option<usize>,
     replicas: Option<usize>,
     wishes: u64,
     mischief_permille: u64,
@@ -87,6 +88,11 @@ impl Script {
                 self.nodes.ok_or("a cell has 1 to 100000 nodes")?;
                 self.plain_nodes = words.take("alike");
             }
+            "servers" => {
+                let servers = words.number("how many servers")? as usize;
+                self.servers = Some(servers).filter(|servers| [1, 3, 5].contains(servers));
+                self.servers.ok_or("a cell has 1, 3 or 5 servers")?;
+            }
             "schedulers" => {
                 let replicas = words.number("how many of each class")? as usize;
                 self.replicas = Some(replicas).filter(|replicas| (1..=16).contains(replicas));
@@ -121,7 +127,7 @@ impl Script {
             "expect" => self.expects(words)?,
             other => {
                 return Err(format!(
-                    "\"{other}\" begins no statement: seed, nodes, schedulers, wishes, queues, planners, network, \
+                    "\"{other}\" begins no statement: seed, nodes, servers, schedulers, wishes, queues, planners, network, \
                      faults, quiet, at and expect do"
                 ));
             }
@@ -177,6 +183,7 @@ impl Script {
     pub(crate) fn settle(&self, knobs: &mut Knobs) {
         knobs.nodes = self.nodes.unwrap_or(knobs.nodes);
         knobs.replicas = self.replicas.map_or(knobs.replicas, |replicas| [replicas; 3]);
+        (knobs.losses, knobs.leases_differ) = (false, false);
         (knobs.wishes, knobs.mischief_permille, knobs.queues) = (self.wishes, self.mischief_permille, self.queues);
         knobs.faults_ms = self.faults_ms.unwrap_or(knobs.faults_ms);
         knobs.quiet_ms = self.quiet_ms.unwrap_or(knobs.quiet_ms);

@@ -5,6 +5,7 @@ use crate::clocks::Clock;
 use crate::knobs::Knobs;
 use ohm_log::{Disk, Fault as DiskFault, MemDisk};
 use ohm_log_raft::{OpenError, RaftConfig, RaftLog, Remarks};
+use ohm_model::Index;
 use ohm_replica::{Replica, ReplicaConfig, ReplicaFailure, ServerConfig, ServerCore, ServerEffect, ServerInput};
 use ohm_stdx::Prng;
 use std::cell::RefCell;
@@ -29,23 +30,29 @@ pub(crate) struct ServerProcess {
     pub(crate) starts: u64,
     pub(crate) flush_planned: bool,
     pub(crate) paused_until_ms: u64,
+    /// It left the group, or its disk is gone: it never comes back.
+    pub(crate) over: bool,
+    /// Whether it may answer questions since its last start.
+    pub(crate) caught_up: bool,
     /// The disk was made to fail: the process may end because of it, and stays down this long.
     pub(crate) doomed: Option<u64>,
     pub(crate) slow_disk: Option<(u64, u64)>,
 }
 
 impl ServerProcess {
-    pub(crate) fn new(number: usize, members: usize, clock: Clock, knobs: &Knobs) -> Self {
+    pub(crate) fn new(number: usize, clock: Clock, knobs: &Knobs) -> Self {
         ServerProcess {
             clock,
             number,
             config: knobs.replica,
-            raft: knobs.raft(number, members),
+            raft: knobs.raft(number),
             core: None,
             disk: SharedDisk::default(),
             starts: 0,
             flush_planned: false,
             paused_until_ms: 0,
+            over: false,
+            caught_up: false,
             doomed: None,
             slow_disk: None,
         }
@@ -59,6 +66,16 @@ impl ServerProcess {
         self.core.as_deref()
     }
 
+    pub(crate) fn applied(&self) -> Index {
+        self.core().map_or(Index(0), |core| core.replica().cell().applied())
+    }
+
+    /// Notes whether the process would answer questions by now.
+    pub(crate) fn look_whether_caught_up(&mut self, real_ms: u64) {
+        let now_ms = self.clock.boot_ms(real_ms);
+        self.caught_up |= self.core().is_some_and(|core| core.has_caught_up(now_ms));
+    }
+
     pub(crate) fn leads(&self) -> bool {
         self.core().is_some_and(|core| core.replica().leads())
     }
@@ -70,18 +87,20 @@ impl ServerProcess {
 
     /// Starts the process from what its disk holds.
     pub(crate) fn start(&mut self, dice: &mut Prng) -> Result<(), OpenError> {
-        if self.is_up() {
+        if self.is_up() || self.over {
             return Ok(());
         }
-        let (disk, config) = (Rc::clone(&self.disk), self.raft.clone());
+        let disk = Rc::clone(&self.disk);
+        let config = RaftConfig { seed: dice.u64(), ..self.raft.clone() };
         let log = match self.starts {
             0 => RaftLog::create(disk, config, Remarks::none())?,
             _ => RaftLog::open(disk, config, Remarks::none())?,
         };
         self.starts += 1;
-        let server = ServerConfig { name: self.copy(), cell_incarnation: 1, resend_ms: 500 };
+        let server =
+            ServerConfig { name: self.copy(), cell_incarnation: 1, resend_ms: 500, server: self.number as u64 + 1 };
         self.core = Some(Box::new(ServerCore::new(Replica::new(log, self.config), server, dice.fork())));
-        self.flush_planned = false;
+        (self.flush_planned, self.caught_up) = (false, false);
         Ok(())
     }
 
@@ -97,6 +116,11 @@ impl ServerProcess {
         } else {
             disk.power_on();
         }
+    }
+
+    /// The process ends for good.
+    pub(crate) fn end(&mut self) {
+        (self.core, self.over, self.doomed) = (None, true, None);
     }
 
     /// From so many more disk calls on, every one fails: the machine is losing power.

@@ -21,7 +21,7 @@ pub(crate) fn topology() -> TopologySpec {
 
 /// A node of drawn size in a drawn rack; in a large cell racks are large too.
 pub(crate) fn node(dice: &mut Prng, number: usize, large: bool) -> NodeSpec {
-    let rack = if large { number / 40 } else { number / 2 };
+    let rack = rack_of(number, large);
     let block = if large { rack / 12 } else { rack / 2 };
     let mut labels = vec![
         ("topology.ohm/block".to_string(), format!("b{block}")),
@@ -49,6 +49,11 @@ pub(crate) fn node(dice: &mut Prng, number: usize, large: bool) -> NodeSpec {
         capacity: capacity.into_iter().collect(),
         address: format!("10.0.{}.{}", number / 250, number % 250),
     }
+}
+
+/// The rack of node `number`; see [`node`].
+pub(crate) fn rack_of(number: usize, large: bool) -> usize {
+    if large { number / 40 } else { number / 2 }
 }
 
 /// Makes a node another one.

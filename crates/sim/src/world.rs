@@ -1,10 +1,13 @@
 //! The world: everybody in one cell, their network, their clocks, and what goes wrong.
 
+mod aim;
 mod begin;
 mod deliver;
 mod disks;
 mod end;
+mod operator;
 mod people;
+mod reads;
 mod reasons;
 mod records;
 mod server_effects;
@@ -27,6 +30,8 @@ use ohm_model::{Command, Index, NodeId, NodeSpec, RunReport, SessionId};
 use ohm_oracle::{Broken, Oracle, Record};
 use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, Purpose, RequestId};
 use ohm_stdx::Prng;
+use operator::Operator;
+use reads::Readers;
 use std::collections::{BTreeMap, VecDeque};
 
 /// To a server.
@@ -60,6 +65,9 @@ pub(crate) enum Event {
     ToServer { connection: u64, up: Up },
     FromServer { connection: u64, down: Down },
     Between { from: usize, to: usize, bytes: Bytes },
+    Unreachable { from: usize, to: usize },
+    Operate,
+    Read,
     Connect(Victim),
     ProcessLoses { victim: Victim, connection: u64 },
     ServerLoses { connection: u64, server: usize, starts: u64 },
@@ -108,10 +116,14 @@ pub struct World {
     pub(crate) health: Vec<HealthProcess>,
     pub(crate) nodes: Vec<NodeProcess>,
     pub(crate) clients: Vec<ClientProcess>,
+    pub(crate) operator: Operator,
+    pub(crate) readers: Readers,
     pub(crate) requests: BTreeMap<(usize, RequestId), (u64, u64)>,
     pub(crate) next_request: u64,
     pub(crate) faults: Vec<(u64, Fault)>,
     pub(crate) asks: Vec<(u64, Command)>,
+    /// Up to which entry was looked for something to aim at.
+    pub(crate) aimed: Index,
     /// What waits for processes that stand still.
     pub(crate) held: BTreeMap<Victim, VecDeque<Event>>,
     pub(crate) healed: bool,
@@ -178,6 +190,7 @@ impl World {
                 Some(Victim::Server(*server))
             }
             Event::Between { to, .. } => Some(Victim::Server(*to)),
+            Event::Unreachable { from, .. } => Some(Victim::Server(*from)),
             Event::ToServer { connection, .. } => server_of(connection),
             Event::FromServer { connection, .. } => self.connections.get(connection).map(|known| known.victim),
             _ => None,
@@ -232,6 +245,9 @@ impl World {
             Event::ToServer { connection, up } => self.reach_server(connection, up),
             Event::FromServer { connection, down } => self.reach_process(connection, down),
             Event::Between { from, to, bytes } => self.reach_peer(from, to, bytes),
+            Event::Unreachable { from, to } => self.miss_peer(from, to),
+            Event::Operate => self.operate(),
+            Event::Read => self.read(),
             Event::Connect(victim) => self.connect(victim),
             Event::ProcessLoses { victim, connection } => self.process_loses(victim, connection),
             Event::ServerLoses { connection, server, starts } => self.server_loses(connection, server, starts),
@@ -259,12 +275,11 @@ impl World {
 
     /// When a message sent now over the stream of `connection` arrives; nothing when it is lost with its stream.
     pub(crate) fn arrival_ms(&mut self, connection: u64, upwards: bool) -> Option<u64> {
-        let victim = self.connections.get(&connection)?.victim;
-        if self.is_cut(victim, upwards) {
+        let Connection { victim, server, .. } = *self.connections.get(&connection)?;
+        if self.is_cut(victim, server, upwards) {
             return None;
         }
-        let broken = self.network.break_per_100000 > 0 && self.dice.below(100_000) < self.network.break_per_100000;
-        if broken {
+        if self.breaks() {
             self.count("stream broken");
             return None;
         }
@@ -272,8 +287,25 @@ impl World {
         Some(self.links.arrival_ms(now_ms, Link::Stream { connection, upwards }, way_ms))
     }
 
-    /// Whether a cut keeps messages of this process from passing in this direction.
-    pub(crate) fn is_cut(&self, victim: Victim, upwards: bool) -> bool {
+    /// Whether the stream over which a message leaves breaks under it.
+    pub(crate) fn breaks(&mut self) -> bool {
+        self.network.break_per_100000 > 0 && self.dice.below(100_000) < self.network.break_per_100000
+    }
+
+    /// Whether a cut keeps messages between this process and this server from passing in this direction.
+    pub(crate) fn is_cut(&self, victim: Victim, server: usize, upwards: bool) -> bool {
+        self.is_cut_off(victim, upwards) || self.is_cut_off(Victim::Server(server), upwards)
+    }
+
+    /// Whether nothing passes from one server to another.
+    pub(crate) fn is_cut_between(&self, from: usize, to: usize) -> bool {
+        let split_until_ms = self.splits.get(&(from, to)).copied().unwrap_or(0);
+        split_until_ms > self.agenda.now_ms()
+            || self.is_cut_off(Victim::Server(from), false)
+            || self.is_cut_off(Victim::Server(to), true)
+    }
+
+    fn is_cut_off(&self, victim: Victim, upwards: bool) -> bool {
         let Some(&(way, until_ms)) = self.cuts.get(&victim) else { return false };
         let this_way = way == Way::Both || (way == Way::Up) == upwards;
         this_way && until_ms > self.agenda.now_ms()

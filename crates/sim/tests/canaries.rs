@@ -8,13 +8,13 @@ use ohm_stdx::canary::{Canary, plant};
 /// A planted bug must show itself within this many seeds.
 const SEEDS_MAX: u64 = 3_000;
 
-/// The first seed at which a planted bug breaks a promise, and which one. A panic counts: an assertion saw it.
-fn found(canary: Canary) -> Option<(u64, String)> {
+/// The first seed at which a planted bug breaks a promise in cells with so many servers, and which one. A panic counts:
+/// an assertion saw it.
+fn found(canary: Canary, servers: usize) -> Option<(u64, String)> {
     plant(Some(canary));
     let first = (0..SEEDS_MAX).find_map(|seed| {
-        let run = std::panic::catch_unwind(|| {
-            run(&Scenario { nodes: Some(1 + seed as usize % 7), ..Scenario::of_seed(seed) })
-        });
+        let (nodes, servers) = (Some(1 + seed as usize % 7), Some(servers));
+        let run = std::panic::catch_unwind(|| run(&Scenario { nodes, servers, ..Scenario::of_seed(seed) }));
         match run {
             Ok(report) => report.broken.first().map(|broken| (seed, broken.to_string())),
             Err(_) => Some((seed, "an assertion".to_string())),
@@ -27,10 +27,11 @@ fn found(canary: Canary) -> Option<(u64, String)> {
 #[test]
 fn every_canary_is_found() {
     let mut missed = Vec::new();
-    for canary in Canary::ALL {
-        match found(canary) {
-            Some((seed, what)) => println!("{canary:?}: seed {seed}: {what}"),
-            None => missed.push(canary),
+    let everywhere = [1, 3].into_iter().flat_map(|servers| Canary::ALL.map(|canary| (canary, servers)));
+    for (canary, servers) in everywhere.chain(Canary::OF_GROUPS.map(|canary| (canary, 3))) {
+        match found(canary, servers) {
+            Some((seed, what)) => println!("{canary:?}, {servers} servers: seed {seed}: {what}"),
+            None => missed.push((canary, servers)),
         }
     }
     assert!(missed.is_empty(), "not found within {SEEDS_MAX} seeds: {missed:?}");

@@ -40,11 +40,28 @@ pub enum Canary {
     WrongRefresh,
     /// A lost node counts as the task's own failure.
     ChargeLostNodes,
+    /// A loss does not move the version of its job: a plan made before it still commits.
+    StaleRepair,
+    /// A suspended or finished job is still to be repaired.
+    LateRepair,
+    /// A repair may be given up when there is nothing left to repair.
+    GiveUpWhole,
+    /// A repair that widens goes a level too far.
+    WidenTooFar,
+    /// Leases are granted as configured, whatever bound the log knows.
+    UnboundLease,
+    /// A gang below its minimum gets back what there is room for.
+    HalfRepair,
+    /// A leader answers reads without asking the others whether it still leads.
+    TrustOwnLead,
 }
 
 impl Canary {
-    /// All of them.
-    pub const ALL: [Canary; 16] = [
+    /// Those that only several servers can show.
+    pub const OF_GROUPS: [Canary; 1] = [Canary::TrustOwnLead];
+
+    /// All others.
+    pub const ALL: [Canary; 22] = [
         Canary::SkipFitCheck,
         Canary::AnswerBeforeSync,
         Canary::ForgetSessions,
@@ -61,6 +78,12 @@ impl Canary {
         Canary::KeepEndedRoom,
         Canary::WrongRefresh,
         Canary::ChargeLostNodes,
+        Canary::StaleRepair,
+        Canary::LateRepair,
+        Canary::GiveUpWhole,
+        Canary::WidenTooFar,
+        Canary::UnboundLease,
+        Canary::HalfRepair,
     ];
 }
 

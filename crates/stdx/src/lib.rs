@@ -4,7 +4,6 @@
 //! Invariants: nothing here knows a domain word, reads a clock, or iterates over anything unordered; the same inputs
 //! give the same outputs on every machine.
 
-pub mod bounded;
 pub mod canary;
 pub mod chunked;
 pub mod codec;
@@ -15,7 +14,6 @@ pub mod prng;
 pub mod range_set;
 pub mod slab;
 
-pub use bounded::{Bounded, Full};
 pub use chunked::Chunked;
 pub use map::ChunkedMap;
 pub use prng::Prng;

@@ -75,7 +75,8 @@ pub(crate) const LAYERS: &[&[Place]] = &[
     &[pure("ohm-batch", &[]), pure("ohm-service", &[]), pure("ohm-tas", &[])],
     &[pure("ohm-offline", &[])],
     &[pure("ohm-sim", &["bytes", "serde_json"])],
-    &[shell("ohm-runtime"), shell("ohm-log-etcd")],
+    &[shell("ohm-runtime")],
+    &[shell("ohm-log-etcd")],
     &[shell("ohm-server"), shell("ohm-daemon"), shell("ohm-node"), shell("ohm-cli"), shell("ohm-live")],
     &[shell("ohm")],
 ];

@@ -55,6 +55,8 @@ pub(crate) struct Link {
     pub(crate) has_duty: bool,
     /// The last entry in the shell's copy.
     pub(crate) applied: Arc<AtomicU64>,
+    /// How often the cell had been restored from a backup when that copy was taken.
+    pub(crate) cell_incarnation: AtomicU64,
     pub(crate) arrivals: mpsc::Sender<Arrival>,
 }
 
@@ -128,7 +130,12 @@ impl Link {
     async fn open(&self, mut client: Client, number: u64) -> Result<Streams, Ended> {
         let (acknowledgements, follow_requests) = mpsc::channel(ACKNOWLEDGEMENTS_MAX);
         let from = self.applied.load(Ordering::Acquire);
-        let start = FollowStart { from, apply_version: ohm_cell::VERSION, name: self.name.clone() };
+        let start = FollowStart {
+            from,
+            apply_version: ohm_cell::VERSION,
+            name: self.name.clone(),
+            cell_incarnation: self.cell_incarnation.load(Ordering::Acquire),
+        };
         let start = FollowRequest { kind: Some(follow_request::Kind::Start(start)) };
         acknowledgements.send(start).await.map_err(|_| Ended::Stopped)?;
         let follow = client.follow(ReceiverStream::new(follow_requests)).await?.into_inner();
@@ -178,9 +185,12 @@ impl Link {
     async fn follow(&self, pieces: &mut Pieces, reply: FollowReply) -> Result<Option<Arrival>, Ended> {
         match reply.kind {
             Some(follow_reply::Kind::Snapshot(piece)) => {
+                let incarnation = piece.cell_incarnation;
                 let Some(cell) = pieces.take(piece).await? else { return Ok(None) };
                 let own = self.applied.load(Ordering::Acquire);
-                if cell.applied().0 < own {
+                // A cell that was restored from a backup is the truth now, however little it knows.
+                let is_restored = incarnation > self.cell_incarnation.fetch_max(incarnation, Ordering::AcqRel).max(1);
+                if cell.applied().0 < own && !is_restored {
                     let found = cell.applied();
                     return Err(Ended::Lost(format!("the server is at index {found}, this copy is at {own} already")));
                 }

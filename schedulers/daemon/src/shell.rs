@@ -37,7 +37,14 @@ pub(crate) async fn run<F: Follower>(
     let applied = Arc::new(AtomicU64::new(0));
     let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
     let recorder = Recorder::from_environment("follower", &name);
-    let link = Link { dialer, name, has_duty: F::HAS_DUTY, applied: Arc::clone(&applied), arrivals: sender };
+    let link = Link {
+        dialer,
+        name,
+        has_duty: F::HAS_DUTY,
+        applied: Arc::clone(&applied),
+        cell_incarnation: AtomicU64::new(1),
+        arrivals: sender,
+    };
     // Ends with this function, however that ends.
     let mut tasks = JoinSet::new();
     tasks.spawn(link.run());

@@ -4,8 +4,9 @@ use crate::explain::Explanation;
 use crate::holds::Holds;
 use crate::plan::Decision;
 use crate::planner::{Budget, Planner, Work, WorkItem};
+use crate::ticket::rank_of;
 use crate::view::View;
-use ohm_cell::{Cell, JobState};
+use ohm_cell::{Cell, Job, JobState};
 use ohm_model::{JobId, SessionId};
 use ohm_stdx::Prng;
 
@@ -64,4 +65,23 @@ pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answ
             Answer::NeedsNothing { why }
         }
     }
+}
+
+/// How many jobs that need a place go before `job`: those of its queue that rank before it, and repairs of its shard,
+/// which go before every queue. Nothing when the job needs no place itself. What its queue must leave to other queues
+/// for their share is not counted: that depends on what they do.
+pub fn jobs_ahead<P: Planner>(cell: &Cell, planner: &P, job: JobId) -> Option<u64> {
+    let found = cell.jobs().get(job)?;
+    let rank = rank_of(found, planner.need(cell, found)?);
+    let goes_first = |other: &Job| {
+        let is_near = other.spec.queue == found.spec.queue || other.shard == found.shard;
+        if other.spec.class != found.spec.class || !is_near {
+            return false;
+        }
+        planner
+            .need(cell, other)
+            .map(|need| rank_of(other, need))
+            .is_some_and(|first| first < rank && (first.is_urgent() || other.spec.queue == found.spec.queue))
+    };
+    Some(cell.jobs().iter().filter(|other| goes_first(other)).count() as u64)
 }

@@ -25,6 +25,8 @@ pub struct Counters {
     pub conflicts: BTreeMap<&'static str, u64>,
     /// Plans whose fate was unknown when their session ended.
     pub lost: u64,
+    /// Gangs given up because no place was found for what they had lost.
+    pub given_up: u64,
     /// Jobs parked because no place was found.
     pub unplaced: u64,
     /// Jobs parked because their plans collided too often in a row.

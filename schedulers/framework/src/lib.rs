@@ -14,6 +14,7 @@ pub mod counted;
 pub mod explain;
 pub mod plan;
 pub mod planner;
+mod repair;
 
 mod ask;
 mod counters;
@@ -28,7 +29,7 @@ mod verdict;
 mod view;
 mod words;
 
-pub use ask::{Answer, explain_job};
+pub use ask::{Answer, explain_job, jobs_ahead};
 pub use counted::{BestDomain, Counted, Excluded, Unit, count_miss};
 pub use counters::Counters;
 pub use explain::{Explanation, LayerFit, Miss, NearMiss, Obstacle};

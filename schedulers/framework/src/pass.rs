@@ -112,8 +112,17 @@ impl<P: Planner> SchedulerCore<P> {
                 continue;
             }
             match decision {
-                Decision::Planned(planned) => self.board(now_ms, *planned, &mut batches),
-                Decision::Unplaced(explanation) => self.park(now_ms, job, *explanation),
+                Decision::Planned(mut planned) => {
+                    self.bind_repair(&mut planned);
+                    self.board(now_ms, *planned, &mut batches);
+                }
+                Decision::Unplaced(explanation) => match self.give_up(job, &explanation) {
+                    Some(planned) => {
+                        self.counters.given_up += 1;
+                        self.board(now_ms, planned, &mut batches);
+                    }
+                    None => self.park(now_ms, job, *explanation),
+                },
                 Decision::Nothing(job) => self.backlog.remove(job),
             }
         }

@@ -2,8 +2,8 @@
 
 use crate::plan::Plan;
 use crate::view::View;
-use ohm_cell::{Cell, Job, JobState};
-use ohm_model::{Class, JobId, NodeId};
+use ohm_cell::{Cell, Group, Job, JobState};
+use ohm_model::{Class, GroupSpec, JobId, NodeId};
 use ohm_stdx::Prng;
 use serde::{Deserialize, Serialize};
 
@@ -47,11 +47,16 @@ pub enum Need {
 
 /// The need that follows from the tasks alone: some wait to be placed.
 pub fn need_of(job: &Job) -> Option<Need> {
-    if job.state != JobState::Active || job.pending() == 0 {
+    // A gang of which everything is to stop starts anew when the last run has ended.
+    let stops = job.starts_whole() && job.live() > 0 && job.is_down();
+    if job.state != JobState::Active || job.pending() == 0 || stops {
         return None;
     }
     let waiting = || job.groups.iter().zip(&job.spec.groups).filter(|(group, _)| !group.pending.is_empty());
-    if waiting().any(|(group, spec)| group.started && (!spec.elastic || group.live < group.needed(spec))) {
+    let lacks = |(group, spec): (&Group, &GroupSpec)| {
+        group.started && (!spec.elastic || group.live < group.needed(spec) || !group.lost.is_empty())
+    };
+    if waiting().any(lacks) {
         return Some(Need::Repair);
     }
     let starts = waiting().any(|(group, _)| !group.started);

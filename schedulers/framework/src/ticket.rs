@@ -9,14 +9,19 @@ use ohm_stdx::{codec, hash};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// The ticket of a job that needs attention.
-pub(crate) fn ticket_of(job: &Job, need: Need, nominated: bool) -> Ticket {
-    let rank = Rank {
+/// The place in the order of a job that needs attention.
+pub(crate) fn rank_of(job: &Job, need: Need) -> Rank {
+    Rank {
         urgency: u8::from(need != Need::Repair),
         priority: Reverse(job.spec.priority),
         submitted: job.submitted,
         job: job.id,
-    };
+    }
+}
+
+/// The ticket of a job that needs attention.
+pub(crate) fn ticket_of(job: &Job, need: Need, nominated: bool) -> Ticket {
+    let rank = rank_of(job, need);
     let flags = u64::from(nominated) | u64::from(job.reserved.is_empty()) << 1;
     let counts = u64::from(job.pending()) << 32 | u64::from(job.live());
     // A rolling update goes on when its new tasks run; nobody else waits for that.

@@ -2,7 +2,7 @@
 
 use ohm_manifest::kubernetes::QUEUE_LABEL;
 use ohm_manifest::{Allocation, Content, Document, NodeDocument, Origin};
-use ohm_model::{Amounts, JobSpec, QueueSpec, TopologySpec};
+use ohm_model::{Amounts, JobSpec, PriorityClass, QueueSpec, TopologySpec};
 use std::collections::BTreeMap;
 
 /// What `ohm plan` is asked.
@@ -68,6 +68,7 @@ pub(crate) struct AskedJob {
 #[derive(Debug, Default)]
 pub(crate) struct Scene {
     pub(crate) topologies: Vec<(Origin, TopologySpec)>,
+    pub(crate) priority_classes: Vec<(Origin, PriorityClass)>,
     /// Cohorts before what is below them, as far as the file allows.
     pub(crate) queues: Vec<(Origin, QueueSpec)>,
     pub(crate) nodes: Vec<NodeDocument>,
@@ -94,7 +95,7 @@ impl Scene {
                 Content::Node(node) => scene.add_node(&origin, *node)?,
                 Content::Allocation(allocation) => allocations.push((origin, allocation)),
                 Content::Usage(usage) => usages.push(usage),
-                Content::PriorityClass(_) => {}
+                Content::PriorityClass(class) => scene.priority_classes.push((origin, class)),
             }
         }
         for (origin, allocation) in allocations {

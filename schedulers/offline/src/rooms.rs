@@ -19,10 +19,15 @@ pub(crate) struct Rooms {
 impl Rooms {
     pub(crate) fn of(world: &World, nodes: &[NodeDocument]) -> Self {
         let mut rooms = Rooms { busy: vec![false; world.cell.nodes().slots()], ..Rooms::default() };
-        for node in nodes {
+        for (at, node) in nodes.iter().enumerate() {
             add(&mut rooms.capacity, &node.spec.capacity, 1);
             add(&mut rooms.used, &node.used, 1);
-            let slot = world.cell.nodes().find(&node.spec.name).map(|id| id.0 as usize);
+            // Nodes joined in this order: mostly the slot is known without a search.
+            let here = world.cell.nodes().get(NodeId(at as u32)).filter(|record| record.spec.name == node.spec.name);
+            let slot = match here {
+                Some(_) => Some(at),
+                None => world.cell.nodes().find(&node.spec.name).map(|id| id.0 as usize),
+            };
             if let Some(busy) = slot.and_then(|slot| rooms.busy.get_mut(slot)) {
                 *busy = node.used.values().any(|amount| *amount > 0);
             }

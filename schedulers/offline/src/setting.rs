@@ -53,6 +53,7 @@ pub(crate) struct Setting {
 pub(crate) fn of(mut scene: Scene) -> Result<Setting, PlanError> {
     let mut world = World::new();
     put_topologies(&mut world, &scene)?;
+    put_priority_classes(&mut world, &scene)?;
     put_queues(&mut world, &scene, true)?;
     let mut jobs = submit(&mut world, &scene);
     seat(&mut world, &mut scene, &mut jobs);
@@ -73,6 +74,17 @@ fn put_topologies(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
         world.try_apply(Command::PutTopology(topology.clone())).map_err(|refusal| PlanError::Document {
             origin: origin.clone(),
             field: "spec",
+            problem: refusal.to_string(),
+        })?;
+    }
+    Ok(())
+}
+
+fn put_priority_classes(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
+    for (origin, class) in &scene.priority_classes {
+        world.try_apply(Command::PutPriorityClass(class.clone())).map_err(|refusal| PlanError::Document {
+            origin: origin.clone(),
+            field: "value",
             problem: refusal.to_string(),
         })?;
     }

@@ -4,37 +4,16 @@
 //! `cargo bench -p ohm-placement --features fixture`.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use ohm_framework::{Budget, Decision, Holds, Plan, Planner, View, Work};
-use ohm_model::{Class, JobId, NodeId, SessionId};
-use ohm_placement::fixture::World;
-use ohm_placement::{Config, Placer, plan_work};
+use ohm_framework::{Budget, Decision, Holds, Planner, View, Work};
+use ohm_model::{NodeId, SessionId};
+use ohm_placement::Config;
+use ohm_placement::fixture::{Bare, World};
 use ohm_stdx::Prng;
 use std::hint::black_box;
 
-/// The craft without any class around it.
-struct Bare(Placer);
-
-impl Planner for Bare {
-    fn class(&self) -> Class {
-        Class::Batch
-    }
-
-    fn plan(&mut self, view: &View<'_>, work: &Work, dice: &mut Prng) -> Plan {
-        plan_work(&mut self.0, None, view, work, dice)
-    }
-
-    fn changed(&mut self, view: &View<'_>, nodes: &[NodeId], _jobs: &[JobId]) {
-        self.0.changed(view, nodes);
-    }
-
-    fn reset(&mut self, view: &View<'_>) {
-        self.0.reset(view);
-    }
-}
-
 /// Nodes in racks of 40 and zones of 2,000, half of them partly used, in sizes that differ.
 fn cell(nodes: usize) -> World {
-    let mut planner = Bare(Placer::new(Config::default()));
+    let mut planner = Bare::default();
     let mut world = World::new();
     world.extend("topology main zone rack kubernetes.io/hostname", &mut planner);
     let mut dice = Prng::new(7);
@@ -82,7 +61,7 @@ fn decisions(criterion: &mut Criterion) {
             ("repeated-shape", &["any", "any"][..], 512),
             ("unplaceable-repeated", &["never", "never"][..], 512),
         ] {
-            let mut planner = Bare(Placer::new(Config { remembered, ..Config::default() }));
+            let mut planner = Bare::with(Config { remembered, ..Config::default() });
             planner.reset(&view);
             let mut turn = 0;
             group.bench_function(BenchmarkId::new(name, nodes), |bencher| {
@@ -92,7 +71,7 @@ fn decisions(criterion: &mut Criterion) {
                 });
             });
         }
-        let mut planner = Bare(Placer::new(Config::default()));
+        let mut planner = Bare::default();
         planner.reset(&view);
         for name in ["gang", "apart", "racked", "near"] {
             group.bench_function(BenchmarkId::new(format!("{name}-of-1000"), nodes), |bencher| {

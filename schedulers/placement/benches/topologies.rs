@@ -4,37 +4,15 @@
 //! `cargo bench -p ohm-placement --features fixture --bench topologies`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use ohm_framework::{Budget, Decision, Holds, Plan, Planner, View, Work};
-use ohm_model::{Class, JobId, NodeId, SessionId};
-use ohm_placement::fixture::World;
-use ohm_placement::{Config, Placer, plan_work};
+use ohm_framework::{Budget, Decision, Holds, Planner, View, Work};
+use ohm_model::{Class, NodeId, SessionId};
+use ohm_placement::fixture::{Bare, World};
 use ohm_stdx::Prng;
 use std::hint::black_box;
 
-/// The craft without any class around it.
-struct Bare(Placer);
-
-impl Planner for Bare {
-    fn class(&self) -> Class {
-        Class::Tas
-    }
-
-    fn plan(&mut self, view: &View<'_>, work: &Work, dice: &mut Prng) -> Plan {
-        plan_work(&mut self.0, None, view, work, dice)
-    }
-
-    fn changed(&mut self, view: &View<'_>, nodes: &[NodeId], _jobs: &[JobId]) {
-        self.0.changed(view, nodes);
-    }
-
-    fn reset(&mut self, view: &View<'_>) {
-        self.0.reset(view);
-    }
-}
-
 /// Zones of 10,000 nodes, blocks of 1,000, racks of 40; half of the nodes partly used, in sizes that differ.
 fn cell(nodes: usize) -> World {
-    let mut planner = Bare(Placer::new(Config::default()));
+    let mut planner = Bare::of(Class::Tas);
     let mut world = World::new();
     world.extend("topology main zone block rack kubernetes.io/hostname", &mut planner);
     let mut dice = Prng::new(7);
@@ -53,6 +31,7 @@ fn cell(nodes: usize) -> World {
         ("preferred", "count=10000 cpu=4 memory=8Gi topology=preferred:rack"),
         ("unconstrained", "count=10000 cpu=4 memory=8Gi topology=unconstrained"),
         ("sliced", "count=10000 cpu=4 memory=8Gi topology=required:zone slices=rack:40,kubernetes.io/hostname:2"),
+        ("refused", "count=900 cpu=4 memory=8Gi topology=required:rack"),
         ("standing", "count=10000 cpu=4 memory=9Gi topology=required:zone slices=block:1000"),
     ] {
         world.extend(&format!("job {name} class=tas\n group g {group}"), &mut planner);
@@ -76,6 +55,7 @@ fn round(world: &World, planner: &mut Bare, holds: &Holds, name: &str) -> usize 
                 planned_rows += nodes.len();
                 planner.changed(&view, &nodes, &[]);
             }
+            Decision::Unplaced(_) if name == "refused" => {}
             other => panic!("{}", world.text(other)),
         }
     }
@@ -85,16 +65,24 @@ fn round(world: &World, planner: &mut Bare, holds: &Holds, name: &str) -> usize 
 
 fn topologies(criterion: &mut Criterion) {
     let mut world = cell(100_000);
-    let mut planner = Bare(Placer::new(Config::default()));
+    let mut planner = Bare::of(Class::Tas);
     let mut group = criterion.benchmark_group("topology-of-100000");
     let holds = Holds::default();
     planner.reset(&View::new(&world.cell, &holds, SessionId(0)));
     for name in ["required", "devices", "small", "preferred", "unconstrained", "sliced", "led"] {
         group.bench_function(name, |bencher| bencher.iter(|| round(&world, &mut planner, &holds, name)));
     }
+    // No rack takes it: every node is counted under what keeps it out.
+    group.bench_function("refused", |bencher| bencher.iter(|| round(&world, &mut planner, &holds, "refused")));
+    group.bench_function("refused-after-a-change", |bencher| {
+        bencher.iter(|| {
+            planner.changed(&View::new(&world.cell, &holds, SessionId(0)), &[NodeId(0)], &[]);
+            round(&world, &mut planner, &holds, "refused")
+        });
+    });
     group.bench_function("required-first-of-shape", |bencher| {
         bencher.iter(|| {
-            planner.forget_counts();
+            planner.placer.forget_counts();
             round(&world, &mut planner, &holds, "required")
         });
     });
@@ -108,13 +96,6 @@ fn topologies(criterion: &mut Criterion) {
         bencher.iter(|| round(&world, &mut planner, &holds, "standing"));
     });
     group.finish();
-}
-
-impl Bare {
-    /// Forgets what was counted, so that the next plan is the first of its shape.
-    fn forget_counts(&mut self) {
-        self.0.forget_counts();
-    }
 }
 
 criterion_group! {

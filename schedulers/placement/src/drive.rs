@@ -10,7 +10,7 @@ use crate::subject::Subject;
 use crate::together::{bundles, pair};
 use ohm_cell::{Job, JobState};
 use ohm_framework::{Decision, Explanation, Obstacle, Plan, PlannedJob, Taken, View, Work, WorkItem};
-use ohm_model::{Grain, GroupIndex, Placement, TopologyMode};
+use ohm_model::{Grain, GroupIndex, GroupSpec, Placement, TopologyMode};
 use ohm_stdx::Prng;
 
 /// What is tried for a job that finds no room: preemption, reclaim. The hook between filters and the next job.
@@ -40,6 +40,8 @@ pub struct GroupAsk {
     pub most: u32,
     /// Whether the group has not started: then `least` is its minimum.
     pub starts: bool,
+    /// Whether the group stands below its minimum in a gang that does not stand without it.
+    pub is_short: bool,
 }
 
 /// What the groups of `job` want now, or what the job waits for by itself: the end of runs that are to stop, because
@@ -56,13 +58,18 @@ pub fn asks(view: &View<'_>, job: &Job) -> Result<Vec<GroupAsk>, Obstacle> {
         let most = view.pending(job, group).len();
         let standing = state.live + view.in_flight(job.id, group);
         let missing = state.needed(spec).saturating_sub(standing);
-        let least = if state.started { 0 } else { missing };
+        let least = match (state.started, standing) {
+            (true, _) => 0,
+            (false, 0) => whole_slices(spec, missing),
+            (false, _) => missing,
+        };
         backs_off |= most < least;
         if most >= least.max(1) {
-            // A gang in a topology is repaired whole: half of a repair may leave no domain for the other half.
-            let repairs = state.started && job.starts_whole() && spec.topology.is_asked();
+            // A gang is repaired whole: half of a repair holds room for nothing, and may leave no domain for the rest.
+            let repairs = state.started && job.starts_whole();
             let useful = if repairs { missing.min(most) } else { least };
-            asks.push(GroupAsk { group, least: useful.max(1), most, starts: least > 0 });
+            let is_short = repairs && missing > 0;
+            asks.push(GroupAsk { group, least: useful.max(1), most, starts: least > 0, is_short });
         }
     }
     // Groups of a job that starts whole wait for each other; those of others stand by themselves.
@@ -70,6 +77,12 @@ pub fn asks(view: &View<'_>, job: &Job) -> Result<Vec<GroupAsk>, Obstacle> {
         return Err(waits("tasks whose back-off has not passed"));
     }
     Ok(asks)
+}
+
+/// `tasks` raised to whole slices of the group: fewer would be of no use, because what is left of them never stands.
+fn whole_slices(spec: &GroupSpec, tasks: u32) -> u32 {
+    let size = spec.slices().first().map_or(1, |slice| slice.size.max(1));
+    tasks.div_ceil(size).saturating_mul(size).min(spec.count)
 }
 
 /// Rows planned for a job so far, and what it takes to undo them.
@@ -203,7 +216,7 @@ impl<'v> Driver<'_, 'v> {
                 _ => self.place_apart(job, &bundle),
             };
             match placed {
-                Err(why) if job.starts_whole() && bundle.iter().any(|ask| ask.starts) => {
+                Err(why) if job.starts_whole() && bundle.iter().any(|ask| ask.starts || ask.is_short) => {
                     self.undo(attempt);
                     return Err(why);
                 }
@@ -243,15 +256,28 @@ impl<'v> Driver<'_, 'v> {
         let placed = || {
             let row = rows.iter().find(|row| job.domain_leader(usize::from(row.group.0)) == leader)?;
             let topology = self.pass.base().cell().topologies().get(&request.topology)?;
-            topology.key_of(row.node, topology.level(&request.level)?)
+            topology.key_of(row.node, topology.level(job.binding_level(at)?.1)?)
         };
         bound.find_map(|other| job.groups[other].domain).or_else(placed)
     }
 
-    /// Places one group, inside the domain `key` of its level if there is one.
+    /// Places one group, inside the domain `key` of the level that binds it if there is one. A repair that finds no
+    /// room there goes as far as the job's policy lets it.
     fn place_group(&mut self, job: &'v Job, ask: &GroupAsk, key: Option<u32>) -> Result<Attempt, Failure> {
-        let level = job.spec.groups.get(usize::from(ask.group.0)).map(|spec| spec.topology.level.as_str());
-        self.place_within(job, ask, level.zip(key))
+        let at = usize::from(ask.group.0);
+        let level = job.binding_level(at).map(|(_, level)| level);
+        let placed = self.place_within(job, ask, level.zip(key));
+        match (placed, self.wider(job, at, key)) {
+            (Err(why), Some(domain)) => self.place_within(job, ask, Some(domain)).map_err(|_| why),
+            (placed, _) => placed,
+        }
+    }
+
+    /// The domain around the one with `key` up to which a repair of the group may go.
+    fn wider(&self, job: &'v Job, group: usize, key: Option<u32>) -> Option<(&'v str, u32)> {
+        let (wide, (name, level)) = (job.widening_level(group)?, job.binding_level(group)?);
+        let topology = self.pass.base().cell().topologies().get(name)?;
+        Some((wide, topology.key_above(topology.level(level)?, key?, topology.level(wide)?)?))
     }
 
     pub(crate) fn place_within(
@@ -292,7 +318,7 @@ impl<'v> Driver<'_, 'v> {
         for ask in bundle {
             let key = self.fixed_key(job, &attempt.rows, ask.group);
             match self.place_group(job, ask, key) {
-                Err(why) if ask.starts && job.starts_whole() => {
+                Err(why) if (ask.starts || ask.is_short) && job.starts_whole() => {
                     self.undo(attempt);
                     return Err(why);
                 }

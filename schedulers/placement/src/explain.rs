@@ -5,9 +5,9 @@
 //! counted for a shape is remembered until a node changes: a long queue of equal jobs is explained at the price of one.
 
 use crate::demand::{Demand, REFUSED};
-use crate::filters::{shortages, tightest};
+use crate::filters::{shortages, tightest, topology_domain};
 use crate::placer::{Pass, Placer};
-use crate::subject::Subject;
+use crate::subject::{Fence, Subject};
 use crate::table::{CLOSED, NodeTable, class_of};
 use crate::topology::Refusal;
 use ohm_framework::{Explanation, Miss, NearMiss, Obstacle};
@@ -21,6 +21,26 @@ pub(crate) struct Counts {
     nearest: BTreeMap<ResourceId, NearMiss>,
     open: u32,
     fit: u64,
+}
+
+/// Counts, and the state of the table and the topology domain they are for.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    clock: u64,
+    fence: Option<(String, usize, Option<u32>)>,
+    counts: Counts,
+}
+
+impl Told {
+    fn is_within(&self, fence: Option<Fence<'_>>) -> bool {
+        match (&self.fence, fence) {
+            (None, None) => true,
+            (Some((name, level, key)), Some(fence)) => {
+                *name == fence.topology.spec.name && (*level, *key) == (fence.level, fence.key)
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Placer {
@@ -43,12 +63,12 @@ impl Placer {
         let (slot, scanned) = self.index(subject);
         let (table, index) = self.parts(slot);
         let limited = subject.shape.max_per_node > 0;
-        let plain = index.demand.is_plain() && !limited && subject.fence.is_none();
+        let plain = index.demand.is_plain() && !limited;
         // With nominated room about, the counts depend on whose group it is.
         let shared = plain && table.singled().next().is_none();
-        let known = index.told.as_ref().filter(|(clock, _)| shared && *clock == table.clock());
-        let counts = match known {
-            Some((_, counts)) => counts.clone(),
+        let known = index.told.as_ref().filter(|told| shared && told.clock == table.clock());
+        let counts = match known.filter(|told| told.is_within(subject.fence)) {
+            Some(told) => told.counts.clone(),
             None => {
                 pass.look_at(scanned + nodes.len() as u64);
                 count(subject, table, &index.demand, plain)
@@ -60,7 +80,8 @@ impl Placer {
         explanation.open_nodes = counts.open;
         explanation.fit = counts.fit.min(u64::from(u32::MAX)) as u32;
         if shared {
-            index.told = Some((table.clock(), counts.clone()));
+            let fence = subject.fence.map(|fence| (fence.topology.spec.name.clone(), fence.level, fence.key));
+            index.told = Some(Told { clock: table.clock(), fence, counts: counts.clone() });
         }
         explanation.misses = counts.misses;
         explanation.nearest = counts.nearest.into_values().collect();
@@ -85,6 +106,8 @@ fn count(subject: &Subject<'_>, table: &NodeTable, demand: &Demand, plain: bool)
         } else if demand.kind_cost(kind) == REFUSED {
             *by_kind.entry(kind).or_insert(0) += 1;
             continue;
+        } else if let Some(miss) = topology_domain(subject, node) {
+            (0, Some(miss))
         } else {
             let room = demand.room(table, node);
             (room, if room == 0 { counts.note_short(subject, table, node, name) } else { None })

@@ -66,7 +66,7 @@ fn node_affinity(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
     class_miss(subject, node).map(Miss::from)
 }
 
-fn topology_domain(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
+pub(crate) fn topology_domain(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
     let fence = subject.fence?;
     match fence.topology.key_of(node, fence.level) {
         None => Some(Miss::OutsideTopology),

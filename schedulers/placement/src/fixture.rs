@@ -21,9 +21,11 @@
 //! `gpu` is short for `nvidia.com/gpu`; every other word with `=` on a node that is no amount is a label; a node has
 //! room for 110 pods unless it says otherwise. A line that starts with `+` goes on with the one before.
 
+mod bare;
 pub mod random;
 mod words;
 
+pub use bare::Bare;
 pub use words::{group, job, node};
 
 use ohm_cell::{Applied, Cell};

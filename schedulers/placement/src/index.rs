@@ -8,7 +8,7 @@
 //! block-max index.)
 
 use crate::demand::{Demand, REFUSED};
-use crate::explain::Counts;
+use crate::explain::Told;
 use crate::table::{BLOCK, NodeTable};
 use ohm_framework::View;
 use ohm_model::NodeId;
@@ -39,7 +39,7 @@ pub(crate) struct ShapeIndex {
     pub(crate) demand: Demand,
     pub(crate) bests: Bests,
     /// What was counted for people, and at which state of the table.
-    pub(crate) told: Option<(u64, Counts)>,
+    pub(crate) told: Option<Told>,
     seen: Vec<u64>,
     clock: u64,
     /// The scales it was compiled against.

@@ -85,10 +85,15 @@ impl<'a> Site<'a> {
 
     /// What the domain at `position` of `level` holds of each layer of slices, and what is needed.
     fn layer_fits(&self, counts: &Counts, level: usize, position: u32, tasks: u32) -> Vec<LayerFit> {
+        let slices = |layer: usize, size: u64| match layer == counts.layers().level {
+            // Of the outermost slices it is known what a leader leaves of them.
+            true => counts.at(level, position).slices_beside,
+            false => counts.slices_below(level, position, layer, size),
+        };
         let layers = self.wish.slices.iter().filter(|(layer, _)| *layer >= level);
         let fits = layers.map(|&(layer, size)| LayerFit {
             level: self.topology.spec.levels.get(layer).cloned().unwrap_or_default(),
-            fit: counts.slices_below(level, position, layer, size).min(u64::from(u32::MAX)) as u32,
+            fit: slices(layer, size).min(u64::from(u32::MAX)) as u32,
             needed: tasks / (size.max(1) as u32),
         });
         fits.collect()

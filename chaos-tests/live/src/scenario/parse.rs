@@ -9,6 +9,7 @@ const QUIET_MS_DEFAULT: u64 = 120_000;
 const REAL_NODES_MAX: usize = 100;
 const SIMULATED_NODES_MAX: usize = 10_000;
 const REPLICAS_MAX: usize = 8;
+const ETCD_MEMBERS_MAX: usize = 5;
 const STRIKES_MAX: usize = 10_000;
 const JOBS_MAX: usize = 100_000;
 const TASKS_MAX: usize = 1_000;
@@ -150,6 +151,12 @@ fn shape(text: &str) -> Parsed<Shape> {
         if words.skip("node") {
             words.expect("lease")?;
             cell.node_lease_ms = words.duration()?;
+        } else if words.skip("etcd") {
+            words.expect("of")?;
+            cell.etcd = words.number(ETCD_MEMBERS_MAX)?;
+            if !words.skip("member") {
+                words.expect("members")?;
+            }
         } else if words.skip("no") {
             words.expect("timers")?;
             cell.has_timers = false;
@@ -161,9 +168,23 @@ fn shape(text: &str) -> Parsed<Shape> {
             cell.disk_bytes = Some(mebibytes.ok_or_else(|| format!("\"{word}\" where 16MiB to 4096MiB is due"))? << 20);
         } else {
             let count = words.number(SIMULATED_NODES_MAX)?;
+            if words.skip("servers") || words.skip("server") {
+                cell.servers = count;
+                words.end()?;
+                continue;
+            }
             counted(&mut words, count, &mut cell)?;
         }
         words.end()?;
+    }
+    if ![1, 3, 5].contains(&cell.servers) {
+        return Err(format!("{} servers: a cell has 1, 3 or 5", cell.servers));
+    }
+    if cell.servers > 1 && cell.etcd > 0 {
+        return Err("several servers over an etcd: say one, the etcd keeps the log".into());
+    }
+    if cell.servers > 1 && cell.disk_bytes.is_some() {
+        return Err("a disk of its own is made for one server only".into());
     }
     match cell.real_nodes + cell.simulated_nodes {
         0 => Err("a cell needs nodes, such as 4 real nodes or 20 simulated nodes".into()),
@@ -190,8 +211,8 @@ fn counted(words: &mut Words<'_>, count: usize, cell: &mut Shape) -> Parsed<()> 
         }
         _ => {
             return Err(format!(
-                "\"{what} {noun}\" is unknown; real nodes, simulated nodes, batch schedulers, service schedulers, tas \
-                 schedulers and health candidates can be counted"
+                "\"{what} {noun}\" is unknown; servers, real nodes, simulated nodes, batch schedulers, service \
+                 schedulers, tas schedulers and health candidates can be counted"
             ));
         }
     }
@@ -204,7 +225,8 @@ fn load(text: &str, cell: &Shape) -> Parsed<Load> {
     let class = match words.take("a class")? {
         "batch" => Class::Batch,
         "tas" => Class::Tas,
-        word => return Err(format!("\"{word}\" where batch or tas is due: jobs that end")),
+        "service" => Class::Service,
+        word => return Err(format!("\"{word}\" where batch, service or tas is due")),
     };
     words.expect("jobs")?;
     words.expect("on")?;
@@ -250,6 +272,15 @@ fn faults(text: &str, cell: &Shape) -> Parsed<Vec<Fault>> {
                 .collect());
         }
         words.expect("kill")?;
+        if words.skip("the") {
+            words.expect("leader")?;
+            words.expect("for")?;
+            let until_ms = from_ms + words.duration()?;
+            words.end()?;
+            several(cell)?;
+            let kills = (from_ms..until_ms).step_by(every_ms.max(1) as usize).take(STRIKES_MAX);
+            return Ok(kills.map(|at_ms| Fault { at_ms, kind: Kind::KillLeader }).collect());
+        }
         let mut victims = Vec::new();
         while words.peek() != "in" {
             victims.push(words.process(cell)?);
@@ -272,6 +303,11 @@ fn kind(words: &mut Words<'_>, cell: &Shape) -> Parsed<Kind> {
     let for_ms = |words: &mut Words<'_>| words.expect("for").and_then(|()| words.duration());
     match words.take("a fault")? {
         "kill" if words.skip("everything") => Ok(Kind::Kill(cell.processes())),
+        "kill" if words.skip("the") => {
+            words.expect("leader")?;
+            several(cell)?;
+            Ok(Kind::KillLeader)
+        }
         "kill" => {
             let mut victims = vec![words.process(cell)?];
             while !words.peek().is_empty() {
@@ -313,13 +349,21 @@ fn kind(words: &mut Words<'_>, cell: &Shape) -> Parsed<Kind> {
     }
 }
 
-/// A process that is connected to the server, or the clients.
+/// Among several servers one leads.
+fn several(cell: &Shape) -> Parsed<()> {
+    match cell.servers {
+        1 => Err("a lone server is no leader: say kill server, or 3 servers in the cell: line".into()),
+        _ => Ok(()),
+    }
+}
+
+/// A process that is connected to the servers, or the clients.
 fn connected(words: &mut Words<'_>, cell: &Shape) -> Parsed<String> {
     if words.skip("clients") {
         return Ok("clients".into());
     }
     let process = words.process(cell)?;
-    match process.starts_with("shim-") || process == "server" {
+    match ["shim-", "etcd-", "server"].iter().any(|peer| process.starts_with(peer)) {
         true => Err(format!("{process} has no connection to the server: name one that has, or clients")),
         false => Ok(process),
     }

@@ -38,6 +38,15 @@ fn sentences_are_read() {
 }
 
 #[test]
+fn of_several_servers_the_leader_can_be_killed() {
+    let text = format!("cell: 3 servers, 1 real node\n{LOAD}fault: from 1s every 3s kill the leader for 7s\n");
+    let scenario = Scenario::parse(&text).unwrap();
+    assert_eq!(scenario.cell.processes()[..3], ["server-1", "server-2", "server-3"]);
+    let kill = |at_ms| Fault { at_ms, kind: Kind::KillLeader };
+    assert_eq!(scenario.faults, [kill(1_000), kill(4_000), kill(7_000)]);
+}
+
+#[test]
 fn what_cannot_be_read_is_named_with_its_line_and_what_would_be_right() {
     for (line, words) in [
         ("faults: at 1s kill server", "about, cell, load, fault and expect"),
@@ -50,7 +59,10 @@ fn what_cannot_be_read_is_named_with_its_line_and_what_would_be_right() {
         ("fault: at 1s explode", "kill, pause, cut"),
         ("fault: at 1s pause server for 2s twice", "\"twice\" is too much"),
         ("load: 0 batch jobs on real nodes, 4 per second, 1 task of 1s", "from 1 to"),
-        ("load: 5 service jobs on real nodes, 4 per second, 1 task of 1s", "batch or tas"),
+        ("load: 5 lazy jobs on real nodes, 4 per second, 1 task of 1s", "batch, service or tas"),
+        ("fault: at 1s kill the leader", "a lone server"),
+        ("cell: 3 servers, 1 real node, disk of 64MiB", "one server only"),
+        ("cell: 2 servers, 1 real node", "1, 3 or 5"),
         ("load: 5 batch jobs on real nodes, 4 per second, 3 to 1 tasks of 1s", "the smaller one"),
         ("expect: fleet lost", "is no node"),
         ("cell: 5 batch schedulers", "a cell needs nodes"),
@@ -64,6 +76,17 @@ fn what_cannot_be_read_is_named_with_its_line_and_what_would_be_right() {
     assert!(error.message.contains("disk of 64MiB"));
     assert!(Scenario::parse("cell: 1 real node").unwrap_err().message.contains("load:"));
     assert!(Scenario::parse(LOAD).unwrap_err().message.contains("cell: line"));
+}
+
+#[test]
+fn members_of_an_etcd_are_processes_like_others() {
+    let cell = |words: &str| format!("cell: 1 real node, {words}\n{LOAD}fault: at 1s kill etcd-1 and etcd-3\n");
+    let scenario = Scenario::parse(&cell("etcd of 3 members")).unwrap();
+    assert_eq!((scenario.cell.etcd, scenario.cell.processes().last().unwrap().as_str()), (3, "etcd-3"));
+    assert!(Scenario::parse(&cell("etcd of 1 member")).unwrap_err().message.contains("no process etcd-3"));
+    assert!(Scenario::parse(&cell("etcd of 9 members")).is_err());
+    let cut = cell("etcd of 3 members").replace("kill etcd-1 and etcd-3", "cut etcd-1 for 2s");
+    assert!(Scenario::parse(&cut).unwrap_err().message.contains("no connection to the server"));
 }
 
 #[test]

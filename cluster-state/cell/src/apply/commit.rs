@@ -4,13 +4,14 @@ use super::Applied;
 use crate::cell::Cell;
 use crate::jobs::{Group, Held, TaskState};
 use crate::nodes::NOMINATED;
+use crate::repairs::RepairState;
 use crate::runs::{NO_RUN, Run};
 use crate::shapes::Shape;
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Amounts, ConflictReason, EventKind, Grain, GroupIndex, Incarnation, JobId, NodeId, Nomination, Outcome, Placement,
-    ResourceId, RunRef, SessionId, TaskIndex, TaskRef, Transaction, Verdict,
+    Amounts, ConflictReason, EventKind, Grain, GroupIndex, Incarnation, JobId, Move, NodeId, Nomination, Outcome,
+    Placement, ResourceId, RunRef, SessionId, StopCause, TaskIndex, TaskRef, Transaction, Verdict,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,8 @@ struct Deferred {
     charges: Vec<(String, Vec<(ResourceId, i64)>)>,
     last: usize,
     placed: Option<(JobId, GroupIndex, u32, u32)>,
+    /// Tasks that were lost and stand again.
+    moves: BTreeMap<JobId, Vec<Move>>,
 }
 
 impl Deferred {
@@ -82,6 +85,7 @@ impl Cell {
 
     fn perform(&mut self, session: SessionId, transaction: &Transaction, verdict: &Verdict, applied: &mut Applied) {
         let refused: BTreeSet<Row> = verdict.conflicts.iter().map(|conflict| conflict.row).collect();
+        self.give_up_repairs(transaction, &refused, applied);
         for (row, (run, cause)) in transaction.evict.iter().enumerate() {
             if !refused.contains(&Row::Evict(row as u32))
                 && let Some(slot) = self.live_slot(*run)
@@ -97,6 +101,9 @@ impl Cell {
             }
         }
         self.cut_pending(deferred.placed.take());
+        for (job, moves) in std::mem::take(&mut deferred.moves) {
+            self.note_moves(job, moves, applied);
+        }
         for (queue, amounts) in &deferred.charges {
             let name = |(column, amount): &(ResourceId, i64)| (self.resources.name(*column), *amount);
             self.quota.charge(queue, &mut amounts.iter().map(name).collect::<Vec<_>>());
@@ -127,7 +134,9 @@ impl Cell {
         let (spec, was_live, was_started) = (Arc::clone(&job.spec), job.live() > 0, job.started_ms > 0);
         let charged = job.reserved.is_empty() && !spec.queue.is_empty();
         let Some(shape) = self.shapes.get(job.groups[group_index].shape).cloned() else { return };
-        let domain = self.domain_key(&spec.groups[group_index], node);
+        self.widen(placement.job, group_index, node);
+        let domain = self.jobs.get(placement.job).and_then(|job| self.domain_key(job, group_index, node));
+        self.collect_moves(placement, count, &mut deferred.moves);
         self.start_runs(placement, count, &shape, domain);
         for &(resource, request) in &shape.requests {
             self.nodes.give(node, resource, -request * i64::from(count));
@@ -173,6 +182,68 @@ impl Cell {
                 let before = placed.replace(row);
                 self.cut_pending(before);
             }
+        }
+    }
+
+    /// A repair that leaves the domain of a group takes it, and the groups it is placed with, to the wider level.
+    fn widen(&mut self, id: JobId, group: usize, node: NodeId) {
+        let Some(job) = self.jobs.get(id) else { return };
+        let (Some(_), Some((name, level))) = (job.widening_level(group), job.binding_level(group)) else { return };
+        let Some(topology) = self.topologies.get(name) else { return };
+        let levels = topology.level(level).zip(topology.level(&job.spec.repair.widen_to));
+        let Some((level, wide)) = levels.filter(|_| job.groups[group].domain.is_some()) else { return };
+        if topology.key_of(node, level) == job.groups[group].domain {
+            return;
+        }
+        let leader = job.domain_leader(group);
+        let partners = (0..job.groups.len()).filter(|&other| job.domain_leader(other) == leader);
+        let around = |other: usize| Some((other, topology.key_above(level, job.groups[other].domain?, wide)?));
+        let wider: Vec<(usize, u32)> = partners.filter_map(around).collect();
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        for (other, domain) in wider {
+            (job.groups[other].domain, job.groups[other].widened) = (Some(domain), true);
+        }
+    }
+
+    fn give_up_repairs(&mut self, transaction: &Transaction, refused: &BTreeSet<Row>, applied: &mut Applied) {
+        for (row, (run, cause)) in transaction.evict.iter().enumerate() {
+            let job = self.jobs.get(run.task.job);
+            let waits = job.is_some_and(|job| job.repair_state() == RepairState::Waiting && job.is_below_minimum());
+            if *cause == StopCause::RepairFailed && waits && !refused.contains(&Row::Evict(row as u32)) {
+                self.give_up_repair(run.task.job, "no room for what it lost".to_string(), applied);
+            }
+        }
+    }
+
+    /// Takes note of those of the row's tasks that were lost before: where they stood and where they go.
+    fn collect_moves(&mut self, placement: &Placement, count: u32, moves: &mut BTreeMap<JobId, Vec<Move>>) {
+        let group_index = usize::from(placement.group.0);
+        let Some(job) = self.jobs.get(placement.job).filter(|job| !job.groups[group_index].lost.is_empty()) else {
+            return;
+        };
+        let group = &job.groups[group_index];
+        let mut found: Vec<Move> = Vec::new();
+        for task in (placement.first.0..placement.first.0 + count).filter(|task| group.lost.contains(*task, 1)) {
+            let from = self.nodes.name(group.tasks[task as usize].node);
+            match found.last_mut() {
+                Some(last) if last.first + last.count == task && last.from == from => last.count += 1,
+                _ => found.push(Move {
+                    group: placement.group.0,
+                    first: task,
+                    count: 1,
+                    from: from.to_string(),
+                    to: self.nodes.name(placement.node).to_string(),
+                }),
+            }
+        }
+        let Some(job) = self.jobs.get_mut(placement.job) else { return };
+        let group = &mut job.groups[group_index];
+        for step in &found {
+            group.lost.remove(step.first, step.count);
+            group.replaced.insert(step.first, step.count);
+        }
+        if !found.is_empty() {
+            moves.entry(placement.job).or_default().extend(found);
         }
     }
 

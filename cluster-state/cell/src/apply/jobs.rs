@@ -7,7 +7,10 @@ use crate::shapes::Shape;
 use ohm_model::job::{GROUPS_MAX, TASKS_MAX};
 use ohm_model::resources::{DEVICE_MILLI, is_extended};
 use ohm_model::topology::TopologyRequest;
-use ohm_model::{EventKind, GroupSpec, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, SessionId, StopCause};
+use ohm_model::{
+    EventKind, GroupSpec, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, RepairPolicy, SessionId, StopCause,
+};
+use ohm_stdx::canary::{self, Canary};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +33,14 @@ impl Cell {
 
     fn submit_job(&mut self, owner: &Arc<str>, spec: &JobSpec, applied: &mut Applied) -> Result<JobOutcome, Refusal> {
         let known = self.jobs.find(&spec.name);
-        let spec = self.with_named_topologies(spec, known.map(|known| &*known.spec));
+        let known_spec = known.map(|known| &*known.spec);
+        let mut spec = self.with_named_topologies(spec, known_spec);
+        if !spec.priority_class.is_empty() {
+            let priority = self.priority_of(&spec, known_spec)?;
+            if priority != spec.priority {
+                spec.to_mut().priority = priority;
+            }
+        }
         if let Some(known) = known {
             if *known.spec == *spec {
                 return Ok(JobOutcome::Unchanged(known.id));
@@ -45,7 +55,7 @@ impl Cell {
         let spec = Arc::new(spec.into_owned());
         let mut groups = Vec::with_capacity(spec.groups.len());
         for group in &spec.groups {
-            let shape = Shape::of(group, &mut self.resources).ok_or_else(too_many_resources)?;
+            let shape = Shape::of(group, &mut self.resources).ok_or_else(|| too_many_resources("what it asks for"))?;
             groups.push(Group::new(self.shapes.join(shape), group.count));
         }
         let state = if spec.suspended { JobState::Suspended } else { JobState::Active };
@@ -64,6 +74,7 @@ impl Cell {
             reserved: Default::default(),
             groups,
             past: Vec::new(),
+            repairs: Default::default(),
         };
         let (slot, generation) = self.jobs.slab.insert(Arc::new(job));
         let id = JobId::new(slot, generation);
@@ -119,8 +130,9 @@ impl Cell {
             let problem = format!("{} different resources; at most {JOB_RESOURCES_MAX} are possible", named.len());
             return invalid("requests", problem);
         }
-        if !self.resources.has_room_for_jobs(named.into_iter()) {
-            return Err(too_many_resources());
+        if !self.resources.has_room_for_jobs(named.iter().copied()) {
+            let unknown = named.into_iter().filter(|name| self.resources.find(name).is_none());
+            return Err(too_many_resources(&unknown.map(String::as_str).collect::<Vec<_>>().join(", ")));
         }
         for group in &spec.groups {
             let together = |other: &&GroupSpec| !group.place_with.is_empty() && other.place_with == group.place_with;
@@ -130,7 +142,26 @@ impl Cell {
                 return invalid("spec.groups", problem);
             }
         }
+        self.check_widening(spec)?;
         spec.groups.iter().enumerate().try_for_each(|(at, group)| self.check_group(at, group))
+    }
+
+    /// `widenTo` is a level above what every group with a required level asks for.
+    fn check_widening(&self, spec: &JobSpec) -> Result<(), Refusal> {
+        let (widens, wide) = (spec.repair.policy == RepairPolicy::Widen, &spec.repair.widen_to);
+        let invalid = |problem: String| Err(Refusal::Invalid { field: "spec.repair.widenTo".into(), problem });
+        if widens == wide.is_empty() {
+            return invalid("is given with the policy widen, and only with it".into());
+        }
+        for (topology, level) in spec.groups.iter().filter_map(required_level).filter(|_| widens) {
+            let Some(topology) = self.topologies.get(topology) else { continue };
+            let levels = topology.level(wide).zip(topology.level(level));
+            if levels.is_none_or(|(wide, level)| wide >= level) {
+                let name = &topology.spec.name;
+                return invalid(format!("\"{wide}\" is no level of topology {name} above \"{level}\""));
+            }
+        }
+        Ok(())
     }
 
     fn check_group(&self, at: usize, group: &GroupSpec) -> Result<(), Refusal> {
@@ -195,6 +226,9 @@ impl Cell {
         self.refuse_finished(name, state)?;
         if state == JobState::Active {
             self.release_reservation(job);
+            if !canary::sings(Canary::LateRepair) {
+                self.drop_repair(job);
+            }
             self.set_state(job, JobState::Suspended, String::new(), applied);
             self.stop_runs(job, StopCause::Suspended, applied);
             self.clear_nominations(job, applied);
@@ -262,6 +296,9 @@ impl Cell {
         applied: &mut Applied,
     ) {
         self.release_reservation(job);
+        if !canary::sings(Canary::LateRepair) {
+            self.drop_repair(job);
+        }
         self.set_state(job, JobState::Finished(finish), reason.clone(), applied);
         let now_ms = self.now_ms;
         let Some(found) = self.jobs.get_mut(job) else { return };
@@ -290,7 +327,7 @@ impl Cell {
     }
 
     /// What the reservation holds beyond the live runs goes back to the queue.
-    fn release_reservation(&mut self, job: JobId) {
+    pub(super) fn release_reservation(&mut self, job: JobId) {
         let Some(found) = self.jobs.get(job) else { return };
         if found.reserved.is_empty() {
             return;
@@ -304,7 +341,7 @@ impl Cell {
         }
     }
 
-    fn clear_nominations(&mut self, job: JobId, applied: &mut Applied) {
+    pub(super) fn clear_nominations(&mut self, job: JobId, applied: &mut Applied) {
         let of_job = |held: &Vec<crate::jobs::Held>| held.iter().any(|held| held.job == job);
         let nodes: Vec<NodeId> =
             self.nominations.iter().filter(|(_, held)| of_job(held)).map(|(node, _)| *node).collect();
@@ -332,10 +369,10 @@ impl Cell {
     }
 }
 
-fn too_many_resources() -> Refusal {
-    Refusal::Invalid {
-        field: "requests".into(),
-        problem: "no node has this resource, and the cell knows too many such names already: is it written right?"
-            .into(),
-    }
+fn too_many_resources(names: &str) -> Refusal {
+    let problem = format!(
+        "no node has {names}, and jobs have named as many resources without a node as they may; is the name right? A \
+         node that has it can still register, and jobs may name it from then on"
+    );
+    Refusal::Invalid { field: "requests".into(), problem }
 }

@@ -2,14 +2,15 @@
 
 use super::Applied;
 use crate::cell::Cell;
-use crate::nodes::{CORDONED, DeviceBank, NodeRecord, PRESENT, READY, SHRUNK};
+use crate::nodes::{CORDONED, DeviceBank, FORMER_BOOTS_MAX, NodeRecord, PRESENT, READY, SHRUNK};
+use crate::repairs::Losses;
 use crate::runs::Run;
 use crate::shapes::Shape;
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::resources::{DEVICE_MILLI, device_count};
 use ohm_model::{
-    Epoch, EventKind, Exit, Incarnation, Lease, NodeHealth, NodeId, NodeSpec, Outcome, Refusal, ResourceId, SessionId,
-    StopCause, TaintEffect,
+    Epoch, EventKind, Exit, Incarnation, Lease, NodeConclusion, NodeHealth, NodeId, NodeSpec, Outcome, Refusal,
+    ResourceId, SessionId, StopCause, TaintEffect,
 };
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -29,6 +30,11 @@ impl Cell {
         if let Some(node) = self.nodes.find(&spec.name) {
             let record = self.nodes.get(node).expect("a named node has a record");
             // A lost node comes back by registering, even under the same agent process.
+            if record.key == key && record.former_boots.contains(&boot) {
+                // It was on its way when the machine booted again: what runs there now belongs to the later boot.
+                let problem = "the machine has registered after a later boot than this one".into();
+                return Err(Refusal::Invalid { field: "boot".into(), problem });
+            }
             let is_retry = record.key == key && record.instance == instance && *record.spec == spec;
             if is_retry && record.health != NodeHealth::Lost {
                 return Ok(Outcome::Node { node, incarnation: record.incarnation });
@@ -49,6 +55,7 @@ impl Cell {
             key,
             instance,
             boot,
+            former_boots: Vec::new(),
             incarnation,
             registered: self.applied,
             health: NodeHealth::Ready,
@@ -93,12 +100,22 @@ impl Cell {
         applied: &mut Applied,
     ) -> Outcome {
         if vanished {
-            self.end_runs_on(node, Exit::Vanished, applied);
+            let mut losses = Losses::default();
+            self.end_runs_on(node, Exit::Vanished, &mut losses, applied);
+            self.settle_losses(losses, applied);
         }
+        self.clear_unhealthy(node, applied);
         let incarnation = self.next_incarnation();
         let spec = Arc::new(spec);
         let Some(record) = self.nodes.record_mut(node) else { return Outcome::Done };
         let relabelled = record.spec.labels != spec.labels || record.spec.taints != spec.taints;
+        if record.key != key {
+            record.former_boots.clear();
+        } else if record.boot != boot {
+            record.former_boots.push(record.boot);
+            let known = record.former_boots.len();
+            record.former_boots.drain(..known.saturating_sub(FORMER_BOOTS_MAX));
+        }
         (record.key, record.instance, record.boot) = (key, instance, boot);
         (record.incarnation, record.health) = (incarnation, NodeHealth::Ready);
         record.spec = Arc::clone(&spec);
@@ -152,25 +169,57 @@ impl Cell {
         }
     }
 
+    fn check_duty(&self, session: SessionId, epoch: Epoch) -> Result<(), Refusal> {
+        if self.sessions.holds(Lease::Health, session, epoch) {
+            return Ok(());
+        }
+        Err(Refusal::LeaseMoved { epoch: self.sessions.lease(Lease::Health).epoch })
+    }
+
     pub(super) fn conclude_node(
         &mut self,
         session: SessionId,
         epoch: Epoch,
-        node: NodeId,
-        incarnation: Incarnation,
-        health: NodeHealth,
+        conclusion: NodeConclusion,
         applied: &mut Applied,
     ) -> Result<Outcome, Refusal> {
-        if !self.sessions.holds(Lease::Health, session, epoch) {
-            return Err(Refusal::LeaseMoved { epoch: self.sessions.lease(Lease::Health).epoch });
+        self.check_duty(session, epoch)?;
+        let mut losses = Losses::default();
+        self.conclude(conclusion, &mut losses, applied)?;
+        self.settle_losses(losses, applied);
+        Ok(Outcome::Done)
+    }
+
+    pub(super) fn conclude_nodes(
+        &mut self,
+        session: SessionId,
+        epoch: Epoch,
+        conclusions: &[NodeConclusion],
+        applied: &mut Applied,
+    ) -> Result<Outcome, Refusal> {
+        self.check_duty(session, epoch)?;
+        let mut losses = Losses::default();
+        for conclusion in conclusions {
+            // What is overtaken is passed over: the duty sees it in its copy.
+            let _ = self.conclude(*conclusion, &mut losses, applied);
         }
+        self.settle_losses(losses, applied);
+        Ok(Outcome::Done)
+    }
+
+    fn conclude(
+        &mut self,
+        NodeConclusion { node, incarnation, health }: NodeConclusion,
+        losses: &mut Losses,
+        applied: &mut Applied,
+    ) -> Result<(), Refusal> {
         let record = self.nodes.get(node);
         let record = record.ok_or_else(|| Refusal::NotFound { kind: "node".into(), name: node.to_string() })?;
         if record.incarnation != incarnation {
             return Err(Refusal::Superseded { incarnation: record.incarnation });
         }
         if record.health == health {
-            return Ok(Outcome::Done);
+            return Ok(());
         }
         if record.health == NodeHealth::Lost {
             return Err(Refusal::WrongState {
@@ -189,16 +238,54 @@ impl Cell {
         applied.nodes.push(node);
         self.tell(applied, EventKind::NodeHealth { node, name, health });
         if health == NodeHealth::Lost {
-            self.end_runs_on(node, Exit::NodeLost, applied);
+            self.end_runs_on(node, Exit::NodeLost, losses, applied);
             self.sweep_nominations(node, |_| false);
+        }
+        Ok(())
+    }
+
+    pub(super) fn bound_node_lease(
+        &mut self,
+        session: SessionId,
+        epoch: Epoch,
+        (seen_ms, lease_ms): (u64, u64),
+        applied: &mut Applied,
+    ) -> Result<Outcome, Refusal> {
+        self.check_duty(session, epoch)?;
+        let bound_ms = self.health.lease_bound_ms;
+        if bound_ms != seen_ms && bound_ms != lease_ms {
+            let problem = format!("the bound of node leases is {bound_ms} ms by now, not {seen_ms}");
+            return Err(Refusal::Invalid { field: "seen_ms".into(), problem });
+        }
+        if self.health.lease_bound_ms != lease_ms {
+            self.health.lease_bound_ms = lease_ms;
+            self.tell(applied, EventKind::NodeLeaseBound { lease_ms });
         }
         Ok(Outcome::Done)
     }
 
-    fn end_runs_on(&mut self, node: NodeId, exit: Exit, applied: &mut Applied) {
+    pub(super) fn hold_conclusions(
+        &mut self,
+        session: SessionId,
+        epoch: Epoch,
+        silent: u32,
+        brake_ms: u64,
+        applied: &mut Applied,
+    ) -> Result<Outcome, Refusal> {
+        self.check_duty(session, epoch)?;
+        let was_held = self.health.silent > 0;
+        self.health.silent = silent;
+        self.health.held_until_ms = if silent > 0 { self.now_ms.saturating_add(brake_ms) } else { 0 };
+        if was_held || silent > 0 {
+            self.tell(applied, EventKind::ConclusionsHeld { silent, brake_ms });
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn end_runs_on(&mut self, node: NodeId, exit: Exit, losses: &mut Losses, applied: &mut Applied) {
         let mut slots: Vec<u32> = self.runs.on_node(&self.nodes, node).map(|(slot, _)| slot).collect();
         slots.reverse();
-        slots.into_iter().for_each(|slot| self.end_run(slot, exit, "", applied));
+        slots.into_iter().for_each(|slot| self.end_run(slot, exit, "", losses, applied));
     }
 
     /// Stops runs that a new `NoExecute` taint drives away.
@@ -220,8 +307,8 @@ impl Cell {
         let strayed = |run: &Run| {
             let Some(job) = self.jobs.get(run.run.task.job) else { return false };
             let group = usize::from(run.run.task.group.0);
-            let (spec, domain) = (&job.spec.groups[group], job.groups[group].domain);
-            domain.is_some() && self.domain_key(spec, node) != domain
+            let domain = job.groups[group].domain;
+            domain.is_some() && self.domain_key(job, group, node) != domain
         };
         let runs = self.runs.on_node(&self.nodes, node);
         let slots: Vec<u32> = runs.filter(|(_, run)| strayed(run)).map(|(slot, _)| slot).collect();
@@ -310,6 +397,7 @@ impl Cell {
             });
         }
         self.sweep_nominations(node, |_| false);
+        self.detach_unhealthy(node, applied);
         self.classes.leave(self.nodes.class(node));
         self.topologies.leave(node);
         let slot = node.0 as usize;

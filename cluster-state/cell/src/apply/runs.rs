@@ -3,6 +3,7 @@
 use super::{Applied, Timer};
 use crate::cell::Cell;
 use crate::jobs::{Finish, Job, JobState, PAST_RUNS_MAX, PastRun, TaskState};
+use crate::repairs::{Losses, RepairState};
 use crate::runs::{NO_RUN, Run};
 use ohm_model::{
     Class, EventKind, Exit, JobId, MESSAGE_CHARS_MAX, NodeId, RunReport, RunReportKind, SessionId, StopCause,
@@ -19,6 +20,7 @@ const HEALTHY_MS: u64 = 600_000;
 
 impl Cell {
     pub(super) fn report(&mut self, node: NodeId, reports: &[RunReport], applied: &mut Applied) {
+        let mut losses = Losses::default();
         for report in reports {
             let Some(slot) = self.live_slot(report.run) else { continue };
             if self.runs.get(slot).is_none_or(|run| run.node != node) {
@@ -26,9 +28,10 @@ impl Cell {
             }
             match &report.kind {
                 RunReportKind::Started { pid } => self.run_started(slot, *pid, applied),
-                RunReportKind::Ended { exit, message } => self.end_run(slot, *exit, message, applied),
+                RunReportKind::Ended { exit, message } => self.end_run(slot, *exit, message, &mut losses, applied),
             }
         }
+        self.settle_losses(losses, applied);
     }
 
     fn run_started(&mut self, slot: u32, pid: u32, applied: &mut Applied) {
@@ -40,11 +43,14 @@ impl Cell {
         (run.started_ms, run.pid) = (now_ms.max(1), pid);
         let (task, incarnation, node) = (run.run.task, run.run.incarnation, run.node);
         if let Some(job) = self.jobs.get_mut(task.job) {
-            job.groups[usize::from(task.group.0)].running += 1;
+            let group = &mut job.groups[usize::from(task.group.0)];
+            group.running += 1;
+            group.tasks[task.task.0 as usize].refusals = 0;
         }
         applied.jobs.push(task.job);
         let (job, group, task) = (task.job, task.group.0, task.task.0);
         self.tell(applied, EventKind::Started { job, group, task, incarnation, node });
+        self.end_repair_of(job, group, task, true, applied);
     }
 
     /// Wishes that the run in `slot` stops. Its room stays taken until it has ended.
@@ -74,7 +80,7 @@ impl Cell {
     }
 
     /// The run in `slot` is over: its room is free, and its task goes where its end sends it.
-    pub(super) fn end_run(&mut self, slot: u32, exit: Exit, message: &str, applied: &mut Applied) {
+    pub(super) fn end_run(&mut self, slot: u32, exit: Exit, message: &str, losses: &mut Losses, applied: &mut Applied) {
         let Some(run) = self.runs.remove(&mut self.nodes, slot) else { return };
         let (job_id, node) = (run.run.task.job, run.node);
         self.free_room(&run);
@@ -85,7 +91,15 @@ impl Cell {
         let worth_keeping = exit != Exit::Code(0) || run.stop.is_some();
         let past = worth_keeping.then(|| self.past_run(&run, exit, message));
         let now_ms = self.now_ms;
+        let (group, task) = (run.run.task.group.0, run.run.task.task.0);
+        self.end_repair_of(job_id, group, task, false, applied);
         let Some(job) = self.jobs.get_mut(job_id) else { return };
+        let lost = job.state == JobState::Active && is_loss(&run, exit);
+        if lost {
+            let loss = losses.by_job.entry(job_id).or_default();
+            loss.tasks.push((group, task));
+            loss.nodes.insert(node);
+        }
         let end = settle_task(job, &run, exit, now_ms);
         if let Some(past) = past {
             if job.past.len() >= PAST_RUNS_MAX {
@@ -94,6 +108,11 @@ impl Cell {
             job.past.push(past);
         }
         restart_if_down(job);
+        let nothing_open = !lost && job.repairs.open.is_some() && job.repair_state() == RepairState::Whole;
+        if job.live() == 0 || nothing_open {
+            self.drop_repair(job_id);
+        }
+        let Some(job) = self.jobs.get(job_id) else { return };
         let (live, state) = (job.live(), job.state);
         let done =
             job.groups.iter().zip(&job.spec.groups).all(|(group, spec)| group.succeeded + group.skipped == spec.count);
@@ -173,6 +192,14 @@ impl Cell {
     }
 }
 
+/// Whether the job lost the run: neither its own doing nor anybody's wish, or a wish that says its node can't hold it.
+fn is_loss(run: &Run, exit: Exit) -> bool {
+    match run.stop {
+        None => !exit.is_charged(),
+        Some(cause) => matches!(cause, StopCause::NodeShrunk | StopCause::Drained),
+    }
+}
+
 /// Where the end of a run sends its task.
 enum TaskEnd {
     Settled,
@@ -183,6 +210,7 @@ enum TaskEnd {
 /// ```text
 /// job over ───────────────▶ Succeeded (exit 0, not stopped) or Stopped
 /// stopped by wish ────────▶ Pending, not charged
+/// not started by its node ▶ BackingOff, not charged
 /// exit 0 (batch, tas) ────▶ Succeeded
 /// not its own doing ──────▶ Pending, not charged
 /// failed, service exit ───▶ BackingOff, then Pending; Failed when the retries are used up
@@ -196,7 +224,7 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
     group.running -= u32::from(run.started_ms != 0);
     group.stopping -= u32::from(run.stop.is_some());
     if group.live == 0 {
-        group.domain = None;
+        (group.domain, group.widened) = (None, false);
     }
     (task.run, task.exit) = (NO_RUN, Some(exit));
     if let JobState::Finished(_) = state {
@@ -205,6 +233,13 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
         return TaskEnd::Settled;
     }
     let is_service = spec.class == Class::Service;
+    if run.stop.is_none() && exit == Exit::NeverStarted {
+        // A node whose disk is full would be given the same task once a second for ever.
+        task.refusals = task.refusals.saturating_add(1);
+        task.state = TaskState::BackingOff;
+        group.backing_off += 1;
+        return TaskEnd::BackOff(now_ms.saturating_add(back_off_ms(task.refusals)));
+    }
     let charged = exit.is_charged() || (exit == Exit::NodeLost && canary::sings(Canary::ChargeLostNodes));
     if run.stop.is_some() || !charged {
         task.state = TaskState::Pending;
@@ -228,7 +263,12 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
     }
     task.state = TaskState::BackingOff;
     group.backing_off += 1;
-    TaskEnd::BackOff(now_ms.saturating_add((BACK_OFF_MS << (task.failures - 1).min(20)).min(BACK_OFF_MAX_MS)))
+    TaskEnd::BackOff(now_ms.saturating_add(back_off_ms(task.failures)))
+}
+
+/// How long a task waits after it failed `times` times.
+fn back_off_ms(times: u32) -> u64 {
+    (BACK_OFF_MS << times.saturating_sub(1).min(20)).min(BACK_OFF_MAX_MS)
 }
 
 /// A job that holds nothing any more starts again as it did the first time: whole, and with the tasks it had left out.
@@ -246,6 +286,7 @@ fn restart_if_down(job: &mut Job) {
             continue;
         }
         group.started = false;
+        (group.lost, group.replaced) = Default::default();
         for index in 0..group.tasks.len() {
             if group.skipped == 0 {
                 break;

@@ -3,7 +3,7 @@
 use super::Applied;
 use crate::cell::Cell;
 use crate::jobs::{Finish, JobState, TaskState};
-use ohm_model::{Incarnation, JobId, NodeId, SessionId, StopCause, TaskRef};
+use ohm_model::{Incarnation, Index, JobId, NodeId, SessionId, StopCause, TaskRef};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ pub(crate) enum Timer {
     Forget(JobId),
     /// A nomination may have ended.
     Nomination(NodeId),
+    /// A gang may have waited for its repair for too long, since this loss.
+    Repair(JobId, Index),
 }
 
 /// How long a finished job that still has stopping runs is looked at again.
@@ -74,6 +76,7 @@ impl Cell {
                     self.arm(self.now_ms.saturating_add(FORGET_AGAIN_MS), Timer::Forget(job));
                 }
             }
+            Timer::Repair(job, since) => self.end_waiting(job, since, applied),
             Timer::Nomination(node) => {
                 let now_ms = self.now_ms;
                 if self.sweep_nominations(node, |held| held.expires_ms > now_ms) {

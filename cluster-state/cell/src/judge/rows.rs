@@ -1,7 +1,7 @@
 //! Judging placements: each hard constraint of each row, then what must hold of the job as a whole.
 
 use super::{GroupTally, Judge};
-use crate::jobs::{Job, required_level};
+use crate::jobs::Job;
 use crate::nodes::NOMINATED;
 use crate::shapes::Shape;
 use ohm_model::resources::DEVICE_MILLI;
@@ -157,19 +157,26 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// A group with a required level stays in one domain, together with the groups it is placed with.
+    /// A group that is bound to a domain stays there, together with the groups it is placed with. A repair may leave it
+    /// as far as the job's policy says.
     fn judge_domain(&mut self, job: &Job, group: usize, node: NodeId) -> Result<(), ConflictReason> {
-        let Some((name, level)) = required_level(&job.spec.groups[group]) else { return Ok(()) };
+        let Some((name, level)) = job.binding_level(group) else { return Ok(()) };
         let topology = self.cell.topologies.get(name).ok_or(ConflictReason::TopologyBroken)?;
         let level = topology.level(level).ok_or(ConflictReason::TopologyBroken)?;
         let key = topology.key_of(node, level).ok_or(ConflictReason::TopologyBroken)?;
+        let widened = job.widening_level(group).and_then(|wide| topology.level(wide));
+        let wide_key = widened.and_then(|wide| topology.key_of(node, wide));
+        let holds = |domain: u32| {
+            let around = widened.and_then(|wide| topology.key_above(level, domain, wide));
+            domain == key || (around.is_some() && around == wide_key)
+        };
         let leader = job.domain_leader(group);
         let partners = (0..job.groups.len()).filter(|&other| job.domain_leader(other) == leader);
         let mut fixed = partners.filter_map(|other| self.scratch.groups[other].domain);
-        if fixed.any(|domain| domain != key) && !canary::sings(Canary::SkipTopology) {
-            return Err(ConflictReason::TopologyBroken);
+        match fixed.all(holds) || canary::sings(Canary::SkipTopology) {
+            true => Ok(()),
+            false => Err(ConflictReason::TopologyBroken),
         }
-        Ok(())
     }
 
     fn free(&self, node: NodeId, resource: ResourceId) -> i64 {
@@ -213,10 +220,10 @@ impl<'a> Judge<'a> {
                 ledger.take_devices(group, node, resource, mask, request.min(DEVICE_MILLI) as u16);
             }
         }
-        let domain = self.cell.domain_key(&job.spec.groups[usize::from(group.0)], node);
+        let domain = self.cell.domain_key(job, usize::from(group.0), node);
         let tally = &mut self.scratch.groups[usize::from(group.0)];
         tally.accepted += count;
-        tally.domain = domain.or(tally.domain);
+        tally.domain = tally.domain.or(domain);
         tally.touched = true;
     }
 

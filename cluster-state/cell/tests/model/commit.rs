@@ -3,7 +3,7 @@
 use crate::judge::{Expected, Facts};
 use crate::life::NOBODY;
 use crate::state::{Alarm, Phase, Plain, PlainHold, PlainRun};
-use ohm_model::{JobId, SessionId, Transaction};
+use ohm_model::{JobId, SessionId, StopCause, Transaction};
 
 impl Plain {
     /// Judges the transaction and does what it accepted.
@@ -15,6 +15,14 @@ impl Plain {
             return expected;
         }
         *self = after;
+        let not_refused = |row: usize| !refused(ohm_model::transaction::Row::Evict(row as u32));
+        for (row, (run, cause)) in transaction.evict.iter().enumerate() {
+            let job = run.task.job;
+            let waits = self.jobs.get(&job).is_some_and(|found| !found.repair.lost.is_empty());
+            if *cause == StopCause::RepairFailed && waits && not_refused(row) && self.is_below_minimum(job) {
+                self.give_up(job);
+            }
+        }
         for (row, (run, cause)) in transaction.evict.iter().enumerate() {
             let (task, incarnation) = (run.task, run.incarnation.0);
             let named = |one: &PlainRun| {
@@ -30,6 +38,7 @@ impl Plain {
         }
         for (row, placement) in transaction.place.iter().enumerate().filter(|(row, _)| expected.accepted[*row] > 0) {
             self.touch(placement.node, session);
+            self.note_placed(placement, expected.accepted[row]);
             for hold in &mut self.holds {
                 if (hold.job, hold.group, hold.node) == (placement.job, placement.group.0, placement.node) {
                     hold.count = hold.count.saturating_sub(expected.accepted[row]);

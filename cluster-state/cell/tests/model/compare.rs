@@ -4,6 +4,8 @@ use crate::state::{GPU, Phase, PlainJob, State};
 use crate::world::World;
 use ohm_cell::{CORDONED, Finish, Job, JobState, SHRUNK, TaskState};
 use ohm_model::NodeId;
+use ohm_stdx::RangeSet;
+use std::collections::BTreeSet;
 
 impl World {
     /// The first difference, in words.
@@ -13,6 +15,8 @@ impl World {
         same("jobs", cell.jobs().len(), jobs)?;
         same("runs", cell.runs().len(), plain.runs.len())?;
         same("nodes", cell.nodes().len(), plain.nodes.len())?;
+        let classes = cell.priority_classes().iter().map(|class| (class.name.clone(), class.value));
+        same("priority classes", classes.collect(), plain.priority_classes.clone())?;
         for (id, job) in &plain.jobs {
             let found = cell.jobs().get(*id).ok_or(format!("job {} is missing", job.spec.name))?;
             compare_job(found, job).map_err(|problem| format!("job {}: {problem}", job.spec.name))?;
@@ -70,10 +74,23 @@ fn compare_job(found: &Job, expected: &PlainJob) -> Result<(), String> {
         State::Cancelled => JobState::Finished(Finish::Cancelled),
     };
     same("state", found.state, state)?;
+    same("priority", found.spec.priority, expected.spec.priority)?;
     same("version", found.version, expected.version)?;
     same("shard", found.shard, expected.shard)?;
     same("reservation", !found.reserved.is_empty(), expected.reserved)?;
+    let unhealthy: BTreeSet<NodeId> = found.repairs.unhealthy.iter().filter_map(|entry| entry.node).collect();
+    same("unhealthy nodes", &unhealthy, &expected.repair.unhealthy)?;
+    let give_up_ms = found.repairs.open.as_ref().map(|open| (open.since, open.give_up_ms));
+    same("repair", give_up_ms, expected.repair.open.map(|(since, due_ms)| (since, due_ms.unwrap_or(0))))?;
     for (at, group) in found.groups.iter().enumerate() {
+        let places = |set: &RangeSet| -> BTreeSet<(u16, u32)> {
+            set.iter().flat_map(|(first, count)| first..first + count).map(|task| (at as u16, task)).collect()
+        };
+        let of_group = |set: &BTreeSet<(u16, u32)>| -> BTreeSet<(u16, u32)> {
+            set.iter().filter(|(group, _)| usize::from(*group) == at).copied().collect()
+        };
+        same("lost", places(&group.lost), of_group(&expected.repair.lost))?;
+        same("placed again", places(&group.replaced), of_group(&expected.repair.replaced))?;
         same(&format!("started {at}"), group.started, expected.started[at])?;
         same(&format!("domain {at}"), group.domain.is_some(), expected.domain[at].is_some())?;
     }

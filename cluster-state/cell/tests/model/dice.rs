@@ -2,17 +2,21 @@
 
 use crate::state::{GPU, LEVELS};
 use crate::world::{BATCH, PEOPLE, TAS, World};
-use ohm_cell::{Job, JobState};
+use ohm_cell::{Job, JobState, RepairState};
 use ohm_model::{
     Amounts, Class, ClassId, Command, Epoch, Exit, Grain, GroupIndex, GroupSpec, Guard, Incarnation, Index, JobGuard,
-    JobId, JobSpec, Lease, NodeHealth, NodeId, NodeSpec, Nomination, OnDisconnect, Placement, QueueSpec, RunRef,
-    RunReport, RunReportKind, SessionId, StopCause, Taint, TaintEffect, TaskIndex, Toleration, TolerationOperator,
-    TopologyMode, Transaction,
+    JobId, JobSpec, Lease, NodeHealth, NodeId, NodeSpec, Nomination, OnDisconnect, Placement, PriorityClass, QueueSpec,
+    RepairPolicy, RepairSpec, RunRef, RunReport, RunReportKind, SessionId, StopCause, Taint, TaintEffect, TaskIndex,
+    Toleration, TolerationOperator, TopologyMode, Transaction,
 };
 use std::sync::Arc;
 
 const NODES: u64 = 5;
 const JOBS: u64 = 6;
+
+fn name_of_class(number: u64) -> String {
+    format!("p{number}")
+}
 
 impl World {
     pub(crate) fn draw(&mut self) -> (SessionId, Command) {
@@ -32,7 +36,8 @@ impl World {
                 self.now_ms += [1, 100, 1_000, 5_000, 70_000][self.dice.below(5) as usize];
                 Command::Tick
             }
-            63..66 => Command::PutQueue(self.queue()),
+            63..65 => Command::PutQueue(self.queue()),
+            65 => self.priority_class(),
             _ => return self.commit(),
         };
         (PEOPLE, command)
@@ -67,7 +72,8 @@ impl World {
             (key, boot) = (known.key, known.boot);
             match self.dice.below(8) {
                 0 => key += 1,
-                1 => boot += 1,
+                1 => boot = known.former_boots.iter().max().unwrap_or(&boot).max(&boot) + 1,
+                6 => boot = known.former_boots.first().copied().unwrap_or(boot),
                 2 => (spec, instance) = ((*known.spec).clone(), known.instance),
                 3 | 4 => spec = NodeSpec { capacity: spec.capacity, ..(*known.spec).clone() },
                 5 => spec = NodeSpec { labels: spec.labels, taints: spec.taints, ..(*known.spec).clone() },
@@ -98,13 +104,30 @@ impl World {
             class,
             queue: queue.unwrap_or_default(),
             priority: self.dice.below(3) as i32,
+            priority_class: if self.dice.chance(300) { name_of_class(self.dice.below(2)) } else { String::new() },
             labels: Default::default(),
             groups,
             retries: self.dice.below(3) as u32,
             active_deadline_seconds: if self.dice.chance(200) { self.dice.between(1, 90) } else { 0 },
             ttl_seconds_after_finished: self.dice.below(20),
             on_disconnect: OnDisconnect::Stop,
+            repair: RepairSpec {
+                policy: if self.dice.chance(500) { RepairPolicy::FailFast } else { RepairPolicy::Wait },
+                timeout_seconds: self.dice.below(30),
+                ..RepairSpec::default()
+            },
             suspended: self.dice.chance(50),
+        }
+    }
+
+    fn priority_class(&mut self) -> Command {
+        let name = name_of_class(self.dice.below(2));
+        match self.dice.chance(300) {
+            true => Command::RemovePriorityClass { name },
+            false => {
+                let value = self.dice.below(2) as i32;
+                Command::PutPriorityClass(PriorityClass { name, value, description: String::new() })
+            }
         }
     }
 
@@ -192,8 +215,15 @@ impl World {
             if self.dice.chance(900) && reports.is_empty() {
                 node = slot.map_or(node, |(_, live)| live.node);
             }
-            let exits = [Exit::Code(0), Exit::Code(1), Exit::OutOfMemory, Exit::NodeShutdown, Exit::LeaseExpired];
-            let exit = exits[self.dice.below(8).saturating_sub(3) as usize];
+            let exits = [
+                Exit::Code(0),
+                Exit::Code(1),
+                Exit::OutOfMemory,
+                Exit::NodeShutdown,
+                Exit::LeaseExpired,
+                Exit::NeverStarted,
+            ];
+            let exit = exits[self.dice.below(9).saturating_sub(3) as usize];
             let kind = match self.dice.chance(700) {
                 true => RunReportKind::Ended { exit, message: String::new() },
                 false => RunReportKind::Started { pid: 7 },
@@ -233,8 +263,25 @@ impl World {
         for job in &chosen {
             self.add_job(job, &mut transaction);
         }
+        if chosen.iter().any(|job| job.repair_state() == RepairState::Waiting) && self.dice.chance(200) {
+            self.give_up(&chosen, &mut transaction);
+        }
         self.spoil(&mut transaction);
         (session, Command::Commit(transaction))
+    }
+
+    /// Makes the transaction one that gives up repairs, most often of a job that waits for one.
+    fn give_up(&mut self, jobs: &[Arc<Job>], transaction: &mut Transaction) {
+        transaction.evict.clear();
+        for job in jobs {
+            let tasks = job.groups.iter().flat_map(|group| group.tasks.iter());
+            let runs = tasks.filter_map(|task| self.cell.runs().get(task.run)).map(|run| run.run);
+            let runs: Vec<_> = runs.filter(|_| self.dice.chance(900)).collect();
+            transaction.evict.extend(runs.into_iter().map(|run| (run, StopCause::RepairFailed)));
+        }
+        if self.dice.chance(950) {
+            (transaction.place, transaction.nominate, transaction.reserve) = Default::default();
+        }
     }
 
     fn add_job(&mut self, job: &Job, transaction: &mut Transaction) {
@@ -264,8 +311,8 @@ impl World {
             transaction.reserve.push(job.id);
         }
         if self.dice.chance(250) {
-            let causes = [StopCause::Preempted, StopCause::Moved, StopCause::GangRestart];
-            let cause = causes[self.dice.below(3) as usize];
+            let causes = [StopCause::Preempted, StopCause::Moved, StopCause::GangRestart, StopCause::Drained];
+            let cause = causes[self.dice.below(4) as usize];
             transaction.evict.extend(self.run().map(|run| (run, cause)));
         }
     }

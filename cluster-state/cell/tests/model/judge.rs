@@ -3,7 +3,8 @@
 use crate::state::{GPU, Phase, Plain, PlainRun, State, request};
 use ohm_model::transaction::Row;
 use ohm_model::{
-    ClassId, ConflictReason, Grain, Guard, Index, JobGuard, JobId, NodeId, Placement, RunRef, SessionId, Transaction,
+    ClassId, ConflictReason, Grain, Guard, Index, JobGuard, JobId, NodeId, Placement, RunRef, SessionId, StopCause,
+    Transaction,
 };
 
 /// What the model expects of a verdict.
@@ -26,17 +27,20 @@ impl Plain {
         let mut expected = Expected { accepted: vec![0; transaction.place.len()], conflicts: Vec::new() };
         let mut jobs: Vec<JobId> = transaction.jobs.iter().map(|guard| guard.job).collect();
         jobs.sort();
+        let gives_up = transaction.evict.iter().any(|(_, cause)| *cause == StopCause::RepairFailed);
+        let other = transaction.place.len() + transaction.nominate.len() + transaction.reserve.len();
         let whole = match (facts.holds_lease(session, transaction), jobs.windows(2).any(|pair| pair[0] == pair[1])) {
             (false, _) => Some(ConflictReason::ShardLost),
             (true, true) => Some(ConflictReason::Malformed),
+            (true, false) if gives_up && other > 0 => Some(ConflictReason::Malformed),
             (true, false) => None,
         };
         if let Some(reason) = whole {
             expected.conflicts.push((Row::Whole, reason));
             return (expected, self.clone());
         }
-        for (row, (run, _)) in transaction.evict.iter().enumerate() {
-            if let Err(reason) = self.judge_eviction(transaction, *run) {
+        for (row, (run, cause)) in transaction.evict.iter().enumerate() {
+            if let Err(reason) = self.judge_eviction(transaction, *run, *cause) {
                 expected.conflicts.push((Row::Evict(row as u32), reason));
             }
         }
@@ -84,7 +88,7 @@ impl Plain {
         self.guarded(transaction, guard)
     }
 
-    fn judge_eviction(&self, transaction: &Transaction, run: RunRef) -> Result<(), ConflictReason> {
+    fn judge_eviction(&self, transaction: &Transaction, run: RunRef, cause: StopCause) -> Result<(), ConflictReason> {
         let Some(job) = self.jobs.get(&run.task.job) else { return Ok(()) };
         let place = (run.task.group.0, run.task.task.0);
         let task = job.tasks.get(&place).ok_or(ConflictReason::Malformed)?;
@@ -98,7 +102,12 @@ impl Plain {
             return Err(ConflictReason::TaskNotPending);
         }
         if transaction.jobs.iter().any(|guard| guard.job == run.task.job) {
-            return self.standing(transaction, run.task.job);
+            self.standing(transaction, run.task.job)?;
+            let waits = !job.repair.lost.is_empty() && self.is_below_minimum(run.task.job);
+            return if cause != StopCause::RepairFailed || waits { Ok(()) } else { Err(ConflictReason::JobChanged) };
+        }
+        if cause == StopCause::RepairFailed {
+            return Err(ConflictReason::Malformed);
         }
         let outranks = |guard: &JobGuard| {
             self.guarded(transaction, guard).is_ok() && self.jobs[&guard.job].spec.priority > job.spec.priority
@@ -357,7 +366,9 @@ impl Plain {
             let growth = reserved.whole_charge(&queue, resource) - self.whole_charge(&queue, resource);
             self.available(&queue, resource).is_some_and(|available| available < growth)
         };
-        if ["cpu", "memory", "pods", GPU].iter().any(over) {
+        // A quota that was cut below its use keeps nobody back who asks for nothing of it.
+        let asked = |resource: &&&str| job.spec.groups.iter().any(|group| request(group).contains_key(**resource));
+        if ["cpu", "memory", "pods", GPU].iter().filter(asked).any(over) {
             return Err(ConflictReason::QuotaExceeded);
         }
         reserved.jobs.get_mut(&id).expect("a job").version = Index(self.index.0);

@@ -21,11 +21,24 @@ impl Plain {
             self.registrations += 1;
             let (incarnation, registered) = (self.registrations, self.index);
             let health = NodeHealth::Ready;
-            let node = PlainNode { spec, key, instance, boot, incarnation, registered, health, cordoned: false };
+            let node = PlainNode {
+                spec,
+                key,
+                instance,
+                boot,
+                former_boots: Vec::new(),
+                incarnation,
+                registered,
+                health,
+                cordoned: false,
+            };
             self.nodes.insert(id, node);
             self.touch(id, NOBODY);
             return true;
         };
+        if known.key == key && known.former_boots.contains(&boot) {
+            return false;
+        }
         let lost = known.health == NodeHealth::Lost;
         if known.key == key && known.instance == instance && known.spec == spec && !lost {
             return true;
@@ -35,10 +48,20 @@ impl Plain {
         }
         if known.boot != boot || known.key != key {
             self.end_all_on(id, Exit::Vanished);
+            self.settle_losses();
         }
+        self.clear_unhealthy(id, true);
         self.registrations += 1;
         let relabelled = known.spec.labels != spec.labels || known.spec.taints != spec.taints;
         let node = self.nodes.get_mut(&id).expect("a node");
+        match known.key == key {
+            true if known.boot != boot => {
+                node.former_boots.insert(0, known.boot);
+                node.former_boots.truncate(8);
+            }
+            true => {}
+            false => node.former_boots.clear(),
+        }
         (node.spec, node.key, node.instance, node.boot) = (spec, key, instance, boot);
         (node.incarnation, node.health) = (self.registrations, NodeHealth::Ready);
         self.touch(id, NOBODY);
@@ -124,6 +147,7 @@ impl Plain {
         self.touch(id, NOBODY);
         if health == NodeHealth::Lost {
             self.end_all_on(id, Exit::NodeLost);
+            self.settle_losses();
             self.holds.retain(|hold| hold.node != id);
         }
         true
@@ -141,6 +165,7 @@ impl Plain {
             return false;
         }
         self.holds.retain(|hold| hold.node != id);
+        self.clear_unhealthy(id, false);
         self.nodes.remove(&id);
         self.touch(id, NOBODY);
         true
@@ -155,14 +180,32 @@ impl Plain {
             started: vec![false; spec.groups.len()],
             domain: vec![None; spec.groups.len()],
             reserved: false,
+            repair: Default::default(),
             first_placed_ms: None,
             spec,
         };
         for (group, spec) in job.spec.groups.iter().enumerate() {
-            let new = PlainTask { phase: Phase::Pending, incarnation: 0, failures: 0 };
+            let new = PlainTask { phase: Phase::Pending, incarnation: 0, failures: 0, refusals: 0 };
             job.tasks.extend((0..spec.count).map(|task| ((group as u16, task), new.clone())));
         }
         self.jobs.insert(id, job);
+    }
+
+    /// Whether it could be put: a class that is there keeps its value.
+    pub(crate) fn put_priority_class(&mut self, name: &str, value: i32) -> bool {
+        *self.priority_classes.entry(name.to_string()).or_insert(value) == value
+    }
+
+    /// The job as the cell keeps it; nothing when its class is not known.
+    pub(crate) fn with_priority(&self, spec: &JobSpec, known: Option<JobId>) -> Option<JobSpec> {
+        let class = &spec.priority_class;
+        let known = known.map(|job| &self.jobs[&job].spec).filter(|known| known.priority_class == *class);
+        let priority = match (class.is_empty(), known) {
+            (true, _) => spec.priority,
+            (false, Some(known)) => known.priority,
+            (false, None) => *self.priority_classes.get(class)?,
+        };
+        Some(JobSpec { priority, ..spec.clone() })
     }
 
     pub(crate) fn cancel(&mut self, id: JobId) -> bool {
@@ -197,6 +240,7 @@ impl Plain {
             (job.state, job.version) = (to, version);
             if suspended {
                 job.reserved = false;
+                job.drop_repair();
                 self.stop_job(id, StopCause::Suspended);
             } else if let Some(first) = &mut job.first_placed_ms {
                 // The whole time again.
@@ -210,7 +254,7 @@ impl Plain {
         matches!(self.jobs[&id].state, State::Active | State::Suspended)
     }
 
-    fn stop_job(&mut self, id: JobId, cause: StopCause) {
+    pub(crate) fn stop_job(&mut self, id: JobId, cause: StopCause) {
         for at in 0..self.runs.len() {
             if self.runs[at].job == id && self.runs[at].stop.is_none() {
                 self.runs[at].stop = Some(cause);
@@ -226,6 +270,7 @@ impl Plain {
         let version = self.index;
         let job = self.jobs.get_mut(&id).expect("a job");
         (job.state, job.version, job.reserved) = (state, version, false);
+        job.drop_repair();
         for task in job.tasks.values_mut() {
             if matches!(task.phase, Phase::Pending | Phase::BackingOff) {
                 task.phase = Phase::Stopped;
@@ -249,10 +294,12 @@ impl Plain {
                 (Some(run), RunReportKind::Started { .. }) => {
                     let same = self.runs.iter_mut().find(|other| name(other) == name(&run));
                     same.into_iter().for_each(|run| run.started_ms = run.started_ms.or(Some(self.now_ms)));
+                    self.run_started(run.job, run.group, run.task);
                 }
                 (None, _) => {}
             }
         }
+        self.settle_losses();
     }
 
     fn end(&mut self, run: &PlainRun, exit: Exit) {
@@ -268,6 +315,10 @@ impl Plain {
         task.phase = match () {
             () if !open && succeeded && run.stop.is_none() => Phase::Succeeded,
             () if !open => Phase::Stopped,
+            () if run.stop.is_none() && exit == Exit::NeverStarted => {
+                task.refusals += 1;
+                Phase::BackingOff
+            }
             () if run.stop.is_some() || !charged => Phase::Pending,
             () if succeeded && !is_service => Phase::Succeeded,
             () => {
@@ -278,26 +329,26 @@ impl Plain {
                 if !is_service && task.failures > retries { Phase::Failed } else { Phase::BackingOff }
             }
         };
-        let (phase, failures) = (task.phase, task.failures);
+        let failures = if exit == Exit::NeverStarted { task.refusals } else { task.failures };
+        let phase = task.phase;
+        let lost = match run.stop {
+            None => active && !charged,
+            Some(cause) => active && matches!(cause, StopCause::NodeShrunk | StopCause::Drained),
+        };
+        if lost {
+            self.losses.push((run.job, run.group, run.task, run.node));
+        }
+        job.repair.replaced.remove(&(run.group, run.task));
         let group = usize::from(run.group);
         if job.count(run.group, Phase::Live) == 0 {
             job.domain[group] = None;
         }
-        let over = |job: &PlainJob, group: u16| {
-            job.count(group, Phase::Succeeded) + job.count(group, Phase::Skipped)
-                == job.spec.groups[usize::from(group)].count
-        };
-        // A gang of which nothing stands, or a service's group, starts anew with the tasks it had left out.
-        for group in 0..job.spec.groups.len() as u16 {
-            let down = if job.whole() { job.live() == 0 } else { job.count(group, Phase::Live) == 0 };
-            if open && down && job.started[usize::from(group)] && !over(job, group) {
-                job.started[usize::from(group)] = false;
-                let left_out =
-                    job.tasks.iter_mut().filter(|((at, _), task)| *at == group && task.phase == Phase::Skipped);
-                left_out.for_each(|(_, task)| task.phase = Phase::Pending);
-            }
+        job.restart_if_down(open);
+        let nothing_open = !lost && job.repair.open.is_some() && job.nothing_lost();
+        if job.live() == 0 || nothing_open {
+            job.drop_repair();
         }
-        let all_over = (0..job.spec.groups.len() as u16).all(|group| over(job, group));
+        let all_over = (0..job.spec.groups.len() as u16).all(|group| job.is_over(group));
         match phase {
             Phase::Failed if active => self.finish(run.job, State::Failed, StopCause::JobFailed),
             Phase::BackingOff => {
@@ -343,6 +394,7 @@ impl Plain {
                 Some(job) if job.live() > 0 => self.alarm(now_ms + 10_000, Alarm::Forget(id)),
                 _ => drop(self.jobs.remove(&id)),
             },
+            Alarm::Repair(id, since) => self.end_waiting(id, since),
             Alarm::Hold(node) => {
                 let before = self.holds.len();
                 self.holds.retain(|hold| hold.node != node || hold.expires_ms > now_ms);
@@ -364,6 +416,28 @@ impl Plain {
             let shard = shard_of(&job.spec);
             if std::mem::replace(&mut job.shard, shard) != shard {
                 job.version = version;
+            }
+        }
+    }
+}
+
+impl PlainJob {
+    fn is_over(&self, group: u16) -> bool {
+        let count = self.spec.groups[usize::from(group)].count;
+        self.count(group, Phase::Succeeded) + self.count(group, Phase::Skipped) == count
+    }
+
+    /// A gang of which nothing stands, or a service's group, starts anew with the tasks it had left out.
+    fn restart_if_down(&mut self, is_open: bool) {
+        for group in 0..self.spec.groups.len() as u16 {
+            let down = if self.whole() { self.live() == 0 } else { self.count(group, Phase::Live) == 0 };
+            if is_open && down && self.started[usize::from(group)] && !self.is_over(group) {
+                self.started[usize::from(group)] = false;
+                let left_out =
+                    self.tasks.iter_mut().filter(|((at, _), task)| *at == group && task.phase == Phase::Skipped);
+                left_out.for_each(|(_, task)| task.phase = Phase::Pending);
+                self.repair.lost.retain(|(at, _)| *at != group);
+                self.repair.replaced.retain(|(at, _)| *at != group);
             }
         }
     }

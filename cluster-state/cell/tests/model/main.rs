@@ -7,6 +7,7 @@ mod compare;
 mod dice;
 mod judge;
 mod life;
+mod repair;
 mod state;
 mod world;
 

@@ -4,7 +4,7 @@ use ohm_model::{
     Amounts, ConflictReason, GroupSpec, Index, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, QueueSpec, SessionId,
     Shard, StopCause, TaintEffect, TopologyMode,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The levels of the one topology of the model's cells.
 pub(crate) const LEVELS: [&str; 2] = ["block", "rack"];
@@ -36,6 +36,20 @@ pub(crate) struct PlainTask {
     pub(crate) phase: Phase,
     pub(crate) incarnation: u32,
     pub(crate) failures: u32,
+    pub(crate) refusals: u32,
+}
+
+/// What was lost with nodes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PlainRepair {
+    /// Tasks to be placed again.
+    pub(crate) lost: BTreeSet<(u16, u32)>,
+    /// Tasks placed again that don't run yet.
+    pub(crate) replaced: BTreeSet<(u16, u32)>,
+    pub(crate) unhealthy: BTreeSet<NodeId>,
+    /// The first loss, and when the policy gives up.
+    pub(crate) open: Option<(Index, Option<u64>)>,
+    pub(crate) failed: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -49,6 +63,7 @@ pub(crate) struct PlainJob {
     /// The labels of the required domain, from the top, while the group has live tasks.
     pub(crate) domain: Vec<Option<Vec<String>>>,
     pub(crate) reserved: bool,
+    pub(crate) repair: PlainRepair,
     pub(crate) first_placed_ms: Option<u64>,
 }
 
@@ -58,6 +73,8 @@ pub(crate) struct PlainNode {
     pub(crate) key: u64,
     pub(crate) instance: u64,
     pub(crate) boot: u64,
+    /// The latest first.
+    pub(crate) former_boots: Vec<u64>,
     pub(crate) incarnation: u32,
     pub(crate) registered: Index,
     pub(crate) health: NodeHealth,
@@ -92,6 +109,7 @@ pub(crate) enum Alarm {
     Deadline(JobId),
     Forget(JobId),
     Hold(NodeId),
+    Repair(JobId, Index),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -104,9 +122,12 @@ pub(crate) struct Plain {
     pub(crate) runs: Vec<PlainRun>,
     pub(crate) holds: Vec<PlainHold>,
     pub(crate) queues: BTreeMap<String, QueueSpec>,
+    pub(crate) priority_classes: BTreeMap<String, i32>,
     /// Every change of a node, and whose commit it was.
     pub(crate) touches: Vec<(NodeId, Index, SessionId)>,
     pub(crate) alarms: Vec<(u64, Alarm)>,
+    /// What the command at hand took away.
+    pub(crate) losses: Vec<(JobId, u16, u32, NodeId)>,
 }
 
 /// What one task of `group` takes, `pods` included.

@@ -161,6 +161,8 @@ impl World {
                 plain.reshard(|spec| cell.shard_of(spec));
                 true
             }
+            Command::PutPriorityClass(class) => plain.put_priority_class(&class.name, class.value),
+            Command::RemovePriorityClass { name } => plain.priority_classes.remove(name).is_some(),
             Command::Commit(transaction) => return self.follow_commit(session, transaction, outcome),
             other => return Err(format!("{other:?} is not drawn")),
         };
@@ -170,14 +172,21 @@ impl World {
     fn follow_submit(&mut self, spec: &ohm_model::JobSpec, outcome: &Outcome) -> Result<(), String> {
         let Outcome::Jobs(jobs) = outcome else { return Err(format!("{outcome:?} to a submit")) };
         let known = self.plain.find_job(&spec.name);
+        let Some(spec) = self.plain.with_priority(spec, known) else {
+            return if matches!(jobs[0], JobOutcome::Refused(_)) {
+                Ok(())
+            } else {
+                Err(format!("{outcome:?} to {spec:?}"))
+            };
+        };
         match (&jobs[0], known) {
             (JobOutcome::Accepted(job), None) if !self.plain.jobs.contains_key(job) => {
-                let shard = self.cell.shard_of(spec);
-                self.plain.submit(*job, spec.clone(), shard);
+                let shard = self.cell.shard_of(&spec);
+                self.plain.submit(*job, spec, shard);
                 Ok(())
             }
-            (JobOutcome::Unchanged(job), Some(known)) if *job == known && self.plain.jobs[job].spec == *spec => Ok(()),
-            (JobOutcome::Refused(_), Some(known)) if self.plain.jobs[&known].spec != *spec => Ok(()),
+            (JobOutcome::Unchanged(job), Some(known)) if *job == known && self.plain.jobs[job].spec == spec => Ok(()),
+            (JobOutcome::Refused(_), Some(known)) if self.plain.jobs[&known].spec != spec => Ok(()),
             _ => Err(format!("{outcome:?} to {spec:?}, known as {known:?}")),
         }
     }

@@ -7,8 +7,8 @@ mod transaction;
 use ohm_cell::{Applied, Cell};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
-    Class, Command, Entry, Envelope, Epoch, Incarnation, Index, JobId, Lease, NodeHealth, NodeId, Outcome, Role,
-    RunReport, RunReportKind, Sequence, SessionId, Shard,
+    Class, Command, Entry, Envelope, Epoch, Incarnation, Index, JobId, Lease, NodeConclusion, NodeHealth, NodeId,
+    Outcome, Role, RunReport, RunReportKind, Sequence, SessionId, Shard,
 };
 use parse::Words;
 use std::collections::BTreeMap;
@@ -103,6 +103,8 @@ impl Script {
             "queue" => Command::PutQueue(words.queue(false)),
             "cohort" => Command::PutQueue(words.queue(true)),
             "topology" => Command::PutTopology(words.topology()),
+            "priority-class" => Command::PutPriorityClass(words.priority_class()),
+            "remove-priority-class" => Command::RemovePriorityClass { name: name(words) },
             "remove-queue" => Command::RemoveQueue { name: name(words) },
             "remove-topology" => Command::RemoveTopology { name: name(words) },
             "remove-node" => Command::RemoveNode { name: name(words) },
@@ -121,6 +123,7 @@ impl Script {
             "close" => return (name(words), Command::CloseSession),
             "take" | "release" => return self.lease(verb, words),
             "suspect" | "lose" | "ready" => return self.conclusion(verb, words),
+            "bound" | "hold" => return self.health_command(verb, words),
             other => panic!("no command is called `{other}`"),
         };
         (people(), command)
@@ -177,8 +180,18 @@ impl Script {
         (session, Command::TakeLease { lease, epoch, renewed })
     }
 
-    /// `lose NODE [by SESSION] [incarnation=N] [epoch=N]`, and the same with `suspect` and `ready`.
+    /// `lose all NODE…`; `lose NODE [by SESSION] [incarnation=N] [epoch=N]`, and the same with `suspect` and `ready`.
     fn conclusion(&mut self, verb: &str, words: &mut Words) -> (String, Command) {
+        let epoch = self.cell.sessions().lease(Lease::Health).epoch;
+        if words.take("all") {
+            let mut conclusions = Vec::new();
+            while let Some(name) = words.next() {
+                let node = self.node_id(name);
+                let incarnation = self.cell.nodes().get(node).map_or(Incarnation(0), |record| record.incarnation);
+                conclusions.push(NodeConclusion { node, incarnation, health: NodeHealth::Lost });
+            }
+            return ("health".to_string(), Command::ConcludeNodes { epoch, conclusions });
+        }
         let node = self.node_id(words.need("node"));
         let session = if words.take("by") { words.need("session").to_string() } else { "health".to_string() };
         let known = self.cell.nodes().get(node).map_or(Incarnation(0), |record| record.incarnation);
@@ -192,6 +205,22 @@ impl Script {
             _ => NodeHealth::Ready,
         };
         (session, Command::ConcludeNode { epoch, node, incarnation, health })
+    }
+
+    /// `bound LEASE_MS [epoch=N] [seen=MS]`, `hold SILENT BRAKE_MS`.
+    fn health_command(&mut self, verb: &str, words: &mut Words) -> (String, Command) {
+        let number = |text: &str| -> u64 { text.parse().expect("a number") };
+        let known = self.cell.sessions().lease(Lease::Health).epoch.0;
+        let epoch = Epoch(words.option("epoch").map_or(known, number));
+        let first = number(words.need("number"));
+        let command = match verb {
+            "bound" => {
+                let seen_ms = words.option("seen").map_or(self.cell.health().lease_bound_ms, number);
+                Command::BoundNodeLease { epoch, seen_ms, lease_ms: first }
+            }
+            _ => Command::HoldConclusions { epoch, silent: first as u32, brake_ms: number(words.need("brake")) },
+        };
+        ("health".to_string(), command)
     }
 
     /// `report NODE RUN started|ended EXIT ["message"] / RUN …`

@@ -1,9 +1,9 @@
 //! Words of a script as model values.
 
 use ohm_model::{
-    Amounts, Class, Command, Exit, GroupSpec, JobSpec, Lease, NodeSpec, OnDisconnect, Operator, QueueSpec, Requirement,
-    SelectorTerm, Shard, Taint, TaintEffect, Toleration, TolerationOperator, TopologyMode, TopologySlice, TopologySpec,
-    UnitKind,
+    Amounts, Class, Command, Exit, GroupSpec, JobSpec, Lease, NodeSpec, OnDisconnect, Operator, PriorityClass,
+    QueueSpec, RepairPolicy, RepairSpec, Requirement, SelectorTerm, Shard, Taint, TaintEffect, Toleration,
+    TolerationOperator, TopologyMode, TopologySlice, TopologySpec, UnitKind,
 };
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ impl<'a> Words<'a> {
         Command::RegisterNode { spec, key, instance, boot }
     }
 
-    /// `job NAME CLASS [queue=…] [priority=…] [retries=…] [deadline=SECONDS] [ttl=SECONDS] [suspended] / GROUP …`
+    /// `job NAME CLASS [queue=…] [priority=…|priority-class=…] [retries=…] [deadline=SECONDS] [ttl=SECONDS] [suspended] / GROUP …`
     pub(super) fn job(&mut self) -> JobSpec {
         let name = self.need("name").to_string();
         let class = class(self.need("class"));
@@ -101,18 +101,37 @@ impl<'a> Words<'a> {
             class,
             queue: self.option("queue").unwrap_or_default().to_string(),
             priority: self.parsed("priority", 0),
+            priority_class: self.option("priority-class").unwrap_or_default().to_string(),
             labels: BTreeMap::new(),
             groups: Vec::new(),
             retries: self.parsed("retries", 0),
             active_deadline_seconds: self.parsed("deadline", 0),
             ttl_seconds_after_finished: self.parsed("ttl", 86_400),
             on_disconnect: OnDisconnect::Stop,
+            repair: RepairSpec::default(),
             suspended: self.flag("suspended"),
         };
+        if let Some(policy) = self.option("repair") {
+            let (policy, level) = policy.split_once(':').unwrap_or((policy, ""));
+            job.repair.policy = match policy {
+                "wait" => RepairPolicy::Wait,
+                "widen" => RepairPolicy::Widen,
+                other => panic!("{other} is no policy"),
+            };
+            job.repair.widen_to = level.to_string();
+            job.repair.timeout_seconds = self.parsed("timeout", 0);
+        }
         while self.take("/") {
             job.groups.push(self.group());
         }
         job
+    }
+
+    /// `priority-class NAME VALUE [description=WORD]`
+    pub(super) fn priority_class(&mut self) -> PriorityClass {
+        let description = self.option("description").unwrap_or_default().to_string();
+        let name = self.need("name").to_string();
+        PriorityClass { name, value: self.need("value").parse().expect("a number"), description }
     }
 
     fn group(&mut self) -> GroupSpec {

@@ -5,7 +5,7 @@ use super::parse::{Words, lease};
 use ohm_cell::{CORDONED, Group, Job, NOMINATED, READY, SHRUNK, Scratch, TaskState};
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Command, Entry, EventKind, JobId, JobOutcome, NodeId, Outcome, ResourceId, StopCause, Verdict, resources,
+    Command, Entry, EventKind, JobId, JobOutcome, Move, NodeId, Outcome, ResourceId, StopCause, Verdict, resources,
 };
 use std::fmt::Write;
 
@@ -99,6 +99,24 @@ impl Script {
                 let counts = reasons.iter().map(|(reason, count)| format!("{} {count}", reason.name()));
                 format!("{scheduler} conflicted: {}", counts.collect::<Vec<_>>().join(", "))
             }
+            EventKind::TasksLost { name, tasks, standing, nodes, .. } => {
+                format!("{name} lost {tasks} tasks on {}, {standing} stand", nodes.join(", "))
+            }
+            EventKind::RepairCommitted { name, moves, .. } => {
+                let step = |step: &Move| {
+                    let end = step.first + step.count;
+                    format!("{}/{}..{end} {} -> {}", step.group, step.first, step.from, step.to)
+                };
+                format!("{name} repaired: {}", moves.iter().map(step).collect::<Vec<_>>().join(", "))
+            }
+            EventKind::Repaired { name, tasks, took_ms, .. } => {
+                format!("{name} is whole again: {tasks} tasks in {took_ms} ms")
+            }
+            EventKind::RepairFailed { name, reason, .. } => format!("{name} could not be repaired: {reason}"),
+            EventKind::ConclusionsHeld { silent, brake_ms } => {
+                format!("conclusions held: {silent} silent, {brake_ms} ms at most")
+            }
+            EventKind::NodeLeaseBound { lease_ms } => format!("node leases of at most {lease_ms} ms"),
             EventKind::LeaseTaken { lease, holder } => format!("lease {lease} taken by {holder}"),
         }
     }
@@ -127,9 +145,13 @@ impl Script {
     fn job_text(&self, name: &str) -> String {
         let Some(job) = self.cell.jobs().find(name) else { return format!("job {name} is not known") };
         let mut text = format!("job {name} is {}, version {}", job.phase(), job.version);
+        if !job.spec.priority_class.is_empty() {
+            write!(text, ", priority {} of {}", job.spec.priority, job.spec.priority_class).unwrap();
+        }
         if !job.reserved.is_empty() {
             text.push_str(", reserved");
         }
+        self.repair_text(job, &mut text);
         for (group, spec) in job.groups.iter().zip(&job.spec.groups) {
             write!(text, "\n    {}: {}", spec.name, group_text(group)).unwrap();
             for (at, task) in group.tasks.iter().enumerate().take(16) {
@@ -139,6 +161,24 @@ impl Script {
             }
         }
         text
+    }
+
+    fn repair_text(&self, job: &Job, text: &mut String) {
+        if let Some(open) = &job.repairs.open {
+            let (state, nodes) = (job.repair_state(), open.nodes.join(", "));
+            write!(text, "\n    repair {} is {state:?}: lost {nodes}", job.repairs.begun).unwrap();
+            write!(text, " in {} losses, {} placed again", open.losses, open.placed).unwrap();
+            if open.give_up_ms > 0 {
+                write!(text, ", gives up at {}", open.give_up_ms).unwrap();
+            }
+        }
+        for node in &job.repairs.unhealthy {
+            write!(text, "\n    unhealthy {}: {:?} since {}", node.name, node.cause, node.since).unwrap();
+        }
+        for past in &job.repairs.past {
+            write!(text, "\n    past repair of {}: {} tasks, {:?}", past.nodes.join(", "), past.placed, past.end)
+                .unwrap();
+        }
     }
 
     fn task_text(&self, job: &Job, task: &ohm_cell::Task) -> String {
@@ -252,7 +292,9 @@ fn verb(command: &Command) -> &'static str {
         Command::TakeLease { .. } => "take lease",
         Command::ReleaseLease { .. } => "release lease",
         Command::RegisterNode { .. } => "register node",
-        Command::ConcludeNode { .. } => "conclude",
+        Command::ConcludeNode { .. } | Command::ConcludeNodes { .. } => "conclude",
+        Command::BoundNodeLease { .. } => "bound node lease",
+        Command::HoldConclusions { .. } => "hold conclusions",
         Command::CordonNode { .. } => "cordon",
         Command::RemoveNode { .. } => "remove node",
         Command::Report { .. } => "report",
@@ -264,6 +306,8 @@ fn verb(command: &Command) -> &'static str {
         Command::Commit(_) => "commit",
         Command::PutQueue(_) => "put queue",
         Command::RemoveQueue { .. } => "remove queue",
+        Command::PutPriorityClass(_) => "put priority class",
+        Command::RemovePriorityClass { .. } => "remove priority class",
         Command::PutTopology(_) => "put topology",
         Command::RemoveTopology { .. } => "remove topology",
         Command::RaiseVersion { .. } => "raise version",

@@ -158,6 +158,7 @@ fn cause(word: Option<&str>) -> StopCause {
         Some("preempted") => StopCause::Preempted,
         Some("moved") => StopCause::Moved,
         Some("restart") => StopCause::GangRestart,
+        Some("repair-failed") => StopCause::RepairFailed,
         other => panic!("an eviction is preempted, moved or restart, not {other:?}"),
     }
 }

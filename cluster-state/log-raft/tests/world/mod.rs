@@ -1,15 +1,17 @@
 //! A copy of a tiny state, the list of all numbers ever appended, and a log for it.
 #![allow(dead_code, unreachable_pub)] // each test file uses its part of it
 
-use ohm_log::{Alarm, Bytes, Disk, Log, LogEvent, LogFailure, LogRequest, MemDisk, SubmitError};
+use ohm_log::{Alarm, Bytes, Disk, Log, LogEvent, LogFailure, LogRequest, MemDisk, Members, Refusal, SubmitError};
 use ohm_log_raft::{OpenError, RaftConfig, RaftLog, Remarks};
 use ohm_model::Index;
 
 pub const CELL: u64 = 0x0e11;
+/// Tokens from here on are of changes of members and of reads.
+pub const CHANGES: u64 = 1 << 40;
 
-/// A lone member with segments so small that every test sees several of them.
+/// A lone member with segments and batches so small that every test sees several of them.
 pub fn config() -> RaftConfig {
-    RaftConfig { segment_bytes: 600, ..RaftConfig::single(CELL, 1) }
+    RaftConfig { segment_bytes: 600, batch_bytes: 300, ..RaftConfig::single(CELL, 1) }
 }
 
 pub fn create<D: Disk>(disk: D) -> Copy<D> {
@@ -50,7 +52,12 @@ pub struct Copy<D> {
     pub installed: Vec<Index>,
     pub alarms: Vec<Alarm>,
     pub leads: bool,
-    pub sent: Vec<(u64, Bytes, bool)>,
+    pub sent: Vec<(u64, Bytes)>,
+    pub members: Members,
+    /// Answers to changes of members: the member, or why not.
+    pub changed: Vec<(u64, Result<u64, Refusal>)>,
+    /// Answers to reads: how far to be, and how far this copy was then.
+    pub readable: Vec<(u64, Index, Index)>,
 }
 
 impl<D: Disk> Copy<D> {
@@ -69,6 +76,9 @@ impl<D: Disk> Copy<D> {
             alarms: Vec::new(),
             leads: false,
             sent: Vec::new(),
+            members: Members::default(),
+            changed: Vec::new(),
+            readable: Vec::new(),
         }
     }
 
@@ -81,8 +91,11 @@ impl<D: Disk> Copy<D> {
 
     pub fn save_snapshot(&mut self) {
         let bytes: Vec<u8> = self.list.iter().flat_map(|number| number.to_le_bytes()).collect();
-        let pieces = bytes.chunks(64).map(Bytes::copy_from_slice).collect();
-        self.log.submit(self.now_ms, LogRequest::SaveSnapshot { index: self.applied, pieces }).unwrap();
+        let mut pieces: Vec<Bytes> = bytes.chunks(64).map(Bytes::copy_from_slice).collect();
+        if pieces.is_empty() {
+            pieces.push(Bytes::from_static(&[0xff; 8]));
+        }
+        self.log.submit(self.now_ms, LogRequest::SaveSnapshot { index: self.applied, pieces }).ok();
     }
 
     pub fn trim(&mut self, below: Index) {
@@ -126,17 +139,22 @@ impl<D: Disk> Copy<D> {
                 self.acknowledged.extend(token);
             }
             LogEvent::InstallSnapshot { index, pieces } => {
-                assert!(index > self.applied, "snapshot {index} after {}", self.applied);
+                assert!(index >= self.applied, "snapshot {index} after {}", self.applied);
                 self.applied = index;
                 self.list = numbers(&pieces);
                 self.installed.push(index);
             }
+            LogEvent::Refused { token, reason } if token >= CHANGES => self.changed.push((token, Err(reason))),
             LogEvent::Refused { token, .. } => self.refused.push(token),
             LogEvent::Unknown { token } => self.unknown.push(token),
             LogEvent::SnapshotSaved { index } => self.saved.push(index),
             LogEvent::SnapshotFailed { index, .. } => self.snapshots_failed.push(index),
             LogEvent::Leader { here, .. } => self.leads = here,
-            LogEvent::Send { to, bytes, snapshot } => self.sent.push((to, bytes, snapshot)),
+            LogEvent::Send { to, bytes } => self.sent.push((to, bytes)),
+            LogEvent::Members(members) => self.members = members,
+            LogEvent::MembersChanged { token, member } => self.changed.push((token, Ok(member))),
+            LogEvent::Readable { token, index } => self.readable.push((token, index, self.applied)),
+            LogEvent::SnapshotWanted => self.save_snapshot(),
             LogEvent::Alarm(alarm) => self.alarms.push(alarm),
         }
     }
@@ -144,5 +162,7 @@ impl<D: Disk> Copy<D> {
 
 pub fn numbers(pieces: &[Bytes]) -> Vec<u64> {
     let bytes = pieces.concat();
-    bytes.chunks(8).map(|number| u64::from_le_bytes(number.try_into().unwrap())).collect()
+    let numbers = bytes.chunks(8).map(|number| u64::from_le_bytes(number.try_into().unwrap()));
+    // A snapshot of nothing still has a piece.
+    numbers.filter(|number| *number != u64::MAX).collect()
 }

@@ -20,6 +20,7 @@ pub(super) fn all<E: Engine>() -> Vec<(&'static str, Case<E>)> {
         ("a slow consumer meets busy, not memory", slow_consumer),
         ("two appenders see one order", two_appenders),
         ("lengths are checked", lengths),
+        ("a read covers what was acknowledged before", reads),
     ]
 }
 
@@ -237,5 +238,28 @@ fn lengths<E: Engine>(engine: &mut E, context: &mut Context) {
         matches!(copy.append_and_wait(&bytes, &mut history), Answer::Committed(_))
     });
     assert!(longest, "{}: an entry of the full length is never committed", context.label);
+    finish(engine, context, copy, &mut history);
+}
+
+fn reads<E: Engine>(engine: &mut E, context: &mut Context) {
+    let (mut history, mut copy) = (History::default(), Copy::new(&context.label, engine.start()));
+    let mut other = engine.start_another().map(|log| Copy::new(&context.label, log));
+    let mut answered = 0;
+    for _ in 0..40 {
+        burst(&mut copy, 4, context, &mut history);
+        let acknowledged = history.acknowledged_up_to();
+        let reader = other.as_mut().unwrap_or(&mut copy);
+        if let Some(index) = reader.read(&mut history) {
+            assert!(index >= acknowledged, "{}: read at {index}, {acknowledged} was acknowledged", context.label);
+            reader.poll_until_applied(index, &mut history);
+            answered += 1;
+        }
+        copy.poll(&mut history);
+    }
+    assert!(answered > 0, "{}: no read was ever answered", context.label);
+    copy.settle(&mut history);
+    if let Some(other) = other {
+        engine.stop(other.log);
+    }
     finish(engine, context, copy, &mut history);
 }

@@ -42,6 +42,9 @@ pub(super) struct Copy<L> {
     pub(super) answers: BTreeMap<u64, Answer>,
     pub(super) snapshots_failed: Vec<Index>,
     pub(super) snapshots_open: usize,
+    /// Answers to reads: how far to be, or nothing when it was refused.
+    reads: BTreeMap<u64, Option<Index>>,
+    answered_reads: BTreeSet<u64>,
 }
 
 impl<L: Log> Copy<L> {
@@ -58,6 +61,8 @@ impl<L: Log> Copy<L> {
             answers: BTreeMap::new(),
             snapshots_failed: Vec::new(),
             snapshots_open: 0,
+            reads: BTreeMap::new(),
+            answered_reads: BTreeSet::new(),
         }
     }
 
@@ -96,6 +101,40 @@ impl<L: Log> Copy<L> {
             self.poll(history);
         }
         panic!("{}: append {token} is not answered", self.label)
+    }
+
+    /// Asks how far to be, and waits for the answer; nothing when it is refused.
+    pub(super) fn read(&mut self, history: &mut History) -> Option<Index> {
+        let token = self.next_token;
+        self.next_token += 1;
+        match self.log.submit(self.now_ms, LogRequest::Read { token }) {
+            Ok(()) => drop(self.reads.insert(token, None)),
+            Err(SubmitError::Busy { .. }) => return None,
+            Err(error) => panic!("{}: a read was not accepted: {error}", self.label),
+        }
+        for _ in 0..POLLS_MAX {
+            self.poll(history);
+            if self.answered_reads.remove(&token) {
+                return self.reads.remove(&token).flatten();
+            }
+        }
+        panic!("{}: read {token} is not answered", self.label)
+    }
+
+    /// Polls until this copy has reached `index`.
+    pub(super) fn poll_until_applied(&mut self, index: Index, history: &mut History) {
+        for _ in 0..POLLS_MAX {
+            if self.applied >= index {
+                return;
+            }
+            self.poll(history);
+        }
+        panic!("{}: stays at {}, a read said {index}", self.label, self.applied)
+    }
+
+    fn end_read(&mut self, token: u64, index: Option<Index>) {
+        assert!(self.answered_reads.insert(token), "{}: read {token} is answered twice", self.label);
+        self.reads.insert(token, index);
     }
 
     /// Asks for a snapshot of what has been applied.
@@ -153,6 +192,8 @@ impl<L: Log> Copy<L> {
         match event {
             LogEvent::Committed { index, bytes, token } => self.apply(index, bytes, token, history),
             LogEvent::InstallSnapshot { index, pieces } => self.install(index, &pieces, history),
+            LogEvent::Refused { token, .. } if self.reads.contains_key(&token) => self.end_read(token, None),
+            LogEvent::Readable { token, index } => self.end_read(token, Some(index)),
             LogEvent::Refused { token, reason } => {
                 assert!(!reason_is_empty(&reason), "{}: a refusal without words", self.label);
                 let bytes = self.answer(token, Answer::Refused);
@@ -167,7 +208,12 @@ impl<L: Log> Copy<L> {
                 self.snapshots_open -= 1;
                 self.snapshots_failed.push(index);
             }
-            LogEvent::Leader { .. } | LogEvent::Send { .. } | LogEvent::Alarm(_) => {}
+            LogEvent::Leader { .. }
+            | LogEvent::Send { .. }
+            | LogEvent::Alarm(_)
+            | LogEvent::MembersChanged { .. }
+            | LogEvent::Members(_)
+            | LogEvent::SnapshotWanted => {}
         }
     }
 

@@ -1,6 +1,10 @@
 //! What a replica is told, and what it wants done.
 
-use super::*;
+use crate::batch::ProposeError;
+use crate::followers::{FollowFrame, FollowerId};
+use ohm_cell::{Applied, Cell};
+use ohm_log::{Alarm, Bytes, Delivery, LogFailure, MemberChange, Members, Refusal};
+use ohm_model::{Index, Outcome};
 use ohm_stdx::define_id;
 
 define_id!(
@@ -50,7 +54,7 @@ pub enum Purpose {
 /// What a replica is told.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// Commands to be put into the log together, each as [`Envelope::encode`] gives it.
+    /// Commands to be put into the log together, each as [`ohm_model::Envelope::encode`] gives it.
     Propose {
         /// Comes back with the outcomes.
         ticket: Ticket,
@@ -76,15 +80,33 @@ pub enum Input {
         /// The stream.
         follower: FollowerId,
     },
+    /// How far must this copy be to show everything acknowledged until now? Answered by `Readable` or `Refused`, once
+    /// it is that far.
+    Read {
+        /// Comes back with the answer.
+        ticket: Ticket,
+    },
+    /// Change who belongs to the group of servers. Answered by `MembersChanged`, `Refused` or `Unknown`.
+    ChangeMembers {
+        /// Comes back with the answer.
+        ticket: Ticket,
+        /// What is wanted.
+        change: MemberChange,
+    },
+    /// Let another server lead: this one, or whichever is furthest.
+    Transfer {
+        /// The member.
+        to: Option<u64>,
+    },
     /// The network brought something for the log.
     Deliver(Delivery),
-    /// A snapshot that was asked for by [`Effect::Encode`].
+    /// A snapshot that was asked for by [`CopyEffect::Encode`].
     Encoded {
         /// What for.
         purpose: Purpose,
         /// The last entry in it.
         index: Index,
-        /// The bytes, cut into pieces; see [`Replica::encode`]. None when it could not be encoded.
+        /// The bytes, cut into pieces; see [`crate::Replica::encode`]. None when it could not be encoded.
         pieces: Vec<Bytes>,
     },
     /// Append what waits, and see what the log says. Shells send this after each bunch of other inputs.
@@ -122,6 +144,37 @@ pub enum Effect {
         /// Whose.
         ticket: Ticket,
     },
+    /// The copy was replaced by a snapshot.
+    Restored {
+        /// Its last entry.
+        index: Index,
+    },
+    /// This copy shows everything that was acknowledged anywhere before the read was asked for.
+    Readable {
+        /// Whose read.
+        ticket: Ticket,
+    },
+    /// The change of members is in the log.
+    MembersChanged {
+        /// Whose change.
+        ticket: Ticket,
+        /// The member that was added, promoted or removed.
+        member: u64,
+    },
+    /// Bytes for another member of the log.
+    Send {
+        /// The member.
+        to: u64,
+        /// Opaque.
+        bytes: Bytes,
+    },
+    /// What whoever wraps the copy passes on as it is.
+    Copy(CopyEffect),
+}
+
+/// What a copy of the truth wants done by the shell, whatever stands between the two.
+#[derive(Debug)]
+pub enum CopyEffect {
     /// An entry was applied here. The shell looks at what changed and tells whoever must know.
     Applied {
         /// The entry.
@@ -132,11 +185,6 @@ pub enum Effect {
         applied: Box<Applied>,
         /// The copy's running hash after it.
         chain: u64,
-    },
-    /// The copy was replaced by a snapshot.
-    Restored {
-        /// Its last entry.
-        index: Index,
     },
     /// For a follower.
     ToFollower {
@@ -152,15 +200,8 @@ pub enum Effect {
         /// The clone.
         cell: Box<Cell>,
     },
-    /// Bytes for another member of the log.
-    Send {
-        /// The member.
-        to: u64,
-        /// Opaque.
-        bytes: Bytes,
-        /// Whether its fate must be reported.
-        snapshot: bool,
-    },
+    /// Who belongs to the group of servers.
+    Members(Members),
     /// Who takes appends.
     Leader {
         /// The member, if known.
@@ -190,5 +231,18 @@ pub enum ReplicaFailure {
         index: Index,
         /// What is wrong.
         reason: String,
+    },
+    /// This copy is not like the others. It serves no more; what it holds is evidence.
+    #[error(
+        "this copy differs from the others since entry {index} at the latest (hash {own:016x}, theirs {others:016x}): \
+         it stops. Keep its data folder as evidence and replace this server by a new one"
+    )]
+    Diverged {
+        /// Where it was noticed.
+        index: Index,
+        /// The running hash here.
+        own: u64,
+        /// The running hash that most others have.
+        others: u64,
     },
 }

@@ -1,11 +1,10 @@
 //! What a server core is told, and what it wants done.
 
-use crate::followers::{FollowFrame, FollowerId};
+use crate::followers::FollowerId;
 use crate::hub::{AgentOrder, Beat, Peer};
-use crate::replica::Purpose;
+use crate::replica::{CopyEffect, Purpose};
 use ohm_agent::BeatAnswer;
-use ohm_cell::{Applied, Cell};
-use ohm_log::{Alarm, Bytes, Delivery};
+use ohm_log::{Bytes, MemberChange};
 use ohm_model::{Command, Index, NodeId, NodeSpec, Outcome, RunReport, SessionId};
 use ohm_stdx::define_id;
 
@@ -102,8 +101,35 @@ pub enum ServerInput {
         /// Which.
         peer: Peer,
     },
-    /// The network brought something for the log.
-    Deliver(Delivery),
+    /// Bytes that another server sent to this one.
+    FromServer {
+        /// Which server.
+        from: u64,
+        /// Opaque.
+        bytes: Bytes,
+    },
+    /// Bytes for another server could not be sent.
+    Unreachable {
+        /// Which server.
+        server: u64,
+    },
+    /// Somebody wants to see everything that was acknowledged anywhere until now. Answered by `Readable`.
+    Read {
+        /// Comes back with the answer.
+        request: RequestId,
+    },
+    /// Change who belongs to the group of servers. Answered by `MembersChanged`.
+    ChangeMembers {
+        /// Comes back with the answer.
+        request: RequestId,
+        /// What is wanted.
+        change: MemberChange,
+    },
+    /// Let another server lead: this one, or whichever is furthest. There is no answer but `Leader`.
+    Transfer {
+        /// The server.
+        to: Option<u64>,
+    },
     /// A snapshot that was asked for.
     Encoded {
         /// What for.
@@ -135,6 +161,22 @@ pub enum AppendResult {
     Unknown(String),
 }
 
+/// Why the members stay as they are.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct ChangeFailure {
+    /// Whether the same may be asked again in a moment.
+    pub again: bool,
+    /// In words.
+    pub reason: String,
+}
+
+impl From<(bool, String)> for ChangeFailure {
+    fn from((again, reason): (bool, String)) -> Self {
+        ChangeFailure { again, reason }
+    }
+}
+
 /// What a server core wants done.
 #[derive(Debug)]
 pub enum ServerEffect {
@@ -154,13 +196,6 @@ pub enum ServerEffect {
         /// What became of it.
         result: AppendResult,
     },
-    /// For a follower.
-    ToFollower {
-        /// The stream.
-        follower: FollowerId,
-        /// The message.
-        frame: FollowFrame,
-    },
     /// For an agent.
     ToAgent {
         /// Its connection.
@@ -175,45 +210,28 @@ pub enum ServerEffect {
         /// From all nodes.
         beats: Vec<Beat>,
     },
-    /// An entry was applied here.
-    Applied {
-        /// The entry.
-        index: Index,
-        /// The entry as it stands in the log.
-        bytes: Bytes,
-        /// What it caused.
-        applied: Box<Applied>,
-        /// The copy's running hash after it.
-        chain: u64,
-    },
-    /// Encode this clone elsewhere and hand the pieces in.
-    Encode {
-        /// What for.
-        purpose: Purpose,
-        /// The clone.
-        cell: Box<Cell>,
-    },
-    /// Bytes for another member of the log.
-    Send {
-        /// The member.
+    /// Bytes for another server, which takes them as `FromServer`. Losing them is allowed; `Unreachable` makes the
+    /// repetition come sooner.
+    ToServer {
+        /// Which server.
         to: u64,
         /// Opaque.
         bytes: Bytes,
-        /// Whether its fate must be reported.
-        snapshot: bool,
     },
-    /// Who takes appends.
-    Leader {
-        /// The member, if known.
-        member: Option<u64>,
-        /// Whether it is this one.
-        here: bool,
+    /// The answer to `Read`: the copy is far enough now, or the reason why nobody can say.
+    Readable {
+        /// Whose.
+        request: RequestId,
+        /// What became of it.
+        result: Result<(), String>,
     },
-    /// For the operator.
-    Alarm(Alarm),
-    /// A snapshot is kept.
-    SnapshotSaved {
-        /// Its last entry.
-        index: Index,
+    /// The answer to `ChangeMembers`.
+    MembersChanged {
+        /// Whose.
+        request: RequestId,
+        /// The member that was added, promoted or removed.
+        result: Result<u64, ChangeFailure>,
     },
+    /// What the copy wants.
+    Copy(CopyEffect),
 }

@@ -1,10 +1,12 @@
 //! Copies of the cell for readers. Copies are shared between requests, so that a thousand people who wait cost the
 //! replica as little as one.
 
-use crate::handle::{LogQuery, ReplicaHandle, Unanswered};
+use crate::handle::{LogQuery, ReplicaHandle, Servers, Unanswered};
 use crate::log_readers::LogStream;
 use ohm_cell::Cell;
-use ohm_model::{Command, Event, Index, Outcome};
+use ohm_log::MemberChange;
+use ohm_model::{Command, Index, Outcome};
+use ohm_replica::{ChangeFailure, EventPage};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +20,16 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 /// A copy that nobody asked for is dropped after this long: while it lives, each first write to a chunk copies it.
 const KEEP: Duration = Duration::from_millis(100);
+
+tokio::task_local! {
+    /// Whether the request under way is content with what this server knows, however old (`?stale=ok`).
+    static STALE: bool;
+}
+
+/// Runs the handler of a request that is content with what this server knows, or not.
+pub(super) async fn with_staleness<T>(stale: bool, handler: impl Future<Output = T>) -> T {
+    STALE.scope(stale, handler).await
+}
 
 /// The copy asked for last.
 struct Kept {
@@ -37,8 +49,17 @@ impl Cells {
         Cells { handle, kept: Arc::default(), written: AtomicU64::new(0) }
     }
 
-    /// The state as of now: everything that was answered before this call is in it.
+    /// The state as of now: everything that was answered before this call, by whichever server, is in it; unless the
+    /// request says that this server's own copy will do.
     pub(super) async fn now(&self) -> Result<Arc<Cell>, Unanswered> {
+        if !STALE.try_with(|stale| *stale).unwrap_or(false) {
+            in_time(self.handle.read()).await?;
+        }
+        self.here().await
+    }
+
+    /// The state of this server's copy as of now: everything that was answered here before this call is in it.
+    pub(super) async fn here(&self) -> Result<Arc<Cell>, Unanswered> {
         let applied = self.handle.applied().borrow().0;
         let least = Index(applied.max(self.written.load(Ordering::Acquire)));
         self.get(|kept| kept.cell.applied() >= least).await
@@ -82,12 +103,24 @@ impl Cells {
         Ok((index, outcome))
     }
 
-    pub(super) async fn events_after(&self, index: Index) -> Result<(Vec<Event>, u64), Unanswered> {
+    pub(super) async fn events_after(&self, index: Index) -> Result<EventPage, Unanswered> {
         in_time(self.handle.events_after(index)).await
     }
 
     pub(super) async fn read_log(&self, query: LogQuery) -> Result<Option<LogStream>, Unanswered> {
         in_time(self.handle.read_log(query)).await
+    }
+
+    pub(super) async fn servers(&self) -> Result<Servers, Unanswered> {
+        in_time(self.handle.servers()).await
+    }
+
+    pub(super) async fn change_members(&self, change: MemberChange) -> Result<Result<u64, ChangeFailure>, Unanswered> {
+        in_time(self.handle.change_members(change)).await
+    }
+
+    pub(super) async fn transfer(&self, to: Option<u64>) -> Result<(), Unanswered> {
+        in_time(self.handle.transfer(to)).await
     }
 
     pub(super) fn applied(&self) -> watch::Receiver<Index> {

@@ -46,6 +46,10 @@ pub(super) async fn remove_topology(State(shared): State<Shared>, Name(name): Na
     remove(&shared, Command::RemoveTopology { name }).await
 }
 
+pub(super) async fn remove_priority_class(State(shared): State<Shared>, Name(name): Name) -> Answer {
+    remove(&shared, Command::RemovePriorityClass { name }).await
+}
+
 async fn remove(shared: &Shared, command: Command) -> Answer {
     let index = perform(shared, command).await?;
     Ok(stamped(index, StatusCode::NO_CONTENT.into_response()))

@@ -5,11 +5,13 @@ use super::answer::{Answer, json, stamped};
 use super::cells::Cells;
 use super::params::Params;
 use super::views;
+use crate::handle::Unanswered;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse;
 use axum::response::sse::{self, KeepAlive, Sse};
 use ohm_model::{Event, EventKind, Index};
+use ohm_replica::EventPage;
 use ohm_wire::api::{EventList, EventView};
 use serde::Deserialize;
 use std::convert::Infallible;
@@ -19,6 +21,8 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 const LIMIT_DEFAULT: usize = 1000;
+/// The kind of the row that says what is missing.
+const DROPPED: &str = "dropped";
 /// How many events wait for a slow reader before its stream stops reading on.
 const UNREAD_MAX: usize = 256;
 /// The pause between two looks while much happens.
@@ -48,43 +52,80 @@ pub(super) async fn events(
     let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let last_id = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
     let after = Index(last_id.or(query.after).unwrap_or(0));
-    let list = page(&shared.cells, &query, after).await?;
-    let next = Index(list.next);
+    let look = Look::at(&shared.cells, &query, after, None).await?;
+    let next = Index(look.list.next);
     if !query.follow && !accepts.contains("text/event-stream") {
-        return Ok(json(next, &list));
+        return Ok(json(next, &look.list));
     }
+    let open = shared.event_streams.open()?;
     let (sender, receiver) = mpsc::channel(UNREAD_MAX);
-    tokio::spawn(follow(Arc::clone(&shared.cells), query, list, sender));
+    let cells = Arc::clone(&shared.cells);
+    tokio::spawn(async move {
+        follow(cells, query, look, sender).await;
+        drop(open);
+    });
     let stream = Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::new().interval(Duration::from_secs(15)));
     Ok(stamped(next, stream.into_response()))
 }
 
-async fn page(cells: &Cells, query: &EventsQuery, after: Index) -> Result<EventList, crate::handle::Unanswered> {
-    let (events, dropped) = cells.events_after(after).await?;
-    // Taken after the events, so that what they name is known there.
-    let cell = cells.now().await?;
-    let next = events.last().map_or(after, |event| event.index).0;
-    let limit = query.limit.unwrap_or(LIMIT_DEFAULT);
-    let is_meant = |event: &&Event| {
-        (query.leases || !matches!(event.kind, EventKind::LeaseTaken { .. }))
-            && query.job.as_ref().is_none_or(|job| views::is_event_of(&cell, event, job))
-    };
-    let mut newest: Vec<EventView> =
-        events.iter().rev().filter(is_meant).take(limit).map(|event| views::event(&cell, event)).collect();
-    newest.reverse();
-    Ok(EventList { events: newest, dropped, next })
+/// What there was to see at one moment.
+struct Look {
+    list: EventList,
+    /// How many events there were up to here since the server started.
+    end: u64,
+}
+
+impl Look {
+    /// Looks at what came after the entry `after`. Whoever has looked before names how many events there were up to
+    /// then, so that what was dropped in between can be counted.
+    async fn at(cells: &Cells, query: &EventsQuery, after: Index, seen: Option<u64>) -> Result<Look, Unanswered> {
+        let page = cells.events_after(after).await?;
+        // Taken after the events, so that what they name is known there.
+        let cell = cells.now().await?;
+        let next = page.events.last().map_or(after, |event| event.index).0;
+        let limit = query.limit.unwrap_or(LIMIT_DEFAULT);
+        let is_meant = |event: &&Event| {
+            (query.leases || !matches!(event.kind, EventKind::LeaseTaken { .. }))
+                && query.job.as_ref().is_none_or(|job| views::is_event_of(&cell, event, job))
+        };
+        let mut newest: Vec<EventView> =
+            page.events.iter().rev().filter(is_meant).take(limit).map(|event| views::event(&cell, event)).collect();
+        newest.extend(gap(&page, after, seen, cell.now_ms()));
+        newest.reverse();
+        Ok(Look { end: page.end(), list: EventList { events: newest, dropped: page.dropped, next } })
+    }
+}
+
+/// A row that says what is missing between the entry `after`, up to which a reader has everything, and `page`.
+fn gap(page: &EventPage, after: Index, seen: Option<u64>, now_ms: u64) -> Option<EventView> {
+    let count = seen.map(|seen| page.before.saturating_sub(seen));
+    let is_whole = count.map_or(after == Index(0) || page.dropped_through <= after, |count| count == 0);
+    if is_whole {
+        return None;
+    }
+    let dropped = count.map_or("events".to_string(), |count| format!("{count} events"));
+    Some(EventView {
+        index: after.0,
+        at_ms: page.events.first().map_or(now_ms, |event| event.at_ms),
+        kind: DROPPED.into(),
+        message: format!("dropped {dropped} since entry {after}: this server no longer has them"),
+        count: count.unwrap_or(0).try_into().unwrap_or(u32::MAX),
+        ..EventView::default()
+    })
 }
 
 type Sender = mpsc::Sender<Result<sse::Event, Infallible>>;
 
-/// Sends `list` and what happens after it, until the reader goes away or the replica stops.
-async fn follow(cells: Arc<Cells>, query: EventsQuery, mut list: EventList, sender: Sender) {
+/// Sends what `look` saw and what happens after it, until the reader goes away or the replica stops.
+async fn follow(cells: Arc<Cells>, query: EventsQuery, look: Look, sender: Sender) {
+    let Look { mut list, mut end } = look;
     let mut applied = cells.applied();
     let everything = EventsQuery { limit: Some(usize::MAX), ..query };
     loop {
         for (at, event) in list.events.iter().enumerate() {
             // Only the last event of an entry carries its index: a reader that comes back with it has all of the entry.
-            let last_of_entry = list.events.get(at + 1).is_none_or(|next| next.index != event.index);
+            let next = list.events.get(at + 1);
+            let last_of_entry = event.kind != DROPPED && next.is_none_or(|next| next.index != event.index);
             if sender.send(Ok(as_sse(event, last_of_entry))).await.is_err() {
                 return;
             }
@@ -102,8 +143,11 @@ async fn follow(cells: Arc<Cells>, query: EventsQuery, mut list: EventList, send
         // Entries without events move the index, too: look at most this often.
         tokio::time::sleep(PAUSE).await;
         let seen = *applied.borrow();
-        match page(&cells, &everything, next).await {
-            Ok(found) => list = EventList { next: found.next.max(seen.0), ..found },
+        match Look::at(&cells, &everything, next, Some(end)).await {
+            Ok(found) => {
+                end = found.end;
+                list = EventList { next: found.list.next.max(seen.0), ..found.list };
+            }
             Err(_) => return,
         }
     }

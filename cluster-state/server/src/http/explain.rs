@@ -4,21 +4,27 @@
 use super::views;
 use ohm_batch::BatchPlanner;
 use ohm_cell::{Cell, Job, JobState};
-use ohm_framework::{Answer, Counted, Excluded, Explanation, LayerFit, Miss, Obstacle, explain_job};
-use ohm_model::Class;
+use ohm_framework::{
+    Answer, Counted, Excluded, Explanation, LayerFit, Miss, Obstacle, Planner, explain_job, jobs_ahead,
+};
 use ohm_model::resources::display;
+use ohm_model::{Class, JobId};
 use ohm_service::ServicePlanner;
 use ohm_tas::TasPlanner;
 use ohm_wire::api::{
     BestDomainView, CountedView, ExcludedView, ExplainView, GroupExplainView, LayerFitView, NearestView, ReasonView,
 };
 
-/// Asks the planner of the job's class.
-fn ask_planner(cell: &Cell, job: &Job) -> Answer {
+/// Asks the planner of the job's class what it makes of the job, and how many jobs go before it.
+fn ask_planner(cell: &Cell, job: &Job) -> (Answer, Option<u64>) {
+    fn ask<P: Planner>(cell: &Cell, mut planner: P, job: JobId) -> (Answer, Option<u64>) {
+        let ahead = jobs_ahead(cell, &planner, job);
+        (explain_job(cell, &mut planner, job), ahead)
+    }
     match job.spec.class {
-        Class::Batch => explain_job(cell, &mut BatchPlanner::default(), job.id),
-        Class::Service => explain_job(cell, &mut ServicePlanner::default(), job.id),
-        Class::Tas => explain_job(cell, &mut TasPlanner::default(), job.id),
+        Class::Batch => ask(cell, BatchPlanner::default(), job.id),
+        Class::Service => ask(cell, ServicePlanner::default(), job.id),
+        Class::Tas => ask(cell, TasPlanner::default(), job.id),
     }
 }
 
@@ -48,7 +54,7 @@ pub(super) fn explain(cell: &Cell, job: &Job) -> ExplainView {
             ..view
         },
         JobState::Active if job.pending() == 0 => ExplainView { summary: settled(job), ..view },
-        JobState::Active => waiting(cell, job, ExplainView { jobs_ahead: Some(jobs_ahead(cell, job)), ..view }),
+        JobState::Active => waiting(cell, job, view),
     }
 }
 
@@ -69,7 +75,9 @@ fn settled(job: &Job) -> String {
 
 fn waiting(cell: &Cell, job: &Job, view: ExplainView) -> ExplainView {
     let name = &job.spec.name;
-    match ask_planner(cell, job) {
+    let (answer, jobs_ahead) = ask_planner(cell, job);
+    let view = ExplainView { jobs_ahead, ..view };
+    match answer {
         Answer::Unknown => ExplainView {
             summary: format!("{name} waits for its scheduler to look at it."),
             hint: format!("`ohm status` shows whether a {} scheduler runs", job.spec.class.name()),
@@ -194,16 +202,4 @@ fn miss_words(cell: &Cell, miss: &Miss) -> (&'static str, String) {
         Miss::LimitPerNode => ("limitPerNode", "limit per node reached".to_string()),
         Miss::Held => ("held", "room kept for nominated jobs".to_string()),
     }
-}
-
-/// How many waiting jobs of the same queue go first; without a queue, of the same class.
-fn jobs_ahead(cell: &Cell, job: &Job) -> u64 {
-    let ahead = cell.jobs().iter().filter(|other| {
-        other.spec.queue == job.spec.queue
-            && other.spec.class == job.spec.class
-            && other.phase() == "pending"
-            && (-i64::from(other.spec.priority), other.submitted, other.id.slot())
-                < (-i64::from(job.spec.priority), job.submitted, job.id.slot())
-    });
-    ahead.count() as u64
 }

@@ -5,6 +5,7 @@
 //! content type that no form can send makes the browser ask first, which is never allowed.
 
 use super::answer::Problem;
+use super::cells::with_staleness;
 use super::{HttpOptions, Shared, WAITS_MAX};
 use crate::run::same_bytes;
 use axum::extract::{MatchedPath, Request, State};
@@ -29,7 +30,8 @@ const CONTENT_TYPES: [&str; 8] = [
 ];
 
 /// Turns away what may not ask, counts what may.
-pub(super) async fn admit(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+pub(super) async fn admit(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
+    let stale = take_stale(&mut request);
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_string());
     let verdict = judge(&shared.options, request.method(), request.uri(), request.headers());
     let (room, limit) = match path.as_deref() {
@@ -43,12 +45,30 @@ pub(super) async fn admit(State(shared): State<Shared>, request: Request, next: 
     let response = match (verdict, permit) {
         (Err(problem), _) => problem.into_response(),
         (Ok(()), Err(_)) => too_many(limit).into_response(),
-        (Ok(()), Ok(_permit)) => next.run(request).await,
+        (Ok(()), Ok(_permit)) => with_staleness(stale, next.run(request)).await,
     };
     let path = path.unwrap_or_else(|| "other".to_string());
     let status = response.status().as_u16().to_string();
     metrics::counter!("ohm_http_requests_total", "path" => path, "status" => status).increment(1);
     response
+}
+
+/// Takes `stale=ok`, which every question may carry, out of the query.
+fn take_stale(request: &mut Request) -> bool {
+    let Some(query) = request.uri().query() else { return false };
+    let is_stale = |pair: &&str| *pair == "stale=ok";
+    if !query.split('&').any(|pair| is_stale(&pair)) {
+        return false;
+    }
+    let rest: Vec<&str> = query.split('&').filter(|pair| !is_stale(pair)).collect();
+    let (path, rest) = (request.uri().path(), rest.join("&"));
+    let target = if rest.is_empty() { path.to_string() } else { format!("{path}?{rest}") };
+    let mut parts = request.uri().clone().into_parts();
+    parts.path_and_query = target.parse().ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
+    true
 }
 
 fn too_many(limit: usize) -> Problem {

@@ -3,6 +3,7 @@
 use super::Shared;
 use super::answer::{Answer, Problem, stamped};
 use super::params::{Name, Params};
+use super::streams::OpenStream;
 use crate::handle::{LogPiece, LogQuery};
 use crate::log_readers::LogStream;
 use axum::body::Body;
@@ -10,7 +11,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
-use ohm_cell::{Cell, Job};
+use ohm_cell::{Cell, Job, NodeRecord, PastRun};
 use ohm_model::{NodeId, RunRef};
 use serde::Deserialize;
 use std::io;
@@ -42,6 +43,7 @@ pub(super) async fn logs(State(shared): State<Shared>, Name(name): Name, Params(
     drop(cell);
     let LogsQuery { stderr, follow, tail, tail_lines, .. } = query;
     let query = LogQuery { node, run, stderr, follow, tail_bytes: tail, tail_lines };
+    let open = shared.log_streams.open()?;
     let Some(mut pieces) = shared.cells.read_log(query).await? else {
         return Err(unreadable("the node's agent is not connected to this server"));
     };
@@ -51,11 +53,12 @@ pub(super) async fn logs(State(shared): State<Shared>, Name(name): Name, Params(
         Ok(piece) => piece,
         Err(_) => None,
     };
-    Ok(stamped(index, stream(first, pieces)))
+    Ok(stamped(index, stream(first, pieces, open)))
 }
 
-fn stream(first: Option<LogPiece>, rest: LogStream) -> Response {
-    let rest = futures_util::stream::unfold(rest, async |mut rest| rest.next().await.map(|piece| (piece, rest)));
+fn stream(first: Option<LogPiece>, rest: LogStream, open: OpenStream) -> Response {
+    let next = async |(mut rest, open): (LogStream, OpenStream)| rest.next().await.map(|piece| (piece, (rest, open)));
+    let rest = futures_util::stream::unfold((rest, open), next);
     // An error in the middle breaks the answer off, so that nobody takes a part for the whole.
     let pieces = futures_util::stream::iter(first).chain(rest).map(|piece| piece.map_err(io::Error::other));
     let kind = [(header::CONTENT_TYPE, "application/octet-stream"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
@@ -89,8 +92,17 @@ fn find_run(cell: &Cell, job: &Job, group: Option<&str>, task: u32) -> Result<(N
         return Err(Problem::new(StatusCode::CONFLICT, "not_started", message, hint));
     }
     let record = cell.nodes().get(found.node);
-    // A slot is used again after its node was removed; the new node has never heard of the run.
-    if record.is_none_or(|record| job.finished_ms > 0 && record.registered > job.version) {
+    // A slot is used again after its node was removed; the new node has never heard of the run. Of the last runs that
+    // did not succeed the job keeps the nodes' names. Any other is asked for where it stood: a stranger has no such
+    // file.
+    let is_this =
+        |past: &&PastRun| (usize::from(past.group), past.task, past.incarnation) == (at, task, found.incarnation);
+    let past = job.past.iter().rev().find(is_this);
+    let is_another = |record: &NodeRecord| match past {
+        Some(past) => record.spec.name != past.node,
+        None => job.finished_ms > 0 && record.registered > job.version,
+    };
+    if record.is_none_or(|record| is_another(record)) {
         let message = format!("the node that ran task {task} of job \"{}\" is no longer in the cell", job.spec.name);
         return Err(Problem::new(StatusCode::GONE, "node_gone", message, "its output went with it"));
     }

@@ -3,9 +3,11 @@
 //!
 //! Invariants: nothing is answered without the token but `/healthz`; no request that a web page could send by itself is
 //! answered at all (Host, Origin and content type are judged before the body is read); every answer but a stream is
-//! bounded, and so is every body that is kept in memory; an error is always JSON with a code, a message and a hint.
+//! bounded, and so are the number of streams and every body that is kept in memory; an error is always JSON with a
+//! code, a message and a hint.
 
 mod answer;
+mod backup;
 mod cells;
 mod control;
 mod events;
@@ -20,6 +22,8 @@ mod overview;
 mod params;
 mod routes;
 mod samples;
+mod servers;
+mod streams;
 mod submit;
 mod verdicts;
 mod views;
@@ -33,9 +37,11 @@ use axum::Router;
 use axum::middleware;
 use cells::Cells;
 use metrics_exporter_prometheus::PrometheusHandle;
+use ohm_cell::BackupSource;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::sync::{Semaphore, watch};
+use streams::Streams;
+use tokio::sync::Semaphore;
 
 /// Longest body that is kept in memory. NDJSON is read line by line and has no such bound.
 pub const BODY_BYTES_MAX_DEFAULT: usize = 32 << 20;
@@ -43,6 +49,10 @@ pub const BODY_BYTES_MAX_DEFAULT: usize = 32 << 20;
 pub const REQUESTS_MAX_DEFAULT: usize = 8192;
 /// How many may wait for a job at once, beside the other requests.
 const WAITS_MAX: usize = 8192;
+/// How many may follow events at once by default: each looks at the replica up to 50 times a second.
+pub const EVENT_STREAMS_MAX_DEFAULT: usize = 256;
+/// How many may read output at once by default.
+pub const LOG_STREAMS_MAX_DEFAULT: usize = 4096;
 /// How many bodies are parsed at once: each one may take as much memory as some of the longest bodies.
 const PARSES_MAX: usize = 2;
 
@@ -57,12 +67,16 @@ pub struct HttpOptions {
     pub token: Option<String>,
     /// Renders `/metrics`; without one the page is empty.
     pub metrics: Option<PrometheusHandle>,
-    /// The name of the server that leads, as far as it is known here.
-    pub leader: watch::Receiver<Option<String>>,
     /// Longest body that is kept in memory.
     pub body_bytes_max: usize,
     /// How many requests may be under way at once.
     pub requests_max: usize,
+    /// Which cell this is, for backups of it.
+    pub source: BackupSource,
+    /// How many may follow events at once.
+    pub event_streams_max: usize,
+    /// How many may read output at once.
+    pub log_streams_max: usize,
     /// By which whoever started this server knows it again; possibly empty.
     pub instance: String,
 }
@@ -75,9 +89,11 @@ impl HttpOptions {
             hosts: Vec::new(),
             token,
             metrics: None,
-            leader: watch::channel(None).1,
             body_bytes_max: BODY_BYTES_MAX_DEFAULT,
             requests_max: REQUESTS_MAX_DEFAULT,
+            source: BackupSource { cell: 0, cell_incarnation: 1 },
+            event_streams_max: EVENT_STREAMS_MAX_DEFAULT,
+            log_streams_max: LOG_STREAMS_MAX_DEFAULT,
             instance: String::new(),
         }
     }
@@ -91,6 +107,8 @@ struct Shared {
     parses: Arc<Semaphore>,
     requests: Arc<Semaphore>,
     waits: Arc<Semaphore>,
+    event_streams: Arc<Streams>,
+    log_streams: Arc<Streams>,
     openapi: Arc<str>,
 }
 
@@ -103,6 +121,8 @@ pub fn router(handle: ReplicaHandle, options: HttpOptions) -> Router {
         parses: Arc::new(Semaphore::new(PARSES_MAX)),
         requests: Arc::new(Semaphore::new(options.requests_max)),
         waits: Arc::new(Semaphore::new(WAITS_MAX)),
+        event_streams: Arc::new(Streams::new("events", options.event_streams_max)),
+        log_streams: Arc::new(Streams::new("output", options.log_streams_max)),
         openapi: openapi.into(),
         options: Arc::new(options),
     };

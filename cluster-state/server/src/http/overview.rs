@@ -18,9 +18,14 @@ pub(super) async fn topologies(State(shared): State<Shared>) -> Answer {
     Ok(json(cell.applied(), &views::topologies(&cell)))
 }
 
-pub(super) async fn status(State(shared): State<Shared>) -> Answer {
-    let leader = shared.options.leader.borrow().clone().unwrap_or_default();
+pub(super) async fn priority_classes(State(shared): State<Shared>) -> Answer {
     let cell = shared.cells.now().await?;
+    Ok(json(cell.applied(), &views::priority_classes(&cell)))
+}
+
+pub(super) async fn status(State(shared): State<Shared>) -> Answer {
+    let cell = shared.cells.now().await?;
+    let leader = shared.cells.servers().await?.leader.map_or_else(String::new, |leader| leader.to_string());
     Ok(json(cell.applied(), &views::status(&cell, leader)))
 }
 
@@ -33,8 +38,8 @@ pub(super) async fn metrics(State(shared): State<Shared>) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page).into_response()
 }
 
-/// Good only when the replica answers.
+/// Good only when the replica answers, whoever leads.
 pub(super) async fn healthz(State(shared): State<Shared>) -> Answer {
-    shared.cells.now().await?;
+    shared.cells.here().await?;
     Ok(([(INSTANCE_HEADER, shared.options.instance.clone())], "ok\n").into_response())
 }

@@ -1,7 +1,7 @@
 //! The table of routes. The router and the OpenAPI document are both made from it, so neither can lack what the other
 //! has.
 
-use super::{Shared, control, events, jobs, logs, nodes, overview, submit, wait};
+use super::{Shared, backup, control, events, jobs, logs, nodes, overview, servers, submit, wait};
 use axum::routing::{MethodRouter, delete, get, post};
 
 /// One path and the methods it takes.
@@ -67,6 +67,16 @@ const JOB: &[Operation] = &[
     ),
     operation("delete", "Forget a finished job, which frees its name; refused while a run of it still stops", &[], ""),
 ];
+const SERVERS: &[Operation] = &[operation("get", "The servers of the cell, as this one knows them", &[], "ServerList")];
+const SERVER: &[Operation] =
+    &[operation("delete", "Remove a server for good: its number is never used again", &[], "")];
+const LEAD: &[Operation] = &[operation("post", "Let this server lead, if it can", &[], "ServerList")];
+const BACKUP: &[Operation] = &[operation(
+    "get",
+    "The whole state as a file for `ohm server restore`, with everything acknowledged before the request",
+    &[],
+    "",
+)];
 const CANCEL: &[Operation] = &[operation("post", "End a job for good", &[], "JobSummary")];
 const SUSPEND: &[Operation] =
     &[operation("post", "Stop a job's runs and keep it from being placed", &[], "JobSummary")];
@@ -117,6 +127,10 @@ const UNCORDON: &[Operation] = &[operation("post", "Let new work come to a node 
 const QUEUES: &[Operation] = &[operation("get", "Queues and cohorts with what they use", &[], "QueueList")];
 const QUEUE: &[Operation] =
     &[operation("delete", "Remove a queue or cohort; refused while a job or a queue names it", &[], "")];
+const PRIORITY_CLASSES: &[Operation] =
+    &[operation("get", "Priority classes with their values", &[], "PriorityClassList")];
+const PRIORITY_CLASS: &[Operation] =
+    &[operation("delete", "Remove a priority class; jobs that named it keep the priority they got", &[], "")];
 const TOPOLOGY: &[Operation] = &[operation("delete", "Remove a topology; refused while an open job names it", &[], "")];
 const TOPOLOGIES: &[Operation] = &[operation("get", "Topologies and their domains", &[], "TopologyList")];
 const EVENTS: &[Operation] = &[operation(
@@ -153,8 +167,14 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/nodes/{name}", NODE), get(nodes::show).merge(delete(control::remove_node))),
         (route("/v1/nodes/{name}/cordon", CORDON), post(control::cordon)),
         (route("/v1/nodes/{name}/uncordon", UNCORDON), post(control::uncordon)),
+        (route("/v1/servers", SERVERS), get(servers::list)),
+        (route("/v1/servers/{name}", SERVER), delete(servers::remove)),
+        (route("/v1/servers/{name}/lead", LEAD), post(servers::transfer)),
+        (route("/v1/backup", BACKUP), get(backup::backup)),
         (route("/v1/queues", QUEUES), get(overview::queues)),
         (route("/v1/queues/{name}", QUEUE), delete(control::remove_queue)),
+        (route("/v1/priority-classes", PRIORITY_CLASSES), get(overview::priority_classes)),
+        (route("/v1/priority-classes/{name}", PRIORITY_CLASS), delete(control::remove_priority_class)),
         (route("/v1/topologies/{name}", TOPOLOGY), delete(control::remove_topology)),
         (route("/v1/topologies", TOPOLOGIES), get(overview::topologies)),
         (route("/v1/events", EVENTS), get(events::events)),

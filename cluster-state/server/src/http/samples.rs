@@ -4,9 +4,10 @@
 use ohm_wire::api::{
     ApiError, BestDomainView, CountedView, DocumentVerdict, DomainView, ErrorAnswer, EventList, EventView,
     ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary, JobTotals, JobView, LayerFitView,
-    NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRunView, ProblemView, QueueList,
-    QueueResourceView, QueueView, ReasonView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView,
-    TopologyList, TopologyView, VerdictKind, WaitAnswer,
+    NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRepairView, PastRunView,
+    PriorityClassList, PriorityClassView, ProblemView, QueueList, QueueResourceView, QueueView, ReasonView, RepairView,
+    ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals,
+    TaskView, TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -28,7 +29,9 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("NodeDetail", value(&node_detail())),
         ("NodeList", value(&NodeList { nodes: vec![node()], total: 1, next: text() })),
         ("NodeSummary", value(&node())),
+        ("PriorityClassList", value(&PriorityClassList { priority_classes: vec![priority_class()] })),
         ("QueueList", value(&QueueList { queues: vec![queue()] })),
+        ("ServerList", value(&ServerList { servers: vec![server()], removed: vec![1], engine: ServerEngine::Raft })),
         ("StatusView", value(&status())),
         ("SubmitAnswer", value(&submit())),
         ("TopologyList", value(&topologies())),
@@ -50,6 +53,10 @@ fn texts() -> BTreeMap<String, String> {
 
 fn error() -> ErrorAnswer {
     ErrorAnswer { error: ApiError { code: text(), message: text(), hint: text() } }
+}
+
+fn server() -> ServerView {
+    ServerView { server: 1, role: ServerRole::Voter, leads: true, here: true, address: text() }
 }
 
 fn submit() -> SubmitAnswer {
@@ -104,6 +111,14 @@ fn job() -> JobView<Value> {
     JobView {
         summary: job_summary(),
         shard: text(),
+        repair: RepairView {
+            state: text(),
+            since_ms: 1,
+            give_up_ms: 1,
+            begun: 1,
+            unhealthy_nodes: vec![UnhealthyNodeView { name: text(), cause: text(), since_ms: 1 }],
+            past: vec![PastRepairView { since_ms: 1, ended_ms: 1, tasks: 1, nodes: vec![text()], failed: text() }],
+        },
         version: 1,
         groups: vec![group()],
         past_runs: vec![PastRunView {
@@ -198,6 +213,10 @@ fn queue() -> QueueView {
     }
 }
 
+fn priority_class() -> PriorityClassView {
+    PriorityClassView { name: text(), value: 1, description: text() }
+}
+
 fn topologies() -> TopologyList {
     let domain = DomainView { level: text(), values: vec![text()], nodes: 1 };
     TopologyList { topologies: vec![TopologyView { name: text(), levels: vec![text()], domains: vec![domain] }] }
@@ -278,6 +297,9 @@ fn status() -> StatusView {
         cell_version: 1,
         stamped_ms: 1,
         leader: text(),
+        silent_nodes: 1,
+        held_until_ms: 1,
+        node_lease_ms: 1,
         nodes: NodeTotals { total: 1, ready: 1, suspect: 1, lost: 1, cordoned: 1 },
         jobs: JobTotals { total: 1, pending: 1, running: 1, suspended: 1, succeeded: 1, failed: 1, cancelled: 1 },
         tasks: TaskTotals { pending: 1, backing_off: 1, live: 1, running: 1 },

@@ -1,8 +1,9 @@
 //! `POST /v1/submit`: documents in, one verdict each.
 //!
 //! Jobs that follow each other travel in batches, each one command; everything else is a command of its own, in the
-//! order of the input, so that a queue stands before the jobs that name it. A document that was not tried because an
-//! earlier one got no answer is `unknown`: whoever sends everything again gets `unchanged` for what is there.
+//! order of the input, so that a queue or a priority class stands before the jobs that name it. A document that was not
+//! tried because an earlier one got no answer is `unknown`: whoever sends everything again gets `unchanged` for what is
+//! there.
 
 use super::answer::{Answer, Problem, json_with};
 use super::cells::Cells;
@@ -19,7 +20,7 @@ use ohm_log::ENTRY_BYTES_MAX;
 use ohm_manifest::{Content, Document, DocumentError};
 use ohm_model::{Command, GroupSpec, Index, JobOutcome, JobSpec, Outcome};
 use ohm_stdx::codec;
-use ohm_wire::api::{DocumentVerdict, SubmitAnswer, VerdictKind};
+use ohm_wire::api::{DocumentVerdict, SubmitAnswer};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -230,8 +231,11 @@ impl<'c> Submission<'c> {
                 let same = same.is_ok_and(|cell| cell.topologies().iter().any(|known| known.spec == spec));
                 self.send_one(ticket, Command::PutTopology(spec), same).await;
             }
-            // It has done its work: the jobs of this input have its priority.
-            Content::PriorityClass(_) => self.record(ticket.good(VerdictKind::Accepted)),
+            Content::PriorityClass(class) => {
+                let same = self.cells.now().await;
+                let same = same.is_ok_and(|cell| cell.priority_classes().get(&class.name) == Some(&class));
+                self.send_one(ticket, Command::PutPriorityClass(class), same).await;
+            }
             Content::Node(_) => {
                 let message = "nodes are not submitted: a node registers itself when `ohm agent` runs on it";
                 self.record(ticket.refused("kind", message));

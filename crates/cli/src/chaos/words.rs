@@ -1,7 +1,7 @@
 //! What a sweep found, as a table for people.
 
 use super::sweep::Swept;
-use ohm_sim::{CONFLICT_REASONS, FAULT_KINDS};
+use ohm_sim::{CONFLICT_REASONS, FAULT_KINDS, GROUP_FAULT_KINDS};
 use std::collections::BTreeMap;
 
 /// The first `most` characters of a line.
@@ -20,6 +20,9 @@ pub(super) fn table(swept: &Swept) -> String {
     let all = summary.runs > 1;
     let mut text = String::from("\nfaults by kind\n");
     text += &counts(FAULT_KINDS, &summary.faults, all);
+    if summary.grouped > 0 {
+        text += &counts(GROUP_FAULT_KINDS, &summary.faults, all);
+    }
     text += "\nrows refused by reason\n";
     text += &counts(CONFLICT_REASONS, &summary.conflicts, all);
     let missing = summary.missing();
@@ -27,8 +30,8 @@ pub(super) fn table(swept: &Swept) -> String {
         text += &format!("\nnot met: {}\n", missing.join(", "));
     }
     text += &format!(
-        "\n{} entries, {} jobs acknowledged, {} tasks begun, {} large cells\n",
-        summary.entries, summary.acknowledged, summary.began, summary.large
+        "\n{} entries, {} jobs acknowledged, {} tasks begun, {} reads, {} large cells, {} with several servers\n",
+        summary.entries, summary.acknowledged, summary.began, summary.reads, summary.large, summary.grouped
     );
     if let Some(speed) = speed(swept) {
         text += &format!("{speed}\n");

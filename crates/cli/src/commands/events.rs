@@ -17,7 +17,9 @@ pub(crate) fn events(session: &Session, args: &Events) -> Result<u8, Failure> {
         return follow(session, args);
     }
     let list: EventList = session.client.get("/v1/events", &query(args))?;
-    session.output.print(&list, |style| list.events.iter().map(|event| text::event_line(event, style)).collect())?;
+    session
+        .output
+        .print(&list, |style| text::story(&list.events).iter().map(|event| text::event_line(event, style)).collect())?;
     Ok(EXIT_DONE)
 }
 

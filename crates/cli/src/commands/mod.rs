@@ -17,7 +17,7 @@ use crate::failure::{EXIT_DONE, Failure};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::text;
-use ohm_wire::api::{QueueList, StatusView, TopologyList};
+use ohm_wire::api::{PriorityClassList, QueueList, StatusView, TopologyList};
 use serde_json::json;
 
 /// Who is asked, and how the answer is printed.
@@ -51,6 +51,10 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
         ClientCommand::Node(args) => nodes::one(&session, &args),
         ClientCommand::Queues => queues(&session),
         ClientCommand::Queue(RemoveCommand::Remove { name }) => remove(&session, "queue", "queues", &name),
+        ClientCommand::PriorityClasses => priority_classes(&session),
+        ClientCommand::PriorityClass(RemoveCommand::Remove { name }) => {
+            remove(&session, "priority class", "priority-classes", &name)
+        }
         ClientCommand::Topologies => topologies(&session),
         ClientCommand::Topology(RemoveCommand::Remove { name }) => remove(&session, "topology", "topologies", &name),
         ClientCommand::Events(args) => events::events(&session, &args),
@@ -70,6 +74,12 @@ fn queues(session: &Session) -> Result<u8, Failure> {
 fn remove(session: &Session, kind: &str, kinds: &str, name: &str) -> Result<u8, Failure> {
     session.client.delete(&path_of(kinds, name))?;
     session.output.print(&json!({"removed": name}), |_| format!("{kind} {name} removed\n"))?;
+    Ok(EXIT_DONE)
+}
+
+fn priority_classes(session: &Session) -> Result<u8, Failure> {
+    let list: PriorityClassList = session.client.get("/v1/priority-classes", &[])?;
+    session.output.print(&list, |style| text::priority_classes_table(&list, style))?;
     Ok(EXIT_DONE)
 }
 

@@ -3,7 +3,7 @@
 use crate::failure::{EXIT_DONE, Failure};
 use crate::output::{Output, note};
 use clap::Args;
-use ohm_manifest::{Dialect, Document};
+use ohm_manifest::{Dialect, Document, Input, Tail, Verdicts};
 use ohm_offline::{Addition, PlanError, Question};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -43,9 +43,8 @@ pub(super) fn plan(output: &Output, args: &Plan) -> Result<u8, Failure> {
     for path in args.cell.iter().chain(&args.jobs) {
         files.push((name(path), read(path)?));
     }
-    let inputs: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
     let (mut cell, mut jobs, mut broken) = (Vec::new(), Vec::new(), 0usize);
-    for (at, verdicts) in ohm_manifest::parse_files(Dialect::Kubernetes, &inputs).into_iter().enumerate() {
+    for (at, verdicts) in parse_at_once(&files).into_iter().enumerate() {
         let documents: &mut Vec<Document> = if at < args.cell.len() { &mut cell } else { &mut jobs };
         for verdict in verdicts {
             match verdict {
@@ -73,6 +72,38 @@ pub(super) fn plan(output: &Output, args: &Plan) -> Result<u8, Failure> {
     // The process ends here, and freeing a large cell node by node would take a good part of the time of the answer.
     std::mem::forget(planned);
     Ok(EXIT_DONE)
+}
+
+/// Files shorter than this are not worth a second thread.
+const LONG_FILE_BYTES: usize = 4 << 20;
+
+/// Reads all files, the second half of a long list on a thread of its own.
+fn parse_at_once(files: &[(String, Vec<u8>)]) -> Vec<Verdicts> {
+    let middle = |(name, bytes): &(String, Vec<u8>)| {
+        if bytes.len() < LONG_FILE_BYTES { None } else { ohm_manifest::middle(name, bytes) }
+    };
+    std::thread::scope(|scope| {
+        let threads = files.iter().map(|file| {
+            let at = middle(file)?;
+            Some((at, scope.spawn(move || ohm_manifest::parse_tail(Dialect::Kubernetes, &file.0, &file.1, at))))
+        });
+        let threads: Vec<_> = threads.collect();
+        let mut halves: Vec<_> = threads
+            .into_iter()
+            .map(|thread| {
+                thread.map(|(at, thread)| {
+                    let mut thread = Some(thread);
+                    (at, move || thread.take().and_then(|thread| thread.join().ok()).flatten())
+                })
+            })
+            .collect();
+        let inputs = files.iter().zip(&mut halves).map(|((name, bytes), half)| Input {
+            name,
+            bytes,
+            tail: half.as_mut().map(|(at, read)| (*at, read as &mut dyn FnMut() -> Option<Tail>)),
+        });
+        ohm_manifest::parse_inputs(Dialect::Kubernetes, &mut inputs.collect::<Vec<_>>())
+    })
 }
 
 fn is_stdin(path: &Path) -> bool {

@@ -4,7 +4,7 @@ use super::table::Grid;
 use super::times::{age, length, utc};
 use super::wrap::wrapped;
 use super::{Style, counted};
-use ohm_wire::api::{GroupView, JobList, JobSummary, JobView, PastRunView, TaskCounts, TaskView};
+use ohm_wire::api::{GroupView, JobList, JobSummary, JobView, PastRunView, RepairView, TaskCounts, TaskView};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -103,9 +103,36 @@ fn head(job: &JobView<Value>, style: &Style) -> String {
     if summary.started_ms > 0 && summary.finished_ms > 0 {
         lines.push(("Took", length(summary.finished_ms.saturating_sub(summary.started_ms))));
     }
+    lines.push(("Repair", repair(&job.repair, style)));
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
     let line = |(name, value)| wrapped(&format!("{:<11}{value}", format!("{name}:")), style.width, 11) + "\n";
     lines.map(line).collect()
+}
+
+/// How the repair stands, and those that are over.
+fn repair(repair: &RepairView, style: &Style) -> String {
+    let mut parts = Vec::new();
+    let nodes: Vec<String> =
+        repair.unhealthy_nodes.iter().map(|node| format!("{} is {}", node.name, node.cause)).collect();
+    match repair.state.as_str() {
+        "" => {}
+        "waiting" => parts.push(format!("waits for room since {}", age(style.now_ms, repair.since_ms))),
+        _ => parts.push("is placed, and starts".to_string()),
+    }
+    if !nodes.is_empty() {
+        parts.push(nodes.join(", "));
+    }
+    if repair.give_up_ms > 0 {
+        parts.push(format!("gives up at {} UTC", utc(repair.give_up_ms)));
+    }
+    for past in &repair.past {
+        let (nodes, took) = (past.nodes.join(", "), length(past.ended_ms.saturating_sub(past.since_ms)));
+        parts.push(match past.failed.as_str() {
+            "" => format!("{} moved off {nodes} in {took}", counted(past.tasks.into(), "task")),
+            why => format!("given up after {took} ({nodes}): {why}"),
+        });
+    }
+    parts.join("; ")
 }
 
 fn pairs(pairs: &BTreeMap<String, String>) -> String {
@@ -252,7 +279,9 @@ array  batch  pending  18 pending, 2 succeeded  0         -      ada    90s
         };
         let summary = JobSummary { priority: 5, ..summary("train", "running", counts) };
         let (groups, past_runs) = (vec![group], vec![past]);
-        let view = JobView { summary, shard: "batch/3".into(), version: 7, groups, past_runs, spec: Value::Null };
+        let repair = RepairView::default();
+        let view =
+            JobView { summary, shard: "batch/3".into(), repair, version: 7, groups, past_runs, spec: Value::Null };
         assert_eq!(
             job_text(&view, &PLAIN),
             "\

@@ -1,9 +1,9 @@
-//! Queues, cohorts and topologies.
+//! Queues, cohorts, priority classes and topologies.
 
 use super::amounts::short;
 use super::table::Grid;
 use super::{Style, counted};
-use ohm_wire::api::{QueueList, TopologyList};
+use ohm_wire::api::{PriorityClassList, QueueList, TopologyList};
 
 /// Queues and cohorts, one line per resource that is limited.
 pub(crate) fn queues_table(list: &QueueList, style: &Style) -> String {
@@ -30,6 +30,18 @@ pub(crate) fn queues_table(list: &QueueList, style: &Style) -> String {
     grid.text()
 }
 
+/// Priority classes, one line each.
+pub(crate) fn priority_classes_table(list: &PriorityClassList, style: &Style) -> String {
+    if list.priority_classes.is_empty() {
+        return "no priority classes; a job may name its priority by itself\n".to_string();
+    }
+    let mut grid = Grid::new(style, &["NAME", "VALUE", "DESCRIPTION"]);
+    for class in &list.priority_classes {
+        grid.row([class.name.clone(), class.value.to_string(), class.description.clone()]);
+    }
+    grid.text()
+}
+
 /// Topologies as trees.
 pub(crate) fn topologies_text(list: &TopologyList) -> String {
     if list.topologies.is_empty() {
@@ -51,7 +63,7 @@ pub(crate) fn topologies_text(list: &TopologyList) -> String {
 mod tests {
     use super::*;
     use crate::text::PLAIN;
-    use ohm_wire::api::{DomainView, QueueResourceView, QueueView, TopologyView};
+    use ohm_wire::api::{DomainView, PriorityClassView, QueueResourceView, QueueView, TopologyView};
 
     #[test]
     fn queues_have_a_line_per_resource() {
@@ -79,6 +91,18 @@ all       Cohort  -       -         -     -        -          0        0
 research  Queue   all     cpu       1.5   4        2.5        3        1
 "
         );
+    }
+
+    #[test]
+    fn priority_classes_have_a_line_each() {
+        let class = |name: &str, value, description: &str| PriorityClassView {
+            name: name.into(),
+            value,
+            description: description.into(),
+        };
+        let list = PriorityClassList { priority_classes: vec![class("high", 70, "first"), class("low", -5, "")] };
+        let table = priority_classes_table(&list, &PLAIN);
+        assert_eq!(table, "NAME  VALUE  DESCRIPTION\nhigh  70     first\nlow   -5     -\n");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::Style;
 use super::table::Grid;
-use super::times::age;
+use super::times::{age, utc};
 use ohm_wire::api::{SessionView, StatusView};
 
 /// The cell in numbers, its sessions and leases.
@@ -41,6 +41,7 @@ pub(crate) fn status_text(status: &StatusView, style: &Style) -> String {
                 (tasks.running, "running"),
             ]),
         ),
+        ("Brake", brake(status)),
         ("Not held", leases(&status.free_leases)),
     ];
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
@@ -49,6 +50,16 @@ pub(crate) fn status_text(status: &StatusView, style: &Style) -> String {
         text.push_str(&format!("\n{}", sessions(&status.sessions, style)));
     }
     text
+}
+
+/// Why nobody is declared lost, if that is so.
+fn brake(status: &StatusView) -> String {
+    match status.silent_nodes {
+        0 => String::new(),
+        nodes => {
+            format!("{nodes} nodes fell silent at once; none is declared lost until {} UTC", utc(status.held_until_ms))
+        }
+    }
 }
 
 fn listed(counts: &[(u64, &str)]) -> String {

@@ -19,6 +19,8 @@ const STEADY: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub(super) struct Command {
     pub(super) name: String,
+    /// Another program than this very one.
+    pub(super) program: Option<PathBuf>,
     /// Higher ranks are stopped first.
     pub(super) rank: u8,
     pub(super) arguments: Vec<String>,
@@ -48,6 +50,11 @@ impl Child {
         let process = spawn(&command)?;
         let pid = process.id();
         Ok(Child { command, process: Some(process), pid, started: Instant::now(), pause: PAUSE })
+    }
+
+    /// A child that is not started yet.
+    pub(super) fn waiting(command: Command) -> Self {
+        Child { command, process: None, pid: 0, started: Instant::now(), pause: PAUSE }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -94,6 +101,15 @@ impl Child {
         }
     }
 
+    /// Kills it without a word, and the process `with` that outlives it.
+    pub(super) fn strike(&mut self, with: Option<u32>) {
+        self.kill();
+        if let Some(pid) = with {
+            let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
+        }
+        self.look(false).ok();
+    }
+
     pub(super) fn is_alive(&mut self) -> bool {
         self.process.as_mut().is_some_and(|process| matches!(process.try_wait(), Ok(None)))
     }
@@ -124,11 +140,22 @@ fn spawn(command: &Command) -> Result<process::Child, Failure> {
     let log = OpenOptions::new().create(true).append(true).open(&command.log);
     let log = log.map_err(|error| Failure::io(command.log.display().to_string(), error))?;
     let output = log.try_clone().map_err(|error| Failure::io(command.log.display().to_string(), error))?;
-    // This very program, even if its file was replaced meanwhile.
-    process::Command::new("/proc/self/exe")
-        .arg0("ohm")
+    let mut process = match &command.program {
+        Some(program) => process::Command::new(program),
+        // This very program, even if its file was replaced meanwhile.
+        None => {
+            let mut process = process::Command::new("/proc/self/exe");
+            process.arg0("ohm");
+            process
+        }
+    };
+    process
         .args(&command.arguments)
         .env("OHM_PARENT", process::id().to_string())
+        // A cell of this machine's own loopback needs no certificates; those of another one must not confuse it.
+        .env_remove("OHM_TLS_CA")
+        .env_remove("OHM_TLS_CERT")
+        .env_remove("OHM_TLS_KEY")
         .envs(command.environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(output)

@@ -2,11 +2,13 @@
 
 use super::Up;
 use super::child::Command;
+use crate::etcd::{Engine, EngineArguments, LocalEtcd};
 use crate::failure::Failure;
 use ohm_model::Class;
 use ohm_runtime::data_dir;
 use ohm_runtime::machine;
 use ohm_wire::api::INSTANCE_VARIABLE;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -24,10 +26,11 @@ spec:
 
 const HOSTS_MAX: usize = 200;
 /// Who is stopped first when the cell stops: those with the highest number.
-const SERVER: u8 = 0;
-const HEALTH: u8 = 1;
-pub(super) const AGENTS: u8 = 2;
-const SCHEDULERS: u8 = 3;
+const ETCD: u8 = 0;
+const SERVER: u8 = 1;
+const HEALTH: u8 = 2;
+pub(super) const AGENTS: u8 = 3;
+const SCHEDULERS: u8 = 4;
 /// The share of the machine's memory that its virtual nodes offer together, in per cent: the rest is for Ohm itself and
 /// whatever else runs there.
 const MEMORY_PERCENT: u64 = 80;
@@ -79,13 +82,16 @@ impl FromStr for Replicas {
 /// Everything that `ohm up` starts.
 pub(super) struct CellPlan {
     folder: PathBuf,
-    /// By which our server is known from any other one.
+    /// By which our servers are known from any other one.
     instance: String,
-    server: String,
-    listen: String,
+    /// Where the servers listen.
+    listens: Vec<SocketAddr>,
     node_lease_ms: u64,
     replicas: Vec<(Class, usize)>,
     hosts: Vec<Host>,
+    /// What keeps the log, and an etcd of our own for it.
+    engine: EngineArguments,
+    local_etcd: Option<LocalEtcd>,
 }
 
 struct Host {
@@ -113,29 +119,62 @@ impl CellPlan {
                 )));
             }
         };
+        let port =
+            |number: u16| options.listen.port().checked_add(number).ok_or("the ports after --listen end at 65535");
+        let listen = |number| Ok(SocketAddr::new(options.listen.ip(), port(number)?));
+        let listens: Result<Vec<SocketAddr>, &str> = (0..options.servers).map(listen).collect();
+        let (mut engine, mut local_etcd) = (options.engine.clone(), None);
+        if engine.engine == Engine::Etcd && engine.etcd.is_empty() {
+            let local = LocalEtcd::in_folder(&folder.join("etcd"))?;
+            engine.etcd = vec![local.url.clone()];
+            local_etcd = Some(local);
+        }
+        engine.options().map_err(Failure::Usage)?;
         let plan = CellPlan {
+            engine,
+            local_etcd,
             folder: folder.to_path_buf(),
             instance: instance.to_string(),
-            server: format!("http://{}", options.listen),
-            listen: options.listen.to_string(),
+            listens: listens.map_err(|error| Failure::Usage(error.to_string()))?,
             node_lease_ms: options.node_lease_ms,
             replicas: replicas.to_vec(),
             hosts,
         };
-        for part in [plan.logs(), plan.folder.join("server"), plan.folder.join("nodes")] {
+        let servers = (0..plan.listens.len()).map(|number| plan.server_folder(number));
+        for part in servers.chain([plan.logs(), plan.folder.join("nodes")]) {
             data_dir::create(&part).map_err(|error| Failure::Failed(error.to_string()))?;
         }
         Ok(plan)
     }
 
-    /// The server keeps the same token as the cell's folder.
+    /// The servers keep the same token as the cell's folder.
     pub(super) fn write_token(&self, token: &str) -> Result<(), Failure> {
-        let path = self.folder.join("server").join("token");
-        if data_dir::read_token(&path).is_ok_and(|known| known == token) {
-            return Ok(());
+        for number in 0..self.listens.len() {
+            let path = self.server_folder(number).join("token");
+            if !data_dir::read_token(&path).is_ok_and(|known| known == token) {
+                let copied = std::fs::copy(self.token_file(), &path);
+                copied.map_err(|error| Failure::io(path.display().to_string(), error))?;
+            }
         }
-        let copied = std::fs::copy(self.token_file(), &path);
-        copied.map(drop).map_err(|error| Failure::io(path.display().to_string(), error))
+        Ok(())
+    }
+
+    /// The folder of one server; the first one is called as if there were no others.
+    fn server_folder(&self, number: usize) -> PathBuf {
+        match number {
+            0 => self.folder.join("server"),
+            _ => self.folder.join(format!("server-{}", number + 1)),
+        }
+    }
+
+    pub(super) fn listens(&self) -> &[SocketAddr] {
+        &self.listens
+    }
+
+    /// Where all servers listen, as clients are told.
+    pub(super) fn addresses(&self) -> String {
+        let urls: Vec<String> = self.listens.iter().map(|listen| format!("http://{listen}")).collect();
+        urls.join(",")
     }
 
     pub(super) fn token_file(&self) -> PathBuf {
@@ -150,16 +189,40 @@ impl CellPlan {
         self.folder.join("logs")
     }
 
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     pub(super) fn has_nodes(&self) -> bool {
         !self.hosts.is_empty()
     }
 
-    pub(super) fn server(&self) -> Command {
-        let folder = self.folder.join("server");
-        let arguments = vec!["server".into(), "--listen".into(), self.listen.clone()];
-        let mut server = self.command("server", SERVER, arguments, Some(folder));
-        server.environment.push((INSTANCE_VARIABLE, self.instance.clone()));
-        server
+    /// The first server founds the cell and the others join it. One whose folder is empty later joins again.
+    pub(super) fn servers(&self) -> Vec<Command> {
+        let runs_already = (1..self.listens.len()).any(|number| self.server_folder(number).join("log").exists());
+        let command = |(number, listen): (usize, &SocketAddr)| {
+            let mut arguments = vec!["server".to_string(), "--listen".into(), listen.to_string()];
+            arguments.extend(self.engine.words());
+            if self.engine.engine == Engine::Raft && (number > 0 || runs_already) {
+                let others = self.listens.iter().filter(|other| *other != listen);
+                let urls: Vec<String> = others.map(|other| format!("http://{other}")).collect();
+                arguments.extend(["--join".into(), urls.join(",")]);
+            }
+            let folder = self.server_folder(number);
+            let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let mut server = self.command(&name, SERVER, arguments, Some(folder));
+            server.environment.push((INSTANCE_VARIABLE, self.instance.clone()));
+            server
+        };
+        self.listens.iter().enumerate().map(command).collect()
+    }
+
+    /// The etcd that keeps the log, if it is ours.
+    pub(super) fn etcd(&self) -> Option<Command> {
+        let local = self.local_etcd.as_ref()?;
+        let mut command = self.command("etcd", ETCD, local.arguments.clone(), None);
+        command.program = Some(local.program.clone());
+        Some(command)
     }
 
     /// Schedulers and health.
@@ -200,7 +263,7 @@ impl CellPlan {
 
     fn towards_server(&self, mut arguments: Vec<String>) -> Vec<String> {
         let token = self.token_file().display().to_string();
-        arguments.extend(["--server".into(), self.server.clone(), "--token-file".into(), token]);
+        arguments.extend(["--server".into(), self.addresses(), "--token-file".into(), token]);
         arguments
     }
 
@@ -209,7 +272,7 @@ impl CellPlan {
             arguments.extend(["--data-dir".into(), folder.display().to_string()]);
         }
         let log = self.logs().join(format!("{name}.log"));
-        Command { name: name.to_string(), rank, arguments, environment: Vec::new(), log }
+        Command { name: name.to_string(), program: None, rank, arguments, environment: Vec::new(), log }
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct Cell {
     pending: BTreeMap<u32, u32>,
     launches: Vec<Arc<Launch>>,
     pub(crate) lost_count: u32,
+    pub(crate) lease_bound_ms: u64,
+    pub(crate) held: bool,
 }
 
 pub(crate) fn keeps(task: u32) -> bool {
@@ -74,6 +76,8 @@ impl Cell {
             pending: (0..nodes * TASKS_PER_NODE).map(|task| (task, 1)).collect(),
             launches,
             lost_count: 0,
+            lease_bound_ms: 0,
+            held: false,
         }
     }
 
@@ -116,12 +120,20 @@ impl Cell {
                 self.duty = DutyState { holder: Some(session), epoch, renewed: self.index };
                 return Outcome::Lease(epoch);
             }
-            Command::ConcludeNode { epoch, node, incarnation, health } => {
+            Command::ConcludeNodes { epoch, conclusions } => {
                 if *epoch != self.duty.epoch {
                     return Outcome::Refused(Refusal::LeaseMoved { epoch: self.duty.epoch });
                 }
-                return self.conclude(*node, *incarnation, *health);
+                for one in conclusions {
+                    let _ = self.conclude(one.node, one.incarnation, one.health);
+                }
             }
+            Command::BoundNodeLease { epoch, seen_ms, lease_ms }
+                if *epoch == self.duty.epoch && *seen_ms == self.lease_bound_ms =>
+            {
+                self.lease_bound_ms = *lease_ms;
+            }
+            Command::HoldConclusions { epoch, silent, .. } if *epoch == self.duty.epoch => self.held = *silent > 0,
             _ => {}
         }
         Outcome::Done

@@ -69,6 +69,7 @@ pub(crate) struct Node {
 pub(crate) struct Change {
     pub(crate) nodes: Vec<(NodeId, NodeState)>,
     pub(crate) duty: DutyState,
+    pub(crate) laid: (u64, bool),
 }
 
 pub(crate) struct Candidate {
@@ -168,7 +169,8 @@ impl World {
         let config =
             MemberConfig { role: Role::Health, name: "test".into(), resend_ms: 150, resend_ms_max: 600, leases };
         let health = HealthConfig {
-            node_lease_ms: 2500,
+            // Candidates that don't agree must not be dangerous.
+            node_lease_ms: *self.dice.pick(&[2500, 2500, 2000, 1200]).unwrap_or(&2500),
             beat_interval_ms: 200,
             margin_ms: 60,
             gather_ms: 50,

@@ -5,7 +5,7 @@ use super::{Change, FAULTS, FAULTS_END_MS, Message, World};
 use ohm_agent::{BeatAnswer, DriverInput, Effect as AgentEffect, Input};
 use ohm_client::{LeaseSeen, MemberEffect, MemberInput};
 use ohm_health::{BeatMark, Effect as HealthEffect, Input as HealthInput, NodeSeen};
-use ohm_model::{Command, Lease, NodeHealth, NodeId};
+use ohm_model::{Command, Lease, NodeConclusion, NodeHealth, NodeId};
 use std::collections::BTreeMap;
 
 impl World {
@@ -67,7 +67,8 @@ impl World {
     fn restart_candidate(&mut self, number: usize) {
         self.candidates[number] = self.candidate();
         let nodes = self.shown_nodes.iter().map(|(&id, &node)| (id, node)).collect();
-        let change = Change { nodes, duty: self.cell.duty };
+        let laid = (self.cell.lease_bound_ms, self.cell.held);
+        let change = Change { nodes, duty: self.cell.duty, laid };
         self.candidates[number].copies.push_back((self.now_ms, change));
         self.tell_member(number, MemberInput::Connected);
     }
@@ -136,7 +137,8 @@ impl World {
         let changed = self.cell.nodes.iter().filter(|(id, node)| self.shown_nodes.get(id) != Some(node));
         let nodes: Vec<_> = changed.map(|(&id, &node)| (id, node)).collect();
         self.shown_nodes = self.cell.nodes.clone();
-        let change = Change { nodes, duty: self.cell.duty };
+        let laid = (self.cell.lease_bound_ms, self.cell.held);
+        let change = Change { nodes, duty: self.cell.duty, laid };
         for candidate in &mut self.candidates {
             let lag_ms = self.dice.below(self.lag_ms_max);
             candidate.copies.push_back((self.now_ms + lag_ms, change.clone()));
@@ -223,6 +225,8 @@ impl World {
                 NodeSeen { node: *node, incarnation, health, removed: false }
             };
             let nodes = change.nodes.iter().map(seen).collect();
+            let (lease_bound_ms, held) = change.laid;
+            self.tell_health(number, HealthInput::Laid { lease_bound_ms, held });
             self.tell_health(number, HealthInput::NodesSeen { slots: 8, nodes });
             let super::DutyState { holder, epoch, renewed } = change.duty;
             self.tell_member(
@@ -285,12 +289,15 @@ impl World {
 
     /// At the very moment a node is concluded lost, nothing that must stop lives there.
     fn check_conclusion(&mut self, command: &Command) {
-        let Command::ConcludeNode { node, incarnation, health: NodeHealth::Lost, .. } = command else { return };
-        let present = self.cell.nodes.get(node).map(|state| state.incarnation);
-        let Some(here) = self.nodes.get(node).filter(|_| present == Some(*incarnation)) else { return };
-        let alive = here.driver.leased().count();
-        if alive > 0 {
-            self.violations.push(format!("{} ms: {alive} runs live on lost node {node}", self.now_ms));
+        let Command::ConcludeNodes { conclusions, .. } = command else { return };
+        for NodeConclusion { node, incarnation, .. } in conclusions.iter().filter(|one| one.health == NodeHealth::Lost)
+        {
+            let present = self.cell.nodes.get(node).map(|state| state.incarnation);
+            let Some(here) = self.nodes.get(node).filter(|_| present == Some(*incarnation)) else { continue };
+            let alive = here.driver.leased().count();
+            if alive > 0 {
+                self.violations.push(format!("{} ms: {alive} runs live on lost node {node}", self.now_ms));
+            }
         }
     }
 

@@ -2,12 +2,12 @@
 
 use super::selectors::EFFECTS;
 use super::{At, Context, Fields};
-use crate::document::{Allocation, NodeDocument, PriorityClass};
+use crate::document::{Allocation, NodeDocument};
 use crate::quantity::Rounding;
 use crate::validate::{COUNT_RANGE, GROUP_NAME_DEFAULT};
 use ohm_model::resources::Amounts;
 use ohm_model::selector::Labels;
-use ohm_model::{NodeSpec, QueueSpec, Taint, TopologySpec};
+use ohm_model::{NodeSpec, PriorityClass, QueueSpec, Taint, TopologySpec};
 
 /// Reads `spec` and `status` of a node; either may be missing.
 pub(crate) fn node(
@@ -129,8 +129,8 @@ fn quota(
 pub(crate) fn priority_class(cx: &mut Context, name: String, fields: &Fields<'_>) -> Option<PriorityClass> {
     let value = fields.require(cx, "value", "the priority, higher is placed first")?;
     let value = value.whole(cx, i64::from(i32::MIN)..=i64::from(i32::MAX))?;
-    fields.text(cx, "description");
-    Some(PriorityClass { name, value })
+    let description = fields.text(cx, "description").unwrap_or_default();
+    Some(PriorityClass { name, value, description })
 }
 
 /// Reads the `spec` of an allocation.

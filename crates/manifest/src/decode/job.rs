@@ -6,7 +6,7 @@ use crate::error::ProblemKind;
 use crate::validate::COUNT_RANGE;
 use ohm_model::job::TTL_SECONDS_DEFAULT;
 use ohm_model::selector::Labels;
-use ohm_model::{Class, JobSpec, OnDisconnect};
+use ohm_model::{Class, JobSpec, OnDisconnect, RepairPolicy, RepairSpec};
 
 const JOB_FIELDS: &[&str] = &[
     "class",
@@ -17,19 +17,13 @@ const JOB_FIELDS: &[&str] = &[
     "activeDeadlineSeconds",
     "ttlSecondsAfterFinished",
     "onDisconnect",
+    "repair",
     "suspend",
     "groups",
 ];
 
-/// A job whose priority class has yet to be looked up.
-pub(crate) struct Job {
-    pub(crate) spec: JobSpec,
-    /// The class's name, and where it stands.
-    pub(crate) priority_class: Option<(String, crate::Position)>,
-}
-
 /// Reads the `spec` of a job.
-pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) -> Option<Job> {
+pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) -> Option<JobSpec> {
     let is_grouped = spec.node.get("groups").is_some();
     let every_field: &[&[&'static str]] = &[JOB_FIELDS, GROUP_FIELDS, TEMPLATE_FIELDS];
     let fields = Fields::open(cx, spec, every_field)?;
@@ -43,28 +37,51 @@ pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) 
     let class = class.unwrap_or_else(|| default_class(&groups));
     let on_disconnect = [("stop", OnDisconnect::Stop), ("keep", OnDisconnect::Keep)];
     let on_disconnect = fields.get("onDisconnect").and_then(|at| at.choice(cx, &on_disconnect));
+    let repair = fields.get("repair").and_then(|at| repair(cx, at)).unwrap_or_default();
     let priority_class = fields.get("priorityClassName");
     if let (Some(at), Some(_)) = (priority_class, fields.get("priority")) {
         at.rule(cx, "`priority` is given, too; keep one");
     }
-    let priority_class = priority_class.and_then(|at| Some((at.text(cx)?, at.node.position)));
     let groups = groups.into_iter().map(|group| group.finish(class)).collect();
     let seconds = 0..=i64::MAX;
     let deadline = fields.whole(cx, "activeDeadlineSeconds", 1..=i64::MAX);
-    let spec = JobSpec {
+    Some(JobSpec {
         name,
         class,
         queue: fields.text(cx, "queue").unwrap_or_default(),
         priority: fields.whole(cx, "priority", i64::from(i32::MIN)..=i64::from(i32::MAX)).unwrap_or(0),
+        priority_class: priority_class.and_then(|at| at.text(cx)).unwrap_or_default(),
         labels,
         groups,
         retries: fields.whole(cx, "retries", 0..=i64::from(u32::MAX)).unwrap_or(0),
         active_deadline_seconds: deadline.unwrap_or(0),
         ttl_seconds_after_finished: fields.whole(cx, "ttlSecondsAfterFinished", seconds).unwrap_or(TTL_SECONDS_DEFAULT),
         on_disconnect: on_disconnect.unwrap_or(default_on_disconnect(class)),
+        repair,
         suspended: fields.boolean(cx, "suspend").unwrap_or(false),
-    };
-    Some(Job { spec, priority_class })
+    })
+}
+
+const REPAIR_FIELDS: &[&str] = &["policy", "timeoutSeconds", "widenTo"];
+pub(crate) const REPAIR_POLICIES: [(&str, RepairPolicy); 3] =
+    [("failFast", RepairPolicy::FailFast), ("wait", RepairPolicy::Wait), ("widen", RepairPolicy::Widen)];
+
+/// What happens when nodes are lost under the job.
+fn repair(cx: &mut Context, at: At<'_>) -> Option<RepairSpec> {
+    let fields = Fields::open(cx, at, &[REPAIR_FIELDS])?;
+    let policy = fields.get("policy").and_then(|at| at.choice(cx, &REPAIR_POLICIES)).unwrap_or_default();
+    let widen_to = fields.text(cx, "widenTo").unwrap_or_default();
+    if let Some(at) = fields.get("widenTo").filter(|_| policy != RepairPolicy::Widen) {
+        at.rule(cx, "is given with `policy: widen` only");
+    }
+    if policy == RepairPolicy::Widen && widen_to.is_empty() {
+        at.rule(cx, "`policy: widen` needs `widenTo`: the level of the topology up to which a repair may go");
+    }
+    let timeout_seconds = fields.whole(cx, "timeoutSeconds", 1..=i64::MAX).unwrap_or(0);
+    if let Some(at) = fields.get("timeoutSeconds").filter(|_| policy == RepairPolicy::FailFast) {
+        at.rule(cx, "`failFast` does not wait; give `policy: wait` or `policy: widen`, too");
+    }
+    Some(RepairSpec { policy, timeout_seconds, widen_to })
 }
 
 /// The class of a job that names none.

@@ -2,13 +2,17 @@
 
 use crate::decode::{At, Context, Fields};
 use crate::validate::COUNT_RANGE;
+use ohm_model::topology::SLICE_LAYERS_MAX;
 use ohm_model::{TopologyMode, TopologyRequest, TopologySlice};
+use serde::Deserialize;
 
 const REQUIRED: &str = "kueue.x-k8s.io/podset-required-topology";
 const PREFERRED: &str = "kueue.x-k8s.io/podset-preferred-topology";
 const UNCONSTRAINED: &str = "kueue.x-k8s.io/podset-unconstrained-topology";
 const SLICE_LEVEL: &str = "kueue.x-k8s.io/podset-slice-required-topology";
 const SLICE_SIZE: &str = "kueue.x-k8s.io/podset-slice-size";
+/// Several layers of slices, as JSON in a text.
+const SLICE_LAYERS: &str = "kueue.x-k8s.io/podset-slice-required-topology-constraints";
 const GROUP_NAME: &str = "kueue.x-k8s.io/podset-group-name";
 
 /// What the annotations at `at` ask for, and the label of the groups placed together. A slice without a size has
@@ -41,7 +45,50 @@ pub(super) fn read(cx: &mut Context, at: Option<At<'_>>, slice_size_default: Opt
         };
         request.slices.extend(size.map(|size| TopologySlice { level, size }));
     }
+    if let Some(at) = fields.get(SLICE_LAYERS) {
+        if request.slices.is_empty() {
+            request.slices = layers(cx, at).unwrap_or_default();
+        } else {
+            at.rule(cx, format!("is given beside `{SLICE_LEVEL}`; keep one"));
+        }
+    }
     (request, fields.text(cx, GROUP_NAME).unwrap_or_default())
+}
+
+/// One layer of slices, as the annotation has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Layer {
+    topology: String,
+    size: Size,
+}
+
+/// Kueue's own examples write the size as a text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Size {
+    Number(u32),
+    Text(String),
+}
+
+/// The layers of slices in the text at `at`, outermost first.
+fn layers(cx: &mut Context, at: At<'_>) -> Option<Vec<TopologySlice>> {
+    let read = |layer: Layer| {
+        let size = match layer.size {
+            Size::Number(size) => Some(size),
+            Size::Text(text) => text.parse().ok(),
+        };
+        let size = size.filter(|size| COUNT_RANGE.contains(&i64::from(*size)))?;
+        Some(TopologySlice { level: layer.topology, size })
+    };
+    let found: Vec<Layer> = serde_json::from_str(&at.text(cx)?).unwrap_or_default();
+    let layers: Option<Vec<TopologySlice>> = found.into_iter().map(read).collect();
+    let layers = layers.filter(|layers| (1..=SLICE_LAYERS_MAX).contains(&layers.len()));
+    if layers.is_none() {
+        let what = format!("must be a JSON list of 1 to {SLICE_LAYERS_MAX} layers, the outermost first");
+        at.rule(cx, format!("{what}, such as `[{{\"topology\": \"LEVEL\", \"size\": 4}}]`"));
+    }
+    layers
 }
 
 /// A whole number of tasks; annotations hold texts.

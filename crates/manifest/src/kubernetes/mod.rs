@@ -18,14 +18,14 @@ mod node;
 mod pod;
 
 use crate::decode::{self, At, Context, Fields};
-use crate::document::{Content, Kinded};
+use crate::document::Content;
 use crate::path::Trail;
 
 /// Where Kueue's labels and annotations live.
 pub const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
 
 /// Reads the object at `root` if `version` is one of Kubernetes'.
-pub(crate) fn decode(cx: &mut Context, root: At<'_>, version: &str, kind: &str) -> Option<Option<Kinded>> {
+pub(crate) fn decode(cx: &mut Context, root: At<'_>, version: &str, kind: &str) -> Option<Option<Content>> {
     let group = version.split_once('/').map_or("", |(group, _)| group);
     let content = match (group, kind) {
         ("", "Node") if version == "v1" => read(cx, root, node::node),
@@ -37,7 +37,7 @@ pub(crate) fn decode(cx: &mut Context, root: At<'_>, version: &str, kind: &str) 
         ("batch" | "jobset.x-k8s.io" | "kueue.x-k8s.io", _) => unknown(cx, root, kind),
         _ => return None,
     };
-    Some(content.map(|content| (content, None)))
+    Some(content)
 }
 
 fn read(

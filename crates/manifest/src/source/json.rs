@@ -1,16 +1,17 @@
 //! JSON documents: a stream of objects, a list of them, or a `kind: List` with `items`; in any mixture.
 
-use super::Sink;
 use super::scan::Scanner;
-use crate::DEPTH_MAX;
+use super::{Place, Resume, Sink};
 use crate::error::{Problem, ProblemKind};
 use crate::text::shorten;
 use crate::tree::{Entry, Node, Value, check_keys};
+use crate::{DEPTH_MAX, DOCUMENT_BYTES_MAX};
 use std::borrow::Cow;
 
-/// Reads every document; whether there was anything to read.
-pub(super) fn read<'a>(bytes: &'a [u8], sink: Sink<'_, 'a>) -> bool {
-    let mut reader = Reader { scanner: Scanner::new(bytes) };
+/// Reads every document; whether there was anything to read. Where `resume` is about the document at the cursor, it is
+/// asked where the list ends instead.
+pub(super) fn read<'a>(bytes: &'a [u8], sink: Sink<'_, 'a>, resume: Option<Resume<'_>>) -> bool {
+    let mut reader = Reader { scanner: Scanner::new(bytes), resume };
     let mut found = false;
     while let Some(byte) = reader.scanner.peek() {
         found = true;
@@ -43,6 +44,30 @@ pub(super) fn read<'a>(bytes: &'a [u8], sink: Sink<'_, 'a>) -> bool {
     found
 }
 
+/// Reads the documents of a list from the one that begins at byte `at` to the end of the list; where that is. Nothing
+/// if any of them is broken.
+pub(super) fn read_tail<'a>(bytes: &'a [u8], at: usize, sink: Sink<'_, 'a>) -> Option<Place> {
+    let mut reader = Reader { scanner: Scanner::starting_at(bytes, at), resume: None };
+    let mut is_whole = true;
+    let read = reader.items(&mut |node| {
+        is_whole &= node.is_ok();
+        sink(node);
+    });
+    (read.is_ok() && is_whole).then_some(reader.scanner.place)
+}
+
+/// Where documents of a list may be cut in two halves: the beginning of an object whose first field is `apiVersion`,
+/// after a comma. A guess: only who reads up to there knows.
+pub(super) fn middle(bytes: &[u8]) -> Option<usize> {
+    const FIRST_FIELD: &[u8] = b"\"apiVersion\"";
+    let half = bytes.len() / 2;
+    let near = bytes.get(half..bytes.len().min(half + DOCUMENT_BYTES_MAX))?;
+    let before = |at: usize| bytes[..at].iter().rposition(|byte| !byte.is_ascii_whitespace());
+    let found = near.windows(FIRST_FIELD.len()).enumerate().filter(|(_, window)| *window == FIRST_FIELD);
+    let objects = found.filter_map(|(at, _)| before(half + at).filter(|open| bytes[*open] == b'{'));
+    objects.into_iter().find(|open| before(*open).is_some_and(|comma| bytes[comma] == b','))
+}
+
 const UNCLOSED: &str = "not JSON: a quote or a bracket of this document is not closed; what follows is read again from the \
                         next line that begins with `{` or `[`";
 
@@ -60,11 +85,12 @@ impl From<Problem> for Failure {
     }
 }
 
-struct Reader<'a> {
+struct Reader<'a, 'r> {
     scanner: Scanner<'a>,
+    resume: Option<Resume<'r>>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Reader<'a, '_> {
     /// One object at the top: a document, or a list of them. Which one is known only at `items`, because `kind` may
     /// come after it.
     fn top_object(&mut self, sink: Sink<'_, 'a>) -> Result<(), Failure> {
@@ -101,10 +127,21 @@ impl<'a> Reader<'a> {
     /// A list whose items are documents. A broken item is skipped; a broken list ends the reading of it.
     fn documents(&mut self, sink: Sink<'_, 'a>) -> Result<(), Failure> {
         self.scanner.take(b'[');
-        let mut more = !self.scanner.take(b']');
+        if self.scanner.take(b']') { Ok(()) } else { self.items(sink) }
+    }
+
+    /// The items of such a list from one of them to the end.
+    fn items(&mut self, sink: Sink<'_, 'a>) -> Result<(), Failure> {
+        let mut more = true;
         while more {
             self.scanner.peek();
             let start = self.scanner.place;
+            if let Some(resume) = self.resume.as_mut().filter(|resume| resume.at == start.at)
+                && let Some(end) = (resume.end)()
+            {
+                self.scanner.place = end;
+                return Ok(());
+            }
             self.scanner.document_start = start.at;
             match self.document() {
                 Ok(node) => sink(Ok(node)),

@@ -6,20 +6,38 @@ mod yaml;
 
 use crate::error::{Position, Problem, ProblemKind};
 use crate::tree::Node;
+pub(crate) use scan::Place;
 
 /// Takes the documents one by one, so that the trees of a file of 100 MB never exist at once.
 pub(crate) type Sink<'s, 'a> = &'s mut dyn FnMut(Result<Node<'a>, Problem>);
 
+/// What is read elsewhere meanwhile: the documents from byte `at` to the end of their list.
+pub(crate) struct Resume<'r> {
+    pub(crate) at: usize,
+    /// Where that list ends; nothing where it has to be read here after all.
+    pub(crate) end: &'r mut dyn FnMut() -> Option<Place>,
+}
+
+/// Where the documents of a file may be cut in two halves; see [`read_tail`].
+pub(crate) fn middle(file_name: &str, bytes: &[u8]) -> Option<usize> {
+    if is_json(file_name, bytes) { json::middle(bytes) } else { None }
+}
+
+/// Reads the documents of a list from byte `at` to the end of the list; where that is.
+pub(crate) fn read_tail<'a>(bytes: &'a [u8], at: usize, sink: Sink<'_, 'a>) -> Option<Place> {
+    json::read_tail(bytes, at, sink)
+}
+
 /// Reads every document of a file into `sink`. `.json` files are JSON, `.yaml` and `.yml` files YAML; any other name is
 /// JSON when the first character opens an object or a list.
-pub(crate) fn read<'a>(file_name: &str, bytes: &'a [u8], sink: Sink<'_, 'a>) {
+pub(crate) fn read<'a>(file_name: &str, bytes: &'a [u8], sink: Sink<'_, 'a>, resume: Option<Resume<'_>>) {
     const FIRST: Position = Position { line: 1, column: 1 };
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
         sink(Err(Problem::new(FIRST, ProblemKind::Encoding("this looks like UTF-16".to_string()))));
         return;
     }
-    let found = if is_json(file_name, bytes) { json::read(bytes, sink) } else { yaml::read(bytes, sink) };
+    let found = if is_json(file_name, bytes) { json::read(bytes, sink, resume) } else { yaml::read(bytes, sink) };
     if !found {
         sink(Err(Problem::new(FIRST, ProblemKind::Empty)));
     }

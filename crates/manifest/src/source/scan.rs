@@ -12,7 +12,7 @@ const SKIPS_PER_BYTE: usize = 4;
 
 /// Where the cursor stands. Copied to come back to a document's start.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(crate) struct Place {
     pub(super) at: usize,
     line: u32,
     line_start: usize,
@@ -35,6 +35,18 @@ impl<'a> Scanner<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         let place = Place { at: 0, line: 1, line_start: 0, continuations: 0 };
         Scanner { bytes, place, document_start: 0, skip_budget: bytes.len().saturating_mul(SKIPS_PER_BYTE) }
+    }
+
+    /// A scanner that has come to byte `at` of `bytes`.
+    pub(super) fn starting_at(bytes: &'a [u8], at: usize) -> Self {
+        let before = bytes.get(..at).unwrap_or(bytes);
+        let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+        let newlines = before.iter().filter(|byte| **byte == b'\n').count();
+        let continuations = before[line_start..].iter().filter(|byte| **byte & 0xc0 == 0x80).count();
+        let line = u32::try_from(newlines).unwrap_or(u32::MAX - 1) + 1;
+        let mut scanner = Scanner::new(bytes);
+        scanner.place = Place { at, line, line_start, continuations };
+        scanner
     }
 
     /// The byte under the cursor, after white space.

@@ -17,6 +17,9 @@ pub fn job(job: &JobSpec) -> Vec<Violation> {
     if !job.queue.is_empty() {
         findings.check(names::dns_name(&job.queue), || spec().field("queue"));
     }
+    if !job.priority_class.is_empty() {
+        findings.check(names::dns_name(&job.priority_class), || spec().field("priorityClassName"));
+    }
     let groups = || spec().field("groups");
     let number = job.groups.len();
     findings.expect((1..=GROUPS_MAX).contains(&number), groups, || {

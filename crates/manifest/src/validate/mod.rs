@@ -9,7 +9,7 @@ mod rest;
 pub use job::job;
 pub use rest::{node, queue, topology};
 
-pub(crate) use rest::{priority_class_name, resources};
+pub(crate) use rest::{priority_class, resources};
 
 use crate::path::FieldPath;
 use ohm_model::job::TASKS_MAX;

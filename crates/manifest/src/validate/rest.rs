@@ -2,9 +2,10 @@
 
 use super::{Findings, Violation, metadata, names, spec};
 use crate::path::FieldPath;
+use ohm_model::priority::DESCRIPTION_BYTES_MAX;
 use ohm_model::resources::Amounts;
 use ohm_model::topology::LEVELS_MAX;
-use ohm_model::{NodeSpec, QueueSpec, TopologySpec};
+use ohm_model::{NodeSpec, PriorityClass, QueueSpec, TopologySpec};
 use std::collections::BTreeSet;
 
 /// Everything that `node` breaks by itself.
@@ -84,10 +85,16 @@ pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
     findings.violations
 }
 
-/// Rules for the name of a priority class.
-pub(crate) fn priority_class_name(name: &str) -> Vec<Violation> {
+/// Rules for priority classes.
+pub(crate) fn priority_class(class: &PriorityClass) -> Vec<Violation> {
     let mut findings = Findings::new();
-    findings.check(names::dns_name(name), || metadata().field("name"));
+    findings.check(names::dns_name(&class.name), || metadata().field("name"));
+    let length = class.description.len();
+    findings.expect(
+        length <= DESCRIPTION_BYTES_MAX,
+        || FieldPath::root().field("description"),
+        || format!("is {length} bytes long; at most {DESCRIPTION_BYTES_MAX} may be"),
+    );
     findings.violations
 }
 

@@ -2,10 +2,9 @@
 //! took the name of a living node.
 
 use super::AgentError;
-use ohm_runtime::dice;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use ohm_runtime::{data_dir, dice};
+use std::fs;
+use std::io;
 use std::path::Path;
 
 const FILE_NAME: &str = "node-key";
@@ -21,21 +20,11 @@ pub(crate) fn load_or_make(folder: &Path) -> Result<u64, AgentError> {
         Ok(text) => u64::from_str_radix(text.trim(), 16).map_err(|_| AgentError::Key { path }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let key = dice::random_u64();
-            write(folder, key).map_err(AgentError::file(&path))?;
+            data_dir::replace(&path, 0o600, format!("{key:016x}\n").as_bytes()).map_err(AgentError::file(&path))?;
             Ok(key)
         }
         Err(error) => Err(AgentError::file(&path)(error)),
     }
-}
-
-/// A crash leaves either no key or this one.
-fn write(folder: &Path, key: u64) -> io::Result<()> {
-    let draft = folder.join("node-key.new");
-    let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&draft)?;
-    writeln!(file, "{key:016x}")?;
-    file.sync_all()?;
-    fs::rename(&draft, folder.join(FILE_NAME))?;
-    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

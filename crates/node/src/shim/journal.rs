@@ -15,6 +15,7 @@
 use super::protocol::EndedRun;
 use crate::processes::Identity;
 use ohm_model::RunRef;
+use ohm_runtime::data_dir;
 use ohm_stdx::codec::{self, DecodeError};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -176,22 +177,11 @@ impl Journal {
         for ended in contents.ended().values() {
             codec::encode_frame(FORMAT, &Record::Ended(ended.clone()), &mut bytes);
         }
-        let file = replace(&self.folder, "journal", &bytes)?;
+        let file = data_dir::replace(&self.folder.join("journal"), 0o666, &bytes)?;
         self.bytes = bytes.len() as u64;
         self.bytes_rewritten = self.bytes;
         Ok(file)
     }
-}
-
-/// Puts `bytes` under `name` in `folder`, whole and on disk, or not at all. The file stays open at its end.
-pub(super) fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<File> {
-    let new = folder.join(format!("{name}.new"));
-    let mut file = File::create(&new)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&new, folder.join(name))?;
-    File::open(folder)?.sync_all()?;
-    Ok(file)
 }
 
 /// The contents of a shim that has no runs yet: what its predecessor left, all of it ended.

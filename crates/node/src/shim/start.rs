@@ -12,6 +12,7 @@ use crate::cgroup::Cgroups;
 use crate::clock;
 use crate::processes::Processes;
 use nix::fcntl::{Flock, FlockArg};
+use ohm_runtime::data_dir;
 use ohm_runtime::recorder::{Happened, Recorder};
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -174,7 +175,7 @@ fn write_identity(folder: &Path, processes: &Processes, boot: &str) -> Result<()
         .identity(std::process::id())
         .ok_or_else(|| io::Error::other("/proc does not show this process; it must be mounted"))?;
     let line = format!("{} {} {boot}\n", identity.pid, identity.start_time_ticks);
-    journal::replace(folder, "shim.pid", line.as_bytes())
+    data_dir::replace(&folder.join("shim.pid"), 0o666, line.as_bytes())
         .map_err(|source| ShimError::file(folder.join("shim.pid"), source))?;
     Ok(())
 }

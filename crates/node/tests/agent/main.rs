@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use ohm_model::{Exit, RunRef, RunReportKind};
 use ohm_node::agent::{AgentError, AgentOptions, machine_node, run_agent};
 use ohm_node::processes::Processes;
-use ohm_runtime::servers::{Servers, TokenSource};
+use ohm_runtime::servers::Servers;
 use ohm_runtime::shutdown::Shutdown;
 use server::Server;
 use std::process::ExitCode;
@@ -60,7 +60,7 @@ impl World {
     async fn new() -> World {
         let (server, address) = Server::start().await;
         let folder = tempfile::tempdir().unwrap();
-        let servers = Servers { addresses: vec!["http://127.0.0.1:1".into(), address], token: TokenSource::None };
+        let servers = Servers { addresses: vec!["http://127.0.0.1:1".into(), address], ..Servers::default() };
         let mut node = machine_node();
         node.address = "127.1.0.7".into();
         let options = AgentOptions::new(servers, &folder.path().join("node"), node);

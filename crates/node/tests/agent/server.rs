@@ -192,6 +192,17 @@ impl Cell for Server {
         Err(Status::unimplemented("only agents are served"))
     }
 
+    async fn between(
+        &self,
+        _: Request<Streaming<ohm_wire::ServerWord>>,
+    ) -> Result<Response<ohm_wire::ServerFarewell>, Status> {
+        Err(Status::unimplemented("there is one server"))
+    }
+
+    async fn join(&self, _: Request<ohm_wire::JoinRequest>) -> Result<Response<ohm_wire::JoinReply>, Status> {
+        Err(Status::unimplemented("there is one server"))
+    }
+
     async fn duty(&self, _: Request<Streaming<DutyUp>>) -> Result<Response<Self::DutyStream>, Status> {
         Err(Status::unimplemented("only agents are served"))
     }

@@ -20,6 +20,38 @@ impl Http {
         Http { stream: BufReader::new(stream), head }
     }
 
+    /// A connection to one of several servers (`host:port`), if it answers; nobody waits longer than `patience`.
+    pub fn try_connect(cell: &Cell, listen: &str, patience: std::time::Duration) -> Option<Http> {
+        let stream = TcpStream::connect_timeout(&listen.parse().unwrap(), patience).ok()?;
+        stream.set_nodelay(true).ok()?;
+        stream.set_read_timeout(Some(patience)).ok()?;
+        let head = format!("Host: {listen}\r\nAuthorization: Bearer {}\r\n", cell.token());
+        Some(Http { stream: BufReader::new(stream), head })
+    }
+
+    /// Submits one body, if the server lives long enough to answer; the status.
+    pub fn try_submit(&mut self, body: &[u8]) -> Option<u16> {
+        let length = body.len();
+        let head = &self.head;
+        let head = format!(
+            "POST /v1/submit HTTP/1.1\r\n{head}Content-Type: application/yaml\r\nContent-Length: {length}\r\n\r\n"
+        );
+        self.stream.get_mut().write_all(&[head.as_bytes(), body].concat()).ok()?;
+        let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
+        self.stream.read_line(&mut first).ok()?;
+        while line != "\r\n" {
+            line.clear();
+            if self.stream.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().ok()?;
+            }
+        }
+        self.stream.read_exact(&mut vec![0; length]).ok()?;
+        first.split(' ').nth(1)?.parse().ok()
+    }
+
     /// Submits one body; the status and the answer.
     pub fn submit(&mut self, body: &[u8]) -> (u16, Value) {
         let (status, body) = self.send("POST /v1/submit", body);

@@ -4,6 +4,7 @@
 pub mod diary;
 pub mod http;
 pub mod processes;
+pub mod submitter;
 
 use processes::{Process, children_of, signal};
 use serde_json::Value;
@@ -27,6 +28,8 @@ pub struct Cell {
     listen: String,
     words: Vec<String>,
     up: Child,
+    /// How often `ohm up` was started.
+    starts: usize,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -93,15 +96,23 @@ impl Cell {
         fs::copy(OHM, folder.path().join("ohm")).unwrap();
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
         let up = spawn_up(folder.path(), data_dir, &listen, &words);
-        let cell = Cell { folder, data_dir: data_dir.to_path_buf(), listen, words, up, _turn: turn };
-        cell.wait_until_serving();
+        let cell = Cell { folder, data_dir: data_dir.to_path_buf(), listen, words, up, starts: 1, _turn: turn };
+        cell.wait_until_up();
         cell
     }
 
     /// Starts the cell again that [`Cell::stop`] has stopped.
     pub fn start_again(&mut self) {
         self.up = spawn_up(self.folder.path(), &self.data_dir, &self.listen, &self.words);
+        self.starts += 1;
+        self.wait_until_up();
+    }
+
+    /// Waits until `ohm up` has started everything: from then on it starts again what dies.
+    fn wait_until_up(&self) {
         self.wait_until_serving();
+        let starts = self.starts;
+        wait("ohm up is through", || self.up_log().matches("ctrl-C stops the cell").count() == starts);
     }
 
     pub fn wait_until_serving(&self) {
@@ -112,8 +123,14 @@ impl Cell {
         self.data_dir.display().to_string()
     }
 
-    pub fn up_pid(&self) -> u32 {
-        self.up.id()
+    /// Where all servers listen.
+    pub fn urls(&self) -> String {
+        let asked = self.words.iter().position(|word| word == "--servers");
+        let count: u16 = asked.and_then(|place| self.words.get(place + 1)?.parse().ok()).unwrap_or(1);
+        let (host, port) = self.listen.rsplit_once(':').unwrap();
+        let port: u16 = port.parse().unwrap();
+        let urls: Vec<String> = (0..count).map(|number| format!("http://{host}:{}", port + number)).collect();
+        urls.join(",")
     }
 
     /// What `ohm up` has said so far.
@@ -145,7 +162,7 @@ impl Cell {
     /// A process with `sim` (a count, or a file) simulated nodes; ends with the returned guard.
     pub fn sim_agent(&self, sim: impl ToString) -> Killed {
         let child = Command::new(self.path("ohm"))
-            .args(["agent", "--sim", &sim.to_string(), "--server", &format!("http://{}", self.listen)])
+            .args(["agent", "--sim", &sim.to_string(), "--server", &self.urls()])
             .arg("--token-file")
             .arg(self.data_dir.join("token"))
             .arg("--data-dir")
@@ -163,7 +180,7 @@ impl Cell {
     /// Runs a command of this cell with what stands behind `--`.
     pub fn ask_with(&self, words: &[&str], rest: &[&str]) -> Said {
         let mut command = Command::new(self.path("ohm"));
-        command.args(words).args(["--server", &format!("http://{}", self.listen), "--data-dir", &self.data_dir()]);
+        command.args(words).args(["--server", &self.urls(), "--data-dir", &self.data_dir()]);
         if !rest.is_empty() {
             command.arg("--").args(rest);
         }
@@ -243,6 +260,11 @@ impl Cell {
         children_of(self.up.id()).into_iter().find(|child| child.arguments().starts_with(role))
     }
 
+    /// The process of `ohm up`.
+    pub fn up_pid(&self) -> u32 {
+        self.up.id()
+    }
+
     /// The shim of a node of `ohm up`.
     pub fn shim(&self, node: &str) -> Option<Process> {
         let path = self.data_dir.join("nodes").join(node).join("shim/shim.pid");
@@ -306,6 +328,12 @@ impl Drop for Cell {
 
 /// A process that is killed when its guard goes.
 pub struct Killed(Child);
+
+impl Killed {
+    pub fn of(child: Child) -> Self {
+        Killed(child)
+    }
+}
 
 impl Drop for Killed {
     fn drop(&mut self) {

@@ -11,6 +11,10 @@ pub(super) const VERBS: &[&str] = &[
     "pause",
     "cut",
     "split",
+    "lose-disk",
+    "retire",
+    "add-server",
+    "transfer",
     "storm",
     "reboot",
     "wipe",
@@ -50,6 +54,10 @@ pub(crate) fn fault_words(fault: &Fault) -> String {
         Fault::Split { one, other, way, for_ms } => {
             format!("split server {} server {}{} for {for_ms}ms", one + 1, other + 1, way_word(way))
         }
+        Fault::LostDisk { server } => format!("lose-disk server {}", server + 1),
+        Fault::Retire { server } => format!("retire server {}", server + 1),
+        Fault::AddServer => "add-server".to_string(),
+        Fault::Transfer { server } => format!("transfer server {}", server + 1),
         Fault::Storm { times, for_ms } => format!("storm {times} times for {for_ms}ms"),
         Fault::Reboot { node, down_ms } => format!("reboot node n{node} for {down_ms}ms"),
         Fault::Wipe { node, down_ms } => format!("wipe node n{node} for {down_ms}ms"),
@@ -99,6 +107,10 @@ pub(super) fn read(words: &mut Words<'_>) -> Result<Option<Fault>, String> {
         "split" => {
             Fault::Split { one: server(words)?, other: server(words)?, way: way(words), for_ms: time_for(words)? }
         }
+        "lose-disk" => Fault::LostDisk { server: server(words)? },
+        "retire" => Fault::Retire { server: server(words)? },
+        "add-server" => Fault::AddServer,
+        "transfer" => Fault::Transfer { server: server(words)? },
         "power-off" => {
             Fault::PowerLoss { server: server(words)?, after_calls: after_calls(words)?, down_ms: time_for(words)? }
         }
@@ -199,10 +211,9 @@ mod tests {
 
     #[test]
     fn every_fault_reads_back_as_itself() {
-        let population = Population { servers: 3, schedulers: 3, health: 2, nodes: 4, clients: 2 };
-        let split = Fault::Split { one: 0, other: 2, way: Way::Down, for_ms: 7 };
+        let population = Population { servers: 3, schedulers: 3, health: 2, nodes: 4, clients: 2, losses: true };
         let drawn = (0..200).flat_map(|seed| draw(&mut Prng::new(seed), population, 9_000));
-        for fault in drawn.map(|(_, fault)| fault).chain([split]) {
+        for fault in drawn.map(|(_, fault)| fault) {
             let text = fault_words(&fault);
             let mut words = Words::new(&text);
             assert_eq!(read(&mut words), Ok(Some(fault)), "{text}");

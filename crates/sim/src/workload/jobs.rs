@@ -3,11 +3,15 @@
 use super::{QUEUES, TAINT};
 use ohm_model::job::{SpreadMode, TTL_SECONDS_DEFAULT};
 use ohm_model::selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
-use ohm_model::{Class, GroupSpec, JobSpec, OnDisconnect, TaskSpec, TopologyMode, TopologyRequest, TopologySlice};
+use ohm_model::{
+    Class, GroupSpec, JobSpec, OnDisconnect, RepairPolicy, RepairSpec, TaskSpec, TopologyMode, TopologyRequest,
+    TopologySlice,
+};
 use ohm_stdx::Prng;
 
 /// A job of a drawn class and shape, small enough for most drawn cells; for large cells some are large.
-pub(crate) fn job(dice: &mut Prng, name: String, large: bool, queues: bool) -> JobSpec {
+/// With `lasting`, gangs mostly outlive the loss of a node.
+pub(crate) fn job(dice: &mut Prng, name: String, (large, lasting): (bool, bool), queues: bool) -> JobSpec {
     let class = Class::ALL[dice.below(3) as usize];
     let most = match (large && dice.chance(500), dice.below(5)) {
         (true, _) => 400,
@@ -26,19 +30,44 @@ pub(crate) fn job(dice: &mut Prng, name: String, large: bool, queues: bool) -> J
         groups[0].place_with = leader.place_with.clone();
         groups.insert(0, leader);
     }
+    if lasting && class != Class::Service && dice.chance(600) {
+        let longer_ms = dice.between(10_000, 40_000);
+        groups.iter_mut().for_each(|group| group.task.sim_duration_ms += longer_ms);
+    }
     let queue = if queues && dice.chance(600) { QUEUES[dice.below(3) as usize] } else { "" };
     JobSpec {
         name,
         class,
         queue: queue.into(),
         priority: dice.below(3) as i32,
+        priority_class: String::new(),
         labels: Default::default(),
+        repair: repair(dice, &groups),
         groups,
         retries: dice.below(4) as u32,
         active_deadline_seconds: if dice.chance(100) { dice.between(5, 40) } else { 0 },
         ttl_seconds_after_finished: if dice.chance(200) { dice.between(1, 20) } else { TTL_SECONDS_DEFAULT },
         on_disconnect: if dice.chance(850) { OnDisconnect::Stop } else { OnDisconnect::Keep },
         suspended: dice.chance(50),
+    }
+}
+
+/// What the job wants when it lost nodes; it may only widen to a level above those it requires.
+fn repair(dice: &mut Prng, groups: &[GroupSpec]) -> RepairSpec {
+    let required = |level: &str| {
+        let asks = |group: &GroupSpec| group.topology.mode == TopologyMode::Required && group.topology.level == level;
+        groups.iter().any(asks)
+    };
+    let policy = [RepairPolicy::FailFast, RepairPolicy::Wait, RepairPolicy::Widen][dice.below(3) as usize];
+    let timeout_seconds = [0, 2, 10, 30][dice.below(4) as usize];
+    match policy {
+        RepairPolicy::FailFast => RepairSpec::default(),
+        RepairPolicy::Widen if !required("topology.ohm/block") => {
+            let rack = !required("topology.ohm/rack") && dice.chance(500);
+            let widen_to = if rack { "topology.ohm/rack" } else { "topology.ohm/block" };
+            RepairSpec { policy, timeout_seconds, widen_to: widen_to.into() }
+        }
+        _ => RepairSpec { policy: RepairPolicy::Wait, timeout_seconds, widen_to: String::new() },
     }
 }
 

@@ -1,5 +1,7 @@
 //! The world before its first moment, and the first moment.
 
+use super::operator::Operator;
+use super::reads::Readers;
 use super::{Event, World};
 use crate::agenda::Agenda;
 use crate::clocks::Clock;
@@ -14,7 +16,7 @@ use crate::scenario::Scenario;
 use crate::script;
 use crate::server::ServerProcess;
 use crate::workload;
-use ohm_model::{Class, Command};
+use ohm_model::{Class, Command, Index};
 use ohm_oracle::Oracle;
 use ohm_stdx::{Prng, hash};
 use std::collections::BTreeMap;
@@ -33,22 +35,30 @@ impl World {
         }
         knobs.faults_ms = scenario.faults_ms.unwrap_or(knobs.faults_ms);
         knobs.quiet_ms = scenario.quiet_ms.unwrap_or(knobs.quiet_ms);
-        let members = scenario.servers.max(1);
-        let (servers, schedulers, health) = processes(&mut dice, &knobs, members);
+        let said = scenario.script.as_ref().map(|script| script.servers.unwrap_or(1));
+        let knobs = knobs.with_servers(scenario.servers.or(said), scenario.seed);
+        let (servers, schedulers, health) = processes(&mut dice, &knobs);
         let nodes = nodes(&mut dice, &knobs, scenario.script.as_ref().is_some_and(|script| script.plain_nodes));
         let clients = clients(&mut dice, &knobs);
         let population = Population {
-            servers: members,
+            servers: knobs.servers,
             schedulers: schedulers.len(),
             health: CANDIDATES,
             nodes: knobs.nodes,
             clients: CLIENTS,
+            losses: knobs.losses,
         };
         let drawn = faults::draw(&mut dice, population, knobs.faults_ms);
         let calm = scenario.script.as_ref().is_some_and(|script| script.is_calm);
         let network = if calm { NetworkFaults::calm() } else { knobs.network };
         let (faults, asks, fault_lines) = what_happens(&scenario, drawn);
-        let report = Report { seed: scenario.seed, nodes: knobs.nodes, fault_lines, ..Report::default() };
+        let report = Report {
+            seed: scenario.seed,
+            nodes: knobs.nodes,
+            servers: knobs.servers,
+            fault_lines,
+            ..Report::default()
+        };
         World {
             agenda: Agenda::default(),
             network,
@@ -65,10 +75,13 @@ impl World {
             health,
             nodes,
             clients,
+            operator: Operator::new(knobs.servers),
+            readers: Readers::new(Prng::new(hash::chain(hash::mix(scenario.seed), 0x4ead))),
             requests: BTreeMap::new(),
             next_request: 1,
             faults,
             asks,
+            aimed: Index(0),
             held: BTreeMap::new(),
             healed: false,
             mischief: Mischief::new(std::cell::Cell::new(knobs.mischief_permille)),
@@ -88,6 +101,8 @@ impl World {
             self.restart(Victim::Server(number));
             self.agenda.at(0, Event::Tick(Victim::Server(number)));
         }
+        self.agenda.at(0, Event::Operate);
+        self.agenda.at(0, Event::Read);
         for number in 0..self.faults.len() {
             self.agenda.at(self.faults[number].0, Event::Strike(number));
         }
@@ -113,9 +128,9 @@ impl World {
 
 type Processes = (Vec<ServerProcess>, Vec<SchedulerProcess>, Vec<HealthProcess>);
 
-fn processes(dice: &mut Prng, knobs: &Knobs, members: usize) -> Processes {
+fn processes(dice: &mut Prng, knobs: &Knobs) -> Processes {
     let mut clock = || Clock::drawn(dice, knobs.drift_ppm);
-    let servers = (0..members).map(|number| ServerProcess::new(number, members, clock(), knobs)).collect();
+    let servers = (0..knobs.servers).map(|number| ServerProcess::new(number, clock(), knobs)).collect();
     let mut schedulers = Vec::new();
     for (class, replicas) in Class::ALL.into_iter().zip(knobs.replicas) {
         for _ in 0..replicas {

@@ -6,7 +6,7 @@ use ohm_agent::Input as AgentInput;
 use ohm_cell::restore;
 use ohm_framework::Input as SchedulerInput;
 use ohm_health::{BeatMark, DutyInput};
-use ohm_log::{Bytes, Delivery};
+use ohm_log::Bytes;
 use ohm_model::{Command, Entry, Envelope, Outcome};
 use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, FollowerId, Peer, RequestId, ServerInput};
 
@@ -27,8 +27,8 @@ impl World {
 
     /// A person's request: a message of its own, which overtakes others, may be lost alone, and may arrive twice.
     pub(super) fn send_request(&mut self, connection: u64, request: u64, command: Command) {
-        let Some(victim) = self.connections.get(&connection).map(|known| known.victim) else { return };
-        if self.is_cut(victim, true) {
+        let Some(&Connection { victim, server, .. }) = self.connections.get(&connection) else { return };
+        if self.is_cut(victim, server, true) {
             return self.break_connection(connection);
         }
         if self.network.lose_permille > 0 && self.dice.chance(self.network.lose_permille) {
@@ -67,13 +67,24 @@ impl World {
         }
     }
 
-    /// Bytes of one server's log reach another's.
+    /// Bytes of one server reach another one.
     pub(crate) fn reach_peer(&mut self, from: usize, to: usize, bytes: Bytes) {
-        let until_ms = self.splits.get(&(from, to)).copied().unwrap_or(0);
-        if until_ms <= self.agenda.now_ms() && self.servers[to].is_up() {
-            self.step_server(to, ServerInput::Deliver(Delivery::Message(bytes)));
-            self.plan_flush(to);
+        if self.is_cut_between(from, to) {
+            return;
         }
+        if self.servers[to].is_up() {
+            self.step_server(to, ServerInput::FromServer { from: from as u64 + 1, bytes });
+            return self.plan_flush(to);
+        }
+        // Nobody listens there: the connection is refused.
+        let way_ms = self.way_ms();
+        self.agenda.after(way_ms, Event::Unreachable { from, to });
+    }
+
+    /// A server learns that its bytes did not reach another one.
+    pub(crate) fn miss_peer(&mut self, from: usize, to: usize) {
+        self.step_server(from, ServerInput::Unreachable { server: to as u64 + 1 });
+        self.plan_flush(from);
     }
 
     pub(crate) fn reach_server(&mut self, connection: u64, up: Up) {

@@ -55,6 +55,7 @@ impl World {
             return;
         }
         let first = self.stuck();
+        let reached = self.leader().map(|number| self.servers[number].applied()).unwrap_or_default();
         self.run_until(self.agenda.now_ms() + BETWEEN_MS);
         if !self.report.broken.is_empty() {
             return;
@@ -81,6 +82,7 @@ impl World {
                 broken.extend(lost.map(|number| quiet(format!("node n{number} has not joined"))));
             }
         }
+        broken.extend(self.judge_group(reached));
         self.report.broken.extend(broken);
     }
 

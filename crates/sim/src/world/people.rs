@@ -50,8 +50,11 @@ impl World {
     fn sweep(&mut self, number: usize) {
         let every = if self.knobs.is_large() { 400 } else { 7 };
         let Some(core) = self.servers[number].core() else { return };
-        if core.replica().cell().applied().0 % every == 0 {
-            self.sweep_invariants();
+        let cell = core.replica().cell();
+        if cell.applied().0 % every == 0
+            && let Some(what) = cell.invariants().into_iter().next()
+        {
+            self.fail("invariant", what);
         }
     }
 
@@ -76,7 +79,7 @@ impl World {
         let (large, queues, own) = (self.knobs.is_large(), self.knobs.queues, format!("client {number}"));
         let command = if self.dice.chance(700) {
             let name = format!("c{number}-job-{}", self.clients[number].submitted.len());
-            let job = workload::job(&mut self.dice, name, large, queues);
+            let job = workload::job(&mut self.dice, name, (large, self.knobs.losses), queues);
             self.change_mind(&job.name);
             self.clients[number].submitted.push(job.clone());
             Some(Command::SubmitJobs { owner: own, jobs: vec![job] })
@@ -96,9 +99,9 @@ impl World {
     fn replace(&mut self, number: usize) -> Option<Command> {
         let at = self.dice.below(self.clients[number].submitted.len() as u64) as usize;
         let old = self.clients[number].submitted.get(at)?.clone();
-        let (large, queues) = (self.knobs.is_large(), self.knobs.queues);
+        let (large, losses, queues) = (self.knobs.is_large(), self.knobs.losses, self.knobs.queues);
         let job = match self.dice.chance(500) {
-            true => workload::job(&mut self.dice, old.name.clone(), large, queues),
+            true => workload::job(&mut self.dice, old.name.clone(), (large, losses), queues),
             false => old,
         };
         self.clients[number].submitted[at] = job.clone();

@@ -26,6 +26,7 @@ impl World {
             }
             self.oracle.watch(record);
         }
+        self.aim(&records);
         if !self.oracle.broken().is_empty() && self.failed.is_none() {
             self.failed = Some(Broken { promise: "oracle", what: "the run ends here".into() });
         }

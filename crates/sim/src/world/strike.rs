@@ -38,6 +38,10 @@ impl World {
         if !self.is_there(&fault) {
             return self.fail("scenario", format!("nobody to strike: {}", script::fault_words(&fault)));
         }
+        let fault = fault.with_server(|server| self.operator.stands_for(server));
+        if fault.server().is_some_and(|server| self.servers[server].over) || !self.may_change_servers(&fault) {
+            return;
+        }
         self.count(fault.kind());
         self.note(|| script::fault_words(&fault));
         let now_ms = self.agenda.now_ms();
@@ -54,11 +58,6 @@ impl World {
             }
             // What waits for a paused process comes when it wakes, so a pause is never cut short later.
             Fault::Pause { victim, for_ms } => self.pause(victim, (now_ms + for_ms).min(self.knobs.faults_ms)),
-            Fault::Cut { victim: Victim::Server(_), way, for_ms } => {
-                for victim in self.everybody() {
-                    self.cuts.insert(victim, (way, now_ms + for_ms));
-                }
-            }
             Fault::Cut { victim, way, for_ms } => drop(self.cuts.insert(victim, (way, now_ms + for_ms))),
             Fault::Split { one, other, way, for_ms } => {
                 if way != Way::Up {
@@ -81,6 +80,9 @@ impl World {
                 self.kill(Victim::Node(node));
                 workload::change(&mut self.nodes[node].spec, change);
                 self.agenda.after(300, Event::Restart(Victim::Node(node)));
+            }
+            Fault::LostDisk { .. } | Fault::Retire { .. } | Fault::AddServer | Fault::Transfer { .. } => {
+                self.change_servers(fault);
             }
             Fault::ClockJump { server, by_ms } => self.servers[server].clock.jump(by_ms),
             Fault::PowerLoss { server, .. }
@@ -106,7 +108,10 @@ impl World {
                 node < self.nodes.len()
             }
             Fault::Split { one, other, .. } => one.max(other) < self.servers.len(),
-            Fault::Storm { .. } => true,
+            Fault::Storm { .. } | Fault::AddServer => true,
+            Fault::LostDisk { server } | Fault::Retire { server } | Fault::Transfer { server } => {
+                server < self.servers.len()
+            }
             Fault::PowerLoss { server, .. }
             | Fault::FullDisk { server, .. }
             | Fault::SlowDisk { server, .. }
@@ -168,7 +173,7 @@ impl World {
     }
 
     pub(crate) fn restart(&mut self, victim: Victim) {
-        if self.is_up(victim) {
+        if self.is_up(victim) || matches!(victim, Victim::Server(number) if self.servers[number].over) {
             return;
         }
         let mut dice = self.dice.fork();
@@ -203,8 +208,14 @@ impl World {
         if !self.is_up(victim) || self.connection_of(victim).is_none_or(|known| known.is_some()) {
             return;
         }
-        let ready = self.leader().filter(|number| self.servers[*number].paused_until_ms <= self.agenda.now_ms());
-        let Some(server) = ready.filter(|_| !self.is_cut(victim, true) && !self.is_cut(victim, false)) else {
+        let now_ms = self.agenda.now_ms();
+        let is_ready = |number: &usize| {
+            let server = &self.servers[*number];
+            let is_cut = self.is_cut(victim, *number, true) || self.is_cut(victim, *number, false);
+            server.is_up() && server.caught_up && server.paused_until_ms <= now_ms && !is_cut
+        };
+        let ready: Vec<usize> = (0..self.servers.len()).filter(is_ready).collect();
+        let Some(&server) = self.dice.pick(&ready) else {
             let again_ms = self.dice.between(50, 400);
             return self.agenda.after(again_ms, Event::Connect(victim));
         };
@@ -259,9 +270,10 @@ impl World {
         self.agenda.after(again_ms, Event::Connect(victim));
     }
 
-    /// The server that takes appends, as far as anybody can know.
+    /// The server that takes appends: of several that believe it, the one that has come furthest.
     pub(crate) fn leader(&self) -> Option<usize> {
-        (0..self.servers.len()).find(|number| self.servers[*number].leads())
+        let leading = (0..self.servers.len()).filter(|number| self.servers[*number].leads());
+        leading.max_by_key(|number| self.servers[*number].applied())
     }
 }
 

@@ -97,6 +97,59 @@ impl TaskCounts {
     }
 }
 
+/// Losses of a job and their repairs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RepairView {
+    /// Empty for a whole job, `waiting` while something lost is not placed, `inFlight` until it runs.
+    #[serde(skip_serializing_if = "is_default")]
+    pub state: String,
+    /// When the first loss of the repair under way happened; 0 without one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub since_ms: u64,
+    /// When the job's policy gives up; 0 is never.
+    #[serde(skip_serializing_if = "is_default")]
+    pub give_up_ms: u64,
+    /// How many repairs were ever begun.
+    #[serde(skip_serializing_if = "is_default")]
+    pub begun: u32,
+    /// Nodes that the job has to do without.
+    #[serde(skip_serializing_if = "is_default")]
+    pub unhealthy_nodes: Vec<UnhealthyNodeView>,
+    /// The last ones that are over, oldest first.
+    #[serde(skip_serializing_if = "is_default")]
+    pub past: Vec<PastRepairView>,
+}
+
+/// A node that a job lost tasks with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct UnhealthyNodeView {
+    /// Its name.
+    pub name: String,
+    /// `lost` or `draining`.
+    pub cause: String,
+    /// When it was found so.
+    pub since_ms: u64,
+}
+
+/// A repair that is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PastRepairView {
+    /// When the first loss happened.
+    pub since_ms: u64,
+    /// When it was over.
+    pub ended_ms: u64,
+    /// How many tasks were placed again.
+    pub tasks: u32,
+    /// The nodes that were lost.
+    pub nodes: Vec<String>,
+    /// Why it was given up; empty when the job became whole.
+    #[serde(skip_serializing_if = "is_default")]
+    pub failed: String,
+}
+
 /// Everything about a job. `Spec` is the job document in canonical form, which would make the same job again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -107,7 +160,10 @@ pub struct JobView<Spec> {
     /// Which shard of its class places it, such as `batch/3`.
     #[serde(default)]
     pub shard: String,
-    /// The last log entry that changed its spec, state or reservation.
+    /// How it becomes whole again after losses, and how often it did.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub repair: RepairView,
+    /// The last log entry that changed its spec, state, reservation or unhealthy nodes.
     #[serde(default)]
     pub version: u64,
     /// Its groups.

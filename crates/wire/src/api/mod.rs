@@ -10,6 +10,7 @@ mod explain;
 mod job;
 mod node;
 mod queue;
+mod server;
 mod status;
 mod submit;
 
@@ -18,9 +19,16 @@ pub use event::{EventList, EventView};
 pub use explain::{
     BestDomainView, CountedView, ExcludedView, ExplainView, GroupExplainView, LayerFitView, NearestView, ReasonView,
 };
-pub use job::{GroupView, JobList, JobSummary, JobView, PastRunView, TaskCounts, TaskView, WaitAnswer};
+pub use job::{
+    GroupView, JobList, JobSummary, JobView, PastRepairView, PastRunView, RepairView, TaskCounts, TaskView,
+    UnhealthyNodeView, WaitAnswer,
+};
 pub use node::{NodeDetail, NodeList, NodeRunView, NodeSummary};
-pub use queue::{DomainView, QueueList, QueueResourceView, QueueView, TopologyList, TopologyView};
+pub use queue::{
+    DomainView, PriorityClassList, PriorityClassView, QueueList, QueueResourceView, QueueView, TopologyList,
+    TopologyView,
+};
+pub use server::{ServerEngine, ServerList, ServerRole, ServerView};
 pub use status::{JobTotals, NodeTotals, SessionView, StatusView, TaskTotals};
 pub use submit::{DocumentVerdict, ProblemView, SubmitAnswer, VerdictKind};
 

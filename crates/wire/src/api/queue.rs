@@ -53,6 +53,26 @@ pub struct QueueResourceView {
     pub available: String,
 }
 
+/// All priority classes, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PriorityClassList {
+    /// The classes.
+    pub priority_classes: Vec<PriorityClassView>,
+}
+
+/// A priority class.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PriorityClassView {
+    /// Its name.
+    pub name: String,
+    /// The priority of jobs that are submitted with it.
+    pub value: i32,
+    /// What it is meant for.
+    pub description: String,
+}
+
 /// All topologies, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

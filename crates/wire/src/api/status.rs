@@ -18,6 +18,14 @@ pub struct StatusView {
     /// The server that leads; empty when the one that answers does not know.
     #[serde(skip_serializing_if = "is_default")]
     pub leader: String,
+    /// How many nodes fell silent at once, while no node is declared lost because of that; 0 otherwise.
+    #[serde(skip_serializing_if = "is_default")]
+    pub silent_nodes: u32,
+    /// When that ends at the latest.
+    #[serde(skip_serializing_if = "is_default")]
+    pub held_until_ms: u64,
+    /// No node lease that may be in force is longer, in milliseconds.
+    pub node_lease_ms: u64,
     /// Nodes.
     pub nodes: NodeTotals,
     /// Jobs.

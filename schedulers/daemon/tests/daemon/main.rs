@@ -5,7 +5,7 @@ mod server;
 use bytes::Bytes;
 use ohm_daemon::{DaemonError, HealthOptions, SchedulerOptions, run_health, run_scheduler};
 use ohm_model::{Class, Command, GroupSpec, Index, JobSpec, Lease, NodeSpec, Outcome, Role, TaskSpec};
-use ohm_runtime::servers::{Servers, TokenSource};
+use ohm_runtime::servers::Servers;
 use ohm_runtime::shutdown::Shutdown;
 use ohm_wire::{Beat, Beats};
 use server::Server;
@@ -42,7 +42,7 @@ impl Daemon {
 
 /// The first address never answers: the next one is tried.
 fn servers(address: &str) -> Servers {
-    Servers { addresses: vec!["http://127.0.0.1:1".into(), address.into()], token: TokenSource::None }
+    Servers { addresses: vec!["http://127.0.0.1:1".into(), address.into()], ..Servers::default() }
 }
 
 async fn until(what: &str, mut condition: impl FnMut() -> bool) {

@@ -145,7 +145,8 @@ impl CellService for Server {
                 // In two pieces, to be put together.
                 let (index, bytes) = (state.cell.applied().0, Bytes::from(state.cell.snapshot_bytes()));
                 for (piece, last) in [(bytes.slice(..bytes.len() / 2), false), (bytes.slice(bytes.len() / 2..), true)] {
-                    let kind = Some(follow_reply::Kind::Snapshot(SnapshotPiece { index, piece, last }));
+                    let kind =
+                        Some(follow_reply::Kind::Snapshot(SnapshotPiece { index, piece, last, cell_incarnation: 1 }));
                     sender.try_send(Ok(FollowReply { kind })).unwrap();
                 }
             }
@@ -164,6 +165,17 @@ impl CellService for Server {
 
     async fn agent(&self, _: Request<Streaming<AgentUp>>) -> Result<Response<Self::AgentStream>, Status> {
         Err(Status::unimplemented("there are no agents here"))
+    }
+
+    async fn between(
+        &self,
+        _: Request<Streaming<ohm_wire::ServerWord>>,
+    ) -> Result<Response<ohm_wire::ServerFarewell>, Status> {
+        Err(Status::unimplemented("there is one server"))
+    }
+
+    async fn join(&self, _: Request<ohm_wire::JoinRequest>) -> Result<Response<ohm_wire::JoinReply>, Status> {
+        Err(Status::unimplemented("there is one server"))
     }
 
     async fn duty(&self, request: Request<Streaming<DutyUp>>) -> Result<Response<Self::DutyStream>, Status> {

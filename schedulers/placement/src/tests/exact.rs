@@ -21,6 +21,8 @@ struct Node {
 /// A gang, perhaps with a leader, and what it asks.
 struct Gang {
     count: u64,
+    /// Fewer than this are of no use.
+    least: u64,
     cpu: u64,
     leader: Option<u64>,
     mode: &'static str,
@@ -58,8 +60,10 @@ fn gang(dice: &mut Prng, levels: usize) -> Gang {
     let slices = dice.pick(&layers).unwrap().to_vec();
     let size = slices.first().map_or(1, |(_, size)| *size);
     let lowest = slices.first().map_or(levels - 1, |(level, _)| *level);
+    let count = size * dice.between(1, 6 / size);
     Gang {
-        count: size * dice.between(1, 6 / size),
+        count,
+        least: if dice.chance(400) { dice.between(1, count) } else { count },
         cpu: dice.between(1, 2),
         leader: dice.chance(300).then(|| dice.between(1, 3)),
         mode: dice.pick(&["required", "preferred", "unconstrained"]).unwrap(),
@@ -92,7 +96,8 @@ fn gang_text(gang: &Gang) -> String {
         topology += " balanced";
     }
     let with = if gang.leader.is_some() { "with=x" } else { "" };
-    format!("job j class=tas\n{lead}group g count={} cpu={} {topology} {with}", gang.count, gang.cpu)
+    let Gang { count, least, cpu, .. } = gang;
+    format!("job j class=tas\n{lead}group g count={count} min={least} cpu={cpu} {topology} {with}")
 }
 
 /// Whether tasks by node, with the leader on one of them, obey every rule but that of capacity.
@@ -182,15 +187,18 @@ proptest! {
         let mut planner = Bare::default();
         let mut world = World::of(&text, &mut planner);
         let (found, verdict) = world.place("j", &mut planner);
-        let exists = leaders(&cell, &gang).into_iter().any(|leader| {
+        let exists = |count: &u64| leaders(&cell, &gang).into_iter().any(|leader| {
             let mut visit = |tasks: &[u64]| fits(&cell, &gang, tasks, leader) && obeys(&cell, &gang, tasks, leader);
-            any_layout(&mut vec![0; cell.len()], 0, gang.count, &mut visit)
+            any_layout(&mut vec![0; cell.len()], 0, *count, &mut visit)
         });
-        prop_assert_eq!(verdict.is_some(), exists, "{}\n{}", text, found);
+        // As many as there is a placement for, down to the minimum.
+        let most = (gang.least..=gang.count).rev().find(exists);
+        prop_assert_eq!(verdict.is_some(), most.is_some(), "{}\n{}", text, found);
         let Some(verdict) = verdict else { return Ok(()) };
         prop_assert_eq!(verdict.conflicts, [], "{}\n{}", text, found);
         let (tasks, leader) = standing(&world, &cell, &gang);
-        prop_assert_eq!(tasks.iter().sum::<u64>(), gang.count, "{}\n{}", text, found);
+        let placed = tasks.iter().sum::<u64>();
+        prop_assert_eq!(Some(placed), most, "{}\n{}", text, found);
         prop_assert!(obeys(&cell, &gang, &tasks, leader), "{}\n{}", text, found);
         if gang.mode == "preferred" && !gang.balanced {
             let single = (0..=gang.level).rev().find(|level| {
@@ -200,14 +208,15 @@ proptest! {
                             && obeys(&cell, &gang, tasks, leader)
                             && shares(&cell, tasks, leader, *level)
                     };
-                    any_layout(&mut vec![0; cell.len()], 0, gang.count, &mut visit)
+                    any_layout(&mut vec![0; cell.len()], 0, placed, &mut visit)
                 })
             });
             let holds = single.is_none_or(|level| shares(&cell, &tasks, leader, level));
             prop_assert!(holds, "one domain of level {single:?} would do\n{}\n{}", text, found);
         }
-        // Leader and workers come back one by one, each on its own, as in Kueue: only gangs without one are exact.
-        if gang.leader.is_some() {
+        // Leader and workers come back one by one, each on its own, as in Kueue: only gangs without one are exact. What a
+        // gang started without stays away.
+        if gang.leader.is_some() || placed < gang.count || gang.least < gang.count {
             return Ok(());
         }
         let before = tasks.clone();
@@ -287,11 +296,11 @@ proptest! {
             match dice.below(3) {
                 0 => drop(world.place(name, &mut other)),
                 1 => world.extend(&format!("lose n{}", dice.below(6)), &mut other),
+                // A node joins, or comes back with other labels.
                 _ => {
-                    let line = format!("node m{} cpu=3 zone=1 rack=1.{}", dice.below(3), dice.between(1, 3));
-                    if world.cell.nodes().find(line.split(' ').nth(1).unwrap()).is_none() {
-                        world.extend(&line, &mut other);
-                    }
+                    let (node, zone) = (dice.below(3), dice.between(1, 2));
+                    let line = format!("node m{node} cpu=3 zone={zone} rack={zone}.{}", dice.between(1, 3));
+                    world.extend(&line, &mut other);
                 }
             }
             let view = View::new(&world.cell, &holds, world.session);

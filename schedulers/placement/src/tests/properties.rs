@@ -4,7 +4,7 @@ use super::Bare;
 use crate::demand::REFUSED;
 use crate::fixture::World;
 use crate::fixture::random::{self, Kinds};
-use crate::subject::Subject;
+use crate::subject::{Fence, Subject};
 use ohm_cell::{Cell, Scratch};
 use ohm_framework::{Decision, Explanation, Holds, Planner, View};
 use ohm_model::resources::DEVICE_MILLI;
@@ -192,8 +192,8 @@ proptest! {
         planner.reset(&view);
         let job = world.cell.jobs().find("last").unwrap();
         let subject = Subject::new(view, job, GroupIndex(0)).unwrap();
-        let (slot, _) = planner.0.index(&subject);
-        let (table, index) = planner.0.parts(slot);
+        let (slot, _) = planner.placer.index(&subject);
+        let (table, index) = planner.placer.parts(slot);
         for (node, record) in world.cell.nodes().iter() {
             let misses = subject.first_miss(node);
             let open = index.demand.kind_cost(table.kind(node)) != REFUSED;
@@ -203,16 +203,24 @@ proptest! {
             }
             prop_assert_eq!(subject.room(node) > 0, misses.is_none(), "{} {:?}\n{}", record.spec.name, misses, text);
         }
-        let pass = planner.0.begin(&view);
-        let why = planner.0.explain(&pass, &subject, 1, ohm_framework::Obstacle::Room);
-        assert_counts(&why, &text);
-        let mut slow: BTreeMap<_, u32> = BTreeMap::new();
-        for (node, _) in world.cell.nodes().iter() {
-            if let Some(miss) = subject.first_miss(node) {
-                *slow.entry(miss).or_insert(0) += 1;
+        let pass = planner.placer.begin(&view);
+        let topology = world.cell.topologies().iter().next();
+        let keys = [None, Some(0), Some(1)];
+        let within = topology.into_iter().flat_map(|topology| keys.map(|key| Fence { topology, level: 0, key }));
+        // Twice, so that what is remembered is asked for, too.
+        let fences = std::iter::once(None).chain(within.map(Some)).flat_map(|fence| [fence, fence]);
+        for fence in fences {
+            let subject = Subject { fence, ..subject };
+            let why = planner.placer.explain(&pass, &subject, 1, ohm_framework::Obstacle::Room);
+            assert_counts(&why, &text);
+            let mut slow: BTreeMap<_, u32> = BTreeMap::new();
+            for (node, _) in world.cell.nodes().iter() {
+                if let Some(miss) = subject.first_miss(node) {
+                    *slow.entry(miss).or_insert(0) += 1;
+                }
             }
+            prop_assert_eq!(why.misses, slow, "{}", text);
         }
-        prop_assert_eq!(why.misses, slow, "{}", text);
     }
 
     /// A table that followed every change plans what a table made anew plans.

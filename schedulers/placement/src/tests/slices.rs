@@ -83,10 +83,90 @@ fn balanced_placement_fills_domains_evenly() {
 }
 
 #[test]
+fn balanced_placement_counts_overshoot_in_tasks() {
+    let hosts = "topology main kubernetes.io/hostname\n node p cpu=3\n node q cpu=2";
+    let gang = "job j class=tas\n group g count=2 cpu=1 topology=preferred:kubernetes.io/hostname";
+    check(&format!("{hosts}\n {gang} slices=kubernetes.io/hostname:2 balanced"), "g 0-1 on q");
+}
+
+#[test]
+fn of_equally_even_families_the_one_with_fewer_domains_is_filled() {
+    check(
+        "topology main block rack kubernetes.io/hostname
+         node a cpu=7 block=1 rack=1
+         node b cpu=3 block=1 rack=2
+         node c cpu=3 block=2 rack=3
+         node d cpu=7 block=2 rack=3
+         job j class=tas
+         group g count=10 cpu=1 topology=preferred:rack balanced",
+        "g 0-2 on c, 3-9 on d",
+    );
+}
+
+#[test]
+fn below_the_slices_hosts_with_least_to_spare_go_first() {
+    // In pairs: two on the smaller host and two on the larger, though the larger would take all four.
+    check(
+        "topology main rack kubernetes.io/hostname
+         node a cpu=2 rack=1
+         node b cpu=4 rack=1
+         job j class=tas
+         group g count=4 cpu=1 topology=required:rack slices=rack:4,kubernetes.io/hostname:2",
+        "g 0-1 on a, 2-3 on b",
+    );
+    // One by one the smallest that takes the rest is taken.
+    check(
+        "topology main rack kubernetes.io/hostname
+         node a cpu=5 rack=1
+         node b cpu=4 rack=1
+         job j class=tas
+         group g count=4 cpu=1 topology=required:rack slices=rack:4",
+        "g 0-3 on b",
+    );
+}
+
+#[test]
+fn what_a_leader_leaves_no_room_for_is_not_told_as_room() {
+    check(
+        "topology main rack kubernetes.io/hostname
+         node a cpu=6 rack=1
+         job j class=tas
+         group lead cpu=2 topology=required:rack with=x
+         group work count=5 cpu=1 topology=required:rack with=x slices=rack:1",
+        "5 tasks and their leader (group lead) must stand in one domain of rack; the best, 1, takes 4. There it holds 4 of 5 slices of rack.
+         Of 1 node, by the first reason found: 1 can take at least one task.",
+    );
+}
+
+#[test]
 fn fewer_start_where_fewer_fit() {
     check(
         &format!("{CELL} job j class=tas\n group g count=24 min=8 cpu=1 topology=required:block slices=rack:8"),
         "g 0-2 on a1, 3-7 on a2, 8-11 on b1, 12-15 on b2",
+    );
+}
+
+#[test]
+fn a_minimum_within_a_slice_asks_for_the_whole_slice() {
+    // All six would leave nothing for the second group, and three are no whole number of pairs.
+    check(
+        "topology main rack kubernetes.io/hostname
+         node a cpu=6 rack=1
+         job j class=tas
+         group one count=6 min=3 cpu=1 topology=required:rack slices=rack:2
+         group two count=2 cpu=1",
+        "one 0-3 on a
+         two 0-1 on a",
+    );
+    // A leader does not start without the workers that it leads.
+    check(
+        "topology main rack kubernetes.io/hostname
+         node a cpu=4 rack=1
+         job j class=tas
+         group lead cpu=1 topology=required:rack with=x
+         group work count=8 min=1 cpu=1 topology=required:rack slices=rack:4 with=x",
+        "1 slice of 4 tasks and its leader (group lead) must stand in one domain of rack; no domain takes any.
+         Of 1 node, by the first reason found: 1 can take at least one task.",
     );
 }
 

@@ -1,6 +1,10 @@
 //! Topology searches as text: which domains, in which order.
 
-use super::check;
+use super::{Bare, check};
+use crate::fixture::World;
+use ohm_framework::{Budget, Holds, Planner, View, Work};
+use ohm_model::NodeId;
+use ohm_stdx::Prng;
 
 const RACKS: &str = "
     topology main block rack kubernetes.io/hostname
@@ -82,6 +86,38 @@ fn node_filters_hold_at_every_level() {
     check(&format!("{nodes} job j class=tas\n group g count=6 cpu=1 topology=required:rack"), "g 0-2 on b1, 3-5 on b2");
     // Six cpus are free in rack 2, but no single node takes a task of four.
     check(&format!("{nodes} job j class=tas\n group g cpu=4 topology=required:rack"), "g 0 on a1");
+}
+
+#[test]
+fn a_node_with_new_labels_stands_in_its_new_domain() {
+    let mut planner = Bare::default();
+    let gangs = "job j class=tas\n group g count=9 cpu=1 topology=required:rack
+                 job k class=tas\n group g count=12 cpu=1 topology=required:rack";
+    let mut world = World::of(&format!("{RACKS} {gangs}"), &mut planner);
+    let holds = Holds::default();
+    let mut decide = |world: &World, name: &str, moved: &[NodeId]| {
+        let view = View::new(&world.cell, &holds, world.session);
+        match moved {
+            [] => planner.reset(&view),
+            moved => planner.changed(&view, moved, &[]),
+        }
+        let work = Work { jobs: vec![world.item(name)], budget: Budget::UNBOUNDED };
+        world.text(&planner.plan(&view, &work, &mut Prng::new(1)).decisions[0])
+    };
+    assert_eq!(decide(&world, "j", &[]), "g 0-7 on c1, 8 on c2");
+    // The largest host is carried from rack 3 to rack 1.
+    world.extend("node c1 cpu=8 block=1 rack=1", &mut Bare::default());
+    let [moved, other] = ["c1", "a1"].map(|name| world.cell.nodes().find(name).unwrap());
+    assert_eq!(decide(&world, "j", &[moved]), "g 0 on a1, 1-8 on c1");
+    assert_eq!(decide(&world, "k", &[moved, other]), "g 0-3 on a1, 4-11 on c1");
+}
+
+#[test]
+fn several_topologies_lie_over_the_same_nodes() {
+    let cell = format!("{RACKS} topology power feed kubernetes.io/hostname\n node d1 cpu=8 block=2 rack=3 feed=x");
+    let gang = "job j class=tas\n group g count=6 cpu=1";
+    check(&format!("{cell}\n {gang} topology=required:rack@main"), "g 0-3 on b1, 4-5 on b2");
+    check(&format!("{cell}\n {gang} topology=required:feed@power"), "g 0-5 on d1");
 }
 
 #[test]

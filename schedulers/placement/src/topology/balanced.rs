@@ -28,8 +28,8 @@ struct Family {
 /// The greedy choice: how many domains, and what the last of them take.
 struct Greedy {
     used: usize,
-    /// Slices of the last domain without the leader, if any was needed.
-    last: Option<u64>,
+    /// Slices of the last domain without the leader, and beside it, if any was needed.
+    last: Option<(u64, u64)>,
     /// Slices beside the leader of the domain that hosts it.
     host: Option<u64>,
 }
@@ -60,30 +60,32 @@ pub(super) fn choose(search: &Search<'_>, level: usize, need: u64, leader: bool)
         }
     }
     let best = best?;
-    let chosen = pick(by_spread(best.domains), need, leader)?;
-    let (level, chosen) = match is_above {
-        false => (level, chosen),
+    let size = counts.layers().size.max(1);
+    let (level, candidates) = match is_above {
+        false => (level, best.domains),
         true => {
+            let chosen = pick(by_spread(best.domains), need, leader, size)?;
             let mut below: Vec<Domain> = chosen.into_iter().flat_map(|domain| domain.children).collect();
             below.sort_by_key(|domain| domain.at);
-            (level + 1, pick(below, need, leader)?)
+            (level + 1, below)
         }
     };
-    let size = counts.layers().size.max(1);
+    let chosen = pick(candidates, need, leader, size)?;
     fill(chosen, best.threshold, need, leader, size).map(|given| (level, given))
 }
 
 /// The domains of one parent, pruned to those that reach the threshold.
 fn family(domains: Vec<Domain>, is_above: bool, need: u64, leader: bool) -> Option<Family> {
     let first = greedy(&evaluated(&domains, is_above), need, leader)?;
-    let shares = [Some(need / first.used.max(1) as u64), first.last, first.host];
+    let last = first.last.map(|(alone, _)| alone);
+    let shares = [Some(need / first.used.max(1) as u64), last, first.host];
     let threshold = shares.into_iter().flatten().min()?;
     // A leader may be hosted only where the threshold is reached beside it; failing that, a lower one may do.
-    let lower = first.last.filter(|_| leader).map(|last| threshold.min(last));
+    let lower = first.last.filter(|_| leader).map(|(_, beside)| threshold.min(beside));
     for threshold in [Some(threshold), lower].into_iter().flatten() {
         let pruned = pruned(domains.clone(), threshold);
         if threshold > 0
-            && let Some(again) = greedy(&evaluated(&pruned, is_above), need, leader)
+            && let Some(again) = greedy(&pruned, need, leader)
         {
             return Some(Family { domains: pruned, threshold, used: again.used });
         }
@@ -99,14 +101,15 @@ fn evaluated(domains: &[Domain], is_above: bool) -> Vec<Domain> {
     }
 }
 
-/// Drops children below the threshold, then domains below it.
+/// Drops children below the threshold, then domains below it. What reaches it only without the leader hosts none.
 fn pruned(domains: Vec<Domain>, threshold: u64) -> Vec<Domain> {
+    let without_leader = |count: &mut Count| (count.hosts, count.slices_beside, count.tasks_beside) = (false, 0, 0);
     let reaches = |domain: &mut Domain| {
-        let count = &mut domain.count;
-        if count.hosts && count.slices_beside < threshold {
-            (count.hosts, count.slices_beside, count.tasks_beside) = (false, count.slices, count.tasks);
+        if domain.count.hosts && domain.count.slices_beside < threshold {
+            without_leader(&mut domain.count);
+            domain.children.iter_mut().for_each(|child| without_leader(&mut child.count));
         }
-        count.slices >= threshold
+        domain.count.slices >= threshold
     };
     let mut left = Vec::new();
     for mut domain in domains {
@@ -163,7 +166,7 @@ fn greedy(domains: &[Domain], need: u64, leader: bool) -> Option<Greedy> {
         }
         rest = rest.saturating_sub(domain.count.slices);
         found.used += 1;
-        found.last = Some(domain.count.slices);
+        found.last = Some((domain.count.slices, domain.count.slices_beside));
     }
     (rest == 0 && found.used > 0).then_some(found)
 }
@@ -207,10 +210,11 @@ fn logarithm(number: u64) -> u64 {
 /// beside its size.
 const STEPS_MAX: u64 = 1 << 21;
 
-/// Picks exactly as many domains as the greedy choice uses, with the least overshoot, the first found on a tie.
-fn pick(mut domains: Vec<Domain>, need: u64, leader: bool) -> Option<Vec<Domain>> {
+/// Picks exactly as many domains as the greedy choice, with the least overshoot in tasks, the first found on a tie.
+fn pick(mut domains: Vec<Domain>, need: u64, leader: bool, size: u64) -> Option<Vec<Domain>> {
     let used = greedy(&domains, need, leader)?.used;
-    if need.saturating_mul(used as u64).saturating_mul(domains.len() as u64) > STEPS_MAX {
+    let tasks = need.saturating_mul(size);
+    if tasks.saturating_mul(used as u64).saturating_mul(domains.len() as u64) > STEPS_MAX {
         domains.sort_by_key(order_for_leader);
         if leader && domains.len() > 1 {
             domains[1..].sort_by_key(order);
@@ -218,29 +222,31 @@ fn pick(mut domains: Vec<Domain>, need: u64, leader: bool) -> Option<Vec<Domain>
         domains.truncate(used);
         return Some(domains);
     }
-    // By number of domains: from (leader placed, slices taken at most `need`…) to the first set found for it.
+    // By number of domains: from (the leader waits, tasks still to place) to the first set found for it.
     type Sums = BTreeMap<(bool, i64), Vec<usize>>;
     let mut sums: Vec<Sums> = vec![Sums::new(); used + 1];
-    sums[0].insert((!leader, need as i64), Vec::new());
+    sums[0].insert((leader, tasks as i64), Vec::new());
     for (index, domain) in domains.iter().enumerate() {
         for number in (1..=used).rev() {
             let mut found: Vec<((bool, i64), Vec<usize>)> = Vec::new();
-            for ((is_led, rest), set) in &sums[number - 1] {
-                if *rest <= 0 && *is_led {
+            for ((waits, rest), set) in &sums[number - 1] {
+                if *rest <= 0 && !*waits {
                     continue;
                 }
                 let with = || set.iter().copied().chain([index]).collect();
-                if !is_led && domain.count.hosts {
-                    found.push(((true, rest - domain.count.slices_beside as i64), with()));
+                if *waits && domain.count.hosts {
+                    found.push(((false, rest - domain.count.tasks_beside as i64), with()));
                 }
-                found.push(((*is_led, rest - domain.count.slices as i64), with()));
+                if domain.count.slices > 0 {
+                    found.push(((*waits, rest - domain.count.tasks as i64), with()));
+                }
             }
             for (key, set) in found {
                 sums[number].entry(key).or_insert(set);
             }
         }
     }
-    let covered = sums[used].iter().filter(|((is_led, rest), _)| *is_led && *rest <= 0);
+    let covered = sums[used].iter().filter(|((waits, rest), _)| !*waits && *rest <= 0);
     let (_, set) = covered.max_by_key(|((_, rest), _)| *rest)?;
     Some(set.iter().map(|index| domains[*index].clone()).collect())
 }

@@ -99,12 +99,32 @@ async fn a_busy_replica_is_tried_again_and_an_unknown_outcome_stops() {
 }
 
 #[tokio::test]
-async fn priority_classes_hold_for_their_input() {
+async fn priority_classes_stay_for_later_input() {
     let world = World::new();
-    let class = "apiVersion: ohm/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 70\n---\n";
-    let (status, answer) = world.submit(&format!("{class}{}", job("a", ", priorityClassName: high"))).await;
+    let message = |answer: &serde_json::Value| answer["verdicts"][0]["problems"][0].clone();
+    let (_, answer) = world.submit(&job("a", ", priorityClassName: high")).await;
+    assert_eq!(lines(&answer), ["1 1 Job/a refused spec.priorityClassName"]);
+    let class = "apiVersion: ohm/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 70\n";
+    for verdict in ["accepted", "unchanged"] {
+        let (_, answer) = world.submit(class).await;
+        assert_eq!(lines(&answer), [format!("1 1 PriorityClass/high {verdict} -")]);
+    }
+    let (status, answer) = world.submit(&job("a", ", priorityClassName: high")).await;
     assert_eq!(status, StatusCode::OK, "{answer}");
     assert_eq!(world.get("/v1/jobs/a").await.1["priority"], 70);
+    let (_, list) = world.get("/v1/priority-classes").await;
+    assert_eq!(list["priorityClasses"][0]["name"], "high");
+    let (_, answer) = world.submit(&job("b", ", priorityClassName: hihg")).await;
+    let expected =
+        "no priority class is called \"hihg\"; known: high (70); submit the class first, or name one of them";
+    assert_eq!(message(&answer)["message"], expected);
+    let (_, answer) = world.submit(&class.replace("70", "71")).await;
+    assert_eq!(lines(&answer), ["1 1 PriorityClass/high refused metadata.name"]);
+    let (status, _) = world.send("DELETE", "/v1/priority-classes/high", "application/json", b"").await;
+    assert_eq!(status, StatusCode::NO_CONTENT);
+    // The job keeps what it got, and is the same job.
+    let (_, answer) = world.submit(&job("a", ", priorityClassName: high")).await;
+    assert_eq!(lines(&answer), ["1 1 Job/a unchanged -"]);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! What answers say.
 
-use super::world::{World, job};
+use super::world::{World, job, read};
+use axum::body::Body;
 use axum::http::StatusCode;
 use ohm_model::{Command, Exit};
 use serde_json::json;
@@ -97,6 +98,8 @@ async fn explanations_name_the_state() {
     world.submit(&[job("a", ", priority: 5"), job("b", ""), job("c", ", suspend: true")].join("---\n")).await;
     let (_, explained) = world.get("/v1/jobs/b/explain").await;
     assert_eq!((&explained["state"], &explained["jobsAhead"]), (&json!("pending"), &json!(1)));
+    let (_, explained) = world.get("/v1/jobs/a/explain").await;
+    assert_eq!(explained["jobsAhead"], json!(0));
     let (_, explained) = world.get("/v1/jobs/c/explain").await;
     assert_eq!(explained["hint"], "`ohm resume c` lets it be placed again");
     world.run("a", "n1");
@@ -127,4 +130,49 @@ async fn what_fits_nowhere_is_explained_by_the_planner() {
     let service = "apiVersion: ohm/v1\nkind: Job\nmetadata: {name: web}\nspec: {class: service, requests: {cpu: 64}}\n";
     world.submit(service).await;
     assert_eq!(world.get("/v1/jobs/web/explain").await.1["obstacle"], "room");
+}
+
+#[tokio::test]
+async fn questions_see_everything_acknowledged_unless_they_say_otherwise() {
+    let world = World::new();
+    world.get("/v1/jobs").await;
+    assert_eq!(world.truth.lock().unwrap().reads, 1);
+    assert_eq!(world.get("/v1/jobs?stale=ok&limit=3").await.0, StatusCode::OK);
+    assert_eq!(world.truth.lock().unwrap().reads, 1, "this server's own copy will do");
+    let lost = crate::handle::Unanswered::NotServing("no majority".into());
+    world.truth.lock().unwrap().read_failures.push(lost);
+    let (status, body) = world.get("/v1/jobs").await;
+    assert_eq!((status, &body["error"]["code"]), (StatusCode::SERVICE_UNAVAILABLE, &"not_serving".into()));
+}
+
+#[tokio::test]
+async fn servers_are_listed_removed_and_told_to_lead() {
+    let world = World::new();
+    let (status, body) = world.get("/v1/servers").await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(
+        body["servers"][1],
+        serde_json::json!({"server": 2, "role": "voter", "leads": true, "here": false, "address": ""})
+    );
+    assert_eq!(body["servers"][2]["role"], "learner");
+    assert_eq!(world.send("DELETE", "/v1/servers/2", "application/json", b"").await.0, StatusCode::NO_CONTENT);
+    let (status, body) = world.send("DELETE", "/v1/servers/1", "application/json", b"").await;
+    assert_eq!((status, &body["error"]["message"]), (StatusCode::CONFLICT, &"it is the last voter".into()));
+    assert_eq!(world.send("POST", "/v1/servers/2/lead", "application/json", b"").await.0, StatusCode::OK);
+    assert_eq!(world.send("POST", "/v1/servers/3/lead", "application/json", b"").await.0, StatusCode::CONFLICT);
+    assert_eq!(world.get("/v1/servers/x").await.0, StatusCode::METHOD_NOT_ALLOWED);
+}
+
+#[tokio::test]
+async fn a_backup_is_the_whole_state() {
+    let world = World::with(|options| options.source = ohm_cell::BackupSource { cell: 7, cell_incarnation: 3 });
+    world.node("n1", 4);
+    world.submit(&job("a", "")).await;
+    let response = world.ask("GET", "/v1/backup", "application/json", Body::empty()).await;
+    let index: u64 = response.headers()["ohm-index"].to_str().unwrap().parse().unwrap();
+    let (source, state) = ohm_cell::read_backup(&read(response).await).unwrap();
+    assert_eq!((source.cell, source.cell_incarnation), (7, 3));
+    let truth = world.truth.lock().unwrap();
+    assert_eq!((state.digest(), state.applied().0), (truth.cell.digest(), index));
+    assert!(state.jobs().find("a").is_some());
 }

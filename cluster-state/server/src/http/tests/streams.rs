@@ -1,6 +1,6 @@
 //! Waiting, output and events.
 
-use super::world::{World, job, read};
+use super::world::{EVENTS_MAX, World, job, read};
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use ohm_model::{Command, Exit};
@@ -113,4 +113,63 @@ async fn events_come_as_a_page_and_as_a_stream() {
     let text = String::from_utf8(piece.to_vec()).unwrap();
     assert!(text.contains("event: jobSubmitted") && text.contains("job c submitted"), "{text}");
     assert!(text.contains("id: "), "{text}");
+}
+
+#[tokio::test]
+async fn a_reader_is_told_what_it_missed() {
+    let world = World::new();
+    world.node("n1", 4);
+    let (_, page) = world.get("/v1/events").await;
+    let next = page["next"].as_u64().unwrap();
+    let response = world.ask("GET", &format!("/v1/events?follow=true&after={next}"), "", Body::empty()).await;
+    let mut stream = response.into_body().into_data_stream();
+    // All of it happens before the stream looks again.
+    let cordon = |number: usize| Command::CordonNode { name: "n1".into(), cordoned: number.is_multiple_of(2) };
+    (0..EVENTS_MAX + 7).for_each(|number| drop(world.truth.lock().unwrap().person(cordon(number))));
+    let piece = tokio::time::timeout(Duration::from_secs(10), stream.next()).await.unwrap().unwrap().unwrap();
+    let text = String::from_utf8(piece.to_vec()).unwrap();
+    assert!(text.contains("event: dropped") && !text.contains("id: "), "{text}");
+    let message = format!("dropped 7 events since entry {next}: this server no longer has them");
+    assert!(text.contains(&message) && text.contains("\"count\":7"), "{text}");
+    let (_, page) = world.get(&format!("/v1/events?after={next}")).await;
+    let first = &page["events"][0];
+    assert_eq!((&first["kind"], &first["index"]), (&"dropped".into(), &next.into()));
+    let (_, page) = world.get("/v1/events").await;
+    assert_eq!(page["events"][0]["kind"], "nodeCordoned", "whoever asks for the last events misses none");
+}
+
+#[tokio::test]
+async fn streams_are_bounded_and_give_their_room_back() {
+    let world = World::with(|options| (options.event_streams_max, options.log_streams_max) = (1, 0));
+    world.node("n1", 4);
+    world.submit(&job("a", "")).await;
+    world.run("a", "n1");
+    let (status, answer) = world.get("/v1/jobs/a/logs").await;
+    assert_eq!((status, &answer["error"]["code"]), (StatusCode::SERVICE_UNAVAILABLE, &"too_many_streams".into()));
+    let follow = || world.ask("GET", "/v1/events?follow=true", "", Body::empty());
+    let first = follow().await;
+    assert_eq!((first.status(), follow().await.status()), (StatusCode::OK, StatusCode::SERVICE_UNAVAILABLE));
+    assert_eq!(world.get("/v1/events").await.0, StatusCode::OK, "a page is no stream");
+    drop(first);
+    tokio::time::timeout(Duration::from_secs(10), async {
+        while follow().await.status() != StatusCode::OK {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn output_of_a_removed_node_is_gone_although_its_slot_is_used_again() {
+    let world = World::new();
+    world.node("n1", 4);
+    world.submit(&job("a", ", retries: 3")).await;
+    let run = world.run("a", "n1");
+    world.end(run, "n1", Exit::Code(1));
+    assert_eq!(world.send("DELETE", "/v1/nodes/n1", "application/json", b"").await.0, StatusCode::NO_CONTENT);
+    world.node("n2", 4);
+    let (status, answer) = world.get("/v1/jobs/a/logs?task=0").await;
+    assert_eq!((status, answer["error"]["code"].as_str()), (StatusCode::GONE, Some("node_gone")));
+    assert_eq!(world.get("/v1/jobs/a").await.1["state"], "pending", "the job goes on");
 }

@@ -1,19 +1,20 @@
 //! A cell with a router in front of it.
 
 use super::super::{HttpOptions, router};
-use crate::handle::{LogPiece, Question, ReplicaHandle, Unanswered};
+use crate::handle::{LogPiece, Question, ReplicaHandle, Servers, Unanswered};
 use crate::log_readers::{AgentOutlet, LogReaders};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, Response, StatusCode};
 use bytes::Bytes;
 use ohm_cell::{Applied, Cell};
+use ohm_log::{MemberChange, Members};
 use ohm_model::{
-    Amounts, Command, Entry, Envelope, Epoch, Event, Exit, GroupIndex, Index, JobGuard, JobId, Lease, NodeSpec,
-    Outcome, Placement, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, TaskIndex, Transaction,
+    Amounts, Command, Entry, Envelope, Epoch, Exit, GroupIndex, Index, JobGuard, JobId, Lease, NodeSpec, Outcome,
+    Placement, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, TaskIndex, Transaction,
 };
 use ohm_model::{Grain, Guard};
-use ohm_replica::Peer;
+use ohm_replica::{ChangeFailure, EventRing, Peer};
 use ohm_wire::{AgentDown, LogPiece as WirePiece, ReadLog, agent_down};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -22,17 +23,22 @@ use tokio::sync::{mpsc, watch};
 use tower::ServiceExt;
 
 pub(super) const TOKEN: &str = "of-the-test";
+/// How many events the world remembers.
+pub(super) const EVENTS_MAX: usize = 100;
 
 /// What the loop owns.
 pub(super) struct Truth {
     pub(super) cell: Cell,
-    pub(super) events: Vec<Event>,
+    pub(super) events: EventRing,
     applied: watch::Sender<Index>,
     sequences: BTreeMap<SessionId, u64>,
     people: SessionId,
     /// Answers to commands that fail instead of being applied, last one first.
     pub(super) failures: Vec<Unanswered>,
     pub(super) commands: usize,
+    /// Reads that were asked to see everything acknowledged, and answers to those that fail, last one first.
+    pub(super) reads: usize,
+    pub(super) read_failures: Vec<Unanswered>,
     logs: BTreeMap<RunRef, Vec<LogPiece>>,
     /// Towards the agent of every node.
     agent: mpsc::Sender<AgentDown>,
@@ -53,7 +59,7 @@ impl Truth {
         let mut applied = Applied::default();
         let entry = Entry { stamp_ms: 1000 * index.0, commands: vec![envelope] };
         self.cell.apply(index, &entry, &mut applied);
-        self.events.extend(applied.events);
+        self.events.extend(&applied.events);
         self.applied.send_replace(index);
         (index, applied.outcomes.remove(0))
     }
@@ -97,8 +103,24 @@ impl Truth {
                 drop(answer.send(result));
             }
             Question::Events(index, answer) => {
-                let after = self.events.iter().filter(|event| event.index > index).cloned().collect();
-                drop(answer.send((after, 0)));
+                drop(answer.send(self.events.page(index)));
+            }
+            Question::Read(answer) => {
+                self.reads += 1;
+                drop(answer.send(self.read_failures.pop().map_or(Ok(()), Err)));
+            }
+            Question::ChangeMembers(change, answer) => {
+                let result = match change {
+                    MemberChange::Remove { member: 2 } => Ok(2),
+                    _ => Err(ChangeFailure { again: false, reason: "it is the last voter".into() }),
+                };
+                drop(answer.send(result));
+            }
+            Question::Transfer(_) => {}
+            Question::Servers(answer) => {
+                let members = Members { voters: vec![1, 2], learners: vec![3], ..Members::default() };
+                let addresses = [(1, "http://one".to_string())].into();
+                drop(answer.send(Servers { here: 1, leader: Some(2), members, addresses, ..Servers::default() }));
             }
             Question::AgentOf(_, answer) => {
                 let outlet = AgentOutlet { peer: Peer(1), orders: self.agent.downgrade() };
@@ -125,12 +147,14 @@ impl World {
         let (agent, mut orders) = mpsc::channel(64);
         let mut truth = Truth {
             cell: Cell::new(),
-            events: Vec::new(),
+            events: EventRing::new(EVENTS_MAX),
             applied,
             sequences: BTreeMap::new(),
             people: SessionId(0),
             failures: Vec::new(),
             commands: 0,
+            reads: 0,
+            read_failures: Vec::new(),
             logs: BTreeMap::new(),
             agent,
         };

@@ -3,8 +3,11 @@
 use super::nodes::health;
 use super::stop_cause;
 use ohm_cell::Cell;
-use ohm_model::{Event, EventKind, JobId, NodeId};
+use ohm_model::{Event, EventKind, JobId, Move, NodeId};
 use ohm_wire::api::EventView;
+
+/// So many moves of one repair are told in a line.
+const MOVES_TOLD: usize = 8;
 
 /// Whether `event` is about the job called `name`.
 pub(crate) fn is_event_of(cell: &Cell, event: &Event, name: &str) -> bool {
@@ -12,6 +15,10 @@ pub(crate) fn is_event_of(cell: &Cell, event: &Event, name: &str) -> bool {
     match &event.kind {
         EventKind::JobSubmitted { name: job, .. }
         | EventKind::JobState { name: job, .. }
+        | EventKind::TasksLost { name: job, .. }
+        | EventKind::RepairCommitted { name: job, .. }
+        | EventKind::Repaired { name: job, .. }
+        | EventKind::RepairFailed { name: job, .. }
         | EventKind::JobForgotten { name: job } => job == name,
         EventKind::Placed { job, .. }
         | EventKind::Stopping { job, .. }
@@ -21,6 +28,8 @@ pub(crate) fn is_event_of(cell: &Cell, event: &Event, name: &str) -> bool {
         | EventKind::NodeHealth { .. }
         | EventKind::NodeCordoned { .. }
         | EventKind::NodeRemoved { .. }
+        | EventKind::ConclusionsHeld { .. }
+        | EventKind::NodeLeaseBound { .. }
         | EventKind::Conflicted { .. }
         | EventKind::LeaseTaken { .. } => false,
     }
@@ -36,10 +45,30 @@ pub(crate) fn event(cell: &Cell, event: &Event) -> EventView {
         EventKind::Placed { .. } | EventKind::Stopping { .. } | EventKind::Started { .. } | EventKind::Ended { .. } => {
             of_run(cell, event, view)
         }
+        EventKind::TasksLost { .. }
+        | EventKind::RepairCommitted { .. }
+        | EventKind::Repaired { .. }
+        | EventKind::RepairFailed { .. } => of_repair(&event.kind, view),
         EventKind::NodeRegistered { .. }
         | EventKind::NodeHealth { .. }
         | EventKind::NodeCordoned { .. }
         | EventKind::NodeRemoved { .. } => of_node(&event.kind, view),
+        EventKind::ConclusionsHeld { silent: 0, .. } => EventView {
+            kind: "conclusionsHeld".into(),
+            message: "nodes that fall silent are judged again as usual".into(),
+            ..view
+        },
+        EventKind::ConclusionsHeld { silent, brake_ms } => EventView {
+            kind: "conclusionsHeld".into(),
+            message: format!("{silent} nodes fell silent at once; none is declared lost for {} s", brake_ms / 1000),
+            count: *silent,
+            ..view
+        },
+        EventKind::NodeLeaseBound { lease_ms } => EventView {
+            kind: "nodeLeaseBound".into(),
+            message: format!("node leases last at most {lease_ms} ms"),
+            ..view
+        },
         EventKind::Conflicted { scheduler, reasons } => {
             let mut view = EventView { kind: "conflicted".into(), session: scheduler.clone(), ..view };
             for (reason, rows) in reasons {
@@ -88,6 +117,62 @@ fn of_job(kind: &EventKind, view: EventView) -> EventView {
         },
         _ => view,
     }
+}
+
+fn of_repair(kind: &EventKind, view: EventView) -> EventView {
+    match kind {
+        EventKind::TasksLost { name, tasks, standing, nodes, .. } => EventView {
+            kind: "tasksLost".into(),
+            message: format!("job {name} lost {} on {}; {standing} stand", some_tasks(*tasks), nodes.join(", ")),
+            job: name.clone(),
+            node: if let [node] = nodes.as_slice() { node.clone() } else { String::new() },
+            count: *tasks,
+            ..view
+        },
+        EventKind::RepairCommitted { name, moves, .. } => {
+            let step = |step: &Move| {
+                let tasks = match step.count {
+                    1 => format!("task {}", step.first),
+                    count => format!("tasks {} to {}", step.first, step.first + count - 1),
+                };
+                format!("{tasks} {} → {}", step.from, step.to)
+            };
+            let steps: Vec<String> = moves.iter().take(MOVES_TOLD).map(step).collect();
+            let more = moves.len().saturating_sub(MOVES_TOLD);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            EventView {
+                kind: "repairCommitted".into(),
+                message: format!("job {name} is repaired: {}{more}", steps.join(", ")),
+                job: name.clone(),
+                count: moves.iter().map(|step| step.count).sum(),
+                ..view
+            }
+        }
+        EventKind::Repaired { name, tasks, took_ms, .. } => EventView {
+            kind: "repaired".into(),
+            message: format!(
+                "job {name} is whole again after {}.{:03} s: {} placed anew",
+                took_ms / 1000,
+                took_ms % 1000,
+                some_tasks(*tasks)
+            ),
+            job: name.clone(),
+            count: *tasks,
+            ..view
+        },
+        EventKind::RepairFailed { name, reason, .. } => EventView {
+            kind: "repairFailed".into(),
+            message: format!("job {name} could not be repaired and is evicted whole: {reason}"),
+            job: name.clone(),
+            reason: reason.clone(),
+            ..view
+        },
+        _ => view,
+    }
+}
+
+fn some_tasks(count: u32) -> String {
+    if count == 1 { "1 task".into() } else { format!("{count} tasks") }
 }
 
 fn of_node(kind: &EventKind, view: EventView) -> EventView {

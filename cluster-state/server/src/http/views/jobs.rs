@@ -1,9 +1,13 @@
 //! Jobs.
 
 use super::{amounts, shard, stop_cause};
-use ohm_cell::{Cell, Group, Job, PastRun, Run, Task, TaskState};
-use ohm_model::{Exit, TopologyMode};
-use ohm_wire::api::{GroupView, JobSummary, JobView, PastRunView, TaskCounts, TaskView};
+use ohm_cell::{
+    Cell, Group, Job, PastRepair, PastRun, RepairEnd, RepairState, Run, Task, TaskState, UnhealthyCause, UnhealthyNode,
+};
+use ohm_model::Exit;
+use ohm_wire::api::{
+    GroupView, JobSummary, JobView, PastRepairView, PastRunView, RepairView, TaskCounts, TaskView, UnhealthyNodeView,
+};
 use serde_json::Value;
 
 /// Which tasks of each group are listed.
@@ -57,10 +61,47 @@ pub(crate) fn job(cell: &Cell, job: &Job, window: TaskWindow) -> JobView<Value> 
     JobView {
         summary: job_summary(job),
         shard: shard(job.shard),
+        repair: repair(job),
         version: job.version.0,
         groups: groups.filter_map(|at| group_view(cell, job, at, window)).collect(),
         past_runs: job.past.iter().map(|past| past_run(job, past)).collect(),
         spec,
+    }
+}
+
+fn repair(job: &Job) -> RepairView {
+    let open = job.repairs.open.as_ref();
+    let unhealthy = |node: &UnhealthyNode| UnhealthyNodeView {
+        name: node.name.clone(),
+        cause: match node.cause {
+            UnhealthyCause::Lost => "lost",
+            UnhealthyCause::Draining => "draining",
+        }
+        .to_string(),
+        since_ms: node.since_ms,
+    };
+    let past = |past: &PastRepair| PastRepairView {
+        since_ms: past.since_ms,
+        ended_ms: past.ended_ms,
+        tasks: past.placed,
+        nodes: past.nodes.clone(),
+        failed: match &past.end {
+            RepairEnd::Repaired => String::new(),
+            RepairEnd::Failed(reason) => reason.clone(),
+        },
+    };
+    RepairView {
+        state: match job.repair_state() {
+            RepairState::Whole => "",
+            RepairState::Waiting => "waiting",
+            RepairState::InFlight => "inFlight",
+        }
+        .to_string(),
+        since_ms: open.map_or(0, |open| open.since_ms),
+        give_up_ms: open.map_or(0, |open| open.give_up_ms),
+        begun: job.repairs.begun,
+        unhealthy_nodes: job.repairs.unhealthy.iter().map(unhealthy).collect(),
+        past: job.repairs.past.iter().map(past).collect(),
     }
 }
 
@@ -85,10 +126,10 @@ fn group_view(cell: &Cell, job: &Job, at: usize, window: TaskWindow) -> Option<G
 fn domain(cell: &Cell, job: &Job, at: usize) -> Vec<String> {
     let find = || {
         let leader = job.domain_leader(at);
-        let request = &job.spec.groups.get(leader)?.topology;
-        let key = job.groups.get(leader)?.domain.filter(|_| request.mode == TopologyMode::Required)?;
-        let topology = cell.topologies().get(&request.topology)?;
-        let level = topology.level(&request.level)?;
+        let key = job.groups.get(leader)?.domain?;
+        let (topology, level) = job.binding_level(leader)?;
+        let topology = cell.topologies().get(topology)?;
+        let level = topology.level(level)?;
         if level < topology.stored_levels() {
             let path = topology.path(ohm_model::DomainId(key));
             return Some(path.into_iter().map(String::from).collect());

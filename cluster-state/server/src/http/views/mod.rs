@@ -9,7 +9,7 @@ mod status;
 pub(super) use events::{event, is_event_of};
 pub(super) use jobs::{TaskWindow, job, job_summary};
 pub(super) use nodes::{node_detail, node_summary};
-pub(super) use queues::{queues, topologies};
+pub(super) use queues::{priority_classes, queues, topologies};
 pub(super) use status::status;
 
 use ohm_model::resources::display;
@@ -34,5 +34,7 @@ fn stop_cause(cause: StopCause) -> &'static str {
         StopCause::JobFailed => "jobFailed",
         StopCause::NodeShrunk => "nodeShrunk",
         StopCause::GangRestart => "gangRestart",
+        StopCause::RepairFailed => "repairFailed",
+        StopCause::Drained => "drained",
     }
 }

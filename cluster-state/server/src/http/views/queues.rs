@@ -1,9 +1,12 @@
-//! Queues, cohorts and topologies.
+//! Queues, cohorts, priority classes and topologies.
 
 use ohm_cell::{Cell, QuotaNode, Topology};
 use ohm_model::Amounts;
 use ohm_model::resources::display;
-use ohm_wire::api::{DomainView, QueueList, QueueResourceView, QueueView, TopologyList, TopologyView};
+use ohm_wire::api::{
+    DomainView, PriorityClassList, PriorityClassView, QueueList, QueueResourceView, QueueView, TopologyList,
+    TopologyView,
+};
 use std::collections::BTreeMap;
 
 /// All queues and cohorts.
@@ -49,6 +52,16 @@ fn resource(cell: &Cell, node: &QuotaNode, name: &str) -> QueueResourceView {
             .available(&node.spec.name, name)
             .map_or_else(String::new, |available| display(name, available)),
     }
+}
+
+/// All priority classes.
+pub(crate) fn priority_classes(cell: &Cell) -> PriorityClassList {
+    let classes = cell.priority_classes().iter().map(|class| PriorityClassView {
+        name: class.name.clone(),
+        value: class.value,
+        description: class.description.clone(),
+    });
+    PriorityClassList { priority_classes: classes.collect() }
 }
 
 /// All topologies.

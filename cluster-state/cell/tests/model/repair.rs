@@ -1,0 +1,130 @@
+//! Losses and repairs in the plain model.
+
+use crate::state::{Alarm, Phase, Plain, PlainJob, State};
+use ohm_model::{Index, JobId, NodeHealth, NodeId, Placement, RepairPolicy, StopCause};
+use std::collections::BTreeMap;
+
+impl PlainJob {
+    /// Fewer tasks that stay than the minimum, in any started group.
+    fn is_short(&self, stays: impl Fn(u16) -> u32) -> bool {
+        let groups = 0..self.spec.groups.len() as u16;
+        self.whole() && groups.into_iter().any(|at| self.started[usize::from(at)] && stays(at) < self.needed(at))
+    }
+
+    /// Nothing is open any more, and what it knew of nodes counts no more.
+    pub(crate) fn drop_repair(&mut self) {
+        let failed = self.repair.failed;
+        self.repair = crate::state::PlainRepair { failed, ..Default::default() };
+    }
+
+    pub(crate) fn nothing_lost(&self) -> bool {
+        self.repair.lost.is_empty() && self.repair.replaced.is_empty()
+    }
+}
+
+impl Plain {
+    pub(crate) fn is_below_minimum(&self, id: JobId) -> bool {
+        let stays = |group: u16| {
+            let runs = self.runs.iter().filter(|run| run.job == id && run.group == group && run.stop.is_none());
+            runs.count() as u32
+        };
+        self.jobs[&id].is_short(stays)
+    }
+
+    pub(crate) fn settle_losses(&mut self) {
+        let mut by_job: BTreeMap<JobId, Vec<(u16, u32, NodeId)>> = BTreeMap::new();
+        for (job, group, task, node) in std::mem::take(&mut self.losses) {
+            by_job.entry(job).or_default().push((group, task, node));
+        }
+        by_job.into_iter().for_each(|(job, lost)| self.settle_loss(job, &lost));
+    }
+
+    fn settle_loss(&mut self, id: JobId, lost: &[(u16, u32, NodeId)]) {
+        let stays = self.runs.iter().any(|run| run.job == id && run.stop.is_none());
+        let index = self.index;
+        let job = self.jobs.get_mut(&id).expect("a job");
+        if job.state != State::Active {
+            return;
+        }
+        let found: Vec<(u16, u32)> = lost
+            .iter()
+            .map(|(group, task, _)| (*group, *task))
+            .filter(|place| job.started[usize::from(place.0)])
+            .filter(|place| matches!(job.tasks[place].phase, Phase::Pending | Phase::BackingOff))
+            .collect();
+        let stands = if job.whole() { stays } else { job.live() > 0 };
+        if !stands || found.is_empty() {
+            if job.nothing_lost() {
+                job.drop_repair();
+            }
+            return;
+        }
+        job.repair.lost.extend(found);
+        job.version = index;
+        let open = job.repair.open.unwrap_or((index, None));
+        let lost_nodes = lost.iter().map(|(_, _, node)| *node);
+        let gone = |node: &NodeId| self.nodes.get(node).is_some_and(|node| node.health == NodeHealth::Lost);
+        job.repair.unhealthy.extend(lost_nodes.filter(gone));
+        job.repair.open = Some(open);
+        let (timeout_ms, policy) = (job.spec.repair.timeout_seconds * 1000, job.spec.repair.policy);
+        let waits = policy == RepairPolicy::Wait && timeout_ms > 0 && open.1.is_none();
+        if waits && self.is_below_minimum(id) {
+            let due_ms = self.now_ms + timeout_ms;
+            self.jobs.get_mut(&id).expect("a job").repair.open = Some((open.0, Some(due_ms)));
+            self.alarm(due_ms, Alarm::Repair(id, open.0));
+        }
+    }
+
+    pub(crate) fn end_waiting(&mut self, id: JobId, since: Index) {
+        let Some(job) = self.jobs.get(&id).filter(|job| job.repair.open.is_some_and(|open| open.0 == since)) else {
+            return;
+        };
+        if !job.repair.lost.is_empty() && self.is_below_minimum(id) {
+            return self.give_up(id);
+        }
+        self.jobs.get_mut(&id).expect("a job").repair.open = Some((since, None));
+    }
+
+    pub(crate) fn give_up(&mut self, id: JobId) {
+        let version = self.index;
+        let job = self.jobs.get_mut(&id).expect("a job");
+        (job.version, job.reserved) = (version, false);
+        job.drop_repair();
+        job.repair.failed += 1;
+        self.stop_job(id, StopCause::RepairFailed);
+    }
+
+    /// Tasks of an accepted row that were lost stand again.
+    pub(crate) fn note_placed(&mut self, placement: &Placement, count: u32) {
+        let version = self.index;
+        let job = self.jobs.get_mut(&placement.job).expect("a job");
+        for task in placement.first.0..placement.first.0 + count {
+            let place = (placement.group.0, task);
+            if job.repair.lost.remove(&place) {
+                job.repair.replaced.insert(place);
+                // Seen from the end of the command: the nodes are forgotten with the last one.
+                if job.repair.lost.is_empty() && !job.repair.unhealthy.is_empty() {
+                    job.repair.unhealthy.clear();
+                    job.version = version;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn run_started(&mut self, id: JobId, group: u16, task: u32) {
+        let job = self.jobs.get_mut(&id).expect("a job");
+        job.tasks.get_mut(&(group, task)).expect("a task").refusals = 0;
+        if job.repair.replaced.remove(&(group, task)) && job.nothing_lost() {
+            job.repair.open = None;
+        }
+    }
+
+    pub(crate) fn clear_unhealthy(&mut self, node: NodeId, moves_version: bool) {
+        let version = self.index;
+        for job in self.jobs.values_mut() {
+            if job.repair.unhealthy.remove(&node) && moves_version {
+                job.version = version;
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Priority classes: names for priorities.
+
+use serde::{Deserialize, Serialize};
+
+/// Most bytes of a description.
+pub const DESCRIPTION_BYTES_MAX: usize = 1024;
+/// Most priority classes of a cell.
+pub const PRIORITY_CLASSES_MAX: usize = 1024;
+
+/// A name for a priority.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PriorityClass {
+    /// Unique in the cell.
+    pub name: String,
+    /// The priority of the jobs that name it; higher is placed first.
+    pub value: i32,
+    /// What it is meant for, for people; at most [`DESCRIPTION_BYTES_MAX`].
+    pub description: String,
+}

@@ -1,0 +1,84 @@
+//! What a scheduler does about gangs that lost nodes: before everything else, whole or not at all, and as their policy
+//! says when there is no room.
+
+mod world;
+
+use ohm_cell::{Job, RepairEnd, RepairState};
+use ohm_model::{Class, Command, Epoch, NodeHealth, RepairPolicy};
+use std::sync::Arc;
+use world::{World, job};
+
+/// A cell of `nodes` nodes with two cores each, and a gang of four tasks that just stands on the first two.
+fn world(nodes: usize, change: impl Fn(&mut ohm_model::JobSpec)) -> World {
+    let mut world = World::new(1);
+    for node in 0..nodes {
+        world.register(&format!("n{node}"), &[("cpu", 2_000), ("pods", 20)], 1);
+    }
+    world.take_health();
+    world.add(Class::Batch, false);
+    world.run(3_000);
+    let mut gang = job("gang", Class::Batch, 4, 4, 1_000);
+    change(&mut gang);
+    world.submit(vec![gang]);
+    while found(&world, "gang").live() < 4 {
+        world.run(20);
+        assert!(world.now_ms < 10_000, "the gang does not start");
+    }
+    world
+}
+
+fn found(world: &World, name: &str) -> Arc<Job> {
+    world.reference.jobs().find(name).expect("a job that was submitted").clone()
+}
+
+fn lose(world: &mut World, name: &str) {
+    let node = world.reference.nodes().find(name).expect("a node");
+    let incarnation = world.reference.nodes().get(node).expect("its record").incarnation;
+    world.command(Command::ConcludeNode { epoch: Epoch(1), node, incarnation, health: NodeHealth::Lost });
+}
+
+#[test]
+fn a_gang_without_room_is_evicted_whole_when_it_fails_fast() {
+    let mut world = world(2, |_| {});
+    lose(&mut world, "n1");
+    world.run(100);
+    let gang = found(&world, "gang");
+    assert!(matches!(gang.repairs.past.last().map(|past| &past.end), Some(RepairEnd::Failed(_))), "{:?}", gang.repairs);
+    world.run(100);
+    assert_eq!((found(&world, "gang").live(), found(&world, "gang").pending()), (0, 4), "it waits like a new one");
+    world.register("n1", &[("cpu", 2_000), ("pods", 20)], 2);
+    world.run(200);
+    assert_eq!(found(&world, "gang").live(), 4);
+}
+
+#[test]
+fn a_gang_that_waits_keeps_what_stands() {
+    let mut world = world(2, |gang| gang.repair.policy = RepairPolicy::Wait);
+    lose(&mut world, "n1");
+    world.run(100);
+    let gang = found(&world, "gang");
+    assert_eq!((gang.live(), gang.repair_state(), gang.repairs.past.len()), (2, RepairState::Waiting, 0));
+    world.register("n1", &[("cpu", 2_000), ("pods", 20)], 2);
+    world.run(60);
+    assert_eq!(found(&world, "gang").repair_state(), RepairState::InFlight);
+}
+
+#[test]
+fn above_its_minimum_nothing_is_given_up() {
+    let mut world = world(2, |gang| gang.groups[0].min_count = 2);
+    lose(&mut world, "n1");
+    world.run(100);
+    let gang = found(&world, "gang");
+    assert_eq!((gang.live(), gang.repair_state(), gang.repairs.past.len()), (2, RepairState::Waiting, 0));
+}
+
+#[test]
+fn a_repair_comes_before_new_work_of_higher_priority() {
+    let mut world = world(3, |_| {});
+    let mut other = job("other", Class::Batch, 2, 2, 1_000);
+    other.priority = 9;
+    lose(&mut world, "n1");
+    world.submit(vec![other]);
+    world.run(60);
+    assert_eq!((found(&world, "gang").live(), found(&world, "other").live()), (4, 0));
+}
