@@ -45,7 +45,7 @@ impl Books {
                 let cordoned = self.nodes.get(&node).is_some_and(|known| known.cordoned);
                 self.nodes.insert(node, NodeBook { spec: spec.clone(), health: NodeHealth::Ready, cordoned });
             }
-            Fact::Submitted { job, spec } => drop(self.jobs.insert(job, spec.clone())),
+            Fact::Submitted { job, spec } | Fact::Updated { job, spec } => drop(self.jobs.insert(job, spec.clone())),
             Fact::Happened { kind, .. } => self.note_event(kind),
         }
     }

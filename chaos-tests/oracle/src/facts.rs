@@ -6,7 +6,7 @@ use ohm_model::{
     Command, Entry, EventKind, Incarnation, JobId, JobOutcome, JobSpec, NodeId, NodeSpec, Outcome, QueueSpec,
     TopologySpec,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// One fact.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,8 @@ pub(crate) enum Fact<'a> {
     Registered { node: NodeId, spec: &'a NodeSpec },
     /// A job is in the cell.
     Submitted { job: JobId, spec: &'a JobSpec },
+    /// A job is from here on what is said here.
+    Updated { job: JobId, spec: &'a JobSpec },
     /// Anything else, at this stamped time.
     Happened { at_ms: u64, kind: &'a EventKind },
 }
@@ -35,6 +37,8 @@ pub(crate) struct Rules<'a> {
 pub(crate) fn facts<'a>(entry: &'a Entry, applied: &'a Applied) -> Vec<Fact<'a>> {
     let mut nodes: BTreeMap<Incarnation, &NodeSpec> = BTreeMap::new();
     let mut jobs: BTreeMap<JobId, &JobSpec> = BTreeMap::new();
+    // One entry may update a job several times.
+    let mut updates: BTreeMap<JobId, VecDeque<&JobSpec>> = BTreeMap::new();
     for (envelope, outcome) in entry.commands.iter().zip(&applied.outcomes) {
         match (&envelope.command, outcome) {
             (Command::RegisterNode { spec, .. }, Outcome::Node { incarnation, .. }) => {
@@ -47,6 +51,11 @@ pub(crate) fn facts<'a>(entry: &'a Entry, applied: &'a Applied) -> Vec<Fact<'a>>
                     }
                 }
             }
+            (Command::UpdateJob { spec, .. }, Outcome::Jobs(outcomes)) => {
+                if let [JobOutcome::Updated(job)] = outcomes.as_slice() {
+                    updates.entry(*job).or_default().push_back(spec);
+                }
+            }
             _ => {}
         }
     }
@@ -57,6 +66,10 @@ pub(crate) fn facts<'a>(entry: &'a Entry, applied: &'a Applied) -> Vec<Fact<'a>>
         },
         EventKind::JobSubmitted { job, .. } => match jobs.get(job) {
             Some(spec) => Fact::Submitted { job: *job, spec },
+            None => Fact::Happened { at_ms: event.at_ms, kind: &event.kind },
+        },
+        EventKind::JobUpdated { job, .. } => match updates.get_mut(job).and_then(VecDeque::pop_front) {
+            Some(spec) => Fact::Updated { job: *job, spec },
             None => Fact::Happened { at_ms: event.at_ms, kind: &event.kind },
         },
         kind => Fact::Happened { at_ms: event.at_ms, kind },

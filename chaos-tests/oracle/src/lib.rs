@@ -18,6 +18,7 @@ mod p4_gangs;
 mod p5_required_topology;
 mod p5_slices;
 mod p6_closed_jobs;
+mod p6_counts;
 mod p7_repairs;
 mod p8_hard_constraints;
 mod p8_quota;
@@ -43,6 +44,7 @@ pub struct Oracle {
     required_topology: p5_required_topology::RequiredTopology,
     slices: p5_slices::Slices,
     closed_jobs: p6_closed_jobs::ClosedJobs,
+    counts: p6_counts::Counts,
     repairs: p7_repairs::Repairs,
     quotas: p8_quota::Quotas,
     equal_copies: p9_equal_copies::EqualCopies,
@@ -82,6 +84,7 @@ impl Oracle {
             self.required_topology.watch(index, &fact, (&self.books, &self.repairs), broken);
             self.slices.watch(index, &fact, &self.books, broken);
             self.repairs.watch(index, &fact, &self.books, broken);
+            self.counts.watch(index, &fact, &self.books, broken);
             p8_hard_constraints::watch(index, &fact, &self.books, broken);
             self.quotas.watch(index, &fact, &self.books, &rules, broken);
         }
@@ -89,6 +92,7 @@ impl Oracle {
         self.required_topology.entry_over(index, &self.books, broken);
         self.slices.entry_over(index, &self.books, broken);
         self.quotas.entry_over(&rules);
+        self.counts.entry_over(index, &self.books, broken);
         self.closed_jobs.watch(index, applied, broken);
         self.exactly_once.applied(index, entry, applied, broken);
     }
@@ -96,6 +100,7 @@ impl Oracle {
     /// Judges what can only be judged when everything is quiet again.
     pub fn finish(&mut self) {
         self.exactly_once.finish(&mut self.broken);
+        p6_counts::finish(&self.books, &mut self.broken);
     }
 
     /// Every broken promise so far.

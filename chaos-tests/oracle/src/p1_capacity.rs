@@ -26,7 +26,8 @@ impl Capacity {
             Fact::Registered { node, spec } => {
                 self.nodes.entry(node).or_default().capacity = spec.capacity.clone();
             }
-            Fact::Submitted { job, spec } => {
+            // What stands of an updated job asks for the same as before.
+            Fact::Submitted { job, spec } | Fact::Updated { job, spec } => {
                 let groups = spec.groups.iter().enumerate();
                 groups.for_each(|(at, group)| drop(self.groups.insert((job, at as u16), group.clone())));
             }

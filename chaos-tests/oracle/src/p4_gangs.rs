@@ -2,7 +2,7 @@
 
 use crate::facts::Fact;
 use crate::history::Broken;
-use ohm_model::{Class, EventKind, Index, JobId};
+use ohm_model::{Class, EventKind, Index, JobId, JobSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
@@ -33,6 +33,7 @@ impl Gangs {
                     self.groups.insert((job, at as u16), Group { name, minimum, ..Group::default() });
                 }
             }
+            Fact::Updated { job, spec } if spec.class != Class::Service => self.update(job, spec),
             Fact::Happened { kind: EventKind::Placed { job, group, count, .. }, .. } => {
                 let whole_job_down = self.live_of(*job) == 0;
                 if let Some(found) = self.groups.get_mut(&(*job, *group)) {
@@ -52,6 +53,17 @@ impl Gangs {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A group that is elastic keeps what it has done; another one begins anew, and only while nothing of it stands.
+    fn update(&mut self, job: JobId, spec: &JobSpec) {
+        for (at, group) in spec.groups.iter().enumerate() {
+            let found = self.groups.entry((job, at as u16)).or_default();
+            (found.name, found.minimum) = (format!("{}/{}", spec.name, group.name), group.min_count);
+            if !group.elastic && found.live == 0 {
+                found.succeeded = 0;
+            }
         }
     }
 

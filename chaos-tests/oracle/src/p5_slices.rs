@@ -8,7 +8,7 @@ use crate::books::Books;
 use crate::facts::Fact;
 use crate::history::Broken;
 use ohm_model::{Class, EventKind, Index, JobId, JobSpec, NodeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where groups with slices stand.
 #[derive(Default)]
@@ -50,6 +50,15 @@ impl Slices {
         match fact {
             // Domains are about to be others.
             Fact::Registered { .. } => self.entry_over(index, books, broken),
+            // What has succeeded keeps its seat, unless it is removed or its group begins anew.
+            Fact::Updated { job, spec } => {
+                for ((_, group), seats) in self.seats.range_mut((*job, 0)..=(*job, u16::MAX)) {
+                    let kept = spec.groups.get(usize::from(*group)).filter(|group| group.elastic);
+                    let count = kept.map_or(0, |group| group.count);
+                    let standing: BTreeSet<u32> = books.live(*job, *group).map(|(task, _)| task).collect();
+                    seats.retain(|task, _| *task < count || standing.contains(task));
+                }
+            }
             Fact::Happened { kind: EventKind::Placed { job, group, first, count, node }, .. } => {
                 self.placed((*job, *group), *node, *first..first + count, index, books, broken);
             }

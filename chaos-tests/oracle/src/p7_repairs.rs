@@ -5,7 +5,7 @@
 use crate::books::Books;
 use crate::facts::Fact;
 use crate::history::Broken;
-use ohm_model::{Class, EventKind, Exit, Index, JobId, NodeId, StopCause};
+use ohm_model::{Class, EventKind, Exit, Index, JobId, JobSpec, NodeId, StopCause};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was charged, and what is being repaired.
@@ -46,6 +46,7 @@ impl Repairs {
     pub(crate) fn watch(&mut self, index: Index, fact: &Fact<'_>, books: &Books, broken: &mut Vec<Broken>) {
         let (at_ms, kind) = match *fact {
             Fact::Registered { .. } | Fact::Submitted { .. } => return,
+            Fact::Updated { job, spec } => return self.updated(job, spec, books),
             Fact::Happened { at_ms, kind } => (at_ms, kind),
         };
         match kind {
@@ -61,6 +62,10 @@ impl Repairs {
             }
             EventKind::Ended { job, group, task, exit, cause, .. } => {
                 self.ended((*job, *group, *task), *exit, *cause);
+                let spec = books.jobs.get(job).and_then(|spec| spec.groups.get(usize::from(*group)));
+                if let Some(lost) = self.lost.get_mut(job).filter(|_| spec.is_none_or(|spec| *task >= spec.count)) {
+                    lost.remove(&(*group, *task));
+                }
                 if books.jobs.get(job).is_some_and(|spec| (0..spec.groups.len()).all(|at| stands(books, *job, at) == 0))
                 {
                     self.lost.remove(job);
@@ -90,6 +95,22 @@ impl Repairs {
                 self.judge_failure(index, *job, at_ms, reason, books, broken);
             }
             _ => {}
+        }
+    }
+
+    /// What is removed is waited for no more. Where nothing stands a rigid group begins anew, without what it has done.
+    fn updated(&mut self, job: JobId, spec: &JobSpec, books: &Books) {
+        let count = |group: u16| spec.groups.get(usize::from(group)).map_or(0, |group| group.count);
+        if let Some(lost) = self.lost.get_mut(&job) {
+            lost.retain(|(group, task), _| *task < count(*group));
+        }
+        if (0..spec.groups.len()).any(|at| stands(books, job, at) > 0) {
+            return;
+        }
+        for ((_, group), succeeded) in self.succeeded.range_mut((job, 0)..=(job, u16::MAX)) {
+            if spec.groups.get(usize::from(*group)).is_none_or(|group| !group.elastic) {
+                *succeeded = 0;
+            }
         }
     }
 

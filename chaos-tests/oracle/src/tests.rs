@@ -61,6 +61,14 @@ impl History {
         self.entry(command, outcome, vec![EventKind::JobSubmitted { job, name }])
     }
 
+    fn update(&mut self, number: u32, spec: JobSpec, more: Vec<EventKind>) -> &mut Self {
+        let (job, name) = (JobId::new(number, 0), spec.name.clone());
+        let command = Command::UpdateJob { owner: "a person".into(), spec: Box::new(spec) };
+        let updated = EventKind::JobUpdated { job, name, owner: "a person".into(), fields: Vec::new() };
+        let kinds = std::iter::once(updated).chain(more).collect();
+        self.entry(command, Outcome::Jobs(vec![JobOutcome::Updated(job)]), kinds)
+    }
+
     fn broken(&mut self) -> Vec<&'static str> {
         self.oracle.finish();
         self.oracle.broken().iter().map(|broken| broken.promise).collect()
@@ -479,4 +487,23 @@ fn p3_sees_a_job_forgotten_before_it_is_over() {
         history.happened(vec![EventKind::JobForgotten { name: "j".into() }]);
         assert_eq!(history.broken().len(), expected, "{state:?}");
     }
+}
+
+#[test]
+fn p6_sees_tasks_beyond_the_count() {
+    let shrunk = |stops: bool| {
+        let mut history = History::default();
+        history.node(0, node("a", &[])).job(0, job("j", 3, |_| {})).happened(vec![placed(0, 0, 3, 0)]);
+        let stops = if stops { vec![stopping(0, 2, 0, StopCause::ScaledDown)] } else { Vec::new() };
+        history.update(0, job("j", 2, |_| {}), stops);
+        history
+    };
+    assert!(shrunk(true).broken().is_empty());
+    assert_eq!(shrunk(false).broken(), ["P6", "P6"], "at once, and in the end");
+    let mut again = shrunk(true);
+    again.happened(vec![ended(0, 2, 0, Exit::Code(0)), placed(0, 2, 1, 0)]);
+    assert_eq!(again.broken(), ["P6", "P6"], "placed beyond the count, and there in the end");
+    let mut grown = shrunk(true);
+    grown.happened(vec![ended(0, 2, 0, Exit::Code(0))]).update(0, job("j", 4, |_| {}), Vec::new());
+    assert!(grown.happened(vec![placed(0, 2, 2, 0)]).broken().is_empty());
 }

@@ -9,6 +9,7 @@ mod quota;
 mod repair;
 mod runs;
 mod time;
+mod update;
 
 pub(crate) use time::Timer;
 
@@ -119,6 +120,7 @@ impl Cell {
                 Ok(Outcome::Done)
             }
             Command::SubmitJobs { owner, jobs } => Ok(self.submit_jobs(owner, jobs, applied)),
+            Command::UpdateJob { owner, spec } => Ok(self.update_job(owner, spec, applied)),
             Command::CancelJob { name } => self.cancel_job(name, applied),
             Command::SuspendJob { name } => self.suspend_job(name, applied),
             Command::ResumeJob { name } => self.resume_job(name, applied),

@@ -7,7 +7,7 @@ mod sweep;
 pub use sweep::Sweep;
 
 use crate::cell::Cell;
-use crate::jobs::{Job, JobState, TaskState, required_level};
+use crate::jobs::{Job, JobState, Task, TaskState, required_level};
 use crate::nodes::{NOMINATED, NodeRecord, PRESENT, READY, SHRUNK};
 use crate::repairs::{RepairState, UnhealthyCause};
 use crate::runs::{NO_RUN, Run};
@@ -135,6 +135,14 @@ impl Cell {
         for (group, spec) in job.groups.iter().zip(&job.spec.groups) {
             let count = |state: TaskState| group.tasks.iter().filter(|task| task.state == state).count() as u32;
             let label = format!("job {} group {}", job.spec.name, spec.name);
+            let removed = || group.tasks.iter().skip(spec.count as usize);
+            let stops = |task: &&Task| self.runs.get(task.run).is_some_and(|run| run.stop.is_some());
+            let leaving = removed().filter(|task| task.state == TaskState::Live).filter(stops).count() as u32;
+            // What is beyond the count has left, or is about to; the last of them always is about to.
+            let beyond = leaving + count(TaskState::Removed);
+            if removed().last().is_some_and(|task| task.state == TaskState::Removed) {
+                broken.push(format!("{label}: removed tasks are kept although no run of them is left"));
+            }
             let sums = [
                 ("live", group.live, count(TaskState::Live)),
                 ("pending", group.pending.len(), count(TaskState::Pending)),
@@ -142,7 +150,9 @@ impl Cell {
                 ("succeeded", group.succeeded, count(TaskState::Succeeded)),
                 ("failed", group.failed, count(TaskState::Failed)),
                 ("skipped", group.skipped, count(TaskState::Skipped)),
-                ("tasks", spec.count, group.tasks.len() as u32),
+                ("tasks", spec.count, group.tasks.iter().take(spec.count as usize).count() as u32),
+                ("removed", group.tasks.len() as u32 - spec.count.min(group.tasks.len() as u32), beyond),
+                ("leaving", group.leaving, leaving),
             ];
             let stopping = group.tasks.iter().filter_map(|task| self.runs.get(task.run)?.stop).count() as u32;
             let running =

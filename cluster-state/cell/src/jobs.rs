@@ -55,6 +55,8 @@ pub enum TaskState {
     Skipped,
     /// Its job ended before it did.
     Stopped,
+    /// Beyond the count of its group, since an update: it is over and counts for nothing.
+    Removed,
 }
 
 /// One task.
@@ -77,11 +79,12 @@ pub struct Task {
 }
 
 impl Task {
-    pub(crate) fn new() -> Self {
+    /// A task that was never tried; attempts at it are numbered on from `floor`.
+    pub(crate) fn new(floor: Incarnation) -> Self {
         Task {
             state: TaskState::Pending,
             run: NO_RUN,
-            incarnation: Incarnation(0),
+            incarnation: floor,
             failures: 0,
             refusals: 0,
             exit: None,
@@ -95,7 +98,7 @@ impl Task {
 pub struct Group {
     /// What a placement of it depends on.
     pub shape: ShapeId,
-    /// Its tasks by rank.
+    /// Its tasks by rank. Longer than the count while runs of removed tasks stop.
     pub tasks: Chunked<Task>,
     /// Tasks that wait to be placed.
     pub pending: RangeSet,
@@ -107,6 +110,8 @@ pub struct Group {
     pub running: u32,
     /// How many of the live ones are to stop.
     pub stopping: u32,
+    /// How many of those are beyond the count, since an update: they end and don't come back.
+    pub leaving: u32,
     /// How many succeeded.
     pub succeeded: u32,
     /// How many failed for good.
@@ -126,15 +131,16 @@ pub struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(shape: ShapeId, count: u32) -> Self {
+    pub(crate) fn new(shape: ShapeId, count: u32, floor: Incarnation) -> Self {
         Group {
             shape,
-            tasks: (0..count).map(|_| Task::new()).collect(),
+            tasks: (0..count).map(|_| Task::new(floor)).collect(),
             pending: RangeSet::all(count),
             backing_off: 0,
             live: 0,
             running: 0,
             stopping: 0,
+            leaving: 0,
             succeeded: 0,
             failed: 0,
             skipped: 0,
@@ -152,6 +158,11 @@ impl Group {
         let over = self.succeeded + self.failed;
         let left = spec.count.saturating_sub(over + self.skipped);
         spec.min_count.saturating_sub(over).max(1).min(left)
+    }
+
+    /// How many of its live runs count for the group: all but those of removed tasks.
+    pub fn live_within_count(&self) -> u32 {
+        self.live - self.leaving
     }
 }
 
@@ -206,6 +217,9 @@ pub struct Job {
     pub started_ms: u64,
     /// Stamped time of its end; 0 before.
     pub finished_ms: u64,
+    /// The highest attempt that was made at a task which is gone since an update. Tasks that come later are numbered on
+    /// from here, so that no two runs ever have the same name.
+    pub floor: Incarnation,
     /// What is charged to its queue as a reservation; empty without one.
     pub reserved: Amounts,
     /// Its groups in order.

@@ -196,8 +196,11 @@ impl<'a> Judge<'a> {
     /// A repair is given up only while something waits to be repaired.
     fn judge_eviction(&self, run: RunRef, cause: StopCause, highest: Option<i32>) -> Result<(), ConflictReason> {
         let Some(job) = self.cell.jobs.get(run.task.job) else { return Ok(()) };
-        let group = job.groups.get(usize::from(run.task.group.0)).ok_or(ConflictReason::Malformed)?;
-        let task = group.tasks.get(run.task.task.0 as usize).ok_or(ConflictReason::Malformed)?;
+        let group = job.groups.get(usize::from(run.task.group.0));
+        let Some(task) = group.and_then(|group| group.tasks.get(run.task.task.0 as usize)) else {
+            let was_there = run.incarnation <= job.floor;
+            return if was_there { Ok(()) } else { Err(ConflictReason::Malformed) };
+        };
         if task.incarnation < run.incarnation {
             return Err(ConflictReason::Malformed);
         }

@@ -103,7 +103,7 @@ fn peers(cell: &Cell, job: &Job, group: usize) -> Vec<String> {
         return Vec::new();
     }
     let (mut peers, mut bytes) = (Vec::with_capacity(tasks.len()), 0);
-    for task in tasks.iter() {
+    for task in tasks.iter().take(spec.count as usize) {
         let record = cell.runs().get(task.run).and_then(|run| cell.nodes().get(run.node));
         let address = record.map_or_else(String::new, |record| record.spec.address.clone());
         bytes += address.len() + 1;

@@ -239,7 +239,7 @@ pub(crate) fn path_of(kind: &str, name: &str) -> String {
 }
 
 /// `text` as part of an address: all but unreserved characters as `%XX`.
-fn encode(text: &str) -> String {
+pub(crate) fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

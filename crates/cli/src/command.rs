@@ -28,6 +28,8 @@ pub enum ClientCommand {
     Suspend(ManyNamed),
     /// Let a suspended job be placed again
     Resume(ManyNamed),
+    /// Change how many tasks a job has, such as `ohm scale web 5` or `ohm scale train/workers 8`
+    Scale(Scale),
     /// Forget finished jobs, which frees their names
     Remove(ManyNamed),
     /// List nodes
@@ -77,9 +79,23 @@ pub struct Submit {
     /// Run finished jobs of the same names again, with what the files say now
     #[arg(long)]
     pub replace: bool,
+    /// Change jobs of the same names that are not finished to what the files say now
+    #[arg(long)]
+    pub update: bool,
     /// Print refused documents only
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+/// `ohm scale`.
+#[derive(Clone, Debug, Args)]
+pub struct Scale {
+    /// The job, and its group if it has several
+    #[arg(value_name = "JOB[/GROUP]")]
+    pub target: String,
+    /// How many tasks; an elastic group, an array or a service takes it while it runs
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: u32,
 }
 
 /// `ohm run`.

@@ -191,6 +191,13 @@ pub enum Command {
         /// By name.
         name: String,
     },
+    /// Changes the job of this name to what is given here; answered like a submit of one job.
+    UpdateJob {
+        /// Who asks.
+        owner: String,
+        /// The whole job as it is to be.
+        spec: Box<JobSpec>,
+    },
 }
 
 /// The format byte of log entries; a newer one is refused.

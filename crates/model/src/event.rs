@@ -216,4 +216,15 @@ pub enum EventKind {
         /// The new holder's session name.
         holder: String,
     },
+    /// A job has other content from now on.
+    JobUpdated {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// Who asked.
+        owner: String,
+        /// What changed, as paths.
+        fields: Vec<String>,
+    },
 }

@@ -37,6 +37,8 @@ pub enum JobOutcome {
     Unchanged(JobId),
     /// It was refused; nothing changed.
     Refused(Refusal),
+    /// A job with this name is in the cell and has this content now.
+    Updated(JobId),
 }
 
 /// Why a command was refused. The text is for people and says what would be right.

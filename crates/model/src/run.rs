@@ -80,6 +80,8 @@ pub enum StopCause {
     RepairFailed,
     /// Its node is being drained.
     Drained,
+    /// Its job was updated to fewer tasks.
+    ScaledDown,
 }
 
 /// One fact about one run, from the node it stands on.

@@ -5,7 +5,7 @@ mod jobs;
 pub(crate) use jobs::job;
 
 use crate::faults::Change;
-use ohm_model::{Command, JobSpec, NodeSpec, QueueSpec, Taint, TaintEffect, TopologySpec};
+use ohm_model::{Class, Command, JobSpec, NodeSpec, QueueSpec, Taint, TaintEffect, TopologySpec};
 use ohm_stdx::Prng;
 
 /// The queues of a cell that has some.
@@ -108,6 +108,31 @@ fn queue(dice: &mut Prng, name: &str) -> QueueSpec {
     }
 }
 
+/// The job with something else in it; most often with other counts.
+fn update(dice: &mut Prng, job: &JobSpec) -> JobSpec {
+    let mut spec = job.clone();
+    for group in &mut spec.groups {
+        let size = group.topology.slices.first().map_or(1, |slice| slice.size.max(1));
+        let scales = group.elastic || spec.class == Class::Service || dice.chance(200);
+        if scales && dice.chance(800) {
+            let slices = dice.between(1, 2 * u64::from(group.count.div_ceil(size)));
+            group.count = size.saturating_mul(slices as u32);
+            group.min_count = if group.elastic { group.min_count.min(group.count) } else { group.count };
+        }
+    }
+    match dice.below(8) {
+        0 => spec.priority += 1,
+        1 => spec.retries += 1,
+        2 => drop(spec.labels.insert("changed".into(), "yes".into())),
+        3 => spec.groups.iter_mut().for_each(|group| {
+            let cpu = group.requests.entry("cpu".into()).or_insert(1000);
+            *cpu = (*cpu / 2).max(100);
+        }),
+        _ => {}
+    }
+    spec
+}
+
 /// Something a person does to what is there already.
 pub(crate) fn interference(
     dice: &mut Prng,
@@ -118,7 +143,7 @@ pub(crate) fn interference(
 ) -> Option<Command> {
     let node = format!("n{}", dice.below(nodes as u64));
     let name = || job.map(|spec| spec.name.clone());
-    Some(match dice.below(17) {
+    Some(match dice.below(21) {
         0 | 1 => Command::CancelJob { name: name()? },
         2 | 3 => Command::SuspendJob { name: name()? },
         4..=6 => Command::ResumeJob { name: name()? },
@@ -137,7 +162,8 @@ pub(crate) fn interference(
             Command::PutQueue(queue(dice, name))
         }
         12 => Command::RemoveQueue { name: "nobody".into() },
-        13..=15 => Command::ForgetJob { name: name()? },
+        13..=16 => Command::UpdateJob { owner: own.into(), spec: Box::new(update(dice, job?)) },
+        17..=19 => Command::ForgetJob { name: name()? },
         _ => Command::RemoveTopology { name: "default".into() },
     })
 }

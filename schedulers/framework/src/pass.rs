@@ -181,7 +181,7 @@ impl<P: Planner> SchedulerCore<P> {
             let at = usize::from(row.group.0);
             let (Some(group), Some(spec)) = (job.groups.get(at), job.spec.groups.get(at)) else { return false };
             let stays = kept.iter().filter(|kept| kept.group == row.group).map(|kept| u64::from(kept.count));
-            let enough = stays.sum::<u64>() + u64::from(group.live) >= u64::from(group.needed(spec));
+            let enough = stays.sum::<u64>() + u64::from(group.live_within_count()) >= u64::from(group.needed(spec));
             (group.started && planned.grain == Grain::PerTask) || (spec.elastic && enough)
         };
         let mut last_group = None;

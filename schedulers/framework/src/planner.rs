@@ -54,7 +54,7 @@ pub fn need_of(job: &Job) -> Option<Need> {
     }
     let waiting = || job.groups.iter().zip(&job.spec.groups).filter(|(group, _)| !group.pending.is_empty());
     let lacks = |(group, spec): (&Group, &GroupSpec)| {
-        group.started && (!spec.elastic || group.live < group.needed(spec) || !group.lost.is_empty())
+        group.started && (!spec.elastic || group.live_within_count() < group.needed(spec) || !group.lost.is_empty())
     };
     if waiting().any(lacks) {
         return Some(Need::Repair);

@@ -132,7 +132,7 @@ impl World {
     pub(crate) fn submit(&mut self, spec: JobSpec) -> Result<JobId, Refusal> {
         match self.apply(Command::SubmitJobs { owner: "plan".into(), jobs: vec![spec] }) {
             Outcome::Jobs(mut outcomes) => match outcomes.pop() {
-                Some(JobOutcome::Accepted(job) | JobOutcome::Unchanged(job)) => Ok(job),
+                Some(JobOutcome::Accepted(job) | JobOutcome::Unchanged(job) | JobOutcome::Updated(job)) => Ok(job),
                 Some(JobOutcome::Refused(refusal)) => Err(refusal),
                 None => Err(Refusal::NotFound { kind: "job".into(), name: String::new() }),
             },

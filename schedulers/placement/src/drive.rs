@@ -56,7 +56,7 @@ pub fn asks(view: &View<'_>, job: &Job) -> Result<Vec<GroupAsk>, Obstacle> {
     for (at, (state, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
         let group = GroupIndex(at as u16);
         let most = view.pending(job, group).len();
-        let standing = state.live + view.in_flight(job.id, group);
+        let standing = state.live_within_count() + view.in_flight(job.id, group);
         let missing = state.needed(spec).saturating_sub(standing);
         let least = match (state.started, standing) {
             (true, _) => 0,

@@ -8,7 +8,8 @@ use ohm_model::job::{GROUPS_MAX, TASKS_MAX};
 use ohm_model::resources::{DEVICE_MILLI, is_extended};
 use ohm_model::topology::TopologyRequest;
 use ohm_model::{
-    EventKind, GroupSpec, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, RepairPolicy, SessionId, StopCause,
+    EventKind, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, RepairPolicy, SessionId,
+    StopCause,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::borrow::Cow;
@@ -33,14 +34,7 @@ impl Cell {
 
     fn submit_job(&mut self, owner: &Arc<str>, spec: &JobSpec, applied: &mut Applied) -> Result<JobOutcome, Refusal> {
         let known = self.jobs.find(&spec.name);
-        let known_spec = known.map(|known| &*known.spec);
-        let mut spec = self.with_named_topologies(spec, known_spec);
-        if !spec.priority_class.is_empty() {
-            let priority = self.priority_of(&spec, known_spec)?;
-            if priority != spec.priority {
-                spec.to_mut().priority = priority;
-            }
-        }
+        let spec = self.completed(spec, known.map(|known| &*known.spec))?;
         if let Some(known) = known {
             if *known.spec == *spec {
                 return Ok(JobOutcome::Unchanged(known.id));
@@ -56,7 +50,7 @@ impl Cell {
         let mut groups = Vec::with_capacity(spec.groups.len());
         for group in &spec.groups {
             let shape = Shape::of(group, &mut self.resources).ok_or_else(|| too_many_resources("what it asks for"))?;
-            groups.push(Group::new(self.shapes.join(shape), group.count));
+            groups.push(Group::new(self.shapes.join(shape), group.count, Incarnation(0)));
         }
         let state = if spec.suspended { JobState::Suspended } else { JobState::Active };
         let job = Job {
@@ -71,6 +65,7 @@ impl Cell {
             submitted_ms: self.now_ms,
             started_ms: 0,
             finished_ms: 0,
+            floor: Incarnation(0),
             reserved: Default::default(),
             groups,
             past: Vec::new(),
@@ -87,6 +82,22 @@ impl Cell {
         Ok(JobOutcome::Accepted(id))
     }
 
+    /// The spec with everything that the cell fills in: names of topologies, and the priority of a priority class.
+    pub(super) fn completed<'a>(
+        &self,
+        spec: &'a JobSpec,
+        known: Option<&JobSpec>,
+    ) -> Result<Cow<'a, JobSpec>, Refusal> {
+        let mut spec = self.with_named_topologies(spec, known);
+        if !spec.priority_class.is_empty() {
+            let priority = self.priority_of(&spec, known)?;
+            if priority != spec.priority {
+                spec.to_mut().priority = priority;
+            }
+        }
+        Ok(spec)
+    }
+
     /// The spec with the only topology's name filled in where a group leaves it out, so that a second topology put
     /// later changes nothing for it. A job that is known already keeps the name it got.
     fn with_named_topologies<'a>(&self, spec: &'a JobSpec, known: Option<&JobSpec>) -> Cow<'a, JobSpec> {
@@ -96,17 +107,16 @@ impl Cell {
             if !unnamed(&spec.groups[at].topology) {
                 continue;
             }
-            let name = match known {
-                Some(known) => known.groups.get(at).map(|group| group.topology.topology.clone()),
-                None => self.topologies.get("").map(|topology| topology.spec.name.clone()),
-            };
+            let known = known.and_then(|known| Some(known.groups.get(at)?.topology.topology.clone()));
+            let only = || self.topologies.get("").map(|topology| topology.spec.name.clone());
+            let name = known.filter(|name| !name.is_empty()).or_else(only);
             spec.to_mut().groups[at].topology.topology = name.unwrap_or_default();
         }
         spec
     }
 
     /// The rules a job must keep whatever client sent it; manifests are checked more kindly before they come here.
-    fn check_job(&self, spec: &JobSpec) -> Result<(), Refusal> {
+    pub(super) fn check_job(&self, spec: &JobSpec) -> Result<(), Refusal> {
         let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
         if spec.name.is_empty() || spec.name.len() > 253 {
             return invalid("metadata.name", "must have 1 to 253 characters".into());
@@ -278,7 +288,7 @@ impl Cell {
         }
     }
 
-    fn set_state(&mut self, job: JobId, state: JobState, reason: String, applied: &mut Applied) {
+    pub(super) fn set_state(&mut self, job: JobId, state: JobState, reason: String, applied: &mut Applied) {
         applied.jobs.push(job);
         let version = self.applied;
         if let Some(job) = self.jobs.get_mut(job) {
@@ -369,7 +379,7 @@ impl Cell {
     }
 }
 
-fn too_many_resources(names: &str) -> Refusal {
+pub(super) fn too_many_resources(names: &str) -> Refusal {
     let problem = format!(
         "no node has {names}, and jobs have named as many resources without a node as they may; is the name right? A \
          node that has it can still register, and jobs may name it from then on"

@@ -85,7 +85,7 @@ impl Cell {
     }
 
     /// The first loss below the minimum starts the clock of a policy that waits.
-    fn arm_give_up(&mut self, id: JobId) {
+    pub(super) fn arm_give_up(&mut self, id: JobId) {
         let now_ms = self.now_ms;
         let Some(job) = self.jobs.get_mut(id) else { return };
         let waits = matches!(job.spec.repair.policy, RepairPolicy::Wait | RepairPolicy::Widen);
@@ -141,13 +141,20 @@ impl Cell {
 
     /// Tasks that were lost stand again, as `moves` say.
     pub(super) fn note_moves(&mut self, id: JobId, moves: Vec<Move>, applied: &mut Applied) {
-        let version = self.applied;
         let Some(job) = self.jobs.get_mut(id) else { return };
         let name = job.spec.name.clone();
         let placed: u32 = moves.iter().map(|step| step.count).sum();
         if let Some(open) = &mut job.repairs.open {
             open.placed += placed;
         }
+        self.forget_lost_nodes(id);
+        self.tell(applied, EventKind::RepairCommitted { job: id, name, moves });
+    }
+
+    /// Once nothing waits to be placed again, lost nodes are unhealthy for the job no more.
+    pub(super) fn forget_lost_nodes(&mut self, id: JobId) {
+        let version = self.applied;
+        let Some(job) = self.jobs.get_mut(id) else { return };
         if job.repair_state() != RepairState::Waiting {
             let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut job.repairs.unhealthy)
                 .into_iter()
@@ -158,7 +165,6 @@ impl Cell {
             }
             gone.into_iter().filter_map(|entry| entry.node).for_each(|node| self.jobs.forget_unhealthy(node, id));
         }
-        self.tell(applied, EventKind::RepairCommitted { job: id, name, moves });
     }
 
     /// One of the tasks placed again runs, or is over; when the last of them runs the job is whole.

@@ -94,7 +94,8 @@ impl Cell {
         let (group, task) = (run.run.task.group.0, run.run.task.task.0);
         self.end_repair_of(job_id, group, task, false, applied);
         let Some(job) = self.jobs.get_mut(job_id) else { return };
-        let lost = job.state == JobState::Active && is_loss(&run, exit);
+        let leaves = task >= job.spec.groups[usize::from(group)].count;
+        let lost = job.state == JobState::Active && !leaves && is_loss(&run, exit);
         if lost {
             let loss = losses.by_job.entry(job_id).or_default();
             loss.tasks.push((group, task));
@@ -208,6 +209,7 @@ enum TaskEnd {
 }
 
 /// ```text
+/// beyond the count ────────▶ Removed, for good
 /// job over ───────────────▶ Succeeded (exit 0, not stopped) or Stopped
 /// stopped by wish ────────▶ Pending, not charged
 /// not started by its node ▶ BackingOff, not charged
@@ -227,6 +229,13 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
         (group.domain, group.widened) = (None, false);
     }
     (task.run, task.exit) = (NO_RUN, Some(exit));
+    let count = spec.groups[usize::from(run.run.task.group.0)].count;
+    if index >= count {
+        task.state = TaskState::Removed;
+        group.leaving -= 1;
+        group.drop_removed(count);
+        return TaskEnd::Settled;
+    }
     if let JobState::Finished(_) = state {
         task.state = if exit.is_success() && run.stop.is_none() { TaskState::Succeeded } else { TaskState::Stopped };
         group.succeeded += u32::from(task.state == TaskState::Succeeded);
@@ -272,7 +281,7 @@ fn back_off_ms(times: u32) -> u64 {
 }
 
 /// A job that holds nothing any more starts again as it did the first time: whole, and with the tasks it had left out.
-fn restart_if_down(job: &mut Job) {
+pub(super) fn restart_if_down(job: &mut Job) {
     if job.state != JobState::Active && job.state != JobState::Suspended {
         return;
     }

@@ -89,8 +89,9 @@ impl Cell {
 
     fn end_back_off(&mut self, task: TaskRef, incarnation: Incarnation, applied: &mut Applied) {
         let Some(job) = self.jobs.get_mut(task.job) else { return };
-        let group = &mut job.groups[usize::from(task.group.0)];
-        let found = &mut group.tasks[task.task.0 as usize];
+        // An update may have taken the group or the task away.
+        let Some(group) = job.groups.get_mut(usize::from(task.group.0)) else { return };
+        let Some(found) = group.tasks.get_mut(task.task.0 as usize) else { return };
         if found.state == TaskState::BackingOff && found.incarnation == incarnation {
             found.state = TaskState::Pending;
             group.pending.insert(task.task.0, 1);

@@ -235,7 +235,7 @@ impl<'a> Judge<'a> {
         let short = |judge: &Self, group: usize| {
             let (state, spec) = (&job.groups[group], &job.spec.groups[group]);
             let bound = !state.started || is_down || grain == Grain::Minimum;
-            let live = if is_down { 0 } else { state.live };
+            let live = if is_down { 0 } else { state.live_within_count() };
             let times = 1 + u32::from(canary::sings(Canary::CountGangTwice));
             bound && live + judge.scratch.groups[group].accepted * times < state.needed(spec)
         };

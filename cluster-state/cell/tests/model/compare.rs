@@ -94,6 +94,10 @@ fn compare_job(found: &Job, expected: &PlainJob) -> Result<(), String> {
         same(&format!("started {at}"), group.started, expected.started[at])?;
         same(&format!("domain {at}"), group.domain.is_some(), expected.domain[at].is_some())?;
     }
+    same("groups", found.groups.len(), expected.spec.groups.len())?;
+    same("spec", &*found.spec, &expected.spec)?;
+    let kept = |group: &ohm_cell::Group| group.tasks.iter().filter(|task| task.state != TaskState::Removed).count();
+    same("tasks", found.groups.iter().map(kept).sum::<usize>(), expected.tasks.len())?;
     for ((group, task), wanted) in &expected.tasks {
         let task_found = &found.groups[usize::from(*group)].tasks[*task as usize];
         let phase = match task_found.state {
@@ -104,6 +108,7 @@ fn compare_job(found: &Job, expected: &PlainJob) -> Result<(), String> {
             TaskState::Failed => Phase::Failed,
             TaskState::Skipped => Phase::Skipped,
             TaskState::Stopped => Phase::Stopped,
+            TaskState::Removed => Phase::Removed,
         };
         let name = format!("task {group}/{task}");
         let said = (phase, task_found.incarnation.0, task_found.failures);

@@ -26,7 +26,8 @@ impl World {
             13..15 => self.conclusion(),
             15..17 => Command::CordonNode { name: name("n", self.dice.below(NODES)), cordoned: self.dice.chance(400) },
             17 => Command::RemoveNode { name: name("n", self.dice.below(NODES)) },
-            18..30 => Command::SubmitJobs { owner: "ann".into(), jobs: vec![self.job()] },
+            27..30 => self.update(),
+            18..27 => Command::SubmitJobs { owner: "ann".into(), jobs: vec![self.job()] },
             30 => Command::CancelJob { name: name("j", self.dice.below(JOBS)) },
             31 => Command::ForgetJob { name: name("j", self.dice.below(JOBS)) },
             32 => Command::SuspendJob { name: name("j", self.dice.below(JOBS)) },
@@ -36,7 +37,8 @@ impl World {
                 self.now_ms += [1, 100, 1_000, 5_000, 70_000][self.dice.below(5) as usize];
                 Command::Tick
             }
-            63..65 => Command::PutQueue(self.queue()),
+            63..64 => Command::PutQueue(self.queue()),
+            64 => self.update(),
             65 => self.priority_class(),
             _ => return self.commit(),
         };
@@ -118,6 +120,43 @@ impl World {
             },
             suspended: self.dice.chance(50),
         }
+    }
+
+    /// Most often another size of a job that is there.
+    fn update(&mut self) -> Command {
+        let known: Vec<JobSpec> = self.cell.jobs().iter().map(|job| (*job.spec).clone()).collect();
+        let other = self.job();
+        let Some(mut spec) = self.dice.pick(&known).cloned() else { return self.update_of(other) };
+        for (at, group) in spec.groups.iter_mut().enumerate() {
+            if self.dice.chance(600) {
+                group.count = self.dice.between(1, 6) as u32;
+                group.min_count = if self.dice.chance(500) { group.min_count.min(group.count) } else { 1 };
+            }
+            if let Some(other) = other.groups.get(at).filter(|_| self.dice.chance(100)) {
+                *group = other.clone();
+            }
+        }
+        match self.dice.below(16) {
+            0 => spec.priority = other.priority,
+            1 => spec.priority_class = other.priority_class,
+            2 => spec.queue = other.queue,
+            3 => spec.retries = other.retries,
+            4 => spec.active_deadline_seconds = other.active_deadline_seconds,
+            5 => spec.repair = other.repair,
+            6 => spec.suspended = !spec.suspended,
+            7 => spec.groups = other.groups,
+            8 => spec.groups.reverse(),
+            9 => spec.class = other.class,
+            10 => spec.on_disconnect = OnDisconnect::Keep,
+            11 => spec.name = other.name,
+            12 => drop(spec.labels.insert("team".into(), "a".into())),
+            _ => {}
+        }
+        self.update_of(spec)
+    }
+
+    fn update_of(&mut self, spec: JobSpec) -> Command {
+        Command::UpdateJob { owner: "ann".into(), spec: Box::new(spec) }
     }
 
     fn priority_class(&mut self) -> Command {

@@ -91,7 +91,10 @@ impl Plain {
     fn judge_eviction(&self, transaction: &Transaction, run: RunRef, cause: StopCause) -> Result<(), ConflictReason> {
         let Some(job) = self.jobs.get(&run.task.job) else { return Ok(()) };
         let place = (run.task.group.0, run.task.task.0);
-        let task = job.tasks.get(&place).ok_or(ConflictReason::Malformed)?;
+        let Some(task) = job.tasks.get(&place) else {
+            let was_there = run.incarnation.0 <= job.floor;
+            return if was_there { Ok(()) } else { Err(ConflictReason::Malformed) };
+        };
         if run.incarnation.0 > task.incarnation {
             return Err(ConflictReason::Malformed);
         }
@@ -314,7 +317,8 @@ impl Plain {
         };
         let is_short = |group: &u16| {
             let bound = !job.started[usize::from(*group)] || is_down || transaction.grain == Grain::Minimum;
-            let live = if is_down { 0 } else { job.count(*group, Phase::Live) };
+            let within = |run: &&PlainRun| run.task < job.spec.groups[usize::from(*group)].count;
+            let live = if is_down { 0 } else { runs_of(*group).filter(within).count() as u32 };
             let tried = job.whole() || accepted(*group, expected) > 0;
             bound && tried && live + accepted(*group, expected) < job.needed(*group)
         };

@@ -182,6 +182,7 @@ impl Plain {
             reserved: false,
             repair: Default::default(),
             first_placed_ms: None,
+            floor: 0,
             spec,
         };
         for (group, spec) in job.spec.groups.iter().enumerate() {
@@ -261,12 +262,16 @@ impl Plain {
                 self.touch(self.runs[at].node, NOBODY);
             }
         }
+        self.clear_holds(id);
+    }
+
+    pub(crate) fn clear_holds(&mut self, id: JobId) {
         let held: Vec<NodeId> = self.holds.iter().filter(|hold| hold.job == id).map(|hold| hold.node).collect();
         held.into_iter().for_each(|node| self.touch(node, NOBODY));
         self.holds.retain(|hold| hold.job != id);
     }
 
-    fn finish(&mut self, id: JobId, state: State, cause: StopCause) {
+    pub(crate) fn finish(&mut self, id: JobId, state: State, cause: StopCause) {
         let version = self.index;
         let job = self.jobs.get_mut(&id).expect("a job");
         (job.state, job.version, job.reserved) = (state, version, false);
@@ -312,7 +317,9 @@ impl Plain {
         let task = job.tasks.get_mut(&(run.group, run.task)).expect("a task of a run");
         let succeeded = exit == Exit::Code(0);
         let charged = matches!(exit, Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::StartFailed);
+        let leaves = run.task >= job.spec.groups[usize::from(run.group)].count;
         task.phase = match () {
+            () if leaves => Phase::Removed,
             () if !open && succeeded && run.stop.is_none() => Phase::Succeeded,
             () if !open => Phase::Stopped,
             () if run.stop.is_none() && exit == Exit::NeverStarted => {
@@ -331,14 +338,16 @@ impl Plain {
         };
         let failures = if exit == Exit::NeverStarted { task.refusals } else { task.failures };
         let phase = task.phase;
-        let lost = match run.stop {
-            None => active && !charged,
-            Some(cause) => active && matches!(cause, StopCause::NodeShrunk | StopCause::Drained),
-        };
+        let lost = !leaves
+            && match run.stop {
+                None => active && !charged,
+                Some(cause) => active && matches!(cause, StopCause::NodeShrunk | StopCause::Drained),
+            };
         if lost {
             self.losses.push((run.job, run.group, run.task, run.node));
         }
         job.repair.replaced.remove(&(run.group, run.task));
+        job.tasks.retain(|_, task| task.phase != Phase::Removed);
         let group = usize::from(run.group);
         if job.count(run.group, Phase::Live) == 0 {
             job.domain[group] = None;
@@ -386,7 +395,8 @@ impl Plain {
             Alarm::Deadline(id) => {
                 let Some(job) = self.jobs.get(&id) else { return };
                 let first = job.first_placed_ms.unwrap_or(now_ms);
-                if job.state == State::Active && first + job.spec.active_deadline_seconds * 1000 <= now_ms {
+                let seconds = job.spec.active_deadline_seconds;
+                if job.state == State::Active && seconds > 0 && first + seconds * 1000 <= now_ms {
                     self.finish(id, State::Failed, StopCause::DeadlineExceeded);
                 }
             }
@@ -422,13 +432,13 @@ impl Plain {
 }
 
 impl PlainJob {
-    fn is_over(&self, group: u16) -> bool {
+    pub(crate) fn is_over(&self, group: u16) -> bool {
         let count = self.spec.groups[usize::from(group)].count;
         self.count(group, Phase::Succeeded) + self.count(group, Phase::Skipped) == count
     }
 
     /// A gang of which nothing stands, or a service's group, starts anew with the tasks it had left out.
-    fn restart_if_down(&mut self, is_open: bool) {
+    pub(crate) fn restart_if_down(&mut self, is_open: bool) {
         for group in 0..self.spec.groups.len() as u16 {
             let down = if self.whole() { self.live() == 0 } else { self.count(group, Phase::Live) == 0 };
             if is_open && down && self.started[usize::from(group)] && !self.is_over(group) {

@@ -9,6 +9,7 @@ mod judge;
 mod life;
 mod repair;
 mod state;
+mod update;
 mod world;
 
 use world::World;
@@ -25,7 +26,7 @@ fn the_cell_does_what_the_plain_model_does() {
         Some(seed) => seed..seed + 1,
         None => 0..number("OHM_SEEDS").unwrap_or(200),
     };
-    let mut taken = 0;
+    let (mut taken, mut updated) = (0, 0);
     for seed in seeds.clone() {
         let mut world = World::new(seed);
         for _ in 0..STEPS {
@@ -35,8 +36,10 @@ fn the_cell_does_what_the_plain_model_does() {
         }
         world.replay();
         taken += world.taken;
+        updated += world.updated;
     }
     // A generator that is always refused proves nothing.
     let steps = (seeds.end - seeds.start) * STEPS as u64;
     assert!(taken * 12 > steps, "only {taken} tasks were placed in {steps} steps");
+    assert!(updated * 60 > steps, "only {updated} jobs were updated in {steps} steps");
 }

@@ -1,8 +1,18 @@
 //! Losses and repairs in the plain model.
 
-use crate::state::{Alarm, Phase, Plain, PlainJob, State};
+use crate::state::{Alarm, Phase, Plain, PlainJob, PlainRepair, State};
 use ohm_model::{Index, JobId, NodeHealth, NodeId, Placement, RepairPolicy, StopCause};
 use std::collections::BTreeMap;
+
+impl PlainRepair {
+    /// Whether some were unhealthy.
+    pub(crate) fn forget_nodes(&mut self) -> bool {
+        let some = !self.unhealthy.is_empty() || !self.removed.is_empty();
+        self.unhealthy.clear();
+        self.removed.clear();
+        some
+    }
+}
 
 impl PlainJob {
     /// Fewer tasks that stay than the minimum, in any started group.
@@ -14,7 +24,7 @@ impl PlainJob {
     /// Nothing is open any more, and what it knew of nodes counts no more.
     pub(crate) fn drop_repair(&mut self) {
         let failed = self.repair.failed;
-        self.repair = crate::state::PlainRepair { failed, ..Default::default() };
+        self.repair = PlainRepair { failed, ..Default::default() };
     }
 
     pub(crate) fn nothing_lost(&self) -> bool {
@@ -64,7 +74,11 @@ impl Plain {
         let open = job.repair.open.unwrap_or((index, None));
         let lost_nodes = lost.iter().map(|(_, _, node)| *node);
         let gone = |node: &NodeId| self.nodes.get(node).is_some_and(|node| node.health == NodeHealth::Lost);
-        job.repair.unhealthy.extend(lost_nodes.filter(gone));
+        let gone: Vec<NodeId> = lost_nodes.filter(gone).collect();
+        for node in &gone {
+            job.repair.removed.remove(&self.nodes[node].spec.name);
+        }
+        job.repair.unhealthy.extend(gone);
         job.repair.open = Some(open);
         let (timeout_ms, policy) = (job.spec.repair.timeout_seconds * 1000, job.spec.repair.policy);
         let waits = policy == RepairPolicy::Wait && timeout_ms > 0 && open.1.is_none();
@@ -103,8 +117,7 @@ impl Plain {
             if job.repair.lost.remove(&place) {
                 job.repair.replaced.insert(place);
                 // Seen from the end of the command: the nodes are forgotten with the last one.
-                if job.repair.lost.is_empty() && !job.repair.unhealthy.is_empty() {
-                    job.repair.unhealthy.clear();
+                if job.repair.lost.is_empty() && job.repair.forget_nodes() {
                     job.version = version;
                 }
             }
@@ -122,8 +135,11 @@ impl Plain {
     pub(crate) fn clear_unhealthy(&mut self, node: NodeId, moves_version: bool) {
         let version = self.index;
         for job in self.jobs.values_mut() {
-            if job.repair.unhealthy.remove(&node) && moves_version {
-                job.version = version;
+            let was_unhealthy = job.repair.unhealthy.remove(&node);
+            match moves_version {
+                true if was_unhealthy => job.version = version,
+                false if was_unhealthy => drop(job.repair.removed.insert(self.nodes[&node].spec.name.clone())),
+                _ => {}
             }
         }
     }

@@ -20,6 +20,7 @@ pub(crate) enum Phase {
     Failed,
     Skipped,
     Stopped,
+    Removed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub(crate) struct PlainRepair {
     /// Tasks placed again that don't run yet.
     pub(crate) replaced: BTreeSet<(u16, u32)>,
     pub(crate) unhealthy: BTreeSet<NodeId>,
+    /// The names of those that were removed meanwhile.
+    pub(crate) removed: BTreeSet<String>,
     /// The first loss, and when the policy gives up.
     pub(crate) open: Option<(Index, Option<u64>)>,
     pub(crate) failed: u32,
@@ -65,6 +68,8 @@ pub(crate) struct PlainJob {
     pub(crate) reserved: bool,
     pub(crate) repair: PlainRepair,
     pub(crate) first_placed_ms: Option<u64>,
+    /// The highest attempt at a task that is gone since an update.
+    pub(crate) floor: u32,
 }
 
 #[derive(Clone, Debug)]

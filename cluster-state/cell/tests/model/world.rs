@@ -2,6 +2,7 @@
 
 use crate::judge::Facts;
 use crate::state::{LEVELS, Plain};
+use crate::update::Update;
 use ohm_cell::{Applied, Cell, Sweep, restore};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
@@ -23,6 +24,7 @@ pub(crate) struct World {
     pub(crate) plain: Plain,
     pub(crate) dice: Prng,
     pub(crate) taken: u64,
+    pub(crate) updated: u64,
     pub(crate) now_ms: u64,
     seed: u64,
     sequences: [u64; 4],
@@ -65,6 +67,7 @@ impl World {
             plain: Plain::default(),
             dice: Prng::new(seed),
             taken: 0,
+            updated: 0,
             now_ms: 1_000_000,
             seed,
             sequences: [1; 4],
@@ -143,6 +146,7 @@ impl World {
             }
             Command::RemoveNode { name } => plain.find_node(name).is_some_and(|node| plain.remove_node(node)),
             Command::SubmitJobs { jobs, .. } => return self.follow_submit(&jobs[0], outcome),
+            Command::UpdateJob { spec, .. } => return self.follow_update(spec, outcome),
             Command::CancelJob { name } => plain.find_job(name).is_some_and(|job| plain.cancel(job)),
             Command::SuspendJob { name } => plain.find_job(name).is_some_and(|job| plain.suspend(job, true)),
             Command::ForgetJob { name } => plain.find_job(name).is_some_and(|job| plain.forget(job)),
@@ -189,6 +193,20 @@ impl World {
             (JobOutcome::Refused(_), Some(known)) if self.plain.jobs[&known].spec != spec => Ok(()),
             _ => Err(format!("{outcome:?} to {spec:?}, known as {known:?}")),
         }
+    }
+
+    fn follow_update(&mut self, spec: &ohm_model::JobSpec, outcome: &Outcome) -> Result<(), String> {
+        let Outcome::Jobs(jobs) = outcome else { return Err(format!("{outcome:?} to an update")) };
+        let shard = self.cell.shard_of(spec);
+        let expected = self.plain.update(spec, shard);
+        let said = match &jobs[0] {
+            JobOutcome::Updated(_) => Update::Done,
+            JobOutcome::Unchanged(_) => Update::Unchanged,
+            JobOutcome::Refused(_) => Update::Refused,
+            JobOutcome::Accepted(_) => return Err(format!("{outcome:?} to an update")),
+        };
+        self.updated += u64::from(said == Update::Done);
+        if said == expected { Ok(()) } else { Err(format!("{outcome:?} to {spec:?}, the model says {expected:?}")) }
     }
 
     fn follow_commit(

@@ -100,6 +100,10 @@ impl Script {
                 let owner = words.option("owner").unwrap_or("ann").to_string();
                 Command::SubmitJobs { owner, jobs: vec![words.job()] }
             }
+            "update" => {
+                let owner = words.option("owner").unwrap_or("ann").to_string();
+                Command::UpdateJob { owner, spec: Box::new(words.job()) }
+            }
             "queue" => Command::PutQueue(words.queue(false)),
             "cohort" => Command::PutQueue(words.queue(true)),
             "topology" => Command::PutTopology(words.topology()),

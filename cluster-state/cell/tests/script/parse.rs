@@ -92,7 +92,8 @@ impl<'a> Words<'a> {
         Command::RegisterNode { spec, key, instance, boot }
     }
 
-    /// `job NAME CLASS [queue=…] [priority=…|priority-class=…] [retries=…] [deadline=SECONDS] [ttl=SECONDS] [suspended] / GROUP …`
+    /// `job NAME CLASS [queue=…] [priority=…|priority-class=…] [retries=…] [deadline=SECONDS] [ttl=SECONDS] [suspended] [label:KEY=VALUE…]
+    /// [disconnect=keep] / GROUP …`
     pub(super) fn job(&mut self) -> JobSpec {
         let name = self.need("name").to_string();
         let class = class(self.need("class"));
@@ -111,6 +112,10 @@ impl<'a> Words<'a> {
             repair: RepairSpec::default(),
             suspended: self.flag("suspended"),
         };
+        job.labels = self.all("label:").into_iter().map(pair).collect();
+        if self.option("disconnect") == Some("keep") {
+            job.on_disconnect = OnDisconnect::Keep;
+        }
         if let Some(policy) = self.option("repair") {
             let (policy, level) = policy.split_once(':').unwrap_or((policy, ""));
             job.repair.policy = match policy {

@@ -72,6 +72,9 @@ impl Script {
     fn event(&self, kind: &EventKind) -> String {
         match kind {
             EventKind::JobSubmitted { name, .. } => format!("submitted {name}"),
+            EventKind::JobUpdated { name, owner, fields, .. } => {
+                format!("{owner} updated {name}: {}", fields.join(", "))
+            }
             EventKind::JobState { name, state, reason, .. } if reason.is_empty() => format!("{name} is {state}"),
             EventKind::JobState { name, state, reason, .. } => format!("{name} is {state}: {reason}"),
             EventKind::JobForgotten { name } => format!("forgot {name}"),
@@ -259,6 +262,7 @@ fn group_text(group: &Group) -> String {
         ("live", group.live),
         ("running", group.running),
         ("stopping", group.stopping),
+        ("leaving", group.leaving),
         ("pending", group.pending.len()),
         ("backing off", group.backing_off),
         ("succeeded", group.succeeded),
@@ -277,6 +281,7 @@ fn job_outcome(outcome: &JobOutcome) -> String {
         JobOutcome::Accepted(_) => "accepted".into(),
         JobOutcome::Unchanged(_) => "unchanged".into(),
         JobOutcome::Refused(refusal) => format!("refused: {refusal}"),
+        JobOutcome::Updated(_) => "updated".into(),
     }
 }
 
@@ -299,6 +304,7 @@ fn verb(command: &Command) -> &'static str {
         Command::RemoveNode { .. } => "remove node",
         Command::Report { .. } => "report",
         Command::SubmitJobs { .. } => "submit",
+        Command::UpdateJob { .. } => "update",
         Command::CancelJob { .. } => "cancel",
         Command::SuspendJob { .. } => "suspend",
         Command::ResumeJob { .. } => "resume",

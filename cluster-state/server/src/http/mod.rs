@@ -22,6 +22,7 @@ mod overview;
 mod params;
 mod routes;
 mod samples;
+mod scale;
 mod servers;
 mod streams;
 mod submit;

@@ -1,7 +1,7 @@
 //! The table of routes. The router and the OpenAPI document are both made from it, so neither can lack what the other
 //! has.
 
-use super::{Shared, backup, control, events, jobs, logs, nodes, overview, servers, submit, wait};
+use super::{Shared, backup, control, events, jobs, logs, nodes, overview, scale, servers, submit, wait};
 use axum::routing::{MethodRouter, delete, get, post};
 
 /// One path and the methods it takes.
@@ -39,6 +39,7 @@ const SUBMIT: &[Operation] = &[operation(
     &[
         ("verdicts", "string", "`all` (default) or `refused`: which verdicts the answer lists"),
         ("replace", "boolean", "forget finished jobs of the same names first, so that they run again"),
+        ("update", "boolean", "change jobs of the same names that are not finished to what the documents say"),
     ],
     "SubmitAnswer",
 )];
@@ -81,6 +82,12 @@ const CANCEL: &[Operation] = &[operation("post", "End a job for good", &[], "Job
 const SUSPEND: &[Operation] =
     &[operation("post", "Stop a job's runs and keep it from being placed", &[], "JobSummary")];
 const RESUME: &[Operation] = &[operation("post", "Let a suspended job be placed again", &[], "JobSummary")];
+const SCALE: &[Operation] = &[operation(
+    "post",
+    "Change how many tasks a group of a job has; its minimum follows where it was the count",
+    &[("count", "integer", "how many tasks"), ("group", "string", "the group; may be left out if there is one only")],
+    "JobSummary",
+)];
 const WAIT: &[Operation] = &[operation(
     "get",
     "Wait until a job is finished or runs; answers when that is so or the time is up",
@@ -158,6 +165,7 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/jobs", JOBS), get(jobs::list)),
         (route("/v1/jobs/{name}", JOB), get(jobs::show).merge(delete(control::forget))),
         (route("/v1/jobs/{name}/cancel", CANCEL), post(control::cancel)),
+        (route("/v1/jobs/{name}/scale", SCALE), post(scale::scale)),
         (route("/v1/jobs/{name}/suspend", SUSPEND), post(control::suspend)),
         (route("/v1/jobs/{name}/resume", RESUME), post(control::resume)),
         (route("/v1/jobs/{name}/wait", WAIT), get(wait::wait)),

@@ -73,7 +73,7 @@ fn submit() -> SubmitAnswer {
         finished_ms: 1,
         problems: vec![problem],
     };
-    SubmitAnswer { accepted: 1, unchanged: 1, refused: 1, unknown: 1, verdicts: vec![verdict] }
+    SubmitAnswer { accepted: 1, unchanged: 1, updated: 1, refused: 1, unknown: 1, verdicts: vec![verdict] }
 }
 
 fn counts() -> TaskCounts {

@@ -18,7 +18,7 @@ use axum::http::StatusCode;
 use ohm_cell::JobState;
 use ohm_log::ENTRY_BYTES_MAX;
 use ohm_manifest::{Content, Document, DocumentError};
-use ohm_model::{Command, GroupSpec, Index, JobOutcome, JobSpec, Outcome};
+use ohm_model::{Command, GroupSpec, Index, JobOutcome, JobSpec, Outcome, Refusal};
 use ohm_stdx::codec;
 use ohm_wire::api::{DocumentVerdict, SubmitAnswer};
 use serde::Deserialize;
@@ -53,6 +53,8 @@ pub(super) struct SubmitQuery {
     verdicts: Listed,
     #[serde(default)]
     replace: bool,
+    #[serde(default)]
+    update: bool,
 }
 
 pub(super) async fn submit(
@@ -63,7 +65,7 @@ pub(super) async fn submit(
 ) -> Answer {
     let content_type = guard::content_type(request.headers());
     let mut submission = Submission::new(&shared.cells, owner, query.verdicts == Listed::All);
-    submission.replace = query.replace;
+    (submission.replace, submission.update) = (query.replace, query.update);
     let body = request.into_body();
     match content_type.as_str() {
         "application/json" => submit_whole(&shared, submission, "input.json", body).await,
@@ -170,6 +172,16 @@ fn note_on(spec: &JobSpec) -> &'static str {
     if spec.groups.iter().any(has_none) { "it has no command: only simulated nodes can run it" } else { "" }
 }
 
+/// The answers in the outcome of a command about jobs, or why there is none.
+fn answers_in(outcome: Result<Outcome, String>) -> (Vec<JobOutcome>, String) {
+    match outcome {
+        Ok(Outcome::Jobs(outcomes)) => (outcomes, String::new()),
+        Ok(Outcome::Refused(refusal)) => (Vec::new(), refusal.to_string()),
+        Ok(_) => (Vec::new(), "the cell gave no answer to it; send it again".to_string()),
+        Err(message) => (Vec::new(), message),
+    }
+}
+
 /// A document behind the last one whose verdict was given out.
 enum Waiting {
     /// It has its verdict, but earlier ones do not yet.
@@ -186,6 +198,8 @@ struct Submission<'c> {
     list_good: bool,
     /// Finished jobs of the same names are forgotten first.
     replace: bool,
+    /// Jobs of the same names that are not finished are changed.
+    update: bool,
     documents: u64,
     index: Index,
     waiting: Vec<Waiting>,
@@ -202,6 +216,7 @@ impl<'c> Submission<'c> {
             answer: SubmitAnswer::default(),
             list_good,
             replace: false,
+            update: false,
             documents: 0,
             index: *cells.applied().borrow(),
             waiting: Vec::new(),
@@ -297,12 +312,9 @@ impl<'c> Submission<'c> {
         if self.replace {
             self.forget_finished(&jobs).await;
         }
-        let outcome = self.send(Command::SubmitJobs { owner: self.owner.clone(), jobs }).await;
-        let (outcomes, message) = match outcome {
-            Ok(Outcome::Jobs(outcomes)) => (outcomes, String::new()),
-            Ok(Outcome::Refused(refusal)) => (Vec::new(), refusal.to_string()),
-            Ok(_) => (Vec::new(), "the cell gave no answer to it; send it again".to_string()),
-            Err(message) => (Vec::new(), message),
+        let (outcomes, message) = match self.update {
+            true => self.put_jobs(jobs).await,
+            false => self.submit_jobs(jobs).await,
         };
         // Who hears "unchanged" is told if the job is over already: nothing will run.
         let is_unchanged = |outcome: &JobOutcome| matches!(outcome, JobOutcome::Unchanged(_));
@@ -318,6 +330,31 @@ impl<'c> Submission<'c> {
             };
             self.answer.add(verdict, self.list_good);
         }
+    }
+
+    /// The cell's answers to `jobs`, and why those at the end have none.
+    async fn submit_jobs(&mut self, jobs: Vec<JobSpec>) -> (Vec<JobOutcome>, String) {
+        let outcome = self.send(Command::SubmitJobs { owner: self.owner.clone(), jobs }).await;
+        answers_in(outcome)
+    }
+
+    /// Submits jobs that are new, and changes those that are there; each by itself, in order.
+    async fn put_jobs(&mut self, jobs: Vec<JobSpec>) -> (Vec<JobOutcome>, String) {
+        let mut outcomes = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let update = Command::UpdateJob { owner: self.owner.clone(), spec: Box::new(job.clone()) };
+            let outcome = self.send(update).await;
+            let (mut answer, mut message) = answers_in(outcome);
+            let is_new = |outcome: &JobOutcome| matches!(outcome, JobOutcome::Refused(Refusal::NotFound { kind, .. }) if kind == "job");
+            if answer.first().is_some_and(is_new) {
+                (answer, message) = self.submit_jobs(vec![job]).await;
+            }
+            match answer.pop() {
+                Some(outcome) => outcomes.push(outcome),
+                None => return (outcomes, message),
+            }
+        }
+        (outcomes, String::new())
     }
 
     /// Forgets the finished jobs that have the names of `jobs`. One whose last runs still stop is waited for, for a

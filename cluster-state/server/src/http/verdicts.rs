@@ -62,6 +62,7 @@ impl Ticket {
     pub(super) fn of_job(self, outcome: JobOutcome, cell: Option<&Cell>) -> DocumentVerdict {
         match outcome {
             JobOutcome::Accepted(_) => self.good(VerdictKind::Accepted),
+            JobOutcome::Updated(_) => self.good(VerdictKind::Updated),
             JobOutcome::Unchanged(job) => {
                 let mut verdict = self.good(VerdictKind::Unchanged);
                 let known = cell.and_then(|cell| cell.jobs().get(job));

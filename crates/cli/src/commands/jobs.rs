@@ -1,8 +1,8 @@
 //! Questions and orders about jobs.
 
 use super::Session;
-use crate::client::path_of;
-use crate::command::{Job, Jobs};
+use crate::client::{encode, path_of};
+use crate::command::{Job, Jobs, Scale};
 use crate::failure::{EXIT_DONE, EXIT_FAILED, Failure};
 use crate::globals::OutputFormat;
 use crate::output::note;
@@ -69,6 +69,18 @@ pub(crate) fn remove(session: &Session, names: &[String]) -> Result<u8, Failure>
     let lines = |_: &_| removed.iter().map(|name| format!("{name} is forgotten\n")).collect();
     session.output.print(&json!({"removed": removed}), lines)?;
     Ok(code)
+}
+
+/// Changes the count of one group.
+pub(crate) fn scale(session: &Session, args: &Scale) -> Result<u8, Failure> {
+    let (name, group) = args.target.split_once('/').unwrap_or((&args.target, ""));
+    let mut path = format!("{}/scale?count={}", path_of("jobs", name), args.count);
+    if !group.is_empty() {
+        path.push_str(&format!("&group={}", encode(group)));
+    }
+    let job: JobSummary = session.client.post(&path)?;
+    session.output.print(&job, |style| text::wrapped(&text::job_line(&job), style.width, 2))?;
+    Ok(EXIT_DONE)
 }
 
 /// Does `action` to each job; one that fails does not keep the others from it.

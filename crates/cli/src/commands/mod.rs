@@ -46,6 +46,7 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
         ClientCommand::Cancel(args) => jobs::change(&session, &args.names, "cancel"),
         ClientCommand::Suspend(args) => jobs::change(&session, &args.names, "suspend"),
         ClientCommand::Resume(args) => jobs::change(&session, &args.names, "resume"),
+        ClientCommand::Scale(args) => jobs::scale(&session, &args),
         ClientCommand::Remove(args) => jobs::remove(&session, &args.names),
         ClientCommand::Nodes => nodes::list(&session),
         ClientCommand::Node(args) => nodes::one(&session, &args),

@@ -26,6 +26,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Serialize)]
 struct Report<'r> {
     accepted: u64,
+    updated: u64,
     unchanged: u64,
     refused: u64,
     unknown: u64,
@@ -53,14 +54,14 @@ pub(crate) fn submit(session: &Session, args: &Submit) -> Result<u8, Failure> {
         verdicts.retain(|listed| !listed.verdict.verdict.is_good());
     }
     let all_good = jobs.iter().all(|job| !job.is_finished() || job.state == "succeeded");
-    let SubmitAnswer { accepted, unchanged, refused, unknown, .. } = totals;
+    let SubmitAnswer { accepted, updated, unchanged, refused, unknown, .. } = totals;
     let style = session.output.style;
     let line = |job: &JobSummary| match before.get(&job.name) {
         Some(at_ms) => text::job_over_line(job, *at_ms, &style),
         None => text::wrapped(&text::job_line(job), style.width, 2),
     };
     let lines: String = jobs.iter().map(line).collect();
-    let report = Report { accepted, unchanged, refused, unknown, verdicts: &verdicts, jobs };
+    let report = Report { accepted, updated, unchanged, refused, unknown, verdicts: &verdicts, jobs };
     session.output.print(&report, |style| {
         format!("{}{}\n{lines}", text::verdicts_text(&verdicts, style), text::verdict_totals(&totals))
     })?;
@@ -78,6 +79,9 @@ fn query(args: &Submit) -> Vec<(&'static str, String)> {
     }
     if args.replace {
         query.push(("replace", "true".to_string()));
+    }
+    if args.update {
+        query.push(("update", "true".to_string()));
     }
     query
 }
@@ -101,7 +105,7 @@ fn submit_file(session: &Session, path: &Path, query: Query<'_>, progress: &Prog
         progress.say(format!("submitting {}: part {} of {}", path.display(), number + 1, parts.len()));
         let send = || session.client.submit(part.bytes, language.content_type(), query);
         let mut answer = send_again(send, number > 0)?;
-        let documents_before = whole.accepted + whole.unchanged + whole.refused + whole.unknown;
+        let documents_before = whole.accepted + whole.updated + whole.unchanged + whole.refused + whole.unknown;
         answer.verdicts.iter_mut().for_each(|verdict| shift(verdict, documents_before, part.lines_before));
         whole.extend(answer);
     }
@@ -165,9 +169,7 @@ fn cannot_read(path: &Path, error: io::Error) -> Failure {
 
 /// Waits for every job that is in the cell now: until it is finished, or runs if it is a service.
 fn wait_for_jobs(session: &Session, verdicts: &[ListedVerdict]) -> Result<Vec<JobSummary>, Failure> {
-    let is_job = |verdict: &&DocumentVerdict| {
-        verdict.kind == "Job" && matches!(verdict.verdict, VerdictKind::Accepted | VerdictKind::Unchanged)
-    };
+    let is_job = |verdict: &&DocumentVerdict| verdict.kind == "Job" && verdict.verdict.is_good();
     let names: Vec<&String> =
         verdicts.iter().map(|listed| &listed.verdict).filter(is_job).map(|verdict| &verdict.name).collect();
     let names_count = names.len();

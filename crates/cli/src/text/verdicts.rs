@@ -60,6 +60,7 @@ fn word_of(verdict: &DocumentVerdict, style: &Style) -> String {
 pub(crate) fn verdict_totals(answer: &SubmitAnswer) -> String {
     let counts = [
         (answer.accepted, "accepted"),
+        (answer.updated, "updated"),
         (answer.unchanged, "unchanged"),
         (answer.refused, "refused"),
         (answer.unknown, "not known (submit again: what is there already is left as it is)"),

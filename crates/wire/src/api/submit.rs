@@ -11,6 +11,8 @@ pub struct SubmitAnswer {
     pub accepted: u64,
     /// How many were there already with the same content.
     pub unchanged: u64,
+    /// How many jobs were there with other content and have this one now; only with `?update=true`.
+    pub updated: u64,
     /// How many were refused.
     pub refused: u64,
     /// How many nobody knows about, or were not tried after such a one. Sending them again is safe.
@@ -25,6 +27,7 @@ impl SubmitAnswer {
         match verdict.verdict {
             VerdictKind::Accepted => self.accepted += 1,
             VerdictKind::Unchanged => self.unchanged += 1,
+            VerdictKind::Updated => self.updated += 1,
             VerdictKind::Refused => self.refused += 1,
             VerdictKind::Unknown => self.unknown += 1,
         }
@@ -37,6 +40,7 @@ impl SubmitAnswer {
     pub fn extend(&mut self, later: SubmitAnswer) {
         self.accepted += later.accepted;
         self.unchanged += later.unchanged;
+        self.updated += later.updated;
         self.refused += later.refused;
         self.unknown += later.unknown;
         self.verdicts.extend(later.verdicts);
@@ -94,6 +98,8 @@ pub enum VerdictKind {
     Accepted,
     /// It was there already with the same content.
     Unchanged,
+    /// It was there with other content, and has this one now.
+    Updated,
     /// It was refused; nothing changed.
     Refused,
     /// Nobody knows, or it was not tried after such a one. Sending it again is safe.
@@ -104,7 +110,7 @@ pub enum VerdictKind {
 impl VerdictKind {
     /// Whether the document is in the cell now.
     pub fn is_good(self) -> bool {
-        matches!(self, VerdictKind::Accepted | VerdictKind::Unchanged)
+        matches!(self, VerdictKind::Accepted | VerdictKind::Unchanged | VerdictKind::Updated)
     }
 
     /// The word used in JSON.
@@ -112,6 +118,7 @@ impl VerdictKind {
         match self {
             VerdictKind::Accepted => "accepted",
             VerdictKind::Unchanged => "unchanged",
+            VerdictKind::Updated => "updated",
             VerdictKind::Refused => "refused",
             VerdictKind::Unknown => "unknown",
         }

@@ -76,3 +76,28 @@ async fn queues_and_topologies_are_removed_when_nothing_names_them() {
     let (status, _) = world.send("DELETE", "/v1/topologies/t", "application/json", b"").await;
     assert_eq!(status, StatusCode::NOT_FOUND);
 }
+
+#[tokio::test]
+async fn a_group_is_scaled_by_its_count_alone() {
+    let world = World::new();
+    world.submit(&job("a", ", array: 2, priority: 4")).await;
+    let (status, answer) = post(&world, "/v1/jobs/a/scale?count=6").await;
+    assert_eq!((status, &answer["tasks"]["pending"], &answer["priority"]), (StatusCode::OK, &6.into(), &4.into()));
+    let groups = "[{name: x, count: 2, command: [work]}, {name: y, count: 3, command: [work]}]";
+    let two = format!("apiVersion: ohm/v1\nkind: Job\nmetadata: {{name: b}}\nspec: {{groups: {groups}}}\n");
+    let (status, answer) = world.submit(&two).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    let (status, answer) = post(&world, "/v1/jobs/b/scale?count=6").await;
+    assert_eq!(
+        (status, answer["error"]["hint"].as_str()),
+        (StatusCode::BAD_REQUEST, Some("say which one to scale: x, y"))
+    );
+    let (status, answer) = post(&world, "/v1/jobs/b/scale?count=6&group=z").await;
+    assert_eq!((status, answer["error"]["hint"].as_str()), (StatusCode::BAD_REQUEST, Some("it has: x, y")));
+    let (status, answer) = post(&world, "/v1/jobs/b/scale?count=6&group=y").await;
+    assert_eq!((status, &answer["tasks"]["pending"]), (StatusCode::OK, &8.into()), "{answer}");
+    let (status, answer) = post(&world, "/v1/jobs/b/scale?count=0&group=y").await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{answer}");
+    let (status, _) = post(&world, "/v1/jobs/nobody/scale?count=1").await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+}

@@ -168,3 +168,25 @@ async fn bodies_have_a_bound_that_lines_have_not() {
     assert_eq!(response.status(), StatusCode::BAD_REQUEST);
     assert!(String::from_utf8(read(response).await).unwrap().contains("ended early"));
 }
+
+#[tokio::test]
+async fn documents_change_jobs_that_are_there() {
+    let world = World::new();
+    world.node("n1", 8);
+    let put =
+        async |text: &str| world.send("POST", "/v1/submit?update=true", "application/yaml", text.as_bytes()).await;
+    let (array, gang) = (|count: u32| job("a", &format!(", array: {count}")), job("g", ", count: 3"));
+    let (status, answer) = put(&format!("{}---\n{gang}", array(2))).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert_eq!(lines(&answer), ["1 1 Job/a accepted -", "2 6 Job/g accepted -"]);
+    world.run("g", "n1");
+    let other = job("g", ", count: 2");
+    let (status, answer) = put(&format!("{}---\n{other}", array(5))).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{answer}");
+    assert_eq!(lines(&answer), ["1 1 Job/a updated -", "2 6 Job/g refused spec.groups[0].count"]);
+    let (status, answer) = put(&format!("{}---\n{gang}", array(5))).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert_eq!(lines(&answer), ["1 1 Job/a unchanged -", "2 6 Job/g unchanged -"]);
+    assert_eq!((&answer["updated"], &answer["unchanged"]), (&0.into(), &2.into()));
+    assert_eq!(world.get("/v1/jobs/a").await.1["tasks"]["pending"], 5);
+}

@@ -14,6 +14,7 @@ pub(crate) fn is_event_of(cell: &Cell, event: &Event, name: &str) -> bool {
     let is_named = |job: JobId| cell.jobs().get(job).is_some_and(|job| job.spec.name == name);
     match &event.kind {
         EventKind::JobSubmitted { name: job, .. }
+        | EventKind::JobUpdated { name: job, .. }
         | EventKind::JobState { name: job, .. }
         | EventKind::TasksLost { name: job, .. }
         | EventKind::RepairCommitted { name: job, .. }
@@ -39,9 +40,10 @@ pub(crate) fn is_event_of(cell: &Cell, event: &Event, name: &str) -> bool {
 pub(crate) fn event(cell: &Cell, event: &Event) -> EventView {
     let view = EventView { index: event.index.0, at_ms: event.at_ms, ..EventView::default() };
     match &event.kind {
-        EventKind::JobSubmitted { .. } | EventKind::JobState { .. } | EventKind::JobForgotten { .. } => {
-            of_job(&event.kind, view)
-        }
+        EventKind::JobSubmitted { .. }
+        | EventKind::JobUpdated { .. }
+        | EventKind::JobState { .. }
+        | EventKind::JobForgotten { .. } => of_job(&event.kind, view),
         EventKind::Placed { .. } | EventKind::Stopping { .. } | EventKind::Started { .. } | EventKind::Ended { .. } => {
             of_run(cell, event, view)
         }
@@ -94,6 +96,15 @@ fn of_job(kind: &EventKind, view: EventView) -> EventView {
         EventKind::JobSubmitted { name, .. } => EventView {
             kind: "jobSubmitted".into(),
             message: format!("job {name} submitted"),
+            job: name.clone(),
+            ..view
+        },
+        EventKind::JobUpdated { name, owner, fields, .. } => EventView {
+            kind: "jobUpdated".into(),
+            message: match owner.as_str() {
+                "" => format!("job {name} updated: {}", fields.join(", ")),
+                owner => format!("job {name} updated by {owner}: {}", fields.join(", ")),
+            },
             job: name.clone(),
             ..view
         },

@@ -173,6 +173,7 @@ fn task_state(task: &Task, run: Option<&Run>) -> &'static str {
         (TaskState::Failed, _) => "failed",
         (TaskState::Skipped, _) => "skipped",
         (TaskState::Stopped, _) => "stopped",
+        (TaskState::Removed, _) => "removed",
     }
 }
 

@@ -36,5 +36,6 @@ fn stop_cause(cause: StopCause) -> &'static str {
         StopCause::GangRestart => "gangRestart",
         StopCause::RepairFailed => "repairFailed",
         StopCause::Drained => "drained",
+        StopCause::ScaledDown => "scaledDown",
     }
 }

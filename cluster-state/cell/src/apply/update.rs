@@ -1,0 +1,373 @@
+//! Changing a job that is in the cell: what may change when, and how its groups take it.
+//!
+//! ```text
+//!                      nothing of it runs or stops          something does
+//!   name, class        never                                never
+//!   size of a group    yes                                  where tasks come and go singly: elastic groups, services
+//!   rest of a group    yes: the group begins anew           no
+//!   queue, onDisconnect, repair while one is under way      no
+//!   everything else    yes                                  yes
+//! ```
+//!
+//! A group that grows gets tasks at its end. One that shrinks loses those with the highest numbers: what waits is gone at
+//! once, what runs is told to stop and is gone when it has ended. Whatever comes later under the same number is counted on
+//! from the attempts before, so that no two runs ever have one name.
+
+use super::Applied;
+use super::jobs::too_many_resources;
+use super::runs::restart_if_down;
+use crate::cell::Cell;
+use crate::jobs::{Finish, Group, Job, JobState, Task, TaskState};
+use crate::repairs::RepairState;
+use crate::runs::NO_RUN;
+use crate::shapes::Shape;
+use ohm_model::{
+    Class, EventKind, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, Outcome, Refusal, ShapeId, StopCause,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How a group of the new spec comes out of the old job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// It stays as it is, but for its size.
+    Sized,
+    /// It begins anew.
+    Anew,
+}
+
+impl Cell {
+    pub(super) fn update_job(&mut self, owner: &str, spec: &JobSpec, applied: &mut Applied) -> Outcome {
+        let outcome = self.try_update(owner, spec, applied).unwrap_or_else(JobOutcome::Refused);
+        Outcome::Jobs(vec![outcome])
+    }
+
+    fn try_update(&mut self, owner: &str, spec: &JobSpec, applied: &mut Applied) -> Result<JobOutcome, Refusal> {
+        let missing = || Refusal::NotFound { kind: "job".into(), name: spec.name.clone() };
+        let known = Arc::clone(self.jobs.find(&spec.name).ok_or_else(missing)?);
+        let spec = self.completed(spec, Some(&known.spec))?.into_owned();
+        if spec == *known.spec {
+            return Ok(JobOutcome::Unchanged(known.id));
+        }
+        if let JobState::Finished(_) = known.state {
+            let (kind, state) = ("job".to_string(), "finished".to_string());
+            let hint = "`ohm submit --replace` puts this one in its place".to_string();
+            return Err(Refusal::WrongState { kind, name: spec.name, state, hint });
+        }
+        self.check_job(&spec)?;
+        check_update(&known, &spec)?;
+        let shapes = self.new_shapes(&known, &spec)?;
+        let fields = changed_fields(&known.spec, &spec);
+        self.tell(
+            applied,
+            EventKind::JobUpdated { job: known.id, name: spec.name.clone(), owner: owner.into(), fields },
+        );
+        self.change_job(&known, spec, shapes, applied);
+        Ok(JobOutcome::Updated(known.id))
+    }
+
+    /// The shapes of the groups that begin anew, by their place.
+    fn new_shapes(&mut self, known: &Job, spec: &JobSpec) -> Result<BTreeMap<usize, Shape>, Refusal> {
+        let mut shapes = BTreeMap::new();
+        for (at, group) in spec.groups.iter().enumerate().filter(|(at, _)| change_of(known, spec, *at) == Change::Anew)
+        {
+            let shape = Shape::of(group, &mut self.resources).ok_or_else(|| too_many_resources("what it asks for"))?;
+            shapes.insert(at, shape);
+        }
+        Ok(shapes)
+    }
+
+    fn change_job(&mut self, known: &Job, spec: JobSpec, shapes: BTreeMap<usize, Shape>, applied: &mut Applied) {
+        let (id, version) = (known.id, self.applied);
+        if spec.groups != known.spec.groups || spec.queue != known.spec.queue {
+            self.release_reservation(id);
+        }
+        if spec.groups != known.spec.groups || spec.priority != known.spec.priority {
+            self.clear_nominations(id, applied);
+        }
+        let begin_anew = |at: usize| change_of(known, &spec, at) == Change::Anew;
+        let left: Vec<ShapeId> = known
+            .groups
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at >= spec.groups.len() || begin_anew(*at))
+            .map(|(_, group)| group.shape)
+            .collect();
+        let joined: BTreeMap<usize, ShapeId> =
+            shapes.into_iter().map(|(at, shape)| (at, self.shapes.join(shape))).collect();
+        left.into_iter().for_each(|shape| self.shapes.leave(shape));
+        let (shard, spec) = (self.shard_of(&spec), Arc::new(spec));
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let floor = highest_attempt_gone(known, &spec);
+        job.floor = job.floor.max(floor);
+        job.groups = new_groups(known, &spec, &joined, job.floor);
+        job.past.retain_mut(|past| {
+            let name = known.spec.groups.get(usize::from(past.group)).map(|group| &group.name);
+            let now = spec.groups.iter().position(|group| Some(&group.name) == name);
+            now.map(|at| past.group = at as u16).is_some()
+        });
+        (job.spec, job.shard, job.version) = (Arc::clone(&spec), shard, version);
+        applied.jobs.push(id);
+        self.stop_removed(id, applied);
+        self.settle_update(known, &spec, applied);
+    }
+
+    fn stop_removed(&mut self, id: JobId, applied: &mut Applied) {
+        let Some(job) = self.jobs.get(id) else { return };
+        let groups = job.groups.iter().zip(&job.spec.groups).filter(|(group, _)| group.leaving > 0);
+        let removed = groups.flat_map(|(group, spec)| group.tasks.iter().skip(spec.count as usize));
+        let slots: Vec<u32> = removed.map(|task| task.run).filter(|run| *run != NO_RUN).collect();
+        slots.into_iter().for_each(|slot| self.stop_run(slot, StopCause::ScaledDown, applied));
+    }
+
+    /// What follows from the new content: state, deadline, repair, and the end of a job whose last tasks were removed.
+    fn settle_update(&mut self, known: &Job, spec: &JobSpec, applied: &mut Applied) {
+        let id = known.id;
+        match (known.state, known.spec.suspended, spec.suspended) {
+            (JobState::Active, false, true) => {
+                self.set_state(id, JobState::Suspended, String::new(), applied);
+                self.release_reservation(id);
+                self.clear_nominations(id, applied);
+                self.tell_state(id, "", applied);
+            }
+            (JobState::Suspended, true, false) => {
+                self.set_state(id, JobState::Active, String::new(), applied);
+                self.restart_deadline(id);
+                self.tell_state(id, "", applied);
+            }
+            _ => {}
+        }
+        if spec.active_deadline_seconds != known.spec.active_deadline_seconds && known.started_ms > 0 {
+            self.arm_deadline(id);
+        }
+        self.settle_repair_of_update(id);
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        restart_if_down(job);
+        let mut groups = job.groups.iter().zip(&job.spec.groups);
+        let is_done = groups.all(|(group, spec)| group.succeeded + group.skipped == spec.count);
+        if job.state == JobState::Active && is_done {
+            self.finish_job(id, Finish::Succeeded, String::new(), StopCause::JobFailed, applied);
+        }
+    }
+
+    /// Removed tasks are repaired no more, and another minimum may start the clock of a policy that waits.
+    fn settle_repair_of_update(&mut self, id: JobId) {
+        self.forget_lost_nodes_if_repairing(id);
+        let Some(job) = self.jobs.get(id) else { return };
+        match job.repair_state() {
+            RepairState::Whole if job.repairs.open.is_some() => self.drop_repair(id),
+            RepairState::Whole => {}
+            RepairState::Waiting | RepairState::InFlight => self.arm_give_up(id),
+        }
+    }
+
+    fn forget_lost_nodes_if_repairing(&mut self, id: JobId) {
+        if self.jobs.get(id).is_some_and(|job| job.repairs.open.is_some()) {
+            self.forget_lost_nodes(id);
+        }
+    }
+}
+
+/// Whether tasks of the group come and go one by one, so that their number may change while some of them run.
+fn is_scalable(class: Class, group: &GroupSpec) -> bool {
+    group.elastic || class == Class::Service
+}
+
+fn is_equal_but_size(old: &GroupSpec, new: &GroupSpec) -> bool {
+    let sized = GroupSpec { count: old.count, min_count: old.min_count, ..new.clone() };
+    sized == *old
+}
+
+fn change_of(known: &Job, spec: &JobSpec, at: usize) -> Change {
+    let (Some(old), Some(new)) = (known.spec.groups.get(at), spec.groups.get(at)) else { return Change::Anew };
+    let stays = old == new || (is_scalable(spec.class, old) && is_equal_but_size(old, new));
+    if stays { Change::Sized } else { Change::Anew }
+}
+
+/// What may not change now, in the words of the job's file.
+fn check_update(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
+    let refuse = |field: &str, problem: &str| Err(Refusal::Invalid { field: field.into(), problem: problem.into() });
+    let old = &*known.spec;
+    if spec.class != old.class {
+        return refuse("spec.class", "a job keeps its class; submit it under another name");
+    }
+    if known.live() == 0 {
+        return Ok(());
+    }
+    let first = "suspend it first, or submit under another name";
+    if spec.queue != old.queue {
+        return refuse("spec.queue", &format!("what runs is charged to the queue it is in; {first}"));
+    }
+    if spec.on_disconnect != old.on_disconnect {
+        return refuse("spec.onDisconnect", &format!("what runs was started under the other one; {first}"));
+    }
+    if spec.repair != old.repair && (known.repairs.open.is_some() || known.groups.iter().any(|group| group.widened)) {
+        return refuse("spec.repair", "a repair is under way, or has left its domain; wait for it, or suspend the job");
+    }
+    let may_be = known.state == JobState::Suspended;
+    if spec.suspended != old.suspended && spec.suspended != may_be {
+        return refuse("spec.suspend", "something of it runs; use `ohm suspend` and `ohm resume`");
+    }
+    if spec.groups.len() != old.groups.len() {
+        return refuse("spec.groups", &format!("groups come and go only while nothing runs; {first}"));
+    }
+    let changed = (0..old.groups.len()).find(|at| change_of(known, spec, *at) == Change::Anew);
+    let Some(at) = changed else { return Ok(()) };
+    let name = changed_in_group(&old.groups[at], &spec.groups[at]).first().copied().unwrap_or("name");
+    let why = match name {
+        "count" | "minCount" => "a gang that is not elastic keeps its size while it runs",
+        _ => "it stays as it is while something runs",
+    };
+    refuse(&format!("spec.groups[{at}].{name}"), &format!("{why}; {first}"))
+}
+
+fn changed_in_group(old: &GroupSpec, new: &GroupSpec) -> Vec<&'static str> {
+    let fields = [
+        ("name", old.name != new.name),
+        ("count", old.count != new.count),
+        ("minCount", old.min_count != new.min_count),
+        ("elastic", old.elastic != new.elastic),
+        ("requests", old.requests != new.requests),
+        ("nodeSelector", old.node_selector != new.node_selector),
+        ("affinity", old.affinity != new.affinity || old.preferred != new.preferred),
+        ("tolerations", old.tolerations != new.tolerations),
+        ("ports", old.ports != new.ports),
+        ("maxPerNode", old.max_per_node != new.max_per_node),
+        ("spread", old.spread != new.spread),
+        ("topology", old.topology != new.topology),
+        ("placeWith", old.place_with != new.place_with),
+        ("command", old.task.command != new.task.command),
+        ("template", old.task != new.task),
+    ];
+    let changed = fields.iter().filter(|(_, changed)| *changed).map(|(name, _)| *name);
+    // The template says more only where the command does not.
+    let names: Vec<&str> = changed.collect();
+    let has_command = names.contains(&"command");
+    names.into_iter().filter(|name| *name != "template" || !has_command).collect()
+}
+
+fn changed_fields(old: &JobSpec, new: &JobSpec) -> Vec<String> {
+    let fields = [
+        ("metadata.labels", old.labels != new.labels),
+        ("spec.queue", old.queue != new.queue),
+        ("spec.priorityClassName", old.priority_class != new.priority_class),
+        ("spec.priority", old.priority != new.priority),
+        ("spec.retries", old.retries != new.retries),
+        ("spec.activeDeadlineSeconds", old.active_deadline_seconds != new.active_deadline_seconds),
+        ("spec.ttlSecondsAfterFinished", old.ttl_seconds_after_finished != new.ttl_seconds_after_finished),
+        ("spec.onDisconnect", old.on_disconnect != new.on_disconnect),
+        ("spec.repair", old.repair != new.repair),
+        ("spec.suspend", old.suspended != new.suspended),
+        ("spec.groups", old.groups.len() != new.groups.len()),
+    ];
+    let changed = fields.iter().filter(|(_, changed)| *changed).map(|(name, _)| name.to_string());
+    let groups = old.groups.iter().zip(&new.groups).enumerate();
+    let in_groups = groups.flat_map(|(at, (old, new))| {
+        changed_in_group(old, new).into_iter().map(move |name| format!("spec.groups[{at}].{name}"))
+    });
+    changed.chain(in_groups).collect()
+}
+
+/// The highest attempt made at any task that the update takes away, or makes anew.
+fn highest_attempt_gone(known: &Job, spec: &JobSpec) -> Incarnation {
+    let groups = known.groups.iter().enumerate();
+    let gone = groups.flat_map(|(at, group)| {
+        let kept = match change_of(known, spec, at) {
+            Change::Sized => spec.groups[at].count as usize,
+            Change::Anew => 0,
+        };
+        group.tasks.iter().skip(kept)
+    });
+    gone.map(|task| task.incarnation).max().unwrap_or_default()
+}
+
+/// The groups as `spec` wants them; those that begin anew take their failures along where a group had their name.
+fn new_groups(known: &Job, spec: &JobSpec, joined: &BTreeMap<usize, ShapeId>, floor: Incarnation) -> Vec<Group> {
+    let group_of = |(at, wanted): (usize, &GroupSpec)| {
+        let Some(&shape) = joined.get(&at) else {
+            let mut group = known.groups[at].clone();
+            group.resize(known.spec.groups[at].count, wanted.count, floor);
+            return group;
+        };
+        let mut group = Group::new(shape, wanted.count, floor);
+        let former = known.spec.groups.iter().position(|former| former.name == wanted.name);
+        for (index, task) in former.iter().flat_map(|former| known.groups[*former].tasks.iter().enumerate()) {
+            if task.failures > 0 && index < wanted.count as usize {
+                group.tasks[index].failures = task.failures;
+            }
+        }
+        group
+    };
+    spec.groups.iter().enumerate().map(group_of).collect()
+}
+
+impl Group {
+    /// Takes tasks away at the end, or adds some; tasks that were left out at the start wait again.
+    fn resize(&mut self, old: u32, count: u32, floor: Incarnation) {
+        if count == old {
+            return;
+        }
+        for index in count..self.tasks.len() as u32 {
+            self.remove_task(index, index < old);
+        }
+        let beyond = (self.tasks.len() as u32).saturating_sub(count);
+        self.lost.remove(count, beyond);
+        self.replaced.remove(count, beyond);
+        for index in old..count.min(self.tasks.len() as u32) {
+            match self.tasks[index as usize].state {
+                TaskState::Live => self.leaving -= 1,
+                _ => self.add_task(index, floor),
+            }
+        }
+        let length = self.tasks.len() as u32;
+        if length < count {
+            self.tasks.resize(count as usize, Task::new(floor));
+            self.pending.insert(length, count - length);
+        }
+        for index in 0..count {
+            if self.skipped == 0 {
+                break;
+            }
+            if self.tasks[index as usize].state == TaskState::Skipped {
+                self.tasks[index as usize].state = TaskState::Pending;
+                self.pending.insert(index, 1);
+                self.skipped -= 1;
+            }
+        }
+        self.drop_removed(count);
+    }
+
+    fn add_task(&mut self, index: u32, floor: Incarnation) {
+        self.tasks[index as usize] = Task::new(floor);
+        self.pending.insert(index, 1);
+    }
+
+    /// A task with a live run stays until that has ended; `counts` says whether it was within the count before.
+    fn remove_task(&mut self, index: u32, counts: bool) {
+        let task = &mut self.tasks[index as usize];
+        match task.state {
+            TaskState::Live => {
+                self.leaving += u32::from(counts);
+                return;
+            }
+            TaskState::Pending => self.pending.remove(index, 1),
+            TaskState::BackingOff => self.backing_off -= 1,
+            TaskState::Succeeded => self.succeeded -= 1,
+            TaskState::Failed => self.failed -= 1,
+            TaskState::Skipped => self.skipped -= 1,
+            TaskState::Stopped | TaskState::Removed => {}
+        }
+        task.state = TaskState::Removed;
+    }
+
+    /// Drops removed tasks from the end; those before a live one stay with it.
+    pub(super) fn drop_removed(&mut self, count: u32) {
+        let is_removed = |group: &Self| {
+            let last = group.tasks.len().checked_sub(1).and_then(|last| group.tasks.get(last));
+            group.tasks.len() > count as usize && last.is_some_and(|task| task.state == TaskState::Removed)
+        };
+        while is_removed(self) {
+            self.tasks.pop();
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Updates in the plain model: what may change, and what becomes of each task.
+
+use crate::state::{Alarm, Phase, Plain, PlainJob, PlainTask, State};
+use ohm_model::{Class, GroupSpec, JobId, JobSpec, RepairPolicy, Shard, StopCause};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Update {
+    Done,
+    Unchanged,
+    Refused,
+}
+
+/// Whether the group can become the other one task by task.
+fn is_resize(class: Class, old: &GroupSpec, new: &GroupSpec) -> bool {
+    let mut same = old.clone();
+    (same.count, same.min_count) = (new.count, new.min_count);
+    same == *new && (old.elastic || class == Class::Service)
+}
+
+/// Rules that hold of every job and that random ones may break.
+fn is_sound(spec: &JobSpec) -> bool {
+    let unlike = |one: &GroupSpec, other: &GroupSpec| {
+        let level = |group: &GroupSpec| {
+            (group.topology.mode == ohm_model::TopologyMode::Required).then(|| group.topology.level.clone())
+        };
+        let both = level(one).zip(level(other));
+        !one.place_with.is_empty() && one.place_with == other.place_with && both.is_some_and(|(a, b)| a != b)
+    };
+    let groups = &spec.groups;
+    let names_clash = groups.len() == 2 && groups[0].name == groups[1].name;
+    let levels_clash = groups.len() == 2 && unlike(&groups[0], &groups[1]);
+    !names_clash && !levels_clash && groups.iter().all(|group| (1..=group.count).contains(&group.min_count))
+}
+
+impl PlainJob {
+    fn stays(&self, spec: &JobSpec, at: usize) -> bool {
+        let (Some(old), Some(new)) = (self.spec.groups.get(at), spec.groups.get(at)) else { return false };
+        old == new || is_resize(spec.class, old, new)
+    }
+
+    fn allows(&self, spec: &JobSpec) -> bool {
+        let old = &self.spec;
+        if self.live() == 0 {
+            return spec.class == old.class;
+        }
+        let groups = 0..spec.groups.len().max(old.groups.len());
+        spec.class == old.class
+            && spec.queue == old.queue
+            && spec.on_disconnect == old.on_disconnect
+            && (spec.repair == old.repair || self.repair.open.is_none())
+            && (spec.suspended == old.suspended || spec.suspended == (self.state == State::Suspended))
+            && groups.into_iter().all(|at| self.stays(spec, at))
+    }
+
+    /// The tasks as they are under `spec`, and the highest attempt at one that is gone.
+    fn tasks_under(&self, spec: &JobSpec) -> (BTreeMap<(u16, u32), PlainTask>, u32) {
+        let count = |group: u16| spec.groups.get(usize::from(group)).map_or(0, |group| group.count);
+        let keeps = |group: u16, task: u32| self.stays(spec, usize::from(group)) && task < count(group);
+        let gone = self.tasks.iter().filter(|((group, task), _)| !keeps(*group, *task));
+        let floor = gone.map(|(_, task)| task.incarnation).max().unwrap_or(0).max(self.floor);
+        let new = PlainTask { phase: Phase::Pending, incarnation: floor, failures: 0, refusals: 0 };
+        let mut tasks = BTreeMap::new();
+        for (at, wanted) in spec.groups.iter().enumerate() {
+            let group = at as u16;
+            let resized = self.stays(spec, at) && self.spec.groups[at].count != wanted.count;
+            let former = self.spec.groups.iter().position(|former| former.name == wanted.name);
+            for task in 0..wanted.count {
+                let mut made = new.clone();
+                if self.stays(spec, at) {
+                    if let Some(known) = self.tasks.get(&(group, task)) {
+                        made = known.clone();
+                        if resized && made.phase == Phase::Skipped {
+                            made.phase = Phase::Pending;
+                        }
+                    }
+                } else if let Some(known) = former.and_then(|former| self.tasks.get(&(former as u16, task))) {
+                    made.failures = known.failures;
+                }
+                tasks.insert((group, task), made);
+            }
+        }
+        let leaving = self.tasks.iter().filter(|(place, task)| task.phase == Phase::Live && place.1 >= count(place.0));
+        tasks.extend(leaving.map(|(place, task)| (*place, task.clone())));
+        (tasks, floor)
+    }
+}
+
+impl Plain {
+    /// Changes a job, if it may be changed so.
+    pub(crate) fn update(&mut self, spec: &JobSpec, shard: Shard) -> Update {
+        let Some(id) = self.find_job(&spec.name) else { return Update::Refused };
+        let Some(spec) = self.with_priority(spec, Some(id)) else { return Update::Refused };
+        let old = self.jobs[&id].clone();
+        if old.spec == spec {
+            return Update::Unchanged;
+        }
+        let is_open = matches!(old.state, State::Active | State::Suspended);
+        if !is_open || !is_sound(&spec) || !old.allows(&spec) {
+            return Update::Refused;
+        }
+        self.change(id, &old, spec, shard);
+        Update::Done
+    }
+
+    fn change(&mut self, id: JobId, old: &PlainJob, spec: JobSpec, shard: Shard) {
+        let regrouped = spec.groups != old.spec.groups;
+        if regrouped || spec.priority != old.spec.priority {
+            self.clear_holds(id);
+        }
+        let index = self.index;
+        let job = self.jobs.get_mut(&id).expect("a job");
+        (job.tasks, job.floor) = old.tasks_under(&spec);
+        job.reserved &= !regrouped && spec.queue == old.spec.queue;
+        let stays: Vec<bool> = (0..spec.groups.len()).map(|at| old.stays(&spec, at)).collect();
+        job.started = stays.iter().enumerate().map(|(at, stays)| *stays && old.started[at]).collect();
+        job.domain = stays
+            .iter()
+            .enumerate()
+            .map(|(at, stays)| old.domain.get(at).cloned().flatten().filter(|_| *stays))
+            .collect();
+        let within = |place: &(u16, u32)| spec.groups.get(usize::from(place.0)).is_some_and(|one| place.1 < one.count);
+        job.repair.lost.retain(within);
+        job.repair.replaced.retain(within);
+        (job.version, job.shard) = (index, shard);
+        job.spec = spec.clone();
+        for at in 0..self.runs.len() {
+            let run = &mut self.runs[at];
+            if run.job == id && run.stop.is_none() && run.task >= spec.groups[usize::from(run.group)].count {
+                run.stop = Some(StopCause::ScaledDown);
+                let node = run.node;
+                self.touch(node, crate::life::NOBODY);
+            }
+        }
+        self.change_state(id, old, &spec);
+        self.settle_repair(id);
+        let job = self.jobs.get_mut(&id).expect("a job");
+        job.restart_if_down(true);
+        if job.state == State::Active && (0..spec.groups.len() as u16).all(|group| job.is_over(group)) {
+            self.finish(id, State::Succeeded, StopCause::JobFailed);
+        }
+    }
+
+    fn change_state(&mut self, id: JobId, old: &PlainJob, spec: &JobSpec) {
+        if spec.suspended != old.spec.suspended {
+            self.suspend(id, spec.suspended);
+        }
+        let due_ms = |first: u64| first + spec.active_deadline_seconds * 1000;
+        if let Some(first) = old.first_placed_ms
+            && spec.active_deadline_seconds != old.spec.active_deadline_seconds
+            && spec.active_deadline_seconds > 0
+        {
+            let first = self.jobs[&id].first_placed_ms.unwrap_or(first);
+            self.alarm(due_ms(first), Alarm::Deadline(id));
+        }
+    }
+
+    fn settle_repair(&mut self, id: JobId) {
+        let below = self.is_below_minimum(id);
+        let (index, now_ms) = (self.index, self.now_ms);
+        let job = self.jobs.get_mut(&id).expect("a job");
+        let Some((since, due_ms)) = job.repair.open else { return };
+        if job.nothing_lost() {
+            return job.drop_repair();
+        }
+        if job.repair.lost.is_empty() && job.repair.forget_nodes() {
+            job.version = index;
+        }
+        let timeout_ms = job.spec.repair.timeout_seconds * 1000;
+        if below && due_ms.is_none() && job.spec.repair.policy == RepairPolicy::Wait && timeout_ms > 0 {
+            job.repair.open = Some((since, Some(now_ms + timeout_ms)));
+            self.alarm(now_ms + timeout_ms, Alarm::Repair(id, since));
+        }
+    }
+}
