@@ -28,6 +28,8 @@ pub enum Why {
 pub struct Reason {
     /// The group that it is about.
     pub group: GroupIndex,
+    /// Other groups of the job whose tasks are counted as placed.
+    pub beside: Vec<GroupIndex>,
     /// In words.
     pub text: String,
     /// How many tasks (or slices) would find room, and how many must, where room is what is missing.
@@ -74,7 +76,7 @@ pub fn judge_reason(cell: &Cell, job: &Job, reason: &Reason) -> Option<Broken> {
     for kind in reason.misses.iter().map(|(why, _)| *why).filter(|why| *why != Why::Other) {
         let told: u32 = reason.misses.iter().filter(|(why, _)| *why == kind).map(|(_, nodes)| nodes).sum();
         let all = cell.nodes().iter();
-        let holds = all.filter(|(node, _)| is_true(cell, (job, reason.group, shape), *node, kind, &used)).count();
+        let holds = all.filter(|(node, _)| is_true(cell, (job, reason, shape), *node, kind, &used)).count();
         if told > holds as u32 {
             return wrong(format!("{kind:?} holds for {holds} nodes, not for {told}"));
         }
@@ -82,12 +84,13 @@ pub fn judge_reason(cell: &Cell, job: &Job, reason: &Reason) -> Option<Broken> {
     None
 }
 
-type Subject<'a> = (&'a Job, GroupIndex, &'a Shape);
+type Subject<'a> = (&'a Job, &'a Reason, &'a Shape);
 
-fn is_true(cell: &Cell, (job, group, shape): Subject<'_>, node: NodeId, why: Why, used: &Used) -> bool {
-    let asked = |resource: ResourceId| {
-        shape.requests.iter().find(|(known, _)| *known == resource).map_or(0, |(_, request)| *request)
-    };
+fn is_true(cell: &Cell, (job, reason, shape): Subject<'_>, node: NodeId, why: Why, used: &Used) -> bool {
+    let (group, asked) = (reason.group, |resource: ResourceId| requested(shape, resource));
+    // Where the other groups' tasks were put is not told: at most all that wait stand here.
+    let beside = || reason.beside.iter().filter_map(|group| job.groups.get(usize::from(group.0)).zip(Some(*group)));
+    let shape_of = |group: GroupIndex| cell.shape_of(job, usize::from(group.0));
     match why {
         Why::Closed => !cell.nodes().is_schedulable(node),
         Why::Class => !cell.admits(job.groups[usize::from(group.0)].shape, node),
@@ -95,9 +98,20 @@ fn is_true(cell: &Cell, (job, group, shape): Subject<'_>, node: NodeId, why: Why
         Why::Resource(resource) => {
             let taken = used.get(&(node, resource)).copied().unwrap_or(0);
             let held = cell.held_from(job, group, node, resource);
-            cell.nodes().capacity(node, resource) - taken - held < asked(resource)
+            let put = beside().map(|(found, group)| {
+                let request = shape_of(group).map_or(0, |shape| requested(shape, resource));
+                request * i64::from(found.pending.len())
+            });
+            cell.nodes().capacity(node, resource) - taken - held - put.sum::<i64>() < asked(resource)
         }
-        Why::Port(port) => cell.nodes().get(node).is_some_and(|record| record.ports.contains(&port)),
+        Why::Port(port) => {
+            let asks = |(_, group)| shape_of(group).is_some_and(|shape| shape.ports.contains(&port));
+            cell.nodes().get(node).is_some_and(|record| record.ports.contains(&port)) || beside().any(asks)
+        }
         Why::Other => true,
     }
+}
+
+fn requested(shape: &Shape, resource: ResourceId) -> i64 {
+    shape.requests.iter().find(|(known, _)| *known == resource).map_or(0, |(_, request)| *request)
 }

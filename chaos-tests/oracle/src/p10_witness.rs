@@ -25,7 +25,9 @@ struct Room {
 /// Whether all groups of `job`, none of which stands anywhere, find room for what must start together.
 pub(crate) fn fits_whole(cell: &Cell, job: &Job, used: &Used) -> bool {
     let is_new = job.groups.iter().all(|group| !group.started && group.live == 0 && group.succeeded == 0);
-    if !is_new || cell.nodes().iter().count() > NODES_MAX || !queue_takes(cell, job) {
+    // What failed waits for its back-off, and all others with it.
+    let all_wait = (0..job.groups.len()).all(|group| job.groups[group].pending.len() >= needed(job, group));
+    if !is_new || !all_wait || cell.nodes().iter().count() > NODES_MAX || !queue_takes(cell, job) {
         return false;
     }
     let mut search = Search { cell, job, rooms: rooms(cell, job, used), undo: Vec::new() };

@@ -109,6 +109,7 @@ fn a_reason_that_is_not_true_is_seen() {
     let job = world.cell.jobs().find("j").expect("submitted").clone();
     let told = |misses: &[(Why, u32)]| Reason {
         group: GroupIndex(0),
+        beside: Vec::new(),
         text: "no room".into(),
         short: Some((8, 9)),
         total_nodes: 4,

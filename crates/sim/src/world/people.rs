@@ -51,9 +51,13 @@ impl World {
         let every = if self.knobs.is_large() { 400 } else { 7 };
         let Some(core) = self.servers[number].core() else { return };
         let cell = core.replica().cell();
-        if cell.applied().0 % every == 0
-            && let Some(what) = cell.invariants().into_iter().next()
-        {
+        let reached = (self.servers[number].starts, cell.applied());
+        if reached.1.0 % every != 0 || self.servers[number].swept == reached {
+            return;
+        }
+        let broken = cell.invariants().into_iter().next();
+        self.servers[number].swept = reached;
+        if let Some(what) = broken {
             self.fail("invariant", what);
         }
     }

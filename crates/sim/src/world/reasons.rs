@@ -39,6 +39,7 @@ fn reason(cell: &Cell, why: &Explanation) -> Reason {
     }
     Reason {
         group: why.group,
+        beside: why.beside.clone(),
         text: why.to_text(cell),
         short,
         total_nodes: why.total_nodes,
