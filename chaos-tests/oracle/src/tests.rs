@@ -296,6 +296,20 @@ fn p5_follows_slices_through_repairs() {
 }
 
 #[test]
+fn p5_knows_where_a_leader_stands_that_becomes_one_of_several() {
+    let team = |count: u32| {
+        let slices = vec![TopologySlice { level: "rack".into(), size: 2 }];
+        let wish = TopologyRequest { mode: TopologyMode::Unconstrained, slices, ..TopologyRequest::default() };
+        job("team", count, |job| (job.groups[0].topology, job.groups[0].place_with) = (wish, "team".into()))
+    };
+    for (rest, expected) in [(vec![placed(1, 1, 1, 1)], vec![]), (vec![placed(1, 1, 1, 2)], vec!["P5"])] {
+        let mut history = in_slices();
+        history.job(1, team(1)).happened(vec![placed(1, 0, 1, 0)]);
+        assert_eq!(history.update(1, team(2), Vec::new()).happened(rest).broken(), expected);
+    }
+}
+
+#[test]
 fn p6_sees_a_closed_job_placed() {
     for (word, expected) in [("cancelled", 1), ("suspended", 1), ("pending", 0)] {
         let mut history = History::default();
