@@ -9,6 +9,8 @@ mod books;
 mod facts;
 mod history;
 mod p10_liveness;
+mod p10_reasons;
+mod p10_witness;
 mod p1_capacity;
 mod p2_single_run;
 mod p3_exactly_once;
@@ -29,6 +31,7 @@ use ohm_model::{Command, Entry, Index, Outcome};
 
 pub use history::{Broken, Record};
 pub use p10_liveness::{Stuck, stuck_jobs};
+pub use p10_reasons::{Reason, Why, judge_reason};
 
 /// All judges together.
 #[derive(Default)]

@@ -2,13 +2,14 @@
 //! scan: it looks at each node and each hard constraint by itself and shares nothing with the planners.
 
 use crate::history::Broken;
+use crate::p10_witness::fits_whole;
 use ohm_cell::{Cell, Job, JobState, Shape, TaskState};
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::{GroupIndex, JobId, NodeId, ResourceId, TopologyMode};
 use std::collections::BTreeMap;
 
 /// What live runs ask for, by node and resource: counted from the runs, never read from a sum that the cell keeps.
-type Used = BTreeMap<(NodeId, ResourceId), i64>;
+pub(crate) type Used = BTreeMap<(NodeId, ResourceId), i64>;
 
 /// A job that waits although it fits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,19 +22,23 @@ pub struct Stuck {
     pub broken: Broken,
 }
 
-/// Every job that waits although it fits by itself and its queue has room for it. Jobs of several groups or with slices
-/// are not judged here: whether they fit is not a question about single nodes.
+/// Every job that waits although it fits by itself and its queue has room for it. Whether a job of several groups or
+/// with slices fits is not a question about single nodes: for those a witness is looked for.
 pub fn stuck_jobs(cell: &Cell) -> Vec<Stuck> {
-    let waits = |job: &&std::sync::Arc<Job>| {
-        let is_plain = job.groups.len() == 1 && job.spec.groups[0].slices().is_empty();
-        job.state == JobState::Active && job.pending() > 0 && is_plain
-    };
+    let waits = |job: &&std::sync::Arc<Job>| job.state == JobState::Active && job.pending() > 0;
     let mut stuck: Vec<Stuck> = cell.jobs().iter().flat_map(|job| back_offs(job)).collect();
     if !cell.jobs().iter().any(|job| waits(&job)) {
         return stuck;
     }
     let used = used_by_runs(cell);
     for job in cell.jobs().iter().filter(waits) {
+        if job.groups.len() > 1 || !job.spec.groups[0].slices().is_empty() {
+            if fits_whole(cell, job, &used) {
+                let what = format!("{} job {} waits; all its groups fit", job.spec.class.name(), job.spec.name);
+                stuck.push(Stuck { job: job.id, attempts: attempts_of(job), broken: Broken::new("P10", what) });
+            }
+            continue;
+        }
         let (group, spec) = (&job.groups[0], &job.spec.groups[0]);
         // A gang below its minimum is repaired with everything it lost.
         let needed = match group.started {
@@ -115,7 +120,7 @@ fn best_room(cell: &Cell, job: &Job, used: &Used) -> u32 {
     by_domain.into_values().max().unwrap_or(0)
 }
 
-fn used_by_runs(cell: &Cell) -> Used {
+pub(crate) fn used_by_runs(cell: &Cell) -> Used {
     let mut used = Used::new();
     for (node, _) in cell.nodes().iter() {
         for (_, run) in cell.runs().on_node(cell.nodes(), node) {

@@ -12,6 +12,8 @@ pub(crate) struct ExactlyOnce {
     /// Jobs the cell holds, by name; forgotten ones stay in `ever`.
     present: BTreeSet<String>,
     ever: BTreeSet<String>,
+    /// Jobs that are not over.
+    open: BTreeSet<String>,
     answers: BTreeMap<(SessionId, Sequence), String>,
 }
 
@@ -20,13 +22,25 @@ impl ExactlyOnce {
         for event in &applied.events {
             match &event.kind {
                 EventKind::JobSubmitted { name, .. } => {
+                    self.open.insert(name.clone());
                     if !self.present.insert(name.clone()) {
                         broken
                             .push(Broken::new("P3", format!("entry {index}: job {name} was submitted a second time")));
                     }
                     self.ever.insert(name.clone());
                 }
-                EventKind::JobForgotten { name } => drop(self.present.remove(name)),
+                EventKind::JobState { name, state, .. }
+                    if matches!(state.as_str(), "succeeded" | "failed" | "cancelled") =>
+                {
+                    self.open.remove(name);
+                }
+                EventKind::JobForgotten { name } => {
+                    self.present.remove(name);
+                    if self.open.contains(name) {
+                        let what = format!("entry {index}: job {name} was forgotten before it was over");
+                        broken.push(Broken::new("P3", what));
+                    }
+                }
                 _ => {}
             }
         }

@@ -101,8 +101,14 @@ impl Slices {
         broken: &mut Vec<Broken>,
     ) {
         let Some(spec) = books.jobs.get(&job) else { return };
-        let Some(wish) = spec.groups.get(usize::from(group)).filter(|wish| !wish.slices().is_empty()) else { return };
+        let wish = spec.groups.get(usize::from(group)).filter(|wish| !wish.topology.slices.is_empty());
+        let Some(wish) = wish else { return };
         let seats = self.seats.entry((job, group)).or_default();
+        // A leader stands outside its slices, until an update makes it one of several.
+        if wish.slices().is_empty() {
+            seats.extend(tasks.map(|task| (task, Seat { node, stopping: false })));
+            return;
+        }
         let domains = |node: NodeId| {
             let layers = wish.slices().iter();
             layers.map(move |layer| books.domain(&wish.topology.topology, &layer.level, node)).collect::<Vec<_>>()

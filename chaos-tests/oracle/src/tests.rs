@@ -1,5 +1,7 @@
 //! Every judge is shown a history that keeps its promise and one that breaks it.
 
+mod p10;
+
 use super::*;
 use ohm_model::{
     Class, Envelope, Event, EventKind, Exit, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, NodeHealth, NodeId,
@@ -294,6 +296,20 @@ fn p5_follows_slices_through_repairs() {
 }
 
 #[test]
+fn p5_knows_where_a_leader_stands_that_becomes_one_of_several() {
+    let team = |count: u32| {
+        let slices = vec![TopologySlice { level: "rack".into(), size: 2 }];
+        let wish = TopologyRequest { mode: TopologyMode::Unconstrained, slices, ..TopologyRequest::default() };
+        job("team", count, |job| (job.groups[0].topology, job.groups[0].place_with) = (wish, "team".into()))
+    };
+    for (rest, expected) in [(vec![placed(1, 1, 1, 1)], vec![]), (vec![placed(1, 1, 1, 2)], vec!["P5"])] {
+        let mut history = in_slices();
+        history.job(1, team(1)).happened(vec![placed(1, 0, 1, 0)]);
+        assert_eq!(history.update(1, team(2), Vec::new()).happened(rest).broken(), expected);
+    }
+}
+
+#[test]
 fn p6_sees_a_closed_job_placed() {
     for (word, expected) in [("cancelled", 1), ("suspended", 1), ("pending", 0)] {
         let mut history = History::default();
@@ -471,23 +487,20 @@ fn p9_sees_a_copy_that_went_another_way() {
 }
 
 #[test]
-fn p10_sees_a_job_that_waits_although_it_fits() {
-    let mut cell = ohm_cell::Cell::new();
-    let mut applied = Applied::default();
-    let mut apply = |cell: &mut ohm_cell::Cell, index: u64, session: u64, command: Command| {
-        let (session, sequence) =
-            (ohm_model::SessionId(session), ohm_model::Sequence(if session > 0 { index } else { 0 }));
-        let envelope = Envelope { session, sequence, done_below: ohm_model::Sequence(0), command };
-        cell.apply(Index(index), &Entry { stamp_ms: index, commands: vec![envelope] }, &mut applied);
-    };
-    let name = String::from("test");
-    apply(&mut cell, 1, 0, Command::OpenSession { nonce: 1, role: ohm_model::Role::Server, name });
-    let small = job("small", 1, |job| job.groups[0].requests = [("cpu".to_string(), 9000)].into());
-    apply(&mut cell, 2, 1, Command::RegisterNode { spec: node("a", &[]), key: 1, instance: 1, boot: 1 });
-    apply(&mut cell, 3, 1, Command::SubmitJobs { owner: "p".into(), jobs: vec![small] });
-    assert!(stuck_jobs(&cell).is_empty(), "it fits nowhere");
-    apply(&mut cell, 4, 1, Command::SubmitJobs { owner: "p".into(), jobs: vec![job("fits", 1, |_| {})] });
-    assert_eq!(stuck_jobs(&cell).len(), 1);
+fn p3_sees_a_job_forgotten_before_it_is_over() {
+    for (state, expected) in [(Some("succeeded"), 0), (Some("suspended"), 1), (None, 1)] {
+        let mut history = History::default();
+        history.job(0, job("j", 1, |_| {}));
+        let over = |state: &str| EventKind::JobState {
+            job: JobId::new(0, 0),
+            name: "j".into(),
+            state: state.into(),
+            reason: String::new(),
+        };
+        history.happened(state.map(over).into_iter().collect());
+        history.happened(vec![EventKind::JobForgotten { name: "j".into() }]);
+        assert_eq!(history.broken().len(), expected, "{state:?}");
+    }
 }
 
 #[test]

@@ -133,15 +133,17 @@ impl Cell {
 
     fn check_job_sums(&self, job: &Job, broken: &mut Vec<String>) {
         for (group, spec) in job.groups.iter().zip(&job.spec.groups) {
-            let count = |state: TaskState| group.tasks.iter().filter(|task| task.state == state).count() as u32;
-            let label = format!("job {} group {}", job.spec.name, spec.name);
+            let mut counts = [0; TaskState::Removed as usize + 1];
+            group.tasks.iter().for_each(|task| counts[task.state as usize] += 1);
+            let count = |state: TaskState| counts[state as usize];
+            let label = || format!("job {} group {}", job.spec.name, spec.name);
             let removed = || group.tasks.iter().skip(spec.count as usize);
             let stops = |task: &&Task| self.runs.get(task.run).is_some_and(|run| run.stop.is_some());
             let leaving = removed().filter(|task| task.state == TaskState::Live).filter(stops).count() as u32;
             // What is beyond the count has left, or is about to; the last of them always is about to.
             let beyond = leaving + count(TaskState::Removed);
             if removed().last().is_some_and(|task| task.state == TaskState::Removed) {
-                broken.push(format!("{label}: removed tasks are kept although no run of them is left"));
+                broken.push(format!("{}: removed tasks are kept although no run of them is left", label()));
             }
             let sums = [
                 ("live", group.live, count(TaskState::Live)),
@@ -162,16 +164,16 @@ impl Cell {
                 .chain([("stopping", group.stopping, stopping), ("running", group.running, running.count() as u32)]);
             for (what, kept, counted) in sums {
                 if kept != counted {
-                    broken.push(format!("{label}: {kept} {what} kept, {counted} counted"));
+                    broken.push(format!("{}: {kept} {what} kept, {counted} counted", label()));
                 }
             }
             for (index, task) in group.tasks.iter().enumerate() {
                 let live = self.runs.get(task.run).is_some();
                 if (task.state == TaskState::Live) != live || (task.run != NO_RUN) != live {
-                    broken.push(format!("P2: {label} task {index} is {:?} with run slot {}", task.state, task.run));
+                    broken.push(format!("P2: {} task {index} is {:?} with run slot {}", label(), task.state, task.run));
                 }
                 if (task.state == TaskState::Pending) != group.pending.contains(index as u32, 1) {
-                    broken.push(format!("{label} task {index} is {:?} against the pending set", task.state));
+                    broken.push(format!("{} task {index} is {:?} against the pending set", label(), task.state));
                 }
             }
         }

@@ -16,15 +16,17 @@ use std::time::Duration;
 
 /// `ohm chaos sim`.
 #[derive(Clone, Debug, clap::Args)]
+#[group(skip)]
+#[command(group = clap::ArgGroup::new("one").multiple(true))]
 pub struct Simulate {
     /// Run the seeds from A to B - 1, each twice
-    #[arg(long, value_name = "A..B", value_parser = seeds, conflicts_with_all = ["seed", "scenario"])]
+    #[arg(long, value_name = "A..B", value_parser = seeds, conflicts_with = "one")]
     pub seeds: Option<Range<u64>>,
     /// Run one seed
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", group = "one")]
     pub seed: Option<u64>,
     /// Run what a file says, with its seed or the one given
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "one")]
     pub scenario: Option<PathBuf>,
     /// How many nodes the cells have [default: drawn; mostly 1 to 7, now and then 5000]
     #[arg(long, value_name = "N")]
@@ -33,20 +35,20 @@ pub struct Simulate {
     #[arg(long, value_name = "N")]
     pub servers: Option<usize>,
     /// Go on with further seeds for this long, such as 10m or 1h
-    #[arg(long = "for", value_name = "TIME", value_parser = crate::command::duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = crate::command::duration, conflicts_with = "one")]
     pub time: Option<Duration>,
     /// Print the whole timeline of one seed
-    #[arg(long)]
+    #[arg(long, requires = "one")]
     pub trace: bool,
     /// Look for a smaller list of faults with which a failing seed still fails
-    #[arg(long)]
+    #[arg(long, requires = "one")]
     pub shrink: bool,
     /// Of one seed's faults, let only those with these numbers strike, such as 0,3,4, or none
-    #[arg(long, value_name = "LIST", value_parser = fault_list)]
+    #[arg(long, value_name = "LIST", value_parser = fault_list, requires = "one")]
     pub faults: Option<FaultList>,
     /// How many seeds run at once [default: one per core]
     #[arg(long, value_name = "N")]
-    pub threads: Option<usize>,
+    pub threads: Option<std::num::NonZeroUsize>,
     /// Also fail when a kind of fault or a reason of conflicts was not met by any seed
     #[arg(long)]
     pub coverage: bool,
@@ -77,6 +79,7 @@ pub(crate) fn simulate(options: &Simulate, globals: &Globals) -> Result<(), Fail
         return conclude(options, &swept, is_text);
     }
     let report = run_twice(&scenario);
+    check_faults(options, &report)?;
     if is_text {
         tell_run(&report)?;
     }
@@ -85,10 +88,27 @@ pub(crate) fn simulate(options: &Simulate, globals: &Globals) -> Result<(), Fail
         if options.shrink {
             tell_shrunk(options, &scenario)?;
         }
+    } else if options.shrink {
+        note("no promise broke: there is nothing to shrink");
     }
     let mut summary = Summary::default();
     summary.add(&report);
     conclude(options, &sweep::Swept { summary, failed: vec![report], seconds_milli: 0 }, is_text)
+}
+
+/// A number that no fault has is a slip of the pen.
+fn check_faults(options: &Simulate, report: &Report) -> Result<(), Failure> {
+    let count = report.fault_lines.len();
+    let mut numbers = options.faults.iter().flat_map(|list| &list.0);
+    match numbers.find(|number| **number >= count) {
+        None => Ok(()),
+        Some(number) if count == 0 => {
+            Err(Failure::Usage(format!("--faults: there is no fault {number}, nor any other")))
+        }
+        Some(number) => {
+            Err(Failure::Usage(format!("--faults: there is no fault {number}; this run has 0 to {}", count - 1)))
+        }
+    }
 }
 
 fn read_script(path: &PathBuf) -> Result<Script, Failure> {
@@ -147,10 +167,9 @@ fn told_failure(options: &Simulate, report: &Report, is_text: bool) -> Result<()
 fn tell_run(report: &Report) -> Result<(), Failure> {
     let mut text = String::new();
     report.trace.iter().for_each(|line| text += &format!("{line}\n"));
-    text += &format!(
-        "seed {}, {} nodes, {} servers, digest {:016x}\n",
-        report.seed, report.nodes, report.servers, report.digest
-    );
+    let nodes = if report.nodes == 1 { "1 node".into() } else { format!("{} nodes", report.nodes) };
+    let servers = if report.servers == 1 { "1 server".into() } else { format!("{} servers", report.servers) };
+    text += &format!("seed {}, {nodes}, {servers}, digest {:016x}\n", report.seed, report.digest);
     for (number, line) in report.fault_lines.iter().enumerate() {
         text += &format!("  fault {number}: {line}\n");
     }

@@ -6,41 +6,17 @@ use std::collections::BinaryHeap;
 /// A queue of events by time. Equal times keep the order of insertion, so a run is fully determined by its inputs.
 #[derive(Debug)]
 pub(crate) struct Agenda<E> {
-    heap: BinaryHeap<Reverse<Item<E>>>,
+    /// Time, tie, and the slot of the event: events are large and stay where they are while the heap is ordered.
+    heap: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    slots: Vec<Option<E>>,
+    empty: Vec<usize>,
     now_ms: u64,
     next_tie: u64,
 }
 
-#[derive(Debug)]
-struct Item<E> {
-    at_ms: u64,
-    tie: u64,
-    event: E,
-}
-
-impl<E> PartialEq for Item<E> {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at_ms, self.tie) == (other.at_ms, other.tie)
-    }
-}
-
-impl<E> Eq for Item<E> {}
-
-impl<E> PartialOrd for Item<E> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<E> Ord for Item<E> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at_ms, self.tie).cmp(&(other.at_ms, other.tie))
-    }
-}
-
 impl<E> Default for Agenda<E> {
     fn default() -> Self {
-        Agenda { heap: BinaryHeap::new(), now_ms: 0, next_tie: 0 }
+        Agenda { heap: BinaryHeap::new(), slots: Vec::new(), empty: Vec::new(), now_ms: 0, next_tie: 0 }
     }
 }
 
@@ -52,9 +28,18 @@ impl<E> Agenda<E> {
 
     /// Puts `event` down for `at_ms`, or for now when that has passed.
     pub(crate) fn at(&mut self, at_ms: u64, event: E) {
-        let item = Item { at_ms: at_ms.max(self.now_ms), tie: self.next_tie, event };
+        let slot = match self.empty.pop() {
+            Some(slot) => {
+                self.slots[slot] = Some(event);
+                slot
+            }
+            None => {
+                self.slots.push(Some(event));
+                self.slots.len() - 1
+            }
+        };
+        self.heap.push(Reverse((at_ms.max(self.now_ms), self.next_tie, slot)));
         self.next_tie += 1;
-        self.heap.push(Reverse(item));
     }
 
     /// Puts `event` down for `delay_ms` from now.
@@ -64,13 +49,14 @@ impl<E> Agenda<E> {
 
     /// Takes the next event that is not after `until_ms`; time moves to it.
     pub(crate) fn next(&mut self, until_ms: u64) -> Option<E> {
-        if self.heap.peek().is_none_or(|Reverse(item)| item.at_ms > until_ms) {
+        if self.heap.peek().is_none_or(|Reverse((at_ms, _, _))| *at_ms > until_ms) {
             self.now_ms = self.now_ms.max(until_ms);
             return None;
         }
-        let Reverse(item) = self.heap.pop()?;
-        self.now_ms = item.at_ms;
-        Some(item.event)
+        let Reverse((at_ms, _, slot)) = self.heap.pop()?;
+        self.now_ms = at_ms;
+        self.empty.push(slot);
+        self.slots[slot].take()
     }
 }
 

@@ -61,6 +61,8 @@ pub(crate) enum Fault {
     Storm { times: u64, for_ms: u64 },
     /// The machine of a node restarts: agent and tasks are gone at once.
     Reboot { node: usize, down_ms: u64 },
+    /// The machine of a node comes back with an empty disk: it does not know any more who it was.
+    Wipe { node: usize, down_ms: u64 },
     /// A server's disk has no room.
     FullDisk { server: usize, for_ms: u64 },
     /// Every sync takes this long.
@@ -107,6 +109,7 @@ pub const FAULT_KINDS: &[&str] = &[
     "request doubled",
     "request overtaken",
     "node reboot",
+    "node wiped",
     "node relabelled",
     "node tainted",
     "node resized",
@@ -159,6 +162,7 @@ impl Fault {
             Fault::Transfer { .. } => "leader changed",
             Fault::Storm { .. } => "network storm",
             Fault::Reboot { .. } => "node reboot",
+            Fault::Wipe { .. } => "node wiped",
             Fault::FullDisk { .. } => "disk full",
             Fault::SlowDisk { .. } => "disk slow",
             Fault::FailedDisk { .. } => "disk call failed",
@@ -262,6 +266,7 @@ fn draw_fault(dice: &mut Prng, family: u64, population: Population) -> Fault {
             let way = [Way::Both, Way::Both, Way::Up, Way::Down][dice.below(4) as usize];
             Fault::Cut { victim, way, for_ms }
         }
+        3 if dice.chance(250) => Fault::Wipe { node, down_ms: for_ms },
         3 => Fault::Reboot { node, down_ms: for_ms },
         4 => Fault::Storm { times: [3, 10, 40][dice.below(3) as usize], for_ms },
         5 => Fault::PowerLoss { server, after_calls: dice.below(8), down_ms },

@@ -12,7 +12,7 @@ use ohm_stdx::{Prng, hash};
 /// How many nodes a large cell has.
 pub(crate) const LARGE_NODES: usize = 5_000;
 /// How many of 1000 seeds make a large cell.
-const LARGE_PERMILLE: u64 = 2;
+const LARGE_PERMILLE: u64 = 10;
 
 /// Everything about a run that is not what happens in it.
 #[derive(Clone, Debug)]

@@ -25,7 +25,7 @@ pub(crate) fn spoil(plan: &mut Plan, view: &View<'_>, permille: u64, dice: &mut 
 }
 
 fn spoil_job(planned: &mut PlannedJob, view: &View<'_>, dice: &mut Prng) {
-    match dice.below(21) {
+    match dice.below(23) {
         0 | 1 => planned.guard = Guard::Unchanged,
         2 => {
             planned.guard = Guard::Unchanged;
@@ -48,7 +48,8 @@ fn spoil_job(planned: &mut PlannedJob, view: &View<'_>, dice: &mut Prng) {
         // The same tasks twice in one transaction.
         19 => planned.place.extend(planned.place.first().cloned()),
         16..=18 => split(planned, view, dice),
-        20 => give_up(planned, view, dice),
+        20 | 21 => heap(planned),
+        22 => give_up(planned, view, dice),
         13 => planned.reserve = reservable(view, planned.job.job),
         14 => nominate(planned, view, dice),
         _ => preempt(planned, view, dice),
@@ -69,6 +70,12 @@ fn scatter(planned: &mut PlannedJob, view: &View<'_>, dice: &mut Prng) {
             (row.node, row.class) = (node, view.cell().nodes().class(node));
         }
     }
+}
+
+/// Sends everything to the node of the first row.
+fn heap(planned: &mut PlannedJob) {
+    let Some((node, class)) = planned.place.first().map(|row| (row.node, row.class)) else { return };
+    planned.place.iter_mut().for_each(|row| (row.node, row.class) = (node, class));
 }
 
 /// Sends the second half of a row somewhere else.

@@ -3,6 +3,9 @@
 use crate::script::Script;
 use std::sync::Arc;
 
+/// Most nodes that a cell can be simulated with.
+pub(crate) const NODES_MAX: usize = 100_000;
+
 /// A run. Everything that is not said here follows from the seed.
 #[derive(Clone, Debug, Default)]
 pub struct Scenario {
@@ -40,6 +43,9 @@ pub enum Unsupported {
     /// A cell without nodes.
     #[error("a cell needs at least one node")]
     NoNodes,
+    /// A cell that no machine could hold.
+    #[error("{0} nodes are too many: a cell has at most {NODES_MAX}")]
+    Nodes(usize),
 }
 
 impl Scenario {
@@ -47,6 +53,9 @@ impl Scenario {
     pub fn check(&self) -> Result<(), Unsupported> {
         match self.servers {
             _ if self.nodes == Some(0) => Err(Unsupported::NoNodes),
+            _ if self.nodes.is_some_and(|nodes| nodes > NODES_MAX) => {
+                Err(Unsupported::Nodes(self.nodes.unwrap_or_default()))
+            }
             None | Some(1 | 3 | 5) => Ok(()),
             Some(servers) => Err(Unsupported::Servers(servers)),
         }

@@ -13,11 +13,12 @@
 mod faults;
 mod words;
 
-pub(crate) use faults::{fault_line, fault_words};
+pub(crate) use faults::{fault_line, fault_words, name};
 
 use crate::faults::Fault;
 use crate::knobs::Knobs;
 use crate::report::Report;
+use crate::scenario::NODES_MAX;
 use ohm_cell::Cell;
 use ohm_model::{Class, Command, GroupSpec, JobSpec, NodeSpec, OnDisconnect, TaskSpec, TopologyMode, TopologyRequest};
 use ohm_oracle::Broken;
@@ -83,7 +84,7 @@ impl Script {
             "seed" => self.seed = words.number("a seed")?,
             "nodes" => {
                 let nodes = words.number("how many nodes")? as usize;
-                self.nodes = Some(nodes).filter(|nodes| (1..=100_000).contains(nodes));
+                self.nodes = Some(nodes).filter(|nodes| (1..=NODES_MAX).contains(nodes));
                 self.nodes.ok_or("a cell has 1 to 100000 nodes")?;
                 self.plain_nodes = words.take("alike");
             }
@@ -144,13 +145,14 @@ impl Script {
             "cancel" => Command::CancelJob { name: words.word("a job")?.into() },
             "suspend" => Command::SuspendJob { name: words.word("a job")?.into() },
             "resume" => Command::ResumeJob { name: words.word("a job")?.into() },
+            "forget-job" => Command::ForgetJob { name: words.word("a job")?.into() },
             "cordon" => Command::CordonNode { name: words.word("a node")?.into(), cordoned: true },
             "uncordon" => Command::CordonNode { name: words.word("a node")?.into(), cordoned: false },
             "remove" => Command::RemoveNode { name: words.word("a node")?.into() },
             other => {
                 return Err(format!(
-                    "\"{other}\" is nothing that happens: submit, cancel, suspend, resume, cordon, uncordon, remove, \
-                     {}",
+                    "\"{other}\" is nothing that happens: submit, cancel, suspend, resume, forget-job, cordon, uncordon, \
+                     remove, {}",
                     faults::VERBS.join(", ")
                 ));
             }

@@ -29,6 +29,8 @@ pub(crate) struct ServerProcess {
     /// How often it was started.
     pub(crate) starts: u64,
     pub(crate) flush_planned: bool,
+    /// The start and the entry at which its copy was last looked at as a whole.
+    pub(crate) swept: (u64, Index),
     pub(crate) paused_until_ms: u64,
     /// It left the group, or its disk is gone: it never comes back.
     pub(crate) over: bool,
@@ -50,6 +52,7 @@ impl ServerProcess {
             disk: SharedDisk::default(),
             starts: 0,
             flush_planned: false,
+            swept: (0, Index(0)),
             paused_until_ms: 0,
             over: false,
             caught_up: false,

@@ -147,7 +147,7 @@ pub(crate) fn interference(
 ) -> Option<Command> {
     let node = format!("n{}", dice.below(nodes as u64));
     let name = || job.map(|spec| spec.name.clone());
-    Some(match dice.below(18) {
+    Some(match dice.below(21) {
         0 | 1 => Command::CancelJob { name: name()? },
         2 | 3 => Command::SuspendJob { name: name()? },
         4..=6 => Command::ResumeJob { name: name()? },
@@ -167,6 +167,7 @@ pub(crate) fn interference(
         }
         12 => Command::RemoveQueue { name: "nobody".into() },
         13..=16 => Command::UpdateJob { owner: own.into(), spec: Box::new(update(dice, job?)), version: None },
+        17..=19 => Command::ForgetJob { name: name()? },
         _ => Command::RemoveTopology { name: "default".into() },
     })
 }

@@ -8,6 +8,7 @@ mod end;
 mod operator;
 mod people;
 mod reads;
+mod reasons;
 mod records;
 mod server_effects;
 mod steps;

@@ -2,6 +2,7 @@
 
 use ohm_sim::{Scenario, Script, run, run_twice};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 fn chaos_tests() -> PathBuf {
@@ -43,12 +44,24 @@ fn every_scenario_comes_out_as_it_says() {
     }
 }
 
+fn digest(seed: u64) -> u64 {
+    run(&Scenario { faults_ms: Some(6_000), quiet_ms: Some(4_000), ..Scenario::of_seed(seed) }).digest
+}
+
 #[test]
-fn a_seed_has_one_digest_in_every_process_and_another_seed_another() {
-    let digest =
-        |seed| run(&Scenario { faults_ms: Some(6_000), quiet_ms: Some(4_000), ..Scenario::of_seed(seed) }).digest;
-    assert_eq!(digest(5), digest(5));
-    assert_ne!(digest(5), digest(6));
+fn a_seed_has_one_digest_and_another_seed_another() {
+    let own = digest(5);
+    println!("digest {own:016x}");
+    assert_eq!(own, digest(5));
+    assert_ne!(own, digest(6));
+}
+
+#[test]
+fn it_has_the_same_digest_in_another_process() {
+    let mut other = Command::new(std::env::current_exe().unwrap());
+    other.args(["--exact", "a_seed_has_one_digest_and_another_seed_another", "--nocapture"]);
+    let printed = String::from_utf8(other.output().unwrap().stdout).unwrap();
+    assert!(printed.contains(&format!("digest {:016x}", digest(5))), "{printed}");
 }
 
 #[test]

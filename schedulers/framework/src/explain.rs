@@ -144,6 +144,8 @@ pub struct Explanation {
     pub group: GroupIndex,
     /// The group that is placed with it as one: the leader of its workers. The numbers hold for both.
     pub partner: Option<GroupIndex>,
+    /// Other groups of the job for which room was found before; the numbers count that room as taken.
+    pub beside: Vec<GroupIndex>,
     /// How many slices of `slice` tasks would find room now (within one domain, where one is required).
     pub fit: u32,
     /// How many must find room at once.
@@ -170,6 +172,7 @@ impl Explanation {
             seen,
             group: GroupIndex(0),
             partner: None,
+            beside: Vec::new(),
             fit: 0,
             of,
             slice: 1,

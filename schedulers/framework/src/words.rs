@@ -10,6 +10,7 @@ impl Explanation {
         let job = cell.jobs().get(self.job).map(AsRef::as_ref);
         let mut lines = vec![self.obstacle_text(cell, job)];
         if matches!(self.obstacle, Obstacle::Room | Obstacle::Domain { .. } | Obstacle::Stopping { .. }) {
+            lines.extend(job.and_then(|job| self.beside_text(job)));
             lines.extend(self.counts_text(cell));
             lines.extend(self.nearest.iter().map(|near| near_text(cell, near)));
             lines.extend(self.outlook_text());
@@ -98,6 +99,18 @@ impl Explanation {
         });
         let stand = if spreads { "would stand in" } else { "must stand in" };
         format!("{what}{} {stand}", leader.unwrap_or_default())
+    }
+
+    /// What the counts take for granted.
+    fn beside_text(&self, job: &Job) -> Option<String> {
+        let specs = self.beside.iter().filter_map(|group| job.spec.groups.get(usize::from(group.0)));
+        let names: Vec<&str> = specs.map(|spec| spec.name.as_str()).collect();
+        match names.split_last()? {
+            (name, []) => Some(format!("Room for group {name} was found and is counted as taken.")),
+            (last, names) => {
+                Some(format!("Room for groups {} and {last} was found and is counted as taken.", names.join(", ")))
+            }
+        }
     }
 
     fn counts_text(&self, cell: &Cell) -> Option<String> {

@@ -5,7 +5,7 @@
 //! the job is planned again with minimums first, and grown afterwards.
 
 use crate::placer::{Pass, Placer};
-use crate::spot::Spot;
+use crate::spot::{Spot, request_of};
 use crate::subject::Subject;
 use crate::together::{bundles, pair};
 use ohm_cell::{Job, JobState};
@@ -217,8 +217,7 @@ impl<'v> Driver<'_, 'v> {
             };
             match placed {
                 Err(why) if job.starts_whole() && bundle.iter().any(|ask| ask.starts || ask.is_short) => {
-                    self.undo(attempt);
-                    return Err(why);
+                    return Err(self.undo_all(job, attempt, why));
                 }
                 placed => self.note(&mut attempt, placed),
             }
@@ -241,6 +240,25 @@ impl<'v> Driver<'_, 'v> {
         for taken in attempt.taken.iter().rev() {
             self.placer.give_back(self.pass, taken);
         }
+    }
+
+    /// Undoes what was planned before a group failed. The job is told of all that it asks for at once, and of all that
+    /// is left of its queue for that; where room is what is missing, that room for the others was counted as taken.
+    pub(crate) fn undo_all(&mut self, job: &Job, attempt: Attempt, mut why: Failure) -> Failure {
+        let cell = self.pass.base().cell();
+        for row in &attempt.rows {
+            if row.group != why.group && !why.beside.contains(&row.group) {
+                why.beside.push(row.group);
+            }
+            if let Obstacle::Quota { resource, asked, available, .. } = &mut why.obstacle {
+                let shape = cell.shape_of(job, usize::from(row.group.0));
+                let planned = shape.map_or(0, |shape| request_of(shape, *resource)).saturating_mul(row.count.into());
+                *asked = asked.saturating_add(planned);
+                *available = available.saturating_add(planned);
+            }
+        }
+        self.undo(attempt);
+        why
     }
 
     /// The required domain that a group is bound to: by live tasks of it or of the groups it is placed with, or by
@@ -319,8 +337,7 @@ impl<'v> Driver<'_, 'v> {
             let key = self.fixed_key(job, &attempt.rows, ask.group);
             match self.place_group(job, ask, key) {
                 Err(why) if (ask.starts || ask.is_short) && job.starts_whole() => {
-                    self.undo(attempt);
-                    return Err(why);
+                    return Err(self.undo_all(job, attempt, why));
                 }
                 placed => self.note(&mut attempt, placed),
             }

@@ -104,13 +104,17 @@ pub(crate) fn quota(subject: &Subject<'_>, other: Option<&Shape>) -> Option<Quot
         return None;
     }
     let rooms = subject.shape.requests.iter().filter_map(|&(resource, request)| {
-        let beside = other.and_then(|other| other.requests.iter().find(|(asked, _)| *asked == resource));
-        let available =
-            subject.view.quota_available(&job.spec.queue, resource)? - beside.map_or(0, |(_, asked)| *asked);
-        let tasks = (available.max(0) / request.max(1)).min(i64::from(u32::MAX)) as u32;
-        Some(QuotaRoom { tasks, resource, request, available })
+        let beside = other.map_or(0, |other| request_of(other, resource));
+        let left = subject.view.quota_available(&job.spec.queue, resource)?;
+        let tasks = ((left - beside).max(0) / request.max(1)).min(i64::from(u32::MAX)) as u32;
+        Some(QuotaRoom { tasks, resource, request, beside, left })
     });
     rooms.min_by_key(|room| (room.tasks, room.resource))
+}
+
+/// What one task asks for of `resource`.
+pub(crate) fn request_of(shape: &Shape, resource: ResourceId) -> i64 {
+    shape.requests.iter().find(|(asked, _)| *asked == resource).map_or(0, |(_, request)| *request)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -118,13 +122,16 @@ pub(crate) struct QuotaRoom {
     pub(crate) tasks: u32,
     resource: ResourceId,
     request: i64,
-    available: i64,
+    /// What a task placed with them asks for.
+    beside: i64,
+    /// What the queue may still use.
+    left: i64,
 }
 
 impl QuotaRoom {
     pub(crate) fn obstacle(&self, subject: &Subject<'_>, tasks: u32) -> Obstacle {
-        let asked = self.request.saturating_mul(i64::from(tasks));
+        let asked = self.request.saturating_mul(i64::from(tasks)).saturating_add(self.beside);
         let queue = subject.job.spec.queue.clone();
-        Obstacle::Quota { queue, resource: self.resource, asked, available: self.available }
+        Obstacle::Quota { queue, resource: self.resource, asked, available: self.left }
     }
 }

@@ -105,7 +105,7 @@ impl<'v> Driver<'_, 'v> {
                 Err(why) => Some(why),
             });
             let Some(why) = failed else { return Ok(attempt) };
-            self.undo(attempt);
+            let why = self.undo_all(job, attempt, why);
             let takes = placed + why.fit * why.slice;
             if best.as_ref().is_none_or(|(most, _)| takes > *most) {
                 best = Some((takes, why));
@@ -126,8 +126,10 @@ impl<'v> Driver<'_, 'v> {
             return why;
         };
         let fence = site.fence(site.wish.level, None);
-        let Explanation { obstacle, fit, of, slice, .. } = *why;
-        self.placer.explain_refusal(self.pass, &subject, Refusal { obstacle, fence, fit, of, slice })
+        let Explanation { obstacle, fit, of, slice, beside, .. } = *why;
+        let mut told = self.placer.explain_refusal(self.pass, &subject, Refusal { obstacle, fence, fit, of, slice });
+        told.beside = beside;
+        told
     }
 
     /// The domains that might take every group of the bundle, best first: all tasks before minimums only, the level

@@ -35,7 +35,7 @@ pub(super) fn sweep(
     mut failed: impl FnMut(&Report) -> Result<(), Failure>,
 ) -> Result<Swept, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = options.threads.unwrap_or(cores).max(1);
+    let threads = options.threads.map_or(cores, usize::from);
     let (next, stop, started) = (AtomicU64::new(seeds.start), AtomicBool::new(false), Instant::now());
     let time = options.time;
     let over = || stop.load(Ordering::Relaxed) || time.is_some_and(|time| started.elapsed() >= time);

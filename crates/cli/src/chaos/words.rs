@@ -16,13 +16,15 @@ pub(super) fn cut(line: &str, most: usize) -> String {
 /// Faults by kind, conflicts by reason, and the sums.
 pub(super) fn table(swept: &Swept) -> String {
     let summary = &swept.summary;
+    // Of one run only what it met; of a sweep also what nobody met.
+    let all = summary.runs > 1;
     let mut text = String::from("\nfaults by kind\n");
-    text += &counts(FAULT_KINDS, &summary.faults);
+    text += &counts(FAULT_KINDS, &summary.faults, all);
     if summary.grouped > 0 {
-        text += &counts(GROUP_FAULT_KINDS, &summary.faults);
+        text += &counts(GROUP_FAULT_KINDS, &summary.faults, all);
     }
     text += "\nrows refused by reason\n";
-    text += &counts(CONFLICT_REASONS, &summary.conflicts);
+    text += &counts(CONFLICT_REASONS, &summary.conflicts, all);
     let missing = summary.missing();
     if summary.runs > 1 && !missing.is_empty() {
         text += &format!("\nnot met: {}\n", missing.join(", "));
@@ -52,7 +54,11 @@ pub(super) fn speed(swept: &Swept) -> Option<String> {
     })
 }
 
-fn counts(names: &[&str], found: &BTreeMap<&'static str, u64>) -> String {
+fn counts(names: &[&str], found: &BTreeMap<&'static str, u64>, all: bool) -> String {
+    let names: Vec<&str> = names.iter().filter(|name| all || found.contains_key(*name)).copied().collect();
+    if names.is_empty() {
+        return "  none\n".into();
+    }
     let line = |pair: &[&str]| -> String {
         let cell = |name: &&str| format!("  {name:<24}{:>9}", found.get(*name).copied().unwrap_or(0));
         pair.iter().map(cell).collect::<String>() + "\n"

@@ -17,6 +17,7 @@ pub(super) const VERBS: &[&str] = &[
     "transfer",
     "storm",
     "reboot",
+    "wipe",
     "fill-disk",
     "slow-disk",
     "fail-disk",
@@ -59,6 +60,7 @@ pub(crate) fn fault_words(fault: &Fault) -> String {
         Fault::Transfer { server } => format!("transfer server {}", server + 1),
         Fault::Storm { times, for_ms } => format!("storm {times} times for {for_ms}ms"),
         Fault::Reboot { node, down_ms } => format!("reboot node n{node} for {down_ms}ms"),
+        Fault::Wipe { node, down_ms } => format!("wipe node n{node} for {down_ms}ms"),
         Fault::FullDisk { server, for_ms } => format!("fill-disk server {} for {for_ms}ms", server + 1),
         Fault::SlowDisk { server, by_ms, for_ms } => {
             format!("slow-disk server {} by {by_ms}ms for {for_ms}ms", server + 1)
@@ -75,7 +77,8 @@ pub(crate) fn fault_words(fault: &Fault) -> String {
     }
 }
 
-fn name(victim: Victim) -> String {
+/// What people call it.
+pub(crate) fn name(victim: Victim) -> String {
     match victim {
         Victim::Server(number) => format!("server {}", number + 1),
         Victim::Scheduler(number) => format!("scheduler {}", number + 1),
@@ -124,6 +127,7 @@ pub(super) fn read(words: &mut Words<'_>) -> Result<Option<Fault>, String> {
             Fault::Storm { times, for_ms: time_for(words)? }
         }
         "reboot" => Fault::Reboot { node: node(words)?, down_ms: time_for(words)? },
+        "wipe" => Fault::Wipe { node: node(words)?, down_ms: time_for(words)? },
         "fill-disk" => Fault::FullDisk { server: server(words)?, for_ms: time_for(words)? },
         "slow-disk" => {
             let server = server(words)?;

@@ -217,7 +217,7 @@ impl World {
 
     fn take_order(&mut self, victim: Victim, order: AgentOrder) {
         if !matches!(order, AgentOrder::Wanted { .. } | AgentOrder::BeatAnswers(_)) {
-            self.note(|| format!("{victim:?} hears {order:?}"));
+            self.note(|| format!("{} hears {order:?}", crate::script::name(victim)));
         }
         let input = match order {
             AgentOrder::Registered { instance, node, incarnation, .. } => {

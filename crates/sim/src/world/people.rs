@@ -51,9 +51,13 @@ impl World {
         let every = if self.knobs.is_large() { 400 } else { 7 };
         let Some(core) = self.servers[number].core() else { return };
         let cell = core.replica().cell();
-        if cell.applied().0 % every == 0
-            && let Some(what) = cell.invariants().into_iter().next()
-        {
+        let reached = (self.servers[number].starts, cell.applied());
+        if reached.1.0 % every != 0 || self.servers[number].swept == reached {
+            return;
+        }
+        let broken = cell.invariants().into_iter().next();
+        self.servers[number].swept = reached;
+        if let Some(what) = broken {
             self.fail("invariant", what);
         }
     }
@@ -83,6 +87,8 @@ impl World {
             self.change_mind(&job.name);
             self.clients[number].submitted.push(job.clone());
             Some(Command::SubmitJobs { owner: own, jobs: vec![job] })
+        } else if self.dice.chance(150) {
+            self.replace(number)
         } else {
             let job = self.dice.pick(&self.clients[number].submitted);
             let job = job.cloned();
@@ -91,6 +97,23 @@ impl World {
         if let Some(command) = command {
             self.request(number, command);
         }
+    }
+
+    /// Runs a job again under its name, sometimes as another one: what `--replace` does, with nobody waiting between.
+    fn replace(&mut self, number: usize) -> Option<Command> {
+        let at = self.dice.below(self.clients[number].submitted.len() as u64) as usize;
+        let old = self.clients[number].submitted.get(at)?.clone();
+        let (large, losses, queues) = (self.knobs.is_large(), self.knobs.losses, self.knobs.queues);
+        let job = match self.dice.chance(500) {
+            true => workload::job(&mut self.dice, old.name.clone(), (large, losses), queues),
+            false => old,
+        };
+        self.clients[number].submitted[at] = job.clone();
+        if self.dice.chance(300) {
+            self.request(number, Command::CancelJob { name: job.name.clone() });
+        }
+        self.request(number, Command::ForgetJob { name: job.name.clone() });
+        Some(Command::SubmitJobs { owner: format!("client {number}"), jobs: vec![job] })
     }
 
     /// Now and then somebody takes a job back, or lets it wait, the moment after submitting it.

@@ -1,6 +1,7 @@
 //! The history: what happened goes to the oracle, into the digest, and into the trace if one is wanted.
 
 use super::World;
+use ohm_model::Command;
 use ohm_oracle::{Broken, Record};
 use ohm_stdx::hash;
 
@@ -18,7 +19,11 @@ impl World {
                 Record::Acknowledged { .. } => self.report.acknowledged += 1,
                 _ => {}
             }
-            self.note(|| summary(record));
+            if self.scenario.trace
+                && let Some(text) = summary(record)
+            {
+                self.note(|| text);
+            }
             self.oracle.watch(record);
         }
         self.aim(&records);
@@ -49,16 +54,27 @@ fn fold(digest: u64, record: &Record) -> u64 {
     }
 }
 
-/// One record in a line.
-fn summary(record: &Record) -> String {
-    match record {
+/// One record in a line. That a copy follows says nothing, unless it follows another one into nowhere, and then a
+/// promise broke.
+fn summary(record: &Record) -> Option<String> {
+    Some(match record {
+        Record::Applied { copy, index, entry, applied, .. } if applied.events.is_empty() => {
+            let commands: Vec<String> = entry.commands.iter().map(|envelope| word(&envelope.command)).collect();
+            format!("{copy} applies entry {index}: {}", commands.join(", "))
+        }
         Record::Applied { copy, index, applied, .. } => {
             let kinds: Vec<String> = applied.events.iter().map(|event| format!("{:?}", event.kind)).collect();
             format!("{copy} applies entry {index}: {}", kinds.join("; "))
         }
-        Record::Copied { copy, index, .. } => format!("{copy} reaches entry {index}"),
+        Record::Copied { .. } => return None,
         Record::Acknowledged { job, .. } => format!("a client is told that job {job} is in the cell"),
         Record::Began { node, run, .. } => format!("run {run} begins on {node}"),
         Record::Over { node, run, .. } => format!("run {run} is over on {node}"),
-    }
+    })
+}
+
+/// The first word of a command, for entries that caused nothing to tell of.
+fn word(command: &Command) -> String {
+    let text = format!("{command:?}");
+    text.split(|character: char| !character.is_alphanumeric()).next().unwrap_or_default().to_string()
 }

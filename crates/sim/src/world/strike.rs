@@ -68,8 +68,11 @@ impl World {
                 }
             }
             Fault::Storm { times, for_ms } => self.storm = (times, now_ms + for_ms),
-            Fault::Reboot { node, down_ms } => {
+            Fault::Reboot { node, down_ms } | Fault::Wipe { node, down_ms } => {
                 self.kill(Victim::Node(node));
+                if matches!(fault, Fault::Wipe { .. }) {
+                    self.nodes[node].key = self.dice.u64();
+                }
                 self.nodes[node].reboot(now_ms, &mut self.history);
                 self.agenda.after(down_ms, Event::Restart(Victim::Node(node)));
             }
@@ -101,7 +104,9 @@ impl World {
                 Victim::Client(number) => number < self.clients.len(),
             },
             Fault::Amnesia { client, .. } => client < self.clients.len(),
-            Fault::Reboot { node, .. } | Fault::Respec { node, .. } => node < self.nodes.len(),
+            Fault::Reboot { node, .. } | Fault::Wipe { node, .. } | Fault::Respec { node, .. } => {
+                node < self.nodes.len()
+            }
             Fault::Split { one, other, .. } => one.max(other) < self.servers.len(),
             Fault::Storm { .. } | Fault::AddServer => true,
             Fault::LostDisk { server } | Fault::Retire { server } | Fault::Transfer { server } => {
@@ -173,7 +178,7 @@ impl World {
         }
         let mut dice = self.dice.fork();
         let now_ms = self.agenda.now_ms();
-        self.note(|| format!("{victim:?} starts"));
+        self.note(|| format!("{} starts", script::name(victim)));
         match victim {
             Victim::Server(number) => {
                 if let Err(error) = self.servers[number].start(&mut dice) {
@@ -220,7 +225,7 @@ impl World {
         let known =
             Connection { victim, server, server_starts, tickets: BTreeMap::new(), next_ticket: 1, last_request: 0 };
         self.connections.insert(connection, known);
-        self.note(|| format!("{victim:?} connects"));
+        self.note(|| format!("{} connects", script::name(victim)));
         if let Some(slot) = self.connection_of(victim) {
             *slot = Some(connection);
         }
@@ -254,7 +259,7 @@ impl World {
         if let Some(slot) = self.connection_of(victim) {
             *slot = None;
         }
-        self.note(|| format!("{victim:?} loses its connection"));
+        self.note(|| format!("{} loses its connection", script::name(victim)));
         match victim {
             Victim::Scheduler(_) => self.step_scheduler(victim, SchedulerInput::Disconnected),
             Victim::Health(_) => self.step_duty(victim, DutyInput::Disconnected),

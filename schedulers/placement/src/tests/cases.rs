@@ -148,6 +148,7 @@ fn groups_of_one_job_share_what_there_is() {
     check(
         &format!("{node} job j\n group x count=2 cpu=3\n group y count=1 cpu=4"),
         "0 of the 1 task of group y that must be placed together would find room.
+         Room for group x was found and is counted as taken.
          Of 1 node, by the first reason found: 1 has too little cpu free.
          Nearest in cpu: node a has 2 free of the 4 that one task asks for, and lacks nothing else.",
     );
@@ -160,6 +161,10 @@ fn a_queue_bounds_what_is_placed() {
     check(
         &format!("{cell} job j queue=team\n group g count=3 cpu=2"),
         "Queue team may use 4 more of cpu, what it may borrow included; the job needs 6 at once. It waits until enough is given back or the quota is raised.",
+    );
+    check(
+        &format!("{cell} job j queue=team\n group x count=1 cpu=3\n group y count=1 cpu=2"),
+        "Queue team may use 4 more of cpu, what it may borrow included; the job needs 5 at once. It waits until enough is given back or the quota is raised.",
     );
     check(
         &format!("{cell} job j queue=team\n group g count=3 min=1 elastic cpu=2"),
