@@ -3,10 +3,10 @@
 
 use ohm_cell::Applied;
 use ohm_model::{
-    Command, Entry, EventKind, Incarnation, JobId, JobOutcome, JobSpec, NodeId, NodeSpec, Outcome, QueueSpec,
-    TopologySpec,
+    Command, Entry, EventKind, Incarnation, JobId, JobOutcome, JobSpec, NodeId, NodeSpec, Outcome, QueueSpec, Sequence,
+    SessionId, TopologySpec,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One fact.
 #[derive(Clone, Copy, Debug)]
@@ -33,14 +33,32 @@ pub(crate) struct Rules<'a> {
     pub(crate) removed_queues: Vec<&'a str>,
 }
 
+/// A command that was taken, with its answer.
+pub(crate) type Taken<'a> = (&'a Command, &'a Outcome);
+
+/// What an entry takes, but for commands that were sent again and got the answer of the first time: `known` says which
+/// have been answered.
+pub(crate) fn taken<'a>(
+    entry: &'a Entry,
+    applied: &'a Applied,
+    known: &mut BTreeSet<(SessionId, Sequence)>,
+) -> Vec<Taken<'a>> {
+    let all = entry.commands.iter().zip(&applied.outcomes);
+    let answered = all.filter(|(_, outcome)| !matches!(outcome, Outcome::Refused(_)));
+    let first = answered.filter(|(envelope, _)| {
+        envelope.sequence == Sequence(0) || known.insert((envelope.session, envelope.sequence))
+    });
+    first.map(|(envelope, outcome)| (&envelope.command, outcome)).collect()
+}
+
 /// The facts of one entry.
-pub(crate) fn facts<'a>(entry: &'a Entry, applied: &'a Applied) -> Vec<Fact<'a>> {
+pub(crate) fn facts<'a>(taken: &[Taken<'a>], applied: &'a Applied) -> Vec<Fact<'a>> {
     let mut nodes: BTreeMap<Incarnation, &NodeSpec> = BTreeMap::new();
     let mut jobs: BTreeMap<JobId, &JobSpec> = BTreeMap::new();
     // One entry may update a job several times.
     let mut updates: BTreeMap<JobId, VecDeque<&JobSpec>> = BTreeMap::new();
-    for (envelope, outcome) in entry.commands.iter().zip(&applied.outcomes) {
-        match (&envelope.command, outcome) {
+    for (command, outcome) in taken {
+        match (command, outcome) {
             (Command::RegisterNode { spec, .. }, Outcome::Node { incarnation, .. }) => {
                 nodes.entry(*incarnation).or_insert(spec);
             }
@@ -78,10 +96,10 @@ pub(crate) fn facts<'a>(entry: &'a Entry, applied: &'a Applied) -> Vec<Fact<'a>>
 }
 
 /// The changes of rules in one entry.
-pub(crate) fn rules<'a>(entry: &'a Entry, applied: &Applied) -> Rules<'a> {
+pub(crate) fn rules<'a>(taken: &[Taken<'a>]) -> Rules<'a> {
     let mut rules = Rules::default();
-    for (envelope, outcome) in entry.commands.iter().zip(&applied.outcomes) {
-        match (&envelope.command, outcome) {
+    for (command, outcome) in taken {
+        match (command, outcome) {
             (Command::PutTopology(spec), Outcome::Done) => rules.topologies.push(spec),
             (Command::PutQueue(spec), Outcome::Done) => rules.queues.push(spec),
             (Command::RemoveQueue { name }, Outcome::Done) => rules.removed_queues.push(name),

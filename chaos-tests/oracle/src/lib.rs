@@ -27,7 +27,8 @@ mod p9_equal_copies;
 mod tests;
 
 use ohm_cell::Applied;
-use ohm_model::{Command, Entry, Index, Outcome};
+use ohm_model::{Command, Entry, Index, Outcome, Sequence, SessionId};
+use std::collections::BTreeSet;
 
 pub use history::{Broken, Record};
 pub use p10_liveness::{Stuck, stuck_jobs};
@@ -36,6 +37,8 @@ pub use p10_reasons::{Reason, Why, judge_reason};
 /// All judges together.
 #[derive(Default)]
 pub struct Oracle {
+    /// The commands that have been answered: who sends one again gets the same answer, and nothing happens.
+    answered: BTreeSet<(SessionId, Sequence)>,
     books: books::Books,
     capacity: p1_capacity::Capacity,
     single_run: p2_single_run::SingleRun,
@@ -68,14 +71,15 @@ impl Oracle {
     }
 
     fn judge_entry(&mut self, index: Index, entry: &Entry, applied: &Applied) {
-        let (rules, broken) = (facts::rules(entry, applied), &mut self.broken);
+        let taken = facts::taken(entry, applied, &mut self.answered);
+        let (rules, broken) = (facts::rules(&taken), &mut self.broken);
         self.books.rule(&rules);
-        for (envelope, outcome) in entry.commands.iter().zip(&applied.outcomes) {
-            if let (Command::Commit(transaction), Outcome::Verdict(verdict)) = (&envelope.command, outcome) {
+        for (command, outcome) in &taken {
+            if let (Command::Commit(transaction), Outcome::Verdict(verdict)) = (command, outcome) {
                 self.quotas.commit(transaction, verdict);
             }
         }
-        let facts = facts::facts(entry, applied);
+        let facts = facts::facts(&taken, applied);
         self.repairs.entry_begins(&facts);
         for fact in facts {
             self.books.note(&fact);

@@ -33,9 +33,6 @@ pub struct DeviceBank {
     pub free_milli: Vec<u16>,
 }
 
-/// How many former boots of a node are known again.
-pub(crate) const FORMER_BOOTS_MAX: usize = 8;
-
 /// What only matters when this one node changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
@@ -45,10 +42,8 @@ pub struct NodeRecord {
     pub key: u64,
     /// Which agent process registered it last.
     pub instance: u64,
-    /// Which boot of its kernel.
+    /// Which boot of the machine, counted by itself. What an earlier one still had to say is late.
     pub boot: u64,
-    /// Its boots before that one, the latest last, at most eight. What they still had to say is late.
-    pub former_boots: Vec<u64>,
     /// Counts registrations over the whole cell, so that it never repeats.
     pub incarnation: Incarnation,
     /// The entry that put it into this slot.

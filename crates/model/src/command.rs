@@ -74,7 +74,8 @@ pub enum Command {
         key: u64,
         /// Drawn at random by each agent process: a retry is no new registration.
         instance: u64,
-        /// The kernel's boot id, hashed: after a reboot nothing runs there any more.
+        /// Which boot of the machine it is, counted in the folder that holds the key: after a reboot nothing runs there
+        /// any more, and what an earlier boot still had to say comes too late.
         boot: u64,
     },
     /// The health duty's conclusion about a node.

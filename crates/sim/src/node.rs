@@ -35,7 +35,7 @@ impl NodeProcess {
             spec,
             clock,
             key,
-            boot: key ^ 1,
+            boot: 1,
             agent: None,
             driver: SimDriver::new(DriverConfig { stop_ms }),
             stop_ms,
@@ -66,7 +66,7 @@ impl NodeProcess {
     /// The whole machine restarts: every task is gone.
     pub(crate) fn reboot(&mut self, real_ms: u64, history: &mut Vec<Record>) {
         self.agent = None;
-        self.boot += 2;
+        self.boot += 1;
         self.driver = SimDriver::new(DriverConfig { stop_ms: self.stop_ms });
         for (run, _) in std::mem::take(&mut self.lived) {
             history.push(Record::Over { at_ms: real_ms, node: self.spec.name.clone(), run });

@@ -40,6 +40,14 @@ impl RangeSet {
         count == 0 || self.ranges.range(..=first).next_back().is_some_and(|(_, &range_end)| end <= range_end)
     }
 
+    /// How many elements of `first .. first + count` are in the set.
+    pub fn overlap(&self, first: u32, count: u32) -> u32 {
+        let end = first.saturating_add(count);
+        let below = self.ranges.range(..end).rev();
+        let ranges = below.take_while(|(_, range_end)| **range_end > first);
+        ranges.map(|(start, range_end)| (*range_end).min(end).saturating_sub((*start).max(first))).sum()
+    }
+
     /// Adds `first .. first + count`; elements already there stay.
     pub fn insert(&mut self, first: u32, count: u32) {
         if count == 0 {
@@ -106,6 +114,8 @@ mod tests {
             assert_eq!(set.len() as usize, plain.len());
             let touching = set.iter().zip(set.iter().skip(1)).any(|((a, n), (b, _))| a + n >= b);
             assert!(!touching, "ranges must be merged");
+            let within = plain.range(first..first + count).count();
+            assert_eq!(set.overlap(first, count) as usize, within);
             assert_eq!(set.contains(first, count), (first..first + count).all(|element| plain.contains(&element)));
         }
     }

@@ -41,6 +41,7 @@ fn all_groups_of_a_job_start_in_one_transaction() {
     check(
         "node a cpu=4\n job j\n group head cpu=3\n group work count=2 cpu=1",
         "1 of the 2 tasks of group work that must be placed together would find room.
+         Room for group head was found and is counted as taken.
          Of 1 node, by the first reason found: 1 can take at least one task.",
     );
 }

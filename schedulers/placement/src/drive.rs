@@ -2,7 +2,8 @@
 //!
 //! A job that starts whole gets its minimum in every group or nothing; each group takes as many tasks as fit. Groups
 //! are placed in order and each sees what the former took. When a group takes so much that a later one falls short,
-//! the job is planned again with minimums first, and grown afterwards.
+//! the job is planned again with minimums first, and grown afterwards; and if that fails too, with the group that fell
+//! short before the others.
 
 use crate::placer::{Pass, Placer};
 use crate::spot::{Spot, request_of};
@@ -179,13 +180,18 @@ impl<'v> Driver<'_, 'v> {
 
     fn place_job(&mut self, job: &'v Job, asks: &[GroupAsk]) -> Result<Attempt, Failure> {
         let first = self.attempt(job, asks);
+        let Err(why) = &first else { return first };
         let shrinkable = asks.len() > 1 && asks.iter().any(|ask| ask.starts && ask.most > ask.least);
-        if first.is_ok() || !shrinkable {
-            return first;
+        if !shrinkable {
+            let group = why.group;
+            return first.or_else(|why| self.attempt_hardest_first(job, asks, group).ok_or(why));
         }
         let minimum = |ask: &GroupAsk| GroupAsk { most: ask.least, ..*ask };
         let starting: Vec<GroupAsk> = asks.iter().filter(|ask| ask.starts).map(minimum).collect();
-        let mut attempt = self.attempt(job, &starting)?;
+        let mut attempt = self.attempt(job, &starting).or_else(|why| {
+            let group = why.group;
+            self.attempt_hardest_first(job, &starting, group).ok_or(why)
+        })?;
         for ask in asks {
             let placed: u32 = attempt.rows.iter().filter(|row| row.group == ask.group).map(|row| row.count).sum();
             let more = GroupAsk { least: 1, most: ask.most - placed.min(ask.most), ..*ask };
@@ -203,10 +209,22 @@ impl<'v> Driver<'_, 'v> {
         Ok(attempt)
     }
 
-    /// Places all asks, or for a job that starts whole nothing.
+    /// Places all asks in order, or for a job that starts whole nothing.
     fn attempt(&mut self, job: &'v Job, asks: &[GroupAsk]) -> Result<Attempt, Failure> {
+        self.attempt_bundles(job, bundles(job, asks))
+    }
+
+    /// The same, but with `group`, which found no room behind the others, before them. Nothing if it stood there already.
+    fn attempt_hardest_first(&mut self, job: &'v Job, asks: &[GroupAsk], group: GroupIndex) -> Option<Attempt> {
+        let mut bundles = bundles(job, asks);
+        let at = bundles.iter().position(|bundle| bundle.iter().any(|ask| ask.group == group)).filter(|at| *at > 0)?;
+        bundles[..=at].rotate_right(1);
+        self.attempt_bundles(job, bundles).ok()
+    }
+
+    fn attempt_bundles(&mut self, job: &'v Job, bundles: Vec<Vec<GroupAsk>>) -> Result<Attempt, Failure> {
         let mut attempt = Attempt::default();
-        for bundle in bundles(job, asks) {
+        for bundle in bundles {
             let fixed = bundle.iter().any(|ask| self.fixed_key(job, &attempt.rows, ask.group).is_some());
             let placed = match bundle.as_slice() {
                 [_, _, ..] if !fixed => match pair(job, &bundle) {

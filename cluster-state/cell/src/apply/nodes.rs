@@ -2,7 +2,7 @@
 
 use super::Applied;
 use crate::cell::Cell;
-use crate::nodes::{CORDONED, DeviceBank, FORMER_BOOTS_MAX, NodeRecord, PRESENT, READY, SHRUNK};
+use crate::nodes::{CORDONED, DeviceBank, NodeRecord, PRESENT, READY, SHRUNK};
 use crate::repairs::Losses;
 use crate::runs::Run;
 use crate::shapes::Shape;
@@ -30,7 +30,7 @@ impl Cell {
         if let Some(node) = self.nodes.find(&spec.name) {
             let record = self.nodes.get(node).expect("a named node has a record");
             // A lost node comes back by registering, even under the same agent process.
-            if record.key == key && record.former_boots.contains(&boot) {
+            if record.key == key && boot < record.boot {
                 // It was on its way when the machine booted again: what runs there now belongs to the later boot.
                 let problem = "the machine has registered after a later boot than this one".into();
                 return Err(Refusal::Invalid { field: "boot".into(), problem });
@@ -55,7 +55,6 @@ impl Cell {
             key,
             instance,
             boot,
-            former_boots: Vec::new(),
             incarnation,
             registered: self.applied,
             health: NodeHealth::Ready,
@@ -109,13 +108,6 @@ impl Cell {
         let spec = Arc::new(spec);
         let Some(record) = self.nodes.record_mut(node) else { return Outcome::Done };
         let relabelled = record.spec.labels != spec.labels || record.spec.taints != spec.taints;
-        if record.key != key {
-            record.former_boots.clear();
-        } else if record.boot != boot {
-            record.former_boots.push(record.boot);
-            let known = record.former_boots.len();
-            record.former_boots.drain(..known.saturating_sub(FORMER_BOOTS_MAX));
-        }
         (record.key, record.instance, record.boot) = (key, instance, boot);
         (record.incarnation, record.health) = (incarnation, NodeHealth::Ready);
         record.spec = Arc::clone(&spec);

@@ -227,17 +227,21 @@ impl<'a> Judge<'a> {
         tally.touched = true;
     }
 
-    /// A gang starts whole or not at all: when a group falls short, the job's rows are given back, of a service the
-    /// group's rows.
+    /// A gang starts whole or not at all, and where it stands below its minimum it gets back everything that it lost with
+    /// nodes, or nothing: when a group falls short, the job's rows are given back, of a service the group's rows.
     fn judge_minimum(&mut self, job: &Job, first: usize, end: usize) {
         let (whole, is_down) = (job.starts_whole(), job.is_down());
         let grain = self.transaction.grain;
+        let repairs = whole
+            && !canary::sings(Canary::HalfRepair)
+            && (0..job.groups.len()).any(|group| self.lost_placed(job, group, (first, end)) > 0);
         let short = |judge: &Self, group: usize| {
             let (state, spec) = (&job.groups[group], &job.spec.groups[group]);
             let bound = !state.started || is_down || grain == Grain::Minimum;
             let live = if is_down { 0 } else { state.live_within_count() };
             let times = 1 + u32::from(canary::sings(Canary::CountGangTwice));
-            bound && live + judge.scratch.groups[group].accepted * times < state.needed(spec)
+            let half = || repairs && state.started && judge.leaves_lost(job, group, (first, end));
+            (bound || half()) && live + judge.scratch.groups[group].accepted * times < state.needed(spec)
         };
         let short_groups: Vec<usize> = (0..job.groups.len())
             .filter(|&group| (whole || self.scratch.groups[group].touched) && short(self, group))
@@ -249,6 +253,20 @@ impl<'a> Judge<'a> {
                 self.give_back(Some(GroupIndex(group as u16)), (first, end), ConflictReason::GangShort);
             }
         }
+    }
+
+    /// How many tasks of `group` that were lost with nodes are accepted.
+    fn lost_placed(&self, job: &Job, group: usize, (first, end): (usize, usize)) -> u32 {
+        let rows = (first..end).filter(|row| usize::from(self.transaction.place[*row].group.0) == group);
+        let lost = &job.groups[group].lost;
+        rows.map(|row| lost.overlap(self.transaction.place[row].first.0, self.accepted[row])).sum()
+    }
+
+    /// Whether tasks of `group` that were lost with nodes, and may be placed at once, are not accepted.
+    fn leaves_lost(&self, job: &Job, group: usize, rows: (usize, usize)) -> bool {
+        let state = &job.groups[group];
+        let waiting: u32 = state.lost.iter().map(|(first, count)| state.pending.overlap(first, count)).sum();
+        waiting > self.lost_placed(job, group, rows)
     }
 
     /// Gives back what `group`, or every group, was given by the rows from `first` to before `end`.

@@ -74,8 +74,8 @@ impl World {
             (key, boot) = (known.key, known.boot);
             match self.dice.below(8) {
                 0 => key += 1,
-                1 => boot = known.former_boots.iter().max().unwrap_or(&boot).max(&boot) + 1,
-                6 => boot = known.former_boots.first().copied().unwrap_or(boot),
+                1 => boot += 1 + self.dice.below(2),
+                6 => boot -= self.dice.below(boot),
                 2 => (spec, instance) = ((*known.spec).clone(), known.instance),
                 3 | 4 => spec = NodeSpec { capacity: spec.capacity, ..(*known.spec).clone() },
                 5 => spec = NodeSpec { labels: spec.labels, taints: spec.taints, ..(*known.spec).clone() },

@@ -21,22 +21,12 @@ impl Plain {
             self.registrations += 1;
             let (incarnation, registered) = (self.registrations, self.index);
             let health = NodeHealth::Ready;
-            let node = PlainNode {
-                spec,
-                key,
-                instance,
-                boot,
-                former_boots: Vec::new(),
-                incarnation,
-                registered,
-                health,
-                cordoned: false,
-            };
+            let node = PlainNode { spec, key, instance, boot, incarnation, registered, health, cordoned: false };
             self.nodes.insert(id, node);
             self.touch(id, NOBODY);
             return true;
         };
-        if known.key == key && known.former_boots.contains(&boot) {
+        if known.key == key && boot < known.boot {
             return false;
         }
         let lost = known.health == NodeHealth::Lost;
@@ -54,14 +44,6 @@ impl Plain {
         self.registrations += 1;
         let relabelled = known.spec.labels != spec.labels || known.spec.taints != spec.taints;
         let node = self.nodes.get_mut(&id).expect("a node");
-        match known.key == key {
-            true if known.boot != boot => {
-                node.former_boots.insert(0, known.boot);
-                node.former_boots.truncate(8);
-            }
-            true => {}
-            false => node.former_boots.clear(),
-        }
         (node.spec, node.key, node.instance, node.boot) = (spec, key, instance, boot);
         (node.incarnation, node.health) = (self.registrations, NodeHealth::Ready);
         self.touch(id, NOBODY);

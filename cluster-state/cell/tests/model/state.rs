@@ -79,7 +79,6 @@ pub(crate) struct PlainNode {
     pub(crate) instance: u64,
     pub(crate) boot: u64,
     /// The latest first.
-    pub(crate) former_boots: Vec<u64>,
     pub(crate) incarnation: u32,
     pub(crate) registered: Index,
     pub(crate) health: NodeHealth,

@@ -1,5 +1,6 @@
 //! The loop around the agent core: what servers and shim say goes in, what the core wants goes out, and time passes.
 
+use super::key::NodeIdentity;
 use super::link::{ARRIVALS_MAX, Arrival, Outlets};
 use super::messages::{self, Order};
 use super::readers::Readers;
@@ -12,7 +13,7 @@ use crate::shim::{LeaseFile, NodeLease, Request};
 use nix::sys::signal::Signal;
 use ohm_agent::{AgentConfig, AgentCore, Effect, Input, RunnerEvent};
 use ohm_model::{NodeSpec, RunRef};
-use ohm_runtime::clock::{boot_id, boot_ms};
+use ohm_runtime::clock::boot_ms;
 use ohm_runtime::dice;
 use ohm_runtime::shutdown::Shutdown;
 use ohm_wire::{AgentUp, write};
@@ -38,7 +39,7 @@ const FORGOTTEN_MAX: usize = 8_192;
 pub(super) struct Desk {
     core: AgentCore,
     spec_bytes: bytes::Bytes,
-    key: u64,
+    identity: NodeIdentity,
     place: Place,
     lease: LeaseFile,
     folder: PathBuf,
@@ -71,7 +72,7 @@ enum Stage {
 impl Desk {
     pub(super) fn new(
         node: &NodeSpec,
-        key: u64,
+        identity: NodeIdentity,
         config: AgentConfig,
         place: Place,
         lease: LeaseFile,
@@ -81,7 +82,7 @@ impl Desk {
         Desk {
             core: AgentCore::new(config, dice::dice()),
             spec_bytes: write(node),
-            key,
+            identity,
             place,
             lease,
             folder: folder.to_path_buf(),
@@ -278,7 +279,8 @@ impl Desk {
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Register { instance } => {
-                self.send(messages::register(0, self.spec_bytes.clone(), self.key, instance, boot_id()));
+                let NodeIdentity { key, boot } = self.identity;
+                self.send(messages::register(0, self.spec_bytes.clone(), key, instance, boot));
             }
             Effect::RegisterRefused(refusal) => tracing::warn!(%refusal, "not registered; trying again"),
             Effect::Beat { node, incarnation, sequence, .. } => {

@@ -1,5 +1,6 @@
-//! Who a node is: a random number in its data folder, drawn once. Without it a restarted agent would be a stranger that
-//! took the name of a living node.
+//! Who a node is: a random number in its data folder, drawn once, and how often its machine was booted since. Without
+//! them a restarted agent would be a stranger that took the name of a living node, and nobody could tell what a machine
+//! said before it was booted from what it says now.
 
 use super::AgentError;
 use ohm_runtime::{data_dir, dice};
@@ -9,22 +10,41 @@ use std::path::Path;
 
 const FILE_NAME: &str = "node-key";
 
-/// The key in `folder`; made, and on disk when this returns, if there is none.
+/// Who a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NodeIdentity {
+    /// Drawn once.
+    pub(crate) key: u64,
+    /// Which boot this is, from 1.
+    pub(crate) boot: u64,
+}
+
+/// The identity in `folder` during the boot called `boot_id`; made, and on disk when this returns, if there is none.
 ///
 /// # Errors
 /// [`AgentError::Key`] when the file holds something else: a new key would make the cell refuse the node, or forget
 /// what runs on it, so a person decides. [`AgentError::File`] when it can't be read or written.
-pub(crate) fn load_or_make(folder: &Path) -> Result<u64, AgentError> {
+pub(crate) fn load_or_make(folder: &Path, boot_id: u64) -> Result<NodeIdentity, AgentError> {
     let path = folder.join(FILE_NAME);
-    match fs::read_to_string(&path) {
-        Ok(text) => u64::from_str_radix(text.trim(), 16).map_err(|_| AgentError::Key { path }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let key = dice::random_u64();
-            data_dir::replace(&path, 0o600, format!("{key:016x}\n").as_bytes()).map_err(AgentError::file(&path))?;
-            Ok(key)
-        }
-        Err(error) => Err(AgentError::file(&path)(error)),
-    }
+    let known = match fs::read_to_string(&path) {
+        Ok(text) => Some(parse(&text).ok_or_else(|| AgentError::Key { path: path.clone() })?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(AgentError::file(&path)(error)),
+    };
+    let identity = match known {
+        Some((identity, of)) if of == boot_id => return Ok(identity),
+        Some((NodeIdentity { key, boot }, _)) => NodeIdentity { key, boot: boot + 1 },
+        None => NodeIdentity { key: dice::random_u64(), boot: 1 },
+    };
+    let text = format!("{:016x} {} {boot_id:016x}\n", identity.key, identity.boot);
+    data_dir::replace(&path, 0o600, text.as_bytes()).map_err(AgentError::file(&path))?;
+    Ok(identity)
+}
+
+fn parse(text: &str) -> Option<(NodeIdentity, u64)> {
+    let [key, boot, boot_id] = text.split_whitespace().collect::<Vec<_>>().try_into().ok()?;
+    let hex = |word| u64::from_str_radix(word, 16).ok();
+    Some((NodeIdentity { key: hex(key)?, boot: boot.parse().ok()? }, hex(boot_id)?))
 }
 
 #[cfg(test)]
@@ -32,11 +52,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_drawn_once_and_damage_is_not_papered_over() {
+    fn a_key_is_drawn_once_boots_are_counted_and_damage_is_not_papered_over() {
         let folder = tempfile::tempdir().unwrap();
-        let key = load_or_make(folder.path()).unwrap();
-        assert_eq!(load_or_make(folder.path()).unwrap(), key);
+        let load = |boot_id| load_or_make(folder.path(), boot_id);
+        let first = load(7).unwrap();
+        assert_eq!((first.boot, load(7).unwrap()), (1, first));
+        assert_eq!(load(3).unwrap(), NodeIdentity { boot: 2, ..first });
+        assert_eq!(load(7).unwrap(), NodeIdentity { boot: 3, ..first });
         fs::write(folder.path().join(FILE_NAME), "what?").unwrap();
-        assert!(matches!(load_or_make(folder.path()), Err(AgentError::Key { .. })));
+        assert!(matches!(load(7), Err(AgentError::Key { .. })));
     }
 }

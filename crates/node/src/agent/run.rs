@@ -10,6 +10,7 @@ use crate::rotation::LogLimits;
 use crate::shim::{LeaseFile, ShimCommand, ShimOptions};
 use ohm_agent::AgentConfig;
 use ohm_model::NodeSpec;
+use ohm_runtime::clock::boot_id;
 use ohm_runtime::data_dir;
 use ohm_runtime::servers::{Dialer, Servers};
 use ohm_runtime::shutdown::Shutdown;
@@ -82,7 +83,7 @@ impl AgentOptions {
 pub async fn run_agent(options: AgentOptions, shutdown: Shutdown) -> Result<(), AgentError> {
     let dialer = Dialer::new(options.servers.clone())?;
     let _lock = data_dir::lock(&options.data_dir)?;
-    let key = key::load_or_make(&options.data_dir)?;
+    let identity = key::load_or_make(&options.data_dir, boot_id())?;
     let folder = options.data_dir.join("shim");
     data_dir::create(&folder)?;
     let lease = LeaseFile::open(&folder).map_err(AgentError::file(&folder.join("lease")))?;
@@ -102,7 +103,7 @@ pub async fn run_agent(options: AgentOptions, shutdown: Shutdown) -> Result<(), 
         node_address: options.node.address.clone(),
         logs: options.log_limits,
     };
-    let desk = Desk::new(&options.node, key, options.agent.clone(), place, lease, &folder, options.log_retention);
+    let desk = Desk::new(&options.node, identity, options.agent.clone(), place, lease, &folder, options.log_retention);
     let stop = options.stop_tasks_on_exit.then_some(is_closing);
     desk.run(words, orders, arrivals, shutdown, stop).await
 }

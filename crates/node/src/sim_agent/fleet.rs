@@ -1,5 +1,6 @@
 //! All nodes of the process and the agenda of what is due.
 
+use crate::agent::key::NodeIdentity;
 use crate::agent::messages::{self, Order};
 use ohm_agent::{AgentConfig, AgentCore, DriverConfig, DriverInput, Effect, Input, RunnerEvent, SimDriver};
 use ohm_model::{NodeId, NodeSpec, OnDisconnect, RunRef};
@@ -44,7 +45,7 @@ impl Fleet {
     /// Nodes of these descriptions. `base` makes their keys, together with their names.
     pub(super) fn new(
         specs: Vec<NodeSpec>,
-        base: u64,
+        identity: NodeIdentity,
         config: &AgentConfig,
         driver: DriverConfig,
         mut dice: Prng,
@@ -52,7 +53,7 @@ impl Fleet {
     ) -> Self {
         let mut node = |spec: NodeSpec| SimNode {
             spec_bytes: write(&spec),
-            key: hash::chain(base, hash::bytes(spec.name.as_bytes())),
+            key: hash::chain(identity.key, hash::bytes(spec.name.as_bytes())),
             name: spec.name,
             agent: AgentCore::new(config.clone(), dice.fork()),
             driver: SimDriver::new(driver),
@@ -64,7 +65,7 @@ impl Fleet {
             nodes,
             by_node: BTreeMap::new(),
             agenda: BTreeSet::new(),
-            boot: dice.u64(),
+            boot: identity.boot,
             connecting: None,
             superseded: 0,
             messages: Vec::new(),
@@ -282,8 +283,14 @@ mod tests {
 
     fn fleet(nodes: usize) -> Fleet {
         let specs = (0..nodes).map(spec).collect();
-        let mut fleet =
-            Fleet::new(specs, 1, &AgentConfig::default(), DriverConfig::default(), Prng::new(1), Recorder::default());
+        let mut fleet = Fleet::new(
+            specs,
+            NodeIdentity { key: 1, boot: 1 },
+            &AgentConfig::default(),
+            DriverConfig::default(),
+            Prng::new(1),
+            Recorder::default(),
+        );
         fleet.attach(0);
         fleet
     }

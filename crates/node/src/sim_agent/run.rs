@@ -2,7 +2,7 @@
 
 use super::fleet::Fleet;
 use crate::agent::AgentError;
-use crate::agent::key;
+use crate::agent::key::{self, NodeIdentity};
 use crate::agent::link::{self, ARRIVALS_MAX, Arrival, Outlets};
 use ohm_agent::{AgentConfig, DriverConfig};
 use ohm_model::NodeSpec;
@@ -58,10 +58,15 @@ pub async fn run_sim_agent(options: SimAgentOptions, shutdown: Shutdown) -> Resu
     }
     let dialer = Dialer::new(options.servers)?;
     let _lock = options.data_dir.as_deref().map(data_dir::lock).transpose()?;
-    let base = options.data_dir.as_deref().map_or_else(|| Ok(dice::random_u64()), key::load_or_make)?;
+    // Simulated tasks don't outlive this process: to the cell each process is a boot of its own.
+    let process = dice::random_u64();
+    let identity = match &options.data_dir {
+        Some(folder) => key::load_or_make(folder, process)?,
+        None => NodeIdentity { key: process, boot: 1 },
+    };
     tracing::info!(nodes = options.nodes.len(), "simulated nodes started");
     let recorder = Recorder::from_environment("fleet", "fleet");
-    let mut fleet = Fleet::new(options.nodes, base, &options.agent, options.driver, dice::dice(), recorder);
+    let mut fleet = Fleet::new(options.nodes, identity, &options.agent, options.driver, dice::dice(), recorder);
     fleet.attach(boot_ms());
     let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
     // Ends with this function, however that ends.

@@ -31,6 +31,16 @@ fn a_gang_fills_nodes_one_by_one() {
 }
 
 #[test]
+fn a_group_that_finds_no_room_behind_the_others_goes_before_them() {
+    let nodes = "node a cpu=4\n node b cpu=2 disk=ssd\n";
+    check(&format!("{nodes} job j\n group g cpu=2\n group h cpu=2 select=disk:ssd"), "g 0 on a\n h 0 on b");
+    check(
+        &format!("{nodes} job j\n group g cpu=2 count=3 min=1\n group h cpu=2 select=disk:ssd"),
+        "g 0-1 on a\n h 0 on b",
+    );
+}
+
+#[test]
 fn a_gang_below_its_minimum_gets_nothing_and_hears_why() {
     check(
         &format!("{THREE} node d cpu=8 memory=1Gi cordoned\n job j\n group g count=9 min=7 cpu=2 memory=2Gi"),
