@@ -170,6 +170,7 @@ fn groups_that_share_no_domain_hear_what_the_best_one_lacks() {
              group two count=2 cpu=1 topology=required:rack with=x"
         ),
         "2 tasks must stand in one domain of rack; the best, 1/2, takes 1.
+         Room for group one was found and is counted as taken.
          Of 3 nodes, by the first reason found: 3 can take at least one task.",
     );
 }
