@@ -214,7 +214,7 @@ impl<'v> Driver<'_, 'v> {
         self.attempt_bundles(job, bundles(job, asks))
     }
 
-    /// The same, but with `group`, which found no room behind the others, before them. Nothing if it stood there already.
+    /// The same, but with `group`, which found no room behind the others, before them. Nothing if it stood there.
     fn attempt_hardest_first(&mut self, job: &'v Job, asks: &[GroupAsk], group: GroupIndex) -> Option<Attempt> {
         let mut bundles = bundles(job, asks);
         let at = bundles.iter().position(|bundle| bundle.iter().any(|ask| ask.group == group)).filter(|at| *at > 0)?;

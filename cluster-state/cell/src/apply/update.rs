@@ -10,9 +10,9 @@
 //!   everything else    yes                                  yes
 //! ```
 //!
-//! A group that grows gets tasks at its end. One that shrinks loses those with the highest numbers: what waits is gone at
-//! once, what runs is told to stop and is gone when it has ended. Whatever comes later under the same number is counted on
-//! from the attempts before, so that no two runs ever have one name.
+//! A group that grows gets tasks at its end. One that shrinks loses those with the highest numbers: what waits is gone
+//! at once, what runs is told to stop and is gone when it has ended. Whatever comes later under the same number is
+//! counted on from the attempts before, so that no two runs ever have one name.
 
 use super::Applied;
 use super::jobs::too_many_resources;
@@ -318,8 +318,8 @@ fn highest_attempt_gone(known: &Job, spec: &JobSpec) -> Incarnation {
     gone.map(|task| task.incarnation).max().unwrap_or_default()
 }
 
-/// The groups as `spec` wants them; those that begin anew take along what has succeeded, and all failures, where a group
-/// had their name.
+/// The groups as `spec` wants them; those that begin anew take along what has succeeded, and all failures, where a
+/// group had their name.
 fn new_groups(known: &Job, spec: &JobSpec, joined: &BTreeMap<usize, ShapeId>, floor: Incarnation) -> Vec<Group> {
     let group_of = |(at, wanted): (usize, &GroupSpec)| {
         let Some(&shape) = joined.get(&at) else {

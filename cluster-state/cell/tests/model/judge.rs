@@ -315,22 +315,14 @@ impl Plain {
             let rows = (first..end).filter(|row| transaction.place[*row].group.0 == group);
             rows.map(|row| expected.accepted[row]).sum()
         };
-        let is_accepted = |group: u16, task: u32, expected: &Expected| {
-            (first..end).any(|row| {
-                let placement = &transaction.place[row];
-                placement.group.0 == group
-                    && (placement.first.0..placement.first.0 + expected.accepted[row]).contains(&task)
-            })
+        let tasks_of = |row: usize| {
+            let placement = &transaction.place[row];
+            let tasks = placement.first.0..placement.first.0 + expected.accepted[row];
+            tasks.map(move |task| (placement.group.0, task))
         };
-        let repairs = job.whole() && job.repair.lost.iter().any(|(group, task)| is_accepted(*group, *task, expected));
-        let leaves_lost = |group: u16| {
-            let is_left = |(of, task): &(u16, u32)| {
-                *of == group && job.tasks[&(*of, *task)].phase == Phase::Pending && !is_accepted(*of, *task, expected)
-            };
-            job.repair.lost.iter().any(is_left)
-        };
+        let half = job.half_repaired(&(first..end).flat_map(tasks_of).collect());
         let is_short = |group: &u16| {
-            let half = repairs && job.started[usize::from(*group)] && leaves_lost(*group);
+            let half = job.started[usize::from(*group)] && half.contains(group);
             let bound = !job.started[usize::from(*group)] || is_down || transaction.grain == Grain::Minimum;
             let within = |run: &&PlainRun| run.task < job.spec.groups[usize::from(*group)].count;
             let live = if is_down { 0 } else { runs_of(*group).filter(within).count() as u32 };

@@ -2,7 +2,7 @@
 
 use crate::state::{Alarm, Phase, Plain, PlainJob, PlainRepair, State};
 use ohm_model::{Index, JobId, NodeHealth, NodeId, Placement, RepairPolicy, StopCause};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl PlainRepair {
     /// Whether some were unhealthy.
@@ -25,6 +25,15 @@ impl PlainJob {
     pub(crate) fn drop_repair(&mut self) {
         let failed = self.repair.failed;
         self.repair = PlainRepair { failed, ..Default::default() };
+    }
+
+    /// The groups that would wait for tasks they lost, if `accepted` were placed and were a repair.
+    pub(crate) fn half_repaired(&self, accepted: &BTreeSet<(u16, u32)>) -> BTreeSet<u16> {
+        if !self.whole() || self.repair.lost.is_disjoint(accepted) {
+            return BTreeSet::new();
+        }
+        let waits = |place: &&(u16, u32)| self.tasks[place].phase == Phase::Pending;
+        self.repair.lost.difference(accepted).filter(waits).map(|(group, _)| *group).collect()
     }
 
     pub(crate) fn nothing_lost(&self) -> bool {

@@ -206,7 +206,8 @@ pub struct GroupView {
 pub struct TaskView {
     /// Its rank in the group, from 0.
     pub task: u32,
-    /// `pending`, `backingOff`, `placed`, `running`, `stopping`, `succeeded`, `failed`, `skipped`, `stopped` or `removed`.
+    /// `pending`, `backingOff`, `placed`, `running`, `stopping`, `succeeded`, `failed`, `skipped`, `stopped` or
+    /// `removed`.
     pub state: String,
     /// The last attempt; 0 before the first.
     pub incarnation: u32,
