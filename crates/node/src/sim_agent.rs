@@ -8,7 +8,7 @@
 //! There is no task per node and no work per turn for nodes that nothing happens to: a turn costs what arrived and what
 //! is due. So ten thousand nodes cost one process about what their messages cost.
 //!
-//! Invariant: simulated tasks live and die with this process; a new process says so by another boot id, and never
+//! Invariant: simulated tasks live and die with this process; a new process is a later boot to the cell, and never
 //! brings back what the cell saw running.
 
 mod fleet;

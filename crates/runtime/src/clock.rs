@@ -14,9 +14,3 @@ pub fn boot_ms() -> u64 {
 pub fn wall_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
-
-/// A hash of the kernel's boot id: differs after each restart of the machine.
-pub fn boot_id() -> u64 {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    ohm_stdx::hash::bytes(id.trim().as_bytes())
-}

@@ -43,6 +43,9 @@ pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answ
                 let waiting: u32 = found.groups.iter().map(|group| group.backing_off).sum();
                 format!("{waiting} tasks of job {} failed and wait for their back-off.", found.spec.name)
             }
+            JobState::Active if found.pending() > 0 => {
+                format!("job {} waits for its former runs to stop.", found.spec.name)
+            }
             JobState::Active => format!("job {} has no task that waits to be placed.", found.spec.name),
         };
         return Answer::NeedsNothing { why };

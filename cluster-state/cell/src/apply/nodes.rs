@@ -32,7 +32,10 @@ impl Cell {
             // A lost node comes back by registering, even under the same agent process.
             if record.key == key && boot < record.boot {
                 // It was on its way when the machine booted again: what runs there now belongs to the later boot.
-                let problem = "the machine has registered after a later boot than this one".into();
+                let problem =
+                    "the machine has registered after a later boot than this one; if its folder is an older one put \
+                               back, remove the file `node-key` there and the node from the cell"
+                        .into();
                 return Err(Refusal::Invalid { field: "boot".into(), problem });
             }
             let is_retry = record.key == key && record.instance == instance && *record.spec == spec;

@@ -202,11 +202,16 @@ fn check_update(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
     if spec.class != old.class {
         return refuse("spec.class", "a job keeps its class; submit it under another name");
     }
-    for (group, was) in known.groups.iter().zip(&old.groups).filter(|(group, _)| group.succeeded > 0) {
-        let heir = spec.groups.iter().position(|heir| heir.name == was.name);
-        if let Some(at) = heir.filter(|at| is_elsewhere(was, &spec.groups[*at])) {
-            let problem =
-                format!("{} of its tasks succeeded under the one before; submit under another name", group.succeeded);
+    for (was, group) in known.groups.iter().enumerate().filter(|(_, group)| group.succeeded > 0) {
+        let Some(at) = spec.groups.iter().position(|heir| heir.name == old.groups[was].name) else { continue };
+        let done = group.succeeded;
+        if at != was {
+            // Runs are named by the place of their group.
+            let problem = format!("{done} of its tasks succeeded; it keeps its place among the groups then");
+            return refuse(&format!("spec.groups[{at}].name"), &problem);
+        }
+        if is_elsewhere(&old.groups[at], &spec.groups[at]) {
+            let problem = format!("{done} of its tasks succeeded under the one before; submit under another name");
             return refuse(&format!("spec.groups[{at}].topology"), &problem);
         }
     }
@@ -246,11 +251,17 @@ fn check_update(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
 /// A minimum may not be raised above what stands: the next loss would take down a gang that never stood with it.
 fn check_minimums(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
     for (at, (group, wanted)) in known.groups.iter().zip(&spec.groups).enumerate() {
+        let was = &known.spec.groups[at];
+        if !group.started || !known.starts_whole() || wanted.min_count <= was.min_count {
+            continue;
+        }
+        let refuse = |problem| Err(Refusal::Invalid { field: format!("spec.groups[{at}].minCount"), problem });
         let stands = group.live - group.stopping + group.succeeded + group.failed;
-        let raised = wanted.min_count > known.spec.groups[at].min_count.max(stands);
-        if group.started && known.starts_whole() && raised {
-            let problem = format!("{stands} stand; let it grow first, then raise its minimum");
-            return Err(Refusal::Invalid { field: format!("spec.groups[{at}].minCount"), problem });
+        if wanted.min_count > stands {
+            return refuse(format!("{stands} stand; let it grow first, then raise its minimum"));
+        }
+        if wanted.count < was.count {
+            return refuse("lower the count first, then raise the minimum".into());
         }
     }
     Ok(())

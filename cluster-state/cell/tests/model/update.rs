@@ -47,11 +47,11 @@ impl PlainJob {
     fn allows(&self, spec: &JobSpec, stands: impl Fn(u16) -> u32) -> bool {
         let old = &self.spec;
         let moves = |at: usize| {
-            let heir = self.heir(spec, at).map(|heir| &spec.groups[heir]);
-            self.count(at as u16, Phase::Succeeded) > 0
-                && heir.is_some_and(|heir| {
-                    (&heir.topology, &heir.place_with) != (&old.groups[at].topology, &old.groups[at].place_with)
-                })
+            let is_moved = |heir: usize| {
+                let (was, heir_spec) = (&old.groups[at], &spec.groups[heir]);
+                heir != at || (&heir_spec.topology, &heir_spec.place_with) != (&was.topology, &was.place_with)
+            };
+            self.count(at as u16, Phase::Succeeded) > 0 && self.heir(spec, at).is_some_and(is_moved)
         };
         if (0..old.groups.len()).any(moves) {
             return false;
@@ -68,8 +68,9 @@ impl PlainJob {
             && groups.into_iter().all(|at| self.stays(spec, at))
             && (0..spec.groups.len()).all(|at| {
                 let over = self.count(at as u16, Phase::Succeeded) + self.count(at as u16, Phase::Failed);
-                let limit = old.groups[at].min_count.max(stands(at as u16) + over);
-                !self.whole() || !self.started[at] || spec.groups[at].min_count <= limit
+                let (was, wanted) = (&old.groups[at], &spec.groups[at]);
+                let grows = wanted.count >= was.count && wanted.min_count <= stands(at as u16) + over;
+                !self.whole() || !self.started[at] || wanted.min_count <= was.min_count || grows
             })
     }
 

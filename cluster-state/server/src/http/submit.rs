@@ -341,10 +341,14 @@ impl<'c> Submission<'c> {
     /// Submits the jobs, and changes those whose names are taken by something else; each of these by itself, in order.
     async fn put_jobs(&mut self, jobs: Vec<JobSpec>) -> (Vec<JobOutcome>, String) {
         let (mut outcomes, message) = self.submit_jobs(jobs.clone()).await;
+        let mut changed = BTreeSet::new();
         for (at, job) in jobs.into_iter().enumerate().take(outcomes.len()) {
-            if !matches!(outcomes[at], JobOutcome::Refused(Refusal::NameTaken { .. })) {
+            let is_taken = matches!(outcomes[at], JobOutcome::Refused(Refusal::NameTaken { .. }));
+            // A document before may have made something else of what this one found unchanged.
+            if !is_taken && !changed.contains(&job.name) {
                 continue;
             }
+            changed.insert(job.name.clone());
             let update = Command::UpdateJob { owner: self.owner.clone(), spec: Box::new(job), version: None };
             let outcome = self.send(update).await;
             let (mut answer, message) = answers_in(outcome);

@@ -63,7 +63,7 @@ pub(crate) fn verdict_totals(answer: &SubmitAnswer) -> String {
         (answer.updated, "updated"),
         (answer.unchanged, "unchanged"),
         (answer.refused, "refused"),
-        (answer.unknown, "not known (submit again: what is there already is left as it is)"),
+        (answer.unknown, "not known (submit again: what was taken is known by its name)"),
     ];
     let there = counts.iter().filter(|(count, _)| *count > 0);
     let words: Vec<String> = there.map(|(count, word)| format!("{count} {word}")).collect();

@@ -23,8 +23,8 @@ pub enum AgentError {
         /// Why.
         source: io::Error,
     },
-    /// The file with the node's key is damaged.
-    #[error("{} holds no key; if the node may be taken for a new one, remove the file", path.display())]
+    /// The file with the node's key and its boots is damaged.
+    #[error("{} holds no key and count of boots; if the node may be taken for a new one, remove the file", path.display())]
     Key {
         /// The file.
         path: PathBuf,

@@ -33,7 +33,7 @@ pub(crate) fn load_or_make(folder: &Path, boot_id: u64) -> Result<NodeIdentity, 
     };
     let identity = match known {
         Some((identity, of)) if of == boot_id => return Ok(identity),
-        Some((NodeIdentity { key, boot }, _)) => NodeIdentity { key, boot: boot + 1 },
+        Some((NodeIdentity { key, boot }, _)) => NodeIdentity { key, boot: boot.saturating_add(1) },
         None => NodeIdentity { key: dice::random_u64(), boot: 1 },
     };
     let text = format!("{:016x} {} {boot_id:016x}\n", identity.key, identity.boot);

@@ -6,14 +6,15 @@ use super::retention::LogRetention;
 use super::runner::{ORDERS_MAX, Runner, WORDS_MAX};
 use super::spec::Place;
 use super::{AgentError, key};
+use crate::clock;
 use crate::rotation::LogLimits;
 use crate::shim::{LeaseFile, ShimCommand, ShimOptions};
 use ohm_agent::AgentConfig;
 use ohm_model::NodeSpec;
-use ohm_runtime::clock::boot_id;
 use ohm_runtime::data_dir;
 use ohm_runtime::servers::{Dialer, Servers};
 use ohm_runtime::shutdown::Shutdown;
+use ohm_stdx::hash;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -83,7 +84,8 @@ impl AgentOptions {
 pub async fn run_agent(options: AgentOptions, shutdown: Shutdown) -> Result<(), AgentError> {
     let dialer = Dialer::new(options.servers.clone())?;
     let _lock = data_dir::lock(&options.data_dir)?;
-    let identity = key::load_or_make(&options.data_dir, boot_id())?;
+    let boot_id = clock::boot_id().map_err(AgentError::file(Path::new("/proc/sys/kernel/random/boot_id")))?;
+    let identity = key::load_or_make(&options.data_dir, hash::bytes(boot_id.as_bytes()))?;
     let folder = options.data_dir.join("shim");
     data_dir::create(&folder)?;
     let lease = LeaseFile::open(&folder).map_err(AgentError::file(&folder.join("lease")))?;

@@ -42,7 +42,7 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    /// Nodes of these descriptions. `base` makes their keys, together with their names.
+    /// Nodes of these descriptions. The key of `identity` makes theirs, together with their names.
     pub(super) fn new(
         specs: Vec<NodeSpec>,
         identity: NodeIdentity,

@@ -25,7 +25,8 @@ fn wrong_reason(cell: &Cell, job: &Job) -> Option<Broken> {
         Answer::Waits(why) => judge_reason(cell, job, &reason(cell, &why)),
         // Whether it has fitted for long is judged apart.
         Answer::Fits { .. } => None,
-        Answer::NeedsNothing { why } if !why.is_empty() => None,
+        // What runs, or backs off, goes first.
+        Answer::NeedsNothing { .. } if job.live() > 0 || job.groups.iter().any(|group| group.backing_off > 0) => None,
         answer => broken(format!("job {} waits, and all that is said of it is {answer:?}", job.spec.name)),
     }
 }

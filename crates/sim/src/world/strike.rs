@@ -71,7 +71,8 @@ impl World {
             Fault::Reboot { node, down_ms } | Fault::Wipe { node, down_ms } => {
                 self.kill(Victim::Node(node));
                 if matches!(fault, Fault::Wipe { .. }) {
-                    self.nodes[node].key = self.dice.u64();
+                    // What is counted is counted on the disk.
+                    (self.nodes[node].key, self.nodes[node].boot) = (self.dice.u64(), 0);
                 }
                 self.nodes[node].reboot(now_ms, &mut self.history);
                 self.agenda.after(down_ms, Event::Restart(Victim::Node(node)));
