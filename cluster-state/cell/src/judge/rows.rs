@@ -232,9 +232,10 @@ impl<'a> Judge<'a> {
     fn judge_minimum(&mut self, job: &Job, first: usize, end: usize) {
         let (whole, is_down) = (job.starts_whole(), job.is_down());
         let grain = self.transaction.grain;
-        let repairs = whole
-            && !canary::sings(Canary::HalfRepair)
-            && (0..job.groups.len()).any(|group| self.lost_placed(job, group, (first, end)) > 0);
+        // Two guards against one fault: the version of the job says it too.
+        let planted = canary::sings(Canary::HalfRepair) || canary::sings(Canary::StaleRepair);
+        let repairs =
+            whole && !planted && (0..job.groups.len()).any(|group| self.lost_placed(job, group, (first, end)) > 0);
         let short = |judge: &Self, group: usize| {
             let (state, spec) = (&job.groups[group], &job.spec.groups[group]);
             let bound = !state.started || is_down || grain == Grain::Minimum;
