@@ -64,11 +64,13 @@ impl RequiredTopology {
         let Some(spec) = books.jobs.get(&job).filter(|spec| spec.repair.policy == RepairPolicy::Widen) else { return };
         let Some(wish) = required(&spec.groups, group) else { return };
         let at = |level: &str, node| books.domain(&wish.topology.topology, level, node);
-        let leaves = |known: &Vec<String>| at(&wish.topology.level, node).as_ref() != Some(known);
-        if self.widened.contains(&(job, group)) || !self.domains.get(&(job, group)).is_some_and(leaves) {
+        // A group that lost all its tasks is bound by those it is placed with.
+        let here = at(&wish.topology.level, node);
+        let known = partners(spec, group).find_map(|other| self.domains.get(&(job, other)));
+        if self.is_widened(spec, job, group) || known.is_none() || known == here.as_ref() {
             return;
         }
-        for other in (0..spec.groups.len() as u16).filter(|&other| are_together(spec, group, other)) {
+        for other in partners(spec, group) {
             // What stands there tells the wider domain, whatever its levels are called.
             let stands = books.live(job, other).map(|(_, standing)| standing.node).find(|&stood| stood != node);
             let Some(wide) = stands.and_then(|stood| at(&spec.repair.widen_to, stood)) else { continue };
@@ -89,7 +91,6 @@ impl RequiredTopology {
             let same_level =
                 found.topology.mode == TopologyMode::Required && found.topology.level == wish.topology.level;
             let Some(known) = self.domains.get(&(job, other)) else { continue };
-            let same_level = same_level && self.widened.contains(&(job, other)) == self.widened.contains(&(job, group));
             if are_together(spec, group, other) && same_level && *known != domain {
                 let what = format!(
                     "entry {index}: {}/{} is placed in {domain:?} while {} stands in {known:?}",
@@ -99,12 +100,19 @@ impl RequiredTopology {
             }
         }
         self.domains.entry((job, group)).or_insert(domain);
+        if self.is_widened(spec, job, group) {
+            self.widened.insert((job, group));
+        }
+    }
+
+    fn is_widened(&self, spec: &JobSpec, job: JobId, group: u16) -> bool {
+        partners(spec, group).any(|other| self.widened.contains(&(job, other)))
     }
 
     /// The domain of `node` at the level that binds the group now.
     fn domain_of(&self, spec: &JobSpec, job: JobId, group: u16, node: NodeId, books: &Books) -> Option<Vec<String>> {
         let wish = required(&spec.groups, group)?;
-        let level = match self.widened.contains(&(job, group)) {
+        let level = match self.is_widened(spec, job, group) {
             true => &spec.repair.widen_to,
             false => &wish.topology.level,
         };
@@ -124,6 +132,11 @@ impl RequiredTopology {
 
 fn required(groups: &[GroupSpec], group: u16) -> Option<&GroupSpec> {
     groups.get(usize::from(group)).filter(|spec| spec.topology.mode == TopologyMode::Required)
+}
+
+/// The groups that share one domain with `group`, itself among them.
+fn partners(spec: &JobSpec, group: u16) -> impl Iterator<Item = u16> + '_ {
+    (0..spec.groups.len() as u16).filter(move |&other| are_together(spec, group, other))
 }
 
 /// Whether two groups share their domain, or are the same.

@@ -251,9 +251,7 @@ impl Cell {
         if (group.live > 0) != group.domain.is_some() {
             broken.push(format!("P5: {label}: domain {:?} with {} live", group.domain, group.live));
         }
-        let leader = job.domain_leader(at);
-        let partners = (0..job.groups.len()).filter(|&other| job.domain_leader(other) == leader);
-        let domains: BTreeSet<u32> = partners.filter_map(|other| job.groups[other].domain).collect();
+        let domains: BTreeSet<u32> = job.partners(at).filter_map(|other| job.groups[other].domain).collect();
         if domains.len() > 1 {
             broken.push(format!("P5: {label} and those placed with it stand in domains {domains:?}"));
         }

@@ -288,13 +288,13 @@ impl Job {
     /// repair was allowed to go up to.
     pub fn binding_level(&self, group: usize) -> Option<(&str, &str)> {
         let (topology, level) = required_level(&self.spec.groups[group])?;
-        Some((topology, if self.groups[group].widened { self.spec.repair.widen_to.as_str() } else { level }))
+        Some((topology, if self.is_widened(group) { self.spec.repair.widen_to.as_str() } else { level }))
     }
 
     /// The level up to which a repair of group `group` may leave its domain, if it may.
     pub fn widening_level(&self, group: usize) -> Option<&str> {
         let (state, policy) = (self.groups.get(group)?, self.spec.repair.policy);
-        let may = policy == ohm_model::RepairPolicy::Widen && !state.widened && !state.lost.is_empty();
+        let may = policy == ohm_model::RepairPolicy::Widen && !self.is_widened(group) && !state.lost.is_empty();
         may.then_some(self.spec.repair.widen_to.as_str())
     }
 
@@ -304,6 +304,23 @@ impl Job {
             "" => group,
             label => self.spec.groups.iter().position(|spec| spec.place_with == label).unwrap_or(group),
         }
+    }
+
+    /// The groups that share one domain with group `group`, itself among them.
+    pub fn partners(&self, group: usize) -> impl Iterator<Item = usize> + '_ {
+        let leader = self.domain_leader(group);
+        (0..self.groups.len()).filter(move |&other| self.domain_leader(other) == leader)
+    }
+
+    /// The domain that group `group` and its partners stand in, while one of them has live runs.
+    pub fn shared_domain(&self, group: usize) -> Option<u32> {
+        self.partners(group).find_map(|other| self.groups[other].domain)
+    }
+
+    /// Whether a repair has taken group `group` and its partners to the wider level. One that lost all its runs itself
+    /// comes back to where the others are.
+    pub(crate) fn is_widened(&self, group: usize) -> bool {
+        self.partners(group).any(|other| self.groups[other].widened)
     }
 }
 

@@ -288,13 +288,12 @@ impl<'v> Driver<'_, 'v> {
             return None;
         }
         let leader = job.domain_leader(at);
-        let mut bound = (0..job.groups.len()).filter(|other| job.domain_leader(*other) == leader);
         let placed = || {
             let row = rows.iter().find(|row| job.domain_leader(usize::from(row.group.0)) == leader)?;
             let topology = self.pass.base().cell().topologies().get(&request.topology)?;
             topology.key_of(row.node, topology.level(job.binding_level(at)?.1)?)
         };
-        bound.find_map(|other| job.groups[other].domain).or_else(placed)
+        job.shared_domain(at).or_else(placed)
     }
 
     /// Places one group, inside the domain `key` of the level that binds it if there is one. A repair that finds no

@@ -191,14 +191,12 @@ impl Cell {
         let (Some(_), Some((name, level))) = (job.widening_level(group), job.binding_level(group)) else { return };
         let Some(topology) = self.topologies.get(name) else { return };
         let levels = topology.level(level).zip(topology.level(&job.spec.repair.widen_to));
-        let Some((level, wide)) = levels.filter(|_| job.groups[group].domain.is_some()) else { return };
-        if topology.key_of(node, level) == job.groups[group].domain {
+        let (Some((level, wide)), Some(shared)) = (levels, job.shared_domain(group)) else { return };
+        if topology.key_of(node, level) == Some(shared) {
             return;
         }
-        let leader = job.domain_leader(group);
-        let partners = (0..job.groups.len()).filter(|&other| job.domain_leader(other) == leader);
         let around = |other: usize| Some((other, topology.key_above(level, job.groups[other].domain?, wide)?));
-        let wider: Vec<(usize, u32)> = partners.filter_map(around).collect();
+        let wider: Vec<(usize, u32)> = job.partners(group).filter_map(around).collect();
         let Some(job) = self.jobs.get_mut(id) else { return };
         for (other, domain) in wider {
             (job.groups[other].domain, job.groups[other].widened) = (Some(domain), true);
@@ -263,9 +261,10 @@ impl Cell {
         if job.started_ms == 0 {
             job.started_ms = placed_ms.max(1);
         }
+        let widened = job.is_widened(usize::from(placement.group.0));
         let group = &mut job.groups[usize::from(placement.group.0)];
         group.live += count;
-        group.domain = domain.or(group.domain);
+        (group.domain, group.widened) = (domain.or(group.domain), widened);
         for at in 0..count {
             let index = placement.first.0 + at;
             let task = &mut group.tasks[index as usize];

@@ -170,9 +170,7 @@ impl<'a> Judge<'a> {
             let around = widened.and_then(|wide| topology.key_above(level, domain, wide));
             domain == key || (around.is_some() && around == wide_key)
         };
-        let leader = job.domain_leader(group);
-        let partners = (0..job.groups.len()).filter(|&other| job.domain_leader(other) == leader);
-        let mut fixed = partners.filter_map(|other| self.scratch.groups[other].domain);
+        let mut fixed = job.partners(group).filter_map(|other| self.scratch.groups[other].domain);
         match fixed.all(holds) || canary::sings(Canary::SkipTopology) {
             true => Ok(()),
             false => Err(ConflictReason::TopologyBroken),

@@ -125,9 +125,8 @@ fn group_view(cell: &Cell, job: &Job, at: usize, window: TaskWindow) -> Option<G
 /// The required domain a group stands in, as label values from the top.
 fn domain(cell: &Cell, job: &Job, at: usize) -> Vec<String> {
     let find = || {
-        let leader = job.domain_leader(at);
-        let key = job.groups.get(leader)?.domain?;
-        let (topology, level) = job.binding_level(leader)?;
+        let (standing, key) = job.partners(at).find_map(|other| Some((other, job.groups[other].domain?)))?;
+        let (topology, level) = job.binding_level(standing)?;
         let topology = cell.topologies().get(topology)?;
         let level = topology.level(level)?;
         if level < topology.stored_levels() {
