@@ -5,6 +5,7 @@ use crate::config::{HealthConfig, Timing};
 use crate::watch::{Finding, Watched};
 use ohm_client::Held;
 use ohm_model::{Command, Epoch, Incarnation, NodeConclusion, NodeHealth, NodeId};
+use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A node as the own copy of the cell has it.
@@ -320,7 +321,8 @@ impl HealthCore {
         let lease_ms = self.config.timing(self.slots).lease_ms;
         let run_out = now_ms.saturating_sub(duty.since_ms) >= self.timing.lost_ms;
         let mut commands = Vec::new();
-        if lease_ms > seen_ms || (lease_ms < seen_ms && run_out) {
+        let differs = lease_ms > seen_ms || (lease_ms < seen_ms && run_out);
+        if differs && !(seen_ms > 0 && canary::sings(Canary::UnboundLease)) {
             commands.push(Command::BoundNodeLease { epoch, seen_ms, lease_ms });
         }
         let holds = matches!(self.brake, Brake::On { .. });

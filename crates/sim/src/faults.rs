@@ -57,6 +57,8 @@ pub(crate) enum Fault {
     Cut { victim: Victim, way: Way, for_ms: u64 },
     /// Nothing passes between two servers.
     Split { one: usize, other: usize, way: Way, for_ms: u64 },
+    /// Nothing passes between the server that leads just then and the others.
+    Depose { for_ms: u64 },
     /// Every message takes so many times as long.
     Storm { times: u64, for_ms: u64 },
     /// The machine of a node restarts: agent and tasks are gone at once.
@@ -124,6 +126,7 @@ pub const FAULT_KINDS: &[&str] = &[
 /// What can go wrong besides where there are several servers.
 pub const GROUP_FAULT_KINDS: &[&str] = &[
     "network split",
+    "leader cut off",
     "message lost",
     "server disk lost",
     "server retired",
@@ -156,6 +159,7 @@ impl Fault {
             Fault::Cut { way: Way::Up, .. } => "network cut upwards",
             Fault::Cut { way: Way::Down, .. } => "network cut downwards",
             Fault::Split { .. } => "network split",
+            Fault::Depose { .. } => "leader cut off",
             Fault::LostDisk { .. } => "server disk lost",
             Fault::Retire { .. } => "server retired",
             Fault::AddServer => "server added",

@@ -2,6 +2,7 @@
 //! unkind the world is. Small thresholds are likely on purpose, so that rare paths are walked often.
 
 use crate::links::NetworkFaults;
+use crate::theme::Theme;
 use ohm_agent::AgentConfig;
 use ohm_framework::SchedulerConfig;
 use ohm_health::HealthConfig;
@@ -54,6 +55,8 @@ pub(crate) struct Knobs {
     pub(crate) leases_differ: bool,
     /// Whether jobs name queues, and queues change.
     pub(crate) queues: bool,
+    /// What the run dwells on.
+    pub(crate) theme: Theme,
 }
 
 impl Knobs {
@@ -99,6 +102,7 @@ impl Knobs {
             queues: one_of(&[0, 1]) == 1,
             losses: one_of(&[0, 1]) == 1,
             leases_differ: one_of(&[0, 0, 1]) == 1,
+            theme: Theme::Everything,
         };
         let network = NetworkFaults::drawn(dice);
         let large = dice.chance(LARGE_PERMILLE);
@@ -124,6 +128,11 @@ impl Knobs {
             1 => self,
             servers => Knobs { servers, between_bytes, ..self },
         }
+    }
+
+    /// Draws what the run dwells on; a large cell has no theme.
+    pub(crate) fn with_theme(self, seed: u64, asked: Option<usize>) -> Self {
+        if self.is_large() { self } else { Theme::drawn(seed, self.servers).settle(self, asked) }
     }
 
     /// The same for a cell so large that everything small would only take time.

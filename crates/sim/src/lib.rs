@@ -22,6 +22,7 @@ mod scenario;
 mod script;
 mod server;
 mod sweep;
+mod theme;
 mod workload;
 mod world;
 

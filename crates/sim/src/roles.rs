@@ -59,7 +59,7 @@ impl HealthProcess {
         let name = format!("health-{number} #{}", self.shell.starts);
         let mut health = knobs.health();
         if knobs.leases_differ {
-            health.node_lease_ms += [0, 0, 2_000, 8_000][dice.below(4) as usize];
+            health.node_lease_ms += knobs.theme.lease_differences_ms()[dice.below(4) as usize];
         }
         let duty_lease_ms = knobs.duty_lease_ms;
         self.core = Some(DutyCore::new(DutyConfig { name, duty_lease_ms, resend_ms: 500, health }, dice.fork()));

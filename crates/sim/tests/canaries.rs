@@ -16,7 +16,7 @@ const RARE: Canary = Canary::WidenTooFar;
 fn found(canary: Canary, servers: usize) -> Option<(u64, String)> {
     plant(Some(canary));
     let first = (0..SEEDS_MAX).find_map(|seed| {
-        let (nodes, servers) = (Some(1 + seed as usize % 7), Some(servers));
+        let (nodes, servers) = (Some(1 + seed as usize % 10), Some(servers));
         let run = std::panic::catch_unwind(|| run(&Scenario { nodes, servers, ..Scenario::of_seed(seed) }));
         match run {
             Ok(report) => report.broken.first().map(|broken| (seed, broken.to_string())),

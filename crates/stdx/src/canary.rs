@@ -48,7 +48,7 @@ pub enum Canary {
     GiveUpWhole,
     /// A repair that widens goes a level too far.
     WidenTooFar,
-    /// Leases are granted as configured, whatever bound the log knows.
+    /// Leases are granted as configured: the log is told of none and bounds none.
     UnboundLease,
     /// A gang below its minimum gets back what there is room for.
     HalfRepair,

@@ -11,6 +11,7 @@ pub(super) const VERBS: &[&str] = &[
     "pause",
     "cut",
     "split",
+    "depose",
     "lose-disk",
     "retire",
     "add-server",
@@ -54,6 +55,7 @@ pub(crate) fn fault_words(fault: &Fault) -> String {
         Fault::Split { one, other, way, for_ms } => {
             format!("split server {} server {}{} for {for_ms}ms", one + 1, other + 1, way_word(way))
         }
+        Fault::Depose { for_ms } => format!("depose for {for_ms}ms"),
         Fault::LostDisk { server } => format!("lose-disk server {}", server + 1),
         Fault::Retire { server } => format!("retire server {}", server + 1),
         Fault::AddServer => "add-server".to_string(),
@@ -107,6 +109,7 @@ pub(super) fn read(words: &mut Words<'_>) -> Result<Option<Fault>, String> {
         "split" => {
             Fault::Split { one: server(words)?, other: server(words)?, way: way(words), for_ms: time_for(words)? }
         }
+        "depose" => Fault::Depose { for_ms: time_for(words)? },
         "lose-disk" => Fault::LostDisk { server: server(words)? },
         "retire" => Fault::Retire { server: server(words)? },
         "add-server" => Fault::AddServer,
@@ -207,13 +210,16 @@ fn time_for(words: &mut Words<'_>) -> Result<u64, String> {
 mod tests {
     use super::*;
     use crate::faults::{Population, draw};
+    use crate::theme::Theme;
     use ohm_stdx::Prng;
 
     #[test]
     fn every_fault_reads_back_as_itself() {
         let population = Population { servers: 3, schedulers: 3, health: 2, nodes: 4, clients: 2, losses: true };
         let drawn = (0..200).flat_map(|seed| draw(&mut Prng::new(seed), population, 9_000));
-        for fault in drawn.map(|(_, fault)| fault) {
+        let themes = [Theme::Widening, Theme::Handover, Theme::Deposing];
+        let of_themes = themes.into_iter().flat_map(|theme| theme.faults(&mut Prng::new(1), population, 9_000));
+        for fault in drawn.chain(of_themes).map(|(_, fault)| fault) {
             let text = fault_words(&fault);
             let mut words = Words::new(&text);
             assert_eq!(read(&mut words), Ok(Some(fault)), "{text}");

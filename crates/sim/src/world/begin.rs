@@ -36,7 +36,10 @@ impl World {
         knobs.faults_ms = scenario.faults_ms.unwrap_or(knobs.faults_ms);
         knobs.quiet_ms = scenario.quiet_ms.unwrap_or(knobs.quiet_ms);
         let said = scenario.script.as_ref().map(|script| script.servers.unwrap_or(1));
-        let knobs = knobs.with_servers(scenario.servers.or(said), scenario.seed);
+        let mut knobs = knobs.with_servers(scenario.servers.or(said), scenario.seed);
+        if scenario.script.is_none() {
+            knobs = knobs.with_theme(scenario.seed, scenario.nodes);
+        }
         let (servers, schedulers, health) = processes(&mut dice, &knobs);
         let nodes = nodes(&mut dice, &knobs, scenario.script.as_ref().is_some_and(|script| script.plain_nodes));
         let clients = clients(&mut dice, &knobs);
@@ -48,7 +51,9 @@ impl World {
             clients: CLIENTS,
             losses: knobs.losses,
         };
-        let drawn = faults::draw(&mut dice, population, knobs.faults_ms);
+        let mut drawn = faults::draw(&mut dice, population, knobs.faults_ms);
+        drawn.extend(knobs.theme.faults(&mut dice, population, knobs.faults_ms));
+        drawn.sort_by_key(|(at_ms, _)| *at_ms);
         let calm = scenario.script.as_ref().is_some_and(|script| script.is_calm);
         let network = if calm { NetworkFaults::calm() } else { knobs.network };
         let (faults, asks, fault_lines) = what_happens(&scenario, drawn);

@@ -6,7 +6,7 @@ use crate::workload;
 use ohm_agent::{DriverInput, Input as AgentInput};
 use ohm_framework::Input as SchedulerInput;
 use ohm_health::DutyInput;
-use ohm_model::{Command, JobOutcome, Outcome};
+use ohm_model::{Command, JobOutcome, JobSpec, Outcome};
 use ohm_oracle::Record;
 use ohm_replica::{AppendResult, ServerInput};
 
@@ -80,10 +80,10 @@ impl World {
         self.clients[number].left -= 1;
         let pause_ms = self.dice.between(20, self.knobs.wish_pause_ms);
         self.clients[number].next_at_ms = now_ms + pause_ms;
-        let (large, queues, own) = (self.knobs.is_large(), self.knobs.queues, format!("client {number}"));
+        let (queues, own) = (self.knobs.queues, format!("client {number}"));
         let command = if self.dice.chance(700) {
             let name = format!("c{number}-job-{}", self.clients[number].submitted.len());
-            let job = workload::job(&mut self.dice, name, (large, self.knobs.losses), queues);
+            let job = self.draw_job(name);
             self.change_mind(&job.name);
             self.clients[number].submitted.push(job.clone());
             Some(Command::SubmitJobs { owner: own, jobs: vec![job] })
@@ -99,13 +99,19 @@ impl World {
         }
     }
 
+    fn draw_job(&mut self, name: String) -> JobSpec {
+        let kind = (self.knobs.is_large(), self.knobs.losses);
+        let mut job = workload::job(&mut self.dice, name, kind, self.knobs.queues);
+        self.knobs.theme.bend(&mut self.dice, &mut job);
+        job
+    }
+
     /// Runs a job again under its name, sometimes as another one: what `--replace` does, with nobody waiting between.
     fn replace(&mut self, number: usize) -> Option<Command> {
         let at = self.dice.below(self.clients[number].submitted.len() as u64) as usize;
         let old = self.clients[number].submitted.get(at)?.clone();
-        let (large, losses, queues) = (self.knobs.is_large(), self.knobs.losses, self.knobs.queues);
         let job = match self.dice.chance(500) {
-            true => workload::job(&mut self.dice, old.name.clone(), (large, losses), queues),
+            true => self.draw_job(old.name.clone()),
             false => old,
         };
         self.clients[number].submitted[at] = job.clone();

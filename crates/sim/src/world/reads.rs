@@ -32,7 +32,7 @@ impl Readers {
 impl World {
     /// Somebody reads over one server.
     pub(super) fn read(&mut self) {
-        let again_ms = self.readers.dice.between(50, 1_500);
+        let again_ms = self.readers.dice.between(50, self.knobs.theme.read_pause_ms());
         self.agenda.after(again_ms, Event::Read);
         let now_ms = self.agenda.now_ms();
         let is_ready = |number: &usize| {

@@ -67,6 +67,12 @@ impl World {
                     self.splits.insert((other, one), now_ms + for_ms);
                 }
             }
+            Fault::Depose { for_ms } => {
+                let Some(leader) = self.leader() else { return };
+                for other in (0..self.servers.len()).filter(|other| *other != leader) {
+                    self.splits.extend([((leader, other), now_ms + for_ms), ((other, leader), now_ms + for_ms)]);
+                }
+            }
             Fault::Storm { times, for_ms } => self.storm = (times, now_ms + for_ms),
             Fault::Reboot { node, down_ms } | Fault::Wipe { node, down_ms } => {
                 self.kill(Victim::Node(node));
@@ -109,7 +115,7 @@ impl World {
                 node < self.nodes.len()
             }
             Fault::Split { one, other, .. } => one.max(other) < self.servers.len(),
-            Fault::Storm { .. } | Fault::AddServer => true,
+            Fault::Storm { .. } | Fault::AddServer | Fault::Depose { .. } => true,
             Fault::LostDisk { server } | Fault::Retire { server } | Fault::Transfer { server } => {
                 server < self.servers.len()
             }
