@@ -40,21 +40,22 @@ pub fn stuck_jobs(cell: &Cell) -> Vec<Stuck> {
             continue;
         }
         let (group, spec) = (&job.groups[0], &job.spec.groups[0]);
-        // A gang below its minimum is repaired with everything it lost.
+        let pending = group.pending.len();
+        // A gang below its minimum gets back what it misses all at once, whatever took it.
         let needed = match group.started {
-            true if job.is_below_minimum() => group.lost.len(),
+            true if job.is_below_minimum() => group.needed(spec).saturating_sub(group.live_within_count()).min(pending),
             true => 1,
             false => group.needed(spec),
         };
-        let room = best_room(cell, job, &used).min(queue_room(cell, job));
+        // Those in back-off are not to be placed yet, and the others wait for them.
+        let room = best_room(cell, job, &used).min(queue_room(cell, job)).min(pending);
         if room >= needed.max(1) {
             let attempts = attempts_of(job);
             let what = format!(
-                "{} job {} (queue \"{}\") waits with {} pending tasks; {needed} are needed and {room} fit: {:?}",
+                "{} job {} (queue \"{}\") waits with {pending} pending tasks; {needed} are needed and {room} fit: {:?}",
                 job.spec.class.name(),
                 job.spec.name,
                 job.spec.queue,
-                group.pending.len(),
                 spec.requests,
             );
             stuck.push(Stuck { job: job.id, attempts, broken: Broken::new("P10", what) });
