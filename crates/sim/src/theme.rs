@@ -64,13 +64,15 @@ impl Theme {
                 }
             }
             Theme::Handover => {
-                for _ in 0..4 {
-                    let at_ms = dice.between(5_000, until_ms);
-                    let victim = Victim::Health(dice.below(health) as usize);
-                    faults.push((at_ms, Fault::Crash { victim, down_ms: dice.between(3_000, 8_000) }));
+                // The candidates crash in turn: from the second crash on, each strikes the one that holds the duty.
+                let mut at_ms = dice.between(4_000, 8_000);
+                for turn in 0..5 {
+                    let victim = Victim::Health((turn % health) as usize);
+                    faults.push((at_ms, Fault::Crash { victim, down_ms: dice.between(4_500, 6_500) }));
                     let victim = Victim::Node(dice.below(nodes) as usize);
                     let for_ms = dice.between(15_000, 40_000);
                     faults.push((at_ms + dice.below(400), Fault::Cut { victim, way: Way::Both, for_ms }));
+                    at_ms += dice.between(7_000, 10_000);
                 }
             }
             Theme::Deposing => {

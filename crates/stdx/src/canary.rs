@@ -46,7 +46,7 @@ pub enum Canary {
     LateRepair,
     /// A repair may be given up when there is nothing left to repair.
     GiveUpWhole,
-    /// A repair that widens goes a level too far.
+    /// A repair that widens goes anywhere.
     WidenTooFar,
     /// Leases are granted as configured: the log is told of none and bounds none.
     UnboundLease,

@@ -13,6 +13,7 @@ use ohm_cell::{Job, JobState};
 use ohm_framework::{Decision, Explanation, Obstacle, Plan, PlannedJob, Taken, View, Work, WorkItem};
 use ohm_model::{Grain, GroupIndex, GroupSpec, Placement, TopologyMode};
 use ohm_stdx::Prng;
+use ohm_stdx::canary::{self, Canary};
 
 /// What is tried for a job that finds no room: preemption, reclaim. The hook between filters and the next job.
 pub trait PostFilter {
@@ -303,7 +304,10 @@ impl<'v> Driver<'_, 'v> {
         let level = job.binding_level(at).map(|(_, level)| level);
         let placed = self.place_within(job, ask, level.zip(key));
         match (placed, self.wider(job, at, key)) {
-            (Err(why), Some(domain)) => self.place_within(job, ask, Some(domain)).map_err(|_| why),
+            (Err(why), Some(domain)) => {
+                let domain = Some(domain).filter(|_| !canary::sings(Canary::WidenTooFar));
+                self.place_within(job, ask, domain).map_err(|_| why)
+            }
             (placed, _) => placed,
         }
     }
