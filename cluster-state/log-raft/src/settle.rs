@@ -20,8 +20,9 @@ impl<D: Disk> RaftLog<D> {
                 }
                 // What is committed is durable already: nobody has to wait for room to see it.
                 self.yield_entries(ready.take_committed_entries(), out)?;
+                let kept = self.kept_by(&ready);
                 self.staged = Some(ready);
-                return self.yield_without_room(out);
+                return self.yield_without_room(kept, out);
             }
             Err(failure) => return Err(failure),
         }
@@ -98,10 +99,21 @@ impl<D: Disk> RaftLog<D> {
         Ok(())
     }
 
+    /// Up to where what is on the disk stays when `ready` is settled: what a former leader alone had appended goes.
+    fn kept_by(&self, ready: &Ready) -> u64 {
+        let (durable, first) = (self.node.store(), ready.entries().first());
+        let last = durable.last().index;
+        match snapshot_position(ready) {
+            Some(_) => last.min(durable.state.commit),
+            None => first.map_or(last, |entry| last.min(entry.index - 1)),
+        }
+    }
+
     /// Raft hands out committed entries in batches, and the next one comes only after there is room; of a long log that
-    /// was just opened most would be missing until then. Changes of members are raft's: it applies them itself.
-    fn yield_without_room(&mut self, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
-        let committed = self.node.raft.raft_log.committed.min(self.node.store().last().index);
+    /// was just opened most would be missing until then. Changes of members are raft's: it applies them itself. Goes as
+    /// far as `kept`: above it the disk holds what was never committed.
+    fn yield_without_room(&mut self, kept: u64, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        let committed = self.node.raft.raft_log.committed.min(kept);
         if committed <= self.yielded {
             return Ok(());
         }

@@ -4,7 +4,7 @@ mod cluster;
 mod world;
 
 use cluster::Group;
-use ohm_log::{Bytes, Delivery, Log, LogFailure, LogRequest, MemDisk};
+use ohm_log::{Alarm, Bytes, Delivery, Log, LogFailure, LogRequest, MemDisk};
 use ohm_log_raft::{RaftLog, Remarks, open_read_only};
 use ohm_model::Index;
 use world::Copy;
@@ -64,6 +64,35 @@ fn a_leader_that_is_cut_off_steps_down_and_its_appends_stay_unknown() {
     assert_eq!(group.leader(), leader, "a member that comes back does not disturb the leader");
     group.check("cut");
     assert!(!group.alive[&old].list.contains(&900), "what never reached a majority is overwritten");
+}
+
+#[test]
+fn a_former_leader_without_room_shows_nothing_that_was_never_committed() {
+    // With room for nothing, for the new term, for some of what comes after it.
+    for room in (0..1200).step_by(60) {
+        let mut group = Group::new(2, 3);
+        let old = group.wait_for_leader();
+        group.append(10);
+        group.steps(20);
+        group.isolate(old);
+        let copy = group.alive.get_mut(&old).unwrap();
+        (900..920).for_each(|number| copy.append(number).unwrap());
+        copy.rest().unwrap();
+        group.kill(old);
+        group.wait_for_leader();
+        group.append(30);
+        let disk = group.dead.get_mut(&old).unwrap();
+        disk.set_capacity_bytes(Some(disk.used_bytes() + room));
+        group.cuts.clear();
+        group.revive(old);
+        group.steps(100);
+        let copy = &group.alive[&old];
+        assert!(matches!(copy.alarms[..], [Alarm::DiskFull { .. }]), "room {room}: {:?}", copy.alarms);
+        assert!(!copy.list.contains(&900), "room {room}: what others overwrite was shown: {:?}", copy.list);
+        group.kill(old);
+        group.dead.get_mut(&old).unwrap().set_capacity_bytes(None);
+        group.check("full");
+    }
 }
 
 #[test]
