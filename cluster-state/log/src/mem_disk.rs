@@ -35,6 +35,8 @@ pub struct MemDisk {
 struct Content {
     bytes: Vec<u8>,
     durable_length: usize,
+    /// How long it was before the last sync made it longer.
+    settled_length: usize,
     /// The durable bytes from before a cut that has not been synced.
     before_cut: Option<Vec<u8>>,
     sync_failed: bool,
@@ -65,6 +67,12 @@ impl MemDisk {
     /// Makes the call with this number go wrong; the first one ever has number 1.
     pub fn fail_at(&mut self, call: u64, fault: Fault) {
         self.faults.insert(call, fault);
+    }
+
+    /// How many bytes of `name` were durable before its last write: damage beyond them looks like an unfinished write.
+    pub fn settled_bytes(&self, name: &str) -> u64 {
+        let content = self.names.get(name).and_then(|content| self.contents.get(content));
+        content.map_or(0, |content| content.settled_length.min(content.durable_length) as u64)
     }
 
     /// After this many calls in all, every further one fails and changes nothing, until [`MemDisk::crash`] or
@@ -244,6 +252,9 @@ impl Disk for MemDisk {
         content.sync_failed |= begun.is_err() && !off;
         begun?;
         if !content.sync_failed {
+            if content.bytes.len() > content.durable_length {
+                content.settled_length = content.durable_length;
+            }
             content.durable_length = content.bytes.len();
             content.before_cut = None;
         }

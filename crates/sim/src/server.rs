@@ -149,20 +149,21 @@ impl ServerProcess {
         disk.set_capacity_bytes(full.then_some(used));
     }
 
-    /// Flips a bit of something that was durable long ago: anywhere but in the newest part of the newest segment, where
-    /// it would look like an unfinished write.
+    /// Flips a bit of something that was durable long ago: anywhere but in the last write to the newest segment, where it
+    /// would look like an unfinished one.
     pub(crate) fn flip_bit(&mut self, dice: &mut Prng) -> Option<FlippedBit> {
         let mut disk = self.disk.borrow_mut();
         let files = disk.list().ok()?;
         let newest = files.iter().filter(|file| file.name.starts_with("wal-")).map(|file| file.name.clone()).max();
-        let old = |file: &ohm_log::FileStatus| {
-            let bytes = if Some(&file.name) == newest.as_ref() { file.bytes / 2 } else { file.bytes };
-            (file.name.starts_with("wal-") || file.name.starts_with("snapshot-")) && bytes > 512
+        let old_bytes = |file: &ohm_log::FileStatus| match newest.as_ref() == Some(&file.name) {
+            true => disk.settled_bytes(&file.name),
+            false => file.bytes,
         };
+        let is_log = |name: &str| name.starts_with("wal-") || name.starts_with("snapshot-");
+        let old = |file: &ohm_log::FileStatus| is_log(&file.name) && old_bytes(file) > 512;
         let files: Vec<ohm_log::FileStatus> = files.into_iter().filter(old).collect();
         let file = dice.pick(&files)?;
-        let bytes = if Some(&file.name) == newest.as_ref() { file.bytes / 2 } else { file.bytes };
-        let bit = dice.below(bytes * 8);
+        let bit = dice.below(old_bytes(file) * 8);
         disk.flip_bit(&file.name, bit).then(|| (file.name.clone(), bit))
     }
 

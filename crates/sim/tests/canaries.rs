@@ -5,6 +5,8 @@
 
 use ohm_sim::{Scenario, run};
 use ohm_stdx::canary::{Canary, plant};
+use std::sync::Mutex;
+use std::thread;
 
 /// A planted bug must show itself within this many seeds.
 const SEEDS_MAX: u64 = 3_000;
@@ -27,17 +29,24 @@ fn found(canary: Canary, servers: usize) -> Option<(u64, String)> {
 
 #[test]
 fn every_canary_is_found() {
-    let mut missed = Vec::new();
     let everywhere = [1, 3].into_iter().flat_map(|servers| Canary::ALL.map(|canary| (canary, servers)));
     let asked = std::env::var("OHM_CANARIES").unwrap_or_default();
     let is_asked =
         |(canary, _): &(Canary, usize)| asked.is_empty() || asked.split(',').any(|name| name == format!("{canary:?}"));
     let all = everywhere.chain(Canary::OF_GROUPS.map(|canary| (canary, 3)));
-    for (canary, servers) in all.filter(is_asked) {
-        match found(canary, servers) {
-            Some((seed, what)) => println!("{canary:?}, {servers} servers: seed {seed}: {what}"),
-            None => missed.push((canary, servers)),
+    let wanted = Mutex::new(all.filter(is_asked).collect::<Vec<_>>().into_iter());
+    let missed = Mutex::new(Vec::new());
+    let look = || {
+        // The lock is given back before the long search.
+        while let Some((canary, servers)) = { wanted.lock().unwrap().next() } {
+            match found(canary, servers) {
+                Some((seed, what)) => println!("{canary:?}, {servers} servers: seed {seed}: {what}"),
+                None => missed.lock().unwrap().push((canary, servers)),
+            }
         }
-    }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(look))));
+    let missed = missed.into_inner().unwrap();
     assert!(missed.is_empty(), "not found within {SEEDS_MAX} seeds: {missed:?}");
 }

@@ -91,18 +91,20 @@ impl Canary {
 pub const COMPILED: bool = cfg!(feature = "canaries");
 
 #[cfg(feature = "canaries")]
-static PLANTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+thread_local! {
+    static PLANTED: std::cell::Cell<u8> = const { std::cell::Cell::new(0) };
+}
 
-/// Plants one bug in place of any other, or none.
+/// Plants one bug in place of any other, or none, for what runs in this thread.
 #[cfg(feature = "canaries")]
 pub fn plant(canary: Option<Canary>) {
-    PLANTED.store(canary.map_or(0, |canary| canary as u8), std::sync::atomic::Ordering::SeqCst);
+    PLANTED.set(canary.map_or(0, |canary| canary as u8));
 }
 
 /// Whether this bug is planted.
 #[cfg(feature = "canaries")]
 pub fn sings(canary: Canary) -> bool {
-    PLANTED.load(std::sync::atomic::Ordering::Relaxed) == canary as u8
+    PLANTED.get() == canary as u8
 }
 
 /// Whether this bug is planted: never.
