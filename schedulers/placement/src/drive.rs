@@ -31,6 +31,9 @@ pub trait PostFilter {
     ) -> Option<Decision>;
 }
 
+/// In how many other orders of equally good places groups that took each other's room are tried.
+const SHUFFLES: u32 = 4;
+
 /// What one group wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupAsk {
@@ -114,7 +117,7 @@ pub fn plan_work(
             break;
         }
         let most_rows = work.budget.rows.saturating_sub(rows).max(1);
-        let mut driver = Driver { placer, pass: &mut pass, item: *item, most_rows, dice };
+        let mut driver = Driver { placer, pass: &mut pass, item: *item, most_rows, salt: 0, dice };
         let mut decision = driver.decide();
         if let Decision::Unplaced(why) = &decision
             && let Some(hook) = post_filter.as_deref_mut()
@@ -138,6 +141,8 @@ pub(crate) struct Driver<'a, 'v> {
     pub(crate) pass: &'a mut Pass<'v>,
     item: WorkItem,
     most_rows: usize,
+    /// See [`crate::flat::Amount::salt`].
+    pub(crate) salt: u64,
     dice: &'a mut Prng,
 }
 
@@ -181,18 +186,13 @@ impl<'v> Driver<'_, 'v> {
 
     fn place_job(&mut self, job: &'v Job, asks: &[GroupAsk]) -> Result<Attempt, Failure> {
         let first = self.attempt(job, asks);
-        let Err(why) = &first else { return first };
         let shrinkable = asks.len() > 1 && asks.iter().any(|ask| ask.starts && ask.most > ask.least);
-        if !shrinkable {
-            let group = why.group;
-            return first.or_else(|why| self.attempt_hardest_first(job, asks, group).ok_or(why));
+        if first.is_ok() || !shrinkable {
+            return first.or_else(|why| self.attempt_otherwise(job, asks, why));
         }
         let minimum = |ask: &GroupAsk| GroupAsk { most: ask.least, ..*ask };
         let starting: Vec<GroupAsk> = asks.iter().filter(|ask| ask.starts).map(minimum).collect();
-        let mut attempt = self.attempt(job, &starting).or_else(|why| {
-            let group = why.group;
-            self.attempt_hardest_first(job, &starting, group).ok_or(why)
-        })?;
+        let mut attempt = self.attempt(job, &starting).or_else(|why| self.attempt_otherwise(job, &starting, why))?;
         for ask in asks {
             let placed: u32 = attempt.rows.iter().filter(|row| row.group == ask.group).map(|row| row.count).sum();
             let more = GroupAsk { least: 1, most: ask.most - placed.min(ask.most), ..*ask };
@@ -213,6 +213,26 @@ impl<'v> Driver<'_, 'v> {
     /// Places all asks in order, or for a job that starts whole nothing.
     fn attempt(&mut self, job: &'v Job, asks: &[GroupAsk]) -> Result<Attempt, Failure> {
         self.attempt_bundles(job, bundles(job, asks))
+    }
+
+    /// Tries again what failed with `why`: the group that found no room before the others, then, if others had been
+    /// given places, with equally good places in another order. Packing is not solved by this, only most of it.
+    fn attempt_otherwise(&mut self, job: &'v Job, asks: &[GroupAsk], why: Failure) -> Result<Attempt, Failure> {
+        if let Some(found) = self.attempt_hardest_first(job, asks, why.group) {
+            return Ok(found);
+        }
+        if why.beside.is_empty() {
+            return Err(why);
+        }
+        for _ in 0..SHUFFLES {
+            self.salt = self.dice.u64() | 1;
+            let found = self.attempt(job, asks);
+            self.salt = 0;
+            if found.is_ok() {
+                return found;
+            }
+        }
+        Err(why)
     }
 
     /// The same, but with `group`, which found no room behind the others, before them. Nothing if it stood there.
@@ -347,7 +367,8 @@ impl<'v> Driver<'_, 'v> {
         let pass = &*self.pass;
         let Some(subject) = Subject::new(pass.view(), job, ask.group) else { return Ok(Vec::new()) };
         let (placer, item) = (&mut *self.placer, self.item);
-        let mut spot = Spot { placer, pass, subject, ask, item, most_rows: self.most_rows, dice: self.dice };
+        let mut spot =
+            Spot { placer, pass, subject, ask, item, most_rows: self.most_rows, salt: self.salt, dice: self.dice };
         spot.place(domain)
     }
 

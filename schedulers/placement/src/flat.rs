@@ -27,6 +27,8 @@ pub struct Amount {
     pub nodes: usize,
     /// How many plans of the job collided before.
     pub attempt: u32,
+    /// Orders domains and nodes that are equally good, for groups with topologies; by path if it is 0.
+    pub salt: u64,
 }
 
 impl Placer {

@@ -18,6 +18,7 @@ pub(crate) struct Spot<'a> {
     pub(crate) ask: &'a GroupAsk,
     pub(crate) item: WorkItem,
     pub(crate) most_rows: usize,
+    pub(crate) salt: u64,
     pub(crate) dice: &'a mut Prng,
 }
 
@@ -34,7 +35,7 @@ impl<'a> Spot<'a> {
         }
         // What a rigid group starts without is left out for good: for want of room, never for want of rows.
         let nodes = if ask.starts && !self.subject.spec.elastic { usize::MAX } else { self.most_rows };
-        let amount = Amount { least: ask.least, most, nodes, attempt: self.item.attempt };
+        let amount = Amount { least: ask.least, most, nodes, attempt: self.item.attempt, salt: self.salt };
         let spots = match self.site()? {
             Some(site) => return self.seats(&site, &amount, domain),
             None => self.spots(&amount),

@@ -53,6 +53,7 @@ impl<'v> Driver<'_, 'v> {
     }
 
     fn seat_pair(&mut self, job: &'v Job, one: &GroupAsk, many: &GroupAsk) -> Result<Attempt, Failure> {
+        let salt = self.salt;
         let (leader_rows, spots) = {
             let pass = &*self.pass;
             let leader = Subject::new(pass.view(), job, one.group);
@@ -73,7 +74,7 @@ impl<'v> Driver<'_, 'v> {
                 }
             }
             let Some(site) = sites.pop() else { return Ok(Attempt::default()) };
-            let amount = Amount { least: many.least, most, nodes: usize::MAX, attempt: 0 };
+            let amount = Amount { least: many.least, most, nodes: usize::MAX, attempt: 0, salt };
             match self.placer.place_pair(pass, &leader, &workers, &site, &amount) {
                 Ok((node, spots)) => (rows(&leader, &[(node, 1)]), spots),
                 Err(refusal) => return Err(self.placer.explain_refusal(pass, &workers, refusal)),

@@ -220,3 +220,19 @@ fn a_request_that_contradicts_the_topology_is_explained() {
     let problem = topology.check(&group).unwrap_err().to_string();
     assert_eq!(problem, "a slice size of 2 does not divide the count of 5");
 }
+
+#[test]
+fn groups_that_take_each_others_room_try_other_orders() {
+    // By path the first slice takes a and b, and at most two of the second stand on c: another order of a and c is tried.
+    check(
+        "topology main rack kubernetes.io/hostname
+         node a cpu=2 rack=1
+         node b cpu=1 rack=1
+         node c cpu=3 rack=1
+         job j class=tas
+         group x count=3 cpu=1 max=2 topology=preferred:rack slices=rack:3 with=t
+         group y count=3 cpu=1 max=2 topology=preferred:rack slices=rack:3 with=t",
+        "x 0 on b, 1-2 on c
+         y 0-1 on a, 2 on c",
+    );
+}

@@ -5,6 +5,7 @@
 
 use super::balanced;
 use super::{Count, Counts, Order};
+use ohm_stdx::hash;
 use std::cmp::Reverse;
 
 /// How far a search may go from the level it begins at.
@@ -33,6 +34,8 @@ pub struct Request {
     pub order: Order,
     /// Whether domains are to be filled evenly; for requests that climb.
     pub balanced: bool,
+    /// Orders domains that are equally good; by path if it is 0.
+    pub salt: u64,
 }
 
 /// A choice: positions of the node level.
@@ -65,7 +68,7 @@ pub(super) struct Given {
 
 /// What to choose, or how much there is instead.
 pub fn choose(counts: &Counts, request: &Request) -> Result<Choice, Short> {
-    let search = Search { counts, order: request.order };
+    let search = Search { counts, order: request.order, salt: request.salt };
     let size = counts.layers().size.max(1);
     let given = if request.balanced && request.reach == Reach::Climbs {
         balanced::choose(&search, request.level, request.tasks / size, request.leader)
@@ -101,9 +104,15 @@ enum Unit {
 pub(super) struct Search<'a> {
     pub(super) counts: &'a Counts,
     order: Order,
+    salt: u64,
 }
 
 impl Search<'_> {
+    /// The place of a domain among equals.
+    fn tie(&self, at: u32) -> u64 {
+        if self.salt == 0 { u64::from(at) } else { hash::chain(self.salt, u64::from(at)) }
+    }
+
     pub(super) fn children(&self, level: usize, position: u32) -> std::ops::Range<u32> {
         self.counts.tree().children_of(level, position..position + 1)
     }
@@ -130,7 +139,7 @@ impl Search<'_> {
     pub(super) fn sort(&self, level: usize, list: &mut [u32]) {
         list.sort_by_cached_key(|at| {
             let count = self.at(level, *at);
-            (Reverse(count.affinity), self.directed(count.slices), count.tasks, *at)
+            (Reverse(count.affinity), self.directed(count.slices), count.tasks, self.tie(*at))
         });
     }
 
@@ -139,9 +148,9 @@ impl Search<'_> {
         list.sort_by_cached_key(|at| self.leader_key(level, *at));
     }
 
-    fn leader_key(&self, level: usize, at: u32) -> (bool, Reverse<u64>, u64, u64, u32) {
+    fn leader_key(&self, level: usize, at: u32) -> (bool, Reverse<u64>, u64, u64, u64) {
         let count = self.at(level, at);
-        (!count.hosts, Reverse(count.affinity), self.directed(count.slices_beside), count.tasks_beside, at)
+        (!count.hosts, Reverse(count.affinity), self.directed(count.slices_beside), count.tasks_beside, self.tie(at))
     }
 
     /// Slices as a key: descending for best fit, ascending for least free.

@@ -145,6 +145,7 @@ fn fill_gap<'c>(
         reach: Reach::One,
         order: site.wish.order(),
         balanced: false,
+        salt: 0,
     };
     let choice = choose(&counts, &request).map_err(|short| {
         let key = site.tree.level(gap.level).get(gap.position as usize).map(|place| place.key);
@@ -185,6 +186,7 @@ fn largest(counts: &Counts, site: &Site<'_>, leader: bool, level: usize, amount:
         reach,
         order: site.wish.order(),
         balanced: site.wish.balanced,
+        salt: amount.salt,
     };
     let (least, most) = (u64::from(amount.least.max(1)).div_ceil(size), u64::from(amount.most) / size);
     let short = match choose(counts, &request(most)) {
