@@ -149,8 +149,8 @@ impl ServerProcess {
         disk.set_capacity_bytes(full.then_some(used));
     }
 
-    /// Flips a bit of something that was durable long ago: anywhere but in the last write to the newest segment, where it
-    /// would look like an unfinished one.
+    /// Flips a bit of something that was durable long ago: anywhere but in the last write to the newest segment, where
+    /// it would look like an unfinished one.
     pub(crate) fn flip_bit(&mut self, dice: &mut Prng) -> Option<FlippedBit> {
         let mut disk = self.disk.borrow_mut();
         let files = disk.list().ok()?;

@@ -1,5 +1,5 @@
-//! What a run dwells on. Most runs dwell on nothing: everything may happen, and some things hardly ever happen together.
-//! A theme makes one such meeting likely; all else in the run stays as drawn.
+//! What a run dwells on. Most runs dwell on nothing: everything may happen, and some things hardly ever happen
+//! together. A theme makes one such meeting likely; all else in the run stays as drawn.
 
 use crate::faults::{Fault, Population, Victim, Way};
 use crate::knobs::Knobs;

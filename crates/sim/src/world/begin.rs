@@ -29,17 +29,7 @@ impl World {
     /// The world as its scenario and its seed make it.
     pub fn new(scenario: Scenario) -> Self {
         let mut dice = Prng::new(hash::mix(scenario.seed));
-        let mut knobs = Knobs::drawn(&mut dice, scenario.nodes);
-        if let Some(script) = &scenario.script {
-            script.settle(&mut knobs);
-        }
-        knobs.faults_ms = scenario.faults_ms.unwrap_or(knobs.faults_ms);
-        knobs.quiet_ms = scenario.quiet_ms.unwrap_or(knobs.quiet_ms);
-        let said = scenario.script.as_ref().map(|script| script.servers.unwrap_or(1));
-        let mut knobs = knobs.with_servers(scenario.servers.or(said), scenario.seed);
-        if scenario.script.is_none() {
-            knobs = knobs.with_theme(scenario.seed, scenario.nodes);
-        }
+        let knobs = knobs(&mut dice, &scenario);
         let (servers, schedulers, health) = processes(&mut dice, &knobs);
         let nodes = nodes(&mut dice, &knobs, scenario.script.as_ref().is_some_and(|script| script.plain_nodes));
         let clients = clients(&mut dice, &knobs);
@@ -129,6 +119,19 @@ impl World {
         let clients = (0..self.clients.len()).map(Victim::Client);
         schedulers.chain(health).chain(nodes).chain(clients).collect()
     }
+}
+
+/// The parameters, as drawn and as the scenario says.
+fn knobs(dice: &mut Prng, scenario: &Scenario) -> Knobs {
+    let mut knobs = Knobs::drawn(dice, scenario.nodes);
+    if let Some(script) = &scenario.script {
+        script.settle(&mut knobs);
+    }
+    knobs.faults_ms = scenario.faults_ms.unwrap_or(knobs.faults_ms);
+    knobs.quiet_ms = scenario.quiet_ms.unwrap_or(knobs.quiet_ms);
+    let said = scenario.script.as_ref().map(|script| script.servers.unwrap_or(1));
+    let knobs = knobs.with_servers(scenario.servers.or(said), scenario.seed);
+    if scenario.script.is_some() { knobs } else { knobs.with_theme(scenario.seed, scenario.nodes) }
 }
 
 type Processes = (Vec<ServerProcess>, Vec<SchedulerProcess>, Vec<HealthProcess>);
