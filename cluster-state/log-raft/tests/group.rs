@@ -11,6 +11,19 @@ use world::Copy;
 
 const VOTERS: [u64; 3] = [1, 2, 3];
 
+/// Three members, and the one that leads, cut off and with entries that nobody else has.
+fn cut_off_leader(appended: std::ops::Range<u64>) -> (Group, u64) {
+    let mut group = Group::new(2, 3);
+    let leader = group.wait_for_leader();
+    group.append(10);
+    group.steps(20);
+    group.isolate(leader);
+    let copy = group.alive.get_mut(&leader).unwrap();
+    appended.for_each(|number| copy.append(number).unwrap());
+    copy.rest().unwrap();
+    (group, leader)
+}
+
 #[test]
 fn acknowledged_entries_survive_the_death_of_each_leader() {
     let mut group = Group::new(1, 3);
@@ -34,14 +47,8 @@ fn acknowledged_entries_survive_the_death_of_each_leader() {
 
 #[test]
 fn a_leader_that_is_cut_off_steps_down_and_its_appends_stay_unknown() {
-    let mut group = Group::new(2, 3);
-    let old = group.wait_for_leader();
-    group.append(10);
-    group.steps(20);
-    group.isolate(old);
+    let (mut group, old) = cut_off_leader(900..905);
     let copy = group.alive.get_mut(&old).unwrap();
-    (900..905).for_each(|number| copy.append(number).unwrap());
-    copy.rest().unwrap();
     let uncommitted = copy.log.status().last;
     assert!(uncommitted > copy.applied);
     let early = LogRequest::SaveSnapshot { index: uncommitted, pieces: vec![Bytes::from_static(b"too early")] };
@@ -70,14 +77,7 @@ fn a_leader_that_is_cut_off_steps_down_and_its_appends_stay_unknown() {
 fn a_former_leader_without_room_shows_nothing_that_was_never_committed() {
     // With room for nothing, for the new term, for some of what comes after it.
     for room in (0..1200).step_by(60) {
-        let mut group = Group::new(2, 3);
-        let old = group.wait_for_leader();
-        group.append(10);
-        group.steps(20);
-        group.isolate(old);
-        let copy = group.alive.get_mut(&old).unwrap();
-        (900..920).for_each(|number| copy.append(number).unwrap());
-        copy.rest().unwrap();
+        let (mut group, old) = cut_off_leader(900..920);
         group.kill(old);
         group.wait_for_leader();
         group.append(30);
