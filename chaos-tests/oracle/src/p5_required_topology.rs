@@ -70,7 +70,7 @@ impl RequiredTopology {
         if self.is_widened(spec, job, group) || known.is_none() || known == here.as_ref() {
             return;
         }
-        for other in partners(spec, group) {
+        for other in partners(spec, group).filter(|other| required(&spec.groups, *other).is_some()) {
             // What stands there tells the wider domain, whatever its levels are called.
             let stands = books.live(job, other).map(|(_, standing)| standing.node).find(|&stood| stood != node);
             let Some(wide) = stands.and_then(|stood| at(&spec.repair.widen_to, stood)) else { continue };
@@ -106,7 +106,8 @@ impl RequiredTopology {
     }
 
     fn is_widened(&self, spec: &JobSpec, job: JobId, group: u16) -> bool {
-        partners(spec, group).any(|other| self.widened.contains(&(job, other)))
+        let is_bound = |other: &u16| required(&spec.groups, *other).is_some();
+        partners(spec, group).filter(is_bound).any(|other| self.widened.contains(&(job, other)))
     }
 
     /// The domain of `node` at the level that binds the group now.

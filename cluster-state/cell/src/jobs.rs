@@ -320,7 +320,7 @@ impl Job {
     /// Whether a repair has taken group `group` and its partners to the wider level. One that lost all its runs itself
     /// comes back to where the others are.
     pub(crate) fn is_widened(&self, group: usize) -> bool {
-        self.partners(group).any(|other| self.groups[other].widened)
+        self.partners(group).any(|other| self.groups[other].widened && self.groups[other].domain.is_some())
     }
 }
 

@@ -221,7 +221,8 @@ impl<'v> Driver<'_, 'v> {
         if let Some(found) = self.attempt_hardest_first(job, asks, why.group) {
             return Ok(found);
         }
-        if why.beside.is_empty() {
+        // No order makes a quota larger.
+        if why.beside.is_empty() || matches!(why.obstacle, Obstacle::Quota { .. }) {
             return Err(why);
         }
         for _ in 0..SHUFFLES {

@@ -2,7 +2,7 @@
 
 use super::Applied;
 use crate::cell::Cell;
-use crate::jobs::{Group, Held, TaskState};
+use crate::jobs::{Group, Held, Job, TaskState};
 use crate::nodes::NOMINATED;
 use crate::repairs::RepairState;
 use crate::runs::{NO_RUN, Run};
@@ -11,7 +11,7 @@ use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::transaction::Row;
 use ohm_model::{
     Amounts, ConflictReason, EventKind, Grain, GroupIndex, Incarnation, JobId, Move, NodeId, Nomination, Outcome,
-    Placement, ResourceId, RunRef, SessionId, StopCause, TaskIndex, TaskRef, Transaction, Verdict,
+    Placement, RepairPolicy, ResourceId, RunRef, SessionId, StopCause, TaskIndex, TaskRef, Transaction, Verdict,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +25,9 @@ struct Deferred {
     charges: Vec<(String, Vec<(ResourceId, i64)>)>,
     last: usize,
     placed: Option<(JobId, GroupIndex, u32, u32)>,
+    /// Groups that may leave their domain: decided for the whole transaction, as the judge does, whatever its earlier
+    /// rows have placed already.
+    may_widen: Vec<(JobId, usize)>,
     /// Tasks that were lost and stand again.
     moves: BTreeMap<JobId, Vec<Move>>,
 }
@@ -93,7 +96,7 @@ impl Cell {
                 self.stop_run(slot, *cause, applied);
             }
         }
-        let mut deferred = Deferred::default();
+        let mut deferred = Deferred { may_widen: self.may_widen(transaction), ..Deferred::default() };
         for (row, placement) in transaction.place.iter().enumerate() {
             match verdict.accepted_of(transaction, row) {
                 0 => {}
@@ -134,7 +137,7 @@ impl Cell {
         let (spec, was_live, was_started) = (Arc::clone(&job.spec), job.live() > 0, job.started_ms > 0);
         let charged = job.reserved.is_empty() && !spec.queue.is_empty();
         let Some(shape) = self.shapes.get(job.groups[group_index].shape).cloned() else { return };
-        self.widen(placement.job, group_index, node);
+        self.widen((placement.job, group_index), node, deferred);
         let domain = self.jobs.get(placement.job).and_then(|job| self.domain_key(job, group_index, node));
         self.collect_moves(placement, count, &mut deferred.moves);
         self.start_runs(placement, count, &shape, domain);
@@ -185,10 +188,22 @@ impl Cell {
         }
     }
 
+    fn may_widen(&self, transaction: &Transaction) -> Vec<(JobId, usize)> {
+        let jobs = transaction.jobs.iter().filter_map(|guard| self.jobs.get(guard.job));
+        let widening = |job: &'_ Arc<Job>| {
+            let groups = 0..job.groups.len();
+            groups.filter(|&group| job.widening_level(group).is_some()).map(|group| (job.id, group)).collect::<Vec<_>>()
+        };
+        jobs.filter(|job| job.spec.repair.policy == RepairPolicy::Widen).flat_map(widening).collect()
+    }
+
     /// A repair that leaves the domain of a group takes it, and the groups it is placed with, to the wider level.
-    fn widen(&mut self, id: JobId, group: usize, node: NodeId) {
-        let Some(job) = self.jobs.get(id) else { return };
-        let (Some(_), Some((name, level))) = (job.widening_level(group), job.binding_level(group)) else { return };
+    fn widen(&mut self, (id, group): (JobId, usize), node: NodeId, deferred: &Deferred) {
+        if !deferred.may_widen.contains(&(id, group)) {
+            return;
+        }
+        let Some(job) = self.jobs.get(id).filter(|job| !job.is_widened(group)) else { return };
+        let Some((name, level)) = job.binding_level(group) else { return };
         let Some(topology) = self.topologies.get(name) else { return };
         let levels = topology.level(level).zip(topology.level(&job.spec.repair.widen_to));
         let (Some((level, wide)), Some(shared)) = (levels, job.shared_domain(group)) else { return };
@@ -264,7 +279,8 @@ impl Cell {
         let widened = job.is_widened(usize::from(placement.group.0));
         let group = &mut job.groups[usize::from(placement.group.0)];
         group.live += count;
-        (group.domain, group.widened) = (domain.or(group.domain), widened);
+        group.domain = domain.or(group.domain);
+        group.widened = widened && group.domain.is_some();
         for at in 0..count {
             let index = placement.first.0 + at;
             let task = &mut group.tasks[index as usize];
@@ -389,16 +405,16 @@ impl Cell {
     }
 
     /// What all tasks of `job` together ask for, by resource.
-    pub(crate) fn whole_request(&self, job: &crate::jobs::Job) -> Amounts {
+    pub(crate) fn whole_request(&self, job: &Job) -> Amounts {
         self.request_for(job, |group, spec: &ohm_model::GroupSpec| (spec.count, group).0)
     }
 
     /// What the live tasks of `job` together hold, by resource.
-    pub(crate) fn live_request(&self, job: &crate::jobs::Job) -> Amounts {
+    pub(crate) fn live_request(&self, job: &Job) -> Amounts {
         self.request_for(job, |group, _| job.groups[group].live)
     }
 
-    fn request_for(&self, job: &crate::jobs::Job, count: impl Fn(usize, &ohm_model::GroupSpec) -> u32) -> Amounts {
+    fn request_for(&self, job: &Job, count: impl Fn(usize, &ohm_model::GroupSpec) -> u32) -> Amounts {
         let mut sums = Amounts::new();
         for (group, spec) in job.spec.groups.iter().enumerate() {
             let Some(shape) = self.shapes.get(job.groups[group].shape) else { continue };
@@ -411,7 +427,7 @@ impl Cell {
     }
 
     /// How much of `resource` on `node` is kept from group `group` of `job` by nominations it may not override.
-    pub fn held_from(&self, job: &crate::jobs::Job, group: GroupIndex, node: NodeId, resource: ResourceId) -> i64 {
+    pub fn held_from(&self, job: &Job, group: GroupIndex, node: NodeId, resource: ResourceId) -> i64 {
         let Some(on_node) = self.nominations.get(&node) else { return 0 };
         let binds = |held: &&Held| (held.job, held.group) != (job.id, group.0) && held.priority >= job.spec.priority;
         let amounts = on_node.iter().filter(binds).map(|held| self.held_amount(held, resource));
