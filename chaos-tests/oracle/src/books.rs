@@ -1,6 +1,7 @@
 //! The books that several judges read: which nodes and jobs there are, and which tasks stand where. Written from facts
 //! alone.
 
+use crate::ailments::Ailments;
 use crate::facts::{Fact, Rules};
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::{Class, EventKind, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, TopologySpec};
@@ -12,6 +13,7 @@ pub(crate) struct NodeBook {
     pub(crate) spec: NodeSpec,
     pub(crate) health: NodeHealth,
     pub(crate) cordoned: bool,
+    pub(crate) ailments: Ailments,
 }
 
 /// A task that stands somewhere.
@@ -42,13 +44,41 @@ impl Books {
     /// Takes note of one fact.
     pub(crate) fn note(&mut self, fact: &Fact<'_>) {
         match *fact {
-            Fact::Registered { node, spec } => {
-                let cordoned = self.nodes.get(&node).is_some_and(|known| known.cordoned);
-                self.nodes.insert(node, NodeBook { spec: spec.clone(), health: NodeHealth::Ready, cordoned });
-            }
+            Fact::Registered { at_ms, node, spec } => self.register(at_ms, node, spec),
             Fact::Submitted { job, spec } => drop(self.jobs.insert(job, spec.clone())),
             Fact::Updated { job, spec } => self.update(job, spec),
-            Fact::Happened { kind, .. } => self.note_event(kind),
+            Fact::Happened { at_ms, kind } => {
+                self.note_event(kind);
+                self.note_ailment(at_ms, kind);
+            }
+        }
+    }
+
+    fn register(&mut self, at_ms: u64, node: NodeId, spec: &NodeSpec) {
+        let known = self.nodes.remove(&node);
+        let cordoned = known.as_ref().is_some_and(|known| known.cordoned);
+        let was_silent = known.as_ref().is_some_and(|known| known.health != NodeHealth::Ready);
+        let mut ailments = known.map(|known| known.ailments).unwrap_or_default();
+        if was_silent {
+            ailments.note_return(at_ms);
+        }
+        let (spec, health) = (spec.clone(), NodeHealth::Ready);
+        self.nodes.insert(node, NodeBook { spec, health, cordoned, ailments });
+    }
+
+    fn note_ailment(&mut self, at_ms: u64, kind: &EventKind) {
+        match kind {
+            EventKind::NodeHealth { node, health: NodeHealth::Ready, .. } => {
+                self.nodes.get_mut(node).into_iter().for_each(|found| found.ailments.note_return(at_ms));
+            }
+            EventKind::NodeCondition { node, condition, action, .. } => {
+                let found = self.nodes.get_mut(node).into_iter();
+                found.for_each(|found| found.ailments.note_condition(*condition, *action));
+            }
+            EventKind::NodeReleased { node, by_hand: true, .. } => {
+                self.nodes.get_mut(node).into_iter().for_each(|found| found.ailments.note_release());
+            }
+            _ => {}
         }
     }
 

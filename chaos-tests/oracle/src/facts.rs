@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// One fact.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fact<'a> {
-    /// A node joined, or its agent did so again, and this is what the node is from here on.
-    Registered { node: NodeId, spec: &'a NodeSpec },
+    /// A node joined, or its agent did so again, and this is what the node is from here on; with the stamped time.
+    Registered { at_ms: u64, node: NodeId, spec: &'a NodeSpec },
     /// A job is in the cell.
     Submitted { job: JobId, spec: &'a JobSpec },
     /// A job is from here on what is said here.
@@ -79,7 +79,7 @@ pub(crate) fn facts<'a>(taken: &[Taken<'a>], applied: &'a Applied) -> Vec<Fact<'
     }
     let fact = |event: &'a ohm_model::Event| match &event.kind {
         EventKind::NodeRegistered { node, incarnation, .. } => match nodes.get(incarnation) {
-            Some(spec) => Fact::Registered { node: *node, spec },
+            Some(spec) => Fact::Registered { at_ms: event.at_ms, node: *node, spec },
             None => Fact::Happened { at_ms: event.at_ms, kind: &event.kind },
         },
         EventKind::JobSubmitted { job, .. } => match jobs.get(job) {

@@ -5,6 +5,7 @@
 //!
 //! Invariant: a judge only ever adds [`Broken`] promises; it never changes what it watches.
 
+mod ailments;
 mod books;
 mod facts;
 mod history;

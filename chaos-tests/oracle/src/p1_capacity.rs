@@ -23,7 +23,7 @@ impl Capacity {
     /// Judges one fact.
     pub(crate) fn watch(&mut self, index: Index, fact: &Fact<'_>, broken: &mut Vec<Broken>) {
         match *fact {
-            Fact::Registered { node, spec } => {
+            Fact::Registered { node, spec, .. } => {
                 self.nodes.entry(node).or_default().capacity = spec.capacity.clone();
             }
             // What stands of an updated job asks for the same as before.

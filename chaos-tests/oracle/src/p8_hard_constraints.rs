@@ -1,6 +1,7 @@
 //! P8: every hard constraint holds for what was placed, whatever the planner thought: the node is there and open,
-//! labels and taints let the group stand, no more than its limit per node. (Room and ports: P1. Minimums: P4.
-//! Domains: P5. Quota: the file next door.) What Kubernetes' words mean is spelled out here once more, on purpose.
+//! labels and taints (those of its conditions and of a hold-down too) let the group stand, no more than its limit per
+//! node. (Room and ports: P1. Minimums: P4. Domains: P5. Quota: the file next door.) What Kubernetes' words mean is
+//! spelled out here once more, on purpose.
 
 use crate::books::{Books, NodeBook};
 use crate::facts::Fact;
@@ -11,7 +12,7 @@ use ohm_model::{EventKind, GroupSpec, Index, NodeHealth, TaintEffect};
 
 /// Judges one fact; `books` knows of it already.
 pub(crate) fn watch(index: Index, fact: &Fact<'_>, books: &Books, broken: &mut Vec<Broken>) {
-    let Fact::Happened { kind: EventKind::Placed { job, group, node, .. }, .. } = *fact else { return };
+    let Fact::Happened { at_ms, kind: EventKind::Placed { job, group, node, .. } } = *fact else { return };
     let Some(spec) = books.jobs.get(job) else {
         return broken.push(Broken::new("P8", format!("entry {index} places job {job}, which was never submitted")));
     };
@@ -24,13 +25,13 @@ pub(crate) fn watch(index: Index, fact: &Fact<'_>, books: &Books, broken: &mut V
         return broken.push(Broken::new("P8", what));
     };
     let standing = books.live(*job, *group).filter(|(_, standing)| standing.node == *node).count();
-    if let Some(why) = objection(wish, book, standing) {
+    if let Some(why) = objection(wish, book, standing, at_ms) {
         let what = format!("entry {index} places {}/{} on {}, but {why}", spec.name, wish.name, book.spec.name);
         broken.push(Broken::new("P8", what));
     }
 }
 
-fn objection(wish: &GroupSpec, node: &NodeBook, standing: usize) -> Option<String> {
+fn objection(wish: &GroupSpec, node: &NodeBook, standing: usize, at_ms: u64) -> Option<String> {
     if node.health != NodeHealth::Ready {
         return Some(format!("the node is {:?}", node.health));
     }
@@ -45,7 +46,8 @@ fn objection(wish: &GroupSpec, node: &NodeBook, standing: usize) -> Option<Strin
     }
     let bars = |effect: TaintEffect| effect != TaintEffect::PreferNoSchedule;
     let covered = |taint: &ohm_model::Taint| wish.tolerations.iter().any(|toleration| covers(toleration, taint));
-    if let Some(taint) = node.spec.taints.iter().find(|taint| bars(taint.effect) && !covered(taint)) {
+    let caused = node.ailments.taints(at_ms);
+    if let Some(taint) = node.spec.taints.iter().chain(&caused).find(|taint| bars(taint.effect) && !covered(taint)) {
         return Some(format!("it does not tolerate {taint}"));
     }
     if wish.max_per_node > 0 && standing > wish.max_per_node as usize {

@@ -438,6 +438,20 @@ fn p8_judges_labels_taints_limits_and_doors() {
     let health = |health| EventKind::NodeHealth { node: NodeId(0), name: "a".into(), health };
     assert_eq!(place(gold(), &none, vec![health(NodeHealth::Suspect)]), 1);
     assert_eq!(place(gold(), &none, vec![EventKind::NodeRemoved { name: "a".into() }]), 1);
+    let condition = |action| {
+        let (condition, name, message) = (ohm_model::ConditionKind::DiskPressure, "a".into(), String::new());
+        EventKind::NodeCondition { node: NodeId(0), name, condition, action, message }
+    };
+    use ohm_model::ConditionAction::{Drain, NoNewWork, Note};
+    assert_eq!(place(gold(), &none, vec![condition(Some(Note))]), 0);
+    assert_eq!(place(gold(), &none, vec![condition(Some(NoNewWork))]), 1);
+    assert_eq!(place(gold(), &none, vec![condition(Some(Drain)), condition(None)]), 0);
+    let flaps = |times| (0..times).flat_map(|_| [health(NodeHealth::Suspect), health(NodeHealth::Ready)]).collect();
+    assert_eq!(place(gold(), &none, flaps(2)), 0);
+    assert_eq!(place(gold(), &none, flaps(3)), 1);
+    let mut released: Vec<EventKind> = flaps(3);
+    released.push(EventKind::NodeReleased { node: NodeId(0), name: "a".into(), by_hand: true });
+    assert_eq!(place(gold(), &none, released), 0);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! command is judged whole, then applied whole, and its outcome and events say what happened.
 
 mod commit;
+mod conditions;
 mod jobs;
 mod nodes;
 mod priorities;
@@ -132,6 +133,10 @@ impl Cell {
             Command::RemoveTopology { name } => self.remove_topology(name),
             Command::PutPriorityClass(class) => self.put_priority_class(class),
             Command::RemovePriorityClass { name } => self.remove_priority_class(name),
+            Command::ReportConditions { node, incarnation, conditions } => {
+                self.report_conditions(*node, *incarnation, conditions, applied)
+            }
+            Command::ReleaseNode { name } => self.release_node(name, applied),
             Command::RaiseVersion { version } => self.raise_version(*version),
         };
         result.unwrap_or_else(Outcome::Refused)

@@ -158,7 +158,7 @@ impl Cell {
         if !content.names_hosts {
             return self.shapes.admits(shape, self.nodes.class(node), &self.classes);
         }
-        self.nodes.get(node).is_some_and(|record| content.admits(&record.spec.labels, &record.spec.taints).is_ok())
+        self.nodes.get(node).is_some_and(|record| content.admits(&record.spec.labels, &record.taints).is_ok())
     }
 
     /// The domain that `node` puts group `group` of `job` into, if the group is bound to one; see `Topology::key_of`.

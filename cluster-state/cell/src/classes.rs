@@ -1,8 +1,9 @@
 //! Node classes: nodes with equal labels (the host name apart) and taints get one verdict together.
 
+use ohm_model::condition::TAINT_PREFIX;
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::selector::Labels;
-use ohm_model::{ClassId, NodeSpec, Taint};
+use ohm_model::{ClassId, Taint};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,20 +18,26 @@ pub struct NodeClass {
 }
 
 impl NodeClass {
-    /// The class that `spec` belongs to.
-    pub fn of(spec: &NodeSpec) -> Self {
-        let labels = spec.labels.iter().filter(|(key, _)| *key != HOSTNAME_LABEL);
-        let mut taints = spec.taints.clone();
+    /// The class of nodes with these labels and taints.
+    pub fn of(labels: &Labels, taints: &[Taint]) -> Self {
+        let labels = labels.iter().filter(|(key, _)| *key != HOSTNAME_LABEL);
+        let mut taints = taints.to_vec();
         taints.sort();
         taints.dedup();
         NodeClass { labels: labels.map(|(key, value)| (key.clone(), value.clone())).collect(), taints }
     }
 
-    /// Whether this is the class that `spec` belongs to. May say no to taints that are in another order; never says yes
-    /// wrongly.
-    fn is_class_of(&self, spec: &NodeSpec) -> bool {
-        let labels = spec.labels.iter().filter(|(key, _)| *key != HOSTNAME_LABEL);
-        self.taints == spec.taints && self.labels.iter().eq(labels)
+    /// Whether this is the class of nodes with these labels and taints. May say no to taints that are in another order;
+    /// never says yes wrongly.
+    fn is_class_of(&self, labels: &Labels, taints: &[Taint]) -> bool {
+        let labels = labels.iter().filter(|(key, _)| *key != HOSTNAME_LABEL);
+        self.taints == taints && self.labels.iter().eq(labels)
+    }
+
+    /// Whether nodes are in it for a while only. Such a class is kept without nodes, so that conditions that come and
+    /// go don't use up numbers.
+    fn is_passing(&self) -> bool {
+        self.taints.iter().any(|taint| taint.key.starts_with(TAINT_PREFIX))
     }
 }
 
@@ -50,7 +57,7 @@ struct Inner {
 }
 
 impl Classes {
-    /// The class called `class`, while a node has it.
+    /// The class called `class`, while a node has it, or had it for a while.
     pub fn get(&self, class: ClassId) -> Option<&NodeClass> {
         self.inner.classes.get(class.0 as usize)?.as_ref()
     }
@@ -78,18 +85,18 @@ impl Classes {
         self.inner.nodes.get(class.0 as usize).copied().unwrap_or(0)
     }
 
-    /// Counts one more node of the class of `spec`.
-    pub(crate) fn join(&mut self, spec: &NodeSpec) -> ClassId {
+    /// Counts one more node of the class of these labels and taints.
+    pub(crate) fn join(&mut self, labels: &Labels, taints: &[Taint]) -> ClassId {
         let inner = Arc::make_mut(&mut self.inner);
         // Nodes mostly come with their like: the newest class is tried before anything is copied.
         if let Some(Some(newest)) = inner.classes.last()
-            && newest.is_class_of(spec)
+            && newest.is_class_of(labels, taints)
             && let Some(nodes) = inner.nodes.last_mut()
         {
             *nodes += 1;
             return ClassId((inner.classes.len() - 1) as u32);
         }
-        let class = NodeClass::of(spec);
+        let class = NodeClass::of(labels, taints);
         let id = *inner.by_content.entry(class).or_insert_with_key(|class| {
             inner.classes.push(Some(class.clone()));
             inner.nodes.push(0);
@@ -99,12 +106,18 @@ impl Classes {
         id
     }
 
+    /// Counts one node of `class` less that has another class for a while; the class is kept for its return.
+    pub(crate) fn step_out(&mut self, class: ClassId) {
+        Arc::make_mut(&mut self.inner).nodes[class.0 as usize] -= 1;
+    }
+
     /// Counts one node of `class` less, and forgets the class with its last node.
     pub(crate) fn leave(&mut self, class: ClassId) {
         let inner = Arc::make_mut(&mut self.inner);
         let nodes = &mut inner.nodes[class.0 as usize];
         *nodes -= 1;
         if *nodes == 0
+            && !inner.classes[class.0 as usize].as_ref().is_some_and(NodeClass::is_passing)
             && let Some(content) = inner.classes[class.0 as usize].take()
         {
             inner.by_content.remove(&content);

@@ -7,6 +7,7 @@ mod sweep;
 pub use sweep::Sweep;
 
 use crate::cell::Cell;
+use crate::classes::NodeClass;
 use crate::jobs::{Job, JobState, Task, TaskState, required_level};
 use crate::nodes::{NOMINATED, NodeRecord, PRESENT, READY, SHRUNK};
 use crate::repairs::{RepairState, UnhealthyCause};
@@ -111,6 +112,11 @@ impl Cell {
         }
         if (flags & NOMINATED != 0) != self.nominations.contains_key(&node) {
             broken.push(format!("node {name}: nomination flag without nomination, or the reverse"));
+        }
+        let is_classed =
+            self.classes.get(self.nodes.class(node)) == Some(&NodeClass::of(&record.spec.labels, &record.taints));
+        if record.taints != record.all_taints() || !is_classed {
+            broken.push(format!("node {name}: its taints and class do not match its conditions"));
         }
         if record.health == NodeHealth::Lost && !runs.is_empty() {
             broken.push(format!("P2: lost node {name} still holds runs"));

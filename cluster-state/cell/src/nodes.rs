@@ -1,7 +1,9 @@
 //! Nodes as columns: what a scan reads lies side by side, what only one node's change reads lies apart.
 
+use crate::conditions::StandingCondition;
+use crate::flaps::Flaps;
 use crate::runs::NO_RUN;
-use ohm_model::{ClassId, Incarnation, Index, NodeHealth, NodeId, NodeSpec, ResourceId, SessionId};
+use ohm_model::{ClassId, Incarnation, Index, NodeHealth, NodeId, NodeSpec, ResourceId, SessionId, Taint};
 use ohm_stdx::{Chunked, ChunkedMap};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -54,6 +56,12 @@ pub struct NodeRecord {
     pub devices: Vec<DeviceBank>,
     /// Taken host ports, ascending.
     pub ports: Vec<u16>,
+    /// What its agent finds wrong with it, by kind.
+    pub conditions: Vec<StandingCondition>,
+    /// How often it came back of late.
+    pub flaps: Flaps,
+    /// All taints that count: as registered, then those of its conditions and of a hold-down.
+    pub taints: Vec<Taint>,
 }
 
 impl NodeRecord {

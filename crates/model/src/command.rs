@@ -1,5 +1,6 @@
 //! Everything that can be asked of a cell. One closed list: every cause of change is visible here.
 
+use crate::condition::NodeCondition;
 use crate::ids::{Epoch, Incarnation, Index, NodeId, Sequence, SessionId};
 use crate::job::JobSpec;
 use crate::lease::{Lease, Role};
@@ -200,6 +201,20 @@ pub enum Command {
         spec: Box<JobSpec>,
         /// Only if the job still has this version; whatever it is when left out.
         version: Option<Index>,
+    },
+    /// What an agent finds wrong with its node: the whole set, in place of what it said before.
+    ReportConditions {
+        /// The node.
+        node: NodeId,
+        /// The registration it speaks for; an earlier one is no longer heard.
+        incarnation: Incarnation,
+        /// The conditions that hold; of several of one kind the first counts.
+        conditions: Vec<NodeCondition>,
+    },
+    /// Ends the hold-down of a node that fell silent too often, and forgets how often it did.
+    ReleaseNode {
+        /// By name.
+        name: String,
     },
 }
 

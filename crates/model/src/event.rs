@@ -1,5 +1,6 @@
 //! What happened, for people and for whoever must react. Events name things as people do.
 
+use crate::condition::{ConditionAction, ConditionKind};
 use crate::ids::{Incarnation, Index, JobId, NodeId};
 use crate::node::NodeHealth;
 use crate::run::{Exit, StopCause};
@@ -226,5 +227,38 @@ pub enum EventKind {
         owner: String,
         /// What changed, as paths.
         fields: Vec<String>,
+    },
+    /// A condition of a node began, or leads to something else from now on, or is over.
+    NodeCondition {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: String,
+        /// What is or was wrong.
+        condition: ConditionKind,
+        /// What follows from it; nothing when it is over.
+        action: Option<ConditionAction>,
+        /// More for people, possibly empty.
+        message: String,
+    },
+    /// A node fell silent and came back too often: it gets no new work for a while.
+    NodeHeldDown {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: String,
+        /// How often it came back within the window.
+        flaps: u32,
+        /// For how long, in milliseconds.
+        hold_down_ms: u64,
+    },
+    /// A node that was held down may take new work again.
+    NodeReleased {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: String,
+        /// Whether a person said so, before its time.
+        by_hand: bool,
     },
 }

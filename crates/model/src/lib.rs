@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod command;
+pub mod condition;
 pub mod event;
 pub mod ids;
 pub mod job;
@@ -23,6 +24,7 @@ pub mod topology;
 pub mod transaction;
 
 pub use command::{Command, ENTRY_FORMAT, Entry, Envelope};
+pub use condition::{ConditionAction, ConditionKind, NodeCondition};
 pub use event::{Event, EventKind, Move};
 pub use ids::{
     ClassId, DomainId, Epoch, GroupIndex, Incarnation, Index, JobId, NodeId, ResourceId, RunRef, Sequence, SessionId,

@@ -54,6 +54,8 @@ pub enum Canary {
     HalfRepair,
     /// A leader answers reads without asking the others whether it still leads.
     TrustOwnLead,
+    /// A registration clears the hold-down of its node, and what led to it.
+    ForgetHoldDown,
 }
 
 impl Canary {
@@ -61,7 +63,7 @@ impl Canary {
     pub const OF_GROUPS: [Canary; 1] = [Canary::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Canary; 22] = [
+    pub const ALL: [Canary; 23] = [
         Canary::SkipFitCheck,
         Canary::AnswerBeforeSync,
         Canary::ForgetSessions,
@@ -84,6 +86,7 @@ impl Canary {
         Canary::WidenTooFar,
         Canary::UnboundLease,
         Canary::HalfRepair,
+        Canary::ForgetHoldDown,
     ];
 }
 

@@ -156,6 +156,8 @@ impl<P: Planner> SchedulerCore<P> {
                 }
                 EventKind::NodeRegistered { node, .. }
                 | EventKind::NodeHealth { node, health: NodeHealth::Ready, .. }
+                | EventKind::NodeCondition { node, .. }
+                | EventKind::NodeReleased { node, .. }
                 | EventKind::NodeCordoned { node, cordoned: false, .. } => self.improve(*node),
                 // Whoever leaves both of these states gives a reservation back.
                 EventKind::JobState { job, state, .. } if !["pending", "running"].contains(&state.as_str()) => {

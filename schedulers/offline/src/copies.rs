@@ -67,7 +67,7 @@ fn classes(world: &World, job: &Job, group: usize) -> Vec<ClassRoom> {
     for (node, record) in world.cell.nodes().iter() {
         let apart = |key: &&String| *key != HOSTNAME_LABEL && !topologies.contains(key);
         let labels = record.spec.labels.iter().filter(|(key, _)| apart(key)).collect();
-        let at = *order.entry((&record.spec.capacity, &record.spec.taints, labels)).or_insert_with(|| {
+        let at = *order.entry((&record.spec.capacity, &record.taints, labels)).or_insert_with(|| {
             classes.push(ClassRoom {
                 like: record.spec.name.clone(),
                 nodes: 0,
@@ -95,7 +95,7 @@ fn room(world: &World, job: &Job, group: usize, node: NodeId, record: &NodeRecor
         return Err(if flags & CORDONED != 0 { Miss::Cordoned } else { Miss::NotReady });
     }
     let Some(shape) = world.cell.shape_of(job, group) else { return Ok(0) };
-    shape.admits(&record.spec.labels, &record.spec.taints).map_err(Miss::from)?;
+    shape.admits(&record.spec.labels, &record.taints).map_err(Miss::from)?;
     let rooms = shape.requests.iter().map(|&(resource, request)| {
         let name = world.cell.resources().name(resource);
         (nodes.free(node, resource).max(0) / request.max(1), name, resource)

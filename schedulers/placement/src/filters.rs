@@ -51,7 +51,7 @@ fn node_cordoned(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
 /// The class's verdict is one rule of the cell with three reasons; each of the three filters reports its own.
 fn class_miss(subject: &Subject<'_>, node: NodeId) -> Option<ClassMiss> {
     let record = subject.view.cell().nodes().get(node)?;
-    subject.shape.admits(&record.spec.labels, &record.spec.taints).err()
+    subject.shape.admits(&record.spec.labels, &record.taints).err()
 }
 
 fn taints(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {

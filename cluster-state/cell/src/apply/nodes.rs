@@ -2,16 +2,19 @@
 
 use super::Applied;
 use crate::cell::Cell;
+use crate::flaps::Flaps;
 use crate::nodes::{CORDONED, DeviceBank, NodeRecord, PRESENT, READY, SHRUNK};
 use crate::repairs::Losses;
 use crate::runs::Run;
 use crate::shapes::Shape;
+use ohm_model::condition::TAINT_PREFIX;
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::resources::{DEVICE_MILLI, device_count};
 use ohm_model::{
     Epoch, EventKind, Exit, Incarnation, Lease, NodeConclusion, NodeHealth, NodeId, NodeSpec, Outcome, Refusal,
     ResourceId, SessionId, StopCause, TaintEffect,
 };
+use ohm_stdx::canary::{self, Canary};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -63,10 +66,13 @@ impl Cell {
             health: NodeHealth::Ready,
             devices: Vec::new(),
             ports: Vec::new(),
+            conditions: Vec::new(),
+            flaps: Flaps::default(),
+            taints: spec.taints.clone(),
         }));
         self.nodes.flags[node.0 as usize] = PRESENT | READY;
         self.nodes.version[node.0 as usize].registered = self.applied;
-        self.nodes.class[node.0 as usize] = self.classes.join(&spec);
+        self.nodes.class[node.0 as usize] = self.classes.join(&spec.labels, &spec.taints);
         self.set_capacity(node, &spec);
         self.topologies.join(node, &spec.labels);
         self.finish_registration(node, incarnation, applied);
@@ -77,6 +83,10 @@ impl Cell {
         let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
         if spec.name.is_empty() || spec.name.len() > 253 {
             return invalid("metadata.name", "must have 1 to 253 characters".into());
+        }
+        if let Some(taint) = spec.taints.iter().find(|taint| taint.key.starts_with(TAINT_PREFIX)) {
+            let problem = format!("{taint}: the cell sets taints with {TAINT_PREFIX} by itself; choose another key");
+            return invalid("spec.taints", problem);
         }
         if let Some((name, amount)) = spec.capacity.iter().find(|(_, amount)| **amount < 0 || **amount > 1 << 60) {
             return invalid("status.capacity", format!("{name} is {amount}; 0 to 2^60 units are possible"));
@@ -111,19 +121,26 @@ impl Cell {
         let spec = Arc::new(spec);
         let Some(record) = self.nodes.record_mut(node) else { return Outcome::Done };
         let relabelled = record.spec.labels != spec.labels || record.spec.taints != spec.taints;
+        let returned = record.health != NodeHealth::Ready;
         (record.key, record.instance, record.boot) = (key, instance, boot);
         (record.incarnation, record.health) = (incarnation, NodeHealth::Ready);
         record.spec = Arc::clone(&spec);
         self.nodes.set_flag(node, READY, true);
         self.set_capacity(node, &spec);
+        if returned {
+            self.note_return(node, applied);
+        }
+        if let Some(record) = self.nodes.record_mut(node).filter(|_| canary::sings(Canary::ForgetHoldDown)) {
+            record.flaps = Flaps::default();
+        }
         if relabelled {
-            let former = self.nodes.class(node);
-            self.nodes.class[node.0 as usize] = self.classes.join(&spec);
+            let former = self.reclassify(node);
             self.classes.leave(former);
             self.topologies.join(node, &spec.labels);
             self.evict_repelled(node, applied);
             self.evict_strayed(node, applied);
         }
+        self.settle_taints(node, applied);
         self.evict_excess(node, applied);
         self.finish_registration(node, incarnation, applied);
         Outcome::Node { node, incarnation }
@@ -232,6 +249,9 @@ impl Cell {
         self.nodes.touch(node, self.applied, SessionId(0));
         applied.nodes.push(node);
         self.tell(applied, EventKind::NodeHealth { node, name, health });
+        if health == NodeHealth::Ready {
+            self.note_return(node, applied);
+        }
         if health == NodeHealth::Lost {
             self.end_runs_on(node, Exit::NodeLost, losses, applied);
             self.sweep_nominations(node, |_| false);
@@ -410,7 +430,7 @@ impl Cell {
         Ok(Outcome::Done)
     }
 
-    fn named_node(&self, name: &str) -> Result<NodeId, Refusal> {
+    pub(super) fn named_node(&self, name: &str) -> Result<NodeId, Refusal> {
         self.nodes.find(name).ok_or_else(|| Refusal::NotFound { kind: "node".into(), name: name.into() })
     }
 }

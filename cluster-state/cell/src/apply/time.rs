@@ -20,6 +20,8 @@ pub(crate) enum Timer {
     Nomination(NodeId),
     /// A gang may have waited for its repair for too long, since this loss.
     Repair(JobId, Index),
+    /// A node may have been held down for long enough.
+    HoldDown(NodeId),
 }
 
 /// How long a finished job that still has stopping runs is looked at again.
@@ -77,6 +79,7 @@ impl Cell {
                 }
             }
             Timer::Repair(job, since) => self.end_waiting(job, since, applied),
+            Timer::HoldDown(node) => self.end_hold_down(node, applied),
             Timer::Nomination(node) => {
                 let now_ms = self.now_ms;
                 if self.sweep_nominations(node, |held| held.expires_ms > now_ms) {

@@ -57,6 +57,13 @@ impl World {
         same(&format!("incarnation of {name}"), record.incarnation.0, expected.incarnation)?;
         same(&format!("cordon of {name}"), nodes.flags(node) & CORDONED != 0, expected.cordoned)?;
         same(&format!("shrunk mark of {name}"), nodes.flags(node) & SHRUNK != 0, self.plain.is_shrunk(node))?;
+        let mut taints = record.taints.clone();
+        taints.sort();
+        same(&format!("taints of {name}"), taints, expected.taints())?;
+        let conditions = record.conditions.iter().map(|one| (one.kind, one.action, one.message.clone())).collect();
+        let reported = expected.conditions.values().map(|one| (one.kind, one.action, one.message.clone()));
+        same::<Vec<_>>(&format!("conditions of {name}"), conditions, reported.collect())?;
+        same(&format!("hold-down of {name}"), record.flaps.is_held, expected.held)?;
         for resource in ["cpu", "memory", "pods", GPU] {
             let free = self.cell.resources().find(resource).map_or(0, |column| nodes.free(node, column));
             same(&format!("free {resource} of {name}"), free, self.plain.free(node, resource))?;

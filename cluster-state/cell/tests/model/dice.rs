@@ -4,10 +4,10 @@ use crate::state::{GPU, LEVELS};
 use crate::world::{BATCH, PEOPLE, TAS, World};
 use ohm_cell::{Job, JobState, RepairState};
 use ohm_model::{
-    Amounts, Class, ClassId, Command, Epoch, Exit, Grain, GroupIndex, GroupSpec, Guard, Incarnation, Index, JobGuard,
-    JobId, JobSpec, Lease, NodeHealth, NodeId, NodeSpec, Nomination, OnDisconnect, Placement, PriorityClass, QueueSpec,
-    RepairPolicy, RepairSpec, RunRef, RunReport, RunReportKind, SessionId, StopCause, Taint, TaintEffect, TaskIndex,
-    Toleration, TolerationOperator, TopologyMode, Transaction,
+    Amounts, Class, ClassId, Command, ConditionAction, ConditionKind, Epoch, Exit, Grain, GroupIndex, GroupSpec, Guard,
+    Incarnation, Index, JobGuard, JobId, JobSpec, Lease, NodeCondition, NodeHealth, NodeId, NodeSpec, Nomination,
+    OnDisconnect, Placement, PriorityClass, QueueSpec, RepairPolicy, RepairSpec, RunRef, RunReport, RunReportKind,
+    SessionId, StopCause, Taint, TaintEffect, TaskIndex, Toleration, TolerationOperator, TopologyMode, Transaction,
 };
 use std::sync::Arc;
 
@@ -25,6 +25,7 @@ impl World {
             0..13 => self.registration(),
             13..15 => self.conclusion(),
             15..17 => Command::CordonNode { name: name("n", self.dice.below(NODES)), cordoned: self.dice.chance(400) },
+            17 if self.dice.chance(300) => Command::ReleaseNode { name: name("n", self.dice.below(NODES)) },
             17 => Command::RemoveNode { name: name("n", self.dice.below(NODES)) },
             27..30 => self.update(),
             18..27 => Command::SubmitJobs { owner: "ann".into(), jobs: vec![self.job()] },
@@ -40,6 +41,7 @@ impl World {
             63..64 => Command::PutQueue(self.queue()),
             64 => self.update(),
             65 => self.priority_class(),
+            66..68 => self.conditions(),
             _ => return self.commit(),
         };
         (PEOPLE, command)
@@ -92,6 +94,20 @@ impl World {
         let health = [NodeHealth::Ready, NodeHealth::Suspect, NodeHealth::Lost][self.dice.below(3) as usize];
         let epoch = self.cell.sessions().lease(Lease::Health).epoch;
         Command::ConcludeNode { epoch, node, incarnation, health }
+    }
+
+    fn conditions(&mut self) -> Command {
+        let node = NodeId(self.dice.below(NODES) as u32);
+        let known = self.cell.nodes().get(node).map_or(Incarnation(0), |record| record.incarnation);
+        let incarnation = if self.dice.chance(900) { known } else { Incarnation(known.0.wrapping_sub(1)) };
+        let actions = [ConditionAction::Note, ConditionAction::NoNewWork, ConditionAction::Drain];
+        let mut conditions = Vec::new();
+        for _ in 0..self.dice.below(3) {
+            let kind = ConditionKind::ALL[self.dice.below(4) as usize];
+            let action = actions[self.dice.below(3) as usize];
+            conditions.push(NodeCondition { kind, action, message: format!("{}", self.dice.below(2)) });
+        }
+        Command::ReportConditions { node, incarnation, conditions }
     }
 
     fn job(&mut self) -> JobSpec {
@@ -208,7 +224,8 @@ impl World {
         }
         if dice.chance(300) {
             let operator = TolerationOperator::Exists;
-            group.tolerations.push(Toleration { key: "only".into(), operator, value: String::new(), effect: None });
+            let key = ["only", "only", "node.ohm/disk-pressure", "node.ohm/flapping", ""][dice.below(5) as usize];
+            group.tolerations.push(Toleration { key: key.into(), operator, value: String::new(), effect: None });
         }
         group
     }

@@ -21,7 +21,20 @@ impl Plain {
             self.registrations += 1;
             let (incarnation, registered) = (self.registrations, self.index);
             let health = NodeHealth::Ready;
-            let node = PlainNode { spec, key, instance, boot, incarnation, registered, health, cordoned: false };
+            let (conditions, returns, held) = Default::default();
+            let node = PlainNode {
+                spec,
+                key,
+                instance,
+                boot,
+                incarnation,
+                registered,
+                health,
+                cordoned: false,
+                conditions,
+                returns,
+                held,
+            };
             self.nodes.insert(id, node);
             self.touch(id, NOBODY);
             return true;
@@ -41,6 +54,7 @@ impl Plain {
             self.settle_losses();
         }
         self.clear_unhealthy(id, true);
+        self.note_return(id);
         self.registrations += 1;
         let relabelled = known.spec.labels != spec.labels || known.spec.taints != spec.taints;
         let node = self.nodes.get_mut(&id).expect("a node");
@@ -125,7 +139,10 @@ impl Plain {
         if node.health == NodeHealth::Lost {
             return false;
         }
-        node.health = health;
+        if health == NodeHealth::Ready {
+            self.note_return(id);
+        }
+        self.nodes.get_mut(&id).expect("a node").health = health;
         self.touch(id, NOBODY);
         if health == NodeHealth::Lost {
             self.end_all_on(id, Exit::NodeLost);
@@ -397,6 +414,7 @@ impl Plain {
                 Some(job) if job.live() > 0 => self.alarm(now_ms + 10_000, Alarm::Forget(id)),
                 _ => drop(self.jobs.remove(&id)),
             },
+            Alarm::HoldDown(node) => self.end_hold_down(node),
             Alarm::Repair(id, since) => self.end_waiting(id, since),
             Alarm::Hold(node) => {
                 let before = self.holds.len();

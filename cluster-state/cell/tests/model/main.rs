@@ -4,6 +4,7 @@
 
 mod commit;
 mod compare;
+mod conditions;
 mod dice;
 mod judge;
 mod life;

@@ -1,8 +1,8 @@
 //! The plain model: what a cell holds, as maps, with every sum worked out anew whenever somebody asks.
 
 use ohm_model::{
-    Amounts, ConflictReason, GroupSpec, Index, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, QueueSpec, SessionId,
-    Shard, StopCause, TaintEffect, TopologyMode,
+    Amounts, ConditionKind, ConflictReason, GroupSpec, Index, JobId, JobSpec, NodeCondition, NodeHealth, NodeId,
+    NodeSpec, QueueSpec, SessionId, Shard, StopCause, TaintEffect, TopologyMode,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,6 +83,10 @@ pub(crate) struct PlainNode {
     pub(crate) registered: Index,
     pub(crate) health: NodeHealth,
     pub(crate) cordoned: bool,
+    pub(crate) conditions: BTreeMap<ConditionKind, NodeCondition>,
+    /// Every time it came back since it was new or released by hand.
+    pub(crate) returns: Vec<u64>,
+    pub(crate) held: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -114,6 +118,7 @@ pub(crate) enum Alarm {
     Forget(JobId),
     Hold(NodeId),
     Repair(JobId, Index),
+    HoldDown(NodeId),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -223,7 +228,7 @@ impl Plain {
 
     pub(crate) fn admits(&self, group: &GroupSpec, node: NodeId) -> bool {
         let spec = &self.nodes[&node].spec;
-        let tolerated = spec.taints.iter().all(|taint| {
+        let tolerated = self.nodes[&node].taints().iter().all(|taint| {
             taint.effect == TaintEffect::PreferNoSchedule || group.tolerations.iter().any(|one| one.covers(taint))
         });
         tolerated && group.node_selector.iter().all(|(key, value)| spec.labels.get(key) == Some(value))

@@ -144,6 +144,10 @@ impl World {
             Command::CordonNode { name, cordoned } => {
                 plain.find_node(name).map(|node| plain.cordon(node, *cordoned)).is_some()
             }
+            Command::ReportConditions { node, incarnation, conditions } => {
+                plain.report_conditions(*node, incarnation.0, conditions)
+            }
+            Command::ReleaseNode { name } => plain.find_node(name).map(|node| plain.release(node)).is_some(),
             Command::RemoveNode { name } => plain.find_node(name).is_some_and(|node| plain.remove_node(node)),
             Command::SubmitJobs { jobs, .. } => return self.follow_submit(&jobs[0], outcome),
             Command::UpdateJob { spec, .. } => return self.follow_update(spec, outcome),

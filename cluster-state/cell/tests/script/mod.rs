@@ -127,6 +127,8 @@ impl Script {
             "keep-alive" => return (name(words), Command::KeepAlive),
             "close" => return (name(words), Command::CloseSession),
             "take" | "release" => return self.lease(verb, words),
+            "release-node" => Command::ReleaseNode { name: name(words) },
+            "conditions" => self.conditions(words),
             "suspect" | "lose" | "ready" => return self.conclusion(verb, words),
             "bound" | "hold" => return self.health_command(verb, words),
             other => panic!("no command is called `{other}`"),
@@ -248,6 +250,16 @@ impl Script {
                 return Command::Report { node, reports };
             }
         }
+    }
+
+    /// `conditions NODE [incarnation=N] [KIND:ACTION[:MESSAGE]…]`, the whole set.
+    fn conditions(&self, words: &mut Words) -> Command {
+        let node = self.node_id(words.need("node"));
+        let known = self.cell.nodes().get(node).map_or(0, |record| record.incarnation.0);
+        let incarnation =
+            Incarnation(words.option("incarnation").map_or(known, |text| text.parse().expect("a number")));
+        let conditions = std::iter::from_fn(|| words.next()).map(parse::condition).collect();
+        Command::ReportConditions { node, incarnation, conditions }
     }
 
     fn send(&mut self, session: &str, command: Command) {

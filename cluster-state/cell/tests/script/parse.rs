@@ -1,9 +1,9 @@
 //! Words of a script as model values.
 
 use ohm_model::{
-    Amounts, Class, Command, Exit, GroupSpec, JobSpec, Lease, NodeSpec, OnDisconnect, Operator, PriorityClass,
-    QueueSpec, RepairPolicy, RepairSpec, Requirement, SelectorTerm, Shard, Taint, TaintEffect, Toleration,
-    TolerationOperator, TopologyMode, TopologySlice, TopologySpec, UnitKind,
+    Amounts, Class, Command, ConditionAction, ConditionKind, Exit, GroupSpec, JobSpec, Lease, NodeCondition, NodeSpec,
+    OnDisconnect, Operator, PriorityClass, QueueSpec, RepairPolicy, RepairSpec, Requirement, SelectorTerm, Shard,
+    Taint, TaintEffect, Toleration, TolerationOperator, TopologyMode, TopologySlice, TopologySpec, UnitKind,
 };
 use std::collections::BTreeMap;
 
@@ -217,6 +217,15 @@ fn taint(text: &str) -> Taint {
     let (pair_text, effect_text) = text.rsplit_once(':').expect("KEY=VALUE:EFFECT");
     let (key, value) = pair(pair_text);
     Taint { key, value, effect: effect(effect_text) }
+}
+
+/// `KIND:ACTION[:MESSAGE]`
+pub(super) fn condition(text: &str) -> NodeCondition {
+    let mut parts = text.splitn(3, ':');
+    let (kind, action) = (parts.next().expect("a kind"), parts.next().expect("KIND:ACTION"));
+    let kind = ConditionKind::ALL.into_iter().find(|known| known.name() == kind).expect("a kind of condition");
+    let action = ConditionAction::named(action).expect("an action");
+    NodeCondition { kind, action, message: parts.next().unwrap_or_default().to_string() }
 }
 
 fn toleration(text: &str) -> Toleration {

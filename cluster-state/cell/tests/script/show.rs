@@ -97,6 +97,14 @@ impl Script {
             EventKind::NodeRegistered { name, incarnation, .. } => format!("registered {name} as {incarnation}"),
             EventKind::NodeHealth { name, health, .. } => format!("{name} is {health:?}"),
             EventKind::NodeCordoned { name, cordoned, .. } => format!("{name} is cordoned: {cordoned}"),
+            EventKind::NodeCondition { name, condition, action, message, .. } => match action {
+                Some(action) => format!("{name} has {}, {}: {message}", condition.name(), action.name()),
+                None => format!("{name} has no {} any more", condition.name()),
+            },
+            EventKind::NodeHeldDown { name, flaps, hold_down_ms, .. } => {
+                format!("{name} came back {flaps} times and is held down for {hold_down_ms} ms")
+            }
+            EventKind::NodeReleased { name, by_hand, .. } => format!("{name} is held down no more, by hand: {by_hand}"),
             EventKind::NodeRemoved { name } => format!("removed {name}"),
             EventKind::Conflicted { scheduler, reasons } => {
                 let counts = reasons.iter().map(|(reason, count)| format!("{} {count}", reason.name()));
@@ -222,6 +230,17 @@ impl Script {
                 write!(text, " {name} {free}/{capacity}").unwrap();
             }
         }
+        let taints: Vec<String> = record.taints.iter().map(ToString::to_string).collect();
+        if record.taints != record.spec.taints {
+            write!(text, "; taints {}", taints.join(", ")).unwrap();
+        }
+        for condition in &record.conditions {
+            let (kind, action) = (condition.kind.name(), condition.action.name());
+            write!(text, "; {kind} ({action}) since {}: {:?}", condition.since, condition.message).unwrap();
+        }
+        if record.flaps.is_held {
+            write!(text, "; held down until {}", record.flaps.held_until_ms).unwrap();
+        }
         if !record.ports.is_empty() {
             write!(text, "; ports {:?}", record.ports).unwrap();
         }
@@ -317,6 +336,8 @@ fn verb(command: &Command) -> &'static str {
         Command::PutTopology(_) => "put topology",
         Command::RemoveTopology { .. } => "remove topology",
         Command::RaiseVersion { .. } => "raise version",
+        Command::ReportConditions { .. } => "report conditions",
+        Command::ReleaseNode { .. } => "release node",
         Command::Tick => "tick",
     }
 }

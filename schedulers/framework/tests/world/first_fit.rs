@@ -151,7 +151,7 @@ fn room_on(
     let record = cell.nodes().get(node)?;
     let miss = if !cell.nodes().is_schedulable(node) {
         Some(Miss::NotReady)
-    } else if let Err(miss) = shape.admits(&record.spec.labels, &record.spec.taints) {
+    } else if let Err(miss) = shape.admits(&record.spec.labels, &record.taints) {
         Some(miss.into())
     } else {
         shape.ports.iter().find(|port| view.port_taken(node, **port)).map(|port| Miss::Port(*port))

@@ -2,8 +2,8 @@
 
 use super::nodes::health;
 use super::stop_cause;
-use ohm_cell::Cell;
-use ohm_model::{Event, EventKind, JobId, Move, NodeId};
+use ohm_cell::{Cell, FLAP_WINDOW_MS};
+use ohm_model::{ConditionAction, Event, EventKind, JobId, Move, NodeId};
 use ohm_wire::api::EventView;
 
 /// So many moves of one repair are told in a line.
@@ -29,6 +29,9 @@ pub(crate) fn is_event_of(cell: &Cell, event: &Event, name: &str) -> bool {
         | EventKind::NodeHealth { .. }
         | EventKind::NodeCordoned { .. }
         | EventKind::NodeRemoved { .. }
+        | EventKind::NodeCondition { .. }
+        | EventKind::NodeHeldDown { .. }
+        | EventKind::NodeReleased { .. }
         | EventKind::ConclusionsHeld { .. }
         | EventKind::NodeLeaseBound { .. }
         | EventKind::Conflicted { .. }
@@ -55,6 +58,9 @@ pub(crate) fn event(cell: &Cell, event: &Event) -> EventView {
         | EventKind::NodeHealth { .. }
         | EventKind::NodeCordoned { .. }
         | EventKind::NodeRemoved { .. } => of_node(&event.kind, view),
+        EventKind::NodeCondition { .. } | EventKind::NodeHeldDown { .. } | EventKind::NodeReleased { .. } => {
+            of_condition(&event.kind, view)
+        }
         EventKind::ConclusionsHeld { silent: 0, .. } => EventView {
             kind: "conclusionsHeld".into(),
             message: "nodes that fall silent are judged again as usual".into(),
@@ -213,6 +219,50 @@ fn of_node(kind: &EventKind, view: EventView) -> EventView {
             kind: "nodeRemoved".into(),
             message: format!("node {name} removed"),
             node: name.clone(),
+            ..view
+        },
+        _ => view,
+    }
+}
+
+fn of_condition(kind: &EventKind, view: EventView) -> EventView {
+    match kind {
+        EventKind::NodeCondition { name, condition, action, message, .. } => {
+            let follows = match action {
+                None => "",
+                Some(ConditionAction::Note) => "; it is only noted",
+                Some(ConditionAction::NoNewWork) => "; it takes no new work",
+                Some(ConditionAction::Drain) => "; it takes no new work, and what runs there leaves",
+            };
+            let verb = if action.is_some() { "has" } else { "no longer has" };
+            let why = if message.is_empty() { String::new() } else { format!(" ({message})") };
+            EventView {
+                kind: "nodeCondition".into(),
+                message: format!("node {name} {verb} {}{why}{follows}", condition.name()),
+                node: name.clone(),
+                state: action.map_or("ended", ConditionAction::name).to_string(),
+                reason: condition.name().to_string(),
+                ..view
+            }
+        }
+        EventKind::NodeHeldDown { name, flaps, hold_down_ms, .. } => {
+            let (seconds, minutes) = (hold_down_ms / 1000, FLAP_WINDOW_MS / 60_000);
+            EventView {
+                kind: "nodeHeldDown".into(),
+                message: format!(
+                    "node {name} fell silent {flaps} times in {minutes} min; it takes no new work for {seconds} s"
+                ),
+                node: name.clone(),
+                state: "held down".into(),
+                count: *flaps,
+                ..view
+            }
+        }
+        EventKind::NodeReleased { name, by_hand, .. } => EventView {
+            kind: "nodeReleased".into(),
+            message: format!("node {name} is held down no more{}", if *by_hand { ": released by hand" } else { "" }),
+            node: name.clone(),
+            state: "released".into(),
             ..view
         },
         _ => view,

@@ -24,7 +24,7 @@ pub(crate) fn node_summary(cell: &Cell, node: NodeId) -> Option<NodeSummary> {
         incarnation: record.incarnation.0,
         address: record.spec.address.clone(),
         labels: record.spec.labels.clone(),
-        taints: record.spec.taints.iter().map(ToString::to_string).collect(),
+        taints: record.taints.iter().map(ToString::to_string).collect(),
         capacity: super::amounts(&record.spec.capacity),
         free: record.spec.capacity.keys().map(free).collect(),
         devices: devices(cell, record),
