@@ -7,6 +7,8 @@
 //! DIR/logs/          what they printed
 //! ```
 
+mod fleet;
+
 use crate::LiveError;
 use crate::client::Client;
 use crate::disk::SmallDisk;
@@ -19,7 +21,6 @@ use nix::sys::signal::Signal;
 use ohm_runtime::data_dir;
 use ohm_runtime::recorder::{Happened, Recorder};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -103,6 +104,9 @@ impl Cell {
         cell.start_nodes(shape)?;
         let nodes = shape.real_nodes + shape.simulated_nodes;
         cell.wait("all nodes are ready", |cell| cell.client().ready_nodes() == Ok(nodes))?;
+        if shape.nodes_per_rack.is_some() {
+            cell.wait("the topology is known", |cell| cell.client().define(&fleet::topology()).is_ok())?;
+        }
         Ok(cell)
     }
 
@@ -169,7 +173,7 @@ impl Cell {
         }
         if shape.simulated_nodes > 0 {
             let file = self.folder.join("fleet.yaml");
-            fs::write(&file, simulated(shape.simulated_nodes))
+            fs::write(&file, fleet::documents(shape))
                 .map_err(|error| LiveError::Io(file.display().to_string(), error))?;
             let folder = self.folder.join("fleet").display().to_string();
             let arguments = ["agent", "--sim", &file.display().to_string(), "--data-dir", &folder].map(String::from);
@@ -292,6 +296,8 @@ impl Cell {
             Action::Link(process, state) => {
                 self.proxies.get(process).into_iter().flatten().for_each(|proxy| proxy.set(*state));
             }
+            Action::Down(_, nodes) => self.mark_down(nodes)?,
+            Action::Up(nodes) => self.mark_up(nodes),
             Action::FillDisk => {
                 if let Some(disk) = &self.disk {
                     disk.fill().map_err(|error| LiveError::Io("the ballast".into(), error))?;
@@ -355,6 +361,7 @@ impl Cell {
     pub(crate) fn heal(&mut self) {
         self.processes.iter_mut().for_each(|process| process.signal(Signal::SIGCONT));
         self.proxies.values().flatten().for_each(|proxy| proxy.set(LinkState::Open));
+        self.mark_all_up();
         if let Some(disk) = &self.disk {
             disk.make_room();
         }
@@ -396,18 +403,4 @@ impl Drop for Cell {
         self.processes.iter_mut().for_each(|process| process.signal(Signal::SIGKILL));
         self.kill_shims();
     }
-}
-
-/// Simulated nodes as documents.
-fn simulated(count: usize) -> String {
-    let mut text = String::new();
-    for number in 1..=count {
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "---\napiVersion: ohm/v1\nkind: Node\nmetadata: {{name: sim-{number}, labels: {{pool: simulated}}}}\nstatus: \
-             {{capacity: {{cpu: 1, memory: 1Gi, pods: 20}}}}"
-        );
-    }
-    text
 }

@@ -3,7 +3,7 @@
 
 use crate::outage::Request;
 use crate::plan::Submission;
-use crate::scenario::Pool;
+use crate::scenario::{Pool, Repair};
 use ohm_runtime::clock::boot_ms;
 use ohm_runtime::recorder::{Happened, Recorder};
 use ohm_wire::api::{JobList, JobSummary, NodeList, ServerList, ServerRole, SubmitAnswer};
@@ -110,6 +110,12 @@ impl Client {
         let list: ServerList = self.get("/v1/servers").ok()?;
         let leader = list.servers.into_iter().find(|server| server.leads)?;
         leader.address.strip_prefix("http://").map(String::from)
+    }
+
+    /// Hands in what the cell is to know besides jobs.
+    pub(crate) fn define(&self, document: &Value) -> Result<(), String> {
+        let answer = self.submit(document)?;
+        if answer.refused == 0 { Ok(()) } else { Err(format!("{} documents refused", answer.refused)) }
     }
 
     /// Ends a job that would not end by itself.
@@ -221,18 +227,27 @@ fn document(submission: &Submission, signs: &Path) -> Value {
         Pool::Real => json!(["sh", "-c", script]),
         Pool::Simulated => json!(["true"]),
     };
-    json!({
-        "apiVersion": "ohm/v1",
-        "kind": "Job",
-        "metadata": { "name": job },
-        "spec": {
-            "class": load.class.name(),
-            "count": tasks,
-            "nodeSelector": { "pool": load.pool.name() },
-            "requests": { "cpu": "100m", "memory": "16Mi" },
-            "terminationGracePeriodSeconds": 1,
-            "command": command,
-            "sim": { "duration": format!("{}ms", load.task_ms) },
-        },
-    })
+    let mut spec = json!({
+        "class": load.class.name(),
+        "count": tasks,
+        "nodeSelector": { "pool": load.pool.name() },
+        "requests": { "cpu": "100m", "memory": "16Mi" },
+        "terminationGracePeriodSeconds": 1,
+        "command": command,
+    });
+    if let Some(task_ms) = load.task_ms {
+        spec["sim"] = json!({ "duration": format!("{task_ms}ms") });
+    }
+    if load.in_rack {
+        spec["topology"] = json!({ "required": "topology.ohm/rack" });
+        spec["maxPerNode"] = json!(1);
+    }
+    if let Some(repair) = load.repair {
+        spec["repair"] = match repair {
+            Repair::FailsFast => json!({ "policy": "failFast" }),
+            Repair::Waits(time_ms) => json!({ "policy": "wait", "timeoutSeconds": (time_ms / 1000).max(1) }),
+            Repair::Widens => json!({ "policy": "widen", "widenTo": "topology.ohm/block" }),
+        };
+    }
+    json!({ "apiVersion": "ohm/v1", "kind": "Job", "metadata": { "name": job }, "spec": spec })
 }

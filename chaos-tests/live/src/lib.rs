@@ -22,6 +22,7 @@ pub mod outage;
 pub mod plan;
 mod process;
 mod proxy;
+pub mod repairs;
 mod replay;
 pub mod report;
 mod run;

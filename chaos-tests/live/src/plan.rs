@@ -1,8 +1,10 @@
 //! What happens when: a scenario laid out in time, as often as it is to be repeated.
 
-use crate::scenario::{Kind, Load, Pool, Scenario, Shape, Way};
+mod chance;
+
+use crate::scenario::{Extent, Kind, Load, Pool, Scenario, Way};
+use chance::Chance;
 use ohm_model::Class;
-use ohm_stdx::Prng;
 use std::collections::BTreeSet;
 
 /// The kind of fault that a cell of several servers is there for.
@@ -43,6 +45,10 @@ pub enum Action {
     Continue(String),
     /// The connections of a process behave like this from now on.
     Link(String, LinkState),
+    /// The machines of these simulated nodes are gone.
+    Down(Extent, Vec<String>),
+    /// They boot again.
+    Up(Vec<String>),
     /// Not a byte is left on the server's disk.
     FillDisk,
     /// There is room again.
@@ -71,10 +77,13 @@ impl Action {
             Action::KillLeader(_) => Some(KILL_LEADER),
             Action::Pause(_) => Some("pause"),
             Action::FillDisk => Some("full disk"),
+            Action::Down(Extent::Node, _) => Some("node down"),
+            Action::Down(Extent::TwoNodes, _) => Some("two nodes down"),
+            Action::Down(Extent::Rack, _) => Some("rack down"),
             Action::Link(_, LinkState::Cut(_)) => Some("cut"),
             Action::Link(_, LinkState::Delayed(_)) => Some("delay"),
             Action::Link(_, LinkState::Refusing) => Some("reset"),
-            Action::Link(_, LinkState::Open) | Action::Continue(_) | Action::MakeRoom => None,
+            Action::Link(_, LinkState::Open) | Action::Continue(_) | Action::MakeRoom | Action::Up(_) => None,
         }
     }
 }
@@ -94,9 +103,19 @@ impl std::fmt::Display for Action {
             Action::Link(process, LinkState::Cut(Way::Both)) => write!(f, "cut {process}"),
             Action::Link(process, LinkState::Delayed(by_ms)) => write!(f, "delay {process} by {by_ms} ms"),
             Action::Link(process, LinkState::Refusing) => write!(f, "reset {process}"),
+            Action::Down(_, nodes) => write!(f, "{} down", range(nodes)),
+            Action::Up(nodes) => write!(f, "{} up", range(nodes)),
             Action::FillDisk => write!(f, "fill the disk"),
             Action::MakeRoom => write!(f, "make room on the disk"),
         }
+    }
+}
+
+/// Names in few words.
+fn range(nodes: &[String]) -> String {
+    match nodes {
+        [first, _, .., last] => format!("{first} to {last}"),
+        few => few.join(", "),
     }
 }
 
@@ -117,7 +136,7 @@ impl Submission {
     /// How many signs of life each of its tasks has written when all of its work is done; simulated ones write none.
     pub fn signs(&self) -> u64 {
         match self.load.pool {
-            Pool::Real => self.load.task_ms.div_ceil(SIGN_MS) + 1,
+            Pool::Real => self.load.task_ms.unwrap_or(0).div_ceil(SIGN_MS) + 1,
             Pool::Simulated => 0,
         }
     }
@@ -127,21 +146,22 @@ impl Plan {
     /// Lays the scenario out: once, or in rounds until `for_ms`, when nothing new begins any more. What it leaves to
     /// chance follows from the seed, in each round anew.
     pub fn new(scenario: &Scenario, for_ms: Option<u64>, seed: u64) -> Plan {
-        let mut dice = Prng::new(seed);
+        let mut chance = Chance::new(&scenario.cell, seed);
         let mut once = Plan { submissions: vec![Vec::new(); scenario.loads.len()], ..Plan::default() };
         for fault in &scenario.faults {
-            once.steps.extend(steps(fault.at_ms, &drawn(&fault.kind, &scenario.cell, &mut dice)));
+            once.steps.extend(steps(fault.at_ms, &chance.drawn(fault.at_ms, &fault.kind)));
         }
         for (number, load) in scenario.loads.iter().enumerate() {
             once.submissions[number] = submissions(load, &format!("load{}", number + 1));
         }
         let Some(for_ms) = for_ms else { return once.in_order() };
+        chance.all_are_up();
         let period_ms = once.length_ms() + PAUSE_MS;
         let mut whole = Plan { submissions: vec![Vec::new(); scenario.loads.len()], ..Plan::default() };
         for (round, start_ms) in (0..for_ms).step_by(period_ms as usize).enumerate() {
             for fault in scenario.faults.iter().filter(|fault| start_ms + fault.at_ms < for_ms) {
-                let kind = drawn(&fault.kind, &scenario.cell, &mut dice);
-                whole.steps.extend(steps(start_ms + fault.at_ms, &kind));
+                let at_ms = start_ms + fault.at_ms;
+                whole.steps.extend(steps(at_ms, &chance.drawn(at_ms, &fault.kind)));
             }
             for (all, load) in whole.submissions.iter_mut().zip(&once.submissions) {
                 let late = load.iter().map(|submission| Submission {
@@ -166,10 +186,23 @@ impl Plan {
         self.submissions.iter().map(Vec::len).sum()
     }
 
-    /// Whether this job runs until somebody ends it.
+    /// Whether this job is a service, which runs until somebody ends it.
     pub fn is_service(&self, job: &str) -> bool {
-        let mut all = self.submissions.iter().flatten();
-        all.any(|submission| submission.load.class == Class::Service && submission.job == job)
+        self.is_of(job, |load| load.class == Class::Service)
+    }
+
+    /// Whether this job runs until all such jobs are whole after everything was healed.
+    pub fn is_until_the_end(&self, job: &str) -> bool {
+        self.is_of(job, |load| load.task_ms.is_none() && load.class != Class::Service)
+    }
+
+    fn is_of(&self, job: &str, is_meant: impl Fn(&Load) -> bool) -> bool {
+        self.submissions.iter().flatten().any(|submission| submission.job == job && is_meant(&submission.load))
+    }
+
+    /// Whether nothing goes wrong but nodes: then everybody who decides is there all the time.
+    pub fn strikes_nodes_only(&self) -> bool {
+        self.steps.iter().all(|step| matches!(step.action, Action::Down(..) | Action::Up(_)))
     }
 
     /// Whose connections it disturbs.
@@ -182,39 +215,9 @@ impl Plan {
     }
 
     fn in_order(mut self) -> Self {
-        self.steps.sort_by_key(|step| step.at_ms);
+        // What comes back in the same moment is up before others go down.
+        self.steps.sort_by_key(|step| (step.at_ms, !matches!(step.action, Action::Up(_))));
         self
-    }
-}
-
-/// Whether it has no connection to the server that could be disturbed.
-fn is_peer(name: &str) -> bool {
-    name.starts_with("server") || name.starts_with("etcd-")
-}
-
-/// The fault itself, or one that chance chooses.
-fn drawn(kind: &Kind, cell: &Shape, dice: &mut Prng) -> Kind {
-    if *kind != Kind::Random {
-        return kind.clone();
-    }
-    let processes = cell.processes();
-    let one_of = |names: &[&String], dice: &mut Prng| names[dice.below(names.len() as u64) as usize].clone();
-    let all: Vec<&String> = processes.iter().collect();
-    let pausable: Vec<&String> = processes.iter().filter(|name| !name.starts_with("shim-")).collect();
-    let connected: Vec<&String> = pausable.iter().copied().filter(|name| !is_peer(name)).collect();
-    let for_ms = dice.between(500, 2 * cell.node_lease_ms);
-    match dice.below(6) {
-        0 | 1 => {
-            let victims: BTreeSet<String> = (0..dice.between(1, 4)).map(|_| one_of(&all, dice)).collect();
-            Kind::Kill(victims.into_iter().collect())
-        }
-        2 => Kind::Pause { process: one_of(&pausable, dice), for_ms },
-        3 => {
-            let way = [Way::Towards, Way::From, Way::Both][dice.below(3) as usize];
-            Kind::Cut { process: one_of(&connected, dice), way, for_ms }
-        }
-        4 => Kind::Delay { process: one_of(&connected, dice), by_ms: dice.between(10, 1_000), for_ms },
-        _ => Kind::Reset { process: one_of(&connected, dice), for_ms: for_ms / 4 },
     }
 }
 
@@ -235,7 +238,12 @@ fn steps(at_ms: u64, kind: &Kind) -> Vec<Step> {
         Kind::Cut { process, way, for_ms } => link(process, LinkState::Cut(*way), *for_ms),
         Kind::Delay { process, by_ms, for_ms } => link(process, LinkState::Delayed(*by_ms), *for_ms),
         Kind::Reset { process, for_ms } => link(process, LinkState::Refusing, *for_ms),
-        Kind::Random => Vec::new(),
+        // Chance found nobody who was up.
+        Kind::Down { nodes, .. } if nodes.is_empty() => Vec::new(),
+        Kind::Down { extent, nodes, for_ms } => {
+            both(Action::Down(*extent, nodes.clone()), Action::Up(nodes.clone()), *for_ms)
+        }
+        Kind::Random | Kind::Outage { .. } => Vec::new(),
         Kind::FillDisk { for_ms } => both(Action::FillDisk, Action::MakeRoom, *for_ms),
     }
 }
@@ -302,5 +310,25 @@ mod tests {
         assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["cut", "delay", "kill -9", "pause", "reset"]);
         let is_shim_asleep = |step: &Step| matches!(&step.action, Action::Pause(name) if name.starts_with("shim"));
         assert!(!plan.steps.iter().any(is_shim_asleep));
+    }
+
+    #[test]
+    fn nodes_that_are_down_are_not_taken_down_again_and_all_come_back() {
+        let text = "cell: 40 simulated nodes in racks of 10\nload: 1 tas jobs on simulated nodes, 1 per second, 4 tasks \
+                    until the end, in one rack, repair widens\nfault: from 0s every 1s take a node down for 2s to 9s 50 \
+                    times\nfault: from 0s every 2s take two nodes down for 4s 20 times\nfault: from 0s every 9s take a \
+                    rack down for 9s 5 times\n";
+        let plan = Plan::new(&Scenario::parse(text).unwrap(), None, 3);
+        let mut down = BTreeSet::new();
+        for step in &plan.steps {
+            match &step.action {
+                Action::Down(_, nodes) => assert!(nodes.iter().all(|node| down.insert(node)), "{}", step.action),
+                Action::Up(nodes) => assert!(nodes.iter().all(|node| down.remove(node)), "{}", step.action),
+                other => panic!("{other}"),
+            }
+        }
+        assert!(down.is_empty() && plan.strikes_nodes_only() && plan.is_until_the_end("load1-0"));
+        let kinds: BTreeSet<&str> = plan.steps.iter().filter_map(|step| step.action.fault()).collect();
+        assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["node down", "rack down", "two nodes down"]);
     }
 }

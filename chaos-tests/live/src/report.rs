@@ -1,6 +1,7 @@
 //! What came of a run, for people and for programs.
 
 use crate::plan::KILL_LEADER;
+use crate::repairs::Repairs;
 use crate::verdict::{Finding, JUDGED};
 use comfy_table::{Table, presets};
 use serde::Serialize;
@@ -29,6 +30,8 @@ pub struct Report {
     pub jobs: Jobs,
     /// How much was judged.
     pub history: Counts,
+    /// What was lost with nodes, and repaired.
+    pub repairs: Repairs,
     /// How often processes ended that nobody had struck.
     pub ended_by_themselves: BTreeMap<String, u32>,
     /// What `ohm log verify` said.
@@ -117,6 +120,7 @@ impl Report {
             "leaderOutagesMs": self.outages_ms(),
             "jobs": self.jobs,
             "history": self.history,
+            "repairs": self.repairs,
             "endedByThemselves": self.ended_by_themselves,
             "logVerify": self.verified,
             "notTested": self.skipped,
@@ -185,6 +189,9 @@ impl Report {
         line("", format!("{succeeded} succeeded"));
         line("history", format!("{entries} entries, {began} beginnings, {over} ends, {signs} signs of life of tasks"));
         line("", format!("{copied} hashes of other copies, in {files} files"));
+        for (number, figures) in self.repairs.text().into_iter().enumerate() {
+            line(if number == 0 { "repairs" } else { "" }, figures);
+        }
         line("log", self.verified.clone());
         for (name, count) in &self.ended_by_themselves {
             line("note", format!("{name} ended {count} times without having been struck"));
@@ -248,6 +255,7 @@ mod tests {
             strikes: vec![strike],
             jobs: Jobs::default(),
             history: Counts::default(),
+            repairs: Repairs::default(),
             ended_by_themselves: BTreeMap::new(),
             verified: String::new(),
             skipped: vec!["flying".into()],

@@ -8,6 +8,7 @@ use crate::evidence;
 use crate::history::History;
 use crate::outage::{Request, longest_waits};
 use crate::plan::{Action, Plan};
+use crate::repairs::Repairs;
 use crate::replay;
 use crate::report::{Jobs, Report, Strike};
 use crate::scenario::Scenario;
@@ -74,6 +75,7 @@ pub(crate) fn run(
             requests: requests.iter().map(|request| u64::from(request.tries)).sum(),
         },
         history: evidence::counts(&judged.history, judged.files),
+        repairs: judged.repairs,
         ended_by_themselves,
         verified: judged.verified,
         skipped,
@@ -86,6 +88,7 @@ pub(crate) fn run(
 /// What was judged.
 struct Judged {
     history: History,
+    repairs: Repairs,
     files: usize,
     verified: String,
 }
@@ -99,7 +102,7 @@ fn judge_all(
     findings: &mut Vec<Finding>,
 ) -> Result<Judged, LiveError> {
     let folders = cell.server_folders();
-    let replayed = replay::replay(&folders, cell.etcd())?;
+    let replayed = replay::replay(&folders, cell.etcd(), plan.strikes_nodes_only())?;
     findings.extend(replayed.findings);
     let mut verified = Vec::new();
     for folder in &folders {
@@ -115,7 +118,8 @@ fn judge_all(
     for server in folders.iter().filter(|server| server.parent() != Some(folder)) {
         evidence::copy(server, &folder.join(server.file_name().unwrap_or_default()))?;
     }
-    Ok(Judged { history, files: tapes.len(), verified: verified.join("; ") })
+    let repairs = Repairs::of(&history, replayed.longest_idle_ms);
+    Ok(Judged { history, repairs, files: tapes.len(), verified: verified.join("; ") })
 }
 
 /// Faults with what clients and tasks felt of them.
@@ -236,8 +240,7 @@ impl Drive<'_> {
                     last = jobs;
                 }
                 let open: Vec<&JobSummary> = last.iter().filter(|job| !job.is_finished()).collect();
-                // Services never end by themselves; one that runs again after all that has done its part.
-                for job in open.iter().filter(|job| self.plan.is_service(&job.name) && job.state == "running") {
+                for job in self.done_their_part(&open) {
                     self.cell.client().cancel(&job.name);
                 }
                 let missing = self.book.acknowledged.load(Ordering::Relaxed).saturating_sub(last.len());
@@ -254,6 +257,19 @@ impl Drive<'_> {
             }
             self.breathe()?;
         }
+    }
+
+    /// Services never end by themselves; one that runs again after all that has done its part. Gangs that run until the
+    /// end make no room for each other: all must be whole first.
+    fn done_their_part<'j>(&self, open: &[&'j JobSummary]) -> Vec<&'j JobSummary> {
+        let is_whole = |job: &&&JobSummary| job.state == "running" && job.tasks.running == job.tasks.total;
+        let mut done: Vec<&JobSummary> = open.iter().copied().filter(|job| self.plan.is_service(&job.name)).collect();
+        done.retain(|job| job.state == "running");
+        let until_the_end = open.iter().filter(|job| self.plan.is_until_the_end(&job.name));
+        if until_the_end.clone().all(|job| is_whole(&job)) {
+            done.extend(until_the_end);
+        }
+        done
     }
 
     fn breathe(&mut self) -> Result<(), LiveError> {
@@ -283,7 +299,8 @@ fn too_late(open: &[&JobSummary], missing: usize, quiet_ms: u64) -> Vec<Finding>
 
 /// Whether the job ended as it should.
 fn has_succeeded(job: &JobSummary, plan: &Plan) -> bool {
-    job.state == "succeeded" || (job.state == "cancelled" && plan.is_service(&job.name))
+    job.state == "succeeded"
+        || (job.state == "cancelled" && (plan.is_service(&job.name) || plan.is_until_the_end(&job.name)))
 }
 
 /// No task of these loads fails by itself, and what faults end is never charged to it.

@@ -6,7 +6,9 @@
 //! about: every process is killed without a word while jobs go through
 //! cell: 4 real nodes, 20 simulated nodes, 2 batch schedulers, 2 health candidates, node lease 10s, disk of 64MiB
 //! cell: 4 real nodes, etcd of 3 members
+//! cell: 200 simulated nodes in racks of 10
 //! load: 250 batch jobs on simulated nodes, 8 per second, 1 to 3 tasks of 300ms
+//! load: 40 tas jobs on simulated nodes, 8 per second, 4 to 8 tasks until the end, in one rack, repair waits 1min
 //! fault: from 4s every 6s kill server, batch-1, node-1, shim-1, fleet in turn
 //! fault: at 60s kill everything
 //! fault: from 4s every 3s kill the leader for 2min      (cell: 3 servers, …)
@@ -16,6 +18,8 @@
 //! fault: at 10s reset node-2 for 3s
 //! fault: at 10s fill the disk for 6s
 //! fault: from 4s every 3s strike at random 20 times
+//! fault: from 4s every 5s take a node (two nodes, a rack) down for 8s to 30s 20 times
+//! fault: at 10s take a rack down for 20s
 //! expect: quiet within 120s
 //! expect: node-1 lost
 //! expect: no node lost
@@ -56,6 +60,9 @@ impl Scenario {
     }
 }
 
+/// Racks of simulated nodes in one block.
+pub const RACKS_PER_BLOCK: usize = 5;
+
 /// What the cell is made of: servers, three classes of schedulers, and these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -65,6 +72,8 @@ pub struct Shape {
     pub real_nodes: usize,
     /// Nodes whose tasks are timers, all in one process: `fleet`.
     pub simulated_nodes: usize,
+    /// How many of them stand in one rack, if they stand in racks; [`RACKS_PER_BLOCK`] racks make a block.
+    pub nodes_per_rack: Option<usize>,
     /// Schedulers by class: `batch-1`, `tas-1` and so on.
     pub schedulers: Vec<(Class, usize)>,
     /// Candidates for the health duty: `health-1` and so on.
@@ -85,6 +94,7 @@ impl Default for Shape {
             servers: 1,
             real_nodes: 0,
             simulated_nodes: 0,
+            nodes_per_rack: None,
             schedulers: Class::ALL.map(|class| (class, 1)).to_vec(),
             health: 1,
             node_lease_ms: 10_000,
@@ -96,6 +106,18 @@ impl Default for Shape {
 }
 
 impl Shape {
+    /// The name of a simulated node, counted from 0.
+    pub fn simulated_name(number: usize) -> String {
+        format!("sim-{}", number + 1)
+    }
+
+    /// The numbers of the simulated nodes by rack; one rack where they stand in none.
+    pub fn racks(&self) -> Vec<std::ops::Range<usize>> {
+        let size = self.nodes_per_rack.unwrap_or(self.simulated_nodes).max(1);
+        let starts = (0..self.simulated_nodes).step_by(size);
+        starts.map(|start| start..(start + size).min(self.simulated_nodes)).collect()
+    }
+
     /// The names of the servers.
     pub fn server_names(&self) -> Vec<String> {
         match self.servers {
@@ -152,8 +174,24 @@ pub struct Load {
     pub per_second: u64,
     /// Fewest and most tasks of one job.
     pub tasks: (usize, usize),
-    /// How long a task runs, in milliseconds.
-    pub task_ms: u64,
+    /// How long a task runs, in milliseconds; without a time until its job is cancelled: when all such jobs are whole
+    /// after everything was healed.
+    pub task_ms: Option<u64>,
+    /// Whether all tasks of a job stand in one rack.
+    pub in_rack: bool,
+    /// What becomes of a job that lost nodes, if it says so.
+    pub repair: Option<Repair>,
+}
+
+/// What becomes of a gang that lost nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// It is evicted whole where there is no room at once.
+    FailsFast,
+    /// It waits for room so long, in milliseconds.
+    Waits(u64),
+    /// It leaves its rack for the block around it.
+    Widens,
 }
 
 impl Load {
@@ -177,6 +215,17 @@ pub enum Way {
     From,
     /// Both.
     Both,
+}
+
+/// What goes down at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// One node.
+    Node,
+    /// Two nodes; every other time of one rack.
+    TwoNodes,
+    /// All nodes of a rack.
+    Rack,
 }
 
 /// One fault, or one and its end.
@@ -221,6 +270,22 @@ pub enum Kind {
     /// Whatever the seed says: one to four processes killed, one paused (no shim: frozen together with its agent it
     /// could not end its tasks), or the connections of one cut, delayed or reset.
     Random,
+    /// Simulated nodes that chance chooses among those that are up go down with all that runs on them, and boot again.
+    Outage {
+        /// How many.
+        extent: Extent,
+        /// The shortest and the longest time that they are down, in milliseconds.
+        for_ms: (u64, u64),
+    },
+    /// As [`Kind::Outage`], once chance has chosen.
+    Down {
+        /// How many.
+        extent: Extent,
+        /// Which.
+        nodes: Vec<String>,
+        /// For how long.
+        for_ms: u64,
+    },
     /// The server's file system is filled to the last byte.
     FillDisk {
         /// For how long.

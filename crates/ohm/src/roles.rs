@@ -170,7 +170,10 @@ pub(crate) fn agent(arguments: AgentArguments, globals: &Globals) -> ExitCode {
             let mut options = SimAgentOptions::new(servers(globals), nodes);
             if let Some(data_dir) = &globals.data_dir {
                 match agent::state_folder(data_dir, arguments.name.as_deref().unwrap_or("sim")) {
-                    Ok(folder) => options.data_dir = Some(folder),
+                    Ok(folder) => {
+                        options.data_dir = Some(folder);
+                        options.down_dir = Some(data_dir.join("down"));
+                    }
                     Err(error) => return used_wrongly(&error),
                 }
             }

@@ -7,6 +7,8 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+/// The file in the state folder of a process with simulated nodes that names them, one a line.
+pub const FLEET_NAMES_FILE: &str = "fleet-nodes";
 /// The file that says how often the cell was restored from a backup.
 const INCARNATION: &str = "incarnation";
 

@@ -1,7 +1,12 @@
 //! Sentences in, scenario out.
 
-use super::{Expectation, Fault, Kind, Load, Pool, Scenario, Shape, Way};
+mod faults;
+mod load;
+
+use super::{Expectation, Scenario, Shape};
 use crate::verdict::JUDGED;
+use faults::faults;
+use load::load;
 use ohm_model::Class;
 
 /// How long the healed cell may take unless the scenario says otherwise, in milliseconds.
@@ -10,9 +15,6 @@ const REAL_NODES_MAX: usize = 100;
 const SIMULATED_NODES_MAX: usize = 10_000;
 const REPLICAS_MAX: usize = 8;
 const ETCD_MEMBERS_MAX: usize = 5;
-const STRIKES_MAX: usize = 10_000;
-const JOBS_MAX: usize = 100_000;
-const TASKS_MAX: usize = 1_000;
 
 /// What is wrong with a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -174,6 +176,10 @@ fn shape(text: &str) -> Parsed<Shape> {
                 continue;
             }
             counted(&mut words, count, &mut cell)?;
+            if words.skip("in") {
+                ["racks", "of"].into_iter().try_for_each(|word| words.expect(word))?;
+                cell.nodes_per_rack = Some(words.number(SIMULATED_NODES_MAX)?);
+            }
         }
         words.end()?;
     }
@@ -185,6 +191,9 @@ fn shape(text: &str) -> Parsed<Shape> {
     }
     if cell.servers > 1 && cell.disk_bytes.is_some() {
         return Err("a disk of its own is made for one server only".into());
+    }
+    if cell.nodes_per_rack.is_some() && cell.simulated_nodes == 0 {
+        return Err("only simulated nodes stand in racks: say 20 simulated nodes in racks of 5".into());
     }
     match cell.real_nodes + cell.simulated_nodes {
         0 => Err("a cell needs nodes, such as 4 real nodes or 20 simulated nodes".into()),
@@ -217,156 +226,6 @@ fn counted(words: &mut Words<'_>, count: usize, cell: &mut Shape) -> Parsed<()> 
         }
     }
     Ok(())
-}
-
-fn load(text: &str, cell: &Shape) -> Parsed<Load> {
-    let mut words = Words::of(text);
-    let jobs = words.number(JOBS_MAX)?;
-    let class = match words.take("a class")? {
-        "batch" => Class::Batch,
-        "tas" => Class::Tas,
-        "service" => Class::Service,
-        word => return Err(format!("\"{word}\" where batch, service or tas is due")),
-    };
-    words.expect("jobs")?;
-    words.expect("on")?;
-    let (pool, nodes) = match words.take("real or simulated")? {
-        "real" => (Pool::Real, cell.real_nodes),
-        "simulated" => (Pool::Simulated, cell.simulated_nodes),
-        word => return Err(format!("\"{word}\" where real or simulated is due")),
-    };
-    words.expect("nodes")?;
-    if nodes == 0 {
-        return Err(format!("this cell has no {} nodes", pool.name()));
-    }
-    let per_second = words.number(10_000)? as u64;
-    words.expect("per")?;
-    words.expect("second")?;
-    let least = words.number(TASKS_MAX)?;
-    let most = if words.skip("to") { words.number(TASKS_MAX)? } else { least };
-    if most < least {
-        return Err(format!("{least} to {most} tasks: the first number must be the smaller one"));
-    }
-    if !words.skip("task") {
-        words.expect("tasks")?;
-    }
-    words.expect("of")?;
-    let task_ms = words.duration()?;
-    words.end()?;
-    Ok(Load { jobs, class, pool, per_second, tasks: (least, most), task_ms })
-}
-
-fn faults(text: &str, cell: &Shape) -> Parsed<Vec<Fault>> {
-    let mut words = Words::of(text);
-    if words.skip("from") {
-        let from_ms = words.duration()?;
-        words.expect("every")?;
-        let every_ms = words.duration()?;
-        if words.skip("strike") {
-            ["at", "random"].into_iter().try_for_each(|word| words.expect(word))?;
-            let times = words.number(STRIKES_MAX)? as u64;
-            words.expect("times")?;
-            words.end()?;
-            return Ok((0..times)
-                .map(|number| Fault { at_ms: from_ms + number * every_ms, kind: Kind::Random })
-                .collect());
-        }
-        words.expect("kill")?;
-        if words.skip("the") {
-            words.expect("leader")?;
-            words.expect("for")?;
-            let until_ms = from_ms + words.duration()?;
-            words.end()?;
-            several(cell)?;
-            let kills = (from_ms..until_ms).step_by(every_ms.max(1) as usize).take(STRIKES_MAX);
-            return Ok(kills.map(|at_ms| Fault { at_ms, kind: Kind::KillLeader }).collect());
-        }
-        let mut victims = Vec::new();
-        while words.peek() != "in" {
-            victims.push(words.process(cell)?);
-        }
-        words.expect("in")?;
-        words.expect("turn")?;
-        words.end()?;
-        let turn =
-            |(number, victim)| Fault { at_ms: from_ms + number as u64 * every_ms, kind: Kind::Kill(vec![victim]) };
-        return Ok(victims.into_iter().enumerate().map(turn).collect());
-    }
-    words.expect("at")?;
-    let at_ms = words.duration()?;
-    let kind = kind(&mut words, cell)?;
-    words.end()?;
-    Ok(vec![Fault { at_ms, kind }])
-}
-
-fn kind(words: &mut Words<'_>, cell: &Shape) -> Parsed<Kind> {
-    let for_ms = |words: &mut Words<'_>| words.expect("for").and_then(|()| words.duration());
-    match words.take("a fault")? {
-        "kill" if words.skip("everything") => Ok(Kind::Kill(cell.processes())),
-        "kill" if words.skip("the") => {
-            words.expect("leader")?;
-            several(cell)?;
-            Ok(Kind::KillLeader)
-        }
-        "kill" => {
-            let mut victims = vec![words.process(cell)?];
-            while !words.peek().is_empty() {
-                words.skip("and");
-                victims.push(words.process(cell)?);
-            }
-            Ok(Kind::Kill(victims))
-        }
-        "pause" => Ok(Kind::Pause { process: words.process(cell)?, for_ms: for_ms(words)? }),
-        "cut" => {
-            let process = connected(words, cell)?;
-            let way = match words.peek() {
-                "towards" => Way::Towards,
-                "from" => Way::From,
-                _ => Way::Both,
-            };
-            if way != Way::Both {
-                words.take("a way")?;
-                words.expect("the")?;
-                words.expect("server")?;
-            }
-            Ok(Kind::Cut { process, way, for_ms: for_ms(words)? })
-        }
-        "delay" => {
-            let process = connected(words, cell)?;
-            words.expect("by")?;
-            Ok(Kind::Delay { process, by_ms: words.duration()?, for_ms: for_ms(words)? })
-        }
-        "reset" => Ok(Kind::Reset { process: connected(words, cell)?, for_ms: for_ms(words)? }),
-        "fill" => {
-            words.expect("the")?;
-            words.expect("disk")?;
-            match cell.disk_bytes {
-                Some(_) => Ok(Kind::FillDisk { for_ms: for_ms(words)? }),
-                None => Err("only a disk of its own is filled: say \"disk of 64MiB\" in the cell: line".into()),
-            }
-        }
-        word => Err(format!("\"{word}\" where kill, pause, cut, delay, reset or fill is due")),
-    }
-}
-
-/// Among several servers one leads.
-fn several(cell: &Shape) -> Parsed<()> {
-    match cell.servers {
-        1 => Err("a lone server is no leader: say kill server, or 3 servers in the cell: line".into()),
-        _ => Ok(()),
-    }
-}
-
-/// A process that is connected to the servers, or the clients.
-fn connected(words: &mut Words<'_>, cell: &Shape) -> Parsed<String> {
-    if words.skip("clients") {
-        return Ok("clients".into());
-    }
-    let process = words.process(cell)?;
-    match ["shim-", "etcd-", "server"].iter().any(|peer| process.starts_with(peer)) {
-        true => Err(format!("{process} has no connection to the server: name one that has, or clients")),
-        false => Ok(process),
-    }
 }
 
 fn expectation(text: &str, scenario: &mut Scenario) -> Parsed<()> {

@@ -38,6 +38,33 @@ fn sentences_are_read() {
 }
 
 #[test]
+fn fleets_stand_in_racks_and_their_gangs_too() {
+    let cell = "cell: 40 simulated nodes in racks of 15\n";
+    let load =
+        "load: 2 tas jobs on simulated nodes, 4 per second, 4 tasks until the end, in one rack, repair waits 1min\n";
+    let scenario = format!("{cell}{load}fault: from 1s every 2s take two nodes down for 3s to 4s 2 times\n");
+    let scenario = Scenario::parse(&scenario).unwrap();
+    assert_eq!(scenario.cell.racks(), [0..15, 15..30, 30..40]);
+    let load = &scenario.loads[0];
+    assert_eq!((load.task_ms, load.in_rack, load.repair), (None, true, Some(Repair::Waits(60_000))));
+    let kind = Kind::Outage { extent: Extent::TwoNodes, for_ms: (3_000, 4_000) };
+    assert_eq!(scenario.faults[1], Fault { at_ms: 3_000, kind });
+    let at_once = format!("{cell}{LOAD}fault: at 1s take a rack down for 3s\n").replace("real", "simulated");
+    assert_eq!(Scenario::parse(&at_once).unwrap().faults.len(), 1);
+    for (line, words) in [
+        ("cell: 2 real nodes in racks of 1", "only simulated nodes"),
+        ("load: 1 tas jobs on simulated nodes, 1 per second, 1 task of 1s, in one rack", "no racks"),
+        ("load: 1 tas jobs on real nodes, 1 per second, 1 task until the end", "for simulated nodes"),
+        ("fault: at 1s take a rack down for 3s", "in racks of 5"),
+        ("fault: at 1s take a node down for 3s to 2s", "the shorter one"),
+        ("fault: at 1s take three nodes down for 3s", "two nodes or a rack"),
+    ] {
+        let error = with(line).unwrap_err();
+        assert!(error.message.contains(words), "{line}: {error}");
+    }
+}
+
+#[test]
 fn of_several_servers_the_leader_can_be_killed() {
     let text = format!("cell: 3 servers, 1 real node\n{LOAD}fault: from 1s every 3s kill the leader for 7s\n");
     let scenario = Scenario::parse(&text).unwrap();

@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::globals::Globals;
-use ohm_runtime::data_dir;
+use ohm_runtime::data_dir::{self, FLEET_NAMES_FILE};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,13 @@ pub struct ChaosNode {
     name: String,
 }
 
-/// Marks a node of the cell that `ohm up` runs as down, or as up again.
+/// Marks a node of the cell that `ohm up` runs, or a simulated one of a fleet that keeps its state in the data folder, as
+/// down, or as up again.
 pub(crate) fn mark(node: &ChaosNode, is_down: bool, globals: &Globals) -> Result<(), Failure> {
     let folder = globals.data_dir();
     let name = &node.name;
-    let known = !name.contains('/') && name != ".." && folder.join("nodes").join(name).is_dir();
-    if !known {
+    let is_known = !name.contains('/') && name != ".." && folder.join("nodes").join(name).is_dir();
+    if !is_known && !is_simulated(&folder, name) {
         let nodes = folder.join("nodes");
         return Err(Failure::Failed(format!("`ohm up` has no node {name}: see {}", nodes.display())));
     }
@@ -32,6 +33,13 @@ pub(crate) fn mark(node: &ChaosNode, is_down: bool, globals: &Globals) -> Result
     done.map_err(|error| Failure::io(mark.display().to_string(), error))?;
     println!("node {name} is {}", if is_down { "down" } else { "up" });
     Ok(())
+}
+
+/// Whether a fleet that keeps its state in `folder` has a node of this name.
+fn is_simulated(folder: &Path, name: &str) -> bool {
+    let fleets = fs::read_dir(folder.join("nodes")).into_iter().flatten().flatten();
+    let mut lists = fleets.filter_map(|fleet| fs::read_to_string(fleet.path().join(FLEET_NAMES_FILE)).ok());
+    lists.any(|names| names.lines().any(|known| known == name))
 }
 
 fn remove(path: &Path) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! The process around the fleet.
 
 use super::fleet::Fleet;
+use super::outage::Marks;
 use crate::agent::AgentError;
 use crate::agent::key::{self, NodeIdentity};
 use crate::agent::link::{self, ARRIVALS_MAX, Arrival, Outlets};
@@ -33,6 +34,8 @@ pub struct SimAgentOptions {
     /// Where the random part of their keys is kept. Without one the nodes of a restarted process are strangers, and
     /// wait until their predecessors are found lost.
     pub data_dir: Option<PathBuf>,
+    /// A folder with a file for each node that is to be down at the moment, named after it.
+    pub down_dir: Option<PathBuf>,
     /// How simulated tasks behave.
     pub driver: DriverConfig,
     /// How their agents behave.
@@ -44,7 +47,7 @@ impl SimAgentOptions {
     pub fn new(servers: Servers, nodes: Vec<NodeSpec>) -> Self {
         let mut agent = AgentConfig::default();
         agent.report_delay_ms = agent.report_delay_ms.max(nodes.len() as u64 * 1000 / REPORT_BATCHES_PER_SECOND);
-        SimAgentOptions { servers, nodes, data_dir: None, driver: DriverConfig::default(), agent }
+        SimAgentOptions { servers, nodes, data_dir: None, down_dir: None, driver: DriverConfig::default(), agent }
     }
 }
 
@@ -64,15 +67,21 @@ pub async fn run_sim_agent(options: SimAgentOptions, shutdown: Shutdown) -> Resu
         Some(folder) => key::load_or_make(folder, process)?,
         None => NodeIdentity { key: process, boot: 1 },
     };
+    if let Some(folder) = &options.data_dir {
+        let names: String = options.nodes.iter().map(|node| format!("{}\n", node.name)).collect();
+        let path = folder.join(data_dir::FLEET_NAMES_FILE);
+        data_dir::replace(&path, 0o600, names.as_bytes()).map_err(AgentError::file(&path))?;
+    }
     tracing::info!(nodes = options.nodes.len(), "simulated nodes started");
     let recorder = Recorder::from_environment("fleet", "fleet");
     let mut fleet = Fleet::new(options.nodes, identity, &options.agent, options.driver, dice::dice(), recorder);
     fleet.attach(boot_ms());
+    let marks = options.down_dir.as_deref().map(Marks::new);
     let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
     // Ends with this function, however that ends.
     let mut tasks = JoinSet::new();
     tasks.spawn(link::run(dialer, sender));
-    let host = Host { fleet, outlets: None };
+    let host = Host { fleet, marks, outlets: None };
     tokio::select! { biased;
         () = shutdown.started() => Ok(()),
         ended = host.run(arrivals) => ended,
@@ -81,6 +90,7 @@ pub async fn run_sim_agent(options: SimAgentOptions, shutdown: Shutdown) -> Resu
 
 struct Host {
     fleet: Fleet,
+    marks: Option<Marks>,
     outlets: Option<Outlets>,
 }
 
@@ -88,8 +98,12 @@ impl Host {
     async fn run(mut self, mut arrivals: mpsc::Receiver<Arrival>) -> Result<(), AgentError> {
         while !self.fleet.is_superseded() {
             let now_ms = boot_ms();
+            if let Some(down) = self.marks.as_mut().and_then(|marks| marks.changed(now_ms)) {
+                self.fleet.keep_down(now_ms, down);
+            }
+            let look_ms = self.marks.as_ref().map_or(SLEEP_MS_MAX, |marks| marks.pause_ms(now_ms));
             let sleep_ms = self.fleet.due_ms().map_or(SLEEP_MS_MAX, |due_ms| due_ms.saturating_sub(now_ms));
-            let sleep = Duration::from_millis(sleep_ms.clamp(TURN_MS_MIN, SLEEP_MS_MAX));
+            let sleep = Duration::from_millis(sleep_ms.min(look_ms).clamp(TURN_MS_MIN, SLEEP_MS_MAX));
             tokio::select! { biased;
                 arrival = arrivals.recv() => self.take(arrival.ok_or(AgentError::TaskEnded("the servers"))?)?,
                 () = tokio::time::sleep(sleep) => {}
