@@ -3,7 +3,7 @@
 
 use crate::history::Broken;
 use crate::p10_witness::fits_whole;
-use ohm_cell::{Cell, Job, JobState, Shape, TaskState};
+use ohm_cell::{Cell, Job, JobState, Shape, Standing, TaskState};
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::{GroupIndex, JobId, NodeId, ResourceId, TopologyMode};
 use std::collections::BTreeMap;
@@ -27,11 +27,14 @@ pub struct Stuck {
 pub fn stuck_jobs(cell: &Cell) -> Vec<Stuck> {
     let waits = |job: &&std::sync::Arc<Job>| job.state == JobState::Active && job.pending() > 0;
     let mut stuck: Vec<Stuck> = cell.jobs().iter().flat_map(|job| back_offs(job)).collect();
+    stuck.extend(cell.jobs().iter().filter_map(|job| unreserved(cell, job)));
     if !cell.jobs().iter().any(|job| waits(&job)) {
         return stuck;
     }
     let used = used_by_runs(cell);
-    for job in cell.jobs().iter().filter(waits) {
+    // What waits for its checks is not to be placed yet.
+    let may_stand = |job: &&std::sync::Arc<Job>| cell.standing(job).may_place();
+    for job in cell.jobs().iter().filter(waits).filter(may_stand) {
         if job.groups.len() > 1 || !job.spec.groups[0].slices().is_empty() {
             if fits_whole(cell, job, &used) {
                 let what = format!("{} job {} waits; all its groups fit", job.spec.class.name(), job.spec.name);
@@ -66,6 +69,27 @@ pub fn stuck_jobs(cell: &Cell) -> Vec<Stuck> {
 
 fn attempts_of(job: &Job) -> u64 {
     job.groups.iter().flat_map(|group| group.tasks.iter()).map(|task| u64::from(task.incarnation.0)).sum()
+}
+
+/// A job whose queue has checks waits for its quota although all of it is there.
+fn unreserved(cell: &Cell, job: &Job) -> Option<Stuck> {
+    let stands = job.live() > 0 || job.pending() == 0;
+    if job.state != JobState::Active || stands || cell.standing(job) != Standing::Unreserved {
+        return None;
+    }
+    let mut asked: BTreeMap<&str, i64> = BTreeMap::new();
+    for group in &job.spec.groups {
+        for (name, amount) in group.requests.iter().map(|(name, amount)| (name.as_str(), *amount)).chain([("pods", 1)])
+        {
+            *asked.entry(name).or_insert(0) += amount * i64::from(group.count);
+        }
+    }
+    let fits = |(name, amount): (&&str, &i64)| {
+        cell.quota().available(&job.spec.queue, name).is_none_or(|available| available >= *amount)
+    };
+    let what = format!("job {} (queue \"{}\") waits for quota that is there", job.spec.name, job.spec.queue);
+    let attempts = u64::from(job.admission.rounds) << 32;
+    asked.iter().all(fits).then(|| Stuck { job: job.id, attempts, broken: Broken::new("P10", what) })
 }
 
 /// Tasks in back-off that failed, or that a node would not start, at most three times wait no longer than four seconds:

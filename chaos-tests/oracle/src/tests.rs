@@ -464,6 +464,7 @@ fn p8_judges_quota_with_borrowing_and_lending() {
         borrowing_limit: borrowing.map(|limit| ("cpu".to_string(), limit)).into_iter().collect(),
         lending_limit: lending.map(|limit| ("cpu".to_string(), limit)).into_iter().collect(),
         weight_milli: 1000,
+        admission_checks: Vec::new(),
     };
     // Two queues of 2 under one cohort; the first asks for `count` cores.
     for (count, borrowing, lending, expected) in

@@ -42,6 +42,7 @@ impl Yard {
             borrowing_limit: Amounts::new(),
             lending_limit: Amounts::new(),
             weight_milli: 1000,
+            admission_checks: Vec::new(),
         };
         let queue = |name: &str| QueueSpec {
             name: name.into(),

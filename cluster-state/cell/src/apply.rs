@@ -1,11 +1,13 @@
 //! Applying entries: one closed match over the commands, one file per kind of change. Nothing here fails half-way: a
 //! command is judged whole, then applied whole, and its outcome and events say what happened.
 
+mod admission;
 mod commit;
 mod conditions;
 mod jobs;
 mod nodes;
 mod priorities;
+mod provisioning;
 mod quota;
 mod repair;
 mod runs;
@@ -137,6 +139,12 @@ impl Cell {
                 self.report_conditions(*node, *incarnation, conditions, applied)
             }
             Command::ReleaseNode { name } => self.release_node(name, applied),
+            Command::PutProvisioningClass(class) => self.put_provisioning_class(class),
+            Command::RemoveProvisioningClass { name } => self.remove_provisioning_class(name),
+            Command::ReportCheck { epoch, job, round, class, report } => {
+                let check = admission::CheckName { job: *job, round: *round, class };
+                self.report_check((session, *epoch), check, report, applied)
+            }
             Command::RaiseVersion { version } => self.raise_version(*version),
         };
         result.unwrap_or_else(Outcome::Refused)
@@ -162,6 +170,7 @@ impl Cell {
             let holder = self.sessions.get(session).map_or_else(String::new, |session| session.name.clone());
             let lease = match lease {
                 Lease::Health => "health".to_string(),
+                Lease::Provisioning => "provisioning".to_string(),
                 Lease::Shard(shard) => format!("{}/{}", shard.class.name(), shard.number),
             };
             self.tell(applied, EventKind::LeaseTaken { lease, holder });

@@ -6,6 +6,7 @@ use crate::jobs::{Job, Jobs, Nominations};
 use crate::judge::Scratch;
 use crate::nodes::Nodes;
 use crate::priorities::PriorityClasses;
+use crate::provisioning::ProvisioningClasses;
 use crate::quota::Quota;
 use crate::resources::ResourceNames;
 use crate::runs::Runs;
@@ -53,6 +54,7 @@ pub struct Cell {
     pub(crate) topologies: Topologies,
     pub(crate) quota: Quota,
     pub(crate) priority_classes: PriorityClasses,
+    pub(crate) provisioning_classes: ProvisioningClasses,
     pub(crate) sessions: Sessions,
     pub(crate) nominations: Nominations,
     pub(crate) timers: BTreeMap<u64, Arc<Vec<Timer>>>,
@@ -130,6 +132,11 @@ impl Cell {
     /// Priority classes.
     pub fn priority_classes(&self) -> &PriorityClasses {
         &self.priority_classes
+    }
+
+    /// Provisioning classes.
+    pub fn provisioning_classes(&self) -> &ProvisioningClasses {
+        &self.provisioning_classes
     }
 
     /// Sessions and leases.

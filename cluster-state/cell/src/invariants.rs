@@ -2,6 +2,7 @@
 //! verify` and the oracle. [`Cell::invariants`] costs a pass over everything; a [`Sweep`] follows the log and looks at
 //! what each entry touched.
 
+mod admission;
 mod sweep;
 
 pub use sweep::Sweep;
@@ -226,6 +227,7 @@ impl Cell {
     /// P4, P5, P6 for one job.
     fn check_job_promises(&self, job: &Job, broken: &mut Vec<String>) {
         self.check_repair(job, broken);
+        self.check_admission(job, broken);
         let closed = job.state != JobState::Active;
         for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
             let label = format!("job {} group {}", job.spec.name, spec.name);

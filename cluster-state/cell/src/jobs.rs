@@ -1,5 +1,6 @@
 //! Jobs, their groups and tasks.
 
+use crate::admission::Admission;
 use crate::repairs::Repairs;
 use crate::runs::NO_RUN;
 use ohm_model::{
@@ -238,6 +239,8 @@ pub struct Job {
     pub past: Vec<PastRun>,
     /// What it lost with nodes, and how it became whole again.
     pub repairs: Repairs,
+    /// What it asks for before it is placed, and what came of it.
+    pub admission: Admission,
 }
 
 impl Job {

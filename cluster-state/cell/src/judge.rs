@@ -7,6 +7,7 @@
 //! whole transaction that lists a job twice. A job that falls short of its gang, or falls with others of an
 //! all-or-nothing transaction, is told so once, at the first of its rows that would have stood.
 
+mod admission;
 mod devices;
 mod draft;
 mod ledger;
@@ -182,7 +183,7 @@ impl<'a> Judge<'a> {
         if job.shard != self.transaction.shard {
             return Err(ConflictReason::ShardLost);
         }
-        if guard.reserved && job.reserved.is_empty() {
+        if guard.reserved && job.reserved.is_empty() && !canary::sings(Canary::PlaceUnreserved) {
             return Err(ConflictReason::NotReserved);
         }
         if job.version != guard.version && !planted {
@@ -242,7 +243,7 @@ impl<'a> Judge<'a> {
         for (row, &id) in self.transaction.reserve.iter().enumerate() {
             let judged = self.standing(id).and_then(|job| {
                 let new = seen.insert(id) && job.reserved.is_empty() && !job.spec.queue.is_empty();
-                if new { self.judge_reservation(job, &placed) } else { Ok(()) }
+                if new { self.judge_pass_one(job).and_then(|()| self.judge_reservation(job, &placed)) } else { Ok(()) }
             });
             if let Err(reason) = judged {
                 self.refuse(Row::Reserve(row as u32), None, reason, self.cell.applied);
@@ -257,8 +258,9 @@ impl<'a> Judge<'a> {
             let Some(shape) = self.cell.shapes.get(group.shape) else { continue };
             let held = group.live + placed.get(&(job.id, at as u16)).copied().unwrap_or(0);
             for &(resource, request) in &shape.requests {
+                // Below zero while tasks beyond the count still stop: they are given back with the reservation.
                 let sum = growth.entry(resource).or_insert(0);
-                *sum = sum.saturating_add(request.saturating_mul(i64::from(spec.count.saturating_sub(held))));
+                *sum = sum.saturating_add(request.saturating_mul(i64::from(spec.count) - i64::from(held)));
             }
         }
         let Judge { cell, scratch, .. } = self;

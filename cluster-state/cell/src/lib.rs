@@ -8,6 +8,7 @@
 //! Absent on purpose: clocks (time is stamped into entries), randomness, floats, iteration over unordered maps, and any
 //! knowledge of who leads.
 
+mod admission;
 mod apply;
 mod backup;
 mod cell;
@@ -20,6 +21,7 @@ mod jobs;
 mod judge;
 mod nodes;
 mod priorities;
+mod provisioning;
 mod quota;
 mod repairs;
 mod resources;
@@ -29,6 +31,7 @@ mod shapes;
 mod snapshot;
 mod topologies;
 
+pub use admission::{Admission, Check, CheckState, FailedCheck, Round, Standing};
 pub use apply::Applied;
 pub use backup::{BackupError, BackupSource, read_backup, write_backup};
 pub use cell::{Cell, HealthState, STAMP_MAX_MS, VERSION};
@@ -41,6 +44,7 @@ pub use judge::Scratch;
 pub use nodes::{CORDONED, NOMINATED, PRESENT, READY, SCHEDULABLE, SHRUNK, STATE_MASK};
 pub use nodes::{DeviceBank, NodeRecord, NodeVersion, Nodes};
 pub use priorities::PriorityClasses;
+pub use provisioning::ProvisioningClasses;
 pub use quota::{DEPTH_MAX, Quota, QuotaNode};
 pub use repairs::{
     OpenRepair, PAST_REPAIRS_MAX, PastRepair, RepairEnd, RepairState, Repairs, UnhealthyCause, UnhealthyNode,

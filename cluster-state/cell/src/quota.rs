@@ -251,6 +251,7 @@ mod tests {
                 borrowing_limit: amounts(borrowing),
                 lending_limit: amounts(lending),
                 weight_milli: 1000,
+                admission_checks: Vec::new(),
             });
         }
         quota.rebuild(&BTreeMap::new());

@@ -10,13 +10,14 @@ use crate::classes::{Classes, NodeClass};
 use crate::jobs::{Jobs, Nominations};
 use crate::nodes::Nodes;
 use crate::priorities::PriorityClasses;
+use crate::provisioning::ProvisioningClasses;
 use crate::quota::{Quota, QuotaNode};
 use crate::resources::ResourceNames;
 use crate::runs::Runs;
 use crate::sessions::Sessions;
 use crate::shapes::Shapes;
 use crate::topologies::{Domain, Topologies, Topology};
-use ohm_model::{Index, Outcome, PriorityClass, Sequence, SessionId};
+use ohm_model::{Index, Outcome, PriorityClass, ProvisioningClass, Sequence, SessionId};
 use ohm_stdx::codec::{self, DecodeError};
 use ohm_stdx::{Chunked, Slab};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -71,6 +72,7 @@ struct Header {
     classes: u32,
     queues: u32,
     priority_classes: u32,
+    provisioning_classes: u32,
     /// How many domains each topology has.
     domains: Vec<u32>,
 }
@@ -138,12 +140,14 @@ impl Cell {
             classes: self.classes.slots() as u32,
             queues: self.quota.iter().count() as u32,
             priority_classes: self.priority_classes.iter().len() as u32,
+            provisioning_classes: self.provisioning_classes.iter().len() as u32,
             domains: self.topologies.iter().map(|topology| topology.domains.len() as u32).collect(),
         });
         frame.put(&self.resources);
         frame.put_all(self.classes.parts());
         frame.put_all(self.quota.iter());
         frame.put_all(self.priority_classes.iter());
+        frame.put_all(self.provisioning_classes.iter().map(|class| &**class));
         for topology in self.topologies.iter() {
             frame.put(&**topology);
             frame.put_all(topology.domains.iter());
@@ -231,6 +235,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     let classes = frames.list::<(Option<NodeClass>, u32)>(header.classes)?;
     let quota = Quota::from_nodes(frames.list::<QuotaNode>(header.queues)?.into_iter());
     let priority_classes = frames.list::<PriorityClass>(header.priority_classes)?;
+    let provisioning_classes = frames.list::<ProvisioningClass>(header.provisioning_classes)?;
     let topologies = frames.topologies(&header.domains)?;
     let (mut sessions, nominations, timers, health): Conversations = frames.next()?;
     let nodes: Nodes = frames.next()?;
@@ -274,6 +279,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         topologies,
         quota,
         priority_classes: PriorityClasses::from_classes(priority_classes.into_iter()),
+        provisioning_classes: ProvisioningClasses::from_classes(provisioning_classes.into_iter()),
         sessions,
         nominations,
         timers,

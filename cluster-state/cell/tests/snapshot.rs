@@ -82,6 +82,7 @@ fn many_classes_and_fat_queues_are_cut_into_frames_that_can_be_read() {
             borrowing_limit: Default::default(),
             lending_limit: Default::default(),
             weight_milli: 1000,
+            admission_checks: Vec::new(),
         };
         apply(&mut cell, 1, number + 30_000, Command::PutQueue(spec));
     }

@@ -62,6 +62,7 @@ fn queue(name: &str, resources: usize) -> Command {
         borrowing_limit: Default::default(),
         lending_limit: Default::default(),
         weight_milli: 1000,
+        admission_checks: Vec::new(),
     })
 }
 

@@ -141,6 +141,7 @@ fn queue(name: &str) -> Command {
         borrowing_limit: BTreeMap::new(),
         lending_limit: BTreeMap::new(),
         weight_milli: 1000,
+        admission_checks: Vec::new(),
     })
 }
 

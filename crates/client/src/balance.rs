@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 pub fn owner_of(lease: Lease, sessions: impl IntoIterator<Item = SessionId>) -> Option<SessionId> {
     let key = match lease {
         Lease::Health => 0,
+        Lease::Provisioning => 1,
         Lease::Shard(shard) => {
             let class = match shard.class {
                 Class::Batch => 1u64,

@@ -1,11 +1,12 @@
 //! Everything that can be asked of a cell. One closed list: every cause of change is visible here.
 
 use crate::condition::NodeCondition;
-use crate::ids::{Epoch, Incarnation, Index, NodeId, Sequence, SessionId};
+use crate::ids::{Epoch, Incarnation, Index, JobId, NodeId, Sequence, SessionId};
 use crate::job::JobSpec;
 use crate::lease::{Lease, Role};
 use crate::node::{NodeConclusion, NodeHealth, NodeSpec};
 use crate::priority::PriorityClass;
+use crate::provisioning::{CheckReport, ProvisioningClass};
 use crate::queue::QueueSpec;
 use crate::run::RunReport;
 use crate::topology::TopologySpec;
@@ -215,6 +216,26 @@ pub enum Command {
     ReleaseNode {
         /// By name.
         name: String,
+    },
+    /// Adds or changes a provisioning class; requests that are under way keep what they asked for.
+    PutProvisioningClass(ProvisioningClass),
+    /// Removes a provisioning class that no queue and no job uses.
+    RemoveProvisioningClass {
+        /// By name.
+        name: String,
+    },
+    /// What the provisioning duty says about a check of a job.
+    ReportCheck {
+        /// The duty's epoch.
+        epoch: Epoch,
+        /// The job.
+        job: JobId,
+        /// The round of admission that it is about; another one is not meant.
+        round: u32,
+        /// The check, by the name of its class.
+        class: String,
+        /// What it says.
+        report: CheckReport,
     },
 }
 

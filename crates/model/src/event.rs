@@ -261,4 +261,41 @@ pub enum EventKind {
         /// Whether a person said so, before its time.
         by_hand: bool,
     },
+    /// A job holds its quota, and nodes are asked for before it is placed.
+    QuotaReserved {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// The round of admission.
+        round: u32,
+        /// Who is asked, by the names of classes.
+        checks: Vec<String>,
+    },
+    /// A check of a job went into another state.
+    CheckChanged {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// The class.
+        class: String,
+        /// Which attempt, from 1.
+        attempt: u32,
+        /// `ready`, `retry` or `rejected`.
+        state: String,
+        /// What the outside said, possibly empty.
+        message: String,
+        /// The wait before the next attempt, in milliseconds; 0 unless there is one.
+        wait_ms: u64,
+    },
+    /// All checks of a job are ready: it is placed next.
+    ChecksReady {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// The round of admission.
+        round: u32,
+    },
 }

@@ -22,6 +22,8 @@ pub enum Lease {
     Health,
     /// The right to place the jobs of a shard.
     Shard(Shard),
+    /// The right to ask for nodes and to say what came of it.
+    Provisioning,
 }
 
 /// What the process behind a session does; shown to people, and used to share out the shards.
@@ -35,4 +37,6 @@ pub enum Role {
     Health,
     /// Anything else.
     Client,
+    /// A candidate for the provisioning duty.
+    Provisioner,
 }

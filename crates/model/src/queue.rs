@@ -20,4 +20,6 @@ pub struct QueueSpec {
     pub lending_limit: Amounts,
     /// Share among siblings in units of one thousandth; 1000 is one.
     pub weight_milli: u32,
+    /// Names of the provisioning classes that must say yes before a job of this queue is placed; none for a cohort.
+    pub admission_checks: Vec<String>,
 }

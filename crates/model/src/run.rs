@@ -82,6 +82,8 @@ pub enum StopCause {
     Drained,
     /// Its job was updated to fewer tasks.
     ScaledDown,
+    /// The nodes that were provisioned for its job are taken away.
+    CapacityRevoked,
 }
 
 /// One fact about one run, from the node it stands on.

@@ -105,6 +105,7 @@ fn queue(dice: &mut Prng, name: &str) -> QueueSpec {
         borrowing_limit: cpu(300, 6),
         lending_limit: cpu(300, 6),
         weight_milli: 1000,
+        admission_checks: Vec::new(),
     }
 }
 

@@ -52,6 +52,28 @@ pub enum Canary {
     UnboundLease,
     /// A gang below its minimum gets back what there is room for.
     HalfRepair,
+    /// Tasks are placed before the checks of their queue are ready.
+    PlaceUnreserved,
+    /// A report about an earlier round of admission counts for this one.
+    StaleCheck,
+    /// Quota stays reserved for jobs that are over, suspended or evicted.
+    KeepReservation,
+    /// The filters that a check brought outlive their round.
+    KeepUpdates,
+    /// A round goes on without its reservation.
+    KeepRound,
+    /// What is placed under a reservation is charged once more.
+    ChargeReserved,
+    /// Another attempt is made under the name of the one that failed.
+    SameRequest,
+    /// A provisioner asks the outside although it does not hold the duty.
+    AskWithoutDuty,
+    /// A provisioner asks twice under one duty.
+    RequestTwice,
+    /// The wait before another attempt does not end.
+    EndlessBackOff,
+    /// A second pass that failed is not tried again.
+    DropSecondPass,
     /// A leader answers reads without asking the others whether it still leads.
     TrustOwnLead,
     /// A registration clears the hold-down of its node, and what led to it.
@@ -63,7 +85,7 @@ impl Canary {
     pub const OF_GROUPS: [Canary; 1] = [Canary::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Canary; 23] = [
+    pub const ALL: [Canary; 34] = [
         Canary::SkipFitCheck,
         Canary::AnswerBeforeSync,
         Canary::ForgetSessions,
@@ -87,6 +109,17 @@ impl Canary {
         Canary::UnboundLease,
         Canary::HalfRepair,
         Canary::ForgetHoldDown,
+        Canary::PlaceUnreserved,
+        Canary::StaleCheck,
+        Canary::KeepReservation,
+        Canary::KeepUpdates,
+        Canary::KeepRound,
+        Canary::ChargeReserved,
+        Canary::SameRequest,
+        Canary::AskWithoutDuty,
+        Canary::RequestTwice,
+        Canary::EndlessBackOff,
+        Canary::DropSecondPass,
     ];
 }
 

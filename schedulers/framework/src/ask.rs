@@ -1,5 +1,6 @@
 //! Why is this job not placed? The answer of any planner on any copy, without a scheduler around it.
 
+use crate::admission::{admission_obstacle, need_now};
 use crate::explain::Explanation;
 use crate::holds::Holds;
 use crate::plan::Decision;
@@ -35,6 +36,9 @@ pub enum Answer {
 /// tables, which are made anew.
 pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answer {
     let Some(found) = cell.jobs().get(job) else { return Answer::Unknown };
+    if let Some(obstacle) = admission_obstacle(cell, found) {
+        return Answer::Waits(Box::new(Explanation::of_obstacle(job, cell.applied(), 0, obstacle)));
+    }
     let Some(need) = planner.need(cell, found) else {
         let why = match found.state {
             JobState::Finished(_) => format!("job {} is {}.", found.spec.name, found.phase()),
@@ -75,14 +79,13 @@ pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answ
 /// for their share is not counted: that depends on what they do.
 pub fn jobs_ahead<P: Planner>(cell: &Cell, planner: &P, job: JobId) -> Option<u64> {
     let found = cell.jobs().get(job)?;
-    let rank = rank_of(found, planner.need(cell, found)?);
+    let rank = rank_of(found, need_now(cell, planner, found)?);
     let goes_first = |other: &Job| {
         let is_near = other.spec.queue == found.spec.queue || other.shard == found.shard;
         if other.spec.class != found.spec.class || !is_near {
             return false;
         }
-        planner
-            .need(cell, other)
+        need_now(cell, planner, other)
             .map(|need| rank_of(other, need))
             .is_some_and(|first| first < rank && (first.is_urgent() || other.spec.queue == found.spec.queue))
     };

@@ -87,9 +87,11 @@ impl Flight {
     pub(crate) fn new(cell: &Cell, holds: &mut Holds, batch: &mut Batch, improvements: u64) -> Self {
         let transaction = &batch.transaction;
         let others = transaction.evict.len() + transaction.nominate.len() + transaction.reserve.len();
+        let mut taken = holds.take(cell, &transaction.place, &transaction.evict);
+        holds.reserve(cell, &transaction.reserve, &mut taken);
         Flight {
             jobs: std::mem::take(&mut batch.jobs),
-            taken: holds.take(cell, &transaction.place, &transaction.evict),
+            taken,
             orphaned: false,
             improvements,
             counts: transaction.place.iter().map(|placement| placement.count).collect(),

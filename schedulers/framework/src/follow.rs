@@ -1,5 +1,6 @@
 //! Following the log: the own copy, what each entry means for the backlog, and who holds which shard.
 
+use crate::admission::need_now;
 use crate::input::Effect;
 use crate::planner::Planner;
 use crate::scheduler::{Changes, SchedulerCore};
@@ -106,7 +107,10 @@ impl<P: Planner> SchedulerCore<P> {
             return;
         }
         let found = self.cell.jobs().get(job).filter(|found| self.shards.contains_key(&found.shard));
-        let need = found.and_then(|found| self.planner.need(&self.cell, found));
+        let need = found.and_then(|found| need_now(&self.cell, &self.planner, found));
+        if !self.is_second_pass(job) {
+            self.second_passes.remove(&job);
+        }
         match (found, need) {
             (Some(found), Some(need)) => self.backlog.put(ticket_of(found, need, self.nominated.contains(&job))),
             _ => {
@@ -158,7 +162,12 @@ impl<P: Planner> SchedulerCore<P> {
                 | EventKind::NodeHealth { node, health: NodeHealth::Ready, .. }
                 | EventKind::NodeCondition { node, .. }
                 | EventKind::NodeReleased { node, .. }
-                | EventKind::NodeCordoned { node, cordoned: false, .. } => self.improve(*node),
+                | EventKind::NodeCordoned { node, cordoned: false, .. } => {
+                    self.changes.arrived = true;
+                    self.improve(*node);
+                }
+                // Both may give a reservation back.
+                EventKind::CheckChanged { job, .. } | EventKind::JobUpdated { job, .. } => self.note_quota(*job),
                 // Whoever leaves both of these states gives a reservation back.
                 EventKind::JobState { job, state, .. } if !["pending", "running"].contains(&state.as_str()) => {
                     self.note_quota(*job);
@@ -230,7 +239,9 @@ impl Kinds {
                 | Command::TakeLease { .. }
                 | Command::ReleaseLease { .. } => kinds.sessions = true,
                 Command::Tick => (kinds.sessions, kinds.ticks) = (true, true),
-                Command::PutQueue(_) | Command::RemoveQueue { .. } => kinds.queues = true,
+                Command::PutQueue(_) | Command::RemoveQueue { .. } | Command::PutProvisioningClass(_) => {
+                    kinds.queues = true;
+                }
                 Command::PutTopology(_) | Command::RemoveTopology { .. } => kinds.topologies = true,
                 Command::Commit(transaction) => kinds.nominates |= !transaction.nominate.is_empty(),
                 _ => {}

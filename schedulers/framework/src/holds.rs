@@ -75,7 +75,7 @@ impl Holds {
             };
             self.add_row(&row);
             if !job.spec.queue.is_empty() && job.reserved.is_empty() {
-                self.charge(&job.spec.queue, &row, &mut taken.quota);
+                self.charge(&job.spec.queue, (&row.shape.requests, row.count), &mut taken.quota);
             }
             taken.rows.push(row);
         }
@@ -85,6 +85,20 @@ impl Holds {
             }
         }
         taken
+    }
+
+    /// Holds the quota that `jobs` will have reserved, beyond what runs of them already, and adds it to `taken`.
+    pub fn reserve(&mut self, cell: &Cell, jobs: &[JobId], taken: &mut Taken) {
+        for job in jobs.iter().filter_map(|job| cell.jobs().get(*job)) {
+            if job.spec.queue.is_empty() || !job.reserved.is_empty() {
+                continue;
+            }
+            for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
+                let Some(shape) = cell.shape_of(job, at) else { continue };
+                let missing = spec.count.saturating_sub(group.live);
+                self.charge(&job.spec.queue, (&shape.requests, missing), &mut taken.quota);
+            }
+        }
     }
 
     /// Gives back what a transaction held.
@@ -193,14 +207,19 @@ impl Holds {
         }
     }
 
-    fn charge(&mut self, queue: &str, row: &TakenRow, charged: &mut Vec<(Arc<str>, ResourceId, i64)>) {
+    fn charge(
+        &mut self,
+        queue: &str,
+        (requests, count): (&[(ResourceId, i64)], u32),
+        charged: &mut Vec<(Arc<str>, ResourceId, i64)>,
+    ) {
         let queue = match self.quota.get_key_value(queue) {
             Some((known, _)) => Arc::clone(known),
             None => Arc::from(queue),
         };
         let sums = self.quota.entry(Arc::clone(&queue)).or_default();
-        for &(resource, request) in &row.shape.requests {
-            let amount = request.saturating_mul(i64::from(row.count));
+        for &(resource, request) in requests {
+            let amount = request.saturating_mul(i64::from(count));
             *sums.entry(resource).or_insert(0) += amount;
             charged.push((Arc::clone(&queue), resource, amount));
         }

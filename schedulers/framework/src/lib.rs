@@ -16,6 +16,7 @@ pub mod plan;
 pub mod planner;
 mod repair;
 
+mod admission;
 mod ask;
 mod counters;
 mod flight;
@@ -29,6 +30,7 @@ mod verdict;
 mod view;
 mod words;
 
+pub use admission::admission_obstacle;
 pub use ask::{Answer, explain_job, jobs_ahead};
 pub use counted::{BestDomain, Counted, Excluded, Unit, count_miss};
 pub use counters::Counters;

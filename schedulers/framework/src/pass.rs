@@ -1,5 +1,6 @@
 //! One planning pass: wake, take, plan, put together, send.
 
+use crate::admission::Pass;
 use crate::explain::{Explanation, Obstacle};
 use crate::flight::{Batch, Flight};
 use crate::input::Effect;
@@ -25,16 +26,20 @@ impl<P: Planner> SchedulerCore<P> {
         if !self.has_room() || !self.backlog.has_ready() {
             return;
         }
-        let work = self.take_work();
-        if work.jobs.is_empty() {
-            return;
+        let (work, unreserved) = self.take_work(now_ms);
+        if !work.jobs.is_empty() {
+            self.plan(now_ms, &work, out);
         }
+        self.reserve_all(now_ms, &unreserved, out);
+    }
+
+    fn plan(&mut self, now_ms: u64, work: &Work, out: &mut Vec<Effect>) {
         self.tell_planner();
         let view = Self::view(&self.cell, &self.holds, &self.member);
-        let plan = self.planner.plan(&view, &work, &mut self.dice);
+        let plan = self.planner.plan(&view, work, &mut self.dice);
         self.counters.passes += 1;
         self.counters.examined += plan.examined;
-        let batches = self.settle(now_ms, &work, plan);
+        let batches = self.settle(now_ms, work, plan);
         for batch in batches {
             self.launch(now_ms, batch, out);
         }
@@ -51,6 +56,7 @@ impl<P: Planner> SchedulerCore<P> {
 
     /// Wakes what the changes since the last pass may have made possible.
     fn wake(&mut self) {
+        self.wake_second_passes();
         let improved = std::mem::take(&mut self.changes.improved);
         if !improved.is_empty() {
             let view = Self::view(&self.cell, &self.holds, &self.member);
@@ -70,22 +76,34 @@ impl<P: Planner> SchedulerCore<P> {
         }
     }
 
-    fn take_work(&mut self) -> Work {
+    /// What is to be planned, and the jobs whose quota is to be reserved.
+    fn take_work(&mut self, now_ms: u64) -> (Work, Vec<JobId>) {
         let mut steps = self.config.jobs_per_pass.saturating_mul(TAKE_STEPS);
-        let mut jobs = Vec::new();
-        while jobs.len() < self.config.jobs_per_pass
+        let (mut jobs, mut unreserved) = (Vec::new(), Vec::new());
+        while jobs.len() + unreserved.len() < self.config.jobs_per_pass
             && let Some(job) = self.backlog.take(&mut steps)
         {
-            let need = self.cell.jobs().get(job).and_then(|found| self.planner.need(&self.cell, found));
-            let Some(need) = need else {
-                self.backlog.remove(job);
-                continue;
+            let need = match self.pass_of(job) {
+                Some(Pass::Place(need)) => need,
+                Some(Pass::Reserve) => {
+                    unreserved.push(job);
+                    continue;
+                }
+                Some(Pass::Wait(what)) => {
+                    let waits = Obstacle::Waiting { what };
+                    self.park(now_ms, job, Explanation::of_obstacle(job, self.cell.applied(), 0, waits));
+                    continue;
+                }
+                None => {
+                    self.backlog.remove(job);
+                    continue;
+                }
             };
             let attempt = self.attempts.get(&job).copied().unwrap_or(0);
             jobs.push(WorkItem { job, need, attempt, nominated: self.nominated.contains(&job) });
         }
         let budget = Budget { nodes: self.config.nodes_per_pass, rows: self.config.rows_per_pass };
-        Work { jobs, budget }
+        (Work { jobs, budget }, unreserved)
     }
 
     /// Tells the planner what changed since it was told last.
@@ -135,7 +153,7 @@ impl<P: Planner> SchedulerCore<P> {
     }
 
     /// Puts a plan into a batch.
-    fn board(&mut self, now_ms: u64, mut planned: PlannedJob, batches: &mut Vec<Batch>) {
+    pub(crate) fn board(&mut self, now_ms: u64, mut planned: PlannedJob, batches: &mut Vec<Batch>) {
         let job = planned.job.job;
         // The planner counted every row it returned as taken.
         self.changes.nodes.extend(planned.place.iter().map(|row| row.node));
@@ -201,7 +219,7 @@ impl<P: Planner> SchedulerCore<P> {
     }
 
     /// Sends a batch and holds what it will take.
-    fn launch(&mut self, now_ms: u64, mut batch: Batch, out: &mut Vec<Effect>) {
+    pub(crate) fn launch(&mut self, now_ms: u64, mut batch: Batch, out: &mut Vec<Effect>) {
         let flight = Flight::new(&self.cell, &mut self.holds, &mut batch, self.changes.improvements);
         let tag = self.flights.add(flight);
         self.counters.transactions += 1;

@@ -51,6 +51,8 @@ pub struct SchedulerCore<P> {
     pub(crate) backlog: Backlog<Explanation>,
     /// How many plans of a job collided in a row.
     pub(crate) attempts: BTreeMap<JobId, u32>,
+    /// How many second passes of a job found no room in a row.
+    pub(crate) second_passes: BTreeMap<JobId, u32>,
     /// The shards whose jobs are in the backlog, as the member told it.
     pub(crate) shards: BTreeMap<Shard, Epoch>,
     /// Gained in this step; their jobs are gathered at its end.
@@ -82,6 +84,8 @@ pub(crate) struct Changes {
     pub(crate) all: bool,
     /// Nodes that may have more room than before.
     pub(crate) improved: BTreeSet<NodeId>,
+    /// Whether a node came, or came back.
+    pub(crate) arrived: bool,
     /// How often any node got better.
     pub(crate) improvements: u64,
     /// Roots of quota trees to which something was given back.
@@ -110,6 +114,7 @@ impl<P: Planner> SchedulerCore<P> {
             flights: Flights::default(),
             backlog: Backlog::default(),
             attempts: BTreeMap::new(),
+            second_passes: BTreeMap::new(),
             shards: BTreeMap::new(),
             gained: BTreeSet::new(),
             nominated: BTreeSet::new(),
@@ -210,7 +215,8 @@ impl<P: Planner> SchedulerCore<P> {
 
     /// Whether `Proceed` would do something.
     fn has_work(&self) -> bool {
-        let wakes = !self.changes.improved.is_empty() || !self.changes.quota.is_empty() || self.sweeping;
+        let arrived = self.changes.arrived && !self.second_passes.is_empty();
+        let wakes = arrived || !self.changes.improved.is_empty() || !self.changes.quota.is_empty() || self.sweeping;
         !self.closing && !self.shards.is_empty() && (wakes || (self.backlog.has_ready() && self.has_room()))
     }
 

@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// The place in the order of a job that needs attention.
 pub(crate) fn rank_of(job: &Job, need: Need) -> Rank {
     Rank {
-        urgency: u8::from(need != Need::Repair),
+        // What is reserved is placed before new work, as repairs are.
+        urgency: u8::from(need != Need::Repair && job.admission.ready().is_none()),
         priority: Reverse(job.spec.priority),
         submitted: job.submitted,
         job: job.id,

@@ -128,6 +128,9 @@ impl<P: Planner> SchedulerCore<P> {
             return;
         }
         self.counters.unplaced += 1;
+        if self.is_second_pass(job) {
+            return self.postpone(now_ms, job, explanation);
+        }
         if matches!(explanation.obstacle, Obstacle::Waiting { .. }) {
             return self.backlog.wait_for_change(job, now_ms.saturating_add(self.config.sweep_ms), explanation);
         }

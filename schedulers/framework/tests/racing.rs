@@ -24,6 +24,7 @@ fn small_cell(world: &mut World) {
             borrowing_limit: Default::default(),
             lending_limit: Default::default(),
             weight_milli: 1_000,
+            admission_checks: Vec::new(),
         }));
     }
 }

@@ -98,7 +98,7 @@ fn put_queues(world: &mut World, scene: &Scene, open: bool) -> Result<(), PlanEr
             true => (Amounts::new(), Amounts::new()),
             false => (queue.nominal.clone(), queue.borrowing_limit.clone()),
         };
-        let spec = QueueSpec { nominal, borrowing_limit, ..queue.clone() };
+        let spec = QueueSpec { nominal, borrowing_limit, admission_checks: Vec::new(), ..queue.clone() };
         world.try_apply(Command::PutQueue(spec)).map_err(|refusal| PlanError::Document {
             origin: origin.clone(),
             field: if queue.is_cohort { "spec.parent" } else { "spec.cohort" },

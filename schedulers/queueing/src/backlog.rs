@@ -207,6 +207,13 @@ impl<N> Backlog<N> {
         }
     }
 
+    /// The job is looked at again now, if it waits for its own change.
+    pub fn wake(&mut self, job: JobId) {
+        if self.entries.get(&job).is_some_and(|entry| matches!(entry.state, State::Changed(_))) {
+            self.make_ready(job);
+        }
+    }
+
     /// The job found no place, and neither would any of its kin behind it, until `blocker` is out of the way.
     pub fn park(&mut self, job: JobId, blocker: Blocker, note: N) {
         self.set_state(job, State::Parked);

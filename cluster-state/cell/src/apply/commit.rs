@@ -1,6 +1,7 @@
 //! Committing a transaction: the verdict first, then everything it accepted.
 
 use super::Applied;
+use crate::admission::Standing;
 use crate::cell::Cell;
 use crate::jobs::{Group, Held, Job, TaskState};
 use crate::nodes::NOMINATED;
@@ -122,6 +123,11 @@ impl Cell {
                 self.reserve(*job, applied);
             }
         }
+        for (row, (run, cause)) in transaction.evict.iter().enumerate() {
+            if *cause == StopCause::Preempted && !refused.contains(&Row::Evict(row as u32)) {
+                self.settle_preempted(run.task.job, applied);
+            }
+        }
     }
 
     fn place(
@@ -135,8 +141,10 @@ impl Cell {
         let (node, group_index) = (placement.node, usize::from(placement.group.0));
         let Some(job) = self.jobs.get(placement.job) else { return };
         let (spec, was_live, was_started) = (Arc::clone(&job.spec), job.live() > 0, job.started_ms > 0);
-        let charged = job.reserved.is_empty() && !spec.queue.is_empty();
+        let free = job.reserved.is_empty() || canary::sings(Canary::ChargeReserved);
+        let charged = free && !spec.queue.is_empty();
         let Some(shape) = self.shapes.get(job.groups[group_index].shape).cloned() else { return };
+        self.note_admitted(placement.job);
         self.widen((placement.job, group_index), node, deferred);
         let domain = self.jobs.get(placement.job).and_then(|job| self.domain_key(job, group_index, node));
         self.collect_moves(placement, count, &mut deferred.moves);
@@ -392,6 +400,7 @@ impl Cell {
             return;
         }
         let (queue, request) = (found.spec.queue.clone(), self.whole_request(found));
+        let is_asked = self.standing(found) == Standing::Unreserved;
         // What live runs are charged already becomes part of the reservation.
         let charged = self.live_request(found);
         let missing = |(resource, amount): (&'_ String, &i64)| amount - charged.get(resource).copied().unwrap_or(0);
@@ -400,6 +409,9 @@ impl Cell {
         let version = self.applied;
         if let Some(found) = self.jobs.get_mut(job) {
             (found.reserved, found.version) = (request, version);
+        }
+        if is_asked {
+            self.open_round(job, applied);
         }
         applied.jobs.push(job);
     }

@@ -70,6 +70,7 @@ impl Cell {
             groups,
             past: Vec::new(),
             repairs: Default::default(),
+            admission: Default::default(),
         };
         let (slot, generation) = self.jobs.slab.insert(Arc::new(job));
         let id = JobId::new(slot, generation);
@@ -345,8 +346,23 @@ impl Cell {
         self.tell(applied, EventKind::JobState { job, name, state, reason: reason.to_string() });
     }
 
-    /// What the reservation holds beyond the live runs goes back to the queue.
+    /// Nothing is reserved for `job` any more, and its admission begins anew.
     pub(super) fn release_reservation(&mut self, job: JobId) {
+        self.end_round(job);
+        let waits = |job: &Arc<Job>| job.admission.back_off_ms > 0 || !job.admission.failures.is_empty();
+        if self.jobs.get(job).is_some_and(waits)
+            && let Some(found) = self.jobs.get_mut(job)
+        {
+            found.admission.back_off_ms = 0;
+            found.admission.failures.clear();
+        }
+        if !canary::sings(Canary::KeepReservation) {
+            self.give_back_reservation(job);
+        }
+    }
+
+    /// What the reservation holds beyond the live runs goes back to the queue.
+    pub(super) fn give_back_reservation(&mut self, job: JobId) {
         let Some(found) = self.jobs.get(job) else { return };
         if found.reserved.is_empty() {
             return;

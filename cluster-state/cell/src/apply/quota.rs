@@ -6,6 +6,7 @@ use crate::jobs::Job;
 use crate::quota::DEPTH_MAX;
 use crate::resources::RESOURCES_MAX;
 use crate::topologies::Topology;
+use ohm_model::provisioning::ADMISSION_CHECKS_MAX;
 use ohm_model::topology::LEVELS_MAX;
 use ohm_model::{Amounts, JobId, NodeId, Outcome, QueueSpec, Refusal, TopologySpec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,7 @@ impl Cell {
         let direct = self.direct_usage();
         self.quota.rebuild(&direct);
         self.reshard(applied);
+        self.recheck(&spec.name, applied);
         Ok(Outcome::Done)
     }
 
@@ -31,6 +33,16 @@ impl Cell {
         }
         if negative.iter().any(|amounts| amounts.len() > RESOURCES_MAX) {
             return invalid("spec", format!("at most {RESOURCES_MAX} resources are possible"));
+        }
+        let distinct: BTreeSet<&String> = spec.admission_checks.iter().collect();
+        if distinct.len() != spec.admission_checks.len() || distinct.len() > ADMISSION_CHECKS_MAX {
+            return invalid(
+                "spec.admissionChecks",
+                format!("up to {ADMISSION_CHECKS_MAX} different ones are possible"),
+            );
+        }
+        if spec.is_cohort && !distinct.is_empty() {
+            return invalid("spec.admissionChecks", "a cohort has none; name them in its queues".into());
         }
         if self.quota.get(&spec.name).is_some_and(|known| known.spec.is_cohort != spec.is_cohort) {
             let hint = "queues and cohorts share their names; choose another".to_string();

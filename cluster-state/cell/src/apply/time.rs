@@ -22,6 +22,8 @@ pub(crate) enum Timer {
     Repair(JobId, Index),
     /// A node may have been held down for long enough.
     HoldDown(NodeId),
+    /// The wait before a job's next round of admission may be over, or the time of one of this round's checks.
+    Admission(JobId, u32),
 }
 
 /// How long a finished job that still has stopping runs is looked at again.
@@ -78,6 +80,7 @@ impl Cell {
                     self.arm(self.now_ms.saturating_add(FORGET_AGAIN_MS), Timer::Forget(job));
                 }
             }
+            Timer::Admission(job, round) => self.admission_due(job, round, applied),
             Timer::Repair(job, since) => self.end_waiting(job, since, applied),
             Timer::HoldDown(node) => self.end_hold_down(node, applied),
             Timer::Nomination(node) => {

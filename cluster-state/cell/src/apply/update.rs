@@ -71,12 +71,22 @@ impl Cell {
         check_update(&known, &spec)?;
         let shapes = self.new_shapes(&known, &spec)?;
         let fields = changed_fields(&known.spec, &spec);
+        let known = self.before_update(known, &spec);
         self.tell(
             applied,
             EventKind::JobUpdated { job: known.id, name: spec.name.clone(), owner: owner.into(), fields },
         );
         self.change_job(&known, spec, shapes, applied);
         Ok(JobOutcome::Updated(known.id))
+    }
+
+    /// Another content ends what is reserved, and with it the shapes that checks gave the groups.
+    fn before_update(&mut self, known: Arc<Job>, spec: &JobSpec) -> Arc<Job> {
+        if spec.groups == known.spec.groups && spec.queue == known.spec.queue {
+            return known;
+        }
+        self.release_reservation(known.id);
+        self.jobs.get(known.id).cloned().unwrap_or(known)
     }
 
     /// The shapes of the groups that begin anew, by their place.
@@ -92,9 +102,6 @@ impl Cell {
 
     fn change_job(&mut self, known: &Job, spec: JobSpec, shapes: BTreeMap<usize, Shape>, applied: &mut Applied) {
         let (id, version) = (known.id, self.applied);
-        if spec.groups != known.spec.groups || spec.queue != known.spec.queue {
-            self.release_reservation(id);
-        }
         if spec.groups != known.spec.groups || spec.priority != known.spec.priority {
             self.clear_nominations(id, applied);
         }
@@ -231,6 +238,9 @@ fn check_update(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
     let may_be = known.state == JobState::Suspended;
     if spec.suspended != old.suspended && spec.suspended != may_be {
         return refuse("spec.suspend", "something of it runs; use `ohm suspend` and `ohm resume`");
+    }
+    if spec.groups != old.groups && known.admission.round.is_some() {
+        return refuse("spec.groups", &format!("nodes were provisioned for what runs; {first}"));
     }
     if spec.groups.len() != old.groups.len() {
         return refuse("spec.groups", &format!("groups come and go only while nothing runs; {first}"));

@@ -31,7 +31,8 @@ impl<'a> Judge<'a> {
     }
 
     fn judge_job(&mut self, guard: &JobGuard, first: usize, end: usize) {
-        let job = match self.guarded(guard) {
+        let admitted = |job: &'a Arc<Job>| self.judge_admitted(job).map(|()| job);
+        let job = match self.guarded(guard).and_then(admitted) {
             Ok(job) => job,
             Err(reason) => {
                 let changed = self.cell.jobs.get(guard.job).map_or(self.cell.applied, |job| job.version);

@@ -39,6 +39,7 @@ impl Plain {
         for (row, placement) in transaction.place.iter().enumerate().filter(|(row, _)| expected.accepted[*row] > 0) {
             self.touch(placement.node, session);
             self.note_placed(placement, expected.accepted[row]);
+            self.note_admitted(placement.job);
             for hold in &mut self.holds {
                 if (hold.job, hold.group, hold.node) == (placement.job, placement.group.0, placement.node) {
                     hold.count = hold.count.saturating_sub(expected.accepted[row]);
@@ -56,6 +57,16 @@ impl Plain {
                 self.holds.push(PlainHold { job, group, node, count, expires_ms });
                 self.alarm(expires_ms, Alarm::Hold(node));
                 self.touch(node, NOBODY);
+            }
+        }
+        for (row, job) in transaction.reserve.iter().enumerate() {
+            if !refused(ohm_model::transaction::Row::Reserve(row as u32)) {
+                self.open_round(*job);
+            }
+        }
+        for (row, (run, cause)) in transaction.evict.iter().enumerate() {
+            if *cause == StopCause::Preempted && not_refused(row) {
+                self.settle_preempted(run.task.job);
             }
         }
         expected

@@ -1,8 +1,9 @@
 //! Comparing a cell with its model, thing by thing.
 
+use crate::admission::{PlainAdmission, PlainCheck};
 use crate::state::{GPU, Phase, PlainJob, State};
 use crate::world::World;
-use ohm_cell::{CORDONED, Finish, Job, JobState, SHRUNK, TaskState};
+use ohm_cell::{CORDONED, CheckState, Finish, Job, JobState, SHRUNK, TaskState};
 use ohm_model::NodeId;
 use ohm_stdx::RangeSet;
 use std::collections::BTreeSet;
@@ -72,6 +73,25 @@ impl World {
     }
 }
 
+fn compare_admission(found: &Job, expected: &PlainAdmission) -> Result<(), String> {
+    let admission = &found.admission;
+    let round = admission.round.as_ref().map(|round| {
+        let check = |check: &ohm_cell::Check| PlainCheck {
+            class: check.class.clone(),
+            ready: check.state == CheckState::Ready,
+            attempt: check.attempt,
+            since_ms: check.since_ms,
+            labels: check.node_selector.clone(),
+            tolerations: check.tolerations.clone(),
+        };
+        (round.admitted, round.checks.iter().map(check).collect())
+    });
+    same("rounds", admission.rounds, expected.rounds)?;
+    same("round", round, expected.round.clone())?;
+    same("back-off", admission.back_off_ms, expected.back_off_ms)?;
+    same("failures", &admission.failures, &expected.failures)
+}
+
 fn compare_job(found: &Job, expected: &PlainJob) -> Result<(), String> {
     let state = match expected.state {
         State::Active => JobState::Active,
@@ -85,6 +105,7 @@ fn compare_job(found: &Job, expected: &PlainJob) -> Result<(), String> {
     same("version", found.version, expected.version)?;
     same("shard", found.shard, expected.shard)?;
     same("reservation", !found.reserved.is_empty(), expected.reserved)?;
+    compare_admission(found, &expected.admission)?;
     let unhealthy: BTreeSet<NodeId> = found.repairs.unhealthy.iter().filter_map(|entry| entry.node).collect();
     same("unhealthy nodes", &unhealthy, &expected.repair.unhealthy)?;
     let give_up_ms = found.repairs.open.as_ref().map(|open| (open.since, open.give_up_ms));

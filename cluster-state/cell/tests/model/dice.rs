@@ -1,8 +1,9 @@
 //! Random commands for small, tight cells: mostly sensible, often slightly wrong.
 
+use crate::checks::name_of_check;
 use crate::state::{GPU, LEVELS};
 use crate::world::{BATCH, PEOPLE, TAS, World};
-use ohm_cell::{Job, JobState, RepairState};
+use ohm_cell::{Job, JobState, RepairState, Standing};
 use ohm_model::{
     Amounts, Class, ClassId, Command, ConditionAction, ConditionKind, Epoch, Exit, Grain, GroupIndex, GroupSpec, Guard,
     Incarnation, Index, JobGuard, JobId, JobSpec, Lease, NodeCondition, NodeHealth, NodeId, NodeSpec, Nomination,
@@ -21,8 +22,12 @@ fn name_of_class(number: u64) -> String {
 impl World {
     pub(crate) fn draw(&mut self) -> (SessionId, Command) {
         let name = |prefix: &str, number: u64| format!("{prefix}{number}");
+        if self.dwells && self.dice.chance(200) {
+            return (PEOPLE, self.check_report());
+        }
         let command = match self.dice.below(100) {
-            0..13 => self.registration(),
+            0..12 => self.registration(),
+            12 => self.check_report(),
             13..15 => self.conclusion(),
             15..17 => Command::CordonNode { name: name("n", self.dice.below(NODES)), cordoned: self.dice.chance(400) },
             17 if self.dice.chance(300) => Command::ReleaseNode { name: name("n", self.dice.below(NODES)) },
@@ -40,6 +45,7 @@ impl World {
             }
             63..64 => Command::PutQueue(self.queue()),
             64 => self.update(),
+            65 if self.dice.chance(500) => self.provisioning_class(),
             65 => self.priority_class(),
             66..68 => self.conditions(),
             _ => return self.commit(),
@@ -113,7 +119,8 @@ impl World {
     fn job(&mut self) -> JobSpec {
         let class = Class::ALL[self.dice.below(3) as usize];
         let queues: Vec<String> = self.plain.queues.values().filter(|q| !q.is_cohort).map(|q| q.name.clone()).collect();
-        let queue = if self.dice.chance(700) { self.dice.pick(&queues).cloned() } else { None };
+        let queue =
+            if self.dice.chance(if self.dwells { 950 } else { 700 }) { self.dice.pick(&queues).cloned() } else { None };
         let together = self.dice.chance(300);
         let level = LEVELS[self.dice.below(2) as usize];
         let groups = (0..1 + self.dice.below(3) / 2).map(|at| self.group(at, class, together, level)).collect();
@@ -246,7 +253,14 @@ impl World {
         }
         let [nominal, borrowing_limit, lending_limit] = limits;
         let parent = if !is_cohort && dice.chance(700) { "c0".to_string() } else { String::new() };
-        QueueSpec { name, is_cohort, parent, nominal, borrowing_limit, lending_limit, weight_milli: 1000 }
+        let mut admission_checks = Vec::new();
+        for class in 0..if is_cohort { 0 } else { 2 } {
+            if dice.chance(if self.dwells { 600 } else { 60 }) {
+                admission_checks.push(name_of_check(class));
+            }
+        }
+        let weight_milli = 1000;
+        QueueSpec { name, is_cohort, parent, nominal, borrowing_limit, lending_limit, weight_milli, admission_checks }
     }
 
     fn run(&mut self) -> Option<RunRef> {
@@ -347,7 +361,9 @@ impl World {
             version,
             reserved: !job.reserved.is_empty() && self.dice.chance(500),
         });
-        for group in 0..job.groups.len() as u16 {
+        let waits = self.cell.standing(job) == Standing::Unreserved;
+        let may_place = self.cell.standing(job).may_place() || self.dice.chance(50);
+        for group in 0..if may_place { job.groups.len() as u16 } else { 0 } {
             let pending: Vec<(u32, u32)> = job.groups[usize::from(group)].pending.iter().collect();
             for (first, count) in pending {
                 self.cover(job, group, first, count, transaction);
@@ -363,7 +379,7 @@ impl World {
             let (node, expires_ms) = (NodeId(self.dice.below(NODES) as u32), self.now_ms + self.dice.below(5_000));
             transaction.nominate.push(Nomination { job: job.id, group, node, count, expires_ms });
         }
-        if self.dice.chance(80) {
+        if self.dice.chance(if waits { 700 } else { 80 }) {
             transaction.reserve.push(job.id);
         }
         if self.dice.chance(250) {

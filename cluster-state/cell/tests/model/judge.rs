@@ -56,7 +56,8 @@ impl Plain {
             judged.unwrap_or_else(|reason| expected.conflicts.push((Row::Nominate(row as u32), reason)));
         }
         for (row, &job) in transaction.reserve.iter().enumerate() {
-            let judged = self.standing(transaction, job).and_then(|()| trial.try_reserve(job));
+            let may = self.standing(transaction, job).and_then(|()| self.judge_pass_one(job));
+            let judged = may.and_then(|()| trial.try_reserve(job));
             judged.unwrap_or_else(|reason| expected.conflicts.push((Row::Reserve(row as u32), reason)));
         }
         if transaction.grain == Grain::AllOrNothing && !expected.conflicts.is_empty() {
@@ -132,7 +133,8 @@ impl Plain {
             while transaction.place.get(row).is_some_and(|placement| placement.job == guard.job) {
                 row += 1;
             }
-            if let Err(reason) = before.guarded(transaction, guard) {
+            let admitted = before.guarded(transaction, guard).and_then(|()| before.judge_admitted(guard.job));
+            if let Err(reason) = admitted {
                 expected.conflicts.extend((first..row).map(|row| (Row::Place(row as u32), reason)));
                 continue;
             }
@@ -189,7 +191,7 @@ impl Plain {
         if transaction.guard == Guard::Unchanged && before.moved_since(placement.node, transaction.seen, session) {
             return Err(ConflictReason::NodeChanged);
         }
-        if facts.class(placement.node) != placement.class || !before.admits(spec, placement.node) {
+        if facts.class(placement.node) != placement.class || !before.admits(&job.filtered(spec), placement.node) {
             return Err(ConflictReason::NodeClassChanged);
         }
         self.judge_domain(placement.job, group, placement.node)?;

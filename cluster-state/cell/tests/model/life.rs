@@ -70,10 +70,11 @@ impl Plain {
 
     /// Whether labels and taints of its node drive the run away: a `NoExecute` taint, or a required domain left.
     fn is_driven_out(&self, run: &PlainRun) -> bool {
-        let group = self.group_of(run);
+        let (group, job) = (self.group_of(run), &self.jobs[&run.job]);
+        let filtered = job.filtered(group);
         let taints = &self.nodes[&run.node].spec.taints;
         let driven = |taint: &&ohm_model::Taint| {
-            taint.effect == TaintEffect::NoExecute && !group.tolerations.iter().any(|one| one.covers(taint))
+            taint.effect == TaintEffect::NoExecute && !filtered.tolerations.iter().any(|one| one.covers(taint))
         };
         let domain = &self.jobs[&run.job].domain[usize::from(run.group)];
         taints.iter().any(|taint| driven(&taint)) || (domain.is_some() && self.domain(group, run.node) != *domain)
@@ -179,6 +180,7 @@ impl Plain {
             started: vec![false; spec.groups.len()],
             domain: vec![None; spec.groups.len()],
             reserved: false,
+            admission: Default::default(),
             repair: Default::default(),
             first_placed_ms: None,
             floor: 0,
@@ -242,7 +244,7 @@ impl Plain {
         if job.state == from {
             (job.state, job.version) = (to, version);
             if suspended {
-                job.reserved = false;
+                job.release();
                 job.drop_repair();
                 self.stop_job(id, StopCause::Suspended);
             } else if let Some(first) = &mut job.first_placed_ms {
@@ -284,7 +286,8 @@ impl Plain {
     pub(crate) fn finish(&mut self, id: JobId, state: State, cause: StopCause) {
         let version = self.index;
         let job = self.jobs.get_mut(&id).expect("a job");
-        (job.state, job.version, job.reserved) = (state, version, false);
+        (job.state, job.version) = (state, version);
+        job.release();
         job.drop_repair();
         for task in job.tasks.values_mut() {
             if matches!(task.phase, Phase::Pending | Phase::BackingOff) {
@@ -416,6 +419,7 @@ impl Plain {
             },
             Alarm::HoldDown(node) => self.end_hold_down(node),
             Alarm::Repair(id, since) => self.end_waiting(id, since),
+            Alarm::Admission(id, round) => self.admission_due(id, round),
             Alarm::Hold(node) => {
                 let before = self.holds.len();
                 self.holds.retain(|hold| hold.node != node || hold.expires_ms > now_ms);

@@ -2,6 +2,8 @@
 //! each one every outcome, task, node and queue compared. `OHM_SEEDS=N` runs more seeds, `OHM_SEED=N` runs that one
 //! alone.
 
+mod admission;
+mod checks;
 mod commit;
 mod compare;
 mod conditions;
@@ -27,7 +29,7 @@ fn the_cell_does_what_the_plain_model_does() {
         Some(seed) => seed..seed + 1,
         None => 0..number("OHM_SEEDS").unwrap_or(200),
     };
-    let (mut taken, mut updated) = (0, 0);
+    let (mut taken, mut updated, mut admitted) = (0, 0, 0);
     for seed in seeds.clone() {
         let mut world = World::new(seed);
         for _ in 0..STEPS {
@@ -38,9 +40,11 @@ fn the_cell_does_what_the_plain_model_does() {
         world.replay();
         taken += world.taken;
         updated += world.updated;
+        admitted += world.admitted;
     }
     // A generator that is always refused proves nothing.
     let steps = (seeds.end - seeds.start) * STEPS as u64;
-    assert!(taken * 12 > steps, "only {taken} tasks were placed in {steps} steps");
+    assert!(taken * 14 > steps, "only {taken} tasks were placed in {steps} steps");
     assert!(updated * 80 > steps, "only {updated} jobs were updated in {steps} steps");
+    assert!(admitted * 40 > steps, "jobs stood admitted for only {admitted} of {steps} steps");
 }

@@ -112,7 +112,8 @@ impl Plain {
     pub(crate) fn give_up(&mut self, id: JobId) {
         let version = self.index;
         let job = self.jobs.get_mut(&id).expect("a job");
-        (job.version, job.reserved) = (version, false);
+        job.version = version;
+        job.release();
         job.drop_repair();
         job.repair.failed += 1;
         self.stop_job(id, StopCause::RepairFailed);

@@ -1,8 +1,9 @@
 //! The plain model: what a cell holds, as maps, with every sum worked out anew whenever somebody asks.
 
+use crate::admission::PlainAdmission;
 use ohm_model::{
     Amounts, ConditionKind, ConflictReason, GroupSpec, Index, JobId, JobSpec, NodeCondition, NodeHealth, NodeId,
-    NodeSpec, QueueSpec, SessionId, Shard, StopCause, TaintEffect, TopologyMode,
+    NodeSpec, ProvisioningClass, QueueSpec, SessionId, Shard, StopCause, TaintEffect, TopologyMode,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,6 +67,7 @@ pub(crate) struct PlainJob {
     /// The labels of the required domain, from the top, while the group has live tasks.
     pub(crate) domain: Vec<Option<Vec<String>>>,
     pub(crate) reserved: bool,
+    pub(crate) admission: PlainAdmission,
     pub(crate) repair: PlainRepair,
     pub(crate) first_placed_ms: Option<u64>,
     /// The highest attempt at a task that is gone since an update.
@@ -119,6 +121,7 @@ pub(crate) enum Alarm {
     Hold(NodeId),
     Repair(JobId, Index),
     HoldDown(NodeId),
+    Admission(JobId, u32),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -132,6 +135,7 @@ pub(crate) struct Plain {
     pub(crate) holds: Vec<PlainHold>,
     pub(crate) queues: BTreeMap<String, QueueSpec>,
     pub(crate) priority_classes: BTreeMap<String, i32>,
+    pub(crate) provisioning_classes: BTreeMap<String, ProvisioningClass>,
     /// Every change of a node, and whose commit it was.
     pub(crate) touches: Vec<(NodeId, Index, SessionId)>,
     pub(crate) alarms: Vec<(u64, Alarm)>,

@@ -64,6 +64,7 @@ impl PlainJob {
             && spec.queue == old.queue
             && spec.on_disconnect == old.on_disconnect
             && (spec.repair == old.repair || self.repair.open.is_none())
+            && (spec.groups == old.groups || self.admission.round.is_none())
             && (spec.suspended == old.suspended || spec.suspended == (self.state == State::Suspended))
             && groups.into_iter().all(|at| self.stays(spec, at))
             && (0..spec.groups.len()).all(|at| {
@@ -139,7 +140,9 @@ impl Plain {
         let index = self.index;
         let job = self.jobs.get_mut(&id).expect("a job");
         (job.tasks, job.floor) = old.tasks_under(&spec);
-        job.reserved &= !regrouped && spec.queue == old.spec.queue;
+        if regrouped || spec.queue != old.spec.queue {
+            job.release();
+        }
         let stays: Vec<bool> = (0..spec.groups.len()).map(|at| old.stays(&spec, at)).collect();
         job.started = stays.iter().enumerate().map(|(at, stays)| *stays && old.started[at]).collect();
         job.domain = stays

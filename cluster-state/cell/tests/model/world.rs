@@ -25,8 +25,12 @@ pub(crate) struct World {
     pub(crate) dice: Prng,
     pub(crate) taken: u64,
     pub(crate) updated: u64,
+    /// How many jobs were placed under a round.
+    pub(crate) admitted: u64,
     pub(crate) now_ms: u64,
     seed: u64,
+    /// Whether all queues have checks: a quarter of the seeds dwell on admission.
+    pub(crate) dwells: bool,
     sequences: [u64; 4],
     log: Vec<(Index, Entry)>,
     trail: VecDeque<String>,
@@ -68,8 +72,10 @@ impl World {
             dice: Prng::new(seed),
             taken: 0,
             updated: 0,
+            admitted: 0,
             now_ms: 1_000_000,
             seed,
+            dwells: seed % 4 == 3,
             sequences: [1; 4],
             log: Vec::new(),
             trail: VecDeque::new(),
@@ -81,12 +87,19 @@ impl World {
         }
         let shards = |class| (0..SHARDS_PER_CLASS).map(move |number| Lease::Shard(Shard { class, number }));
         let held = shards(Class::Batch).chain(shards(Class::Service)).map(|lease| (BATCH, lease));
-        let held = held.chain(shards(Class::Tas).map(|lease| (TAS, lease))).chain([(PEOPLE, Lease::Health)]);
+        let held = held
+            .chain(shards(Class::Tas).map(|lease| (TAS, lease)))
+            .chain([Lease::Health, Lease::Provisioning].map(|lease| (PEOPLE, lease)));
         for (session, lease) in held.collect::<Vec<_>>() {
             world.apply(session, Command::TakeLease { lease, epoch: Default::default(), renewed: Index(0) });
         }
         let levels = LEVELS.map(String::from).to_vec();
         world.apply(PEOPLE, Command::PutTopology(TopologySpec { name: "default".into(), levels }));
+        world.plain.index = world.cell.applied();
+        for command in world.first_checks() {
+            let outcome = world.apply(PEOPLE, command.clone());
+            world.follow(PEOPLE, &command, &outcome).expect("the first checks are right");
+        }
         world
     }
 
@@ -127,6 +140,8 @@ impl World {
         if !self.broken.is_empty() {
             return Err(format!("invariants after {command:?}: {:#?}", self.broken));
         }
+        let admitted = self.plain.jobs.values().filter(|job| job.admission.round.as_ref().is_some_and(|round| round.0));
+        self.admitted += admitted.count() as u64;
         self.compare().map_err(|difference| format!("after {command:?}\n  {outcome:?}\n  {difference}"))
     }
 
@@ -163,10 +178,20 @@ impl World {
                 plain.tick();
                 true
             }
+            Command::PutProvisioningClass(class) => {
+                plain.provisioning_classes.insert(class.name.clone(), class.clone());
+                true
+            }
+            Command::RemoveProvisioningClass { name } => plain.remove_provisioning_class(name),
+            Command::ReportCheck { epoch, job, round, class, report } => {
+                let held = self.cell.sessions().lease(Lease::Provisioning).epoch;
+                *epoch == held && plain.report_check(*job, *round, class, report)
+            }
             Command::PutQueue(spec) => {
                 plain.put_queue(spec);
                 let cell = &self.cell;
                 plain.reshard(|spec| cell.shard_of(spec));
+                plain.recheck(&spec.name);
                 true
             }
             Command::PutPriorityClass(class) => plain.put_priority_class(&class.name, class.value),

@@ -1,5 +1,6 @@
 //! A cell driven by lines of text, and what it says as text. `# …` is a comment; each command is one log entry.
 
+mod admission;
 mod parse;
 mod show;
 mod transaction;
@@ -59,7 +60,7 @@ impl Script {
         let Some(verb) = words.next() else { return };
         match verb {
             "session" => self.session(&mut words),
-            "scheduler" | "health" => self.duty(verb, &mut words),
+            "scheduler" | "health" | "provisioner" => self.duty(verb, &mut words),
             "show" => self.show(&mut words),
             "time" => self.now_ms = parse::time(words.need("time"), self.now_ms),
             "tick" => {
@@ -110,6 +111,9 @@ impl Script {
             "topology" => Command::PutTopology(words.topology()),
             "priority-class" => Command::PutPriorityClass(words.priority_class()),
             "remove-priority-class" => Command::RemovePriorityClass { name: name(words) },
+            "provisioning-class" => Command::PutProvisioningClass(words.provisioning_class()),
+            "remove-provisioning-class" => Command::RemoveProvisioningClass { name: name(words) },
+            "check" => return self.check(words),
             "remove-queue" => Command::RemoveQueue { name: name(words) },
             "remove-topology" => Command::RemoveTopology { name: name(words) },
             "remove-node" => Command::RemoveNode { name: name(words) },
@@ -160,11 +164,15 @@ impl Script {
     fn duty(&mut self, verb: &str, words: &mut Words) {
         let name = words.need("name").to_string();
         let class = (verb == "scheduler").then(|| parse::class(words.need("class")));
+        let (role, lease) = match verb {
+            "provisioner" => (Role::Provisioner, Lease::Provisioning),
+            _ => (Role::Health, Lease::Health),
+        };
         self.quiet = true;
-        self.open(&name, class.map_or(Role::Health, Role::Scheduler));
+        self.open(&name, class.map_or(role, Role::Scheduler));
         let leases: Vec<Lease> = match class {
             Some(class) => (0..SHARDS_PER_CLASS).map(|number| Lease::Shard(Shard { class, number })).collect(),
-            None => vec![Lease::Health],
+            None => vec![lease],
         };
         for lease in leases {
             let state = self.cell.sessions().lease(lease);

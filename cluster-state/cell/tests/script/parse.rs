@@ -52,7 +52,7 @@ impl<'a> Words<'a> {
     }
 
     /// Takes all words that start with `prefix` before the next `/`, without it.
-    fn all(&mut self, prefix: &str) -> Vec<&'a str> {
+    pub(super) fn all(&mut self, prefix: &str) -> Vec<&'a str> {
         let end = self.words.iter().position(|word| *word == "/").unwrap_or(self.words.len());
         let found = self.words[..end].iter().filter_map(|word| word.strip_prefix(prefix)).collect();
         let rest = self.words.split_off(end);
@@ -61,7 +61,7 @@ impl<'a> Words<'a> {
         found
     }
 
-    fn parsed<T: std::str::FromStr>(&mut self, key: &str, otherwise: T) -> T {
+    pub(super) fn parsed<T: std::str::FromStr>(&mut self, key: &str, otherwise: T) -> T {
         let line = self.line;
         let read = |text: &str| text.parse().unwrap_or_else(|_| panic!("{key} in `{line}` is no number"));
         self.option(key).map_or(otherwise, read)
@@ -174,8 +174,10 @@ impl<'a> Words<'a> {
         group
     }
 
-    /// `queue NAME [parent=COHORT] [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY…`
+    /// `queue NAME [checks=CLASS,CLASS] [parent=COHORT] [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY…`
     pub(super) fn queue(&mut self, is_cohort: bool) -> QueueSpec {
+        let checks = self.option("checks").map(|checks| checks.split(',').map(String::from).collect());
+        let admission_checks = checks.unwrap_or_default();
         QueueSpec {
             name: self.need("name").to_string(),
             is_cohort,
@@ -184,6 +186,7 @@ impl<'a> Words<'a> {
             lending_limit: self.all("lend:").into_iter().map(limit).collect(),
             nominal: self.amounts(),
             weight_milli: 1000,
+            admission_checks,
         }
     }
 
@@ -194,7 +197,7 @@ impl<'a> Words<'a> {
     }
 }
 
-fn pair(text: &str) -> (String, String) {
+pub(super) fn pair(text: &str) -> (String, String) {
     let (key, value) = text.split_once('=').unwrap_or((text, ""));
     (key.to_string(), value.to_string())
 }
@@ -228,7 +231,7 @@ pub(super) fn condition(text: &str) -> NodeCondition {
     NodeCondition { kind, action, message: parts.next().unwrap_or_default().to_string() }
 }
 
-fn toleration(text: &str) -> Toleration {
+pub(super) fn toleration(text: &str) -> Toleration {
     let (key, value) = pair(text);
     let operator = if value.is_empty() { TolerationOperator::Exists } else { TolerationOperator::Equal };
     Toleration { key, operator, value, effect: None }
@@ -262,6 +265,7 @@ pub(super) fn class(text: &str) -> Class {
 /// `health` or `CLASS/NUMBER`.
 pub(super) fn lease(text: &str) -> Lease {
     match text.split_once('/') {
+        None if text == "provisioning" => Lease::Provisioning,
         None => Lease::Health,
         Some((name, number)) => Lease::Shard(Shard { class: class(name), number: number.parse().expect("a shard") }),
     }

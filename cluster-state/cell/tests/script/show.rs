@@ -128,6 +128,9 @@ impl Script {
                 format!("conclusions held: {silent} silent, {brake_ms} ms at most")
             }
             EventKind::NodeLeaseBound { lease_ms } => format!("node leases of at most {lease_ms} ms"),
+            EventKind::QuotaReserved { .. } | EventKind::CheckChanged { .. } | EventKind::ChecksReady { .. } => {
+                super::admission::event_text(kind)
+            }
             EventKind::LeaseTaken { lease, holder } => format!("lease {lease} taken by {holder}"),
         }
     }
@@ -162,6 +165,7 @@ impl Script {
         if !job.reserved.is_empty() {
             text.push_str(", reserved");
         }
+        self.admission_text(job, &mut text);
         self.repair_text(job, &mut text);
         for (group, spec) in job.groups.iter().zip(&job.spec.groups) {
             write!(text, "\n    {}: {}", spec.name, group_text(group)).unwrap();
@@ -335,6 +339,9 @@ fn verb(command: &Command) -> &'static str {
         Command::RemovePriorityClass { .. } => "remove priority class",
         Command::PutTopology(_) => "put topology",
         Command::RemoveTopology { .. } => "remove topology",
+        Command::PutProvisioningClass(_) => "put provisioning class",
+        Command::RemoveProvisioningClass { .. } => "remove provisioning class",
+        Command::ReportCheck { .. } => "report check",
         Command::RaiseVersion { .. } => "raise version",
         Command::ReportConditions { .. } => "report conditions",
         Command::ReleaseNode { .. } => "release node",

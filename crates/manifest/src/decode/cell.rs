@@ -100,6 +100,7 @@ fn quota(
         borrowing_limit: none(),
         lending_limit: none(),
         weight_milli: WEIGHT_ONE_MILLI,
+        admission_checks: Vec::new(),
     };
     let Some(spec) = spec else { return Some(queue) };
     let known: &[&str] = &["nominalQuota", "borrowingLimit", "lendingLimit", "fairSharing"];

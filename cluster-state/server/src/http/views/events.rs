@@ -20,6 +20,9 @@ pub(crate) fn is_event_of(cell: &Cell, event: &Event, name: &str) -> bool {
         | EventKind::RepairCommitted { name: job, .. }
         | EventKind::Repaired { name: job, .. }
         | EventKind::RepairFailed { name: job, .. }
+        | EventKind::QuotaReserved { name: job, .. }
+        | EventKind::CheckChanged { name: job, .. }
+        | EventKind::ChecksReady { name: job, .. }
         | EventKind::JobForgotten { name: job } => job == name,
         EventKind::Placed { job, .. }
         | EventKind::Stopping { job, .. }
@@ -54,6 +57,9 @@ pub(crate) fn event(cell: &Cell, event: &Event) -> EventView {
         | EventKind::RepairCommitted { .. }
         | EventKind::Repaired { .. }
         | EventKind::RepairFailed { .. } => of_repair(&event.kind, view),
+        EventKind::QuotaReserved { .. } | EventKind::CheckChanged { .. } | EventKind::ChecksReady { .. } => {
+            super::admission::of_admission(&event.kind, view)
+        }
         EventKind::NodeRegistered { .. }
         | EventKind::NodeHealth { .. }
         | EventKind::NodeCordoned { .. }

@@ -1,5 +1,6 @@
 //! The cell as the API shows it: pure functions from a copy of the cell to the types of `ohm_wire::api`.
 
+mod admission;
 mod events;
 mod jobs;
 mod nodes;
@@ -37,5 +38,6 @@ fn stop_cause(cause: StopCause) -> &'static str {
         StopCause::RepairFailed => "repairFailed",
         StopCause::Drained => "drained",
         StopCause::ScaledDown => "scaledDown",
+        StopCause::CapacityRevoked => "capacityRevoked",
     }
 }

@@ -81,6 +81,7 @@ fn sessions(cell: &Cell) -> (Vec<SessionView>, Vec<String>) {
     for (lease, state) in cell.sessions().leases() {
         let name = match lease {
             Lease::Health => "health".to_string(),
+            Lease::Provisioning => "provisioning".to_string(),
             Lease::Shard(held) => shard(held),
         };
         let holder = state.holder.and_then(|holder| views.iter_mut().find(|view| view.id == holder.0));
@@ -98,5 +99,6 @@ fn role(role: Role) -> String {
         Role::Scheduler(class) => format!("scheduler {}", class.name()),
         Role::Health => "health".to_string(),
         Role::Client => "client".to_string(),
+        Role::Provisioner => "provisioner".to_string(),
     }
 }

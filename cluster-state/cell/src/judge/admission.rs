@@ -1,0 +1,20 @@
+//! Judging the two passes of an admission: nothing is placed before its checks are ready, and nothing is reserved that may
+//! not be.
+
+use super::Judge;
+use crate::jobs::Job;
+use ohm_model::ConflictReason;
+use ohm_stdx::canary::{self, Canary};
+
+impl Judge<'_> {
+    /// Whether tasks of `job` may be placed, as far as its queue's checks go.
+    pub(super) fn judge_admitted(&self, job: &Job) -> Result<(), ConflictReason> {
+        let may = canary::sings(Canary::PlaceUnreserved) || self.cell.standing(job).may_place();
+        if may { Ok(()) } else { Err(ConflictReason::NotReserved) }
+    }
+
+    /// Whether quota of `job` may be reserved: not while it waits for another attempt, nor for a class nobody knows.
+    pub(super) fn judge_pass_one(&self, job: &Job) -> Result<(), ConflictReason> {
+        if self.cell.may_reserve(job) { Ok(()) } else { Err(ConflictReason::NotReserved) }
+    }
+}

@@ -1,0 +1,238 @@
+//! Rounds of admission in the plain model.
+
+use crate::state::{Alarm, Plain, PlainJob, State};
+use ohm_model::selector::Labels;
+use ohm_model::{CheckReport, ConflictReason, GroupSpec, JobId, StopCause, Toleration};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PlainCheck {
+    pub(crate) class: String,
+    pub(crate) ready: bool,
+    pub(crate) attempt: u32,
+    pub(crate) since_ms: u64,
+    pub(crate) labels: Labels,
+    pub(crate) tolerations: Vec<Toleration>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PlainAdmission {
+    pub(crate) rounds: u32,
+    /// Whether something was placed in it, and its checks.
+    pub(crate) round: Option<(bool, Vec<PlainCheck>)>,
+    pub(crate) back_off_ms: u64,
+    pub(crate) failures: BTreeMap<String, u32>,
+}
+
+/// Where an admission stands.
+#[derive(PartialEq, Eq)]
+enum Stand {
+    Free,
+    Unreserved,
+    Ready,
+    Waits,
+}
+
+impl PlainJob {
+    /// Nothing is reserved any more.
+    pub(crate) fn release(&mut self) {
+        self.reserved = false;
+        self.admission = PlainAdmission { rounds: self.admission.rounds, ..Default::default() };
+    }
+
+    /// The group with what the checks of a ready round add.
+    pub(crate) fn filtered(&self, group: &GroupSpec) -> GroupSpec {
+        let mut group = group.clone();
+        let Some((_, checks)) = &self.admission.round else { return group };
+        if checks.iter().all(|check| check.ready) {
+            for check in checks {
+                let own = group.node_selector.clone();
+                group.node_selector.extend(check.labels.clone());
+                group.node_selector.extend(own);
+                group.tolerations.extend(check.tolerations.clone());
+            }
+        }
+        group
+    }
+}
+
+impl Plain {
+    fn stand(&self, id: JobId) -> Stand {
+        let job = &self.jobs[&id];
+        if let Some((_, checks)) = &job.admission.round {
+            return if checks.iter().all(|check| check.ready) { Stand::Ready } else { Stand::Waits };
+        }
+        let checks = self.queues.get(&job.spec.queue).map(|queue| queue.admission_checks.clone()).unwrap_or_default();
+        let stands = self.runs.iter().any(|run| run.job == id && run.stop.is_none());
+        if checks.is_empty() || stands {
+            return Stand::Free;
+        }
+        let known = checks.iter().all(|class| self.provisioning_classes.contains_key(class));
+        if known && job.admission.back_off_ms == 0 { Stand::Unreserved } else { Stand::Waits }
+    }
+
+    pub(crate) fn judge_admitted(&self, id: JobId) -> Result<(), ConflictReason> {
+        let may = matches!(self.stand(id), Stand::Free | Stand::Ready);
+        if may { Ok(()) } else { Err(ConflictReason::NotReserved) }
+    }
+
+    pub(crate) fn judge_pass_one(&self, id: JobId) -> Result<(), ConflictReason> {
+        let job = &self.jobs[&id];
+        let may = job.reserved || matches!(self.stand(id), Stand::Free | Stand::Unreserved);
+        if may { Ok(()) } else { Err(ConflictReason::NotReserved) }
+    }
+
+    pub(crate) fn note_admitted(&mut self, id: JobId) {
+        let admission = &mut self.jobs.get_mut(&id).expect("a job").admission;
+        if let Some((admitted, _)) = &mut admission.round {
+            *admitted = true;
+            admission.failures.clear();
+        }
+    }
+
+    /// What was reserved just now asks the checks of its queue.
+    pub(crate) fn open_round(&mut self, id: JobId) {
+        let index = self.index;
+        let job = &self.jobs[&id];
+        if !job.reserved || job.version != index || self.stand(id) != Stand::Unreserved {
+            return;
+        }
+        let classes = self.queues[&job.spec.queue].admission_checks.clone();
+        let since_ms = self.now_ms;
+        let job = self.jobs.get_mut(&id).expect("a job");
+        let check = |class: &String| PlainCheck {
+            class: class.clone(),
+            ready: false,
+            attempt: job.admission.failures.get(class).copied().unwrap_or(0) + 1,
+            since_ms,
+            labels: Labels::new(),
+            tolerations: Vec::new(),
+        };
+        let checks = classes.iter().map(check).collect();
+        job.admission.rounds += 1;
+        job.admission.round = Some((false, checks));
+        let round = job.admission.rounds;
+        for class in classes {
+            let seconds = self.provisioning_classes[&class].timeout_seconds;
+            if seconds > 0 {
+                self.alarm(since_ms + seconds * 1000, Alarm::Admission(id, round));
+            }
+        }
+    }
+
+    pub(crate) fn settle_preempted(&mut self, id: JobId) {
+        let version = self.index;
+        let stays = self.runs.iter().any(|run| run.job == id && run.stop.is_none());
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let admitted = job.admission.round.as_ref().is_some_and(|round| round.0);
+        if admitted && !stays && job.live() > 0 {
+            job.release();
+            job.version = version;
+        }
+    }
+
+    pub(crate) fn recheck(&mut self, queue: &str) {
+        let (checks, version) = (self.queues[queue].admission_checks.clone(), self.index);
+        for job in self.jobs.values_mut().filter(|job| job.spec.queue == queue) {
+            let asked = job.admission.round.as_ref().filter(|round| !round.0);
+            let asked: Option<Vec<String>> =
+                asked.map(|round| round.1.iter().map(|check| check.class.clone()).collect());
+            if asked.is_some_and(|asked| asked != checks) {
+                job.release();
+                job.version = version;
+            }
+        }
+    }
+
+    pub(crate) fn remove_provisioning_class(&mut self, name: &str) -> bool {
+        let named = self.queues.values().any(|queue| queue.admission_checks.iter().any(|class| class == name));
+        let rounds = self.jobs.values().filter_map(|job| job.admission.round.as_ref());
+        let asked = rounds.flat_map(|round| &round.1).any(|check| check.class == name);
+        !named && !asked && self.provisioning_classes.remove(name).is_some()
+    }
+
+    /// Whether the report is about something that is asked.
+    pub(crate) fn report_check(&mut self, id: JobId, round: u32, class: &str, report: &CheckReport) -> bool {
+        let now_ms = self.now_ms;
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.admission.rounds == round) else { return false };
+        let Some((admitted, checks)) = &mut job.admission.round else { return false };
+        let Some(at) = checks.iter().position(|check| check.class == class) else { return false };
+        let (admitted, was_ready, attempt) = (*admitted, checks[at].ready, checks[at].attempt);
+        match report {
+            CheckReport::Ready { node_selector, tolerations, .. } if !was_ready => {
+                let differs = |labels: &Labels| {
+                    node_selector.iter().any(|(key, value)| labels.get(key).is_some_and(|other| other != value))
+                };
+                let clash = checks.iter().any(|check| differs(&check.labels))
+                    || job.spec.groups.iter().any(|group| differs(&group.node_selector));
+                let check = &mut checks[at];
+                (check.ready, check.since_ms) = (true, now_ms);
+                (check.labels, check.tolerations) = (node_selector.clone(), tolerations.clone());
+                let all = checks.iter().all(|check| check.ready);
+                if clash {
+                    self.reject(id);
+                    return true;
+                }
+                if all {
+                    job.version = self.index;
+                }
+                let seconds = self.provisioning_classes[class].booking_seconds;
+                if seconds > 0 {
+                    self.alarm(now_ms + seconds * 1000, Alarm::Admission(id, round));
+                }
+            }
+            CheckReport::Failed { .. } if !was_ready => self.fail(id, class, attempt),
+            CheckReport::BookingExpired { .. } if !admitted => self.fail(id, class, attempt),
+            CheckReport::CapacityRevoked { .. } => self.reject(id),
+            _ => {}
+        }
+        true
+    }
+
+    fn fail(&mut self, id: JobId, class: &str, attempt: u32) {
+        let policy = self.provisioning_classes[class].retry;
+        let (index, now_ms) = (self.index, self.now_ms);
+        if attempt > policy.limit {
+            return self.reject(id);
+        }
+        let mut wait = policy.base_seconds.min(policy.max_seconds);
+        for _ in 1..attempt {
+            wait = (wait * u64::from(policy.factor)).min(policy.max_seconds);
+        }
+        let due_ms = now_ms + (wait * 1000).max(1);
+        let job = self.jobs.get_mut(&id).expect("a job");
+        job.admission.failures.insert(class.to_string(), attempt);
+        (job.reserved, job.version) = (false, index);
+        (job.admission.round, job.admission.back_off_ms) = (None, due_ms);
+        let round = job.admission.rounds;
+        self.alarm(due_ms, Alarm::Admission(id, round));
+        self.clear_holds(id);
+    }
+
+    fn reject(&mut self, id: JobId) {
+        let index = self.index;
+        let job = self.jobs.get_mut(&id).expect("a job");
+        job.release();
+        job.drop_repair();
+        (job.state, job.version) = (State::Suspended, index);
+        self.stop_job(id, StopCause::CapacityRevoked);
+    }
+
+    pub(crate) fn admission_due(&mut self, id: JobId, round: u32) {
+        let now_ms = self.now_ms;
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.admission.rounds == round) else { return };
+        let Some((admitted, checks)) = &job.admission.round else {
+            if job.admission.back_off_ms <= now_ms {
+                job.admission.back_off_ms = 0;
+            }
+            return;
+        };
+        let is_over = |check: &&PlainCheck| {
+            let class = &self.provisioning_classes[&check.class];
+            let seconds = if check.ready { class.booking_seconds } else { class.timeout_seconds };
+            seconds > 0 && !(check.ready && *admitted) && check.since_ms + seconds * 1000 <= now_ms
+        };
+        let over = checks.iter().find(is_over).map(|check| (check.class.clone(), check.attempt));
+        over.into_iter().for_each(|(class, attempt)| self.fail(id, &class, attempt));
+    }
+}

@@ -1,0 +1,167 @@
+//! The two passes of a job whose queue has checks: quota is reserved without a plan, and what is ready is placed.
+//!
+//! A second pass that finds no room keeps its reservation and is tried again after 1, 2, 4, 8, 16 and then every 30 s
+//! (Kueue's second-pass queue), at once when a node comes, and whenever the job itself changes.
+
+use crate::explain::{Explanation, Obstacle};
+use crate::input::Effect;
+use crate::plan::PlannedJob;
+use crate::planner::{Need, Planner};
+use crate::scheduler::SchedulerCore;
+use crate::view::View;
+use ohm_cell::{Cell, CheckState, Job, JobState, Standing};
+use ohm_model::{Grain, JobId, ResourceId};
+use ohm_stdx::canary::{self, Canary};
+use std::collections::BTreeMap;
+
+const WAIT_MS: u64 = 1_000;
+const WAIT_MS_MAX: u64 = 30_000;
+
+/// How long second pass number `failed` + 1 waits after so many that found no room.
+fn wait_ms(failed: u32) -> u64 {
+    (WAIT_MS << failed.saturating_sub(1).min(10)).min(WAIT_MS_MAX)
+}
+
+/// What a job that was taken from the backlog needs.
+pub(crate) enum Pass {
+    /// A plan.
+    Place(Need),
+    /// Its quota.
+    Reserve,
+    /// Something that no scheduler can do.
+    Wait(String),
+}
+
+/// Why `job` is looked at, if it is: as its planner says, but not while its checks are asked or wait for another attempt.
+pub(crate) fn need_now<P: Planner>(cell: &Cell, planner: &P, job: &Job) -> Option<Need> {
+    match cell.standing(job) {
+        Standing::Checking | Standing::BackOff(_) => None,
+        Standing::Free | Standing::Invalid(_) | Standing::Unreserved | Standing::Ready => planner.need(cell, job),
+    }
+}
+
+/// What the admission of `job` waits for before it can be placed: its checks, another attempt, its quota or a class that
+/// is not known. Nothing when it may be placed, or is not active.
+pub fn admission_obstacle(cell: &Cell, job: &Job) -> Option<Obstacle> {
+    let what = match cell.standing(job) {
+        _ if job.state != JobState::Active => return None,
+        Standing::Free | Standing::Ready => return None,
+        Standing::Invalid(problem) => format!("its admission: {problem}"),
+        Standing::BackOff(due_ms) => {
+            let seconds = due_ms.saturating_sub(cell.now_ms()).div_ceil(1000);
+            let failed = job.admission.failed.as_ref().map(|failed| {
+                let separator = if failed.message.is_empty() { "" } else { ": " };
+                format!(" (check {} failed, attempt {}{separator}{})", failed.class, failed.attempt, failed.message)
+            });
+            format!("the next attempt at its admission in {seconds} s{}", failed.unwrap_or_default())
+        }
+        Standing::Checking => checks_text(job),
+        Standing::Unreserved => {
+            let (holds, session) = (crate::holds::Holds::default(), Default::default());
+            let short = short_quota(&View::new(cell, &holds, session), job);
+            return Some(short.unwrap_or(Obstacle::Waiting { what: "its quota, which is reserved next".into() }));
+        }
+    };
+    Some(Obstacle::Waiting { what })
+}
+
+fn checks_text(job: &Job) -> String {
+    let checks = job.admission.round.iter().flat_map(|round| &round.checks);
+    let pending = checks.filter(|check| check.state == CheckState::Pending).map(|check| {
+        let separator = if check.message.is_empty() { "" } else { ": " };
+        format!("check {} (attempt {}){separator}{}", check.class, check.attempt, check.message)
+    });
+    format!("{}; its quota is reserved", pending.collect::<Vec<_>>().join(" and "))
+}
+
+/// The resource of which the queue has too little for the whole of `job`.
+fn short_quota(view: &View<'_>, job: &Job) -> Option<Obstacle> {
+    let mut growth: BTreeMap<ResourceId, i64> = BTreeMap::new();
+    for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
+        let Some(shape) = view.cell().shape_of(job, at) else { continue };
+        for &(resource, request) in &shape.requests {
+            let sum = growth.entry(resource).or_insert(0);
+            let missing = i64::from(spec.count) - i64::from(group.live);
+            *sum = sum.saturating_add(request.saturating_mul(missing));
+        }
+    }
+    growth.into_iter().find_map(|(resource, asked)| {
+        let available = view.quota_available(&job.spec.queue, resource)?;
+        let queue = job.spec.queue.clone();
+        (available < asked).then_some(Obstacle::Quota { queue, resource, asked, available })
+    })
+}
+
+impl<P: Planner> SchedulerCore<P> {
+    /// What a job that was taken needs now; nothing when it needs nothing.
+    pub(crate) fn pass_of(&self, job: JobId) -> Option<Pass> {
+        let found = self.cell.jobs().get(job)?;
+        let need = need_now(&self.cell, &self.planner, found)?;
+        Some(match self.cell.standing(found) {
+            Standing::Unreserved => Pass::Reserve,
+            Standing::Invalid(_) => match admission_obstacle(&self.cell, found)? {
+                Obstacle::Waiting { what } => Pass::Wait(what),
+                _ => return None,
+            },
+            _ => Pass::Place(need),
+        })
+    }
+
+    /// Pass one: the whole quota of each job, or nothing of it. What one job is to get is held before the next is looked
+    /// at.
+    pub(crate) fn reserve_all(&mut self, now_ms: u64, jobs: &[JobId], out: &mut Vec<Effect>) {
+        for &job in jobs {
+            if !self.has_room() {
+                self.backlog.give_back(job);
+                continue;
+            }
+            let Some(found) = self.cell.jobs().get(job) else { continue };
+            let view = Self::view(&self.cell, &self.holds, &self.member);
+            if let Some(obstacle) = short_quota(&view, found) {
+                self.park(now_ms, job, Explanation::of_obstacle(job, self.cell.applied(), 0, obstacle));
+                continue;
+            }
+            let mut planned = PlannedJob::placing(view.guard(found), Grain::PerTask, Vec::new());
+            planned.reserve = true;
+            let mut batches = Vec::new();
+            self.board(now_ms, planned, &mut batches);
+            batches.into_iter().for_each(|batch| self.launch(now_ms, batch, out));
+        }
+    }
+
+    /// Whether `job` is ready and stands nowhere yet.
+    pub(crate) fn is_second_pass(&self, job: JobId) -> bool {
+        let found = self.cell.jobs().get(job).filter(|found| found.admission.ready().is_some());
+        found.is_some_and(|found| self.planner.need(&self.cell, found) == Some(Need::Start))
+    }
+
+    /// A second pass found no room: it waits longer each time, and its quota stays reserved.
+    pub(crate) fn postpone(&mut self, now_ms: u64, job: JobId, explanation: Explanation) {
+        let failed = self.second_passes.entry(job).or_insert(0);
+        *failed = failed.saturating_add(1);
+        let due_ms = now_ms.saturating_add(wait_ms(*failed));
+        if canary::sings(Canary::DropSecondPass) {
+            return self.backlog.remove(job);
+        }
+        self.backlog.wait_for_change(job, due_ms, explanation);
+    }
+
+    /// A node came: it may be the one that a second pass waits for.
+    pub(crate) fn wake_second_passes(&mut self) {
+        if std::mem::take(&mut self.changes.arrived) {
+            self.second_passes.keys().for_each(|job| self.backlog.wake(*job));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn second_passes_wait_as_in_kueue() {
+        let waits: Vec<u64> = (1..9).map(|failed| wait_ms(failed) / 1000).collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30, 30]);
+        assert_eq!(wait_ms(u32::MAX), 30_000);
+    }
+}
