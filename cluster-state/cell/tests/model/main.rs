@@ -42,9 +42,9 @@ fn the_cell_does_what_the_plain_model_does() {
         updated += world.updated;
         admitted += world.admitted;
     }
-    // A generator that is always refused proves nothing.
+    // A generator that is always refused proves nothing; the quarter that dwells on admission places little.
     let steps = (seeds.end - seeds.start) * STEPS as u64;
-    assert!(taken * 14 > steps, "only {taken} tasks were placed in {steps} steps");
+    assert!(taken * 16 > steps, "only {taken} tasks were placed in {steps} steps");
     assert!(updated * 80 > steps, "only {updated} jobs were updated in {steps} steps");
     assert!(admitted * 40 > steps, "jobs stood admitted for only {admitted} of {steps} steps");
 }
