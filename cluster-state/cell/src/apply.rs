@@ -135,8 +135,8 @@ impl Cell {
             Command::RemoveTopology { name } => self.remove_topology(name),
             Command::PutPriorityClass(class) => self.put_priority_class(class),
             Command::RemovePriorityClass { name } => self.remove_priority_class(name),
-            Command::ReportConditions { node, incarnation, conditions } => {
-                self.report_conditions(*node, *incarnation, conditions, applied)
+            Command::ReportConditions { node, incarnation, number, conditions } => {
+                self.report_conditions(*node, (*incarnation, *number), conditions, applied)
             }
             Command::ReleaseNode { name } => self.release_node(name, applied),
             Command::PutProvisioningClass(class) => self.put_provisioning_class(class),

@@ -58,6 +58,8 @@ pub struct NodeRecord {
     pub ports: Vec<u16>,
     /// What its agent finds wrong with it, by kind.
     pub conditions: Vec<StandingCondition>,
+    /// The number of the last set of conditions that its present registration told.
+    pub conditions_number: u64,
     /// How often it came back of late.
     pub flaps: Flaps,
     /// All taints that count: as registered, then those of its conditions and of a hold-down.

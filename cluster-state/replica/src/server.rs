@@ -183,6 +183,10 @@ impl<L: Log> ServerCore<L> {
                 let command = Command::Report { node, reports };
                 self.speak(now_ms, wall_ms, Speaker::Report { peer, node, batch }, command, out)
             }
+            ServerInput::Conditions { peer, node, incarnation, number, conditions } => {
+                let command = Command::ReportConditions { node, incarnation, number, conditions };
+                self.speak(now_ms, wall_ms, Speaker::Report { peer, node, batch: number }, command, out)
+            }
             ServerInput::Duty { peer, session } => {
                 self.hub.attach_duty(peer, session);
                 Ok(())

@@ -288,6 +288,13 @@ fn agent_message(reading: &Reading, message: AgentUp) -> Result<Option<Message>,
             batch: reports.batch,
             reports: read("reports", &reports.reports_bytes)?,
         },
+        agent_up::Kind::Conditions(told) => ServerInput::Conditions {
+            peer,
+            node: NodeId(told.node),
+            incarnation: Incarnation(told.incarnation),
+            number: told.number,
+            conditions: read("conditions", &told.conditions_bytes)?,
+        },
         agent_up::Kind::Log(piece) => {
             reading.readers.pass(piece);
             return Ok(None);

@@ -1,6 +1,7 @@
 //! The agent core: one step, from an input to its effects.
 
 use crate::beats::{BeatAnswer, Beats};
+use crate::conditions::{CheckPolicy, Conditions};
 use crate::outbox::Outbox;
 use crate::runner::RunnerEvent;
 use crate::runs::{Action, Runs};
@@ -22,6 +23,8 @@ pub struct AgentConfig {
     pub report_delay_ms: u64,
     /// An unaccepted batch is sent again after this long, then after twice as long, and so on up to 16 times.
     pub report_resend_ms: u64,
+    /// How the checks of the node are judged; at most one of each kind counts.
+    pub checks: Vec<CheckPolicy>,
 }
 
 impl Default for AgentConfig {
@@ -32,6 +35,7 @@ impl Default for AgentConfig {
             report_batch_max: 1024,
             report_delay_ms: 5,
             report_resend_ms: 1000,
+            checks: Vec::new(),
         }
     }
 }
@@ -66,6 +70,7 @@ pub struct AgentCore {
     beats: Beats,
     runs: Runs,
     outbox: Outbox,
+    conditions: Conditions,
 }
 
 impl AgentCore {
@@ -75,6 +80,7 @@ impl AgentCore {
         let registration = Registration::Outside { instance: dice.u64(), due_ms: 0 };
         let beats = Beats::new(config.beat_interval_ms);
         let outbox = Outbox::new(config.report_batch_max, config.report_delay_ms, config.report_resend_ms);
+        let conditions = Conditions::new(config.checks.clone(), config.report_resend_ms);
         AgentCore {
             config,
             dice,
@@ -87,6 +93,7 @@ impl AgentCore {
             beats,
             runs: Runs::default(),
             outbox,
+            conditions,
         }
     }
 
@@ -115,8 +122,9 @@ impl AgentCore {
         }
         match self.registration {
             Registration::Outside { due_ms, .. } => Some(due_ms),
-            Registration::Inside { .. } => {
-                Some(self.outbox.due_ms().map_or(self.beats.due_ms(), |due_ms| due_ms.min(self.beats.due_ms())))
+            Registration::Inside { incarnation, .. } => {
+                let others_ms = self.outbox.due_ms().into_iter().chain(self.conditions.due_ms(incarnation));
+                Some(others_ms.fold(self.beats.due_ms(), u64::min))
             }
             Registration::Superseded => None,
         }
@@ -145,7 +153,11 @@ impl AgentCore {
             Input::ReportsAccepted { batch, index } => {
                 let reports = self.outbox.accept(batch);
                 self.runs.accepted(index, &reports);
+                if let Some((_, incarnation)) = self.registration() {
+                    self.conditions.accept(batch, incarnation);
+                }
             }
+            Input::Checked { kind, finding } => self.conditions.take(kind, finding),
             Input::Tick => {}
         }
         self.send_due(now_ms, out);
@@ -158,6 +170,7 @@ impl AgentCore {
         }
         self.beats.hurry(now_ms);
         self.outbox.hurry(now_ms);
+        self.conditions.hurry();
     }
 
     fn on_registered(&mut self, now_ms: u64, asked: u64, node: NodeId, own: Incarnation, out: &mut Vec<Effect>) {
@@ -169,6 +182,7 @@ impl AgentCore {
         self.wanted_index = None;
         self.beats.restart(now_ms);
         self.runs.forget_wishes();
+        self.conditions.hurry();
         self.take_early(now_ms, out);
     }
 
@@ -307,6 +321,10 @@ impl AgentCore {
                 }
                 if let Some((batch, reports)) = self.outbox.next(now_ms) {
                     out.push(Effect::SendReports { batch, node, reports });
+                }
+                let number = || self.outbox.take_number();
+                if let Some((number, conditions)) = self.conditions.next(now_ms, incarnation, number) {
+                    out.push(Effect::SendConditions { number, node, incarnation, conditions });
                 }
             }
             Registration::Outside { .. } | Registration::Superseded => {}

@@ -15,6 +15,7 @@
 //! registration.
 
 mod beats;
+mod conditions;
 mod core;
 mod outbox;
 mod runner;
@@ -25,6 +26,7 @@ mod wanted;
 
 pub use self::core::{AgentConfig, AgentCore};
 pub use beats::BeatAnswer;
+pub use conditions::{CheckPolicy, Finding};
 pub use runner::{FoundExit, FoundRun, LeaseFile, RunnerEvent};
 pub use sim_driver::{DriverConfig, DriverInput, SimDriver};
 pub use step::{Effect, Input};

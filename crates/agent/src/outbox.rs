@@ -96,6 +96,12 @@ impl Outbox {
         Some((self.number, reports))
     }
 
+    /// A number for something else that is sent beside the batches and accepted like one.
+    pub(crate) fn take_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
     /// What the accepted batch held; empty for any other batch than the one under way.
     pub(crate) fn accept(&mut self, number: u64) -> Vec<RunReport> {
         match self.batch.take_if(|batch| batch.number == number) {

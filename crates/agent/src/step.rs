@@ -1,9 +1,10 @@
 //! What goes into an agent core and what comes out of it: one closed list each.
 
 use crate::beats::BeatAnswer;
+use crate::conditions::Finding;
 use crate::runner::{LeaseFile, RunnerEvent};
 use crate::wanted::{StartOrder, WantedSet};
-use ohm_model::{Incarnation, Index, NodeId, Refusal, RunRef, RunReport};
+use ohm_model::{ConditionKind, Incarnation, Index, NodeCondition, NodeId, Refusal, RunRef, RunReport};
 
 /// What an agent core is told.
 #[derive(Clone, Debug)]
@@ -39,7 +40,14 @@ pub enum Input {
     BeatAnswer(BeatAnswer),
     /// The runner has something to say.
     Runner(RunnerEvent),
-    /// A batch of reports was applied.
+    /// A check of the node found something.
+    Checked {
+        /// What would be wrong.
+        kind: ConditionKind,
+        /// What it found.
+        finding: Finding,
+    },
+    /// A batch of reports was applied, or a set of conditions.
     ReportsAccepted {
         /// Which batch.
         batch: u64,
@@ -98,6 +106,17 @@ pub enum Effect {
         node: NodeId,
         /// The facts, in order.
         reports: Vec<RunReport>,
+    },
+    /// To the log: all that is wrong with the node, in place of what was said before.
+    SendConditions {
+        /// Comes back with the acceptance, like a batch's.
+        number: u64,
+        /// The node.
+        node: NodeId,
+        /// The registration.
+        incarnation: Incarnation,
+        /// The whole set.
+        conditions: Vec<NodeCondition>,
     },
     /// Replace the lease file.
     WriteLease(LeaseFile),

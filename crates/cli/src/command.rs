@@ -250,6 +250,8 @@ pub enum NodeCommand {
     Cordon(NodeName),
     /// Let new work come to a node again
     Uncordon(NodeName),
+    /// Trust a node again that is held down because it fell silent and came back too often
+    Release(NodeName),
     /// Take a node out of the cell; refused while it holds runs, unless it is lost. Stop its agent first
     Remove(NodeName),
 }

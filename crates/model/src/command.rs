@@ -209,6 +209,8 @@ pub enum Command {
         node: NodeId,
         /// The registration it speaks for; an earlier one is no longer heard.
         incarnation: Incarnation,
+        /// Counts what this registration says; what comes later than a higher number says nothing any more.
+        number: u64,
         /// The conditions that hold; of several of one kind the first counts.
         conditions: Vec<NodeCondition>,
     },

@@ -15,6 +15,7 @@
 //! registered.
 
 mod capacity;
+mod checks;
 mod desk;
 mod error;
 pub(crate) mod key;
@@ -29,6 +30,7 @@ mod spec;
 mod stop;
 
 pub use capacity::{PODS_DEFAULT, machine_capacity, machine_node};
+pub use checks::CheckOptions;
 pub use error::AgentError;
 pub use retention::LogRetention;
 pub use run::{AgentOptions, run_agent};

@@ -1,5 +1,6 @@
 //! `ohm agent`: the arguments that describe a node, and many simulated ones.
 
+use crate::checks::CheckArguments;
 use ohm_manifest::{Content, Rounding, parse, parse_quantity};
 use ohm_model::resources::{self, UnitKind};
 use ohm_model::{NodeSpec, Taint, TaintEffect};
@@ -30,6 +31,8 @@ pub(crate) struct AgentArguments {
     /// Stop the node's tasks when this process is stopped; without it they run on and are found again
     #[arg(long)]
     pub(crate) stop_tasks_on_exit: bool,
+    #[command(flatten)]
+    pub(crate) checks: CheckArguments,
     /// Host simulated nodes instead: a count, or a file of Node documents
     #[arg(long, value_name = "FILE|COUNT")]
     pub(crate) sim: Option<String>,

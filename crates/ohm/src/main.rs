@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod checks;
 mod roles;
 
 use agent::AgentArguments;

@@ -196,6 +196,7 @@ fn real_agent(arguments: &AgentArguments, globals: &Globals) -> ExitCode {
         Ok((folder, node)) => {
             let mut options = AgentOptions::new(servers(globals), &folder, node);
             options.stop_tasks_on_exit = arguments.stop_tasks_on_exit;
+            options.checks = arguments.checks.options();
             run(1, |shutdown| run_agent(options, shutdown))
         }
         Err(error) => used_wrongly(&error),

@@ -26,7 +26,7 @@ use crate::scenario::Scenario;
 use crate::server::ServerProcess;
 use ohm_agent::BeatAnswer;
 use ohm_log::Bytes;
-use ohm_model::{Command, Index, NodeId, NodeSpec, RunReport, SessionId};
+use ohm_model::{Command, Incarnation, Index, NodeCondition, NodeId, NodeSpec, RunReport, SessionId};
 use ohm_oracle::{Broken, Oracle, Record};
 use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, Purpose, RequestId};
 use ohm_stdx::Prng;
@@ -43,6 +43,7 @@ pub(crate) enum Up {
     Register { spec: NodeSpec, key: u64, instance: u64, boot: u64 },
     Beats(Vec<Beat>),
     Reports { node: NodeId, batch: u64, reports: Vec<RunReport> },
+    Conditions { node: NodeId, incarnation: Incarnation, number: u64, conditions: Vec<NodeCondition> },
     Duty(SessionId),
     Answers(Vec<(NodeId, BeatAnswer)>),
     Command { request: u64, command: Command },

@@ -13,7 +13,7 @@ impl Cell {
     pub(super) fn report_conditions(
         &mut self,
         node: NodeId,
-        incarnation: Incarnation,
+        (incarnation, number): (Incarnation, u64),
         reported: &[NodeCondition],
         applied: &mut Applied,
     ) -> Result<Outcome, Refusal> {
@@ -21,6 +21,9 @@ impl Cell {
         let record = record.ok_or_else(|| Refusal::NotFound { kind: "node".into(), name: node.to_string() })?;
         if record.incarnation != incarnation {
             return Err(Refusal::Superseded { incarnation: record.incarnation });
+        }
+        if number <= record.conditions_number {
+            return Ok(Outcome::Done);
         }
         let name = record.spec.name.clone();
         let (mut standing, mut events) = (Vec::new(), Vec::new());
@@ -43,10 +46,11 @@ impl Cell {
                 standing.push(StandingCondition { kind, action, message, since, since_ms });
             }
         }
-        if record.conditions != standing {
-            if let Some(record) = self.nodes.record_mut(node) {
-                record.conditions = standing;
-            }
+        let is_news = record.conditions != standing;
+        if let Some(record) = self.nodes.record_mut(node) {
+            (record.conditions, record.conditions_number) = (standing, number);
+        }
+        if is_news {
             applied.nodes.push(node);
             events.into_iter().for_each(|event| self.tell(applied, event));
             self.settle_taints(node, applied);

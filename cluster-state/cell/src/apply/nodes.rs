@@ -67,6 +67,7 @@ impl Cell {
             devices: Vec::new(),
             ports: Vec::new(),
             conditions: Vec::new(),
+            conditions_number: 0,
             flaps: Flaps::default(),
             taints: spec.taints.clone(),
         }));
@@ -124,6 +125,7 @@ impl Cell {
         let returned = record.health != NodeHealth::Ready;
         (record.key, record.instance, record.boot) = (key, instance, boot);
         (record.incarnation, record.health) = (incarnation, NodeHealth::Ready);
+        record.conditions_number = 0;
         record.spec = Arc::clone(&spec);
         self.nodes.set_flag(node, READY, true);
         self.set_capacity(node, &spec);

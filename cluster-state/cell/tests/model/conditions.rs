@@ -48,8 +48,18 @@ impl PlainNode {
 }
 
 impl Plain {
-    pub(crate) fn report_conditions(&mut self, id: NodeId, incarnation: u32, conditions: &[NodeCondition]) -> bool {
+    pub(crate) fn report_conditions(
+        &mut self,
+        id: NodeId,
+        incarnation: u32,
+        number: u64,
+        conditions: &[NodeCondition],
+    ) -> bool {
         let Some(node) = self.nodes.get_mut(&id).filter(|node| node.incarnation == incarnation) else { return false };
+        if number <= node.heard {
+            return true;
+        }
+        node.heard = number;
         let before = node.taints();
         node.conditions.clear();
         for condition in conditions {

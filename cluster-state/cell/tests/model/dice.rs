@@ -113,7 +113,8 @@ impl World {
             let action = actions[self.dice.below(3) as usize];
             conditions.push(NodeCondition { kind, action, message: format!("{}", self.dice.below(2)) });
         }
-        Command::ReportConditions { node, incarnation, conditions }
+        let number = self.dice.below(30);
+        Command::ReportConditions { node, incarnation, number, conditions }
     }
 
     fn job(&mut self) -> JobSpec {

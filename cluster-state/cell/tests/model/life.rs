@@ -21,7 +21,7 @@ impl Plain {
             self.registrations += 1;
             let (incarnation, registered) = (self.registrations, self.index);
             let health = NodeHealth::Ready;
-            let (conditions, returns, held) = Default::default();
+            let (conditions, heard, returns, held) = Default::default();
             let node = PlainNode {
                 spec,
                 key,
@@ -32,6 +32,7 @@ impl Plain {
                 health,
                 cordoned: false,
                 conditions,
+                heard,
                 returns,
                 held,
             };
@@ -59,7 +60,7 @@ impl Plain {
         let relabelled = known.spec.labels != spec.labels || known.spec.taints != spec.taints;
         let node = self.nodes.get_mut(&id).expect("a node");
         (node.spec, node.key, node.instance, node.boot) = (spec, key, instance, boot);
-        (node.incarnation, node.health) = (self.registrations, NodeHealth::Ready);
+        (node.incarnation, node.health, node.heard) = (self.registrations, NodeHealth::Ready, 0);
         self.touch(id, NOBODY);
         if relabelled {
             self.stop_where(id, StopCause::Moved, |plain, run| plain.is_driven_out(run));

@@ -86,6 +86,8 @@ pub(crate) struct PlainNode {
     pub(crate) health: NodeHealth,
     pub(crate) cordoned: bool,
     pub(crate) conditions: BTreeMap<ConditionKind, NodeCondition>,
+    /// The highest number of a set that its registration told.
+    pub(crate) heard: u64,
     /// Every time it came back since it was new or released by hand.
     pub(crate) returns: Vec<u64>,
     pub(crate) held: bool,

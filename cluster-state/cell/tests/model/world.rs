@@ -159,8 +159,8 @@ impl World {
             Command::CordonNode { name, cordoned } => {
                 plain.find_node(name).map(|node| plain.cordon(node, *cordoned)).is_some()
             }
-            Command::ReportConditions { node, incarnation, conditions } => {
-                plain.report_conditions(*node, incarnation.0, conditions)
+            Command::ReportConditions { node, incarnation, number, conditions } => {
+                plain.report_conditions(*node, incarnation.0, *number, conditions)
             }
             Command::ReleaseNode { name } => plain.find_node(name).map(|node| plain.release(node)).is_some(),
             Command::RemoveNode { name } => plain.find_node(name).is_some_and(|node| plain.remove_node(node)),

@@ -260,14 +260,16 @@ impl Script {
         }
     }
 
-    /// `conditions NODE [incarnation=N] [KIND:ACTION[:MESSAGE]…]`, the whole set.
+    /// `conditions NODE [incarnation=N] [number=N] [KIND:ACTION[:MESSAGE]…]`, the whole set.
     fn conditions(&self, words: &mut Words) -> Command {
         let node = self.node_id(words.need("node"));
         let known = self.cell.nodes().get(node).map_or(0, |record| record.incarnation.0);
         let incarnation =
             Incarnation(words.option("incarnation").map_or(known, |text| text.parse().expect("a number")));
+        let said = self.cell.nodes().get(node).map_or(0, |record| record.conditions_number);
+        let number = words.option("number").map_or(said + 1, |text| text.parse().expect("a number"));
         let conditions = std::iter::from_fn(|| words.next()).map(parse::condition).collect();
-        Command::ReportConditions { node, incarnation, conditions }
+        Command::ReportConditions { node, incarnation, number, conditions }
     }
 
     fn send(&mut self, session: &str, command: Command) {

@@ -5,7 +5,7 @@ use crate::hub::{AgentOrder, Beat, Peer};
 use crate::replica::{CopyEffect, Purpose};
 use ohm_agent::BeatAnswer;
 use ohm_log::{Bytes, MemberChange};
-use ohm_model::{Command, Index, NodeId, NodeSpec, Outcome, RunReport, SessionId};
+use ohm_model::{Command, Incarnation, Index, NodeCondition, NodeId, NodeSpec, Outcome, RunReport, SessionId};
 use ohm_stdx::define_id;
 
 define_id!(
@@ -83,6 +83,19 @@ pub enum ServerInput {
         batch: u64,
         /// The facts.
         reports: Vec<RunReport>,
+    },
+    /// All that an agent finds wrong with its node. Answered like a batch of reports.
+    Conditions {
+        /// The agent's connection.
+        peer: Peer,
+        /// The node.
+        node: NodeId,
+        /// The registration.
+        incarnation: Incarnation,
+        /// The agent's number for the set.
+        number: u64,
+        /// The set.
+        conditions: Vec<NodeCondition>,
     },
     /// A health candidate is connected.
     Duty {

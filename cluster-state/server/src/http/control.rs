@@ -62,8 +62,16 @@ async fn change_job(shared: &Shared, command: Command, name: &str) -> Answer {
     Ok(json(cell.applied(), &views::job_summary(job)))
 }
 
+pub(super) async fn release_node(State(shared): State<Shared>, Name(name): Name) -> Answer {
+    command_node(&shared, Command::ReleaseNode { name: name.clone() }, name).await
+}
+
 async fn change_node(shared: &Shared, name: String, cordoned: bool) -> Answer {
-    perform(shared, Command::CordonNode { name: name.clone(), cordoned }).await?;
+    command_node(shared, Command::CordonNode { name: name.clone(), cordoned }, name).await
+}
+
+async fn command_node(shared: &Shared, command: Command, name: String) -> Answer {
+    perform(shared, command).await?;
     let cell = shared.cells.now().await?;
     let node = cell.nodes().find(&name).ok_or_else(|| Problem::no_node(&name))?;
     let view = views::node_summary(&cell, node).ok_or_else(|| Problem::no_node(&name))?;

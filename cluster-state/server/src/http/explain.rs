@@ -99,6 +99,9 @@ fn waiting(cell: &Cell, job: &Job, view: ExplainView) -> ExplainView {
     }
 }
 
+/// So many nodes are told of by name for one taint that their own state puts on them.
+const CAUSES_TOLD: usize = 3;
+
 fn from_explanation(cell: &Cell, job: &Job, explanation: &Explanation, view: ExplainView) -> ExplainView {
     let text = explanation.to_text(cell);
     let mut sentences = text.lines().map(String::from);
@@ -117,9 +120,15 @@ fn from_explanation(cell: &Cell, job: &Job, explanation: &Explanation, view: Exp
         let (asked, free) = (display(&resource, near.asked), display(&resource, near.free));
         NearestView { resource, asked, free, node: near.node.clone() }
     });
+    let summary = sentences.next().unwrap_or_default();
+    let taints = explanation.misses.keys().filter_map(|miss| match miss {
+        Miss::Taint(taint) => Some(taint),
+        _ => None,
+    });
+    let causes = taints.flat_map(|taint| views::causes(cell, taint, CAUSES_TOLD));
     ExplainView {
-        summary: sentences.next().unwrap_or_default(),
-        details: sentences.collect(),
+        summary,
+        details: sentences.chain(causes).collect(),
         obstacle: obstacle_code(&explanation.obstacle).to_string(),
         group: group.map_or_else(String::new, |group| group.name.clone()),
         groups: groups(cell, job, explanation),

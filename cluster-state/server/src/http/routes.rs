@@ -131,6 +131,8 @@ const NODE: &[Operation] = &[
 ];
 const CORDON: &[Operation] = &[operation("post", "Keep new work away from a node", &[], "NodeSummary")];
 const UNCORDON: &[Operation] = &[operation("post", "Let new work come to a node again", &[], "NodeSummary")];
+const RELEASE_NODE: &[Operation] =
+    &[operation("post", "Trust a node again that is held down because it fell silent too often", &[], "NodeSummary")];
 const QUEUES: &[Operation] = &[operation("get", "Queues and cohorts with what they use", &[], "QueueList")];
 const QUEUE: &[Operation] =
     &[operation("delete", "Remove a queue or cohort; refused while a job or a queue names it", &[], "")];
@@ -175,6 +177,7 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/nodes/{name}", NODE), get(nodes::show).merge(delete(control::remove_node))),
         (route("/v1/nodes/{name}/cordon", CORDON), post(control::cordon)),
         (route("/v1/nodes/{name}/uncordon", UNCORDON), post(control::uncordon)),
+        (route("/v1/nodes/{name}/release", RELEASE_NODE), post(control::release_node)),
         (route("/v1/servers", SERVERS), get(servers::list)),
         (route("/v1/servers/{name}", SERVER), delete(servers::remove)),
         (route("/v1/servers/{name}/lead", LEAD), post(servers::transfer)),

@@ -4,10 +4,10 @@
 use ohm_wire::api::{
     ApiError, BestDomainView, CountedView, DocumentVerdict, DomainView, ErrorAnswer, EventList, EventView,
     ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary, JobTotals, JobView, LayerFitView,
-    NearestView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRepairView, PastRunView,
-    PriorityClassList, PriorityClassView, ProblemView, QueueList, QueueResourceView, QueueView, ReasonView, RepairView,
-    ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals,
-    TaskView, TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
+    NearestView, NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRepairView,
+    PastRunView, PriorityClassList, PriorityClassView, ProblemView, QueueList, QueueResourceView, QueueView,
+    ReasonView, RepairView, ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer,
+    TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -176,6 +176,9 @@ fn node() -> NodeSummary {
         capacity: texts(),
         free: texts(),
         devices: [(ANY_KEY.to_string(), vec![1])].into(),
+        conditions: vec![NodeConditionView { kind: text(), action: text(), since_ms: 1, message: text() }],
+        held_until_ms: 1,
+        flaps: 1,
     }
 }
 

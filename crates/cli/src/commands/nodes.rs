@@ -33,8 +33,9 @@ pub(crate) fn one(session: &Session, command: &NodeCommand) -> Result<u8, Failur
             let view: NodeDetail = session.client.get(&path_of("nodes", &node.name), &[])?;
             session.output.print(&view, |style| text::node_text(&view, style))?;
         }
-        NodeCommand::Cordon(node) => change(session, &node.name, "cordon")?,
-        NodeCommand::Uncordon(node) => change(session, &node.name, "uncordon")?,
+        NodeCommand::Cordon(node) => change(session, &node.name, "cordon", "cordoned")?,
+        NodeCommand::Uncordon(node) => change(session, &node.name, "uncordon", "uncordoned")?,
+        NodeCommand::Release(node) => change(session, &node.name, "release", "held down no more")?,
         NodeCommand::Remove(node) => {
             let before: NodeDetail = session.client.get(&path_of("nodes", &node.name), &[])?;
             session.client.delete(&path_of("nodes", &node.name))?;
@@ -47,7 +48,7 @@ pub(crate) fn one(session: &Session, command: &NodeCommand) -> Result<u8, Failur
     Ok(EXIT_DONE)
 }
 
-fn change(session: &Session, name: &str, action: &str) -> Result<(), Failure> {
+fn change(session: &Session, name: &str, action: &str, state: &str) -> Result<(), Failure> {
     let node: NodeSummary = session.client.post(&format!("{}/{action}", path_of("nodes", name)))?;
-    session.output.print(&node, |_| format!("node {name} is {action}ed\n"))
+    session.output.print(&node, |_| format!("node {name} is {state}\n"))
 }

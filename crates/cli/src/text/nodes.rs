@@ -2,9 +2,9 @@
 
 use super::amounts::of_total;
 use super::table::Grid;
-use super::times::age;
+use super::times::{age, length, utc};
 use super::{Style, counted};
-use ohm_wire::api::{NodeDetail, NodeList, NodeSummary};
+use ohm_wire::api::{NodeConditionView, NodeDetail, NodeList, NodeSummary};
 use std::collections::BTreeSet;
 
 /// All nodes, with what is free of the resources that any of them has.
@@ -31,19 +31,42 @@ fn amount(node: &NodeSummary, name: &str) -> String {
     amounts.map_or_else(String::new, |(free, capacity)| of_total(name, free, capacity))
 }
 
+/// What is wrong with it, or that it is ready.
 fn state(node: &NodeSummary) -> String {
-    match (node.health.as_str(), node.cordoned) {
-        ("ready", true) => "cordoned".to_string(),
-        (health, true) => format!("{health}, cordoned"),
-        (health, false) => health.to_string(),
+    let mut words = vec![node.health.as_str()];
+    words.extend(node.cordoned.then_some("cordoned"));
+    words.extend((node.held_until_ms > 0).then_some("held down"));
+    words.extend(node.conditions.iter().map(|condition| condition.kind.as_str()));
+    if words.len() > 1 && words[0] == "ready" {
+        words.remove(0);
     }
+    words.join(", ")
+}
+
+fn held_down(node: &NodeSummary, style: &Style) -> String {
+    match node.held_until_ms {
+        0 => String::new(),
+        until => {
+            let left = length(until.saturating_sub(style.now_ms));
+            format!("until {} ({left} more); it fell silent {} times in 10 min", utc(until), node.flaps)
+        }
+    }
+}
+
+fn conditions(node: &NodeSummary, style: &Style) -> String {
+    let line = |condition: &NodeConditionView| {
+        let since = age(style.now_ms, condition.since_ms);
+        let why = if condition.message.is_empty() { String::new() } else { format!(": {}", condition.message) };
+        format!("{} ({}) for {since}{why}", condition.kind, condition.action)
+    };
+    node.conditions.iter().map(line).collect::<Vec<_>>().join("\n            ")
 }
 
 /// Everything about a node.
 pub(crate) fn node_text(node: &NodeDetail, style: &Style) -> String {
     let summary = &node.summary;
     let labels =
-        summary.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("\n           ");
+        summary.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("\n            ");
     let free = |(name, capacity): (&String, &String)| {
         let free = summary.free.get(name).map_or("0", String::as_str);
         format!("{name} {} free", of_total(name, free, capacity))
@@ -52,14 +75,16 @@ pub(crate) fn node_text(node: &NodeDetail, style: &Style) -> String {
     let lines = [
         ("Node", summary.name.clone()),
         ("State", state(summary)),
+        ("Held down", held_down(summary, style)),
+        ("Conditions", conditions(summary, style)),
         ("Address", summary.address.clone()),
-        ("Room", summary.capacity.iter().map(free).collect::<Vec<_>>().join("\n           ")),
-        ("Taints", summary.taints.join("\n           ")),
+        ("Room", summary.capacity.iter().map(free).collect::<Vec<_>>().join("\n            ")),
+        ("Taints", summary.taints.join("\n            ")),
         ("Labels", labels),
         ("Ports", ports),
     ];
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
-    let mut text: String = lines.map(|(name, value)| format!("{:<11}{value}\n", format!("{name}:"))).collect();
+    let mut text: String = lines.map(|(name, value)| format!("{:<12}{value}\n", format!("{name}:"))).collect();
     if node.run_list.is_empty() {
         return text + "\nno runs\n";
     }
@@ -134,18 +159,31 @@ n2    cordoned  2     3.5/4     7Gi/8Gi      110/110    7.5/8
             placed_ms: PLAIN.now_ms - 5000,
             started_ms: 0,
         };
-        let summary = node("n1", "suspect", true);
+        let ill = NodeConditionView {
+            kind: "disk-pressure".into(),
+            action: "no-new-work".into(),
+            since_ms: PLAIN.now_ms - 90_000,
+            message: "2.1 % of the space of /data is free".into(),
+        };
+        let summary = NodeSummary {
+            conditions: vec![ill],
+            held_until_ms: PLAIN.now_ms + 42_000,
+            flaps: 3,
+            ..node("n1", "suspect", true)
+        };
         let detail = NodeDetail { summary, run_list: vec![run], ports: vec![80], ..NodeDetail::default() };
         assert_eq!(
             node_text(&detail, &PLAIN),
             "\
-Node:      n1
-State:     suspect, cordoned
-Room:      cpu 3.5/4 free
-           memory 7Gi/8Gi free
-           pods 110/110 free
-Labels:    rack=r1
-Ports:     80
+Node:       n1
+State:      suspect, cordoned, held down, disk-pressure
+Held down:  until 1970-01-12 13:47:22 (42s more); it fell silent 3 times in 10 min
+Conditions: disk-pressure (no-new-work) for 90s: 2.1 % of the space of /data is free
+Room:       cpu 3.5/4 free
+            memory 7Gi/8Gi free
+            pods 110/110 free
+Labels:     rack=r1
+Ports:      80
 
 JOB  GROUP  TASK  RUN  STATE    PID  AGE
 a    main   3     1    running  77   5s

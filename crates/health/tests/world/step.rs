@@ -209,7 +209,7 @@ impl World {
                     self.send(Some(id), Message::Reports(node, batch, reports));
                 }
                 AgentEffect::Superseded => self.restart_agent(id),
-                AgentEffect::RegisterRefused(_) => {}
+                AgentEffect::RegisterRefused(_) | AgentEffect::SendConditions { .. } => {}
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The loop around the agent core: what servers and shim say goes in, what the core wants goes out, and time passes.
 
+use super::checks::Found;
 use super::key::NodeIdentity;
 use super::link::{ARRIVALS_MAX, Arrival, Outlets};
 use super::messages::{self, Order};
@@ -107,6 +108,7 @@ impl Desk {
         mut words: mpsc::Receiver<Word>,
         orders: mpsc::Sender<Orders>,
         mut arrivals: mpsc::Receiver<Arrival>,
+        mut findings: mpsc::Receiver<Found>,
         shutdown: Shutdown,
         closing: Option<Arc<AtomicBool>>,
     ) -> Result<(), AgentError> {
@@ -139,6 +141,7 @@ impl Desk {
                     Err(_) => self.requests.clear(),
                 },
                 arrival = arrivals.recv() => self.take(arrival.ok_or(AgentError::TaskEnded("the servers"))?)?,
+                Some((kind, finding)) = findings.recv() => self.step(Input::Checked { kind, finding }),
                 () = sleep(Duration::from_millis(sleep_ms.min(SLEEP_MS_MAX))) => {}
             }
             self.drain(&mut words, &mut arrivals)?;
@@ -287,6 +290,10 @@ impl Desk {
                 self.send(messages::beats(vec![messages::beat(node, incarnation, sequence)]));
             }
             Effect::SendReports { batch, node, reports } => self.send(messages::reports(node, batch, &reports)),
+            Effect::SendConditions { number, node, incarnation, conditions } => {
+                tracing::info!(?conditions, "telling what is wrong with this node");
+                self.send(messages::conditions(node, incarnation, number, &conditions));
+            }
             Effect::WriteLease(file) => {
                 let (deadline_ms, since_ms, incarnation) = (file.deadline_ms, file.since_ms, file.incarnation.0);
                 if let Err(error) = self.lease.write(NodeLease { deadline_ms, since_ms, incarnation }) {

@@ -2,10 +2,10 @@
 
 use super::output::Tail;
 use ohm_agent::{BeatAnswer, Input};
-use ohm_model::{Epoch, Incarnation, Index, NodeId, RunRef, RunReport};
+use ohm_model::{Epoch, Incarnation, Index, NodeCondition, NodeId, RunRef, RunReport};
 use ohm_wire::{
-    AgentDown, AgentUp, Beat, Beats, LogPiece, Malformed, ReadLog, RegisterNode, Registered, Reports, agent_down,
-    agent_up, read, write,
+    AgentDown, AgentUp, Beat, Beats, Conditions, LogPiece, Malformed, ReadLog, RegisterNode, Registered, Reports,
+    agent_down, agent_up, read, write,
 };
 use tokio_stream::Stream;
 
@@ -133,6 +133,11 @@ pub(crate) fn beats(beats: Vec<Beat>) -> AgentUp {
 
 pub(crate) fn reports(node: NodeId, batch: u64, reports: &[RunReport]) -> AgentUp {
     up(agent_up::Kind::Reports(Reports { node: node.0, batch, reports_bytes: write(reports) }))
+}
+
+pub(crate) fn conditions(node: NodeId, incarnation: Incarnation, number: u64, all: &[NodeCondition]) -> AgentUp {
+    let (node, incarnation, conditions_bytes) = (node.0, incarnation.0, write(all));
+    up(agent_up::Kind::Conditions(Conditions { node, incarnation, number, conditions_bytes }))
 }
 
 /// A piece of a run's output, or its end, or why there is none.

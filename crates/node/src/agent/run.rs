@@ -1,5 +1,6 @@
 //! The agent process: its options, and how it comes up and goes down.
 
+use super::checks::{self, CheckOptions};
 use super::desk::Desk;
 use super::link::{self, ARRIVALS_MAX};
 use super::retention::LogRetention;
@@ -20,6 +21,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+
+/// Findings that wait to be heard.
+const FINDINGS_MAX: usize = 16;
 
 /// How an agent is started.
 #[derive(Clone, Debug)]
@@ -44,7 +48,9 @@ pub struct AgentOptions {
     pub log_limits: LogLimits,
     /// How much output of ended runs is kept.
     pub log_retention: LogRetention,
-    /// How the agent behaves.
+    /// What is looked at on the machine.
+    pub checks: CheckOptions,
+    /// How the agent behaves; what is judged of the machine follows from `checks`.
     pub agent: AgentConfig,
 }
 
@@ -61,6 +67,7 @@ impl AgentOptions {
             stop_tasks_on_exit: false,
             log_limits: LogLimits::default(),
             log_retention: LogRetention::default(),
+            checks: CheckOptions::default(),
             agent: AgentConfig::default(),
         }
     }
@@ -99,13 +106,16 @@ pub async fn run_agent(options: AgentOptions, shutdown: Shutdown) -> Result<(), 
     let mut tasks = JoinSet::new();
     tasks.spawn(runner.run());
     tasks.spawn(link::run(dialer, sender));
+    let (finder, findings) = mpsc::channel(FINDINGS_MAX);
+    tasks.spawn(checks::run(options.checks.clone(), folder.clone(), finder));
     tracing::info!(node = options.node.name, folder = %options.data_dir.display(), "agent started");
     let place = Place {
         node_name: options.node.name.clone(),
         node_address: options.node.address.clone(),
         logs: options.log_limits,
     };
-    let desk = Desk::new(&options.node, identity, options.agent.clone(), place, lease, &folder, options.log_retention);
+    let agent = AgentConfig { checks: options.checks.policies(), ..options.agent.clone() };
+    let desk = Desk::new(&options.node, identity, agent, place, lease, &folder, options.log_retention);
     let stop = options.stop_tasks_on_exit.then_some(is_closing);
-    desk.run(words, orders, arrivals, shutdown, stop).await
+    desk.run(words, orders, arrivals, findings, shutdown, stop).await
 }

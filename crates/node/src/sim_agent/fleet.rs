@@ -243,6 +243,9 @@ impl Fleet {
                 Effect::SendReports { batch, node, reports } => {
                     self.messages.push(messages::reports(node, batch, &reports));
                 }
+                Effect::SendConditions { number, node, incarnation, conditions } => {
+                    self.messages.push(messages::conditions(node, incarnation, number, &conditions));
+                }
                 Effect::StartRun { incarnation, wanted } => {
                     self.tell_driver(now_ms, local, DriverInput::Start { incarnation, wanted });
                 }

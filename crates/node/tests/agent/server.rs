@@ -85,7 +85,7 @@ impl State {
                 self.say(agent_down::Kind::MoreLog(MoreLog { request: piece.request, pieces: 1 }));
                 self.pieces.entry(piece.request).or_default().push(piece);
             }
-            None => {}
+            Some(agent_up::Kind::Conditions(_)) | None => {}
         }
     }
 }

@@ -106,6 +106,9 @@ impl World {
             }
             Up::Beats(beats) => ServerInput::Beats { peer, beats },
             Up::Reports { node, batch, reports } => ServerInput::Reports { peer, node, batch, reports },
+            Up::Conditions { node, incarnation, number, conditions } => {
+                ServerInput::Conditions { peer, node, incarnation, number, conditions }
+            }
             Up::Duty(session) => ServerInput::Duty { peer, session },
             Up::Answers(answers) => ServerInput::Answers { answers },
             Up::Command { request, command } => {

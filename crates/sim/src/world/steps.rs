@@ -29,6 +29,9 @@ impl World {
                     Up::Beats(vec![Beat { node, incarnation, sequence }])
                 }
                 AgentEffect::SendReports { batch, node, reports } => Up::Reports { node, batch, reports },
+                AgentEffect::SendConditions { number, node, incarnation, conditions } => {
+                    Up::Conditions { node, incarnation, number, conditions }
+                }
                 AgentEffect::Superseded => {
                     self.kill(Victim::Node(number));
                     self.agenda.after(1_000, Event::Restart(Victim::Node(number)));

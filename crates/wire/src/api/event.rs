@@ -26,7 +26,8 @@ pub struct EventView {
     /// When.
     pub at_ms: u64,
     /// `jobSubmitted`, `jobUpdated`, `jobState`, `jobForgotten`, `placed`, `stopping`, `started`, `ended`,
-    /// `nodeRegistered`, `nodeHealth`, `nodeCordoned`, `nodeRemoved`, `conflicted`, `leaseTaken`, or `dropped`: of what
+    /// `nodeRegistered`, `nodeHealth`, `nodeCordoned`, `nodeRemoved`, `nodeCondition`, `nodeHeldDown`, `nodeReleased`,
+    /// `conflicted`, `leaseTaken`, or `dropped`: of what
     /// came after entry `index`, `count` events (0: nobody knows how many) are no longer there.
     pub kind: String,
     /// For people.

@@ -23,7 +23,7 @@ pub use job::{
     GroupView, JobList, JobSummary, JobView, PastRepairView, PastRunView, RepairView, TaskCounts, TaskView,
     UnhealthyNodeView, WaitAnswer,
 };
-pub use node::{NodeDetail, NodeList, NodeRunView, NodeSummary};
+pub use node::{NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary};
 pub use queue::{
     DomainView, PriorityClassList, PriorityClassView, QueueList, QueueResourceView, QueueView, TopologyList,
     TopologyView,

@@ -48,6 +48,30 @@ pub struct NodeSummary {
     /// Free shares of each device that is tracked singly, in thousandths, by resource.
     #[serde(skip_serializing_if = "is_default")]
     pub devices: BTreeMap<String, Vec<u16>>,
+    /// What its agent finds wrong with it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub conditions: Vec<NodeConditionView>,
+    /// Until when it is held down, because it fell silent and came back too often; 0 when it is not.
+    #[serde(skip_serializing_if = "is_default")]
+    pub held_until_ms: u64,
+    /// How often it came back within ten minutes, the last time included.
+    #[serde(skip_serializing_if = "is_default")]
+    pub flaps: u32,
+}
+
+/// A condition of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeConditionView {
+    /// `disk-pressure`, `memory-pressure`, `device-error` or `health-check-failed`.
+    pub kind: String,
+    /// What follows: `note`, `no-new-work` or `drain`.
+    pub action: String,
+    /// Since when.
+    pub since_ms: u64,
+    /// More for people.
+    #[serde(skip_serializing_if = "is_default")]
+    pub message: String,
 }
 
 /// Everything about a node.

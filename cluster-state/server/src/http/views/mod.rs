@@ -9,7 +9,7 @@ mod status;
 
 pub(super) use events::{event, is_event_of};
 pub(super) use jobs::{TaskWindow, job, job_summary};
-pub(super) use nodes::{node_detail, node_summary};
+pub(super) use nodes::{causes, node_detail, node_summary};
 pub(super) use queues::{priority_classes, queues, topologies};
 pub(super) use status::status;
 

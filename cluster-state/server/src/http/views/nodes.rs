@@ -1,10 +1,11 @@
 //! Nodes.
 
 use super::jobs::run_state;
-use ohm_cell::{CORDONED, Cell, DeviceBank, NodeRecord, Run};
+use ohm_cell::{CORDONED, Cell, DeviceBank, FLAP_WINDOW_MS, NodeRecord, Run, StandingCondition};
+use ohm_model::condition::{FLAPPING_TAINT, TAINT_PREFIX};
 use ohm_model::resources::display;
-use ohm_model::{NodeHealth, NodeId};
-use ohm_wire::api::{NodeDetail, NodeRunView, NodeSummary};
+use ohm_model::{NodeHealth, NodeId, Taint};
+use ohm_wire::api::{NodeConditionView, NodeDetail, NodeRunView, NodeSummary};
 use std::collections::BTreeMap;
 
 /// One line about `node`; nothing for an empty slot.
@@ -28,7 +29,41 @@ pub(crate) fn node_summary(cell: &Cell, node: NodeId) -> Option<NodeSummary> {
         capacity: super::amounts(&record.spec.capacity),
         free: record.spec.capacity.keys().map(free).collect(),
         devices: devices(cell, record),
+        conditions: record.conditions.iter().map(condition).collect(),
+        held_until_ms: if record.flaps.is_held { record.flaps.held_until_ms } else { 0 },
+        flaps: record.flaps.returns_ms.len() as u32,
     })
+}
+
+fn condition(condition: &StandingCondition) -> NodeConditionView {
+    NodeConditionView {
+        kind: condition.kind.name().to_string(),
+        action: condition.action.name().to_string(),
+        since_ms: condition.since_ms,
+        message: condition.message.clone(),
+    }
+}
+
+/// Sentences about nodes that their own state keeps `taint` on, for whom that taint is in the way; `most` at most.
+pub(crate) fn causes(cell: &Cell, taint: &Taint, most: usize) -> Vec<String> {
+    if !taint.key.starts_with(TAINT_PREFIX) {
+        return Vec::new();
+    }
+    let of_node = |record: &NodeRecord| {
+        let name = &record.spec.name;
+        if taint.key == FLAPPING_TAINT {
+            let (flaps, minutes) = (record.flaps.returns_ms.len(), FLAP_WINDOW_MS / 60_000);
+            let seconds = record.flaps.held_until_ms.saturating_sub(cell.now_ms()).div_ceil(1000);
+            return Some(format!(
+                "{name} is held down for another {seconds} s: it fell silent {flaps} times in {minutes} min."
+            ));
+        }
+        let condition = record.conditions.iter().find(|condition| taint.key.ends_with(condition.kind.name()))?;
+        let message = if condition.message.is_empty() { String::new() } else { format!(": {}", condition.message) };
+        Some(format!("{name} has {}{message}.", condition.kind.name()))
+    };
+    let tainted = cell.nodes().iter().filter(|(_, record)| record.taints.contains(taint));
+    tainted.filter_map(|(_, record)| of_node(record)).take(most).collect()
 }
 
 /// What is free of each device that is tracked singly, by resource. A bank keeps the slots of devices that went away;

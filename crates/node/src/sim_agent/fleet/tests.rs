@@ -49,7 +49,7 @@ fn answer(fleet: &mut Fleet, now_ms: u64, reports: &mut Vec<RunReport>) -> usize
                 let input = Input::ReportsAccepted { batch: batch.batch, index: Index(9) };
                 fleet.take(now_ms, Order::Node { node: NodeId(batch.node), input });
             }
-            Some(agent_up::Kind::Log(_)) | None => {}
+            Some(agent_up::Kind::Log(_) | agent_up::Kind::Conditions(_)) | None => {}
         }
     }
     registered
