@@ -4,7 +4,9 @@
 mod admission;
 mod commit;
 mod conditions;
+mod drain;
 mod jobs;
+mod moves;
 mod nodes;
 mod priorities;
 mod provisioning;
@@ -146,6 +148,8 @@ impl Cell {
                 self.report_check((session, *epoch), check, report, applied)
             }
             Command::RaiseVersion { version } => self.raise_version(*version),
+            Command::DrainNode { name, deadline_ms, at_once } => self.drain_node(name, *deadline_ms, *at_once, applied),
+            Command::UndrainNode { name } => self.undrain_node(name, applied),
         };
         result.unwrap_or_else(Outcome::Refused)
     }

@@ -10,11 +10,11 @@ pub use sweep::Sweep;
 use crate::cell::Cell;
 use crate::classes::NodeClass;
 use crate::jobs::{Job, JobState, Task, TaskState, required_level};
-use crate::nodes::{NOMINATED, NodeRecord, PRESENT, READY, SHRUNK};
+use crate::nodes::{DRAINING, NOMINATED, NodeRecord, PRESENT, READY, SHRUNK};
 use crate::repairs::{RepairState, UnhealthyCause};
 use crate::runs::{NO_RUN, Run};
 use ohm_model::resources::DEVICE_MILLI;
-use ohm_model::{Amounts, NodeHealth, NodeId, ResourceId};
+use ohm_model::{Amounts, GroupIndex, NodeHealth, NodeId, ResourceId};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Cell {
@@ -110,6 +110,9 @@ impl Cell {
         let flags = self.nodes.flags(node);
         if flags & PRESENT == 0 || (flags & READY != 0) != (record.health == NodeHealth::Ready) {
             broken.push(format!("node {name}: flags {flags:#b} do not match its health {:?}", record.health));
+        }
+        if (flags & DRAINING != 0) != record.drain.is_some() {
+            broken.push(format!("node {name}: the mark of a drain without one, or the reverse"));
         }
         if (flags & NOMINATED != 0) != self.nominations.contains_key(&node) {
             broken.push(format!("node {name}: nomination flag without nomination, or the reverse"));
@@ -221,6 +224,35 @@ impl Cell {
             if !listed || (entry.cause == UnhealthyCause::Lost && health != Some(NodeHealth::Lost)) {
                 broken.push(format!("P7: job {name}: node {} is unhealthy for it and {health:?}", entry.name));
             }
+        }
+        self.check_moves(job, broken);
+    }
+
+    /// Nodes that have to be left are unhealthy for exactly the jobs that something stands of there, and each task on
+    /// the move has room for one.
+    fn check_moves(&self, job: &Job, broken: &mut Vec<String>) {
+        let name = &job.spec.name;
+        let mut to_leave: BTreeSet<NodeId> = BTreeSet::new();
+        for (at, group) in job.groups.iter().enumerate() {
+            let live = group.tasks.iter().filter_map(|task| self.runs.get(task.run));
+            let staying = live.filter(|run| run.stop.is_none()).map(|run| run.node);
+            to_leave.extend(staying.filter(|node| self.leave_cause(job, at, *node).is_some()));
+            let held: u32 = self.rooms_for_moving(job.id, GroupIndex(at as u16)).map(|(_, count)| count).sum();
+            if held != group.moving.len() {
+                broken.push(format!("P7: job {name}: {} tasks on the move with room for {held}", group.moving.len()));
+            }
+            for task in group.moving.iter().flat_map(|(first, count)| first..first + count) {
+                let found = group.tasks.get(task as usize);
+                let stops = found.and_then(|task| self.runs.get(task.run)).is_some_and(|run| run.stop.is_some());
+                if !stops && found.is_none_or(|task| task.state != TaskState::Pending) {
+                    broken.push(format!("P7: job {name}: task {task} is on the move, and neither stops nor waits"));
+                }
+            }
+        }
+        let listed = job.repairs.unhealthy.iter().filter(|entry| entry.cause != UnhealthyCause::Lost);
+        let listed: BTreeSet<NodeId> = listed.filter_map(|entry| entry.node).collect();
+        if listed != to_leave {
+            broken.push(format!("P7: job {name} has to leave {to_leave:?}, and {listed:?} are on its list"));
         }
     }
 

@@ -134,6 +134,8 @@ pub struct Group {
     pub lost: RangeSet,
     /// Tasks that were lost, are placed again and don't run yet.
     pub replaced: RangeSet,
+    /// Tasks that leave their nodes, with room reserved for each: they stop, or have ended and wait to be placed there.
+    pub moving: RangeSet,
 }
 
 impl Group {
@@ -155,6 +157,7 @@ impl Group {
             widened: false,
             lost: RangeSet::default(),
             replaced: RangeSet::default(),
+            moving: RangeSet::default(),
         }
     }
 
@@ -382,7 +385,7 @@ impl Jobs {
     }
 }
 
-/// Room kept for a preemptor.
+/// Room kept for a preemptor, or for tasks on the move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// For which job.
@@ -391,12 +394,24 @@ pub struct Held {
     pub group: u16,
     /// For how many tasks still.
     pub count: u32,
-    /// Its priority: work of higher priority may take the room.
+    /// Its priority: work of higher priority may take the room. What tasks on the move will need is nobody else's.
     pub priority: i32,
-    /// Ends at this stamped time.
+    /// Ends at this stamped time; 0 for tasks on the move, which keep it until they stand again.
     pub expires_ms: u64,
     /// The entry that made it.
     pub since: Index,
+}
+
+impl Held {
+    /// Whether it is for tasks on the move: together these are as many as their group has on the move.
+    pub fn is_move(&self) -> bool {
+        self.expires_ms == 0
+    }
+
+    /// Whether it is for tasks of this group that are on the move.
+    pub(crate) fn moves(&self, job: JobId, group: u16) -> bool {
+        self.is_move() && (self.job, self.group) == (job, group)
+    }
 }
 
 /// Nominations by node.

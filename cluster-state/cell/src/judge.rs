@@ -11,6 +11,7 @@ mod admission;
 mod devices;
 mod draft;
 mod ledger;
+mod moves;
 mod rows;
 mod slices;
 
@@ -102,6 +103,10 @@ impl<'a> Judge<'a> {
         if gives_up && more {
             return Err(ConflictReason::Malformed);
         }
+        // Nor does whoever moves tasks to places that are reserved for them: all of it stands, or nothing.
+        if transaction.is_move() && !transaction.is_pure_move() {
+            return Err(ConflictReason::Malformed);
+        }
         let guards = &mut self.scratch.guards;
         guards.clear();
         guards.extend(transaction.jobs.iter().enumerate().map(|(at, guard)| (guard.job, at as u32)));
@@ -115,6 +120,9 @@ impl<'a> Judge<'a> {
 
     fn judge_rows(&mut self) {
         let transaction = self.transaction;
+        if transaction.is_move() {
+            return self.judge_move();
+        }
         if !transaction.evict.is_empty() {
             let standing = transaction.jobs.iter().filter_map(|guard| self.guarded(guard).ok());
             let highest = standing.map(|job| job.spec.priority).max();

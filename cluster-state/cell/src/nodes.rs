@@ -1,6 +1,7 @@
 //! Nodes as columns: what a scan reads lies side by side, what only one node's change reads lies apart.
 
 use crate::conditions::StandingCondition;
+use crate::drains::Drain;
 use crate::flaps::Flaps;
 use crate::runs::NO_RUN;
 use ohm_model::{ClassId, Incarnation, Index, NodeHealth, NodeId, NodeSpec, ResourceId, SessionId, Taint};
@@ -18,11 +19,13 @@ pub const CORDONED: u8 = 4;
 pub const NOMINATED: u8 = 8;
 /// Its capacity fell below what runs hold; the excess is being evicted.
 pub const SHRUNK: u8 = 16;
+/// It is being drained: what stands on it leaves.
+pub const DRAINING: u8 = 32;
 
 /// A node may take new work when exactly these of its state flags are set.
 pub const SCHEDULABLE: u8 = PRESENT | READY;
 /// The flags that decide about new work. A shrunk node gets none until everything on it fits again.
-pub const STATE_MASK: u8 = PRESENT | READY | CORDONED | SHRUNK;
+pub const STATE_MASK: u8 = PRESENT | READY | CORDONED | SHRUNK | DRAINING;
 
 /// The devices of one extended resource on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +67,8 @@ pub struct NodeRecord {
     pub flaps: Flaps,
     /// All taints that count: as registered, then those of its conditions and of a hold-down.
     pub taints: Vec<Taint>,
+    /// That it is being drained, and how.
+    pub drain: Option<Drain>,
 }
 
 impl NodeRecord {

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How many past repairs a job keeps; older ones are dropped.
 pub const PAST_REPAIRS_MAX: usize = 8;
 
-/// Why a node is no place for a job's tasks.
+/// Why a node is no place for a job's tasks. All but [`UnhealthyCause::Lost`] are found by `Cell::leave_cause`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum UnhealthyCause {
     /// It was declared lost.
@@ -115,7 +115,19 @@ pub(crate) struct Losses {
 #[derive(Debug, Default)]
 pub(crate) struct Loss {
     pub(crate) tasks: Vec<(u16, u32)>,
+    /// How many of them are on the move, with a place reserved.
+    pub(crate) moving: u32,
     pub(crate) nodes: BTreeSet<NodeId>,
+}
+
+impl Repairs {
+    /// Takes out the nodes that were lost; those to be left stay as long as something stands there. Returns their slots.
+    pub(crate) fn take_lost(&mut self) -> Vec<NodeId> {
+        let (gone, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.unhealthy).into_iter().partition(|entry| entry.cause == UnhealthyCause::Lost);
+        self.unhealthy = kept;
+        gone.into_iter().filter_map(|entry| entry.node).collect()
+    }
 }
 
 impl Job {
@@ -130,21 +142,23 @@ impl Job {
         }
     }
 
-    /// Whether a gang that stands has fewer tasks than its minimum, in any group; what is to stop does not count.
+    /// Whether a gang that stands has fewer tasks than its minimum, in any group; what is to stop does not count, but
+    /// what moves to a place that is reserved for it does.
     pub fn is_below_minimum(&self) -> bool {
         let short = |(group, spec): (&Group, &ohm_model::GroupSpec)| {
-            group.started && group.live.saturating_sub(group.stopping) < group.needed(spec)
+            let stands = group.live.saturating_sub(group.stopping) + group.moving.len();
+            group.started && stands < group.needed(spec)
         };
         self.starts_whole() && self.groups.iter().zip(&self.spec.groups).any(short)
     }
 
-    /// Ends whatever repair is under way. Returns the slots of the nodes that were unhealthy for it.
+    /// Ends whatever repair is under way. Returns the slots of the nodes that were lost for it.
     pub(crate) fn drop_repair(&mut self) -> Vec<NodeId> {
         for group in &mut self.groups {
             (group.lost, group.replaced) = Default::default();
         }
         self.repairs.open = None;
-        std::mem::take(&mut self.repairs.unhealthy).into_iter().filter_map(|entry| entry.node).collect()
+        self.repairs.take_lost()
     }
 
     /// Puts the repair under way, if there is one, to the past.

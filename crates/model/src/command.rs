@@ -239,6 +239,23 @@ pub enum Command {
         /// What it says.
         report: CheckReport,
     },
+    /// Drains a node: it takes no new work, and what stands on it goes elsewhere. A node that drains already gets the
+    /// new limits. Cleared by [`Command::UndrainNode`] or with the node, by nothing else.
+    DrainNode {
+        /// By name.
+        name: String,
+        /// So many milliseconds of stamped time after this entry, what still stands there is stopped, whether there is
+        /// a place for it or not; 0 is never.
+        deadline_ms: u64,
+        /// How many tasks of one group of a service may be on the move at the same time; 0 counts as 1. Other jobs
+        /// move as fast as there is room: a gang that misses one of its tasks idles anyway.
+        at_once: u32,
+    },
+    /// Ends the drain of a node. What is on the move goes on, the rest stays.
+    UndrainNode {
+        /// By name.
+        name: String,
+    },
 }
 
 /// The format byte of log entries; a newer one is refused.

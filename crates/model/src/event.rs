@@ -298,4 +298,53 @@ pub enum EventKind {
         /// The round of admission.
         round: u32,
     },
+    /// A node is to be drained, or drains under other limits.
+    NodeDraining {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: String,
+        /// How many runs stand on it.
+        runs: u32,
+        /// The stamped time at which what still stands there is stopped; 0 is never.
+        deadline_ms: u64,
+    },
+    /// A node is drained no more.
+    NodeUndrained {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: String,
+    },
+    /// Nothing stands any more on a node that drains.
+    NodeDrained {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: String,
+        /// Milliseconds since the drain began.
+        took_ms: u64,
+    },
+    /// The deadline of a drain has passed: what still stood on the node is stopped without a place for it.
+    DrainDeadline {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: String,
+        /// How many runs are stopped.
+        runs: u32,
+    },
+    /// Room is reserved for tasks that have to leave their nodes, and they are told to stop.
+    MoveReserved {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// How many tasks.
+        tasks: u32,
+        /// The names of the nodes they leave.
+        from: Vec<String>,
+        /// The names of the nodes they go to.
+        to: Vec<String>,
+    },
 }

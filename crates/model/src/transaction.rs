@@ -56,7 +56,7 @@ pub struct Placement {
     pub devices: Vec<u64>,
 }
 
-/// Room kept for a preemptor while its victims stop.
+/// Room kept while others stop: for a preemptor, or for tasks that have to leave their nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nomination {
     /// The job that will stand there.
@@ -67,8 +67,16 @@ pub struct Nomination {
     pub node: NodeId,
     /// For how many tasks.
     pub count: u32,
-    /// Ends at this stamped time if not used before.
+    /// Ends at this stamped time if not used before. 0: room for tasks that this transaction tells to leave their
+    /// nodes (see [`Transaction::is_move`]); kept until they stand again.
     pub expires_ms: u64,
+}
+
+impl Nomination {
+    /// Whether it is for tasks that have to leave their nodes.
+    pub fn is_move(&self) -> bool {
+        self.expires_ms == 0
+    }
 }
 
 /// A scheduler's plan, judged inside the log on every copy.
@@ -96,6 +104,23 @@ pub struct Transaction {
     pub reserve: Vec<JobId>,
 }
 
+impl Transaction {
+    /// Whether it moves tasks away from nodes that they have to leave: runs are told to stop as drained, and room for
+    /// them is reserved, in one. Such a transaction is all or nothing, and does nothing else.
+    pub fn is_move(&self) -> bool {
+        let drains = self.evict.iter().any(|(_, cause)| *cause == StopCause::Drained);
+        drains || self.nominate.iter().any(Nomination::is_move)
+    }
+
+    /// Whether it does nothing but that.
+    pub fn is_pure_move(&self) -> bool {
+        let drains = self.evict.iter().all(|(_, cause)| *cause == StopCause::Drained);
+        let rooms = self.nominate.iter().all(Nomination::is_move);
+        let nothing_else = self.place.is_empty() && self.reserve.is_empty();
+        self.grain == Grain::AllOrNothing && drains && rooms && nothing_else
+    }
+}
+
 /// Why a row could not be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ConflictReason {
@@ -109,7 +134,7 @@ pub enum ConflictReason {
     NodeFull(ResourceId),
     /// A port is taken.
     PortTaken(u16),
-    /// The group's limit per node would be exceeded.
+    /// The group's limit per node would be exceeded, or that of tasks on the move at the same time.
     LimitReached,
     /// The room is kept for a nominated job of this or higher priority.
     Held,
@@ -121,7 +146,7 @@ pub enum ConflictReason {
     JobChanged,
     /// The job is finished, cancelled or suspended, or gone.
     JobClosed,
-    /// The plan builds on a reservation that does not stand.
+    /// The plan builds on a reservation that does not stand, or tells a run to leave its node without room for it.
     NotReserved,
     /// The queue has no room left.
     QuotaExceeded,

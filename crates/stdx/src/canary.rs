@@ -78,6 +78,10 @@ pub enum Canary {
     TrustOwnLead,
     /// A registration clears the hold-down of its node, and what led to it.
     ForgetHoldDown,
+    /// Tasks are told to leave a node although no room is reserved for them.
+    MoveUnawaited,
+    /// Room for tasks that leave a node is reserved outside the domain of their group.
+    MoveAstray,
 }
 
 impl Canary {

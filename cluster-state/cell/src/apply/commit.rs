@@ -88,6 +88,9 @@ impl Cell {
     }
 
     fn perform(&mut self, session: SessionId, transaction: &Transaction, verdict: &Verdict, applied: &mut Applied) {
+        if transaction.is_move() {
+            return self.perform_move(transaction, applied);
+        }
         let refused: BTreeSet<Row> = verdict.conflicts.iter().map(|conflict| conflict.row).collect();
         self.give_up_repairs(transaction, &refused, applied);
         for (row, (run, cause)) in transaction.evict.iter().enumerate() {
@@ -165,6 +168,7 @@ impl Cell {
         if self.nodes.flags(node) & NOMINATED != 0 {
             self.use_nomination(placement.job, placement.group, node, count);
         }
+        self.settle_moved(placement, count, applied);
         self.nodes.touch(node, self.applied, session);
         applied.nodes.push(node);
         if applied.jobs.last() != Some(&placement.job) {
@@ -348,10 +352,13 @@ impl Cell {
                 group.skipped += left.len();
                 for task in left.iter().flat_map(|(first, count)| first..first + count) {
                     group.tasks[task as usize].state = TaskState::Skipped;
+                    group.moving.remove(task, 1);
                 }
             }
         }
-        applied.jobs.push(job.id);
+        let id = job.id;
+        applied.jobs.push(id);
+        self.settle_rooms(id, applied);
     }
 
     fn nominate(&mut self, nomination: &Nomination, applied: &mut Applied) {
@@ -365,7 +372,7 @@ impl Cell {
             since: self.applied,
         };
         let on_node = self.nominations.entry(nomination.node).or_default();
-        on_node.retain(|former| (former.job, former.group) != (held.job, held.group));
+        on_node.retain(|former| former.is_move() || (former.job, former.group) != (held.job, held.group));
         on_node.push(held);
         self.arm_nomination(nomination.node, nomination.expires_ms);
         self.nodes.set_flag(nomination.node, NOMINATED, true);
@@ -375,7 +382,7 @@ impl Cell {
 
     fn use_nomination(&mut self, job: JobId, group: GroupIndex, node: NodeId, count: u32) {
         if let Some(on_node) = self.nominations.get_mut(&node) {
-            let own = on_node.iter_mut().filter(|held| held.job == job && held.group == group.0);
+            let own = on_node.iter_mut().filter(|held| !held.is_move() && held.job == job && held.group == group.0);
             own.for_each(|held| held.count = held.count.saturating_sub(count));
             self.sweep_nominations(node, |held| held.count > 0);
         }

@@ -2,7 +2,7 @@
 
 use super::{Applied, Timer};
 use crate::cell::Cell;
-use crate::jobs::{Finish, Group, Job, JobState, TaskState, required_level};
+use crate::jobs::{Finish, Group, Held, Job, JobState, TaskState, required_level};
 use crate::shapes::Shape;
 use ohm_model::job::{GROUPS_MAX, TASKS_MAX};
 use ohm_model::resources::{DEVICE_MILLI, is_extended};
@@ -376,12 +376,19 @@ impl Cell {
         }
     }
 
+    /// Nothing is kept for `job` any more, and nothing of it is on the move.
     pub(super) fn clear_nominations(&mut self, job: JobId, applied: &mut Applied) {
-        let of_job = |held: &Vec<crate::jobs::Held>| held.iter().any(|held| held.job == job);
+        self.drop_moves(job);
+        self.clear_held(job, applied, |_| true);
+    }
+
+    /// Gives back what of the room kept for `job` is as `which` says.
+    pub(super) fn clear_held(&mut self, job: JobId, applied: &mut Applied, which: impl Fn(&Held) -> bool) {
+        let of_job = |held: &Vec<Held>| held.iter().any(|held| held.job == job && which(held));
         let nodes: Vec<NodeId> =
             self.nominations.iter().filter(|(_, held)| of_job(held)).map(|(node, _)| *node).collect();
         for node in nodes {
-            self.sweep_nominations(node, |held| held.job != job);
+            self.sweep_nominations(node, |held| held.job != job || !which(held));
             self.nodes.touch(node, self.applied, SessionId(0));
             applied.nodes.push(node);
         }

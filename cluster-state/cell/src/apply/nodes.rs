@@ -70,6 +70,7 @@ impl Cell {
             conditions_number: 0,
             flaps: Flaps::default(),
             taints: spec.taints.clone(),
+            drain: None,
         }));
         self.nodes.flags[node.0 as usize] = PRESENT | READY;
         self.nodes.version[node.0 as usize].registered = self.applied;
@@ -256,7 +257,7 @@ impl Cell {
         }
         if health == NodeHealth::Lost {
             self.end_runs_on(node, Exit::NodeLost, losses, applied);
-            self.sweep_nominations(node, |_| false);
+            self.lose_rooms(node, false, applied);
         }
         Ok(())
     }
@@ -410,10 +411,10 @@ impl Cell {
                 kind: "node".into(),
                 name: name.into(),
                 state: format!("holding {} runs", self.nodes.run_count(node)),
-                hint: "cordon it and wait for its runs to end, or cancel their jobs, first".into(),
+                hint: "drain it and wait until nothing stands on it, or cancel the jobs, first".into(),
             });
         }
-        self.sweep_nominations(node, |_| false);
+        self.lose_rooms(node, false, applied);
         self.detach_unhealthy(node, applied);
         self.classes.leave(self.nodes.class(node));
         self.topologies.leave(node);

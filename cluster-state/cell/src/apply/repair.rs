@@ -27,8 +27,11 @@ impl Cell {
         } else if self.jobs.get(id).is_some_and(|job| job.repair_state() == RepairState::Whole) {
             self.drop_repair(id);
         }
-        let tasks = loss.tasks.len() as u32;
-        self.tell(applied, EventKind::TasksLost { job: id, name, tasks, standing, nodes });
+        // What moves was told to stop when its place was reserved: nothing is lost with it.
+        let tasks = loss.tasks.len() as u32 - loss.moving;
+        if tasks > 0 {
+            self.tell(applied, EventKind::TasksLost { job: id, name, tasks, standing, nodes });
+        }
         applied.jobs.push(id);
     }
 
@@ -156,14 +159,12 @@ impl Cell {
         let version = self.applied;
         let Some(job) = self.jobs.get_mut(id) else { return };
         if job.repair_state() != RepairState::Waiting {
-            let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut job.repairs.unhealthy)
-                .into_iter()
-                .partition(|entry| entry.cause == UnhealthyCause::Lost);
-            job.repairs.unhealthy = kept;
-            if !gone.is_empty() {
+            let before = job.repairs.unhealthy.len();
+            let gone = job.repairs.take_lost();
+            if job.repairs.unhealthy.len() < before {
                 job.version = version;
             }
-            gone.into_iter().filter_map(|entry| entry.node).for_each(|node| self.jobs.forget_unhealthy(node, id));
+            gone.into_iter().for_each(|node| self.jobs.forget_unhealthy(node, id));
         }
     }
 
@@ -186,14 +187,19 @@ impl Cell {
         }
     }
 
-    /// The node is fine again: it is unhealthy for nobody any more.
+    /// The node answers again: it is lost for nobody any more.
     pub(super) fn clear_unhealthy(&mut self, node: NodeId, applied: &mut Applied) {
         let version = self.applied;
-        for id in self.jobs.by_unhealthy.remove(&node).unwrap_or_default() {
-            if let Some(job) = self.jobs.get_mut(id) {
-                job.repairs.unhealthy.retain(|entry| entry.node != Some(node));
+        for id in self.jobs.by_unhealthy.get(&node).cloned().unwrap_or_default() {
+            let Some(job) = self.jobs.get_mut(id) else { continue };
+            let is_lost = |entry: &UnhealthyNode| entry.node == Some(node) && entry.cause == UnhealthyCause::Lost;
+            if job.repairs.unhealthy.iter().any(is_lost) {
+                job.repairs.unhealthy.retain(|entry| !is_lost(entry));
                 job.version = version;
                 applied.jobs.push(id);
+            }
+            if !job.repairs.unhealthy.iter().any(|entry| entry.node == Some(node)) {
+                self.jobs.forget_unhealthy(node, id);
             }
         }
     }

@@ -69,6 +69,7 @@ impl Cell {
         applied.jobs.push(task.job);
         let (job, group, task) = (task.job, task.group.0, task.task.0);
         self.tell(applied, EventKind::Stopping { job, group, task, incarnation, node, cause });
+        self.settle_left(job, node, applied);
     }
 
     /// Wishes that every live run of `job` stops.
@@ -100,7 +101,9 @@ impl Cell {
             let loss = losses.by_job.entry(job_id).or_default();
             loss.tasks.push((group, task));
             loss.nodes.insert(node);
+            loss.moving += job.groups[usize::from(group)].moving.overlap(task, 1);
         }
+        let moves = job.groups[usize::from(group)].moving.contains(task, 1);
         let end = settle_task(job, &run, exit, now_ms);
         if let Some(past) = past {
             if job.past.len() >= PAST_RUNS_MAX {
@@ -113,6 +116,11 @@ impl Cell {
         if job.live() == 0 || nothing_open {
             self.drop_repair(job_id);
         }
+        if moves {
+            self.arm_room(run.run.task, run.run.incarnation);
+        }
+        self.settle_left(job_id, node, applied);
+        self.tell_drained(node, applied);
         let Some(job) = self.jobs.get(job_id) else { return };
         let (live, state, done) = (job.live(), job.state, job.is_done());
         match end {

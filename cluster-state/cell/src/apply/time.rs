@@ -24,6 +24,10 @@ pub(crate) enum Timer {
     HoldDown(NodeId),
     /// The wait before a job's next round of admission may be over, or the time of one of this round's checks.
     Admission(JobId, u32),
+    /// What still stands on a node that drains may have to stop.
+    Drain(NodeId),
+    /// A task on the move that has ended may keep its room no longer.
+    Room(TaskRef, Incarnation),
 }
 
 /// How long a finished job that still has stopping runs is looked at again.
@@ -83,9 +87,11 @@ impl Cell {
             Timer::Admission(job, round) => self.admission_due(job, round, applied),
             Timer::Repair(job, since) => self.end_waiting(job, since, applied),
             Timer::HoldDown(node) => self.end_hold_down(node, applied),
+            Timer::Drain(node) => self.end_drain(node, applied),
+            Timer::Room(task, incarnation) => self.end_room(task, incarnation, applied),
             Timer::Nomination(node) => {
                 let now_ms = self.now_ms;
-                if self.sweep_nominations(node, |held| held.expires_ms > now_ms) {
+                if self.sweep_nominations(node, |held| held.is_move() || held.expires_ms > now_ms) {
                     self.nodes.touch(node, self.applied, SessionId(0));
                     applied.nodes.push(node);
                 }

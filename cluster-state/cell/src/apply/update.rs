@@ -103,7 +103,7 @@ impl Cell {
     fn change_job(&mut self, known: &Job, spec: JobSpec, shapes: BTreeMap<usize, Shape>, applied: &mut Applied) {
         let (id, version) = (known.id, self.applied);
         if spec.groups != known.spec.groups || spec.priority != known.spec.priority {
-            self.clear_nominations(id, applied);
+            self.clear_held(id, applied, |held| !held.is_move());
         }
         let begin_anew = |at: usize| change_of(known, &spec, at) == Change::Anew;
         let left: Vec<ShapeId> = known
@@ -128,6 +128,7 @@ impl Cell {
         });
         (job.spec, job.shard, job.version) = (Arc::clone(&spec), shard, version);
         applied.jobs.push(id);
+        self.settle_rooms(id, applied);
         self.stop_removed(id, applied);
         self.settle_update(known, &spec, applied);
     }
@@ -377,6 +378,7 @@ impl Group {
         let beyond = (self.tasks.len() as u32).saturating_sub(count);
         self.lost.remove(count, beyond);
         self.replaced.remove(count, beyond);
+        self.moving.remove(count, beyond);
         for index in old..count.min(self.tasks.len() as u32) {
             match self.tasks[index as usize].state {
                 TaskState::Live => self.leaving -= 1,

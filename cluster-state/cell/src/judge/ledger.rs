@@ -17,6 +17,8 @@ pub(super) struct Ledger {
     ports: BTreeSet<(NodeId, u16)>,
     devices: BTreeMap<(NodeId, ResourceId), [u16; 64]>,
     per_node: BTreeMap<(JobId, GroupIndex, NodeId), u32>,
+    /// Tasks on the move, by where they are placed.
+    moved: BTreeMap<(JobId, GroupIndex, NodeId), u32>,
     /// The quota tree with what the accepted rows take of it.
     pub(super) quota: QuotaDraft,
     /// By the group that took.
@@ -29,6 +31,7 @@ enum Undo {
     Port(NodeId, u16),
     Devices(NodeId, ResourceId, u64, u16),
     PerNode(JobId, NodeId, u32),
+    Moved(JobId, NodeId, u32),
     Quota(u32, ResourceId, i64),
 }
 
@@ -45,6 +48,7 @@ impl Ledger {
         self.ports.clear();
         self.devices.clear();
         self.per_node.clear();
+        self.moved.clear();
         self.quota.clear();
         self.undo.clear();
     }
@@ -80,6 +84,11 @@ impl Ledger {
             }
             Undo::PerNode(job, node, count) => {
                 if let Some(sum) = self.per_node.get_mut(&(job, group, node)) {
+                    *sum -= count;
+                }
+            }
+            Undo::Moved(job, node, count) => {
+                if let Some(sum) = self.moved.get_mut(&(job, group, node)) {
                     *sum -= count;
                 }
             }
@@ -142,6 +151,16 @@ impl Ledger {
     pub(super) fn add_on_node(&mut self, job: JobId, group: GroupIndex, node: NodeId, count: u32) {
         *self.per_node.entry((job, group, node)).or_insert(0) += count;
         self.undo.push((group, Undo::PerNode(job, node, count)));
+    }
+
+    /// How many tasks of the group that are on the move are placed on `node`.
+    pub(super) fn moved(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
+        self.moved.get(&(job, group, node)).copied().unwrap_or(0)
+    }
+
+    pub(super) fn add_moved(&mut self, job: JobId, group: GroupIndex, node: NodeId, count: u32) {
+        *self.moved.entry((job, group, node)).or_insert(0) += count;
+        self.undo.push((group, Undo::Moved(job, node, count)));
     }
 
     pub(super) fn take_quota(&mut self, group: GroupIndex, queue: u32, resource: ResourceId, amount: i64) {

@@ -127,15 +127,16 @@ impl<'a> Judge<'a> {
             let free = self.free(placement.node, resource);
             narrow(free, request, ConflictReason::NodeFull(resource));
             if is_nominated {
-                let held = self.cell.held_from(job, placement.group, placement.node, resource);
-                narrow(free.saturating_sub(held), request, ConflictReason::Held);
+                let free = free.saturating_sub(self.cell.held_from(job, placement.group, placement.node, resource));
+                narrow(free, request, ConflictReason::Held);
+                narrow(self.limit_beside_moving(job, placement, free / request), 1, ConflictReason::Held);
             }
             if let Some(queue) = queue {
                 let available = self.scratch.ledger.quota.available(queue, resource);
                 narrow(available, request, ConflictReason::QuotaExceeded);
             }
         }
-        if let Some((limit, port)) = self.port_limit(shape, placement.node) {
+        if let Some((limit, port)) = self.port_limit(job, shape, placement) {
             narrow(limit, 1, ConflictReason::PortTaken(port));
         }
         if shape.max_per_node > 0 {
@@ -183,13 +184,33 @@ impl<'a> Judge<'a> {
         self.cell.nodes.free(node, resource).saturating_sub(self.scratch.ledger.taken(node, resource))
     }
 
-    fn port_limit(&self, shape: &Shape, node: NodeId) -> Option<(i64, u16)> {
+    /// How many tasks of the row find room when that for others of the group, which are on the move, stays free.
+    /// `room` is how many would without that.
+    fn limit_beside_moving(&self, job: &Job, placement: &Placement, room: i64) -> i64 {
+        let (group, node) = (placement.group, placement.node);
+        let moving = &job.groups[usize::from(group.0)].moving;
+        let used = if moving.is_empty() { 0 } else { self.scratch.ledger.moved(job.id, group, node) };
+        let kept = self.cell.room_for_moving(job.id, group, node).saturating_sub(used);
+        if kept == 0 {
+            return i64::from(placement.count);
+        }
+        let fits = |count: &u32| {
+            let beside = kept - moving.overlap(placement.first.0, *count).min(kept);
+            i64::from(*count) + i64::from(beside) <= room
+        };
+        (0..=placement.count).rev().find(fits).map_or(0, i64::from)
+    }
+
+    fn port_limit(&self, job: &Job, shape: &Shape, placement: &Placement) -> Option<(i64, u16)> {
         if shape.ports.is_empty() {
             return None;
         }
+        let node = placement.node;
         let record = self.cell.nodes.get(node)?;
-        let taken =
-            |port: &&u16| record.ports.binary_search(port).is_ok() || self.scratch.ledger.has_port(node, **port);
+        let held = |port: u16| self.cell.is_port_held(job.id, placement.group, node, port);
+        let taken = |port: &&u16| {
+            record.ports.binary_search(port).is_ok() || self.scratch.ledger.has_port(node, **port) || held(**port)
+        };
         match shape.ports.iter().find(taken) {
             Some(&port) => Some((0, port)),
             None => shape.ports.first().map(|&port| (1, port)),
@@ -211,6 +232,10 @@ impl<'a> Judge<'a> {
             }
         }
         shape.ports.iter().for_each(|&port| ledger.take_port(group, node, port));
+        let moved = job.groups[usize::from(group.0)].moving.overlap(placement.first.0, count);
+        if moved > 0 {
+            ledger.add_moved(job.id, group, node, moved);
+        }
         if shape.max_per_node > 0 {
             ledger.add_on_node(job.id, group, node, count);
         }

@@ -4,8 +4,8 @@
 use super::Judge;
 use crate::jobs::{Group, Job, TaskState};
 use crate::topologies::Topology;
-use ohm_model::{ConflictReason, GroupIndex};
-use std::collections::BTreeMap;
+use ohm_model::{ConflictReason, GroupIndex, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Tasks of a group in one domain.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,6 +30,15 @@ impl Tally {
     }
 }
 
+/// What is new of a group: how many tasks go where, and which of its tasks leave.
+pub(super) struct Arrivals {
+    /// May repeat.
+    pub(super) onto: Vec<(NodeId, u32)>,
+    pub(super) leaving: BTreeSet<u32>,
+    /// Room held for tasks on the move that is not taken by these arrivals. It counts as if they stood there.
+    pub(super) rooms: Vec<(NodeId, u32)>,
+}
+
 impl Judge<'_> {
     /// Takes back what groups were given that would stand in broken slices.
     pub(super) fn judge_slices(&mut self, job: &Job, first: usize, end: usize) {
@@ -38,15 +47,11 @@ impl Judge<'_> {
                 continue;
             }
             let index = GroupIndex(at as u16);
-            let whole = self.cell.topologies.get(&spec.topology.topology).is_some_and(|topology| {
-                let levels = spec.slices().iter().map(|slice| (topology.level(&slice.level), slice.size));
-                levels.into_iter().all(|(level, size)| {
-                    level.is_some_and(|level| {
-                        self.is_layer_whole(&job.groups[at], topology, level, size, (index, first, end))
-                    })
-                })
-            });
-            if !whole {
+            let rows = (first..end).filter(|row| self.transaction.place[*row].group == index);
+            let rows: Vec<usize> = rows.filter(|row| self.accepted[*row] > 0).collect();
+            let rooms = self.rooms_left(job, index, &rows);
+            let onto = rows.into_iter().map(|row| (self.transaction.place[row].node, self.accepted[row])).collect();
+            if !self.are_slices_whole(job, at, &Arrivals { onto, leaving: BTreeSet::new(), rooms }) {
                 self.give_back(Some(index), (first, end), ConflictReason::TopologyBroken);
                 self.scratch.groups[at].accepted = 0;
                 self.scratch.groups[at].domain = job.groups[at].domain;
@@ -54,29 +59,55 @@ impl Judge<'_> {
         }
     }
 
-    fn is_layer_whole(
-        &self,
-        group: &Group,
-        topology: &Topology,
-        level: usize,
-        size: u32,
-        (index, first, end): (GroupIndex, usize, usize),
-    ) -> bool {
+    /// The room held for tasks on the move that is still held when these rows of one group stand.
+    fn rooms_left(&self, job: &Job, index: GroupIndex, rows: &[usize]) -> Vec<(NodeId, u32)> {
+        let mut rooms: Vec<(NodeId, u32)> = self.cell.rooms_for_moving(job.id, index).collect();
+        if rooms.is_empty() {
+            return rooms;
+        }
+        let moving = &job.groups[usize::from(index.0)].moving;
+        let of_row = |row: &usize| moving.overlap(self.transaction.place[*row].first.0, self.accepted[*row]);
+        let mut elsewhere: u32 = rows.iter().map(of_row).sum();
+        for (node, count) in &mut rooms {
+            let taken = self.scratch.ledger.moved(job.id, index, *node).min(*count);
+            (*count, elsewhere) = (*count - taken, elsewhere - taken.min(elsewhere));
+        }
+        for (_, count) in rooms.iter_mut().rev() {
+            let given = elsewhere.min(*count);
+            (*count, elsewhere) = (*count - given, elsewhere - given);
+        }
+        rooms
+    }
+
+    /// Whether every domain that something of group `at` goes to holds whole slices then.
+    pub(super) fn are_slices_whole(&self, job: &Job, at: usize, arrivals: &Arrivals) -> bool {
+        let spec = &job.spec.groups[at];
+        self.cell.topologies.get(&spec.topology.topology).is_some_and(|topology| {
+            let levels = spec.slices().iter().map(|slice| (topology.level(&slice.level), slice.size));
+            levels.into_iter().all(|(level, size)| {
+                level.is_some_and(|level| self.is_layer_whole(&job.groups[at], topology, level, size, arrivals))
+            })
+        })
+    }
+
+    fn is_layer_whole(&self, group: &Group, topology: &Topology, level: usize, size: u32, arrivals: &Arrivals) -> bool {
         let mut domains: BTreeMap<Option<u32>, Tally> = BTreeMap::new();
-        for row in first..end {
-            let placement = &self.transaction.place[row];
-            if placement.group == index && self.accepted[row] > 0 {
-                let key = topology.key_of(placement.node, level);
-                domains.entry(key).or_default().accepted += u64::from(self.accepted[row]);
+        for &(node, count) in &arrivals.onto {
+            domains.entry(topology.key_of(node, level)).or_default().accepted += u64::from(count);
+        }
+        for &(node, count) in &arrivals.rooms {
+            if let Some(tally) = domains.get_mut(&topology.key_of(node, level)) {
+                tally.staying += u64::from(count);
             }
         }
         if group.live > 0 || group.succeeded > 0 {
-            for task in group.tasks.iter() {
+            for (index, task) in group.tasks.iter().enumerate() {
                 let tally = domains.get_mut(&topology.key_of(task.node, level));
                 let run = self.cell.runs.get(task.run).filter(|_| task.state == TaskState::Live);
+                let leaves = arrivals.leaving.contains(&(index as u32));
                 match (tally, task.state, run) {
                     (Some(tally), TaskState::Succeeded, _) => tally.staying += 1,
-                    (Some(tally), TaskState::Live, Some(run)) if run.stop.is_some() => tally.stopping += 1,
+                    (Some(tally), TaskState::Live, Some(run)) if leaves || run.stop.is_some() => tally.stopping += 1,
                     (Some(tally), TaskState::Live, _) => tally.staying += 1,
                     _ => {}
                 }

@@ -15,6 +15,12 @@ impl Plain {
             return expected;
         }
         *self = after;
+        if transaction.nominate.iter().any(|row| row.expires_ms == 0)
+            || transaction.evict.iter().any(|(_, cause)| *cause == StopCause::Drained)
+        {
+            self.move_away(transaction);
+            return expected;
+        }
         let not_refused = |row: usize| !refused(ohm_model::transaction::Row::Evict(row as u32));
         for (row, (run, cause)) in transaction.evict.iter().enumerate() {
             let job = run.task.job;
@@ -40,19 +46,21 @@ impl Plain {
             self.touch(placement.node, session);
             self.note_placed(placement, expected.accepted[row]);
             self.note_admitted(placement.job);
-            for hold in &mut self.holds {
+            for hold in self.holds.iter_mut().filter(|hold| hold.expires_ms > 0) {
                 if (hold.job, hold.group, hold.node) == (placement.job, placement.group.0, placement.node) {
                     hold.count = hold.count.saturating_sub(expected.accepted[row]);
                 }
             }
             self.holds.retain(|hold| hold.count > 0);
+            self.note_moved(placement, expected.accepted[row]);
         }
         let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
         jobs.into_iter().for_each(|id| self.settle_start(id));
         for (row, nomination) in transaction.nominate.iter().enumerate() {
             if !refused(ohm_model::transaction::Row::Nominate(row as u32)) {
                 let (job, group, node) = (nomination.job, nomination.group.0, nomination.node);
-                self.holds.retain(|hold| (hold.job, hold.group, hold.node) != (job, group, node));
+                let same = |hold: &PlainHold| (hold.job, hold.group, hold.node) == (job, group, node);
+                self.holds.retain(|hold| hold.expires_ms == 0 || !same(hold));
                 let (count, expires_ms) = (nomination.count, nomination.expires_ms);
                 self.holds.push(PlainHold { job, group, node, count, expires_ms });
                 self.alarm(expires_ms, Alarm::Hold(node));
@@ -87,11 +95,15 @@ impl Plain {
             job.started[usize::from(group)] = true;
             let rigid = !job.spec.groups[usize::from(group)].elastic;
             let waiting = job.tasks.iter_mut().filter(|((at, _), task)| *at == group && task.phase == Phase::Pending);
-            waiting.filter(|_| rigid).for_each(|(_, task)| task.phase = Phase::Skipped);
+            for (place, task) in waiting.filter(|_| rigid) {
+                task.phase = Phase::Skipped;
+                job.moving.remove(place);
+            }
         }
         let seconds = job.spec.active_deadline_seconds;
         if !was_placed && seconds > 0 {
             self.alarm(first + seconds * 1000, Alarm::Deadline(id));
         }
+        self.settle_rooms(id);
     }
 }

@@ -3,7 +3,7 @@
 use crate::admission::{PlainAdmission, PlainCheck};
 use crate::state::{GPU, Phase, PlainJob, State};
 use crate::world::World;
-use ohm_cell::{CORDONED, CheckState, Finish, Job, JobState, SHRUNK, TaskState};
+use ohm_cell::{CORDONED, CheckState, Finish, Job, JobState, SHRUNK, TaskState, UnhealthyCause};
 use ohm_model::NodeId;
 use ohm_stdx::RangeSet;
 use std::collections::BTreeSet;
@@ -42,9 +42,10 @@ impl World {
             }
         }
         let held = cell.nominations().iter().flat_map(|(node, held)| held.iter().map(|held| (*node, held)));
-        let mut held: Vec<_> = held.map(|(node, held)| (node, held.job, held.group, held.count)).collect();
-        let mut expected: Vec<_> =
-            plain.holds.iter().map(|hold| (hold.node, hold.job, hold.group, hold.count)).collect();
+        let held = held.map(|(node, held)| (node, held.job, held.group, held.count, held.expires_ms == 0));
+        let expected = plain.holds.iter();
+        let expected = expected.map(|hold| (hold.node, hold.job, hold.group, hold.count, hold.expires_ms == 0));
+        let (mut held, mut expected): (Vec<_>, Vec<_>) = (held.collect(), expected.collect());
         held.sort();
         expected.sort();
         same("nominations", held, expected)
@@ -57,6 +58,8 @@ impl World {
         same(&format!("health of {name}"), record.health, expected.health)?;
         same(&format!("incarnation of {name}"), record.incarnation.0, expected.incarnation)?;
         same(&format!("cordon of {name}"), nodes.flags(node) & CORDONED != 0, expected.cordoned)?;
+        let drain = record.drain.map(|drain| ((drain.deadline_ms > 0).then_some(drain.deadline_ms), drain.at_once));
+        same(&format!("drain of {name}"), drain, expected.drain)?;
         same(&format!("shrunk mark of {name}"), nodes.flags(node) & SHRUNK != 0, self.plain.is_shrunk(node))?;
         let mut taints = record.taints.clone();
         taints.sort();
@@ -106,8 +109,12 @@ fn compare_job(found: &Job, expected: &PlainJob) -> Result<(), String> {
     same("shard", found.shard, expected.shard)?;
     same("reservation", !found.reserved.is_empty(), expected.reserved)?;
     compare_admission(found, &expected.admission)?;
-    let unhealthy: BTreeSet<NodeId> = found.repairs.unhealthy.iter().filter_map(|entry| entry.node).collect();
-    same("unhealthy nodes", &unhealthy, &expected.repair.unhealthy)?;
+    let unhealthy = |lost: bool| -> BTreeSet<NodeId> {
+        let of_kind = found.repairs.unhealthy.iter().filter(|entry| (entry.cause == UnhealthyCause::Lost) == lost);
+        of_kind.filter_map(|entry| entry.node).collect()
+    };
+    same("unhealthy nodes", &unhealthy(true), &expected.repair.unhealthy)?;
+    same("nodes to leave", &unhealthy(false), &expected.leaving)?;
     let give_up_ms = found.repairs.open.as_ref().map(|open| (open.since, open.give_up_ms));
     same("repair", give_up_ms, expected.repair.open.map(|(since, due_ms)| (since, due_ms.unwrap_or(0))))?;
     for (at, group) in found.groups.iter().enumerate() {
@@ -118,6 +125,7 @@ fn compare_job(found: &Job, expected: &PlainJob) -> Result<(), String> {
             set.iter().filter(|(group, _)| usize::from(*group) == at).copied().collect()
         };
         same("lost", places(&group.lost), of_group(&expected.repair.lost))?;
+        same("on the move", places(&group.moving), of_group(&expected.moving))?;
         same("placed again", places(&group.replaced), of_group(&expected.repair.replaced))?;
         same(&format!("started {at}"), group.started, expected.started[at])?;
         same(&format!("domain {at}"), group.domain.is_some(), expected.domain[at].is_some())?;

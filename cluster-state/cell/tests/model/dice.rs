@@ -25,8 +25,12 @@ impl World {
         if self.dwells && self.dice.chance(200) {
             return (PEOPLE, self.check_report());
         }
+        if self.cell.jobs().iter().any(|job| self.cell.runs_to_leave(job).next().is_some()) && self.dice.chance(200) {
+            return self.commit();
+        }
         let command = match self.dice.below(100) {
-            0..12 => self.registration(),
+            0..9 => self.registration(),
+            9..12 => self.drain(),
             12 => self.check_report(),
             13..15 => self.conclusion(),
             15..17 => Command::CordonNode { name: name("n", self.dice.below(NODES)), cordoned: self.dice.chance(400) },
@@ -307,7 +311,10 @@ impl World {
     fn commit(&mut self) -> (SessionId, Command) {
         let jobs: Vec<Arc<Job>> = self.cell.jobs().iter().cloned().collect();
         let open: Vec<Arc<Job>> = jobs.iter().filter(|job| job.state == JobState::Active).cloned().collect();
+        let leaves = |job: &&Arc<Job>| self.cell.runs_to_leave(job).next().is_some();
+        let leaving: Vec<Arc<Job>> = open.iter().filter(leaves).cloned().collect();
         let likely = if self.dice.chance(900) { &open } else { &jobs };
+        let likely = if !leaving.is_empty() && self.dice.chance(700) { &leaving } else { likely };
         let Some(first) = self.dice.pick(likely).cloned() else { return (PEOPLE, Command::Tick) };
         let shard = first.shard;
         let mut chosen = vec![first];
@@ -331,6 +338,13 @@ impl World {
             nominate: Vec::new(),
             reserve: Vec::new(),
         };
+        let leaves = |job: &Arc<Job>| !job.repairs.unhealthy.is_empty() && job.live() > 0;
+        if chosen.iter().any(leaves) && self.dice.chance(700) {
+            chosen.truncate(self.dice.between(1, 2) as usize);
+            self.move_away(&chosen, &mut transaction);
+            self.spoil(&mut transaction);
+            return (session, Command::Commit(transaction));
+        }
         for job in &chosen {
             self.add_job(job, &mut transaction);
         }
@@ -384,8 +398,8 @@ impl World {
             transaction.reserve.push(job.id);
         }
         if self.dice.chance(250) {
-            let causes = [StopCause::Preempted, StopCause::Moved, StopCause::GangRestart, StopCause::Drained];
-            let cause = causes[self.dice.below(4) as usize];
+            let causes = [StopCause::Preempted, StopCause::Moved, StopCause::GangRestart];
+            let cause = if self.dice.chance(20) { StopCause::Drained } else { causes[self.dice.below(3) as usize] };
             transaction.evict.extend(self.run().map(|run| (run, cause)));
         }
     }
@@ -411,7 +425,7 @@ impl World {
     }
 
     /// A node that may fit, most often in the domain of the row before.
-    fn node_for(&mut self, job: &Job, group: u16, transaction: &Transaction) -> NodeId {
+    pub(crate) fn node_for(&mut self, job: &Job, group: u16, transaction: &Transaction) -> NodeId {
         let slots: Vec<NodeId> = self.cell.nodes().iter().map(|(node, _)| node).collect();
         let mut likely: Vec<NodeId> = slots.iter().copied().filter(|node| self.room(job, group, *node) > 0).collect();
         if let Some(last) = transaction.place.last().filter(|row| row.job == job.id)

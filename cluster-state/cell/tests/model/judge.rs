@@ -33,10 +33,17 @@ impl Plain {
             (false, _) => Some(ConflictReason::ShardLost),
             (true, true) => Some(ConflictReason::Malformed),
             (true, false) if gives_up && other > 0 => Some(ConflictReason::Malformed),
+            (true, false) if self.is_impure_move(transaction) => Some(ConflictReason::Malformed),
             (true, false) => None,
         };
         if let Some(reason) = whole {
             expected.conflicts.push((Row::Whole, reason));
+            return (expected, self.clone());
+        }
+        if transaction.nominate.iter().any(|row| row.expires_ms == 0)
+            || transaction.evict.iter().any(|(_, cause)| *cause == StopCause::Drained)
+        {
+            self.judge_move(transaction, facts, &mut expected);
             return (expected, self.clone());
         }
         for (row, (run, cause)) in transaction.evict.iter().enumerate() {
@@ -73,7 +80,7 @@ impl Plain {
         (expected, trial)
     }
 
-    fn guarded(&self, transaction: &Transaction, guard: &JobGuard) -> Result<(), ConflictReason> {
+    pub(crate) fn guarded(&self, transaction: &Transaction, guard: &JobGuard) -> Result<(), ConflictReason> {
         let job = self.jobs.get(&guard.job).ok_or(ConflictReason::JobClosed)?;
         match () {
             () if job.state != State::Active => Err(ConflictReason::JobClosed),
@@ -84,7 +91,7 @@ impl Plain {
         }
     }
 
-    fn standing(&self, transaction: &Transaction, job: JobId) -> Result<(), ConflictReason> {
+    pub(crate) fn standing(&self, transaction: &Transaction, job: JobId) -> Result<(), ConflictReason> {
         let guard = transaction.jobs.iter().find(|guard| guard.job == job).ok_or(ConflictReason::Malformed)?;
         self.guarded(transaction, guard)
     }
@@ -243,7 +250,8 @@ impl Plain {
             if free < *amount {
                 return Err(ConflictReason::NodeFull(facts.resource(resource)));
             }
-            if free - self.held_from(id, group, node, resource) < *amount {
+            let others = self.held_from(id, group, node, resource);
+            if free - others - amount * self.kept_for_moving(id, group, node, task) < *amount {
                 return Err(ConflictReason::Held);
             }
             let available = self.available(&job.spec.queue, resource).filter(|_| !job.reserved);
@@ -251,7 +259,10 @@ impl Plain {
                 return Err(ConflictReason::QuotaExceeded);
             }
         }
-        let taken = |port: &&u16| self.runs_on(node).any(|run| self.group_of(run).ports.contains(port));
+        let taken = |port: &&u16| {
+            let held = self.is_port_held((id, group), node, **port);
+            held || self.runs_on(node).any(|run| self.group_of(run).ports.contains(port))
+        };
         // A second task of one row misses the first port, another row the first one that is taken.
         let missed = if same_row { spec.ports.first() } else { spec.ports.iter().find(taken) };
         if let Some(port) = missed {

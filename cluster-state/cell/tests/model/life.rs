@@ -1,6 +1,6 @@
 //! What commands do to the plain model, one rule after the other.
 
-use crate::state::{Alarm, Phase, Plain, PlainJob, PlainNode, PlainRun, PlainTask, State, request};
+use crate::state::{Alarm, Phase, Plain, PlainHold, PlainJob, PlainNode, PlainRun, PlainTask, State, request};
 use ohm_model::{
     Class, Exit, Index, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, QueueSpec, RunReport, RunReportKind, SessionId,
     StopCause, TaintEffect,
@@ -31,6 +31,7 @@ impl Plain {
                 registered,
                 health,
                 cordoned: false,
+                drain: None,
                 conditions,
                 heard,
                 returns,
@@ -116,7 +117,7 @@ impl Plain {
         self.stop_where(node, StopCause::NodeShrunk, |_, run| victims.iter().any(|one| name(one) == name(run)));
     }
 
-    fn stop_where(&mut self, node: NodeId, cause: StopCause, which: impl Fn(&Plain, &PlainRun) -> bool) {
+    pub(crate) fn stop_where(&mut self, node: NodeId, cause: StopCause, which: impl Fn(&Plain, &PlainRun) -> bool) {
         for at in 0..self.runs.len() {
             let run = &self.runs[at];
             if run.node == node && run.stop.is_none() && which(self, run) {
@@ -148,8 +149,8 @@ impl Plain {
         self.touch(id, NOBODY);
         if health == NodeHealth::Lost {
             self.end_all_on(id, Exit::NodeLost);
+            self.lose_rooms(id, false);
             self.settle_losses();
-            self.holds.retain(|hold| hold.node != id);
         }
         true
     }
@@ -165,7 +166,7 @@ impl Plain {
         if self.runs_on(id).next().is_some() {
             return false;
         }
-        self.holds.retain(|hold| hold.node != id);
+        self.lose_rooms(id, false);
         self.clear_unhealthy(id, false);
         self.nodes.remove(&id);
         self.touch(id, NOBODY);
@@ -183,6 +184,8 @@ impl Plain {
             reserved: false,
             admission: Default::default(),
             repair: Default::default(),
+            moving: Default::default(),
+            leaving: Default::default(),
             first_placed_ms: None,
             floor: 0,
             spec,
@@ -279,9 +282,15 @@ impl Plain {
     }
 
     pub(crate) fn clear_holds(&mut self, id: JobId) {
-        let held: Vec<NodeId> = self.holds.iter().filter(|hold| hold.job == id).map(|hold| hold.node).collect();
-        held.into_iter().for_each(|node| self.touch(node, NOBODY));
-        self.holds.retain(|hold| hold.job != id);
+        self.jobs.get_mut(&id).expect("a job").moving.clear();
+        self.clear_holds_of(id, |_| true);
+    }
+
+    pub(crate) fn clear_holds_of(&mut self, id: JobId, which: impl Fn(&PlainHold) -> bool) {
+        let (gone, kept) = std::mem::take(&mut self.holds).into_iter().partition(|hold| hold.job == id && which(hold));
+        let gone: Vec<PlainHold> = gone;
+        self.holds = kept;
+        gone.into_iter().for_each(|hold| self.touch(hold.node, NOBODY));
     }
 
     pub(crate) fn finish(&mut self, id: JobId, state: State, cause: StopCause) {
@@ -361,6 +370,7 @@ impl Plain {
             self.losses.push((run.job, run.group, run.task, run.node));
         }
         job.repair.replaced.remove(&(run.group, run.task));
+        let moves = job.moving.contains(&(run.group, run.task));
         job.tasks.retain(|_, task| task.phase != Phase::Removed);
         let group = usize::from(run.group);
         if job.count(run.group, Phase::Live) == 0 {
@@ -372,6 +382,9 @@ impl Plain {
             job.drop_repair();
         }
         let all_over = (0..job.spec.groups.len() as u16).all(|group| job.is_over(group));
+        if moves {
+            self.alarm(self.now_ms + 60_000, Alarm::Room(run.job, run.group, run.task, run.incarnation));
+        }
         match phase {
             Phase::Failed if active => self.finish(run.job, State::Failed, StopCause::JobFailed),
             Phase::BackingOff => {
@@ -421,9 +434,11 @@ impl Plain {
             Alarm::HoldDown(node) => self.end_hold_down(node),
             Alarm::Repair(id, since) => self.end_waiting(id, since),
             Alarm::Admission(id, round) => self.admission_due(id, round),
+            Alarm::Drain(node) => self.end_drain(node),
+            Alarm::Room(id, group, task, incarnation) => self.end_room(id, (group, task), incarnation),
             Alarm::Hold(node) => {
                 let before = self.holds.len();
-                self.holds.retain(|hold| hold.node != node || hold.expires_ms > now_ms);
+                self.holds.retain(|hold| hold.node != node || hold.expires_ms == 0 || hold.expires_ms > now_ms);
                 if self.holds.len() < before {
                     self.touch(node, NOBODY);
                 }

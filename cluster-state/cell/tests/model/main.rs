@@ -10,6 +10,7 @@ mod conditions;
 mod dice;
 mod judge;
 mod life;
+mod moves;
 mod repair;
 mod state;
 mod update;
@@ -18,7 +19,7 @@ mod world;
 use world::World;
 
 /// Commands per seed.
-const STEPS: usize = 120;
+const STEPS: usize = 160;
 
 #[test]
 fn the_cell_does_what_the_plain_model_does() {
@@ -29,7 +30,7 @@ fn the_cell_does_what_the_plain_model_does() {
         Some(seed) => seed..seed + 1,
         None => 0..number("OHM_SEEDS").unwrap_or(200),
     };
-    let (mut taken, mut updated, mut admitted) = (0, 0, 0);
+    let (mut taken, mut updated, mut admitted, mut moved) = (0, 0, 0, 0);
     for seed in seeds.clone() {
         let mut world = World::new(seed);
         for _ in 0..STEPS {
@@ -41,10 +42,12 @@ fn the_cell_does_what_the_plain_model_does() {
         taken += world.taken;
         updated += world.updated;
         admitted += world.admitted;
+        moved += world.moved;
     }
     // A generator that is always refused proves nothing; the quarter that dwells on admission places little.
     let steps = (seeds.end - seeds.start) * STEPS as u64;
     assert!(taken * 16 > steps, "only {taken} tasks were placed in {steps} steps");
+    assert!(moved * 300 > steps, "only {moved} tasks were moved in {steps} steps");
     assert!(updated * 80 > steps, "only {updated} jobs were updated in {steps} steps");
     assert!(admitted * 40 > steps, "jobs stood admitted for only {admitted} of {steps} steps");
 }

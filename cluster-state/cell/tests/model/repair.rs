@@ -43,7 +43,9 @@ impl PlainJob {
 
 impl Plain {
     pub(crate) fn is_below_minimum(&self, id: JobId) -> bool {
-        self.jobs[&id].is_short(|group| self.staying(id, group))
+        let job = &self.jobs[&id];
+        let moving = |group: u16| job.moving.iter().filter(|place| place.0 == group).count() as u32;
+        job.is_short(|group| self.staying(id, group) + moving(group))
     }
 
     /// How many tasks of the group run and are not to stop.
@@ -90,12 +92,18 @@ impl Plain {
         }
         job.repair.unhealthy.extend(gone);
         job.repair.open = Some(open);
+        self.start_waiting(id);
+    }
+
+    /// A policy that waits counts from when its gang is below its minimum.
+    pub(crate) fn start_waiting(&mut self, id: JobId) {
+        let job = &self.jobs[&id];
         let (timeout_ms, policy) = (job.spec.repair.timeout_seconds * 1000, job.spec.repair.policy);
-        let waits = policy == RepairPolicy::Wait && timeout_ms > 0 && open.1.is_none();
-        if waits && self.is_below_minimum(id) {
+        let Some((since, None)) = job.repair.open else { return };
+        if policy == RepairPolicy::Wait && timeout_ms > 0 && self.is_below_minimum(id) {
             let due_ms = self.now_ms + timeout_ms;
-            self.jobs.get_mut(&id).expect("a job").repair.open = Some((open.0, Some(due_ms)));
-            self.alarm(due_ms, Alarm::Repair(id, open.0));
+            self.jobs.get_mut(&id).expect("a job").repair.open = Some((since, Some(due_ms)));
+            self.alarm(due_ms, Alarm::Repair(id, since));
         }
     }
 

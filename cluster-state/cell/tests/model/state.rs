@@ -69,6 +69,10 @@ pub(crate) struct PlainJob {
     pub(crate) reserved: bool,
     pub(crate) admission: PlainAdmission,
     pub(crate) repair: PlainRepair,
+    /// Tasks that leave their nodes, with room for each.
+    pub(crate) moving: BTreeSet<(u16, u32)>,
+    /// Nodes it has to leave, as found after the last command.
+    pub(crate) leaving: BTreeSet<NodeId>,
     pub(crate) first_placed_ms: Option<u64>,
     /// The highest attempt at a task that is gone since an update.
     pub(crate) floor: u32,
@@ -91,6 +95,8 @@ pub(crate) struct PlainNode {
     /// Every time it came back since it was new or released by hand.
     pub(crate) returns: Vec<u64>,
     pub(crate) held: bool,
+    /// Its deadline, if it has one, and how many tasks of a service's group may move at the same time.
+    pub(crate) drain: Option<(Option<u64>, u32)>,
 }
 
 #[derive(Clone, Debug)]
@@ -112,6 +118,7 @@ pub(crate) struct PlainHold {
     pub(crate) group: u16,
     pub(crate) node: NodeId,
     pub(crate) count: u32,
+    /// 0 for tasks on the move.
     pub(crate) expires_ms: u64,
 }
 
@@ -124,6 +131,8 @@ pub(crate) enum Alarm {
     Repair(JobId, Index),
     HoldDown(NodeId),
     Admission(JobId, u32),
+    Drain(NodeId),
+    Room(JobId, u16, u32, u32),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -205,7 +214,7 @@ impl Plain {
         let held = on_node.filter_map(|hold| {
             let holder = self.jobs.get(&hold.job)?;
             let amount = request(&holder.spec.groups[usize::from(hold.group)]).get(resource).copied().unwrap_or(0);
-            (holder.spec.priority >= priority).then_some(amount * i64::from(hold.count))
+            (hold.expires_ms == 0 || holder.spec.priority >= priority).then_some(amount * i64::from(hold.count))
         });
         held.sum()
     }
@@ -316,7 +325,8 @@ impl Plain {
 
     pub(crate) fn node_stands(&self, node: NodeId, seen: Index) -> Result<(), ConflictReason> {
         let found = self.nodes.get(&node).filter(|found| found.registered <= seen).ok_or(ConflictReason::NodeGone)?;
-        let ready = found.health == NodeHealth::Ready && !found.cordoned && !self.is_shrunk(node);
+        let kept_away = found.cordoned || found.drain.is_some() || self.is_shrunk(node);
+        let ready = found.health == NodeHealth::Ready && !kept_away;
         if ready { Ok(()) } else { Err(ConflictReason::NodeNotReady) }
     }
 }

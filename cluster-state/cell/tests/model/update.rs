@@ -135,7 +135,7 @@ impl Plain {
     fn change(&mut self, id: JobId, old: &PlainJob, spec: JobSpec, shard: Shard) {
         let regrouped = spec.groups != old.spec.groups;
         if regrouped || spec.priority != old.spec.priority {
-            self.clear_holds(id);
+            self.clear_holds_of(id, |hold| hold.expires_ms > 0);
         }
         let index = self.index;
         let job = self.jobs.get_mut(&id).expect("a job");
@@ -153,8 +153,10 @@ impl Plain {
         let within = |place: &(u16, u32)| spec.groups.get(usize::from(place.0)).is_some_and(|one| place.1 < one.count);
         job.repair.lost.retain(within);
         job.repair.replaced.retain(within);
+        job.moving.retain(|place| within(place) && stays[usize::from(place.0)]);
         (job.version, job.shard) = (index, shard);
         job.spec = spec.clone();
+        self.settle_rooms(id);
         for at in 0..self.runs.len() {
             let run = &mut self.runs[at];
             if run.job == id && run.stop.is_none() && run.task >= spec.groups[usize::from(run.group)].count {

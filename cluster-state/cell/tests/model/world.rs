@@ -27,6 +27,7 @@ pub(crate) struct World {
     pub(crate) updated: u64,
     /// How many jobs were placed under a round.
     pub(crate) admitted: u64,
+    pub(crate) moved: u64,
     pub(crate) now_ms: u64,
     seed: u64,
     /// Whether all queues have checks: a quarter of the seeds dwell on admission.
@@ -73,6 +74,7 @@ impl World {
             taken: 0,
             updated: 0,
             admitted: 0,
+            moved: 0,
             now_ms: 1_000_000,
             seed,
             dwells: seed % 4 == 3,
@@ -136,6 +138,7 @@ impl World {
         self.plain.index = self.cell.applied();
         self.plain.now_ms = self.now_ms;
         self.follow(session, &command, &outcome)?;
+        self.plain.settle_leaving();
         self.broken.extend(self.sweep.whole(&self.cell));
         if !self.broken.is_empty() {
             return Err(format!("invariants after {command:?}: {:#?}", self.broken));
@@ -196,6 +199,10 @@ impl World {
             }
             Command::PutPriorityClass(class) => plain.put_priority_class(&class.name, class.value),
             Command::RemovePriorityClass { name } => plain.priority_classes.remove(name).is_some(),
+            Command::DrainNode { name, deadline_ms, at_once } => {
+                plain.find_node(name).map(|node| plain.drain(node, *deadline_ms, *at_once)).is_some()
+            }
+            Command::UndrainNode { name } => plain.find_node(name).map(|node| plain.undrain(node)).is_some(),
             Command::Commit(transaction) => return self.follow_commit(session, transaction, outcome),
             other => return Err(format!("{other:?} is not drawn")),
         };
@@ -249,6 +256,9 @@ impl World {
         let rows = 0..transaction.place.len();
         let accepted: Vec<u32> = rows.map(|row| verdict.accepted_of(transaction, row)).collect();
         self.taken += accepted.iter().map(|count| u64::from(*count)).sum::<u64>();
+        if transaction.is_move() && verdict.conflicts.is_empty() {
+            self.moved += transaction.evict.len() as u64;
+        }
         let conflicts: Vec<_> = verdict.conflicts.iter().map(|conflict| (conflict.row, conflict.reason)).collect();
         if accepted != expected.accepted || conflicts != expected.conflicts {
             let said = (accepted, conflicts);

@@ -118,6 +118,12 @@ impl Script {
             "remove-topology" => Command::RemoveTopology { name: name(words) },
             "remove-node" => Command::RemoveNode { name: name(words) },
             "cordon" | "uncordon" => Command::CordonNode { name: name(words), cordoned: verb == "cordon" },
+            "drain" => {
+                let number = |text: Option<&str>| text.map_or(0, |text| text.parse().expect("a number"));
+                let (deadline_ms, at_once) = (number(words.option("deadline-ms")), number(words.option("at-once")));
+                Command::DrainNode { name: name(words), deadline_ms, at_once: at_once as u32 }
+            }
+            "undrain" => Command::UndrainNode { name: name(words) },
             "cancel" => Command::CancelJob { name: name(words) },
             "suspend" => Command::SuspendJob { name: name(words) },
             "forget" => Command::ForgetJob { name: name(words) },

@@ -2,7 +2,7 @@
 
 use super::Script;
 use super::parse::{Words, lease};
-use ohm_cell::{CORDONED, Group, Job, NOMINATED, READY, SHRUNK, Scratch, TaskState};
+use ohm_cell::{CORDONED, DRAINING, Group, Job, NOMINATED, READY, SHRUNK, Scratch, TaskState};
 use ohm_model::transaction::Row;
 use ohm_model::{
     Command, Entry, EventKind, JobId, JobOutcome, Move, NodeId, Outcome, ResourceId, StopCause, Verdict, resources,
@@ -131,6 +131,16 @@ impl Script {
             EventKind::QuotaReserved { .. } | EventKind::CheckChanged { .. } | EventKind::ChecksReady { .. } => {
                 super::admission::event_text(kind)
             }
+            EventKind::NodeDraining { name, runs, deadline_ms: 0, .. } => format!("{name} drains: {runs} runs"),
+            EventKind::NodeDraining { name, runs, deadline_ms, .. } => {
+                format!("{name} drains until {deadline_ms}: {runs} runs")
+            }
+            EventKind::NodeUndrained { name, .. } => format!("{name} drains no more"),
+            EventKind::NodeDrained { name, took_ms, .. } => format!("{name} is drained after {took_ms} ms"),
+            EventKind::DrainDeadline { name, runs, .. } => format!("{name} drained for too long: {runs} runs stop"),
+            EventKind::MoveReserved { name, tasks, from, to, .. } => {
+                format!("{name} moves {tasks} tasks: {} -> {}", from.join(", "), to.join(", "))
+            }
             EventKind::LeaseTaken { lease, holder } => format!("lease {lease} taken by {holder}"),
         }
     }
@@ -220,7 +230,7 @@ impl Script {
         };
         let (nodes, record) = (cell.nodes(), cell.nodes().get(node).expect("a named node has a record"));
         let mut text = format!("node {name} #{node} class {} {:?}", nodes.class(node), record.health);
-        let marks = [(CORDONED, "cordoned"), (NOMINATED, "nominated"), (SHRUNK, "shrunk")];
+        let marks = [(CORDONED, "cordoned"), (NOMINATED, "nominated"), (SHRUNK, "shrunk"), (DRAINING, "draining")];
         for (_, mark) in marks.iter().filter(|(flag, _)| nodes.flags(node) & flag != 0) {
             write!(text, " {mark}").unwrap();
         }
@@ -254,6 +264,7 @@ impl Script {
         }
         for held in cell.nominations().get(&node).into_iter().flatten() {
             write!(text, "; held for {} × {}", held.count, self.job_name(held.job)).unwrap();
+            text.push_str(if held.is_move() { " on the move" } else { "" });
         }
         text
     }
@@ -285,6 +296,7 @@ fn group_text(group: &Group) -> String {
         ("live", group.live),
         ("running", group.running),
         ("stopping", group.stopping),
+        ("moving", group.moving.len()),
         ("leaving", group.leaving),
         ("pending", group.pending.len()),
         ("backing off", group.backing_off),
@@ -345,6 +357,8 @@ fn verb(command: &Command) -> &'static str {
         Command::RaiseVersion { .. } => "raise version",
         Command::ReportConditions { .. } => "report conditions",
         Command::ReleaseNode { .. } => "release node",
+        Command::DrainNode { .. } => "drain",
+        Command::UndrainNode { .. } => "undrain",
         Command::Tick => "tick",
     }
 }

@@ -106,11 +106,14 @@ impl Script {
         }
     }
 
-    /// `JOB/GROUP COUNT on NODE until TIME`
+    /// `JOB/GROUP COUNT on NODE until TIME`, or `JOB/GROUP COUNT on NODE moving`
     fn nomination(&self, words: &mut Words) -> Nomination {
         let (job, group) = self.job_and_group(words.need("job/group"));
         let count = words.need("a count").parse().expect("a count");
         let node = self.node(words);
+        if words.take("moving") {
+            return Nomination { job, group: GroupIndex(group), node, count, expires_ms: 0 };
+        }
         assert!(words.take("until"), "a nomination has an end");
         let expires_ms = parse::time(words.need("a time"), self.now_ms);
         Nomination { job, group: GroupIndex(group), node, count, expires_ms }
@@ -159,6 +162,7 @@ fn cause(word: Option<&str>) -> StopCause {
         Some("moved") => StopCause::Moved,
         Some("restart") => StopCause::GangRestart,
         Some("repair-failed") => StopCause::RepairFailed,
-        other => panic!("an eviction is preempted, moved or restart, not {other:?}"),
+        Some("drained") => StopCause::Drained,
+        other => panic!("an eviction is preempted, moved, restart or drained, not {other:?}"),
     }
 }

@@ -23,6 +23,7 @@ pub(crate) fn is_event_of(cell: &Cell, event: &Event, name: &str) -> bool {
         | EventKind::QuotaReserved { name: job, .. }
         | EventKind::CheckChanged { name: job, .. }
         | EventKind::ChecksReady { name: job, .. }
+        | EventKind::MoveReserved { name: job, .. }
         | EventKind::JobForgotten { name: job } => job == name,
         EventKind::Placed { job, .. }
         | EventKind::Stopping { job, .. }
@@ -35,6 +36,10 @@ pub(crate) fn is_event_of(cell: &Cell, event: &Event, name: &str) -> bool {
         | EventKind::NodeCondition { .. }
         | EventKind::NodeHeldDown { .. }
         | EventKind::NodeReleased { .. }
+        | EventKind::NodeDraining { .. }
+        | EventKind::NodeUndrained { .. }
+        | EventKind::NodeDrained { .. }
+        | EventKind::DrainDeadline { .. }
         | EventKind::ConclusionsHeld { .. }
         | EventKind::NodeLeaseBound { .. }
         | EventKind::Conflicted { .. }
@@ -60,6 +65,11 @@ pub(crate) fn event(cell: &Cell, event: &Event) -> EventView {
         EventKind::QuotaReserved { .. } | EventKind::CheckChanged { .. } | EventKind::ChecksReady { .. } => {
             super::admission::of_admission(&event.kind, view)
         }
+        EventKind::MoveReserved { .. }
+        | EventKind::NodeDraining { .. }
+        | EventKind::NodeUndrained { .. }
+        | EventKind::NodeDrained { .. }
+        | EventKind::DrainDeadline { .. } => of_drain(event.at_ms, &event.kind, view),
         EventKind::NodeRegistered { .. }
         | EventKind::NodeHealth { .. }
         | EventKind::NodeCordoned { .. }
@@ -273,6 +283,69 @@ fn of_condition(kind: &EventKind, view: EventView) -> EventView {
         },
         _ => view,
     }
+}
+
+fn of_drain(at_ms: u64, kind: &EventKind, view: EventView) -> EventView {
+    let tasks = |count: u32| if count == 1 { "1 task".to_string() } else { format!("{count} tasks") };
+    match kind {
+        EventKind::NodeDraining { name, runs, deadline_ms, .. } => EventView {
+            kind: "nodeDraining".into(),
+            message: match deadline_ms.saturating_sub(at_ms) {
+                0 => format!("node {name} is being drained: {} to leave", tasks(*runs)),
+                left_ms => {
+                    let seconds = left_ms.div_ceil(1000);
+                    format!("node {name} is being drained: {} to leave within {seconds} s", tasks(*runs))
+                }
+            },
+            node: name.clone(),
+            state: "draining".into(),
+            count: *runs,
+            ..view
+        },
+        EventKind::NodeUndrained { name, .. } => EventView {
+            kind: "nodeUndrained".into(),
+            message: format!("node {name} is drained no more"),
+            node: name.clone(),
+            ..view
+        },
+        EventKind::NodeDrained { name, took_ms, .. } => EventView {
+            kind: "nodeDrained".into(),
+            message: format!(
+                "node {name} is drained: nothing stands on it after {}.{} s",
+                took_ms / 1000,
+                took_ms / 100 % 10
+            ),
+            node: name.clone(),
+            state: "drained".into(),
+            ..view
+        },
+        EventKind::DrainDeadline { name, runs, .. } => EventView {
+            kind: "drainDeadline".into(),
+            message: format!("node {name} is past the deadline of its drain: {} stopped", tasks(*runs)),
+            node: name.clone(),
+            count: *runs,
+            ..view
+        },
+        EventKind::MoveReserved { name, tasks: count, from, to, .. } => EventView {
+            kind: "moveReserved".into(),
+            message: format!(
+                "job {name}: room on {} for {} to leave {}",
+                shortened(to),
+                tasks(*count),
+                shortened(from)
+            ),
+            job: name.clone(),
+            count: *count,
+            ..view
+        },
+        _ => view,
+    }
+}
+
+/// The first of `names`, and how many more there are.
+fn shortened(names: &[String]) -> String {
+    let told = names.iter().take(MOVES_TOLD).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if names.len() > MOVES_TOLD { format!("{told} and {} more", names.len() - MOVES_TOLD) } else { told }
 }
 
 fn of_run(cell: &Cell, event: &Event, view: EventView) -> EventView {

@@ -1,0 +1,186 @@
+//! Moves: tasks that leave their nodes once room is reserved for them elsewhere.
+//!
+//! Each task on the move has room for one, somewhere its group may stand; the rooms of a group are alike, so they are
+//! counted and not told apart. A task loses its room with the node that it is on, and is an ordinary loss from then on.
+
+use super::{Applied, Timer};
+use crate::cell::Cell;
+use crate::jobs::{Held, TaskState};
+use crate::nodes::NOMINATED;
+use ohm_model::{EventKind, Incarnation, JobId, NodeId, Nomination, Placement, TaskRef, Transaction};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A task that has ended is placed where its room is within a moment. What is not used for so long is given back, unless
+/// others of its job still stop: a gang that moves as a whole starts again when the last of it has ended.
+pub(super) const ROOM_MS: u64 = 60_000;
+
+/// What the moves of one job come to.
+#[derive(Default)]
+struct Told {
+    tasks: u32,
+    from: BTreeSet<NodeId>,
+    to: BTreeSet<NodeId>,
+}
+
+impl Cell {
+    /// Does what a transaction that moves tasks was granted: all of it.
+    pub(super) fn perform_move(&mut self, transaction: &Transaction, applied: &mut Applied) {
+        let mut rooms: BTreeMap<(JobId, u16), u32> = BTreeMap::new();
+        for row in &transaction.nominate {
+            *rooms.entry((row.job, row.group.0)).or_insert(0) += row.count;
+        }
+        let mut told: BTreeMap<JobId, Told> = BTreeMap::new();
+        let mut leaving: BTreeMap<(JobId, u16), u32> = BTreeMap::new();
+        for (run, cause) in &transaction.evict {
+            let Some(slot) = self.live_slot(*run) else { continue };
+            let Some(found) = self.runs.get(slot).filter(|found| found.stop.is_none()) else { continue };
+            let (key, node) = ((run.task.job, run.task.group.0), found.node);
+            let taken = leaving.entry(key).or_insert(0);
+            if *taken < rooms.get(&key).copied().unwrap_or(0)
+                && let Some(job) = self.jobs.get_mut(key.0)
+            {
+                *taken += 1;
+                job.groups[usize::from(key.1)].moving.insert(run.task.task.0, 1);
+            }
+            self.stop_run(slot, *cause, applied);
+            let told = told.entry(run.task.job).or_default();
+            told.tasks += 1;
+            told.from.insert(node);
+        }
+        for row in &transaction.nominate {
+            // What ended meanwhile needs no room.
+            let left = leaving.get_mut(&(row.job, row.group.0));
+            let Some((left, count)) = left.map(|left| (row.count.min(*left), left)) else { continue };
+            *count -= left;
+            if left > 0 {
+                self.hold_room(row, left, applied);
+                told.entry(row.job).or_default().to.insert(row.node);
+            }
+        }
+        for (job, told) in told {
+            let name = self.jobs.get(job).map_or_else(String::new, |job| job.spec.name.clone());
+            let names = |nodes: BTreeSet<NodeId>| nodes.iter().map(|node| self.nodes.name(*node).to_string()).collect();
+            let (from, to) = (names(told.from), names(told.to));
+            self.tell(applied, EventKind::MoveReserved { job, name, tasks: told.tasks, from, to });
+            applied.jobs.push(job);
+        }
+    }
+
+    fn hold_room(&mut self, row: &Nomination, count: u32, applied: &mut Applied) {
+        let (job, group, since) = (row.job, row.group.0, self.applied);
+        let on_node = self.nominations.entry(row.node).or_default();
+        match on_node.iter_mut().find(|held| held.moves(job, group)) {
+            Some(held) => held.count += count,
+            None => on_node.push(Held { job, group, count, priority: i32::MAX, expires_ms: 0, since }),
+        }
+        self.nodes.set_flag(row.node, NOMINATED, true);
+        self.touch_node(row.node, applied);
+    }
+
+    /// Tasks of the row that were on the move stand again: on `node` if there is room held for them.
+    pub(super) fn settle_moved(&mut self, placement: &Placement, count: u32, applied: &mut Applied) {
+        let Some(job) = self.jobs.get(placement.job) else { return };
+        let (group, first) = (placement.group.0, placement.first.0);
+        let moved = job.groups[usize::from(group)].moving.overlap(first, count);
+        if moved == 0 {
+            return;
+        }
+        if let Some(job) = self.jobs.get_mut(placement.job) {
+            job.groups[usize::from(group)].moving.remove(first, count);
+        }
+        self.give_rooms(placement.job, group, moved, Some(placement.node), applied);
+    }
+
+    /// Gives back room for `count` tasks of the group: first on `at`, then on the nodes that come last.
+    fn give_rooms(&mut self, job: JobId, group: u16, count: u32, at: Option<NodeId>, applied: &mut Applied) {
+        let mut nodes: Vec<NodeId> =
+            self.rooms_for_moving(job, ohm_model::GroupIndex(group)).map(|(node, _)| node).collect();
+        nodes.reverse();
+        nodes.sort_by_key(|node| Some(*node) != at);
+        let mut left = count;
+        for node in nodes {
+            if left == 0 {
+                return;
+            }
+            for held in self.nominations.get_mut(&node).into_iter().flatten().filter(|held| held.moves(job, group)) {
+                let taken = held.count.min(left);
+                (held.count, left) = (held.count - taken, left - taken);
+            }
+            self.sweep_nominations(node, |held| held.count > 0);
+            // Whoever placed something there has touched it.
+            if Some(node) != at {
+                self.touch_node(node, applied);
+            }
+        }
+    }
+
+    /// The room held on `node` is lost, with it or because it is to be left itself: all of it, or what is for moves.
+    pub(super) fn lose_rooms(&mut self, node: NodeId, only_moves: bool, applied: &mut Applied) {
+        let held = self.nominations.get(&node).into_iter().flatten().filter(|held| held.is_move());
+        let lost: Vec<(JobId, u16, u32)> = held.map(|held| (held.job, held.group, held.count)).collect();
+        self.sweep_nominations(node, |held| only_moves && !held.is_move());
+        for (id, group, count) in lost {
+            let Some(job) = self.jobs.get_mut(id) else { continue };
+            let moving = &mut job.groups[usize::from(group)].moving;
+            for _ in 0..count {
+                let Some(last) = moving.iter().last().map(|(first, count)| first + count - 1) else { break };
+                moving.remove(last, 1);
+            }
+            self.arm_give_up(id);
+            applied.jobs.push(id);
+        }
+    }
+
+    /// Nothing of `job` is on the move any more, and its rooms are free.
+    pub(super) fn drop_moves(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(id) else { return };
+        if job.groups.iter().any(|group| !group.moving.is_empty())
+            && let Some(job) = self.jobs.get_mut(id)
+        {
+            job.groups.iter_mut().for_each(|group| group.moving = Default::default());
+        }
+    }
+
+    /// Rooms of tasks or groups that are gone, or will never run, are given back.
+    pub(super) fn settle_rooms(&mut self, id: JobId, applied: &mut Applied) {
+        let mut held: BTreeMap<u16, u32> = BTreeMap::new();
+        for room in self.nominations.values().flatten().filter(|held| held.job == id && held.is_move()) {
+            *held.entry(room.group).or_insert(0) += room.count;
+        }
+        for (group, count) in held {
+            let job = self.jobs.get(id);
+            let group_now = job.and_then(|job| job.groups.get(usize::from(group)));
+            let moving = group_now.map_or(0, |group| group.moving.len());
+            self.give_rooms(id, group, count.saturating_sub(moving), None, applied);
+        }
+    }
+
+    /// A task on the move has ended: from now on its room is kept for a while.
+    pub(super) fn arm_room(&mut self, task: TaskRef, incarnation: Incarnation) {
+        self.arm(self.now_ms.saturating_add(ROOM_MS), Timer::Room(task, incarnation));
+    }
+
+    /// The room of a task that is still not placed again is given back, unless others of its job still stop.
+    pub(super) fn end_room(&mut self, task: TaskRef, incarnation: Incarnation, applied: &mut Applied) {
+        let Some(job) = self.jobs.get(task.job) else { return };
+        let (at, index) = (usize::from(task.group.0), task.task.0);
+        let Some(group) = job.groups.get(at).filter(|group| group.moving.contains(index, 1)) else { return };
+        let found = &group.tasks[index as usize];
+        if found.state == TaskState::Live || found.incarnation != incarnation {
+            return;
+        }
+        let stops = |group: &crate::jobs::Group| {
+            let moving = group.moving.iter().flat_map(|(first, count)| first..first + count);
+            moving.into_iter().any(|task| group.tasks[task as usize].state == TaskState::Live)
+        };
+        if job.groups.iter().any(stops) {
+            return self.arm_room(task, incarnation);
+        }
+        if let Some(job) = self.jobs.get_mut(task.job) {
+            job.groups[at].moving.remove(index, 1);
+        }
+        self.give_rooms(task.job, task.group.0, 1, None, applied);
+        self.arm_give_up(task.job);
+        applied.jobs.push(task.job);
+    }
+}

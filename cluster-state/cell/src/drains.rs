@@ -1,0 +1,113 @@
+//! Nodes that are being drained, and what it means for the jobs that stand there.
+//!
+//! A task leaves a node like this: room for it is reserved elsewhere and it is told to stop in one transaction; when it
+//! has ended it is lost by its job and placed again like anything else that was lost, where its room is. Nothing stops
+//! before there is a place for it, unless the drain has a deadline and that has passed.
+//!
+//! Invariants: a job has a node among its unhealthy ones, with the cause found by [`Cell::leave_cause`], exactly while
+//! a run of it that is not to stop stands there; a group has as many tasks on the move as there is room held for them.
+
+use crate::cell::Cell;
+use crate::jobs::{Group, Job};
+use crate::nodes::DRAINING;
+use crate::repairs::UnhealthyCause;
+use crate::runs::{NO_RUN, Run};
+use ohm_model::{Class, GroupIndex, Index, JobId, NodeId};
+use serde::{Deserialize, Serialize};
+
+/// How a node is being drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drain {
+    /// The entry that began it.
+    pub since: Index,
+    /// Stamped time of that entry.
+    pub since_ms: u64,
+    /// What still stands there at this stamped time is stopped; 0 is never.
+    pub deadline_ms: u64,
+    /// How many tasks of one group of a service may be on the move at the same time, at least 1.
+    pub at_once: u32,
+}
+
+impl Group {
+    /// How many of its tasks don't run because of their nodes: those on the move, those that were lost, and those of
+    /// both that are placed again and were not started yet.
+    pub fn on_the_move(&self) -> u32 {
+        let known = |(first, count)| self.lost.overlap(first, count) + self.replaced.overlap(first, count);
+        let twice: u32 = self.moving.iter().map(known).sum();
+        self.moving.len() + self.lost.len() + self.replaced.len() - twice
+    }
+}
+
+impl Cell {
+    /// Why tasks of group `group` of `job` have to leave `node`, if they have to. Whatever drives tasks away from a node
+    /// that still answers is found here, and [`Cell::settle_leaving`] is called when it may have changed.
+    pub fn leave_cause(&self, _job: &Job, _group: usize, node: NodeId) -> Option<UnhealthyCause> {
+        (self.nodes.flags(node) & DRAINING != 0).then_some(UnhealthyCause::Draining)
+    }
+
+    /// Whether [`Cell::leave_cause`] may find anything on `node`: what is asked before the runs there are looked at.
+    pub(crate) fn may_be_left(&self, node: NodeId) -> bool {
+        self.nodes.flags(node) & DRAINING != 0
+    }
+
+    /// Why `job` has to leave `node`: the cause of the first group that has a run there which is not to stop.
+    pub(crate) fn leave_cause_of(&self, job: &Job, node: NodeId) -> Option<UnhealthyCause> {
+        if !self.may_be_left(node) {
+            return None;
+        }
+        let on_node = self.runs.on_node(&self.nodes, node).map(|(_, run)| run);
+        let groups = on_node.filter(|run| run.run.task.job == job.id && run.stop.is_none());
+        let mut groups: Vec<usize> = groups.map(|run| usize::from(run.run.task.group.0)).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        groups.into_iter().find_map(|group| self.leave_cause(job, group, node))
+    }
+
+    /// The runs of `job` that have to leave their nodes and are not told to yet, by group and task.
+    pub fn runs_to_leave<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Run> + 'a {
+        let leaves_any = job.repairs.unhealthy.iter().any(|entry| entry.cause != UnhealthyCause::Lost);
+        let groups = job.groups.iter().filter(move |group| leaves_any && group.live > 0);
+        let runs = groups.flat_map(|group| group.tasks.iter().filter(|task| task.run != NO_RUN));
+        runs.filter_map(|task| self.runs.get(task.run)).filter(|run| {
+            let group = usize::from(run.run.task.group.0);
+            run.stop.is_none() && self.leave_cause(job, group, run.node).is_some()
+        })
+    }
+
+    /// How many tasks of a group of `job` may be on the move at the same time for one of them to leave `node`. Nothing
+    /// limits a gang, which idles as long as one of its tasks is missing, nor an array, whose tasks don't need each
+    /// other.
+    pub fn move_limit(&self, job: &Job, node: NodeId) -> u32 {
+        match job.spec.class {
+            Class::Service => self.nodes.get(node).and_then(|record| record.drain).map_or(1, |drain| drain.at_once),
+            Class::Batch | Class::Tas => u32::MAX,
+        }
+    }
+
+    /// For how many tasks of the group that are on the move there is room held on `node`.
+    pub fn room_for_moving(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
+        let on_node = self.nominations.get(&node).into_iter().flatten();
+        on_node.filter(|held| held.moves(job, group.0)).map(|held| held.count).sum()
+    }
+
+    /// Whether `port` of `node` is kept for tasks on the move that are not of this group.
+    pub fn is_port_held(&self, job: JobId, group: GroupIndex, node: NodeId, port: u16) -> bool {
+        let on_node = self.nominations.get(&node).into_iter().flatten();
+        let mut others = on_node.filter(|held| held.is_move() && (held.job, held.group) != (job, group.0));
+        others.any(|held| self.held_ports(held).contains(&port))
+    }
+
+    fn held_ports(&self, held: &crate::jobs::Held) -> &[u16] {
+        let shape = self.jobs.get(held.job).and_then(|job| self.shape_of(job, usize::from(held.group)));
+        shape.map_or(&[], |shape| &shape.ports)
+    }
+
+    /// Where room is held for tasks of the group that are on the move, and for how many.
+    pub fn rooms_for_moving(&self, job: JobId, group: GroupIndex) -> impl Iterator<Item = (NodeId, u32)> + '_ {
+        let of_group = move |(node, held): (&NodeId, &Vec<crate::jobs::Held>)| {
+            let count: u32 = held.iter().filter(|held| held.moves(job, group.0)).map(|held| held.count).sum();
+            (count > 0).then_some((*node, count))
+        };
+        self.nominations.iter().filter_map(of_group)
+    }
+}

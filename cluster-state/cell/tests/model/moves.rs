@@ -1,0 +1,444 @@
+//! Draining nodes and moving tasks away from them, in the plain model.
+
+use crate::judge::{Expected, Facts};
+use crate::life::NOBODY;
+use crate::state::{Alarm, GPU, Phase, Plain, PlainHold, State, request};
+use crate::world::World;
+use ohm_cell::Job;
+use ohm_model::transaction::Row;
+use ohm_model::{
+    Class, Command, ConflictReason, Grain, GroupIndex, Index, JobGuard, JobId, NodeId, Nomination, Placement, RunRef,
+    StopCause, TopologyMode, Transaction,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+impl Plain {
+    pub(crate) fn drain(&mut self, id: NodeId, deadline_ms: u64, at_once: u32) {
+        let deadline_ms = (deadline_ms > 0).then_some(self.now_ms + deadline_ms);
+        let drain = Some((deadline_ms, at_once.max(1)));
+        let former = std::mem::replace(&mut self.nodes.get_mut(&id).expect("a node").drain, drain);
+        if former == drain {
+            return;
+        }
+        self.touch(id, NOBODY);
+        if let Some(due_ms) = deadline_ms {
+            self.alarm(due_ms, Alarm::Drain(id));
+        }
+        if former.is_none() {
+            self.lose_rooms(id, true);
+        }
+    }
+
+    pub(crate) fn undrain(&mut self, id: NodeId) {
+        if self.nodes.get_mut(&id).expect("a node").drain.take().is_some() {
+            self.touch(id, NOBODY);
+        }
+    }
+
+    pub(crate) fn end_drain(&mut self, id: NodeId) {
+        let drain = self.nodes.get(&id).and_then(|node| node.drain);
+        if drain.and_then(|drain| drain.0).is_some_and(|deadline_ms| deadline_ms <= self.now_ms) {
+            self.stop_where(id, StopCause::Drained, |_, _| true);
+        }
+    }
+
+    /// What each job has to leave, from nothing but the runs; called after each command.
+    pub(crate) fn settle_leaving(&mut self) {
+        let version = self.index;
+        for (id, job) in &mut self.jobs {
+            let staying = self.runs.iter().filter(|run| run.job == *id && run.stop.is_none());
+            let drains = |node: &NodeId| self.nodes.get(node).is_some_and(|node| node.drain.is_some());
+            let leaving: BTreeSet<NodeId> = staying.map(|run| run.node).filter(drains).collect();
+            if leaving != job.leaving {
+                (job.leaving, job.version) = (leaving, version);
+            }
+        }
+    }
+
+    fn room_on(&self, (job, group): (JobId, u16), node: NodeId) -> u32 {
+        let of_group = |hold: &&PlainHold| (hold.job, hold.group, hold.node, hold.expires_ms) == (job, group, node, 0);
+        self.holds.iter().filter(of_group).map(|hold| hold.count).sum()
+    }
+
+    pub(crate) fn is_port_held(&self, group: (JobId, u16), node: NodeId, port: u16) -> bool {
+        let mut others = self.holds.iter().filter(|hold| hold.node == node && hold.expires_ms == 0);
+        others.any(|hold| {
+            let ports = &self.jobs[&hold.job].spec.groups[usize::from(hold.group)].ports;
+            (hold.job, hold.group) != group && ports.contains(&port)
+        })
+    }
+
+    /// For how many other tasks of its own group, which are on the move, room on the node is kept from this task.
+    pub(crate) fn kept_for_moving(&self, id: JobId, group: u16, node: NodeId, task: u32) -> i64 {
+        let moving = &self.jobs[&id].moving;
+        let here = self.runs.iter().filter(|run| (run.job, run.group, run.node) == (id, group, node));
+        let new = here.filter(|run| run.placed == self.index && moving.contains(&(group, run.task)));
+        let used = new.count() as u32 + u32::from(moving.contains(&(group, task)));
+        i64::from(self.room_on((id, group), node).saturating_sub(used))
+    }
+
+    /// Tasks of an accepted row that were on the move stand again.
+    pub(crate) fn note_moved(&mut self, placement: &Placement, count: u32) {
+        let job = self.jobs.get_mut(&placement.job).expect("a job");
+        let tasks = placement.first.0..placement.first.0 + count;
+        let moved = tasks.filter(|task| job.moving.remove(&(placement.group.0, *task))).count() as u32;
+        self.give_rooms((placement.job, placement.group.0), moved, Some(placement.node));
+    }
+
+    /// Room by room: where it was used, then from the last node on.
+    fn give_rooms(&mut self, (job, group): (JobId, u16), count: u32, at: Option<NodeId>) {
+        for _ in 0..count {
+            let of_group = |hold: &PlainHold| (hold.job, hold.group, hold.expires_ms) == (job, group, 0);
+            let nodes: Vec<NodeId> = self.holds.iter().filter(|hold| of_group(hold)).map(|hold| hold.node).collect();
+            let used = at.filter(|at| nodes.contains(at));
+            let Some(node) = used.or(nodes.iter().max().copied()) else { return };
+            let hold = self.holds.iter_mut().find(|hold| of_group(hold) && hold.node == node).expect("a hold");
+            hold.count -= 1;
+            self.holds.retain(|hold| hold.count > 0);
+            if Some(node) != at {
+                self.touch(node, NOBODY);
+            }
+        }
+    }
+
+    pub(crate) fn lose_rooms(&mut self, node: NodeId, only_moves: bool) {
+        let (gone, kept) = std::mem::take(&mut self.holds)
+            .into_iter()
+            .partition(|hold| hold.node == node && (!only_moves || hold.expires_ms == 0));
+        self.holds = kept;
+        let gone: Vec<PlainHold> = gone;
+        for hold in gone.into_iter().filter(|hold| hold.expires_ms == 0) {
+            let job = self.jobs.get_mut(&hold.job).expect("a job");
+            for _ in 0..hold.count {
+                let last = job.moving.iter().rev().find(|place| place.0 == hold.group).copied();
+                job.moving.remove(&last.expect("a room for each"));
+            }
+            self.start_waiting(hold.job);
+        }
+    }
+
+    /// After an update: as many rooms as tasks on the move.
+    pub(crate) fn settle_rooms(&mut self, id: JobId) {
+        let groups: BTreeSet<u16> = self.holds.iter().filter(|hold| hold.job == id).map(|hold| hold.group).collect();
+        for group in groups {
+            let of_group = self.holds.iter().filter(|hold| (hold.job, hold.group, hold.expires_ms) == (id, group, 0));
+            let rooms: u32 = of_group.map(|hold| hold.count).sum();
+            let moving = self.jobs[&id].moving.iter().filter(|place| place.0 == group).count() as u32;
+            self.give_rooms((id, group), rooms.saturating_sub(moving), None);
+        }
+    }
+
+    pub(crate) fn end_room(&mut self, id: JobId, place: (u16, u32), incarnation: u32) {
+        let Some(job) = self.jobs.get(&id).filter(|job| job.moving.contains(&place)) else { return };
+        let task = &job.tasks[&place];
+        if task.phase == Phase::Live || task.incarnation != incarnation {
+            return;
+        }
+        if job.moving.iter().any(|place| job.tasks[place].phase == Phase::Live) {
+            return self.alarm(self.now_ms + 60_000, Alarm::Room(id, place.0, place.1, incarnation));
+        }
+        self.jobs.get_mut(&id).expect("a job").moving.remove(&place);
+        self.give_rooms((id, place.0), 1, None);
+        self.start_waiting(id);
+    }
+
+    /// Whether it moves tasks and does anything else.
+    pub(crate) fn is_impure_move(&self, transaction: &Transaction) -> bool {
+        let causes: BTreeSet<bool> = transaction.evict.iter().map(|(_, cause)| *cause == StopCause::Drained).collect();
+        let rooms: BTreeSet<bool> = transaction.nominate.iter().map(|row| row.expires_ms == 0).collect();
+        let moves = causes.contains(&true) || rooms.contains(&true);
+        let more = causes.contains(&false) || rooms.contains(&false);
+        let others = transaction.place.len() + transaction.reserve.len();
+        moves && (more || others > 0 || transaction.grain != Grain::AllOrNothing)
+    }
+
+    pub(crate) fn judge_move(&self, transaction: &Transaction, facts: &dyn Facts, expected: &mut Expected) {
+        let mut leaving: Vec<(JobId, u16, u32)> = Vec::new();
+        for (row, (run, _)) in transaction.evict.iter().enumerate() {
+            if let Err(reason) = self.judge_departure(transaction, *run, &mut leaving) {
+                expected.conflicts.push((Row::Evict(row as u32), reason));
+            }
+        }
+        let (mut named, mut domains) = (Vec::new(), BTreeMap::new());
+        for (row, room) in transaction.nominate.iter().enumerate() {
+            match self.judge_room(transaction, room, (&leaving, &named), &mut domains, facts) {
+                Ok(()) => named.push(*room),
+                Err(reason) => expected.conflicts.push((Row::Nominate(row as u32), reason)),
+            }
+        }
+    }
+
+    fn judge_departure(
+        &self,
+        transaction: &Transaction,
+        run: RunRef,
+        leaving: &mut Vec<(JobId, u16, u32)>,
+    ) -> Result<(), ConflictReason> {
+        let (id, group, index) = (run.task.job, run.task.group.0, run.task.task.0);
+        self.standing(transaction, id)?;
+        let job = &self.jobs[&id];
+        let Some(task) = job.tasks.get(&(group, index)) else {
+            return if run.incarnation.0 <= job.floor { Ok(()) } else { Err(ConflictReason::Malformed) };
+        };
+        if run.incarnation.0 > task.incarnation {
+            return Err(ConflictReason::Malformed);
+        }
+        if task.phase != Phase::Live {
+            return Ok(());
+        }
+        if run.incarnation.0 < task.incarnation {
+            return Err(ConflictReason::TaskNotPending);
+        }
+        let live = self.runs.iter().find(|run| (run.job, run.group, run.task) == (id, group, index)).expect("a run");
+        if live.stop.is_some() {
+            return Ok(());
+        }
+        let Some((_, at_once)) = self.nodes[&live.node].drain else { return Err(ConflictReason::Malformed) };
+        if !leaving.contains(&(id, group, index)) {
+            leaving.push((id, group, index));
+        }
+        let leave = leaving.iter().filter(|(job, of, _)| (*job, *of) == (id, group)).count() as u64;
+        let rooms = transaction.nominate.iter().filter(|row| (row.job, row.group.0) == (id, group));
+        if rooms.map(|row| u64::from(row.count)).sum::<u64>() < leave {
+            return Err(ConflictReason::NotReserved);
+        }
+        let repair = &job.repair;
+        let told: BTreeSet<(u16, u32)> =
+            leaving.iter().filter(|(job, ..)| *job == id).map(|(_, group, task)| (*group, *task)).collect();
+        let under_way: BTreeSet<_> =
+            job.moving.iter().chain(&repair.lost).chain(&repair.replaced).chain(&told).collect();
+        let under_way = under_way.into_iter().filter(|place| place.0 == group).count();
+        let paced = job.spec.class == Class::Service && under_way > at_once as usize;
+        if paced { Err(ConflictReason::LimitReached) } else { Ok(()) }
+    }
+
+    fn judge_room(
+        &self,
+        transaction: &Transaction,
+        row: &Nomination,
+        (leaving, named): (&[(JobId, u16, u32)], &[Nomination]),
+        domains: &mut BTreeMap<(JobId, u16), Vec<String>>,
+        facts: &dyn Facts,
+    ) -> Result<(), ConflictReason> {
+        let (id, group, node) = (row.job, row.group.0, row.node);
+        self.standing(transaction, id)?;
+        let job = &self.jobs[&id];
+        let spec = job.spec.groups.get(usize::from(group)).ok_or(ConflictReason::Malformed)?;
+        if !(1..=spec.count).contains(&row.count) {
+            return Err(ConflictReason::Malformed);
+        }
+        self.node_stands(node, transaction.seen)?;
+        if !self.admits(spec, node) {
+            return Err(ConflictReason::NodeClassChanged);
+        }
+        if spec.topology.mode == TopologyMode::Required {
+            let domain = self.domain(spec, node).ok_or(ConflictReason::TopologyBroken)?;
+            let together = |other: &u16| {
+                let label = &job.spec.groups[usize::from(*other)].place_with;
+                *other == group || (!spec.place_with.is_empty() && *label == spec.place_with)
+            };
+            let partners: Vec<u16> = (0..job.spec.groups.len() as u16).filter(together).collect();
+            let leaves = |place: (u16, u32)| leaving.contains(&(id, place.0, place.1));
+            let stays = self.runs.iter().any(|run| {
+                run.job == id && partners.contains(&run.group) && run.stop.is_none() && !leaves((run.group, run.task))
+            });
+            let stays = stays || job.moving.iter().any(|place| partners.contains(&place.0));
+            let fixed = match stays {
+                true => partners.iter().find_map(|at| job.domain[usize::from(*at)].clone()),
+                false => Some(domains.entry((id, partners[0])).or_insert(domain.clone()).clone()),
+            };
+            if fixed != Some(domain) {
+                return Err(ConflictReason::TopologyBroken);
+            }
+        }
+        self.judge_room_fit(row, named, facts)
+    }
+
+    fn judge_room_fit(&self, row: &Nomination, named: &[Nomination], facts: &dyn Facts) -> Result<(), ConflictReason> {
+        let (id, group, node) = (row.job, row.group.0, row.node);
+        let spec = &self.jobs[&id].spec.groups[usize::from(group)];
+        let spec_of = |row: &Nomination| &self.jobs[&row.job].spec.groups[usize::from(row.group.0)];
+        let here = || named.iter().filter(|other| other.node == node);
+        let own = self.room_on((id, group), node);
+        let mut order: Vec<(String, i64)> = request(spec).into_iter().collect();
+        order.sort_by_key(|(name, _)| facts.resource(name));
+        for (resource, amount) in &order {
+            let of_row =
+                |row: &Nomination| request(spec_of(row)).get(resource).copied().unwrap_or(0) * i64::from(row.count);
+            let free = self.free(node, resource) - here().map(of_row).sum::<i64>();
+            if free < amount * i64::from(row.count) {
+                return Err(ConflictReason::NodeFull(facts.resource(resource)));
+            }
+            let held = self.held_from(id, group, node, resource) + amount * i64::from(own);
+            if free - held < amount * i64::from(row.count) {
+                return Err(ConflictReason::Held);
+            }
+        }
+        let taken = |port: &&u16| {
+            let by_run = self.runs_on(node).any(|run| self.group_of(run).ports.contains(port));
+            let by_hold = own > 0 || self.is_port_held((id, group), node, **port);
+            by_run || by_hold || here().any(|row| spec_of(row).ports.contains(port))
+        };
+        let missed = spec.ports.iter().find(taken).or(spec.ports.first().filter(|_| row.count > 1));
+        if let Some(port) = missed {
+            return Err(ConflictReason::PortTaken(*port));
+        }
+        let same = here().filter(|other| (other.job, other.group.0) == (id, group));
+        let coming = own + same.map(|row| row.count).sum::<u32>() + row.count;
+        let standing = self.runs_on(node).filter(|run| (run.job, run.group) == (id, group)).count() as u32;
+        if spec.max_per_node > 0 && standing + coming > spec.max_per_node {
+            return Err(ConflictReason::LimitReached);
+        }
+        let gpu = spec.requests.get(GPU).copied().unwrap_or(0);
+        let (present, taken) = self.devices(node);
+        if gpu > 0 && present > 0 {
+            let free = (0..present).map(|device| 1000 - taken.get(&device).copied().unwrap_or(0));
+            let fit: i64 = match gpu < 1000 {
+                true => free.map(|milli| milli / gpu).sum(),
+                false => free.filter(|milli| *milli == 1000).count() as i64 / (gpu / 1000),
+            };
+            if fit < i64::from(coming) {
+                return Err(ConflictReason::NodeFull(facts.resource(GPU)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what was granted: the runs stop, and there is room for as many as really do.
+    pub(crate) fn move_away(&mut self, transaction: &Transaction) {
+        let mut left: BTreeMap<(JobId, u16), u32> = BTreeMap::new();
+        for (run, cause) in &transaction.evict {
+            let (id, group, task) = (run.task.job, run.task.group.0, run.task.task.0);
+            let named = |one: &&mut crate::state::PlainRun| {
+                (one.job, one.group, one.task, one.incarnation) == (id, group, task, run.incarnation.0)
+            };
+            let Some(live) = self.runs.iter_mut().find(named).filter(|live| live.stop.is_none()) else { continue };
+            live.stop = Some(*cause);
+            let node = live.node;
+            self.touch(node, NOBODY);
+            *left.entry((id, group)).or_default() += 1;
+            self.jobs.get_mut(&id).expect("a job").moving.insert((group, task));
+        }
+        for row in &transaction.nominate {
+            let Some(left) = left.get_mut(&(row.job, row.group.0)) else { continue };
+            let count = row.count.min(*left);
+            *left -= count;
+            if count == 0 {
+                continue;
+            }
+            let (job, group, node) = (row.job, row.group.0, row.node);
+            let same =
+                |hold: &&mut PlainHold| (hold.job, hold.group, hold.node, hold.expires_ms) == (job, group, node, 0);
+            match self.holds.iter_mut().find(same) {
+                Some(hold) => hold.count += count,
+                None => self.holds.push(PlainHold { job, group, node, count, expires_ms: 0 }),
+            }
+            self.touch(node, NOBODY);
+        }
+    }
+
+    fn is_active(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|job| job.state == State::Active)
+    }
+}
+
+impl World {
+    pub(crate) fn drain(&mut self) -> Command {
+        let mut name = format!("n{}", self.dice.below(5));
+        let nodes = self.cell.nodes();
+        let draining: Vec<String> = nodes
+            .iter()
+            .filter(|(_, record)| record.drain.is_some())
+            .map(|(_, record)| record.spec.name.clone())
+            .collect();
+        // Nothing is placed where too many drain.
+        if self.dice.chance(50 + 350 * draining.len() as u64) {
+            return Command::UndrainNode { name: self.dice.pick(&draining).cloned().unwrap_or(name) };
+        }
+        let busy: Vec<String> = nodes
+            .iter()
+            .filter(|(node, _)| nodes.run_count(*node) > 0)
+            .map(|(_, record)| record.spec.name.clone())
+            .collect();
+        if let Some(busy) = self.dice.pick(&busy) {
+            name.clone_from(busy);
+        }
+        let deadline_ms = if self.dice.chance(300) { self.dice.between(1, 20_000) } else { 0 };
+        Command::DrainNode { name, deadline_ms, at_once: self.dice.below(3) as u32 }
+    }
+
+    /// A transaction that moves what has to leave: most of it, and most often with room for it.
+    pub(crate) fn move_away(&mut self, jobs: &[Arc<Job>], transaction: &mut Transaction) {
+        let all_or_nothing = self.dice.chance(980);
+        transaction.grain = if all_or_nothing { Grain::AllOrNothing } else { transaction.grain };
+        for job in jobs {
+            let version = if self.dice.chance(980) { job.version } else { Index(job.version.0 - 1) };
+            transaction.jobs.push(JobGuard { job: job.id, version, reserved: false });
+            let runs: Vec<RunRef> = self.cell.runs_to_leave(job).map(|run| run.run).collect();
+            let paced = job.spec.class == Class::Service && self.dice.chance(800);
+            let mut counts: BTreeMap<u16, u32> = BTreeMap::new();
+            for run in runs {
+                let count = counts.entry(run.task.group.0).or_default();
+                if self.dice.chance(if paced && *count > 0 { 100 } else { 950 }) {
+                    *count += 1;
+                    transaction.evict.push((run, StopCause::Drained));
+                }
+            }
+            for (group, count) in counts {
+                self.rooms(job, group, count, transaction);
+            }
+        }
+        if self.dice.chance(60) {
+            let job = jobs[0].id;
+            let stray = self.cell.runs().iter().map(|(_, run)| run.run).collect::<Vec<_>>();
+            transaction.evict.extend(self.dice.pick(&stray).map(|run| (*run, StopCause::Drained)));
+            if self.dice.chance(300) && self.plain.is_active(job) {
+                transaction.reserve.push(job);
+            }
+        }
+    }
+
+    fn rooms(&mut self, job: &Job, group: u16, mut count: u32, transaction: &mut Transaction) {
+        if self.dice.chance(60) {
+            count += 1;
+        } else if self.dice.chance(40) {
+            count = count.saturating_sub(1);
+        }
+        while count > 0 {
+            let node = self.node_for_room(job, group, transaction);
+            let taken = self.dice.between(1, u64::from(count)) as u32;
+            let taken = if self.dice.chance(500) { taken.min(1) } else { taken };
+            let expires_ms = if self.dice.chance(990) { 0 } else { self.now_ms + 1 };
+            transaction.nominate.push(Nomination {
+                job: job.id,
+                group: GroupIndex(group),
+                node,
+                count: taken,
+                expires_ms,
+            });
+            count -= taken;
+        }
+    }
+
+    /// Most often in the domain that the group stands in.
+    fn node_for_room(&mut self, job: &Job, group: u16, transaction: &Transaction) -> NodeId {
+        let spec = &job.spec.groups[usize::from(group)];
+        let domain = self.plain.jobs[&job.id].domain[usize::from(group)].clone();
+        let inside = |node: &NodeId| domain.is_none() || self.plain.domain(spec, *node) == domain;
+        let likely: Vec<NodeId> = self.plain.nodes.keys().copied().collect();
+        let named = |node: &NodeId| transaction.nominate.iter().filter(|row| row.node == *node).count();
+        let free = |node: &NodeId| {
+            let fits = |(name, amount): (&String, &i64)| self.plain.free(*node, name) >= *amount;
+            named(node) == 0
+                && self.plain.admits(spec, *node)
+                && self.plain.node_stands(*node, Index(u64::MAX)).is_ok()
+                && request(spec).iter().all(fits)
+        };
+        let likely: Vec<NodeId> = likely.into_iter().filter(|node| inside(node) && free(node)).collect();
+        if likely.is_empty() || self.dice.chance(80) {
+            return self.node_for(job, group, transaction);
+        }
+        self.dice.pick(&likely).copied().unwrap_or_default()
+    }
+}
