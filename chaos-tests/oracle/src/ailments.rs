@@ -1,4 +1,4 @@
-//! The oracle's own book of what ails a node: the conditions its agent told of, and how often it fell silent and came
+//! The oracle's own book of what ails a node: the conditions its agent told of, and how often it was lost and came
 //! back. What follows is counted here once more, with numbers of its own.
 
 use ohm_model::{ConditionAction, ConditionKind, Taint, TaintEffect};
@@ -25,7 +25,7 @@ impl Ailments {
         }
     }
 
-    /// It was silent and is back: the third time in ten minutes it gets nothing for a minute, and for twice as long each
+    /// It was lost and is back: the third time in ten minutes it gets nothing for a minute, and for twice as long each
     /// time it returns before it has been well for ten minutes; for half an hour at most.
     pub(crate) fn note_return(&mut self, at_ms: u64) {
         if self.hold_downs > 0 && self.held_until_ms + 10 * MINUTE_MS <= at_ms {

@@ -47,9 +47,9 @@ impl Books {
             Fact::Registered { at_ms, node, spec } => self.register(at_ms, node, spec),
             Fact::Submitted { job, spec } => drop(self.jobs.insert(job, spec.clone())),
             Fact::Updated { job, spec } => self.update(job, spec),
-            Fact::Happened { at_ms, kind } => {
+            Fact::Happened { kind, .. } => {
                 self.note_event(kind);
-                self.note_ailment(at_ms, kind);
+                self.note_ailment(kind);
             }
         }
     }
@@ -57,20 +57,17 @@ impl Books {
     fn register(&mut self, at_ms: u64, node: NodeId, spec: &NodeSpec) {
         let known = self.nodes.remove(&node);
         let cordoned = known.as_ref().is_some_and(|known| known.cordoned);
-        let was_silent = known.as_ref().is_some_and(|known| known.health != NodeHealth::Ready);
+        let was_lost = known.as_ref().is_some_and(|known| known.health == NodeHealth::Lost);
         let mut ailments = known.map(|known| known.ailments).unwrap_or_default();
-        if was_silent {
+        if was_lost {
             ailments.note_return(at_ms);
         }
         let (spec, health) = (spec.clone(), NodeHealth::Ready);
         self.nodes.insert(node, NodeBook { spec, health, cordoned, ailments });
     }
 
-    fn note_ailment(&mut self, at_ms: u64, kind: &EventKind) {
+    fn note_ailment(&mut self, kind: &EventKind) {
         match kind {
-            EventKind::NodeHealth { node, health: NodeHealth::Ready, .. } => {
-                self.nodes.get_mut(node).into_iter().for_each(|found| found.ailments.note_return(at_ms));
-            }
             EventKind::NodeCondition { node, condition, action, .. } => {
                 let found = self.nodes.get_mut(node).into_iter();
                 found.for_each(|found| found.ailments.note_condition(*condition, *action));

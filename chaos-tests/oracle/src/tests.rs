@@ -446,12 +446,24 @@ fn p8_judges_labels_taints_limits_and_doors() {
     assert_eq!(place(gold(), &none, vec![condition(Some(Note))]), 0);
     assert_eq!(place(gold(), &none, vec![condition(Some(NoNewWork))]), 1);
     assert_eq!(place(gold(), &none, vec![condition(Some(Drain)), condition(None)]), 0);
-    let flaps = |times| (0..times).flat_map(|_| [health(NodeHealth::Suspect), health(NodeHealth::Ready)]).collect();
-    assert_eq!(place(gold(), &none, flaps(2)), 0);
-    assert_eq!(place(gold(), &none, flaps(3)), 1);
-    let mut released: Vec<EventKind> = flaps(3);
-    released.push(EventKind::NodeReleased { node: NodeId(0), name: "a".into(), by_hand: true });
-    assert_eq!(place(gold(), &none, released), 0);
+}
+
+#[test]
+fn p8_judges_hold_downs() {
+    let place = |losses: usize, health: NodeHealth, more: Vec<EventKind>| {
+        let mut history = History::default();
+        history.node(0, node("a", &[])).job(0, job("j", 2, |_| {}));
+        for _ in 0..losses {
+            history.happened(vec![EventKind::NodeHealth { node: NodeId(0), name: "a".into(), health }]);
+            history.node(0, node("a", &[]));
+        }
+        history.happened(more).happened(vec![placed(0, 0, 2, 0)]).broken().len()
+    };
+    assert_eq!(place(2, NodeHealth::Lost, Vec::new()), 0);
+    assert_eq!(place(3, NodeHealth::Lost, Vec::new()), 1);
+    assert_eq!(place(3, NodeHealth::Suspect, Vec::new()), 0, "nothing moved because of it");
+    let released = EventKind::NodeReleased { node: NodeId(0), name: "a".into(), by_hand: true };
+    assert_eq!(place(3, NodeHealth::Lost, vec![released]), 0);
 }
 
 #[test]

@@ -214,7 +214,7 @@ pub enum Command {
         /// The conditions that hold; of several of one kind the first counts.
         conditions: Vec<NodeCondition>,
     },
-    /// Ends the hold-down of a node that fell silent too often, and forgets how often it did.
+    /// Ends the hold-down of a node that was lost too often, and forgets how often it did.
     ReleaseNode {
         /// By name.
         name: String,

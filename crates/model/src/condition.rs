@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The prefix of taints that the cell sets by itself; nobody registers a node with one.
 pub const TAINT_PREFIX: &str = "node.ohm/";
-/// The taint of a node that fell silent too often and is held down for a while.
+/// The taint of a node that was lost too often and is held down for a while.
 pub const FLAPPING_TAINT: &str = "node.ohm/flapping";
 
 /// What is wrong with a node although its agent beats.

@@ -241,7 +241,7 @@ pub enum EventKind {
         /// More for people, possibly empty.
         message: String,
     },
-    /// A node fell silent and came back too often: it gets no new work for a while.
+    /// A node was lost and came back too often: it gets no new work for a while.
     NodeHeldDown {
         /// The node.
         node: NodeId,

@@ -78,7 +78,7 @@ impl Cell {
         former
     }
 
-    /// A node that was silent is back. Who returns too often is held down.
+    /// A node that was lost is back. Who returns too often is held down.
     pub(super) fn note_return(&mut self, node: NodeId, applied: &mut Applied) {
         self.end_hold_down(node, applied);
         let now_ms = self.now_ms;

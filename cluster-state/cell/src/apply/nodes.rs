@@ -123,7 +123,7 @@ impl Cell {
         let spec = Arc::new(spec);
         let Some(record) = self.nodes.record_mut(node) else { return Outcome::Done };
         let relabelled = record.spec.labels != spec.labels || record.spec.taints != spec.taints;
-        let returned = record.health != NodeHealth::Ready;
+        let returned = record.health == NodeHealth::Lost;
         (record.key, record.instance, record.boot) = (key, instance, boot);
         (record.incarnation, record.health) = (incarnation, NodeHealth::Ready);
         record.conditions_number = 0;
@@ -252,9 +252,6 @@ impl Cell {
         self.nodes.touch(node, self.applied, SessionId(0));
         applied.nodes.push(node);
         self.tell(applied, EventKind::NodeHealth { node, name, health });
-        if health == NodeHealth::Ready {
-            self.note_return(node, applied);
-        }
         if health == NodeHealth::Lost {
             self.end_runs_on(node, Exit::NodeLost, losses, applied);
             self.lose_rooms(node, false, applied);

@@ -71,11 +71,11 @@ impl Plain {
         true
     }
 
-    /// To be asked before the node counts as ready again.
+    /// To be asked before a registration makes the node ready.
     pub(crate) fn note_return(&mut self, id: NodeId) {
         self.end_hold_down(id);
         let now_ms = self.now_ms;
-        let Some(node) = self.nodes.get_mut(&id).filter(|node| node.health != NodeHealth::Ready) else { return };
+        let Some(node) = self.nodes.get_mut(&id).filter(|node| node.health == NodeHealth::Lost) else { return };
         node.returns.push(now_ms);
         if let Some(until) = node.held_until() {
             let was_held = std::mem::replace(&mut node.held, true);

@@ -142,9 +142,6 @@ impl Plain {
         if node.health == NodeHealth::Lost {
             return false;
         }
-        if health == NodeHealth::Ready {
-            self.note_return(id);
-        }
         self.nodes.get_mut(&id).expect("a node").health = health;
         self.touch(id, NOBODY);
         if health == NodeHealth::Lost {

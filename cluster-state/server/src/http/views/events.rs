@@ -266,7 +266,7 @@ fn of_condition(kind: &EventKind, view: EventView) -> EventView {
             EventView {
                 kind: "nodeHeldDown".into(),
                 message: format!(
-                    "node {name} fell silent {flaps} times in {minutes} min; it takes no new work for {seconds} s"
+                    "node {name} was lost {flaps} times in {minutes} min; it takes no new work for {seconds} s"
                 ),
                 node: name.clone(),
                 state: "held down".into(),
