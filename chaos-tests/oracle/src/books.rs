@@ -5,7 +5,7 @@ use crate::ailments::Ailments;
 use crate::facts::{Fact, Rules};
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::{Class, EventKind, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, TopologySpec};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A node.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub(crate) struct Books {
     topologies: BTreeMap<String, TopologySpec>,
     live: BTreeMap<(JobId, u16), BTreeMap<u32, Standing>>,
     succeeded: BTreeMap<(JobId, u16), BTreeMap<u32, NodeId>>,
+    /// Tasks whose run came back with its node and lives on.
+    returned: BTreeSet<(JobId, u16, u32)>,
 }
 
 impl Books {
@@ -106,7 +108,11 @@ impl Books {
                     found.stopping = true;
                 }
             }
+            EventKind::Reconciled { job, group, task, lives: true, .. } => {
+                self.returned.insert((*job, *group, *task));
+            }
             EventKind::Ended { job, group, task, exit, cause, node, .. } => {
+                self.returned.remove(&(*job, *group, *task));
                 let endless = self.jobs.get(job).is_some_and(|spec| spec.class == Class::Service);
                 if exit.is_success() && cause.is_none() && !endless {
                     self.succeeded.entry((*job, *group)).or_default().insert(*task, *node);
@@ -136,6 +142,11 @@ impl Books {
     /// The tasks of a group that stand somewhere, by rank.
     pub(crate) fn live(&self, job: JobId, group: u16) -> impl Iterator<Item = (u32, Standing)> + '_ {
         self.live.get(&(job, group)).into_iter().flatten().map(|(task, standing)| (*task, *standing))
+    }
+
+    /// Whether the run of this task came back with its node, and lives on where it was.
+    pub(crate) fn has_returned(&self, job: JobId, group: u16, task: u32) -> bool {
+        self.returned.contains(&(job, group, task))
     }
 
     /// The tasks of a group that have succeeded, with where each stood.

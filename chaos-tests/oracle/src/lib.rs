@@ -13,6 +13,7 @@ mod p10_liveness;
 mod p10_reasons;
 mod p10_witness;
 mod p1_capacity;
+mod p2_kept_runs;
 mod p2_single_run;
 mod p3_exactly_once;
 mod p4_gangs;
@@ -43,6 +44,7 @@ pub struct Oracle {
     books: books::Books,
     capacity: p1_capacity::Capacity,
     single_run: p2_single_run::SingleRun,
+    kept_runs: p2_kept_runs::KeptRuns,
     exactly_once: p3_exactly_once::ExactlyOnce,
     gangs: p4_gangs::Gangs,
     required_topology: p5_required_topology::RequiredTopology,
@@ -68,6 +70,7 @@ impl Oracle {
             self.equal_copies.watch(copy, *index, *chain, &mut self.broken);
         }
         self.single_run.watch(record, &mut self.broken);
+        self.kept_runs.watch(record);
         self.exactly_once.watch(record, &mut self.broken);
     }
 
@@ -93,6 +96,7 @@ impl Oracle {
             p8_hard_constraints::watch(index, &fact, &self.books, broken);
             self.quotas.watch(index, &fact, &self.books, &rules, broken);
         }
+        self.kept_runs.entry(index, &taken, applied, &self.books, broken);
         self.gangs.entry_over(index, &self.books, broken);
         self.required_topology.entry_over(index, &self.books, broken);
         self.slices.entry_over(index, &self.books, broken);
@@ -106,6 +110,7 @@ impl Oracle {
     pub fn finish(&mut self) {
         self.exactly_once.finish(&mut self.broken);
         p6_counts::finish(&self.books, &mut self.broken);
+        self.kept_runs.finish(&self.books, &mut self.broken);
     }
 
     /// Every broken promise so far.

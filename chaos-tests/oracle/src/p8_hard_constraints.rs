@@ -12,7 +12,11 @@ use ohm_model::{EventKind, GroupSpec, Index, NodeHealth, TaintEffect};
 
 /// Judges one fact; `books` knows of it already.
 pub(crate) fn watch(index: Index, fact: &Fact<'_>, books: &Books, broken: &mut Vec<Broken>) {
-    let Fact::Happened { at_ms, kind: EventKind::Placed { job, group, node, .. } } = *fact else { return };
+    let Fact::Happened { at_ms, kind: EventKind::Placed { job, group, first, node, .. } } = *fact else { return };
+    // What stood there all the time is no new work.
+    if books.has_returned(*job, *group, *first) {
+        return;
+    }
     let Some(spec) = books.jobs.get(job) else {
         return broken.push(Broken::new("P8", format!("entry {index} places job {job}, which was never submitted")));
     };

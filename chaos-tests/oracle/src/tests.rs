@@ -1,6 +1,7 @@
 //! Every judge is shown a history that keeps its promise and one that breaks it.
 
 mod jobs;
+mod kept;
 mod p10;
 
 use super::*;

@@ -6,6 +6,7 @@ mod commit;
 mod conditions;
 mod drain;
 mod jobs;
+mod kept;
 mod moves;
 mod nodes;
 mod priorities;
@@ -54,6 +55,9 @@ impl Cell {
         self.now_ms = self.now_ms.max(entry.stamp_ms.min(STAMP_MAX_MS));
         for envelope in &entry.commands {
             let outcome = self.apply_once(envelope, applied);
+            if !self.kept.back().is_empty() {
+                self.settle_kept(applied);
+            }
             applied.outcomes.push(outcome);
         }
         self.lengthen_chain(applied);
@@ -105,7 +109,10 @@ impl Cell {
                 Ok(Outcome::Done)
             }
             Command::RegisterNode { spec, key, instance, boot } => {
-                self.register_node(spec, *key, *instance, *boot, applied)
+                self.register_node(spec, *key, *instance, *boot, &[], applied)
+            }
+            Command::RegisterReturned { spec, key, instance, boot, alive } => {
+                self.register_node(spec, *key, *instance, *boot, alive, applied)
             }
             Command::ConcludeNode { epoch, node, incarnation, health } => {
                 let conclusion = NodeConclusion { node: *node, incarnation: *incarnation, health: *health };

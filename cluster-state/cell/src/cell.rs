@@ -4,6 +4,7 @@ use crate::apply::Timer;
 use crate::classes::Classes;
 use crate::jobs::{Job, Jobs, Nominations};
 use crate::judge::Scratch;
+use crate::kept::Kept;
 use crate::nodes::Nodes;
 use crate::priorities::PriorityClasses;
 use crate::provisioning::ProvisioningClasses;
@@ -59,6 +60,7 @@ pub struct Cell {
     pub(crate) nominations: Nominations,
     pub(crate) timers: BTreeMap<u64, Arc<Vec<Timer>>>,
     pub(crate) health: HealthState,
+    pub(crate) kept: Kept,
     pub(crate) scratch: Scratch,
 }
 
@@ -147,6 +149,11 @@ impl Cell {
     /// Room kept for preemptors, by node.
     pub fn nominations(&self) -> &Nominations {
         &self.nominations
+    }
+
+    /// Runs that may live on where the cell can't see them.
+    pub fn kept(&self) -> &Kept {
+        &self.kept
     }
 
     /// What the health duty has laid down for the cell as a whole.

@@ -29,6 +29,7 @@ impl Cell {
             self.check_job_promises(job, &mut broken);
         }
         self.check_quota(&self.direct_usage(), &mut broken);
+        self.check_kept(&mut broken);
         broken
     }
 
@@ -138,6 +139,31 @@ impl Cell {
         }
         if self.nodes.get(run.node).is_none() {
             broken.push(format!("P2: run {} stands on a node that is gone", run.run));
+        }
+    }
+
+    /// P2, P6: what is kept is of a job that may go on and says so; it is away with its node, or back and about to stand.
+    fn check_kept(&self, broken: &mut Vec<String>) {
+        for (run, kept) in self.kept.iter() {
+            let Some(job) = self.jobs.get(run.task.job).filter(|job| job.state == JobState::Active) else {
+                broken.push(format!("P6: run {run} is kept although its job is over"));
+                continue;
+            };
+            let group = job.groups.get(usize::from(run.task.group.0));
+            let Some(task) = group.and_then(|group| group.tasks.get(run.task.task.0 as usize)) else {
+                broken.push(format!("P2: run {run} of job {} is kept without a task", job.spec.name));
+                continue;
+            };
+            let standing = self.runs.get(task.run).map(|standing| standing.run);
+            if standing == Some(*run) || task.attempts < run.incarnation {
+                broken.push(format!("P2: run {run} of job {} is kept and live", job.spec.name));
+            }
+            let health = self.nodes.get(kept.node).map(|record| record.health);
+            let away = health == Some(NodeHealth::Lost);
+            if health.is_none() || away != kept.back.is_none() {
+                broken
+                    .push(format!("P2: kept run {run} of job {}: {:?} on a node {health:?}", job.spec.name, kept.back));
+            }
         }
     }
 

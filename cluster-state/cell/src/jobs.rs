@@ -67,8 +67,11 @@ pub struct Task {
     pub state: TaskState,
     /// The slot of its live run, or `NO_RUN`.
     pub run: u32,
-    /// The last attempt made under this number, also by a task that an update has taken away; 0 before the first.
+    /// The attempt that stands, or stood last; 0 before the first.
     pub incarnation: Incarnation,
+    /// The highest attempt made under this number, also by a task that an update has taken away. Higher than the one
+    /// that stands where an earlier run came back with its node.
+    pub attempts: Incarnation,
     /// How many attempts failed by themselves.
     pub failures: u32,
     /// How many attempts in a row their nodes could not start; never charged, but each waits longer than the last.
@@ -86,6 +89,7 @@ impl Task {
             state: TaskState::Pending,
             run: NO_RUN,
             incarnation: floor,
+            attempts: floor,
             failures: 0,
             refusals: 0,
             exit: None,

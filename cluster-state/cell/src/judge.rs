@@ -70,6 +70,8 @@ struct Judge<'a> {
     accepted: Vec<u32>,
     conflicts: Vec<Conflict>,
     refresh: Index,
+    /// The rows are runs that stand there already, known or not: cordons and taints that only bar new work don't count.
+    adopts: bool,
 }
 
 impl Cell {
@@ -77,12 +79,25 @@ impl Cell {
     pub fn judge(&self, session: SessionId, transaction: &Transaction, scratch: &mut Scratch) -> Verdict {
         scratch.ledger.begin(self.nodes.slots(), self.resources.len());
         let accepted = vec![0; transaction.place.len()];
+        let (conflicts, refresh) = (Vec::new(), Index(0));
         let mut judge =
-            Judge { cell: self, session, transaction, scratch, accepted, conflicts: Vec::new(), refresh: Index(0) };
+            Judge { cell: self, session, transaction, scratch, accepted, conflicts, refresh, adopts: false };
         match judge.judge_whole() {
             Ok(()) => judge.judge_rows(),
             Err(reason) => judge.refuse(Row::Whole, None, reason, self.applied),
         }
+        judge.into_verdict()
+    }
+
+    /// What the log says to kept runs that are to stand again where they are; `transaction` is of one job.
+    pub(crate) fn judge_adoption(&self, transaction: &Transaction, scratch: &mut Scratch) -> Verdict {
+        scratch.ledger.begin(self.nodes.slots(), self.resources.len());
+        scratch.guards.clear();
+        scratch.guards.extend(transaction.jobs.iter().enumerate().map(|(at, guard)| (guard.job, at as u32)));
+        let (session, accepted) = (SessionId(0), vec![0; transaction.place.len()]);
+        let (conflicts, refresh) = (Vec::new(), Index(0));
+        let mut judge = Judge { cell: self, session, transaction, scratch, accepted, conflicts, refresh, adopts: true };
+        judge.judge_rows();
         judge.into_verdict()
     }
 }
@@ -213,13 +228,13 @@ impl<'a> Judge<'a> {
             let was_there = run.incarnation <= job.floor;
             return if was_there { Ok(()) } else { Err(ConflictReason::Malformed) };
         };
-        if task.incarnation < run.incarnation {
+        if task.attempts < run.incarnation {
             return Err(ConflictReason::Malformed);
         }
         if self.cell.runs.get(task.run).is_none() {
             return Ok(());
         }
-        if task.incarnation > run.incarnation {
+        if task.incarnation != run.incarnation {
             return Err(ConflictReason::TaskNotPending);
         }
         if let Some(guard) = self.guard_of(job.id) {
@@ -283,6 +298,9 @@ impl<'a> Judge<'a> {
 
     fn node_stands(&self, node: NodeId) -> Result<(), ConflictReason> {
         let (nodes, flags) = (&self.cell.nodes, self.cell.nodes.flags(node));
+        if self.adopts {
+            return if flags & PRESENT != 0 { Ok(()) } else { Err(ConflictReason::NodeGone) };
+        }
         if flags & PRESENT == 0 || nodes.version(node).registered > self.transaction.seen {
             return Err(ConflictReason::NodeGone);
         }

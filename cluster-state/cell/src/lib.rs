@@ -20,6 +20,7 @@ mod flaps;
 mod invariants;
 mod jobs;
 mod judge;
+mod kept;
 mod nodes;
 mod priorities;
 mod provisioning;
@@ -43,6 +44,7 @@ pub use flaps::{FLAP_WINDOW_MS, FLAPS_MAX, Flaps, HOLD_DOWN_MAX_MS, HOLD_DOWN_MS
 pub use invariants::Sweep;
 pub use jobs::{Finish, Group, Held, Job, JobState, Jobs, Nominations, PAST_RUNS_MAX, PastRun, Task, TaskState};
 pub use judge::Scratch;
+pub use kept::{Kept, KeptRun};
 pub use nodes::{CORDONED, DRAINING, NOMINATED, PRESENT, READY, SCHEDULABLE, SHRUNK, STATE_MASK};
 pub use nodes::{DeviceBank, NodeRecord, NodeVersion, Nodes};
 pub use priorities::PriorityClasses;

@@ -8,6 +8,7 @@ use crate::apply::Timer;
 use crate::cell::{Cell, HealthState, VERSION};
 use crate::classes::{Classes, NodeClass};
 use crate::jobs::{Jobs, Nominations};
+use crate::kept::{Kept, KeptRun};
 use crate::nodes::Nodes;
 use crate::priorities::PriorityClasses;
 use crate::provisioning::ProvisioningClasses;
@@ -17,7 +18,7 @@ use crate::runs::Runs;
 use crate::sessions::Sessions;
 use crate::shapes::Shapes;
 use crate::topologies::{Domain, Topologies, Topology};
-use ohm_model::{Index, Outcome, PriorityClass, ProvisioningClass, Sequence, SessionId};
+use ohm_model::{Index, Outcome, PriorityClass, ProvisioningClass, RunRef, Sequence, SessionId};
 use ohm_stdx::codec::{self, DecodeError};
 use ohm_stdx::{Chunked, Slab};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -68,6 +69,7 @@ struct Header {
     records: u32,
     jobs: u32,
     runs: u32,
+    kept: u32,
     answers: u32,
     classes: u32,
     queues: u32,
@@ -136,6 +138,7 @@ impl Cell {
             records: nodes.records.len() as u32,
             jobs: self.jobs.slab.slots() as u32,
             runs: self.runs.slab.slots() as u32,
+            kept: self.kept.len() as u32,
             answers: self.sessions.answers().count() as u32,
             classes: self.classes.slots() as u32,
             queues: self.quota.iter().count() as u32,
@@ -160,6 +163,7 @@ impl Cell {
         nodes.records.slices().for_each(|chunk| frame.put_slice(chunk));
         self.jobs.slab.slices().for_each(|chunk| frame.put_slice(chunk));
         self.runs.slab.slices().for_each(|chunk| frame.put_slice(chunk));
+        frame.put_all(self.kept.iter());
         let answers: Vec<_> = self.sessions.answers().collect();
         answers.chunks(16).for_each(|answers| frame.put_slice(answers));
         frame.is_readable
@@ -245,6 +249,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     nodes.records = frames.column(header.records)?;
     let jobs = Slab::from_parts(frames.column(header.jobs)?, free_jobs);
     let runs = Slab::from_parts(frames.column(header.runs)?, free_runs);
+    let kept = frames.list::<(RunRef, KeptRun)>(header.kept)?;
     let answers: Chunked<Answer> = frames.column(header.answers)?;
     let (Some(shapes), Some(jobs), Some(runs), true) = (shapes, jobs, runs, frames.rest.is_empty()) else {
         return Err(RestoreError::Order { frame: frames.read });
@@ -284,6 +289,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         nominations,
         timers,
         health,
+        kept: Kept::from_runs(kept.into_iter()),
         ..Cell::default()
     })
 }

@@ -169,8 +169,11 @@ impl<L: Log> ServerCore<L> {
                 self.feed_replica(now_ms, wall_ms, Input::Acknowledge { follower, bytes }, out)
             }
             ServerInput::Unfollow { follower } => self.feed_replica(now_ms, wall_ms, Input::Unfollow { follower }, out),
-            ServerInput::Register { peer, local, spec, key, instance, boot } => {
-                let command = Command::RegisterNode { spec, key, instance, boot };
+            ServerInput::Register { peer, local, spec, key, instance, boot, alive } => {
+                let command = match alive.is_empty() {
+                    true => Command::RegisterNode { spec, key, instance, boot },
+                    false => Command::RegisterReturned { spec, key, instance, boot, alive },
+                };
                 self.speak(now_ms, wall_ms, Speaker::Register { peer, local, instance }, command, out)
             }
             ServerInput::Beats { peer, beats } => {

@@ -44,7 +44,11 @@ impl Launches {
         let mut standing: Vec<&Run> = cell.runs().on_node(cell.nodes(), node).map(|(_, run)| run).collect();
         standing.sort_by_key(|run| run.run);
         let mut room = Room::default();
-        let runs = standing.into_iter().filter_map(|run| self.wanted_run(cell, run, &mut room)).collect();
+        let mut runs: Vec<WantedRun> =
+            standing.into_iter().filter_map(|run| self.wanted_run(cell, run, &mut room)).collect();
+        // Runs that live on and don't count yet are left alone.
+        let left_alone = |run| WantedRun { run, started: true, stop: false, devices: BTreeMap::new(), launch: None };
+        runs.extend(cell.kept().back_on(node).map(left_alone));
         Some(WantedSet { cell_incarnation, node_incarnation: record.incarnation, index: cell.applied(), runs })
     }
 

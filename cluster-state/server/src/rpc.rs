@@ -273,6 +273,10 @@ fn agent_message(reading: &Reading, message: AgentUp) -> Result<Option<Message>,
             key: register.key,
             instance: register.instance,
             boot: register.boot,
+            alive: match register.alive_bytes.is_empty() {
+                true => Vec::new(),
+                false => read("the runs that live on the node", &register.alive_bytes)?,
+            },
         },
         agent_up::Kind::Beats(beats) => {
             let beat = |beat: ohm_wire::Beat| Beat {

@@ -120,7 +120,10 @@ impl World {
         let capacity = [("cpu".to_string(), 1000), ("pods".to_string(), 10)].into();
         let (labels, taints) = (BTreeMap::new(), Vec::new());
         let spec = NodeSpec { name: name.into(), labels, taints, capacity, address: String::new() };
-        self.input(server, ServerInput::Register { peer, local: 1, spec, key: 7, instance: 1, boot: 1 });
+        self.input(
+            server,
+            ServerInput::Register { peer, local: 1, spec, key: 7, instance: 1, boot: 1, alive: Vec::new() },
+        );
         self.wait(server, "registered", |effect| match effect {
             ServerEffect::ToAgent { peer: to, order: AgentOrder::Registered { node, incarnation, .. } }
                 if *to == peer =>

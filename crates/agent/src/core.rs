@@ -312,7 +312,7 @@ impl AgentCore {
         match &mut self.registration {
             Registration::Outside { instance, due_ms } if *due_ms <= now_ms => {
                 *due_ms = now_ms.saturating_add(self.config.register_retry_ms);
-                out.push(Effect::Register { instance: *instance });
+                out.push(Effect::Register { instance: *instance, alive: self.runs.alive() });
             }
             Registration::Inside { node, incarnation } => {
                 let (node, incarnation) = (*node, *incarnation);

@@ -5,6 +5,9 @@ use crate::wanted::{StartOrder, WantedRun};
 use ohm_model::{Exit, Index, MESSAGE_CHARS_MAX, RunRef, RunReport, RunReportKind};
 use std::collections::BTreeMap;
 
+/// So many runs are named with a registration; those beyond are stopped if the cell has given them up.
+const ALIVE_MAX: usize = 4_096;
+
 /// What has to be done about a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
@@ -69,6 +72,12 @@ impl Runs {
     /// How many runs are known, in any phase.
     pub(crate) fn len(&self) -> usize {
         self.runs.len()
+    }
+
+    /// The runs that live and are to go on living, as far as anybody knows; no more than a message takes.
+    pub(crate) fn alive(&self) -> Vec<RunRef> {
+        let is_alive = |local: &LocalRun| matches!(local.phase, Phase::Running { .. });
+        self.runs.iter().filter(|(_, local)| is_alive(local)).map(|(run, _)| *run).take(ALIVE_MAX).collect()
     }
 
     /// A new registration: what earlier sets said is void. What has not been started yet would be named again.

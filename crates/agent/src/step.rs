@@ -65,6 +65,8 @@ pub enum Effect {
     Register {
         /// Names this attempt and all its repetitions.
         instance: u64,
+        /// The runs that live here: of those that the cell gave up with the node, it lets some live on.
+        alive: Vec<RunRef>,
     },
     /// For people: the cell does not want this node, for example because its name is taken. It is tried again.
     RegisterRefused(Refusal),

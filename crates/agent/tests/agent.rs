@@ -70,7 +70,7 @@ impl Node {
 
     fn take_register(&mut self) -> Option<u64> {
         let found = self.sent.iter().rev().find_map(|effect| match effect {
-            Effect::Register { instance } => Some(*instance),
+            Effect::Register { instance, .. } => Some(*instance),
             _ => None,
         });
         self.sent.clear();
@@ -317,6 +317,11 @@ fn a_lost_node_registers_anew_and_keeps_nothing_that_is_not_wanted() {
     node.pass(LEASE_MS + 1000);
     node.tell(Input::Connected);
     node.tell(Input::RegistrationEnded { incarnation: Incarnation(1) });
+    let alive = node.sent.iter().rev().find_map(|effect| match effect {
+        Effect::Register { alive, .. } => Some(alive.clone()),
+        _ => None,
+    });
+    assert_eq!(alive, Some(vec![run(1)]), "the cell may want it to live on");
     node.register(2);
     assert_eq!(node.live(), [run(1)]);
     node.want(2, 30, vec![wanted(2, 0)]);

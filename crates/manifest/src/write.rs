@@ -1,14 +1,14 @@
 //! The way back: a job as the document that would make it. Reading what is written here gives the same [`JobSpec`], so
 //! that submitting it again changes nothing.
 
-use crate::decode::{GRACE_MS_DEFAULT, REPAIR_POLICIES, default_on_disconnect, defaults};
+use crate::decode::{GRACE_MS_DEFAULT, RECONCILE, REPAIR_POLICIES, default_on_disconnect, defaults};
 use crate::document::API_VERSION;
 use ohm_model::job::TTL_SECONDS_DEFAULT;
 use ohm_model::resources::{self, Amounts};
 use ohm_model::selector::Labels;
 use ohm_model::{
-    GroupSpec, JobSpec, OnDisconnect, RepairSpec, Requirement, SelectorTerm, SpreadMode, TaskSpec, Toleration,
-    TolerationOperator, TopologyMode, TopologyRequest,
+    GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairSpec, Requirement, SelectorTerm, SpreadMode, TaskSpec,
+    Toleration, TolerationOperator, TopologyMode, TopologyRequest,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -49,15 +49,25 @@ pub fn document(job: &JobSpec) -> impl Serialize + '_ {
             retries: job.retries,
             active_deadline_seconds: job.active_deadline_seconds,
             ttl_seconds_after_finished: other(job.ttl_seconds_after_finished, TTL_SECONDS_DEFAULT),
-            on_disconnect: other(job.on_disconnect, default_on_disconnect(class)).map(|choice| match choice {
-                OnDisconnect::Stop => "stop",
-                OnDisconnect::Keep => "keep",
-            }),
+            on_disconnect: on_disconnect(job),
             repair: Some(&job.repair).filter(|repair| !is_default(*repair)).map(repair_document),
             suspend: job.suspended,
             groups: job.groups.iter().map(|group| group_document(job, group)).collect(),
         },
     }
+}
+
+/// One word, unless the job says which of two runs lives on.
+fn on_disconnect(job: &JobSpec) -> Option<OnDisconnectDocument> {
+    let word = match job.on_disconnect {
+        OnDisconnect::Stop => "stop",
+        OnDisconnect::Keep => "keep",
+    };
+    if job.on_disconnect == OnDisconnect::Keep && job.reconcile != Reconcile::Newer {
+        let reconcile = RECONCILE.iter().find(|(_, known)| *known == job.reconcile)?.0;
+        return Some(OnDisconnectDocument::Ruled { policy: word, reconcile });
+    }
+    other(job.on_disconnect, default_on_disconnect(job.class)).map(|_| OnDisconnectDocument::Word(word))
 }
 
 fn repair_document(repair: &RepairSpec) -> Repair<'_> {
@@ -214,12 +224,19 @@ struct Spec<'j> {
     #[serde(skip_serializing_if = "is_default")]
     ttl_seconds_after_finished: Option<u64>,
     #[serde(skip_serializing_if = "is_default")]
-    on_disconnect: Option<&'static str>,
+    on_disconnect: Option<OnDisconnectDocument>,
     #[serde(skip_serializing_if = "is_default")]
     repair: Option<Repair<'j>>,
     #[serde(skip_serializing_if = "is_default")]
     suspend: bool,
     groups: Vec<Group<'j>>,
+}
+
+#[derive(PartialEq, Serialize)]
+#[serde(untagged)]
+enum OnDisconnectDocument {
+    Word(&'static str),
+    Ruled { policy: &'static str, reconcile: &'static str },
 }
 
 #[derive(PartialEq, Serialize)]

@@ -4,8 +4,8 @@ use ohm_manifest::{Content, parse, to_json, to_yaml, validate};
 use ohm_model::resources::Amounts;
 use ohm_model::selector::Labels;
 use ohm_model::{
-    Class, GroupSpec, JobSpec, OnDisconnect, Operator, RepairPolicy, RepairSpec, Requirement, SelectorTerm, SpreadMode,
-    TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest, TopologySlice,
+    Class, GroupSpec, JobSpec, OnDisconnect, Operator, Reconcile, RepairPolicy, RepairSpec, Requirement, SelectorTerm,
+    SpreadMode, TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest, TopologySlice,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -171,6 +171,11 @@ fn job() -> impl Strategy<Value = JobSpec> {
                 active_deadline_seconds: deadline,
                 ttl_seconds_after_finished: ttl,
                 on_disconnect: if keeps { OnDisconnect::Keep } else { OnDisconnect::Stop },
+                reconcile: match (keeps, retries % 3) {
+                    (true, 1) => Reconcile::Original,
+                    (true, 2) => Reconcile::LongestRunning,
+                    _ => Reconcile::Newer,
+                },
                 repair,
                 suspended,
             }

@@ -1,7 +1,7 @@
 //! Everything that can be asked of a cell. One closed list: every cause of change is visible here.
 
 use crate::condition::NodeCondition;
-use crate::ids::{Epoch, Incarnation, Index, JobId, NodeId, Sequence, SessionId};
+use crate::ids::{Epoch, Incarnation, Index, JobId, NodeId, RunRef, Sequence, SessionId};
 use crate::job::JobSpec;
 use crate::lease::{Lease, Role};
 use crate::node::{NodeConclusion, NodeHealth, NodeSpec};
@@ -255,6 +255,19 @@ pub enum Command {
     UndrainNode {
         /// By name.
         name: String,
+    },
+    /// As `RegisterNode`, of a node on which tasks have outlived its lease, or only its agent.
+    RegisterReturned {
+        /// As there.
+        spec: NodeSpec,
+        /// As there.
+        key: u64,
+        /// As there.
+        instance: u64,
+        /// As there.
+        boot: u64,
+        /// The runs that live there now.
+        alive: Vec<RunRef>,
     },
 }
 

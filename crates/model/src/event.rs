@@ -168,6 +168,25 @@ pub enum EventKind {
         /// Milliseconds from the loss to now.
         took_ms: u64,
     },
+    /// The node of a kept run is back: the run lives on, or is stopped.
+    Reconciled {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// The group.
+        group: u16,
+        /// The task.
+        task: u32,
+        /// The attempt.
+        incarnation: Incarnation,
+        /// The node that is back.
+        node: NodeId,
+        /// Whether it lives on.
+        lives: bool,
+        /// Why, for people.
+        reason: String,
+    },
     /// A gang could not be repaired and is evicted whole.
     RepairFailed {
         /// The job.

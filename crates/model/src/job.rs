@@ -39,6 +39,19 @@ pub enum OnDisconnect {
     Keep,
 }
 
+/// Which of two runs of one task lives on when the node of a kept one returns and finds it replaced. Where no
+/// replacement stands, the kept run lives on in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Reconcile {
+    /// The later attempt: as a rule the replacement.
+    #[default]
+    Newer,
+    /// The earlier attempt: as a rule the one that was cut off.
+    Original,
+    /// The one that was reported to run first, by stamped time; one that never was loses.
+    LongestRunning,
+}
+
 /// What happens to a gang that lost tasks with their nodes and stands below its minimum. At or above the minimum it is
 /// repaired without pause whatever the policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -99,6 +112,8 @@ pub struct JobSpec {
     pub ttl_seconds_after_finished: u64,
     /// What happens when a node loses its servers.
     pub on_disconnect: OnDisconnect,
+    /// With `OnDisconnect::Keep`: which of two runs lives on when the node is back.
+    pub reconcile: Reconcile,
     /// What happens when nodes are lost under it.
     pub repair: RepairSpec,
     /// Submitted but not to be placed yet.
@@ -120,6 +135,7 @@ impl JobSpec {
             active_deadline_seconds: 0,
             ttl_seconds_after_finished: TTL_SECONDS_DEFAULT,
             on_disconnect: OnDisconnect::Stop,
+            reconcile: Reconcile::Newer,
             repair: RepairSpec::default(),
             suspended: false,
         }

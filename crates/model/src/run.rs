@@ -84,6 +84,8 @@ pub enum StopCause {
     ScaledDown,
     /// The nodes that were provisioned for its job are taken away.
     CapacityRevoked,
+    /// An earlier run of its task came back with its node, and lives on instead.
+    Reconciled,
 }
 
 /// One fact about one run, from the node it stands on.

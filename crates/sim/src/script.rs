@@ -20,7 +20,9 @@ use crate::knobs::Knobs;
 use crate::report::Report;
 use crate::scenario::NODES_MAX;
 use ohm_cell::Cell;
-use ohm_model::{Class, Command, GroupSpec, JobSpec, NodeSpec, OnDisconnect, TaskSpec, TopologyMode, TopologyRequest};
+use ohm_model::{
+    Class, Command, GroupSpec, JobSpec, NodeSpec, OnDisconnect, Reconcile, TaskSpec, TopologyMode, TopologyRequest,
+};
 use ohm_oracle::Broken;
 use words::Words;
 
@@ -245,10 +247,11 @@ fn read_job(words: &mut Words<'_>) -> Result<JobSpec, String> {
             "retries" => spec.retries = words.number("how many retries")? as u32,
             "queue" => spec.queue = words.word("a queue")?.into(),
             "keeps" => spec.on_disconnect = OnDisconnect::Keep,
+            "keeps-original" => (spec.on_disconnect, spec.reconcile) = (OnDisconnect::Keep, Reconcile::Original),
             other => {
                 return Err(format!(
                     "\"{other}\" says nothing about a job: tasks, least, elastic, cpu, memory, lasting, failing, \
-                     port, required, priority, retries, queue and keeps do"
+                     port, required, priority, retries, queue, keeps and keeps-original do"
                 ));
             }
         }

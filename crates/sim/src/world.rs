@@ -26,7 +26,7 @@ use crate::scenario::Scenario;
 use crate::server::ServerProcess;
 use ohm_agent::BeatAnswer;
 use ohm_log::Bytes;
-use ohm_model::{Command, Incarnation, Index, NodeCondition, NodeId, NodeSpec, RunReport, SessionId};
+use ohm_model::{Command, Incarnation, Index, NodeCondition, NodeId, NodeSpec, RunRef, RunReport, SessionId};
 use ohm_oracle::{Broken, Oracle, Record};
 use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, Purpose, RequestId};
 use ohm_stdx::Prng;
@@ -40,7 +40,7 @@ pub(crate) enum Up {
     Append { ticket: u64, commands: Vec<Bytes> },
     Follow { from: Index },
     Acknowledge { bytes: usize },
-    Register { spec: NodeSpec, key: u64, instance: u64, boot: u64 },
+    Register { spec: NodeSpec, key: u64, instance: u64, boot: u64, alive: Vec<RunRef> },
     Beats(Vec<Beat>),
     Reports { node: NodeId, batch: u64, reports: Vec<RunReport> },
     Conditions { node: NodeId, incarnation: Incarnation, number: u64, conditions: Vec<NodeCondition> },

@@ -82,6 +82,10 @@ pub enum Canary {
     MoveUnawaited,
     /// Room for tasks that leave a node is reserved outside the domain of their group.
     MoveAstray,
+    /// A kept run that lives on and its replacement both stay.
+    KeepBoth,
+    /// Kept runs are not remembered: when their node is back they are stopped unasked.
+    ForgetKept,
 }
 
 impl Canary {
@@ -89,7 +93,7 @@ impl Canary {
     pub const OF_GROUPS: [Canary; 1] = [Canary::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Canary; 34] = [
+    pub const ALL: [Canary; 36] = [
         Canary::SkipFitCheck,
         Canary::AnswerBeforeSync,
         Canary::ForgetSessions,
@@ -124,6 +128,8 @@ impl Canary {
         Canary::RequestTwice,
         Canary::EndlessBackOff,
         Canary::DropSecondPass,
+        Canary::KeepBoth,
+        Canary::ForgetKept,
     ];
 }
 

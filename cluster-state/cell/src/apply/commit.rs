@@ -71,7 +71,7 @@ impl Cell {
         Outcome::Verdict(verdict)
     }
 
-    fn warm(&mut self, placement: &Placement) {
+    pub(super) fn warm(&mut self, placement: &Placement) {
         let Some(job) = self.jobs.get(placement.job) else { return };
         let Some(group) = job.groups.get(usize::from(placement.group.0)) else { return };
         let shape = group.shape;
@@ -87,7 +87,13 @@ impl Cell {
         self.tell(applied, EventKind::Conflicted { scheduler, reasons });
     }
 
-    fn perform(&mut self, session: SessionId, transaction: &Transaction, verdict: &Verdict, applied: &mut Applied) {
+    pub(super) fn perform(
+        &mut self,
+        session: SessionId,
+        transaction: &Transaction,
+        verdict: &Verdict,
+        applied: &mut Applied,
+    ) {
         if transaction.is_move() {
             return self.perform_move(transaction, applied);
         }
@@ -296,7 +302,8 @@ impl Cell {
         for at in 0..count {
             let index = placement.first.0 + at;
             let task = &mut group.tasks[index as usize];
-            task.incarnation = Incarnation(task.incarnation.0 + 1);
+            task.attempts = Incarnation(task.attempts.0 + 1);
+            task.incarnation = task.attempts;
             let masks = placement.devices.get(at as usize * width..(at as usize + 1) * width).unwrap_or(&[]);
             let run = Run {
                 run: RunRef {
@@ -361,7 +368,7 @@ impl Cell {
         self.settle_rooms(id, applied);
     }
 
-    fn nominate(&mut self, nomination: &Nomination, applied: &mut Applied) {
+    pub(super) fn nominate(&mut self, nomination: &Nomination, applied: &mut Applied) {
         let Some(job) = self.jobs.get(nomination.job) else { return };
         let held = Held {
             job: nomination.job,
@@ -380,7 +387,7 @@ impl Cell {
         applied.nodes.push(nomination.node);
     }
 
-    fn use_nomination(&mut self, job: JobId, group: GroupIndex, node: NodeId, count: u32) {
+    pub(super) fn use_nomination(&mut self, job: JobId, group: GroupIndex, node: NodeId, count: u32) {
         if let Some(on_node) = self.nominations.get_mut(&node) {
             let own = on_node.iter_mut().filter(|held| !held.is_move() && held.job == job && held.group == group.0);
             own.for_each(|held| held.count = held.count.saturating_sub(count));

@@ -242,6 +242,7 @@ impl Cell {
                 self.drop_repair(job);
             }
             self.set_state(job, JobState::Suspended, String::new(), applied);
+            self.forget_kept_of(job, applied);
             self.stop_runs(job, StopCause::Suspended, applied);
             self.clear_nominations(job, applied);
             self.tell_state(job, "", applied);
@@ -320,6 +321,7 @@ impl Cell {
             self.drop_repair(job);
         }
         self.set_state(job, JobState::Finished(finish), reason.clone(), applied);
+        self.forget_kept_of(job, applied);
         let now_ms = self.now_ms;
         let Some(found) = self.jobs.get_mut(job) else { return };
         found.finished_ms = now_ms.max(1);

@@ -12,7 +12,7 @@ use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::resources::{DEVICE_MILLI, device_count};
 use ohm_model::{
     Epoch, EventKind, Exit, Incarnation, Lease, NodeConclusion, NodeHealth, NodeId, NodeSpec, Outcome, Refusal,
-    ResourceId, SessionId, StopCause, TaintEffect,
+    ResourceId, RunRef, SessionId, StopCause, TaintEffect,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::cmp::Reverse;
@@ -25,6 +25,7 @@ impl Cell {
         key: u64,
         instance: u64,
         boot: u64,
+        alive: &[RunRef],
         applied: &mut Applied,
     ) -> Result<Outcome, Refusal> {
         self.check_node(spec)?;
@@ -50,7 +51,9 @@ impl Cell {
                 return Err(Refusal::NameTaken { kind: "node".into(), name: spec.name, hint: hint.into() });
             }
             let vanished = record.boot != boot || record.key != key;
-            return Ok(self.register_again(node, spec, (key, instance, boot), vanished, applied));
+            let outcome = self.register_again(node, spec, (key, instance, boot), vanished, applied);
+            self.reconcile(node, &alive.iter().copied().collect(), applied);
+            return Ok(outcome);
         }
         let node = self.nodes.take_slot();
         self.nodes.by_name.insert(&spec.name, node);
@@ -115,6 +118,7 @@ impl Cell {
     ) -> Outcome {
         if vanished {
             let mut losses = Losses::default();
+            self.forget_kept_on(node, applied);
             self.end_runs_on(node, Exit::Vanished, &mut losses, applied);
             self.settle_losses(losses, applied);
         }
@@ -253,6 +257,7 @@ impl Cell {
         applied.nodes.push(node);
         self.tell(applied, EventKind::NodeHealth { node, name, health });
         if health == NodeHealth::Lost {
+            self.keep_runs_on(node);
             self.end_runs_on(node, Exit::NodeLost, losses, applied);
             self.lose_rooms(node, false, applied);
         }
@@ -304,7 +309,7 @@ impl Cell {
     }
 
     /// Stops runs that a new `NoExecute` taint drives away.
-    fn evict_repelled(&mut self, node: NodeId, applied: &mut Applied) {
+    pub(super) fn evict_repelled(&mut self, node: NodeId, applied: &mut Applied) {
         let Some(record) = self.nodes.get(node) else { return };
         let driving = |taint: &&ohm_model::Taint| taint.effect == TaintEffect::NoExecute;
         let taints: Vec<_> = record.spec.taints.iter().filter(driving).cloned().collect();
@@ -413,6 +418,7 @@ impl Cell {
         }
         self.lose_rooms(node, false, applied);
         self.detach_unhealthy(node, applied);
+        self.forget_kept_on(node, applied);
         self.classes.leave(self.nodes.class(node));
         self.topologies.leave(node);
         let slot = node.0 as usize;

@@ -127,6 +127,7 @@ impl Cell {
         self.drop_repair(id);
         self.release_reservation(id);
         self.tell(applied, EventKind::RepairFailed { job: id, name, reason });
+        self.forget_kept_of(id, applied);
         self.stop_runs(id, StopCause::RepairFailed, applied);
         self.clear_nominations(id, applied);
         applied.jobs.push(id);

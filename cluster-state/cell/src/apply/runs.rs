@@ -22,7 +22,12 @@ impl Cell {
     pub(super) fn report(&mut self, node: NodeId, reports: &[RunReport], applied: &mut Applied) {
         let mut losses = Losses::default();
         for report in reports {
-            let Some(slot) = self.live_slot(report.run) else { continue };
+            let Some(slot) = self.live_slot(report.run) else {
+                if let RunReportKind::Ended { .. } = report.kind {
+                    self.kept_ended(report.run, node, applied);
+                }
+                continue;
+            };
             if self.runs.get(slot).is_none_or(|run| run.node != node) {
                 continue;
             }
@@ -34,7 +39,7 @@ impl Cell {
         self.settle_losses(losses, applied);
     }
 
-    fn run_started(&mut self, slot: u32, pid: u32, applied: &mut Applied) {
+    pub(super) fn run_started(&mut self, slot: u32, pid: u32, applied: &mut Applied) {
         let now_ms = self.now_ms;
         let Some(run) = self.runs.slab.get_mut(slot) else { return };
         if run.started_ms != 0 {

@@ -10,6 +10,8 @@
 //!   everything else    yes                                  yes
 //! ```
 //!
+//! Kept runs of groups that begin anew, and of tasks that go, are forgotten: what is newer beats them.
+//!
 //! A group that grows gets tasks at its end. One that shrinks loses those with the highest numbers: what waits is gone
 //! at once, what runs is told to stop and is gone when it has ended. Whatever comes later under the same number is
 //! counted on from the attempts before, so that no two runs ever have one name.
@@ -23,7 +25,8 @@ use crate::repairs::RepairState;
 use crate::runs::NO_RUN;
 use crate::shapes::Shape;
 use ohm_model::{
-    Class, EventKind, GroupSpec, Incarnation, Index, JobId, JobOutcome, JobSpec, Outcome, Refusal, ShapeId, StopCause,
+    Class, EventKind, GroupSpec, Incarnation, Index, JobId, JobOutcome, JobSpec, OnDisconnect, Outcome, Refusal,
+    ShapeId, StopCause,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -130,6 +133,12 @@ impl Cell {
         applied.jobs.push(id);
         self.settle_rooms(id, applied);
         self.stop_removed(id, applied);
+        let stays = |run: &ohm_model::RunRef| {
+            let (at, keeps) = (usize::from(run.task.group.0), spec.on_disconnect == OnDisconnect::Keep);
+            let counts = spec.groups.get(at).is_some_and(|group| run.task.task.0 < group.count);
+            keeps && counts && change_of(known, &spec, at) == Change::Sized
+        };
+        self.forget_kept_where(id, |run, _| !stays(run), applied);
         self.settle_update(known, &spec, applied);
     }
 
@@ -147,6 +156,7 @@ impl Cell {
         match (known.state, known.spec.suspended, spec.suspended) {
             (JobState::Active, false, true) => {
                 self.set_state(id, JobState::Suspended, String::new(), applied);
+                self.forget_kept_of(id, applied);
                 self.release_reservation(id);
                 self.clear_nominations(id, applied);
                 self.tell_state(id, "", applied);
@@ -313,6 +323,7 @@ fn changed_fields(old: &JobSpec, new: &JobSpec) -> Vec<String> {
         ("spec.activeDeadlineSeconds", old.active_deadline_seconds != new.active_deadline_seconds),
         ("spec.ttlSecondsAfterFinished", old.ttl_seconds_after_finished != new.ttl_seconds_after_finished),
         ("spec.onDisconnect", old.on_disconnect != new.on_disconnect),
+        ("spec.onDisconnect.reconcile", old.reconcile != new.reconcile),
         ("spec.repair", old.repair != new.repair),
         ("spec.suspend", old.suspended != new.suspended),
         ("spec.groups", old.groups.len() != new.groups.len()),
@@ -337,7 +348,7 @@ fn highest_attempt_gone(known: &Job, spec: &JobSpec) -> Incarnation {
         };
         group.tasks.iter().enumerate().filter(move |(index, task)| !is_kept(*index, task)).map(|(_, task)| task)
     });
-    gone.map(|task| task.incarnation).max().unwrap_or_default()
+    gone.map(|task| task.attempts).max().unwrap_or_default()
 }
 
 /// The groups as `spec` wants them; those that begin anew take along what has succeeded, and all failures, where a

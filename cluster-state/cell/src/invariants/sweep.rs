@@ -48,6 +48,7 @@ impl Sweep {
             }
         }
         cell.check_quota(&self.direct, &mut broken);
+        cell.check_kept(&mut broken);
         broken
     }
 

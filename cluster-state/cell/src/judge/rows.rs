@@ -149,6 +149,9 @@ impl<'a> Judge<'a> {
     fn node_admits(&self, shape: ohm_model::ShapeId, placement: &Placement) -> Result<(), ConflictReason> {
         let (cell, node) = (self.cell, placement.node);
         self.node_stands(node)?;
+        if self.adopts {
+            return Ok(());
+        }
         let moved = cell.nodes.version(node).foreign_to(self.session) > self.transaction.seen;
         if self.transaction.guard == Guard::Unchanged && moved {
             return Err(ConflictReason::NodeChanged);

@@ -3,7 +3,7 @@
 use crate::judge::{Expected, Facts};
 use crate::life::NOBODY;
 use crate::state::{Alarm, Phase, Plain, PlainHold, PlainRun};
-use ohm_model::{JobId, SessionId, StopCause, Transaction};
+use ohm_model::{JobId, NodeId, SessionId, StopCause, Transaction};
 
 impl Plain {
     /// Judges the transaction and does what it accepted.
@@ -59,12 +59,7 @@ impl Plain {
         for (row, nomination) in transaction.nominate.iter().enumerate() {
             if !refused(ohm_model::transaction::Row::Nominate(row as u32)) {
                 let (job, group, node) = (nomination.job, nomination.group.0, nomination.node);
-                let same = |hold: &PlainHold| (hold.job, hold.group, hold.node) == (job, group, node);
-                self.holds.retain(|hold| hold.expires_ms == 0 || !same(hold));
-                let (count, expires_ms) = (nomination.count, nomination.expires_ms);
-                self.holds.push(PlainHold { job, group, node, count, expires_ms });
-                self.alarm(expires_ms, Alarm::Hold(node));
-                self.touch(node, NOBODY);
+                self.hold(job, group, node, nomination.count, nomination.expires_ms);
             }
         }
         for (row, job) in transaction.reserve.iter().enumerate() {
@@ -80,7 +75,15 @@ impl Plain {
         expected
     }
 
-    fn settle_start(&mut self, id: JobId) {
+    pub(crate) fn hold(&mut self, job: JobId, group: u16, node: NodeId, count: u32, expires_ms: u64) {
+        let same = |hold: &PlainHold| (hold.job, hold.group, hold.node) == (job, group, node);
+        self.holds.retain(|hold| hold.expires_ms == 0 || !same(hold));
+        self.holds.push(PlainHold { job, group, node, count, expires_ms });
+        self.alarm(expires_ms, Alarm::Hold(node));
+        self.touch(node, NOBODY);
+    }
+
+    pub(crate) fn settle_start(&mut self, id: JobId) {
         let now_ms = self.now_ms;
         let job = self.jobs.get_mut(&id).expect("a job");
         if job.live() == 0 {

@@ -4,7 +4,7 @@ use crate::admission::{PlainAdmission, PlainCheck};
 use crate::state::{GPU, Phase, PlainJob, State};
 use crate::world::World;
 use ohm_cell::{CORDONED, CheckState, Finish, Job, JobState, SHRUNK, TaskState, UnhealthyCause};
-use ohm_model::NodeId;
+use ohm_model::{NodeId, RunRef};
 use ohm_stdx::RangeSet;
 use std::collections::BTreeSet;
 
@@ -48,7 +48,14 @@ impl World {
         let (mut held, mut expected): (Vec<_>, Vec<_>) = (held.collect(), expected.collect());
         held.sort();
         expected.sort();
-        same("nominations", held, expected)
+        same("nominations", held, expected)?;
+        let kept =
+            cell.kept().iter().map(|(run, kept)| (*run, kept.node, kept.back.map(|after| after.map(|one| one.0))));
+        let expected = plain.kept.iter().map(|kept| {
+            let run = &kept.run;
+            (RunRef::new(run.job, run.group, run.task, run.incarnation), run.node, kept.back)
+        });
+        same::<Vec<_>>("kept runs", kept.collect(), expected.collect())
     }
 
     fn compare_node(&self, node: NodeId) -> Result<(), String> {
@@ -147,8 +154,8 @@ fn compare_job(found: &Job, expected: &PlainJob) -> Result<(), String> {
             TaskState::Removed => Phase::Removed,
         };
         let name = format!("task {group}/{task}");
-        let said = (phase, task_found.incarnation.0, task_found.failures);
-        same(&name, said, (wanted.phase, wanted.incarnation, wanted.failures))?;
+        let said = (phase, task_found.incarnation.0, task_found.attempts.0, task_found.failures);
+        same(&name, said, (wanted.phase, wanted.incarnation, wanted.attempts, wanted.failures))?;
     }
     Ok(())
 }

@@ -7,8 +7,9 @@ use ohm_cell::{Job, JobState, RepairState, Standing};
 use ohm_model::{
     Amounts, Class, ClassId, Command, ConditionAction, ConditionKind, Epoch, Exit, Grain, GroupIndex, GroupSpec, Guard,
     Incarnation, Index, JobGuard, JobId, JobSpec, Lease, NodeCondition, NodeHealth, NodeId, NodeSpec, Nomination,
-    OnDisconnect, Placement, PriorityClass, QueueSpec, RepairPolicy, RepairSpec, RunRef, RunReport, RunReportKind,
-    SessionId, StopCause, Taint, TaintEffect, TaskIndex, Toleration, TolerationOperator, TopologyMode, Transaction,
+    OnDisconnect, Placement, PriorityClass, QueueSpec, Reconcile, RepairPolicy, RepairSpec, RunRef, RunReport,
+    RunReportKind, SessionId, StopCause, Taint, TaintEffect, TaskIndex, Toleration, TolerationOperator, TopologyMode,
+    Transaction,
 };
 use std::sync::Arc;
 
@@ -28,8 +29,10 @@ impl World {
         if self.cell.jobs().iter().any(|job| self.cell.runs_to_leave(job).next().is_some()) && self.dice.chance(200) {
             return self.commit();
         }
-        let command = match self.dice.below(100) {
-            0..9 => self.registration(),
+        let command = match self.dice.below(104) {
+            100..102 => self.cut_off(),
+            102..104 if self.cell.kept().is_empty() => Command::Tick,
+            0..9 | 102..104 => self.registration(),
             9..12 => self.drain(),
             12 => self.check_report(),
             13..15 => self.conclusion(),
@@ -58,8 +61,14 @@ impl World {
     }
 
     fn registration(&mut self) -> Command {
+        let away: Vec<NodeId> = self.cell.kept().iter().map(|(_, kept)| kept.node).collect();
+        // Nodes that are waited for come back more often than others.
+        let awaited = if self.dice.chance(700) { self.dice.pick(&away).copied() } else { None };
         let dice = &mut self.dice;
-        let name = format!("n{}", dice.below(NODES));
+        let name = match awaited {
+            Some(node) => self.cell.nodes().name(node).to_string(),
+            None => format!("n{}", dice.below(NODES)),
+        };
         let mut capacity = Amounts::new();
         capacity.insert("cpu".into(), 1000 * dice.between(0, 6) as i64);
         capacity.insert("memory".into(), dice.between(0, 4) as i64);
@@ -84,7 +93,11 @@ impl World {
         let (mut key, mut instance, mut boot) = (1, self.dice.below(1000), 1);
         if let Some(known) = known {
             (key, boot) = (known.key, known.boot);
-            match self.dice.below(8) {
+            let as_it_was = awaited.is_some() && self.dice.chance(800);
+            if as_it_was {
+                spec = (*known.spec).clone();
+            }
+            match if as_it_was { 7 } else { self.dice.below(8) } {
                 0 => key += 1,
                 1 => boot += 1 + self.dice.below(2),
                 6 => boot -= self.dice.below(boot),
@@ -94,7 +107,28 @@ impl World {
                 _ => {}
             }
         }
-        Command::RegisterNode { spec, key, instance, boot }
+        let node = self.cell.nodes().find(&spec.name);
+        let kept: Vec<RunRef> = node.into_iter().flat_map(|node| self.cell.kept().on_node(node)).collect();
+        let mut alive: Vec<RunRef> = kept.into_iter().filter(|_| self.dice.chance(850)).collect();
+        if self.dice.chance(50) {
+            alive.extend(self.run());
+        }
+        match alive.is_empty() {
+            true => Command::RegisterNode { spec, key, instance, boot },
+            false => Command::RegisterReturned { spec, key, instance, boot, alive },
+        }
+    }
+
+    /// A node with runs that are kept is lost.
+    fn cut_off(&mut self) -> Command {
+        let keeps =
+            |job: JobId| self.cell.jobs().get(job).is_some_and(|job| job.spec.on_disconnect == OnDisconnect::Keep);
+        let hosts = self.cell.runs().iter().filter(|(_, run)| keeps(run.run.task.job)).map(|(_, run)| run.node);
+        let hosts: Vec<NodeId> = hosts.collect();
+        let Some(&node) = self.dice.pick(&hosts) else { return self.conclusion() };
+        let incarnation = self.cell.nodes().get(node).map_or(Incarnation(0), |record| record.incarnation);
+        let epoch = self.cell.sessions().lease(Lease::Health).epoch;
+        Command::ConcludeNode { epoch, node, incarnation, health: NodeHealth::Lost }
     }
 
     fn conclusion(&mut self) -> Command {
@@ -140,7 +174,8 @@ impl World {
             retries: self.dice.below(3) as u32,
             active_deadline_seconds: if self.dice.chance(200) { self.dice.between(1, 90) } else { 0 },
             ttl_seconds_after_finished: self.dice.below(20),
-            on_disconnect: OnDisconnect::Stop,
+            on_disconnect: if self.dice.chance(400) { OnDisconnect::Keep } else { OnDisconnect::Stop },
+            reconcile: [Reconcile::Newer, Reconcile::Original, Reconcile::LongestRunning][self.dice.below(3) as usize],
             repair: RepairSpec {
                 policy: if self.dice.chance(500) { RepairPolicy::FailFast } else { RepairPolicy::Wait },
                 timeout_seconds: self.dice.below(30),
@@ -175,7 +210,7 @@ impl World {
             7 => spec.groups = other.groups,
             8 => spec.groups.reverse(),
             9 => spec.class = other.class,
-            10 => spec.on_disconnect = OnDisconnect::Keep,
+            10 => (spec.on_disconnect, spec.reconcile) = (other.on_disconnect, other.reconcile),
             11 => spec.name = other.name,
             12 => drop(spec.labels.insert("team".into(), "a".into())),
             _ => {}
@@ -269,7 +304,9 @@ impl World {
     }
 
     fn run(&mut self) -> Option<RunRef> {
-        let runs: Vec<RunRef> = self.cell.runs().iter().map(|(_, run)| run.run).collect();
+        let kept: Vec<RunRef> = self.cell.kept().iter().map(|(run, _)| *run).collect();
+        let live: Vec<RunRef> = self.cell.runs().iter().map(|(_, run)| run.run).collect();
+        let runs = if !kept.is_empty() && self.dice.chance(60) { kept } else { live };
         let mut run = *self.dice.pick(&runs)?;
         match self.dice.below(12) {
             0 => run.incarnation.0 = run.incarnation.0.wrapping_sub(1),
@@ -288,7 +325,8 @@ impl World {
             let Some(run) = self.run() else { break };
             let slot = self.cell.runs().iter().find(|(_, live)| live.run == run);
             if self.dice.chance(900) && reports.is_empty() {
-                node = slot.map_or(node, |(_, live)| live.node);
+                let kept = self.cell.kept().get(run).map_or(node, |kept| kept.node);
+                node = slot.map_or(kept, |(_, live)| live.node);
             }
             let exits = [
                 Exit::Code(0),

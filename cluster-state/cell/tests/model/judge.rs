@@ -106,13 +106,13 @@ impl Plain {
             let was_there = run.incarnation.0 <= job.floor;
             return if was_there { Ok(()) } else { Err(ConflictReason::Malformed) };
         };
-        if run.incarnation.0 > task.incarnation {
+        if run.incarnation.0 > task.attempts {
             return Err(ConflictReason::Malformed);
         }
         if task.phase != Phase::Live {
             return Ok(());
         }
-        if run.incarnation.0 < task.incarnation {
+        if run.incarnation.0 != task.incarnation {
             return Err(ConflictReason::TaskNotPending);
         }
         if transaction.jobs.iter().any(|guard| guard.job == run.task.job) {
@@ -126,7 +126,7 @@ impl Plain {
         if transaction.jobs.iter().any(outranks) { Ok(()) } else { Err(ConflictReason::Held) }
     }
 
-    fn judge_placements(
+    pub(crate) fn judge_placements(
         &mut self,
         before: &Plain,
         session: SessionId,
@@ -198,7 +198,9 @@ impl Plain {
         if transaction.guard == Guard::Unchanged && before.moved_since(placement.node, transaction.seen, session) {
             return Err(ConflictReason::NodeChanged);
         }
-        if facts.class(placement.node) != placement.class || !before.admits(&job.filtered(spec), placement.node) {
+        let admitted =
+            || facts.class(placement.node) == placement.class && before.admits(&job.filtered(spec), placement.node);
+        if !before.adopts && !admitted() {
             return Err(ConflictReason::NodeClassChanged);
         }
         self.judge_domain(placement.job, group, placement.node)?;
@@ -277,7 +279,7 @@ impl Plain {
             self.try_devices(node, gpu, mask, facts)?;
         }
         let domain = self.domain(spec, node);
-        let incarnation = job.tasks[&(group, task)].incarnation + 1;
+        let incarnation = job.tasks[&(group, task)].attempts + 1;
         let masks = mask.into_iter().collect();
         let placed = self.index;
         self.runs.push(PlainRun {
@@ -293,7 +295,7 @@ impl Plain {
         });
         let job = self.jobs.get_mut(&id).expect("a job");
         let found = job.tasks.get_mut(&(group, task)).expect("a task");
-        (found.phase, found.incarnation) = (Phase::Live, incarnation);
+        (found.phase, found.incarnation, found.attempts) = (Phase::Live, incarnation, incarnation);
         if domain.is_some() {
             job.domain[usize::from(group)] = domain;
         }

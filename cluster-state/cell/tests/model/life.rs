@@ -52,6 +52,7 @@ impl Plain {
             return false;
         }
         if known.boot != boot || known.key != key {
+            self.forget_kept(|kept| kept.run.node == id);
             self.end_all_on(id, Exit::Vanished);
             self.settle_losses();
         }
@@ -80,6 +81,10 @@ impl Plain {
         };
         let domain = &self.jobs[&run.job].domain[usize::from(run.group)];
         taints.iter().any(|taint| driven(&taint)) || (domain.is_some() && self.domain(group, run.node) != *domain)
+    }
+
+    pub(crate) fn stop_driven_out(&mut self, node: NodeId) {
+        self.stop_where(node, StopCause::Moved, |plain, run| plain.is_driven_out(run));
     }
 
     fn evict_excess(&mut self, node: NodeId) {
@@ -145,6 +150,7 @@ impl Plain {
         self.nodes.get_mut(&id).expect("a node").health = health;
         self.touch(id, NOBODY);
         if health == NodeHealth::Lost {
+            self.keep_runs_on(id);
             self.end_all_on(id, Exit::NodeLost);
             self.lose_rooms(id, false);
             self.settle_losses();
@@ -165,6 +171,7 @@ impl Plain {
         }
         self.lose_rooms(id, false);
         self.clear_unhealthy(id, false);
+        self.forget_kept(|kept| kept.run.node == id);
         self.nodes.remove(&id);
         self.touch(id, NOBODY);
         true
@@ -188,7 +195,7 @@ impl Plain {
             spec,
         };
         for (group, spec) in job.spec.groups.iter().enumerate() {
-            let new = PlainTask { phase: Phase::Pending, incarnation: 0, failures: 0, refusals: 0 };
+            let new = PlainTask { phase: Phase::Pending, incarnation: 0, attempts: 0, failures: 0, refusals: 0 };
             job.tasks.extend((0..spec.count).map(|task| ((group as u16, task), new.clone())));
         }
         self.jobs.insert(id, job);
@@ -247,6 +254,7 @@ impl Plain {
             if suspended {
                 job.release();
                 job.drop_repair();
+                self.forget_kept_of(id);
                 self.stop_job(id, StopCause::Suspended);
             } else if let Some(first) = &mut job.first_placed_ms {
                 // The whole time again.
@@ -302,6 +310,7 @@ impl Plain {
             }
         }
         let forget = self.now_ms + (job.spec.ttl_seconds_after_finished * 1000).max(10_000);
+        self.forget_kept_of(id);
         self.stop_job(id, cause);
         self.alarm(forget, Alarm::Forget(id));
     }
@@ -321,6 +330,12 @@ impl Plain {
                     same.into_iter().for_each(|run| run.started_ms = run.started_ms.or(Some(self.now_ms)));
                     self.run_started(run.job, run.group, run.task);
                 }
+                (None, RunReportKind::Ended { .. }) => self.forget_kept(|kept| {
+                    let run = &kept.run;
+                    run.node == node
+                        && (run.job, run.group, run.task, run.incarnation)
+                            == (task.job, task.group.0, task.task.0, incarnation)
+                }),
                 (None, _) => {}
             }
         }

@@ -9,6 +9,7 @@ mod compare;
 mod conditions;
 mod dice;
 mod judge;
+mod kept;
 mod life;
 mod moves;
 mod repair;
@@ -30,7 +31,7 @@ fn the_cell_does_what_the_plain_model_does() {
         Some(seed) => seed..seed + 1,
         None => 0..number("OHM_SEEDS").unwrap_or(200),
     };
-    let (mut taken, mut updated, mut admitted, mut moved) = (0, 0, 0, 0);
+    let (mut taken, mut updated, mut admitted, mut moved, mut returned) = (0, 0, 0, 0, 0);
     for seed in seeds.clone() {
         let mut world = World::new(seed);
         for _ in 0..STEPS {
@@ -42,12 +43,14 @@ fn the_cell_does_what_the_plain_model_does() {
         taken += world.taken;
         updated += world.updated;
         admitted += world.admitted;
+        returned += world.plain.returned;
         moved += world.moved;
     }
     // A generator that is always refused proves nothing; the quarter that dwells on admission places little.
     let steps = (seeds.end - seeds.start) * STEPS as u64;
     assert!(taken * 22 > steps, "only {taken} tasks were placed in {steps} steps");
-    assert!(moved * 300 > steps, "only {moved} tasks were moved in {steps} steps");
+    assert!(moved * 450 > steps, "only {moved} tasks were moved in {steps} steps");
+    assert!(returned * 1000 > steps, "only {returned} kept runs lived on in {steps} steps");
     assert!(updated * 80 > steps, "only {updated} jobs were updated in {steps} steps");
     assert!(admitted * 40 > steps, "jobs stood admitted for only {admitted} of {steps} steps");
 }

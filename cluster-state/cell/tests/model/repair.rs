@@ -124,6 +124,7 @@ impl Plain {
         job.release();
         job.drop_repair();
         job.repair.failed += 1;
+        self.forget_kept_of(id);
         self.stop_job(id, StopCause::RepairFailed);
     }
 

@@ -37,6 +37,8 @@ pub(crate) enum State {
 pub(crate) struct PlainTask {
     pub(crate) phase: Phase,
     pub(crate) incarnation: u32,
+    /// The highest one there was.
+    pub(crate) attempts: u32,
     pub(crate) failures: u32,
     pub(crate) refusals: u32,
 }
@@ -112,6 +114,13 @@ pub(crate) struct PlainRun {
     pub(crate) masks: Vec<u64>,
 }
 
+/// A run whose node is away, or is back and lets it live on once the attempt named is over.
+#[derive(Clone, Debug)]
+pub(crate) struct PlainKept {
+    pub(crate) run: PlainRun,
+    pub(crate) back: Option<Option<u32>>,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct PlainHold {
     pub(crate) job: JobId,
@@ -144,6 +153,11 @@ pub(crate) struct Plain {
     pub(crate) jobs: BTreeMap<JobId, PlainJob>,
     pub(crate) runs: Vec<PlainRun>,
     pub(crate) holds: Vec<PlainHold>,
+    pub(crate) kept: Vec<PlainKept>,
+    /// What is judged stands there already: what bars new work only counts for nothing.
+    pub(crate) adopts: bool,
+    /// How many kept runs have lived on.
+    pub(crate) returned: u64,
     pub(crate) queues: BTreeMap<String, QueueSpec>,
     pub(crate) priority_classes: BTreeMap<String, i32>,
     pub(crate) provisioning_classes: BTreeMap<String, ProvisioningClass>,
@@ -326,7 +340,7 @@ impl Plain {
     pub(crate) fn node_stands(&self, node: NodeId, seen: Index) -> Result<(), ConflictReason> {
         let found = self.nodes.get(&node).filter(|found| found.registered <= seen).ok_or(ConflictReason::NodeGone)?;
         let kept_away = found.cordoned || found.drain.is_some() || self.is_shrunk(node);
-        let ready = found.health == NodeHealth::Ready && !kept_away;
+        let ready = self.adopts || found.health == NodeHealth::Ready && !kept_away;
         if ready { Ok(()) } else { Err(ConflictReason::NodeNotReady) }
     }
 }

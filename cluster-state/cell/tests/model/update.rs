@@ -84,8 +84,8 @@ impl PlainJob {
                 || (task.phase == Phase::Succeeded && number < heir)
         };
         let gone = self.tasks.iter().filter(|((group, number), task)| !keeps(*group, *number, task));
-        let floor = gone.map(|(_, task)| task.incarnation).max().unwrap_or(0).max(self.floor);
-        let new = PlainTask { phase: Phase::Pending, incarnation: floor, failures: 0, refusals: 0 };
+        let floor = gone.map(|(_, task)| task.attempts).max().unwrap_or(0).max(self.floor);
+        let new = PlainTask { phase: Phase::Pending, incarnation: floor, attempts: floor, failures: 0, refusals: 0 };
         let mut tasks = BTreeMap::new();
         for (at, wanted) in spec.groups.iter().enumerate() {
             let group = at as u16;
@@ -165,6 +165,7 @@ impl Plain {
                 self.touch(node, crate::life::NOBODY);
             }
         }
+        self.forget_changed(id, &stays, &spec);
         self.change_state(id, old, &spec);
         self.settle_repair(id);
         self.jobs.get_mut(&id).expect("a job").restart_if_down(true);

@@ -138,6 +138,7 @@ impl World {
         self.plain.index = self.cell.applied();
         self.plain.now_ms = self.now_ms;
         self.follow(session, &command, &outcome)?;
+        self.plain.settle_kept(&CellFacts(&self.cell));
         self.plain.settle_leaving();
         self.broken.extend(self.sweep.whole(&self.cell));
         if !self.broken.is_empty() {
@@ -153,11 +154,22 @@ impl World {
         let plain = &mut self.plain;
         let done = !matches!(outcome, Outcome::Refused(_));
         let expected = match command {
-            Command::RegisterNode { spec, key, instance, boot } => match (plain.find_node(&spec.name), outcome) {
-                (Some(node), _) => plain.register(node, spec, *key, *instance, *boot),
-                (None, Outcome::Node { node, .. }) => plain.register(*node, spec, *key, *instance, *boot),
-                (None, _) => return Err("a new node is never refused here".into()),
-            },
+            Command::RegisterNode { spec, key, instance, boot }
+            | Command::RegisterReturned { spec, key, instance, boot, .. } => {
+                let (known, before) = (plain.find_node(&spec.name), plain.registrations);
+                let node = match (known, outcome) {
+                    (Some(node), _) => node,
+                    (None, Outcome::Node { node, .. }) => *node,
+                    (None, _) => return Err("a new node is never refused here".into()),
+                };
+                let registered = plain.register(node, spec, *key, *instance, *boot);
+                if known.is_some() && plain.registrations > before {
+                    let none = Vec::new();
+                    let alive = if let Command::RegisterReturned { alive, .. } = command { alive } else { &none };
+                    plain.reconcile(node, alive);
+                }
+                registered
+            }
             Command::ConcludeNode { node, incarnation, health, .. } => plain.conclude(*node, incarnation.0, *health),
             Command::CordonNode { name, cordoned } => {
                 plain.find_node(name).map(|node| plain.cordon(node, *cordoned)).is_some()

@@ -96,7 +96,7 @@ impl Script {
         let people = || "people".to_string();
         let name = |words: &mut Words| words.need("name").to_string();
         let command = match verb {
-            "node" => return (people(), words.node()),
+            "node" => return (people(), words.node(|run| self.run_ref(run))),
             "job" => {
                 let owner = words.option("owner").unwrap_or("ann").to_string();
                 Command::SubmitJobs { owner, jobs: vec![words.job()] }

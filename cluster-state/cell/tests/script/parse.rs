@@ -2,8 +2,9 @@
 
 use ohm_model::{
     Amounts, Class, Command, ConditionAction, ConditionKind, Exit, GroupSpec, JobSpec, Lease, NodeCondition, NodeSpec,
-    OnDisconnect, Operator, PriorityClass, QueueSpec, RepairPolicy, RepairSpec, Requirement, SelectorTerm, Shard,
-    Taint, TaintEffect, Toleration, TolerationOperator, TopologyMode, TopologySlice, TopologySpec, UnitKind,
+    OnDisconnect, Operator, PriorityClass, QueueSpec, Reconcile, RepairPolicy, RepairSpec, Requirement, RunRef,
+    SelectorTerm, Shard, Taint, TaintEffect, Toleration, TolerationOperator, TopologyMode, TopologySlice, TopologySpec,
+    UnitKind,
 };
 use std::collections::BTreeMap;
 
@@ -82,18 +83,22 @@ impl<'a> Words<'a> {
         amounts
     }
 
-    /// `node NAME [key=1] [instance=1] [boot=1] [label:KEY=VALUE…] [taint:KEY=VALUE:EFFECT…] RESOURCE=QUANTITY…`
-    pub(super) fn node(&mut self) -> Command {
+    /// `node NAME [key=1] [instance=1] [boot=1] [label:KEY=VALUE…] [taint:KEY=VALUE:EFFECT…] [alive:JOB/GROUP/TASK#INCARNATION…] RESOURCE=QUANTITY…`
+    pub(super) fn node(&mut self, run_ref: impl Fn(&str) -> RunRef) -> Command {
         let name = self.need("name").to_string();
         let (key, instance, boot) = (self.parsed("key", 1), self.parsed("instance", 1), self.parsed("boot", 1));
         let labels = self.all("label:").into_iter().map(pair).collect();
         let taints = self.all("taint:").into_iter().map(taint).collect();
+        let alive: Vec<RunRef> = self.all("alive:").into_iter().map(run_ref).collect();
         let spec = NodeSpec { name, labels, taints, capacity: self.amounts(), address: String::new() };
-        Command::RegisterNode { spec, key, instance, boot }
+        match alive.is_empty() {
+            true => Command::RegisterNode { spec, key, instance, boot },
+            false => Command::RegisterReturned { spec, key, instance, boot, alive },
+        }
     }
 
     /// `job NAME CLASS [queue=…] [priority=…|priority-class=…] [retries=…] [deadline=SECONDS] [ttl=SECONDS] [suspended] [label:KEY=VALUE…]
-    /// [disconnect=keep] / GROUP …`
+    /// [disconnect=keep] [reconcile=newer|original|longest-running] / GROUP …`
     pub(super) fn job(&mut self) -> JobSpec {
         let name = self.need("name").to_string();
         let class = class(self.need("class"));
@@ -109,6 +114,7 @@ impl<'a> Words<'a> {
             active_deadline_seconds: self.parsed("deadline", 0),
             ttl_seconds_after_finished: self.parsed("ttl", 86_400),
             on_disconnect: OnDisconnect::Stop,
+            reconcile: Reconcile::Newer,
             repair: RepairSpec::default(),
             suspended: self.flag("suspended"),
         };
@@ -116,6 +122,12 @@ impl<'a> Words<'a> {
         if self.option("disconnect") == Some("keep") {
             job.on_disconnect = OnDisconnect::Keep;
         }
+        job.reconcile = match self.option("reconcile") {
+            None | Some("newer") => Reconcile::Newer,
+            Some("original") => Reconcile::Original,
+            Some("longest-running") => Reconcile::LongestRunning,
+            Some(other) => panic!("{other} is no rule"),
+        };
         if let Some(policy) = self.option("repair") {
             let (policy, level) = policy.split_once(':').unwrap_or((policy, ""));
             job.repair.policy = match policy {

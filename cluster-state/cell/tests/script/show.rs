@@ -124,6 +124,10 @@ impl Script {
                 format!("{name} is whole again: {tasks} tasks in {took_ms} ms")
             }
             EventKind::RepairFailed { name, reason, .. } => format!("{name} could not be repaired: {reason}"),
+            EventKind::Reconciled { name, group, task, incarnation, node, lives, reason, .. } => {
+                let becomes = if *lives { "lives on" } else { "is stopped" };
+                format!("{name}/{group}/{task}#{incarnation} on {} {becomes}: {reason}", self.node_name(*node))
+            }
             EventKind::ConclusionsHeld { silent, brake_ms } => {
                 format!("conclusions held: {silent} silent, {brake_ms} ms at most")
             }
@@ -177,6 +181,16 @@ impl Script {
         }
         self.admission_text(job, &mut text);
         self.repair_text(job, &mut text);
+        for (run, kept) in self.cell.kept().of_job(job.id) {
+            let back = match kept.back {
+                None => "is away".to_string(),
+                Some(None) => "is back".to_string(),
+                Some(Some(after)) => format!("is back, after #{after}"),
+            };
+            let node = self.node_name(kept.node);
+            write!(text, "\n    kept {}/{}#{} on {node} {back}", run.task.group, run.task.task, run.incarnation)
+                .unwrap();
+        }
         for (group, spec) in job.groups.iter().zip(&job.spec.groups) {
             write!(text, "\n    {}: {}", spec.name, group_text(group)).unwrap();
             for (at, task) in group.tasks.iter().enumerate().take(16) {
@@ -331,7 +345,7 @@ fn verb(command: &Command) -> &'static str {
         Command::KeepAlive => "keep alive",
         Command::TakeLease { .. } => "take lease",
         Command::ReleaseLease { .. } => "release lease",
-        Command::RegisterNode { .. } => "register node",
+        Command::RegisterNode { .. } | Command::RegisterReturned { .. } => "register node",
         Command::ConcludeNode { .. } | Command::ConcludeNodes { .. } => "conclude",
         Command::BoundNodeLease { .. } => "bound node lease",
         Command::HoldConclusions { .. } => "hold conclusions",

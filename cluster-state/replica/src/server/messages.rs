@@ -5,7 +5,7 @@ use crate::hub::{AgentOrder, Beat, Peer};
 use crate::replica::{CopyEffect, Purpose};
 use ohm_agent::BeatAnswer;
 use ohm_log::{Bytes, MemberChange};
-use ohm_model::{Command, Incarnation, Index, NodeCondition, NodeId, NodeSpec, Outcome, RunReport, SessionId};
+use ohm_model::{Command, Incarnation, Index, NodeCondition, NodeId, NodeSpec, Outcome, RunRef, RunReport, SessionId};
 use ohm_stdx::define_id;
 
 define_id!(
@@ -65,6 +65,8 @@ pub enum ServerInput {
         instance: u64,
         /// See `Command::RegisterNode`.
         boot: u64,
+        /// See `Command::RegisterReturned`.
+        alive: Vec<RunRef>,
     },
     /// Signs of life.
     Beats {

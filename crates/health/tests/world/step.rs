@@ -191,7 +191,7 @@ impl World {
         node.agent.step(node.clock.read(self.now_ms), input, &mut out);
         for effect in out {
             match effect {
-                AgentEffect::Register { instance } => self.send(Some(id), Message::Register(id, instance)),
+                AgentEffect::Register { instance, .. } => self.send(Some(id), Message::Register(id, instance)),
                 AgentEffect::Beat { node, incarnation, sequence, .. } => {
                     let beat = BeatMark { node, incarnation, sequence };
                     (0..self.candidates.len()).for_each(|number| self.send(Some(id), Message::Beat(number, beat)));

@@ -3,10 +3,11 @@
 use super::group::{GROUP_FIELDS, Group, TEMPLATE_FIELDS};
 use super::{At, Context, Fields};
 use crate::error::ProblemKind;
+use crate::tree::Value;
 use crate::validate::COUNT_RANGE;
 use ohm_model::job::TTL_SECONDS_DEFAULT;
 use ohm_model::selector::Labels;
-use ohm_model::{Class, JobSpec, OnDisconnect, RepairPolicy, RepairSpec};
+use ohm_model::{Class, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec};
 
 const JOB_FIELDS: &[&str] = &[
     "class",
@@ -35,8 +36,8 @@ pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) 
     };
     let class = fields.get("class").and_then(|at| at.choice(cx, &Class::ALL.map(|class| (class.name(), class))));
     let class = class.unwrap_or_else(|| default_class(&groups));
-    let on_disconnect = [("stop", OnDisconnect::Stop), ("keep", OnDisconnect::Keep)];
-    let on_disconnect = fields.get("onDisconnect").and_then(|at| at.choice(cx, &on_disconnect));
+    let on_disconnect = fields.get("onDisconnect").and_then(|at| on_disconnect(cx, at));
+    let (on_disconnect, reconcile) = on_disconnect.unwrap_or((default_on_disconnect(class), Reconcile::Newer));
     let repair = fields.get("repair").and_then(|at| repair(cx, at)).unwrap_or_default();
     let priority_class = fields.get("priorityClassName");
     if let (Some(at), Some(_)) = (priority_class, fields.get("priority")) {
@@ -56,10 +57,30 @@ pub(crate) fn job(cx: &mut Context, name: String, labels: Labels, spec: At<'_>) 
         retries: fields.whole(cx, "retries", 0..=i64::from(u32::MAX)).unwrap_or(0),
         active_deadline_seconds: deadline.unwrap_or(0),
         ttl_seconds_after_finished: fields.whole(cx, "ttlSecondsAfterFinished", seconds).unwrap_or(TTL_SECONDS_DEFAULT),
-        on_disconnect: on_disconnect.unwrap_or(default_on_disconnect(class)),
+        on_disconnect,
+        reconcile,
         repair,
         suspended: fields.boolean(cx, "suspend").unwrap_or(false),
     })
+}
+
+const ON_DISCONNECT: [(&str, OnDisconnect); 2] = [("stop", OnDisconnect::Stop), ("keep", OnDisconnect::Keep)];
+const ON_DISCONNECT_FIELDS: &[&str] = &["policy", "reconcile"];
+pub(crate) const RECONCILE: [(&str, Reconcile); 3] =
+    [("newer", Reconcile::Newer), ("original", Reconcile::Original), ("longestRunning", Reconcile::LongestRunning)];
+
+/// What happens to tasks whose node is cut off: one word, or a mapping that also says which of two runs lives on.
+fn on_disconnect(cx: &mut Context, at: At<'_>) -> Option<(OnDisconnect, Reconcile)> {
+    if !matches!(at.node.value, Value::Map(_)) {
+        return at.choice(cx, &ON_DISCONNECT).map(|policy| (policy, Reconcile::Newer));
+    }
+    let fields = Fields::open(cx, at, &[ON_DISCONNECT_FIELDS])?;
+    let policy = fields.get("policy").and_then(|at| at.choice(cx, &ON_DISCONNECT)).unwrap_or(OnDisconnect::Keep);
+    let reconcile = fields.get("reconcile").and_then(|at| at.choice(cx, &RECONCILE)).unwrap_or_default();
+    if let Some(at) = fields.get("reconcile").filter(|_| policy == OnDisconnect::Stop) {
+        at.rule(cx, "is given with `policy: keep` only: what is stopped does not come back");
+    }
+    Some((policy, reconcile))
 }
 
 const REPAIR_FIELDS: &[&str] = &["policy", "timeoutSeconds", "widenTo"];

@@ -281,9 +281,9 @@ impl Desk {
 
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Register { instance } => {
+            Effect::Register { instance, alive } => {
                 let NodeIdentity { key, boot } = self.identity;
-                self.send(messages::register(0, self.spec_bytes.clone(), key, instance, boot));
+                self.send(messages::register(0, self.spec_bytes.clone(), key, (instance, boot), &alive));
             }
             Effect::RegisterRefused(refusal) => tracing::warn!(%refusal, "not registered; trying again"),
             Effect::Beat { node, incarnation, sequence, .. } => {

@@ -119,8 +119,16 @@ fn up(kind: agent_up::Kind) -> AgentUp {
     AgentUp { kind: Some(kind) }
 }
 
-pub(crate) fn register(local: u64, spec_bytes: bytes::Bytes, key: u64, instance: u64, boot: u64) -> AgentUp {
-    up(agent_up::Kind::Register(RegisterNode { local, spec_bytes, key, instance, boot }))
+/// A registration of the node `local`, of this process and boot; `alive` are the runs that live there.
+pub(crate) fn register(
+    local: u64,
+    spec_bytes: bytes::Bytes,
+    key: u64,
+    (instance, boot): (u64, u64),
+    alive: &[RunRef],
+) -> AgentUp {
+    let alive_bytes = if alive.is_empty() { bytes::Bytes::new() } else { write(alive) };
+    up(agent_up::Kind::Register(RegisterNode { local, spec_bytes, key, instance, boot, alive_bytes }))
 }
 
 pub(crate) fn beat(node: NodeId, incarnation: Incarnation, sequence: u64) -> Beat {

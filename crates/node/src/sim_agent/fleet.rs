@@ -226,10 +226,10 @@ impl Fleet {
     fn perform(&mut self, now_ms: u64, local: usize) {
         while let Some(effect) = self.effects.pop_front() {
             match effect {
-                Effect::Register { instance } => {
+                Effect::Register { instance, alive } => {
                     let node = &self.nodes[local];
                     let (spec, key, boot) = (node.spec_bytes.clone(), node.key, node.boot);
-                    self.messages.push(messages::register(local as u64, spec, key, instance, boot));
+                    self.messages.push(messages::register(local as u64, spec, key, (instance, boot), &alive));
                 }
                 Effect::RegisterRefused(refusal) => {
                     let node = &mut self.nodes[local];

@@ -4,8 +4,8 @@ use super::{QUEUES, TAINT};
 use ohm_model::job::{SpreadMode, TTL_SECONDS_DEFAULT};
 use ohm_model::selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
 use ohm_model::{
-    Class, GroupSpec, JobSpec, OnDisconnect, RepairPolicy, RepairSpec, TaskSpec, TopologyMode, TopologyRequest,
-    TopologySlice,
+    Class, GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, TaskSpec, TopologyMode,
+    TopologyRequest, TopologySlice,
 };
 use ohm_stdx::Prng;
 
@@ -35,19 +35,25 @@ pub(crate) fn job(dice: &mut Prng, name: String, (large, lasting): (bool, bool),
         groups.iter_mut().for_each(|group| group.task.sim_duration_ms += longer_ms);
     }
     let queue = if queues && dice.chance(600) { QUEUES[dice.below(3) as usize] } else { "" };
+    let (priority, repair, retries) = (dice.below(3) as i32, repair(dice, &groups), dice.below(4) as u32);
+    let active_deadline_seconds = if dice.chance(100) { dice.between(5, 40) } else { 0 };
+    let ttl_seconds_after_finished = if dice.chance(200) { dice.between(1, 20) } else { TTL_SECONDS_DEFAULT };
+    // One draw says both whether runs are kept and which of two lives on.
+    let draw = dice.below(1000);
     JobSpec {
         name,
         class,
         queue: queue.into(),
-        priority: dice.below(3) as i32,
+        priority,
         priority_class: String::new(),
         labels: Default::default(),
-        repair: repair(dice, &groups),
+        repair,
         groups,
-        retries: dice.below(4) as u32,
-        active_deadline_seconds: if dice.chance(100) { dice.between(5, 40) } else { 0 },
-        ttl_seconds_after_finished: if dice.chance(200) { dice.between(1, 20) } else { TTL_SECONDS_DEFAULT },
-        on_disconnect: if dice.chance(850) { OnDisconnect::Stop } else { OnDisconnect::Keep },
+        retries,
+        active_deadline_seconds,
+        ttl_seconds_after_finished,
+        on_disconnect: if draw < 850 { OnDisconnect::Stop } else { OnDisconnect::Keep },
+        reconcile: [Reconcile::Newer, Reconcile::Original, Reconcile::LongestRunning][draw as usize % 3],
         suspended: dice.chance(50),
     }
 }

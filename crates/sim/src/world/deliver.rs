@@ -101,8 +101,8 @@ impl World {
             Up::Append { ticket, commands } => ServerInput::Append { peer, ticket, commands },
             Up::Follow { from } => ServerInput::Follow { follower, from },
             Up::Acknowledge { bytes } => ServerInput::Acknowledge { follower, bytes },
-            Up::Register { spec, key, instance, boot } => {
-                ServerInput::Register { peer, local: 0, spec, key, instance, boot }
+            Up::Register { spec, key, instance, boot, alive } => {
+                ServerInput::Register { peer, local: 0, spec, key, instance, boot, alive }
             }
             Up::Beats(beats) => ServerInput::Beats { peer, beats },
             Up::Reports { node, batch, reports } => ServerInput::Reports { peer, node, batch, reports },

@@ -21,9 +21,9 @@ impl World {
     pub(crate) fn perform_agent(&mut self, number: usize, effects: Vec<AgentEffect>) {
         for effect in effects {
             let up = match effect {
-                AgentEffect::Register { instance } => {
+                AgentEffect::Register { instance, alive } => {
                     let node = &self.nodes[number];
-                    Up::Register { spec: node.spec.clone(), key: node.key, instance, boot: node.boot }
+                    Up::Register { spec: node.spec.clone(), key: node.key, instance, boot: node.boot, alive }
                 }
                 AgentEffect::Beat { node, incarnation, sequence, .. } => {
                     Up::Beats(vec![Beat { node, incarnation, sequence }])

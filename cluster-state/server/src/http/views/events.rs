@@ -24,6 +24,7 @@ pub(crate) fn is_event_of(cell: &Cell, event: &Event, name: &str) -> bool {
         | EventKind::CheckChanged { name: job, .. }
         | EventKind::ChecksReady { name: job, .. }
         | EventKind::MoveReserved { name: job, .. }
+        | EventKind::Reconciled { name: job, .. }
         | EventKind::JobForgotten { name: job } => job == name,
         EventKind::Placed { job, .. }
         | EventKind::Stopping { job, .. }
@@ -70,6 +71,7 @@ pub(crate) fn event(cell: &Cell, event: &Event) -> EventView {
         | EventKind::NodeUndrained { .. }
         | EventKind::NodeDrained { .. }
         | EventKind::DrainDeadline { .. } => of_drain(event.at_ms, &event.kind, view),
+        EventKind::Reconciled { .. } => of_reconciled(cell, &event.kind, view),
         EventKind::NodeRegistered { .. }
         | EventKind::NodeHealth { .. }
         | EventKind::NodeCordoned { .. }
@@ -201,6 +203,22 @@ fn of_repair(kind: &EventKind, view: EventView) -> EventView {
             ..view
         },
         _ => view,
+    }
+}
+
+fn of_reconciled(cell: &Cell, kind: &EventKind, view: EventView) -> EventView {
+    let EventKind::Reconciled { name, group, task, incarnation, node, lives, reason, .. } = kind else { return view };
+    let node = cell.nodes().get(*node).map_or_else(String::new, |record| record.spec.name.clone());
+    let becomes = if *lives { "lives on" } else { "is stopped" };
+    EventView {
+        kind: "reconciled".into(),
+        message: format!(
+            "node {node} is back: run {incarnation} of task {group}/{task} of job {name} {becomes}: {reason}"
+        ),
+        job: name.clone(),
+        node,
+        reason: reason.clone(),
+        ..view
     }
 }
 

@@ -39,5 +39,6 @@ fn stop_cause(cause: StopCause) -> &'static str {
         StopCause::Drained => "drained",
         StopCause::ScaledDown => "scaledDown",
         StopCause::CapacityRevoked => "capacityRevoked",
+        StopCause::Reconciled => "reconciled",
     }
 }

@@ -1,0 +1,71 @@
+//! Runs that are kept where a node is cut off.
+
+use super::*;
+use ohm_model::OnDisconnect;
+
+fn run(task: u32, incarnation: u32) -> RunRef {
+    RunRef::new(JobId::new(0, 0), 0, task, incarnation)
+}
+
+fn began(at_ms: u64, node: &str, run: RunRef) -> Record {
+    Record::Began { at_ms, node: node.into(), run, keeps: true }
+}
+
+fn over(at_ms: u64, node: &str, run: RunRef) -> Record {
+    Record::Over { at_ms, node: node.into(), run }
+}
+
+fn reconciled(lives: bool) -> EventKind {
+    let (job, name, reason) = (JobId::new(0, 0), "j".to_string(), String::new());
+    let (group, task, incarnation, node) = (0, 0, Incarnation(1), NodeId(0));
+    EventKind::Reconciled { job, name, group, task, incarnation, node, lives, reason }
+}
+
+/// A run whose node was lost, a replacement beside it, and the node back with that run alive.
+fn returned(said: Vec<EventKind>) -> History {
+    let mut history = History::default();
+    let keeps = |spec: &mut JobSpec| spec.on_disconnect = OnDisconnect::Keep;
+    history.node(0, node("a", &[])).node(1, node("b", &[])).job(0, job("j", 1, keeps));
+    history.happened(vec![placed(0, 0, 1, 0)]);
+    history.oracle.watch(&began(4_100, "a", run(0, 1)));
+    history.happened(vec![ended(0, 0, 0, Exit::NodeLost)]).happened(vec![placed(0, 0, 1, 1)]);
+    history.oracle.watch(&began(6_100, "b", run(0, 2)));
+    let (spec, incarnation) = (node("a", &[]), Incarnation(9));
+    let registered = EventKind::NodeRegistered { node: NodeId(0), name: "a".into(), incarnation };
+    let alive = vec![run(0, 1)];
+    let command = Command::RegisterReturned { spec, key: 1, instance: 2, boot: 1, alive };
+    let kinds = std::iter::once(registered).chain(said).collect();
+    history.entry(command, Outcome::Node { node: NodeId(0), incarnation }, kinds);
+    history
+}
+
+#[test]
+fn p2_lets_two_runs_of_a_kept_task_live_until_their_node_is_back() {
+    let mut history = returned(vec![reconciled(false)]);
+    history.oracle.watch(&over(7_100, "a", run(0, 1)));
+    assert!(history.broken().is_empty());
+    assert_eq!(returned(vec![reconciled(false)]).broken(), ["P2"], "both live on");
+    let mut strays = returned(vec![reconciled(false)]);
+    strays.oracle.watch(&over(7_100, "b", run(0, 2)));
+    assert_eq!(strays.broken(), ["P2"], "the one that lives is not the one that counts");
+}
+
+#[test]
+fn p2_wants_a_word_about_every_kept_run_that_is_back() {
+    let mut history = returned(Vec::new());
+    history.oracle.watch(&over(7_100, "a", run(0, 1)));
+    assert_eq!(history.broken(), ["P2"]);
+}
+
+#[test]
+fn p8_takes_what_stood_there_all_the_time_for_no_new_work() {
+    let mut history = returned(vec![reconciled(true)]);
+    let mut ended = ended(0, 0, 1, Exit::Signal(15));
+    if let EventKind::Ended { incarnation, .. } = &mut ended {
+        *incarnation = Incarnation(2);
+    }
+    let cordoned = EventKind::NodeCordoned { node: NodeId(0), name: "a".into(), cordoned: true };
+    history.happened(vec![cordoned]).happened(vec![ended, reconciled(true), placed(0, 0, 1, 0)]);
+    history.oracle.watch(&over(8_100, "b", run(0, 2)));
+    assert!(history.broken().is_empty());
+}
