@@ -19,6 +19,7 @@ mod p3_exactly_once;
 mod p4_gangs;
 mod p5_required_topology;
 mod p5_slices;
+mod p6_admission;
 mod p6_closed_jobs;
 mod p6_counts;
 mod p7_repairs;
@@ -49,6 +50,7 @@ pub struct Oracle {
     gangs: p4_gangs::Gangs,
     required_topology: p5_required_topology::RequiredTopology,
     slices: p5_slices::Slices,
+    admissions: p6_admission::Admissions,
     closed_jobs: p6_closed_jobs::ClosedJobs,
     counts: p6_counts::Counts,
     repairs: p7_repairs::Repairs,
@@ -84,6 +86,7 @@ impl Oracle {
             }
         }
         let facts = facts::facts(&taken, applied);
+        self.admissions.reports(index, &taken, &facts, broken);
         self.repairs.entry_begins(&facts);
         for fact in facts {
             self.books.note(&fact);
@@ -93,7 +96,8 @@ impl Oracle {
             self.slices.watch(index, &fact, &self.books, broken);
             self.repairs.watch(index, &fact, &self.books, broken);
             self.counts.watch(index, &fact, &self.books, broken);
-            p8_hard_constraints::watch(index, &fact, &self.books, broken);
+            self.admissions.watch(index, &fact, &self.books, &rules, broken);
+            p8_hard_constraints::watch(index, &fact, (&self.books, &self.admissions), broken);
             self.quotas.watch(index, &fact, &self.books, &rules, broken);
         }
         self.kept_runs.entry(index, &taken, applied, &self.books, broken);
@@ -101,6 +105,7 @@ impl Oracle {
         self.required_topology.entry_over(index, &self.books, broken);
         self.slices.entry_over(index, &self.books, broken);
         self.quotas.entry_over(&rules);
+        self.admissions.entry_over(&rules);
         self.counts.entry_over(index, &self.books, broken);
         self.closed_jobs.watch(index, applied, broken);
         self.exactly_once.applied(index, entry, applied, broken);

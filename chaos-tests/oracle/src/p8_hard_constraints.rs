@@ -6,12 +6,18 @@
 use crate::books::{Books, NodeBook};
 use crate::facts::Fact;
 use crate::history::Broken;
+use crate::p6_admission::Admissions;
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
 use ohm_model::{EventKind, GroupSpec, Index, NodeHealth, TaintEffect};
 
 /// Judges one fact; `books` knows of it already.
-pub(crate) fn watch(index: Index, fact: &Fact<'_>, books: &Books, broken: &mut Vec<Broken>) {
+pub(crate) fn watch(
+    index: Index,
+    fact: &Fact<'_>,
+    (books, admissions): (&Books, &Admissions),
+    broken: &mut Vec<Broken>,
+) {
     let Fact::Happened { at_ms, kind: EventKind::Placed { job, group, first, node, .. } } = *fact else { return };
     // What stood there all the time is no new work.
     if books.has_returned(*job, *group, *first) {
@@ -29,7 +35,12 @@ pub(crate) fn watch(index: Index, fact: &Fact<'_>, books: &Books, broken: &mut V
         return broken.push(Broken::new("P8", what));
     };
     let standing = books.live(*job, *group).filter(|(_, standing)| standing.node == *node).count();
-    if let Some(why) = objection(wish, book, standing, at_ms) {
+    let mut wish = wish.clone();
+    for (labels, tolerations) in admissions.updates(*job) {
+        wish.node_selector.extend(labels.clone());
+        wish.tolerations.extend(tolerations.iter().cloned());
+    }
+    if let Some(why) = objection(&wish, book, standing, at_ms) {
         let what = format!("entry {index} places {}/{} on {}, but {why}", spec.name, wish.name, book.spec.name);
         broken.push(Broken::new("P8", what));
     }

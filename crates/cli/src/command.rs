@@ -47,6 +47,11 @@ pub enum ClientCommand {
     /// Remove a priority class; jobs that named it keep the priority they got
     #[command(subcommand)]
     PriorityClass(RemoveCommand),
+    /// List provisioning classes, who uses them, and how many requests are open
+    ProvisioningClasses,
+    /// Remove a provisioning class that no queue and no job uses
+    #[command(subcommand)]
+    ProvisioningClass(RemoveCommand),
     /// List topologies and their domains
     Topologies,
     /// Remove a topology

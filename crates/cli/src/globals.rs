@@ -78,6 +78,17 @@ impl Globals {
         TlsFiles { ca: self.tls_ca.clone(), certificate: self.tls_cert.clone(), key: self.tls_key.clone() }
     }
 
+    /// The arguments that tell another process of the same certificates.
+    pub fn tls_words(&self) -> Vec<String> {
+        let files = [("--tls-ca", &self.tls_ca), ("--tls-cert", &self.tls_cert), ("--tls-key", &self.tls_key)];
+        let named = files.into_iter().filter_map(|(flag, file)| Some((flag, file.as_ref()?)));
+        let words = named.flat_map(|(flag, file)| {
+            let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+            [flag.to_string(), file.display().to_string()]
+        });
+        words.collect()
+    }
+
     /// The token, where one is found. A named file must be there; the data folder need not be.
     pub(crate) fn token(&self) -> Result<Option<String>, Failure> {
         if let Some(path) = &self.token_file {

@@ -33,7 +33,12 @@ pub struct LeaseConfig {
 impl LeaseConfig {
     /// The health duty: one lease, first come.
     pub fn health(lease_ms: u64) -> Self {
-        LeaseConfig { leases: vec![Lease::Health], lease_ms, margin_ms: lease_ms / 10, balance: false, grace_ms: 0 }
+        LeaseConfig::duty(Lease::Health, lease_ms)
+    }
+
+    /// A duty: one lease, first come.
+    pub fn duty(lease: Lease, lease_ms: u64) -> Self {
+        LeaseConfig { leases: vec![lease], lease_ms, margin_ms: lease_ms / 10, balance: false, grace_ms: 0 }
     }
 
     /// All shards of `class`, shared out among its scheduler replicas.

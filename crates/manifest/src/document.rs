@@ -9,7 +9,7 @@ use crate::tree::{Node, Value};
 use crate::validate;
 use ohm_model::resources::Amounts;
 use ohm_model::selector::Labels;
-use ohm_model::{JobSpec, NodeSpec, PriorityClass, QueueSpec, TopologySpec};
+use ohm_model::{JobSpec, NodeSpec, PriorityClass, ProvisioningClass, QueueSpec, TopologySpec};
 use std::sync::Arc;
 
 /// The API version that every document states.
@@ -37,6 +37,8 @@ pub enum Content {
     Node(Box<NodeDocument>),
     /// `kind: PriorityClass`.
     PriorityClass(PriorityClass),
+    /// `kind: ProvisioningClass`.
+    ProvisioningClass(Box<ProvisioningClass>),
     /// `kind: Allocation`.
     Allocation(Allocation),
     /// A pod of Kubernetes.
@@ -52,6 +54,7 @@ impl Content {
             Content::Topology(topology) => ("Topology", Some(&topology.name)),
             Content::Node(node) => ("Node", Some(&node.spec.name)),
             Content::PriorityClass(class) => ("PriorityClass", Some(&class.name)),
+            Content::ProvisioningClass(class) => ("ProvisioningClass", Some(&class.name)),
             Content::Allocation(_) => ("Allocation", None),
             Content::Usage(_) => ("Pod", None),
         }
@@ -103,7 +106,8 @@ pub enum Dialect {
     Kubernetes,
 }
 
-const KINDS: &[&str] = &["Job", "Queue", "Cohort", "Topology", "Node", "PriorityClass", "Allocation"];
+const KINDS: &[&str] =
+    &["Job", "Queue", "Cohort", "Topology", "Node", "PriorityClass", "ProvisioningClass", "Allocation"];
 
 /// Reads one document.
 pub(crate) fn decode(dialect: Dialect, file: &Arc<str>, node: &Node<'_>) -> Result<Document, DocumentError> {
@@ -140,6 +144,7 @@ fn violations(content: &Content) -> Vec<validate::Violation> {
             violations
         }
         Content::PriorityClass(class) => validate::priority_class(class),
+        Content::ProvisioningClass(class) => validate::provisioning_class(class),
         Content::Allocation(_) | Content::Usage(_) => Vec::new(),
     }
 }
@@ -186,6 +191,14 @@ fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Conte
             let (name, _) = metadata(cx, &fields, &["name"])?;
             decode::priority_class(cx, name, &fields).map(Content::PriorityClass)
         }
+        Some("ProvisioningClass") => named(cx, root, |cx, name, spec| {
+            let Some(spec) = spec else {
+                missing_spec(cx, root, "its `provisioner`");
+                return None;
+            };
+            let class = decode::provisioning_class(cx, name, spec)?;
+            Some(Content::ProvisioningClass(Box::new(class)))
+        }),
         Some("Allocation") => {
             let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "spec"]])?;
             let spec = fields.require(cx, "spec", "`job`, `group`, `node` and `count`")?;
@@ -203,10 +216,6 @@ fn refuse_kind(cx: &mut Context, kind: &Node<'_>) {
         Some("ResourceFlavor") => ProblemKind::UnsupportedKind {
             kind: "ResourceFlavor",
             instead: "name node labels in the job's `nodeSelector`",
-        },
-        Some("ProvisioningClass") => ProblemKind::UnsupportedKind {
-            kind: "ProvisioningClass",
-            instead: "jobs wait until nodes that fit are there",
         },
         Some("List") => ProblemKind::Rule("a list cannot stand inside a list; put its documents there".to_string()),
         Some(text) => ProblemKind::UnknownKind {

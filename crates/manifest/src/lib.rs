@@ -73,14 +73,19 @@
 //! |---|---|
 //! | Topology | `spec.levels`: list of `nodeLabel`, coarse to fine, 1 to 16 |
 //! | Queue | `cohort`, `nominalQuota`, `borrowingLimit`, `lendingLimit` (by resource), `fairSharing.weight` |
-//! | Cohort | as Queue, with `parent` in place of `cohort` |
+//! | Queue besides | `admissionChecks`: names of provisioning classes that must say yes before its jobs are placed |
+//! | Cohort | as Queue, with `parent` in place of `cohort`, without `admissionChecks` |
 //! | PriorityClass | `value`, `description` (both beside `metadata`) |
+//! | ProvisioningClass | `provisioner`: `command` (with `command`, a list), `webhook` (with `url`) or `sim`; `parameters`; see below |
 //! | Node | `metadata.labels`; `spec`: `taints`, `unschedulable`; `status`: see below |
 //! | Allocation | `spec`: `job`, `group` (default `main`), `node`, `count`: tasks that run already |
 //!
 //! The `status` of a Node has `allocatable` or `capacity`, `used` (what others take, Allocations not included),
-//! `conditions` (`Ready` counts) and `addresses` (`InternalIP` counts). ResourceFlavor and ProvisioningClass are known
-//! and refused by this version.
+//! `conditions` (`Ready` counts) and `addresses` (`InternalIP` counts). ResourceFlavor is known and refused by this
+//! version.
+//!
+//! A ProvisioningClass has `retry` (`baseSeconds` 60, `factor` 2, `maxSeconds` 1800, `limit` 3), and `bookingSeconds`,
+//! `timeoutSeconds`, `watchSeconds` (0, which is without end or never), `callTimeoutSeconds` (60), `pollSeconds` (5).
 //!
 //! # Kubernetes
 //!

@@ -8,7 +8,7 @@ mod roles;
 use agent::AgentArguments;
 use clap::{CommandFactory, Parser, Subcommand};
 use ohm_cli::{ChaosNode, ClientCommand, Globals, LogCommand, OutputFormat, Simulate, TlsCommand, Up};
-use roles::{HealthArguments, SchedulerArguments, ServerArguments};
+use roles::{HealthArguments, ProvisionerArguments, SchedulerArguments, ServerArguments};
 use std::process::ExitCode;
 
 /// A cell scheduler: jobs in, placements out, and they stay right while machines fail.
@@ -42,6 +42,8 @@ enum Command {
     Scheduler(SchedulerArguments),
     /// Run a candidate for the health duty
     Health(HealthArguments),
+    /// Run a candidate for the provisioning duty: who asks for nodes on behalf of queues with checks
+    Provisioner(ProvisionerArguments),
     /// Run the agent of a node, or of many simulated ones
     Agent(AgentArguments),
 }
@@ -90,6 +92,7 @@ fn main() -> ExitCode {
         Command::Server(arguments) => roles::server(arguments, &globals),
         Command::Scheduler(arguments) => roles::scheduler(&arguments, &globals),
         Command::Health(arguments) => roles::health(&arguments, &globals),
+        Command::Provisioner(arguments) => roles::provisioner(&arguments, &globals),
         Command::Agent(arguments) => roles::agent(arguments, &globals),
     }
 }

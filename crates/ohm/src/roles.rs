@@ -2,7 +2,8 @@
 
 use crate::agent::{self, AgentArguments};
 use ohm_cli::{EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EngineArguments, Globals, MembersCommand, RescueCommand};
-use ohm_daemon::{HealthOptions, SchedulerOptions, run_health, run_scheduler};
+use ohm_daemon::{HealthOptions, ProvisionerOptions, SchedulerOptions, SimOptions};
+use ohm_daemon::{run_health, run_provisioner, run_scheduler};
 use ohm_model::Class;
 use ohm_node::agent::{AgentOptions, machine_node, run_agent};
 use ohm_node::sim_agent::{SimAgentOptions, run_sim_agent};
@@ -13,6 +14,7 @@ use ohm_server::ServerOptions;
 use std::ffi::OsString;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// `ohm server`.
@@ -73,6 +75,17 @@ pub(crate) struct HealthArguments {
     /// How long a node may go on after its last answered beat, in milliseconds
     #[arg(long, default_value_t = 30_000, value_name = "MS")]
     node_lease_ms: u64,
+}
+
+/// `ohm provisioner`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ProvisionerArguments {
+    /// How it is called in events [default: provisioner and process id]
+    #[arg(long)]
+    name: Option<String>,
+    /// Bring simulated nodes for classes of the kind `sim`, and keep them in this folder
+    #[arg(long, value_name = "DIR")]
+    sim_dir: Option<PathBuf>,
 }
 
 fn class(text: &str) -> Result<Class, String> {
@@ -151,6 +164,29 @@ pub(crate) fn health(arguments: &HealthArguments, globals: &Globals) -> ExitCode
     let name = arguments.name.clone().unwrap_or_else(|| format!("health-{}", std::process::id()));
     let options = HealthOptions::new(servers(globals), &name).with_node_lease_ms(arguments.node_lease_ms);
     run(1, |shutdown| run_health(options, shutdown))
+}
+
+pub(crate) fn provisioner(arguments: &ProvisionerArguments, globals: &Globals) -> ExitCode {
+    let name = arguments.name.clone().unwrap_or_else(|| format!("provisioner-{}", std::process::id()));
+    let sim = arguments.sim_dir.as_ref().map(|folder| simulation(folder, globals)).transpose();
+    let sim = match sim {
+        Ok(sim) => sim,
+        Err(error) => return used_wrongly(&format!("--sim-dir: {error}")),
+    };
+    let options = ProvisionerOptions { servers: servers(globals), name, sim };
+    run(1, |shutdown| run_provisioner(options, shutdown))
+}
+
+/// Simulated nodes find the servers as their provisioner does.
+fn simulation(folder: &Path, globals: &Globals) -> std::io::Result<SimOptions> {
+    let mut arguments = vec!["--server".to_string(), globals.server.clone()];
+    let token = globals.token_file.clone().unwrap_or_else(|| globals.data_dir().join("token"));
+    let token = std::path::absolute(token)?;
+    if token.exists() {
+        arguments.extend(["--token-file".to_string(), token.display().to_string()]);
+    }
+    arguments.extend(globals.tls_words());
+    Ok(SimOptions { folder: std::path::absolute(folder)?, program: std::env::current_exe()?, arguments })
 }
 
 pub(crate) fn shim(arguments: impl Iterator<Item = OsString>) -> ExitCode {

@@ -45,10 +45,20 @@ impl Shutdown {
     }
 
     /// Sets the flag when the process that `OHM_PARENT` names is not the parent any more: who was started by `ohm up`
-    /// does not outlive it, whatever ended it.
+    /// does not outlive it, whatever ended it. So does the end of the process that `OHM_ELDER` names, whoever is the
+    /// parent: simulated nodes of a provisioner outlive that, but not the cell.
     pub fn on_orphaned(&self) {
-        let parent = std::env::var("OHM_PARENT").ok().and_then(|parent| parent.parse::<u32>().ok());
-        let Some(parent) = parent else { return };
+        let process = |name: &str| std::env::var(name).ok().and_then(|process| process.parse::<u32>().ok());
+        if let Some(elder) = process("OHM_ELDER") {
+            let flag = self.clone();
+            tokio::spawn(async move {
+                while std::path::Path::new(&format!("/proc/{elder}")).exists() {
+                    tokio::time::sleep(ORPHAN_LOOK).await;
+                }
+                flag.start();
+            });
+        }
+        let Some(parent) = process("OHM_PARENT") else { return };
         let flag = self.clone();
         tokio::spawn(async move {
             while std::os::unix::process::parent_id() == parent {

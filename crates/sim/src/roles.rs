@@ -8,6 +8,7 @@ use ohm_framework::SchedulerCore;
 use ohm_health::{DutyConfig, DutyCore};
 use ohm_log::Bytes;
 use ohm_model::{Class, Command, Index, JobSpec, SessionId};
+use ohm_provisioning::{ProvisionerConfig, ProvisionerCore};
 use ohm_stdx::Prng;
 use std::collections::BTreeMap;
 
@@ -63,6 +64,22 @@ impl HealthProcess {
         }
         let duty_lease_ms = knobs.duty_lease_ms;
         self.core = Some(DutyCore::new(DutyConfig { name, duty_lease_ms, resend_ms: 500, health }, dice.fork()));
+    }
+}
+
+/// A candidate for the provisioning duty.
+pub(crate) struct ProvisionerProcess {
+    pub(crate) shell: Shell,
+    pub(crate) core: Option<ProvisionerCore>,
+}
+
+impl ProvisionerProcess {
+    pub(crate) fn start(&mut self, number: usize, knobs: &Knobs, dice: &mut Prng) {
+        self.shell.starts += 1;
+        self.shell.up = true;
+        let name = format!("provisioner-{number} #{}", self.shell.starts);
+        let config = ProvisionerConfig { name, duty_lease_ms: knobs.duty_lease_ms, resend_ms: 500 };
+        self.core = Some(ProvisionerCore::new(config, dice.fork()));
     }
 }
 

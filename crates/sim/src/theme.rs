@@ -3,6 +3,7 @@
 
 use crate::faults::{Fault, Population, Victim, Way};
 use crate::knobs::Knobs;
+use crate::workload::QUEUES;
 use ohm_model::{Class, JobSpec, RepairPolicy, RepairSpec, TopologyMode, TopologyRequest};
 use ohm_stdx::{Prng, hash};
 
@@ -22,6 +23,8 @@ pub(crate) enum Theme {
     /// Candidates for the health duty want leases of different lengths, and the duty goes from one to the other just
     /// when a node cannot be reached.
     Handover,
+    /// Jobs wait for nodes that are brought from outside, and all goes wrong around that.
+    Provisioning,
     /// The leader is cut off from the other servers again and again, while people read and write over all of them.
     Deposing,
 }
@@ -34,6 +37,7 @@ impl Theme {
             0 => Theme::Widening,
             1 => Theme::Handover,
             2 if servers > 1 => Theme::Deposing,
+            3 => Theme::Provisioning,
             _ => Theme::Everything,
         }
     }
@@ -47,6 +51,7 @@ impl Theme {
                 Knobs { nodes: asked.unwrap_or(WIDENING_NODES), wishes: knobs.wishes.max(25), ..lasting }
             }
             Theme::Handover => Knobs { leases_differ: true, ..lasting },
+            Theme::Provisioning => Knobs { queues: true, wishes: knobs.wishes.max(25), ..lasting },
             Theme::Deposing => Knobs { theme: self, wishes: knobs.wishes.max(45), wish_pause_ms: 300, ..knobs },
         }
     }
@@ -75,6 +80,18 @@ impl Theme {
                     at_ms += dice.between(7_000, 10_000);
                 }
             }
+            Theme::Provisioning => {
+                for _ in 0..6 {
+                    let victim = Victim::Provisioner(dice.below(2) as usize);
+                    let for_ms = dice.between(500, 9_000);
+                    let fault = match dice.below(3) {
+                        0 => Fault::Crash { victim, down_ms: for_ms },
+                        1 => Fault::Pause { victim, for_ms },
+                        _ => Fault::Cut { victim, way: Way::Both, for_ms },
+                    };
+                    faults.push((dice.between(3_000, until_ms), fault));
+                }
+            }
             Theme::Deposing => {
                 for _ in 0..8 {
                     let for_ms = dice.between(1_000, 6_000);
@@ -90,6 +107,7 @@ impl Theme {
         match self {
             Theme::Widening if dice.chance(700) => widening(dice, job),
             Theme::Handover if dice.chance(700) => lasting(dice, job),
+            Theme::Provisioning if dice.chance(850) => provisioned(dice, job),
             _ => {}
         }
     }
@@ -118,6 +136,16 @@ fn widening(dice: &mut Prng, job: &mut JobSpec) {
         group.requests.insert("cpu".into(), dice.between(8, 20) as i64 * 100);
     }
     lasting(dice, job);
+}
+
+/// Work that fits the quota of its queue, so that much is reserved and asked for.
+fn provisioned(dice: &mut Prng, job: &mut JobSpec) {
+    job.queue = dice.pick(&QUEUES).map(|queue| queue.to_string()).unwrap_or_default();
+    job.suspended = false;
+    job.active_deadline_seconds = 0;
+    for group in &mut job.groups {
+        group.requests.insert("cpu".into(), dice.between(1, 8) as i64 * 100);
+    }
 }
 
 fn lasting(dice: &mut Prng, job: &mut JobSpec) {

@@ -6,6 +6,7 @@ mod deliver;
 mod disks;
 mod end;
 mod operator;
+mod outside;
 mod people;
 mod reads;
 mod reasons;
@@ -21,16 +22,18 @@ use crate::links::{self, Link, Links, NetworkFaults};
 use crate::mischief::Mischief;
 use crate::node::NodeProcess;
 use crate::report::Report;
-use crate::roles::{ClientProcess, HealthProcess, SchedulerProcess, Shell};
+use crate::roles::{ClientProcess, HealthProcess, ProvisionerProcess, SchedulerProcess, Shell};
 use crate::scenario::Scenario;
 use crate::server::ServerProcess;
 use ohm_agent::BeatAnswer;
 use ohm_log::Bytes;
-use ohm_model::{Command, Incarnation, Index, NodeCondition, NodeId, NodeSpec, RunRef, RunReport, SessionId};
+use ohm_model::{Command, Epoch, Incarnation, Index, NodeCondition, NodeId, NodeSpec, RunRef, RunReport, SessionId};
 use ohm_oracle::{Broken, Oracle, Record};
+use ohm_provisioning::Answer;
 use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, Purpose, RequestId};
 use ohm_stdx::Prng;
 use operator::Operator;
+use outside::Outside;
 use reads::Readers;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -67,6 +70,7 @@ pub(crate) enum Event {
     FromServer { connection: u64, down: Down },
     Between { from: usize, to: usize, bytes: Bytes },
     Unreachable { from: usize, to: usize },
+    Outside { victim: Victim, starts: u64, id: String, epoch: Epoch, answer: Answer },
     Operate,
     Read,
     Connect(Victim),
@@ -115,6 +119,8 @@ pub struct World {
     pub(crate) sending_delay_ms: u64,
     pub(crate) schedulers: Vec<SchedulerProcess>,
     pub(crate) health: Vec<HealthProcess>,
+    pub(crate) provisioners: Vec<ProvisionerProcess>,
+    pub(crate) outside: Outside,
     pub(crate) nodes: Vec<NodeProcess>,
     pub(crate) clients: Vec<ClientProcess>,
     pub(crate) operator: Operator,
@@ -186,7 +192,10 @@ impl World {
             known.or_else(|| self.late.get(connection).map(|(server, _)| *server)).map(Victim::Server)
         };
         match event {
-            Event::Tick(victim) | Event::Connect(victim) | Event::ProcessLoses { victim, .. } => Some(*victim),
+            Event::Tick(victim)
+            | Event::Connect(victim)
+            | Event::ProcessLoses { victim, .. }
+            | Event::Outside { victim, .. } => Some(*victim),
             Event::Flush { server, .. } | Event::ServerLoses { server, .. } | Event::Encoded { server, .. } => {
                 Some(Victim::Server(*server))
             }
@@ -203,6 +212,7 @@ impl World {
             Victim::Server(number) => self.servers[number].paused_until_ms,
             Victim::Scheduler(number) => self.schedulers[number].shell.paused_until_ms,
             Victim::Health(number) => self.health[number].shell.paused_until_ms,
+            Victim::Provisioner(number) => self.provisioners[number].shell.paused_until_ms,
             Victim::Node(number) => self.nodes[number].paused_until_ms,
             Victim::Client(number) => self.clients[number].shell.paused_until_ms,
         }
@@ -247,6 +257,9 @@ impl World {
             Event::FromServer { connection, down } => self.reach_process(connection, down),
             Event::Between { from, to, bytes } => self.reach_peer(from, to, bytes),
             Event::Unreachable { from, to } => self.miss_peer(from, to),
+            Event::Outside { victim, starts, id, epoch, answer } => {
+                self.outside_answers(victim, starts, (id, epoch, answer));
+            }
             Event::Operate => self.operate(),
             Event::Read => self.read(),
             Event::Connect(victim) => self.connect(victim),
@@ -316,6 +329,7 @@ impl World {
         match victim {
             Victim::Scheduler(number) => Some(&mut self.schedulers[number].shell),
             Victim::Health(number) => Some(&mut self.health[number].shell),
+            Victim::Provisioner(number) => Some(&mut self.provisioners[number].shell),
             Victim::Client(number) => Some(&mut self.clients[number].shell),
             Victim::Server(_) | Victim::Node(_) => None,
         }

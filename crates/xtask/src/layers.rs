@@ -65,7 +65,7 @@ pub(crate) const LAYERS: &[&[Place]] = &[
     // Sessions and leases are what schedulers, the health duty and servers are built on.
     &[WIRE, pure("ohm-client", &[]), pure("ohm-agent", &[]), pure("ohm-oracle", &["serde_json"])],
     // The order of work knows nothing of planners; the scheduler core uses it.
-    &[pure("ohm-health", &[]), pure("ohm-queueing", &[])],
+    &[pure("ohm-health", &[]), pure("ohm-provisioning", &[]), pure("ohm-queueing", &[])],
     &[pure("ohm-framework", &[])],
     &[
         pure("ohm-replica", &["bytes"]),

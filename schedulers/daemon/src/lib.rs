@@ -1,4 +1,4 @@
-//! The process that follows the log: around one scheduler core, or around the health core.
+//! The process that follows the log: around one scheduler core, the health core, or the provisioner core.
 //!
 //! ```text
 //!           ┌─ Follow: snapshot, entries ─▶┐
@@ -18,6 +18,7 @@ mod error;
 mod follower;
 mod health;
 mod link;
+mod provisioner;
 mod scheduler;
 mod shell;
 mod snapshot;
@@ -25,4 +26,5 @@ mod tickets;
 
 pub use error::DaemonError;
 pub use health::{HealthOptions, run_health};
+pub use provisioner::{ProvisionerOptions, SimOptions, run_provisioner};
 pub use scheduler::{SchedulerOptions, run_scheduler};

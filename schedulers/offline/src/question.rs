@@ -96,6 +96,8 @@ impl Scene {
                 Content::Allocation(allocation) => allocations.push((origin, allocation)),
                 Content::Usage(usage) => usages.push(usage),
                 Content::PriorityClass(class) => scene.priority_classes.push((origin, class)),
+                // A plan says where jobs stand once their nodes are there.
+                Content::ProvisioningClass(_) => {}
             }
         }
         for (origin, allocation) in allocations {

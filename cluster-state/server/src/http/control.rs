@@ -50,6 +50,10 @@ pub(super) async fn remove_priority_class(State(shared): State<Shared>, Name(nam
     remove(&shared, Command::RemovePriorityClass { name }).await
 }
 
+pub(super) async fn remove_provisioning_class(State(shared): State<Shared>, Name(name): Name) -> Answer {
+    remove(&shared, Command::RemoveProvisioningClass { name }).await
+}
+
 async fn remove(shared: &Shared, command: Command) -> Answer {
     let index = perform(shared, command).await?;
     Ok(stamped(index, StatusCode::NO_CONTENT.into_response()))

@@ -140,6 +140,10 @@ const PRIORITY_CLASSES: &[Operation] =
     &[operation("get", "Priority classes with their values", &[], "PriorityClassList")];
 const PRIORITY_CLASS: &[Operation] =
     &[operation("delete", "Remove a priority class; jobs that named it keep the priority they got", &[], "")];
+const PROVISIONING_CLASSES: &[Operation] =
+    &[operation("get", "Provisioning classes, and how many requests of each are open", &[], "ProvisioningClassList")];
+const PROVISIONING_CLASS: &[Operation] =
+    &[operation("delete", "Remove a provisioning class; refused while a queue or a job names it", &[], "")];
 const TOPOLOGY: &[Operation] = &[operation("delete", "Remove a topology; refused while an open job names it", &[], "")];
 const TOPOLOGIES: &[Operation] = &[operation("get", "Topologies and their domains", &[], "TopologyList")];
 const EVENTS: &[Operation] = &[operation(
@@ -186,6 +190,8 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/queues/{name}", QUEUE), delete(control::remove_queue)),
         (route("/v1/priority-classes", PRIORITY_CLASSES), get(overview::priority_classes)),
         (route("/v1/priority-classes/{name}", PRIORITY_CLASS), delete(control::remove_priority_class)),
+        (route("/v1/provisioning-classes", PROVISIONING_CLASSES), get(overview::provisioning_classes)),
+        (route("/v1/provisioning-classes/{name}", PROVISIONING_CLASS), delete(control::remove_provisioning_class)),
         (route("/v1/topologies/{name}", TOPOLOGY), delete(control::remove_topology)),
         (route("/v1/topologies", TOPOLOGIES), get(overview::topologies)),
         (route("/v1/events", EVENTS), get(events::events)),

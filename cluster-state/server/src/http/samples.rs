@@ -2,12 +2,13 @@
 //! does not compile.
 
 use ohm_wire::api::{
-    ApiError, BestDomainView, CountedView, DocumentVerdict, DomainView, ErrorAnswer, EventList, EventView,
-    ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary, JobTotals, JobView, LayerFitView,
-    NearestView, NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, PastRepairView,
-    PastRunView, PriorityClassList, PriorityClassView, ProblemView, QueueList, QueueResourceView, QueueView,
-    ReasonView, RepairView, ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer,
-    TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
+    AdmissionView, ApiError, BestDomainView, CheckView, CountedView, DocumentVerdict, DomainView, ErrorAnswer,
+    EventList, EventView, ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary, JobTotals,
+    JobView, LayerFitView, NearestView, NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals,
+    PastRepairView, PastRunView, PriorityClassList, PriorityClassView, ProblemView, ProvisioningClassList,
+    ProvisioningClassView, QueueList, QueueResourceView, QueueView, ReasonView, RepairView, RetryView, ServerEngine,
+    ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView,
+    TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -30,6 +31,7 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("NodeList", value(&NodeList { nodes: vec![node()], total: 1, next: text() })),
         ("NodeSummary", value(&node())),
         ("PriorityClassList", value(&PriorityClassList { priority_classes: vec![priority_class()] })),
+        ("ProvisioningClassList", value(&ProvisioningClassList { provisioning_classes: vec![provisioning_class()] })),
         ("QueueList", value(&QueueList { queues: vec![queue()] })),
         ("ServerList", value(&ServerList { servers: vec![server()], removed: vec![1], engine: ServerEngine::Raft })),
         ("StatusView", value(&status())),
@@ -119,6 +121,7 @@ fn job() -> JobView<Value> {
             unhealthy_nodes: vec![UnhealthyNodeView { name: text(), cause: text(), since_ms: 1 }],
             past: vec![PastRepairView { since_ms: 1, ended_ms: 1, tasks: 1, nodes: vec![text()], failed: text() }],
         },
+        admission: admission(),
         version: 1,
         groups: vec![group()],
         past_runs: vec![PastRunView {
@@ -209,10 +212,49 @@ fn queue() -> QueueView {
         kind: text(),
         parent: text(),
         weight_milli: 1,
+        admission_checks: vec![text()],
         resources: [(ANY_KEY.to_string(), resource)].into(),
         pending: 1,
         running: 1,
         suspended: 1,
+    }
+}
+
+fn provisioning_class() -> ProvisioningClassView {
+    ProvisioningClassView {
+        name: text(),
+        provisioner: text(),
+        target: text(),
+        parameters: texts(),
+        retry: RetryView { base_seconds: 1, factor: 1, max_seconds: 1, limit: 1 },
+        booking_seconds: 1,
+        timeout_seconds: 1,
+        call_timeout_seconds: 1,
+        poll_seconds: 1,
+        watch_seconds: 1,
+        queues: vec![text()],
+        open: 1,
+    }
+}
+
+fn admission() -> AdmissionView {
+    AdmissionView {
+        state: text(),
+        problem: text(),
+        round: 1,
+        reserved: texts(),
+        checks: vec![CheckView {
+            class: text(),
+            state: text(),
+            attempt: 1,
+            request: text(),
+            message: text(),
+            since_ms: 1,
+        }],
+        next_attempt_ms: 1,
+        failed_check: text(),
+        failed_attempt: 1,
+        failed_message: text(),
     }
 }
 

@@ -251,6 +251,13 @@ impl<'c> Submission<'c> {
                 let same = same.is_ok_and(|cell| cell.priority_classes().get(&class.name) == Some(&class));
                 self.send_one(ticket, Command::PutPriorityClass(class), same).await;
             }
+            Content::ProvisioningClass(class) => {
+                let same = self.cells.now().await;
+                let same = same.is_ok_and(|cell| {
+                    cell.provisioning_classes().get(&class.name).is_some_and(|known| **known == *class)
+                });
+                self.send_one(ticket, Command::PutProvisioningClass(*class), same).await;
+            }
             Content::Node(_) => {
                 let message = "nodes are not submitted: a node registers itself when `ohm agent` runs on it";
                 self.record(ticket.refused("kind", message));

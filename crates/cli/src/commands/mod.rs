@@ -17,7 +17,7 @@ use crate::failure::{EXIT_DONE, Failure};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::text;
-use ohm_wire::api::{PriorityClassList, QueueList, StatusView, TopologyList};
+use ohm_wire::api::{PriorityClassList, ProvisioningClassList, QueueList, StatusView, TopologyList};
 use serde_json::json;
 
 /// Who is asked, and how the answer is printed.
@@ -56,6 +56,10 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
         ClientCommand::PriorityClass(RemoveCommand::Remove { name }) => {
             remove(&session, "priority class", "priority-classes", &name)
         }
+        ClientCommand::ProvisioningClasses => provisioning_classes(&session),
+        ClientCommand::ProvisioningClass(RemoveCommand::Remove { name }) => {
+            remove(&session, "provisioning class", "provisioning-classes", &name)
+        }
         ClientCommand::Topologies => topologies(&session),
         ClientCommand::Topology(RemoveCommand::Remove { name }) => remove(&session, "topology", "topologies", &name),
         ClientCommand::Events(args) => events::events(&session, &args),
@@ -81,6 +85,12 @@ fn remove(session: &Session, kind: &str, kinds: &str, name: &str) -> Result<u8, 
 fn priority_classes(session: &Session) -> Result<u8, Failure> {
     let list: PriorityClassList = session.client.get("/v1/priority-classes", &[])?;
     session.output.print(&list, |style| text::priority_classes_table(&list, style))?;
+    Ok(EXIT_DONE)
+}
+
+fn provisioning_classes(session: &Session) -> Result<u8, Failure> {
+    let list: ProvisioningClassList = session.client.get("/v1/provisioning-classes", &[])?;
+    session.output.print(&list, |style| text::provisioning_classes_table(&list, style))?;
     Ok(EXIT_DONE)
 }
 

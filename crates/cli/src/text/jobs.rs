@@ -103,6 +103,7 @@ fn head(job: &JobView<Value>, style: &Style) -> String {
     if summary.started_ms > 0 && summary.finished_ms > 0 {
         lines.push(("Took", length(summary.finished_ms.saturating_sub(summary.started_ms))));
     }
+    lines.push(("Admission", super::admission::admission_line(&job.admission, style)));
     lines.push(("Repair", repair(&job.repair, style)));
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
     let line = |(name, value)| wrapped(&format!("{:<11}{value}", format!("{name}:")), style.width, 11) + "\n";
@@ -280,8 +281,16 @@ array  batch  pending  18 pending, 2 succeeded  0         -      ada    90s
         let summary = JobSummary { priority: 5, ..summary("train", "running", counts) };
         let (groups, past_runs) = (vec![group], vec![past]);
         let repair = RepairView::default();
-        let view =
-            JobView { summary, shard: "batch/3".into(), repair, version: 7, groups, past_runs, spec: Value::Null };
+        let view = JobView {
+            summary,
+            shard: "batch/3".into(),
+            repair,
+            admission: Default::default(),
+            version: 7,
+            groups,
+            past_runs,
+            spec: Value::Null,
+        };
         assert_eq!(
             job_text(&view, &PLAIN),
             "\

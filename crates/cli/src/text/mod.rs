@@ -1,5 +1,6 @@
 //! Results as people read them: pure functions from API types to text.
 
+mod admission;
 mod amounts;
 mod events;
 mod explain;
@@ -13,6 +14,7 @@ mod times;
 mod verdicts;
 mod wrap;
 
+pub(crate) use admission::provisioning_classes_table;
 pub(crate) use events::{event_line, story};
 pub(crate) use explain::explanation;
 pub(crate) use jobs::{job_line, job_over_line, job_text, jobs_table};

@@ -225,7 +225,7 @@ impl CellPlan {
         Some(command)
     }
 
-    /// Schedulers and health.
+    /// Schedulers, health and provisioner.
     pub(super) fn followers(&self) -> Vec<Command> {
         let mut commands = Vec::new();
         for &(class, count) in &self.replicas {
@@ -238,6 +238,9 @@ impl CellPlan {
         let lease = self.node_lease_ms.to_string();
         let health = vec!["health".into(), "--name".into(), "health".into(), "--node-lease-ms".into(), lease];
         commands.push(self.command("health", HEALTH, self.towards_server(health), None));
+        let folder = self.folder.display().to_string();
+        let provisioner = vec!["provisioner".into(), "--name".into(), "provisioner".into(), "--sim-dir".into(), folder];
+        commands.push(self.command("provisioner", SCHEDULERS, self.towards_server(provisioner), None));
         commands
     }
 

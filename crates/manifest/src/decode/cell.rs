@@ -104,7 +104,8 @@ fn quota(
     };
     let Some(spec) = spec else { return Some(queue) };
     let known: &[&str] = &["nominalQuota", "borrowingLimit", "lendingLimit", "fairSharing"];
-    let fields = Fields::open(cx, spec, &[&[parent], known])?;
+    let checks: &[&str] = if is_cohort { &[] } else { &["admissionChecks"] };
+    let fields = Fields::open(cx, spec, &[&[parent], known, checks])?;
     let amounts = |cx: &mut Context, name| {
         let at = fields.get(name);
         at.map_or_else(Amounts::new, |at| at.amounts(cx, Rounding::Down))
@@ -112,6 +113,7 @@ fn quota(
     queue.nominal = amounts(cx, "nominalQuota");
     queue.borrowing_limit = amounts(cx, "borrowingLimit");
     queue.lending_limit = amounts(cx, "lendingLimit");
+    queue.admission_checks = fields.list(cx, "admissionChecks", |cx, at| at.text(cx));
     queue.parent = fields.text(cx, parent).unwrap_or_default();
     if let Some(at) = fields.get("fairSharing")
         && let Some(sharing) = Fields::open(cx, at, &[&["weight"]])

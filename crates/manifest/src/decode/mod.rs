@@ -4,11 +4,13 @@
 mod cell;
 mod group;
 mod job;
+mod provisioning;
 mod selectors;
 mod value;
 
 pub(crate) use cell::{allocation, cohort, node, priority_class, queue, topology};
 pub(crate) use group::{GRACE_MS_DEFAULT, defaults};
 pub(crate) use job::{RECONCILE, REPAIR_POLICIES, default_on_disconnect, job};
+pub(crate) use provisioning::provisioning_class;
 pub(crate) use selectors::{node_affinity, toleration};
 pub(crate) use value::{At, Context, Fields};

@@ -4,11 +4,13 @@
 mod group;
 mod job;
 mod names;
+mod provisioning;
 mod rest;
 
 pub use job::job;
 pub use rest::{node, queue, topology};
 
+pub(crate) use provisioning::provisioning_class;
 pub(crate) use rest::{priority_class, resources};
 
 use crate::path::FieldPath;

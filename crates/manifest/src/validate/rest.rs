@@ -63,6 +63,7 @@ pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
     findings.expect(queue.parent != queue.name || queue.parent.is_empty(), parent, || {
         "names itself; name the cohort above, or leave it out".to_string()
     });
+    super::provisioning::admission_checks(&mut findings, &queue.admission_checks);
     check_amounts(&mut findings, &queue.nominal, &spec().field("nominalQuota"));
     for (field, limits) in [("borrowingLimit", &queue.borrowing_limit), ("lendingLimit", &queue.lending_limit)] {
         check_amounts(&mut findings, limits, &spec().field(field));

@@ -85,6 +85,7 @@ pub(crate) fn name(victim: Victim) -> String {
         Victim::Server(number) => format!("server {}", number + 1),
         Victim::Scheduler(number) => format!("scheduler {}", number + 1),
         Victim::Health(number) => format!("health {}", number + 1),
+        Victim::Provisioner(number) => format!("provisioner {}", number + 1),
         Victim::Node(number) => format!("node n{number}"),
         Victim::Client(number) => format!("client {}", number + 1),
     }
@@ -158,9 +159,10 @@ fn victim(words: &mut Words<'_>) -> Result<Victim, String> {
         "server" => Victim::Server(position(words)?),
         "scheduler" => Victim::Scheduler(position(words)?),
         "health" => Victim::Health(position(words)?),
+        "provisioner" => Victim::Provisioner(position(words)?),
         "client" => Victim::Client(position(words)?),
         "node" => Victim::Node(node_name(words)?),
-        other => return Err(format!("\"{other}\" is nobody: server, scheduler, health, node or client")),
+        other => return Err(format!("\"{other}\" is nobody: server, scheduler, health, provisioner, node or client")),
     })
 }
 

@@ -3,7 +3,7 @@
 //! faults drawn beforehand would hardly ever hit.
 
 use super::{Event, World};
-use crate::faults::{Fault, Victim};
+use crate::faults::{Fault, Victim, Way};
 use ohm_model::{Command, EventKind, JobId};
 use ohm_oracle::Record;
 
@@ -23,10 +23,13 @@ impl World {
             }
             self.aimed = *index;
             for event in &applied.events {
-                let (EventKind::TasksLost { job, name, .. } | EventKind::RepairCommitted { job, name, .. }) =
-                    &event.kind
-                else {
-                    continue;
+                let (job, name) = match &event.kind {
+                    EventKind::TasksLost { job, name, .. }
+                    | EventKind::RepairCommitted { job, name, .. }
+                    | EventKind::QuotaReserved { job, name, .. }
+                    | EventKind::CheckChanged { job, name, .. }
+                    | EventKind::ChecksReady { job, name, .. } => (job, name),
+                    _ => continue,
                 };
                 if self.dice.chance(AIMED_PERMILLE) {
                     self.trouble(*job, name.clone());
@@ -42,6 +45,9 @@ impl World {
             2 => self.dice.between(10, 90),
             _ => self.dice.between(80, 500),
         };
+        if !self.provisioners.is_empty() && self.dice.chance(250) {
+            return self.trouble_provisioners(after_ms);
+        }
         match self.dice.below(6) {
             0 => self.say_after(after_ms, Command::CancelJob { name }),
             1 => {
@@ -71,6 +77,17 @@ impl World {
                 }
             }
         }
+    }
+
+    fn trouble_provisioners(&mut self, after_ms: u64) {
+        let number = self.dice.below(self.provisioners.len() as u64) as usize;
+        let (victim, for_ms) = (Victim::Provisioner(number), self.dice.between(300, 6_000));
+        let fault = match self.dice.below(3) {
+            0 => Fault::Crash { victim, down_ms: for_ms },
+            1 => Fault::Pause { victim, for_ms },
+            _ => Fault::Cut { victim, way: Way::Both, for_ms },
+        };
+        self.strike_after(after_ms, fault);
     }
 
     fn say_after(&mut self, after_ms: u64, command: Command) {

@@ -2,7 +2,7 @@
 
 use super::operator::Operator;
 use super::reads::Readers;
-use super::{Event, World};
+use super::{Event, World, outside};
 use crate::agenda::Agenda;
 use crate::clocks::Clock;
 use crate::faults::{self, Fault, Population, Victim};
@@ -33,6 +33,7 @@ impl World {
         let (servers, schedulers, health) = processes(&mut dice, &knobs);
         let nodes = nodes(&mut dice, &knobs, scenario.script.as_ref().is_some_and(|script| script.plain_nodes));
         let clients = clients(&mut dice, &knobs);
+        let provisioners = outside::provisioners(&mut dice, knobs.theme, knobs.drift_ppm);
         let population = Population {
             servers: knobs.servers,
             schedulers: schedulers.len(),
@@ -68,6 +69,8 @@ impl World {
             sending_delay_ms: 0,
             schedulers,
             health,
+            provisioners,
+            outside: outside::Outside::new(scenario.seed),
             nodes,
             clients,
             operator: Operator::new(knobs.servers),
@@ -117,7 +120,8 @@ impl World {
         let health = (0..self.health.len()).map(Victim::Health);
         let nodes = (0..self.nodes.len()).map(Victim::Node);
         let clients = (0..self.clients.len()).map(Victim::Client);
-        schedulers.chain(health).chain(nodes).chain(clients).collect()
+        let provisioners = (0..self.provisioners.len()).map(Victim::Provisioner);
+        schedulers.chain(health).chain(provisioners).chain(nodes).chain(clients).collect()
     }
 }
 

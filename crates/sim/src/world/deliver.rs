@@ -8,6 +8,7 @@ use ohm_framework::Input as SchedulerInput;
 use ohm_health::{BeatMark, DutyInput};
 use ohm_log::Bytes;
 use ohm_model::{Command, Entry, Envelope, Outcome};
+use ohm_provisioning::Input as ProvisionerInput;
 use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, FollowerId, Peer, RequestId, ServerInput};
 
 impl World {
@@ -181,6 +182,12 @@ impl World {
             (Victim::Scheduler(_), _) => {
                 self.step_scheduler(victim, SchedulerInput::Answer { session, sequence, outcome });
             }
+            (Victim::Provisioner(_), Command::OpenSession { nonce, .. }) => {
+                self.step_provisioner(victim, ProvisionerInput::OpenAnswer { nonce: *nonce, outcome });
+            }
+            (Victim::Provisioner(_), _) => {
+                self.step_provisioner(victim, ProvisionerInput::Answer { session, sequence, outcome });
+            }
             (Victim::Health(_), Command::OpenSession { nonce, .. }) => {
                 self.step_duty(victim, DutyInput::OpenAnswer { nonce: *nonce, outcome });
             }
@@ -200,6 +207,9 @@ impl World {
                     let whole: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
                     match (restore(&whole), victim) {
                         (Ok(cell), Victim::Health(_)) => self.step_duty(victim, DutyInput::Snapshot(Box::new(cell))),
+                        (Ok(cell), Victim::Provisioner(_)) => {
+                            self.step_provisioner(victim, ProvisionerInput::Snapshot(Box::new(cell)));
+                        }
                         (Ok(cell), _) => self.step_scheduler(victim, SchedulerInput::Snapshot(Box::new(cell))),
                         (Err(error), _) => self.fail("P9", format!("a snapshot does not restore: {error}")),
                     }
@@ -209,6 +219,9 @@ impl World {
                 for (index, bytes) in entries {
                     match (Entry::decode(&bytes), victim) {
                         (Ok(entry), Victim::Health(_)) => self.step_duty(victim, DutyInput::Entry { index, entry }),
+                        (Ok(entry), Victim::Provisioner(_)) => {
+                            self.step_provisioner(victim, ProvisionerInput::Entry { index, entry });
+                        }
                         (Ok(entry), _) => self.step_scheduler(victim, SchedulerInput::Entry { index, entry }),
                         (Err(error), _) => self.fail("P9", format!("an entry does not decode: {error}")),
                     }

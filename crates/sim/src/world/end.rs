@@ -66,6 +66,7 @@ impl World {
             |stuck: &Stuck| first.iter().any(|early| (early.job, early.attempts) == (stuck.job, stuck.attempts));
         let mut broken: Vec<Broken> = self.stuck().into_iter().filter(still).map(|stuck| stuck.broken).collect();
         broken.extend(self.wrong_reasons());
+        broken.extend(self.stuck_admissions());
         let quiet = |what: String| Broken { promise: "P10", what };
         match self.leader().and_then(|number| self.servers[number].core()) {
             None => broken.push(quiet("no server leads".into())),

@@ -1,13 +1,15 @@
 //! What passes by itself: ticks of every process, and what people ask for.
 
-use super::{Event, World};
+use super::{Event, World, outside};
 use crate::faults::Victim;
+use crate::theme::Theme;
 use crate::workload;
 use ohm_agent::{DriverInput, Input as AgentInput};
 use ohm_framework::Input as SchedulerInput;
 use ohm_health::DutyInput;
 use ohm_model::{Command, JobOutcome, JobSpec, Outcome};
 use ohm_oracle::Record;
+use ohm_provisioning::Input as ProvisionerInput;
 use ohm_replica::{AppendResult, ServerInput};
 
 /// A person asks again after this long without an answer.
@@ -18,7 +20,7 @@ impl World {
         let every_ms = match victim {
             Victim::Server(_) => 20,
             Victim::Scheduler(_) => 50,
-            Victim::Health(_) => 40,
+            Victim::Health(_) | Victim::Provisioner(_) => 40,
             Victim::Client(_) => 100,
             // Agents say themselves when they have something to do.
             Victim::Node(number) => return self.tick_node(number),
@@ -31,6 +33,7 @@ impl World {
             }
             Victim::Scheduler(_) => self.step_scheduler(victim, SchedulerInput::Tick),
             Victim::Health(_) => self.step_duty(victim, DutyInput::Tick),
+            Victim::Provisioner(_) => self.step_provisioner(victim, ProvisionerInput::Tick),
             Victim::Client(number) => self.tick_client(number),
             Victim::Node(_) => {}
         }
@@ -94,7 +97,10 @@ impl World {
             let job = job.cloned();
             workload::interference(&mut self.dice, job.as_ref(), &own, self.nodes.len(), queues)
         };
-        if let Some(command) = command {
+        if let Some(mut command) = command {
+            if let (Command::PutQueue(spec), Theme::Provisioning) = (&mut command, self.knobs.theme) {
+                *spec = outside::checked(&mut self.dice, spec.clone());
+            }
             self.request(number, command);
         }
     }
@@ -158,7 +164,11 @@ impl World {
         open.into_iter().for_each(|request| self.ask(number, request));
         if !std::mem::replace(&mut self.clients[number].greeted, true) {
             let mut dice = self.dice.fork();
-            for command in workload::greetings(&mut dice, self.knobs.queues) {
+            let mut greetings = workload::greetings(&mut dice, self.knobs.queues);
+            if self.knobs.theme == Theme::Provisioning {
+                greetings = outside::with_checks(&mut dice, greetings);
+            }
+            for command in greetings {
                 self.request(number, command);
             }
         }

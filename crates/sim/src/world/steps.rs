@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    fn send_commands(&mut self, victim: Victim, envelopes: Vec<Envelope>) {
+    pub(super) fn send_commands(&mut self, victim: Victim, envelopes: Vec<Envelope>) {
         let Some(connection) = self.shell_of(victim).and_then(|shell| shell.connection) else { return };
         let Some(known) = self.connections.get_mut(&connection) else { return };
         let ticket = known.next_ticket;

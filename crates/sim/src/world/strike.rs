@@ -8,6 +8,7 @@ use crate::workload;
 use ohm_agent::Input as AgentInput;
 use ohm_framework::Input as SchedulerInput;
 use ohm_health::DutyInput;
+use ohm_provisioning::Input as ProvisionerInput;
 use ohm_replica::ServerInput;
 use std::collections::BTreeMap;
 
@@ -25,6 +26,7 @@ impl World {
             Victim::Server(number) => self.servers[number].is_up(),
             Victim::Scheduler(number) => self.schedulers[number].core.is_some(),
             Victim::Health(number) => self.health[number].core.is_some(),
+            Victim::Provisioner(number) => self.provisioners[number].core.is_some(),
             Victim::Node(number) => self.nodes[number].agent.is_some(),
             Victim::Client(number) => self.clients[number].shell.up,
         }
@@ -107,6 +109,7 @@ impl World {
                 Victim::Server(number) => number < self.servers.len(),
                 Victim::Scheduler(number) => number < self.schedulers.len(),
                 Victim::Health(number) => number < self.health.len(),
+                Victim::Provisioner(number) => number < self.provisioners.len(),
                 Victim::Node(number) => number < self.nodes.len(),
                 Victim::Client(number) => number < self.clients.len(),
             },
@@ -159,6 +162,7 @@ impl World {
             Victim::Server(_) => {}
             Victim::Scheduler(number) => self.schedulers[number].core = None,
             Victim::Health(number) => (self.health[number].core, self.health[number].session) = (None, None),
+            Victim::Provisioner(number) => self.provisioners[number].core = None,
             Victim::Node(number) => self.nodes[number].agent = None,
             Victim::Client(number) => self.clients[number].shell.up = false,
         }
@@ -197,6 +201,7 @@ impl World {
                 self.schedulers[number].start(number, &self.knobs, &self.mischief, &mut dice);
             }
             Victim::Health(number) => self.health[number].start(number, &self.knobs, &mut dice),
+            Victim::Provisioner(number) => self.provisioners[number].start(number, &self.knobs, &mut dice),
             Victim::Node(number) => {
                 let mut effects = Vec::new();
                 let config = self.knobs.agent();
@@ -252,6 +257,13 @@ impl World {
                 }
                 self.step_duty(victim, DutyInput::Connected);
             }
+            Victim::Provisioner(number) => {
+                let core = self.provisioners[number].core.as_ref();
+                let from = core.map_or(ohm_model::Index(0), |core| core.cell().applied());
+                self.provisioners[number].shell.pieces.clear();
+                self.send_up(connection, Up::Follow { from });
+                self.step_provisioner(victim, ProvisionerInput::Connected);
+            }
             Victim::Node(_) => self.step_agent(victim, AgentInput::Connected),
             Victim::Client(number) => self.repeat_requests(number),
             Victim::Server(_) => {}
@@ -270,6 +282,7 @@ impl World {
         match victim {
             Victim::Scheduler(_) => self.step_scheduler(victim, SchedulerInput::Disconnected),
             Victim::Health(_) => self.step_duty(victim, DutyInput::Disconnected),
+            Victim::Provisioner(_) => self.step_provisioner(victim, ProvisionerInput::Disconnected),
             Victim::Node(_) => self.step_agent(victim, AgentInput::Disconnected),
             Victim::Client(_) | Victim::Server(_) => {}
         }

@@ -1,6 +1,6 @@
 //! Jobs as the API shows them.
 
-use super::is_default;
+use super::{AdmissionView, is_default};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -163,6 +163,9 @@ pub struct JobView<Spec> {
     /// How it becomes whole again after losses, and how often it did.
     #[serde(default, skip_serializing_if = "is_default")]
     pub repair: RepairView,
+    /// What it asks for before it is placed, and what came of it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub admission: AdmissionView,
     /// The last log entry that changed its spec, state, reservation or unhealthy nodes.
     #[serde(default)]
     pub version: u64,

@@ -4,6 +4,7 @@
 //! `64Gi`); times are milliseconds since 1970 in fields that end in `Ms`, 0 for "not yet"; names are the ones people
 //! chose; a field that would be empty may be left out; new fields may appear, none changes its meaning.
 
+mod admission;
 mod error;
 mod event;
 mod explain;
@@ -14,6 +15,7 @@ mod server;
 mod status;
 mod submit;
 
+pub use admission::{AdmissionView, CheckView, ProvisioningClassList, ProvisioningClassView, RetryView};
 pub use error::{ApiError, ErrorAnswer};
 pub use event::{EventList, EventView};
 pub use explain::{

@@ -25,6 +25,9 @@ pub struct QueueView {
     pub parent: String,
     /// Share among siblings in thousandths; 1000 is one.
     pub weight_milli: u32,
+    /// The provisioning classes that must say yes before its jobs are placed.
+    #[serde(skip_serializing_if = "is_default")]
+    pub admission_checks: Vec<String>,
     /// What it may use and uses, by resource. A resource that is not here is not limited.
     pub resources: BTreeMap<String, QueueResourceView>,
     /// Jobs of the queue that wait.

@@ -1,7 +1,86 @@
 //! Admissions as HTTP shows them.
 
-use ohm_model::EventKind;
-use ohm_wire::api::EventView;
+use ohm_cell::{Cell, Check, CheckState, Job, JobState, Standing};
+use ohm_model::resources::display;
+use ohm_model::{EventKind, Provisioner, ProvisioningClass};
+use ohm_wire::api::{AdmissionView, CheckView, EventView, ProvisioningClassList, ProvisioningClassView, RetryView};
+
+/// All provisioning classes.
+pub(crate) fn provisioning_classes(cell: &Cell) -> ProvisioningClassList {
+    let rounds = || cell.jobs().iter().filter_map(|job| job.admission.round.as_ref());
+    let open = |class: &ProvisioningClass| {
+        let is_open = |check: &&Check| check.class == class.name && check.state == CheckState::Pending;
+        rounds().flat_map(|round| &round.checks).filter(is_open).count() as u64
+    };
+    let queues = |class: &ProvisioningClass| {
+        let names = |queue: &&ohm_cell::QuotaNode| queue.spec.admission_checks.contains(&class.name);
+        cell.quota().iter().filter(names).map(|queue| queue.spec.name.clone()).collect()
+    };
+    let classes = cell.provisioning_classes().iter().map(|class| ProvisioningClassView {
+        name: class.name.clone(),
+        provisioner: class.provisioner.name().to_string(),
+        target: match &class.provisioner {
+            Provisioner::Command { command } => command.join(" "),
+            Provisioner::Webhook { url } => url.clone(),
+            Provisioner::Sim => String::new(),
+        },
+        parameters: class.parameters.clone(),
+        retry: RetryView {
+            base_seconds: class.retry.base_seconds,
+            factor: class.retry.factor,
+            max_seconds: class.retry.max_seconds,
+            limit: class.retry.limit,
+        },
+        booking_seconds: class.booking_seconds,
+        timeout_seconds: class.timeout_seconds,
+        call_timeout_seconds: class.call_timeout_seconds,
+        poll_seconds: class.poll_seconds,
+        watch_seconds: class.watch_seconds,
+        queues: queues(class),
+        open: open(class),
+    });
+    ProvisioningClassList { provisioning_classes: classes.collect() }
+}
+
+/// Where the admission of `job` stands.
+pub(super) fn admission(cell: &Cell, job: &Job) -> AdmissionView {
+    let (admission, standing) = (&job.admission, cell.standing(job));
+    let round = admission.round.as_ref();
+    let (state, problem) = match standing {
+        _ if job.state != JobState::Active => ("", String::new()),
+        Standing::Free => ("", String::new()),
+        Standing::Invalid(problem) => ("invalid", problem),
+        Standing::BackOff(_) => ("backOff", String::new()),
+        Standing::Unreserved => ("unreserved", String::new()),
+        Standing::Checking => ("checking", String::new()),
+        Standing::Ready if round.is_some_and(|round| round.admitted) => ("admitted", String::new()),
+        Standing::Ready => ("ready", String::new()),
+    };
+    let check = |check: &Check| CheckView {
+        class: check.class.clone(),
+        state: match check.state {
+            CheckState::Pending => "pending",
+            CheckState::Ready => "ready",
+        }
+        .to_string(),
+        attempt: check.attempt,
+        request: job.request_id(&check.class),
+        message: check.message.clone(),
+        since_ms: check.since_ms,
+    };
+    let failed = admission.failed.as_ref();
+    AdmissionView {
+        state: state.to_string(),
+        problem,
+        round: if round.is_some() { admission.rounds } else { 0 },
+        reserved: job.reserved.iter().map(|(name, &amount)| (name.clone(), display(name, amount))).collect(),
+        checks: round.iter().flat_map(|round| &round.checks).map(check).collect(),
+        next_attempt_ms: admission.back_off_ms,
+        failed_check: failed.map(|failed| failed.class.clone()).unwrap_or_default(),
+        failed_attempt: failed.map_or(0, |failed| failed.attempt),
+        failed_message: failed.map(|failed| failed.message.clone()).unwrap_or_default(),
+    }
+}
 
 /// An event about an admission.
 pub(super) fn of_admission(kind: &EventKind, view: EventView) -> EventView {

@@ -62,6 +62,7 @@ pub(crate) fn job(cell: &Cell, job: &Job, window: TaskWindow) -> JobView<Value> 
         summary: job_summary(job),
         shard: shard(job.shard),
         repair: repair(job),
+        admission: super::admission::admission(cell, job),
         version: job.version.0,
         groups: groups.filter_map(|at| group_view(cell, job, at, window)).collect(),
         past_runs: job.past.iter().map(|past| past_run(job, past)).collect(),

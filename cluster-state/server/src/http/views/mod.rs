@@ -7,6 +7,7 @@ mod nodes;
 mod queues;
 mod status;
 
+pub(super) use admission::provisioning_classes;
 pub(super) use events::{event, is_event_of};
 pub(super) use jobs::{TaskWindow, job, job_summary};
 pub(super) use nodes::{causes, node_detail, node_summary};

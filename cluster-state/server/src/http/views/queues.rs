@@ -35,6 +35,7 @@ fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
         kind: if spec.is_cohort { "Cohort" } else { "Queue" }.to_string(),
         parent: spec.parent.clone(),
         weight_milli: spec.weight_milli,
+        admission_checks: spec.admission_checks.clone(),
         resources: spec.nominal.keys().map(|name| (name.clone(), resource(cell, node, name))).collect(),
         ..QueueView::default()
     }

@@ -1,0 +1,134 @@
+//! P6 of two-phase admission: nothing is placed before every check of the open round is ready, a report counts for its own
+//! round only, and no round has the name of another one. From the log alone; where it does not say whether a round still
+//! is open, it is taken to be.
+
+use crate::books::Books;
+use crate::facts::{Fact, Rules, Taken};
+use crate::history::Broken;
+use ohm_model::selector::Labels;
+use ohm_model::{CheckReport, Command, EventKind, Index, JobId, Outcome, Toleration};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known of the admission of one job.
+#[derive(Default)]
+struct AdmissionBook {
+    round: u32,
+    /// The round is over, for sure.
+    is_over: bool,
+    checks: Vec<String>,
+    ready: BTreeMap<String, (Labels, Vec<Toleration>)>,
+}
+
+impl AdmissionBook {
+    fn is_ready(&self) -> bool {
+        !self.is_over && self.checks.iter().all(|check| self.ready.contains_key(check))
+    }
+}
+
+/// Rounds, and the queues that ask for them.
+#[derive(Default)]
+pub(crate) struct Admissions {
+    jobs: BTreeMap<JobId, AdmissionBook>,
+    /// Queues with checks.
+    queues: BTreeSet<String>,
+}
+
+impl Admissions {
+    /// Takes note of the reports of an entry, before its facts.
+    pub(crate) fn reports(&mut self, index: Index, taken: &[Taken<'_>], facts: &[Fact<'_>], broken: &mut Vec<Broken>) {
+        let opened: BTreeSet<(JobId, u32)> = facts
+            .iter()
+            .filter_map(|fact| match fact {
+                Fact::Happened { kind: EventKind::QuotaReserved { job, round, .. }, .. } => Some((*job, *round)),
+                _ => None,
+            })
+            .collect();
+        for (command, outcome) in taken {
+            let (Command::ReportCheck { job, round, class, report, .. }, Outcome::Done) = (command, outcome) else {
+                continue;
+            };
+            let book = self.jobs.entry(*job).or_default();
+            if book.round != *round && !opened.contains(&(*job, *round)) {
+                let what =
+                    format!("entry {index} takes a report about round {round} of job {job} in round {}", book.round);
+                broken.push(Broken::new("P6", what));
+            }
+            if let CheckReport::Ready { node_selector, tolerations, .. } = report {
+                book.ready.entry(class.clone()).or_insert_with(|| (node_selector.clone(), tolerations.clone()));
+            }
+        }
+    }
+
+    pub(crate) fn watch(
+        &mut self,
+        index: Index,
+        fact: &Fact<'_>,
+        books: &Books,
+        rules: &Rules<'_>,
+        broken: &mut Vec<Broken>,
+    ) {
+        let Fact::Happened { kind, .. } = *fact else { return };
+        match kind {
+            EventKind::QuotaReserved { job, round, checks, .. } => {
+                let book = self.jobs.entry(*job).or_default();
+                if *round <= book.round {
+                    let what = format!("entry {index} opens round {round} of job {job} after round {}", book.round);
+                    broken.push(Broken::new("P6", what));
+                }
+                *book = AdmissionBook { round: *round, checks: checks.clone(), ..AdmissionBook::default() };
+            }
+            EventKind::CheckChanged { job, state, .. } if state != "ready" => self.end(*job),
+            EventKind::RepairFailed { job, .. } => self.end(*job),
+            EventKind::JobState { job, state, .. } if !["pending", "running"].contains(&state.as_str()) => {
+                self.end(*job);
+            }
+            EventKind::Placed { job, group, count, .. } => {
+                // What an entry changes about queues has no place among its facts.
+                if rules.queues.is_empty() && rules.removed_queues.is_empty() {
+                    self.judge(index, (*job, *group, *count), books, broken);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, job: JobId) {
+        if let Some(book) = self.jobs.get_mut(&job) {
+            book.is_over = true;
+        }
+    }
+
+    fn judge(&self, index: Index, row: (JobId, u16, u32), books: &Books, broken: &mut Vec<Broken>) {
+        let (job, _, count) = row;
+        let Some(spec) = books.jobs.get(&job) else { return };
+        let groups = 0..spec.groups.len() as u16;
+        let staying = groups.flat_map(|group| books.live(job, group)).filter(|(_, standing)| !standing.stopping);
+        // What stands is not asked again when its queue gets checks.
+        let first = staying.count() <= count as usize;
+        let book = self.jobs.get(&job);
+        let is_ready = book.is_some_and(AdmissionBook::is_ready);
+        if first && !is_ready && self.queues.contains(&spec.queue) {
+            let name = &spec.name;
+            broken.push(Broken::new("P6", format!("entry {index} places {name} before its checks are ready")));
+        }
+    }
+
+    /// Takes note of the rules of an entry, after its facts.
+    pub(crate) fn entry_over(&mut self, rules: &Rules<'_>) {
+        for name in &rules.removed_queues {
+            self.queues.remove(*name);
+        }
+        for spec in &rules.queues {
+            match spec.admission_checks.is_empty() {
+                true => drop(self.queues.remove(&spec.name)),
+                false => drop(self.queues.insert(spec.name.clone())),
+            }
+        }
+    }
+
+    /// What the ready checks of a job's open round add to its filters.
+    pub(crate) fn updates(&self, job: JobId) -> Vec<&(Labels, Vec<Toleration>)> {
+        let book = self.jobs.get(&job).filter(|book| book.is_ready());
+        book.map(|book| book.ready.values().collect()).unwrap_or_default()
+    }
+}

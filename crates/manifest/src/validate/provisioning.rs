@@ -1,0 +1,49 @@
+//! Rules for provisioning classes, and for the queues that name them.
+
+use super::{Findings, Violation, metadata, names, spec};
+use ohm_model::provisioning::{ADMISSION_CHECKS_MAX, PART_BYTES_MAX, PARTS_MAX};
+use ohm_model::{Provisioner, ProvisioningClass};
+use std::collections::BTreeSet;
+
+/// Everything that `class` breaks by itself.
+pub(crate) fn provisioning_class(class: &ProvisioningClass) -> Vec<Violation> {
+    let mut findings = Findings::new();
+    findings.check(names::dns_name(&class.name), || metadata().field("name"));
+    let long = |part: &String| part.len() > PART_BYTES_MAX;
+    match &class.provisioner {
+        Provisioner::Command { command } => {
+            let field = || spec().field("command");
+            let is_named = command.first().is_some_and(|program| !program.is_empty());
+            findings.expect(is_named, field, || "must begin with a program".to_string());
+            let fits = command.len() <= PARTS_MAX && !command.iter().any(long);
+            findings
+                .expect(fits, field, || format!("at most {PARTS_MAX} words of {PART_BYTES_MAX} bytes are possible"));
+        }
+        Provisioner::Webhook { url } => {
+            let field = || spec().field("url");
+            let is_http = url.starts_with("http://") || url.starts_with("https://");
+            findings.expect(is_http, field, || "must begin with `http://` or `https://`".to_string());
+            findings.expect(!long(url), field, || format!("is longer than {PART_BYTES_MAX} bytes"));
+        }
+        Provisioner::Sim => {}
+    }
+    let field = || spec().field("parameters");
+    let fits =
+        class.parameters.len() <= PARTS_MAX && !class.parameters.iter().any(|(key, value)| long(key) || long(value));
+    findings.expect(fits, field, || format!("at most {PARTS_MAX} of {PART_BYTES_MAX} bytes are possible"));
+    findings.violations
+}
+
+/// What a queue must keep about its checks.
+pub(super) fn admission_checks(findings: &mut Findings, checks: &[String]) {
+    let field = || spec().field("admissionChecks");
+    findings.expect(checks.len() <= ADMISSION_CHECKS_MAX, field, || {
+        format!("names {} classes; at most {ADMISSION_CHECKS_MAX} are possible", checks.len())
+    });
+    let mut seen = BTreeSet::new();
+    for (index, check) in checks.iter().enumerate() {
+        let field = || spec().field("admissionChecks").item(index);
+        findings.check(names::dns_name(check), field);
+        findings.expect(seen.insert(check), field, || format!("names `{check}` again; keep one"));
+    }
+}

@@ -1,0 +1,190 @@
+//! What the outside is asked, and what it may answer: the words of the JSON that hooks and webhooks see.
+
+use ohm_cell::{Check, Job};
+use ohm_model::resources::display;
+use ohm_model::selector::Labels;
+use ohm_model::{GroupSpec, ProvisioningClass, TaintEffect, Toleration, TolerationOperator};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A question to the outside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    /// Its name: the same whenever this is asked again, another one for another attempt.
+    pub id: String,
+    /// The job's name.
+    pub job: String,
+    /// Its queue.
+    pub queue: String,
+    /// Its priority.
+    pub priority: i32,
+    /// The class that asks.
+    pub class: String,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    /// Whether the nodes were ready before: then this asks whether they still are.
+    pub ready: bool,
+    /// What has to find room.
+    pub groups: Vec<RequestGroup>,
+    /// The parameters of the class.
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// A group of equal tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestGroup {
+    /// Its name.
+    pub name: String,
+    /// How many tasks.
+    pub count: u32,
+    /// With how many it starts.
+    pub min_count: u32,
+    /// What each task asks for.
+    pub requests: BTreeMap<String, String>,
+    /// Labels that its nodes must have.
+    pub node_selector: Labels,
+    /// Taints it may stand on.
+    pub tolerations: Vec<TolerationWords>,
+    /// Most tasks on one node; 0 is no limit.
+    pub max_per_node: u32,
+}
+
+/// What the outside says.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Answer {
+    /// How it stands.
+    pub state: AnswerState,
+    /// Of nodes that are ready: labels that the job's nodes must have besides.
+    #[serde(default)]
+    pub node_selector: Labels,
+    /// Of nodes that are ready: taints that the job may stand on besides.
+    #[serde(default)]
+    pub tolerations: Vec<TolerationWords>,
+    /// For people.
+    #[serde(default)]
+    pub message: String,
+}
+
+impl Answer {
+    /// An answer without updates.
+    pub fn of(state: AnswerState, message: impl Into<String>) -> Self {
+        Answer { state, node_selector: Labels::new(), tolerations: Vec::new(), message: message.into() }
+    }
+}
+
+/// How a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AnswerState {
+    /// The nodes are there, or about to join.
+    Ready,
+    /// Not yet: ask again.
+    Pending,
+    /// There will be none.
+    Failed,
+    /// They were there and are kept no longer.
+    Expired,
+    /// They are taken away, whatever runs there.
+    Revoked,
+}
+
+/// A toleration in Kubernetes' words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TolerationWords {
+    /// The taint key.
+    #[serde(default)]
+    pub key: String,
+    /// `Equal` (the default) or `Exists`.
+    #[serde(default)]
+    pub operator: Option<String>,
+    /// The value for `Equal`.
+    #[serde(default)]
+    pub value: String,
+    /// The effect tolerated; all when absent.
+    #[serde(default)]
+    pub effect: Option<String>,
+}
+
+impl TolerationWords {
+    fn of(toleration: &Toleration) -> Self {
+        TolerationWords {
+            key: toleration.key.clone(),
+            operator: Some(format!("{:?}", toleration.operator)),
+            value: toleration.value.clone(),
+            effect: toleration.effect.map(|effect| format!("{effect:?}")),
+        }
+    }
+
+    /// The toleration these words mean.
+    ///
+    /// # Errors
+    /// Says which word is not known.
+    pub fn toleration(&self) -> Result<Toleration, String> {
+        let operator = match self.operator.as_deref() {
+            None | Some("Equal") => TolerationOperator::Equal,
+            Some("Exists") => TolerationOperator::Exists,
+            Some(other) => return Err(format!("tolerations: operator \"{other}\" is not Equal or Exists")),
+        };
+        let effect = match self.effect.as_deref() {
+            None | Some("") => None,
+            Some("NoSchedule") => Some(TaintEffect::NoSchedule),
+            Some("PreferNoSchedule") => Some(TaintEffect::PreferNoSchedule),
+            Some("NoExecute") => Some(TaintEffect::NoExecute),
+            Some(other) => return Err(format!("tolerations: \"{other}\" is no effect of a taint")),
+        };
+        Ok(Toleration { key: self.key.clone(), operator, value: self.value.clone(), effect })
+    }
+}
+
+impl Request {
+    pub(crate) fn of(job: &Job, check: &Check, class: &ProvisioningClass, ready: bool) -> Self {
+        Request {
+            id: job.request_id(&check.class),
+            job: job.spec.name.clone(),
+            queue: job.spec.queue.clone(),
+            priority: job.spec.priority,
+            class: check.class.clone(),
+            attempt: check.attempt,
+            ready,
+            groups: job.spec.groups.iter().map(RequestGroup::of).collect(),
+            parameters: class.parameters.clone(),
+        }
+    }
+}
+
+impl RequestGroup {
+    fn of(group: &GroupSpec) -> Self {
+        RequestGroup {
+            name: group.name.clone(),
+            count: group.count,
+            min_count: group.min_count,
+            requests: group.requests.iter().map(|(name, &amount)| (name.clone(), display(name, amount))).collect(),
+            node_selector: group.node_selector.clone(),
+            tolerations: group.tolerations.iter().map(TolerationWords::of).collect(),
+            max_per_node: group.max_per_node,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_as_documented() {
+        let read = |text: &str| serde_json::from_str::<Answer>(text);
+        assert_eq!(read(r#"{"state": "pending"}"#).unwrap(), Answer::of(AnswerState::Pending, ""));
+        let text = r#"{"state": "ready", "nodeSelector": {"pool": "spot"},
+            "tolerations": [{"key": "spot", "operator": "Exists"}], "message": "4 nodes"}"#;
+        let answer = read(text).unwrap();
+        let toleration = answer.tolerations[0].toleration().unwrap();
+        assert_eq!((toleration.operator, toleration.effect), (TolerationOperator::Exists, None));
+        assert!(read(r#"{"state": "soon"}"#).is_err() && read(r#"{"state": "ready", "label": {}}"#).is_err());
+        let wrong = TolerationWords { operator: Some("Like".into()), ..TolerationWords::default() };
+        assert!(wrong.toleration().unwrap_err().contains("Like"));
+    }
+}

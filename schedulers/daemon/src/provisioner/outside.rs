@@ -1,0 +1,51 @@
+//! The ways to the outside. Every question is answered once, whatever goes wrong.
+
+use super::sim::{self, SimOptions};
+use super::{command, webhook};
+use ohm_model::Provisioner;
+use ohm_provisioning::{Answer, AnswerState, Ask};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Most bytes of an answer.
+pub(super) const ANSWER_BYTES_MAX: u64 = 1 << 20;
+
+/// Asks, each question in a task of its own, and hands on what is answered.
+pub(super) struct Outside {
+    sim: Option<Arc<SimOptions>>,
+    answers: mpsc::Sender<(String, Answer)>,
+}
+
+impl Outside {
+    pub(super) fn new(sim: Option<SimOptions>, answers: mpsc::Sender<(String, Answer)>) -> Self {
+        Outside { sim: sim.map(Arc::new), answers }
+    }
+
+    pub(super) fn ask(&self, ask: Ask) {
+        let (sim, answers) = (self.sim.clone(), self.answers.clone());
+        tokio::spawn(async move {
+            let patience = Duration::from_secs(ask.class.call_timeout_seconds.max(1));
+            let answer = match &ask.class.provisioner {
+                Provisioner::Command { command } => command::ask(command, &ask.request, patience).await,
+                Provisioner::Webhook { url } => webhook::ask(url, &ask.request, patience).await,
+                Provisioner::Sim => match sim {
+                    Some(sim) => sim::ask(&sim, &ask.request).await,
+                    None => Answer::of(AnswerState::Failed, "this provisioner was started without --sim-dir"),
+                },
+            };
+            // Nobody listens any more when the process ends.
+            let _ = answers.send((ask.request.id, answer)).await;
+        });
+    }
+}
+
+/// What the outside wrote as its answer; nothing at all means that the nodes are there.
+pub(super) fn read_answer(text: &str) -> Answer {
+    if text.trim().is_empty() {
+        return Answer::of(AnswerState::Ready, "");
+    }
+    serde_json::from_str(text).unwrap_or_else(|error| {
+        Answer::of(AnswerState::Failed, format!("its answer is not `{{\"state\": \"ready\", …}}`: {error}"))
+    })
+}

@@ -1,0 +1,33 @@
+//! The webhook: the request is posted as JSON. 2xx is an answer, as JSON; 4xx is a failure; whoever can't be reached, or
+//! answers 5xx, is asked again, under the same id.
+
+use super::outside::{ANSWER_BYTES_MAX, read_answer};
+use ohm_provisioning::{Answer, AnswerState, Request};
+use std::time::Duration;
+
+pub(super) async fn ask(url: &str, request: &Request, patience: Duration) -> Answer {
+    let (url, request) = (url.to_string(), request.clone());
+    let asked = tokio::task::spawn_blocking(move || post(&url, &request, patience)).await;
+    asked.unwrap_or_else(|error| Answer::of(AnswerState::Pending, format!("the question was lost: {error}")))
+}
+
+fn post(url: &str, request: &Request, patience: Duration) -> Answer {
+    let config = ureq::Agent::config_builder().timeout_global(Some(patience)).http_status_as_error(false).build();
+    let unreachable = |error: ureq::Error| Answer::of(AnswerState::Pending, format!("{url}: {error}"));
+    let posted =
+        ureq::Agent::new_with_config(config).post(url).header("Idempotency-Key", &request.id).send_json(request);
+    let mut response = match posted {
+        Ok(response) => response,
+        Err(error) => return unreachable(error),
+    };
+    let status = response.status();
+    let body = match response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string() {
+        Ok(body) => body,
+        Err(error) => return unreachable(error),
+    };
+    if status.is_success() {
+        return read_answer(&body);
+    }
+    let state = if status.is_client_error() { AnswerState::Failed } else { AnswerState::Pending };
+    Answer::of(state, format!("{url}: HTTP {status}: {}", body.lines().next().unwrap_or_default()))
+}
