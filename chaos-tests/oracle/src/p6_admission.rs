@@ -83,7 +83,7 @@ impl Admissions {
                 self.end(*job);
             }
             EventKind::Placed { job, group, count, .. } => {
-                // What an entry changes about queues has no place among its facts.
+                // What an entry changes about queues has no place among its facts; what returned was not placed.
                 if rules.queues.is_empty() && rules.removed_queues.is_empty() {
                     self.judge(index, (*job, *group, *count), books, broken);
                 }
