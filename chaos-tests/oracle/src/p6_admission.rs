@@ -82,11 +82,13 @@ impl Admissions {
             EventKind::JobState { job, state, .. } if !["pending", "running"].contains(&state.as_str()) => {
                 self.end(*job);
             }
-            EventKind::Placed { job, group, count, .. } => {
-                // What an entry changes about queues has no place among its facts; what returned was not placed.
-                if rules.queues.is_empty() && rules.removed_queues.is_empty() {
-                    self.judge(index, (*job, *group, *count), books, broken);
-                }
+            // What an entry changes about queues has no place among its facts; what returned was not placed.
+            EventKind::Placed { job, group, first, count, .. }
+                if rules.queues.is_empty()
+                    && rules.removed_queues.is_empty()
+                    && !books.has_returned(*job, *group, *first) =>
+            {
+                self.judge(index, (*job, *group, *count), books, broken);
             }
             _ => {}
         }

@@ -70,3 +70,52 @@ impl Open {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::TolerationWords;
+    use ohm_model::Provisioner;
+
+    /// What is told, and when it is asked again, after this answer at 1 s to a check that is ready or not.
+    fn after(answer: &Answer, watch_seconds: u64, ready: bool) -> (Option<CheckReport>, Option<u64>) {
+        let mut class = ProvisioningClass::of("spot", Provisioner::Sim);
+        (class.poll_seconds, class.watch_seconds) = (5, watch_seconds);
+        let mut open = Open { is_asked: true, due_ms: None, ..Open::due("a".into(), 0) };
+        open.answered(1_000, answer, &class, (ready, "known"));
+        assert!(!open.is_asked && !open.is_telling);
+        (open.tell, open.due_ms)
+    }
+
+    #[test]
+    fn answers_lead_to_reports_and_to_the_next_question() {
+        let of = |state, message: &str| Answer::of(state, message);
+        let message = || "m".to_string();
+        let pending = |text: &str| CheckReport::Pending { message: text.into() };
+        assert_eq!(after(&of(AnswerState::Pending, "m"), 0, false), (Some(pending("m")), Some(6_000)));
+        assert_eq!(after(&of(AnswerState::Pending, "known"), 0, false), (None, Some(6_000)));
+        let failed = CheckReport::Failed { message: message() };
+        assert_eq!(after(&of(AnswerState::Failed, "m"), 9, false), (Some(failed), None));
+        let expired = || Some(CheckReport::BookingExpired { message: message() });
+        assert_eq!(after(&of(AnswerState::Expired, "m"), 0, false), (expired(), None));
+        let revoked = CheckReport::CapacityRevoked { message: message() };
+        assert_eq!(after(&of(AnswerState::Revoked, "m"), 9, true), (Some(revoked), None));
+        // What is ready is watched, if its class says so.
+        assert_eq!(after(&of(AnswerState::Ready, ""), 9, true), (None, Some(10_000)));
+        assert_eq!(after(&of(AnswerState::Failed, "m"), 9, true), (expired(), Some(10_000)));
+        assert_eq!(after(&of(AnswerState::Ready, ""), 0, true), (None, None));
+    }
+
+    #[test]
+    fn what_a_ready_answer_says_of_nodes_is_handed_on_or_fails() {
+        let mut answer = Answer::of(AnswerState::Ready, "");
+        answer.node_selector.insert("pool".into(), "spot".into());
+        let (tell, due_ms) = after(&answer, 0, false);
+        let Some(CheckReport::Ready { node_selector, .. }) = tell else { panic!("{tell:?}") };
+        assert_eq!((node_selector["pool"].as_str(), due_ms), ("spot", None));
+        answer.tolerations.push(TolerationWords { effect: Some("Never".into()), ..TolerationWords::default() });
+        assert!(
+            matches!(after(&answer, 0, false).0, Some(CheckReport::Failed { message }) if message.contains("Never"))
+        );
+    }
+}

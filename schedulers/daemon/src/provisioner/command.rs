@@ -53,7 +53,8 @@ async fn converse(mut child: Child, request: &Request) -> Result<Answer, std::io
         Ok::<(), std::io::Error>(())
     };
     let ((), read, listened) = tokio::join!(write, read, listen);
-    (read?, listened?);
+    read?;
+    listened?;
     let status = child.wait().await?;
     if status.success() {
         return Ok(read_answer(&String::from_utf8_lossy(&said)));

@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn nodes_are_documents_that_an_agent_can_read() {
-        let parameters = [("label.disk", "a: \"b\""), ("capacity.nvidia.com/gpu", "2"), ("cpu", "2500m")];
+        let parameters = [("label.disk", "a.b"), ("capacity.nvidia.com/gpu", "2"), ("cpu", "2500m")];
         let request = Request {
             id: "train.18c.1.sim".into(),
             job: "train".into(),
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(nodes.len(), 3);
         let Content::Node(node) = &nodes[2] else { panic!("{nodes:?}") };
         assert_eq!(node.spec.name, "train.18c.1.sim-2");
-        assert_eq!(node.spec.labels["disk"], "a: \"b\"");
+        assert_eq!(node.spec.labels["disk"], "a.b");
         assert_eq!((node.spec.capacity["cpu"], node.spec.capacity["nvidia.com/gpu"]), (2500, 2000));
         let wrong = Request { parameters: [("nodes".to_string(), "few".to_string())].into(), ..request };
         assert!(documents(&wrong).unwrap_err().contains("few"));
