@@ -111,6 +111,9 @@ impl Books {
             EventKind::Reconciled { job, group, task, lives: true, .. } => {
                 self.returned.insert((*job, *group, *task));
             }
+            EventKind::Reconciled { job, group, task, lives: false, .. } => {
+                self.returned.remove(&(*job, *group, *task));
+            }
             EventKind::Ended { job, group, task, exit, cause, node, .. } => {
                 self.returned.remove(&(*job, *group, *task));
                 let endless = self.jobs.get(job).is_some_and(|spec| spec.class == Class::Service);

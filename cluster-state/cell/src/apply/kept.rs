@@ -104,6 +104,7 @@ impl Cell {
                 Fate::Lives(replacement) => {
                     self.kept.set_back(run, Some(replacement));
                     if replacement.is_some() {
+                        self.tell_reconciled(run, node, true, "once its replacement is over", applied);
                         self.clear_the_way(run, node, applied);
                     }
                 }
