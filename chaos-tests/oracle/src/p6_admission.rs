@@ -1,6 +1,6 @@
-//! P6 of two-phase admission: nothing is placed before every check of the open round is ready, a report counts for its own
-//! round only, and no round has the name of another one. From the log alone; where it does not say whether a round still
-//! is open, it is taken to be.
+//! P6 of two-phase admission: nothing is placed before every check of the open round is ready, a report counts for its
+//! own round only, and no round has the name of another one. From the log alone; where it does not say whether a round
+//! still is open, it is taken to be.
 
 use crate::books::Books;
 use crate::facts::{Fact, Rules, Taken};

@@ -8,10 +8,10 @@
 //!     │                                   └─ failed too often ─▶ the job is suspended ◀── capacity revoked ─┘
 //!     └── resumed
 //! ```
-//! The arrow into `Checking` opens a round. Whatever ends the reservation ends the round, in the entry that says so: end,
-//! suspension, update and eviction of the job, a failed check. A round asks each class once, so that (job, round, class)
-//! names a request; another attempt is another round. What a check that is ready says of nodes holds while its round does:
-//! the job's groups have other shapes then, so that planners and the judge look at the same filters.
+//! The arrow into `Checking` opens a round. Whatever ends the reservation ends the round, in the entry that says so:
+//! end, suspension, update and eviction of the job, a failed check. A round asks each class once, so that (job, round,
+//! class) names a request; another attempt is another round. What a check that is ready says of nodes holds while its
+//! round does: the job's groups have other shapes then, so that planners and the judge look at the same filters.
 
 use crate::cell::Cell;
 use crate::jobs::Job;
@@ -124,8 +124,8 @@ impl Admission {
         self.round.as_ref().filter(|round| round.is_ready())
     }
 
-    /// The labels that nodes must have for `group`, and the taints it tolerates: its own, and what the checks of a round
-    /// that is ready add. Where a label is given twice, its own counts.
+    /// The labels that nodes must have for `group`, and the taints it tolerates: its own, and what the checks of a
+    /// round that is ready add. Where a label is given twice, its own counts.
     pub fn filters(&self, group: &GroupSpec) -> (Labels, Vec<Toleration>) {
         let (mut labels, mut tolerations) = (group.node_selector.clone(), group.tolerations.clone());
         for check in self.ready().into_iter().flat_map(|round| &round.checks) {

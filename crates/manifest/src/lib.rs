@@ -76,7 +76,7 @@
 //! | Queue besides | `admissionChecks`: names of provisioning classes that must say yes before its jobs are placed |
 //! | Cohort | as Queue, with `parent` in place of `cohort`, without `admissionChecks` |
 //! | PriorityClass | `value`, `description` (both beside `metadata`) |
-//! | ProvisioningClass | `provisioner`: `command` (with `command`, a list), `webhook` (with `url`) or `sim`; `parameters`; see below |
+//! | ProvisioningClass | `provisioner`: `command`, `webhook` (with `url`) or `sim`; `parameters`; see below |
 //! | Node | `metadata.labels`; `spec`: `taints`, `unschedulable`; `status`: see below |
 //! | Allocation | `spec`: `job`, `group` (default `main`), `node`, `count`: tasks that run already |
 //!

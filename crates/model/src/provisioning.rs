@@ -1,5 +1,5 @@
-//! Provisioning: who is asked for nodes before a job is placed, and what comes back. Values and words are those of Kueue's
-//! ProvisioningRequest.
+//! Provisioning: who is asked for nodes before a job is placed, and what comes back. Values and words are those of
+//! Kueue's ProvisioningRequest.
 
 use crate::selector::{Labels, Toleration};
 use serde::{Deserialize, Serialize};

@@ -32,7 +32,8 @@ pub(crate) enum Pass {
     Wait(String),
 }
 
-/// Why `job` is looked at, if it is: as its planner says, but not while its checks are asked or wait for another attempt.
+/// Why `job` is looked at, if it is: as its planner says, but not while its checks are asked or wait for another
+/// attempt.
 pub(crate) fn need_now<P: Planner>(cell: &Cell, planner: &P, job: &Job) -> Option<Need> {
     match cell.standing(job) {
         Standing::Checking | Standing::BackOff(_) => None,
@@ -40,8 +41,8 @@ pub(crate) fn need_now<P: Planner>(cell: &Cell, planner: &P, job: &Job) -> Optio
     }
 }
 
-/// What the admission of `job` waits for before it can be placed: its checks, another attempt, its quota or a class that
-/// is not known. Nothing when it may be placed, or is not active.
+/// What the admission of `job` waits for before it can be placed: its checks, another attempt, its quota or a class
+/// that is not known. Nothing when it may be placed, or is not active.
 pub fn admission_obstacle(cell: &Cell, job: &Job) -> Option<Obstacle> {
     let what = match cell.standing(job) {
         _ if job.state != JobState::Active => return None,
@@ -107,8 +108,8 @@ impl<P: Planner> SchedulerCore<P> {
         })
     }
 
-    /// Pass one: the whole quota of each job, or nothing of it. What one job is to get is held before the next is looked
-    /// at.
+    /// Pass one: the whole quota of each job, or nothing of it. What one job is to get is held before the next is
+    /// looked at.
     pub(crate) fn reserve_all(&mut self, now_ms: u64, jobs: &[JobId], out: &mut Vec<Effect>) {
         for &job in jobs {
             if !self.has_room() {

@@ -8,8 +8,8 @@ use crate::jobs::{Job, JobState};
 const GRID_MS: u64 = 65_536;
 
 impl Cell {
-    /// A round is open exactly while quota is reserved for it, nothing is placed before it is ready, nothing of it is left
-    /// when it is over, and who waits for another attempt will be woken.
+    /// A round is open exactly while quota is reserved for it, nothing is placed before it is ready, nothing of it is
+    /// left when it is over, and who waits for another attempt will be woken.
     pub(super) fn check_admission(&self, job: &Job, broken: &mut Vec<String>) {
         let (name, admission) = (&job.spec.name, &job.admission);
         let is_closed = job.state != JobState::Active;

@@ -1,5 +1,5 @@
-//! Judging the two passes of an admission: nothing is placed before its checks are ready, and nothing is reserved that may
-//! not be.
+//! Judging the two passes of an admission: nothing is placed before its checks are ready, and nothing is reserved that
+//! may not be.
 
 use super::Judge;
 use crate::jobs::Job;

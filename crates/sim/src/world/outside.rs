@@ -1,5 +1,5 @@
-//! Those who bring nodes: asked by the provisioners, they answer late, twice, with "not yet", with failures, and they take
-//! back what they brought. One request is answered alike however often and by whomever it is asked.
+//! Those who bring nodes: asked by the provisioners, they answer late, twice, with "not yet", with failures, and they
+//! take back what they brought. One request is answered alike however often and by whomever it is asked.
 
 use super::{Event, World};
 use crate::clocks::Clock;

@@ -63,7 +63,8 @@ pub struct RetryView {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AdmissionView {
-    /// Empty for a job whose queue has no checks; `invalid`, `backOff`, `unreserved`, `checking`, `ready` or `admitted`.
+    /// Empty for a job whose queue has no checks; `invalid`, `backOff`, `unreserved`, `checking`, `ready` or
+    /// `admitted`.
     #[serde(skip_serializing_if = "is_default")]
     pub state: String,
     /// What is wrong, of an invalid one.

@@ -1,5 +1,5 @@
-//! The command hook: a program that gets the request on its standard input. Exit 0 is an answer, as JSON on its standard
-//! output; any other end is a failure, with the last line of its standard error as the reason.
+//! The command hook: a program that gets the request on its standard input. Exit 0 is an answer, as JSON on its
+//! standard output; any other end is a failure, with the last line of its standard error as the reason.
 
 use super::outside::{ANSWER_BYTES_MAX, read_answer};
 use ohm_provisioning::{Answer, AnswerState, Request};

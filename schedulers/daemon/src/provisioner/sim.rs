@@ -1,5 +1,6 @@
-//! Simulated nodes: a process of its own hosts the nodes of each request (`ohm agent --sim`), so that they outlive whoever
-//! started them. What was asked for is kept in a folder per request; asked again, the same nodes are there, or come back.
+//! Simulated nodes: a process of its own hosts the nodes of each request (`ohm agent --sim`), so that they outlive
+//! whoever started them. What was asked for is kept in a folder per request; asked again, the same nodes are there, or
+//! come back.
 //!
 //! Parameters of the class: `nodes` (how many; as many as tasks when left out), `delaySeconds` (1), `cpu` (4), `memory`
 //! (8Gi), `capacity.RESOURCE`, `label.KEY`, and `fail` (fails with this text).
@@ -87,7 +88,8 @@ fn documents(request: &Request) -> Result<String, String> {
         let name = format!("{}-{number}", plain(&request.id));
         let (labels, capacity) = (quoted(&labels), quoted(&capacity));
         let document = format!(
-            "---\napiVersion: ohm/v1\nkind: Node\nmetadata: {{name: \"{name}\", labels: {labels}}}\nstatus: {{allocatable: {capacity}}}\n"
+            "---\napiVersion: ohm/v1\nkind: Node\nmetadata: {{name: \"{name}\", labels: {labels}}}\n\
+             status: {{allocatable: {capacity}}}\n"
         );
         // Writing to a text never fails.
         let _ = text.write_str(&document);

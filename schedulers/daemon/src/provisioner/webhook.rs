@@ -1,5 +1,5 @@
-//! The webhook: the request is posted as JSON. 2xx is an answer, as JSON; 4xx is a failure; whoever can't be reached, or
-//! answers 5xx, is asked again, under the same id.
+//! The webhook: the request is posted as JSON. 2xx is an answer, as JSON; 4xx is a failure; whoever can't be reached,
+//! or answers 5xx, is asked again, under the same id.
 
 use super::outside::{ANSWER_BYTES_MAX, read_answer};
 use ohm_provisioning::{Answer, AnswerState, Request};
