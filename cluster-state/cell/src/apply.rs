@@ -14,6 +14,7 @@ mod provisioning;
 mod quota;
 mod repair;
 mod runs;
+mod survivors;
 mod time;
 mod update;
 

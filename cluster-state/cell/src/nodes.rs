@@ -59,6 +59,8 @@ pub struct NodeRecord {
     pub devices: Vec<DeviceBank>,
     /// Taken host ports, ascending.
     pub ports: Vec<u16>,
+    /// The entry that gave it its present address.
+    pub addressed: Index,
     /// What its agent finds wrong with it, by kind.
     pub conditions: Vec<StandingCondition>,
     /// The number of the last set of conditions that its present registration told.

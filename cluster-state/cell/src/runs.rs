@@ -31,6 +31,8 @@ pub struct Run {
     pub pid: u32,
     /// Why it is to stop, once it is.
     pub stop: Option<StopCause>,
+    /// It is to end and to start again where it is, under the next number, unless it is to stop for good by then.
+    pub restart: bool,
     /// Its devices: one mask per device resource of its shape.
     pub devices: Option<Arc<[u64]>>,
     pub(crate) next: u32,

@@ -1,7 +1,7 @@
 //! The hub: which node is reached over which connection, what it is to be told, and the way of beats to the health duty
 //! and back. A server never answers a beat by itself.
 
-use crate::wanted::Launches;
+use crate::wanted::{Launches, tells_peers};
 use ohm_agent::{BeatAnswer, WantedSet};
 use ohm_cell::{Applied, Cell};
 use ohm_model::{EventKind, Incarnation, Index, JobId, Lease, NodeHealth, NodeId, Refusal, SessionId};
@@ -140,7 +140,7 @@ impl Hub {
         self.duty.retain(|_, known| *known != peer);
     }
 
-    pub(crate) fn applied(&mut self, applied: &Applied) {
+    pub(crate) fn applied(&mut self, applied: &Applied, cell: &Cell) {
         self.dirty.extend(applied.nodes.iter().filter(|node| self.nodes.contains_key(node)));
         let mut changed: Vec<JobId> = applied
             .events
@@ -151,7 +151,29 @@ impl Hub {
             })
             .collect();
         changed.dedup();
-        changed.into_iter().for_each(|job| self.launches.forget(job));
+        // Whoever stands on a node with another address has peers that must hear of it.
+        for event in &applied.events {
+            if let EventKind::NodeRegistered { node, .. } = event.kind
+                && cell.nodes().get(node).is_some_and(|record| record.addressed >= event.index)
+            {
+                changed.extend(cell.runs().on_node(cell.nodes(), node).map(|(_, run)| run.run.task.job));
+            }
+        }
+        for job in changed {
+            self.launches.forget(job);
+            self.tell_peers_of(job, cell);
+        }
+    }
+
+    /// The sets of all nodes where tasks stand that are told of their peers are made anew.
+    fn tell_peers_of(&mut self, job: JobId, cell: &Cell) {
+        let Some(job) = cell.jobs().get(job) else { return };
+        for (at, group) in job.groups.iter().enumerate().filter(|(at, _)| tells_peers(job, *at)) {
+            debug_assert!(at < job.spec.groups.len());
+            let runs = group.tasks.iter().filter_map(|task| cell.runs().get(task.run));
+            let nodes = runs.filter(|run| run.started_ms != 0).map(|run| run.node);
+            self.dirty.extend(nodes.filter(|node| self.nodes.contains_key(node)));
+        }
     }
 
     /// The copy was replaced: everybody is told anew.

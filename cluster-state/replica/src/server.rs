@@ -420,7 +420,7 @@ impl<L: Log> ServerCore<L> {
         let mut compared = None;
         match &effect {
             CopyEffect::Applied { index, applied, chain, .. } => {
-                self.hub.applied(applied);
+                self.hub.applied(applied, self.replica.cell());
                 compared = Some((*index, *chain));
             }
             CopyEffect::Members(members) => {

@@ -1,8 +1,8 @@
 //! What a node should run, worked out from the cell: the whole set, each time.
 
-use ohm_agent::{Launch, PEERS_BYTES_MAX, WantedRun, WantedSet};
+use ohm_agent::{Launch, PEERS_BYTES_MAX, PeersNotice, WantedRun, WantedSet};
 use ohm_cell::{Cell, Job, Run};
-use ohm_model::{JobId, NodeId};
+use ohm_model::{Index, JobId, NodeId, Survivors};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -10,6 +10,8 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Launches {
     by_group: BTreeMap<(JobId, u16), Arc<Launch>>,
+    /// Where the tasks of groups stand, and since when.
+    peers: BTreeMap<(JobId, u16), (Index, Arc<PeersNotice>)>,
 }
 
 /// How long the descriptions of one set may be together; the others come with later sets, when these runs have started.
@@ -31,11 +33,14 @@ impl Launches {
     pub fn forget(&mut self, job: JobId) {
         let groups: Vec<(JobId, u16)> = self.by_group.range((job, 0)..=(job, u16::MAX)).map(|(key, _)| *key).collect();
         groups.iter().for_each(|key| drop(self.by_group.remove(key)));
+        let groups: Vec<(JobId, u16)> = self.peers.range((job, 0)..=(job, u16::MAX)).map(|(key, _)| *key).collect();
+        groups.iter().for_each(|key| drop(self.peers.remove(key)));
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.by_group.clear();
+        self.peers.clear();
     }
 
     /// The set of runs that `cell` wants on `node`; nothing when the node is not there.
@@ -47,7 +52,8 @@ impl Launches {
         let mut runs: Vec<WantedRun> =
             standing.into_iter().filter_map(|run| self.wanted_run(cell, run, &mut room)).collect();
         // Runs that live on and don't count yet are left alone.
-        let left_alone = |run| WantedRun { run, started: true, stop: false, devices: BTreeMap::new(), launch: None };
+        let left_alone =
+            |run| WantedRun { run, started: true, stop: false, devices: BTreeMap::new(), peers: None, launch: None };
         runs.extend(cell.kept().back_on(node).map(left_alone));
         Some(WantedSet { cell_incarnation, node_incarnation: record.incarnation, index: cell.applied(), runs })
     }
@@ -58,7 +64,8 @@ impl Launches {
         let masks = run.devices.iter().flat_map(|masks| masks.iter());
         let name = |resource| cell.resources().name(resource).to_string();
         let devices = shape.devices.iter().zip(masks).map(|((resource, _), mask)| (name(*resource), *mask)).collect();
-        let (started, stop) = (run.started_ms != 0, run.stop.is_some());
+        let (started, stop) = (run.started_ms != 0, run.stop.is_some() || run.restart);
+        let peers = if started && !stop { self.notice(cell, job, run) } else { None };
         let launch = (!started && !stop).then(|| self.launch(cell, job, group)).filter(|launch| {
             room.groups.contains(&(job.id, group)) || {
                 let fits = room.groups.is_empty() || room.bytes + launch.bytes() <= SET_BYTES_MAX;
@@ -69,7 +76,24 @@ impl Launches {
                 fits
             }
         });
-        Some(WantedRun { run: run.run, started, stop, devices, launch })
+        Some(WantedRun { run: run.run, started, stop, devices, peers, launch })
+    }
+
+    /// What a run that was started is told of its peers, if they are other ones than it was started with.
+    fn notice(&mut self, cell: &Cell, job: &Job, run: &Run) -> Option<Arc<PeersNotice>> {
+        let group = run.run.task.group.0;
+        if !tells_peers(job, usize::from(group)) {
+            return None;
+        }
+        if self.peers.len() > KEPT_MAX {
+            self.peers.clear();
+        }
+        let make = || {
+            let (addresses, signal) = (peers(cell, job, usize::from(group)), job.spec.repair.signal);
+            (peers_since(cell, job, usize::from(group)), Arc::new(PeersNotice { addresses, signal }))
+        };
+        let (since, notice) = self.peers.entry((job.id, group)).or_insert_with(make);
+        (*since > run.placed && !notice.addresses.is_empty()).then(|| Arc::clone(notice))
     }
 
     fn launch(&mut self, cell: &Cell, job: &Job, group: u16) -> Arc<Launch> {
@@ -99,13 +123,34 @@ fn describe(cell: &Cell, job: &Job, group: usize) -> Launch {
     }
 }
 
+/// Whether the tasks of a group know each other.
+fn has_peers(job: &Job, group: usize) -> bool {
+    let spec = &job.spec.groups[group];
+    !(spec.elastic && spec.min_count <= 1) && job.groups[group].tasks.len() <= PEERS_BYTES_MAX
+}
+
+/// Whether tasks of a group that run are told when their peers change.
+pub(crate) fn tells_peers(job: &Job, group: usize) -> bool {
+    job.spec.repair.survivors == Survivors::Notify && has_peers(job, group)
+}
+
+/// The last entry that placed a task of the group, or gave the node of one another address.
+fn peers_since(cell: &Cell, job: &Job, group: usize) -> Index {
+    let runs = job.groups[group].tasks.iter().filter_map(|task| cell.runs().get(task.run));
+    let since = runs.map(|run| {
+        let addressed = cell.nodes().get(run.node).map_or(Index(0), |record| record.addressed);
+        run.placed.max(addressed)
+    });
+    since.max().unwrap_or_default()
+}
+
 /// Where the tasks of a group stand, by rank. Tasks that start one by one don't wait for each other, and a list that no
 /// task can be given is not made.
 fn peers(cell: &Cell, job: &Job, group: usize) -> Vec<String> {
-    let (spec, tasks) = (&job.spec.groups[group], &job.groups[group].tasks);
-    if (spec.elastic && spec.min_count <= 1) || tasks.len() > PEERS_BYTES_MAX {
+    if !has_peers(job, group) {
         return Vec::new();
     }
+    let (spec, tasks) = (&job.spec.groups[group], &job.groups[group].tasks);
     let (mut peers, mut bytes) = (Vec::with_capacity(tasks.len()), 0);
     for task in tasks.iter().take(spec.count as usize) {
         let record = cell.runs().get(task.run).and_then(|run| cell.nodes().get(run.node));

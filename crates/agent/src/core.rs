@@ -299,6 +299,7 @@ impl AgentCore {
                 // Nothing waits outside of a registration.
                 (Action::Start(_), None) => {}
                 (Action::Stop { run, grace_ms }, _) => out.push(Effect::StopRun { run, grace_ms }),
+                (Action::TellPeers { run, notice }, _) => out.push(Effect::TellPeers { run, notice }),
                 (Action::Forget(run), _) => out.push(Effect::ForgetRun { run }),
                 (Action::Report(report), _) => self.outbox.push(now_ms, report),
             }

@@ -30,4 +30,4 @@ pub use conditions::{CheckPolicy, Finding};
 pub use runner::{FoundExit, FoundRun, LeaseFile, RunnerEvent};
 pub use sim_driver::{DriverConfig, DriverInput, SimDriver};
 pub use step::{Effect, Input};
-pub use wanted::{Launch, PEERS_BYTES_MAX, StartOrder, WantedRun, WantedSet};
+pub use wanted::{Launch, PEERS_BYTES_MAX, PeersNotice, StartOrder, WantedRun, WantedSet};

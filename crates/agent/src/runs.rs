@@ -1,9 +1,15 @@
 //! The runs of one node: what the cell wants of them, what the runner says of them, and the step from one to the other.
 
 use crate::runner::{FoundExit, FoundRun};
-use crate::wanted::{StartOrder, WantedRun};
+use crate::wanted::{PeersNotice, StartOrder, WantedRun};
 use ohm_model::{Exit, Index, MESSAGE_CHARS_MAX, RunRef, RunReport, RunReportKind};
+use ohm_stdx::hash;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+fn digest(addresses: &[String]) -> u64 {
+    hash::bytes(addresses.join("\n").as_bytes())
+}
 
 /// So many runs are named with a registration; those beyond are stopped if the cell has given them up.
 const ALIVE_MAX: usize = 4_096;
@@ -13,6 +19,7 @@ const ALIVE_MAX: usize = 4_096;
 pub(crate) enum Action {
     Start(StartOrder),
     Stop { run: RunRef, grace_ms: u64 },
+    TellPeers { run: RunRef, notice: Arc<PeersNotice> },
     Forget(RunRef),
     Report(RunReport),
 }
@@ -59,6 +66,8 @@ struct LocalRun {
     wish: Wish,
     grace_ms: u64,
     told: Told,
+    /// A digest of the peers it knows of; nothing when an earlier agent process has told it.
+    peers: Option<u64>,
 }
 
 /// All runs that the cell wants here, or that the runner knows.
@@ -92,7 +101,10 @@ impl Runs {
         let mut wanted: BTreeMap<RunRef, WantedRun> = set.into_iter().map(|wanted| (wanted.run, wanted)).collect();
         for (run, local) in &mut self.runs {
             match wanted.remove(run) {
-                Some(wanted) => local.renew(index, &wanted),
+                Some(wanted) => {
+                    local.renew(index, &wanted);
+                    local.tell_peers(&wanted, out);
+                }
                 None => local.wish = Wish::Gone,
             }
         }
@@ -198,11 +210,12 @@ impl LocalRun {
             (false, true) => Phase::Ended { exit: Exit::NeverStarted, message: String::new() },
             (false, false) => Phase::Waiting(wanted.order()?),
         };
-        Some(LocalRun { phase, wish, grace_ms, told: Told::Nothing })
+        let peers = wanted.launch.as_ref().map(|launch| digest(&launch.peers));
+        Some(LocalRun { phase, wish, grace_ms, told: Told::Nothing, peers })
     }
 
     fn adopted(phase: Phase, wish: Wish, grace_ms: u64) -> Self {
-        LocalRun { phase, wish, grace_ms, told: Told::Nothing }
+        LocalRun { phase, wish, grace_ms, told: Told::Nothing, peers: None }
     }
 
     /// Takes what a newer set says of this run. What was accepted before, and is still not shown, is told again.
@@ -217,6 +230,18 @@ impl LocalRun {
             Told::Accepted(accepted) if !shown && accepted <= index => self.told = Told::Nothing,
             _ if shown => self.told = Told::Accepted(index),
             _ => {}
+        }
+    }
+
+    /// Peers are told once; what has not been started finds them where it starts.
+    fn tell_peers(&mut self, wanted: &WantedRun, out: &mut Vec<Action>) {
+        let Some(notice) = wanted.peers.as_ref().filter(|_| matches!(self.phase, Phase::Running { .. })) else {
+            return;
+        };
+        let peers = Some(digest(&notice.addresses));
+        if self.peers != peers {
+            self.peers = peers;
+            out.push(Action::TellPeers { run: wanted.run, notice: Arc::clone(notice) });
         }
     }
 

@@ -3,8 +3,9 @@
 use crate::beats::BeatAnswer;
 use crate::conditions::Finding;
 use crate::runner::{LeaseFile, RunnerEvent};
-use crate::wanted::{StartOrder, WantedSet};
+use crate::wanted::{PeersNotice, StartOrder, WantedSet};
 use ohm_model::{ConditionKind, Incarnation, Index, NodeCondition, NodeId, Refusal, RunRef, RunReport};
+use std::sync::Arc;
 
 /// What an agent core is told.
 #[derive(Clone, Debug)]
@@ -94,6 +95,13 @@ pub enum Effect {
         run: RunRef,
         /// Between the polite signal and the kill.
         grace_ms: u64,
+    },
+    /// To the runner: the peers of this run are these from now on.
+    TellPeers {
+        /// The run.
+        run: RunRef,
+        /// They, and the signal that tells of them.
+        notice: Arc<PeersNotice>,
     },
     /// To the runner: the end of this run needs no record any more.
     ForgetRun {

@@ -9,6 +9,15 @@ use std::sync::Arc;
 /// starting, so it is left out.
 pub const PEERS_BYTES_MAX: usize = 120 << 10;
 
+/// Where the tasks of a group stand now, for those that were started before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeersNotice {
+    /// Addresses by rank, empty where a task has no place.
+    pub addresses: Vec<String>,
+    /// The signal that tells the task of it; 0 for none.
+    pub signal: i32,
+}
+
 /// What equal tasks of one group share: made once per group, pointed to by every run of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
@@ -53,6 +62,8 @@ pub struct WantedRun {
     pub stop: bool,
     /// Which devices it was given: a mask of the node's devices by resource name.
     pub devices: BTreeMap<String, u64>,
+    /// The peers of a run that was started, if any of its group was placed, or got another address, after it was placed.
+    pub peers: Option<Arc<PeersNotice>>,
     /// How to start it. Left out where nothing is to be started any more, and where a set would grow too long: it comes
     /// with a later set, when others of the node have started.
     pub launch: Option<Arc<Launch>>,
@@ -105,6 +116,7 @@ struct Message {
     node_incarnation: Incarnation,
     index: Index,
     launches: Vec<Arc<Launch>>,
+    notices: Vec<Arc<PeersNotice>>,
     runs: Vec<MessageRun>,
 }
 
@@ -115,6 +127,7 @@ struct MessageRun {
     stop: bool,
     devices: BTreeMap<String, u64>,
     launch: Option<u32>,
+    notice: Option<u32>,
 }
 
 impl Serialize for WantedSet {
@@ -127,29 +140,44 @@ impl Serialize for WantedSet {
                 launches.len() as u32 - 1
             })
         };
+        let mut notices: Vec<Arc<PeersNotice>> = Vec::new();
+        let mut known: BTreeMap<*const PeersNotice, u32> = BTreeMap::new();
+        let mut numbered = |notice: &Arc<PeersNotice>| {
+            *known.entry(Arc::as_ptr(notice)).or_insert_with(|| {
+                notices.push(Arc::clone(notice));
+                notices.len() as u32 - 1
+            })
+        };
         let run = |run: &WantedRun| MessageRun {
             run: run.run,
             started: run.started,
             stop: run.stop,
             devices: run.devices.clone(),
             launch: run.launch.as_ref().map(&mut number),
+            notice: run.peers.as_ref().map(&mut numbered),
         };
         let runs = self.runs.iter().map(run).collect();
         let (cell_incarnation, node_incarnation, index) = self.age();
-        Message { cell_incarnation, node_incarnation, index, launches, runs }.serialize(serializer)
+        Message { cell_incarnation, node_incarnation, index, launches, notices, runs }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for WantedSet {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Message { cell_incarnation, node_incarnation, index, launches, runs } = Message::deserialize(deserializer)?;
+        let Message { cell_incarnation, node_incarnation, index, launches, notices, runs } =
+            Message::deserialize(deserializer)?;
         let launch = |number: u32| {
             let launch = launches.get(number as usize).cloned();
             launch.ok_or_else(|| D::Error::custom(format!("description {number} of {}", launches.len())))
         };
         let run = |run: MessageRun| {
-            let MessageRun { run, started, stop, devices, launch: number } = run;
-            Ok(WantedRun { run, started, stop, devices, launch: number.map(launch).transpose()? })
+            let MessageRun { run, started, stop, devices, launch: number, notice } = run;
+            let of_number = |number: u32| {
+                let notice = notices.get(number as usize).cloned();
+                notice.ok_or_else(|| D::Error::custom(format!("peers {number} of {}", notices.len())))
+            };
+            let peers = notice.map(of_number).transpose()?;
+            Ok(WantedRun { run, started, stop, devices, peers, launch: number.map(launch).transpose()? })
         };
         let runs = runs.into_iter().map(run).collect::<Result<_, D::Error>>()?;
         Ok(WantedSet { cell_incarnation, node_incarnation, index, runs })

@@ -32,6 +32,7 @@ fn wanted(task: u32, duration_ms: u64) -> WantedRun {
         started: false,
         stop: false,
         devices: Default::default(),
+        peers: None,
         launch: Some(Arc::new(launch)),
     }
 }

@@ -1,8 +1,9 @@
 //! The way back: a job as the document that would make it. Reading what is written here gives the same [`JobSpec`], so
 //! that submitting it again changes nothing.
 
-use crate::decode::{GRACE_MS_DEFAULT, RECONCILE, REPAIR_POLICIES, default_on_disconnect, defaults};
+use crate::decode::{GRACE_MS_DEFAULT, RECONCILE, REPAIR_POLICIES, SURVIVORS, default_on_disconnect, defaults};
 use crate::document::API_VERSION;
+use ohm_model::job::NOTICE_SIGNALS;
 use ohm_model::job::TTL_SECONDS_DEFAULT;
 use ohm_model::resources::{self, Amounts};
 use ohm_model::selector::Labels;
@@ -75,6 +76,8 @@ fn repair_document(repair: &RepairSpec) -> Repair<'_> {
         policy: REPAIR_POLICIES.iter().find(|(_, known)| *known == repair.policy).map(|(name, _)| *name),
         timeout_seconds: repair.timeout_seconds,
         widen_to: &repair.widen_to,
+        survivors: SURVIVORS.iter().find(|(_, known)| *known == repair.survivors).map(|(name, _)| *name),
+        signal: NOTICE_SIGNALS.iter().find(|(_, known)| *known == repair.signal).map(|(name, _)| *name),
     }
 }
 
@@ -247,6 +250,9 @@ struct Repair<'j> {
     timeout_seconds: u64,
     #[serde(skip_serializing_if = "str::is_empty")]
     widen_to: &'j str,
+    survivors: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<&'static str>,
 }
 
 #[derive(Serialize)]

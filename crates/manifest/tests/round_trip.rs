@@ -190,7 +190,12 @@ fn repair() -> impl Strategy<Value = RepairSpec> {
             1 => (RepairPolicy::Wait, ""),
             _ => (RepairPolicy::Widen, "topology.ohm/block"),
         };
-        RepairSpec { policy, timeout_seconds: if kind == 0 { 0 } else { seconds }, widen_to: widen_to.to_string() }
+        RepairSpec {
+            policy,
+            timeout_seconds: if kind == 0 { 0 } else { seconds },
+            widen_to: widen_to.to_string(),
+            ..RepairSpec::default()
+        }
     })
 }
 

@@ -366,4 +366,13 @@ pub enum EventKind {
         /// The names of the nodes they go to.
         to: Vec<String>,
     },
+    /// The tasks of a job that stayed when others were placed anew start again where they are.
+    SurvivorsRestart {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// How many tasks.
+        tasks: u32,
+    },
 }

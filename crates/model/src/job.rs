@@ -66,6 +66,19 @@ pub enum RepairPolicy {
     Widen,
 }
 
+/// What becomes of the tasks that stayed where they are when a repair placed others of their job anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Survivors {
+    /// They run on, find the new places in their file of peers, and get a signal if the job names one.
+    #[default]
+    Notify,
+    /// They start again where they are, in the entry that places the last of the others.
+    RestartAll,
+}
+
+/// Signals that a job may have its tasks told with, by name.
+pub const NOTICE_SIGNALS: [(&str, i32); 3] = [("SIGHUP", 1), ("SIGUSR1", 10), ("SIGUSR2", 12)];
+
 /// How a job that lost nodes becomes whole again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RepairSpec {
@@ -75,6 +88,10 @@ pub struct RepairSpec {
     pub timeout_seconds: u64,
     /// The level of the topology up to which `Widen` may go; empty with the other policies.
     pub widen_to: String,
+    /// What becomes of the tasks that stayed.
+    pub survivors: Survivors,
+    /// The signal that tells them of new peers, as the kernel numbers it; 0 for none.
+    pub signal: i32,
 }
 
 /// How the tasks of a group are laid over equally good nodes.

@@ -31,7 +31,9 @@ pub use ids::{
     ClassId, DomainId, Epoch, GroupIndex, Incarnation, Index, JobId, NodeId, ResourceId, RunRef, Sequence, SessionId,
     ShapeId, TaskIndex, TaskRef,
 };
-pub use job::{Class, GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, SpreadMode, TaskSpec};
+pub use job::{
+    Class, GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, SpreadMode, Survivors, TaskSpec,
+};
 pub use lease::{Lease, Role, Shard};
 pub use node::{NodeConclusion, NodeHealth, NodeSpec, Taint, TaintEffect};
 pub use outcome::{JobOutcome, Outcome, Refusal};

@@ -82,6 +82,8 @@ pub enum StopCause {
     Drained,
     /// Its job was updated to fewer tasks.
     ScaledDown,
+    /// It starts again where it is, because others of its job were placed anew.
+    Restarted,
     /// The nodes that were provisioned for its job are taken away.
     CapacityRevoked,
     /// An earlier run of its task came back with its node, and lives on instead.

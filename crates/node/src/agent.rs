@@ -22,6 +22,7 @@ pub(crate) mod key;
 pub(crate) mod link;
 pub(crate) mod messages;
 mod output;
+pub(crate) mod peers;
 mod readers;
 mod retention;
 mod run;

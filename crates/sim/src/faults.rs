@@ -7,6 +7,7 @@
 //! overtake each other, get lost alone, and a proxy may send one twice.
 
 use crate::workload;
+use ohm_model::ConditionKind;
 use ohm_stdx::Prng;
 
 /// Whom a fault strikes: a position in the world's list of that role.
@@ -84,6 +85,8 @@ pub(crate) enum Fault {
     AddServer,
     /// The operator wants this server to lead.
     Transfer { server: usize },
+    /// Something is wrong with a node whose agent goes on.
+    Ail { node: usize, kind: ConditionKind, for_ms: u64 },
     /// An agent restarts on a node that is another one now.
     Respec { node: usize, change: Change },
 }
@@ -118,6 +121,7 @@ pub const FAULT_KINDS: &[&str] = &[
     "node relabelled",
     "node tainted",
     "node resized",
+    "node ailing",
     "disk full",
     "disk slow",
     "disk call failed",
@@ -177,6 +181,7 @@ impl Fault {
             Fault::FailedDisk { .. } => "disk call failed",
             Fault::BitRot { .. } => "disk bit flipped",
             Fault::ClockJump { .. } => "clock jump",
+            Fault::Ail { .. } => "node ailing",
             Fault::Respec { change: Change::Rack | Change::Tier, .. } => "node relabelled",
             Fault::Respec { change: Change::NoSchedule | Change::NoExecute | Change::Untaint, .. } => "node tainted",
             Fault::Respec { change: Change::Shrink | Change::Grow, .. } => "node resized",
@@ -256,6 +261,19 @@ pub(crate) fn draw(dice: &mut Prng, population: Population, until_ms: u64) -> Ve
     }
     faults.sort_by_key(|(at_ms, _)| *at_ms);
     faults
+}
+
+/// What is wrong with nodes whose agents go on, in four of ten runs. Its dice are its own: what else a seed draws does not
+/// depend on it.
+pub(crate) fn draw_ailments(dice: &mut Prng, population: Population, until_ms: u64) -> Vec<(u64, Fault)> {
+    let count = if dice.chance(400) { dice.between(1, 8) } else { 0 };
+    let ailment = |_| {
+        let node = dice.below(population.nodes as u64) as usize;
+        let kind = ConditionKind::ALL[dice.below(4) as usize];
+        let for_ms = dice.between(200, 25_000);
+        (dice.between(1_000.min(until_ms), until_ms), Fault::Ail { node, kind, for_ms })
+    };
+    (0..count).map(ailment).collect()
 }
 
 fn draw_fault(dice: &mut Prng, family: u64, population: Population) -> Fault {

@@ -3,10 +3,11 @@
 
 use crate::links::NetworkFaults;
 use crate::theme::Theme;
-use ohm_agent::AgentConfig;
+use ohm_agent::{AgentConfig, CheckPolicy};
 use ohm_framework::SchedulerConfig;
 use ohm_health::HealthConfig;
 use ohm_log_raft::RaftConfig;
+use ohm_model::{ConditionAction, ConditionKind};
 use ohm_replica::ReplicaConfig;
 use ohm_stdx::{Prng, hash};
 
@@ -189,6 +190,7 @@ impl Knobs {
             beat_interval_ms: self.beat_interval_ms,
             report_batch_max: self.report_batch_max,
             report_resend_ms: self.report_resend_ms,
+            checks: ConditionKind::ALL.map(check).to_vec(),
             ..AgentConfig::default()
         }
     }
@@ -203,4 +205,14 @@ impl Knobs {
             ..RaftConfig::group(7, server as u64 + 1, founders)
         }
     }
+}
+
+/// One finding decides: what is drawn is what is wrong.
+fn check(kind: ConditionKind) -> CheckPolicy {
+    let action = match kind {
+        ConditionKind::DiskPressure => ConditionAction::NoNewWork,
+        ConditionKind::MemoryPressure => ConditionAction::Note,
+        ConditionKind::DeviceError | ConditionKind::HealthCheckFailed => ConditionAction::Drain,
+    };
+    CheckPolicy { kind, action, failures: 1, successes: 1, bad_below: 0, good_from: 0 }
 }

@@ -2,11 +2,11 @@
 //! lives on until the machine itself restarts.
 
 use crate::clocks::Clock;
-use ohm_agent::{AgentConfig, AgentCore, DriverConfig, DriverInput, Effect, Input, RunnerEvent, SimDriver};
-use ohm_model::{NodeSpec, OnDisconnect, RunRef};
+use ohm_agent::{AgentConfig, AgentCore, DriverConfig, DriverInput, Effect, Finding, Input, RunnerEvent, SimDriver};
+use ohm_model::{ConditionKind, NodeSpec, OnDisconnect, RunRef};
 use ohm_oracle::Record;
 use ohm_stdx::Prng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One node.
 pub(crate) struct NodeProcess {
@@ -27,6 +27,10 @@ pub(crate) struct NodeProcess {
     pub(crate) driver_ms: Option<u64>,
     /// The driver spoke while the agent stood still: the agent looks again when it wakes.
     pub(crate) missed_words: bool,
+    /// What is wrong with the machine, and until when in real time.
+    pub(crate) ails: BTreeMap<ConditionKind, u64>,
+    /// What the checks of the present agent process found last.
+    found: Option<BTreeSet<ConditionKind>>,
 }
 
 impl NodeProcess {
@@ -46,6 +50,8 @@ impl NodeProcess {
             tick_ms: None,
             driver_ms: None,
             missed_words: false,
+            ails: BTreeMap::new(),
+            found: None,
         }
     }
 
@@ -60,6 +66,7 @@ impl NodeProcess {
     ) {
         self.starts += 1;
         self.agent = Some(AgentCore::new(config, dice.fork()));
+        self.found = None;
         self.drive(real_ms, DriverInput::Attach, effects, history);
     }
 
@@ -77,7 +84,11 @@ impl NodeProcess {
     pub(crate) fn step(&mut self, real_ms: u64, input: Input, effects: &mut Vec<Effect>, history: &mut Vec<Record>) {
         let now_ms = self.clock.boot_ms(real_ms);
         let mut own = Vec::new();
+        let findings = self.check(real_ms);
         if let Some(agent) = &mut self.agent {
+            findings
+                .into_iter()
+                .for_each(|(kind, finding)| agent.step(now_ms, Input::Checked { kind, finding }, &mut own));
             agent.step(now_ms, input, &mut own);
         }
         for effect in own {
@@ -93,6 +104,20 @@ impl NodeProcess {
                 other => effects.push(other),
             }
         }
+    }
+
+    /// What the checks find, when it is something else than before.
+    fn check(&mut self, real_ms: u64) -> Vec<(ConditionKind, Finding)> {
+        let ill: BTreeSet<ConditionKind> =
+            self.ails.iter().filter(|(_, until_ms)| **until_ms > real_ms).map(|(kind, _)| *kind).collect();
+        if self.agent.is_none() || self.found.as_ref() == Some(&ill) {
+            return Vec::new();
+        }
+        let finding =
+            |kind: &ConditionKind| if ill.contains(kind) { Finding::Bad("ill".into()) } else { Finding::Good };
+        let findings = ConditionKind::ALL.map(|kind| (kind, finding(&kind))).to_vec();
+        self.found = Some(ill);
+        findings
     }
 
     /// Feeds the driver, records what really began and ended, and tells the agent unless it is paused or down.

@@ -150,11 +150,12 @@ impl Script {
             "forget-job" => Command::ForgetJob { name: words.word("a job")?.into() },
             "cordon" => Command::CordonNode { name: words.word("a node")?.into(), cordoned: true },
             "uncordon" => Command::CordonNode { name: words.word("a node")?.into(), cordoned: false },
+            "release" => Command::ReleaseNode { name: words.word("a node")?.into() },
             "remove" => Command::RemoveNode { name: words.word("a node")?.into() },
             other => {
                 return Err(format!(
                     "\"{other}\" is nothing that happens: submit, cancel, suspend, resume, forget-job, cordon, uncordon, \
-                     remove, {}",
+                     release, remove, {}",
                     faults::VERBS.join(", ")
                 ));
             }

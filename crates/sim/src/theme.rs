@@ -27,6 +27,8 @@ pub(crate) enum Theme {
     Provisioning,
     /// The leader is cut off from the other servers again and again, while people read and write over all of them.
     Deposing,
+    /// A node is lost and comes back, again and again, and its agent restarts while it is held down.
+    Flapping,
 }
 
 impl Theme {
@@ -38,6 +40,7 @@ impl Theme {
             1 => Theme::Handover,
             2 if servers > 1 => Theme::Deposing,
             3 => Theme::Provisioning,
+            4 => Theme::Flapping,
             _ => Theme::Everything,
         }
     }
@@ -53,6 +56,16 @@ impl Theme {
             Theme::Handover => Knobs { leases_differ: true, ..lasting },
             Theme::Provisioning => Knobs { queues: true, wishes: knobs.wishes.max(25), ..lasting },
             Theme::Deposing => Knobs { theme: self, wishes: knobs.wishes.max(45), wish_pause_ms: 300, ..knobs },
+            Theme::Flapping => Knobs {
+                theme: self,
+                wishes: knobs.wishes.max(45),
+                wish_pause_ms: 900,
+                // Short enough that a node is lost three times before the faults end.
+                duty_lease_ms: 2_000,
+                node_lease_ms: 5_000,
+                faults_ms: 60_000,
+                ..knobs
+            },
         }
     }
 
@@ -92,6 +105,19 @@ impl Theme {
                     faults.push((dice.between(3_000, until_ms), fault));
                 }
             }
+            Theme::Flapping => {
+                let victim = Victim::Node(dice.below(nodes) as usize);
+                let mut at_ms = dice.between(2_000, 4_000);
+                for _ in 0..3 {
+                    let for_ms = dice.between(8_500, 10_500);
+                    faults.push((at_ms, Fault::Cut { victim, way: Way::Both, for_ms }));
+                    at_ms += for_ms + dice.between(1_200, 2_500);
+                }
+                for _ in 0..2 {
+                    faults.push((at_ms, Fault::Crash { victim, down_ms: dice.between(100, 600) }));
+                    at_ms += dice.between(2_000, 6_000);
+                }
+            }
             Theme::Deposing => {
                 for _ in 0..8 {
                     let for_ms = dice.between(1_000, 6_000);
@@ -128,7 +154,12 @@ fn widening(dice: &mut Prng, job: &mut JobSpec) {
     let levels = ["topology.ohm/block", "topology.ohm/rack", "kubernetes.io/hostname"];
     let at = 1 + dice.below(2) as usize;
     job.class = Class::Tas;
-    job.repair = RepairSpec { policy: RepairPolicy::Widen, timeout_seconds: 0, widen_to: levels[at - 1].to_string() };
+    job.repair = RepairSpec {
+        policy: RepairPolicy::Widen,
+        timeout_seconds: 0,
+        widen_to: levels[at - 1].to_string(),
+        ..RepairSpec::default()
+    };
     job.suspended = false;
     for group in &mut job.groups {
         group.topology =

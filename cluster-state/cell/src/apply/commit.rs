@@ -116,6 +116,10 @@ impl Cell {
         self.cut_pending(deferred.placed.take());
         for (job, moves) in std::mem::take(&mut deferred.moves) {
             self.note_moves(job, moves, applied);
+            // A run that came back with its node is where it was: nobody starts again for it.
+            if session.0 != 0 {
+                self.restart_survivors(job, applied);
+            }
         }
         for (queue, amounts) in &deferred.charges {
             let name = |(column, amount): &(ResourceId, i64)| (self.resources.name(*column), *amount);
@@ -316,6 +320,7 @@ impl Cell {
                 started_ms: 0,
                 pid: 0,
                 stop: None,
+                restart: false,
                 devices: (!masks.is_empty()).then(|| masks.into()),
                 next: NO_RUN,
                 previous: NO_RUN,

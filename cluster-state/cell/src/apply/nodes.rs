@@ -69,6 +69,7 @@ impl Cell {
             health: NodeHealth::Ready,
             devices: Vec::new(),
             ports: Vec::new(),
+            addressed: self.applied,
             conditions: Vec::new(),
             conditions_number: 0,
             flaps: Flaps::default(),
@@ -131,6 +132,9 @@ impl Cell {
         (record.key, record.instance, record.boot) = (key, instance, boot);
         (record.incarnation, record.health) = (incarnation, NodeHealth::Ready);
         record.conditions_number = 0;
+        if record.spec.address != spec.address {
+            record.addressed = self.applied;
+        }
         record.spec = Arc::clone(&spec);
         self.nodes.set_flag(node, READY, true);
         self.set_capacity(node, &spec);

@@ -87,6 +87,9 @@ impl Cell {
 
     /// The run in `slot` is over: its room is free, and its task goes where its end sends it.
     pub(super) fn end_run(&mut self, slot: u32, exit: Exit, message: &str, losses: &mut Losses, applied: &mut Applied) {
+        if self.restart_in_place(slot, exit, message, applied) {
+            return;
+        }
         let Some(run) = self.runs.remove(&mut self.nodes, slot) else { return };
         let (job_id, node) = (run.run.task.job, run.node);
         self.free_room(&run);
@@ -183,13 +186,13 @@ impl Cell {
         self.settle_shrunk(run.node);
     }
 
-    fn tell_ended(&self, run: &Run, exit: Exit, applied: &mut Applied) {
+    pub(super) fn tell_ended(&self, run: &Run, exit: Exit, applied: &mut Applied) {
         let (job, group, task) = (run.run.task.job, run.run.task.group.0, run.run.task.task.0);
         let (incarnation, node, cause) = (run.run.incarnation, run.node, run.stop);
         self.tell(applied, EventKind::Ended { job, group, task, incarnation, node, exit, cause });
     }
 
-    fn past_run(&self, run: &Run, exit: Exit, message: &str) -> PastRun {
+    pub(super) fn past_run(&self, run: &Run, exit: Exit, message: &str) -> PastRun {
         PastRun {
             group: run.run.task.group.0,
             task: run.run.task.task.0,

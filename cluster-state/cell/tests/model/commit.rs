@@ -4,6 +4,7 @@ use crate::judge::{Expected, Facts};
 use crate::life::NOBODY;
 use crate::state::{Alarm, Phase, Plain, PlainHold, PlainRun};
 use ohm_model::{JobId, NodeId, SessionId, StopCause, Transaction};
+use std::collections::BTreeSet;
 
 impl Plain {
     /// Judges the transaction and does what it accepted.
@@ -42,9 +43,12 @@ impl Plain {
                 self.touch(self.runs[at].node, NOBODY);
             }
         }
+        let mut moved = BTreeSet::new();
         for (row, placement) in transaction.place.iter().enumerate().filter(|(row, _)| expected.accepted[*row] > 0) {
             self.touch(placement.node, session);
-            self.note_placed(placement, expected.accepted[row]);
+            if self.note_placed(placement, expected.accepted[row]) {
+                moved.insert(placement.job);
+            }
             self.note_admitted(placement.job);
             for hold in self.holds.iter_mut().filter(|hold| hold.expires_ms > 0) {
                 if (hold.job, hold.group, hold.node) == (placement.job, placement.group.0, placement.node) {
@@ -54,6 +58,7 @@ impl Plain {
             self.holds.retain(|hold| hold.count > 0);
             self.note_moved(placement, expected.accepted[row]);
         }
+        moved.into_iter().for_each(|id| self.restart_survivors(id));
         let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
         jobs.into_iter().for_each(|id| self.settle_start(id));
         for (row, nomination) in transaction.nominate.iter().enumerate() {

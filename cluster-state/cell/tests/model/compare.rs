@@ -29,6 +29,7 @@ impl World {
             let masks = found.devices.as_deref().unwrap_or(&[]).to_vec();
             let name = format!("run {}", found.run);
             same(&name, (found.node, found.stop, masks), (run.node, run.stop, run.masks.clone()))?;
+            same(&format!("restart of {name}"), found.restart, run.restart)?;
         }
         for &node in plain.nodes.keys() {
             self.compare_node(node)?;

@@ -8,8 +8,8 @@ use ohm_model::{
     Amounts, Class, ClassId, Command, ConditionAction, ConditionKind, Epoch, Exit, Grain, GroupIndex, GroupSpec, Guard,
     Incarnation, Index, JobGuard, JobId, JobSpec, Lease, NodeCondition, NodeHealth, NodeId, NodeSpec, Nomination,
     OnDisconnect, Placement, PriorityClass, QueueSpec, Reconcile, RepairPolicy, RepairSpec, RunRef, RunReport,
-    RunReportKind, SessionId, StopCause, Taint, TaintEffect, TaskIndex, Toleration, TolerationOperator, TopologyMode,
-    Transaction,
+    RunReportKind, SessionId, StopCause, Survivors, Taint, TaintEffect, TaskIndex, Toleration, TolerationOperator,
+    TopologyMode, Transaction,
 };
 use std::sync::Arc;
 
@@ -179,6 +179,7 @@ impl World {
             repair: RepairSpec {
                 policy: if self.dice.chance(500) { RepairPolicy::FailFast } else { RepairPolicy::Wait },
                 timeout_seconds: self.dice.below(30),
+                survivors: if self.dice.chance(300) { Survivors::RestartAll } else { Survivors::Notify },
                 ..RepairSpec::default()
             },
             suspended: self.dice.chance(50),

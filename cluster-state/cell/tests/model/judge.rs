@@ -290,6 +290,7 @@ impl Plain {
             node,
             placed,
             stop: None,
+            restart: false,
             started_ms: None,
             masks,
         });

@@ -343,6 +343,9 @@ impl Plain {
     }
 
     fn end(&mut self, run: &PlainRun, exit: Exit) {
+        if self.starts_again(run, exit) {
+            return;
+        }
         self.runs.retain(|other| name(other) != name(run));
         self.touch(run.node, NOBODY);
         let job = self.jobs.get_mut(&run.job).expect("a job of a run");

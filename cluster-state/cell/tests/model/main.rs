@@ -14,6 +14,7 @@ mod life;
 mod moves;
 mod repair;
 mod state;
+mod survivors;
 mod update;
 mod world;
 

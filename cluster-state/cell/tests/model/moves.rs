@@ -229,7 +229,7 @@ impl Plain {
             return Err(ConflictReason::Malformed);
         }
         self.node_stands(node, transaction.seen)?;
-        if !self.admits(spec, node) {
+        if !self.admits(&job.filtered(spec), node) {
             return Err(ConflictReason::NodeClassChanged);
         }
         if spec.topology.mode == TopologyMode::Required {

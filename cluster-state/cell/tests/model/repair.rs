@@ -129,19 +129,22 @@ impl Plain {
     }
 
     /// Tasks of an accepted row that were lost stand again.
-    pub(crate) fn note_placed(&mut self, placement: &Placement, count: u32) {
-        let version = self.index;
+    /// Says whether any of the tasks had been lost.
+    pub(crate) fn note_placed(&mut self, placement: &Placement, count: u32) -> bool {
+        let (version, mut moved) = (self.index, false);
         let job = self.jobs.get_mut(&placement.job).expect("a job");
         for task in placement.first.0..placement.first.0 + count {
             let place = (placement.group.0, task);
             if job.repair.lost.remove(&place) {
                 job.repair.replaced.insert(place);
+                moved = true;
                 // Seen from the end of the command: the nodes are forgotten with the last one.
                 if job.repair.lost.is_empty() && job.repair.forget_nodes() {
                     job.version = version;
                 }
             }
         }
+        moved
     }
 
     pub(crate) fn run_started(&mut self, id: JobId, group: u16, task: u32) {

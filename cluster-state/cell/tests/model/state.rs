@@ -111,6 +111,8 @@ pub(crate) struct PlainRun {
     pub(crate) node: NodeId,
     pub(crate) placed: Index,
     pub(crate) stop: Option<StopCause>,
+    /// Ends and starts again in place.
+    pub(crate) restart: bool,
     pub(crate) masks: Vec<u64>,
 }
 

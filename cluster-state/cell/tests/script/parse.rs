@@ -3,8 +3,8 @@
 use ohm_model::{
     Amounts, Class, Command, ConditionAction, ConditionKind, Exit, GroupSpec, JobSpec, Lease, NodeCondition, NodeSpec,
     OnDisconnect, Operator, PriorityClass, QueueSpec, Reconcile, RepairPolicy, RepairSpec, Requirement, RunRef,
-    SelectorTerm, Shard, Taint, TaintEffect, Toleration, TolerationOperator, TopologyMode, TopologySlice, TopologySpec,
-    UnitKind,
+    SelectorTerm, Shard, Survivors, Taint, TaintEffect, Toleration, TolerationOperator, TopologyMode, TopologySlice,
+    TopologySpec, UnitKind,
 };
 use std::collections::BTreeMap;
 
@@ -137,6 +137,9 @@ impl<'a> Words<'a> {
             };
             job.repair.widen_to = level.to_string();
             job.repair.timeout_seconds = self.parsed("timeout", 0);
+        }
+        if self.option("survivors") == Some("restartAll") {
+            job.repair.survivors = Survivors::RestartAll;
         }
         while self.take("/") {
             job.groups.push(self.group());

@@ -123,6 +123,7 @@ impl Script {
             EventKind::Repaired { name, tasks, took_ms, .. } => {
                 format!("{name} is whole again: {tasks} tasks in {took_ms} ms")
             }
+            EventKind::SurvivorsRestart { name, tasks, .. } => format!("{name} restarts {tasks} tasks in place"),
             EventKind::RepairFailed { name, reason, .. } => format!("{name} could not be repaired: {reason}"),
             EventKind::Reconciled { name, group, task, incarnation, node, lives, reason, .. } => {
                 let becomes = if *lives { "lives on" } else { "is stopped" };
@@ -224,6 +225,9 @@ impl Script {
         let mut text = format!("{:?}", task.state);
         if let Some(run) = self.cell.runs().get(task.run) {
             write!(text, " #{} on {}", run.run.incarnation, self.node_name(run.node)).unwrap();
+            if run.restart {
+                text.push_str(", restarts");
+            }
             if let Some(masks) = &run.devices {
                 let masks: Vec<String> = masks.iter().map(|mask| format!("0b{mask:b}")).collect();
                 write!(text, " devices {}", masks.join(",")).unwrap();

@@ -218,6 +218,7 @@ impl Cell {
             started: state.started,
             stop: state.stop,
             devices: BTreeMap::new(),
+            peers: None,
             launch: Some(self.launches[usize::from(keeps(run.task.task.0))].clone()),
         });
         Some(WantedSet { cell_incarnation: 1, node_incarnation, index: self.index, runs: runs.collect() })

@@ -209,7 +209,9 @@ impl World {
                     self.send(Some(id), Message::Reports(node, batch, reports));
                 }
                 AgentEffect::Superseded => self.restart_agent(id),
-                AgentEffect::RegisterRefused(_) | AgentEffect::SendConditions { .. } => {}
+                AgentEffect::RegisterRefused(_)
+                | AgentEffect::SendConditions { .. }
+                | AgentEffect::TellPeers { .. } => {}
             }
         }
     }

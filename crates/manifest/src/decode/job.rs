@@ -5,9 +5,10 @@ use super::{At, Context, Fields};
 use crate::error::ProblemKind;
 use crate::tree::Value;
 use crate::validate::COUNT_RANGE;
+use ohm_model::job::NOTICE_SIGNALS;
 use ohm_model::job::TTL_SECONDS_DEFAULT;
 use ohm_model::selector::Labels;
-use ohm_model::{Class, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec};
+use ohm_model::{Class, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, Survivors};
 
 const JOB_FIELDS: &[&str] = &[
     "class",
@@ -83,7 +84,9 @@ fn on_disconnect(cx: &mut Context, at: At<'_>) -> Option<(OnDisconnect, Reconcil
     Some((policy, reconcile))
 }
 
-const REPAIR_FIELDS: &[&str] = &["policy", "timeoutSeconds", "widenTo"];
+const REPAIR_FIELDS: &[&str] = &["policy", "timeoutSeconds", "widenTo", "survivors", "signal"];
+pub(crate) const SURVIVORS: [(&str, Survivors); 2] =
+    [("notify", Survivors::Notify), ("restartAll", Survivors::RestartAll)];
 pub(crate) const REPAIR_POLICIES: [(&str, RepairPolicy); 3] =
     [("failFast", RepairPolicy::FailFast), ("wait", RepairPolicy::Wait), ("widen", RepairPolicy::Widen)];
 
@@ -102,7 +105,12 @@ fn repair(cx: &mut Context, at: At<'_>) -> Option<RepairSpec> {
     if let Some(at) = fields.get("timeoutSeconds").filter(|_| policy == RepairPolicy::FailFast) {
         at.rule(cx, "`failFast` does not wait; give `policy: wait` or `policy: widen`, too");
     }
-    Some(RepairSpec { policy, timeout_seconds, widen_to })
+    let survivors = fields.get("survivors").and_then(|at| at.choice(cx, &SURVIVORS)).unwrap_or_default();
+    let signal = fields.get("signal").and_then(|at| at.choice(cx, &NOTICE_SIGNALS)).unwrap_or(0);
+    if let Some(at) = fields.get("signal").filter(|_| survivors == Survivors::RestartAll) {
+        at.rule(cx, "tasks that are restarted need no signal; give it with `survivors: notify`");
+    }
+    Some(RepairSpec { policy, timeout_seconds, widen_to, survivors, signal })
 }
 
 /// The class of a job that names none.

@@ -10,7 +10,7 @@ mod value;
 
 pub(crate) use cell::{allocation, cohort, node, priority_class, queue, topology};
 pub(crate) use group::{GRACE_MS_DEFAULT, defaults};
-pub(crate) use job::{RECONCILE, REPAIR_POLICIES, default_on_disconnect, job};
+pub(crate) use job::{RECONCILE, REPAIR_POLICIES, SURVIVORS, default_on_disconnect, job};
 pub(crate) use provisioning::provisioning_class;
 pub(crate) use selectors::{node_affinity, toleration};
 pub(crate) use value::{At, Context, Fields};

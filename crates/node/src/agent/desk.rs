@@ -215,7 +215,11 @@ impl Desk {
                 self.grace_ms_max = live.iter().map(|found| found.grace_ms).fold(self.grace_ms_max, u64::max);
                 self.readers.runs_ended(|run| !self.live.contains(&run));
                 let known = live.iter().map(|found| found.run).chain(exits.iter().map(|found| found.run));
-                self.keep_output(known.collect());
+                let known: BTreeSet<RunRef> = known.collect();
+                if self.forgotten.is_none() {
+                    self.place.peers.keep_only(&known);
+                }
+                self.keep_output(known);
             }
             RunnerEvent::Started { run, .. } => {
                 self.live.insert(*run);
@@ -301,12 +305,21 @@ impl Desk {
                 }
             }
             Effect::StartRun { incarnation, wanted } => {
+                if !wanted.launch.peers.is_empty() {
+                    self.write_peers(wanted.run, &wanted.launch.peers);
+                }
                 let spec = self.place.run_spec(&wanted, incarnation);
                 self.grace_ms_max = self.grace_ms_max.max(spec.grace_ms);
                 self.requests.push(Request::Start { run: wanted.run, spec });
             }
             Effect::StopRun { run, grace_ms } => self.requests.push(Request::Stop { run, grace_ms }),
+            Effect::TellPeers { run, notice } => {
+                if self.write_peers(run, &notice.addresses) && notice.signal != 0 {
+                    self.requests.push(Request::Signal { run, signal: notice.signal });
+                }
+            }
             Effect::ForgetRun { run } => {
+                self.place.peers.forget(run);
                 self.requests.push(Request::Forget { runs: vec![run] });
                 if let Some(forgotten) = &self.forgotten {
                     // What finds no room is found at the next start.
@@ -315,6 +328,14 @@ impl Desk {
             }
             Effect::Superseded => self.is_superseded = true,
         }
+    }
+
+    /// Says whether they are new. A task whose file can't be written goes on with what it has.
+    fn write_peers(&self, run: RunRef, addresses: &[String]) -> bool {
+        self.place.peers.write(run, addresses).unwrap_or_else(|error| {
+            tracing::warn!(%run, %error, "the file of peers is not written");
+            false
+        })
     }
 
     /// What finds no room is lost, as on any network; the core sends it again.

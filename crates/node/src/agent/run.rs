@@ -3,6 +3,7 @@
 use super::checks::{self, CheckOptions};
 use super::desk::Desk;
 use super::link::{self, ARRIVALS_MAX};
+use super::peers::PeersFiles;
 use super::retention::LogRetention;
 use super::runner::{ORDERS_MAX, Runner, WORDS_MAX};
 use super::spec::Place;
@@ -113,6 +114,7 @@ pub async fn run_agent(options: AgentOptions, shutdown: Shutdown) -> Result<(), 
         node_name: options.node.name.clone(),
         node_address: options.node.address.clone(),
         logs: options.log_limits,
+        peers: PeersFiles::new(folder.join("peers")),
     };
     let agent = AgentConfig { checks: options.checks.policies(), ..options.agent.clone() };
     let desk = Desk::new(&options.node, identity, agent, place, lease, &folder, options.log_retention);

@@ -9,12 +9,14 @@
 //! | `NODE`, `NODE_IP` | name and address of its node |
 //! | `PEERS` | addresses of the group's tasks by rank, commas between; empty where a task has no place. Not where |
 //! | | tasks start one by one (arrays, services), nor where it would be too long ([`PEERS_BYTES_MAX`]) |
+//! | `PEERS_FILE` | a file with the same, one per line after a line `# generation N`; written anew when peers move |
 //! | `DEADLINE_MS` | when the job's active deadline passes, in milliseconds since 1970; only with a deadline |
 //! | `DEVICES_…` | per device resource, such as `OHM_DEVICES_NVIDIA_COM_GPU=0,3`: which devices are its own |
 //! | `RUN`, `INCARNATION`, `SHIM` | added by the shim: the run, its attempt (a fencing token), its shim |
 //!
 //! For `nvidia.com/gpu` there is `CUDA_VISIBLE_DEVICES` too. The job's own variables come on top of these.
 
+use super::peers::PeersFiles;
 use crate::cgroup::{Limits, MEMORY_BYTES_MIN};
 use crate::rotation::LogLimits;
 use crate::shim::RunSpec;
@@ -27,6 +29,7 @@ pub(crate) struct Place {
     pub(crate) node_name: String,
     pub(crate) node_address: String,
     pub(crate) logs: LogLimits,
+    pub(crate) peers: PeersFiles,
 }
 
 impl Place {
@@ -60,6 +63,7 @@ impl Place {
         let peers = launch.peers.join(",");
         if !launch.peers.is_empty() && peers.len() <= PEERS_BYTES_MAX {
             put("OHM_PEERS", peers);
+            put("OHM_PEERS_FILE", self.peers.path(wanted.run).display().to_string());
         }
         if launch.deadline_ms > 0 {
             put("OHM_DEADLINE_MS", launch.deadline_ms.to_string());
@@ -128,7 +132,12 @@ mod tests {
     }
 
     fn place() -> Place {
-        Place { node_name: "rack-1-a".into(), node_address: "127.1.0.1".into(), logs: LogLimits::default() }
+        Place {
+            node_name: "rack-1-a".into(),
+            node_address: "127.1.0.1".into(),
+            logs: LogLimits::default(),
+            peers: PeersFiles::new("/run/peers".into()),
+        }
     }
 
     #[test]
@@ -143,6 +152,7 @@ mod tests {
             ("OHM_NODE", "rack-1-a"),
             ("OHM_NODE_IP", "127.1.0.1"),
             ("OHM_PEERS", "10.0.0.1,10.0.0.1"),
+            ("OHM_PEERS_FILE", "/run/peers/4.0.2.1"),
             ("OHM_DEVICES_NVIDIA_COM_GPU", "0,3"),
             ("CUDA_VISIBLE_DEVICES", "0,3"),
             ("OHM_JOB", "mine"),

@@ -111,6 +111,13 @@ pub enum Request {
         /// The runs. Those that still live or are not known are left alone.
         runs: Vec<RunRef>,
     },
+    /// Send this signal to the first process of the run, unless it is ending or gone.
+    Signal {
+        /// The run.
+        run: RunRef,
+        /// As the kernel numbers it.
+        signal: i32,
+    },
 }
 
 /// To the agent. Every connection gets every event.

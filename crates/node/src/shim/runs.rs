@@ -18,7 +18,8 @@ use super::protocol::{Cause, End, EndedRun, Event, LiveRun, Request, RunSpec};
 use crate::cgroup::Slot;
 use crate::processes::{Identity, signal_group};
 use crate::rotation::{LogLimits, rotate};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use ohm_model::RunRef;
 use ohm_runtime::recorder::{Happened, Recorder};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -137,6 +138,10 @@ impl Runs {
             Request::List => self.list(),
             Request::Forget { runs } => {
                 self.forget(runs);
+                Vec::new()
+            }
+            Request::Signal { run, signal } => {
+                self.signal(run, signal);
                 Vec::new()
             }
             // The connection has dealt with it.
@@ -283,6 +288,19 @@ impl Runs {
             Phase::Draining { .. } => {}
         }
         self.book.live.insert(run, state);
+    }
+
+    /// Nobody else reaps, so a live run's number is its own.
+    fn signal(&self, run: RunRef, signal: i32) {
+        let live = self.book.live.get(&run).filter(|state| matches!(state.phase, Phase::Running));
+        let (Some(state), Ok(signal)) = (live, Signal::try_from(signal)) else { return };
+        if !self.ground.processes.is_alive(state.identity) {
+            return;
+        }
+        let sent = i32::try_from(state.identity.pid).map(|pid| kill(Pid::from_raw(pid), signal));
+        if !matches!(sent, Ok(Ok(()))) {
+            tracing::debug!(%run, %signal, "signal not sent");
+        }
     }
 
     fn rotate_logs(&self) {

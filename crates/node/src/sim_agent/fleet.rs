@@ -246,6 +246,8 @@ impl Fleet {
                 Effect::SendConditions { number, node, incarnation, conditions } => {
                     self.messages.push(messages::conditions(node, incarnation, number, &conditions));
                 }
+                // Simulated tasks read nothing.
+                Effect::TellPeers { .. } => {}
                 Effect::StartRun { incarnation, wanted } => {
                     self.tell_driver(now_ms, local, DriverInput::Start { incarnation, wanted });
                 }

@@ -127,8 +127,14 @@ impl Server {
             task: task_spec,
         };
         let run = RunRef::new(JobId(1), 0, task, 1);
-        let wanted =
-            WantedRun { run, started: false, stop: false, devices: BTreeMap::new(), launch: Some(Arc::new(launch)) };
+        let wanted = WantedRun {
+            run,
+            started: false,
+            stop: false,
+            devices: BTreeMap::new(),
+            peers: None,
+            launch: Some(Arc::new(launch)),
+        };
         let mut state = self.state();
         state.wanted.insert(run, wanted);
         state.say_wanted();

@@ -2,6 +2,7 @@
 
 use super::words::Words;
 use crate::faults::{Change, Fault, Victim, Way};
+use ohm_model::ConditionKind;
 
 /// The words that faults begin with.
 pub(super) const VERBS: &[&str] = &[
@@ -24,6 +25,7 @@ pub(super) const VERBS: &[&str] = &[
     "fail-disk",
     "rot-disk",
     "jump-clock",
+    "ail",
     "respec",
 ];
 
@@ -72,6 +74,7 @@ pub(crate) fn fault_words(fault: &Fault) -> String {
         }
         Fault::BitRot { server, down_ms } => format!("rot-disk server {} for {down_ms}ms", server + 1),
         Fault::ClockJump { server, by_ms } => format!("jump-clock server {} by {by_ms}ms", server + 1),
+        Fault::Ail { node, kind, for_ms } => format!("ail node n{node} {} for {for_ms}ms", kind.name()),
         Fault::Respec { node, change } => {
             let word = CHANGES.iter().find(|(_, known)| *known == change).map_or("", |(word, _)| word);
             format!("respec node n{node} {word}")
@@ -144,6 +147,13 @@ pub(super) fn read(words: &mut Words<'_>) -> Result<Option<Fault>, String> {
             words.expect("by")?;
             Fault::ClockJump { server, by_ms: words.span_ms()? }
         }
+        "ail" => {
+            let (node, word) = (node(words)?, words.word("what is wrong")?);
+            let kind = ConditionKind::ALL.into_iter().find(|kind| kind.name() == word);
+            let known = ConditionKind::ALL.map(ConditionKind::name).join(", ");
+            let kind = kind.ok_or_else(|| format!("\"{word}\" is no condition: {known}"))?;
+            Fault::Ail { node, kind, for_ms: time_for(words)? }
+        }
         _ => {
             let (node, word) = (node(words)?, words.word("what changes")?);
             let change = CHANGES.iter().find(|(known, _)| *known == word).map(|(_, change)| *change);
@@ -211,7 +221,7 @@ fn time_for(words: &mut Words<'_>) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{Population, draw};
+    use crate::faults::{Population, draw, draw_ailments};
     use crate::theme::Theme;
     use ohm_stdx::Prng;
 
@@ -219,9 +229,10 @@ mod tests {
     fn every_fault_reads_back_as_itself() {
         let population = Population { servers: 3, schedulers: 3, health: 2, nodes: 4, clients: 2, losses: true };
         let drawn = (0..200).flat_map(|seed| draw(&mut Prng::new(seed), population, 9_000));
-        let themes = [Theme::Widening, Theme::Handover, Theme::Deposing];
+        let themes = [Theme::Widening, Theme::Handover, Theme::Deposing, Theme::Flapping];
         let of_themes = themes.into_iter().flat_map(|theme| theme.faults(&mut Prng::new(1), population, 9_000));
-        for fault in drawn.chain(of_themes).map(|(_, fault)| fault) {
+        let ailments = (0..20).flat_map(|seed| draw_ailments(&mut Prng::new(seed), population, 9_000));
+        for fault in drawn.chain(of_themes).chain(ailments).map(|(_, fault)| fault) {
             let text = fault_words(&fault);
             let mut words = Words::new(&text);
             assert_eq!(read(&mut words), Ok(Some(fault)), "{text}");

@@ -71,9 +71,9 @@ fn repair(dice: &mut Prng, groups: &[GroupSpec]) -> RepairSpec {
         RepairPolicy::Widen if !required("topology.ohm/block") => {
             let rack = !required("topology.ohm/rack") && dice.chance(500);
             let widen_to = if rack { "topology.ohm/rack" } else { "topology.ohm/block" };
-            RepairSpec { policy, timeout_seconds, widen_to: widen_to.into() }
+            RepairSpec { policy, timeout_seconds, widen_to: widen_to.into(), ..RepairSpec::default() }
         }
-        _ => RepairSpec { policy: RepairPolicy::Wait, timeout_seconds, widen_to: String::new() },
+        _ => RepairSpec { policy: RepairPolicy::Wait, timeout_seconds, ..RepairSpec::default() },
     }
 }
 

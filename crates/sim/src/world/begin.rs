@@ -44,6 +44,8 @@ impl World {
         };
         let mut drawn = faults::draw(&mut dice, population, knobs.faults_ms);
         drawn.extend(knobs.theme.faults(&mut dice, population, knobs.faults_ms));
+        let mut ailing = Prng::new(hash::chain(hash::mix(scenario.seed), 0xa11));
+        drawn.extend(faults::draw_ailments(&mut ailing, population, knobs.faults_ms));
         drawn.sort_by_key(|(at_ms, _)| *at_ms);
         let calm = scenario.script.as_ref().is_some_and(|script| script.is_calm);
         let network = if calm { NetworkFaults::calm() } else { knobs.network };

@@ -20,6 +20,7 @@ impl World {
         self.mischief.set(0);
         self.cuts.clear();
         self.splits.clear();
+        self.nodes.iter_mut().for_each(|node| node.ails.clear());
         for number in 0..self.servers.len() {
             self.heal_disk(number);
             self.agenda.after(0, Event::Restart(Victim::Server(number)));
@@ -30,7 +31,8 @@ impl World {
         // At the end people want their nodes back.
         for node in 0..self.nodes.len().min(200) {
             let name = format!("n{node}");
-            self.request(0, ohm_model::Command::CordonNode { name, cordoned: false });
+            self.request(0, ohm_model::Command::CordonNode { name: name.clone(), cordoned: false });
+            self.request(0, ohm_model::Command::ReleaseNode { name });
         }
     }
 
@@ -75,6 +77,12 @@ impl World {
                     if record.health != NodeHealth::Ready {
                         let what = format!("node {} ({node}) is still {:?}", record.spec.name, record.health);
                         broken.push(quiet(what));
+                    }
+                }
+                for (_, record) in core.replica().cell().nodes().iter() {
+                    for condition in &record.conditions {
+                        let (name, kind) = (&record.spec.name, condition.kind.name());
+                        broken.push(quiet(format!("node {name} is said to have {kind}, and is well")));
                     }
                 }
                 let known =

@@ -85,6 +85,7 @@ impl World {
                 self.nodes[node].reboot(now_ms, &mut self.history);
                 self.agenda.after(down_ms, Event::Restart(Victim::Node(node)));
             }
+            Fault::Ail { node, kind, for_ms } => drop(self.nodes[node].ails.insert(kind, now_ms + for_ms)),
             Fault::Respec { node, change } => {
                 self.kill(Victim::Node(node));
                 workload::change(&mut self.nodes[node].spec, change);
@@ -114,9 +115,10 @@ impl World {
                 Victim::Client(number) => number < self.clients.len(),
             },
             Fault::Amnesia { client, .. } => client < self.clients.len(),
-            Fault::Reboot { node, .. } | Fault::Wipe { node, .. } | Fault::Respec { node, .. } => {
-                node < self.nodes.len()
-            }
+            Fault::Reboot { node, .. }
+            | Fault::Wipe { node, .. }
+            | Fault::Ail { node, .. }
+            | Fault::Respec { node, .. } => node < self.nodes.len(),
             Fault::Split { one, other, .. } => one.max(other) < self.servers.len(),
             Fault::Storm { .. } | Fault::AddServer | Fault::Depose { .. } => true,
             Fault::LostDisk { server } | Fault::Retire { server } | Fault::Transfer { server } => {

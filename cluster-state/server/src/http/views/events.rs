@@ -20,6 +20,7 @@ pub(crate) fn is_event_of(cell: &Cell, event: &Event, name: &str) -> bool {
         | EventKind::RepairCommitted { name: job, .. }
         | EventKind::Repaired { name: job, .. }
         | EventKind::RepairFailed { name: job, .. }
+        | EventKind::SurvivorsRestart { name: job, .. }
         | EventKind::QuotaReserved { name: job, .. }
         | EventKind::CheckChanged { name: job, .. }
         | EventKind::ChecksReady { name: job, .. }
@@ -62,7 +63,8 @@ pub(crate) fn event(cell: &Cell, event: &Event) -> EventView {
         EventKind::TasksLost { .. }
         | EventKind::RepairCommitted { .. }
         | EventKind::Repaired { .. }
-        | EventKind::RepairFailed { .. } => of_repair(&event.kind, view),
+        | EventKind::RepairFailed { .. }
+        | EventKind::SurvivorsRestart { .. } => of_repair(&event.kind, view),
         EventKind::QuotaReserved { .. } | EventKind::CheckChanged { .. } | EventKind::ChecksReady { .. } => {
             super::admission::of_admission(&event.kind, view)
         }
@@ -195,6 +197,13 @@ fn of_repair(kind: &EventKind, view: EventView) -> EventView {
             count: *tasks,
             ..view
         },
+        EventKind::SurvivorsRestart { name, tasks, .. } => EventView {
+            kind: "survivorsRestart".into(),
+            message: format!("{name} restarts {} where they are", some_tasks(*tasks)),
+            job: name.clone(),
+            count: *tasks,
+            ..view
+        },
         EventKind::RepairFailed { name, reason, .. } => EventView {
             kind: "repairFailed".into(),
             message: format!("job {name} could not be repaired and is evicted whole: {reason}"),
@@ -265,8 +274,7 @@ fn of_condition(kind: &EventKind, view: EventView) -> EventView {
             let follows = match action {
                 None => "",
                 Some(ConditionAction::Note) => "; it is only noted",
-                Some(ConditionAction::NoNewWork) => "; it takes no new work",
-                Some(ConditionAction::Drain) => "; it takes no new work, and what runs there leaves",
+                Some(ConditionAction::NoNewWork | ConditionAction::Drain) => "; it takes no new work",
             };
             let verb = if action.is_some() { "has" } else { "no longer has" };
             let why = if message.is_empty() { String::new() } else { format!(" ({message})") };

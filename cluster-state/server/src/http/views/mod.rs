@@ -39,6 +39,7 @@ fn stop_cause(cause: StopCause) -> &'static str {
         StopCause::RepairFailed => "repairFailed",
         StopCause::Drained => "drained",
         StopCause::ScaledDown => "scaledDown",
+        StopCause::Restarted => "restarted",
         StopCause::CapacityRevoked => "capacityRevoked",
         StopCause::Reconciled => "reconciled",
     }

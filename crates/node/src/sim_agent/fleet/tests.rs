@@ -67,7 +67,14 @@ fn wanted(run: RunRef) -> WantedSet {
         deadline_ms: 0,
         task,
     };
-    let run = WantedRun { run, started: false, stop: false, devices: BTreeMap::new(), launch: Some(Arc::new(launch)) };
+    let run = WantedRun {
+        run,
+        started: false,
+        stop: false,
+        devices: BTreeMap::new(),
+        peers: None,
+        launch: Some(Arc::new(launch)),
+    };
     WantedSet { cell_incarnation: 1, node_incarnation: Incarnation(1), index: Index(5), runs: vec![run] }
 }
 
