@@ -150,11 +150,17 @@ impl Script {
             "forget-job" => Command::ForgetJob { name: words.word("a job")?.into() },
             "cordon" => Command::CordonNode { name: words.word("a node")?.into(), cordoned: true },
             "uncordon" => Command::CordonNode { name: words.word("a node")?.into(), cordoned: false },
+            "drain" => Command::DrainNode {
+                name: words.word("a node")?.into(),
+                deadline_ms: if words.take("within") { words.time_ms()? } else { 0 },
+                at_once: 0,
+            },
+            "undrain" => Command::UndrainNode { name: words.word("a node")?.into() },
             "remove" => Command::RemoveNode { name: words.word("a node")?.into() },
             other => {
                 return Err(format!(
                     "\"{other}\" is nothing that happens: submit, cancel, suspend, resume, forget-job, cordon, uncordon, \
-                     remove, {}",
+                     drain, undrain, remove, {}",
                     faults::VERBS.join(", ")
                 ));
             }
