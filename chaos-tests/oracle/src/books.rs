@@ -13,6 +13,7 @@ pub(crate) struct NodeBook {
     pub(crate) spec: NodeSpec,
     pub(crate) health: NodeHealth,
     pub(crate) cordoned: bool,
+    pub(crate) draining: bool,
     pub(crate) ailments: Ailments,
 }
 
@@ -60,12 +61,13 @@ impl Books {
         let known = self.nodes.remove(&node);
         let cordoned = known.as_ref().is_some_and(|known| known.cordoned);
         let was_lost = known.as_ref().is_some_and(|known| known.health == NodeHealth::Lost);
+        let draining = known.as_ref().is_some_and(|known| known.draining);
         let mut ailments = known.map(|known| known.ailments).unwrap_or_default();
         if was_lost {
             ailments.note_return(at_ms);
         }
         let (spec, health) = (spec.clone(), NodeHealth::Ready);
-        self.nodes.insert(node, NodeBook { spec, health, cordoned, ailments });
+        self.nodes.insert(node, NodeBook { spec, health, cordoned, draining, ailments });
     }
 
     fn note_ailment(&mut self, kind: &EventKind) {
@@ -130,6 +132,11 @@ impl Books {
             EventKind::NodeHealth { node, health, .. } => {
                 if let Some(found) = self.nodes.get_mut(node) {
                     found.health = *health;
+                }
+            }
+            EventKind::NodeDraining { node, .. } | EventKind::NodeUndrained { node, .. } => {
+                if let Some(found) = self.nodes.get_mut(node) {
+                    found.draining = matches!(kind, EventKind::NodeDraining { .. });
                 }
             }
             EventKind::NodeCordoned { node, cordoned, .. } => {

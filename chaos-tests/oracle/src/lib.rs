@@ -22,6 +22,7 @@ mod p5_slices;
 mod p6_admission;
 mod p6_closed_jobs;
 mod p6_counts;
+mod p7_moves;
 mod p7_repairs;
 mod p8_hard_constraints;
 mod p8_quota;
@@ -53,6 +54,7 @@ pub struct Oracle {
     admissions: p6_admission::Admissions,
     closed_jobs: p6_closed_jobs::ClosedJobs,
     counts: p6_counts::Counts,
+    moves: p7_moves::Moves,
     repairs: p7_repairs::Repairs,
     quotas: p8_quota::Quotas,
     equal_copies: p9_equal_copies::EqualCopies,
@@ -88,12 +90,14 @@ impl Oracle {
         let facts = facts::facts(&taken, applied);
         self.admissions.reports(index, &taken, &facts, broken);
         self.repairs.entry_begins(&facts);
+        self.moves.entry_begins(index, &taken, &self.books, broken);
         for fact in facts {
             self.books.note(&fact);
             self.capacity.watch(index, &fact, broken);
             self.gangs.watch(&fact);
             self.required_topology.watch(index, &fact, (&self.books, &self.repairs), broken);
             self.slices.watch(index, &fact, &self.books, broken);
+            self.moves.watch(index, &fact, &self.books, broken);
             self.repairs.watch(index, &fact, &self.books, broken);
             self.counts.watch(index, &fact, &self.books, broken);
             self.admissions.watch(index, &fact, &self.books, &rules, broken);

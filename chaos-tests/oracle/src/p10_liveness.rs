@@ -28,6 +28,7 @@ pub fn stuck_jobs(cell: &Cell) -> Vec<Stuck> {
     let waits = |job: &&std::sync::Arc<Job>| job.state == JobState::Active && job.pending() > 0;
     let mut stuck: Vec<Stuck> = cell.jobs().iter().flat_map(|job| back_offs(job)).collect();
     stuck.extend(cell.jobs().iter().filter_map(|job| unreserved(cell, job)));
+    stuck.extend(cell.jobs().iter().filter_map(|job| unmoved(cell, job)));
     if !cell.jobs().iter().any(|job| waits(&job)) {
         return stuck;
     }
@@ -65,6 +66,24 @@ pub fn stuck_jobs(cell: &Cell) -> Vec<Stuck> {
         }
     }
     stuck
+}
+
+/// A job of one group that has to leave nodes, that nothing else keeps busy, and for which there is room elsewhere.
+fn unmoved(cell: &Cell, job: &Job) -> Option<Stuck> {
+    let leaving = cell.runs_to_move(job).len() as u32;
+    let plain = job.groups.len() == 1 && job.spec.groups[0].slices().is_empty();
+    let settled = job.pending() == 0 && job.groups[0].stopping == 0;
+    if leaving == 0 || !plain || !settled || !cell.standing(job).may_place() {
+        return None;
+    }
+    let room = best_room(cell, job, &used_by_runs(cell));
+    let what = format!(
+        "{} job {} has {leaving} tasks to move, and there is room for {room}",
+        job.spec.class.name(),
+        job.spec.name
+    );
+    let attempts = 1 << 62 | attempts_of(job);
+    (room >= leaving).then(|| Stuck { job: job.id, attempts, broken: Broken::new("P10", what) })
 }
 
 fn attempts_of(job: &Job) -> u64 {
@@ -117,6 +136,7 @@ fn best_room(cell: &Cell, job: &Job, used: &Used) -> u32 {
     let Some(shape) = cell.shape_of(job, 0) else { return 0 };
     let (group, request) = (&job.groups[0], &job.spec.groups[0].topology);
     let topology = cell.topologies().get(&request.topology);
+    // A group that leaves with everything may go anywhere, but that is not looked for.
     // A group that stands is bound to its domain, or to the one around it where a repair may go that far.
     let bound = job.binding_level(0).and_then(|(_, level)| topology?.level(level));
     let wider = job.widening_level(0).and_then(|level| topology?.level(level));
@@ -182,7 +202,10 @@ fn room_on(cell: &Cell, job: &Job, shape: &Shape, node: NodeId, used: &Used) -> 
         let used = used.get(&(node, resource)).copied().unwrap_or(0);
         cell.nodes().capacity(node, resource) - used - cell.held_from(job, GroupIndex(0), node, resource)
     };
-    let mut room = shape.requests.iter().map(|&(resource, request)| free(resource) / request).min().unwrap_or(0).max(0);
+    // What is reserved for tasks of its own that move is not for the others.
+    let own = if job.groups[0].started { cell.room_for_moving(job.id, GroupIndex(0), node) } else { 0 };
+    let room = shape.requests.iter().map(|&(resource, request)| free(resource) / request).min().unwrap_or(0).max(0);
+    let mut room = (room - i64::from(own)).max(0);
     if let Some(record) = cell.nodes().get(node) {
         if !shape.ports.is_empty() {
             let taken = shape.ports.iter().any(|port| record.ports.contains(port));

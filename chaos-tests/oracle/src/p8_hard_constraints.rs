@@ -53,6 +53,9 @@ fn objection(wish: &GroupSpec, node: &NodeBook, standing: usize, at_ms: u64) -> 
     if node.cordoned {
         return Some("the node is cordoned".into());
     }
+    if node.draining {
+        return Some("the node is being drained".into());
+    }
     if let Some((key, value)) = wish.node_selector.iter().find(|(key, value)| label(node, key) != Some(value)) {
         return Some(format!("the node has no label {key}={value}"));
     }

@@ -2,6 +2,7 @@
 //! command is judged whole, then applied whole, and its outcome and events say what happened.
 
 mod admission;
+mod as_if;
 mod commit;
 mod conditions;
 mod drain;

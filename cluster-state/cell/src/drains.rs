@@ -12,7 +12,7 @@ use crate::jobs::{Group, Job};
 use crate::nodes::DRAINING;
 use crate::repairs::UnhealthyCause;
 use crate::runs::{NO_RUN, Run};
-use ohm_model::{Class, GroupIndex, Index, JobId, NodeId};
+use ohm_model::{Class, GroupIndex, Index, JobId, NodeId, RunRef};
 use serde::{Deserialize, Serialize};
 
 /// How a node is being drained.
@@ -72,6 +72,24 @@ impl Cell {
             let group = usize::from(run.run.task.group.0);
             run.stop.is_none() && self.leave_cause(job, group, run.node).is_some()
         })
+    }
+
+    /// Those of them that may be told to now, as far as the pace of a service allows.
+    pub fn runs_to_move(&self, job: &Job) -> Vec<RunRef> {
+        let mut under_way: Vec<u32> = Vec::new();
+        let mut chosen = Vec::new();
+        for run in self.runs_to_leave(job) {
+            if under_way.is_empty() {
+                under_way = job.groups.iter().map(Group::on_the_move).collect();
+            }
+            let at = usize::from(run.run.task.group.0);
+            let new = u32::from(!job.groups[at].replaced.contains(run.run.task.task.0, 1));
+            if under_way[at].saturating_add(new) <= self.move_limit(job, run.node) {
+                under_way[at] += new;
+                chosen.push(run.run);
+            }
+        }
+        chosen
     }
 
     /// How many tasks of a group of `job` may be on the move at the same time for one of them to leave `node`. Nothing

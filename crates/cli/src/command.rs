@@ -257,6 +257,10 @@ pub enum NodeCommand {
     Uncordon(NodeName),
     /// Trust a node again that is held down because it fell silent and came back too often
     Release(NodeName),
+    /// Move what stands on a node elsewhere: each task gets its new place before it is stopped
+    Drain(DrainNode),
+    /// End the drain of a node: what moves goes on, the rest stays
+    Undrain(NodeName),
     /// Take a node out of the cell; refused while it holds runs, unless it is lost. Stop its agent first
     Remove(NodeName),
 }
@@ -269,6 +273,22 @@ pub enum RemoveCommand {
         /// Its name
         name: String,
     },
+}
+
+/// `ohm node drain`.
+#[derive(Clone, Debug, Args)]
+pub struct DrainNode {
+    /// The node
+    pub name: String,
+    /// After this long, such as 10m, stop what is left, place or not [default: never]
+    #[arg(long, value_parser = duration)]
+    pub deadline: Option<Duration>,
+    /// How many tasks of one group of a service move at the same time; gangs and arrays move as there is room
+    #[arg(long, value_name = "TASKS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub at_once: u32,
+    /// Wait until nothing stands on the node any more
+    #[arg(long)]
+    pub wait: bool,
 }
 
 /// A node.

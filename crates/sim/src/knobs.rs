@@ -58,6 +58,8 @@ pub(crate) struct Knobs {
     pub(crate) queues: bool,
     /// What the run dwells on.
     pub(crate) theme: Theme,
+    /// How many nodes are drained, one after the other or several at once.
+    pub(crate) drains: usize,
 }
 
 impl Knobs {
@@ -104,6 +106,7 @@ impl Knobs {
             losses: one_of(&[0, 1]) == 1,
             leases_differ: one_of(&[0, 0, 1]) == 1,
             theme: Theme::Everything,
+            drains: 0,
         };
         let network = NetworkFaults::drawn(dice);
         let large = dice.chance(LARGE_PERMILLE);
@@ -129,6 +132,13 @@ impl Knobs {
             1 => self,
             servers => Knobs { servers, between_bytes, ..self },
         }
+    }
+
+    /// Draws how many nodes people drain. Their dice are their own, too; people with large cells have no time for it.
+    pub(crate) fn with_drains(self, seed: u64) -> Self {
+        let mut dice = Prng::new(hash::chain(hash::mix(seed), 0xd4a1));
+        let drains = [0, 0, 2, 5, 9][dice.below(5) as usize];
+        if self.is_large() { self } else { Knobs { drains, ..self } }
     }
 
     /// Draws what the run dwells on; a large cell has no theme.

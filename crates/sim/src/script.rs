@@ -151,11 +151,17 @@ impl Script {
             "cordon" => Command::CordonNode { name: words.word("a node")?.into(), cordoned: true },
             "uncordon" => Command::CordonNode { name: words.word("a node")?.into(), cordoned: false },
             "release" => Command::ReleaseNode { name: words.word("a node")?.into() },
+            "drain" => Command::DrainNode {
+                name: words.word("a node")?.into(),
+                deadline_ms: if words.take("within") { words.time_ms()? } else { 0 },
+                at_once: 0,
+            },
+            "undrain" => Command::UndrainNode { name: words.word("a node")?.into() },
             "remove" => Command::RemoveNode { name: words.word("a node")?.into() },
             other => {
                 return Err(format!(
                     "\"{other}\" is nothing that happens: submit, cancel, suspend, resume, forget-job, cordon, uncordon, \
-                     release, remove, {}",
+                     release, drain, undrain, remove, {}",
                     faults::VERBS.join(", ")
                 ));
             }

@@ -5,8 +5,9 @@ mod jobs;
 pub(crate) use jobs::job;
 
 use crate::faults::Change;
+use crate::knobs::Knobs;
 use ohm_model::{Class, Command, JobSpec, NodeSpec, QueueSpec, Taint, TaintEffect, TopologySpec};
-use ohm_stdx::Prng;
+use ohm_stdx::{Prng, hash};
 
 /// The queues of a cell that has some.
 pub(crate) const QUEUES: [&str; 3] = ["red", "blue", "alone"];
@@ -136,6 +137,23 @@ fn update(dice: &mut Prng, job: &JobSpec) -> JobSpec {
         _ => {}
     }
     spec
+}
+
+/// The nodes that people drain, with and without a deadline, several at the same time; most come back into use.
+pub(crate) fn drains(seed: u64, knobs: &Knobs) -> Vec<(u64, Command)> {
+    let mut dice = Prng::new(hash::chain(hash::mix(seed), 0xd4a2));
+    let mut asks = Vec::new();
+    for _ in 0..knobs.drains {
+        let name = format!("n{}", dice.below(knobs.nodes as u64));
+        let at_ms = dice.between(3_000, knobs.faults_ms.max(4_000));
+        let deadline_ms = if dice.chance(300) { dice.between(500, 20_000) } else { 0 };
+        let at_once = [0, 0, 1, 3][dice.below(4) as usize];
+        asks.push((at_ms, Command::DrainNode { name: name.clone(), deadline_ms, at_once }));
+        if dice.chance(600) {
+            asks.push((at_ms + dice.between(100, 30_000), Command::UndrainNode { name }));
+        }
+    }
+    asks
 }
 
 /// Something a person does to what is there already.

@@ -93,7 +93,7 @@ impl Canary {
     pub const OF_GROUPS: [Canary; 1] = [Canary::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Canary; 36] = [
+    pub const ALL: [Canary; 38] = [
         Canary::SkipFitCheck,
         Canary::AnswerBeforeSync,
         Canary::ForgetSessions,
@@ -130,6 +130,8 @@ impl Canary {
         Canary::DropSecondPass,
         Canary::KeepBoth,
         Canary::ForgetKept,
+        Canary::MoveUnawaited,
+        Canary::MoveAstray,
     ];
 }
 

@@ -3,8 +3,9 @@
 use crate::admission::{admission_obstacle, need_now};
 use crate::explain::Explanation;
 use crate::holds::Holds;
+use crate::moves::seek_places;
 use crate::plan::Decision;
-use crate::planner::{Budget, Planner, Work, WorkItem};
+use crate::planner::{Budget, Need, Planner, Work, WorkItem};
 use crate::ticket::rank_of;
 use crate::view::View;
 use ohm_cell::{Cell, Job, JobState};
@@ -27,6 +28,11 @@ pub enum Answer {
         tasks: u64,
         /// How many runs would have to stop for it.
         victims: usize,
+    },
+    /// Room was found for tasks that have to leave their nodes: its scheduler will move them.
+    Moves {
+        /// How many tasks.
+        tasks: u64,
     },
     /// No room was found.
     Waits(Box<Explanation>),
@@ -58,9 +64,20 @@ pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answ
     let view = View::new(cell, &holds, SessionId(0));
     planner.reset(&view);
     let nominated = cell.nominations().values().flatten().any(|held| held.job == job);
-    let work = Work { jobs: vec![WorkItem { job, need, attempt: 0, nominated }], budget: Budget::UNBOUNDED };
-    let plan = planner.plan(&view, &work, &mut Prng::new(0));
-    match plan.decisions.into_iter().find(|decision| decision.job() == job) {
+    let item = WorkItem { job, need, attempt: 0, nominated };
+    let decision = match need {
+        Need::Move => {
+            let picture = (cell, &holds, SessionId(0));
+            Some(seek_places(planner, picture, item, u64::MAX, &mut Prng::new(0)).decision)
+        }
+        Need::Repair | Need::Start | Need::Grow => {
+            let work = Work { jobs: vec![item], budget: Budget::UNBOUNDED };
+            let plan = planner.plan(&view, &work, &mut Prng::new(0));
+            plan.decisions.into_iter().find(|decision| decision.job() == job)
+        }
+    };
+    match decision {
+        Some(Decision::Planned(planned)) if need == Need::Move => Answer::Moves { tasks: planned.evict.len() as u64 },
         Some(Decision::Planned(planned)) => {
             let tasks = planned.place.iter().map(|row| u64::from(row.count)).sum();
             Answer::Fits { tasks, victims: planned.evict.len() }

@@ -134,6 +134,7 @@ pub fn count_miss(
 ) {
     match miss {
         Miss::NotReady => *unavailable.entry("notReady").or_insert(0) += nodes,
+        Miss::Draining => *unavailable.entry("draining").or_insert(0) += nodes,
         Miss::Cordoned => *unavailable.entry("unschedulable").or_insert(0) += nodes,
         Miss::OutsideTopology => *unavailable.entry("notInTopology").or_insert(0) += nodes,
         Miss::Taint(taint) => *excluded.taint.entry(taint.to_string()).or_insert(0) += nodes,

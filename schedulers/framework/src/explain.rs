@@ -12,6 +12,8 @@ pub enum Miss {
     NotReady,
     /// A person keeps new work away.
     Cordoned,
+    /// It is being drained.
+    Draining,
     /// This taint is not tolerated.
     Taint(Taint),
     /// A selected label is missing or different.

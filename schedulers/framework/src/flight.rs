@@ -89,6 +89,7 @@ impl Flight {
         let others = transaction.evict.len() + transaction.nominate.len() + transaction.reserve.len();
         let mut taken = holds.take(cell, &transaction.place, &transaction.evict);
         holds.reserve(cell, &transaction.reserve, &mut taken);
+        holds.take_rooms(cell, &transaction.nominate, &mut taken);
         Flight {
             jobs: std::mem::take(&mut batch.jobs),
             taken,

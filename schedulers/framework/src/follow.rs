@@ -162,6 +162,7 @@ impl<P: Planner> SchedulerCore<P> {
                 | EventKind::NodeHealth { node, health: NodeHealth::Ready, .. }
                 | EventKind::NodeCondition { node, .. }
                 | EventKind::NodeReleased { node, .. }
+                | EventKind::NodeUndrained { node, .. }
                 | EventKind::NodeCordoned { node, cordoned: false, .. } => {
                     self.changes.arrived = true;
                     self.improve(*node);
@@ -175,7 +176,7 @@ impl<P: Planner> SchedulerCore<P> {
                 _ => {}
             }
         }
-        if ticks {
+        if ticks || self.nominated_nodes > 0 {
             // Nominations that ended leave no event.
             applied.nodes.iter().for_each(|node| self.improve(*node));
         }

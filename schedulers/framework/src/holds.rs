@@ -3,7 +3,7 @@
 
 use ohm_cell::{Cell, Shape};
 use ohm_model::resources::DEVICE_MILLI;
-use ohm_model::{GroupIndex, JobId, NodeId, Placement, ResourceId, RunRef, StopCause};
+use ohm_model::{GroupIndex, JobId, NodeId, Nomination, Placement, ResourceId, RunRef, StopCause};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -42,6 +42,8 @@ struct TakenRow {
     count: u32,
     devices: Vec<u64>,
     shape: Arc<Shape>,
+    /// Room for tasks that stand elsewhere still.
+    is_room: bool,
 }
 
 impl Taken {
@@ -72,6 +74,7 @@ impl Holds {
                 count: placement.count,
                 devices: placement.devices.clone(),
                 shape: Arc::clone(shape),
+                is_room: false,
             };
             self.add_row(&row);
             if !job.spec.queue.is_empty() && job.reserved.is_empty() {
@@ -98,6 +101,26 @@ impl Holds {
                 let missing = spec.count.saturating_sub(group.live);
                 self.charge(&job.spec.queue, (&shape.requests, missing), &mut taken.quota);
             }
+        }
+    }
+
+    /// Holds the room that tasks on the move will have reserved, and adds it to `taken`.
+    pub fn take_rooms(&mut self, cell: &Cell, rooms: &[Nomination], taken: &mut Taken) {
+        for room in rooms.iter().filter(|room| room.is_move()) {
+            let Some(job) = cell.jobs().get(room.job) else { continue };
+            let Some(shape) = cell.shape_of(job, usize::from(room.group.0)) else { continue };
+            let row = TakenRow {
+                job: room.job,
+                group: room.group,
+                node: room.node,
+                first: 0,
+                count: room.count,
+                devices: Vec::new(),
+                shape: Arc::clone(shape),
+                is_room: true,
+            };
+            self.add_row(&row);
+            taken.rows.push(row);
         }
     }
 
@@ -174,11 +197,13 @@ impl Holds {
             Some((_, count)) => *count = count.saturating_add(row.count),
             None => hold.groups.push(((row.job, row.group), row.count)),
         }
-        self.tasks.entry((row.job, row.group)).or_default().push((row.first, row.count));
+        if !row.is_room {
+            self.tasks.entry((row.job, row.group)).or_default().push((row.first, row.count));
+        }
     }
 
     fn drop_row(&mut self, row: &TakenRow) {
-        if let Some(tasks) = self.tasks.get_mut(&(row.job, row.group)) {
+        if let Some(tasks) = self.tasks.get_mut(&(row.job, row.group)).filter(|_| !row.is_room) {
             if let Some(at) = tasks.iter().position(|tasks| *tasks == (row.first, row.count)) {
                 tasks.swap_remove(at);
             }

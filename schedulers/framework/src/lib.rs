@@ -23,6 +23,7 @@ mod flight;
 mod follow;
 mod holds;
 mod input;
+mod moves;
 mod pass;
 mod scheduler;
 mod ticket;

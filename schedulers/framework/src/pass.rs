@@ -4,8 +4,9 @@ use crate::admission::Pass;
 use crate::explain::{Explanation, Obstacle};
 use crate::flight::{Batch, Flight};
 use crate::input::Effect;
+use crate::moves::seek_places;
 use crate::plan::{Decision, Plan, PlannedJob, row_bytes_max};
-use crate::planner::{Budget, Planner, Work, WorkItem};
+use crate::planner::{Budget, Need, Planner, Work, WorkItem};
 use crate::scheduler::SchedulerCore;
 use ohm_client::MemberInput;
 use ohm_model::{Command, Grain, JobId, Lease, NodeId, Placement, ResourceId, Shard};
@@ -33,7 +34,31 @@ impl<P: Planner> SchedulerCore<P> {
         self.reserve_all(now_ms, &unreserved, out);
     }
 
+    /// Plans repairs, or one move, or all the rest: what has to move is looked at on another picture.
     fn plan(&mut self, now_ms: u64, work: &Work, out: &mut Vec<Effect>) {
+        let first = work.jobs.iter().position(|item| item.need == Need::Move).unwrap_or(work.jobs.len());
+        let now = if first == 0 { 1 } else { first };
+        for item in &work.jobs[now..] {
+            self.backlog.give_back(item.job);
+        }
+        let now = Work { jobs: work.jobs[..now].to_vec(), budget: work.budget };
+        if first == 0 { self.plan_move(now_ms, &now, out) } else { self.plan_places(now_ms, &now, out) }
+    }
+
+    fn plan_move(&mut self, now_ms: u64, work: &Work, out: &mut Vec<Effect>) {
+        self.tell_planner();
+        let picture = (&self.cell, &self.holds, self.member.session().unwrap_or_default());
+        let sought = seek_places(&mut self.planner, picture, work.jobs[0], work.budget.nodes, &mut self.dice);
+        self.counters.passes += 1;
+        self.counters.examined += sought.examined;
+        self.changes.nodes.extend(sought.nodes);
+        let plan = Plan { decisions: vec![sought.decision], examined: sought.examined };
+        for batch in self.settle(now_ms, work, plan) {
+            self.launch(now_ms, batch, out);
+        }
+    }
+
+    fn plan_places(&mut self, now_ms: u64, work: &Work, out: &mut Vec<Effect>) {
         self.tell_planner();
         let view = Self::view(&self.cell, &self.holds, &self.member);
         let plan = self.planner.plan(&view, work, &mut self.dice);

@@ -29,8 +29,8 @@ pub trait Planner {
     fn reset(&mut self, view: &View<'_>);
 
     /// Whether `job` needs this planner's attention, and why. Asked whenever the job changed.
-    fn need(&self, _cell: &Cell, job: &Job) -> Option<Need> {
-        need_of(job)
+    fn need(&self, cell: &Cell, job: &Job) -> Option<Need> {
+        need_of(cell, job)
     }
 }
 
@@ -39,17 +39,20 @@ pub trait Planner {
 pub enum Need {
     /// It stands and lost a part: before all new work.
     Repair,
+    /// Something of it has to leave its node: before all new work too. Places for it are sought on a copy in which it has
+    /// left (`Cell::as_if_left`), so planners make no difference to a repair.
+    Move,
     /// It has not started.
     Start,
     /// It stands with its minimum and may grow.
     Grow,
 }
 
-/// The need that follows from the tasks alone: some wait to be placed.
-pub fn need_of(job: &Job) -> Option<Need> {
+/// The need that follows from the tasks alone: some wait to be placed, or have to leave their nodes.
+pub fn need_of(cell: &Cell, job: &Job) -> Option<Need> {
     // A gang of which everything is to stop starts anew when the last run has ended.
     let stops = job.starts_whole() && job.live() > 0 && job.is_down();
-    if job.state != JobState::Active || job.pending() == 0 || stops {
+    if job.state != JobState::Active || stops {
         return None;
     }
     let waiting = || job.groups.iter().zip(&job.spec.groups).filter(|(group, _)| !group.pending.is_empty());
@@ -58,6 +61,12 @@ pub fn need_of(job: &Job) -> Option<Need> {
     };
     if waiting().any(lacks) {
         return Some(Need::Repair);
+    }
+    if !job.repairs.unhealthy.is_empty() && !cell.runs_to_move(job).is_empty() {
+        return Some(Need::Move);
+    }
+    if waiting().next().is_none() {
+        return None;
     }
     let starts = waiting().any(|(group, _)| !group.started);
     Some(if starts { Need::Start } else { Need::Grow })

@@ -13,7 +13,12 @@ use std::sync::Arc;
 pub(crate) fn rank_of(job: &Job, need: Need) -> Rank {
     Rank {
         // What is reserved is placed before new work, as repairs are.
-        urgency: u8::from(need != Need::Repair && job.admission.ready().is_none()),
+        urgency: match need {
+            Need::Repair => 0,
+            _ if job.admission.ready().is_some() => 0,
+            Need::Move => 1,
+            Need::Start | Need::Grow => 2,
+        },
         priority: Reverse(job.spec.priority),
         submitted: job.submitted,
         job: job.id,
@@ -23,7 +28,7 @@ pub(crate) fn rank_of(job: &Job, need: Need) -> Rank {
 /// The ticket of a job that needs attention.
 pub(crate) fn ticket_of(job: &Job, need: Need, nominated: bool) -> Ticket {
     let rank = rank_of(job, need);
-    let flags = u64::from(nominated) | u64::from(job.reserved.is_empty()) << 1;
+    let flags = u64::from(nominated) | u64::from(job.reserved.is_empty()) << 1 | u64::from(need == Need::Move) << 2;
     let counts = u64::from(job.pending()) << 32 | u64::from(job.live());
     // A rolling update goes on when its new tasks run; nobody else waits for that.
     let runs = if job.spec.class == Class::Service {

@@ -63,9 +63,29 @@ impl<'a> View<'a> {
         self.cell.nodes().free(node, resource) - self.layers().map(|holds| holds.amount(node, resource)).sum::<i64>()
     }
 
-    /// What is free for group `group` of `job`: less what is kept for nominated jobs it may not override.
+    /// What is free for group `group` of `job`: less what is kept for nominated jobs it may not override, and for tasks
+    /// of its own that are on the move.
     pub fn free_for(&self, job: &Job, group: GroupIndex, node: NodeId, resource: ResourceId) -> i64 {
-        self.free(node, resource) - self.cell.held_from(job, group, node, resource)
+        let free = self.free(node, resource) - self.cell.held_from(job, group, node, resource);
+        match self.kept_for_moving(job, group, node) {
+            0 => free,
+            kept => {
+                let shape = self.cell.shape_of(job, usize::from(group.0));
+                let request = shape.and_then(|shape| shape.requests.iter().find(|(column, _)| *column == resource));
+                free - request.map_or(0, |(_, amount)| amount.saturating_mul(i64::from(kept)))
+            }
+        }
+    }
+
+    /// For how many tasks of the group that are on the move, and not on their way, there is room on `node`. A group that
+    /// starts anew counts it as free: those tasks are among the ones that start.
+    pub fn kept_for_moving(&self, job: &Job, group: GroupIndex, node: NodeId) -> u32 {
+        let moves = |found: &ohm_cell::Group| found.started && !found.moving.is_empty();
+        if !job.groups.get(usize::from(group.0)).is_some_and(moves) {
+            return 0;
+        }
+        let under_way: u32 = self.layers().map(|holds| holds.on_node(job.id, group, node)).sum();
+        self.cell.room_for_moving(job.id, group, node).saturating_sub(under_way)
     }
 
     /// Whether a host port is taken on `node`.

@@ -163,6 +163,7 @@ fn miss_text(cell: &Cell, miss: &Miss, nodes: u32) -> String {
     let what = match miss {
         Miss::NotReady => format!("{are} not ready"),
         Miss::Cordoned => format!("{are} cordoned"),
+        Miss::Draining => format!("{are} being drained"),
         Miss::Taint(taint) => format!("{have} the taint {taint}, which it does not tolerate"),
         Miss::NodeSelector => format!("{lack} a label of its nodeSelector"),
         Miss::Affinity => format!("{} no term of its node affinity", if one { "matches" } else { "match" }),

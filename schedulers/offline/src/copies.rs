@@ -5,7 +5,7 @@
 use crate::answer::{ClassRoom, Copies, GroupRoom};
 use crate::planning::settle;
 use crate::world::World;
-use ohm_cell::{CORDONED, Job, NodeRecord, SCHEDULABLE, STATE_MASK};
+use ohm_cell::{CORDONED, DRAINING, Job, NodeRecord, SCHEDULABLE, STATE_MASK};
 use ohm_framework::{Excluded, Miss, Need, count_miss, need_of};
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::{Amounts, JobSpec, NodeId, Taint};
@@ -38,7 +38,8 @@ pub(crate) fn count(world: &World, spec: &JobSpec) -> Copies {
         };
         last = Some(job);
         let settled = settle(&mut world, job);
-        let stands = world.job(job).is_some_and(|job| !matches!(need_of(job), Some(Need::Start | Need::Repair)));
+        let stands =
+            world.job(job).is_some_and(|job| !matches!(need_of(&world.cell, job), Some(Need::Start | Need::Repair)));
         if !stands || !settled.victims.is_empty() {
             let text = settled.explanation.map(|explanation| explanation.to_text(&world.cell));
             copies.reason = text.and_then(|text| text.lines().next().map(str::to_string));
@@ -92,7 +93,11 @@ fn room(world: &World, job: &Job, group: usize, node: NodeId, record: &NodeRecor
     let nodes = world.cell.nodes();
     let flags = nodes.flags(node);
     if flags & STATE_MASK != SCHEDULABLE {
-        return Err(if flags & CORDONED != 0 { Miss::Cordoned } else { Miss::NotReady });
+        return Err(match flags {
+            flags if flags & CORDONED != 0 => Miss::Cordoned,
+            flags if flags & DRAINING != 0 => Miss::Draining,
+            _ => Miss::NotReady,
+        });
     }
     let Some(shape) = world.cell.shape_of(job, group) else { return Ok(0) };
     shape.admits(&record.spec.labels, &record.taints).map_err(Miss::from)?;

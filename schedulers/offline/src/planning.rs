@@ -108,7 +108,7 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
         group.placements = placements(&world.cell, job, at);
         group.domains = domains(&world.cell, job, at);
     }
-    let unmet = job.state != JobState::Active || matches!(need_of(job), Some(Need::Start | Need::Repair));
+    let unmet = job.state != JobState::Active || matches!(need_of(&world.cell, job), Some(Need::Start | Need::Repair));
     let outcome = match (unmet, evicted.contains_key(&job.id)) {
         (true, true) if standing.stood > 0 => JobOutcome::Evicted,
         (true, _) => JobOutcome::Pending,

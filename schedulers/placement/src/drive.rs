@@ -5,6 +5,7 @@
 //! the job is planned again with minimums first, and grown afterwards; and if that fails too, with the group that fell
 //! short before the others.
 
+use crate::moved::moved_rows;
 use crate::placer::{Pass, Placer};
 use crate::spot::{Spot, request_of};
 use crate::subject::Subject;
@@ -153,20 +154,45 @@ impl<'v> Driver<'_, 'v> {
         if job.state != JobState::Active {
             return Decision::Nothing(job.id);
         }
+        let moved = self.seat_moved(job);
         let asks = match asks(&self.pass.view(), job) {
             Ok(asks) => asks,
             Err(waiting) => {
+                self.undo(moved);
                 let of = job.spec.groups.iter().map(|group| group.min_count).sum();
                 return Decision::Unplaced(Box::new(Explanation::of_obstacle(job.id, base.seen(), of, waiting)));
             }
         };
         if asks.is_empty() {
-            return Decision::Nothing(job.id);
+            return if moved.rows.is_empty() { Decision::Nothing(job.id) } else { self.planned(job, moved) };
         }
+        let whole = job.starts_whole() && asks.iter().any(|ask| ask.starts || ask.is_short);
         match self.place_job(job, &asks) {
-            Err(why) => Decision::Unplaced(why),
-            Ok(attempt) => self.planned(job, attempt),
+            Err(why) if moved.rows.is_empty() || whole => {
+                self.undo(moved);
+                Decision::Unplaced(why)
+            }
+            placed => {
+                let mut attempt = moved;
+                self.note(&mut attempt, placed);
+                self.planned(job, attempt)
+            }
         }
+    }
+
+    /// Places what was on the move where its rooms are.
+    fn seat_moved(&mut self, job: &'v Job) -> Attempt {
+        let mut attempt = Attempt::default();
+        for at in (0..job.groups.len()).filter(|at| !job.groups[*at].moving.is_empty()) {
+            let Some(subject) = Subject::new(self.pass.view(), job, GroupIndex(at as u16)) else { continue };
+            let Ok(site) = self.placer.site(&subject, self.pass.base().cell()) else { continue };
+            let rows = moved_rows(&subject, site.as_ref());
+            if !rows.is_empty() {
+                attempt.taken.push(self.placer.take(self.pass, &rows));
+                attempt.rows.extend(rows);
+            }
+        }
+        attempt
     }
 
     fn planned(&self, job: &Job, mut attempt: Attempt) -> Decision {

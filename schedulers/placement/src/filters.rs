@@ -4,7 +4,7 @@
 
 use crate::devices::DeviceRoom;
 use crate::subject::Subject;
-use ohm_cell::{CORDONED, ClassMiss, NOMINATED, SCHEDULABLE, STATE_MASK};
+use ohm_cell::{CORDONED, ClassMiss, DRAINING, NOMINATED, SCHEDULABLE, STATE_MASK};
 use ohm_framework::Miss;
 use ohm_model::{NodeId, ResourceId};
 
@@ -23,6 +23,7 @@ pub struct Filter {
 pub const FILTERS: &[Filter] = &[
     named("nodeReady", node_ready, false),
     named("nodeUnschedulable", node_cordoned, false),
+    named("nodeDraining", node_draining, false),
     named("taintToleration", taints, false),
     named("nodeSelector", node_selector, false),
     named("nodeAffinity", node_affinity, false),
@@ -40,12 +41,16 @@ const fn named(name: &'static str, check: fn(&Subject<'_>, NodeId) -> Option<Mis
 
 /// Ready, and not over its capacity since it came back with less: until what is too much has stopped.
 fn node_ready(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
-    let state = subject.view.cell().nodes().flags(node) & STATE_MASK & !CORDONED;
+    let state = subject.view.cell().nodes().flags(node) & STATE_MASK & !(CORDONED | DRAINING);
     (state != SCHEDULABLE).then_some(Miss::NotReady)
 }
 
 fn node_cordoned(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
     (subject.view.cell().nodes().flags(node) & CORDONED != 0).then_some(Miss::Cordoned)
+}
+
+fn node_draining(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
+    (subject.view.cell().nodes().flags(node) & DRAINING != 0).then_some(Miss::Draining)
 }
 
 /// The class's verdict is one rule of the cell with three reasons; each of the three filters reports its own.
@@ -75,13 +80,16 @@ pub(crate) fn topology_domain(subject: &Subject<'_>, node: NodeId) -> Option<Mis
 }
 
 fn ports(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
-    let taken = subject.shape.ports.iter().find(|port| subject.view.port_taken(node, **port));
+    let (cell, job) = (subject.view.cell(), subject.job.id);
+    let taken =
+        |port: &&u16| subject.view.port_taken(node, **port) || cell.is_port_held(job, subject.group, node, **port);
+    let taken = subject.shape.ports.iter().find(taken);
     taken.map(|port| Miss::Port(*port))
 }
 
 fn limit_per_node(subject: &Subject<'_>, node: NodeId) -> Option<Miss> {
     let limit = subject.shape.max_per_node;
-    (limit > 0 && subject.standing_on(node) >= limit).then_some(Miss::LimitPerNode)
+    (limit > 0 && subject.limited(node, u32::MAX) == 0).then_some(Miss::LimitPerNode)
 }
 
 /// The resources `node` is short of for one task, as (resource, asked, free).

@@ -187,7 +187,7 @@ impl World {
     /// The job called `name` as work.
     pub fn item(&self, name: &str) -> WorkItem {
         let job = self.job(name);
-        let need = self.cell.jobs().get(job).and_then(|job| need_of(job)).unwrap_or(Need::Start);
+        let need = self.cell.jobs().get(job).and_then(|job| need_of(&self.cell, job)).unwrap_or(Need::Start);
         let nominated = self.cell.nominations().values().flatten().any(|held| held.job == job);
         WorkItem { job, need, attempt: self.attempt, nominated }
     }

@@ -21,6 +21,7 @@ pub mod filters;
 pub mod fixture;
 mod flat;
 mod index;
+mod moved;
 mod placer;
 mod rows;
 pub mod scores;

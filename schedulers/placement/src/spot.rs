@@ -81,9 +81,10 @@ impl<'a> Spot<'a> {
         Box::new(self.placer.explain(self.pass, &self.subject, self.ask.least, obstacle))
     }
 
-    /// The nodes where room is kept for this group.
+    /// The nodes where room is kept for this group, not counting that for tasks on the move.
     fn nominated(&self) -> Vec<NodeId> {
-        let own = |held: &ohm_cell::Held| held.job == self.subject.job.id && held.group == self.subject.group.0;
+        let (job, group) = (self.subject.job.id, self.subject.group.0);
+        let own = |held: &ohm_cell::Held| !held.is_move() && (held.job, held.group) == (job, group);
         let all = self.subject.view.cell().nominations().iter();
         all.filter(|(_, held)| held.iter().any(own)).map(|(node, _)| *node).collect()
     }

@@ -76,21 +76,23 @@ impl<'a> Subject<'a> {
             room = room.min(self.view.free_for(self.job, self.group, node, resource) / request.max(1));
         }
         let mut room = room.clamp(0, i64::from(u32::MAX)) as u32;
-        if room > 1 && !self.shape.devices.is_empty() {
-            room = room.min(DeviceRoom::new(&self.view, self.shape, node).room().0);
+        let kept = self.view.kept_for_moving(self.job, self.group, node);
+        if room > 1 - kept.min(1) && !self.shape.devices.is_empty() {
+            room = room.min(DeviceRoom::new(&self.view, self.shape, node).room().0.saturating_sub(kept));
         }
         if !self.shape.ports.is_empty() {
-            room = room.min(1);
+            room = room.min(1 - kept.min(1));
         }
         self.limited(node, room)
     }
 
-    /// `room`, but no more than the limit per node leaves.
+    /// `room`, but no more than the limit per node leaves beside those that stand there and that move there.
     pub(crate) fn limited(&self, node: NodeId, room: u32) -> u32 {
+        let kept = || self.view.kept_for_moving(self.job, self.group, node);
         match self.shape.max_per_node {
             0 => room,
             _ if room == 0 => 0,
-            limit => room.min(limit.saturating_sub(self.standing_on(node))),
+            limit => room.min(limit.saturating_sub(self.standing_on(node).saturating_add(kept()))),
         }
     }
 

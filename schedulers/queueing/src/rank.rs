@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// A job's place in the order; smaller is earlier. No two jobs have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
-    /// 0 goes before everything else, over all lines; among others it means nothing.
+    /// What is urgent, below 2, goes before everything else, over all lines, 0 before 1; among others it means nothing.
     pub urgency: u8,
     /// Higher priority first.
     pub priority: Reverse<i32>,
@@ -20,7 +20,7 @@ pub struct Rank {
 impl Rank {
     /// Whether it goes before all lines.
     pub fn is_urgent(&self) -> bool {
-        self.urgency == 0
+        self.urgency < 2
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 fn ticket(job: u64, line: &str, priority: i32, kin: &str) -> Ticket {
     let shard = Shard { class: Class::Batch, number: (job % 2) as u16 };
-    let rank = Rank { urgency: 1, priority: Reverse(priority), submitted: Index(job), job: JobId(job) };
+    let rank = Rank { urgency: 2, priority: Reverse(priority), submitted: Index(job), job: JobId(job) };
     Ticket { rank, line: line.into(), shard, kin: kin.as_bytes().into(), mark: 0 }
 }
 

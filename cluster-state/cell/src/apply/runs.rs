@@ -160,7 +160,7 @@ impl Cell {
         job.map_or_else(String::new, |job| job.spec.groups[usize::from(group)].name.clone())
     }
 
-    fn free_room(&mut self, run: &Run) {
+    pub(super) fn free_room(&mut self, run: &Run) {
         let Some(job) = self.jobs.get(run.run.task.job) else { return };
         let spec = Arc::clone(&job.spec);
         let charged = job.reserved.is_empty() && !spec.queue.is_empty();

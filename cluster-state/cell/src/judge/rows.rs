@@ -191,7 +191,12 @@ impl<'a> Judge<'a> {
     /// `room` is how many would without that.
     fn limit_beside_moving(&self, job: &Job, placement: &Placement, room: i64) -> i64 {
         let (group, node) = (placement.group, placement.node);
-        let moving = &job.groups[usize::from(group.0)].moving;
+        let state = &job.groups[usize::from(group.0)];
+        // A group that starts anew starts with those that moved, wherever there is room for all.
+        if !state.started {
+            return i64::from(placement.count);
+        }
+        let moving = &state.moving;
         let used = if moving.is_empty() { 0 } else { self.scratch.ledger.moved(job.id, group, node) };
         let kept = self.cell.room_for_moving(job.id, group, node).saturating_sub(used);
         if kept == 0 {

@@ -71,6 +71,9 @@ impl Plain {
 
     /// For how many other tasks of its own group, which are on the move, room on the node is kept from this task.
     pub(crate) fn kept_for_moving(&self, id: JobId, group: u16, node: NodeId, task: u32) -> i64 {
+        if !self.jobs[&id].started[usize::from(group)] {
+            return 0;
+        }
         let moving = &self.jobs[&id].moving;
         let here = self.runs.iter().filter(|run| (run.job, run.group, run.node) == (id, group, node));
         let new = here.filter(|run| run.placed == self.index && moving.contains(&(group, run.task)));

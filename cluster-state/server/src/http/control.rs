@@ -2,12 +2,13 @@
 
 use super::Shared;
 use super::answer::{Answer, Problem, json, stamped};
-use super::params::Name;
+use super::params::{Name, Params};
 use super::views;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use ohm_model::{Command, Index, Outcome};
+use serde::Deserialize;
 
 pub(super) async fn cancel(State(shared): State<Shared>, Name(name): Name) -> Answer {
     change_job(&shared, Command::CancelJob { name: name.clone() }, &name).await
@@ -32,6 +33,26 @@ pub(super) async fn cordon(State(shared): State<Shared>, Name(name): Name) -> An
 
 pub(super) async fn uncordon(State(shared): State<Shared>, Name(name): Name) -> Answer {
     change_node(&shared, name, false).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct DrainQuery {
+    deadline_ms: Option<u64>,
+    at_once: Option<u32>,
+}
+
+pub(super) async fn drain(State(shared): State<Shared>, Name(name): Name, Params(query): Params<DrainQuery>) -> Answer {
+    if query.deadline_ms == Some(0) || query.at_once == Some(0) {
+        let hint = "leave them out for no deadline, and for one task at once";
+        return Err(Problem::invalid("deadlineMs and atOnce must be above 0", hint));
+    }
+    let (deadline_ms, at_once) = (query.deadline_ms.unwrap_or(0), query.at_once.unwrap_or(1));
+    command_node(&shared, Command::DrainNode { name: name.clone(), deadline_ms, at_once }, name).await
+}
+
+pub(super) async fn undrain(State(shared): State<Shared>, Name(name): Name) -> Answer {
+    command_node(&shared, Command::UndrainNode { name: name.clone() }, name).await
 }
 
 pub(super) async fn remove_node(State(shared): State<Shared>, Name(name): Name) -> Answer {

@@ -53,7 +53,9 @@ pub(super) fn explain(cell: &Cell, job: &Job) -> ExplainView {
             hint: format!("`ohm resume {name}` lets it be placed again"),
             ..view
         },
-        JobState::Active if job.pending() == 0 => ExplainView { summary: settled(job), ..view },
+        JobState::Active if job.pending() == 0 && cell.runs_to_move(job).is_empty() => {
+            ExplainView { summary: settled(job), ..view }
+        }
         JobState::Active => waiting(cell, job, view),
     }
 }
@@ -92,6 +94,13 @@ fn waiting(cell: &Cell, job: &Job, view: ExplainView) -> ExplainView {
             };
             let summary =
                 format!("{name} fits: there is room for {tasks} of its tasks{victims}; its scheduler comes to it.");
+            let hint = format!("if it stays so, `ohm status` shows whether a {} scheduler runs", job.spec.class.name());
+            ExplainView { summary, hint, ..view }
+        }
+        Answer::Moves { tasks } => {
+            let summary = format!(
+                "{name} has to leave nodes: there is room elsewhere for {tasks} of its tasks; its scheduler comes to it."
+            );
             let hint = format!("if it stays so, `ohm status` shows whether a {} scheduler runs", job.spec.class.name());
             ExplainView { summary, hint, ..view }
         }
@@ -199,6 +208,7 @@ fn miss_words(cell: &Cell, miss: &Miss) -> (&'static str, String) {
     match miss {
         Miss::NotReady => ("notReady", "not ready".to_string()),
         Miss::Cordoned => ("cordoned", "cordoned".to_string()),
+        Miss::Draining => ("draining", "being drained".to_string()),
         Miss::Taint(taint) => ("taint", format!("taint {taint}")),
         Miss::NodeSelector => ("nodeSelector", "label of the nodeSelector".to_string()),
         Miss::Affinity => ("affinity", "node affinity".to_string()),

@@ -133,6 +133,17 @@ const CORDON: &[Operation] = &[operation("post", "Keep new work away from a node
 const UNCORDON: &[Operation] = &[operation("post", "Let new work come to a node again", &[], "NodeSummary")];
 const RELEASE_NODE: &[Operation] =
     &[operation("post", "Trust a node again that is held down because it fell silent too often", &[], "NodeSummary")];
+const DRAIN: &[Operation] = &[operation(
+    "post",
+    "Move what stands on a node elsewhere, and keep new work away from it",
+    &[
+        ("deadlineMs", "integer", "after so many milliseconds what is left is stopped; never by default"),
+        ("atOnce", "integer", "how many tasks of one group of a service move at the same time; 1 by default"),
+    ],
+    "NodeSummary",
+)];
+const UNDRAIN: &[Operation] =
+    &[operation("post", "End the drain of a node: what moves goes on, the rest stays", &[], "NodeSummary")];
 const QUEUES: &[Operation] = &[operation("get", "Queues and cohorts with what they use", &[], "QueueList")];
 const QUEUE: &[Operation] =
     &[operation("delete", "Remove a queue or cohort; refused while a job or a queue names it", &[], "")];
@@ -181,6 +192,8 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/nodes/{name}", NODE), get(nodes::show).merge(delete(control::remove_node))),
         (route("/v1/nodes/{name}/cordon", CORDON), post(control::cordon)),
         (route("/v1/nodes/{name}/uncordon", UNCORDON), post(control::uncordon)),
+        (route("/v1/nodes/{name}/drain", DRAIN), post(control::drain)),
+        (route("/v1/nodes/{name}/undrain", UNDRAIN), post(control::undrain)),
         (route("/v1/nodes/{name}/release", RELEASE_NODE), post(control::release_node)),
         (route("/v1/servers", SERVERS), get(servers::list)),
         (route("/v1/servers/{name}", SERVER), delete(servers::remove)),

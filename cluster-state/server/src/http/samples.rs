@@ -2,13 +2,13 @@
 //! does not compile.
 
 use ohm_wire::api::{
-    AdmissionView, ApiError, BestDomainView, CheckView, CountedView, DocumentVerdict, DomainView, ErrorAnswer,
-    EventList, EventView, ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary, JobTotals,
-    JobView, LayerFitView, NearestView, NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals,
-    PastRepairView, PastRunView, PriorityClassList, PriorityClassView, ProblemView, ProvisioningClassList,
-    ProvisioningClassView, QueueList, QueueResourceView, QueueView, ReasonView, RepairView, RetryView, ServerEngine,
-    ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView,
-    TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
+    AdmissionView, ApiError, BestDomainView, CheckView, CountedView, DocumentVerdict, DomainView, DrainView,
+    ErrorAnswer, EventList, EventView, ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary,
+    JobTotals, JobView, LayerFitView, LeavingView, NearestView, NodeConditionView, NodeDetail, NodeList, NodeRunView,
+    NodeSummary, NodeTotals, PastRepairView, PastRunView, PriorityClassList, PriorityClassView, ProblemView,
+    ProvisioningClassList, ProvisioningClassView, QueueList, QueueResourceView, QueueView, ReasonView, RepairView,
+    RetryView, ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts,
+    TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -171,6 +171,7 @@ fn node() -> NodeSummary {
         health: text(),
         cordoned: true,
         schedulable: true,
+        drain: Some(DrainView { since_ms: 1, deadline_ms: 1, at_once: 1 }),
         runs: 1,
         incarnation: 1,
         address: text(),
@@ -196,7 +197,8 @@ fn node_detail() -> NodeDetail {
         placed_ms: 1,
         started_ms: 1,
     };
-    NodeDetail { summary: node(), registered: 1, ports: vec![1], run_list: vec![run], runs_omitted: 1 }
+    let leaving = vec![LeavingView { job: text(), staying: 1, stopping: 1, reason: text() }];
+    NodeDetail { summary: node(), registered: 1, ports: vec![1], run_list: vec![run], runs_omitted: 1, leaving }
 }
 
 fn queue() -> QueueView {

@@ -1,13 +1,16 @@
 //! Questions and orders about nodes.
 
 use super::Session;
+use super::progress::Progress;
+use super::wait::{OUTAGE_MAX, PAUSE};
 use crate::client::path_of;
-use crate::command::NodeCommand;
-use crate::failure::{EXIT_DONE, Failure};
+use crate::command::{DrainNode, NodeCommand};
+use crate::failure::{EXIT_DONE, EXIT_FAILED, Failure};
 use crate::output::note;
 use crate::text;
 use ohm_wire::api::{NodeDetail, NodeList, NodeSummary};
 use serde_json::json;
+use std::time::Instant;
 
 /// Most nodes that are asked for at once.
 const PAGE: usize = 10_000;
@@ -36,6 +39,8 @@ pub(crate) fn one(session: &Session, command: &NodeCommand) -> Result<u8, Failur
         NodeCommand::Cordon(node) => change(session, &node.name, "cordon", "cordoned")?,
         NodeCommand::Uncordon(node) => change(session, &node.name, "uncordon", "uncordoned")?,
         NodeCommand::Release(node) => change(session, &node.name, "release", "held down no more")?,
+        NodeCommand::Drain(args) => return drain(session, args),
+        NodeCommand::Undrain(node) => change(session, &node.name, "undrain", "drained no more")?,
         NodeCommand::Remove(node) => {
             let before: NodeDetail = session.client.get(&path_of("nodes", &node.name), &[])?;
             session.client.delete(&path_of("nodes", &node.name))?;
@@ -51,4 +56,51 @@ pub(crate) fn one(session: &Session, command: &NodeCommand) -> Result<u8, Failur
 fn change(session: &Session, name: &str, action: &str, state: &str) -> Result<(), Failure> {
     let node: NodeSummary = session.client.post(&format!("{}/{action}", path_of("nodes", name)))?;
     session.output.print(&node, |_| format!("node {name} is {state}\n"))
+}
+
+fn drain(session: &Session, args: &DrainNode) -> Result<u8, Failure> {
+    let mut query = vec![format!("atOnce={}", args.at_once)];
+    if let Some(deadline) = args.deadline {
+        query.push(format!("deadlineMs={}", deadline.as_millis()));
+    }
+    let path = path_of("nodes", &args.name);
+    let node: NodeSummary = session.client.post(&format!("{path}/drain?{}", query.join("&")))?;
+    let name = &args.name;
+    if !args.wait {
+        let text = match node.runs {
+            0 => format!("node {name} is drained: nothing stands on it\n"),
+            runs => format!("node {name} is being drained: {} to leave\n", text::counted(runs, "task")),
+        };
+        session.output.print(&node, |_| text)?;
+        return Ok(EXIT_DONE);
+    }
+    let node = wait_until_drained(session, &path, name)?;
+    let drained = node.drain.is_some();
+    let text = if drained { "drained: nothing stands on it" } else { "drained no more: somebody ended the drain" };
+    session.output.print(&node, |_| format!("node {name} is {text}\n"))?;
+    Ok(if drained { EXIT_DONE } else { EXIT_FAILED })
+}
+
+/// The node once nothing stands on it, or once its drain was ended. An outage of the server is waited through.
+fn wait_until_drained(session: &Session, path: &str, name: &str) -> Result<NodeSummary, Failure> {
+    let progress = Progress::start(format!("draining {name}"));
+    let mut answered = Instant::now();
+    loop {
+        match session.client.get::<NodeDetail>(path, &[("runs", "0".to_string())]) {
+            Ok(node) if node.summary.runs == 0 || node.summary.drain.is_none() => return Ok(node.summary),
+            Ok(node) => {
+                answered = Instant::now();
+                let stopping: u64 = node.leaving.iter().map(|job| job.stopping).sum();
+                let why = node.leaving.iter().map(|job| job.reason.as_str()).find(|reason| !reason.is_empty());
+                let left = text::counted(node.summary.runs, "task");
+                progress.say(match why.filter(|_| stopping == 0) {
+                    Some(why) => format!("draining {name}: {left} left. {why}"),
+                    None => format!("draining {name}: {left} left, {stopping} of them moving"),
+                });
+            }
+            Err(failure) if !failure.is_passing() || answered.elapsed() > OUTAGE_MAX => return Err(failure),
+            Err(_) => {}
+        }
+        std::thread::sleep(PAUSE);
+    }
 }

@@ -35,6 +35,8 @@ fn amount(node: &NodeSummary, name: &str) -> String {
 fn state(node: &NodeSummary) -> String {
     let mut words = vec![node.health.as_str()];
     words.extend(node.cordoned.then_some("cordoned"));
+    let drain = node.drain.is_some().then_some(if node.runs > 0 { "draining" } else { "drained" });
+    words.extend(drain);
     words.extend((node.held_until_ms > 0).then_some("held down"));
     words.extend(node.conditions.iter().map(|condition| condition.kind.as_str()));
     if words.len() > 1 && words[0] == "ready" {
@@ -62,6 +64,26 @@ fn conditions(node: &NodeSummary, style: &Style) -> String {
     node.conditions.iter().map(line).collect::<Vec<_>>().join("\n            ")
 }
 
+/// What is left on a node that is being drained, job by job.
+fn leaving(node: &NodeDetail, style: &Style) -> String {
+    let Some(drain) = node.summary.drain.as_ref().filter(|_| node.summary.runs > 0) else { return String::new() };
+    let since = age(style.now_ms, drain.since_ms);
+    let within = match drain.deadline_ms.saturating_sub(style.now_ms) {
+        _ if drain.deadline_ms == 0 => String::new(),
+        0 => ", its deadline has passed".to_string(),
+        left_ms => format!(", {} s are left", left_ms.div_ceil(1000)),
+    };
+    let mut text = format!("\nDraining for {since}{within}:\n");
+    for job in &node.leaving {
+        let stopping = if job.stopping > 0 { format!(", {} moving", job.stopping) } else { String::new() };
+        text.push_str(&format!("  {}: {} to leave{stopping}\n", job.job, job.staying));
+        if !job.reason.is_empty() {
+            text.push_str(&format!("    {}\n", job.reason));
+        }
+    }
+    text
+}
+
 /// Everything about a node.
 pub(crate) fn node_text(node: &NodeDetail, style: &Style) -> String {
     let summary = &node.summary;
@@ -85,6 +107,7 @@ pub(crate) fn node_text(node: &NodeDetail, style: &Style) -> String {
     ];
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
     let mut text: String = lines.map(|(name, value)| format!("{:<12}{value}\n", format!("{name}:"))).collect();
+    text.push_str(&leaving(node, style));
     if node.run_list.is_empty() {
         return text + "\nno runs\n";
     }

@@ -49,7 +49,8 @@ impl World {
         drawn.sort_by_key(|(at_ms, _)| *at_ms);
         let calm = scenario.script.as_ref().is_some_and(|script| script.is_calm);
         let network = if calm { NetworkFaults::calm() } else { knobs.network };
-        let (faults, asks, fault_lines) = what_happens(&scenario, drawn);
+        let (faults, mut asks, fault_lines) = what_happens(&scenario, drawn);
+        asks.extend(workload::drains(scenario.seed, &knobs));
         let report = Report {
             seed: scenario.seed,
             nodes: knobs.nodes,
@@ -137,7 +138,10 @@ fn knobs(dice: &mut Prng, scenario: &Scenario) -> Knobs {
     knobs.quiet_ms = scenario.quiet_ms.unwrap_or(knobs.quiet_ms);
     let said = scenario.script.as_ref().map(|script| script.servers.unwrap_or(1));
     let knobs = knobs.with_servers(scenario.servers.or(said), scenario.seed);
-    if scenario.script.is_some() { knobs } else { knobs.with_theme(scenario.seed, scenario.nodes) }
+    match scenario.script.is_some() {
+        true => knobs,
+        false => knobs.with_theme(scenario.seed, scenario.nodes).with_drains(scenario.seed),
+    }
 }
 
 type Processes = (Vec<ServerProcess>, Vec<SchedulerProcess>, Vec<HealthProcess>);

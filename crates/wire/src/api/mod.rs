@@ -25,7 +25,7 @@ pub use job::{
     GroupView, JobList, JobSummary, JobView, PastRepairView, PastRunView, RepairView, TaskCounts, TaskView,
     UnhealthyNodeView, WaitAnswer,
 };
-pub use node::{NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary};
+pub use node::{DrainView, LeavingView, NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary};
 pub use queue::{
     DomainView, PriorityClassList, PriorityClassView, QueueList, QueueResourceView, QueueView, TopologyList,
     TopologyView,

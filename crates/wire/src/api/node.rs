@@ -29,6 +29,9 @@ pub struct NodeSummary {
     pub cordoned: bool,
     /// Whether it may take new work.
     pub schedulable: bool,
+    /// That it is being drained, and how; absent when it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drain: Option<DrainView>,
     /// How many runs stand on it, stopping ones included.
     pub runs: u64,
     /// Which registration this is.
@@ -74,6 +77,34 @@ pub struct NodeConditionView {
     pub message: String,
 }
 
+/// The drain of a node. It is over when no run is left.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DrainView {
+    /// When it began.
+    pub since_ms: u64,
+    /// When what is left is stopped without a place for it; 0 is never.
+    #[serde(skip_serializing_if = "is_default")]
+    pub deadline_ms: u64,
+    /// How many tasks of one group of a service move at the same time.
+    pub at_once: u32,
+}
+
+/// A job that still stands on a node that is being drained.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LeavingView {
+    /// The job's name.
+    pub job: String,
+    /// How many runs of it stand there and are not told to stop.
+    pub staying: u64,
+    /// How many stop already.
+    pub stopping: u64,
+    /// What those that stay wait for, as a sentence; empty when nothing stays.
+    #[serde(skip_serializing_if = "is_default")]
+    pub reason: String,
+}
+
 /// Everything about a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -93,6 +124,9 @@ pub struct NodeDetail {
     /// How many runs are not listed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub runs_omitted: u64,
+    /// While it is being drained: the jobs that stand there, at most 20.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub leaving: Vec<LeavingView>,
 }
 
 /// A run on a node.

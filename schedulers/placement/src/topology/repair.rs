@@ -33,9 +33,17 @@ pub(super) fn gaps(subject: &Subject<'_>, site: &Site<'_>) -> Vec<Gap> {
             *standing.entry(position).or_insert(0) += tasks;
         }
     };
-    let stands = |state: TaskState| matches!(state, TaskState::Live | TaskState::Succeeded);
-    group.tasks.iter().filter(|task| stands(task.state)).for_each(|task| add(task.node, 1));
+    let stands = |rank: usize, state: TaskState| {
+        let moves = group.moving.contains(rank as u32, 1);
+        state == TaskState::Succeeded || (state == TaskState::Live && !moves)
+    };
+    let standing_tasks = group.tasks.iter().enumerate().filter(|(rank, task)| stands(*rank, task.state));
+    standing_tasks.for_each(|(_, task)| add(task.node, 1));
     subject.under_way().for_each(|(node, tasks)| add(node, u64::from(tasks)));
+    // What is on the move counts where it goes.
+    let (view, job) = (&subject.view, subject.job);
+    let rooms = view.cell().rooms_for_moving(job.id, subject.group);
+    rooms.for_each(|(node, _)| add(node, u64::from(view.kept_for_moving(job, subject.group, node))));
     let mut found: Vec<Gap> = Vec::new();
     for (layer, &(level, size)) in slices.iter().enumerate().rev() {
         let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
@@ -66,7 +74,8 @@ fn bind_ranks(subject: &Subject<'_>, site: &Site<'_>, gaps: &mut [Gap]) {
     for rank in ranks {
         for (level, size) in site.wish.slices.iter().rev() {
             let first = u64::from(rank) / size * size;
-            let mates = (first..first + size).filter_map(|mate| group.tasks.get(mate as usize));
+            let stays = |mate: &u64| !group.moving.contains(*mate as u32, 1);
+            let mates = (first..first + size).filter(stays).filter_map(|mate| group.tasks.get(mate as usize));
             let mut standing = mates.filter(|mate| matches!(mate.state, TaskState::Live | TaskState::Succeeded));
             let home = standing.find_map(|mate| site.tree.position(mate.node));
             let Some(home) = home.map(|position| site.tree.above(position, *level)) else { continue };

@@ -1,12 +1,16 @@
 //! Nodes.
 
+use super::super::explain::explain;
 use super::jobs::run_state;
 use ohm_cell::{CORDONED, Cell, DeviceBank, FLAP_WINDOW_MS, NodeRecord, Run, StandingCondition};
 use ohm_model::condition::{FLAPPING_TAINT, TAINT_PREFIX};
 use ohm_model::resources::display;
-use ohm_model::{NodeHealth, NodeId, Taint};
-use ohm_wire::api::{NodeConditionView, NodeDetail, NodeRunView, NodeSummary};
+use ohm_model::{JobId, NodeHealth, NodeId, Taint};
+use ohm_wire::api::{DrainView, LeavingView, NodeConditionView, NodeDetail, NodeRunView, NodeSummary};
 use std::collections::BTreeMap;
+
+/// So many jobs are told of that stand on a node which is being drained.
+const LEAVING_TOLD: usize = 20;
 
 /// One line about `node`; nothing for an empty slot.
 pub(crate) fn node_summary(cell: &Cell, node: NodeId) -> Option<NodeSummary> {
@@ -21,6 +25,11 @@ pub(crate) fn node_summary(cell: &Cell, node: NodeId) -> Option<NodeSummary> {
         health: health(record.health).to_string(),
         cordoned: nodes.flags(node) & CORDONED != 0,
         schedulable: nodes.is_schedulable(node),
+        drain: record.drain.map(|drain| DrainView {
+            since_ms: drain.since_ms,
+            deadline_ms: drain.deadline_ms,
+            at_once: drain.at_once,
+        }),
         runs: nodes.run_count(node).into(),
         incarnation: record.incarnation.0,
         address: record.spec.address.clone(),
@@ -85,7 +94,23 @@ pub(crate) fn node_detail(cell: &Cell, node: NodeId, runs: usize) -> Option<Node
         ports: record.ports.clone(),
         runs_omitted: u64::from(cell.nodes().run_count(node)).saturating_sub(run_list.len() as u64),
         run_list,
+        leaving: if record.drain.is_some() { leaving(cell, node) } else { Vec::new() },
     })
+}
+
+/// The jobs that stand on a node which is being drained, and what they wait for.
+fn leaving(cell: &Cell, node: NodeId) -> Vec<LeavingView> {
+    let mut counts: BTreeMap<JobId, (u64, u64)> = BTreeMap::new();
+    for (_, run) in cell.runs().on_node(cell.nodes(), node) {
+        let (staying, stopping) = counts.entry(run.run.task.job).or_default();
+        *(if run.stop.is_some() { stopping } else { staying }) += 1;
+    }
+    let view = |(job, (staying, stopping)): (JobId, (u64, u64))| {
+        let job = cell.jobs().get(job)?;
+        let reason = if staying > 0 { explain(cell, job).summary } else { String::new() };
+        Some(LeavingView { job: job.spec.name.clone(), staying, stopping, reason })
+    };
+    counts.into_iter().filter_map(view).take(LEAVING_TOLD).collect()
 }
 
 fn run_view(cell: &Cell, run: &Run) -> NodeRunView {

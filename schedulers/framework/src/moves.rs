@@ -1,0 +1,96 @@
+//! Finding places for tasks that have to leave their nodes, and asking for them: reserve first, then move.
+//!
+//! A planner is shown the job as if those tasks had been lost, so whatever it knows of domains, slices and limits holds
+//! for a move as it does for a repair. Its rows become rooms, and the runs they stand for are told to stop, in one
+//! transaction that is all or nothing.
+
+use crate::holds::Holds;
+use crate::plan::{Decision, PlannedJob};
+use crate::planner::{Budget, Planner, Work, WorkItem};
+use crate::view::View;
+use ohm_cell::{Cell, Job};
+use ohm_model::{Grain, GroupIndex, NodeId, Nomination, RunRef, SessionId, StopCause};
+use ohm_stdx::Prng;
+use ohm_stdx::canary::{self, Canary};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a planner found for a job that has to leave nodes.
+pub(crate) struct Sought {
+    pub(crate) decision: Decision,
+    pub(crate) examined: u64,
+    /// Nodes that the planner counts as taken.
+    pub(crate) nodes: Vec<NodeId>,
+}
+
+/// Seeks places for what `item`'s job has to move. A gang moves as one set; where there is no room for that, one of its
+/// nodes is left first.
+pub(crate) fn seek_places<P: Planner>(
+    planner: &mut P,
+    (cell, holds, session): (&Cell, &Holds, SessionId),
+    item: WorkItem,
+    nodes_budget: u64,
+    dice: &mut Prng,
+) -> Sought {
+    let mut sought = Sought { decision: Decision::Nothing(item.job), examined: 0, nodes: Vec::new() };
+    let Some(job) = cell.jobs().get(item.job) else { return sought };
+    let whole = cell.runs_to_move(job);
+    let mut sets = vec![whole.clone()];
+    if job.starts_whole() {
+        sets.extend(by_node(cell, job, &whole));
+    }
+    let mut why = None;
+    for set in sets.into_iter().filter(|set| !set.is_empty()) {
+        let as_if = cell.as_if_left(item.job, &set);
+        let view = View::new(&as_if, holds, session);
+        let budget = Budget { nodes: nodes_budget, rows: usize::MAX };
+        let plan = planner.plan(&view, &Work { jobs: vec![item], budget }, dice);
+        sought.examined += plan.examined;
+        match plan.decisions.into_iter().find(|decision| decision.job() == item.job) {
+            Some(Decision::Planned(planned)) => {
+                sought.nodes.extend(planned.place.iter().map(|row| row.node));
+                sought.decision = Decision::Planned(Box::new(into_move(*planned, &set)));
+                return sought;
+            }
+            // Of the whole set, if nothing else can be done: that is what people want to know.
+            Some(Decision::Unplaced(explanation)) if why.is_none() => why = Some(explanation),
+            _ => {}
+        }
+    }
+    if let Some(why) = why {
+        sought.decision = Decision::Unplaced(why);
+    }
+    sought
+}
+
+/// What has to leave each node by itself, if that is more than one.
+fn by_node(cell: &Cell, job: &Job, runs: &[RunRef]) -> Vec<Vec<RunRef>> {
+    let mut sets: BTreeMap<NodeId, Vec<RunRef>> = BTreeMap::new();
+    for run in runs {
+        let task = &job.groups[usize::from(run.task.group.0)].tasks[run.task.task.0 as usize];
+        let node = cell.runs().get(task.run).map_or(task.node, |run| run.node);
+        sets.entry(node).or_default().push(*run);
+    }
+    if sets.len() > 1 { sets.into_values().collect() } else { Vec::new() }
+}
+
+/// Turns the places that were found for `runs` into rooms.
+fn into_move(planned: PlannedJob, runs: &[RunRef]) -> PlannedJob {
+    let leaving: BTreeSet<RunRef> = runs.iter().copied().collect();
+    let placed = |run: &&RunRef| {
+        planned.place.iter().any(|row| {
+            let tasks = row.first.0..row.first.0 + row.count;
+            row.group == run.task.group && tasks.contains(&run.task.task.0)
+        })
+    };
+    let evict: Vec<(RunRef, StopCause)> = leaving.iter().filter(placed).map(|run| (*run, StopCause::Drained)).collect();
+    let mut rooms: BTreeMap<(GroupIndex, NodeId), u32> = BTreeMap::new();
+    for row in &planned.place {
+        *rooms.entry((row.group, row.node)).or_insert(0) += row.count;
+    }
+    let job = planned.job.job;
+    let room =
+        |((group, node), count): ((GroupIndex, NodeId), u32)| Nomination { job, group, node, count, expires_ms: 0 };
+    let unawaited = canary::sings(Canary::MoveUnawaited);
+    let nominate = rooms.into_iter().filter(|_| !unawaited).map(room).collect();
+    PlannedJob { grain: Grain::AllOrNothing, place: Vec::new(), evict, nominate, ..planned }
+}
