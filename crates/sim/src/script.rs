@@ -304,7 +304,7 @@ mod tests {
             ("walk the dog", "begins no statement"),
             ("at 2 submit", "such as 5s"),
             ("at 2s dance", "nothing that happens"),
-            ("at 2s crash king 1 for 1s", "server, scheduler, health, node or client"),
+            ("at 2s crash king 1 for 1s", "server, scheduler, health, provisioner, node or client"),
             ("at 2s submit batch j colour red", "says nothing about a job"),
             ("expect rain", "cannot be expected"),
         ] {
