@@ -63,6 +63,8 @@ pub enum Input {
     Answered {
         /// The name of the request.
         id: String,
+        /// The duty under which it was asked.
+        epoch: Epoch,
         /// What it said.
         answer: Answer,
     },
@@ -161,7 +163,7 @@ impl ProvisionerCore {
             }
             Input::Connected => self.feed(now_ms, MemberInput::Connected, out),
             Input::Disconnected => self.feed(now_ms, MemberInput::Disconnected, out),
-            Input::Answered { id, answer } => self.on_answer(now_ms, &id, &answer),
+            Input::Answered { id, epoch, answer } => self.on_answer(now_ms, (&id, epoch), &answer),
             Input::Tick => self.feed(now_ms, MemberInput::Tick, out),
             Input::Close => self.feed(now_ms, MemberInput::Close, out),
         }
@@ -250,8 +252,12 @@ impl ProvisionerCore {
         }
     }
 
-    fn on_answer(&mut self, now_ms: u64, id: &str, answer: &Answer) {
-        // Nobody waits for what was asked under an earlier duty or in an earlier round.
+    fn on_answer(&mut self, now_ms: u64, (id, epoch): (&str, Epoch), answer: &Answer) {
+        // Nobody waits for what was asked in an earlier round, or under an earlier duty, of this process, too: there the
+        // same request was asked anew, and its own answer is still to come.
+        if self.duty != Some(epoch) {
+            return;
+        }
         let Some((key, open)) = self.open.iter_mut().find(|(_, open)| open.id == id && open.is_asked) else { return };
         let Some(job) = self.cell.jobs().get(key.0) else { return };
         let mut checks = job.admission.round.iter().flat_map(|round| &round.checks);

@@ -8,7 +8,7 @@ mod webhook;
 use crate::error::DaemonError;
 use crate::follower::{Effect, Follower, Input};
 use crate::shell;
-use ohm_model::Index;
+use ohm_model::{Epoch, Index};
 use ohm_provisioning::{Answer, Effect as CoreEffect, Input as CoreInput, ProvisionerConfig, ProvisionerCore};
 use ohm_runtime::dice;
 use ohm_runtime::servers::Servers;
@@ -55,7 +55,7 @@ pub async fn run_provisioner(options: ProvisionerOptions, shutdown: Shutdown) ->
 struct Candidate {
     core: ProvisionerCore,
     outside: Outside,
-    answers: mpsc::Receiver<(String, Answer)>,
+    answers: mpsc::Receiver<(String, Epoch, Answer)>,
     effects: Vec<CoreEffect>,
 }
 
@@ -104,9 +104,9 @@ impl Follower for Candidate {
             Input::Connected => CoreInput::Connected,
             Input::Disconnected => CoreInput::Disconnected,
             Input::Tick => {
-                while let Ok((id, answer)) = self.answers.try_recv() {
+                while let Ok((id, epoch, answer)) = self.answers.try_recv() {
                     tracing::info!(id, state = ?answer.state, message = answer.message, "the outside answers");
-                    self.feed(now_ms, CoreInput::Answered { id, answer }, out);
+                    self.feed(now_ms, CoreInput::Answered { id, epoch, answer }, out);
                 }
                 CoreInput::Tick
             }

@@ -109,7 +109,7 @@ impl Cell {
         let Some(record) = self.nodes.record_mut(node) else { return Ok(Outcome::Done) };
         let former = std::mem::take(&mut record.flaps);
         applied.nodes.push(node);
-        if former.is_held {
+        if former.is_held || !former.returns_ms.is_empty() {
             self.tell(applied, EventKind::NodeReleased { node, name: name.to_string(), by_hand: true });
         }
         self.settle_taints(node, applied);

@@ -162,7 +162,7 @@ impl World {
         let (id, epoch, answer) = said;
         self.outside.waiting.remove(&(id.clone(), epoch.0));
         if self.provisioners[number].shell.starts == starts {
-            self.step_provisioner(victim, Input::Answered { id, answer });
+            self.step_provisioner(victim, Input::Answered { id, epoch, answer });
         }
     }
 
