@@ -7,14 +7,17 @@
 use crate::books::{Books, Standing};
 use crate::facts::Fact;
 use crate::history::Broken;
-use ohm_model::{Class, EventKind, Index, JobId, JobSpec, NodeId};
-use std::collections::BTreeMap;
+use ohm_model::{Class, EventKind, Index, JobId, JobSpec, NodeId, StopCause};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where groups with slices stand.
 #[derive(Default)]
 pub(crate) struct Slices {
     seats: BTreeMap<(JobId, u16), BTreeMap<u32, Seat>>,
     at_once: BTreeMap<(JobId, u16), AtOnce>,
+    /// Tasks that were told to leave their nodes and are not placed again. They come one by one, as their old runs end;
+    /// their places were reserved together.
+    moving: BTreeMap<(JobId, u16), BTreeSet<u32>>,
 }
 
 /// Where one task stands or stood to its good end.
@@ -36,10 +39,12 @@ struct Tally {
 }
 
 impl Tally {
-    fn is_whole(self, size: u64) -> bool {
+    /// Whether slices of `size` stand whole, once up to `moving` more tasks have come.
+    fn is_whole(self, size: u64, moving: u64) -> bool {
         [self.staying, self.staying + self.stopping].into_iter().any(|before| {
             let broken = before % size;
-            (broken + self.placed).is_multiple_of(size) || (broken > 0 && broken + self.placed < size)
+            let is_full = |more: u64| (broken + self.placed + more).is_multiple_of(size);
+            (0..=moving.min(size)).any(is_full) || (broken > 0 && broken + self.placed < size)
         })
     }
 }
@@ -54,8 +59,11 @@ impl Slices {
             Fact::Happened { kind: EventKind::Placed { job, group, first, count, node }, .. } => {
                 self.placed((*job, *group), *node, *first..first + count, index, books, broken);
             }
-            Fact::Happened { kind: EventKind::Stopping { job, group, task, .. }, .. } => {
+            Fact::Happened { kind: EventKind::Stopping { job, group, task, cause, .. }, .. } => {
                 self.judge((*job, *group), index, books, broken);
+                if *cause == StopCause::Drained {
+                    self.moving.entry((*job, *group)).or_default().insert(*task);
+                }
                 if let Some(seat) = self.seats.get_mut(&(*job, *group)).and_then(|seats| seats.get_mut(task)) {
                     seat.stopping = true;
                 }
@@ -100,6 +108,9 @@ impl Slices {
         books: &Books,
         broken: &mut Vec<Broken>,
     ) {
+        if let Some(moving) = self.moving.get_mut(&(job, group)) {
+            moving.retain(|task| !tasks.contains(task));
+        }
         let Some(spec) = books.jobs.get(&job) else { return };
         let wish = spec.groups.get(usize::from(group)).filter(|wish| !wish.topology.slices.is_empty());
         let Some(wish) = wish else { return };
@@ -141,9 +152,10 @@ impl Slices {
     fn judge(&mut self, (job, group): (JobId, u16), index: Index, books: &Books, broken: &mut Vec<Broken>) {
         let Some(layers) = self.at_once.remove(&(job, group)) else { return };
         let Some(spec) = books.jobs.get(&job) else { return };
+        let moving = self.moving.get(&(job, group)).map_or(0, |tasks| tasks.len() as u64);
         for (slice, domains) in slices_of(spec, group).zip(&layers) {
             for (domain, tally) in domains.iter().filter(|(_, tally)| tally.placed > 0) {
-                if !tally.is_whole(u64::from(slice.size.max(1))) {
+                if !tally.is_whole(u64::from(slice.size.max(1)), moving) {
                     let Tally { staying, stopping, placed } = tally;
                     let what = format!(
                         "entry {index}: {placed} tasks of group {group} of {} join {staying} (and {stopping} that are \
