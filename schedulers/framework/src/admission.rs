@@ -1,7 +1,7 @@
 //! The two passes of a job whose queue has checks: quota is reserved without a plan, and what is ready is placed.
 //!
 //! A second pass that finds no room keeps its reservation and is tried again after 1, 2, 4, 8, 16 and then every 30 s
-//! (Kueue's second-pass queue), at once when a node comes, and whenever the job itself changes.
+//! (Kueue's second-pass queue), at once when a node comes or room is given back, and whenever the job itself changes.
 
 use crate::explain::{Explanation, Obstacle};
 use crate::input::Effect;
@@ -147,11 +147,9 @@ impl<P: Planner> SchedulerCore<P> {
         self.backlog.wait_for_change(job, due_ms, explanation);
     }
 
-    /// A node came: it may be the one that a second pass waits for.
+    /// A node came, or has more room than before: it may be the one that a second pass waits for.
     pub(crate) fn wake_second_passes(&mut self) {
-        if std::mem::take(&mut self.changes.arrived) {
-            self.second_passes.keys().for_each(|job| self.backlog.wake(*job));
-        }
+        self.second_passes.keys().for_each(|job| self.backlog.wake(*job));
     }
 }
 

@@ -164,7 +164,6 @@ impl<P: Planner> SchedulerCore<P> {
                 | EventKind::NodeReleased { node, .. }
                 | EventKind::NodeUndrained { node, .. }
                 | EventKind::NodeCordoned { node, cordoned: false, .. } => {
-                    self.changes.arrived = true;
                     self.improve(*node);
                 }
                 // Both may give a reservation back.

@@ -81,9 +81,9 @@ impl<P: Planner> SchedulerCore<P> {
 
     /// Wakes what the changes since the last pass may have made possible.
     fn wake(&mut self) {
-        self.wake_second_passes();
         let improved = std::mem::take(&mut self.changes.improved);
         if !improved.is_empty() {
+            self.wake_second_passes();
             let view = Self::view(&self.cell, &self.holds, &self.member);
             let open: Vec<NodeId> =
                 improved.into_iter().filter(|node| self.cell.nodes().is_schedulable(*node)).collect();

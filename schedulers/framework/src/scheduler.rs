@@ -84,8 +84,6 @@ pub(crate) struct Changes {
     pub(crate) all: bool,
     /// Nodes that may have more room than before.
     pub(crate) improved: BTreeSet<NodeId>,
-    /// Whether a node came, or came back.
-    pub(crate) arrived: bool,
     /// How often any node got better.
     pub(crate) improvements: u64,
     /// Roots of quota trees to which something was given back.
@@ -215,8 +213,7 @@ impl<P: Planner> SchedulerCore<P> {
 
     /// Whether `Proceed` would do something.
     fn has_work(&self) -> bool {
-        let arrived = self.changes.arrived && !self.second_passes.is_empty();
-        let wakes = arrived || !self.changes.improved.is_empty() || !self.changes.quota.is_empty() || self.sweeping;
+        let wakes = !self.changes.improved.is_empty() || !self.changes.quota.is_empty() || self.sweeping;
         !self.closing && !self.shards.is_empty() && (wakes || (self.backlog.has_ready() && self.has_room()))
     }
 

@@ -228,6 +228,7 @@ impl Cell {
             job.admission.failed = Some(FailedCheck { class: name.class.to_string(), attempt, message });
         }
         self.set_state(id, JobState::Suspended, reason.clone(), applied);
+        self.forget_kept_of(id, applied);
         self.stop_runs(id, StopCause::CapacityRevoked, applied);
         self.clear_nominations(id, applied);
         self.tell_state(id, &reason, applied);

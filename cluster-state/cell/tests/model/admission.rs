@@ -215,6 +215,7 @@ impl Plain {
         job.release();
         job.drop_repair();
         (job.state, job.version) = (State::Suspended, index);
+        self.forget_kept_of(id);
         self.stop_job(id, StopCause::CapacityRevoked);
     }
 
