@@ -315,9 +315,9 @@ mod tests {
     #[test]
     fn nodes_that_are_down_are_not_taken_down_again_and_all_come_back() {
         let text = "cell: 40 simulated nodes in racks of 10\nload: 1 tas jobs on simulated nodes, 1 per second, 4 tasks \
-                    until the end, in one rack, repair widens\nfault: from 0s every 1s take a node down for 2s to 9s 50 \
-                    times\nfault: from 0s every 2s take two nodes down for 4s 20 times\nfault: from 0s every 9s take a \
-                    rack down for 9s 5 times\n";
+                    until the end, in one rack, repair widens\nfault: from 0s every 1s take a node down for 2s to 9s \
+                    50 times\nfault: from 0s every 2s take two nodes down for 4s 20 times\nfault: from 0s every 9s \
+                    take a rack down for 9s 5 times\n";
         let plan = Plan::new(&Scenario::parse(text).unwrap(), None, 3);
         let mut down = BTreeSet::new();
         for step in &plan.steps {

@@ -1,7 +1,7 @@
-//! P2, for jobs that say `onDisconnect: keep`: while a node is away two runs of a task may live, and not after. When the
-//! node is back the log says of each kept run which of the two lives on, and why; once everything is quiet every task has
-//! one live run at most, and none lives that the log knows nothing of. Books: which runs were kept, where, and what
-//! really lives.
+//! P2, for jobs that say `onDisconnect: keep`: while a node is away two runs of a task may live, and not after. When
+//! the node is back the log says of each kept run which of the two lives on, and why; once everything is quiet every
+//! task has one live run at most, and none lives that the log knows nothing of. Books: which runs were kept, where, and
+//! what really lives.
 
 use crate::books::Books;
 use crate::facts::Taken;

@@ -72,7 +72,8 @@ impl Moves {
     }
 }
 
-/// Room is reserved where what stays of the group, and of those placed with it, stands; if nothing stays, in one domain.
+/// Room is reserved where what stays of the group, and of those placed with it, stands; if nothing stays, in one
+/// domain.
 fn judge_domains(index: Index, transaction: &Transaction, books: &Books, broken: &mut Vec<Broken>) {
     let leaving: BTreeSet<(JobId, u16, u32)> =
         transaction.evict.iter().map(|(run, _)| (run.task.job, run.task.group.0, run.task.task.0)).collect();

@@ -1,6 +1,6 @@
-//! Nodes that are lost and come back again and again: they are held down for a while, each time for longer. Silence that
-//! ends before the node is lost does not count: nothing moved because of it, and it is as often the fault of what lies
-//! between as of the node.
+//! Nodes that are lost and come back again and again: they are held down for a while, each time for longer. Silence
+//! that ends before the node is lost does not count: nothing moved because of it, and it is as often the fault of what
+//! lies between as of the node.
 //!
 //! ```text
 //!               3rd return within 10 minutes                  time is over, or a person

@@ -142,7 +142,8 @@ impl Cell {
         }
     }
 
-    /// P2, P6: what is kept is of a job that may go on and says so; it is away with its node, or back and about to stand.
+    /// P2, P6: what is kept is of a job that may go on and says so; it is away with its node, or back and about to
+    /// stand.
     fn check_kept(&self, broken: &mut Vec<String>) {
         for (run, kept) in self.kept.iter() {
             let Some(job) = self.jobs.get(run.task.job).filter(|job| job.state == JobState::Active) else {

@@ -121,7 +121,8 @@ pub(crate) struct Loss {
 }
 
 impl Repairs {
-    /// Takes out the nodes that were lost; those to be left stay as long as something stands there. Returns their slots.
+    /// Takes out the nodes that were lost; those to be left stay as long as something stands there. Returns their
+    /// slots.
     pub(crate) fn take_lost(&mut self) -> Vec<NodeId> {
         let (gone, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.unhealthy).into_iter().partition(|entry| entry.cause == UnhealthyCause::Lost);

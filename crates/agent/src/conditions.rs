@@ -6,8 +6,8 @@
 //!    ▲ └───────────────────────────────────────┘ │
 //!    └───────────── `successes` good ones ───────┘
 //! ```
-//! A new agent process knows nothing at first: the cell keeps what the former one said until every check has made up its
-//! mind. Then the whole set goes to the cell, and again whenever it changes or the node is registered anew.
+//! A new agent process knows nothing at first: the cell keeps what the former one said until every check has made up
+//! its mind. Then the whole set goes to the cell, and again whenever it changes or the node is registered anew.
 
 use ohm_model::{ConditionAction, ConditionKind, Incarnation, MESSAGE_CHARS_MAX, NodeCondition};
 use std::collections::BTreeMap;

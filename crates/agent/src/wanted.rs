@@ -62,7 +62,8 @@ pub struct WantedRun {
     pub stop: bool,
     /// Which devices it was given: a mask of the node's devices by resource name.
     pub devices: BTreeMap<String, u64>,
-    /// The peers of a run that was started, if any of its group was placed, or got another address, after it was placed.
+    /// The peers of a run that was started, if any of its group was placed, or got another address, after it was
+    /// placed.
     pub peers: Option<Arc<PeersNotice>>,
     /// How to start it. Left out where nothing is to be started any more, and where a set would grow too long: it comes
     /// with a later set, when others of the node have started.

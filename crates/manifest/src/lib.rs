@@ -35,7 +35,8 @@
 //! | `retries` | how often a task may fail by itself | 0 |
 //! | `activeDeadlineSeconds` | the job fails after this long | no bound |
 //! | `ttlSecondsAfterFinished` | the finished job is forgotten after this long, ten seconds at least | 86400 |
-//! | `onDisconnect` | `stop` or `keep`: tasks on a node that lost its servers; and see below | service `keep`, else `stop` |
+//! | `onDisconnect` | `stop` or `keep`: tasks on a node that lost its servers; and see below | service `keep`, else
+//! `stop` |
 //! | `suspend` | true: not to be placed yet | false |
 //! | `groups` | list of groups; a job with one group may write its fields here instead | |
 //!
@@ -61,8 +62,8 @@
 //! | `terminationGracePeriodSeconds` | between the polite signal and the kill | 10 |
 //! | `sim` | on simulated nodes: `duration` (`30s`) and `exitCode` | never ends, 0 |
 //!
-//! `onDisconnect: {policy: keep, reconcile: RULE}` says which of two runs lives on when the node is back and the task was
-//! placed anew meanwhile: `newer` (the default: the replacement), `original` or `longestRunning`.
+//! `onDisconnect: {policy: keep, reconcile: RULE}` says which of two runs lives on when the node is back and the task
+//! was placed anew meanwhile: `newer` (the default: the replacement), `original` or `longestRunning`.
 //!
 //! A `topology` has a `name`, where the cell has several, and for `ohm plan` `slices` (list of `level`, `size`) and
 //! `balanced`. The fields from `requests` on that say what a task is may stand under `template` as well.

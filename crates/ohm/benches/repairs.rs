@@ -23,7 +23,8 @@ const HOME: usize = 1_040;
 const TASKS: usize = 1_000;
 /// Nodes that vanish, each a process of its own.
 const VICTIMS: usize = 30;
-/// Further apart than two beats of a cell of this size, which are 2 s apart: what misses the same beat is lost together.
+/// Further apart than two beats of a cell of this size, which are 2 s apart: what misses the same beat is lost
+/// together.
 const APART: Duration = Duration::from_millis(2_200);
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -44,9 +45,9 @@ const TOPOLOGY: &str = "apiVersion: ohm/v1\nkind: Topology\nmetadata: {name: def
 fn gang() -> String {
     format!(
         "apiVersion: ohm/v1\nkind: Job\nmetadata: {{name: gang}}\nspec:\n  class: tas\n  repair: {{policy: wait, \
-         timeoutSeconds: 600}}\n  groups:\n  - name: workers\n    count: {TASKS}\n    maxPerNode: 1\n    requests: {{cpu: \
-         1}}\n    nodeSelector: {{home: \"true\"}}\n    topology: {{required: topology.ohm/block}}\n    command: \
-         [\"true\"]\n    sim: {{duration: 24h}}\n"
+         timeoutSeconds: 600}}\n  groups:\n  - name: workers\n    count: {TASKS}\n    maxPerNode: 1\n    requests: \
+         {{cpu: 1}}\n    nodeSelector: {{home: \"true\"}}\n    topology: {{required: topology.ohm/block}}\n    \
+         command: [\"true\"]\n    sim: {{duration: 24h}}\n"
     )
 }
 

@@ -35,8 +35,8 @@ pub(crate) struct CheckArguments {
     /// Memory pressure below this much available memory; 0 does not look
     #[arg(long, default_value = "100Mi", value_name = "QUANTITY", value_parser = bytes)]
     memory_pressure: u64,
-    /// What follows from a condition (disk-pressure, memory-pressure, device-error, health-check): drain, no-new-work or
-    /// note [default: no-new-work for disk and memory, drain for the others]
+    /// What follows from a condition (disk-pressure, memory-pressure, device-error, health-check): drain, no-new-work
+    /// or note [default: no-new-work for disk and memory, drain for the others]
     #[arg(long, value_name = "CONDITION=ACTION", value_parser = action)]
     on_condition: Vec<(ConditionKind, ConditionAction)>,
 }

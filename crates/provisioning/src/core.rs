@@ -253,8 +253,8 @@ impl ProvisionerCore {
     }
 
     fn on_answer(&mut self, now_ms: u64, (id, epoch): (&str, Epoch), answer: &Answer) {
-        // Nobody waits for what was asked in an earlier round, or under an earlier duty, of this process, too: there the
-        // same request was asked anew, and its own answer is still to come.
+        // Nobody waits for what was asked in an earlier round, or under an earlier duty, of this process, too: there
+        // the same request was asked anew, and its own answer is still to come.
         if self.duty != Some(epoch) {
             return;
         }

@@ -263,8 +263,8 @@ pub(crate) fn draw(dice: &mut Prng, population: Population, until_ms: u64) -> Ve
     faults
 }
 
-/// What is wrong with nodes whose agents go on, in four of ten runs. Its dice are its own: what else a seed draws does not
-/// depend on it.
+/// What is wrong with nodes whose agents go on, in four of ten runs. Its dice are its own: what else a seed draws does
+/// not depend on it.
 pub(crate) fn draw_ailments(dice: &mut Prng, population: Population, until_ms: u64) -> Vec<(u64, Fault)> {
     let count = if dice.chance(400) { dice.between(1, 8) } else { 0 };
     let ailment = |_| {

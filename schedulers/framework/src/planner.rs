@@ -39,8 +39,8 @@ pub trait Planner {
 pub enum Need {
     /// It stands and lost a part: before all new work.
     Repair,
-    /// Something of it has to leave its node: before all new work too. Places for it are sought on a copy in which it has
-    /// left (`Cell::as_if_left`), so planners make no difference to a repair.
+    /// Something of it has to leave its node: before all new work too. Places for it are sought on a copy in which it
+    /// has left (`Cell::as_if_left`), so planners make no difference to a repair.
     Move,
     /// It has not started.
     Start,

@@ -77,8 +77,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// For how many tasks of the group that are on the move, and not on their way, there is room on `node`. A group that
-    /// starts anew counts it as free: those tasks are among the ones that start.
+    /// For how many tasks of the group that are on the move, and not on their way, there is room on `node`. A group
+    /// that starts anew counts it as free: those tasks are among the ones that start.
     pub fn kept_for_moving(&self, job: &Job, group: GroupIndex, node: NodeId) -> u32 {
         let moves = |found: &ohm_cell::Group| found.started && !found.moving.is_empty();
         if !job.groups.get(usize::from(group.0)).is_some_and(moves) {

@@ -10,8 +10,8 @@ use crate::nodes::NOMINATED;
 use ohm_model::{EventKind, Incarnation, JobId, NodeId, Nomination, Placement, TaskRef, Transaction};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A task that has ended is placed where its room is within a moment. What is not used for so long is given back, unless
-/// others of its job still stop: a gang that moves as a whole starts again when the last of it has ended.
+/// A task that has ended is placed where its room is within a moment. What is not used for so long is given back,
+/// unless others of its job still stop: a gang that moves as a whole starts again when the last of it has ended.
 pub(super) const ROOM_MS: u64 = 60_000;
 
 /// What the moves of one job come to.

@@ -36,7 +36,8 @@ impl Cell {
         }
     }
 
-    /// The run in `slot` ended; whether it started again where it was. What ended with its node, or is to stop, does not.
+    /// The run in `slot` ended; whether it started again where it was. What ended with its node, or is to stop, does
+    /// not.
     pub(super) fn restart_in_place(&mut self, slot: u32, exit: Exit, message: &str, applied: &mut Applied) -> bool {
         let by_itself = exit.is_charged() || exit == Exit::NeverStarted;
         let Some(run) = self.runs.get(slot).filter(|run| run.restart && run.stop.is_none() && by_itself) else {

@@ -16,9 +16,7 @@ impl Plain {
             return expected;
         }
         *self = after;
-        if transaction.nominate.iter().any(|row| row.expires_ms == 0)
-            || transaction.evict.iter().any(|(_, cause)| *cause == StopCause::Drained)
-        {
+        if transaction.is_move() {
             self.move_away(transaction);
             return expected;
         }

@@ -12,6 +12,7 @@ mod judge;
 mod kept;
 mod life;
 mod moves;
+mod plans;
 mod repair;
 mod state;
 mod survivors;

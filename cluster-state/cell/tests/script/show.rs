@@ -110,6 +110,20 @@ impl Script {
                 let counts = reasons.iter().map(|(reason, count)| format!("{} {count}", reason.name()));
                 format!("{scheduler} conflicted: {}", counts.collect::<Vec<_>>().join(", "))
             }
+            EventKind::ConclusionsHeld { silent, brake_ms } => {
+                format!("conclusions held: {silent} silent, {brake_ms} ms at most")
+            }
+            EventKind::NodeLeaseBound { lease_ms } => format!("node leases of at most {lease_ms} ms"),
+            EventKind::QuotaReserved { .. } | EventKind::CheckChanged { .. } | EventKind::ChecksReady { .. } => {
+                super::admission::event_text(kind)
+            }
+            EventKind::LeaseTaken { lease, holder } => format!("lease {lease} taken by {holder}"),
+            _ => self.repair_event(kind),
+        }
+    }
+
+    fn repair_event(&self, kind: &EventKind) -> String {
+        match kind {
             EventKind::TasksLost { name, tasks, standing, nodes, .. } => {
                 format!("{name} lost {tasks} tasks on {}, {standing} stand", nodes.join(", "))
             }
@@ -129,13 +143,6 @@ impl Script {
                 let becomes = if *lives { "lives on" } else { "is stopped" };
                 format!("{name}/{group}/{task}#{incarnation} on {} {becomes}: {reason}", self.node_name(*node))
             }
-            EventKind::ConclusionsHeld { silent, brake_ms } => {
-                format!("conclusions held: {silent} silent, {brake_ms} ms at most")
-            }
-            EventKind::NodeLeaseBound { lease_ms } => format!("node leases of at most {lease_ms} ms"),
-            EventKind::QuotaReserved { .. } | EventKind::CheckChanged { .. } | EventKind::ChecksReady { .. } => {
-                super::admission::event_text(kind)
-            }
             EventKind::NodeDraining { name, runs, deadline_ms: 0, .. } => format!("{name} drains: {runs} runs"),
             EventKind::NodeDraining { name, runs, deadline_ms, .. } => {
                 format!("{name} drains until {deadline_ms}: {runs} runs")
@@ -146,7 +153,7 @@ impl Script {
             EventKind::MoveReserved { name, tasks, from, to, .. } => {
                 format!("{name} moves {tasks} tasks: {} -> {}", from.join(", "), to.join(", "))
             }
-            EventKind::LeaseTaken { lease, holder } => format!("lease {lease} taken by {holder}"),
+            _ => panic!("{kind:?} has no words"),
         }
     }
 

@@ -280,17 +280,7 @@ array  batch  pending  18 pending, 2 succeeded  0         -      ada    90s
         };
         let summary = JobSummary { priority: 5, ..summary("train", "running", counts) };
         let (groups, past_runs) = (vec![group], vec![past]);
-        let repair = RepairView::default();
-        let view = JobView {
-            summary,
-            shard: "batch/3".into(),
-            repair,
-            admission: Default::default(),
-            version: 7,
-            groups,
-            past_runs,
-            spec: Value::Null,
-        };
+        let view = JobView { summary, shard: "batch/3".into(), version: 7, groups, past_runs, ..JobView::default() };
         assert_eq!(
             job_text(&view, &PLAIN),
             "\

@@ -16,8 +16,8 @@ pub struct ChaosNode {
     name: String,
 }
 
-/// Marks a node of the cell that `ohm up` runs, or a simulated one of a fleet that keeps its state in the data folder, as
-/// down, or as up again.
+/// Marks a node of the cell that `ohm up` runs, or a simulated one of a fleet that keeps its state in the data folder,
+/// as down, or as up again.
 pub(crate) fn mark(node: &ChaosNode, is_down: bool, globals: &Globals) -> Result<(), Failure> {
     let folder = globals.data_dir();
     let name = &node.name;

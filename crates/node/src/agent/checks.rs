@@ -1,5 +1,5 @@
-//! Looking at the machine: free disk and memory, devices, and the operator's health-check program. What is found goes to
-//! the core, which judges it.
+//! Looking at the machine: free disk and memory, devices, and the operator's health-check program. What is found goes
+//! to the core, which judges it.
 
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::statvfs::statvfs;
@@ -75,7 +75,8 @@ impl CheckOptions {
         self.actions.get(&kind).copied().unwrap_or(default)
     }
 
-    /// How the core judges what is found. Free disk is counted in thousandths; it is well again a quarter above its bound.
+    /// How the core judges what is found. Free disk is counted in thousandths; it is well again a quarter above its
+    /// bound.
     pub(super) fn policies(&self) -> Vec<CheckPolicy> {
         let policy = |kind, (failures, successes), bad_below: u64| {
             let (action, good_from) = (self.action(kind), bad_below.saturating_add(bad_below / 4));

@@ -1,0 +1,85 @@
+//! What nodes let stand on them.
+
+use super::*;
+
+#[test]
+fn p8_judges_labels_taints_limits_and_doors() {
+    use ohm_model::selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
+    use ohm_model::{Taint, TaintEffect};
+    let place = |spec: NodeSpec, change: &dyn Fn(&mut GroupSpec), before: Vec<EventKind>| {
+        let mut history = History::default();
+        history.node(0, spec).job(0, job("j", 2, |job| change(&mut job.groups[0])));
+        history.happened(before).happened(vec![placed(0, 0, 2, 0)]).broken().len()
+    };
+    let gold = || node("a", &[("tier", "gold"), ("size", "7")]);
+    let none = |_: &mut GroupSpec| {};
+    let selects = |value: &'static str| {
+        move |group: &mut GroupSpec| drop(group.node_selector.insert("tier".into(), value.into()))
+    };
+    assert_eq!(place(gold(), &selects("gold"), Vec::new()), 0);
+    assert_eq!(place(gold(), &selects("tin"), Vec::new()), 1);
+    let wants = |operator: Operator, key: &'static str, values: &'static [&'static str]| {
+        move |group: &mut GroupSpec| {
+            let values = values.iter().map(|value| value.to_string()).collect();
+            group.affinity =
+                vec![SelectorTerm { requirements: vec![Requirement { key: key.into(), operator, values }] }];
+        }
+    };
+    for (operator, key, values, expected) in [
+        (Operator::In, "tier", &["tin", "gold"][..], 0),
+        (Operator::In, "tier", &["tin"], 1),
+        (Operator::NotIn, "tier", &["gold"], 1),
+        (Operator::NotIn, "colour", &["red"], 0),
+        (Operator::Exists, "colour", &[], 1),
+        (Operator::DoesNotExist, "tier", &[], 1),
+        (Operator::Gt, "size", &["6"], 0),
+        (Operator::Lt, "size", &["6"], 1),
+        (Operator::In, "kubernetes.io/hostname", &["a"], 0),
+    ] {
+        assert_eq!(place(gold(), &wants(operator, key, values), Vec::new()), expected, "{operator:?} {key} {values:?}");
+    }
+    let tainted = |effect: TaintEffect| NodeSpec {
+        taints: vec![Taint { key: "gpu".into(), value: "x".into(), effect }],
+        ..gold()
+    };
+    assert_eq!(place(tainted(TaintEffect::NoSchedule), &none, Vec::new()), 1);
+    assert_eq!(place(tainted(TaintEffect::PreferNoSchedule), &none, Vec::new()), 0);
+    let tolerates = |group: &mut GroupSpec| {
+        let (key, operator) = ("gpu".into(), TolerationOperator::Exists);
+        group.tolerations = vec![Toleration { key, operator, value: String::new(), effect: None }];
+    };
+    assert_eq!(place(tainted(TaintEffect::NoSchedule), &tolerates, Vec::new()), 0);
+    assert_eq!(place(gold(), &|group| group.max_per_node = 1, Vec::new()), 1);
+    let cordoned = |cordoned| EventKind::NodeCordoned { node: NodeId(0), name: "a".into(), cordoned };
+    assert_eq!(place(gold(), &none, vec![cordoned(true)]), 1);
+    assert_eq!(place(gold(), &none, vec![cordoned(true), cordoned(false)]), 0);
+    let health = |health| EventKind::NodeHealth { node: NodeId(0), name: "a".into(), health };
+    assert_eq!(place(gold(), &none, vec![health(NodeHealth::Suspect)]), 1);
+    assert_eq!(place(gold(), &none, vec![EventKind::NodeRemoved { name: "a".into() }]), 1);
+    let condition = |action| {
+        let (condition, name, message) = (ohm_model::ConditionKind::DiskPressure, "a".into(), String::new());
+        EventKind::NodeCondition { node: NodeId(0), name, condition, action, message }
+    };
+    use ohm_model::ConditionAction::{Drain, NoNewWork, Note};
+    assert_eq!(place(gold(), &none, vec![condition(Some(Note))]), 0);
+    assert_eq!(place(gold(), &none, vec![condition(Some(NoNewWork))]), 1);
+    assert_eq!(place(gold(), &none, vec![condition(Some(Drain)), condition(None)]), 0);
+}
+
+#[test]
+fn p8_judges_hold_downs() {
+    let place = |losses: usize, health: NodeHealth, more: Vec<EventKind>| {
+        let mut history = History::default();
+        history.node(0, node("a", &[])).job(0, job("j", 2, |_| {}));
+        for _ in 0..losses {
+            history.happened(vec![EventKind::NodeHealth { node: NodeId(0), name: "a".into(), health }]);
+            history.node(0, node("a", &[]));
+        }
+        history.happened(more).happened(vec![placed(0, 0, 2, 0)]).broken().len()
+    };
+    assert_eq!(place(2, NodeHealth::Lost, Vec::new()), 0);
+    assert_eq!(place(3, NodeHealth::Lost, Vec::new()), 1);
+    assert_eq!(place(3, NodeHealth::Suspect, Vec::new()), 0, "nothing moved because of it");
+    let released = EventKind::NodeReleased { node: NodeId(0), name: "a".into(), by_hand: true };
+    assert_eq!(place(3, NodeHealth::Lost, vec![released]), 0);
+}
