@@ -40,7 +40,7 @@ impl Group {
 
 impl Cell {
     /// Why tasks of group `group` of `job` have to leave `node`, if they have to. Whatever drives tasks away from a
-    /// node that still answers is found here, and [`Cell::settle_leaving`] is called when it may have changed.
+    /// node that still answers is found here, and `settle_leaving` is called when it may have changed.
     pub fn leave_cause(&self, _job: &Job, _group: usize, node: NodeId) -> Option<UnhealthyCause> {
         (self.nodes.flags(node) & DRAINING != 0).then_some(UnhealthyCause::Draining)
     }

@@ -65,9 +65,7 @@ pub fn need_of(cell: &Cell, job: &Job) -> Option<Need> {
     if !job.repairs.unhealthy.is_empty() && !cell.runs_to_move(job).is_empty() {
         return Some(Need::Move);
     }
-    if waiting().next().is_none() {
-        return None;
-    }
+    waiting().next()?;
     let starts = waiting().any(|(group, _)| !group.started);
     Some(if starts { Need::Start } else { Need::Grow })
 }
