@@ -166,8 +166,9 @@ fn a_job_that_succeeded_did_all_of_its_work() {
     let run = |task, incarnation| RunRef::new(JobId(7), 0, task, incarnation);
     let sign = |run| Sign { run, at_ms: 50, node: "node-1".into() };
     let began = |run| line(1, Happened::Began { node: "node-1".into(), run, keeps: true });
-    let over = |run| line(2, Happened::Over { node: "node-1".into(), run });
-    let lines = [run(0, 1), run(0, 2), run(1, 1)].into_iter().flat_map(|run| [began(run), over(run)]);
+    let over = |run| line(60, Happened::Over { node: "node-1".into(), run });
+    let runs = [run(0, 1), run(0, 2), run(1, 1)];
+    let lines = runs.into_iter().map(began).chain(runs.into_iter().map(over));
     let shim = tape("shim", "node-1", 11, lines.collect());
     let found = |tasks, signs: &[RunRef]| {
         let signs = signs.iter().map(|run| sign(*run)).collect();
