@@ -51,17 +51,15 @@ fn a_job_that_waits_for_nodes_runs_once_whoever_is_killed() {
     let crunch = job("crunch", "count: 4, requests: {cpu: 2}, sim: {duration: 8s}, command: [crunch]");
     submit(&cell, &[sim, queue("burst"), crunch].concat());
     wait("the quota is reserved", || admission(&cell, "crunch")["state"] == "checking");
-    cell.kill("provisioner");
-    cell.kill("scheduler batch");
-    cell.kill("server");
-    cell.wait_until_serving();
+    let kill_all = || {
+        ["provisioner", "scheduler batch", "health", "server"].iter().for_each(|role| cell.kill(role));
+        cell.wait_until_serving();
+    };
+    kill_all();
     wait("the nodes are asked for again", || admission(&cell, "crunch")["checks"][0]["state"] == "ready");
-    cell.kill("provisioner");
-    cell.kill("scheduler batch");
+    kill_all();
     wait("it runs", || state(&cell, "crunch") == "running");
-    cell.kill("provisioner");
-    cell.kill("server");
-    cell.wait_until_serving();
+    kill_all();
     cell.wait_until_all_succeeded(&["crunch".to_string()], PATIENCE);
     let tasks = cell.tasks("crunch");
     let once = |task: &Value| task["incarnation"] == 1 && task["node"].as_str().unwrap().contains("burst");

@@ -14,6 +14,7 @@
 //! suspend train                  (its runs are to stop)
 //! resume train
 //! lose a                         (declares a node lost)
+//! leave train a b                (drains a node: the first group of the job has room on another one, and is to leave)
 //! shrink a cpu=2                 (the node's agent registers again with these amounts instead of its former ones)
 //! wait 500                       (lets stamped time pass, in ms: back-offs end)
 //! ```
@@ -32,8 +33,9 @@ use ohm_cell::{Applied, Cell};
 use ohm_framework::{Budget, Decision, Holds, Need, Planner, View, Work, WorkItem, need_of};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
-    Class, Command, Entry, Envelope, Epoch, Exit, JobId, JobSpec, Lease, NodeHealth, NodeSpec, Nomination, Outcome,
-    Role, RunReport, RunReportKind, Sequence, SessionId, Shard, TopologySpec, Transaction, Verdict,
+    Class, Command, Entry, Envelope, Epoch, Exit, Grain, JobId, JobSpec, Lease, NodeHealth, NodeSpec, Nomination,
+    Outcome, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, Shard, StopCause, TopologySpec, Transaction,
+    Verdict,
 };
 use ohm_stdx::Prng;
 use words::{joined, queue};
@@ -113,6 +115,7 @@ impl World {
             "suspend" => self.done(Command::SuspendJob { name: words[0].into() }),
             "resume" => self.done(Command::ResumeJob { name: words[0].into() }),
             "lose" => self.lose(words[0]),
+            "leave" => self.leave(words[0], words[1], words[2]),
             "wait" => self.wait(words[0].parse().expect("milliseconds")),
             "shrink" => self.shrink(words[0], rest),
             _ => panic!("what is {head}?"),
@@ -262,6 +265,26 @@ impl World {
     }
 
     fn nominate(&mut self, name: &str, node: &str, count: u32) {
+        self.reserve(name, node, (count, u64::MAX), Grain::PerTask, Vec::new());
+    }
+
+    fn leave(&mut self, name: &str, from: &str, to: &str) {
+        self.done(Command::DrainNode { name: from.into(), deadline_ms: 0, at_once: u32::MAX });
+        let runs = self.cell.runs_to_move(self.cell.jobs().find(name).expect("a job"));
+        let evict: Vec<_> = runs.into_iter().map(|run| (run, StopCause::Drained)).collect();
+        self.reserve(name, to, (evict.len() as u32, 0), Grain::AllOrNothing, evict);
+        let job = self.cell.jobs().find(name).expect("a job");
+        assert!(!job.groups[0].moving.is_empty(), "the log takes no move of {name} from {from} to {to}");
+    }
+
+    fn reserve(
+        &mut self,
+        name: &str,
+        node: &str,
+        (count, expires_ms): (u32, u64),
+        grain: Grain,
+        evict: Vec<(RunRef, StopCause)>,
+    ) {
         let job = self.cell.jobs().find(name).unwrap_or_else(|| panic!("no job is called {name}")).clone();
         let node = self.cell.nodes().find(node).expect("a node");
         let group = ohm_model::GroupIndex(0);
@@ -271,12 +294,12 @@ impl World {
             shard: job.shard,
             epoch: Epoch(1),
             seen: self.cell.applied(),
-            grain: ohm_model::Grain::PerTask,
+            grain,
             guard: ohm_model::Guard::Fits,
             jobs: vec![guard],
-            evict: Vec::new(),
+            evict,
             place: Vec::new(),
-            nominate: vec![Nomination { job: job.id, group, node, count, expires_ms: u64::MAX }],
+            nominate: vec![Nomination { job: job.id, group, node, count, expires_ms }],
             reserve: Vec::new(),
         };
         self.done(Command::Commit(transaction));

@@ -56,7 +56,8 @@ impl Subject<'_> {
 
     /// How many tasks fit on `node` in the room that is reserved for those of the group that are on the move.
     fn room_reserved(&self, node: NodeId) -> u32 {
-        let filters = FILTERS.iter().filter(|filter| filter.name != "nominations");
+        // Those two count the room as taken.
+        let filters = FILTERS.iter().filter(|filter| !["nominations", "limitPerNode"].contains(&filter.name));
         if filters.into_iter().any(|filter| (filter.check)(self, node).is_some()) {
             return 0;
         }
@@ -72,6 +73,6 @@ impl Subject<'_> {
         if !self.shape.ports.is_empty() {
             room = room.min(1);
         }
-        self.limited(node, room)
+        self.limited_beside(node, room, 0)
     }
 }

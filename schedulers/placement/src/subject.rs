@@ -88,11 +88,18 @@ impl<'a> Subject<'a> {
 
     /// `room`, but no more than the limit per node leaves beside those that stand there and that move there.
     pub(crate) fn limited(&self, node: NodeId, room: u32) -> u32 {
-        let kept = || self.view.kept_for_moving(self.job, self.group, node);
         match self.shape.max_per_node {
             0 => room,
             _ if room == 0 => 0,
-            limit => room.min(limit.saturating_sub(self.standing_on(node).saturating_add(kept()))),
+            _ => self.limited_beside(node, room, self.view.kept_for_moving(self.job, self.group, node)),
+        }
+    }
+
+    /// `room`, but no more than the limit per node leaves beside those that stand there and `kept` others.
+    pub(crate) fn limited_beside(&self, node: NodeId, room: u32, kept: u32) -> u32 {
+        match self.shape.max_per_node {
+            0 => room,
+            limit => room.min(limit.saturating_sub(self.standing_on(node).saturating_add(kept))),
         }
     }
 

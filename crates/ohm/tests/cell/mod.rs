@@ -5,6 +5,7 @@ pub mod diary;
 pub mod http;
 pub mod processes;
 pub mod submitter;
+pub mod tasks;
 
 use processes::{Process, children_of, signal};
 use serde_json::Value;

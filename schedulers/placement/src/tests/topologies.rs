@@ -174,3 +174,16 @@ fn groups_that_share_no_domain_hear_what_the_best_one_lacks() {
          Of 3 nodes, by the first reason found: 3 can take at least one task.",
     );
 }
+
+#[test]
+fn tasks_that_moved_sit_down_in_rooms_that_fill_the_limit_per_node() {
+    let mut planner = Bare::default();
+    let gang = "job j class=tas\n group g count=4 max=2 cpu=1 topology=required:rack";
+    let nodes = "topology main rack kubernetes.io/hostname
+                 node a1 cpu=8 rack=1\n node a2 cpu=8 rack=1\n node a3 cpu=8 rack=1";
+    let text = format!("{nodes}\n {gang}\n place j\n leave j a1 a3\n fail j 0\n fail j 1");
+    let mut world = World::of(&text, &mut planner);
+    let (found, verdict) = world.place("j", &mut planner);
+    assert_eq!(found, "g 0-1 on a3");
+    assert_eq!(verdict.expect("a verdict").conflicts, []);
+}
