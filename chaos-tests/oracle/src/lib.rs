@@ -97,7 +97,7 @@ impl Oracle {
             self.gangs.watch(&fact);
             self.required_topology.watch(index, &fact, (&self.books, &self.repairs), broken);
             self.slices.watch(index, &fact, &self.books, broken);
-            self.moves.watch(index, &fact, &self.books, broken);
+            self.moves.watch(index, &fact, (&self.books, &self.admissions), broken);
             self.repairs.watch(index, &fact, &self.books, broken);
             self.counts.watch(index, &fact, &self.books, broken);
             self.admissions.watch(index, &fact, &self.books, &rules, broken);

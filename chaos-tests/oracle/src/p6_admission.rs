@@ -6,7 +6,7 @@ use crate::books::Books;
 use crate::facts::{Fact, Rules, Taken};
 use crate::history::Broken;
 use ohm_model::selector::Labels;
-use ohm_model::{CheckReport, Command, EventKind, Index, JobId, Outcome, Toleration};
+use ohm_model::{CheckReport, Command, EventKind, GroupSpec, Index, JobId, Outcome, Toleration};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of the admission of one job.
@@ -128,9 +128,14 @@ impl Admissions {
         }
     }
 
-    /// What the ready checks of a job's open round add to its filters.
-    pub(crate) fn updates(&self, job: JobId) -> Vec<&(Labels, Vec<Toleration>)> {
+    /// A group of the job with what the ready checks of its open round add to its filters.
+    pub(crate) fn filtered(&self, job: JobId, group: &GroupSpec) -> GroupSpec {
+        let mut wish = group.clone();
         let book = self.jobs.get(&job).filter(|book| book.is_ready());
-        book.map(|book| book.ready.values().collect()).unwrap_or_default()
+        for (labels, tolerations) in book.into_iter().flat_map(|book| book.ready.values()) {
+            wish.node_selector.extend(labels.clone());
+            wish.tolerations.extend(tolerations.iter().cloned());
+        }
+        wish
     }
 }

@@ -1,12 +1,15 @@
-//! P7 for moves: only nodes that have to be left are left, nothing is told to leave before room for it is reserved, and
-//! that room is in the domain the group stands in. At the deadline of a drain what is left stops without room.
+//! P7 for moves: only nodes that have to be left are left (they are being drained, or have a condition that drives away
+//! what does not tolerate it), nothing is told to leave before room for it is reserved, and that room is in the domain
+//! the group stands in. At the deadline of a drain what is left stops without room.
 
-use crate::books::Books;
+use crate::books::{Books, NodeBook};
 use crate::facts::{Fact, Taken};
 use crate::history::Broken;
+use crate::p6_admission::Admissions;
+use crate::p8_hard_constraints::covers;
 use ohm_model::{
-    Command, EventKind, Index, JobId, JobSpec, NodeId, Outcome, RepairPolicy, StopCause, TaintEffect, TopologyMode,
-    Transaction,
+    Command, EventKind, GroupSpec, Index, JobId, JobSpec, NodeId, Outcome, RepairPolicy, StopCause, Taint, TaintEffect,
+    TopologyMode, Transaction,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,18 +44,21 @@ impl Moves {
     }
 
     /// Judges one fact; `books` knows of it already.
-    pub(crate) fn watch(&mut self, index: Index, fact: &Fact<'_>, books: &Books, broken: &mut Vec<Broken>) {
+    pub(crate) fn watch(
+        &mut self,
+        index: Index,
+        fact: &Fact<'_>,
+        (books, admissions): (&Books, &Admissions),
+        broken: &mut Vec<Broken>,
+    ) {
         let Fact::Happened { at_ms, kind } = *fact else { return };
         match kind {
             EventKind::DrainDeadline { node, .. } => drop(self.overdue.insert(*node)),
             EventKind::Stopping { job, group, task, node, cause: StopCause::Drained, .. } => {
                 let name = books.jobs.get(job).map_or("?", |spec| spec.name.as_str());
-                let book = books.nodes.get(node);
-                let must_leave = book.is_some_and(|book| {
-                    let driven = |taint: &ohm_model::Taint| taint.effect == TaintEffect::NoExecute;
-                    book.draining || book.ailments.taints(at_ms).iter().any(driven)
-                });
-                if !must_leave {
+                let spec = books.jobs.get(job).and_then(|spec| spec.groups.get(usize::from(*group)));
+                let wish = spec.map(|spec| admissions.filtered(*job, spec));
+                if !books.nodes.get(node).is_some_and(|book| must_leave(book, wish.as_ref(), at_ms)) {
                     let what =
                         format!("entry {index}: task {group}/{task} of {name} leaves node {node}, which may stay");
                     broken.push(Broken::new("P7", what));
@@ -70,6 +76,13 @@ impl Moves {
             _ => {}
         }
     }
+}
+
+/// Whether a node drives away the tasks of a group: it is being drained, or has a condition that they don't tolerate.
+fn must_leave(node: &NodeBook, wish: Option<&GroupSpec>, at_ms: u64) -> bool {
+    let covered = |taint: &Taint| wish.is_some_and(|wish| wish.tolerations.iter().any(|one| covers(one, taint)));
+    let drives = |taint: &Taint| taint.effect == TaintEffect::NoExecute && !covered(taint);
+    node.draining || node.ailments.taints(at_ms).iter().any(drives)
 }
 
 /// Room is reserved where what stays of the group, and of those placed with it, stands; if nothing stays, in one

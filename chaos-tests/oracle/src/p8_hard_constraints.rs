@@ -35,11 +35,7 @@ pub(crate) fn watch(
         return broken.push(Broken::new("P8", what));
     };
     let standing = books.live(*job, *group).filter(|(_, standing)| standing.node == *node).count();
-    let mut wish = wish.clone();
-    for (labels, tolerations) in admissions.updates(*job) {
-        wish.node_selector.extend(labels.clone());
-        wish.tolerations.extend(tolerations.iter().cloned());
-    }
+    let wish = admissions.filtered(*job, wish);
     if let Some(why) = objection(&wish, book, standing, at_ms) {
         let what = format!("entry {index} places {}/{} on {}, but {why}", spec.name, wish.name, book.spec.name);
         broken.push(Broken::new("P8", what));
@@ -99,7 +95,8 @@ fn holds(node: &NodeBook, requirement: &Requirement) -> bool {
     }
 }
 
-fn covers(toleration: &Toleration, taint: &ohm_model::Taint) -> bool {
+/// Whether a toleration is for this taint.
+pub(crate) fn covers(toleration: &Toleration, taint: &ohm_model::Taint) -> bool {
     let any_value = toleration.operator == TolerationOperator::Exists;
     let by_key = toleration.key == taint.key || (toleration.key.is_empty() && any_value);
     let by_value = any_value || toleration.value == taint.value;

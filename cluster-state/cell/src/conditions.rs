@@ -20,10 +20,22 @@ pub struct StandingCondition {
     pub since_ms: u64,
 }
 
+impl StandingCondition {
+    /// The taint it puts on its node, if it keeps anything away.
+    pub fn taint(&self) -> Option<Taint> {
+        taint(self.kind, self.action)
+    }
+}
+
 impl NodeRecord {
+    /// The conditions that drive away what runs there and does not tolerate them, by kind.
+    pub fn driving_conditions(&self) -> impl Iterator<Item = &StandingCondition> {
+        self.conditions.iter().filter(|condition| condition.action == ConditionAction::Drain)
+    }
+
     /// The taints that the node's own state is the cause of, ascending; the registered ones stand in its spec.
     pub fn caused_taints(&self) -> Vec<Taint> {
-        let conditions = self.conditions.iter().filter_map(|condition| taint(condition.kind, condition.action));
+        let conditions = self.conditions.iter().filter_map(StandingCondition::taint);
         let flapping = || Taint { key: FLAPPING_TAINT.into(), value: String::new(), effect: TaintEffect::NoSchedule };
         let mut taints: Vec<Taint> = conditions.chain(self.flaps.is_held.then(flapping)).collect();
         taints.sort();

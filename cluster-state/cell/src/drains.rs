@@ -1,19 +1,24 @@
-//! Nodes that are being drained, and what it means for the jobs that stand there.
+//! Nodes that have to be left although they answer, because they are being drained or because of a condition with the
+//! action `drain`, and what it means for the jobs that stand there.
 //!
 //! A task leaves a node like this: room for it is reserved elsewhere and it is told to stop in one transaction; when it
 //! has ended it is lost by its job and placed again like anything else that was lost, where its room is. Nothing stops
-//! before there is a place for it, unless the drain has a deadline and that has passed.
+//! before there is a place for it, unless the drain has a deadline and that has passed. Conditions have none; what
+//! was not told to stop when its condition ends stays.
 //!
 //! Invariants: a job has a node among its unhealthy ones, with the cause found by [`Cell::leave_cause`], exactly while
 //! a run of it that is not to stop stands there; a group has as many tasks on the move as there is room held for them.
 
 use crate::cell::Cell;
+use crate::conditions::StandingCondition;
 use crate::jobs::{Group, Job};
-use crate::nodes::DRAINING;
+use crate::nodes::{DRAINING, NodeRecord};
 use crate::repairs::UnhealthyCause;
 use crate::runs::{NO_RUN, Run};
-use ohm_model::{Class, GroupIndex, Index, JobId, NodeId, RunRef};
+use ohm_model::{Class, GroupIndex, Index, JobId, NodeId, RunRef, Taint};
+use ohm_stdx::canary::{self, Canary};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// How a node is being drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,13 +46,23 @@ impl Group {
 impl Cell {
     /// Why tasks of group `group` of `job` have to leave `node`, if they have to. Whatever drives tasks away from a
     /// node that still answers is found here, and `settle_leaving` is called when it may have changed.
-    pub fn leave_cause(&self, _job: &Job, _group: usize, node: NodeId) -> Option<UnhealthyCause> {
-        (self.nodes.flags(node) & DRAINING != 0).then_some(UnhealthyCause::Draining)
+    pub fn leave_cause(&self, job: &Job, group: usize, node: NodeId) -> Option<UnhealthyCause> {
+        if self.nodes.flags(node) & DRAINING != 0 {
+            return Some(UnhealthyCause::Draining);
+        }
+        let mut driving = self.nodes.get(node)?.driving_conditions().peekable();
+        driving.peek()?;
+        let tolerations = &self.shape_of(job, group)?.tolerations;
+        let blind = canary::sings(Canary::MoveTolerated);
+        let tolerates = |taint: &Taint| !blind && tolerations.iter().any(|toleration| toleration.covers(taint));
+        let drives = |condition: &&StandingCondition| condition.taint().is_some_and(|taint| !tolerates(&taint));
+        driving.find(drives).map(|condition| UnhealthyCause::Condition(condition.kind))
     }
 
     /// Whether [`Cell::leave_cause`] may find anything on `node`: what is asked before the runs there are looked at.
     pub(crate) fn may_be_left(&self, node: NodeId) -> bool {
-        self.nodes.flags(node) & DRAINING != 0
+        let drives = |record: &Arc<NodeRecord>| record.driving_conditions().next().is_some();
+        self.nodes.flags(node) & DRAINING != 0 || self.nodes.get(node).is_some_and(drives)
     }
 
     /// Why `job` has to leave `node`: the cause of the first group that has a run there which is not to stop.

@@ -10,7 +10,7 @@
 //! Ended too by the end, suspension or eviction of the job, and when nothing of it stands any more.
 
 use crate::jobs::{Group, Job};
-use ohm_model::{Index, JobId, NodeId};
+use ohm_model::{ConditionKind, Index, JobId, NodeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,6 +24,8 @@ pub enum UnhealthyCause {
     Lost,
     /// It is being drained.
     Draining,
+    /// A condition of it drives away what does not tolerate it.
+    Condition(ConditionKind),
 }
 
 /// A node that a job has to leave, or lost tasks with.

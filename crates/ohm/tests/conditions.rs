@@ -5,6 +5,7 @@ mod cell;
 use cell::processes::Process;
 use cell::{Cell, Killed, wait};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
@@ -110,5 +111,65 @@ fn a_node_that_flaps_is_held_down_until_a_person_releases_it() {
     cell.ask(&["node", "release", &name]).good();
     wait("a released node takes work", || state(&cell, "late") == "running");
     assert!(node(&cell, &name)["heldUntilMs"].is_null());
+    cell::verify_log(&cell.stop());
+}
+
+/// A gang of two tasks on two nodes.
+const PAIR: &str = "apiVersion: ohm/v1
+kind: Job
+metadata: {name: pair}
+spec:
+  terminationGracePeriodSeconds: 1
+  groups:
+  - name: main
+    count: 2
+    minCount: 2
+    maxPerNode: 1
+    requests: {cpu: 10m, memory: 8Mi}
+    command: [sleep, '600']
+";
+
+/// Node and process of each task of `job`, by node.
+fn places(cell: &Cell, job: &str) -> BTreeMap<String, u64> {
+    let place = |task: &Value| (task["node"].as_str().unwrap().to_string(), task["pid"].as_u64().unwrap());
+    cell.wait_for_tasks(job).iter().map(place).collect()
+}
+
+#[test]
+fn what_runs_leaves_a_node_whose_health_check_fails_once_there_is_a_place() {
+    let mut cell = Cell::start(UP);
+    let _agent = agent_with_a_check(&cell, &["--on-condition", "health-check=drain"]);
+    let nodes = cell.json(&["nodes"]);
+    let names = nodes["nodes"].as_array().unwrap().iter().map(|node| node["name"].as_str().unwrap());
+    let others: Vec<String> = names.filter(|name| *name != "ill").map(str::to_string).collect();
+    cell.ask(&["node", "cordon", &others[1]]).good();
+    cell.submit(PAIR);
+    let before = places(&cell, "pair");
+    assert_eq!(before.keys().map(String::as_str).collect::<Vec<_>>(), [others[0].as_str(), "ill"]);
+    // No place to go to: it stays, everybody says why, and once the node is well nothing has happened to it.
+    fs::write(cell.path("ill"), "fan 2 stands\n").unwrap();
+    let unhealthy = || cell.json(&["job", "pair"])["repair"]["unhealthyNodes"][0]["cause"].clone();
+    wait("the job has to leave", || unhealthy() == "health-check-failed");
+    assert!(cell.ask(&["job", "pair"]).good().contains("ill has health-check-failed"));
+    let shown = cell.ask(&["node", "show", "ill"]).good();
+    assert!(shown.contains("Leaving because of health-check-failed:\n  pair: 1 to leave\n"), "{shown}");
+    fs::remove_file(cell.path("ill")).unwrap();
+    wait("it may stay", || unhealthy().is_null());
+    assert_eq!(places(&cell, "pair"), before);
+    // A place is there: that task moves, the other one is left alone.
+    fs::write(cell.path("ill"), "fan 2 stands\n").unwrap();
+    wait("the job has to leave again", || unhealthy() == "health-check-failed");
+    cell.ask(&["node", "uncordon", &others[1]]).good();
+    wait("it has left", || node(&cell, "ill")["runs"] == 0);
+    wait("it runs elsewhere", || places(&cell, "pair").contains_key(&others[1]));
+    let after = places(&cell, "pair");
+    assert_eq!(after.get(&others[0]), before.get(&others[0]), "the same process");
+    let events = cell.ask(&["events", "--job", "pair"]).good();
+    assert!(events.contains(&format!("job pair: room on {} for 1 task to leave ill", others[1])), "{events}");
+    // Well again, the node takes work again, and nothing moves back.
+    fs::remove_file(cell.path("ill")).unwrap();
+    cell.submit(&pinned("later", "ill"));
+    wait("it takes work", || state(&cell, "later") == "running");
+    assert_eq!(places(&cell, "pair"), after);
     cell::verify_log(&cell.stop());
 }

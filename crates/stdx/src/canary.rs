@@ -82,6 +82,8 @@ pub enum Canary {
     MoveUnawaited,
     /// Room for tasks that leave a node is reserved outside the domain of their group.
     MoveAstray,
+    /// Conditions drive away what tolerates them too.
+    MoveTolerated,
     /// A kept run that lives on and its replacement both stay.
     KeepBoth,
     /// Kept runs are not remembered: when their node is back they are stopped unasked.
@@ -93,7 +95,7 @@ impl Canary {
     pub const OF_GROUPS: [Canary; 1] = [Canary::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Canary; 38] = [
+    pub const ALL: [Canary; 39] = [
         Canary::SkipFitCheck,
         Canary::AnswerBeforeSync,
         Canary::ForgetSessions,
@@ -132,6 +134,7 @@ impl Canary {
         Canary::ForgetKept,
         Canary::MoveUnawaited,
         Canary::MoveAstray,
+        Canary::MoveTolerated,
     ];
 }
 

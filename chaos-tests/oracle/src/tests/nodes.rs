@@ -83,3 +83,56 @@ fn p8_judges_hold_downs() {
     let released = EventKind::NodeReleased { node: NodeId(0), name: "a".into(), by_hand: true };
     assert_eq!(place(3, NodeHealth::Lost, vec![released]), 0);
 }
+
+#[test]
+fn p7_sees_who_leaves_a_node_that_lets_it_stay() {
+    use ohm_model::ConditionAction::{Drain, NoNewWork};
+    use ohm_model::selector::{Toleration, TolerationOperator};
+    use ohm_model::{
+        ConditionKind, Grain, GroupIndex, Guard, Nomination, Shard, TaskIndex, TaskRef, Transaction, Verdict,
+    };
+    let (id, group) = (JobId::new(0, 0), GroupIndex(0));
+    let leaves = |before: Vec<EventKind>, tolerated: Option<&str>, rooms: u32| {
+        let mut history = History::default();
+        let tolerations = tolerated.iter().map(|key| Toleration {
+            key: key.to_string(),
+            operator: TolerationOperator::Exists,
+            value: String::new(),
+            effect: None,
+        });
+        let spec = job("j", 1, |job| job.groups[0].tolerations = tolerations.collect());
+        history.node(0, node("a", &[])).node(1, node("b", &[])).job(0, spec);
+        history.happened(vec![placed(0, 0, 1, 0)]).happened(before);
+        let task = TaskRef { job: id, group, task: TaskIndex(0) };
+        let transaction = Transaction {
+            shard: Shard { class: Class::Batch, number: 0 },
+            epoch: Default::default(),
+            seen: Index(0),
+            grain: Grain::AllOrNothing,
+            guard: Guard::Fits,
+            jobs: Vec::new(),
+            evict: vec![(RunRef { task, incarnation: Incarnation(1) }, StopCause::Drained)],
+            place: Vec::new(),
+            nominate: vec![Nomination { job: id, group, node: NodeId(1), count: rooms, expires_ms: 0 }],
+            reserve: Vec::new(),
+        };
+        let verdict = Verdict { accepted: Vec::new(), conflicts: Vec::new(), refresh: Index(0) };
+        let told = vec![stopping(0, 0, 0, StopCause::Drained)];
+        history.entry(Command::Commit(transaction), Outcome::Verdict(verdict), told).broken().len()
+    };
+    let condition = |condition, action| {
+        let (name, message) = ("a".into(), String::new());
+        EventKind::NodeCondition { node: NodeId(0), name, condition, action, message }
+    };
+    let ill = |action| condition(ConditionKind::HealthCheckFailed, action);
+    let drain = || EventKind::NodeDraining { node: NodeId(0), name: "a".into(), runs: 1, deadline_ms: 0 };
+    let own = Some("node.ohm/health-check-failed");
+    assert_eq!(leaves(vec![ill(Some(Drain))], None, 1), 0);
+    assert_eq!(leaves(vec![ill(Some(Drain))], None, 0), 1, "without room");
+    assert_eq!(leaves(vec![], None, 1), 1);
+    assert_eq!(leaves(vec![ill(Some(NoNewWork))], None, 1), 1, "only new work is kept away");
+    assert_eq!(leaves(vec![ill(Some(Drain)), ill(None)], None, 1), 1, "it is well again");
+    assert_eq!(leaves(vec![ill(Some(Drain))], own, 1), 1, "it is tolerated");
+    assert_eq!(leaves(vec![ill(Some(Drain)), condition(ConditionKind::DeviceError, Some(Drain))], own, 1), 0);
+    assert_eq!(leaves(vec![ill(Some(Drain)), drain()], own, 1), 0, "nobody tolerates a drain");
+}

@@ -99,6 +99,7 @@ impl Cell {
                 job.groups[at].shape = joined;
             }
         }
+        self.settle_leaving_by(id);
     }
 
     pub(super) fn report_check(

@@ -1,4 +1,5 @@
-//! Conditions of nodes and nodes that flap: both act by the taints they put on their node.
+//! Conditions of nodes and nodes that flap: both act by the taints they put on their node. What a taint of a condition
+//! drives away leaves as it leaves a node that is being drained.
 
 use super::{Applied, Timer};
 use crate::cell::Cell;
@@ -54,6 +55,8 @@ impl Cell {
             applied.nodes.push(node);
             events.into_iter().for_each(|event| self.tell(applied, event));
             self.settle_taints(node, applied);
+            self.lose_rooms_to_leave(node, applied);
+            self.settle_leaving(node, applied);
         }
         Ok(Outcome::Done)
     }

@@ -35,7 +35,7 @@ impl Cell {
         let runs = self.nodes.run_count(node);
         self.tell(applied, EventKind::NodeDraining { node, name: name.to_string(), runs, deadline_ms });
         if former.is_none() {
-            self.lose_rooms(node, true, applied);
+            self.lose_rooms_to_leave(node, applied);
             self.settle_leaving(node, applied);
             self.tell_drained(node, applied);
         }
@@ -84,36 +84,47 @@ impl Cell {
     pub(super) fn settle_leaving(&mut self, node: NodeId, applied: &mut Applied) {
         let known = self.jobs.by_unhealthy.get(&node).into_iter().flatten().copied();
         let jobs: BTreeSet<JobId> = known.chain(self.jobs_on(node)).collect();
-        jobs.into_iter().for_each(|job| self.settle_leaving_of(job, node, applied));
+        applied.jobs.extend(jobs.into_iter().filter(|job| self.settle_leaving_of(*job, node)));
+    }
+
+    /// The same for one job, whose groups tolerate something else by now, and all nodes that it stands on.
+    pub(super) fn settle_leaving_by(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(id) else { return };
+        let live = job.groups.iter().filter(|group| group.live > 0).flat_map(|group| group.tasks.iter());
+        let runs = live.filter_map(|task| self.runs.get(task.run));
+        let nodes: BTreeSet<NodeId> = runs.map(|run| run.node).filter(|node| self.may_be_left(*node)).collect();
+        nodes.into_iter().for_each(|node| _ = self.settle_leaving_of(id, node));
     }
 
     /// A run of `job` on `node` ended or is to stop: perhaps it was the last one that had to leave.
     pub(super) fn settle_left(&mut self, job: JobId, node: NodeId, applied: &mut Applied) {
-        if self.may_be_left(node) {
-            self.settle_leaving_of(job, node, applied);
+        if self.may_be_left(node) && self.settle_leaving_of(job, node) {
+            applied.jobs.push(job);
         }
     }
 
-    fn settle_leaving_of(&mut self, id: JobId, node: NodeId, applied: &mut Applied) {
-        let Some(job) = self.jobs.get(id) else { return };
+    /// Whether anything has changed.
+    fn settle_leaving_of(&mut self, id: JobId, node: NodeId) -> bool {
+        let Some(job) = self.jobs.get(id) else { return false };
         let cause = self.leave_cause_of(job, node);
         let leaves = |cause: UnhealthyCause| cause != UnhealthyCause::Lost;
         let unhealthy = &job.repairs.unhealthy;
         let known = unhealthy.iter().find(|entry| entry.node == Some(node) && leaves(entry.cause));
         if known.map(|entry| entry.cause) == cause {
-            return;
+            return false;
         }
-        applied.jobs.push(id);
         if let Some(cause) = cause {
-            return self.mark_unhealthy(id, std::iter::once(node), cause);
+            self.mark_unhealthy(id, std::iter::once(node), cause);
+            return true;
         }
         let version = self.applied;
-        let Some(job) = self.jobs.get_mut(id) else { return };
+        let Some(job) = self.jobs.get_mut(id) else { return false };
         job.repairs.unhealthy.retain(|entry| entry.node != Some(node) || !leaves(entry.cause));
         job.version = version;
         if !job.repairs.unhealthy.iter().any(|entry| entry.node == Some(node)) {
             self.jobs.forget_unhealthy(node, id);
         }
+        true
     }
 
     fn jobs_on(&self, node: NodeId) -> BTreeSet<JobId> {

@@ -114,11 +114,30 @@ impl Cell {
         }
     }
 
-    /// The room held on `node` is lost, with it or because it is to be left itself: all of it, or what is for moves.
-    pub(super) fn lose_rooms(&mut self, node: NodeId, only_moves: bool, applied: &mut Applied) {
+    /// The node is lost or removed, and all room held there with it.
+    pub(super) fn lose_rooms(&mut self, node: NodeId, applied: &mut Applied) {
         let held = self.nominations.get(&node).into_iter().flatten().filter(|held| held.is_move());
+        let lost = held.map(|held| (held.job, held.group, held.count)).collect();
+        self.sweep_nominations(node, |_| false);
+        self.settle_lost_rooms(lost, applied);
+    }
+
+    /// The node has to be left itself: the rooms held there are lost to all groups that would have to leave again.
+    pub(super) fn lose_rooms_to_leave(&mut self, node: NodeId, applied: &mut Applied) {
+        let leaves = |held: &&Held| {
+            let job = self.jobs.get(held.job);
+            held.is_move() && job.is_some_and(|job| self.leave_cause(job, held.group.into(), node).is_some())
+        };
+        let held = self.nominations.get(&node).into_iter().flatten().filter(leaves);
         let lost: Vec<(JobId, u16, u32)> = held.map(|held| (held.job, held.group, held.count)).collect();
-        self.sweep_nominations(node, |held| only_moves && !held.is_move());
+        if !lost.is_empty() {
+            let is_lost = |held: &Held| lost.iter().any(|(job, group, _)| held.moves(*job, *group));
+            self.sweep_nominations(node, |held| !is_lost(held));
+            self.settle_lost_rooms(lost, applied);
+        }
+    }
+
+    fn settle_lost_rooms(&mut self, lost: Vec<(JobId, u16, u32)>, applied: &mut Applied) {
         for (id, group, count) in lost {
             let Some(job) = self.jobs.get_mut(id) else { continue };
             let moving = &mut job.groups[usize::from(group)].moving;

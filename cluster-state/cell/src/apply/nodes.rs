@@ -263,7 +263,7 @@ impl Cell {
         if health == NodeHealth::Lost {
             self.keep_runs_on(node);
             self.end_runs_on(node, Exit::NodeLost, losses, applied);
-            self.lose_rooms(node, false, applied);
+            self.lose_rooms(node, applied);
         }
         Ok(())
     }
@@ -420,7 +420,7 @@ impl Cell {
                 hint: "drain it and wait until nothing stands on it, or cancel the jobs, first".into(),
             });
         }
-        self.lose_rooms(node, false, applied);
+        self.lose_rooms(node, applied);
         self.detach_unhealthy(node, applied);
         self.forget_kept_on(node, applied);
         self.classes.leave(self.nodes.class(node));

@@ -72,7 +72,8 @@ impl World {
                     node_selector.insert("disk".into(), value.into());
                 }
                 let (operator, value) = (TolerationOperator::Exists, String::new());
-                let toleration = Toleration { key: "only".into(), operator, value, effect: None };
+                let key = if self.dice.chance(500) { "only" } else { "node.ohm/disk-pressure" };
+                let toleration = Toleration { key: key.into(), operator, value, effect: None };
                 let tolerations = self.dice.chance(300).then_some(toleration).into_iter().collect();
                 CheckReport::Ready { node_selector, tolerations, message }
             }

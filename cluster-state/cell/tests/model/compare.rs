@@ -6,7 +6,7 @@ use crate::world::World;
 use ohm_cell::{CORDONED, CheckState, Finish, Job, JobState, SHRUNK, TaskState, UnhealthyCause};
 use ohm_model::{NodeId, RunRef};
 use ohm_stdx::RangeSet;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl World {
     /// The first difference, in words.
@@ -117,12 +117,17 @@ fn compare_job(found: &Job, expected: &PlainJob) -> Result<(), String> {
     same("shard", found.shard, expected.shard)?;
     same("reservation", !found.reserved.is_empty(), expected.reserved)?;
     compare_admission(found, &expected.admission)?;
-    let unhealthy = |lost: bool| -> BTreeSet<NodeId> {
-        let of_kind = found.repairs.unhealthy.iter().filter(|entry| (entry.cause == UnhealthyCause::Lost) == lost);
-        of_kind.filter_map(|entry| entry.node).collect()
-    };
-    same("unhealthy nodes", &unhealthy(true), &expected.repair.unhealthy)?;
-    same("nodes to leave", &unhealthy(false), &expected.leaving)?;
+    let (mut lost, mut leaving) = (BTreeSet::new(), BTreeMap::new());
+    for entry in &found.repairs.unhealthy {
+        let Some(node) = entry.node else { continue };
+        match entry.cause {
+            UnhealthyCause::Lost => drop(lost.insert(node)),
+            UnhealthyCause::Draining => drop(leaving.insert(node, None)),
+            UnhealthyCause::Condition(kind) => drop(leaving.insert(node, Some(kind))),
+        }
+    }
+    same("unhealthy nodes", &lost, &expected.repair.unhealthy)?;
+    same("nodes to leave", &leaving, &expected.leaving)?;
     let give_up_ms = found.repairs.open.as_ref().map(|open| (open.since, open.give_up_ms));
     same("repair", give_up_ms, expected.repair.open.map(|(since, due_ms)| (since, due_ms.unwrap_or(0))))?;
     for (at, group) in found.groups.iter().enumerate() {

@@ -60,13 +60,17 @@ impl Plain {
             return true;
         }
         node.heard = number;
-        let before = node.taints();
+        let (before, known) = (node.taints(), node.conditions.clone());
         node.conditions.clear();
         for condition in conditions {
             node.conditions.entry(condition.kind).or_insert_with(|| condition.clone());
         }
-        if node.taints() != before {
+        let (is_tainted, is_news) = (node.taints() != before, node.conditions != known);
+        if is_tainted {
             self.touch(id, NOBODY);
+        }
+        if is_news {
+            self.lose_rooms_to_leave(id);
         }
         true
     }

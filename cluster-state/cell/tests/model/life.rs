@@ -152,7 +152,7 @@ impl Plain {
         if health == NodeHealth::Lost {
             self.keep_runs_on(id);
             self.end_all_on(id, Exit::NodeLost);
-            self.lose_rooms(id, false);
+            self.lose_rooms(id);
             self.settle_losses();
         }
         true
@@ -169,7 +169,7 @@ impl Plain {
         if self.runs_on(id).next().is_some() {
             return false;
         }
-        self.lose_rooms(id, false);
+        self.lose_rooms(id);
         self.clear_unhealthy(id, false);
         self.forget_kept(|kept| kept.run.node == id);
         self.nodes.remove(&id);

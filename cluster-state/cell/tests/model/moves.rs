@@ -7,8 +7,8 @@ use crate::world::World;
 use ohm_cell::Job;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Class, Command, ConflictReason, Grain, GroupIndex, Index, JobGuard, JobId, NodeId, Nomination, Placement, RunRef,
-    StopCause, TopologyMode, Transaction,
+    Class, Command, ConditionKind, ConflictReason, Grain, GroupIndex, Index, JobGuard, JobId, NodeCondition, NodeId,
+    Nomination, Placement, RunRef, StopCause, TaintEffect, TopologyMode, Transaction,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Plain {
             self.alarm(due_ms, Alarm::Drain(id));
         }
         if former.is_none() {
-            self.lose_rooms(id, true);
+            self.lose_rooms_to_leave(id);
         }
     }
 
@@ -43,15 +43,35 @@ impl Plain {
         }
     }
 
+    /// Whether the group has to leave the node, and which condition drives it away if it is not a drain.
+    pub(crate) fn driven_from(&self, job: JobId, group: u16, node: NodeId) -> Option<Option<ConditionKind>> {
+        let found = self.nodes.get(&node)?;
+        if found.drain.is_some() {
+            return Some(None);
+        }
+        let job = &self.jobs[&job];
+        let spec = job.filtered(job.spec.groups.get(usize::from(group))?);
+        let drives = |condition: &&NodeCondition| {
+            let taint = condition.taint().filter(|taint| taint.effect == TaintEffect::NoExecute);
+            taint.is_some_and(|taint| !spec.tolerations.iter().any(|one| one.covers(&taint)))
+        };
+        found.conditions.values().find(drives).map(|condition| Some(condition.kind))
+    }
+
     /// What each job has to leave, from nothing but the runs; called after each command.
     pub(crate) fn settle_leaving(&mut self) {
-        let version = self.index;
+        let mut leaving: BTreeMap<JobId, BTreeMap<NodeId, Option<ConditionKind>>> = BTreeMap::new();
+        let mut staying: Vec<_> = self.runs.iter().filter(|run| run.stop.is_none()).collect();
+        staying.sort_by_key(|run| run.group);
+        for run in staying {
+            if let Some(cause) = self.driven_from(run.job, run.group, run.node) {
+                leaving.entry(run.job).or_default().entry(run.node).or_insert(cause);
+            }
+        }
         for (id, job) in &mut self.jobs {
-            let staying = self.runs.iter().filter(|run| run.job == *id && run.stop.is_none());
-            let drains = |node: &NodeId| self.nodes.get(node).is_some_and(|node| node.drain.is_some());
-            let leaving: BTreeSet<NodeId> = staying.map(|run| run.node).filter(drains).collect();
+            let leaving = leaving.remove(id).unwrap_or_default();
             if leaving != job.leaving {
-                (job.leaving, job.version) = (leaving, version);
+                (job.leaving, job.version) = (leaving, self.index);
             }
         }
     }
@@ -105,12 +125,22 @@ impl Plain {
         }
     }
 
-    pub(crate) fn lose_rooms(&mut self, node: NodeId, only_moves: bool) {
-        let (gone, kept) = std::mem::take(&mut self.holds)
-            .into_iter()
-            .partition(|hold| hold.node == node && (!only_moves || hold.expires_ms == 0));
+    pub(crate) fn lose_rooms(&mut self, node: NodeId) {
+        self.lose_rooms_where(|_, hold| hold.node == node);
+    }
+
+    /// Those for moves of groups that would have to leave the node again.
+    pub(crate) fn lose_rooms_to_leave(&mut self, node: NodeId) {
+        self.lose_rooms_where(|plain, hold| {
+            let is_move = hold.node == node && hold.expires_ms == 0;
+            is_move && plain.driven_from(hold.job, hold.group, node).is_some()
+        });
+    }
+
+    fn lose_rooms_where(&mut self, is_lost: impl Fn(&Plain, &PlainHold) -> bool) {
+        let holds = std::mem::take(&mut self.holds);
+        let (gone, kept): (Vec<PlainHold>, _) = holds.into_iter().partition(|hold| is_lost(self, hold));
         self.holds = kept;
-        let gone: Vec<PlainHold> = gone;
         for hold in gone.into_iter().filter(|hold| hold.expires_ms == 0) {
             let job = self.jobs.get_mut(&hold.job).expect("a job");
             for _ in 0..hold.count {
@@ -197,7 +227,10 @@ impl Plain {
         if live.stop.is_some() {
             return Ok(());
         }
-        let Some((_, at_once)) = self.nodes[&live.node].drain else { return Err(ConflictReason::Malformed) };
+        if self.driven_from(id, group, live.node).is_none() {
+            return Err(ConflictReason::Malformed);
+        }
+        let at_once = self.nodes[&live.node].drain.map_or(1, |(_, at_once)| at_once);
         if !leaving.contains(&(id, group, index)) {
             leaving.push((id, group, index));
         }
@@ -232,6 +265,9 @@ impl Plain {
             return Err(ConflictReason::Malformed);
         }
         self.node_stands(node, transaction.seen)?;
+        if self.driven_from(id, group, node).is_some() {
+            return Err(ConflictReason::NodeNotReady);
+        }
         if !self.admits(&job.filtered(spec), node) {
             return Err(ConflictReason::NodeClassChanged);
         }

@@ -73,8 +73,8 @@ pub(crate) struct PlainJob {
     pub(crate) repair: PlainRepair,
     /// Tasks that leave their nodes, with room for each.
     pub(crate) moving: BTreeSet<(u16, u32)>,
-    /// Nodes it has to leave, as found after the last command.
-    pub(crate) leaving: BTreeSet<NodeId>,
+    /// Nodes it has to leave, as found after the last command, and the condition if it is not a drain.
+    pub(crate) leaving: BTreeMap<NodeId, Option<ConditionKind>>,
     pub(crate) first_placed_ms: Option<u64>,
     /// The highest attempt at a task that is gone since an update.
     pub(crate) floor: u32,

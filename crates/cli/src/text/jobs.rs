@@ -113,8 +113,11 @@ fn head(job: &JobView<Value>, style: &Style) -> String {
 /// How the repair stands, and those that are over.
 fn repair(repair: &RepairView, style: &Style) -> String {
     let mut parts = Vec::new();
-    let nodes: Vec<String> =
-        repair.unhealthy_nodes.iter().map(|node| format!("{} is {}", node.name, node.cause)).collect();
+    let nodes = repair.unhealthy_nodes.iter().map(|node| match node.cause.as_str() {
+        "lost" | "draining" => format!("{} is {}", node.name, node.cause),
+        condition => format!("{} has {condition}", node.name),
+    });
+    let nodes: Vec<String> = nodes.collect();
     match repair.state.as_str() {
         "" => {}
         "waiting" => parts.push(format!("waits for room since {}", age(style.now_ms, repair.since_ms))),

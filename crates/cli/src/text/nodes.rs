@@ -64,16 +64,28 @@ fn conditions(node: &NodeSummary, style: &Style) -> String {
     node.conditions.iter().map(line).collect::<Vec<_>>().join("\n            ")
 }
 
-/// What is left on a node that is being drained, job by job.
-fn leaving(node: &NodeDetail, style: &Style) -> String {
-    let Some(drain) = node.summary.drain.as_ref().filter(|_| node.summary.runs > 0) else { return String::new() };
+/// Why tasks have to leave the node, as the head of the list of those that have not yet.
+fn why_leaving(node: &NodeSummary, style: &Style) -> String {
+    let Some(drain) = &node.drain else {
+        let driving = node.conditions.iter().filter(|condition| condition.action == "drain");
+        let kinds: Vec<&str> = driving.map(|condition| condition.kind.as_str()).collect();
+        return format!("Leaving because of {}", kinds.join(", "));
+    };
     let since = age(style.now_ms, drain.since_ms);
     let within = match drain.deadline_ms.saturating_sub(style.now_ms) {
         _ if drain.deadline_ms == 0 => String::new(),
         0 => ", its deadline has passed".to_string(),
         left_ms => format!(", {} s are left", left_ms.div_ceil(1000)),
     };
-    let mut text = format!("\nDraining for {since}{within}:\n");
+    format!("Draining for {since}{within}")
+}
+
+/// What is left on a node that has to be left, job by job.
+fn leaving(node: &NodeDetail, style: &Style) -> String {
+    if node.leaving.is_empty() && (node.summary.drain.is_none() || node.summary.runs == 0) {
+        return String::new();
+    }
+    let mut text = format!("\n{}:\n", why_leaving(&node.summary, style));
     for job in &node.leaving {
         let stopping = if job.stopping > 0 { format!(", {} moving", job.stopping) } else { String::new() };
         text.push_str(&format!("  {}: {} to leave{stopping}\n", job.job, job.staying));

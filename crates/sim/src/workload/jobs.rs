@@ -180,6 +180,8 @@ fn tolerations(dice: &mut Prng) -> Vec<Toleration> {
     }
     if dice.chance(200) {
         tolerations.push(toleration(TAINT));
+        // Who endures people at work endures a broken device: one condition that drives away not all of what is there.
+        tolerations.push(toleration("node.ohm/device-error"));
     }
     tolerations
 }

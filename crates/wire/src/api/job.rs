@@ -121,13 +121,13 @@ pub struct RepairView {
     pub past: Vec<PastRepairView>,
 }
 
-/// A node that a job lost tasks with.
+/// A node that a job lost tasks with, or has to leave.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UnhealthyNodeView {
     /// Its name.
     pub name: String,
-    /// `lost` or `draining`.
+    /// `lost`, `draining`, or the condition of the node that drives the job away, such as `health-check-failed`.
     pub cause: String,
     /// When it was found so.
     pub since_ms: u64,

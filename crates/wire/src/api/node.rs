@@ -90,7 +90,7 @@ pub struct DrainView {
     pub at_once: u32,
 }
 
-/// A job that still stands on a node that is being drained.
+/// A job that still stands on a node that it has to leave.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeavingView {
@@ -124,7 +124,8 @@ pub struct NodeDetail {
     /// How many runs are not listed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub runs_omitted: u64,
-    /// While it is being drained: the jobs that stand there, at most 20.
+    /// The jobs that have to leave it, because it is being drained or has a condition that they don't tolerate; at most
+    /// 20.
     #[serde(default, skip_serializing_if = "is_default")]
     pub leaving: Vec<LeavingView>,
 }

@@ -77,6 +77,7 @@ fn repair(job: &Job) -> RepairView {
         cause: match node.cause {
             UnhealthyCause::Lost => "lost",
             UnhealthyCause::Draining => "draining",
+            UnhealthyCause::Condition(kind) => kind.name(),
         }
         .to_string(),
         since_ms: node.since_ms,

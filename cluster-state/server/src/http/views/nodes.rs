@@ -94,14 +94,18 @@ pub(crate) fn node_detail(cell: &Cell, node: NodeId, runs: usize) -> Option<Node
         ports: record.ports.clone(),
         runs_omitted: u64::from(cell.nodes().run_count(node)).saturating_sub(run_list.len() as u64),
         run_list,
-        leaving: if record.drain.is_some() { leaving(cell, node) } else { Vec::new() },
+        leaving: leaving(cell, node),
     })
 }
 
-/// The jobs that stand on a node which is being drained, and what they wait for.
+/// The jobs that have to leave a node, because it is being drained or has a condition, and what they wait for.
 fn leaving(cell: &Cell, node: NodeId) -> Vec<LeavingView> {
     let mut counts: BTreeMap<JobId, (u64, u64)> = BTreeMap::new();
-    for (_, run) in cell.runs().on_node(cell.nodes(), node) {
+    let leaves = |run: &Run| {
+        let job = cell.jobs().get(run.run.task.job);
+        job.is_some_and(|job| cell.leave_cause(job, usize::from(run.run.task.group.0), node).is_some())
+    };
+    for (_, run) in cell.runs().on_node(cell.nodes(), node).filter(|(_, run)| leaves(run)) {
         let (staying, stopping) = counts.entry(run.run.task.job).or_default();
         *(if run.stop.is_some() { stopping } else { staying }) += 1;
     }
