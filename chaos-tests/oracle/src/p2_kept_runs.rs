@@ -7,7 +7,7 @@ use crate::books::Books;
 use crate::facts::Taken;
 use crate::history::{Broken, Record};
 use ohm_cell::Applied;
-use ohm_model::{Command, EventKind, Exit, Index, JobId, NodeId, OnDisconnect, Outcome, RunRef, TaskRef};
+use ohm_model::{Command, EventKind, Exit, Index, JobId, NodeHealth, NodeId, OnDisconnect, Outcome, RunRef, TaskRef};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was kept, and what lives.
@@ -15,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct KeptRuns {
     /// Runs that ended for the log with their node alone, by node.
     away: BTreeMap<NodeId, BTreeSet<RunRef>>,
+    /// Names of nodes that were lost.
+    lost: BTreeMap<String, NodeId>,
     /// Runs of such jobs that really live, by task, with the name of their node.
     live: BTreeMap<TaskRef, BTreeMap<RunRef, String>>,
 }
@@ -71,6 +73,13 @@ impl KeptRuns {
                 if keeps {
                     self.away.entry(*node).or_default().insert(RunRef::new(*job, *group, *task, incarnation.0));
                 }
+            }
+            EventKind::NodeHealth { node, name, health: NodeHealth::Lost } => {
+                self.lost.insert(name.clone(), *node);
+            }
+            // Who comes back under its name is another node, and nobody there knows of its runs.
+            EventKind::NodeRemoved { name } => {
+                self.lost.remove(name).and_then(|node| self.away.remove(&node));
             }
             // Closed, evicted whole or changed: nothing of it is to come back.
             EventKind::JobState { job, state, .. } if !["pending", "running"].contains(&state.as_str()) => {

@@ -251,6 +251,14 @@ pub struct Job {
 }
 
 impl Job {
+    /// Keeps a run that is over for people, in place of the oldest one when there are [`PAST_RUNS_MAX`].
+    pub(crate) fn remember(&mut self, past: PastRun) {
+        if self.past.len() >= PAST_RUNS_MAX {
+            self.past.remove(0);
+        }
+        self.past.push(past);
+    }
+
     /// Tasks with live runs, over all groups.
     pub fn live(&self) -> u32 {
         self.groups.iter().map(|group| group.live).sum()

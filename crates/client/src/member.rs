@@ -147,6 +147,21 @@ impl<T> Member<T> {
         self.session.opening()
     }
 
+    /// What the answer to a command in the log, as the own copy applied it, means to this member, if it is to one of
+    /// its own commands.
+    pub fn heard(&self, envelope: &Envelope, outcome: &Outcome) -> Option<MemberInput<T>> {
+        let (session, sequence) = (envelope.session, envelope.sequence);
+        match envelope.command {
+            Command::OpenSession { nonce, .. } => {
+                (self.opening() == Some(nonce)).then(|| MemberInput::OpenAnswer { nonce, outcome: outcome.clone() })
+            }
+            _ if self.session() == Some(session) => {
+                Some(MemberInput::Answer { session, sequence, outcome: outcome.clone() })
+            }
+            _ => None,
+        }
+    }
+
     /// How many more commands would be taken now.
     pub fn room(&self) -> usize {
         self.session.room().saturating_sub(LEASE_ROOM)

@@ -6,7 +6,7 @@ use crate::core::{BeatMark, Effect as HealthEffect, HealthCore, Input as HealthI
 use ohm_cell::{Applied, Cell};
 use ohm_client::{LeaseConfig, LeaseSeen, Member, MemberConfig, MemberEffect, MemberInput};
 use ohm_model::{
-    Command, Entry, Envelope, Epoch, Incarnation, Index, Lease, NodeHealth, NodeId, Outcome, Role, Sequence, SessionId,
+    Entry, Envelope, Epoch, Incarnation, Index, Lease, NodeHealth, NodeId, Outcome, Role, Sequence, SessionId,
 };
 use ohm_stdx::Prng;
 
@@ -187,15 +187,8 @@ impl DutyCore {
         self.cell.apply(index, entry, &mut applied);
         self.tell_nodes(now_ms, &applied.nodes, out);
         for (envelope, outcome) in entry.commands.iter().zip(&applied.outcomes) {
-            let (session, sequence, outcome) = (envelope.session, envelope.sequence, outcome.clone());
-            match envelope.command {
-                Command::OpenSession { nonce, .. } if self.member.opening() == Some(nonce) => {
-                    self.feed_member(now_ms, MemberInput::OpenAnswer { nonce, outcome }, out);
-                }
-                _ if session.0 != 0 && self.member.session() == Some(session) => {
-                    self.feed_member(now_ms, MemberInput::Answer { session, sequence, outcome }, out);
-                }
-                _ => {}
+            if let Some(input) = self.member.heard(envelope, outcome) {
+                self.feed_member(now_ms, input, out);
             }
         }
         self.applied = applied;

@@ -200,17 +200,12 @@ impl ProvisionerCore {
         self.cell.apply(index, entry, &mut applied);
         applied.jobs.iter().for_each(|job| self.refresh(now_ms, *job));
         for (envelope, outcome) in entry.commands.iter().zip(&applied.outcomes) {
-            let (session, sequence, outcome) = (envelope.session, envelope.sequence, outcome.clone());
-            match &envelope.command {
-                Command::OpenSession { nonce, .. } if self.member.opening() == Some(*nonce) => {
-                    self.feed(now_ms, MemberInput::OpenAnswer { nonce: *nonce, outcome }, out);
-                }
-                // Who waited for a class that was not known.
-                Command::PutProvisioningClass(_) => self.refresh_all(now_ms),
-                _ if session.0 != 0 && self.member.session() == Some(session) => {
-                    self.feed(now_ms, MemberInput::Answer { session, sequence, outcome }, out);
-                }
-                _ => {}
+            // Who waited for a class that was not known.
+            if matches!(envelope.command, Command::PutProvisioningClass(_)) {
+                self.refresh_all(now_ms);
+            }
+            if let Some(input) = self.member.heard(envelope, outcome) {
+                self.feed(now_ms, input, out);
             }
         }
         self.applied = applied;

@@ -72,17 +72,14 @@ impl<P: Planner> SchedulerCore<P> {
 
     /// Takes note of an answer in the log, if it is an answer to this scheduler.
     fn hear(&mut self, now_ms: u64, envelope: &Envelope, outcome: &Outcome, out: &mut Vec<Effect>) {
-        if let Command::OpenSession { nonce, .. } = envelope.command {
-            if self.member.opening() == Some(nonce) {
-                self.tell_member(now_ms, MemberInput::OpenAnswer { nonce, outcome: outcome.clone() }, out);
-            }
-        } else if Some(envelope.session) == self.member.session() {
-            let (session, sequence) = (envelope.session, envelope.sequence);
-            if let Some((tag, verdict)) = self.early.remove(&sequence) {
-                self.land(now_ms, tag, &verdict);
-            }
-            self.tell_member(now_ms, MemberInput::Answer { session, sequence, outcome: outcome.clone() }, out);
+        let Some(input) = self.member.heard(envelope, outcome) else { return };
+        let sequence = envelope.sequence;
+        if matches!(input, MemberInput::Answer { .. })
+            && let Some((tag, verdict)) = self.early.remove(&sequence)
+        {
+            self.land(now_ms, tag, &verdict);
         }
+        self.tell_member(now_ms, input, out);
     }
 
     /// A server's answer. A verdict counts when the own copy has it, because only then are the placements in sight;

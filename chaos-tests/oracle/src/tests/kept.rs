@@ -1,7 +1,7 @@
 //! Runs that are kept where a node is cut off.
 
 use super::*;
-use ohm_model::OnDisconnect;
+use ohm_model::{NodeHealth, OnDisconnect};
 
 fn run(task: u32, incarnation: u32) -> RunRef {
     RunRef::new(JobId::new(0, 0), 0, task, incarnation)
@@ -23,12 +23,20 @@ fn reconciled(lives: bool) -> EventKind {
 
 /// A run whose node was lost, a replacement beside it, and the node back with that run alive.
 fn returned(said: Vec<EventKind>) -> History {
+    returned_after(vec![vec![ended(0, 0, 0, Exit::NodeLost)]], said)
+}
+
+/// The same, where its node went away with these entries.
+fn returned_after(gone: Vec<Vec<EventKind>>, said: Vec<EventKind>) -> History {
     let mut history = History::default();
     let keeps = |spec: &mut JobSpec| spec.on_disconnect = OnDisconnect::Keep;
     history.node(0, node("a", &[])).node(1, node("b", &[])).job(0, job("j", 1, keeps));
     history.happened(vec![placed(0, 0, 1, 0)]);
     history.oracle.watch(&began(4_100, "a", run(0, 1)));
-    history.happened(vec![ended(0, 0, 0, Exit::NodeLost)]).happened(vec![placed(0, 0, 1, 1)]);
+    for kinds in gone {
+        history.happened(kinds);
+    }
+    history.happened(vec![placed(0, 0, 1, 1)]);
     history.oracle.watch(&began(6_100, "b", run(0, 2)));
     let (spec, incarnation) = (node("a", &[]), Incarnation(9));
     let registered = EventKind::NodeRegistered { node: NodeId(0), name: "a".into(), incarnation };
@@ -55,6 +63,18 @@ fn p2_wants_a_word_about_every_kept_run_that_is_back() {
     let mut history = returned(Vec::new());
     history.oracle.watch(&over(7_100, "a", run(0, 1)));
     assert_eq!(history.broken(), ["P2"]);
+}
+
+#[test]
+fn p2_lets_runs_of_a_node_that_was_removed_be_forgotten() {
+    let lost = EventKind::NodeHealth { node: NodeId(0), name: "a".into(), health: NodeHealth::Lost };
+    let gone = vec![lost, ended(0, 0, 0, Exit::NodeLost)];
+    let removed = vec![EventKind::NodeRemoved { name: "a".into() }];
+    let mut history = returned_after(vec![gone, removed], Vec::new());
+    history.oracle.watch(&over(7_100, "a", run(0, 1)));
+    assert!(history.broken().is_empty());
+    let mut lives_on = returned_after(vec![vec![ended(0, 0, 0, Exit::NodeLost)]], vec![reconciled(false)]);
+    assert_eq!(lives_on.broken(), ["P2"], "it is to stop all the same");
 }
 
 #[test]

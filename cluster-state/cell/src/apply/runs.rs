@@ -2,7 +2,7 @@
 
 use super::{Applied, Timer};
 use crate::cell::Cell;
-use crate::jobs::{Finish, Job, JobState, PAST_RUNS_MAX, PastRun, TaskState};
+use crate::jobs::{Finish, Job, JobState, PastRun, TaskState};
 use crate::repairs::{Losses, RepairState};
 use crate::runs::{NO_RUN, Run};
 use ohm_model::{
@@ -114,10 +114,7 @@ impl Cell {
         let moves = job.groups[usize::from(group)].moving.contains(task, 1);
         let end = settle_task(job, &run, exit, now_ms);
         if let Some(past) = past {
-            if job.past.len() >= PAST_RUNS_MAX {
-                job.past.remove(0);
-            }
-            job.past.push(past);
+            job.remember(past);
         }
         restart_if_down(job);
         let nothing_open = !lost && job.repairs.open.is_some() && job.repair_state() == RepairState::Whole;

@@ -3,7 +3,7 @@
 
 use super::Applied;
 use crate::cell::Cell;
-use crate::jobs::{JobState, PAST_RUNS_MAX};
+use crate::jobs::JobState;
 use crate::repairs::RepairState;
 use crate::runs::{NO_RUN, Run};
 use ohm_model::{EventKind, Exit, Incarnation, JobId, NodeHealth, SessionId, StopCause, Survivors};
@@ -54,10 +54,7 @@ impl Cell {
         let past = self.past_run(&ended, exit, message);
         let (placed, placed_ms) = (self.applied, self.now_ms);
         let Some(job) = self.jobs.get_mut(id) else { return false };
-        if job.past.len() >= PAST_RUNS_MAX {
-            job.past.remove(0);
-        }
-        job.past.push(past);
+        job.remember(past);
         let found = &mut job.groups[usize::from(group)];
         found.running -= u32::from(ended.started_ms != 0);
         let task = &mut found.tasks[index as usize];
