@@ -15,6 +15,7 @@ mod provisioning;
 mod quota;
 mod repair;
 mod runs;
+mod spares;
 mod survivors;
 mod time;
 mod update;
@@ -56,10 +57,12 @@ impl Cell {
         self.applied = index;
         self.now_ms = self.now_ms.max(entry.stamp_ms.min(STAMP_MAX_MS));
         for envelope in &entry.commands {
+            let before = spares::Before::of(applied);
             let outcome = self.apply_once(envelope, applied);
             if !self.kept.back().is_empty() {
                 self.settle_kept(applied);
             }
+            self.settle_spares(before, applied);
             applied.outcomes.push(outcome);
         }
         self.lengthen_chain(applied);

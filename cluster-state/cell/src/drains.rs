@@ -15,7 +15,7 @@ use crate::jobs::{Group, Job};
 use crate::nodes::{DRAINING, NodeRecord};
 use crate::repairs::UnhealthyCause;
 use crate::runs::{NO_RUN, Run};
-use ohm_model::{Class, GroupIndex, Index, JobId, NodeId, RunRef, Taint};
+use ohm_model::{Class, GroupIndex, Index, JobId, NodeId, Purpose, RunRef, Taint};
 use ohm_stdx::canary::{self, Canary};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -123,10 +123,16 @@ impl Cell {
         on_node.filter(|held| held.moves(job, group.0)).map(|held| held.count).sum()
     }
 
-    /// Whether `port` of `node` is kept for tasks on the move that are not of this group.
+    /// Whether `port` of `node` is kept for tasks on the move that are not of this group, or as a spare of another job
+    /// that this one may not override.
     pub fn is_port_held(&self, job: JobId, group: GroupIndex, node: NodeId, port: u16) -> bool {
         let on_node = self.nominations.get(&node).into_iter().flatten();
-        let mut others = on_node.filter(|held| held.is_move() && (held.job, held.group) != (job, group.0));
+        let priority = self.jobs.get(job).map_or(i32::MAX, |job| job.spec.priority);
+        let mut others = on_node.filter(|held| match held.purpose {
+            Purpose::Move => (held.job, held.group) != (job, group.0),
+            Purpose::Spare => held.job != job && held.priority >= priority,
+            Purpose::Preemptor { .. } => false,
+        });
         others.any(|held| self.held_ports(held).contains(&port))
     }
 

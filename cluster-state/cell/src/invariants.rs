@@ -3,6 +3,7 @@
 //! what each entry touched.
 
 mod admission;
+mod spares;
 mod sweep;
 
 pub use sweep::Sweep;
@@ -118,6 +119,7 @@ impl Cell {
         if (flags & NOMINATED != 0) != self.nominations.contains_key(&node) {
             broken.push(format!("node {name}: nomination flag without nomination, or the reverse"));
         }
+        self.check_spares_on(node, broken);
         let is_classed =
             self.classes.get(self.nodes.class(node)) == Some(&NodeClass::of(&record.spec.labels, &record.taints));
         if record.taints != record.all_taints() || !is_classed {
@@ -287,6 +289,7 @@ impl Cell {
     fn check_job_promises(&self, job: &Job, broken: &mut Vec<String>) {
         self.check_repair(job, broken);
         self.check_admission(job, broken);
+        self.check_spares(job, broken);
         let closed = job.state != JobState::Active;
         for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
             let label = format!("job {} group {}", job.spec.name, spec.name);

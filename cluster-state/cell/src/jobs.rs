@@ -4,7 +4,7 @@ use crate::admission::Admission;
 use crate::repairs::Repairs;
 use crate::runs::NO_RUN;
 use ohm_model::{
-    Amounts, Class, Exit, GroupSpec, Incarnation, Index, JobId, JobSpec, NodeId, ShapeId, Shard, StopCause,
+    Amounts, Class, Exit, GroupSpec, Incarnation, Index, JobId, JobSpec, NodeId, Purpose, ShapeId, Shard, StopCause,
 };
 use ohm_stdx::{Chunked, ChunkedMap, RangeSet, Slab};
 use serde::{Deserialize, Serialize};
@@ -140,6 +140,8 @@ pub struct Group {
     pub replaced: RangeSet,
     /// Tasks that leave their nodes, with room reserved for each: they stop, or have ended and wait to be placed there.
     pub moving: RangeSet,
+    /// For how many tasks room is held as spares.
+    pub spares: u32,
 }
 
 impl Group {
@@ -162,6 +164,7 @@ impl Group {
             lost: RangeSet::default(),
             replaced: RangeSet::default(),
             moving: RangeSet::default(),
+            spares: 0,
         }
     }
 
@@ -397,7 +400,7 @@ impl Jobs {
     }
 }
 
-/// Room kept for a preemptor, or for tasks on the move.
+/// Room kept for a preemptor, for tasks on the move, or as a spare.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// For which job.
@@ -407,9 +410,10 @@ pub struct Held {
     /// For how many tasks still.
     pub count: u32,
     /// Its priority: work of higher priority may take the room. What tasks on the move will need is nobody else's.
+    /// Spares bind nothing of their own job.
     pub priority: i32,
-    /// Ends at this stamped time; 0 for tasks on the move, which keep it until they stand again.
-    pub expires_ms: u64,
+    /// What for.
+    pub purpose: Purpose,
     /// The entry that made it.
     pub since: Index,
 }
@@ -417,7 +421,17 @@ pub struct Held {
 impl Held {
     /// Whether it is for tasks on the move: together these are as many as their group has on the move.
     pub fn is_move(&self) -> bool {
-        self.expires_ms == 0
+        self.purpose == Purpose::Move
+    }
+
+    /// Whether it is a spare of its group.
+    pub fn is_spare(&self) -> bool {
+        self.purpose == Purpose::Spare
+    }
+
+    /// Whether it is a spare of this group.
+    pub(crate) fn spares(&self, job: JobId, group: u16) -> bool {
+        self.is_spare() && (self.job, self.group) == (job, group)
     }
 
     /// Whether it is for tasks of this group that are on the move.

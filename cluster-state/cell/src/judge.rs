@@ -14,6 +14,7 @@ mod ledger;
 mod moves;
 mod rows;
 mod slices;
+mod spares;
 
 use crate::cell::Cell;
 use crate::jobs::{Job, JobState};
@@ -22,8 +23,8 @@ use crate::repairs::RepairState;
 use ledger::Ledger;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Conflict, ConflictReason, Grain, Index, JobGuard, JobId, Lease, NodeId, Nomination, ResourceId, RunRef, SessionId,
-    StopCause, Transaction, Verdict,
+    Conflict, ConflictReason, Grain, Index, JobGuard, JobId, Lease, NodeId, Nomination, Purpose, ResourceId, RunRef,
+    SessionId, StopCause, Transaction, Verdict,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
@@ -148,8 +149,13 @@ impl<'a> Judge<'a> {
             }
         }
         self.judge_placements();
+        let mut spares = Vec::new();
         for (row, nomination) in transaction.nominate.iter().enumerate() {
-            if let Err(reason) = self.judge_nomination(nomination) {
+            let judged = match nomination.purpose {
+                Purpose::Spare => self.judge_spare(nomination, &mut spares),
+                Purpose::Preemptor { .. } | Purpose::Move => self.judge_nomination(nomination),
+            };
+            if let Err(reason) = judged {
                 self.refuse(Row::Nominate(row as u32), Some(nomination.node), reason, self.cell.applied);
             }
         }

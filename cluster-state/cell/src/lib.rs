@@ -31,6 +31,7 @@ mod runs;
 mod sessions;
 mod shapes;
 mod snapshot;
+mod spares;
 mod topologies;
 
 pub use admission::{Admission, Check, CheckState, FailedCheck, Round, Standing};

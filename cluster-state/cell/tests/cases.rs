@@ -47,6 +47,7 @@ fn every_reason_for_a_conflict_has_a_case() {
         ConflictReason::SessionGone,
         ConflictReason::Malformed,
         ConflictReason::Together,
+        ConflictReason::SpareUnused,
     ] {
         assert!(said.contains(&format!(": {}", reason.name())), "no case ends in {}", reason.name());
     }

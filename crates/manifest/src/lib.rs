@@ -50,6 +50,7 @@
 //! | `requests` | quantities by resource, for each task; also under `resources` | none |
 //! | `ports` | list of host ports of each task | none |
 //! | `maxPerNode` | most tasks of the group on one node | no limit |
+//! | `spares` | room for so many more tasks is held once it stands, for lost ones; not for arrays or slices | 0 |
 //! | `spread` | true: over as many nodes as possible; false: on as few | service true, else false |
 //! | `nodeSelector` | labels the node must have | none |
 //! | `affinity.nodeAffinity` | as in Kubernetes, with `matchExpressions` | none |

@@ -104,6 +104,7 @@ fn group_document<'j>(job: &JobSpec, group: &'j GroupSpec) -> Group<'j> {
         requests: amounts(&group.requests),
         ports: &group.ports,
         max_per_node: group.max_per_node,
+        spares: group.spares,
         spread: other(group.spread, spread).map(|spread| spread == SpreadMode::Spread),
         node_selector: &group.node_selector,
         affinity: affinity(group),
@@ -270,6 +271,8 @@ struct Group<'j> {
     ports: &'j [u16],
     #[serde(skip_serializing_if = "is_default")]
     max_per_node: u32,
+    #[serde(skip_serializing_if = "is_default")]
+    spares: u32,
     #[serde(skip_serializing_if = "is_default")]
     spread: Option<bool>,
     #[serde(skip_serializing_if = "is_empty")]

@@ -120,10 +120,11 @@ fn group() -> impl Strategy<Value = GroupSpec> {
     let first = (counts, any::<bool>(), amounts(), labels(), vec(term(), 0..3), vec((1..=100u32, term()), 0..3));
     let ports = btree_set(1..u16::MAX, 0..4).prop_map(|ports| ports.into_iter().collect());
     let limit = prop_oneof![Just(0), 1..10u32];
-    let second = (vec(toleration(), 0..3), ports, limit, any::<bool>(), topology(), value(), task());
+    let spares = prop_oneof![Just(0), 1..4u32];
+    let second = (vec(toleration(), 0..3), ports, (limit, spares), any::<bool>(), topology(), value(), task());
     (first, second).prop_map(|(first, second)| {
         let ((count, min_count), elastic, requests, node_selector, affinity, preferred) = first;
-        let (tolerations, ports, max_per_node, spreads, topology, place_with, task) = second;
+        let (tolerations, ports, (max_per_node, spares), spreads, topology, place_with, task) = second;
         let spread = if spreads { SpreadMode::Spread } else { SpreadMode::Pack };
         GroupSpec {
             name: String::new(),
@@ -137,6 +138,7 @@ fn group() -> impl Strategy<Value = GroupSpec> {
             tolerations,
             ports,
             max_per_node,
+            spares,
             spread,
             topology,
             place_with,
@@ -158,7 +160,9 @@ fn job() -> impl Strategy<Value = JobSpec> {
     let numbers = (priority, any::<u32>(), seconds.clone(), seconds);
     let flags = (any::<bool>(), any::<bool>(), repair());
     (name(), class, queue, numbers, labels(), groups, flags).prop_map(
-        |(name, class, queue, (priority, retries, deadline, ttl), labels, groups, (keeps, suspended, repair))| {
+        |(name, class, queue, (priority, retries, deadline, ttl), labels, mut groups, (keeps, suspended, repair))| {
+            let has_none = |group: &GroupSpec| group.spares_problem(class).is_some();
+            groups.iter_mut().filter(|group| has_none(group)).for_each(|group| group.spares = 0);
             JobSpec {
                 name,
                 class,

@@ -366,6 +366,34 @@ pub enum EventKind {
         /// The names of the nodes they go to.
         to: Vec<String>,
     },
+    /// Room is held for tasks that a group may lose.
+    SpareHeld {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// The group.
+        group: u16,
+        /// The node.
+        node: NodeId,
+        /// For how many tasks.
+        count: u32,
+    },
+    /// Room that was held for tasks that a group may lose was used or given back.
+    SpareGone {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// The group.
+        group: u16,
+        /// The node.
+        node: NodeId,
+        /// For how many tasks.
+        count: u32,
+        /// `used`, or why it was given back, for people.
+        reason: String,
+    },
     /// The tasks of a job that stayed when others were placed anew start again where they are.
     SurvivorsRestart {
         /// The job.

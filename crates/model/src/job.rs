@@ -191,6 +191,9 @@ pub struct GroupSpec {
     pub ports: Vec<u16>,
     /// Most tasks of this group on one node; 0 is no limit.
     pub max_per_node: u32,
+    /// Room for so many more tasks is held once the group stands, in its domain, for tasks that are lost; never for more
+    /// than it has tasks left.
+    pub spares: u32,
     /// How tasks are laid over nodes.
     pub spread: SpreadMode,
     /// What it asks of the topology.
@@ -216,6 +219,7 @@ impl GroupSpec {
             tolerations: Vec::new(),
             ports: Vec::new(),
             max_per_node: 0,
+            spares: 0,
             spread: SpreadMode::Pack,
             topology: TopologyRequest::default(),
             place_with: String::new(),
@@ -227,6 +231,24 @@ impl GroupSpec {
     /// is cut into none of its own.
     pub fn slices(&self) -> &[TopologySlice] {
         if self.count == 1 && !self.place_with.is_empty() { &[] } else { &self.topology.slices }
+    }
+
+    /// What is wrong with its `spares` in a job of `class`, if anything is.
+    pub fn spares_problem(&self, class: Class) -> Option<String> {
+        if self.spares == 0 {
+            return None;
+        }
+        if self.spares > TASKS_MAX {
+            return Some(format!("{}; up to {TASKS_MAX} are possible", self.spares));
+        }
+        if !self.slices().is_empty() {
+            let problem = "a lost task comes back inside its slice, where a spare may not be; leave out one of the two";
+            return Some(problem.to_string());
+        }
+        if class != Class::Service && self.elastic && self.min_count == 1 {
+            return Some("tasks of an array don't wait for a lost one; ask for more of them instead".into());
+        }
+        None
     }
 
     /// Whether labels or affinity speak of single nodes by name, so that equal node classes can differ for it.

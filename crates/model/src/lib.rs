@@ -45,4 +45,6 @@ pub use run::{Exit, MESSAGE_CHARS_MAX, RunReport, RunReportKind, StopCause};
 pub use scale::ScaleError;
 pub use selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
 pub use topology::{TopologyContradiction, TopologyMode, TopologyRequest, TopologySlice, TopologySpec};
-pub use transaction::{Conflict, ConflictReason, Grain, Guard, JobGuard, Nomination, Placement, Transaction, Verdict};
+pub use transaction::{
+    Conflict, ConflictReason, Grain, Guard, JobGuard, Nomination, Placement, Purpose, Transaction, Verdict,
+};

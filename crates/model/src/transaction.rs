@@ -56,7 +56,22 @@ pub struct Placement {
     pub devices: Vec<u64>,
 }
 
-/// Room kept while others stop: for a preemptor, or for tasks that have to leave their nodes.
+/// What room is kept for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Purpose {
+    /// For a job that waits until others have stopped there.
+    Preemptor {
+        /// Ends at this stamped time, in milliseconds, if not used before.
+        expires_ms: u64,
+    },
+    /// For tasks that the same transaction tells to leave their nodes (see [`Transaction::is_move`]); kept until they
+    /// stand again.
+    Move,
+    /// For tasks of a started group that may be lost, as many as its `spares`.
+    Spare,
+}
+
+/// Room kept on one node for tasks that don't stand there yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nomination {
     /// The job that will stand there.
@@ -67,15 +82,19 @@ pub struct Nomination {
     pub node: NodeId,
     /// For how many tasks.
     pub count: u32,
-    /// Ends at this stamped time if not used before. 0: room for tasks that this transaction tells to leave their
-    /// nodes (see [`Transaction::is_move`]); kept until they stand again.
-    pub expires_ms: u64,
+    /// What for.
+    pub purpose: Purpose,
 }
 
 impl Nomination {
     /// Whether it is for tasks that have to leave their nodes.
     pub fn is_move(&self) -> bool {
-        self.expires_ms == 0
+        self.purpose == Purpose::Move
+    }
+
+    /// Whether it is for tasks of a group that may be lost.
+    pub fn is_spare(&self) -> bool {
+        self.purpose == Purpose::Spare
     }
 }
 
@@ -162,6 +181,8 @@ pub enum ConflictReason {
     Malformed,
     /// Another row of the same all-or-nothing transaction failed.
     Together,
+    /// Lost tasks would go elsewhere while a spare of their group could take one of them.
+    SpareUnused,
 }
 
 impl ConflictReason {
@@ -187,6 +208,7 @@ impl ConflictReason {
             ConflictReason::SessionGone => "SessionGone",
             ConflictReason::Malformed => "Malformed",
             ConflictReason::Together => "Together",
+            ConflictReason::SpareUnused => "SpareUnused",
         }
     }
 }

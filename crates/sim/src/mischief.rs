@@ -2,7 +2,9 @@
 //! only what is right; so a drawn share of plans is spoilt before it is sent. Once the cell is healed, nobody errs.
 
 use ohm_framework::{Decision, Plan, PlannedJob, View};
-use ohm_model::{ClassId, Grain, GroupIndex, Guard, Index, JobId, NodeId, Nomination, RunRef, StopCause, TaskIndex};
+use ohm_model::{
+    ClassId, Grain, GroupIndex, Guard, Index, JobId, NodeId, Nomination, Purpose, RunRef, StopCause, TaskIndex,
+};
 use ohm_stdx::Prng;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -110,8 +112,8 @@ fn reservable(view: &View<'_>, job: JobId) -> bool {
 /// Keeps room for the job instead of placing it.
 fn nominate(planned: &mut PlannedJob, view: &View<'_>, dice: &mut Prng) {
     let Some(node) = any_node(view, dice) else { return };
-    let expires_ms = view.now_ms() + NOMINATION_MS;
-    planned.nominate.push(Nomination { job: planned.job.job, group: GroupIndex(0), node, count: 1, expires_ms });
+    let purpose = Purpose::Preemptor { expires_ms: view.now_ms() + NOMINATION_MS };
+    planned.nominate.push(Nomination { job: planned.job.job, group: GroupIndex(0), node, count: 1, purpose });
     planned.place.clear();
 }
 

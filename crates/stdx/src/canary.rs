@@ -84,6 +84,12 @@ pub enum Canary {
     MoveAstray,
     /// Conditions drive away what tolerates them too.
     MoveTolerated,
+    /// Spares are held outside the domain of their group.
+    SpareAstray,
+    /// A repair looks for places without regard to the spares of its group.
+    SpareUnused,
+    /// Spares outlive their job.
+    KeepSpares,
     /// A kept run that lives on and its replacement both stay.
     KeepBoth,
     /// Kept runs are not remembered: when their node is back they are stopped unasked.
@@ -95,7 +101,7 @@ impl Canary {
     pub const OF_GROUPS: [Canary; 1] = [Canary::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Canary; 39] = [
+    pub const ALL: [Canary; 42] = [
         Canary::SkipFitCheck,
         Canary::AnswerBeforeSync,
         Canary::ForgetSessions,
@@ -135,6 +141,9 @@ impl Canary {
         Canary::MoveUnawaited,
         Canary::MoveAstray,
         Canary::MoveTolerated,
+        Canary::SpareAstray,
+        Canary::SpareUnused,
+        Canary::KeepSpares,
     ];
 }
 

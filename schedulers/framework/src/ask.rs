@@ -34,6 +34,13 @@ pub enum Answer {
         /// How many tasks.
         tasks: u64,
     },
+    /// It stands whole; so many spares are missing, and why, if no room was found for them.
+    LacksSpares {
+        /// How many.
+        missing: u32,
+        /// Why not more are held.
+        why: Option<Box<Explanation>>,
+    },
     /// No room was found.
     Waits(Box<Explanation>),
 }
@@ -70,13 +77,18 @@ pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answ
             let picture = (cell, &holds, SessionId(0));
             Some(seek_places(planner, picture, item, u64::MAX, &mut Prng::new(0)).decision)
         }
-        Need::Repair | Need::Start | Need::Grow => {
+        Need::Repair | Need::Start | Need::Grow | Need::Spare => {
             let work = Work { jobs: vec![item], budget: Budget::UNBOUNDED };
             let plan = planner.plan(&view, &work, &mut Prng::new(0));
             plan.decisions.into_iter().find(|decision| decision.job() == job)
         }
     };
     match decision {
+        decision if need == Need::Spare => {
+            let missing = (0..found.groups.len()).map(|group| found.spares_missing(group)).sum();
+            let why = if let Some(Decision::Unplaced(why)) = decision { Some(why) } else { None };
+            Answer::LacksSpares { missing, why }
+        }
         Some(Decision::Planned(planned)) if need == Need::Move => Answer::Moves { tasks: planned.evict.len() as u64 },
         Some(Decision::Planned(planned)) => {
             let tasks = planned.place.iter().map(|row| u64::from(row.count)).sum();
@@ -96,7 +108,7 @@ pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answ
 /// for their share is not counted: that depends on what they do.
 pub fn jobs_ahead<P: Planner>(cell: &Cell, planner: &P, job: JobId) -> Option<u64> {
     let found = cell.jobs().get(job)?;
-    let rank = rank_of(found, need_now(cell, planner, found)?);
+    let rank = rank_of(found, need_now(cell, planner, found).filter(|need| *need != Need::Spare)?);
     let goes_first = |other: &Job| {
         let is_near = other.spec.queue == found.spec.queue || other.shard == found.shard;
         if other.spec.class != found.spec.class || !is_near {

@@ -104,9 +104,9 @@ impl Holds {
         }
     }
 
-    /// Holds the room that tasks on the move will have reserved, and adds it to `taken`.
+    /// Holds the room that tasks on the move will have reserved and that will be held as spares, and adds it to `taken`.
     pub fn take_rooms(&mut self, cell: &Cell, rooms: &[Nomination], taken: &mut Taken) {
-        for room in rooms.iter().filter(|room| room.is_move()) {
+        for room in rooms.iter().filter(|room| room.is_move() || room.is_spare()) {
             let Some(job) = cell.jobs().get(room.job) else { continue };
             let Some(shape) = cell.shape_of(job, usize::from(room.group.0)) else { continue };
             let row = TakenRow {
@@ -120,6 +120,9 @@ impl Holds {
                 is_room: true,
             };
             self.add_row(&row);
+            if room.is_spare() && !job.spec.queue.is_empty() {
+                self.charge(&job.spec.queue, (&row.shape.requests, row.count), &mut taken.quota);
+            }
             taken.rows.push(row);
         }
     }

@@ -9,7 +9,7 @@ use crate::plan::{Decision, PlannedJob};
 use crate::planner::{Budget, Planner, Work, WorkItem};
 use crate::view::View;
 use ohm_cell::{Cell, Job};
-use ohm_model::{Grain, GroupIndex, NodeId, Nomination, RunRef, SessionId, StopCause};
+use ohm_model::{Grain, GroupIndex, NodeId, Nomination, Purpose, RunRef, SessionId, StopCause};
 use ohm_stdx::Prng;
 use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,8 +88,8 @@ fn into_move(planned: PlannedJob, runs: &[RunRef]) -> PlannedJob {
         *rooms.entry((row.group, row.node)).or_insert(0) += row.count;
     }
     let job = planned.job.job;
-    let room =
-        |((group, node), count): ((GroupIndex, NodeId), u32)| Nomination { job, group, node, count, expires_ms: 0 };
+    let purpose = Purpose::Move;
+    let room = |((group, node), count): ((GroupIndex, NodeId), u32)| Nomination { job, group, node, count, purpose };
     let unawaited = canary::sings(Canary::MoveUnawaited);
     let nominate = rooms.into_iter().filter(|_| !unawaited).map(room).collect();
     PlannedJob { grain: Grain::AllOrNothing, place: Vec::new(), evict, nominate, ..planned }

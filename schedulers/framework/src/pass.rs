@@ -182,6 +182,7 @@ impl<P: Planner> SchedulerCore<P> {
         let job = planned.job.job;
         // The planner counted every row it returned as taken.
         self.changes.nodes.extend(planned.place.iter().map(|row| row.node));
+        self.changes.nodes.extend(planned.nominate.iter().map(|row| row.node));
         let foreign = planned.place.iter().any(|row| row.job != job);
         if planned.is_empty() || foreign {
             return self.park_void(now_ms, job);
@@ -210,6 +211,8 @@ impl<P: Planner> SchedulerCore<P> {
     /// can't grow later keeps everything. Returns whether it fits now.
     fn cut(&self, planned: &mut PlannedJob) -> bool {
         let Some(job) = self.cell.jobs().get(planned.job.job) else { return false };
+        // Spares can be sought later.
+        planned.nominate.retain(|room| !room.is_spare());
         if !planned.is_mergeable() {
             return false;
         }

@@ -46,9 +46,12 @@ pub enum Need {
     Start,
     /// It stands with its minimum and may grow.
     Grow,
+    /// It stands whole and lacks spares: after all work, and without stopping anybody.
+    Spare,
 }
 
-/// The need that follows from the tasks alone: some wait to be placed, or have to leave their nodes.
+/// The need that follows from the tasks alone: some wait to be placed, or have to leave their nodes, or spares are
+/// missing.
 pub fn need_of(cell: &Cell, job: &Job) -> Option<Need> {
     // A gang of which everything is to stop starts anew when the last run has ended.
     let stops = job.starts_whole() && job.live() > 0 && job.is_down();
@@ -65,7 +68,9 @@ pub fn need_of(cell: &Cell, job: &Job) -> Option<Need> {
     if !job.repairs.unhealthy.is_empty() && !cell.runs_to_move(job).is_empty() {
         return Some(Need::Move);
     }
-    waiting().next()?;
+    if waiting().next().is_none() {
+        return job.seeks_spares().then_some(Need::Spare);
+    }
     let starts = waiting().any(|(group, _)| !group.started);
     Some(if starts { Need::Start } else { Need::Grow })
 }

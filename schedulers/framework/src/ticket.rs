@@ -15,6 +15,7 @@ pub(crate) fn rank_of(job: &Job, need: Need) -> Rank {
         // What is reserved is placed before new work, as repairs are.
         urgency: match need {
             Need::Repair => 0,
+            Need::Spare => 3,
             _ if job.admission.ready().is_some() => 0,
             Need::Move => 1,
             Need::Start | Need::Grow => 2,
@@ -29,6 +30,8 @@ pub(crate) fn rank_of(job: &Job, need: Need) -> Rank {
 pub(crate) fn ticket_of(job: &Job, need: Need, nominated: bool) -> Ticket {
     let rank = rank_of(job, need);
     let flags = u64::from(nominated) | u64::from(job.reserved.is_empty()) << 1 | u64::from(need == Need::Move) << 2;
+    let flags = flags | u64::from(need == Need::Spare) << 3;
+    let spares: u64 = job.groups.iter().map(|group| u64::from(group.spares)).sum();
     let counts = u64::from(job.pending()) << 32 | u64::from(job.live());
     // A rolling update goes on when its new tasks run; nobody else waits for that.
     let runs = if job.spec.class == Class::Service {
@@ -36,7 +39,7 @@ pub(crate) fn ticket_of(job: &Job, need: Need, nominated: bool) -> Ticket {
     } else {
         0
     };
-    let mark = hash::chain(hash::chain(hash::chain(job.version.0, counts), flags), runs);
+    let mark = hash::chain(hash::chain(hash::chain(hash::chain(job.version.0, counts), flags), runs), spares);
     let line = Arc::from(job.spec.queue.as_str());
     Ticket { rank, line, shard: job.shard, kin: kin_of(job, need, nominated), mark }
 }
@@ -82,7 +85,9 @@ fn scarcest(explanation: &Explanation) -> Option<ResourceId> {
 
 /// A node with less of `resource` free than this takes no task of the job.
 fn smallest_request(cell: &Cell, job: &Job, resource: ResourceId) -> i64 {
-    let waiting = (0..job.groups.len()).filter(|group| !job.groups[*group].pending.is_empty());
+    let waits = |group: &usize| !job.groups[*group].pending.is_empty();
+    let any = (0..job.groups.len()).any(|group| waits(&group));
+    let waiting = (0..job.groups.len()).filter(|group| if any { waits(group) } else { job.spares_missing(*group) > 0 });
     let request_of = |group: usize| {
         let shape = cell.shape_of(job, group)?;
         Some(shape.requests.iter().find(|(column, _)| *column == resource).map_or(0, |(_, amount)| *amount))

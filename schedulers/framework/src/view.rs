@@ -16,12 +16,13 @@ pub struct View<'a> {
     pass: Option<&'a Holds>,
     session: SessionId,
     start: NodeId,
+    lends_spares: bool,
 }
 
 impl<'a> View<'a> {
     /// The picture that `session` has of `cell` with `holds` under way.
     pub fn new(cell: &'a Cell, holds: &'a Holds, session: SessionId) -> Self {
-        View { cell, holds, pass: None, session, start: start_of(cell, session) }
+        View { cell, holds, pass: None, session, start: start_of(cell, session), lends_spares: false }
     }
 
     /// The same picture, with what this pass has planned so far taken too.
@@ -30,6 +31,11 @@ impl<'a> View<'a> {
         'a: 'b,
     {
         View { pass: Some(pass), ..*self }
+    }
+
+    /// The same picture, in which the spares of a job are room and quota for its own tasks.
+    pub fn lending_spares(self, lends_spares: bool) -> Self {
+        View { lends_spares, ..self }
     }
 
     /// The copy of the cell, holds not subtracted.
@@ -63,11 +69,14 @@ impl<'a> View<'a> {
         self.cell.nodes().free(node, resource) - self.layers().map(|holds| holds.amount(node, resource)).sum::<i64>()
     }
 
-    /// What is free for group `group` of `job`: less what is kept for nominated jobs it may not override, and for tasks
-    /// of its own that are on the move.
+    /// What is free for group `group` of `job`: less what is kept for nominated jobs it may not override, for tasks of
+    /// its own that are on the move, and as spares of its job.
     pub fn free_for(&self, job: &Job, group: GroupIndex, node: NodeId, resource: ResourceId) -> i64 {
-        let free = self.free(node, resource) - self.cell.held_from(job, group, node, resource);
-        match self.kept_for_moving(job, group, node) {
+        let mut free = self.free(node, resource) - self.cell.held_from(job, group, node, resource);
+        if !self.lends_spares && job.groups.iter().any(|group| group.spares > 0) {
+            free -= self.cell.spares_beside(job.id, group, node, resource);
+        }
+        match self.kept_for_own(job, group, node) {
             0 => free,
             kept => {
                 let shape = self.cell.shape_of(job, usize::from(group.0));
@@ -86,6 +95,17 @@ impl<'a> View<'a> {
         }
         let under_way: u32 = self.layers().map(|holds| holds.on_node(job.id, group, node)).sum();
         self.cell.room_for_moving(job.id, group, node).saturating_sub(under_way)
+    }
+
+    /// For how many other tasks of the group room on `node` is kept: for those on the move, and as spares.
+    pub fn kept_for_own(&self, job: &Job, group: GroupIndex, node: NodeId) -> u32 {
+        let moving = self.kept_for_moving(job, group, node);
+        let any = job.groups.get(usize::from(group.0)).is_some_and(|found| found.spares > 0);
+        if self.lends_spares || !any {
+            return moving;
+        }
+        let under_way: u32 = self.layers().map(|holds| holds.on_node(job.id, group, node)).sum();
+        moving.saturating_add(self.cell.spares_on(job.id, group, node).saturating_sub(under_way))
     }
 
     /// Whether a host port is taken on `node`.
@@ -134,6 +154,15 @@ impl<'a> View<'a> {
     pub fn quota_available(&self, queue: &str, resource: ResourceId) -> Option<i64> {
         let held = self.layers().flat_map(|holds| holds.quota(resource));
         self.cell.quota().available_beside(queue, self.cell.resources().name(resource), held)
+    }
+
+    /// The same for tasks of `job`: where its spares are lent, what they are charged is not.
+    pub fn quota_available_for(&self, job: &Job, resource: ResourceId) -> Option<i64> {
+        let (queue, name) = (job.spec.queue.as_str(), self.cell.resources().name(resource));
+        let lent = self.lends_spares && job.groups.iter().any(|group| group.spares > 0);
+        let lent = lent.then(|| self.cell.spares_charged(job).get(name).copied().unwrap_or(0));
+        let held = self.layers().flat_map(|holds| holds.quota(resource));
+        self.cell.quota().available_beside(queue, name, held.chain(lent.map(|amount| (queue, -amount))))
     }
 
     /// Whether a transaction under way stops this run: its room is spoken for.

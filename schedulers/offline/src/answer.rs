@@ -89,9 +89,21 @@ pub struct GroupAnswer {
     pub placements: Vec<NodeCount>,
     /// The lowest domains of its topology, in the order of their paths; empty without a topology.
     pub domains: Vec<DomainCount>,
+    /// Room held for tasks it may lose, if it asks for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spares: Option<SparesAnswer>,
     /// Why it could not be placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explain: Option<Counted>,
+}
+
+/// The spares of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SparesAnswer {
+    /// How many it asks for.
+    pub asked: u32,
+    /// Where they are held.
+    pub held: Vec<NodeCount>,
 }
 
 /// Tasks on a node.

@@ -1,6 +1,6 @@
 //! Plans the jobs in file order: each plan is committed before the next job is looked at.
 
-use crate::answer::{DomainCount, GroupAnswer, JobAnswer, JobOutcome, NodeCount, TaskCounts};
+use crate::answer::{DomainCount, GroupAnswer, JobAnswer, JobOutcome, NodeCount, SparesAnswer, TaskCounts};
 use crate::setting::{Setting, Standing};
 use crate::world::World;
 use ohm_cell::{Cell, Job, JobState};
@@ -27,8 +27,10 @@ pub(crate) struct Settled {
 pub(crate) fn settle(world: &mut World, job: JobId) -> Settled {
     let mut settled = Settled::default();
     for _ in 0..ROUNDS_MAX {
+        let seeks_spares = world.job(job).is_some_and(Job::seeks_spares);
         let planned = match world.plan(job) {
             Some(Decision::Planned(planned)) => planned,
+            Some(Decision::Unplaced(_)) if seeks_spares => break,
             Some(Decision::Unplaced(explanation)) => {
                 settled.explanation = Some(*explanation);
                 break;
@@ -88,8 +90,13 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
     let asked = spec.groups.iter().map(|group| group.count).fold(0u32, u32::saturating_add);
     let lost = standing.displaced();
     let mut tasks = TaskCounts { asked, before: standing.stood, lost, after: 0 };
-    let bare =
-        |name: &String| GroupAnswer { name: name.clone(), placements: Vec::new(), domains: Vec::new(), explain: None };
+    let bare = |name: &String| GroupAnswer {
+        name: name.clone(),
+        placements: Vec::new(),
+        domains: Vec::new(),
+        spares: None,
+        explain: None,
+    };
     let mut groups: Vec<GroupAnswer> = spec.groups.iter().map(|group| bare(&group.name)).collect();
     let name = spec.name.clone();
     let pending = JobOutcome::Pending;
@@ -107,6 +114,7 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
     for (at, group) in groups.iter_mut().enumerate() {
         group.placements = placements(&world.cell, job, at);
         group.domains = domains(&world.cell, job, at);
+        group.spares = spares(&world.cell, job, at);
     }
     let unmet = job.state != JobState::Active || matches!(need_of(&world.cell, job), Some(Need::Start | Need::Repair));
     let outcome = match (unmet, evicted.contains_key(&job.id)) {
@@ -157,6 +165,14 @@ fn placements(cell: &Cell, job: &Job, group: usize) -> Vec<NodeCount> {
         counts[at].count += 1;
     }
     counts
+}
+
+/// Where spares of a group are held, if it asks for some.
+fn spares(cell: &Cell, job: &Job, group: usize) -> Option<SparesAnswer> {
+    let asked = job.spec.groups.get(group).map(|spec| spec.spares).filter(|asked| *asked > 0)?;
+    let held = cell.spares_of(job.id, ohm_model::GroupIndex(group as u16));
+    let held = held.map(|(node, count)| NodeCount { node: cell.nodes().name(node).to_string(), count });
+    Some(SparesAnswer { asked, held: held.collect() })
 }
 
 /// The node of each live task, by rank.

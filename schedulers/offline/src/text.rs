@@ -47,6 +47,12 @@ fn write_group(text: &mut String, group: &GroupAnswer, named: bool) {
     } else {
         2
     };
+    if let Some(spares) = &group.spares {
+        let held: u32 = spares.held.iter().map(|place| place.count).sum();
+        let nodes: Vec<&str> = spares.held.iter().map(|place| place.node.as_str()).collect();
+        let place = if nodes.is_empty() { String::new() } else { format!(" on {}", nodes.join(", ")) };
+        let _ = writeln!(text, "{:indent$}spares {held}/{}{place}", "", spares.asked);
+    }
     if group.domains.is_empty() {
         let mut table = Table::default();
         group.placements.iter().for_each(|place| table.row([place.node.clone(), format!("× {}", place.count)]));

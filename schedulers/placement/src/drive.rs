@@ -7,11 +7,12 @@
 
 use crate::moved::moved_rows;
 use crate::placer::{Pass, Placer};
+use crate::spared::{all_work_placed, into_spares, spared_rows};
 use crate::spot::{Spot, request_of};
 use crate::subject::Subject;
 use crate::together::{bundles, pair};
 use ohm_cell::{Job, JobState};
-use ohm_framework::{Decision, Explanation, Obstacle, Plan, PlannedJob, Taken, View, Work, WorkItem};
+use ohm_framework::{Decision, Explanation, Need, Obstacle, Plan, PlannedJob, Taken, View, Work, WorkItem};
 use ohm_model::{Grain, GroupIndex, GroupSpec, Placement, TopologyMode};
 use ohm_stdx::Prng;
 use ohm_stdx::canary::{self, Canary};
@@ -120,7 +121,8 @@ pub fn plan_work(
         let most_rows = work.budget.rows.saturating_sub(rows).max(1);
         let mut driver = Driver { placer, pass: &mut pass, item: *item, most_rows, salt: 0, dice };
         let mut decision = driver.decide();
-        if let Decision::Unplaced(why) = &decision
+        if item.need != Need::Spare
+            && let Decision::Unplaced(why) = &decision
             && let Some(hook) = post_filter.as_deref_mut()
             && let Some(job) = view.cell().jobs().get(item.job)
             && let Some(other) = hook.unplaced(placer, &mut pass, job, why, dice)
@@ -154,7 +156,42 @@ impl<'v> Driver<'_, 'v> {
         if job.state != JobState::Active {
             return Decision::Nothing(job.id);
         }
-        let moved = self.seat_moved(job);
+        if self.item.need == Need::Spare {
+            return self.seek_spares(job);
+        }
+        let decision = self.decide_about(job, true);
+        if !matches!(decision, Decision::Unplaced(_)) || job.groups.iter().all(|group| group.spares == 0) {
+            return decision;
+        }
+        // Rather without spares than waiting.
+        self.pass.lend_spares(true);
+        let lent = self.decide_about(job, false);
+        self.pass.lend_spares(false);
+        if matches!(lent, Decision::Planned(_)) { lent } else { decision }
+    }
+
+    /// Places for the spares that `job` lacks, and nothing else.
+    fn seek_spares(&mut self, job: &Job) -> Decision {
+        let base = self.pass.base();
+        let mut wide = job.as_if_spared(Job::spares_missing);
+        wide.reserved.clear();
+        let asks = match asks(&self.pass.view(), &wide) {
+            Ok(asks) if !asks.is_empty() => asks,
+            _ => return Decision::Nothing(job.id),
+        };
+        match self.place_job(&wide, &asks) {
+            Ok(attempt) if !attempt.rows.is_empty() => self.planned(job, attempt),
+            Ok(Attempt { rest: Some(why), .. }) | Err(why) => Decision::Unplaced(why),
+            Ok(_) => Decision::Unplaced(Box::new(Explanation::of_obstacle(job.id, base.seen(), 1, Obstacle::Room))),
+        }
+    }
+
+    fn decide_about(&mut self, job: &Job, seats_spared: bool) -> Decision {
+        let base = self.pass.base();
+        let mut moved = self.seat_moved(job);
+        if seats_spared {
+            self.seat_spared(job, &mut moved);
+        }
         let asks = match asks(&self.pass.view(), job) {
             Ok(asks) => asks,
             Err(waiting) => {
@@ -167,7 +204,7 @@ impl<'v> Driver<'_, 'v> {
             return if moved.rows.is_empty() { Decision::Nothing(job.id) } else { self.planned(job, moved) };
         }
         let whole = job.starts_whole() && asks.iter().any(|ask| ask.starts || ask.is_short);
-        match self.place_job(job, &asks) {
+        match self.place_with_spares(job, &asks) {
             Err(why) if moved.rows.is_empty() || whole => {
                 self.undo(moved);
                 Decision::Unplaced(why)
@@ -181,7 +218,7 @@ impl<'v> Driver<'_, 'v> {
     }
 
     /// Places what was on the move where its rooms are.
-    fn seat_moved(&mut self, job: &'v Job) -> Attempt {
+    fn seat_moved(&mut self, job: &Job) -> Attempt {
         let mut attempt = Attempt::default();
         for at in (0..job.groups.len()).filter(|at| !job.groups[*at].moving.is_empty()) {
             let Some(subject) = Subject::new(self.pass.view(), job, GroupIndex(at as u16)) else { continue };
@@ -195,6 +232,40 @@ impl<'v> Driver<'_, 'v> {
         attempt
     }
 
+    /// Places what was lost where spares of its group are.
+    fn seat_spared(&mut self, job: &Job, attempt: &mut Attempt) {
+        for at in (0..job.groups.len()).filter(|at| job.groups[*at].spares > 0 && !job.groups[*at].lost.is_empty()) {
+            let view = self.pass.view().lending_spares(true);
+            let Some(subject) = Subject::new(view, job, GroupIndex(at as u16)) else { continue };
+            let Ok(site) = self.placer.site(&subject, self.pass.base().cell()) else { continue };
+            let rows = spared_rows(&subject, site.as_ref());
+            if !rows.is_empty() {
+                attempt.taken.push(self.placer.take(self.pass, &rows));
+                attempt.rows.extend(rows);
+            }
+        }
+    }
+
+    /// Places a job that starts together with its spares, so that its domain has room for both; without them where that
+    /// would leave work out.
+    fn place_with_spares(&mut self, job: &Job, asks: &[GroupAsk]) -> Result<Attempt, Failure> {
+        let starts = |at: usize| asks.iter().any(|ask| ask.starts && usize::from(ask.group.0) == at);
+        let spares = |job: &Job, at: usize| if starts(at) { job.spares_at_most(at) } else { 0 };
+        if (0..job.groups.len()).all(|at| spares(job, at) == 0) {
+            return self.place_job(job, asks);
+        }
+        let wide = job.as_if_spared(spares);
+        if let Ok(asks) = self::asks(&self.pass.view(), &wide)
+            && let Ok(attempt) = self.place_job(&wide, &asks)
+        {
+            if all_work_placed(&self.pass.base(), job, &attempt.rows) {
+                return Ok(Attempt { rest: None, ..attempt });
+            }
+            self.undo(attempt);
+        }
+        self.place_job(job, asks)
+    }
+
     fn planned(&self, job: &Job, mut attempt: Attempt) -> Decision {
         if attempt.rows.is_empty() {
             return match attempt.rest {
@@ -205,12 +276,14 @@ impl<'v> Driver<'_, 'v> {
         merge(&mut attempt.rows);
         let starts_now = job.starts_whole() && job.groups.iter().all(|group| !group.started);
         let grain = if starts_now { Grain::Minimum } else { Grain::PerTask };
-        let mut planned = PlannedJob::placing(self.pass.base().guard(job), grain, attempt.rows);
+        let (rows, nominate) = into_spares(job, attempt.rows);
+        let mut planned = PlannedJob::placing(self.pass.base().guard(job), grain, rows);
+        planned.nominate = nominate;
         planned.rest = attempt.rest;
         Decision::Planned(Box::new(planned))
     }
 
-    fn place_job(&mut self, job: &'v Job, asks: &[GroupAsk]) -> Result<Attempt, Failure> {
+    fn place_job(&mut self, job: &Job, asks: &[GroupAsk]) -> Result<Attempt, Failure> {
         let first = self.attempt(job, asks);
         let shrinkable = asks.len() > 1 && asks.iter().any(|ask| ask.starts && ask.most > ask.least);
         if first.is_ok() || !shrinkable {
@@ -237,13 +310,13 @@ impl<'v> Driver<'_, 'v> {
     }
 
     /// Places all asks in order, or for a job that starts whole nothing.
-    fn attempt(&mut self, job: &'v Job, asks: &[GroupAsk]) -> Result<Attempt, Failure> {
+    fn attempt(&mut self, job: &Job, asks: &[GroupAsk]) -> Result<Attempt, Failure> {
         self.attempt_bundles(job, bundles(job, asks))
     }
 
     /// Tries again what failed with `why`: the group that found no room before the others, then, if others had been
     /// given places, with equally good places in another order. Packing is not solved by this, only most of it.
-    fn attempt_otherwise(&mut self, job: &'v Job, asks: &[GroupAsk], why: Failure) -> Result<Attempt, Failure> {
+    fn attempt_otherwise(&mut self, job: &Job, asks: &[GroupAsk], why: Failure) -> Result<Attempt, Failure> {
         if let Some(found) = self.attempt_hardest_first(job, asks, why.group) {
             return Ok(found);
         }
@@ -263,14 +336,14 @@ impl<'v> Driver<'_, 'v> {
     }
 
     /// The same, but with `group`, which found no room behind the others, before them. Nothing if it stood there.
-    fn attempt_hardest_first(&mut self, job: &'v Job, asks: &[GroupAsk], group: GroupIndex) -> Option<Attempt> {
+    fn attempt_hardest_first(&mut self, job: &Job, asks: &[GroupAsk], group: GroupIndex) -> Option<Attempt> {
         let mut bundles = bundles(job, asks);
         let at = bundles.iter().position(|bundle| bundle.iter().any(|ask| ask.group == group)).filter(|at| *at > 0)?;
         bundles[..=at].rotate_right(1);
         self.attempt_bundles(job, bundles).ok()
     }
 
-    fn attempt_bundles(&mut self, job: &'v Job, bundles: Vec<Vec<GroupAsk>>) -> Result<Attempt, Failure> {
+    fn attempt_bundles(&mut self, job: &Job, bundles: Vec<Vec<GroupAsk>>) -> Result<Attempt, Failure> {
         let mut attempt = Attempt::default();
         for bundle in bundles {
             let fixed = bundle.iter().any(|ask| self.fixed_key(job, &attempt.rows, ask.group).is_some());
@@ -346,7 +419,7 @@ impl<'v> Driver<'_, 'v> {
 
     /// Places one group, inside the domain `key` of the level that binds it if there is one. A repair that finds no
     /// room there goes as far as the job's policy lets it.
-    fn place_group(&mut self, job: &'v Job, ask: &GroupAsk, key: Option<u32>) -> Result<Attempt, Failure> {
+    fn place_group(&mut self, job: &Job, ask: &GroupAsk, key: Option<u32>) -> Result<Attempt, Failure> {
         let at = usize::from(ask.group.0);
         let level = job.binding_level(at).map(|(_, level)| level);
         let placed = self.place_within(job, ask, level.zip(key));
@@ -360,7 +433,7 @@ impl<'v> Driver<'_, 'v> {
     }
 
     /// The domain around the one with `key` up to which a repair of the group may go.
-    fn wider(&self, job: &'v Job, group: usize, key: Option<u32>) -> Option<(&'v str, u32)> {
+    fn wider<'j>(&self, job: &'j Job, group: usize, key: Option<u32>) -> Option<(&'j str, u32)> {
         let (wide, (name, level)) = (job.widening_level(group)?, job.binding_level(group)?);
         let topology = self.pass.base().cell().topologies().get(name)?;
         Some((wide, topology.key_above(topology.level(level)?, key?, topology.level(wide)?)?))
@@ -368,7 +441,7 @@ impl<'v> Driver<'_, 'v> {
 
     pub(crate) fn place_within(
         &mut self,
-        job: &'v Job,
+        job: &Job,
         ask: &GroupAsk,
         domain: Option<(&str, u32)>,
     ) -> Result<Attempt, Failure> {
@@ -385,12 +458,7 @@ impl<'v> Driver<'_, 'v> {
         Ok(Attempt { rows, taken: vec![taken], rest })
     }
 
-    fn rows_for(
-        &mut self,
-        job: &'v Job,
-        ask: &GroupAsk,
-        domain: Option<(&str, u32)>,
-    ) -> Result<Vec<Placement>, Failure> {
+    fn rows_for(&mut self, job: &Job, ask: &GroupAsk, domain: Option<(&str, u32)>) -> Result<Vec<Placement>, Failure> {
         let pass = &*self.pass;
         let Some(subject) = Subject::new(pass.view(), job, ask.group) else { return Ok(Vec::new()) };
         let (placer, item) = (&mut *self.placer, self.item);
@@ -400,7 +468,7 @@ impl<'v> Driver<'_, 'v> {
     }
 
     /// Each group by its own request. A group of a job that starts whole and falls short undoes the others.
-    pub(crate) fn place_apart(&mut self, job: &'v Job, bundle: &[GroupAsk]) -> Result<Attempt, Failure> {
+    pub(crate) fn place_apart(&mut self, job: &Job, bundle: &[GroupAsk]) -> Result<Attempt, Failure> {
         let mut attempt = Attempt::default();
         for ask in bundle {
             let key = self.fixed_key(job, &attempt.rows, ask.group);

@@ -34,8 +34,8 @@ use ohm_framework::{Budget, Decision, Holds, Need, Planner, View, Work, WorkItem
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
     Class, Command, Entry, Envelope, Epoch, Exit, Grain, JobId, JobSpec, Lease, NodeHealth, NodeSpec, Nomination,
-    Outcome, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, Shard, StopCause, TopologySpec, Transaction,
-    Verdict,
+    Outcome, Purpose, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, Shard, StopCause, TopologySpec,
+    Transaction, Verdict,
 };
 use ohm_stdx::Prng;
 use words::{joined, queue};
@@ -265,14 +265,15 @@ impl World {
     }
 
     fn nominate(&mut self, name: &str, node: &str, count: u32) {
-        self.reserve(name, node, (count, u64::MAX), Grain::PerTask, Vec::new());
+        let purpose = Purpose::Preemptor { expires_ms: u64::MAX };
+        self.reserve(name, node, (count, purpose), Grain::PerTask, Vec::new());
     }
 
     fn leave(&mut self, name: &str, from: &str, to: &str) {
         self.done(Command::DrainNode { name: from.into(), deadline_ms: 0, at_once: u32::MAX });
         let runs = self.cell.runs_to_move(self.cell.jobs().find(name).expect("a job"));
         let evict: Vec<_> = runs.into_iter().map(|run| (run, StopCause::Drained)).collect();
-        self.reserve(name, to, (evict.len() as u32, 0), Grain::AllOrNothing, evict);
+        self.reserve(name, to, (evict.len() as u32, Purpose::Move), Grain::AllOrNothing, evict);
         let job = self.cell.jobs().find(name).expect("a job");
         assert!(!job.groups[0].moving.is_empty(), "the log takes no move of {name} from {from} to {to}");
     }
@@ -281,7 +282,7 @@ impl World {
         &mut self,
         name: &str,
         node: &str,
-        (count, expires_ms): (u32, u64),
+        (count, purpose): (u32, Purpose),
         grain: Grain,
         evict: Vec<(RunRef, StopCause)>,
     ) {
@@ -299,7 +300,7 @@ impl World {
             jobs: vec![guard],
             evict,
             place: Vec::new(),
-            nominate: vec![Nomination { job: job.id, group, node, count, expires_ms }],
+            nominate: vec![Nomination { job: job.id, group, node, count, purpose }],
             reserve: Vec::new(),
         };
         self.done(Command::Commit(transaction));

@@ -26,6 +26,7 @@ mod placer;
 mod rows;
 pub mod scores;
 mod search;
+mod spared;
 mod spot;
 mod subject;
 mod table;

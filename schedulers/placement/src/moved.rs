@@ -45,7 +45,7 @@ pub(crate) fn moved_rows(subject: &Subject<'_>, site: Option<&Site<'_>>) -> Vec<
 
 impl Subject<'_> {
     /// Whether `node` is in the domain that the group stands in, if it stands in one.
-    fn is_in_domain(&self, node: NodeId) -> bool {
+    pub(crate) fn is_in_domain(&self, node: NodeId) -> bool {
         let at = usize::from(self.group.0);
         let (Some((name, level)), Some(domain)) = (self.job.binding_level(at), self.job.shared_domain(at)) else {
             return true;

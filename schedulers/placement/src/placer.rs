@@ -57,6 +57,11 @@ impl<'v> Pass<'v> {
         self.examined.set(self.examined.get().saturating_add(nodes));
     }
 
+    /// Whether the spares of a job are room for its own tasks from now on.
+    pub(crate) fn lend_spares(&mut self, lends: bool) {
+        self.base = self.base.lending_spares(lends);
+    }
+
     /// The picture without what the pass has planned.
     pub fn base(&self) -> View<'v> {
         self.base

@@ -8,7 +8,7 @@ use crate::subject::Subject;
 use crate::topology::Site;
 use ohm_cell::Shape;
 use ohm_framework::{Explanation, Obstacle, WorkItem};
-use ohm_model::{NodeId, Placement, ResourceId};
+use ohm_model::{NodeId, Placement, Purpose, ResourceId};
 use ohm_stdx::Prng;
 
 pub(crate) struct Spot<'a> {
@@ -81,10 +81,11 @@ impl<'a> Spot<'a> {
         Box::new(self.placer.explain(self.pass, &self.subject, self.ask.least, obstacle))
     }
 
-    /// The nodes where room is kept for this group, not counting that for tasks on the move.
+    /// The nodes where room is kept for this group as a preemptor.
     fn nominated(&self) -> Vec<NodeId> {
         let (job, group) = (self.subject.job.id, self.subject.group.0);
-        let own = |held: &ohm_cell::Held| !held.is_move() && (held.job, held.group) == (job, group);
+        let preempts = |held: &ohm_cell::Held| matches!(held.purpose, Purpose::Preemptor { .. });
+        let own = |held: &ohm_cell::Held| preempts(held) && (held.job, held.group) == (job, group);
         let all = self.subject.view.cell().nominations().iter();
         all.filter(|(_, held)| held.iter().any(own)).map(|(node, _)| *node).collect()
     }
@@ -107,7 +108,7 @@ pub(crate) fn quota(subject: &Subject<'_>, other: Option<&Shape>) -> Option<Quot
     }
     let rooms = subject.shape.requests.iter().filter_map(|&(resource, request)| {
         let beside = other.map_or(0, |other| request_of(other, resource));
-        let left = subject.view.quota_available(&job.spec.queue, resource)?;
+        let left = subject.view.quota_available_for(job, resource)?;
         let tasks = ((left - beside).max(0) / request.max(1)).min(i64::from(u32::MAX)) as u32;
         Some(QuotaRoom { tasks, resource, request, beside, left })
     });

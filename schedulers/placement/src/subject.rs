@@ -76,7 +76,7 @@ impl<'a> Subject<'a> {
             room = room.min(self.view.free_for(self.job, self.group, node, resource) / request.max(1));
         }
         let mut room = room.clamp(0, i64::from(u32::MAX)) as u32;
-        let kept = self.view.kept_for_moving(self.job, self.group, node);
+        let kept = self.view.kept_for_own(self.job, self.group, node);
         if room > 1 - kept.min(1) && !self.shape.devices.is_empty() {
             room = room.min(DeviceRoom::new(&self.view, self.shape, node).room().0.saturating_sub(kept));
         }
@@ -86,12 +86,13 @@ impl<'a> Subject<'a> {
         self.limited(node, room)
     }
 
-    /// `room`, but no more than the limit per node leaves beside those that stand there and that move there.
+    /// `room`, but no more than the limit per node leaves beside those that stand there, that move there and
+    /// that are spares there.
     pub(crate) fn limited(&self, node: NodeId, room: u32) -> u32 {
         match self.shape.max_per_node {
             0 => room,
             _ if room == 0 => 0,
-            _ => self.limited_beside(node, room, self.view.kept_for_moving(self.job, self.group, node)),
+            _ => self.limited_beside(node, room, self.view.kept_for_own(self.job, self.group, node)),
         }
     }
 

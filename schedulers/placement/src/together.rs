@@ -45,14 +45,14 @@ pub(crate) fn pair(job: &Job, bundle: &[GroupAsk]) -> Option<(GroupAsk, GroupAsk
 
 impl<'v> Driver<'_, 'v> {
     /// Places a leader and its workers as one; why not holds for both.
-    pub(crate) fn place_pair(&mut self, job: &'v Job, one: &GroupAsk, many: &GroupAsk) -> Result<Attempt, Failure> {
+    pub(crate) fn place_pair(&mut self, job: &Job, one: &GroupAsk, many: &GroupAsk) -> Result<Attempt, Failure> {
         self.seat_pair(job, one, many).map_err(|mut why| {
             why.partner = Some(if why.group == one.group { many.group } else { one.group });
             why
         })
     }
 
-    fn seat_pair(&mut self, job: &'v Job, one: &GroupAsk, many: &GroupAsk) -> Result<Attempt, Failure> {
+    fn seat_pair(&mut self, job: &Job, one: &GroupAsk, many: &GroupAsk) -> Result<Attempt, Failure> {
         let salt = self.salt;
         let (leader_rows, spots) = {
             let pass = &*self.pass;
@@ -91,7 +91,7 @@ impl<'v> Driver<'_, 'v> {
     }
 
     /// Places groups that share a label in one domain: the smallest that takes all of them in order.
-    pub(crate) fn place_together(&mut self, job: &'v Job, bundle: &[GroupAsk]) -> Result<Attempt, Failure> {
+    pub(crate) fn place_together(&mut self, job: &Job, bundle: &[GroupAsk]) -> Result<Attempt, Failure> {
         let domains = self.shared_domains(job, bundle)?;
         let mut best: Option<(u32, Failure)> = None;
         for (level, key) in domains {
@@ -120,7 +120,7 @@ impl<'v> Driver<'_, 'v> {
     }
 
     /// `why` no domain takes a bundle, found inside the best one, with nodes counted over all of them.
-    fn told_of_all_domains(&mut self, job: &'v Job, why: Failure) -> Failure {
+    fn told_of_all_domains(&mut self, job: &Job, why: Failure) -> Failure {
         let Some(subject) = Subject::new(self.pass.view(), job, why.group) else { return why };
         let cell = self.pass.base().cell();
         let (Obstacle::Domain { .. }, Ok(Some(site))) = (&why.obstacle, self.placer.site(&subject, cell)) else {
@@ -136,7 +136,7 @@ impl<'v> Driver<'_, 'v> {
     /// The domains that might take every group of the bundle, best first: all tasks before minimums only, the level
     /// asked for before those above it, less room for the largest group before more, path order at last. When no domain
     /// of a required level takes its share of every group, the one that takes most: what it lacks is the reason.
-    fn shared_domains(&mut self, job: &'v Job, bundle: &[GroupAsk]) -> Result<Vec<(&'v str, u32)>, Failure> {
+    fn shared_domains(&mut self, job: &Job, bundle: &[GroupAsk]) -> Result<Vec<(&'v str, u32)>, Failure> {
         let cell = self.pass.base().cell();
         let mut counted: Vec<(&GroupAsk, Counts)> = Vec::new();
         let mut site = None;

@@ -13,8 +13,8 @@ const STRIDE: u64 = 1 << 20;
 pub(crate) struct Lines {
     by_name: BTreeMap<Arc<str>, u32>,
     lines: Vec<Line>,
-    /// Lines with somebody to serve, by the turn they have come to.
-    active: BTreeSet<(u64, u32)>,
+    /// Lines with somebody to serve, by the turn they have come to; those that have no work left come last.
+    active: BTreeSet<(bool, u64, u32)>,
     turn: u64,
 }
 
@@ -72,7 +72,7 @@ impl Lines {
 
     /// The line whose turn it is, and who is first in it.
     pub(crate) fn next(&self) -> Option<(u32, Rank)> {
-        let &(_, line) = self.active.first()?;
+        let &(.., line) = self.active.first()?;
         Some((line, self.lines[line as usize].head()?))
     }
 
@@ -110,13 +110,13 @@ impl Lines {
     fn change(&mut self, number: u32, change: impl FnOnce(&mut Line)) {
         let turn = self.turn;
         let Some(line) = self.lines.get_mut(number as usize) else { return };
-        let was = line.head().is_some().then_some((line.turn, number));
+        let was = line.head().map(|head| (head.is_idle(), line.turn, number));
         change(line);
         let is_active = line.head().is_some();
         if is_active && was.is_none() {
             line.turn = line.turn.max(turn);
         }
-        let now = is_active.then_some((line.turn, number));
+        let now = line.head().map(|head| (head.is_idle(), line.turn, number));
         if was != now {
             if let Some(was) = was {
                 self.active.remove(&was);

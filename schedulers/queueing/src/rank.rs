@@ -7,7 +7,8 @@ use std::sync::Arc;
 /// A job's place in the order; smaller is earlier. No two jobs have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
-    /// What is urgent, below 2, goes before everything else, over all lines, 0 before 1; among others it means nothing.
+    /// What is urgent, below 2, goes before everything else, over all lines, 0 before 1. What is above 2 is no work: it
+    /// goes after everything else, over all lines.
     pub urgency: u8,
     /// Higher priority first.
     pub priority: Reverse<i32>,
@@ -21,6 +22,11 @@ impl Rank {
     /// Whether it goes before all lines.
     pub fn is_urgent(&self) -> bool {
         self.urgency < 2
+    }
+
+    /// Whether it goes after all work.
+    pub fn is_idle(&self) -> bool {
+        self.urgency > 2
     }
 }
 

@@ -12,7 +12,8 @@ use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::transaction::Row;
 use ohm_model::{
     Amounts, ConflictReason, EventKind, Grain, GroupIndex, Incarnation, JobId, Move, NodeId, Nomination, Outcome,
-    Placement, RepairPolicy, ResourceId, RunRef, SessionId, StopCause, TaskIndex, TaskRef, Transaction, Verdict,
+    Placement, Purpose, RepairPolicy, ResourceId, RunRef, SessionId, StopCause, TaskIndex, TaskRef, Transaction,
+    Verdict,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,8 +128,11 @@ impl Cell {
         }
         transaction.jobs.iter().for_each(|guard| self.settle_start(guard.job, applied));
         for (row, nomination) in transaction.nominate.iter().enumerate() {
-            if !refused.contains(&Row::Nominate(row as u32)) {
-                self.nominate(nomination, applied);
+            match nomination.purpose {
+                _ if refused.contains(&Row::Nominate(row as u32)) => {}
+                Purpose::Spare => self.hold_spare(nomination, applied),
+                Purpose::Preemptor { expires_ms } => self.nominate(nomination, expires_ms, applied),
+                Purpose::Move => {}
             }
         }
         for (row, job) in transaction.reserve.iter().enumerate() {
@@ -160,6 +164,7 @@ impl Cell {
         self.note_admitted(placement.job);
         self.widen((placement.job, group_index), node, deferred);
         let domain = self.jobs.get(placement.job).and_then(|job| self.domain_key(job, group_index, node));
+        self.use_spares(placement, count, applied);
         self.collect_moves(placement, count, &mut deferred.moves);
         self.start_runs(placement, count, &shape, domain);
         for &(resource, request) in &shape.requests {
@@ -373,20 +378,21 @@ impl Cell {
         self.settle_rooms(id, applied);
     }
 
-    pub(super) fn nominate(&mut self, nomination: &Nomination, applied: &mut Applied) {
+    pub(super) fn nominate(&mut self, nomination: &Nomination, expires_ms: u64, applied: &mut Applied) {
         let Some(job) = self.jobs.get(nomination.job) else { return };
         let held = Held {
             job: nomination.job,
             group: nomination.group.0,
             count: nomination.count,
             priority: job.spec.priority,
-            expires_ms: nomination.expires_ms,
+            purpose: nomination.purpose,
             since: self.applied,
         };
         let on_node = self.nominations.entry(nomination.node).or_default();
-        on_node.retain(|former| former.is_move() || (former.job, former.group) != (held.job, held.group));
+        let is_former = |former: &Held| is_preemptor(former) && (former.job, former.group) == (held.job, held.group);
+        on_node.retain(|former| !is_former(former));
         on_node.push(held);
-        self.arm_nomination(nomination.node, nomination.expires_ms);
+        self.arm_nomination(nomination.node, expires_ms);
         self.nodes.set_flag(nomination.node, NOMINATED, true);
         self.nodes.touch(nomination.node, self.applied, SessionId(0));
         applied.nodes.push(nomination.node);
@@ -394,7 +400,7 @@ impl Cell {
 
     pub(super) fn use_nomination(&mut self, job: JobId, group: GroupIndex, node: NodeId, count: u32) {
         if let Some(on_node) = self.nominations.get_mut(&node) {
-            let own = on_node.iter_mut().filter(|held| !held.is_move() && held.job == job && held.group == group.0);
+            let own = on_node.iter_mut().filter(|held| is_preemptor(held) && held.job == job && held.group == group.0);
             own.for_each(|held| held.count = held.count.saturating_sub(count));
             self.sweep_nominations(node, |held| held.count > 0);
         }
@@ -445,7 +451,7 @@ impl Cell {
         self.request_for(job, |group, _| job.groups[group].live)
     }
 
-    fn request_for(&self, job: &Job, count: impl Fn(usize, &ohm_model::GroupSpec) -> u32) -> Amounts {
+    pub(crate) fn request_for(&self, job: &Job, count: impl Fn(usize, &ohm_model::GroupSpec) -> u32) -> Amounts {
         let mut sums = Amounts::new();
         for (group, spec) in job.spec.groups.iter().enumerate() {
             let Some(shape) = self.shapes.get(job.groups[group].shape) else { continue };
@@ -460,12 +466,15 @@ impl Cell {
     /// How much of `resource` on `node` is kept from group `group` of `job` by nominations it may not override.
     pub fn held_from(&self, job: &Job, group: GroupIndex, node: NodeId, resource: ResourceId) -> i64 {
         let Some(on_node) = self.nominations.get(&node) else { return 0 };
-        let binds = |held: &&Held| (held.job, held.group) != (job.id, group.0) && held.priority >= job.spec.priority;
+        let binds = |held: &&Held| {
+            let own_spare = held.is_spare() && held.job == job.id;
+            !own_spare && (held.job, held.group) != (job.id, group.0) && held.priority >= job.spec.priority
+        };
         let amounts = on_node.iter().filter(binds).map(|held| self.held_amount(held, resource));
         amounts.fold(0, i64::saturating_add)
     }
 
-    fn held_amount(&self, held: &Held, resource: ResourceId) -> i64 {
+    pub(crate) fn held_amount(&self, held: &Held, resource: ResourceId) -> i64 {
         let shape = self.jobs.get(held.job).and_then(|job| self.shape_of(job, usize::from(held.group)));
         let request = shape.and_then(|shape| shape.requests.iter().find(|(column, _)| *column == resource));
         request.map_or(0, |(_, amount)| amount.saturating_mul(i64::from(held.count)))
@@ -484,4 +493,8 @@ impl Cell {
         let meant = task.incarnation == run.incarnation || canary::sings(Canary::IgnoreIncarnation);
         (meant && self.runs.get(task.run).is_some()).then_some(task.run)
     }
+}
+
+fn is_preemptor(held: &Held) -> bool {
+    matches!(held.purpose, Purpose::Preemptor { .. })
 }

@@ -8,8 +8,8 @@ use ohm_model::job::{GROUPS_MAX, TASKS_MAX};
 use ohm_model::resources::{DEVICE_MILLI, is_extended};
 use ohm_model::topology::TopologyRequest;
 use ohm_model::{
-    EventKind, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, RepairPolicy, SessionId,
-    StopCause,
+    Class, EventKind, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, RepairPolicy,
+    SessionId, StopCause,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::borrow::Cow;
@@ -155,7 +155,7 @@ impl Cell {
             }
         }
         self.check_widening(spec)?;
-        spec.groups.iter().enumerate().try_for_each(|(at, group)| self.check_group(at, group))
+        spec.groups.iter().enumerate().try_for_each(|(at, group)| self.check_group(spec.class, at, group))
     }
 
     /// `widenTo` is a level above what every group with a required level asks for.
@@ -176,7 +176,7 @@ impl Cell {
         Ok(())
     }
 
-    fn check_group(&self, at: usize, group: &GroupSpec) -> Result<(), Refusal> {
+    fn check_group(&self, class: Class, at: usize, group: &GroupSpec) -> Result<(), Refusal> {
         let field = |name: &str| format!("spec.groups[{at}].{name}");
         let invalid = |name: &str, problem: String| Err(Refusal::Invalid { field: field(name), problem });
         if group.count == 0 || group.count > TASKS_MAX {
@@ -184,6 +184,9 @@ impl Cell {
         }
         if group.min_count == 0 || group.min_count > group.count {
             return invalid("minCount", format!("{}; 1 to count ({}) are possible", group.min_count, group.count));
+        }
+        if let Some(problem) = group.spares_problem(class) {
+            return invalid("spares", problem);
         }
         if let Some((name, amount)) = group.requests.iter().find(|(_, amount)| **amount < 0) {
             return invalid("requests", format!("{name} is {amount}; amounts are never negative"));
@@ -378,10 +381,11 @@ impl Cell {
         }
     }
 
-    /// Nothing is kept for `job` any more, and nothing of it is on the move.
+    /// Nothing is kept for `job` any more but spares, which are given back when their group stands no more, and nothing
+    /// of it is on the move.
     pub(super) fn clear_nominations(&mut self, job: JobId, applied: &mut Applied) {
         self.drop_moves(job);
-        self.clear_held(job, applied, |_| true);
+        self.clear_held(job, applied, |held| !held.is_spare());
     }
 
     /// Gives back what of the room kept for `job` is as `which` says.

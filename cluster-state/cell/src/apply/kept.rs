@@ -6,7 +6,7 @@ use crate::jobs::{Job, JobState, TaskState};
 use crate::kept::KeptRun;
 use ohm_model::{
     ConflictReason, EventKind, Grain, Guard, Incarnation, Index, JobGuard, JobId, NodeHealth, NodeId, Nomination,
-    OnDisconnect, Placement, Reconcile, RunRef, SessionId, Shard, StopCause, Transaction,
+    OnDisconnect, Placement, Purpose, Reconcile, RunRef, SessionId, Shard, StopCause, Transaction,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,7 +130,8 @@ impl Cell {
         let waits = |other: &RunRef| self.kept.get(*other).is_some_and(|kept| matches!(kept.back, Some(Some(_))));
         let count = self.kept.back_on(node).filter(|other| of_group(other) && waits(other)).count() as u32;
         let expires_ms = self.now_ms.saturating_add(HOLD_MS);
-        self.nominate(&Nomination { job: task.job, group: task.group, node, count, expires_ms }, applied);
+        let (job, group, purpose) = (task.job, task.group, Purpose::Preemptor { expires_ms });
+        self.nominate(&Nomination { job, group, node, count, purpose }, expires_ms, applied);
     }
 
     fn fate(&self, run: RunRef, alive: &BTreeSet<RunRef>) -> Fate {

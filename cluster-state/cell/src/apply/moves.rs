@@ -7,7 +7,7 @@ use super::{Applied, Timer};
 use crate::cell::Cell;
 use crate::jobs::{Held, TaskState};
 use crate::nodes::NOMINATED;
-use ohm_model::{EventKind, Incarnation, JobId, NodeId, Nomination, Placement, TaskRef, Transaction};
+use ohm_model::{EventKind, Incarnation, JobId, NodeId, Nomination, Placement, Purpose, TaskRef, Transaction};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A task that has ended is placed where its room is within a moment. What is not used for so long is given back,
@@ -53,6 +53,7 @@ impl Cell {
             let Some((left, count)) = left.map(|left| (row.count.min(*left), left)) else { continue };
             *count -= left;
             if left > 0 {
+                self.move_onto_spares(row, left, applied);
                 self.hold_room(row, left, applied);
                 told.entry(row.job).or_default().to.insert(row.node);
             }
@@ -71,7 +72,7 @@ impl Cell {
         let on_node = self.nominations.entry(row.node).or_default();
         match on_node.iter_mut().find(|held| held.moves(job, group)) {
             Some(held) => held.count += count,
-            None => on_node.push(Held { job, group, count, priority: i32::MAX, expires_ms: 0, since }),
+            None => on_node.push(Held { job, group, count, priority: i32::MAX, purpose: Purpose::Move, since }),
         }
         self.nodes.set_flag(row.node, NOMINATED, true);
         self.touch_node(row.node, applied);
@@ -114,11 +115,11 @@ impl Cell {
         }
     }
 
-    /// The node is lost or removed, and all room held there with it.
+    /// The node is lost or removed, and all room held there with it. Spares are given back like any others.
     pub(super) fn lose_rooms(&mut self, node: NodeId, applied: &mut Applied) {
         let held = self.nominations.get(&node).into_iter().flatten().filter(|held| held.is_move());
         let lost = held.map(|held| (held.job, held.group, held.count)).collect();
-        self.sweep_nominations(node, |_| false);
+        self.sweep_nominations(node, Held::is_spare);
         self.settle_lost_rooms(lost, applied);
     }
 

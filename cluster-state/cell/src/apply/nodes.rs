@@ -421,6 +421,7 @@ impl Cell {
             });
         }
         self.lose_rooms(node, applied);
+        self.clear_spares_on(node, "its node is gone", applied);
         self.detach_unhealthy(node, applied);
         self.forget_kept_on(node, applied);
         self.classes.leave(self.nodes.class(node));

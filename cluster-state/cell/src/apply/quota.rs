@@ -83,13 +83,19 @@ impl Cell {
         usage
     }
 
-    /// What `job` holds of its queue: its reservation, or else what its live runs ask for.
+    /// What `job` holds of its queue: its reservation, or else what its live runs ask for; and its spares.
     pub(crate) fn charged(&self, job: &Job) -> Amounts {
-        match (job.reserved.is_empty(), job.live()) {
+        let mut charged = match (job.reserved.is_empty(), job.live()) {
             (false, _) => job.reserved.clone(),
             (true, 0) => Amounts::new(),
             (true, _) => self.live_request(job),
+        };
+        if job.groups.iter().any(|group| group.spares > 0) {
+            for (resource, amount) in self.spares_charged(job) {
+                *charged.entry(resource).or_insert(0) += amount;
+            }
         }
+        charged
     }
 
     /// A queue that moved to another cohort takes its jobs to another shard; plans for them are void.

@@ -2,8 +2,8 @@
 
 use super::Applied;
 use crate::cell::Cell;
-use crate::jobs::{Finish, JobState, TaskState};
-use ohm_model::{Incarnation, Index, JobId, NodeId, SessionId, StopCause, TaskRef};
+use crate::jobs::{Finish, Held, JobState, TaskState};
+use ohm_model::{Incarnation, Index, JobId, NodeId, Purpose, SessionId, StopCause, TaskRef};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -91,7 +91,9 @@ impl Cell {
             Timer::Room(task, incarnation) => self.end_room(task, incarnation, applied),
             Timer::Nomination(node) => {
                 let now_ms = self.now_ms;
-                if self.sweep_nominations(node, |held| held.is_move() || held.expires_ms > now_ms) {
+                let is_over =
+                    |held: &Held| matches!(held.purpose, Purpose::Preemptor { expires_ms } if expires_ms <= now_ms);
+                if self.sweep_nominations(node, |held| !is_over(held)) {
                     self.nodes.touch(node, self.applied, SessionId(0));
                     applied.nodes.push(node);
                 }

@@ -4,6 +4,7 @@
 //!                      nothing of it runs or stops          something does
 //!   name, class        never                                never
 //!   size of a group    yes                                  where tasks come and go singly: elastic groups, services
+//!   spares of a group  yes                                  yes
 //!   rest of a group    yes: what has not succeeded of it    no
 //!                      begins anew
 //!   queue, onDisconnect, repair while one is under way      no
@@ -25,8 +26,8 @@ use crate::repairs::RepairState;
 use crate::runs::NO_RUN;
 use crate::shapes::Shape;
 use ohm_model::{
-    Class, EventKind, GroupSpec, Incarnation, Index, JobId, JobOutcome, JobSpec, OnDisconnect, Outcome, Refusal,
-    ShapeId, StopCause,
+    Class, EventKind, GroupSpec, Incarnation, Index, JobId, JobOutcome, JobSpec, OnDisconnect, Outcome, Purpose,
+    Refusal, ShapeId, StopCause,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -106,9 +107,13 @@ impl Cell {
     fn change_job(&mut self, known: &Job, spec: JobSpec, shapes: BTreeMap<usize, Shape>, applied: &mut Applied) {
         let (id, version) = (known.id, self.applied);
         if spec.groups != known.spec.groups || spec.priority != known.spec.priority {
-            self.clear_held(id, applied, |held| !held.is_move());
+            self.clear_held(id, applied, |held| matches!(held.purpose, Purpose::Preemptor { .. }));
         }
         let begin_anew = |at: usize| change_of(known, &spec, at) == Change::Anew;
+        let is_other = spec.groups.len() != known.groups.len() || (0..spec.groups.len()).any(begin_anew);
+        if is_other || (spec.priority, &spec.queue) != (known.spec.priority, &known.spec.queue) {
+            self.clear_spares(id, "its job has changed", applied);
+        }
         let left: Vec<ShapeId> = known
             .groups
             .iter()
@@ -197,14 +202,15 @@ fn is_scalable(class: Class, group: &GroupSpec) -> bool {
 }
 
 fn is_equal_but_size(old: &GroupSpec, new: &GroupSpec) -> bool {
-    let sized = GroupSpec { count: old.count, min_count: old.min_count, ..new.clone() };
+    let sized = GroupSpec { count: old.count, min_count: old.min_count, spares: old.spares, ..new.clone() };
     // What stands beside slices is not in any: a lone task that gets company would have to stand in them from now on.
     sized == *old && old.slices() == new.slices()
 }
 
 fn change_of(known: &Job, spec: &JobSpec, at: usize) -> Change {
     let (Some(old), Some(new)) = (known.spec.groups.get(at), spec.groups.get(at)) else { return Change::Anew };
-    let stays = old == new || (is_scalable(spec.class, old) && is_equal_but_size(old, new));
+    let is_same = *old == GroupSpec { spares: old.spares, ..new.clone() };
+    let stays = is_same || (is_scalable(spec.class, old) && is_equal_but_size(old, new));
     if stays { Change::Sized } else { Change::Anew }
 }
 
@@ -300,6 +306,7 @@ fn changed_in_group(old: &GroupSpec, new: &GroupSpec) -> Vec<&'static str> {
         ("tolerations", old.tolerations != new.tolerations),
         ("ports", old.ports != new.ports),
         ("maxPerNode", old.max_per_node != new.max_per_node),
+        ("spares", old.spares != new.spares),
         ("spread", old.spread != new.spread),
         ("topology", old.topology != new.topology),
         ("placeWith", old.place_with != new.place_with),

@@ -46,6 +46,7 @@ impl<'a> Judge<'a> {
         let charged = !job.spec.queue.is_empty() && job.reserved.is_empty();
         let (cell, ledger) = (self.cell, &mut self.scratch.ledger);
         let queue = charged.then(|| ledger.quota.open(&cell.quota, &cell.resources, &job.spec.queue));
+        self.lend_spares(job, -1);
         for row in first..end {
             let placement = &self.transaction.place[row];
             let (count, missed) = self.judge_row(job, queue, placement);
@@ -55,7 +56,9 @@ impl<'a> Judge<'a> {
             }
         }
         self.judge_slices(job, first, end);
+        self.judge_spares_first(job, first, end);
         self.judge_minimum(job, first, end);
+        self.lend_spares(job, 1);
     }
 
     /// The entry a planner must have applied to see why the row was refused.

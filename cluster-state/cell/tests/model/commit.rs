@@ -3,7 +3,7 @@
 use crate::judge::{Expected, Facts};
 use crate::life::NOBODY;
 use crate::state::{Alarm, Phase, Plain, PlainHold, PlainRun};
-use ohm_model::{JobId, NodeId, SessionId, StopCause, Transaction};
+use ohm_model::{JobId, NodeId, Purpose, SessionId, StopCause, Transaction};
 use std::collections::BTreeSet;
 
 impl Plain {
@@ -44,11 +44,12 @@ impl Plain {
         let mut moved = BTreeSet::new();
         for (row, placement) in transaction.place.iter().enumerate().filter(|(row, _)| expected.accepted[*row] > 0) {
             self.touch(placement.node, session);
+            self.use_for_lost(placement, expected.accepted[row]);
             if self.note_placed(placement, expected.accepted[row]) {
                 moved.insert(placement.job);
             }
             self.note_admitted(placement.job);
-            for hold in self.holds.iter_mut().filter(|hold| hold.expires_ms > 0) {
+            for hold in self.holds.iter_mut().filter(|hold| hold.is_preemptor()) {
                 if (hold.job, hold.group, hold.node) == (placement.job, placement.group.0, placement.node) {
                     hold.count = hold.count.saturating_sub(expected.accepted[row]);
                 }
@@ -62,7 +63,10 @@ impl Plain {
         for (row, nomination) in transaction.nominate.iter().enumerate() {
             if !refused(ohm_model::transaction::Row::Nominate(row as u32)) {
                 let (job, group, node) = (nomination.job, nomination.group.0, nomination.node);
-                self.hold(job, group, node, nomination.count, nomination.expires_ms);
+                match nomination.purpose {
+                    Purpose::Preemptor { expires_ms } => self.hold(job, group, node, nomination.count, expires_ms),
+                    _ => self.hold_spare(job, group, node, nomination.count),
+                }
             }
         }
         for (row, job) in transaction.reserve.iter().enumerate() {
@@ -80,8 +84,9 @@ impl Plain {
 
     pub(crate) fn hold(&mut self, job: JobId, group: u16, node: NodeId, count: u32, expires_ms: u64) {
         let same = |hold: &PlainHold| (hold.job, hold.group, hold.node) == (job, group, node);
-        self.holds.retain(|hold| hold.expires_ms == 0 || !same(hold));
-        self.holds.push(PlainHold { job, group, node, count, expires_ms });
+        self.holds.retain(|hold| !hold.is_preemptor() || !same(hold));
+        let (purpose, since) = (Purpose::Preemptor { expires_ms }, self.index);
+        self.holds.push(PlainHold { job, group, node, count, purpose, since });
         self.alarm(expires_ms, Alarm::Hold(node));
         self.touch(node, NOBODY);
     }

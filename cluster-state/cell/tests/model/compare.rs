@@ -43,9 +43,10 @@ impl World {
             }
         }
         let held = cell.nominations().iter().flat_map(|(node, held)| held.iter().map(|held| (*node, held)));
-        let held = held.map(|(node, held)| (node, held.job, held.group, held.count, held.expires_ms == 0));
+        let held = held.map(|(node, held)| (node, held.job, held.group, held.count, held.is_move(), held.is_spare()));
         let expected = plain.holds.iter();
-        let expected = expected.map(|hold| (hold.node, hold.job, hold.group, hold.count, hold.expires_ms == 0));
+        let expected =
+            expected.map(|hold| (hold.node, hold.job, hold.group, hold.count, hold.is_move(), hold.is_spare()));
         let (mut held, mut expected): (Vec<_>, Vec<_>) = (held.collect(), expected.collect());
         held.sort();
         expected.sort();

@@ -189,6 +189,9 @@ impl World {
         let other = self.job();
         let Some(mut spec) = self.dice.pick(&known).cloned() else { return self.update_of(other) };
         for (at, group) in spec.groups.iter_mut().enumerate() {
+            if self.dice.chance(200) {
+                group.spares = self.dice.below(3) as u32;
+            }
             if self.dice.chance(600) {
                 group.count = self.dice.between(1, 6) as u32;
                 group.min_count = if self.dice.chance(500) { group.min_count.min(group.count) } else { 1 };
@@ -254,11 +257,15 @@ impl World {
             tolerations: Vec::new(),
             ports: if dice.chance(150) { vec![80, 443][dice.below(2) as usize..].to_vec() } else { Vec::new() },
             max_per_node: if dice.chance(150) { dice.between(1, 2) as u32 } else { 0 },
+            spares: if dice.chance(400) { dice.between(1, 3) as u32 } else { 0 },
             spread: Default::default(),
             topology: Default::default(),
             place_with: if together { "pair".into() } else { String::new() },
             task: Default::default(),
         };
+        if group.spares_problem(class).is_some() {
+            group.spares = 0;
+        }
         if class == Class::Tas || dice.chance(100) {
             group.topology.mode = TopologyMode::Required;
             group.topology.level = level.into();

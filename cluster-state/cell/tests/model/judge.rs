@@ -40,7 +40,7 @@ impl Plain {
             expected.conflicts.push((Row::Whole, reason));
             return (expected, self.clone());
         }
-        if transaction.nominate.iter().any(|row| row.expires_ms == 0)
+        if transaction.nominate.iter().any(ohm_model::Nomination::is_move)
             || transaction.evict.iter().any(|(_, cause)| *cause == StopCause::Drained)
         {
             self.judge_move(transaction, facts, &mut expected);
@@ -53,7 +53,13 @@ impl Plain {
         }
         let mut trial = self.clone();
         trial.judge_placements(self, session, transaction, facts, &mut expected);
+        let held = trial.holds.len();
         for (row, nomination) in transaction.nominate.iter().enumerate() {
+            if nomination.is_spare() {
+                let judged = trial.judge_spare(self, transaction, nomination, &expected, facts);
+                judged.unwrap_or_else(|reason| expected.conflicts.push((Row::Nominate(row as u32), reason)));
+                continue;
+            }
             let judged = self.standing(transaction, nomination.job).and_then(|()| {
                 let groups = &self.jobs[&nomination.job].spec.groups;
                 let group = groups.get(usize::from(nomination.group.0)).ok_or(ConflictReason::Malformed)?;
@@ -67,6 +73,7 @@ impl Plain {
             let judged = may.and_then(|()| trial.try_reserve(job));
             judged.unwrap_or_else(|reason| expected.conflicts.push((Row::Reserve(row as u32), reason)));
         }
+        trial.holds.truncate(held);
         if transaction.grain == Grain::AllOrNothing && !expected.conflicts.is_empty() {
             let mut told = Vec::new();
             for (row, placement) in transaction.place.iter().enumerate() {
@@ -145,6 +152,7 @@ impl Plain {
                 expected.conflicts.extend((first..row).map(|row| (Row::Place(row as u32), reason)));
                 continue;
             }
+            self.lent = Some(guard.job);
             let unplaced = self.clone();
             for at in first..row {
                 let placement = &transaction.place[at];
@@ -158,8 +166,10 @@ impl Plain {
                 }
             }
             if first < row {
+                self.judge_spares_first(before, transaction, guard.job, (first, row), expected);
                 self.judge_minimum(before, unplaced, transaction, guard.job, (first, row), expected);
             }
+            self.lent = None;
         }
         expected.conflicts.extend((row..transaction.place.len()).map(|row| {
             let row = Row::Place(row as u32);

@@ -58,7 +58,7 @@ impl Plain {
 
     fn use_hold(&mut self, job: JobId, group: u16, node: NodeId) {
         let is_own =
-            |hold: &&mut PlainHold| hold.expires_ms != 0 && (hold.job, hold.group, hold.node) == (job, group, node);
+            |hold: &&mut PlainHold| hold.is_preemptor() && (hold.job, hold.group, hold.node) == (job, group, node);
         for hold in self.holds.iter_mut().filter(is_own) {
             hold.count = hold.count.saturating_sub(1);
         }

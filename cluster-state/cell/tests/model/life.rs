@@ -2,8 +2,8 @@
 
 use crate::state::{Alarm, Phase, Plain, PlainHold, PlainJob, PlainNode, PlainRun, PlainTask, State, request};
 use ohm_model::{
-    Class, Exit, Index, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, QueueSpec, RunReport, RunReportKind, SessionId,
-    StopCause, TaintEffect,
+    Class, Exit, Index, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, Purpose, QueueSpec, RunReport, RunReportKind,
+    SessionId, StopCause, TaintEffect,
 };
 use std::cmp::Reverse;
 
@@ -170,6 +170,7 @@ impl Plain {
             return false;
         }
         self.lose_rooms(id);
+        self.holds.retain(|hold| hold.node != id);
         self.clear_unhealthy(id, false);
         self.forget_kept(|kept| kept.run.node == id);
         self.nodes.remove(&id);
@@ -288,7 +289,7 @@ impl Plain {
 
     pub(crate) fn clear_holds(&mut self, id: JobId) {
         self.jobs.get_mut(&id).expect("a job").moving.clear();
-        self.clear_holds_of(id, |_| true);
+        self.clear_holds_of(id, |hold| !hold.is_spare());
     }
 
     pub(crate) fn clear_holds_of(&mut self, id: JobId, which: impl Fn(&PlainHold) -> bool) {
@@ -453,7 +454,8 @@ impl Plain {
             Alarm::Room(id, group, task, incarnation) => self.end_room(id, (group, task), incarnation),
             Alarm::Hold(node) => {
                 let before = self.holds.len();
-                self.holds.retain(|hold| hold.node != node || hold.expires_ms == 0 || hold.expires_ms > now_ms);
+                let over = |hold: &PlainHold| matches!(hold.purpose, Purpose::Preemptor { expires_ms } if expires_ms <= now_ms);
+                self.holds.retain(|hold| hold.node != node || !over(hold));
                 if self.holds.len() < before {
                     self.touch(node, NOBODY);
                 }

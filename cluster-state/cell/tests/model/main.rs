@@ -14,6 +14,7 @@ mod life;
 mod moves;
 mod plans;
 mod repair;
+mod spares;
 mod state;
 mod survivors;
 mod update;
@@ -34,6 +35,7 @@ fn the_cell_does_what_the_plain_model_does() {
         None => 0..number("OHM_SEEDS").unwrap_or(200),
     };
     let (mut taken, mut updated, mut admitted, mut moved, mut returned) = (0, 0, 0, 0, 0);
+    let (mut spares, mut used) = (0, 0);
     for seed in seeds.clone() {
         let mut world = World::new(seed);
         for _ in 0..STEPS {
@@ -47,11 +49,15 @@ fn the_cell_does_what_the_plain_model_does() {
         admitted += world.admitted;
         returned += world.plain.returned;
         moved += world.moved;
+        spares += world.plain.spares_held;
+        used += world.plain.spares_used;
     }
     // A generator that is always refused proves nothing; the quarter that dwells on admission places little.
     let steps = (seeds.end - seeds.start) * STEPS as u64;
     assert!(taken * 22 > steps, "only {taken} tasks were placed in {steps} steps");
     assert!(moved * 450 > steps, "only {moved} tasks were moved in {steps} steps");
+    assert!(spares * 800 > steps, "only {spares} spares were held in {steps} steps");
+    assert!(used > 0, "none of {spares} spares was used");
     assert!(returned * 1000 > steps, "only {returned} kept runs lived on in {steps} steps");
     assert!(updated * 80 > steps, "only {updated} jobs were updated in {steps} steps");
     assert!(admitted * 40 > steps, "jobs stood admitted for only {admitted} of {steps} steps");

@@ -8,7 +8,7 @@ use ohm_cell::Job;
 use ohm_model::transaction::Row;
 use ohm_model::{
     Class, Command, ConditionKind, ConflictReason, Grain, GroupIndex, Index, JobGuard, JobId, NodeCondition, NodeId,
-    Nomination, Placement, RunRef, StopCause, TaintEffect, TopologyMode, Transaction,
+    Nomination, Placement, Purpose, RunRef, StopCause, TaintEffect, TopologyMode, Transaction,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -77,15 +77,20 @@ impl Plain {
     }
 
     fn room_on(&self, (job, group): (JobId, u16), node: NodeId) -> u32 {
-        let of_group = |hold: &&PlainHold| (hold.job, hold.group, hold.node, hold.expires_ms) == (job, group, node, 0);
+        let of_group =
+            |hold: &&PlainHold| (hold.job, hold.group, hold.node, hold.is_move()) == (job, group, node, true);
         self.holds.iter().filter(of_group).map(|hold| hold.count).sum()
     }
 
     pub(crate) fn is_port_held(&self, group: (JobId, u16), node: NodeId, port: u16) -> bool {
-        let mut others = self.holds.iter().filter(|hold| hold.node == node && hold.expires_ms == 0);
-        others.any(|hold| {
-            let ports = &self.jobs[&hold.job].spec.groups[usize::from(hold.group)].ports;
-            (hold.job, hold.group) != group && ports.contains(&port)
+        let mut here = self.holds.iter().filter(|hold| hold.node == node && !hold.is_preemptor());
+        here.any(|hold| {
+            let (holder, own) = (&self.jobs[&hold.job].spec, &self.jobs[&group.0].spec);
+            let binds = match hold.is_spare() {
+                true => hold.job != group.0 && holder.priority >= own.priority,
+                false => (hold.job, hold.group) != group,
+            };
+            binds && holder.groups[usize::from(hold.group)].ports.contains(&port)
         })
     }
 
@@ -112,7 +117,7 @@ impl Plain {
     /// Room by room: where it was used, then from the last node on.
     fn give_rooms(&mut self, (job, group): (JobId, u16), count: u32, at: Option<NodeId>) {
         for _ in 0..count {
-            let of_group = |hold: &PlainHold| (hold.job, hold.group, hold.expires_ms) == (job, group, 0);
+            let of_group = |hold: &PlainHold| (hold.job, hold.group, hold.is_move()) == (job, group, true);
             let nodes: Vec<NodeId> = self.holds.iter().filter(|hold| of_group(hold)).map(|hold| hold.node).collect();
             let used = at.filter(|at| nodes.contains(at));
             let Some(node) = used.or(nodes.iter().max().copied()) else { return };
@@ -126,13 +131,13 @@ impl Plain {
     }
 
     pub(crate) fn lose_rooms(&mut self, node: NodeId) {
-        self.lose_rooms_where(|_, hold| hold.node == node);
+        self.lose_rooms_where(|_, hold| hold.node == node && !hold.is_spare());
     }
 
     /// Those for moves of groups that would have to leave the node again.
     pub(crate) fn lose_rooms_to_leave(&mut self, node: NodeId) {
         self.lose_rooms_where(|plain, hold| {
-            let is_move = hold.node == node && hold.expires_ms == 0;
+            let is_move = hold.node == node && hold.is_move();
             is_move && plain.driven_from(hold.job, hold.group, node).is_some()
         });
     }
@@ -141,7 +146,7 @@ impl Plain {
         let holds = std::mem::take(&mut self.holds);
         let (gone, kept): (Vec<PlainHold>, _) = holds.into_iter().partition(|hold| is_lost(self, hold));
         self.holds = kept;
-        for hold in gone.into_iter().filter(|hold| hold.expires_ms == 0) {
+        for hold in gone.into_iter().filter(PlainHold::is_move) {
             let job = self.jobs.get_mut(&hold.job).expect("a job");
             for _ in 0..hold.count {
                 let last = job.moving.iter().rev().find(|place| place.0 == hold.group).copied();
@@ -155,7 +160,7 @@ impl Plain {
     pub(crate) fn settle_rooms(&mut self, id: JobId) {
         let groups: BTreeSet<u16> = self.holds.iter().filter(|hold| hold.job == id).map(|hold| hold.group).collect();
         for group in groups {
-            let of_group = self.holds.iter().filter(|hold| (hold.job, hold.group, hold.expires_ms) == (id, group, 0));
+            let of_group = self.holds.iter().filter(|hold| (hold.job, hold.group, hold.is_move()) == (id, group, true));
             let rooms: u32 = of_group.map(|hold| hold.count).sum();
             let moving = self.jobs[&id].moving.iter().filter(|place| place.0 == group).count() as u32;
             self.give_rooms((id, group), rooms.saturating_sub(moving), None);
@@ -179,7 +184,7 @@ impl Plain {
     /// Whether it moves tasks and does anything else.
     pub(crate) fn is_impure_move(&self, transaction: &Transaction) -> bool {
         let causes: BTreeSet<bool> = transaction.evict.iter().map(|(_, cause)| *cause == StopCause::Drained).collect();
-        let rooms: BTreeSet<bool> = transaction.nominate.iter().map(|row| row.expires_ms == 0).collect();
+        let rooms: BTreeSet<bool> = transaction.nominate.iter().map(Nomination::is_move).collect();
         let moves = causes.contains(&true) || rooms.contains(&true);
         let more = causes.contains(&false) || rooms.contains(&false);
         let others = transaction.place.len() + transaction.reserve.len();
@@ -366,12 +371,13 @@ impl Plain {
             if count == 0 {
                 continue;
             }
-            let (job, group, node) = (row.job, row.group.0, row.node);
+            let (job, group, node, since) = (row.job, row.group.0, row.node, self.index);
             let same =
-                |hold: &&mut PlainHold| (hold.job, hold.group, hold.node, hold.expires_ms) == (job, group, node, 0);
+                |hold: &&mut PlainHold| (hold.job, hold.group, hold.node, hold.is_move()) == (job, group, node, true);
+            self.use_spares((job, group), node, count);
             match self.holds.iter_mut().find(same) {
                 Some(hold) => hold.count += count,
-                None => self.holds.push(PlainHold { job, group, node, count, expires_ms: 0 }),
+                None => self.holds.push(PlainHold { job, group, node, count, purpose: Purpose::Move, since }),
             }
             self.touch(node, NOBODY);
         }
@@ -448,13 +454,14 @@ impl World {
             let node = self.node_for_room(job, group, transaction);
             let taken = self.dice.between(1, u64::from(count)) as u32;
             let taken = if self.dice.chance(500) { taken.min(1) } else { taken };
-            let expires_ms = if self.dice.chance(990) { 0 } else { self.now_ms + 1 };
+            let until = Purpose::Preemptor { expires_ms: self.now_ms + 1 };
+            let purpose = if self.dice.chance(990) { Purpose::Move } else { until };
             transaction.nominate.push(Nomination {
                 job: job.id,
                 group: GroupIndex(group),
                 node,
                 count: taken,
-                expires_ms,
+                purpose,
             });
             count -= taken;
         }

@@ -6,9 +6,14 @@ use crate::world::{BATCH, PEOPLE, TAS, World};
 use ohm_cell::{Job, JobState, RepairState, Standing};
 use ohm_model::{
     Class, ClassId, Command, Epoch, Grain, GroupIndex, Guard, Index, JobGuard, JobId, Lease, NodeId, Nomination,
-    Placement, SessionId, StopCause, TaskIndex, Transaction,
+    Placement, Purpose, SessionId, StopCause, TaskIndex, Transaction,
 };
 use std::sync::Arc;
+
+/// Whether more spares may be held of any group.
+fn lacks_spares(job: &Job) -> bool {
+    (0..job.groups.len()).any(|group| job.spares_missing(group) > 0)
+}
 
 impl World {
     pub(crate) fn commit(&mut self) -> (SessionId, Command) {
@@ -18,6 +23,8 @@ impl World {
         let leaving: Vec<Arc<Job>> = open.iter().filter(leaves).cloned().collect();
         let likely = if self.dice.chance(900) { &open } else { &jobs };
         let likely = if !leaving.is_empty() && self.dice.chance(700) { &leaving } else { likely };
+        let lacking: Vec<Arc<Job>> = open.iter().filter(|job| lacks_spares(job)).cloned().collect();
+        let likely = if !lacking.is_empty() && self.dice.chance(60) { &lacking } else { likely };
         let Some(first) = self.dice.pick(likely).cloned() else { return (PEOPLE, Command::Tick) };
         let shard = first.shard;
         let mut chosen = vec![first];
@@ -46,6 +53,12 @@ impl World {
             chosen.truncate(self.dice.between(1, 2) as usize);
             self.move_away(&chosen, &mut transaction);
             self.spoil(&mut transaction);
+            return (session, Command::Commit(transaction));
+        }
+        if lacks_spares(&chosen[0]) && self.dice.chance(400) {
+            let job = Arc::clone(&chosen[0]);
+            transaction.jobs.push(JobGuard { job: job.id, version: job.version, reserved: false });
+            self.add_spares(&job, 1000, &mut transaction);
             return (session, Command::Commit(transaction));
         }
         for job in &chosen {
@@ -95,8 +108,10 @@ impl World {
             let groups = job.groups.len() as u64 + u64::from(self.dice.chance(50));
             let (group, count) = (GroupIndex(self.dice.below(groups) as u16), self.dice.below(3) as u32 + 1);
             let (node, expires_ms) = (NodeId(self.dice.below(NODES) as u32), self.now_ms + self.dice.below(5_000));
-            transaction.nominate.push(Nomination { job: job.id, group, node, count, expires_ms });
+            let purpose = Purpose::Preemptor { expires_ms };
+            transaction.nominate.push(Nomination { job: job.id, group, node, count, purpose });
         }
+        self.add_spares(job, 150, transaction);
         if self.dice.chance(if waits { 700 } else { 80 }) {
             transaction.reserve.push(job.id);
         }
@@ -129,6 +144,9 @@ impl World {
 
     /// A node that may fit, most often in the domain of the row before.
     pub(crate) fn node_for(&mut self, job: &Job, group: u16, transaction: &Transaction) -> NodeId {
+        if let Some(node) = self.spare_for(job, group) {
+            return node;
+        }
         let slots: Vec<NodeId> = self.cell.nodes().iter().map(|(node, _)| node).collect();
         let mut likely: Vec<NodeId> = slots.iter().copied().filter(|node| self.room(job, group, *node) > 0).collect();
         if let Some(last) = transaction.place.last().filter(|row| row.job == job.id)
@@ -160,7 +178,7 @@ impl World {
     }
 
     /// How many tasks of the group would fit by what the node has free.
-    fn room(&self, job: &Job, group: u16, node: NodeId) -> u32 {
+    pub(crate) fn room(&self, job: &Job, group: u16, node: NodeId) -> u32 {
         let Some(shape) = self.cell.shape_of(job, usize::from(group)) else { return 0 };
         let nodes = self.cell.nodes();
         let may_stand = nodes.is_schedulable(node) && self.cell.admits(job.groups[usize::from(group)].shape, node);

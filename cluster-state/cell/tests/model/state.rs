@@ -3,7 +3,7 @@
 use crate::admission::PlainAdmission;
 use ohm_model::{
     Amounts, ConditionKind, ConflictReason, GroupSpec, Index, JobId, JobSpec, NodeCondition, NodeHealth, NodeId,
-    NodeSpec, ProvisioningClass, QueueSpec, SessionId, Shard, StopCause, TaintEffect, TopologyMode,
+    NodeSpec, ProvisioningClass, Purpose, QueueSpec, SessionId, Shard, StopCause, TaintEffect, TopologyMode,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -129,8 +129,22 @@ pub(crate) struct PlainHold {
     pub(crate) group: u16,
     pub(crate) node: NodeId,
     pub(crate) count: u32,
-    /// 0 for tasks on the move.
-    pub(crate) expires_ms: u64,
+    pub(crate) purpose: Purpose,
+    pub(crate) since: Index,
+}
+
+impl PlainHold {
+    pub(crate) fn is_move(&self) -> bool {
+        self.purpose == Purpose::Move
+    }
+
+    pub(crate) fn is_spare(&self) -> bool {
+        self.purpose == Purpose::Spare
+    }
+
+    pub(crate) fn is_preemptor(&self) -> bool {
+        !self.is_move() && !self.is_spare()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,9 +169,14 @@ pub(crate) struct Plain {
     pub(crate) jobs: BTreeMap<JobId, PlainJob>,
     pub(crate) runs: Vec<PlainRun>,
     pub(crate) holds: Vec<PlainHold>,
+    /// The job whose spares are not charged while its rows are judged.
+    pub(crate) lent: Option<JobId>,
     pub(crate) kept: Vec<PlainKept>,
     /// What is judged stands there already: what bars new work only counts for nothing.
     pub(crate) adopts: bool,
+    /// How many spares were granted, and how many of them were used.
+    pub(crate) spares_held: u64,
+    pub(crate) spares_used: u64,
     /// How many kept runs have lived on.
     pub(crate) returned: u64,
     pub(crate) queues: BTreeMap<String, QueueSpec>,
@@ -230,7 +249,8 @@ impl Plain {
         let held = on_node.filter_map(|hold| {
             let holder = self.jobs.get(&hold.job)?;
             let amount = request(&holder.spec.groups[usize::from(hold.group)]).get(resource).copied().unwrap_or(0);
-            (hold.expires_ms == 0 || holder.spec.priority >= priority).then_some(amount * i64::from(hold.count))
+            let binds = hold.is_move() || (holder.spec.priority >= priority && !(hold.is_spare() && hold.job == job));
+            binds.then_some(amount * i64::from(hold.count))
         });
         held.sum()
     }
@@ -283,7 +303,8 @@ impl Plain {
             let of_group = |(at, group): (usize, &GroupSpec)| {
                 let live = self.runs.iter().filter(|run| run.job == *id && usize::from(run.group) == at).count() as i64;
                 let count = if job.reserved { i64::from(group.count) } else { live };
-                request(group).get(resource).copied().unwrap_or(0) * count
+                let spares = if self.lent == Some(*id) { 0 } else { i64::from(self.spares_of(*id, at as u16)) };
+                request(group).get(resource).copied().unwrap_or(0) * (count + spares)
             };
             job.spec.groups.iter().enumerate().map(of_group).sum::<i64>()
         };

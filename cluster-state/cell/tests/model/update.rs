@@ -1,6 +1,6 @@
 //! Updates in the plain model: what may change, and what becomes of each task.
 
-use crate::state::{Alarm, Phase, Plain, PlainJob, PlainTask, State};
+use crate::state::{Alarm, Phase, Plain, PlainHold, PlainJob, PlainTask, State};
 use ohm_model::{Class, GroupSpec, JobId, JobSpec, RepairPolicy, Shard, StopCause};
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(crate) enum Update {
 /// Whether the group can become the other one task by task.
 fn is_resize(class: Class, old: &GroupSpec, new: &GroupSpec) -> bool {
     let mut same = old.clone();
-    (same.count, same.min_count) = (new.count, new.min_count);
+    (same.count, same.min_count, same.spares) = (new.count, new.min_count, new.spares);
     same == *new && (old.elastic || class == Class::Service)
 }
 
@@ -30,13 +30,15 @@ fn is_sound(spec: &JobSpec) -> bool {
     let groups = &spec.groups;
     let names_clash = groups.len() == 2 && groups[0].name == groups[1].name;
     let levels_clash = groups.len() == 2 && unlike(&groups[0], &groups[1]);
-    !names_clash && !levels_clash && groups.iter().all(|group| (1..=group.count).contains(&group.min_count))
+    let arrays = |group: &GroupSpec| spec.class != Class::Service && group.elastic && group.min_count == 1;
+    let wasted = groups.iter().any(|group| group.spares > 0 && arrays(group));
+    !names_clash && !levels_clash && !wasted && groups.iter().all(|group| (1..=group.count).contains(&group.min_count))
 }
 
 impl PlainJob {
     fn stays(&self, spec: &JobSpec, at: usize) -> bool {
         let (Some(old), Some(new)) = (self.spec.groups.get(at), spec.groups.get(at)) else { return false };
-        old == new || is_resize(spec.class, old, new)
+        *old == GroupSpec { spares: old.spares, ..new.clone() } || is_resize(spec.class, old, new)
     }
 
     /// Where the group has the name now that the one at `at` had.
@@ -135,7 +137,12 @@ impl Plain {
     fn change(&mut self, id: JobId, old: &PlainJob, spec: JobSpec, shard: Shard) {
         let regrouped = spec.groups != old.spec.groups;
         if regrouped || spec.priority != old.spec.priority {
-            self.clear_holds_of(id, |hold| hold.expires_ms > 0);
+            self.clear_holds_of(id, PlainHold::is_preemptor);
+        }
+        let others = spec.groups.len() != old.spec.groups.len() || spec.queue != old.spec.queue;
+        let anew = (0..spec.groups.len()).any(|at| !old.stays(&spec, at));
+        if others || anew || spec.priority != old.spec.priority {
+            self.clear_holds_of(id, PlainHold::is_spare);
         }
         let index = self.index;
         let job = self.jobs.get_mut(&id).expect("a job");

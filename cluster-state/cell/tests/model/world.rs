@@ -6,11 +6,11 @@ use crate::update::Update;
 use ohm_cell::{Applied, Cell, Sweep, restore};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
-    Class, ClassId, Command, Entry, Envelope, Index, JobOutcome, Lease, NodeId, Outcome, ResourceId, Role, Sequence,
-    SessionId, Shard, TopologySpec, Transaction, Verdict,
+    Class, ClassId, Command, Entry, Envelope, Index, JobId, JobOutcome, Lease, NodeId, Outcome, ResourceId, Role,
+    Sequence, SessionId, Shard, TopologySpec, Transaction, Verdict,
 };
 use ohm_stdx::Prng;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// The session that people, agents and the health duty speak through, and the two schedulers'.
 pub(crate) const PEOPLE: SessionId = SessionId(1);
@@ -21,6 +21,8 @@ pub(crate) struct World {
     pub(crate) cell: Cell,
     sweep: Sweep,
     broken: Vec<String>,
+    /// The jobs that the last command named as changed.
+    touched: BTreeSet<JobId>,
     pub(crate) plain: Plain,
     pub(crate) dice: Prng,
     pub(crate) taken: u64,
@@ -69,6 +71,7 @@ impl World {
             cell: Cell::new(),
             sweep: Sweep::default(),
             broken: Vec::new(),
+            touched: BTreeSet::new(),
             plain: Plain::default(),
             dice: Prng::new(seed),
             taken: 0,
@@ -127,6 +130,7 @@ impl World {
         let mut applied = Applied::default();
         self.cell.apply(index, &entry, &mut applied);
         self.broken.extend(self.sweep.step(&self.cell, &applied));
+        self.touched = applied.jobs.iter().copied().collect();
         self.log.push((index, entry));
         applied.outcomes[0].clone()
     }
@@ -139,6 +143,7 @@ impl World {
         self.plain.now_ms = self.now_ms;
         self.follow(session, &command, &outcome)?;
         self.plain.settle_kept(&CellFacts(&self.cell));
+        self.plain.settle_spares(&self.touched);
         self.plain.settle_leaving();
         self.broken.extend(self.sweep.whole(&self.cell));
         if !self.broken.is_empty() {

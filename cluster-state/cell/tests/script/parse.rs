@@ -170,6 +170,7 @@ impl<'a> Words<'a> {
             tolerations: self.all("tolerate:").into_iter().map(toleration).collect(),
             ports: ports.map(Iterator::collect).unwrap_or_default(),
             max_per_node: self.parsed("max", 0),
+            spares: self.parsed("spares", 0),
             spread: Default::default(),
             topology: Default::default(),
             place_with: self.option("with").unwrap_or_default().to_string(),

@@ -153,6 +153,12 @@ impl Script {
             EventKind::MoveReserved { name, tasks, from, to, .. } => {
                 format!("{name} moves {tasks} tasks: {} -> {}", from.join(", "), to.join(", "))
             }
+            EventKind::SpareHeld { name, group, node, count, .. } => {
+                format!("{name}/{group} holds {count} spare on {}", self.node_name(*node))
+            }
+            EventKind::SpareGone { name, group, node, count, reason, .. } => {
+                format!("{name}/{group} has {count} spare less on {}: {reason}", self.node_name(*node))
+            }
             _ => panic!("{kind:?} has no words"),
         }
     }
@@ -290,6 +296,7 @@ impl Script {
         for held in cell.nominations().get(&node).into_iter().flatten() {
             write!(text, "; held for {} × {}", held.count, self.job_name(held.job)).unwrap();
             text.push_str(if held.is_move() { " on the move" } else { "" });
+            text.push_str(if held.is_spare() { " as spare" } else { "" });
         }
         text
     }
@@ -328,6 +335,7 @@ fn group_text(group: &Group) -> String {
         ("succeeded", group.succeeded),
         ("failed", group.failed),
         ("skipped", group.skipped),
+        ("spares", group.spares),
     ];
     let sums = sums.iter().filter(|(_, sum)| *sum > 0).map(|(name, sum)| format!("{sum} {name}"));
     let mut text = sums.collect::<Vec<_>>().join(", ");

@@ -4,8 +4,8 @@
 use super::Script;
 use super::parse::{self, Words};
 use ohm_model::{
-    ClassId, Epoch, Grain, GroupIndex, Guard, Index, JobGuard, JobId, Lease, NodeId, Nomination, Placement, RunRef,
-    Shard, StopCause, TaskIndex, Transaction,
+    ClassId, Epoch, Grain, GroupIndex, Guard, Index, JobGuard, JobId, Lease, NodeId, Nomination, Placement, Purpose,
+    RunRef, Shard, StopCause, TaskIndex, Transaction,
 };
 
 impl Script {
@@ -106,17 +106,18 @@ impl Script {
         }
     }
 
-    /// `JOB/GROUP COUNT on NODE until TIME`, or `JOB/GROUP COUNT on NODE moving`
+    /// `JOB/GROUP COUNT on NODE until TIME`, or `… moving`, or `… spare`
     fn nomination(&self, words: &mut Words) -> Nomination {
         let (job, group) = self.job_and_group(words.need("job/group"));
         let count = words.need("a count").parse().expect("a count");
         let node = self.node(words);
-        if words.take("moving") {
-            return Nomination { job, group: GroupIndex(group), node, count, expires_ms: 0 };
-        }
-        assert!(words.take("until"), "a nomination has an end");
-        let expires_ms = parse::time(words.need("a time"), self.now_ms);
-        Nomination { job, group: GroupIndex(group), node, count, expires_ms }
+        let purpose = match words.need("until, moving or spare") {
+            "moving" => Purpose::Move,
+            "spare" => Purpose::Spare,
+            "until" => Purpose::Preemptor { expires_ms: parse::time(words.need("a time"), self.now_ms) },
+            other => panic!("room is kept until a time, moving or spare, not {other}"),
+        };
+        Nomination { job, group: GroupIndex(group), node, count, purpose }
     }
 
     fn node(&self, words: &mut Words) -> NodeId {

@@ -54,7 +54,7 @@ pub(super) fn explain(cell: &Cell, job: &Job) -> ExplainView {
             ..view
         },
         JobState::Active if job.pending() == 0 && cell.runs_to_move(job).is_empty() => {
-            ExplainView { summary: settled(job), ..view }
+            ExplainView { summary: settled(job), details: spares(cell, job), ..view }
         }
         JobState::Active => waiting(cell, job, view),
     }
@@ -75,6 +75,26 @@ fn settled(job: &Job) -> String {
     }
 }
 
+/// What is to be said about the spares of a job that stands: how many there are, and why not more.
+fn spares(cell: &Cell, job: &Job) -> Vec<String> {
+    let wanted: u32 = (0..job.groups.len()).map(|group| job.spares_wanted(group)).sum();
+    if wanted == 0 {
+        return Vec::new();
+    }
+    let held: u32 = job.groups.iter().map(|group| group.spares).sum();
+    let mut told = vec![format!("{held} of its {wanted} spares are held.")];
+    if job.seeks_spares() {
+        match ask_planner(cell, job).0 {
+            Answer::LacksSpares { why: Some(why), .. } => told.extend(why.to_text(cell).lines().map(String::from)),
+            Answer::LacksSpares { missing, why: None } => {
+                told.push(format!("There is room for {missing} more; its scheduler comes to it."));
+            }
+            _ => {}
+        }
+    }
+    told
+}
+
 fn waiting(cell: &Cell, job: &Job, view: ExplainView) -> ExplainView {
     let name = &job.spec.name;
     let (answer, jobs_ahead) = ask_planner(cell, job);
@@ -86,6 +106,7 @@ fn waiting(cell: &Cell, job: &Job, view: ExplainView) -> ExplainView {
             ..view
         },
         Answer::NeedsNothing { why } => ExplainView { summary: why, ..view },
+        Answer::LacksSpares { .. } => ExplainView { summary: settled(job), details: spares(cell, job), ..view },
         Answer::Fits { tasks, victims } => {
             let victims = match victims {
                 0 => String::new(),

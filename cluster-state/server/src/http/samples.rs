@@ -146,6 +146,8 @@ fn group() -> GroupView {
         started: true,
         domain: vec![text()],
         requests: texts(),
+        spares: 1,
+        spare_nodes: vec![text()],
         counts: counts(),
         tasks: vec![TaskView {
             task: 1,

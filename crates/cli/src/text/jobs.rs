@@ -156,6 +156,9 @@ fn group_text(group: &GroupView, style: &Style) -> String {
     if !group.domain.is_empty() {
         about.push(format!("in {}", group.domain.join("/")));
     }
+    if group.spares > 0 {
+        about.push(spares(group));
+    }
     let about = format!("Group {}: {}", group.name, about.join("; "));
     let mut text = format!("\n{}\n", wrapped(&about, style.width, 2));
     if group.tasks.is_empty() {
@@ -177,6 +180,14 @@ fn group_text(group: &GroupView, style: &Style) -> String {
         text.push_str(&format!("and {}; --tasks shows more\n", counted(group.tasks_omitted, "other task")));
     }
     text
+}
+
+/// `spares 2/2 on a, b`
+fn spares(group: &GroupView) -> String {
+    let mut nodes = group.spare_nodes.clone();
+    nodes.dedup();
+    let place = if nodes.is_empty() { String::new() } else { format!(" on {}", nodes.join(", ")) };
+    format!("spares {}/{}{place}", group.spare_nodes.len(), group.spares)
 }
 
 fn ended(task: &TaskView) -> String {

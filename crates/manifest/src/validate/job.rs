@@ -32,6 +32,8 @@ pub fn job(job: &JobSpec) -> Vec<Violation> {
         findings
             .expect(is_new, name, || format!("`{}` is the name of an earlier group; names must differ", group.name));
         group::check(&mut findings, group, &|| groups().item(index));
+        let spares = group.spares_problem(job.class).map_or(Ok(()), Err);
+        findings.check(spares, || groups().item(index).field("spares"));
         // Groups beyond the bound were refused already; looking at all of them would only make a long list longer.
         if index == GROUPS_MAX {
             break;

@@ -108,6 +108,7 @@ fn group(dice: &mut Prng, class: Class, name: &str, most: u64) -> GroupSpec {
         tolerations: tolerations(dice),
         ports,
         max_per_node: if dice.chance(200) { dice.between(1, 3) as u32 } else { 0 },
+        spares: 0,
         spread: if endless { SpreadMode::Spread } else { SpreadMode::Pack },
         topology: topology(dice, class),
         place_with: String::new(),

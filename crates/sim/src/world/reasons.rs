@@ -24,7 +24,7 @@ fn wrong_reason(cell: &Cell, job: &Job) -> Option<Broken> {
     match explain_job(cell, &mut planner, job.id) {
         Answer::Waits(why) => judge_reason(cell, job, &reason(cell, &why)),
         // Whether it has fitted for long is judged apart.
-        Answer::Fits { .. } | Answer::Moves { .. } => None,
+        Answer::Fits { .. } | Answer::Moves { .. } | Answer::LacksSpares { .. } => None,
         // What runs, or backs off, goes first.
         Answer::NeedsNothing { .. } if job.live() > 0 || job.groups.iter().any(|group| group.backing_off > 0) => None,
         answer => broken(format!("job {} waits, and all that is said of it is {answer:?}", job.spec.name)),

@@ -194,6 +194,12 @@ pub struct GroupView {
     pub domain: Vec<String>,
     /// What each task asks for.
     pub requests: BTreeMap<String, String>,
+    /// For how many tasks that may be lost room is to be held.
+    #[serde(skip_serializing_if = "is_default")]
+    pub spares: u32,
+    /// The nodes where it is held, one for each.
+    #[serde(skip_serializing_if = "is_default")]
+    pub spare_nodes: Vec<String>,
     /// Its tasks, counted.
     pub counts: TaskCounts,
     /// Its tasks by rank, from `?firstTask=` on, at most `?tasks=`.

@@ -25,6 +25,8 @@ pub(crate) fn is_event_of(cell: &Cell, event: &Event, name: &str) -> bool {
         | EventKind::CheckChanged { name: job, .. }
         | EventKind::ChecksReady { name: job, .. }
         | EventKind::MoveReserved { name: job, .. }
+        | EventKind::SpareHeld { name: job, .. }
+        | EventKind::SpareGone { name: job, .. }
         | EventKind::Reconciled { name: job, .. }
         | EventKind::JobForgotten { name: job } => job == name,
         EventKind::Placed { job, .. }
@@ -74,6 +76,7 @@ pub(crate) fn event(cell: &Cell, event: &Event) -> EventView {
         | EventKind::NodeDrained { .. }
         | EventKind::DrainDeadline { .. } => of_drain(event.at_ms, &event.kind, view),
         EventKind::Reconciled { .. } => of_reconciled(cell, &event.kind, view),
+        EventKind::SpareHeld { .. } | EventKind::SpareGone { .. } => of_spare(cell, &event.kind, view),
         EventKind::NodeRegistered { .. }
         | EventKind::NodeHealth { .. }
         | EventKind::NodeCordoned { .. }
@@ -421,4 +424,24 @@ fn placed(cell: &Cell, event: &Event, view: EventView, of: (JobId, u16, u32, Nod
         node: record.map_or_else(|| format!("#{node}"), |record| record.spec.name.clone()),
         ..view
     }
+}
+
+fn of_spare(cell: &Cell, kind: &EventKind, view: EventView) -> EventView {
+    let (word, id, name, group, node, count, why) = match kind {
+        EventKind::SpareHeld { job, name, group, node, count } => ("spareHeld", job, name, group, node, count, ""),
+        EventKind::SpareGone { job, name, group, node, count, reason } => {
+            ("spareGone", job, name, group, node, count, reason.as_str())
+        }
+        _ => return view,
+    };
+    let found = cell.jobs().get(*id).and_then(|job| job.spec.groups.get(usize::from(*group)));
+    let (group, node) = (found.map_or_else(String::new, |group| group.name.clone()), cell.nodes().name(*node));
+    let room = if *count == 1 { "a spare".to_string() } else { format!("{count} spares") };
+    let message = match (word, why) {
+        ("spareHeld", _) => format!("job {name}: {room} of group {group} held on node {node}"),
+        (_, "used") => format!("job {name}: {room} of group {group} on node {node} used"),
+        (_, why) => format!("job {name}: {room} of group {group} on node {node} given back: {why}"),
+    };
+    let node = node.to_string();
+    EventView { kind: word.into(), message, job: name.clone(), group, node, count: *count, ..view }
 }

@@ -118,10 +118,17 @@ fn group_view(cell: &Cell, job: &Job, at: usize, window: TaskWindow) -> Option<G
         started: group.started,
         domain: domain(cell, job, at),
         requests: amounts(&spec.requests),
+        spares: spec.spares,
+        spare_nodes: spare_nodes(cell, job, at),
         counts: counts(group, spec),
         tasks_omitted: (group.tasks.len() - tasks.len()) as u64,
         tasks,
     })
+}
+
+fn spare_nodes(cell: &Cell, job: &Job, at: usize) -> Vec<String> {
+    let held = cell.spares_of(job.id, ohm_model::GroupIndex(at as u16));
+    held.flat_map(|(node, count)| std::iter::repeat_n(cell.nodes().name(node).to_string(), count as usize)).collect()
 }
 
 /// The required domain a group stands in, as label values from the top.

@@ -1,0 +1,56 @@
+//! Spares: as many as their group says, no more than it wants, each where it may be and where there is room for it.
+
+use crate::cell::Cell;
+use crate::jobs::{Held, Job};
+use ohm_model::{GroupIndex, NodeId};
+
+impl Cell {
+    pub(super) fn check_spares(&self, job: &Job, broken: &mut Vec<String>) {
+        for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
+            let label = || format!("job {} group {}", job.spec.name, spec.name);
+            let index = GroupIndex(at as u16);
+            let held = |on_node: &Vec<Held>| -> u32 {
+                on_node.iter().filter(|held| held.spares(job.id, index.0)).map(|held| held.count).sum()
+            };
+            let counted: u32 = match group.spares {
+                0 if spec.spares == 0 => 0,
+                _ => self.nominations.values().map(held).sum(),
+            };
+            if counted != group.spares {
+                broken.push(format!("P1: {}: {} spares kept, {counted} counted", label(), group.spares));
+            }
+            let wanted = if matches!(job.state, crate::jobs::JobState::Active) { job.spares_wanted(at) } else { 0 };
+            if group.spares > wanted {
+                broken.push(format!("P6: {} holds {} spares and is to have {wanted}", label(), group.spares));
+            }
+            for (node, _) in self.spares_of(job.id, index) {
+                let astray = job.binding_level(at).is_some()
+                    && job.shared_domain(at).is_some_and(|domain| self.domain_key(job, at, node) != Some(domain));
+                if astray {
+                    let name = self.nodes.name(node);
+                    broken.push(format!("P5: a spare of {} is held on {name}, outside its domain", label()));
+                }
+            }
+        }
+    }
+
+    pub(super) fn check_spares_on(&self, node: NodeId, broken: &mut Vec<String>) {
+        let on_node = self.nominations.get(&node).map_or(&[][..], Vec::as_slice);
+        let name = self.nodes.name(node);
+        for (at, held) in on_node.iter().enumerate().filter(|(_, held)| held.is_spare()) {
+            let job = self.jobs.get(held.job).map_or("?", |job| &job.spec.name);
+            if let Some(why) = self.spare_misplaced(held, node) {
+                broken.push(format!("P8: node {name} holds a spare of job {job}, though {why}"));
+            }
+            let binds = |(other, found): &(usize, &Held)| {
+                let stronger = (found.priority, std::cmp::Reverse((found.since, found.job, found.group)))
+                    > (held.priority, std::cmp::Reverse((held.since, held.job, held.group)));
+                *other != at && (found.is_move() || (found.is_spare() && stronger))
+            };
+            let others: Vec<Held> = on_node.iter().enumerate().filter(binds).map(|(_, held)| held.clone()).collect();
+            if let Some(reason) = self.spare_misfit(node, held, &others) {
+                broken.push(format!("P1: node {name} has no room for a spare of job {job}: {}", reason.name()));
+            }
+        }
+    }
+}

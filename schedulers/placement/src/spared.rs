@@ -1,0 +1,81 @@
+//! Spares: seating what was lost where they are, and telling spares from work in what was planned.
+//!
+//! A spare is planned as one more task behind those of its group, so whatever holds of a task's place holds of it too.
+
+use crate::rows::seated;
+use crate::subject::Subject;
+use crate::topology::{Seats, Site};
+use ohm_cell::Job;
+use ohm_framework::View;
+use ohm_model::{GroupIndex, NodeId, Nomination, Placement, Purpose};
+use ohm_stdx::canary::{self, Canary};
+use std::collections::BTreeMap;
+
+/// Rows for the lost tasks of the subject's group that spares are held for. The subject's picture lends spares.
+pub(crate) fn spared_rows(subject: &Subject<'_>, site: Option<&Site<'_>>) -> Vec<Placement> {
+    let at = usize::from(subject.group.0);
+    let Some(group) = subject.job.groups.get(at) else { return Vec::new() };
+    if !group.started || canary::sings(Canary::SpareUnused) {
+        return Vec::new();
+    }
+    let mut pending = subject.view.pending(subject.job, subject.group);
+    group.moving.iter().for_each(|(first, count)| pending.remove(first, count));
+    let tasks = group.lost.iter().flat_map(|(first, count)| first..first + count);
+    let tasks: Vec<u32> = tasks.filter(|task| pending.contains(*task, 1)).collect();
+    let mut spares: Vec<(NodeId, u32)> = subject.view.cell().spares_of(subject.job.id, subject.group).collect();
+    if let Some(site) = site {
+        spares.sort_by_key(|(node, _)| site.tree.position(*node));
+    }
+    let usable = |(node, count): (NodeId, u32)| {
+        let room = if subject.is_in_domain(node) { subject.room(node).min(count) } else { 0 };
+        std::iter::repeat_n(node, room as usize)
+    };
+    let nodes = spares.into_iter().flat_map(usable);
+    let bound: Vec<(u32, NodeId)> = tasks.iter().copied().zip(nodes).collect();
+    // Where nothing binds the group to the domain of its spares, the rest of it may be better off in another one.
+    let job = subject.job;
+    let is_free = job.binding_level(at).is_some() && job.shared_domain(at).is_none();
+    let waiting: u32 = job.partners(at).map(|other| job.groups[other].pending.len()).sum();
+    if bound.is_empty() || (is_free && (bound.len() as u32) < waiting) {
+        return Vec::new();
+    }
+    seated(subject, &Seats { bound, free: Vec::new() })
+}
+
+/// Whether every task of `job` that waits has its place in `rows`, or no spare has.
+pub(crate) fn all_work_placed(view: &View<'_>, job: &Job, rows: &[Placement]) -> bool {
+    let mut left: u32 = (0..job.groups.len()).map(|at| view.pending(job, GroupIndex(at as u16)).len()).sum();
+    let mut spares = 0;
+    for row in rows {
+        let (work, more) = split(job, row);
+        (left, spares) = (left.saturating_sub(work), spares + more);
+    }
+    left == 0 || spares == 0
+}
+
+/// How many of the row's tasks are work, and how many spares.
+fn split(job: &Job, row: &Placement) -> (u32, u32) {
+    let end = job.groups.get(usize::from(row.group.0)).map_or(0, |group| group.tasks.len() as u32);
+    let work = end.saturating_sub(row.first.0).min(row.count);
+    (work, row.count - work)
+}
+
+/// The rows of tasks that `job` has, and room for those that it has not.
+pub(crate) fn into_spares(job: &Job, rows: Vec<Placement>) -> (Vec<Placement>, Vec<Nomination>) {
+    let mut rooms: BTreeMap<(GroupIndex, NodeId), u32> = BTreeMap::new();
+    let mut placed = Vec::with_capacity(rows.len());
+    for mut row in rows {
+        let (work, spares) = split(job, &row);
+        if spares > 0 {
+            *rooms.entry((row.group, row.node)).or_insert(0) += spares;
+            let width = row.devices.len() / row.count.max(1) as usize;
+            row.devices.truncate(width * work as usize);
+            row.count = work;
+        }
+        if work > 0 {
+            placed.push(row);
+        }
+    }
+    let room = |((group, node), count)| Nomination { job: job.id, group, node, count, purpose: Purpose::Spare };
+    (placed, rooms.into_iter().map(room).collect())
+}
