@@ -2,8 +2,8 @@
 
 use crate::state::{Alarm, Phase, Plain, PlainHold, PlainJob, PlainNode, PlainRun, PlainTask, State, request};
 use ohm_model::{
-    Class, Exit, Index, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, Purpose, QueueSpec, RunReport, RunReportKind,
-    SessionId, StopCause, TaintEffect,
+    Class, Exit, Index, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, QueueSpec, RunReport, RunReportKind, SessionId,
+    StopCause, TaintEffect,
 };
 use std::cmp::Reverse;
 
@@ -454,8 +454,7 @@ impl Plain {
             Alarm::Room(id, group, task, incarnation) => self.end_room(id, (group, task), incarnation),
             Alarm::Hold(node) => {
                 let before = self.holds.len();
-                let over = |hold: &PlainHold| matches!(hold.purpose, Purpose::Preemptor { expires_ms } if expires_ms <= now_ms);
-                self.holds.retain(|hold| hold.node != node || !over(hold));
+                self.holds.retain(|hold| hold.node != node || !hold.is_over(now_ms));
                 if self.holds.len() < before {
                     self.touch(node, NOBODY);
                 }

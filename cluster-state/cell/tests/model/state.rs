@@ -142,6 +142,10 @@ impl PlainHold {
         self.purpose == Purpose::Spare
     }
 
+    pub(crate) fn is_over(&self, now_ms: u64) -> bool {
+        matches!(self.purpose, Purpose::Preemptor { expires_ms } if expires_ms <= now_ms)
+    }
+
     pub(crate) fn is_preemptor(&self) -> bool {
         !self.is_move() && !self.is_spare()
     }
