@@ -191,8 +191,8 @@ pub struct GroupSpec {
     pub ports: Vec<u16>,
     /// Most tasks of this group on one node; 0 is no limit.
     pub max_per_node: u32,
-    /// Room for so many more tasks is held once the group stands, in its domain, for tasks that are lost; never for more
-    /// than it has tasks left.
+    /// Room for so many more tasks is held once the group stands, in its domain, for tasks that are lost; never for
+    /// more than it has tasks left.
     pub spares: u32,
     /// How tasks are laid over nodes.
     pub spread: SpreadMode,

@@ -104,7 +104,7 @@ impl Holds {
         }
     }
 
-    /// Holds the room that tasks on the move will have reserved and that will be held as spares, and adds it to `taken`.
+    /// Holds the room that tasks on the move will have reserved and that will be spares, and adds it to `taken`.
     pub fn take_rooms(&mut self, cell: &Cell, rooms: &[Nomination], taken: &mut Taken) {
         for room in rooms.iter().filter(|room| room.is_move() || room.is_spare()) {
             let Some(job) = cell.jobs().get(room.job) else { continue };

@@ -49,8 +49,8 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Takes back what groups were given that lost tasks, if one of those goes elsewhere while a spare of the group could
-    /// take it (P7).
+    /// Takes back what groups were given that lost tasks, if one of those goes elsewhere while a spare of the group
+    /// could take it (P7).
     pub(super) fn judge_spares_first(&mut self, job: &Job, first: usize, end: usize) {
         // A run that came back with its node is where it was.
         let judged = (0..job.groups.len()).filter(|at| job.groups[*at].spares > 0 && !self.adopts);
@@ -129,8 +129,8 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Takes the spares of `job` out of what its queue is charged, or puts them back: they never keep back what waits of
-    /// their own job. What is over the quota afterwards is given back in the same entry.
+    /// Takes the spares of `job` out of what its queue is charged, or puts them back: they never keep back what waits
+    /// of their own job. What is over the quota afterwards is given back in the same entry.
     pub(super) fn lend_spares(&mut self, job: &Job, sign: i64) {
         if job.spec.queue.is_empty() || job.groups.iter().all(|group| group.spares == 0) {
             return;

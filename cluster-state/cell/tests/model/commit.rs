@@ -3,7 +3,7 @@
 use crate::judge::{Expected, Facts};
 use crate::life::NOBODY;
 use crate::state::{Alarm, Phase, Plain, PlainHold, PlainRun};
-use ohm_model::{JobId, NodeId, Purpose, SessionId, StopCause, Transaction};
+use ohm_model::{JobId, NodeId, Nomination, Purpose, SessionId, StopCause, Transaction};
 use std::collections::BTreeSet;
 
 impl Plain {
@@ -62,11 +62,7 @@ impl Plain {
         jobs.into_iter().for_each(|id| self.settle_start(id));
         for (row, nomination) in transaction.nominate.iter().enumerate() {
             if !refused(ohm_model::transaction::Row::Nominate(row as u32)) {
-                let (job, group, node) = (nomination.job, nomination.group.0, nomination.node);
-                match nomination.purpose {
-                    Purpose::Preemptor { expires_ms } => self.hold(job, group, node, nomination.count, expires_ms),
-                    _ => self.hold_spare(job, group, node, nomination.count),
-                }
+                self.keep_room(nomination);
             }
         }
         for (row, job) in transaction.reserve.iter().enumerate() {
@@ -80,6 +76,14 @@ impl Plain {
             }
         }
         expected
+    }
+
+    fn keep_room(&mut self, row: &Nomination) {
+        let (job, group, node) = (row.job, row.group.0, row.node);
+        match row.purpose {
+            Purpose::Preemptor { expires_ms } => self.hold(job, group, node, row.count, expires_ms),
+            _ => self.hold_spare(job, group, node, row.count),
+        }
     }
 
     pub(crate) fn hold(&mut self, job: JobId, group: u16, node: NodeId, count: u32, expires_ms: u64) {

@@ -169,8 +169,7 @@ impl Plain {
         if self.runs_on(id).next().is_some() {
             return false;
         }
-        self.lose_rooms(id);
-        self.holds.retain(|hold| hold.node != id);
+        self.lose_all_rooms(id);
         self.clear_unhealthy(id, false);
         self.forget_kept(|kept| kept.run.node == id);
         self.nodes.remove(&id);

@@ -311,6 +311,12 @@ impl Plain {
         }
     }
 
+    /// The node is gone.
+    pub(crate) fn lose_all_rooms(&mut self, node: NodeId) {
+        self.lose_rooms(node);
+        self.holds.retain(|hold| hold.node != node);
+    }
+
     pub(crate) fn hold_spare(&mut self, job: JobId, group: u16, node: NodeId, count: u32) {
         let since = self.index;
         let same = |hold: &&mut PlainHold| hold.is_spare() && (hold.job, hold.group, hold.node) == (job, group, node);
