@@ -167,7 +167,7 @@ impl<'v> Driver<'_, 'v> {
         self.pass.lend_spares(true);
         let lent = self.decide_about(job, false);
         self.pass.lend_spares(false);
-        if matches!(lent, Decision::Planned(_)) { lent } else { decision }
+        if matches!(lent, Decision::Nothing(_)) { decision } else { lent }
     }
 
     /// Places for the spares that `job` lacks, and nothing else.

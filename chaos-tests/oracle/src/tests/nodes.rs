@@ -113,7 +113,13 @@ fn p7_sees_who_leaves_a_node_that_lets_it_stay() {
             jobs: Vec::new(),
             evict: vec![(RunRef { task, incarnation: Incarnation(1) }, StopCause::Drained)],
             place: Vec::new(),
-            nominate: vec![Nomination { job: id, group, node: NodeId(1), count: rooms, expires_ms: 0 }],
+            nominate: vec![Nomination {
+                job: id,
+                group,
+                node: NodeId(1),
+                count: rooms,
+                purpose: ohm_model::Purpose::Move,
+            }],
             reserve: Vec::new(),
         };
         let verdict = Verdict { accepted: Vec::new(), conflicts: Vec::new(), refresh: Index(0) };
