@@ -119,13 +119,13 @@ const PAIR: &str = "apiVersion: ohm/v1
 kind: Job
 metadata: {name: pair}
 spec:
-  terminationGracePeriodSeconds: 1
   groups:
   - name: main
     count: 2
     minCount: 2
     maxPerNode: 1
     requests: {cpu: 10m, memory: 8Mi}
+    terminationGracePeriodSeconds: 1
     command: [sleep, '600']
 ";
 
