@@ -8,7 +8,7 @@ use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
     Amounts, Class, Command, Entry, Envelope, Exit, Grain, GroupIndex, GroupSpec, Guard, Index, JobGuard, JobId,
     JobOutcome, JobSpec, Lease, NodeId, NodeSpec, Outcome, Placement, QueueSpec, Role, RunRef, RunReport,
-    RunReportKind, Sequence, SessionId, Shard, TaskIndex, Transaction, Verdict,
+    RunReportKind, Sequence, SessionId, Shard, TaskIndex, TopologySpec, Transaction, Verdict,
 };
 use ohm_stdx::codec;
 use std::hint::black_box;
@@ -27,6 +27,10 @@ struct Yard {
 
 impl Yard {
     fn new() -> Self {
+        Yard::with_racks(8)
+    }
+
+    fn with_racks(racks: u32) -> Self {
         let mut yard = Yard { cell: Cell::new(), applied: Applied::default(), sequence: 0, jobs: 0 };
         let open = Command::OpenSession { nonce: 1, role: Role::Scheduler(Class::Batch), name: "bench".into() };
         yard.run(vec![open]);
@@ -56,7 +60,7 @@ impl Yard {
         for node in 0..NODES {
             let spec = NodeSpec {
                 name: format!("node-{node}"),
-                labels: [("rack".to_string(), format!("r{}", node / 40 % 8))].into_iter().collect(),
+                labels: [("rack".to_string(), format!("r{}", node / 40 % racks))].into_iter().collect(),
                 taints: Vec::new(),
                 capacity: amounts(&[("cpu", 64_000), ("memory", 256 << 30), ("pods", 256)]),
                 address: String::new(),
@@ -283,6 +287,31 @@ fn snapshots(c: &mut Criterion) {
     group.finish();
 }
 
+/// The copy on which a planner looks for places of tasks that have to leave: of a gang of 1,000 beside 100,000 other
+/// tasks, with a topology of 250 racks.
+fn moves(c: &mut Criterion) {
+    let mut yard = Yard::with_racks(NODES / 40);
+    let levels = ["rack", "kubernetes.io/hostname"].map(String::from).to_vec();
+    yard.run(vec![Command::PutTopology(TopologySpec { name: "default".into(), levels })]);
+    for count in [vec![10_000; 10], vec![1_000]].concat() {
+        let ids = yard.submit(1, count, &[]);
+        let transaction = yard.plan(&ids, 1);
+        let entry = yard.entry(vec![Command::Commit(transaction)]);
+        yard.apply(&entry);
+        yard.committed();
+    }
+    let gang = yard.cell.jobs().iter().find(|job| job.groups[0].live == 1_000).expect("the gang").id;
+    let runs: Vec<RunRef> = (0..1_000).map(|task| RunRef::new(gang, 0, task, 1)).collect();
+    let mut group = c.benchmark_group("as_if_left");
+    group.sample_size(20);
+    for count in [1, 100, 1_000] {
+        group.bench_function(BenchmarkId::from_parameter(count), |bencher| {
+            bencher.iter(|| yard.cell.as_if_left(gang, black_box(&runs[..count])));
+        });
+    }
+    group.finish();
+}
+
 fn sizes(_: &mut Criterion) {
     let node_row = 8 * 2 * 3 + 4 + 1 + 24 + 4 + 4;
     println!(
@@ -296,5 +325,5 @@ fn sizes(_: &mut Criterion) {
     );
 }
 
-criterion_group!(benches, sizes, claims, entries, snapshots);
+criterion_group!(benches, sizes, claims, entries, snapshots, moves);
 criterion_main!(benches);

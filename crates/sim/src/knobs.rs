@@ -138,7 +138,7 @@ impl Knobs {
     pub(crate) fn with_drains(self, seed: u64) -> Self {
         let mut dice = Prng::new(hash::chain(hash::mix(seed), 0xd4a1));
         let drains = [0, 0, 2, 5, 9][dice.below(5) as usize];
-        if self.is_large() { self } else { Knobs { drains, ..self } }
+        if self.is_large() { self } else { Knobs { drains: drains.max(self.drains), ..self } }
     }
 
     /// Draws what the run dwells on; a large cell has no theme.

@@ -4,13 +4,15 @@
 use crate::faults::{Fault, Population, Victim, Way};
 use crate::knobs::Knobs;
 use crate::workload::QUEUES;
-use ohm_model::{Class, JobSpec, RepairPolicy, RepairSpec, TopologyMode, TopologyRequest};
+use ohm_model::{Class, ConditionKind, JobSpec, RepairPolicy, RepairSpec, TopologyMode, TopologyRequest};
 use ohm_stdx::{Prng, hash};
 
 /// Of 1000 runs, so many have each theme that they can have.
 const EACH_PERMILLE: u64 = 150;
 /// Nodes of a cell in which repairs leave their domain: two blocks of two racks of two nodes.
 const WIDENING_NODES: usize = 8;
+/// Nodes of a cell in which work moves: room for it in the same rack, in the same block, and elsewhere.
+const LEAVING_NODES: usize = 10;
 
 /// The themes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub(crate) enum Theme {
     Deposing,
     /// A node is lost and comes back, again and again, and its agent restarts while it is held down.
     Flapping,
+    /// People and conditions drive gangs, services and topology jobs from node to node, and things fail meanwhile.
+    Leaving,
 }
 
 impl Theme {
@@ -41,6 +45,7 @@ impl Theme {
             2 if servers > 1 => Theme::Deposing,
             3 => Theme::Provisioning,
             4 => Theme::Flapping,
+            5 => Theme::Leaving,
             _ => Theme::Everything,
         }
     }
@@ -66,6 +71,10 @@ impl Theme {
                 faults_ms: 60_000,
                 ..knobs
             },
+            Theme::Leaving => {
+                let nodes = asked.unwrap_or(LEAVING_NODES);
+                Knobs { nodes, drains: 24, wishes: knobs.wishes.max(25), wish_pause_ms: 300, ..lasting }
+            }
         }
     }
 
@@ -118,6 +127,19 @@ impl Theme {
                     at_ms += dice.between(2_000, 6_000);
                 }
             }
+            Theme::Leaving => {
+                let node = |dice: &mut Prng| dice.below(nodes) as usize;
+                for _ in 0..8 {
+                    let kinds = [ConditionKind::DeviceError, ConditionKind::HealthCheckFailed];
+                    let (node, kind) = (node(dice), kinds[dice.below(2) as usize]);
+                    let ail = Fault::Ail { node, kind, for_ms: dice.between(300, 15_000) };
+                    faults.push((dice.between(3_000, until_ms), ail));
+                }
+                for _ in 0..3 {
+                    let reboot = Fault::Reboot { node: node(dice), down_ms: dice.between(500, 12_000) };
+                    faults.push((dice.between(5_000, until_ms), reboot));
+                }
+            }
             Theme::Deposing => {
                 for _ in 0..8 {
                     let for_ms = dice.between(1_000, 6_000);
@@ -134,8 +156,14 @@ impl Theme {
             Theme::Widening if dice.chance(700) => widening(dice, job),
             Theme::Handover if dice.chance(700) => lasting(dice, job),
             Theme::Provisioning if dice.chance(850) => provisioned(dice, job),
+            Theme::Leaving if dice.chance(700) => movable(dice, job),
             _ => {}
         }
+    }
+
+    /// Of 1000 drained nodes, how many come back into use, and the longest time until then, in milliseconds.
+    pub(crate) fn undrained(self) -> (u64, u64) {
+        if self == Theme::Leaving { (950, 12_000) } else { (600, 30_000) }
     }
 
     /// The longest time between two reads, in milliseconds.
@@ -176,6 +204,29 @@ fn provisioned(dice: &mut Prng, job: &mut JobSpec) {
     job.active_deadline_seconds = 0;
     for group in &mut job.groups {
         group.requests.insert("cpu".into(), dice.between(1, 8) as i64 * 100);
+    }
+}
+
+/// Small and lasting, so that it stands when its node is to be left and finds a place elsewhere: a service, a gang, or
+/// one that requires a rack or a block.
+fn movable(dice: &mut Prng, job: &mut JobSpec) {
+    job.suspended = false;
+    if job.repair.policy == RepairPolicy::Widen {
+        job.repair = RepairSpec::default();
+    }
+    if job.class != Class::Service {
+        job.class = if dice.chance(700) { Class::Tas } else { Class::Batch };
+        lasting(dice, job);
+    }
+    let level = ["topology.ohm/block", "topology.ohm/rack"][dice.below(2) as usize];
+    for group in &mut job.groups {
+        group.requests.insert("cpu".into(), dice.between(1, 5) as i64 * 100);
+        group.topology = match job.class {
+            Class::Tas => {
+                TopologyRequest { mode: TopologyMode::Required, level: level.into(), ..TopologyRequest::default() }
+            }
+            Class::Batch | Class::Service => TopologyRequest::default(),
+        };
     }
 }
 

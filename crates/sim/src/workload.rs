@@ -143,14 +143,15 @@ fn update(dice: &mut Prng, job: &JobSpec) -> JobSpec {
 pub(crate) fn drains(seed: u64, knobs: &Knobs) -> Vec<(u64, Command)> {
     let mut dice = Prng::new(hash::chain(hash::mix(seed), 0xd4a2));
     let mut asks = Vec::new();
+    let (undrained_permille, undrained_ms) = knobs.theme.undrained();
     for _ in 0..knobs.drains {
         let name = format!("n{}", dice.below(knobs.nodes as u64));
         let at_ms = dice.between(3_000, knobs.faults_ms.max(4_000));
         let deadline_ms = if dice.chance(300) { dice.between(500, 20_000) } else { 0 };
         let at_once = [0, 0, 1, 3][dice.below(4) as usize];
         asks.push((at_ms, Command::DrainNode { name: name.clone(), deadline_ms, at_once }));
-        if dice.chance(600) {
-            asks.push((at_ms + dice.between(100, 30_000), Command::UndrainNode { name }));
+        if dice.chance(undrained_permille) {
+            asks.push((at_ms + dice.between(100, undrained_ms), Command::UndrainNode { name }));
         }
     }
     asks

@@ -38,6 +38,7 @@ pub use counters::Counters;
 pub use explain::{Explanation, LayerFit, Miss, NearMiss, Obstacle};
 pub use holds::{Holds, Taken};
 pub use input::{Effect, Input, SchedulerConfig};
+pub use moves::plan_move;
 pub use pass::TRANSACTION_BYTES_MAX;
 pub use plan::{Decision, Plan, PlannedJob};
 pub use planner::{Budget, Need, Planner, Work, WorkItem, need_of};

@@ -24,7 +24,7 @@ pub(crate) struct Sought {
 
 /// Seeks places for what `item`'s job has to move. A gang moves as one set; where there is no room for that, one of its
 /// nodes is left first.
-pub(crate) fn seek_places<P: Planner>(
+pub(crate) fn seek_places<P: Planner + ?Sized>(
     planner: &mut P,
     (cell, holds, session): (&Cell, &Holds, SessionId),
     item: WorkItem,
@@ -60,6 +60,18 @@ pub(crate) fn seek_places<P: Planner>(
         sought.decision = Decision::Unplaced(why);
     }
     sought
+}
+
+/// What a scheduler would ask for so that `item`'s job leaves its nodes, for whoever has no scheduler around; with the
+/// nodes that the planner counts as taken by it.
+pub fn plan_move<P: Planner + ?Sized>(
+    planner: &mut P,
+    picture: (&Cell, &Holds, SessionId),
+    item: WorkItem,
+    dice: &mut Prng,
+) -> (Decision, Vec<NodeId>) {
+    let sought = seek_places(planner, picture, item, Budget::UNBOUNDED.nodes, dice);
+    (sought.decision, sought.nodes)
 }
 
 /// What has to leave each node by itself, if that is more than one.

@@ -9,7 +9,8 @@ use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::{Conflict, JobId, NodeId};
 use std::collections::BTreeMap;
 
-/// A job is planned at most so often: every time something of it is placed or makes room for it.
+/// A job is planned at most so often, and twice for each of its tasks: every time something of it is placed, makes room
+/// for it, or leaves a drained node, of a service one after the other.
 const ROUNDS_MAX: usize = 256;
 
 /// What planning one job ended with.
@@ -26,11 +27,12 @@ pub(crate) struct Settled {
 /// Plans a job until nothing more can be done for it.
 pub(crate) fn settle(world: &mut World, job: JobId) -> Settled {
     let mut settled = Settled::default();
-    for _ in 0..ROUNDS_MAX {
-        let seeks_spares = world.job(job).is_some_and(Job::seeks_spares);
+    let tasks = world.job(job).map_or(0, |job| job.groups.iter().map(|group| group.tasks.len()).sum());
+    for _ in 0..ROUNDS_MAX + 2 * tasks {
+        let need = world.job(job).and_then(|found| need_of(&world.cell, found));
         let planned = match world.plan(job) {
             Some(Decision::Planned(planned)) => planned,
-            Some(Decision::Unplaced(_)) if seeks_spares => break,
+            Some(Decision::Unplaced(_)) if need == Some(Need::Spare) => break,
             Some(Decision::Unplaced(explanation)) => {
                 settled.explanation = Some(*explanation);
                 break;
@@ -41,6 +43,7 @@ pub(crate) fn settle(world: &mut World, job: JobId) -> Settled {
         settled.explanation = planned.rest.as_deref().cloned();
         let verdict = world.commit(&planned);
         let victims = world.end_stopping();
+        world.start_replaced(job);
         let moved = live_of(world, job) != live || !victims.is_empty();
         settled.victims.extend(victims.into_iter().filter(|victim| *victim != job));
         if !moved {
@@ -116,7 +119,8 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
         group.domains = domains(&world.cell, job, at);
         group.spares = spares(&world.cell, job, at);
     }
-    let unmet = job.state != JobState::Active || matches!(need_of(&world.cell, job), Some(Need::Start | Need::Repair));
+    let need = need_of(&world.cell, job);
+    let unmet = job.state != JobState::Active || matches!(need, Some(Need::Start | Need::Repair | Need::Move));
     let outcome = match (unmet, evicted.contains_key(&job.id)) {
         (true, true) if standing.stood > 0 => JobOutcome::Evicted,
         (true, _) => JobOutcome::Pending,
@@ -124,7 +128,7 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
         (false, _) => JobOutcome::Placed,
     };
     let mut explanation = Vec::new();
-    if let Some(why) = found.explanation.as_ref().filter(|_| job.pending() > 0) {
+    if let Some(why) = found.explanation.as_ref().filter(|_| job.pending() > 0 || need == Some(Need::Move)) {
         explanation.extend(why.to_text(&world.cell).lines().map(str::to_string));
         for group in why.groups() {
             if let Some(group) = groups.get_mut(usize::from(group.0)) {

@@ -130,7 +130,8 @@ fn is_resized(job: &AskedJob, group: &GroupSpec) -> bool {
     stood < group.min_count || stood > group.count
 }
 
-/// Takes away the nodes that fail, and empties those that are drained.
+/// Takes away the nodes that fail, and begins to drain those that are to be drained: what stands there leaves as in a
+/// live cell, once there is a place for it.
 fn lose(world: &mut World, scene: &Scene, jobs: &mut [Standing], rooms: &mut Rooms) {
     let mut counts: BTreeMap<JobId, (u32, u32)> = BTreeMap::new();
     let count = |world: &World, node: NodeId| {
@@ -147,11 +148,10 @@ fn lose(world: &mut World, scene: &Scene, jobs: &mut [Standing], rooms: &mut Roo
         }
     }
     let drained: Vec<NodeId> = scene.drain.iter().filter_map(|name| world.cell.nodes().find(name)).collect();
-    let cordon = |name: &String| Command::CordonNode { name: name.clone(), cordoned: true };
-    world.apply_all(scene.drain.iter().map(cordon).collect());
+    let drain = |name: &String| Command::DrainNode { name: name.clone(), deadline_ms: 0, at_once: 1 };
+    world.apply_all(scene.drain.iter().map(drain).collect());
     for node in drained {
         count(world, node).into_iter().for_each(|job| counts.entry(job).or_default().1 += 1);
-        world.end_all_on(node);
     }
     for standing in jobs {
         let (lost, drained) = standing.job.as_ref().ok().and_then(|job| counts.get(job)).copied().unwrap_or_default();

@@ -4,8 +4,8 @@
 //! server.
 
 use ohm_batch::BatchPlanner;
-use ohm_cell::{Applied, Cell, Job, READY};
-use ohm_framework::{Budget, Decision, Holds, PlannedJob, Planner, View, Work, WorkItem};
+use ohm_cell::{Applied, Cell, Job, READY, Run};
+use ohm_framework::{Budget, Decision, Holds, Need, PlannedJob, Planner, View, Work, WorkItem, plan_move};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
     Amounts, Class, Command, Entry, Envelope, Epoch, Exit, Index, JobId, JobOutcome, JobSpec, Lease, NodeHealth,
@@ -158,16 +158,26 @@ impl World {
         });
         let need = planner.need(&self.cell, found)?;
         let nominated = self.cell.nominations().values().flatten().any(|held| held.job == job);
-        let work = Work { jobs: vec![WorkItem { job, need, attempt: 0, nominated }], budget: Budget::UNBOUNDED };
-        let plan = planner.plan(&view, &work, &mut Prng::new(0));
+        let (item, mut dice) = (WorkItem { job, need, attempt: 0, nominated }, Prng::new(0));
+        let (decision, nodes) = match need {
+            Need::Move => {
+                let (decision, nodes) = plan_move(&mut **planner, (&self.cell, &holds, self.session), item, &mut dice);
+                (Some(decision), nodes)
+            }
+            Need::Repair | Need::Start | Need::Grow | Need::Spare => {
+                let work = Work { jobs: vec![item], budget: Budget::UNBOUNDED };
+                let decisions = planner.plan(&view, &work, &mut dice).decisions;
+                let rows = decisions.iter().filter_map(|decision| match decision {
+                    Decision::Planned(planned) => Some(planned.place.iter().map(|row| row.node)),
+                    _ => None,
+                });
+                let nodes = rows.flatten().collect();
+                (decisions.into_iter().find(|decision| decision.job() == job), nodes)
+            }
+        };
         // A planner may have lowered its own numbers for rows it returned; committed or not, they are read again.
-        let rows = plan.decisions.iter().filter_map(|decision| match decision {
-            Decision::Planned(planned) => Some(planned.place.iter().map(|row| row.node)),
-            _ => None,
-        });
-        let nodes: Vec<NodeId> = rows.flatten().collect();
         planner.changed(&view, &nodes, &[job]);
-        plan.decisions.into_iter().find(|decision| decision.job() == job)
+        decision
     }
 
     /// Commits a plan: the log's own judgement decides what of it stands.
@@ -203,10 +213,19 @@ impl World {
         self.end(runs)
     }
 
-    /// Ends every run on a node without any fault of theirs.
-    pub(crate) fn end_all_on(&mut self, node: NodeId) {
-        let runs: Vec<_> = self.cell.runs().on_node(self.cell.nodes(), node).map(|(_, run)| (node, run.run)).collect();
-        self.end(runs);
+    /// Lets the tasks of `job` that were placed again run, as their agents would report: then the next ones may move.
+    pub(crate) fn start_replaced(&mut self, job: JobId) {
+        let Some(found) = self.job(job) else { return };
+        let placed = found.groups.iter().flat_map(|group| {
+            let tasks = group.replaced.iter().flat_map(|(first, count)| first..first + count);
+            tasks.filter_map(|task| self.cell.runs().get(group.tasks.get(task as usize)?.run))
+        });
+        let start = |run: &Run| {
+            let reports = vec![RunReport { run: run.run, kind: RunReportKind::Started { pid: 1 } }];
+            Command::Report { node: run.node, reports }
+        };
+        let commands: Vec<Command> = placed.map(start).collect();
+        self.apply_all(commands);
     }
 
     /// Ends runs without any fault of theirs. Returns the job of each.
