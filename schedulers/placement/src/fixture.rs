@@ -258,6 +258,9 @@ impl World {
             }
             group = Some(row.group);
         }
+        for room in planned.nominate.iter().filter(|room| room.is_spare()) {
+            lines.push(format!("{} spare on {}", room.count, self.cell.nodes().name(room.node)));
+        }
         if let Some(why) = &planned.rest {
             lines.push(format!("rest: {}", why.to_text(&self.cell)));
         }

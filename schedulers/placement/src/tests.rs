@@ -5,6 +5,7 @@ mod exact;
 mod fixed;
 mod properties;
 mod slices;
+mod spares;
 mod topologies;
 
 use crate::fixture::{self, Bare};
