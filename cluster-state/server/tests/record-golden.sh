@@ -65,6 +65,7 @@ spec:
   groups:
   - name: main
     count: 2
+    spares: 1
     requests: {cpu: 1}
     topology: {required: topology.ohm/rack}
     command: ["true"]
