@@ -24,6 +24,7 @@ mod p6_closed_jobs;
 mod p6_counts;
 mod p7_moves;
 mod p7_repairs;
+mod p7_restarts;
 mod p8_hard_constraints;
 mod p8_quota;
 mod p9_equal_copies;
@@ -56,6 +57,7 @@ pub struct Oracle {
     counts: p6_counts::Counts,
     moves: p7_moves::Moves,
     repairs: p7_repairs::Repairs,
+    restarts: p7_restarts::Restarts,
     quotas: p8_quota::Quotas,
     equal_copies: p9_equal_copies::EqualCopies,
     broken: Vec<Broken>,
@@ -90,6 +92,7 @@ impl Oracle {
         let facts = facts::facts(&taken, applied);
         self.admissions.reports(index, &taken, &facts, broken);
         self.repairs.entry_begins(&facts);
+        self.restarts.entry_begins(&facts);
         self.moves.entry_begins(index, &taken, &self.books, broken);
         for fact in facts {
             self.books.note(&fact);
@@ -99,6 +102,7 @@ impl Oracle {
             self.slices.watch(index, &fact, &self.books, broken);
             self.moves.watch(index, &fact, (&self.books, &self.admissions), broken);
             self.repairs.watch(index, &fact, &self.books, broken);
+            self.restarts.watch(index, &fact, (&self.books, &self.repairs), broken);
             self.counts.watch(index, &fact, &self.books, broken);
             self.admissions.watch(index, &fact, &self.books, &rules, broken);
             p8_hard_constraints::watch(index, &fact, (&self.books, &self.admissions), broken);
@@ -111,6 +115,7 @@ impl Oracle {
         self.quotas.entry_over(&rules);
         self.admissions.entry_over(&rules);
         self.counts.entry_over(index, &self.books, broken);
+        self.restarts.entry_over(index, &self.books, broken);
         self.closed_jobs.watch(index, applied, broken);
         self.exactly_once.applied(index, entry, applied, broken);
     }
@@ -120,6 +125,7 @@ impl Oracle {
         self.exactly_once.finish(&mut self.broken);
         p6_counts::finish(&self.books, &mut self.broken);
         self.kept_runs.finish(&self.books, &mut self.broken);
+        self.restarts.finish(&self.books, &mut self.broken);
     }
 
     /// Every broken promise so far.

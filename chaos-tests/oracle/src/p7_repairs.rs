@@ -41,6 +41,11 @@ impl Repairs {
         lost || self.mended.contains(&(job, group))
     }
 
+    /// Whether tasks of this job wait for a place because they lost theirs.
+    pub(crate) fn is_waiting(&self, job: JobId) -> bool {
+        self.lost.get(&job).is_some_and(|lost| !lost.is_empty())
+    }
+
     /// Judges one fact; `books` knows of it already.
     pub(crate) fn watch(&mut self, index: Index, fact: &Fact<'_>, books: &Books, broken: &mut Vec<Broken>) {
         let (at_ms, kind) = match *fact {

@@ -4,6 +4,7 @@ mod jobs;
 mod kept;
 mod nodes;
 mod p10;
+mod restarts;
 
 use super::*;
 use ohm_model::{

@@ -2,7 +2,7 @@
 
 use crate::runner::{FoundExit, FoundRun, LeaseFile, RunnerEvent};
 use crate::wanted::StartOrder;
-use ohm_model::{Exit, Incarnation, OnDisconnect, RunRef};
+use ohm_model::{Exit, Incarnation, JobId, OnDisconnect, RunRef};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// SIGTERM, which ends a stopped run.
@@ -33,6 +33,11 @@ pub enum DriverInput {
         run: RunRef,
         /// Between the polite signal and the kill.
         grace_ms: u64,
+    },
+    /// The tasks of a job have done their work and end by themselves.
+    Finish {
+        /// The job.
+        job: JobId,
     },
     /// Forget the end of a run.
     Forget {
@@ -111,6 +116,7 @@ impl SimDriver {
             DriverInput::Attach => self.attach(out),
             DriverInput::Start { incarnation, wanted } => self.start(now_ms, incarnation, &wanted, out),
             DriverInput::Stop { run, grace_ms } => self.stop(now_ms, run, grace_ms, out),
+            DriverInput::Finish { job } => self.finish(now_ms, job, out),
             DriverInput::Forget { run } => drop(self.exits.remove(&run)),
             DriverInput::Lease(file) => {
                 if self.lease.is_none_or(|lease| lease.deadline_ms < file.deadline_ms) {
@@ -173,6 +179,14 @@ impl SimDriver {
                 out.push(RunnerEvent::Exited { run, exit: Exit::NeverStarted });
             }
         }
+    }
+
+    fn finish(&mut self, now_ms: u64, job: JobId, out: &mut Vec<RunnerEvent>) {
+        for (run, live) in self.live.iter_mut().filter(|(run, _)| run.task.job == job) {
+            live.end_ms = live.end_ms.min(now_ms);
+            self.timers.insert((live.end_ms, *run));
+        }
+        self.ring(now_ms, out);
     }
 
     fn ring(&mut self, now_ms: u64, out: &mut Vec<RunnerEvent>) {

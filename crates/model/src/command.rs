@@ -77,7 +77,8 @@ pub enum Command {
         /// Drawn at random by each agent process: a retry is no new registration.
         instance: u64,
         /// Which boot of the machine it is, counted in the folder that holds the key: after a reboot nothing runs there
-        /// any more, and what an earlier boot still had to say comes too late.
+        /// any more, and what an earlier boot still had to say comes too late. Another boot is taken once the node is
+        /// lost, and not before: it may be that of a copy of the machine.
         boot: u64,
     },
     /// The health duty's conclusion about a node.

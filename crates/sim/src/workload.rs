@@ -111,7 +111,7 @@ fn queue(dice: &mut Prng, name: &str) -> QueueSpec {
 }
 
 /// The job with something else in it; most often with other counts.
-fn update(dice: &mut Prng, job: &JobSpec) -> JobSpec {
+pub(crate) fn update(dice: &mut Prng, job: &JobSpec) -> JobSpec {
     let mut spec = job.clone();
     for group in &mut spec.groups {
         let size = group.topology.slices.first().map_or(1, |slice| slice.size.max(1));

@@ -27,7 +27,9 @@ use crate::scenario::Scenario;
 use crate::server::ServerProcess;
 use ohm_agent::BeatAnswer;
 use ohm_log::Bytes;
-use ohm_model::{Command, Epoch, Incarnation, Index, NodeCondition, NodeId, NodeSpec, RunRef, RunReport, SessionId};
+use ohm_model::{
+    Command, Epoch, Incarnation, Index, JobId, NodeCondition, NodeId, NodeSpec, RunRef, RunReport, SessionId,
+};
 use ohm_oracle::{Broken, Oracle, Record};
 use ohm_provisioning::Answer;
 use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, Purpose, RequestId};
@@ -78,6 +80,7 @@ pub(crate) enum Event {
     ServerLoses { connection: u64, server: usize, starts: u64 },
     Strike(usize),
     Ask(usize),
+    Finish(JobId),
     Restart(Victim),
     DiskRoom { server: usize, starts: u64 },
     DiskDeadline { server: usize, starts: u64 },
@@ -267,6 +270,7 @@ impl World {
             Event::ServerLoses { connection, server, starts } => self.server_loses(connection, server, starts),
             Event::Strike(number) => self.strike(number),
             Event::Ask(number) => self.ask_scripted(number),
+            Event::Finish(job) => self.finish_tasks(job),
             Event::Restart(victim) => self.restart(victim),
             Event::DiskRoom { server, starts } => self.give_disk_room(server, starts),
             Event::DiskDeadline { server, starts } => self.end_doomed(server, starts),

@@ -94,6 +94,10 @@ pub enum Canary {
     KeepBoth,
     /// Kept runs are not remembered: when their node is back they are stopped unasked.
     ForgetKept,
+    /// Tasks that stayed are not told to start again with their job.
+    RestartNobody,
+    /// A start in place counts as the task's own failure.
+    ChargeRestarts,
 }
 
 impl Canary {
@@ -104,7 +108,7 @@ impl Canary {
     pub const OF_SPARES: [Canary; 3] = [Canary::SpareAstray, Canary::SpareUnused, Canary::KeepSpares];
 
     /// All others.
-    pub const ALL: [Canary; 39] = [
+    pub const ALL: [Canary; 41] = [
         Canary::SkipFitCheck,
         Canary::AnswerBeforeSync,
         Canary::ForgetSessions,
@@ -144,6 +148,8 @@ impl Canary {
         Canary::MoveUnawaited,
         Canary::MoveAstray,
         Canary::MoveTolerated,
+        Canary::RestartNobody,
+        Canary::ChargeRestarts,
     ];
 }
 

@@ -42,6 +42,18 @@ impl Cell {
                         .into();
                 return Err(Refusal::Invalid { field: "boot".into(), problem });
             }
+            if record.key == key && boot != record.boot && record.health != NodeHealth::Lost {
+                // Who says that the machine has booted may be a copy of it, while tasks run on the original.
+                return Err(Refusal::WrongState {
+                    kind: "node".into(),
+                    name: spec.name,
+                    state: "not lost since its machine booted before".into(),
+                    hint:
+                        "it is taken once it is lost; if this machine or folder is a copy of another one, remove the \
+                           file `node-key` there and give the node another name"
+                            .into(),
+                });
+            }
             let is_retry = record.key == key && record.instance == instance && *record.spec == spec;
             if is_retry && record.health != NodeHealth::Lost {
                 return Ok(Outcome::Node { node, incarnation: record.incarnation });

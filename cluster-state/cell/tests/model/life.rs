@@ -45,6 +45,9 @@ impl Plain {
             return false;
         }
         let lost = known.health == NodeHealth::Lost;
+        if known.key == key && boot != known.boot && !lost {
+            return false;
+        }
         if known.key == key && known.instance == instance && known.spec == spec && !lost {
             return true;
         }

@@ -4,8 +4,10 @@
 
 use super::AgentError;
 use ohm_runtime::{data_dir, dice};
+use ohm_stdx::hash;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const FILE_NAME: &str = "node-key";
@@ -17,6 +19,18 @@ pub(crate) struct NodeIdentity {
     pub(crate) key: u64,
     /// Which boot this is, from 1.
     pub(crate) boot: u64,
+}
+
+/// The identity of a machine: as [`load_or_make`], but its boots also differ from those that a copy of the folder counts.
+/// The copy is on another file or, on another machine, in another boot; what both count is in the upper half.
+///
+/// # Errors
+/// As there.
+pub(super) fn of_machine(folder: &Path, boot_id: u64) -> Result<NodeIdentity, AgentError> {
+    let place = fs::metadata(folder).map_err(AgentError::file(folder))?;
+    let life = hash::chain(hash::chain(boot_id, place.dev()), place.ino());
+    let NodeIdentity { key, boot } = load_or_make(folder, life)?;
+    Ok(NodeIdentity { key, boot: boot << 32 | life & u64::from(u32::MAX) })
 }
 
 /// The identity in `folder` during the boot called `boot_id`; made, and on disk when this returns, if there is none.
@@ -50,6 +64,18 @@ fn parse(text: &str) -> Option<(NodeIdentity, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_counts_other_boots_than_the_original() {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let original = of_machine(first.path(), 7).unwrap();
+        assert_eq!(of_machine(first.path(), 7).unwrap(), original);
+        fs::copy(first.path().join(FILE_NAME), second.path().join(FILE_NAME)).unwrap();
+        let copy = of_machine(second.path(), 7).unwrap();
+        assert!(copy.key == original.key && copy.boot > original.boot);
+        let rebooted = of_machine(first.path(), 8).unwrap();
+        assert!(rebooted.boot > original.boot && rebooted.boot != copy.boot);
+    }
 
     #[test]
     fn a_key_is_drawn_once_boots_are_counted_and_damage_is_not_papered_over() {

@@ -93,7 +93,7 @@ pub async fn run_agent(options: AgentOptions, shutdown: Shutdown) -> Result<(), 
     let dialer = Dialer::new(options.servers.clone())?;
     let _lock = data_dir::lock(&options.data_dir)?;
     let boot_id = clock::boot_id().map_err(AgentError::file(Path::new("/proc/sys/kernel/random/boot_id")))?;
-    let identity = key::load_or_make(&options.data_dir, hash::bytes(boot_id.as_bytes()))?;
+    let identity = key::of_machine(&options.data_dir, hash::bytes(boot_id.as_bytes()))?;
     let folder = options.data_dir.join("shim");
     data_dir::create(&folder)?;
     let lease = LeaseFile::open(&folder).map_err(AgentError::file(&folder.join("lease")))?;

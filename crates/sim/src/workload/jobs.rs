@@ -4,7 +4,7 @@ use super::{QUEUES, TAINT};
 use ohm_model::job::{SpreadMode, TTL_SECONDS_DEFAULT};
 use ohm_model::selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
 use ohm_model::{
-    Class, GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, TaskSpec, TopologyMode,
+    Class, GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, Survivors, TaskSpec, TopologyMode,
     TopologyRequest, TopologySlice,
 };
 use ohm_stdx::Prng;
@@ -38,8 +38,10 @@ pub(crate) fn job(dice: &mut Prng, name: String, (large, lasting): (bool, bool),
     let (priority, repair, retries) = (dice.below(3) as i32, repair(dice, &groups), dice.below(4) as u32);
     let active_deadline_seconds = if dice.chance(100) { dice.between(5, 40) } else { 0 };
     let ttl_seconds_after_finished = if dice.chance(200) { dice.between(1, 20) } else { TTL_SECONDS_DEFAULT };
-    // One draw says both whether runs are kept and which of two lives on.
+    // One draw says whether runs are kept, which of two lives on, and what becomes of those that stayed.
     let draw = dice.below(1000);
+    let restarts = lasting && draw / 3 % 3 == 0;
+    let survivors = if restarts { Survivors::RestartAll } else { Survivors::Notify };
     JobSpec {
         name,
         class,
@@ -47,7 +49,7 @@ pub(crate) fn job(dice: &mut Prng, name: String, (large, lasting): (bool, bool),
         priority,
         priority_class: String::new(),
         labels: Default::default(),
-        repair,
+        repair: RepairSpec { survivors, ..repair },
         groups,
         retries,
         active_deadline_seconds,

@@ -4,6 +4,8 @@
 
 use super::{Event, World};
 use crate::faults::{Fault, Victim, Way};
+use crate::roles::ClientProcess;
+use crate::workload;
 use ohm_model::{Command, EventKind, JobId};
 use ohm_oracle::Record;
 
@@ -23,22 +25,23 @@ impl World {
             }
             self.aimed = *index;
             for event in &applied.events {
-                let (job, name) = match &event.kind {
-                    EventKind::TasksLost { job, name, .. }
-                    | EventKind::RepairCommitted { job, name, .. }
-                    | EventKind::QuotaReserved { job, name, .. }
+                let (job, name, is_admission) = match &event.kind {
+                    EventKind::TasksLost { job, name, .. } | EventKind::RepairCommitted { job, name, .. } => {
+                        (job, name, false)
+                    }
+                    EventKind::QuotaReserved { job, name, .. }
                     | EventKind::CheckChanged { job, name, .. }
-                    | EventKind::ChecksReady { job, name, .. } => (job, name),
+                    | EventKind::ChecksReady { job, name, .. } => (job, name, true),
                     _ => continue,
                 };
                 if self.dice.chance(AIMED_PERMILLE) {
-                    self.trouble(*job, name.clone());
+                    self.trouble(*job, name.clone(), is_admission);
                 }
             }
         }
     }
 
-    fn trouble(&mut self, job: JobId, name: String) {
+    fn trouble(&mut self, job: JobId, name: String, is_admission: bool) {
         let after_ms = match self.dice.below(4) {
             0 => 0,
             1 => self.dice.between(1, 12),
@@ -48,7 +51,7 @@ impl World {
         if !self.provisioners.is_empty() && self.dice.chance(250) {
             return self.trouble_provisioners(after_ms);
         }
-        match self.dice.below(6) {
+        match self.dice.below(if is_admission { 9 } else { 6 }) {
             0 => self.say_after(after_ms, Command::CancelJob { name }),
             1 => {
                 let again_ms = after_ms + self.dice.between(5, 800);
@@ -68,6 +71,13 @@ impl World {
                 let down_ms = self.dice.between(10, 4_000);
                 self.strike_after(after_ms, Fault::Crash { victim: Victim::Scheduler(number), down_ms });
             }
+            // It becomes another job meanwhile, or what runs of it is done, then or once its second pass has placed it.
+            6 => self.update_after(after_ms, &name),
+            7 => self.agenda.after(after_ms, Event::Finish(job)),
+            8 => {
+                let later_ms = after_ms + self.dice.between(100, 3_000);
+                self.agenda.after(later_ms, Event::Finish(job));
+            }
             // A second loss of the same job.
             _ => {
                 let hosts = self.hosts_of(job);
@@ -76,6 +86,16 @@ impl World {
                     self.strike_after(after_ms, Fault::Reboot { node, down_ms });
                 }
             }
+        }
+    }
+
+    fn update_after(&mut self, after_ms: u64, name: &str) {
+        let find = |client: &ClientProcess| client.submitted.iter().find(|spec| spec.name == name).cloned();
+        let found = self.clients.iter().enumerate().find_map(|(number, client)| Some((number, find(client)?)));
+        if let Some((number, spec)) = found {
+            let spec = Box::new(workload::update(&mut self.dice, &spec));
+            let owner = format!("client {number}");
+            self.say_after(after_ms, Command::UpdateJob { owner, spec, version: None });
         }
     }
 

@@ -2,11 +2,11 @@
 
 use super::{Event, Up, World};
 use crate::faults::Victim;
-use ohm_agent::{Effect as AgentEffect, Input as AgentInput};
+use ohm_agent::{DriverInput, Effect as AgentEffect, Input as AgentInput};
 use ohm_framework::{Effect as SchedulerEffect, Input as SchedulerInput};
 use ohm_health::{DutyEffect, DutyInput};
 use ohm_log::Bytes;
-use ohm_model::Envelope;
+use ohm_model::{Envelope, JobId};
 use ohm_oracle::Record;
 use ohm_replica::Beat;
 
@@ -66,12 +66,21 @@ impl World {
     }
 
     pub(crate) fn run_driver(&mut self, number: usize) {
-        let (now_ms, mut effects) = (self.agenda.now_ms(), Vec::new());
         self.nodes[number].driver_ms = None;
+        self.drive_tasks(number, DriverInput::Tick);
+    }
+
+    /// The tasks of a job end by themselves, wherever they are.
+    pub(crate) fn finish_tasks(&mut self, job: JobId) {
+        (0..self.nodes.len()).for_each(|number| self.drive_tasks(number, DriverInput::Finish { job }));
+    }
+
+    fn drive_tasks(&mut self, number: usize, input: DriverInput) {
+        let (now_ms, mut effects) = (self.agenda.now_ms(), Vec::new());
         let paused = self.paused_until_ms(Victim::Node(number)) > now_ms;
         // A paused agent hears of it later: the driver's record of it waits, as the shim's does.
         let agent = if paused { self.nodes[number].agent.take() } else { None };
-        self.nodes[number].drive(now_ms, ohm_agent::DriverInput::Tick, &mut effects, &mut self.history);
+        self.nodes[number].drive(now_ms, input, &mut effects, &mut self.history);
         if agent.is_some() {
             self.nodes[number].agent = agent;
             self.nodes[number].missed_words = true;

@@ -1,0 +1,43 @@
+//! Tasks that start again in place with their job.
+
+use super::*;
+use ohm_model::Survivors;
+
+/// A gang of two with one task lost and placed anew: what happens to the other one then.
+fn broken(after: impl FnOnce(&mut History)) -> Vec<&'static str> {
+    let restarts = |spec: &mut JobSpec| {
+        (spec.groups[0].min_count, spec.groups[0].elastic) = (2, false);
+        spec.repair =
+            RepairSpec { policy: RepairPolicy::Wait, survivors: Survivors::RestartAll, ..RepairSpec::default() };
+    };
+    let mut history = History::default();
+    history.node(0, node("a", &[])).node(1, node("b", &[])).job(0, job("j", 2, restarts));
+    history.happened(vec![placed(0, 0, 1, 0), placed(0, 1, 1, 1)]);
+    history.happened(vec![ended(0, 0, 0, Exit::NodeLost)]);
+    let repaired = EventKind::RepairCommitted { job: JobId::new(0, 0), name: "j".into(), moves: Vec::new() };
+    history.happened(vec![placed(0, 0, 1, 1), repaired]);
+    after(&mut history);
+    history.broken()
+}
+
+fn restarted(task: u32, node: u32) -> EventKind {
+    let (job, incarnation) = (JobId::new(0, 0), Incarnation(1));
+    let (exit, cause) = (Exit::Signal(15), Some(StopCause::Restarted));
+    EventKind::Ended { job, group: 0, task, incarnation, node: NodeId(node), exit, cause }
+}
+
+#[test]
+fn p7_sees_who_starts_again_with_its_job() {
+    let none: Vec<&str> = Vec::new();
+    assert_eq!(broken(|history| drop(history.happened(vec![restarted(1, 1), placed(0, 1, 1, 1)]))), none);
+    assert_eq!(broken(|history| drop(history.happened(vec![stopping(0, 1, 1, StopCause::Cancelled)]))), none);
+    assert_eq!(broken(|history| drop(history.happened(vec![ended(0, 1, 1, Exit::NodeLost)]))), none);
+    assert_eq!(broken(|history| drop(history.happened(vec![ended(0, 1, 1, Exit::Code(0))]))), ["P7"], "for good");
+    let elsewhere = |history: &mut History| drop(history.happened(vec![restarted(1, 1), placed(0, 1, 1, 0)]));
+    assert_eq!(broken(elsewhere), ["P7"]);
+    assert_eq!(broken(|history| drop(history.happened(vec![restarted(1, 1)]))), ["P7"], "it loses its place");
+    let moved = |history: &mut History| drop(history.happened(vec![restarted(0, 1), placed(0, 0, 1, 1)]));
+    assert_eq!(broken(moved), ["P7"], "the one that was placed anew");
+    let late = |history: &mut History| (0..30).for_each(|_| drop(history.happened(vec![state(0, "running")])));
+    assert_eq!(broken(late), ["P7"], "it runs on");
+}
