@@ -4,7 +4,7 @@
 use crate::ailments::Ailments;
 use crate::facts::{Fact, Rules};
 use ohm_model::node::HOSTNAME_LABEL;
-use ohm_model::{Class, EventKind, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, TopologySpec};
+use ohm_model::{Class, EventKind, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, StopCause, TopologySpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A node.
@@ -32,7 +32,7 @@ pub(crate) struct Books {
     topologies: BTreeMap<String, TopologySpec>,
     live: BTreeMap<(JobId, u16), BTreeMap<u32, Standing>>,
     succeeded: BTreeMap<(JobId, u16), BTreeMap<u32, NodeId>>,
-    /// Tasks whose run came back with its node and lives on.
+    /// Tasks whose run came back with its node and lives on, or started again in place.
     returned: BTreeSet<(JobId, u16, u32)>,
 }
 
@@ -117,7 +117,11 @@ impl Books {
                 self.returned.remove(&(*job, *group, *task));
             }
             EventKind::Ended { job, group, task, exit, cause, node, .. } => {
-                self.returned.remove(&(*job, *group, *task));
+                // What starts again in place never gives its room away.
+                match cause {
+                    Some(StopCause::Restarted) => drop(self.returned.insert((*job, *group, *task))),
+                    _ => drop(self.returned.remove(&(*job, *group, *task))),
+                }
                 let endless = self.jobs.get(job).is_some_and(|spec| spec.class == Class::Service);
                 if exit.is_success() && cause.is_none() && !endless {
                     self.succeeded.entry((*job, *group)).or_default().insert(*task, *node);
@@ -154,7 +158,8 @@ impl Books {
         self.live.get(&(job, group)).into_iter().flatten().map(|(task, standing)| (*task, *standing))
     }
 
-    /// Whether the run of this task came back with its node, and lives on where it was.
+    /// Whether the run of this task stands where an earlier one stood all the time: it came back with its node and lives
+    /// on, or has started again in place.
     pub(crate) fn has_returned(&self, job: JobId, group: u16, task: u32) -> bool {
         self.returned.contains(&(job, group, task))
     }

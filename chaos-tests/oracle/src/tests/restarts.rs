@@ -30,6 +30,11 @@ fn restarted(task: u32, node: u32) -> EventKind {
 fn p7_sees_who_starts_again_with_its_job() {
     let none: Vec<&str> = Vec::new();
     assert_eq!(broken(|history| drop(history.happened(vec![restarted(1, 1), placed(0, 1, 1, 1)]))), none);
+    let cordoned = EventKind::NodeCordoned { node: NodeId(1), name: "b".into(), cordoned: true };
+    let barred = |history: &mut History| {
+        history.happened(vec![cordoned]).happened(vec![restarted(1, 1), placed(0, 1, 1, 1)]);
+    };
+    assert_eq!(broken(barred), none, "it is no new work");
     assert_eq!(broken(|history| drop(history.happened(vec![stopping(0, 1, 1, StopCause::Cancelled)]))), none);
     assert_eq!(broken(|history| drop(history.happened(vec![ended(0, 1, 1, Exit::NodeLost)]))), none);
     assert_eq!(broken(|history| drop(history.happened(vec![ended(0, 1, 1, Exit::Code(0))]))), ["P7"], "for good");
