@@ -84,6 +84,7 @@ impl Oracle {
         let taken = facts::taken(entry, applied, &mut self.answered);
         let (rules, broken) = (facts::rules(&taken), &mut self.broken);
         self.books.rule(&rules);
+        self.admissions.entry_begins(&rules, &self.books);
         for (command, outcome) in &taken {
             if let (Command::Commit(transaction), Outcome::Verdict(verdict)) = (command, outcome) {
                 self.quotas.commit(transaction, verdict);

@@ -15,6 +15,8 @@ struct AdmissionBook {
     round: u32,
     /// The round is over, for sure.
     is_over: bool,
+    /// The queue has had other checks since, while nothing of the job stood: whether the round goes on is not known.
+    may_be_over: bool,
     checks: Vec<String>,
     ready: BTreeMap<String, (Labels, Vec<Toleration>)>,
 }
@@ -34,6 +36,17 @@ pub(crate) struct Admissions {
 }
 
 impl Admissions {
+    /// Takes note of the rules of an entry, before its facts.
+    pub(crate) fn entry_begins(&mut self, rules: &Rules<'_>, books: &Books) {
+        for queue in &rules.queues {
+            for (job, book) in &mut self.jobs {
+                let Some(spec) = books.jobs.get(job).filter(|spec| spec.queue == queue.name) else { continue };
+                let stands = (0..spec.groups.len() as u16).any(|group| books.live(*job, group).next().is_some());
+                book.may_be_over |= !stands && book.checks != queue.admission_checks;
+            }
+        }
+    }
+
     /// Takes note of the reports of an entry, before its facts.
     pub(crate) fn reports(&mut self, index: Index, taken: &[Taken<'_>], facts: &[Fact<'_>], broken: &mut Vec<Broken>) {
         let opened: BTreeSet<(JobId, u32)> = facts
@@ -131,7 +144,7 @@ impl Admissions {
     /// A group of the job with what the ready checks of its open round add to its filters.
     pub(crate) fn filtered(&self, job: JobId, group: &GroupSpec) -> GroupSpec {
         let mut wish = group.clone();
-        let book = self.jobs.get(&job).filter(|book| book.is_ready());
+        let book = self.jobs.get(&job).filter(|book| book.is_ready() && !book.may_be_over);
         for (labels, tolerations) in book.into_iter().flat_map(|book| book.ready.values()) {
             wish.node_selector.extend(labels.clone());
             wish.tolerations.extend(tolerations.iter().cloned());

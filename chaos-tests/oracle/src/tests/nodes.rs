@@ -142,3 +142,38 @@ fn p7_sees_who_leaves_a_node_that_lets_it_stay() {
     assert_eq!(leaves(vec![ill(Some(Drain)), condition(ConditionKind::DeviceError, Some(Drain))], own, 1), 0);
     assert_eq!(leaves(vec![ill(Some(Drain)), drain()], own, 1), 0, "nobody tolerates a drain");
 }
+
+#[test]
+fn p8_judges_what_checks_brought_as_long_as_they_are_those_of_the_queue() {
+    let found = |changed: bool| {
+        let queue = |checks: &[&str]| QueueSpec {
+            name: "q".into(),
+            is_cohort: false,
+            parent: String::new(),
+            nominal: Default::default(),
+            borrowing_limit: Default::default(),
+            lending_limit: Default::default(),
+            weight_milli: 1000,
+            admission_checks: checks.iter().map(ToString::to_string).collect(),
+        };
+        let mut history = History::default();
+        history.entry(Command::PutQueue(queue(&["spot"])), Outcome::Done, Vec::new());
+        history.node(0, node("a", &[])).job(0, job("j", 1, |job| job.queue = "q".into()));
+        let (job, name, checks) = (JobId::new(0, 0), "j".to_string(), vec!["spot".to_string()]);
+        history.happened(vec![EventKind::QuotaReserved { job, name, round: 1, checks }]);
+        let report = ohm_model::CheckReport::Ready {
+            node_selector: [("pool".to_string(), "spot".to_string())].into(),
+            tolerations: Vec::new(),
+            message: String::new(),
+        };
+        let (epoch, class) = (ohm_model::Epoch(1), "spot".to_string());
+        let ready = Command::ReportCheck { epoch, job, round: 1, class, report };
+        history.entry(ready, Outcome::Done, Vec::new());
+        if changed {
+            history.entry(Command::PutQueue(queue(&[])), Outcome::Done, Vec::new());
+        }
+        history.happened(vec![placed(0, 0, 1, 0)]).broken()
+    };
+    assert_eq!(found(false), ["P8"]);
+    assert!(found(true).is_empty());
+}
