@@ -42,15 +42,10 @@ pub(crate) fn spared_rows(subject: &Subject<'_>, site: Option<&Site<'_>>) -> Vec
     seated(subject, &Seats { bound, free: Vec::new() })
 }
 
-/// Whether every task of `job` that waits has its place in `rows`, or no spare has.
+/// Whether every task of `job` that waits has its place in `rows`.
 pub(crate) fn all_work_placed(view: &View<'_>, job: &Job, rows: &[Placement]) -> bool {
-    let mut left: u32 = (0..job.groups.len()).map(|at| view.pending(job, GroupIndex(at as u16)).len()).sum();
-    let mut spares = 0;
-    for row in rows {
-        let (work, more) = split(job, row);
-        (left, spares) = (left.saturating_sub(work), spares + more);
-    }
-    left == 0 || spares == 0
+    let waiting: u32 = (0..job.groups.len()).map(|at| view.pending(job, GroupIndex(at as u16)).len()).sum();
+    rows.iter().map(|row| split(job, row).0).sum::<u32>() == waiting
 }
 
 /// How many of the row's tasks are work, and how many spares.

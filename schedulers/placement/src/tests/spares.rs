@@ -66,3 +66,12 @@ fn a_task_that_failed_takes_a_spare_only_where_nothing_else_is() {
     cell.extend("fail j 0\n job other\n group g cpu=2\n place other\n wait 9000", &mut planner);
     assert_eq!(place(&mut cell, &mut planner), "g 0 on c");
 }
+
+#[test]
+fn a_service_without_room_is_told_so_and_not_forgotten() {
+    let (mut cell, mut planner) = world("node a cpu=1\n job j class=service\n group g count=2 spares=1 cpu=2");
+    assert!(place(&mut cell, &mut planner).contains("would find room"));
+    cell.extend("node b cpu=2", &mut planner);
+    let text = place(&mut cell, &mut planner);
+    assert!(text.starts_with("g 0 on b\nrest: "), "{text}");
+}
