@@ -40,7 +40,7 @@ pub(crate) fn job(dice: &mut Prng, name: String, (large, lasting): (bool, bool),
     let ttl_seconds_after_finished = if dice.chance(200) { dice.between(1, 20) } else { TTL_SECONDS_DEFAULT };
     // One draw says whether runs are kept, which of two lives on, and what becomes of those that stayed.
     let draw = dice.below(1000);
-    let restarts = lasting && draw / 3 % 3 == 0;
+    let restarts = lasting && (draw / 3).is_multiple_of(3);
     let survivors = if restarts { Survivors::RestartAll } else { Survivors::Notify };
     JobSpec {
         name,
