@@ -29,20 +29,55 @@ fn restarted(task: u32, node: u32) -> EventKind {
 #[test]
 fn p7_sees_who_starts_again_with_its_job() {
     let none: Vec<&str> = Vec::new();
-    assert_eq!(broken(|history| drop(history.happened(vec![restarted(1, 1), placed(0, 1, 1, 1)]))), none);
+    assert_eq!(
+        broken(|history| {
+            history.happened(vec![restarted(1, 1), placed(0, 1, 1, 1)]);
+        }),
+        none
+    );
     let cordoned = EventKind::NodeCordoned { node: NodeId(1), name: "b".into(), cordoned: true };
     let barred = |history: &mut History| {
         history.happened(vec![cordoned]).happened(vec![restarted(1, 1), placed(0, 1, 1, 1)]);
     };
     assert_eq!(broken(barred), none, "it is no new work");
-    assert_eq!(broken(|history| drop(history.happened(vec![stopping(0, 1, 1, StopCause::Cancelled)]))), none);
-    assert_eq!(broken(|history| drop(history.happened(vec![ended(0, 1, 1, Exit::NodeLost)]))), none);
-    assert_eq!(broken(|history| drop(history.happened(vec![ended(0, 1, 1, Exit::Code(0))]))), ["P7"], "for good");
-    let elsewhere = |history: &mut History| drop(history.happened(vec![restarted(1, 1), placed(0, 1, 1, 0)]));
+    assert_eq!(
+        broken(|history| {
+            history.happened(vec![stopping(0, 1, 1, StopCause::Cancelled)]);
+        }),
+        none
+    );
+    assert_eq!(
+        broken(|history| {
+            history.happened(vec![ended(0, 1, 1, Exit::NodeLost)]);
+        }),
+        none
+    );
+    assert_eq!(
+        broken(|history| {
+            history.happened(vec![ended(0, 1, 1, Exit::Code(0))]);
+        }),
+        ["P7"],
+        "for good"
+    );
+    let elsewhere = |history: &mut History| {
+        history.happened(vec![restarted(1, 1), placed(0, 1, 1, 0)]);
+    };
     assert_eq!(broken(elsewhere), ["P7"]);
-    assert_eq!(broken(|history| drop(history.happened(vec![restarted(1, 1)]))), ["P7"], "it loses its place");
-    let moved = |history: &mut History| drop(history.happened(vec![restarted(0, 1), placed(0, 0, 1, 1)]));
+    assert_eq!(
+        broken(|history| {
+            history.happened(vec![restarted(1, 1)]);
+        }),
+        ["P7"],
+        "it loses its place"
+    );
+    let moved = |history: &mut History| {
+        history.happened(vec![restarted(0, 1), placed(0, 0, 1, 1)]);
+    };
     assert_eq!(broken(moved), ["P7"], "the one that was placed anew");
-    let late = |history: &mut History| (0..30).for_each(|_| drop(history.happened(vec![state(0, "running")])));
+    let late = |history: &mut History| {
+        (0..30).for_each(|_| {
+            history.happened(vec![state(0, "running")]);
+        })
+    };
     assert_eq!(broken(late), ["P7"], "it runs on");
 }
