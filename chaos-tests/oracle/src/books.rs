@@ -158,8 +158,8 @@ impl Books {
         self.live.get(&(job, group)).into_iter().flatten().map(|(task, standing)| (*task, *standing))
     }
 
-    /// Whether the run of this task stands where an earlier one stood all the time: it came back with its node and lives
-    /// on, or has started again in place.
+    /// Whether the run of this task stands where an earlier one stood all the time: it came back with its node and
+    /// lives on, or has started again in place.
     pub(crate) fn has_returned(&self, job: JobId, group: u16, task: u32) -> bool {
         self.returned.contains(&(job, group, task))
     }

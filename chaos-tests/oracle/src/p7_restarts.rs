@@ -1,5 +1,5 @@
-//! P7 for jobs with `survivors: restartAll`: once everything such a job lost is placed again, each task that stayed ends
-//! and starts again where it stands, and nothing else is restarted.
+//! P7 for jobs with `survivors: restartAll`: once everything such a job lost is placed again, each task that stayed
+//! ends and starts again where it stands, and nothing else is restarted.
 
 use crate::books::Books;
 use crate::facts::Fact;

@@ -13,6 +13,7 @@ mod nodes;
 mod priorities;
 mod provisioning;
 mod quota;
+mod registration;
 mod repair;
 mod runs;
 mod spares;

@@ -7,7 +7,6 @@ use crate::nodes::{CORDONED, DeviceBank, NodeRecord, PRESENT, READY, SHRUNK};
 use crate::repairs::Losses;
 use crate::runs::Run;
 use crate::shapes::Shape;
-use ohm_model::condition::TAINT_PREFIX;
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::resources::{DEVICE_MILLI, device_count};
 use ohm_model::{
@@ -33,34 +32,11 @@ impl Cell {
         spec.labels.entry(HOSTNAME_LABEL.to_string()).or_insert_with(|| spec.name.clone());
         if let Some(node) = self.nodes.find(&spec.name) {
             let record = self.nodes.get(node).expect("a named node has a record");
+            record.check_boot(key, boot)?;
             // A lost node comes back by registering, even under the same agent process.
-            if record.key == key && boot < record.boot {
-                // It was on its way when the machine booted again: what runs there now belongs to the later boot.
-                let problem =
-                    "the machine has registered after a later boot than this one; if its folder is an older one put \
-                               back, remove the file `node-key` there and the node from the cell"
-                        .into();
-                return Err(Refusal::Invalid { field: "boot".into(), problem });
-            }
-            if record.key == key && boot != record.boot && record.health != NodeHealth::Lost {
-                // Who says that the machine has booted may be a copy of it, while tasks run on the original.
-                return Err(Refusal::WrongState {
-                    kind: "node".into(),
-                    name: spec.name,
-                    state: "not lost since its machine booted before".into(),
-                    hint:
-                        "it is taken once it is lost; if this machine or folder is a copy of another one, remove the \
-                           file `node-key` there and give the node another name"
-                            .into(),
-                });
-            }
             let is_retry = record.key == key && record.instance == instance && *record.spec == spec;
             if is_retry && record.health != NodeHealth::Lost {
                 return Ok(Outcome::Node { node, incarnation: record.incarnation });
-            }
-            if record.key != key && record.health != NodeHealth::Lost {
-                let hint = "another machine runs under this name; give this one another name, or remove the old node";
-                return Err(Refusal::NameTaken { kind: "node".into(), name: spec.name, hint: hint.into() });
             }
             let vanished = record.boot != boot || record.key != key;
             let outcome = self.register_again(node, spec, (key, instance, boot), vanished, applied);
@@ -95,24 +71,6 @@ impl Cell {
         self.topologies.join(node, &spec.labels);
         self.finish_registration(node, incarnation, applied);
         Ok(Outcome::Node { node, incarnation })
-    }
-
-    fn check_node(&self, spec: &NodeSpec) -> Result<(), Refusal> {
-        let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
-        if spec.name.is_empty() || spec.name.len() > 253 {
-            return invalid("metadata.name", "must have 1 to 253 characters".into());
-        }
-        if let Some(taint) = spec.taints.iter().find(|taint| taint.key.starts_with(TAINT_PREFIX)) {
-            let problem = format!("{taint}: the cell sets taints with {TAINT_PREFIX} by itself; choose another key");
-            return invalid("spec.taints", problem);
-        }
-        if let Some((name, amount)) = spec.capacity.iter().find(|(_, amount)| **amount < 0 || **amount > 1 << 60) {
-            return invalid("status.capacity", format!("{name} is {amount}; 0 to 2^60 units are possible"));
-        }
-        if !self.resources.has_room_for(spec.capacity.keys()) {
-            return invalid("status.capacity", "the cell has no column left for a new resource name".into());
-        }
-        Ok(())
     }
 
     fn next_incarnation(&mut self) -> Incarnation {

@@ -13,6 +13,7 @@ mod kept;
 mod life;
 mod moves;
 mod plans;
+mod priorities;
 mod repair;
 mod spares;
 mod state;

@@ -21,8 +21,8 @@ pub(crate) struct NodeIdentity {
     pub(crate) boot: u64,
 }
 
-/// The identity of a machine: as [`load_or_make`], but its boots also differ from those that a copy of the folder counts.
-/// The copy is on another file or, on another machine, in another boot; what both count is in the upper half.
+/// The identity of a machine: as [`load_or_make`], but its boots also differ from those that a copy of the folder
+/// counts. The copy is on another file or, on another machine, in another boot; what both count is in the upper half.
 ///
 /// # Errors
 /// As there.
