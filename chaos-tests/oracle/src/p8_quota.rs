@@ -4,7 +4,7 @@
 use crate::books::Books;
 use crate::facts::{Fact, Rules};
 use crate::history::Broken;
-use ohm_model::{EventKind, Index, JobId, QueueSpec, Transaction, Verdict, transaction::Row};
+use ohm_model::{EventKind, Index, JobId, QueueSpec, StopCause, Transaction, Verdict, transaction::Row};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Queues, and what stands in them.
@@ -14,6 +14,8 @@ pub(crate) struct Quotas {
     used: BTreeMap<String, BTreeMap<String, i64>>,
     /// Jobs that reserved their quota once: what they place was charged then.
     reserved: BTreeSet<JobId>,
+    /// Tasks that start again in place: their room was never given away.
+    restarting: BTreeSet<(JobId, u16, u32)>,
 }
 
 impl Quotas {
@@ -34,14 +36,18 @@ impl Quotas {
         broken: &mut Vec<Broken>,
     ) {
         match *fact {
-            Fact::Happened { kind: EventKind::Placed { job, group, count, .. }, .. } => {
+            Fact::Happened { kind: EventKind::Placed { job, group, first, count, .. }, .. } => {
+                let is_new = !self.restarting.remove(&(*job, *group, *first));
                 let Some(queue) = self.take(*job, *group, i64::from(*count), books) else { return };
                 let changing = !rules.queues.is_empty() || !rules.removed_queues.is_empty();
-                if !changing && !self.reserved.contains(job) {
+                if is_new && !changing && !self.reserved.contains(job) {
                     self.check(index, &queue, *job, *group, books, broken);
                 }
             }
-            Fact::Happened { kind: EventKind::Ended { job, group, .. }, .. } => {
+            Fact::Happened { kind: EventKind::Ended { job, group, task, cause, .. }, .. } => {
+                if *cause == Some(StopCause::Restarted) {
+                    self.restarting.insert((*job, *group, *task));
+                }
                 drop(self.take(*job, *group, -1, books))
             }
             _ => {}

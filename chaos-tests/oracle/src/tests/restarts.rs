@@ -81,3 +81,28 @@ fn p7_sees_who_starts_again_with_its_job() {
     };
     assert_eq!(broken(late), ["P7"], "it runs on");
 }
+
+#[test]
+fn p8_takes_what_starts_again_in_place_for_no_new_use_of_quota() {
+    let queue = |milli: i64| QueueSpec {
+        name: "q".into(),
+        is_cohort: false,
+        parent: String::new(),
+        nominal: [("cpu".to_string(), milli)].into(),
+        borrowing_limit: Default::default(),
+        lending_limit: Default::default(),
+        weight_milli: 1000,
+        admission_checks: Vec::new(),
+    };
+    let over_quota = |ended: EventKind| {
+        let mut history = History::default();
+        history.entry(Command::PutQueue(queue(2_000)), Outcome::Done, Vec::new());
+        history.node(0, node("a", &[])).job(0, job("j", 2, |job| job.queue = "q".into()));
+        history.happened(vec![placed(0, 0, 2, 0)]);
+        history.entry(Command::PutQueue(queue(1_000)), Outcome::Done, Vec::new());
+        history.happened(vec![ended, placed(0, 1, 1, 0)]);
+        history.broken().contains(&"P8")
+    };
+    assert!(!over_quota(restarted(1, 0)));
+    assert!(over_quota(ended(0, 1, 1, Exit::NodeLost)));
+}
