@@ -20,6 +20,9 @@ pub(crate) struct Restarts {
     placed: BTreeMap<Task, Index>,
     /// Tasks that are to start again where they are, since this stamped time.
     due: BTreeMap<Task, u64>,
+    /// Tasks that may start again where they are: what was lost of their job may all be placed again, or not. A task
+    /// that was to stop and was lost with its node before that counts as either.
+    allowed: BTreeSet<Task>,
     /// Tasks that ended for it in the entry at hand, and where.
     ended: BTreeMap<Task, NodeId>,
     /// Jobs of which a run came back with its node in the entry at hand: for that nobody starts again.
@@ -57,17 +60,21 @@ impl Restarts {
                     }
                 }
             }
-            EventKind::Stopping { job, group, task, .. } => drop(self.due.remove(&(*job, *group, *task))),
+            EventKind::Stopping { job, group, task, .. } => {
+                self.due.remove(&(*job, *group, *task));
+                self.allowed.remove(&(*job, *group, *task));
+            }
             EventKind::Ended { job, group, task, exit, cause, node, .. } => {
                 let key = (*job, *group, *task);
                 self.placed.remove(&key);
                 let was_due = self.due.remove(&key).is_some();
+                let was_allowed = self.allowed.remove(&key) || was_due;
                 let what = match (was_due, cause) {
-                    (true, Some(StopCause::Restarted)) => {
+                    (_, Some(StopCause::Restarted)) if was_allowed => {
                         self.ended.insert(key, *node);
                         return;
                     }
-                    (false, Some(StopCause::Restarted)) => "starts again for nothing",
+                    (_, Some(StopCause::Restarted)) => "starts again for nothing",
                     (true, None) if is_own(*exit) => "ends for good although it is to start again",
                     _ => return,
                 };
@@ -80,16 +87,19 @@ impl Restarts {
 
     fn repaired(&mut self, index: Index, at_ms: u64, job: JobId, (books, repairs): (&Books, &Repairs)) {
         let Some(spec) = books.jobs.get(&job) else { return };
-        let waits = repairs.is_waiting(job) || self.returned.contains(&job);
-        if spec.repair.survivors != Survivors::RestartAll || waits {
+        if spec.repair.survivors != Survivors::RestartAll || self.returned.contains(&job) {
             return;
         }
+        let is_whole = !repairs.is_waiting(job);
         for group in 0..spec.groups.len() as u16 {
             for (task, _) in books.live(job, group).filter(|(_, standing)| !standing.stopping) {
                 let key = (job, group, task);
                 // What this very entry places knows the others' places.
                 if self.placed.get(&key).is_some_and(|placed| *placed < index) {
-                    self.due.entry(key).or_insert(at_ms);
+                    match is_whole {
+                        true => drop(self.due.entry(key).or_insert(at_ms)),
+                        false => drop(self.allowed.insert(key)),
+                    }
                 }
             }
         }
