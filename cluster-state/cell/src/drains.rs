@@ -129,9 +129,8 @@ impl Cell {
         let on_node = self.nominations.get(&node).into_iter().flatten();
         let priority = self.jobs.get(job).map_or(i32::MAX, |job| job.spec.priority);
         let mut others = on_node.filter(|held| match held.purpose {
-            Purpose::Move => (held.job, held.group) != (job, group.0),
-            Purpose::Spare => held.job != job && held.priority >= priority,
             Purpose::Preemptor { .. } => false,
+            _ => (held.job, held.group) != (job, group.0) && held.binds(job, priority),
         });
         others.any(|held| self.held_ports(held).contains(&port))
     }

@@ -409,8 +409,7 @@ pub struct Held {
     pub group: u16,
     /// For how many tasks still.
     pub count: u32,
-    /// Its priority: work of higher priority may take the room. What tasks on the move will need is nobody else's.
-    /// Spares bind nothing of their own job.
+    /// Its priority.
     pub priority: i32,
     /// What for.
     pub purpose: Purpose,
@@ -422,6 +421,17 @@ impl Held {
     /// Whether it is for tasks on the move: together these are as many as their group has on the move.
     pub fn is_move(&self) -> bool {
         self.purpose == Purpose::Move
+    }
+
+    /// Whether it is for a preemptor.
+    pub fn is_preemptor(&self) -> bool {
+        matches!(self.purpose, Purpose::Preemptor { .. })
+    }
+
+    /// Whether the room is kept from `job`. What tasks on the move will need is nobody else's. Work of higher priority
+    /// may take the rest, and so may the job that it is for: its groups start with each other or not at all.
+    pub fn binds(&self, job: JobId, priority: i32) -> bool {
+        self.is_move() || (self.job != job && self.priority >= priority)
     }
 
     /// Whether it is a spare of its group.

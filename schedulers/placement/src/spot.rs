@@ -8,7 +8,7 @@ use crate::subject::Subject;
 use crate::topology::Site;
 use ohm_cell::Shape;
 use ohm_framework::{Explanation, Obstacle, WorkItem};
-use ohm_model::{NodeId, Placement, Purpose, ResourceId};
+use ohm_model::{NodeId, Placement, ResourceId};
 use ohm_stdx::Prng;
 
 pub(crate) struct Spot<'a> {
@@ -84,8 +84,7 @@ impl<'a> Spot<'a> {
     /// The nodes where room is kept for this group as a preemptor.
     fn nominated(&self) -> Vec<NodeId> {
         let (job, group) = (self.subject.job.id, self.subject.group.0);
-        let preempts = |held: &ohm_cell::Held| matches!(held.purpose, Purpose::Preemptor { .. });
-        let own = |held: &ohm_cell::Held| preempts(held) && (held.job, held.group) == (job, group);
+        let own = |held: &ohm_cell::Held| held.is_preemptor() && (held.job, held.group) == (job, group);
         let all = self.subject.view.cell().nominations().iter();
         all.filter(|(_, held)| held.iter().any(own)).map(|(node, _)| *node).collect()
     }

@@ -131,7 +131,7 @@ impl Cell {
             match nomination.purpose {
                 _ if refused.contains(&Row::Nominate(row as u32)) => {}
                 Purpose::Spare => self.hold_spare(nomination, applied),
-                Purpose::Preemptor { expires_ms } => self.nominate(nomination, expires_ms, applied),
+                Purpose::Preemptor { .. } => self.nominate(nomination, applied),
                 Purpose::Move => {}
             }
         }
@@ -378,29 +378,35 @@ impl Cell {
         self.settle_rooms(id, applied);
     }
 
-    pub(super) fn nominate(&mut self, nomination: &Nomination, expires_ms: u64, applied: &mut Applied) {
+    /// Keeps room for a preemptor, in place of what is kept for its group on the node.
+    pub(super) fn nominate(&mut self, nomination: &Nomination, applied: &mut Applied) {
         let Some(job) = self.jobs.get(nomination.job) else { return };
-        let held = Held {
-            job: nomination.job,
-            group: nomination.group.0,
-            count: nomination.count,
-            priority: job.spec.priority,
-            purpose: nomination.purpose,
-            since: self.applied,
-        };
-        let on_node = self.nominations.entry(nomination.node).or_default();
-        let is_former = |former: &Held| is_preemptor(former) && (former.job, former.group) == (held.job, held.group);
-        on_node.retain(|former| !is_former(former));
-        on_node.push(held);
-        self.arm_nomination(nomination.node, expires_ms);
-        self.nodes.set_flag(nomination.node, NOMINATED, true);
-        self.nodes.touch(nomination.node, self.applied, SessionId(0));
-        applied.nodes.push(nomination.node);
+        let (job, group, priority) = (nomination.job, nomination.group.0, job.spec.priority);
+        let (node, count, purpose, since) = (nomination.node, nomination.count, nomination.purpose, self.applied);
+        if let Some(on_node) = self.nominations.get_mut(&node) {
+            on_node.retain(|former| !(former.is_preemptor() && (former.job, former.group) == (job, group)));
+        }
+        self.hold(node, Held { job, group, count, priority, purpose, since }, applied);
+        if let Purpose::Preemptor { expires_ms } = purpose {
+            self.arm_nomination(node, expires_ms);
+        }
+    }
+
+    /// Adds to the room on `node` that is kept for the same group and purpose.
+    pub(super) fn hold(&mut self, node: NodeId, held: Held, applied: &mut Applied) {
+        let on_node = self.nominations.entry(node).or_default();
+        let key = |held: &Held| (held.job, held.group, held.purpose);
+        match on_node.iter_mut().find(|known| key(known) == key(&held)) {
+            Some(known) => known.count += held.count,
+            None => on_node.push(held),
+        }
+        self.nodes.set_flag(node, NOMINATED, true);
+        self.touch_node(node, applied);
     }
 
     pub(super) fn use_nomination(&mut self, job: JobId, group: GroupIndex, node: NodeId, count: u32) {
         if let Some(on_node) = self.nominations.get_mut(&node) {
-            let own = on_node.iter_mut().filter(|held| is_preemptor(held) && held.job == job && held.group == group.0);
+            let own = on_node.iter_mut().filter(|held| held.is_preemptor() && held.job == job && held.group == group.0);
             own.for_each(|held| held.count = held.count.saturating_sub(count));
             self.sweep_nominations(node, |held| held.count > 0);
         }
@@ -466,10 +472,7 @@ impl Cell {
     /// How much of `resource` on `node` is kept from group `group` of `job` by nominations it may not override.
     pub fn held_from(&self, job: &Job, group: GroupIndex, node: NodeId, resource: ResourceId) -> i64 {
         let Some(on_node) = self.nominations.get(&node) else { return 0 };
-        let binds = |held: &&Held| {
-            let own_spare = held.is_spare() && held.job == job.id;
-            !own_spare && (held.job, held.group) != (job.id, group.0) && held.priority >= job.spec.priority
-        };
+        let binds = |held: &&Held| (held.job, held.group) != (job.id, group.0) && held.binds(job.id, job.spec.priority);
         let amounts = on_node.iter().filter(binds).map(|held| self.held_amount(held, resource));
         amounts.fold(0, i64::saturating_add)
     }
@@ -493,8 +496,4 @@ impl Cell {
         let meant = task.incarnation == run.incarnation || canary::sings(Canary::IgnoreIncarnation);
         (meant && self.runs.get(task.run).is_some()).then_some(task.run)
     }
-}
-
-fn is_preemptor(held: &Held) -> bool {
-    matches!(held.purpose, Purpose::Preemptor { .. })
 }

@@ -131,7 +131,7 @@ impl Cell {
         let count = self.kept.back_on(node).filter(|other| of_group(other) && waits(other)).count() as u32;
         let expires_ms = self.now_ms.saturating_add(HOLD_MS);
         let (job, group, purpose) = (task.job, task.group, Purpose::Preemptor { expires_ms });
-        self.nominate(&Nomination { job, group, node, count, purpose }, expires_ms, applied);
+        self.nominate(&Nomination { job, group, node, count, purpose }, applied);
     }
 
     fn fate(&self, run: RunRef, alive: &BTreeSet<RunRef>) -> Fate {

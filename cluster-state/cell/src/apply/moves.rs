@@ -6,8 +6,7 @@
 use super::{Applied, Timer};
 use crate::cell::Cell;
 use crate::jobs::{Held, TaskState};
-use crate::nodes::NOMINATED;
-use ohm_model::{EventKind, Incarnation, JobId, NodeId, Nomination, Placement, Purpose, TaskRef, Transaction};
+use ohm_model::{EventKind, Incarnation, JobId, NodeId, Placement, Purpose, TaskRef, Transaction};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A task that has ended is placed where its room is within a moment. What is not used for so long is given back,
@@ -54,7 +53,9 @@ impl Cell {
             *count -= left;
             if left > 0 {
                 self.move_onto_spares(row, left, applied);
-                self.hold_room(row, left, applied);
+                let (job, group, purpose, since) = (row.job, row.group.0, Purpose::Move, self.applied);
+                let held = Held { job, group, count: left, priority: i32::MAX, purpose, since };
+                self.hold(row.node, held, applied);
                 told.entry(row.job).or_default().to.insert(row.node);
             }
         }
@@ -65,17 +66,6 @@ impl Cell {
             self.tell(applied, EventKind::MoveReserved { job, name, tasks: told.tasks, from, to });
             applied.jobs.push(job);
         }
-    }
-
-    fn hold_room(&mut self, row: &Nomination, count: u32, applied: &mut Applied) {
-        let (job, group, since) = (row.job, row.group.0, self.applied);
-        let on_node = self.nominations.entry(row.node).or_default();
-        match on_node.iter_mut().find(|held| held.moves(job, group)) {
-            Some(held) => held.count += count,
-            None => on_node.push(Held { job, group, count, priority: i32::MAX, purpose: Purpose::Move, since }),
-        }
-        self.nodes.set_flag(row.node, NOMINATED, true);
-        self.touch_node(row.node, applied);
     }
 
     /// Tasks of the row that were on the move stand again: on `node` if there is room held for them.

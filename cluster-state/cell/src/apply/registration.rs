@@ -28,11 +28,15 @@ impl Cell {
 impl NodeRecord {
     /// Whether the machine with this key, in this boot, may register under the name of this node.
     pub(super) fn check_boot(&self, key: u64, boot: u64) -> Result<(), Refusal> {
-        let (kind, name) = ("node".to_string(), self.spec.name.clone());
         let is_lost = self.health == NodeHealth::Lost;
+        let named = || ("node".to_string(), self.spec.name.clone());
+        if self.key != key && is_lost {
+            return Ok(());
+        }
         if self.key != key {
+            let (kind, name) = named();
             let hint = "another machine runs under this name; give this one another name, or remove the old node";
-            return if is_lost { Ok(()) } else { Err(Refusal::NameTaken { kind, name, hint: hint.into() }) };
+            return Err(Refusal::NameTaken { kind, name, hint: hint.into() });
         }
         if boot < self.boot {
             // It was on its way when the machine booted again: what runs there now belongs to the later boot.
@@ -42,6 +46,7 @@ impl NodeRecord {
         }
         if boot != self.boot && !is_lost {
             // Who says that the machine has booted may be a copy of it, while tasks run on the original.
+            let (kind, name) = named();
             let hint = "it is taken once it is lost; if this machine or folder is a copy of another one, remove the \
                         file `node-key` there and give the node another name";
             let state = "not lost since its machine booted before".into();

@@ -31,14 +31,8 @@ impl Cell {
         let Some(state) = job.groups.get_mut(usize::from(group)) else { return };
         state.spares += count;
         let (name, priority) = (job.spec.name.clone(), job.spec.priority);
-        let on_node = self.nominations.entry(row.node).or_default();
-        match on_node.iter_mut().find(|held| held.spares(id, group)) {
-            Some(held) => held.count += count,
-            None => on_node.push(Held { job: id, group, count, priority, purpose: Purpose::Spare, since }),
-        }
-        self.nodes.set_flag(row.node, NOMINATED, true);
+        self.hold(row.node, Held { job: id, group, count, priority, purpose: Purpose::Spare, since }, applied);
         self.charge_spares(id, group, i64::from(count));
-        self.touch_node(row.node, applied);
         applied.jobs.push(id);
         self.tell(applied, EventKind::SpareHeld { job: id, name, group, node: row.node, count });
     }

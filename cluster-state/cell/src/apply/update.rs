@@ -21,13 +21,13 @@ use super::Applied;
 use super::jobs::too_many_resources;
 use super::runs::restart_if_down;
 use crate::cell::Cell;
-use crate::jobs::{Group, Job, JobState, Task, TaskState};
+use crate::jobs::{Group, Held, Job, JobState, Task, TaskState};
 use crate::repairs::RepairState;
 use crate::runs::NO_RUN;
 use crate::shapes::Shape;
 use ohm_model::{
-    Class, EventKind, GroupSpec, Incarnation, Index, JobId, JobOutcome, JobSpec, OnDisconnect, Outcome, Purpose,
-    Refusal, ShapeId, StopCause,
+    Class, EventKind, GroupSpec, Incarnation, Index, JobId, JobOutcome, JobSpec, OnDisconnect, Outcome, Refusal,
+    ShapeId, StopCause,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ impl Cell {
     fn change_job(&mut self, known: &Job, spec: JobSpec, shapes: BTreeMap<usize, Shape>, applied: &mut Applied) {
         let (id, version) = (known.id, self.applied);
         if spec.groups != known.spec.groups || spec.priority != known.spec.priority {
-            self.clear_held(id, applied, |held| matches!(held.purpose, Purpose::Preemptor { .. }));
+            self.clear_held(id, applied, Held::is_preemptor);
         }
         let begin_anew = |at: usize| change_of(known, &spec, at) == Change::Anew;
         let is_other = spec.groups.len() != known.groups.len() || (0..spec.groups.len()).any(begin_anew);

@@ -36,10 +36,7 @@ impl Judge<'_> {
         self.judge_spare_domain(job, at, row.node)?;
         let (id, group, count, priority) = (row.job, row.group.0, row.count, job.spec.priority);
         let held = Held { job: id, group, count, priority, purpose: row.purpose, since: self.cell.applied };
-        let binds = |other: &&Held| {
-            let own_spare = other.is_spare() && other.job == id;
-            own_spare || ((other.job, other.group) != (id, group) && other.priority >= priority) || other.is_move()
-        };
+        let binds = |other: &&Held| other.binds(id, priority) || (other.is_spare() && other.job == id);
         let on_node = self.cell.nominations.get(&row.node).into_iter().flatten();
         let here = named.iter().filter(|(node, _)| *node == row.node).map(|(_, held)| held);
         let others: Vec<Held> = on_node.chain(here).filter(binds).cloned().collect();
@@ -87,12 +84,8 @@ impl Judge<'_> {
     fn takes_one(&self, job: &Job, at: usize, node: NodeId) -> bool {
         let (group, priority) = (at as u16, job.spec.priority);
         let one = Held { job: job.id, group, count: 1, priority, purpose: Purpose::Spare, since: self.cell.applied };
-        let binds = |other: &&Held| {
-            let is_own = other.job == job.id && (other.group == group || other.is_spare());
-            other.is_move() || (!is_own && other.priority >= priority)
-        };
-        let others = self.cell.nominations.get(&node).into_iter().flatten().filter(binds);
-        let others: Vec<Held> = others.cloned().collect();
+        let others = self.cell.nominations.get(&node).into_iter().flatten();
+        let others: Vec<Held> = others.filter(|other| other.binds(job.id, priority)).cloned().collect();
         self.node_stands(node).is_ok() && misfit(self.cell, &self.scratch.ledger, node, &one, &others).is_ok()
     }
 

@@ -219,11 +219,10 @@ impl Plain {
         let hold = PlainHold { job: id, group, node, count: row.count, purpose: Purpose::Spare, since: self.index };
         let binds = |other: &&PlainHold| {
             let outranks = self.jobs[&other.job].spec.priority >= job.spec.priority;
-            let is_own = (other.job, other.group) == (id, group);
             let binds = match other.purpose {
                 Purpose::Move => true,
                 Purpose::Spare => other.job == id || outranks,
-                Purpose::Preemptor { .. } => !is_own && outranks,
+                Purpose::Preemptor { .. } => other.job != id && outranks,
             };
             other.node == node && binds
         };
@@ -245,12 +244,7 @@ impl Plain {
         let priority = self.jobs[&id].spec.priority;
         let binds = |hold: &&PlainHold| {
             let outranks = self.jobs[&hold.job].spec.priority >= priority;
-            let binds = match hold.purpose {
-                Purpose::Move => true,
-                Purpose::Spare => hold.job != id && outranks,
-                Purpose::Preemptor { .. } => (hold.job, hold.group) != (id, group) && outranks,
-            };
-            hold.node == node && binds
+            hold.node == node && (hold.is_move() || (hold.job != id && outranks))
         };
         let others: Vec<PlainHold> = self.holds.iter().filter(binds).cloned().collect();
         let one = PlainHold { job: id, group, node, count: 1, purpose: Purpose::Spare, since: self.index };

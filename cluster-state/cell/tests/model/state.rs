@@ -253,7 +253,7 @@ impl Plain {
         let held = on_node.filter_map(|hold| {
             let holder = self.jobs.get(&hold.job)?;
             let amount = request(&holder.spec.groups[usize::from(hold.group)]).get(resource).copied().unwrap_or(0);
-            let binds = hold.is_move() || (holder.spec.priority >= priority && !(hold.is_spare() && hold.job == job));
+            let binds = hold.is_move() || (holder.spec.priority >= priority && hold.job != job);
             binds.then_some(amount * i64::from(hold.count))
         });
         held.sum()

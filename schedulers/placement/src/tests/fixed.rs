@@ -55,6 +55,22 @@ fn ranks_follow_the_topology() {
 }
 
 #[test]
+fn room_kept_for_one_group_of_a_gang_is_room_for_the_others() {
+    let mut planner = Bare::default();
+    let text = "
+        node a cpu=4
+        job j
+        group g count=2 cpu=1
+        group h count=1 cpu=2
+        nominate j a 1
+    ";
+    let mut world = World::of(text, &mut planner);
+    let (text, verdict) = world.place("j", &mut planner);
+    assert_eq!(text, "g 0-1 on a\nh 0 on a");
+    assert!(verdict.is_some_and(|verdict| verdict.conflicts.is_empty()));
+}
+
+#[test]
 fn jobs_of_one_pass_see_each_other() {
     let mut planner = Bare::default();
     let text = "

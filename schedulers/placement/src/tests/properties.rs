@@ -101,7 +101,7 @@ fn brute_devices(cell: &Cell, shape: &ohm_cell::Shape, node: NodeId, tasks: u32)
     Some(masks)
 }
 
-/// The most tasks of the single group that can stand together.
+/// The most tasks of the single group that can stand together, its spares among them.
 fn brute_most(world: &World, name: &str) -> u32 {
     // The question is asked for a group that may start with one task.
     let mut probe = world.clone();
@@ -109,6 +109,8 @@ fn brute_most(world: &World, name: &str) -> u32 {
     let mut spec = (*job.spec).clone();
     spec.name = "probe".into();
     spec.groups[0].min_count = 1;
+    let group = &mut spec.groups[0];
+    group.count += std::mem::take(&mut group.spares).min(group.count);
     probe.submit(Some(spec));
     let job = probe.cell.jobs().find("probe").unwrap().clone();
     let holds = Holds::default();
@@ -153,7 +155,8 @@ proptest! {
         prop_assert_eq!(world.cell.invariants(), Vec::<String>::new(), "{}", text);
     }
 
-    /// A gang of one group is placed exactly when brute force finds room, and with as many tasks as there is room for.
+    /// A gang of one group is placed exactly when brute force finds room, and with as many tasks as there is room for,
+    /// then spares.
     #[test]
     fn a_gang_is_placed_whenever_it_can_be(seed in any::<u64>()) {
         let mut dice = Prng::new(seed);
@@ -165,16 +168,20 @@ proptest! {
         text += &job;
         let most = brute_most(&world, "last");
         let decision = world.plan("last", &mut planner);
-        let placed: u32 = match &decision {
-            Decision::Planned(planned) => planned.place.iter().map(|row| row.count).sum(),
+        let placed = match &decision {
+            Decision::Planned(planned) => {
+                let tasks: u32 = planned.place.iter().map(|row| row.count).sum();
+                (tasks, planned.nominate.iter().map(|row| row.count).sum())
+            }
             Decision::Unplaced(why) => {
                 assert_counts(why, &text);
-                0
+                (0, 0)
             }
-            Decision::Nothing(_) => 0,
+            Decision::Nothing(_) => (0, 0),
         };
-        let min = world.cell.jobs().find("last").unwrap().spec.groups[0].min_count;
-        let expected = if most >= min { most } else { 0 };
+        let group = &world.cell.jobs().find("last").unwrap().spec.groups[0];
+        let tasks = if most >= group.min_count { most.min(group.count) } else { 0 };
+        let expected = (tasks, most.saturating_sub(group.count));
         prop_assert_eq!(placed, expected, "{}\n{}", world.text(&decision), text);
     }
 
@@ -245,7 +252,10 @@ proptest! {
             prop_assert_eq!(&followed, &anew, "{}", text);
             world.commit(&followed);
             let nodes: Vec<NodeId> = match &followed {
-                Decision::Planned(planned) => planned.place.iter().map(|row| row.node).collect(),
+                Decision::Planned(planned) => {
+                    let spares = planned.nominate.iter().map(|row| row.node);
+                    planned.place.iter().map(|row| row.node).chain(spares).collect()
+                }
                 _ => Vec::new(),
             };
             follower.changed(&View::new(&world.cell, &holds, world.session), &nodes, &[]);
