@@ -10,6 +10,7 @@ mod jobs;
 mod kept;
 mod moves;
 mod nodes;
+mod nominations;
 mod priorities;
 mod provisioning;
 mod quota;

@@ -24,7 +24,7 @@ fn write_job(text: &mut String, job: &JobAnswer) {
     let _ = write!(text, "{}: {}, {} of {} tasks stand", job.name, job.outcome.name(), tasks.after, tasks.asked);
     if tasks.before > 0 {
         let _ = write!(text, " ({} before", tasks.before);
-        let _ = if tasks.lost > 0 { write!(text, ", {} of them lost)", tasks.lost) } else { write!(text, ")") };
+        let _ = if tasks.lost > 0 { write!(text, ", {} of them displaced)", tasks.lost) } else { write!(text, ")") };
     }
     text.push('\n');
     let is_unmet = matches!(job.outcome, JobOutcome::Pending | JobOutcome::Evicted);

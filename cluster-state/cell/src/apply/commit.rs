@@ -3,7 +3,7 @@
 use super::Applied;
 use crate::admission::Standing;
 use crate::cell::Cell;
-use crate::jobs::{Group, Held, Job, TaskState};
+use crate::jobs::{Group, Job, TaskState};
 use crate::nodes::NOMINATED;
 use crate::repairs::RepairState;
 use crate::runs::{NO_RUN, Run};
@@ -11,9 +11,8 @@ use crate::shapes::Shape;
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Amounts, ConflictReason, EventKind, Grain, GroupIndex, Incarnation, JobId, Move, NodeId, Nomination, Outcome,
-    Placement, Purpose, RepairPolicy, ResourceId, RunRef, SessionId, StopCause, TaskIndex, TaskRef, Transaction,
-    Verdict,
+    Amounts, ConflictReason, EventKind, Grain, GroupIndex, Incarnation, JobId, Move, NodeId, Outcome, Placement,
+    Purpose, RepairPolicy, ResourceId, RunRef, SessionId, StopCause, TaskIndex, TaskRef, Transaction, Verdict,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
@@ -378,53 +377,6 @@ impl Cell {
         self.settle_rooms(id, applied);
     }
 
-    /// Keeps room for a preemptor, in place of what is kept for its group on the node.
-    pub(super) fn nominate(&mut self, nomination: &Nomination, applied: &mut Applied) {
-        let Some(job) = self.jobs.get(nomination.job) else { return };
-        let (job, group, priority) = (nomination.job, nomination.group.0, job.spec.priority);
-        let (node, count, purpose, since) = (nomination.node, nomination.count, nomination.purpose, self.applied);
-        if let Some(on_node) = self.nominations.get_mut(&node) {
-            on_node.retain(|former| !(former.is_preemptor() && (former.job, former.group) == (job, group)));
-        }
-        self.hold(node, Held { job, group, count, priority, purpose, since }, applied);
-        if let Purpose::Preemptor { expires_ms } = purpose {
-            self.arm_nomination(node, expires_ms);
-        }
-    }
-
-    /// Adds to the room on `node` that is kept for the same group and purpose.
-    pub(super) fn hold(&mut self, node: NodeId, held: Held, applied: &mut Applied) {
-        let on_node = self.nominations.entry(node).or_default();
-        let key = |held: &Held| (held.job, held.group, held.purpose);
-        match on_node.iter_mut().find(|known| key(known) == key(&held)) {
-            Some(known) => known.count += held.count,
-            None => on_node.push(held),
-        }
-        self.nodes.set_flag(node, NOMINATED, true);
-        self.touch_node(node, applied);
-    }
-
-    pub(super) fn use_nomination(&mut self, job: JobId, group: GroupIndex, node: NodeId, count: u32) {
-        if let Some(on_node) = self.nominations.get_mut(&node) {
-            let own = on_node.iter_mut().filter(|held| held.is_preemptor() && held.job == job && held.group == group.0);
-            own.for_each(|held| held.count = held.count.saturating_sub(count));
-            self.sweep_nominations(node, |held| held.count > 0);
-        }
-    }
-
-    /// Keeps the nominations on `node` that pass, and clears its flag with the last one. Returns whether any ended.
-    pub(super) fn sweep_nominations(&mut self, node: NodeId, keep: impl Fn(&Held) -> bool) -> bool {
-        let Some(on_node) = self.nominations.get_mut(&node) else { return false };
-        let before = on_node.len();
-        on_node.retain(|held| keep(held));
-        let ended = on_node.len() < before;
-        if on_node.is_empty() {
-            self.nominations.remove(&node);
-            self.nodes.set_flag(node, NOMINATED, false);
-        }
-        ended
-    }
-
     fn reserve(&mut self, job: JobId, applied: &mut Applied) {
         let Some(found) = self.jobs.get(job) else { return };
         if !found.reserved.is_empty() {
@@ -467,20 +419,6 @@ impl Cell {
             }
         }
         sums
-    }
-
-    /// How much of `resource` on `node` is kept from group `group` of `job` by nominations it may not override.
-    pub fn held_from(&self, job: &Job, group: GroupIndex, node: NodeId, resource: ResourceId) -> i64 {
-        let Some(on_node) = self.nominations.get(&node) else { return 0 };
-        let binds = |held: &&Held| (held.job, held.group) != (job.id, group.0) && held.binds(job.id, job.spec.priority);
-        let amounts = on_node.iter().filter(binds).map(|held| self.held_amount(held, resource));
-        amounts.fold(0, i64::saturating_add)
-    }
-
-    pub(crate) fn held_amount(&self, held: &Held, resource: ResourceId) -> i64 {
-        let shape = self.jobs.get(held.job).and_then(|job| self.shape_of(job, usize::from(held.group)));
-        let request = shape.and_then(|shape| shape.requests.iter().find(|(column, _)| *column == resource));
-        request.map_or(0, |(_, amount)| amount.saturating_mul(i64::from(held.count)))
     }
 
     /// How many live tasks of group `group` of `job` stand on `node`.
