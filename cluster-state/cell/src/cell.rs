@@ -2,10 +2,11 @@
 
 use crate::apply::Timer;
 use crate::classes::Classes;
-use crate::jobs::{Job, Jobs, Nominations};
+use crate::jobs::{Job, Jobs};
 use crate::judge::Scratch;
 use crate::kept::Kept;
 use crate::nodes::Nodes;
+use crate::nominations::Nominations;
 use crate::priorities::PriorityClasses;
 use crate::provisioning::ProvisioningClasses;
 use crate::quota::Quota;

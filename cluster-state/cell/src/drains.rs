@@ -119,14 +119,14 @@ impl Cell {
 
     /// For how many tasks of the group that are on the move there is room held on `node`.
     pub fn room_for_moving(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
-        let on_node = self.nominations.get(&node).into_iter().flatten();
+        let on_node = self.nominations.on_node(node).iter();
         on_node.filter(|held| held.moves(job, group.0)).map(|held| held.count).sum()
     }
 
     /// Whether `port` of `node` is kept for tasks on the move that are not of this group, or as a spare of another job
     /// that this one may not override.
     pub fn is_port_held(&self, job: JobId, group: GroupIndex, node: NodeId, port: u16) -> bool {
-        let on_node = self.nominations.get(&node).into_iter().flatten();
+        let on_node = self.nominations.on_node(node).iter();
         let priority = self.jobs.get(job).map_or(i32::MAX, |job| job.spec.priority);
         let mut others = on_node.filter(|held| match held.purpose {
             Purpose::Preemptor { .. } => false,
@@ -135,17 +135,14 @@ impl Cell {
         others.any(|held| self.held_ports(held).contains(&port))
     }
 
-    fn held_ports(&self, held: &crate::jobs::Held) -> &[u16] {
+    fn held_ports(&self, held: &crate::nominations::Held) -> &[u16] {
         let shape = self.jobs.get(held.job).and_then(|job| self.shape_of(job, usize::from(held.group)));
         shape.map_or(&[], |shape| &shape.ports)
     }
 
     /// Where room is held for tasks of the group that are on the move, and for how many.
     pub fn rooms_for_moving(&self, job: JobId, group: GroupIndex) -> impl Iterator<Item = (NodeId, u32)> + '_ {
-        let of_group = move |(node, held): (&NodeId, &Vec<crate::jobs::Held>)| {
-            let count: u32 = held.iter().filter(|held| held.moves(job, group.0)).map(|held| held.count).sum();
-            (count > 0).then_some((*node, count))
-        };
-        self.nominations.iter().filter_map(of_group)
+        let rooms = self.nominations.of_job(job).filter(move |(_, held)| held.moves(job, group.0));
+        rooms.map(|(node, held)| (node, held.count))
     }
 }

@@ -31,6 +31,9 @@ impl Cell {
         }
         self.check_quota(&self.direct_usage(), &mut broken);
         self.check_kept(&mut broken);
+        if !self.nominations.is_consistent() {
+            broken.push("the nodes on which room is kept for jobs are not those that keep it".into());
+        }
         broken
     }
 
@@ -116,7 +119,7 @@ impl Cell {
         if (flags & DRAINING != 0) != record.drain.is_some() {
             broken.push(format!("node {name}: the mark of a drain without one, or the reverse"));
         }
-        if (flags & NOMINATED != 0) != self.nominations.contains_key(&node) {
+        if (flags & NOMINATED != 0) == self.nominations.on_node(node).is_empty() {
             broken.push(format!("node {name}: nomination flag without nomination, or the reverse"));
         }
         self.check_spares_on(node, broken);

@@ -4,7 +4,7 @@ use crate::admission::Admission;
 use crate::repairs::Repairs;
 use crate::runs::NO_RUN;
 use ohm_model::{
-    Amounts, Class, Exit, GroupSpec, Incarnation, Index, JobId, JobSpec, NodeId, Purpose, ShapeId, Shard, StopCause,
+    Amounts, Class, Exit, GroupSpec, Incarnation, Index, JobId, JobSpec, NodeId, ShapeId, Shard, StopCause,
 };
 use ohm_stdx::{Chunked, ChunkedMap, RangeSet, Slab};
 use serde::{Deserialize, Serialize};
@@ -399,59 +399,6 @@ impl Jobs {
         self.slab.get_mut(job.slot()).map(Arc::make_mut)
     }
 }
-
-/// Room kept for a preemptor, for tasks on the move, or as a spare.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
-    /// For which job.
-    pub job: JobId,
-    /// For which group.
-    pub group: u16,
-    /// For how many tasks still.
-    pub count: u32,
-    /// Its priority.
-    pub priority: i32,
-    /// What for.
-    pub purpose: Purpose,
-    /// The entry that made it.
-    pub since: Index,
-}
-
-impl Held {
-    /// Whether it is for tasks on the move: together these are as many as their group has on the move.
-    pub fn is_move(&self) -> bool {
-        self.purpose == Purpose::Move
-    }
-
-    /// Whether it is for a preemptor.
-    pub fn is_preemptor(&self) -> bool {
-        matches!(self.purpose, Purpose::Preemptor { .. })
-    }
-
-    /// Whether the room is kept from `job`. What tasks on the move will need is nobody else's. Work of higher priority
-    /// may take the rest, and so may the job that it is for: its groups start with each other or not at all.
-    pub fn binds(&self, job: JobId, priority: i32) -> bool {
-        self.is_move() || (self.job != job && self.priority >= priority)
-    }
-
-    /// Whether it is a spare of its group.
-    pub fn is_spare(&self) -> bool {
-        self.purpose == Purpose::Spare
-    }
-
-    /// Whether it is a spare of this group.
-    pub(crate) fn spares(&self, job: JobId, group: u16) -> bool {
-        self.is_spare() && (self.job, self.group) == (job, group)
-    }
-
-    /// Whether it is for tasks of this group that are on the move.
-    pub(crate) fn moves(&self, job: JobId, group: u16) -> bool {
-        self.is_move() && (self.job, self.group) == (job, group)
-    }
-}
-
-/// Nominations by node.
-pub type Nominations = BTreeMap<NodeId, Vec<Held>>;
 
 /// What is required of a group's topology, as (topology name, level).
 pub(crate) fn required_level(spec: &GroupSpec) -> Option<(&str, &str)> {

@@ -7,9 +7,10 @@
 use crate::apply::Timer;
 use crate::cell::{Cell, HealthState, VERSION};
 use crate::classes::{Classes, NodeClass};
-use crate::jobs::{Jobs, Nominations};
+use crate::jobs::Jobs;
 use crate::kept::{Kept, KeptRun};
 use crate::nodes::Nodes;
+use crate::nominations::Nominations;
 use crate::priorities::PriorityClasses;
 use crate::provisioning::ProvisioningClasses;
 use crate::quota::{Quota, QuotaNode};

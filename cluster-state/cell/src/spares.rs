@@ -8,8 +8,9 @@
 //! of the group may stand, inside the group's domain, and there is room for it beside everything that binds it.
 
 use crate::cell::Cell;
-use crate::jobs::{Held, Job, JobState, Task};
+use crate::jobs::{Job, JobState, Task};
 use crate::nodes::{PRESENT, READY, STATE_MASK};
+use crate::nominations::Held;
 use ohm_model::{Amounts, GroupIndex, JobId, NodeHealth, NodeId, ResourceId};
 use ohm_stdx::canary::{self, Canary};
 
@@ -64,22 +65,19 @@ impl Job {
 impl Cell {
     /// Where spares of the group are held, and for how many tasks.
     pub fn spares_of(&self, job: JobId, group: GroupIndex) -> impl Iterator<Item = (NodeId, u32)> + '_ {
-        let held = move |held: &Held| if held.spares(job, group.0) { held.count } else { 0 };
-        let on_node = move |(node, on_node): (&NodeId, &Vec<Held>)| (*node, on_node.iter().map(held).sum());
-        let any = self.jobs.get(job).and_then(|job| job.groups.get(usize::from(group.0)));
-        let any = any.is_some_and(|group| group.spares > 0);
-        any.then_some(&self.nominations).into_iter().flatten().map(on_node).filter(|(_, count)| *count > 0)
+        let spares = self.nominations.of_job(job).filter(move |(_, held)| held.spares(job, group.0));
+        spares.map(|(node, held)| (node, held.count))
     }
 
     /// For how many tasks of the group there is room held as spares on `node`.
     pub fn spares_on(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
-        let on_node = self.nominations.get(&node).into_iter().flatten();
+        let on_node = self.nominations.on_node(node).iter();
         on_node.filter(|held| held.spares(job, group.0)).map(|held| held.count).sum()
     }
 
     /// How much of `resource` on `node` is held as spares of `job`, of other groups than `group`.
     pub fn spares_beside(&self, job: JobId, group: GroupIndex, node: NodeId, resource: ResourceId) -> i64 {
-        let on_node = self.nominations.get(&node).into_iter().flatten();
+        let on_node = self.nominations.on_node(node).iter();
         let others = on_node.filter(|held| held.is_spare() && held.job == job && held.group != group.0);
         others.map(|held| self.held_amount(held, resource)).fold(0, i64::saturating_add)
     }

@@ -70,7 +70,7 @@ pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answ
     let holds = Holds::default();
     let view = View::new(cell, &holds, SessionId(0));
     planner.reset(&view);
-    let nominated = cell.nominations().values().flatten().any(|held| held.job == job);
+    let nominated = cell.nominations().nominates(job);
     let item = WorkItem { job, need, attempt: 0, nominated };
     let decision = match need {
         Need::Move => {

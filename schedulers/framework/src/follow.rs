@@ -24,7 +24,7 @@ impl<P: Planner> SchedulerCore<P> {
         self.flights.orphan_all();
         self.land_early(now_ms);
         self.changes = Changes { all: true, improvements: self.changes.improvements + 1, ..Changes::default() };
-        self.find_nominated();
+        self.nominated_nodes = self.cell.nominations().nodes();
         self.rebuild();
         self.tell_leases(now_ms, out);
     }
@@ -48,9 +48,7 @@ impl<P: Planner> SchedulerCore<P> {
         if kinds.topologies {
             self.changes.all = true;
         }
-        if kinds.nominates || self.cell.nominations().len() != self.nominated_nodes {
-            self.find_nominated();
-        }
+        self.nominated_nodes = self.cell.nominations().nodes();
         applied.jobs.sort_unstable();
         applied.jobs.dedup();
         self.changes.jobs.extend(&applied.jobs);
@@ -109,7 +107,9 @@ impl<P: Planner> SchedulerCore<P> {
             self.second_passes.remove(&job);
         }
         match (found, need) {
-            (Some(found), Some(need)) => self.backlog.put(ticket_of(found, need, self.nominated.contains(&job))),
+            (Some(found), Some(need)) => {
+                self.backlog.put(ticket_of(found, need, self.cell.nominations().nominates(job)))
+            }
             _ => {
                 self.backlog.remove(job);
                 self.attempts.remove(&job);
@@ -140,11 +140,6 @@ impl<P: Planner> SchedulerCore<P> {
         lines.iter().for_each(|(line, weight_milli)| self.backlog.set_line(line, *weight_milli, false));
         self.gained = self.shards.keys().copied().collect();
         self.gather();
-    }
-
-    fn find_nominated(&mut self) {
-        self.nominated_nodes = self.cell.nominations().len();
-        self.nominated = self.cell.nominations().values().flatten().map(|held| held.job).collect();
     }
 
     /// Finds the nodes that may have more room than before, and the quota trees that may.
@@ -221,7 +216,6 @@ struct Kinds {
     sessions: bool,
     queues: bool,
     topologies: bool,
-    nominates: bool,
     ticks: bool,
 }
 
@@ -240,7 +234,6 @@ impl Kinds {
                     kinds.queues = true;
                 }
                 Command::PutTopology(_) | Command::RemoveTopology { .. } => kinds.topologies = true,
-                Command::Commit(transaction) => kinds.nominates |= !transaction.nominate.is_empty(),
                 _ => {}
             }
         }

@@ -125,7 +125,7 @@ impl<P: Planner> SchedulerCore<P> {
                 }
             };
             let attempt = self.attempts.get(&job).copied().unwrap_or(0);
-            jobs.push(WorkItem { job, need, attempt, nominated: self.nominated.contains(&job) });
+            jobs.push(WorkItem { job, need, attempt, nominated: self.cell.nominations().nominates(job) });
         }
         let budget = Budget { nodes: self.config.nodes_per_pass, rows: self.config.rows_per_pass };
         (Work { jobs, budget }, unreserved)

@@ -57,9 +57,7 @@ pub struct SchedulerCore<P> {
     pub(crate) shards: BTreeMap<Shard, Epoch>,
     /// Gained in this step; their jobs are gathered at its end.
     pub(crate) gained: BTreeSet<Shard>,
-    /// Jobs with room nominated for them.
-    pub(crate) nominated: BTreeSet<JobId>,
-    /// How many nodes had nominations when `nominated` was found.
+    /// On how many nodes room was kept at the last entry.
     pub(crate) nominated_nodes: usize,
     pub(crate) changes: Changes,
     pub(crate) leases_told: BTreeMap<Lease, LeaseSeen>,
@@ -115,7 +113,6 @@ impl<P: Planner> SchedulerCore<P> {
             second_passes: BTreeMap::new(),
             shards: BTreeMap::new(),
             gained: BTreeSet::new(),
-            nominated: BTreeSet::new(),
             nominated_nodes: 0,
             changes: Changes { all: true, ..Changes::default() },
             leases_told: BTreeMap::new(),

@@ -157,7 +157,7 @@ impl World {
             planner
         });
         let need = planner.need(&self.cell, found)?;
-        let nominated = self.cell.nominations().values().flatten().any(|held| held.job == job);
+        let nominated = self.cell.nominations().nominates(job);
         let (item, mut dice) = (WorkItem { job, need, attempt: 0, nominated }, Prng::new(0));
         let (decision, nodes) = match need {
             Need::Move => {

@@ -191,7 +191,7 @@ impl World {
     pub fn item(&self, name: &str) -> WorkItem {
         let job = self.job(name);
         let need = self.cell.jobs().get(job).and_then(|job| need_of(&self.cell, job)).unwrap_or(Need::Start);
-        let nominated = self.cell.nominations().values().flatten().any(|held| held.job == job);
+        let nominated = self.cell.nominations().nominates(job);
         WorkItem { job, need, attempt: self.attempt, nominated }
     }
 

@@ -84,9 +84,8 @@ impl<'a> Spot<'a> {
     /// The nodes where room is kept for this group as a preemptor.
     fn nominated(&self) -> Vec<NodeId> {
         let (job, group) = (self.subject.job.id, self.subject.group.0);
-        let own = |held: &ohm_cell::Held| held.is_preemptor() && (held.job, held.group) == (job, group);
-        let all = self.subject.view.cell().nominations().iter();
-        all.filter(|(_, held)| held.iter().any(own)).map(|(node, _)| *node).collect()
+        let kept = self.subject.view.cell().nominations().of_job(job);
+        kept.filter(|(_, held)| held.is_preemptor() && held.group == group).map(|(node, _)| node).collect()
     }
 
     /// If room is kept for the group and runs there have not ended yet: how many.

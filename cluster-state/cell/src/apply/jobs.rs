@@ -2,7 +2,8 @@
 
 use super::{Applied, Timer};
 use crate::cell::Cell;
-use crate::jobs::{Finish, Group, Held, Job, JobState, TaskState, required_level};
+use crate::jobs::{Finish, Group, Job, JobState, TaskState, required_level};
+use crate::nominations::Held;
 use crate::shapes::Shape;
 use ohm_model::job::{GROUPS_MAX, TASKS_MAX};
 use ohm_model::resources::{DEVICE_MILLI, is_extended};
@@ -390,9 +391,9 @@ impl Cell {
 
     /// Gives back what of the room kept for `job` is as `which` says.
     pub(super) fn clear_held(&mut self, job: JobId, applied: &mut Applied, which: impl Fn(&Held) -> bool) {
-        let of_job = |held: &Vec<Held>| held.iter().any(|held| held.job == job && which(held));
-        let nodes: Vec<NodeId> =
-            self.nominations.iter().filter(|(_, held)| of_job(held)).map(|(node, _)| *node).collect();
+        let mut nodes: Vec<NodeId> =
+            self.nominations.of_job(job).filter(|(_, held)| which(held)).map(|(node, _)| node).collect();
+        nodes.dedup();
         for node in nodes {
             self.sweep_nominations(node, |held| held.job != job || !which(held));
             self.nodes.touch(node, self.applied, SessionId(0));

@@ -5,7 +5,8 @@
 
 use super::{Applied, Timer};
 use crate::cell::Cell;
-use crate::jobs::{Held, TaskState};
+use crate::jobs::TaskState;
+use crate::nominations::Held;
 use ohm_model::{EventKind, Incarnation, JobId, NodeId, Placement, Purpose, TaskRef, Transaction};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -93,11 +94,11 @@ impl Cell {
             if left == 0 {
                 return;
             }
-            for held in self.nominations.get_mut(&node).into_iter().flatten().filter(|held| held.moves(job, group)) {
-                let taken = held.count.min(left);
+            self.sweep_nominations(node, |held| {
+                let taken = if held.moves(job, group) { held.count.min(left) } else { 0 };
                 (held.count, left) = (held.count - taken, left - taken);
-            }
-            self.sweep_nominations(node, |held| held.count > 0);
+                held.count > 0
+            });
             // Whoever placed something there has touched it.
             if Some(node) != at {
                 self.touch_node(node, applied);
@@ -107,9 +108,9 @@ impl Cell {
 
     /// The node is lost or removed, and all room held there with it. Spares are given back like any others.
     pub(super) fn lose_rooms(&mut self, node: NodeId, applied: &mut Applied) {
-        let held = self.nominations.get(&node).into_iter().flatten().filter(|held| held.is_move());
+        let held = self.nominations.on_node(node).iter().filter(|held| held.is_move());
         let lost = held.map(|held| (held.job, held.group, held.count)).collect();
-        self.sweep_nominations(node, Held::is_spare);
+        self.sweep_nominations(node, |held| held.is_spare());
         self.settle_lost_rooms(lost, applied);
     }
 
@@ -119,7 +120,7 @@ impl Cell {
             let job = self.jobs.get(held.job);
             held.is_move() && job.is_some_and(|job| self.leave_cause(job, held.group.into(), node).is_some())
         };
-        let held = self.nominations.get(&node).into_iter().flatten().filter(leaves);
+        let held = self.nominations.on_node(node).iter().filter(leaves);
         let lost: Vec<(JobId, u16, u32)> = held.map(|held| (held.job, held.group, held.count)).collect();
         if !lost.is_empty() {
             let is_lost = |held: &Held| lost.iter().any(|(job, group, _)| held.moves(*job, *group));
@@ -154,7 +155,7 @@ impl Cell {
     /// Rooms of tasks or groups that are gone, or will never run, are given back.
     pub(super) fn settle_rooms(&mut self, id: JobId, applied: &mut Applied) {
         let mut held: BTreeMap<u16, u32> = BTreeMap::new();
-        for room in self.nominations.values().flatten().filter(|held| held.job == id && held.is_move()) {
+        for (_, room) in self.nominations.of_job(id).filter(|(_, held)| held.is_move()) {
             *held.entry(room.group).or_insert(0) += room.count;
         }
         for (group, count) in held {

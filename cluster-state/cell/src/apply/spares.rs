@@ -5,8 +5,9 @@
 
 use super::Applied;
 use crate::cell::Cell;
-use crate::jobs::{Held, Job};
+use crate::jobs::Job;
 use crate::nodes::NOMINATED;
+use crate::nominations::Held;
 use ohm_model::{EventKind, GroupIndex, JobId, NodeId, Nomination, Placement, Purpose, SessionId};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -60,14 +61,16 @@ impl Cell {
         reason: &str,
         applied: &mut Applied,
     ) {
+        let count = count.min(self.spares_on(id, GroupIndex(group), node));
         if count == 0 {
             return;
         }
-        let own = self.nominations.get_mut(&node).into_iter().flatten().find(|held| held.spares(id, group));
-        let Some(held) = own else { return };
-        let count = count.min(held.count);
-        held.count -= count;
-        self.sweep_nominations(node, |held| held.count > 0);
+        self.sweep_nominations(node, |held| {
+            if held.spares(id, group) {
+                held.count -= count;
+            }
+            held.count > 0
+        });
         self.charge_spares(id, group, -i64::from(count));
         applied.jobs.push(id);
         let Some(job) = self.jobs.get_mut(id) else { return };
@@ -95,7 +98,7 @@ impl Cell {
 
     /// All spares on `node` are given back.
     pub(super) fn clear_spares_on(&mut self, node: NodeId, reason: &str, applied: &mut Applied) {
-        let spares = self.nominations.get(&node).into_iter().flatten().filter(|held| held.is_spare());
+        let spares = self.nominations.on_node(node).iter().filter(|held| held.is_spare());
         for held in spares.cloned().collect::<Vec<_>>() {
             self.drop_spares((held.job, held.group), node, held.count, reason, applied);
         }
@@ -106,9 +109,8 @@ impl Cell {
         if self.jobs.get(id).is_none_or(|job| job.groups.iter().all(|group| group.spares == 0)) {
             return Vec::new();
         }
-        let on_nodes = self.nominations.iter().rev();
-        let spares = on_nodes.flat_map(|(node, on_node)| on_node.iter().map(move |held| (*node, held)));
-        spares.filter(|(_, held)| held.is_spare() && held.job == id).map(|(node, held)| (node, held.clone())).collect()
+        let spares = self.nominations.of_job(id).rev().filter(|(_, held)| held.is_spare());
+        spares.map(|(node, held)| (node, held.clone())).collect()
     }
 
     /// Gives back what may not be held any more, of the nodes and jobs that changed since `before`.
@@ -165,7 +167,7 @@ impl Cell {
 
     /// The most important spares stay, then the oldest, each with as much as there is room for.
     fn settle_spares_on(&mut self, node: NodeId, applied: &mut Applied) {
-        let on_node = self.nominations.get(&node).cloned().unwrap_or_default();
+        let on_node = self.nominations.on_node(node).to_vec();
         let (mut spares, others): (Vec<Held>, Vec<Held>) = on_node.into_iter().partition(Held::is_spare);
         let mut kept: Vec<Held> = others.into_iter().filter(Held::is_move).collect();
         spares.sort_by_key(|held| (Reverse(held.priority), held.since, held.job, held.group));

@@ -1,7 +1,8 @@
 //! Spares: as many as their group says, no more than it wants, each where it may be and where there is room for it.
 
 use crate::cell::Cell;
-use crate::jobs::{Held, Job};
+use crate::jobs::Job;
+use crate::nominations::Held;
 use ohm_model::{GroupIndex, NodeId};
 
 impl Cell {
@@ -9,13 +10,7 @@ impl Cell {
         for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
             let label = || format!("job {} group {}", job.spec.name, spec.name);
             let index = GroupIndex(at as u16);
-            let held = |on_node: &Vec<Held>| -> u32 {
-                on_node.iter().filter(|held| held.spares(job.id, index.0)).map(|held| held.count).sum()
-            };
-            let counted: u32 = match group.spares {
-                0 if spec.spares == 0 => 0,
-                _ => self.nominations.values().map(held).sum(),
-            };
+            let counted: u32 = self.spares_of(job.id, index).map(|(_, count)| count).sum();
             if counted != group.spares {
                 broken.push(format!("P1: {}: {} spares kept, {counted} counted", label(), group.spares));
             }
@@ -35,7 +30,7 @@ impl Cell {
     }
 
     pub(super) fn check_spares_on(&self, node: NodeId, broken: &mut Vec<String>) {
-        let on_node = self.nominations.get(&node).map_or(&[][..], Vec::as_slice);
+        let on_node = self.nominations.on_node(node);
         let name = self.nodes.name(node);
         for (at, held) in on_node.iter().enumerate().filter(|(_, held)| held.is_spare()) {
             let job = self.jobs.get(held.job).map_or("?", |job| &job.spec.name);

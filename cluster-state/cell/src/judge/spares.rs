@@ -4,7 +4,8 @@
 use super::Judge;
 use super::ledger::Ledger;
 use crate::cell::Cell;
-use crate::jobs::{Held, Job};
+use crate::jobs::Job;
+use crate::nominations::Held;
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::{ConflictReason, GroupIndex, NodeId, Nomination, Purpose, ResourceId};
 use ohm_stdx::canary::{self, Canary};
@@ -37,7 +38,7 @@ impl Judge<'_> {
         let (id, group, count, priority) = (row.job, row.group.0, row.count, job.spec.priority);
         let held = Held { job: id, group, count, priority, purpose: row.purpose, since: self.cell.applied };
         let binds = |other: &&Held| other.binds(id, priority) || (other.is_spare() && other.job == id);
-        let on_node = self.cell.nominations.get(&row.node).into_iter().flatten();
+        let on_node = self.cell.nominations.on_node(row.node).iter();
         let here = named.iter().filter(|(node, _)| *node == row.node).map(|(_, held)| held);
         let others: Vec<Held> = on_node.chain(here).filter(binds).cloned().collect();
         misfit(self.cell, &self.scratch.ledger, row.node, &held, &others)?;
@@ -84,7 +85,7 @@ impl Judge<'_> {
     fn takes_one(&self, job: &Job, at: usize, node: NodeId) -> bool {
         let (group, priority) = (at as u16, job.spec.priority);
         let one = Held { job: job.id, group, count: 1, priority, purpose: Purpose::Spare, since: self.cell.applied };
-        let others = self.cell.nominations.get(&node).into_iter().flatten();
+        let others = self.cell.nominations.on_node(node).iter();
         let others: Vec<Held> = others.filter(|other| other.binds(job.id, priority)).cloned().collect();
         self.node_stands(node).is_ok() && misfit(self.cell, &self.scratch.ledger, node, &one, &others).is_ok()
     }

@@ -42,7 +42,7 @@ impl World {
                 same(&name, usage, plain.usage(queue, resource))?;
             }
         }
-        let held = cell.nominations().iter().flat_map(|(node, held)| held.iter().map(|held| (*node, held)));
+        let held = cell.nominations().iter();
         let held = held.map(|(node, held)| (node, held.job, held.group, held.count, held.is_move(), held.is_spare()));
         let expected = plain.holds.iter();
         let expected =

@@ -293,7 +293,7 @@ impl Script {
             let (name, present) = (self.resource(bank.resource), bank.present);
             write!(text, "; {name} {present} present, free {:?}", bank.free_milli).unwrap();
         }
-        for held in cell.nominations().get(&node).into_iter().flatten() {
+        for held in cell.nominations().on_node(node) {
             write!(text, "; held for {} × {}", held.count, self.job_name(held.job)).unwrap();
             text.push_str(if held.is_move() { " on the move" } else { "" });
             text.push_str(if held.is_spare() { " as spare" } else { "" });
