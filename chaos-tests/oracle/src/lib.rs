@@ -25,9 +25,11 @@ mod p6_counts;
 mod p7_moves;
 mod p7_repairs;
 mod p7_restarts;
+mod p7_spares;
 mod p8_hard_constraints;
 mod p8_quota;
 mod p9_equal_copies;
+mod spares;
 #[cfg(test)]
 mod tests;
 
@@ -58,7 +60,9 @@ pub struct Oracle {
     moves: p7_moves::Moves,
     repairs: p7_repairs::Repairs,
     restarts: p7_restarts::Restarts,
+    spares_first: p7_spares::SparesFirst,
     quotas: p8_quota::Quotas,
+    spares: spares::Spares,
     equal_copies: p9_equal_copies::EqualCopies,
     broken: Vec<Broken>,
 }
@@ -95,6 +99,8 @@ impl Oracle {
         self.repairs.entry_begins(&facts);
         self.restarts.entry_begins(&facts);
         self.moves.entry_begins(index, &taken, &self.books, broken);
+        self.spares.entry_begins(&rules);
+        self.spares_first.entry_begins(&taken, &self.spares, &self.books);
         for fact in facts {
             self.books.note(&fact);
             self.capacity.watch(index, &fact, broken);
@@ -108,12 +114,16 @@ impl Oracle {
             self.admissions.watch(index, &fact, &self.books, &rules, broken);
             p8_hard_constraints::watch(index, &fact, (&self.books, &self.admissions), broken);
             self.quotas.watch(index, &fact, &self.books, &rules, broken);
+            self.spares.watch(index, &fact, (&self.books, &self.admissions), broken);
+            self.spares_first.watch(index, &fact, &self.books);
         }
         self.kept_runs.entry(index, &taken, applied, &self.books, broken);
         self.gangs.entry_over(index, &self.books, broken);
         self.required_topology.entry_over(index, &self.books, broken);
         self.slices.entry_over(index, &self.books, broken);
-        self.quotas.entry_over(&rules);
+        self.quotas.entry_over(index, &rules, &self.books, broken);
+        self.spares.entry_over(index, (&self.books, &self.admissions), broken);
+        self.spares_first.entry_over(index, &self.spares, &self.books, broken);
         self.admissions.entry_over(&rules);
         self.counts.entry_over(index, &self.books, broken);
         self.restarts.entry_over(index, &self.books, broken);

@@ -208,11 +208,16 @@ fn room_on(cell: &Cell, job: &Job, shape: &Shape, node: NodeId, used: &Used) -> 
     let mut room = (room - i64::from(own)).max(0);
     if let Some(record) = cell.nodes().get(node) {
         if !shape.ports.is_empty() {
-            let taken = shape.ports.iter().any(|port| record.ports.contains(port));
+            let is_held = |port: &u16| cell.is_port_held(job.id, GroupIndex(0), node, *port);
+            let taken = shape.ports.iter().any(|port| record.ports.contains(port) || is_held(port));
             room = room.min(i64::from(!taken));
         }
         for &(resource, request) in &shape.devices {
             if let Some(bank) = record.bank(resource) {
+                // Which devices what is held would take is not known.
+                if cell.held_from(job, GroupIndex(0), node, resource) > 0 {
+                    return 0;
+                }
                 let present = bank.free_milli.iter().take(bank.present as usize).map(|free| i64::from(*free));
                 room = room.min(match request < DEVICE_MILLI {
                     true => present.map(|free| free / request).sum(),

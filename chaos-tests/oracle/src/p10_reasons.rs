@@ -106,7 +106,8 @@ fn is_true(cell: &Cell, (job, reason, shape): Subject<'_>, node: NodeId, why: Wh
         }
         Why::Port(port) => {
             let asks = |(_, group)| shape_of(group).is_some_and(|shape| shape.ports.contains(&port));
-            cell.nodes().get(node).is_some_and(|record| record.ports.contains(&port)) || beside().any(asks)
+            let is_taken = cell.nodes().get(node).is_some_and(|record| record.ports.contains(&port));
+            is_taken || cell.is_port_held(job.id, group, node, port) || beside().any(asks)
         }
         Why::Other => true,
     }

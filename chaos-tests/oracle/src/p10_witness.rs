@@ -73,14 +73,21 @@ fn rooms(cell: &Cell, job: &Job, used: &Used) -> Vec<Room> {
             cell.nodes().capacity(node, resource) - used.get(&(node, resource)).copied().unwrap_or(0) - held
         };
         let record = cell.nodes().get(node)?;
+        let asked = || (0..job.groups.len()).filter_map(|group| Some((group, cell.shape_of(job, group)?)));
+        let ports = asked().flat_map(|(group, shape)| shape.ports.iter().map(move |port| (group, *port)));
+        let held = ports.filter(|(group, port)| cell.is_port_held(job.id, GroupIndex(*group as u16), node, *port));
         let banks = resources.iter().filter_map(|resource| Some((*resource, record.bank(*resource)?)));
         let devices = banks.map(|(resource, bank)| {
-            (resource, bank.free_milli.iter().take(bank.present as usize).map(|free| i64::from(*free)).collect())
+            // Which devices what is held would take is not known: then none is taken for free.
+            let is_held =
+                (0..job.groups.len()).any(|group| cell.held_from(job, GroupIndex(group as u16), node, resource) > 0);
+            let present = if is_held { 0 } else { bank.present as usize };
+            (resource, bank.free_milli.iter().take(present).map(|free| i64::from(*free)).collect())
         });
         Some(Room {
             node,
             free: resources.iter().map(|resource| (*resource, free(*resource))).collect(),
-            ports: record.ports.iter().copied().collect(),
+            ports: record.ports.iter().copied().chain(held.map(|(_, port)| port)).collect(),
             devices: devices.collect(),
             standing: BTreeMap::new(),
         })

@@ -42,7 +42,8 @@ pub(crate) fn watch(
     }
 }
 
-fn objection(wish: &GroupSpec, node: &NodeBook, standing: usize, at_ms: u64) -> Option<String> {
+/// Why a node does not take one more task of a group, `standing` of which are there then.
+pub(crate) fn objection(wish: &GroupSpec, node: &NodeBook, standing: usize, at_ms: u64) -> Option<String> {
     if node.health != NodeHealth::Ready {
         return Some(format!("the node is {:?}", node.health));
     }

@@ -1,10 +1,11 @@
 //! P8, quota: what stands in a queue is within its quota at the moment something is added. Only what really stands is
-//! counted, reservations are not, so this judge never claims more than is used.
+//! counted, reservations are not, so this judge never claims more than is used. Spares are charged as tasks are; those of
+//! a job keep nothing back from its own tasks, but what is over then is given back in the same entry.
 
 use crate::books::Books;
 use crate::facts::{Fact, Rules};
 use crate::history::Broken;
-use ohm_model::{EventKind, Index, JobId, QueueSpec, StopCause, Transaction, Verdict, transaction::Row};
+use ohm_model::{Amounts, EventKind, Index, JobId, QueueSpec, StopCause, Transaction, Verdict, transaction::Row};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Queues, and what stands in them.
@@ -16,6 +17,17 @@ pub(crate) struct Quotas {
     reserved: BTreeSet<JobId>,
     /// Tasks that start again in place: their room was never given away.
     restarting: BTreeSet<(JobId, u16, u32)>,
+    /// What spares are charged to which queue, by group.
+    spares: BTreeMap<(JobId, u16), Charge>,
+    /// Jobs with spares to which something was added in the entry at hand.
+    grown: BTreeSet<JobId>,
+}
+
+/// Spares of a group: their queue, what each one asks for, and how many there are.
+struct Charge {
+    queue: String,
+    each: Amounts,
+    count: i64,
 }
 
 impl Quotas {
@@ -39,10 +51,22 @@ impl Quotas {
             Fact::Happened { kind: EventKind::Placed { job, group, first, count, .. }, .. } => {
                 let is_new = !self.restarting.remove(&(*job, *group, *first));
                 let Some(queue) = self.take(*job, *group, i64::from(*count), books) else { return };
-                let changing = !rules.queues.is_empty() || !rules.removed_queues.is_empty();
-                if is_new && !changing && !self.reserved.contains(job) {
+                self.grown.insert(*job);
+                if is_new && !is_changing(rules) && !self.reserved.contains(job) {
+                    self.lend(*job, -1);
+                    self.check(index, &queue, *job, *group, books, broken);
+                    self.lend(*job, 1);
+                }
+            }
+            Fact::Happened { kind: EventKind::SpareHeld { job, group, count, .. }, .. } => {
+                self.grown.insert(*job);
+                let Some(queue) = self.hold((*job, *group), i64::from(*count), books) else { return };
+                if !is_changing(rules) {
                     self.check(index, &queue, *job, *group, books, broken);
                 }
+            }
+            Fact::Happened { kind: EventKind::SpareGone { job, group, count, .. }, .. } => {
+                drop(self.hold((*job, *group), -i64::from(*count), books));
             }
             Fact::Happened { kind: EventKind::Ended { job, group, task, cause, .. }, .. } => {
                 if *cause == Some(StopCause::Restarted) {
@@ -54,8 +78,15 @@ impl Quotas {
         }
     }
 
-    /// Takes note of the rules of an entry, after its facts.
-    pub(crate) fn entry_over(&mut self, rules: &Rules<'_>) {
+    /// Judges what must hold when the entry is over, and takes note of its rules, after its facts. A job to which
+    /// something was added has given back the spares that are over, unless nothing says what came first.
+    pub(crate) fn entry_over(&mut self, index: Index, rules: &Rules<'_>, books: &Books, broken: &mut Vec<Broken>) {
+        let grown = std::mem::take(&mut self.grown);
+        for ((job, group), charge) in self.spares.iter().filter(|((job, _), _)| grown.contains(job)) {
+            if !is_changing(rules) {
+                self.check(index, &charge.queue, *job, *group, books, broken);
+            }
+        }
         for name in &rules.removed_queues {
             self.queues.remove(*name);
         }
@@ -74,9 +105,39 @@ impl Quotas {
         Some(spec.queue.clone())
     }
 
+    /// Charges spares, or gives them back, to the queue that they were charged to; returns it.
+    fn hold(&mut self, (job, group): (JobId, u16), count: i64, books: &Books) -> Option<String> {
+        let spec = books.jobs.get(&job)?;
+        let wish = spec.groups.get(usize::from(group));
+        let charge = || Charge {
+            queue: spec.queue.clone(),
+            each: wish.map(|wish| wish.requests.clone()).unwrap_or_default(),
+            count: 0,
+        };
+        let charge = self.spares.entry((job, group)).or_insert_with(charge);
+        charge.count += count;
+        let queue = charge.queue.clone();
+        if !queue.is_empty() {
+            let used = self.used.entry(queue.clone()).or_default();
+            charge.charge(used, count);
+        }
+        self.spares.retain(|_, charge| charge.count > 0);
+        (!queue.is_empty()).then_some(queue)
+    }
+
+    /// Takes what the spares of `job` are charged out of the books, or puts it back.
+    fn lend(&mut self, job: JobId, sign: i64) {
+        for charge in self.spares.range((job, 0)..=(job, u16::MAX)).map(|(_, charge)| charge) {
+            if let Some(used) = self.used.get_mut(&charge.queue) {
+                charge.charge(used, charge.count * sign);
+            }
+        }
+    }
+
     fn check(&self, index: Index, queue: &str, job: JobId, group: u16, books: &Books, broken: &mut Vec<Broken>) {
         let Some(spec) = books.jobs.get(&job) else { return };
-        for resource in spec.groups[usize::from(group)].requests.keys() {
+        let Some(wish) = spec.groups.get(usize::from(group)) else { return };
+        for resource in wish.requests.keys() {
             if !self.queues.get(queue).is_some_and(|found| found.nominal.contains_key(resource)) {
                 continue;
             }
@@ -137,4 +198,16 @@ impl Quotas {
     fn children<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a QueueSpec> {
         self.queues.values().filter(move |spec| spec.parent == name)
     }
+}
+
+impl Charge {
+    fn charge(&self, used: &mut BTreeMap<String, i64>, count: i64) {
+        for (resource, amount) in &self.each {
+            *used.entry(resource.clone()).or_insert(0) += amount * count;
+        }
+    }
+}
+
+fn is_changing(rules: &Rules<'_>) -> bool {
+    !rules.queues.is_empty() || !rules.removed_queues.is_empty()
 }

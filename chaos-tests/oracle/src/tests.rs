@@ -5,6 +5,7 @@ mod kept;
 mod nodes;
 mod p10;
 mod restarts;
+mod spares;
 
 use super::*;
 use ohm_model::{

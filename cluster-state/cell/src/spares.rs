@@ -43,6 +43,9 @@ impl Job {
             let more = spares(self, at);
             let floor = job.floor;
             let group = &mut job.groups[at];
+            if canary::sings(Canary::SpareAstray) {
+                group.domain = None;
+            }
             let first = group.tasks.len() as u32;
             group.tasks.resize((first + more) as usize, Task::new(floor));
             if more > 0 {

@@ -134,7 +134,13 @@ pub(crate) fn update(dice: &mut Prng, job: &JobSpec) -> JobSpec {
             let cpu = group.requests.entry("cpu".into()).or_insert(1000);
             *cpu = (*cpu / 2).max(100);
         }),
+        4 => spec.groups.iter_mut().for_each(|group| group.spares = (group.spares + 1) % 3),
         _ => {}
+    }
+    for group in &mut spec.groups {
+        if group.spares_problem(spec.class).is_some() {
+            group.spares = 0;
+        }
     }
     spec
 }

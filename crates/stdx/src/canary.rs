@@ -104,11 +104,8 @@ impl Canary {
     /// Those that only several servers can show.
     pub const OF_GROUPS: [Canary; 1] = [Canary::TrustOwnLead];
 
-    /// Those that only jobs with spares can show; the simulator draws none yet.
-    pub const OF_SPARES: [Canary; 3] = [Canary::SpareAstray, Canary::SpareUnused, Canary::KeepSpares];
-
     /// All others.
-    pub const ALL: [Canary; 41] = [
+    pub const ALL: [Canary; 44] = [
         Canary::SkipFitCheck,
         Canary::AnswerBeforeSync,
         Canary::ForgetSessions,
@@ -148,6 +145,9 @@ impl Canary {
         Canary::MoveUnawaited,
         Canary::MoveAstray,
         Canary::MoveTolerated,
+        Canary::SpareAstray,
+        Canary::SpareUnused,
+        Canary::KeepSpares,
         Canary::RestartNobody,
         Canary::ChargeRestarts,
     ];

@@ -112,7 +112,8 @@ impl Cell {
         }
         let begin_anew = |at: usize| change_of(known, &spec, at) == Change::Anew;
         let is_other = spec.groups.len() != known.groups.len() || (0..spec.groups.len()).any(begin_anew);
-        if is_other || (spec.priority, &spec.queue) != (known.spec.priority, &known.spec.queue) {
+        let clears_spares = is_other || (spec.priority, &spec.queue) != (known.spec.priority, &known.spec.queue);
+        if clears_spares {
             self.clear_spares(id, "its job has changed", applied);
         }
         let left: Vec<ShapeId> = known
@@ -130,6 +131,9 @@ impl Cell {
         let floor = highest_attempt_gone(known, &spec);
         job.floor = job.floor.max(floor);
         job.groups = new_groups(known, &spec, &joined, job.floor);
+        if clears_spares {
+            job.groups.iter_mut().for_each(|group| group.spares = 0);
+        }
         job.past.retain_mut(|past| {
             let name = known.spec.groups.get(usize::from(past.group)).map(|group| &group.name);
             let now = spec.groups.iter().position(|group| Some(&group.name) == name);

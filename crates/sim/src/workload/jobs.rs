@@ -7,7 +7,7 @@ use ohm_model::{
     Class, GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, Survivors, TaskSpec, TopologyMode,
     TopologyRequest, TopologySlice,
 };
-use ohm_stdx::Prng;
+use ohm_stdx::{Prng, hash};
 
 /// A job of a drawn class and shape, small enough for most drawn cells; for large cells some are large.
 /// With `lasting`, gangs mostly outlive the loss of a node.
@@ -42,6 +42,7 @@ pub(crate) fn job(dice: &mut Prng, name: String, (large, lasting): (bool, bool),
     let draw = dice.below(1000);
     let restarts = lasting && (draw / 3).is_multiple_of(3);
     let survivors = if restarts { Survivors::RestartAll } else { Survivors::Notify };
+    spare(&mut groups, class, &name, draw);
     JobSpec {
         name,
         class,
@@ -57,6 +58,19 @@ pub(crate) fn job(dice: &mut Prng, name: String, (large, lasting): (bool, bool),
         on_disconnect: if draw < 850 { OnDisconnect::Stop } else { OnDisconnect::Keep },
         reconcile: [Reconcile::Newer, Reconcile::Original, Reconcile::LongestRunning][draw as usize % 3],
         suspended: dice.chance(50),
+    }
+}
+
+/// Lets some groups ask for spares, where that makes sense. The dice are their own: what else is drawn does not depend
+/// on it.
+fn spare(groups: &mut [GroupSpec], class: Class, name: &str, draw: u64) {
+    let salt = groups.iter().fold(draw, |salt, group| hash::chain(salt, group.task.sim_duration_ms));
+    let mut dice = Prng::new(hash::chain(salt, hash::bytes(name.as_bytes())));
+    for group in groups {
+        group.spares = if dice.chance(300) { dice.between(1, 2) as u32 } else { 0 };
+        if group.spares_problem(class).is_some() {
+            group.spares = 0;
+        }
     }
 }
 
