@@ -19,8 +19,10 @@ pub(crate) struct Quotas {
     restarting: BTreeSet<(JobId, u16, u32)>,
     /// What spares are charged to which queue, by group.
     spares: BTreeMap<(JobId, u16), Charge>,
-    /// Jobs with spares to which something was added in the entry at hand.
+    /// Jobs to which something was added in the entry at hand.
     grown: BTreeSet<JobId>,
+    /// What queues that don't limit it gave away in the entry at hand: it counts in the cohorts above all the same.
+    unlimited: BTreeSet<String>,
 }
 
 /// Spares of a group: their queue, what each one asks for, and how many there are.
@@ -54,7 +56,7 @@ impl Quotas {
                 self.grown.insert(*job);
                 if is_new && !is_changing(rules) && !self.reserved.contains(job) {
                     self.lend(*job, -1);
-                    self.check(index, &queue, *job, *group, books, broken);
+                    self.check(index, &queue, (*job, *group), books, broken);
                     self.lend(*job, 1);
                 }
             }
@@ -62,7 +64,7 @@ impl Quotas {
                 self.grown.insert(*job);
                 let Some(queue) = self.hold((*job, *group), i64::from(*count), books) else { return };
                 if !is_changing(rules) {
-                    self.check(index, &queue, *job, *group, books, broken);
+                    self.check(index, &queue, (*job, *group), books, broken);
                 }
             }
             Fact::Happened { kind: EventKind::SpareGone { job, group, count, .. }, .. } => {
@@ -79,14 +81,17 @@ impl Quotas {
     }
 
     /// Judges what must hold when the entry is over, and takes note of its rules, after its facts. A job to which
-    /// something was added has given back the spares that are over, unless nothing says what came first.
+    /// something was added has given back the spares that are over, unless nothing says what came first: other rules,
+    /// or what nobody limits.
     pub(crate) fn entry_over(&mut self, index: Index, rules: &Rules<'_>, books: &Books, broken: &mut Vec<Broken>) {
         let grown = std::mem::take(&mut self.grown);
-        for ((job, group), charge) in self.spares.iter().filter(|((job, _), _)| grown.contains(job)) {
-            if !is_changing(rules) {
-                self.check(index, &charge.queue, *job, *group, books, broken);
-            }
+        let holding = self.spares.iter().filter(|((job, _), _)| grown.contains(job) && !is_changing(rules));
+        for ((job, _), charge) in holding {
+            let name = books.jobs.get(job).map_or("?", |spec| spec.name.as_str());
+            let known = charge.each.keys().map(String::as_str).filter(|resource| !self.unlimited.contains(*resource));
+            self.check_each(index, &charge.queue, name, known, broken);
         }
+        self.unlimited.clear();
         for name in &rules.removed_queues {
             self.queues.remove(*name);
         }
@@ -98,6 +103,9 @@ impl Quotas {
     fn take(&mut self, job: JobId, group: u16, count: i64, books: &Books) -> Option<String> {
         let spec = books.jobs.get(&job)?;
         let wish = spec.groups.get(usize::from(group)).filter(|_| !spec.queue.is_empty())?;
+        let unlimited =
+            wish.requests.keys().filter(|resource| count > 0 && !limits(&self.queues, &spec.queue, resource));
+        self.unlimited.extend(unlimited.cloned());
         let used = self.used.entry(spec.queue.clone()).or_default();
         for (resource, amount) in &wish.requests {
             *used.entry(resource.clone()).or_insert(0) += amount * count;
@@ -115,6 +123,9 @@ impl Quotas {
             count: 0,
         };
         let charge = self.spares.entry((job, group)).or_insert_with(charge);
+        let unlimited =
+            charge.each.keys().filter(|resource| count > 0 && !limits(&self.queues, &charge.queue, resource));
+        self.unlimited.extend(unlimited.cloned());
         charge.count += count;
         let queue = charge.queue.clone();
         if !queue.is_empty() {
@@ -134,15 +145,24 @@ impl Quotas {
         }
     }
 
-    fn check(&self, index: Index, queue: &str, job: JobId, group: u16, books: &Books, broken: &mut Vec<Broken>) {
+    fn check(&self, index: Index, queue: &str, (job, group): (JobId, u16), books: &Books, broken: &mut Vec<Broken>) {
         let Some(spec) = books.jobs.get(&job) else { return };
         let Some(wish) = spec.groups.get(usize::from(group)) else { return };
-        for resource in wish.requests.keys() {
-            if !self.queues.get(queue).is_some_and(|found| found.nominal.contains_key(resource)) {
-                continue;
-            }
+        let resources = wish.requests.keys().map(String::as_str);
+        self.check_each(index, queue, &spec.name, resources, broken);
+    }
+
+    fn check_each<'a>(
+        &self,
+        index: Index,
+        queue: &str,
+        job: &str,
+        resources: impl Iterator<Item = &'a str>,
+        broken: &mut Vec<Broken>,
+    ) {
+        for resource in resources.filter(|resource| limits(&self.queues, queue, resource)) {
             if let Some((name, over)) = self.overdrawn(queue, resource) {
-                let what = format!("entry {index}: {} takes {name} {over} {resource} over its quota", spec.name);
+                let what = format!("entry {index}: {job} takes {name} {over} {resource} over its quota");
                 broken.push(Broken::new("P8", what));
             }
         }
@@ -210,4 +230,8 @@ impl Charge {
 
 fn is_changing(rules: &Rules<'_>) -> bool {
     !rules.queues.is_empty() || !rules.removed_queues.is_empty()
+}
+
+fn limits(queues: &BTreeMap<String, QueueSpec>, queue: &str, resource: &str) -> bool {
+    queues.get(queue).is_some_and(|found| found.nominal.contains_key(resource))
 }
