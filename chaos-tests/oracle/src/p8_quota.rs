@@ -1,6 +1,6 @@
 //! P8, quota: what stands in a queue is within its quota at the moment something is added. Only what really stands is
-//! counted, reservations are not, so this judge never claims more than is used. Spares are charged as tasks are; those of
-//! a job keep nothing back from its own tasks, but what is over then is given back in the same entry.
+//! counted, reservations are not, so this judge never claims more than is used. Spares are charged as tasks are; those
+//! of a job keep nothing back from its own tasks, but what is over then is given back in the same entry.
 
 use crate::books::Books;
 use crate::facts::{Fact, Rules};
