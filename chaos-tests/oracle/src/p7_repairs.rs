@@ -116,7 +116,7 @@ impl Repairs {
         };
         match (exit, cause) {
             (Exit::NodeLost | Exit::Vanished | Exit::LeaseExpired | Exit::NodeShutdown, None)
-            | (_, Some(StopCause::NodeShrunk | StopCause::Drained)) => lost(true),
+            | (_, Some(StopCause::NodeShrunk | StopCause::Drained | StopCause::Moved)) => lost(true),
             // It backs off first.
             (Exit::NeverStarted, None) => lost(false),
             // A success is charged to nobody.

@@ -27,7 +27,10 @@ impl<P: Planner> SchedulerCore<P> {
     /// is enough: the cell evicts the gang whole. What waits for quota or for something outside is never given up.
     pub(crate) fn give_up(&self, job: JobId, why: &Explanation) -> Option<PlannedJob> {
         let found = self.cell.jobs().get(job).filter(|job| is_broken(job))?;
-        let no_place = matches!(why.obstacle, Obstacle::Room | Obstacle::Domain { .. });
+        let no_place = matches!(
+            why.obstacle,
+            Obstacle::Room | Obstacle::Domain { .. } | Obstacle::Contradiction { .. } | Obstacle::TooLarge { .. }
+        );
         if found.spec.repair.policy != RepairPolicy::FailFast || !no_place {
             return None;
         }

@@ -7,8 +7,8 @@ use crate::jobs::{Job, JobState};
 use ohm_model::provisioning::{PART_BYTES_MAX, PARTS_MAX};
 use ohm_model::selector::Labels;
 use ohm_model::{
-    CheckReport, Epoch, EventKind, Index, JobId, Lease, MESSAGE_CHARS_MAX, Outcome, Refusal, SessionId, StopCause,
-    Toleration, node::HOSTNAME_LABEL,
+    CheckReport, Epoch, EventKind, Index, JobId, Lease, MESSAGE_CHARS_MAX, OnDisconnect, Outcome, Refusal, SessionId,
+    StopCause, Toleration, node::HOSTNAME_LABEL,
 };
 use ohm_stdx::canary::{self, Canary};
 
@@ -290,6 +290,19 @@ impl Cell {
         };
         let void: Vec<JobId> = self.jobs.iter().filter(is_void).map(|job| job.id).collect();
         for id in void {
+            self.release_reservation(id);
+            self.move_version(id, applied);
+        }
+    }
+
+    /// Everything that stood of an admitted job was lost, and perhaps the nodes that were brought for it are gone for
+    /// good: it asks anew, unless its runs may live on there.
+    pub(super) fn settle_stranded(&mut self, id: JobId, applied: &mut Applied) {
+        let is_stranded = |job: &Job| {
+            let admitted = job.admission.round.as_ref().is_some_and(|round| round.admitted);
+            admitted && job.live() == 0 && job.spec.on_disconnect == OnDisconnect::Stop
+        };
+        if self.jobs.get(id).is_some_and(|job| is_stranded(job)) {
             self.release_reservation(id);
             self.move_version(id, applied);
         }

@@ -32,6 +32,7 @@ impl Cell {
         if tasks > 0 {
             self.tell(applied, EventKind::TasksLost { job: id, name, tasks, standing, nodes });
         }
+        self.settle_stranded(id, applied);
         applied.jobs.push(id);
     }
 

@@ -208,7 +208,7 @@ impl Cell {
 fn is_loss(run: &Run, exit: Exit) -> bool {
     match run.stop {
         None => !exit.is_charged(),
-        Some(cause) => matches!(cause, StopCause::NodeShrunk | StopCause::Drained),
+        Some(cause) => matches!(cause, StopCause::NodeShrunk | StopCause::Drained | StopCause::Moved),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::state::{Alarm, Plain, PlainJob, State};
 use ohm_model::selector::Labels;
-use ohm_model::{CheckReport, ConflictReason, GroupSpec, JobId, StopCause, Toleration};
+use ohm_model::{CheckReport, ConflictReason, GroupSpec, JobId, OnDisconnect, StopCause, Toleration};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +117,16 @@ impl Plain {
             if seconds > 0 {
                 self.alarm(since_ms + seconds * 1000, Alarm::Admission(id, round));
             }
+        }
+    }
+
+    pub(crate) fn settle_stranded(&mut self, id: JobId) {
+        let version = self.index;
+        let job = self.jobs.get_mut(&id).expect("a job");
+        let admitted = job.admission.round.as_ref().is_some_and(|round| round.0);
+        if admitted && job.live() == 0 && job.spec.on_disconnect == OnDisconnect::Stop {
+            job.release();
+            job.version = version;
         }
     }
 

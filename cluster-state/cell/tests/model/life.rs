@@ -366,7 +366,7 @@ impl Plain {
         let lost = !leaves
             && match run.stop {
                 None => active && !charged,
-                Some(cause) => active && matches!(cause, StopCause::NodeShrunk | StopCause::Drained),
+                Some(cause) => active && matches!(cause, StopCause::NodeShrunk | StopCause::Drained | StopCause::Moved),
             };
         if lost {
             self.losses.push((run.job, run.group, run.task, run.node));

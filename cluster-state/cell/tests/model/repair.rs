@@ -58,7 +58,12 @@ impl Plain {
         for (job, group, task, node) in std::mem::take(&mut self.losses) {
             by_job.entry(job).or_default().push((group, task, node));
         }
-        by_job.into_iter().for_each(|(job, lost)| self.settle_loss(job, &lost));
+        for (job, lost) in by_job {
+            self.settle_loss(job, &lost);
+            if self.jobs[&job].state == State::Active {
+                self.settle_stranded(job);
+            }
+        }
     }
 
     fn settle_loss(&mut self, id: JobId, lost: &[(u16, u32, NodeId)]) {
