@@ -38,6 +38,11 @@ impl Held {
         self.is_move() || (self.job != job && self.priority >= priority)
     }
 
+    /// Whether the room is kept from this new spare: other spares of its own job don't give way to it.
+    pub(crate) fn binds_spare(&self, spare: &Held) -> bool {
+        self.binds(spare.job, spare.priority) || (self.is_spare() && self.job == spare.job)
+    }
+
     /// Whether it is a spare of its group.
     pub fn is_spare(&self) -> bool {
         self.purpose == Purpose::Spare

@@ -158,8 +158,10 @@ impl<P: Planner> SchedulerCore<P> {
                 | EventKind::NodeCordoned { node, cordoned: false, .. } => {
                     self.improve(*node);
                 }
-                // Both may give a reservation back.
-                EventKind::CheckChanged { job, .. } | EventKind::JobUpdated { job, .. } => self.note_quota(*job),
+                // They may give quota back.
+                EventKind::CheckChanged { job, .. }
+                | EventKind::JobUpdated { job, .. }
+                | EventKind::SpareGone { job, .. } => self.note_quota(*job),
                 // Whoever leaves both of these states gives a reservation back.
                 EventKind::JobState { job, state, .. } if !["pending", "running"].contains(&state.as_str()) => {
                     self.note_quota(*job);

@@ -4,6 +4,7 @@
 //! for a move as it does for a repair. Its rows become rooms, and the runs they stand for are told to stop, in one
 //! transaction that is all or nothing.
 
+use crate::explain::{Explanation, Obstacle};
 use crate::holds::Holds;
 use crate::plan::{Decision, PlannedJob};
 use crate::planner::{Budget, Planner, Work, WorkItem};
@@ -22,8 +23,8 @@ pub(crate) struct Sought {
     pub(crate) nodes: Vec<NodeId>,
 }
 
-/// Seeks places for what `item`'s job has to move. A gang moves as one set; where there is no room for that, one of its
-/// nodes is left first.
+/// Seeks places for what `item`'s job has to move. It moves as one set; where there is no room for that, one of its nodes
+/// is left first.
 pub(crate) fn seek_places<P: Planner + ?Sized>(
     planner: &mut P,
     (cell, holds, session): (&Cell, &Holds, SessionId),
@@ -35,9 +36,7 @@ pub(crate) fn seek_places<P: Planner + ?Sized>(
     let Some(job) = cell.jobs().get(item.job) else { return sought };
     let whole = cell.runs_to_move(job);
     let mut sets = vec![whole.clone()];
-    if job.starts_whole() {
-        sets.extend(by_node(cell, job, &whole));
-    }
+    sets.extend(by_node(cell, job, &whole));
     let mut why = None;
     for set in sets.into_iter().filter(|set| !set.is_empty()) {
         let as_if = cell.as_if_left(item.job, &set);
@@ -48,6 +47,12 @@ pub(crate) fn seek_places<P: Planner + ?Sized>(
         match plan.decisions.into_iter().find(|decision| decision.job() == item.job) {
             Some(Decision::Planned(planned)) => {
                 sought.nodes.extend(planned.place.iter().map(|row| row.node));
+                if tears(&planned, job, as_if.jobs().get(item.job), set.len()) {
+                    let of = set.len() as u32;
+                    let room = || Box::new(Explanation::of_obstacle(item.job, cell.applied(), of, Obstacle::Room));
+                    why = why.or_else(|| Some(planned.rest.unwrap_or_else(room)));
+                    continue;
+                }
                 sought.decision = Decision::Planned(Box::new(into_move(*planned, &set)));
                 return sought;
             }
@@ -60,6 +65,14 @@ pub(crate) fn seek_places<P: Planner + ?Sized>(
         sought.decision = Decision::Unplaced(why);
     }
     sought
+}
+
+/// Whether the plan leaves some of the set behind, of a job that may go to another domain with everything alone.
+fn tears(planned: &PlannedJob, job: &Job, as_if: Option<&std::sync::Arc<Job>>, set: usize) -> bool {
+    let places: u32 = planned.place.iter().map(|row| row.count).sum();
+    let left = as_if.map_or(&[][..], |as_if| &as_if.groups);
+    let frees = job.groups.iter().zip(left).any(|(group, left)| group.domain.is_some() && left.domain.is_none());
+    frees && (places as usize) < set
 }
 
 /// What a scheduler would ask for so that `item`'s job leaves its nodes, for whoever has no scheduler around; with the

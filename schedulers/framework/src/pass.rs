@@ -6,7 +6,7 @@ use crate::flight::{Batch, Flight};
 use crate::input::Effect;
 use crate::moves::seek_places;
 use crate::plan::{Decision, Plan, PlannedJob, row_bytes_max};
-use crate::planner::{Budget, Need, Planner, Work, WorkItem};
+use crate::planner::{Budget, Need, Planner, Work, WorkItem, need_of_waiting};
 use crate::scheduler::SchedulerCore;
 use ohm_client::MemberInput;
 use ohm_model::{Command, Grain, JobId, Lease, NodeId, Placement, ResourceId, Shard};
@@ -52,9 +52,26 @@ impl<P: Planner> SchedulerCore<P> {
         self.counters.passes += 1;
         self.counters.examined += sought.examined;
         self.changes.nodes.extend(sought.nodes);
-        let plan = Plan { decisions: vec![sought.decision], examined: sought.examined };
+        let mut plan = Plan { decisions: vec![sought.decision], examined: sought.examined };
+        if let Some(Decision::Unplaced(_)) = plan.decisions.first() {
+            self.plan_waiting(work, &mut plan);
+        }
         for batch in self.settle(now_ms, work, plan) {
             self.launch(now_ms, batch, out);
+        }
+    }
+
+    /// What can't leave its node keeps nothing of its job from being placed.
+    fn plan_waiting(&mut self, work: &Work, plan: &mut Plan) {
+        let item = work.jobs[0];
+        let found = self.cell.jobs().get(item.job);
+        let Some(need) = found.and_then(|job| need_of_waiting(job)) else { return };
+        let view = Self::view(&self.cell, &self.holds, &self.member);
+        let work = Work { jobs: vec![WorkItem { need, ..item }], budget: work.budget };
+        let placed = self.planner.plan(&view, &work, &mut self.dice);
+        self.counters.examined += placed.examined;
+        if matches!(placed.decisions.first(), Some(Decision::Planned(_))) {
+            plan.decisions = placed.decisions;
         }
     }
 

@@ -58,21 +58,35 @@ pub fn need_of(cell: &Cell, job: &Job) -> Option<Need> {
     if job.state != JobState::Active || stops {
         return None;
     }
-    let waiting = || job.groups.iter().zip(&job.spec.groups).filter(|(group, _)| !group.pending.is_empty());
-    let lacks = |(group, spec): (&Group, &GroupSpec)| {
-        group.started && (!spec.elastic || group.live_within_count() < group.needed(spec) || !group.lost.is_empty())
+    let is_broken = |(group, spec): (&Group, &GroupSpec)| {
+        group.started && (group.live_within_count() < group.needed(spec) || !group.lost.is_empty())
     };
-    if waiting().any(lacks) {
+    if waiting(job).any(is_broken) {
         return Some(Need::Repair);
     }
+    // What else waits may find no place for long: that keeps nobody on a node that has to be left.
     if !job.repairs.unhealthy.is_empty() && !cell.runs_to_move(job).is_empty() {
         return Some(Need::Move);
     }
-    if waiting().next().is_none() {
+    need_of_waiting(job)
+}
+
+/// What the tasks of an active job that wait to be placed need, or its spares, whatever has to leave its node.
+pub(crate) fn need_of_waiting(job: &Job) -> Option<Need> {
+    if waiting(job).next().is_none() {
         return job.seeks_spares().then_some(Need::Spare);
     }
-    let starts = waiting().any(|(group, _)| !group.started);
-    Some(if starts { Need::Start } else { Need::Grow })
+    let lacks = waiting(job).any(|(group, spec)| group.started && (!spec.elastic || !group.lost.is_empty()));
+    let starts = waiting(job).any(|(group, _)| !group.started);
+    Some(match (lacks, starts) {
+        (true, _) => Need::Repair,
+        (false, true) => Need::Start,
+        (false, false) => Need::Grow,
+    })
+}
+
+fn waiting(job: &Job) -> impl Iterator<Item = (&Group, &GroupSpec)> {
+    job.groups.iter().zip(&job.spec.groups).filter(|(group, _)| !group.pending.is_empty())
 }
 
 /// The jobs to look at in one pass, most urgent first.

@@ -168,10 +168,13 @@ impl World {
                 let work = Work { jobs: vec![item], budget: Budget::UNBOUNDED };
                 let decisions = planner.plan(&view, &work, &mut dice).decisions;
                 let rows = decisions.iter().filter_map(|decision| match decision {
-                    Decision::Planned(planned) => Some(planned.place.iter().map(|row| row.node)),
+                    Decision::Planned(planned) => Some((&planned.place, &planned.nominate)),
                     _ => None,
                 });
-                let nodes = rows.flatten().collect();
+                let nodes = rows.flat_map(|(place, nominate)| {
+                    place.iter().map(|row| row.node).chain(nominate.iter().map(|row| row.node))
+                });
+                let nodes = nodes.collect();
                 (decisions.into_iter().find(|decision| decision.job() == job), nodes)
             }
         };

@@ -163,9 +163,12 @@ impl<'v> Driver<'_, 'v> {
         if !matches!(decision, Decision::Unplaced(_)) || job.groups.iter().all(|group| group.spares == 0) {
             return decision;
         }
-        // Rather without spares than waiting.
+        // Rather without spares than waiting: first beside what sits where spares are, as the log wants it.
         self.pass.lend_spares(true);
-        let lent = self.decide_about(job, false);
+        let mut lent = self.decide_about(job, true);
+        if !matches!(lent, Decision::Planned(_)) {
+            lent = self.decide_about(job, false);
+        }
         self.pass.lend_spares(false);
         if matches!(lent, Decision::Nothing(_)) { decision } else { lent }
     }
@@ -276,7 +279,13 @@ impl<'v> Driver<'_, 'v> {
         merge(&mut attempt.rows);
         let starts_now = job.starts_whole() && job.groups.iter().all(|group| !group.started);
         let grain = if starts_now { Grain::Minimum } else { Grain::PerTask };
-        let (rows, nominate) = into_spares(job, attempt.rows);
+        let (rows, mut nominate) = into_spares(job, attempt.rows);
+        // How ports and devices of spares add up, the log knows better than a search for one more task does.
+        nominate.retain(|row| self.pass.base().cell().takes_spare(row));
+        if rows.is_empty() && nominate.is_empty() {
+            let room = || Box::new(Explanation::of_obstacle(job.id, self.pass.base().seen(), 1, Obstacle::Room));
+            return Decision::Unplaced(attempt.rest.unwrap_or_else(room));
+        }
         let mut planned = PlannedJob::placing(self.pass.base().guard(job), grain, rows);
         planned.nominate = nominate;
         planned.rest = attempt.rest;

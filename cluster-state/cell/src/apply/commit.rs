@@ -26,6 +26,8 @@ struct Deferred {
     charges: Vec<(String, Vec<(ResourceId, i64)>)>,
     last: usize,
     placed: Option<(JobId, GroupIndex, u32, u32)>,
+    /// The job that was told to have changed last.
+    named: Option<JobId>,
     /// Groups that may leave their domain: decided for the whole transaction, as the judge does, whatever its earlier
     /// rows have placed already.
     may_widen: Vec<(JobId, usize)>,
@@ -185,7 +187,7 @@ impl Cell {
         self.settle_moved(placement, count, applied);
         self.nodes.touch(node, self.applied, session);
         applied.nodes.push(node);
-        if applied.jobs.last() != Some(&placement.job) {
+        if deferred.named.replace(placement.job) != Some(placement.job) {
             applied.jobs.push(placement.job);
         }
         let (job, group, first) = (placement.job, placement.group.0, placement.first.0);

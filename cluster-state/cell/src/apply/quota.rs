@@ -19,6 +19,9 @@ impl Cell {
         self.quota.rebuild(&direct);
         self.reshard(applied);
         self.recheck(&spec.name, applied);
+        // A smaller quota takes spares first.
+        let spares = |job: &&std::sync::Arc<crate::jobs::Job>| job.groups.iter().any(|group| group.spares > 0);
+        applied.jobs.extend(self.jobs.iter().filter(spares).map(|job| job.id));
         Ok(Outcome::Done)
     }
 

@@ -37,10 +37,9 @@ impl Judge<'_> {
         self.judge_spare_domain(job, at, row.node)?;
         let (id, group, count, priority) = (row.job, row.group.0, row.count, job.spec.priority);
         let held = Held { job: id, group, count, priority, purpose: row.purpose, since: self.cell.applied };
-        let binds = |other: &&Held| other.binds(id, priority) || (other.is_spare() && other.job == id);
         let on_node = self.cell.nominations.on_node(row.node).iter();
         let here = named.iter().filter(|(node, _)| *node == row.node).map(|(_, held)| held);
-        let others: Vec<Held> = on_node.chain(here).filter(binds).cloned().collect();
+        let others: Vec<Held> = on_node.chain(here).filter(|other| other.binds_spare(&held)).cloned().collect();
         misfit(self.cell, &self.scratch.ledger, row.node, &held, &others)?;
         self.charge_spare(job, at, count)?;
         named.push((row.node, held));
@@ -141,6 +140,15 @@ impl Judge<'_> {
 }
 
 impl Cell {
+    /// Whether there is room for this spare beside what stands on its node and what is kept there.
+    pub fn takes_spare(&self, row: &Nomination) -> bool {
+        let Some(job) = self.jobs.get(row.job) else { return false };
+        let (group, count, priority) = (row.group.0, row.count, job.spec.priority);
+        let held = Held { job: row.job, group, count, priority, purpose: row.purpose, since: self.applied };
+        let others = self.nominations.on_node(row.node).iter().filter(|other| other.binds_spare(&held));
+        self.spare_misfit(row.node, &held, &others.cloned().collect::<Vec<_>>()).is_none()
+    }
+
     /// Why a spare finds no room on `node` beside what stands there and `others`.
     pub(crate) fn spare_misfit(&self, node: NodeId, held: &Held, others: &[Held]) -> Option<ConflictReason> {
         misfit(self, &Ledger::default(), node, held, others).err()
