@@ -5,7 +5,7 @@ mod world;
 use ohm_cell::Job;
 use ohm_model::selector::{Toleration, TolerationOperator};
 use ohm_model::{
-    Class, Command, ConditionAction, ConditionKind, JobSpec, NodeCondition, NodeId, RunReport, RunReportKind,
+    Class, Command, ConditionAction, ConditionKind, JobSpec, NodeCondition, NodeId, QueueSpec, RunReport, RunReportKind,
 };
 use std::sync::Arc;
 use world::{World, job};
@@ -139,4 +139,34 @@ fn conditions_drive_away_what_does_not_tolerate_them_and_only_while_they_last() 
     world.run(500);
     assert_eq!((runs_on(&world, "web", "n0"), runs_on(&world, "web", "n1")), ((0, 0), (1, 0)));
     assert_eq!(runs_on(&world, "calm", "n0"), (1, 0), "it tolerates that");
+}
+
+#[test]
+fn what_waits_for_quota_keeps_nobody_on_a_drained_node() {
+    let queue = Command::PutQueue(QueueSpec {
+        name: "team".into(),
+        is_cohort: false,
+        parent: String::new(),
+        nominal: [("cpu".into(), 2_000)].into(),
+        borrowing_limit: Default::default(),
+        lending_limit: Default::default(),
+        weight_milli: 1_000,
+        admission_checks: Vec::new(),
+    });
+    let web = |count| JobSpec { queue: "team".into(), ..job("web", Class::Service, count, 1, 1_000) };
+    let mut world = world(2, job("other", Class::Service, 1, 1, 100));
+    world.command(queue);
+    stand(&mut world, web(2));
+    start_all(&mut world);
+    world.command(Command::UpdateJob { owner: "test".into(), spec: Box::new(web(3)), version: None });
+    world.run(500);
+    assert_eq!(found(&world, "web").pending(), 1, "it waits for quota");
+    world.register("n2", &[("cpu", 2_000), ("pods", 20)], 1);
+    let from = ["n0", "n1"].into_iter().find(|name| runs_on(&world, "web", name).0 > 0).expect("a node of it");
+    drain(&mut world, from);
+    while runs_on(&world, "web", from).0 > 0 {
+        world.run(20);
+        start_all(&mut world);
+        assert!(world.now_ms < 20_000, "the node is not left");
+    }
 }

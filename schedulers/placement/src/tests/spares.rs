@@ -75,3 +75,29 @@ fn a_service_without_room_is_told_so_and_not_forgotten() {
     let text = place(&mut cell, &mut planner);
     assert!(text.starts_with("g 0 on b\nrest: "), "{text}");
 }
+
+#[test]
+fn lent_spares_are_sat_in_first_and_charged_once() {
+    let nodes: String = (1..=6).map(|node| format!("node n{node} cpu=1\n")).collect();
+    let (mut cell, mut planner) = world(&format!(
+        "queue team cpu=6\n {nodes} job j queue=team\n group g count=4 spares=2 cpu=1\n place j
+         lose n1\n lose n2\n lose n3
+         node x cpu=2\n job other queue=team\n group g cpu=2\n place other
+         node y cpu=8"
+    ));
+    assert_eq!(place(&mut cell, &mut planner), "g 0 on n5, 1 on n6, 2 on y");
+}
+
+#[test]
+fn groups_that_share_a_port_share_no_node_for_their_spares() {
+    let groups = "group g spares=1 cpu=1 ports=80\n group h spares=1 cpu=1 ports=80";
+    let (mut cell, mut planner) =
+        world(&format!("node a cpu=4\n node b cpu=4\n node c cpu=4\n job j class=service\n {groups}"));
+    let (mut texts, mut spares) = (Vec::new(), 0);
+    for _ in 0..4 {
+        let text = place(&mut cell, &mut planner);
+        spares += text.matches(" spare on ").count();
+        texts.push(text);
+    }
+    assert_eq!(spares, 1, "{texts:?}");
+}
