@@ -2,9 +2,11 @@
 
 mod cell;
 
+use cell::processes::{Process, children_of};
+use cell::tasks::{attempt, node};
 use cell::{Cell, wait};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -67,6 +69,28 @@ fn a_job_that_waits_for_nodes_runs_once_whoever_is_killed() {
     let nodes = cell.json(&["nodes"]);
     assert_eq!(nodes["nodes"].as_array().unwrap().len(), 2, "{nodes}");
     // Nothing is reserved any more.
+    let queues = cell.json(&["queues"]);
+    assert_eq!(queues["queues"][0]["resources"]["cpu"]["used"], "0", "{queues}");
+}
+
+/// All nodes that were brought for a job die and don't come back: it asks for others and runs there, without a second
+/// submit.
+#[test]
+fn a_job_that_lost_all_its_brought_nodes_asks_for_others() {
+    let cell = Cell::start(&["--nodes", "0", "--node-lease-ms", "6000"]);
+    let sim = class("burst", "provisioner: sim, pollSeconds: 1, parameters: {nodes: 2, cpu: 4, delaySeconds: 1}");
+    let crunch = job("crunch", "count: 4, requests: {cpu: 2}, sim: {duration: 12s}, command: [crunch]");
+    submit(&cell, &[sim, queue("burst"), crunch].concat());
+    wait("it runs", || cell.tasks("crunch").iter().filter(|task| task["state"] == "running").count() == 4);
+    let stood: BTreeSet<String> = cell.tasks("crunch").iter().map(node).collect();
+    let provisioner = cell.child("provisioner").expect("a provisioner");
+    let hosts = children_of(provisioner.pid).into_iter().filter(|child| child.arguments().starts_with("agent --sim"));
+    hosts.collect::<Vec<_>>().iter().for_each(Process::kill);
+    cell.wait_until_all_succeeded(&["crunch".to_string()], PATIENCE);
+    let job = cell.json(&["job", "crunch"]);
+    let tasks = cell.tasks("crunch");
+    let elsewhere = |task: &Value| attempt(task) == 2 && !stood.contains(&node(task)) && task["failures"] == 0;
+    assert!(stood.len() == 2 && tasks.len() == 4 && tasks.iter().all(elsewhere), "{job}");
     let queues = cell.json(&["queues"]);
     assert_eq!(queues["queues"][0]["resources"]["cpu"]["used"], "0", "{queues}");
 }
