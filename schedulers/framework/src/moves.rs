@@ -23,8 +23,8 @@ pub(crate) struct Sought {
     pub(crate) nodes: Vec<NodeId>,
 }
 
-/// Seeks places for what `item`'s job has to move. It moves as one set; where there is no room for that, one of its nodes
-/// is left first.
+/// Seeks places for what `item`'s job has to move. It moves as one set; where there is no room for that, one of its
+/// nodes is left first.
 pub(crate) fn seek_places<P: Planner + ?Sized>(
     planner: &mut P,
     (cell, holds, session): (&Cell, &Holds, SessionId),

@@ -7,7 +7,7 @@
 
 use crate::moved::moved_rows;
 use crate::placer::{Pass, Placer};
-use crate::spared::{all_work_placed, into_spares, spared_rows};
+use crate::spared::into_spares;
 use crate::spot::{Spot, request_of};
 use crate::subject::Subject;
 use crate::together::{bundles, pair};
@@ -173,22 +173,6 @@ impl<'v> Driver<'_, 'v> {
         if matches!(lent, Decision::Nothing(_)) { decision } else { lent }
     }
 
-    /// Places for the spares that `job` lacks, and nothing else.
-    fn seek_spares(&mut self, job: &Job) -> Decision {
-        let base = self.pass.base();
-        let mut wide = job.as_if_spared(Job::spares_missing);
-        wide.reserved.clear();
-        let asks = match asks(&self.pass.view(), &wide) {
-            Ok(asks) if !asks.is_empty() => asks,
-            _ => return Decision::Nothing(job.id),
-        };
-        match self.place_job(&wide, &asks) {
-            Ok(attempt) if !attempt.rows.is_empty() => self.planned(job, attempt),
-            Ok(Attempt { rest: Some(why), .. }) | Err(why) => Decision::Unplaced(why),
-            Ok(_) => Decision::Unplaced(Box::new(Explanation::of_obstacle(job.id, base.seen(), 1, Obstacle::Room))),
-        }
-    }
-
     fn decide_about(&mut self, job: &Job, seats_spared: bool) -> Decision {
         let base = self.pass.base();
         let mut moved = self.seat_moved(job);
@@ -235,41 +219,7 @@ impl<'v> Driver<'_, 'v> {
         attempt
     }
 
-    /// Places what was lost where spares of its group are.
-    fn seat_spared(&mut self, job: &Job, attempt: &mut Attempt) {
-        for at in (0..job.groups.len()).filter(|at| job.groups[*at].spares > 0 && !job.groups[*at].lost.is_empty()) {
-            let view = self.pass.view().lending_spares(true);
-            let Some(subject) = Subject::new(view, job, GroupIndex(at as u16)) else { continue };
-            let Ok(site) = self.placer.site(&subject, self.pass.base().cell()) else { continue };
-            let rows = spared_rows(&subject, site.as_ref());
-            if !rows.is_empty() {
-                attempt.taken.push(self.placer.take(self.pass, &rows));
-                attempt.rows.extend(rows);
-            }
-        }
-    }
-
-    /// Places a job that starts together with its spares, so that its domain has room for both; without them where that
-    /// would leave work out.
-    fn place_with_spares(&mut self, job: &Job, asks: &[GroupAsk]) -> Result<Attempt, Failure> {
-        let starts = |at: usize| asks.iter().any(|ask| ask.starts && usize::from(ask.group.0) == at);
-        let spares = |job: &Job, at: usize| if starts(at) { job.spares_at_most(at) } else { 0 };
-        if (0..job.groups.len()).all(|at| spares(job, at) == 0) {
-            return self.place_job(job, asks);
-        }
-        let wide = job.as_if_spared(spares);
-        if let Ok(asks) = self::asks(&self.pass.view(), &wide)
-            && let Ok(attempt) = self.place_job(&wide, &asks)
-        {
-            if all_work_placed(&self.pass.base(), job, &attempt.rows) {
-                return Ok(Attempt { rest: None, ..attempt });
-            }
-            self.undo(attempt);
-        }
-        self.place_job(job, asks)
-    }
-
-    fn planned(&self, job: &Job, mut attempt: Attempt) -> Decision {
+    pub(crate) fn planned(&self, job: &Job, mut attempt: Attempt) -> Decision {
         if attempt.rows.is_empty() {
             return match attempt.rest {
                 Some(why) => Decision::Unplaced(why),
@@ -292,7 +242,7 @@ impl<'v> Driver<'_, 'v> {
         Decision::Planned(Box::new(planned))
     }
 
-    fn place_job(&mut self, job: &Job, asks: &[GroupAsk]) -> Result<Attempt, Failure> {
+    pub(crate) fn place_job(&mut self, job: &Job, asks: &[GroupAsk]) -> Result<Attempt, Failure> {
         let first = self.attempt(job, asks);
         let shrinkable = asks.len() > 1 && asks.iter().any(|ask| ask.starts && ask.most > ask.least);
         if first.is_ok() || !shrinkable {

@@ -2,14 +2,67 @@
 //!
 //! A spare is planned as one more task behind those of its group, so whatever holds of a task's place holds of it too.
 
+use crate::drive::{self, Attempt, Driver, Failure, GroupAsk};
 use crate::rows::seated;
 use crate::subject::Subject;
 use crate::topology::{Seats, Site};
 use ohm_cell::Job;
-use ohm_framework::View;
+use ohm_framework::{Decision, Explanation, Obstacle, View};
 use ohm_model::{GroupIndex, NodeId, Nomination, Placement, Purpose};
 use ohm_stdx::canary::{self, Canary};
 use std::collections::BTreeMap;
+
+impl Driver<'_, '_> {
+    /// Places for the spares that `job` lacks, and nothing else.
+    pub(crate) fn seek_spares(&mut self, job: &Job) -> Decision {
+        let base = self.pass.base();
+        let mut wide = job.as_if_spared(Job::spares_missing);
+        wide.reserved.clear();
+        let asks = match drive::asks(&self.pass.view(), &wide) {
+            Ok(asks) if !asks.is_empty() => asks,
+            _ => return Decision::Nothing(job.id),
+        };
+        match self.place_job(&wide, &asks) {
+            Ok(attempt) if !attempt.rows.is_empty() => self.planned(job, attempt),
+            Ok(Attempt { rest: Some(why), .. }) | Err(why) => Decision::Unplaced(why),
+            Ok(_) => Decision::Unplaced(Box::new(Explanation::of_obstacle(job.id, base.seen(), 1, Obstacle::Room))),
+        }
+    }
+
+    /// Places what was lost where spares of its group are.
+    pub(crate) fn seat_spared(&mut self, job: &Job, attempt: &mut Attempt) {
+        for at in (0..job.groups.len()).filter(|at| job.groups[*at].spares > 0 && !job.groups[*at].lost.is_empty()) {
+            let view = self.pass.view().lending_spares(true);
+            let Some(subject) = Subject::new(view, job, GroupIndex(at as u16)) else { continue };
+            let Ok(site) = self.placer.site(&subject, self.pass.base().cell()) else { continue };
+            let rows = spared_rows(&subject, site.as_ref());
+            if !rows.is_empty() {
+                attempt.taken.push(self.placer.take(self.pass, &rows));
+                attempt.rows.extend(rows);
+            }
+        }
+    }
+
+    /// Places a job that starts together with its spares, so that its domain has room for both; without them where that
+    /// would leave work out.
+    pub(crate) fn place_with_spares(&mut self, job: &Job, asks: &[GroupAsk]) -> Result<Attempt, Failure> {
+        let starts = |at: usize| asks.iter().any(|ask| ask.starts && usize::from(ask.group.0) == at);
+        let spares = |job: &Job, at: usize| if starts(at) { job.spares_at_most(at) } else { 0 };
+        if (0..job.groups.len()).all(|at| spares(job, at) == 0) {
+            return self.place_job(job, asks);
+        }
+        let wide = job.as_if_spared(spares);
+        if let Ok(asks) = drive::asks(&self.pass.view(), &wide)
+            && let Ok(attempt) = self.place_job(&wide, &asks)
+        {
+            if all_work_placed(&self.pass.base(), job, &attempt.rows) {
+                return Ok(Attempt { rest: None, ..attempt });
+            }
+            self.undo(attempt);
+        }
+        self.place_job(job, asks)
+    }
+}
 
 /// Rows for the lost tasks of the subject's group that spares are held for. The subject's picture lends spares.
 pub(crate) fn spared_rows(subject: &Subject<'_>, site: Option<&Site<'_>>) -> Vec<Placement> {

@@ -95,6 +95,7 @@ impl Cell {
     /// A node is back, and these runs live there: each kept one lives on or is stopped, by its job's rule.
     pub(super) fn reconcile(&mut self, node: NodeId, alive: &BTreeSet<RunRef>, applied: &mut Applied) {
         let returned: Vec<RunRef> = self.kept.on_node(node).collect();
+        let mut unopposed = Vec::new();
         for run in returned {
             match self.fate(run, alive) {
                 Fate::Ends(reason) => {
@@ -106,10 +107,21 @@ impl Cell {
                     if replacement.is_some() {
                         self.tell_reconciled(run, node, true, "once its replacement is over", applied);
                         self.clear_the_way(run, node, applied);
+                    } else {
+                        unopposed.push(run);
                     }
                 }
             }
         }
+        for run in unopposed.into_iter().filter(|run| self.waits_for_gang(*run)) {
+            self.tell_reconciled(run, node, true, "once the replacements of its gang are over", applied);
+        }
+    }
+
+    /// Whether others of the run's gang live on once their replacements are over: it comes back with them.
+    fn waits_for_gang(&self, run: RunRef) -> bool {
+        let whole = self.jobs.get(run.task.job).is_some_and(|job| job.starts_whole());
+        whole && self.kept.of_job(run.task.job).any(|(_, kept)| matches!(kept.back, Some(Some(_))))
     }
 
     /// Stops what stands in the way of a run that lives on, and holds its room until that is over.
