@@ -2,8 +2,8 @@
 
 use crate::facts::Fact;
 use crate::history::Broken;
-use ohm_model::{Amounts, EventKind, GroupSpec, Index, JobId, NodeId, resources};
-use std::collections::BTreeMap;
+use ohm_model::{Amounts, EventKind, GroupSpec, Index, JobId, NodeId, StopCause, resources};
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 struct Node {
@@ -17,6 +17,8 @@ struct Node {
 pub(crate) struct Capacity {
     nodes: BTreeMap<NodeId, Node>,
     groups: BTreeMap<(JobId, u16), GroupSpec>,
+    /// Tasks that start again in place and are not placed yet: they take what they have given back.
+    restarting: BTreeSet<(JobId, u16, u32)>,
 }
 
 impl Capacity {
@@ -32,11 +34,19 @@ impl Capacity {
                 groups.for_each(|(at, group)| drop(self.groups.insert((job, at as u16), group.clone())));
             }
             Fact::Happened { kind, .. } => match *kind {
-                EventKind::Placed { job, group, count, node, .. } => {
+                EventKind::Placed { job, group, first, count, node } => {
                     self.take(job, group, node, i64::from(count));
-                    self.check(index, node, broken);
+                    let restarted = (first..first + count).filter(|task| self.restarting.remove(&(job, group, *task)));
+                    if restarted.count() < count as usize {
+                        self.check(index, node, broken);
+                    }
                 }
-                EventKind::Ended { job, group, node, .. } => self.take(job, group, node, -1),
+                EventKind::Ended { job, group, task, cause, node, .. } => {
+                    self.take(job, group, node, -1);
+                    if cause == Some(StopCause::Restarted) {
+                        self.restarting.insert((job, group, task));
+                    }
+                }
                 _ => {}
             },
         }

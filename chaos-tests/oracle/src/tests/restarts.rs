@@ -27,6 +27,20 @@ fn restarted(task: u32, node: u32) -> EventKind {
 }
 
 #[test]
+fn p1_sees_no_new_work_in_what_starts_again_in_place() {
+    let on_shrunk = |end: EventKind| {
+        let small =
+            NodeSpec { capacity: [("cpu".to_string(), 2000), ("pods".to_string(), 10)].into(), ..node("a", &[]) };
+        let mut history = History::default();
+        history.node(0, node("a", &[])).job(0, job("j", 5, |_| {})).happened(vec![placed(0, 0, 4, 0)]);
+        history.node(0, small).happened(vec![end, placed(0, 1, 1, 0)]);
+        history.broken().contains(&"P1")
+    };
+    assert!(!on_shrunk(restarted(1, 0)));
+    assert!(on_shrunk(ended(0, 1, 0, Exit::Signal(15))));
+}
+
+#[test]
 fn p7_sees_who_starts_again_with_its_job() {
     let none: Vec<&str> = Vec::new();
     assert_eq!(
