@@ -15,7 +15,8 @@ struct AdmissionBook {
     round: u32,
     /// The round is over, for sure.
     is_over: bool,
-    /// The queue has had other checks since, while nothing of the job stood: whether the round goes on is not known.
+    /// Nothing of the job stood at some time, and its queue has had other checks then, or all of it was lost: whether
+    /// the round goes on is not known.
     may_be_over: bool,
     checks: Vec<String>,
     ready: BTreeMap<String, (Labels, Vec<Toleration>)>,
@@ -92,6 +93,9 @@ impl Admissions {
             }
             EventKind::CheckChanged { job, state, .. } if state != "ready" => self.end(*job),
             EventKind::RepairFailed { job, .. } => self.end(*job),
+            EventKind::TasksLost { job, standing: 0, .. } => {
+                self.jobs.get_mut(job).into_iter().for_each(|book| book.may_be_over = true);
+            }
             EventKind::JobState { job, state, .. } if !["pending", "running"].contains(&state.as_str()) => {
                 self.end(*job);
             }
@@ -144,9 +148,12 @@ impl Admissions {
     /// A group of the job with what the ready checks of its open round add to its filters.
     pub(crate) fn filtered(&self, job: JobId, group: &GroupSpec) -> GroupSpec {
         let mut wish = group.clone();
-        let book = self.jobs.get(&job).filter(|book| book.is_ready() && !book.may_be_over);
-        for (labels, tolerations) in book.into_iter().flat_map(|book| book.ready.values()) {
-            wish.node_selector.extend(labels.clone());
+        let Some(book) = self.jobs.get(&job).filter(|book| book.is_ready()) else { return wish };
+        for (labels, tolerations) in book.ready.values() {
+            // Whoever may be free of both is held to neither.
+            if !book.may_be_over {
+                wish.node_selector.extend(labels.clone());
+            }
             wish.tolerations.extend(tolerations.iter().cloned());
         }
         wish

@@ -5,7 +5,7 @@ use crate::explain::Explanation;
 use crate::holds::Holds;
 use crate::moves::seek_places;
 use crate::plan::Decision;
-use crate::planner::{Budget, Need, Planner, Work, WorkItem};
+use crate::planner::{Budget, Need, Planner, Work, WorkItem, need_of_waiting};
 use crate::ticket::rank_of;
 use crate::view::View;
 use ohm_cell::{Cell, Job, JobState};
@@ -72,16 +72,25 @@ pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answ
     planner.reset(&view);
     let nominated = cell.nominations().nominates(job);
     let item = WorkItem { job, need, attempt: 0, nominated };
-    let decision = match need {
+    let place = |planner: &mut P, need: Need| {
+        let work = Work { jobs: vec![WorkItem { need, ..item }], budget: Budget::UNBOUNDED };
+        let plan = planner.plan(&view, &work, &mut Prng::new(0));
+        plan.decisions.into_iter().find(|decision| decision.job() == job)
+    };
+    let (need, decision) = match need {
         Need::Move => {
             let picture = (cell, &holds, SessionId(0));
-            Some(seek_places(planner, picture, item, u64::MAX, &mut Prng::new(0)).decision)
+            let moved = seek_places(planner, picture, item, u64::MAX, &mut Prng::new(0)).decision;
+            match need_of_waiting(found).filter(|_| found.pending() > 0) {
+                // Why something stays where it is, its node says.
+                Some(waits) if matches!(moved, Decision::Unplaced(_)) => {
+                    planner.reset(&view);
+                    (waits, place(planner, waits))
+                }
+                _ => (need, Some(moved)),
+            }
         }
-        Need::Repair | Need::Start | Need::Grow | Need::Spare => {
-            let work = Work { jobs: vec![item], budget: Budget::UNBOUNDED };
-            let plan = planner.plan(&view, &work, &mut Prng::new(0));
-            plan.decisions.into_iter().find(|decision| decision.job() == job)
-        }
+        Need::Repair | Need::Start | Need::Grow | Need::Spare => (need, place(planner, need)),
     };
     match decision {
         decision if need == Need::Spare => {

@@ -66,6 +66,7 @@ impl<P: Planner> SchedulerCore<P> {
         let item = work.jobs[0];
         let found = self.cell.jobs().get(item.job);
         let Some(need) = found.and_then(|job| need_of_waiting(job)) else { return };
+        self.tell_planner();
         let view = Self::view(&self.cell, &self.holds, &self.member);
         let work = Work { jobs: vec![WorkItem { need, ..item }], budget: work.budget };
         let placed = self.planner.plan(&view, &work, &mut self.dice);
