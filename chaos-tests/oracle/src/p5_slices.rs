@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Slices {
     seats: BTreeMap<(JobId, u16), BTreeMap<u32, Seat>>,
     at_once: BTreeMap<(JobId, u16), AtOnce>,
-    /// Tasks that were told to leave their nodes and are not placed again. They come one by one, as their old runs end;
-    /// their places were reserved together.
+    /// Tasks that were told to leave their nodes and are not placed again, and those that ended meanwhile. They come
+    /// one by one, as their old runs end; their places were reserved together, beside what stood then.
     moving: BTreeMap<(JobId, u16), BTreeSet<u32>>,
 }
 
@@ -74,6 +74,10 @@ impl Slices {
                 let done = exit.is_success() && cause.is_none() && !endless;
                 if let Some(seats) = self.seats.get_mut(&(*job, *group)).filter(|_| !done) {
                     seats.remove(task);
+                }
+                if let Some(moving) = self.moving.get_mut(&(*job, *group)).filter(|moving| !done && !moving.is_empty())
+                {
+                    moving.insert(*task);
                 }
             }
             _ => {}

@@ -301,6 +301,19 @@ fn p5_follows_slices_through_repairs() {
 }
 
 #[test]
+fn p5_waits_for_those_whose_places_were_reserved_together() {
+    let cut = |leaves: &[u32]| {
+        let mut history = in_slices();
+        history.happened(vec![placed(0, 0, 2, 0), placed(0, 2, 2, 1)]);
+        history.happened(leaves.iter().map(|task| stopping(0, *task, 0, StopCause::Drained)).collect());
+        history.happened(vec![ended(0, 1, 0, Exit::Code(1)), ended(0, 0, 0, Exit::Signal(15)), placed(0, 0, 1, 1)]);
+        history.broken().contains(&"P5")
+    };
+    assert!(!cut(&[0]), "the other one failed meanwhile and may come yet");
+    assert!(cut(&[]));
+}
+
+#[test]
 fn p5_knows_where_a_leader_stands_that_becomes_one_of_several() {
     let team = |count: u32| {
         let slices = vec![TopologySlice { level: "rack".into(), size: 2 }];
