@@ -5,8 +5,7 @@ use crate::open::{Key, Open};
 use ohm_cell::{Applied, Cell, CheckState};
 use ohm_client::{LeaseConfig, LeaseSeen, Member, MemberConfig, MemberEffect, MemberInput};
 use ohm_model::{
-    CheckReport, Command, Entry, Envelope, Epoch, Index, JobId, Lease, Outcome, ProvisioningClass, Refusal, Role,
-    Sequence, SessionId,
+    Command, Entry, Envelope, Epoch, Index, JobId, Lease, Outcome, ProvisioningClass, Role, Sequence, SessionId,
 };
 use ohm_stdx::Prng;
 use ohm_stdx::canary::{self, Canary};
@@ -103,10 +102,13 @@ pub enum Effect {
     Closed,
 }
 
+/// A report about a check, and the duty under which it is made.
+type Told = (Key, Epoch);
+
 /// One candidate for the provisioning duty.
 pub struct ProvisionerCore {
     cell: Cell,
-    member: Member<Key>,
+    member: Member<Told>,
     duty: Option<Epoch>,
     open: BTreeMap<Key, Open>,
     lease_told: Option<LeaseSeen>,
@@ -276,10 +278,9 @@ impl ProvisionerCore {
                 }
                 out.push(Effect::Ask(Box::new(ask)));
             }
-            if let Some(report) = open.tell.as_ref().filter(|_| !open.is_telling) {
-                open.is_telling = true;
+            if let Some(report) = open.say() {
                 let (job, round, class) = key.clone();
-                reports.push((key.clone(), Command::ReportCheck { epoch, job, round, class, report: report.clone() }));
+                reports.push(((key.clone(), epoch), Command::ReportCheck { epoch, job, round, class, report }));
             }
         }
         for (tag, command) in reports {
@@ -297,7 +298,7 @@ impl ProvisionerCore {
         }
     }
 
-    fn feed(&mut self, now_ms: u64, input: MemberInput<Key>, out: &mut Vec<Effect>) {
+    fn feed(&mut self, now_ms: u64, input: MemberInput<Told>, out: &mut Vec<Effect>) {
         let mut effects = Vec::new();
         self.member.step(now_ms, input, &mut effects);
         for effect in effects {
@@ -314,18 +315,10 @@ impl ProvisionerCore {
         }
     }
 
-    /// The log has taken a report, or will not; one that was not judged is said again.
-    fn heard(&mut self, key: &Key, outcome: Option<&Outcome>) {
-        let Some(open) = self.open.get_mut(key) else { return };
-        open.is_telling = false;
-        match outcome {
-            None | Some(Outcome::Refused(Refusal::Busy { .. } | Refusal::SessionGone(_))) => {}
-            // What the outside said can't be taken; it is not going to say anything else.
-            Some(Outcome::Refused(refusal @ Refusal::Invalid { .. })) => {
-                let message = format!("its answer can't be taken: {refusal}");
-                open.tell = Some(CheckReport::Failed { message });
-            }
-            Some(_) => open.tell = None,
+    /// The log has taken a report, or will not. What was said under an earlier duty of this process is said anew.
+    fn heard(&mut self, (key, epoch): &Told, outcome: Option<&Outcome>) {
+        if let Some(open) = self.open.get_mut(key).filter(|_| self.duty == Some(*epoch)) {
+            open.heard(outcome);
         }
     }
 }

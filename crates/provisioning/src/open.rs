@@ -1,7 +1,7 @@
 //! A check that is open, as the holder of the duty sees it.
 
 use crate::contract::{Answer, AnswerState};
-use ohm_model::{CheckReport, JobId, ProvisioningClass};
+use ohm_model::{CheckReport, JobId, Outcome, ProvisioningClass, Refusal};
 
 /// Which check of which round of which job.
 pub(crate) type Key = (JobId, u32, String);
@@ -22,13 +22,37 @@ pub(crate) struct Open {
     pub(crate) is_asked: bool,
     /// What is to be said in the log.
     pub(crate) tell: Option<CheckReport>,
-    /// It was sent and is not acknowledged.
-    pub(crate) is_telling: bool,
+    /// What was sent of that and is not acknowledged; the outside may have said something else since.
+    pub(crate) told: Option<CheckReport>,
 }
 
 impl Open {
     pub(crate) fn due(id: String, due_ms: u64) -> Self {
-        Open { id, due_ms: Some(due_ms), is_asked: false, tell: None, is_telling: false }
+        Open { id, due_ms: Some(due_ms), is_asked: false, tell: None, told: None }
+    }
+
+    /// What is to be sent to the log now, if anything is: one report after the other.
+    pub(crate) fn say(&mut self) -> Option<CheckReport> {
+        if self.told.is_some() {
+            return None;
+        }
+        self.told = self.tell.clone();
+        self.told.clone()
+    }
+
+    /// The log has taken what was sent, or will not; what was not judged is said again, and so is what is newer.
+    pub(crate) fn heard(&mut self, outcome: Option<&Outcome>) {
+        let is_last = self.told.take() == self.tell;
+        match outcome {
+            None | Some(Outcome::Refused(Refusal::Busy { .. } | Refusal::SessionGone(_))) => {}
+            _ if !is_last => {}
+            // What the outside said can't be taken; it is not going to say anything else.
+            Some(Outcome::Refused(refusal @ Refusal::Invalid { .. })) => {
+                let message = format!("its answer can't be taken: {refusal}");
+                self.tell = Some(CheckReport::Failed { message });
+            }
+            Some(_) => self.tell = None,
+        }
     }
 
     /// The outside has answered. `ready` says whether the cell has the check ready already, `known` what the cell shows
@@ -83,7 +107,7 @@ mod tests {
         (class.poll_seconds, class.watch_seconds) = (5, watch_seconds);
         let mut open = Open { is_asked: true, due_ms: None, ..Open::due("a".into(), 0) };
         open.answered(1_000, answer, &class, (ready, "known"));
-        assert!(!open.is_asked && !open.is_telling);
+        assert!(!open.is_asked && open.told.is_none());
         (open.tell, open.due_ms)
     }
 
@@ -104,6 +128,22 @@ mod tests {
         assert_eq!(after(&of(AnswerState::Ready, ""), 9, true), (None, Some(10_000)));
         assert_eq!(after(&of(AnswerState::Failed, "m"), 9, true), (expired(), Some(10_000)));
         assert_eq!(after(&of(AnswerState::Ready, ""), 0, true), (None, None));
+    }
+
+    #[test]
+    fn what_is_newer_than_the_acknowledged_report_is_said() {
+        let class = ProvisioningClass::of("spot", Provisioner::Sim);
+        let mut open = Open::due("a".into(), 0);
+        open.answered(0, &Answer::of(AnswerState::Pending, "two of four"), &class, (false, ""));
+        let first = open.say();
+        assert!(first.is_some() && open.say().is_none(), "one after the other");
+        open.answered(1, &Answer::of(AnswerState::Ready, ""), &class, (false, ""));
+        open.heard(Some(&Outcome::Done));
+        assert!(matches!(open.say(), Some(CheckReport::Ready { .. })));
+        open.heard(None);
+        assert!(matches!(open.say(), Some(CheckReport::Ready { .. })), "it was lost");
+        open.heard(Some(&Outcome::Done));
+        assert_eq!(open.say(), None);
     }
 
     #[test]
