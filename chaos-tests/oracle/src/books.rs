@@ -5,7 +5,7 @@ use crate::ailments::Ailments;
 use crate::facts::{Fact, Rules};
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::{Class, EventKind, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, StopCause, TopologySpec};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A node.
 #[derive(Debug)]
@@ -24,6 +24,15 @@ pub(crate) struct Standing {
     pub(crate) stopping: bool,
 }
 
+/// Why a task stands again where it stood, and nobody was to place it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Return {
+    /// Its run came back with its node.
+    WithNode,
+    /// It started again in place.
+    Restarted,
+}
+
 /// What is there.
 #[derive(Debug, Default)]
 pub(crate) struct Books {
@@ -33,7 +42,7 @@ pub(crate) struct Books {
     live: BTreeMap<(JobId, u16), BTreeMap<u32, Standing>>,
     succeeded: BTreeMap<(JobId, u16), BTreeMap<u32, NodeId>>,
     /// Tasks whose run came back with its node and lives on, or started again in place.
-    returned: BTreeSet<(JobId, u16, u32)>,
+    returned: BTreeMap<(JobId, u16, u32), Return>,
 }
 
 impl Books {
@@ -111,7 +120,7 @@ impl Books {
                 }
             }
             EventKind::Reconciled { job, group, task, lives: true, .. } => {
-                self.returned.insert((*job, *group, *task));
+                self.returned.insert((*job, *group, *task), Return::WithNode);
             }
             EventKind::Reconciled { job, group, task, lives: false, .. } => {
                 self.returned.remove(&(*job, *group, *task));
@@ -119,7 +128,7 @@ impl Books {
             EventKind::Ended { job, group, task, exit, cause, node, .. } => {
                 // What starts again in place never gives its room away.
                 match cause {
-                    Some(StopCause::Restarted) => drop(self.returned.insert((*job, *group, *task))),
+                    Some(StopCause::Restarted) => drop(self.returned.insert((*job, *group, *task), Return::Restarted)),
                     _ => drop(self.returned.remove(&(*job, *group, *task))),
                 }
                 let endless = self.jobs.get(job).is_some_and(|spec| spec.class == Class::Service);
@@ -161,7 +170,12 @@ impl Books {
     /// Whether the run of this task stands where an earlier one stood all the time: it came back with its node and
     /// lives on, or has started again in place.
     pub(crate) fn has_returned(&self, job: JobId, group: u16, task: u32) -> bool {
-        self.returned.contains(&(job, group, task))
+        self.returned.contains_key(&(job, group, task))
+    }
+
+    /// Whether this task has started again in place, so that its room and its quota were never given away.
+    pub(crate) fn has_restarted(&self, job: JobId, group: u16, task: u32) -> bool {
+        self.returned.get(&(job, group, task)) == Some(&Return::Restarted)
     }
 
     /// The tasks of a group that have succeeded, with where each stood.

@@ -103,7 +103,7 @@ impl Oracle {
         self.spares_first.entry_begins(&taken, &self.spares, &self.books);
         for fact in facts {
             self.books.note(&fact);
-            self.capacity.watch(index, &fact, broken);
+            self.capacity.watch(index, &fact, &self.books, broken);
             self.gangs.watch(&fact);
             self.required_topology.watch(index, &fact, (&self.books, &self.repairs), broken);
             self.slices.watch(index, &fact, &self.books, broken);

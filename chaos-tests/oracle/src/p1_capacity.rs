@@ -1,9 +1,10 @@
 //! P1: no commit takes a node over its capacity. Books: what each node said it has, what each placed task asked for.
 
+use crate::books::Books;
 use crate::facts::Fact;
 use crate::history::Broken;
-use ohm_model::{Amounts, EventKind, GroupSpec, Index, JobId, NodeId, StopCause, resources};
-use std::collections::{BTreeMap, BTreeSet};
+use ohm_model::{Amounts, EventKind, GroupSpec, Index, JobId, NodeId, resources};
+use std::collections::BTreeMap;
 
 #[derive(Default)]
 struct Node {
@@ -17,13 +18,11 @@ struct Node {
 pub(crate) struct Capacity {
     nodes: BTreeMap<NodeId, Node>,
     groups: BTreeMap<(JobId, u16), GroupSpec>,
-    /// Tasks that start again in place and are not placed yet: they take what they have given back.
-    restarting: BTreeSet<(JobId, u16, u32)>,
 }
 
 impl Capacity {
-    /// Judges one fact.
-    pub(crate) fn watch(&mut self, index: Index, fact: &Fact<'_>, broken: &mut Vec<Broken>) {
+    /// Judges one fact; `books` knows of it already.
+    pub(crate) fn watch(&mut self, index: Index, fact: &Fact<'_>, books: &Books, broken: &mut Vec<Broken>) {
         match *fact {
             Fact::Registered { node, spec, .. } => {
                 self.nodes.entry(node).or_default().capacity = spec.capacity.clone();
@@ -36,17 +35,12 @@ impl Capacity {
             Fact::Happened { kind, .. } => match *kind {
                 EventKind::Placed { job, group, first, count, node } => {
                     self.take(job, group, node, i64::from(count));
-                    let restarted = (first..first + count).filter(|task| self.restarting.remove(&(job, group, *task)));
-                    if restarted.count() < count as usize {
+                    // What starts again in place takes what it has given back.
+                    if !(first..first + count).all(|task| books.has_restarted(job, group, task)) {
                         self.check(index, node, broken);
                     }
                 }
-                EventKind::Ended { job, group, task, cause, node, .. } => {
-                    self.take(job, group, node, -1);
-                    if cause == Some(StopCause::Restarted) {
-                        self.restarting.insert((job, group, task));
-                    }
-                }
+                EventKind::Ended { job, group, node, .. } => self.take(job, group, node, -1),
                 _ => {}
             },
         }

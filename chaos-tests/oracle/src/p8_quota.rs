@@ -5,7 +5,7 @@
 use crate::books::Books;
 use crate::facts::{Fact, Rules};
 use crate::history::Broken;
-use ohm_model::{Amounts, EventKind, Index, JobId, QueueSpec, StopCause, Transaction, Verdict, transaction::Row};
+use ohm_model::{Amounts, EventKind, Index, JobId, QueueSpec, Transaction, Verdict, transaction::Row};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Queues, and what stands in them.
@@ -15,8 +15,6 @@ pub(crate) struct Quotas {
     used: BTreeMap<String, BTreeMap<String, i64>>,
     /// Jobs that reserved their quota once: what they place was charged then.
     reserved: BTreeSet<JobId>,
-    /// Tasks that start again in place: their room was never given away.
-    restarting: BTreeSet<(JobId, u16, u32)>,
     /// What spares are charged to which queue, by group.
     spares: BTreeMap<(JobId, u16), Charge>,
     /// Jobs to which something was added in the entry at hand.
@@ -51,7 +49,7 @@ impl Quotas {
     ) {
         match *fact {
             Fact::Happened { kind: EventKind::Placed { job, group, first, count, .. }, .. } => {
-                let is_new = !self.restarting.remove(&(*job, *group, *first));
+                let is_new = !books.has_restarted(*job, *group, *first);
                 let Some(queue) = self.take(*job, *group, i64::from(*count), books) else { return };
                 self.grown.insert(*job);
                 if is_new && !is_changing(rules) && !self.reserved.contains(job) {
@@ -70,10 +68,7 @@ impl Quotas {
             Fact::Happened { kind: EventKind::SpareGone { job, group, count, .. }, .. } => {
                 drop(self.hold((*job, *group), -i64::from(*count), books));
             }
-            Fact::Happened { kind: EventKind::Ended { job, group, task, cause, .. }, .. } => {
-                if *cause == Some(StopCause::Restarted) {
-                    self.restarting.insert((*job, *group, *task));
-                }
+            Fact::Happened { kind: EventKind::Ended { job, group, .. }, .. } => {
                 drop(self.take(*job, *group, -1, books))
             }
             _ => {}

@@ -137,11 +137,7 @@ pub(crate) fn update(dice: &mut Prng, job: &JobSpec) -> JobSpec {
         4 => spec.groups.iter_mut().for_each(|group| group.spares = (group.spares + 1) % 3),
         _ => {}
     }
-    for group in &mut spec.groups {
-        if group.spares_problem(spec.class).is_some() {
-            group.spares = 0;
-        }
-    }
+    jobs::drop_senseless_spares(&mut spec.groups, spec.class);
     spec
 }
 

@@ -3,9 +3,9 @@
 use crate::admission::{admission_obstacle, need_now};
 use crate::explain::Explanation;
 use crate::holds::Holds;
-use crate::moves::seek_places;
-use crate::plan::Decision;
-use crate::planner::{Budget, Need, Planner, Work, WorkItem, need_of_waiting};
+use crate::moves::{plan_waiting, seek_places};
+use crate::plan::{Decision, Plan};
+use crate::planner::{Budget, Need, Planner, Work, WorkItem};
 use crate::ticket::rank_of;
 use crate::view::View;
 use ohm_cell::{Cell, Job, JobState};
@@ -72,25 +72,22 @@ pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answ
     planner.reset(&view);
     let nominated = cell.nominations().nominates(job);
     let item = WorkItem { job, need, attempt: 0, nominated };
-    let place = |planner: &mut P, need: Need| {
-        let work = Work { jobs: vec![WorkItem { need, ..item }], budget: Budget::UNBOUNDED };
-        let plan = planner.plan(&view, &work, &mut Prng::new(0));
-        plan.decisions.into_iter().find(|decision| decision.job() == job)
-    };
+    let (budget, picture) = (Budget::UNBOUNDED, (cell, &holds, SessionId(0)));
+    let of_job = |plan: Plan| plan.decisions.into_iter().find(|decision| decision.job() == job);
     let (need, decision) = match need {
         Need::Move => {
-            let picture = (cell, &holds, SessionId(0));
             let moved = seek_places(planner, picture, item, u64::MAX, &mut Prng::new(0)).decision;
-            match need_of_waiting(found).filter(|_| found.pending() > 0) {
-                // Why something stays where it is, its node says.
-                Some(waits) if matches!(moved, Decision::Unplaced(_)) => {
-                    planner.reset(&view);
-                    (waits, place(planner, waits))
-                }
-                _ => (need, Some(moved)),
+            let mut waiting = None;
+            if matches!(moved, Decision::Unplaced(_)) && found.pending() > 0 {
+                planner.reset(&view);
+                waiting = plan_waiting(planner, picture, item, budget, &mut Prng::new(0));
             }
+            // Why something stays where it is, its node says.
+            waiting.map_or((need, Some(moved)), |(waits, plan)| (waits, of_job(plan)))
         }
-        Need::Repair | Need::Start | Need::Grow | Need::Spare => (need, place(planner, need)),
+        Need::Repair | Need::Start | Need::Grow | Need::Spare => {
+            (need, of_job(planner.plan(&view, &Work { jobs: vec![item], budget }, &mut Prng::new(0))))
+        }
     };
     match decision {
         decision if need == Need::Spare => {

@@ -6,8 +6,8 @@
 
 use crate::explain::{Explanation, Obstacle};
 use crate::holds::Holds;
-use crate::plan::{Decision, PlannedJob};
-use crate::planner::{Budget, Planner, Work, WorkItem};
+use crate::plan::{Decision, Plan, PlannedJob};
+use crate::planner::{Budget, Need, Planner, Work, WorkItem, need_of_waiting};
 use crate::view::View;
 use ohm_cell::{Cell, Job};
 use ohm_model::{Grain, GroupIndex, NodeId, Nomination, Purpose, RunRef, SessionId, StopCause};
@@ -65,6 +65,20 @@ pub(crate) fn seek_places<P: Planner + ?Sized>(
         sought.decision = Decision::Unplaced(why);
     }
     sought
+}
+
+/// Plans what waits of `item`'s job, or its spares: what can't leave its node keeps nothing else of its job from being
+/// placed. Nothing if nothing of it waits.
+pub(crate) fn plan_waiting<P: Planner + ?Sized>(
+    planner: &mut P,
+    (cell, holds, session): (&Cell, &Holds, SessionId),
+    item: WorkItem,
+    budget: Budget,
+    dice: &mut Prng,
+) -> Option<(Need, Plan)> {
+    let need = need_of_waiting(cell.jobs().get(item.job)?)?;
+    let work = Work { jobs: vec![WorkItem { need, ..item }], budget };
+    Some((need, planner.plan(&View::new(cell, holds, session), &work, dice)))
 }
 
 /// Whether the plan leaves some of the set behind, of a job that may go to another domain with everything alone.

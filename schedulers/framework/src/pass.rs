@@ -4,9 +4,9 @@ use crate::admission::Pass;
 use crate::explain::{Explanation, Obstacle};
 use crate::flight::{Batch, Flight};
 use crate::input::Effect;
-use crate::moves::seek_places;
+use crate::moves::{plan_waiting, seek_places};
 use crate::plan::{Decision, Plan, PlannedJob, row_bytes_max};
-use crate::planner::{Budget, Need, Planner, Work, WorkItem, need_of_waiting};
+use crate::planner::{Budget, Need, Planner, Work, WorkItem};
 use crate::scheduler::SchedulerCore;
 use ohm_client::MemberInput;
 use ohm_model::{Command, Grain, JobId, Lease, NodeId, Placement, ResourceId, Shard};
@@ -54,25 +54,18 @@ impl<P: Planner> SchedulerCore<P> {
         self.changes.nodes.extend(sought.nodes);
         let mut plan = Plan { decisions: vec![sought.decision], examined: sought.examined };
         if let Some(Decision::Unplaced(_)) = plan.decisions.first() {
-            self.plan_waiting(work, &mut plan);
+            // The nodes that it counts as taken are free.
+            self.tell_planner();
+            let picture = (&self.cell, &self.holds, self.member.session().unwrap_or_default());
+            let waiting = plan_waiting(&mut self.planner, picture, work.jobs[0], work.budget, &mut self.dice);
+            let waiting = waiting.map(|(_, placed)| placed).unwrap_or_default();
+            self.counters.examined += waiting.examined;
+            if matches!(waiting.decisions.first(), Some(Decision::Planned(_))) {
+                plan.decisions = waiting.decisions;
+            }
         }
         for batch in self.settle(now_ms, work, plan) {
             self.launch(now_ms, batch, out);
-        }
-    }
-
-    /// What can't leave its node keeps nothing of its job from being placed.
-    fn plan_waiting(&mut self, work: &Work, plan: &mut Plan) {
-        let item = work.jobs[0];
-        let found = self.cell.jobs().get(item.job);
-        let Some(need) = found.and_then(|job| need_of_waiting(job)) else { return };
-        self.tell_planner();
-        let view = Self::view(&self.cell, &self.holds, &self.member);
-        let work = Work { jobs: vec![WorkItem { need, ..item }], budget: work.budget };
-        let placed = self.planner.plan(&view, &work, &mut self.dice);
-        self.counters.examined += placed.examined;
-        if matches!(placed.decisions.first(), Some(Decision::Planned(_))) {
-            plan.decisions = placed.decisions;
         }
     }
 

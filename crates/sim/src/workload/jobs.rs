@@ -66,11 +66,16 @@ pub(crate) fn job(dice: &mut Prng, name: String, (large, lasting): (bool, bool),
 fn spare(groups: &mut [GroupSpec], class: Class, name: &str, draw: u64) {
     let salt = groups.iter().fold(draw, |salt, group| hash::chain(salt, group.task.sim_duration_ms));
     let mut dice = Prng::new(hash::chain(salt, hash::bytes(name.as_bytes())));
-    for group in groups {
+    for group in groups.iter_mut() {
         group.spares = if dice.chance(300) { dice.between(1, 2) as u32 } else { 0 };
-        if group.spares_problem(class).is_some() {
-            group.spares = 0;
-        }
+    }
+    drop_senseless_spares(groups, class);
+}
+
+/// No job is refused for its spares.
+pub(super) fn drop_senseless_spares(groups: &mut [GroupSpec], class: Class) {
+    for group in groups.iter_mut().filter(|group| group.spares_problem(class).is_some()) {
+        group.spares = 0;
     }
 }
 
