@@ -150,6 +150,15 @@ impl Cell {
     /// P2, P6: what is kept is of a job that may go on and says so; it is away with its node, or back and about to
     /// stand.
     fn check_kept(&self, broken: &mut Vec<String>) {
+        let held = self.nominations.iter().filter(|(_, held)| held.is_return()).map(|(node, _)| node);
+        let back = self.kept.back().iter().filter_map(|run| Some(self.kept.get(*run)?.node));
+        for node in held.chain(back).collect::<BTreeSet<NodeId>>() {
+            let (back, held) = (self.kept.back_by_group(node), self.nominations.returns_on(node));
+            if back != held {
+                let name = self.nodes.name(node);
+                broken.push(format!("P1: node {name} keeps room for returns {held:?}, and there are {back:?}"));
+            }
+        }
         for (run, kept) in self.kept.iter() {
             let Some(job) = self.jobs.get(run.task.job).filter(|job| job.state == JobState::Active) else {
                 broken.push(format!("P6: run {run} is kept although its job is over"));

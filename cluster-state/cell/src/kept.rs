@@ -88,6 +88,15 @@ impl Kept {
         self.on_node(node).filter(|run| self.back.contains(run))
     }
 
+    /// How many of those on a node live on, by group.
+    pub(crate) fn back_by_group(&self, node: NodeId) -> BTreeMap<(JobId, u16), u32> {
+        let mut back = BTreeMap::new();
+        for run in self.back_on(node) {
+            *back.entry((run.task.job, run.task.group.0)).or_insert(0) += 1;
+        }
+        back
+    }
+
     /// Those that live on, everywhere.
     pub(crate) fn back(&self) -> &BTreeSet<RunRef> {
         &self.back

@@ -75,6 +75,9 @@ pub(crate) struct HealthArguments {
     /// How long a node may go on after its last answered beat, in milliseconds
     #[arg(long, default_value_t = 30_000, value_name = "MS")]
     node_lease_ms: u64,
+    /// When more than this share of the nodes falls silent at once, none is declared lost for 30 s; 100 for never
+    #[arg(long, default_value_t = 30, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(..=100))]
+    brake_percent: u64,
 }
 
 /// `ohm provisioner`.
@@ -162,7 +165,9 @@ pub(crate) fn scheduler(arguments: &SchedulerArguments, globals: &Globals) -> Ex
 
 pub(crate) fn health(arguments: &HealthArguments, globals: &Globals) -> ExitCode {
     let name = arguments.name.clone().unwrap_or_else(|| format!("health-{}", std::process::id()));
-    let options = HealthOptions::new(servers(globals), &name).with_node_lease_ms(arguments.node_lease_ms);
+    let options = HealthOptions::new(servers(globals), &name)
+        .with_node_lease_ms(arguments.node_lease_ms)
+        .with_brake_percent(arguments.brake_percent);
     run(1, |shutdown| run_health(options, shutdown))
 }
 

@@ -39,6 +39,12 @@ impl HealthOptions {
         self.config.health.node_lease_ms = node_lease_ms;
         self
     }
+
+    /// The same candidate with a brake that is set off when more than `brake_percent` of the nodes fall silent at once.
+    pub fn with_brake_percent(mut self, brake_percent: u64) -> Self {
+        self.config.health.brake_permille = brake_percent.saturating_mul(10);
+        self
+    }
 }
 
 /// Runs a health candidate until `shutdown`; then the duty and its session are given back.

@@ -298,23 +298,20 @@ impl Cell {
     /// Everything that stood of an admitted job was lost, and perhaps the nodes that were brought for it are gone for
     /// good: it asks anew, unless its runs may live on there.
     pub(super) fn settle_stranded(&mut self, id: JobId, applied: &mut Applied) {
-        let is_stranded = |job: &Job| {
-            let admitted = job.admission.round.as_ref().is_some_and(|round| round.admitted);
-            admitted && job.live() == 0 && job.spec.on_disconnect == OnDisconnect::Stop
-        };
-        if self.jobs.get(id).is_some_and(|job| is_stranded(job)) {
-            self.release_reservation(id);
-            self.move_version(id, applied);
-        }
+        let is_stranded = |job: &Job| job.live() == 0 && job.spec.on_disconnect == OnDisconnect::Stop;
+        self.end_admitted_round(id, is_stranded, applied);
     }
 
     /// Everything that stood of an admitted job was taken for more important work: its quota is free again.
     pub(super) fn settle_preempted(&mut self, id: JobId, applied: &mut Applied) {
-        let is_out = |job: &Job| {
-            let admitted = job.admission.round.as_ref().is_some_and(|round| round.admitted);
-            admitted && job.live() > 0 && job.groups.iter().all(|group| group.live == group.stopping)
-        };
-        if self.jobs.get(id).is_some_and(|job| is_out(job)) {
+        let is_out = |job: &Job| job.live() > 0 && job.groups.iter().all(|group| group.live == group.stopping);
+        self.end_admitted_round(id, is_out, applied);
+    }
+
+    /// An admitted job of which `is_over` holds gives its quota back and asks anew.
+    fn end_admitted_round(&mut self, id: JobId, is_over: impl Fn(&Job) -> bool, applied: &mut Applied) {
+        let admitted = |job: &Job| job.admission.round.as_ref().is_some_and(|round| round.admitted);
+        if self.jobs.get(id).is_some_and(|job| admitted(job) && is_over(job)) {
             self.release_reservation(id);
             self.move_version(id, applied);
         }

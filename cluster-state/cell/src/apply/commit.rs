@@ -133,7 +133,7 @@ impl Cell {
                 _ if refused.contains(&Row::Nominate(row as u32)) => {}
                 Purpose::Spare => self.hold_spare(nomination, applied),
                 Purpose::Preemptor { .. } => self.nominate(nomination, applied),
-                Purpose::Move => {}
+                Purpose::Move | Purpose::Return => {}
             }
         }
         for (row, job) in transaction.reserve.iter().enumerate() {

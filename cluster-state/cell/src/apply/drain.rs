@@ -4,7 +4,7 @@ use super::{Applied, Timer};
 use crate::cell::Cell;
 use crate::drains::Drain;
 use crate::nodes::DRAINING;
-use crate::repairs::UnhealthyCause;
+use crate::repairs::{UnhealthyCause, UnhealthyNode};
 use ohm_model::{EventKind, JobId, NodeId, Outcome, Refusal, SessionId, StopCause};
 use std::collections::BTreeSet;
 
@@ -98,7 +98,9 @@ impl Cell {
 
     /// A run of `job` on `node` ended or is to stop: perhaps it was the last one that had to leave.
     pub(super) fn settle_left(&mut self, job: JobId, node: NodeId, applied: &mut Applied) {
-        if self.may_be_left(node) && self.settle_leaving_of(job, node) {
+        let leaves = |entry: &UnhealthyNode| entry.node == Some(node) && entry.cause != UnhealthyCause::Lost;
+        let is_known = self.jobs.get(job).is_some_and(|job| job.repairs.unhealthy.iter().any(leaves));
+        if is_known && self.may_be_left(node) && self.settle_leaving_of(job, node) {
             applied.jobs.push(job);
         }
     }

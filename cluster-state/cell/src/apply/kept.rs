@@ -4,15 +4,13 @@ use super::Applied;
 use crate::cell::Cell;
 use crate::jobs::{Job, JobState, TaskState};
 use crate::kept::KeptRun;
+use crate::nominations::Held;
 use ohm_model::{
-    ConflictReason, EventKind, Grain, Guard, Incarnation, Index, JobGuard, JobId, NodeHealth, NodeId, Nomination,
-    OnDisconnect, Placement, Purpose, Reconcile, RunRef, SessionId, Shard, StopCause, Transaction,
+    ConflictReason, EventKind, Grain, Guard, Incarnation, Index, JobGuard, JobId, NodeHealth, NodeId, OnDisconnect,
+    Placement, Purpose, Reconcile, RunRef, SessionId, Shard, StopCause, Transaction,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// How long the room of a run that lives on is held for it while its replacement ends.
-const HOLD_MS: u64 = 600_000;
 
 /// What its job's rule says of a kept run whose node is back.
 enum Fate {
@@ -52,9 +50,11 @@ impl Cell {
     /// Forgets a kept run. Where its node is there, its agent hears of it with the next wanted set and stops it.
     fn forget_kept(&mut self, run: RunRef, applied: &mut Applied) {
         let Some(kept) = self.kept.remove(run) else { return };
-        if let Some(Some(_)) = kept.back {
-            self.use_nomination(run.task.job, run.task.group, kept.node, 1);
-        }
+        self.settle_returns(kept.node, applied);
+        self.tell_forgotten(run, &kept, applied);
+    }
+
+    fn tell_forgotten(&mut self, run: RunRef, kept: &KeptRun, applied: &mut Applied) {
         if self.nodes.get(kept.node).is_some_and(|record| record.health != NodeHealth::Lost) {
             self.nodes.touch(kept.node, self.applied, SessionId(0));
             applied.nodes.push(kept.node);
@@ -106,13 +106,14 @@ impl Cell {
                     self.kept.set_back(run, Some(replacement));
                     if replacement.is_some() {
                         self.tell_reconciled(run, node, true, "once its replacement is over", applied);
-                        self.clear_the_way(run, node, applied);
+                        self.clear_the_way(run, applied);
                     } else {
                         unopposed.push(run);
                     }
                 }
             }
         }
+        self.settle_returns(node, applied);
         for run in unopposed.into_iter().filter(|run| self.waits_for_gang(*run)) {
             self.tell_reconciled(run, node, true, "once the replacements of its gang are over", applied);
         }
@@ -124,8 +125,8 @@ impl Cell {
         whole && self.kept.of_job(run.task.job).any(|(_, kept)| matches!(kept.back, Some(Some(_))))
     }
 
-    /// Stops what stands in the way of a run that lives on, and holds its room until that is over.
-    fn clear_the_way(&mut self, run: RunRef, node: NodeId, applied: &mut Applied) {
+    /// Stops what stands in the way of a run that lives on. Its room is kept until that is over.
+    fn clear_the_way(&mut self, run: RunRef, applied: &mut Applied) {
         let (task, own) = (run.task, run.incarnation);
         self.forget_kept_where(
             task.job,
@@ -138,12 +139,17 @@ impl Cell {
         let Some(job) = self.jobs.get(task.job) else { return };
         let slot = job.groups[usize::from(task.group.0)].tasks[task.task.0 as usize].run;
         self.stop_run(slot, StopCause::Reconciled, applied);
-        let of_group = |other: &RunRef| (other.task.job, other.task.group) == (task.job, task.group);
-        let waits = |other: &RunRef| self.kept.get(*other).is_some_and(|kept| matches!(kept.back, Some(Some(_))));
-        let count = self.kept.back_on(node).filter(|other| of_group(other) && waits(other)).count() as u32;
-        let expires_ms = self.now_ms.saturating_add(HOLD_MS);
-        let (job, group, purpose) = (task.job, task.group, Purpose::Preemptor { expires_ms });
-        self.nominate(&Nomination { job, group, node, count, purpose }, applied);
+    }
+
+    /// Keeps as much room on `node` as those need that live on there and are counted nowhere yet.
+    fn settle_returns(&mut self, node: NodeId, applied: &mut Applied) {
+        let (back, held) = (self.kept.back_by_group(node), self.nominations.returns_on(node));
+        let is_right = |held: &Held| back.get(&(held.job, held.group)) == Some(&held.count);
+        self.sweep_nominations(node, |held| !held.is_return() || is_right(held));
+        for ((job, group), count) in back.into_iter().filter(|(key, count)| held.get(key) != Some(count)) {
+            let (priority, purpose, since) = (i32::MAX, Purpose::Return, self.applied);
+            self.hold(node, Held { job, group, count, priority, purpose, since }, applied);
+        }
     }
 
     fn fate(&self, run: RunRef, alive: &BTreeSet<RunRef>) -> Fate {
@@ -224,8 +230,11 @@ impl Cell {
     /// Judges whether these runs may stand where they do, as if they were placed there, and lets those live that may.
     fn adopt(&mut self, id: JobId, runs: &[RunRef], applied: &mut Applied) {
         runs.iter().for_each(|run| self.end_waiting_of(*run));
+        // From here on they are placements like any others, and nothing is kept for them.
         let kept: BTreeMap<RunRef, KeptRun> =
-            runs.iter().filter_map(|run| Some((*run, self.kept.get(*run)?.clone()))).collect();
+            runs.iter().filter_map(|run| Some((*run, self.kept.remove(*run)?))).collect();
+        let nodes: BTreeSet<NodeId> = kept.values().map(|found| found.node).collect();
+        nodes.into_iter().for_each(|node| self.settle_returns(node, applied));
         let Some(job) = self.jobs.get(id) else { return };
         let transaction = adoption(job.shard, job.version, self.applied, &kept);
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -251,18 +260,21 @@ impl Cell {
                 }
             };
             self.tell_reconciled(*run, found.node, lives, &reason, applied);
-            match lives {
-                true => drop(self.kept.remove(*run)),
-                false => self.forget_kept(*run, applied),
+            if !lives {
+                self.tell_forgotten(*run, found, applied);
             }
         }
         let attempts: Vec<Incarnation> = accepted.iter().map(|run| self.attempts_at(*run)).collect();
         self.perform(SessionId(0), &transaction, &verdict, applied);
+        let nodes: BTreeSet<NodeId> = accepted.iter().map(|run| kept[run].node).collect();
         for (run, attempts) in accepted.into_iter().zip(attempts) {
-            let found = &kept[&run];
-            self.resume_run(run, attempts, found, applied);
-            self.evict_repelled(found.node, applied);
-            self.settle_leaving(found.node, applied);
+            self.resume_run(run, attempts, &kept[&run], applied);
+        }
+        // What drives away from there while nobody saw them drives them away now, each by its own number.
+        for node in nodes {
+            self.evict_repelled(node, applied);
+            self.end_drain(node, applied);
+            self.settle_leaving(node, applied);
         }
     }
 

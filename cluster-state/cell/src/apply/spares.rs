@@ -8,7 +8,7 @@ use crate::cell::Cell;
 use crate::jobs::Job;
 use crate::nodes::NOMINATED;
 use crate::nominations::Held;
-use ohm_model::{EventKind, GroupIndex, JobId, NodeId, Nomination, Placement, Purpose, SessionId};
+use ohm_model::{EventKind, GroupIndex, JobId, NodeId, Nomination, Placement, SessionId};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -31,8 +31,9 @@ impl Cell {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Some(state) = job.groups.get_mut(usize::from(group)) else { return };
         state.spares += count;
-        let (name, priority) = (job.spec.name.clone(), job.spec.priority);
-        self.hold(row.node, Held { job: id, group, count, priority, purpose: Purpose::Spare, since }, applied);
+        let name = job.spec.name.clone();
+        let held = Held::spare(job, row.group, count, since);
+        self.hold(row.node, held, applied);
         self.charge_spares(id, group, i64::from(count));
         applied.jobs.push(id);
         self.tell(applied, EventKind::SpareHeld { job: id, name, group, node: row.node, count });
@@ -169,7 +170,7 @@ impl Cell {
     fn settle_spares_on(&mut self, node: NodeId, applied: &mut Applied) {
         let on_node = self.nominations.on_node(node).to_vec();
         let (mut spares, others): (Vec<Held>, Vec<Held>) = on_node.into_iter().partition(Held::is_spare);
-        let mut kept: Vec<Held> = others.into_iter().filter(Held::is_move).collect();
+        let mut kept: Vec<Held> = others.into_iter().filter(Held::is_promised).collect();
         spares.sort_by_key(|held| (Reverse(held.priority), held.since, held.job, held.group));
         let mut any = false;
         for held in spares {

@@ -76,22 +76,33 @@ impl Cell {
         check_update(&known, &spec)?;
         let shapes = self.new_shapes(&known, &spec)?;
         let fields = changed_fields(&known.spec, &spec);
-        let known = self.before_update(known, &spec);
         self.tell(
             applied,
             EventKind::JobUpdated { job: known.id, name: spec.name.clone(), owner: owner.into(), fields },
         );
+        let known = self.before_update(known, &spec, applied);
         self.change_job(&known, spec, shapes, applied);
         Ok(JobOutcome::Updated(known.id))
     }
 
-    /// Another content ends what is reserved, and with it the shapes that checks gave the groups.
-    fn before_update(&mut self, known: Arc<Job>, spec: &JobSpec) -> Arc<Job> {
-        if spec.groups == known.spec.groups && spec.queue == known.spec.queue {
-            return known;
+    /// Ends what hangs on the former content: what is reserved, and with it the shapes that checks gave the groups, and
+    /// room kept for preemptors and as spares. Returns what is left of the job.
+    fn before_update(&mut self, known: Arc<Job>, spec: &JobSpec, applied: &mut Applied) -> Arc<Job> {
+        let (id, former) = (known.id, &known.spec);
+        let (groups, queue) = (spec.groups != former.groups, spec.queue != former.queue);
+        let priority = spec.priority != former.priority;
+        if groups || queue {
+            self.release_reservation(id);
         }
-        self.release_reservation(known.id);
-        self.jobs.get(known.id).cloned().unwrap_or(known)
+        if groups || priority {
+            self.clear_held(id, applied, Held::is_preemptor);
+        }
+        let begin_anew = |at: usize| change_of(&known, spec, at) == Change::Anew;
+        let others = spec.groups.len() != known.groups.len() || (0..spec.groups.len()).any(begin_anew);
+        if others || queue || priority {
+            self.clear_spares(id, "its job has changed", applied);
+        }
+        self.jobs.get(id).cloned().unwrap_or(known)
     }
 
     /// The shapes of the groups that begin anew, by their place.
@@ -107,15 +118,7 @@ impl Cell {
 
     fn change_job(&mut self, known: &Job, spec: JobSpec, shapes: BTreeMap<usize, Shape>, applied: &mut Applied) {
         let (id, version) = (known.id, self.applied);
-        if spec.groups != known.spec.groups || spec.priority != known.spec.priority {
-            self.clear_held(id, applied, Held::is_preemptor);
-        }
         let begin_anew = |at: usize| change_of(known, &spec, at) == Change::Anew;
-        let is_other = spec.groups.len() != known.groups.len() || (0..spec.groups.len()).any(begin_anew);
-        let clears_spares = is_other || (spec.priority, &spec.queue) != (known.spec.priority, &known.spec.queue);
-        if clears_spares {
-            self.clear_spares(id, "its job has changed", applied);
-        }
         let left: Vec<ShapeId> = known
             .groups
             .iter()
@@ -131,9 +134,6 @@ impl Cell {
         let floor = highest_attempt_gone(known, &spec);
         job.floor = job.floor.max(floor);
         job.groups = new_groups(known, &spec, &joined, job.floor);
-        if clears_spares {
-            job.groups.iter_mut().for_each(|group| group.spares = 0);
-        }
         job.past.retain_mut(|past| {
             let name = known.spec.groups.get(usize::from(past.group)).map(|group| &group.name);
             let now = spec.groups.iter().position(|group| Some(&group.name) == name);

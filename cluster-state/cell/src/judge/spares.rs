@@ -7,7 +7,7 @@ use crate::cell::Cell;
 use crate::jobs::Job;
 use crate::nominations::Held;
 use ohm_model::resources::DEVICE_MILLI;
-use ohm_model::{ConflictReason, GroupIndex, NodeId, Nomination, Purpose, ResourceId};
+use ohm_model::{ConflictReason, GroupIndex, NodeId, Nomination, ResourceId};
 use ohm_stdx::canary::{self, Canary};
 use std::collections::BTreeMap;
 
@@ -35,13 +35,12 @@ impl Judge<'_> {
             return Err(ConflictReason::NodeClassChanged);
         }
         self.judge_spare_domain(job, at, row.node)?;
-        let (id, group, count, priority) = (row.job, row.group.0, row.count, job.spec.priority);
-        let held = Held { job: id, group, count, priority, purpose: row.purpose, since: self.cell.applied };
+        let held = Held::spare(job, row.group, row.count, self.cell.applied);
         let on_node = self.cell.nominations.on_node(row.node).iter();
         let here = named.iter().filter(|(node, _)| *node == row.node).map(|(_, held)| held);
         let others: Vec<Held> = on_node.chain(here).filter(|other| other.binds_spare(&held)).cloned().collect();
         misfit(self.cell, &self.scratch.ledger, row.node, &held, &others)?;
-        self.charge_spare(job, at, count)?;
+        self.charge_spare(job, at, row.count)?;
         named.push((row.node, held));
         Ok(())
     }
@@ -82,10 +81,9 @@ impl Judge<'_> {
 
     /// Whether one more task of the group finds room on `node`, its job's spares aside.
     fn takes_one(&self, job: &Job, at: usize, node: NodeId) -> bool {
-        let (group, priority) = (at as u16, job.spec.priority);
-        let one = Held { job: job.id, group, count: 1, priority, purpose: Purpose::Spare, since: self.cell.applied };
+        let one = Held::spare(job, GroupIndex(at as u16), 1, self.cell.applied);
         let others = self.cell.nominations.on_node(node).iter();
-        let others: Vec<Held> = others.filter(|other| other.binds(job.id, priority)).cloned().collect();
+        let others: Vec<Held> = others.filter(|other| other.binds(job.id, job.spec.priority)).cloned().collect();
         self.node_stands(node).is_ok() && misfit(self.cell, &self.scratch.ledger, node, &one, &others).is_ok()
     }
 
@@ -143,8 +141,7 @@ impl Cell {
     /// Whether there is room for this spare beside what stands on its node and what is kept there.
     pub fn takes_spare(&self, row: &Nomination) -> bool {
         let Some(job) = self.jobs.get(row.job) else { return false };
-        let (group, count, priority) = (row.group.0, row.count, job.spec.priority);
-        let held = Held { job: row.job, group, count, priority, purpose: row.purpose, since: self.applied };
+        let held = Held::spare(job, row.group, row.count, self.applied);
         let others = self.nominations.on_node(row.node).iter().filter(|other| other.binds_spare(&held));
         self.spare_misfit(row.node, &held, &others.cloned().collect::<Vec<_>>()).is_none()
     }

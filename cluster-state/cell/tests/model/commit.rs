@@ -3,7 +3,7 @@
 use crate::judge::{Expected, Facts};
 use crate::life::NOBODY;
 use crate::state::{Alarm, Phase, Plain, PlainHold, PlainRun};
-use ohm_model::{JobId, NodeId, Nomination, Purpose, SessionId, StopCause, Transaction};
+use ohm_model::{JobId, NodeId, Nomination, Placement, Purpose, SessionId, StopCause, Transaction};
 use std::collections::BTreeSet;
 
 impl Plain {
@@ -49,12 +49,7 @@ impl Plain {
                 moved.insert(placement.job);
             }
             self.note_admitted(placement.job);
-            for hold in self.holds.iter_mut().filter(|hold| hold.is_preemptor()) {
-                if (hold.job, hold.group, hold.node) == (placement.job, placement.group.0, placement.node) {
-                    hold.count = hold.count.saturating_sub(expected.accepted[row]);
-                }
-            }
-            self.holds.retain(|hold| hold.count > 0);
+            self.use_hold(placement, expected.accepted[row]);
             self.note_moved(placement, expected.accepted[row]);
         }
         moved.into_iter().for_each(|id| self.restart_survivors(id));
@@ -84,6 +79,17 @@ impl Plain {
             Purpose::Preemptor { expires_ms } => self.hold(job, group, node, row.count, expires_ms),
             _ => self.hold_spare(job, group, node, row.count),
         }
+    }
+
+    /// What is kept for a preemptor where it is placed is used up.
+    pub(crate) fn use_hold(&mut self, placement: &Placement, count: u32) {
+        let key = (placement.job, placement.group.0, placement.node);
+        for hold in self.holds.iter_mut().filter(|hold| hold.is_preemptor()) {
+            if (hold.job, hold.group, hold.node) == key {
+                hold.count = hold.count.saturating_sub(count);
+            }
+        }
+        self.holds.retain(|hold| hold.count > 0);
     }
 
     pub(crate) fn hold(&mut self, job: JobId, group: u16, node: NodeId, count: u32, expires_ms: u64) {

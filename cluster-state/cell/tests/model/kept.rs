@@ -4,9 +4,10 @@ use crate::judge::{Expected, Facts};
 use crate::life::NOBODY;
 use crate::state::{Phase, Plain, PlainHold, PlainKept, PlainRun, State, request};
 use ohm_model::{
-    ClassId, Grain, Guard, JobGuard, JobId, JobSpec, NodeHealth, NodeId, OnDisconnect, Placement, Reconcile, RunRef,
-    StopCause, Transaction,
+    ClassId, Grain, Guard, JobGuard, JobId, JobSpec, NodeHealth, NodeId, OnDisconnect, Placement, Purpose, Reconcile,
+    RunRef, StopCause, Transaction,
 };
+use std::collections::BTreeMap;
 
 fn run_ref(run: &PlainRun) -> RunRef {
     RunRef::new(run.job, run.group, run.task, run.incarnation)
@@ -32,10 +33,8 @@ impl Plain {
     pub(crate) fn forget_kept(&mut self, is_meant: impl Fn(&PlainKept) -> bool) {
         let (gone, stays): (Vec<_>, Vec<_>) = std::mem::take(&mut self.kept).into_iter().partition(is_meant);
         self.kept = stays;
-        for PlainKept { run, back } in gone {
-            if let Some(Some(_)) = back {
-                self.use_hold(run.job, run.group, run.node);
-            }
+        for PlainKept { run, .. } in gone {
+            self.hold_returns(run.node);
             if self.nodes.get(&run.node).is_some_and(|node| node.health != NodeHealth::Lost) {
                 self.touch(run.node, NOBODY);
             }
@@ -56,13 +55,25 @@ impl Plain {
         });
     }
 
-    fn use_hold(&mut self, job: JobId, group: u16, node: NodeId) {
-        let is_own =
-            |hold: &&mut PlainHold| hold.is_preemptor() && (hold.job, hold.group, hold.node) == (job, group, node);
-        for hold in self.holds.iter_mut().filter(is_own) {
-            hold.count = hold.count.saturating_sub(1);
+    /// Room for each kept run that lives on there.
+    fn hold_returns(&mut self, node: NodeId) {
+        let count = |holds: &[PlainHold]| -> BTreeMap<(JobId, u16), u32> {
+            let returns = holds.iter().filter(|hold| hold.node == node && hold.is_return());
+            returns.map(|hold| ((hold.job, hold.group), hold.count)).collect()
+        };
+        let mut back: BTreeMap<(JobId, u16), u32> = BTreeMap::new();
+        for kept in self.kept.iter().filter(|kept| kept.run.node == node && kept.back.is_some()) {
+            *back.entry((kept.run.job, kept.run.group)).or_insert(0) += 1;
         }
-        self.holds.retain(|hold| hold.count > 0);
+        let before = count(&self.holds);
+        self.holds.retain(|hold| hold.node != node || !hold.is_return());
+        for (&(job, group), &count) in &back {
+            let (purpose, since) = (Purpose::Return, self.index);
+            self.holds.push(PlainHold { job, group, node, count, purpose, since });
+        }
+        if back.iter().any(|(key, count)| before.get(key) != Some(count)) {
+            self.touch(node, NOBODY);
+        }
     }
 
     /// The node is back, and these runs live there.
@@ -80,6 +91,7 @@ impl Plain {
                 self.clear_the_way(&run);
             }
         }
+        self.hold_returns(node);
     }
 
     fn clear_the_way(&mut self, run: &PlainRun) {
@@ -93,12 +105,6 @@ impl Plain {
                 self.touch(self.runs[at].node, NOBODY);
             }
         }
-        let waits = |kept: &&PlainKept| {
-            (kept.run.job, kept.run.group, kept.run.node) == (run.job, run.group, run.node)
-                && matches!(kept.back, Some(Some(_)))
-        };
-        let count = self.kept.iter().filter(waits).count() as u32;
-        self.hold(run.job, run.group, run.node, count, self.now_ms + 600_000);
     }
 
     /// Whether the run lives on, and which attempt must be over first.
@@ -173,7 +179,9 @@ impl Plain {
         for run in &runs {
             job.tasks.get_mut(&(run.group, run.task)).expect("a task").phase = Phase::Pending;
         }
-        let guard = JobGuard { job: id, version: job.version, reserved: false };
+        let (shard, guard) = (job.shard, JobGuard { job: id, version: job.version, reserved: false });
+        self.kept.retain(|kept| !runs.iter().any(|run| run_ref(run) == run_ref(&kept.run)));
+        runs.iter().for_each(|run| self.hold_returns(run.node));
         let row = |run: &PlainRun| Placement {
             job: id,
             group: run_ref(run).task.group,
@@ -184,7 +192,7 @@ impl Plain {
             devices: run.masks.clone(),
         };
         let transaction = Transaction {
-            shard: job.shard,
+            shard,
             epoch: Default::default(),
             seen: self.index,
             grain: Grain::PerTask,
@@ -204,16 +212,14 @@ impl Plain {
         trial.adopts = false;
         *self = trial;
         for (row, run) in runs.iter().enumerate() {
+            self.touch(run.node, NOBODY);
             if expected.accepted[row] == 0 {
-                self.forget_kept(|kept| run_ref(&kept.run) == run_ref(run));
                 continue;
             }
-            self.kept.retain(|kept| run_ref(&kept.run) != run_ref(run));
             self.returned += 1;
-            self.touch(run.node, NOBODY);
             self.note_placed(&transaction.place[row], 1);
             self.note_admitted(id);
-            self.use_hold(id, run.group, run.node);
+            self.use_hold(&transaction.place[row], 1);
             self.note_moved(&transaction.place[row], 1);
             let task =
                 self.jobs.get_mut(&id).and_then(|job| job.tasks.get_mut(&(run.group, run.task))).expect("a task");
@@ -226,7 +232,10 @@ impl Plain {
         self.settle_start(id);
         for (_, run) in runs.iter().enumerate().filter(|(row, _)| expected.accepted[*row] > 0) {
             self.run_started(id, run.group, run.task);
+        }
+        for (_, run) in runs.iter().enumerate().filter(|(row, _)| expected.accepted[*row] > 0) {
             self.stop_driven_out(run.node);
+            self.end_drain(run.node);
         }
     }
 }

@@ -275,7 +275,7 @@ impl Plain {
 
     pub(crate) fn clear_holds(&mut self, id: JobId) {
         self.jobs.get_mut(&id).expect("a job").moving.clear();
-        self.clear_holds_of(id, |hold| !hold.is_spare());
+        self.clear_holds_of(id, |hold| !hold.is_spare() && !hold.is_return());
     }
 
     pub(crate) fn clear_holds_of(&mut self, id: JobId, which: impl Fn(&PlainHold) -> bool) {

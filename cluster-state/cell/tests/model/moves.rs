@@ -86,9 +86,10 @@ impl Plain {
         let mut here = self.holds.iter().filter(|hold| hold.node == node && !hold.is_preemptor());
         here.any(|hold| {
             let (holder, own) = (&self.jobs[&hold.job].spec, &self.jobs[&group.0].spec);
-            let binds = match hold.is_spare() {
-                true => hold.job != group.0 && holder.priority >= own.priority,
-                false => (hold.job, hold.group) != group,
+            let binds = match hold.purpose {
+                Purpose::Spare => hold.job != group.0 && holder.priority >= own.priority,
+                Purpose::Return => true,
+                _ => (hold.job, hold.group) != group,
             };
             binds && holder.groups[usize::from(hold.group)].ports.contains(&port)
         })

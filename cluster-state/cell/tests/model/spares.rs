@@ -104,8 +104,12 @@ impl Plain {
     }
 
     fn settle_spares_on(&mut self, node: NodeId) {
-        let mut kept: Vec<PlainHold> =
-            self.holds.iter().filter(|hold| hold.node == node && hold.is_move()).cloned().collect();
+        let mut kept: Vec<PlainHold> = self
+            .holds
+            .iter()
+            .filter(|hold| hold.node == node && (hold.is_move() || hold.is_return()))
+            .cloned()
+            .collect();
         let mut spares = self.spare_holds(|hold| hold.node == node);
         spares.sort_by_key(|hold| (Reverse(self.jobs[&hold.job].spec.priority), hold.since, hold.job, hold.group));
         for hold in spares {
@@ -220,7 +224,7 @@ impl Plain {
         let binds = |other: &&PlainHold| {
             let outranks = self.jobs[&other.job].spec.priority >= job.spec.priority;
             let binds = match other.purpose {
-                Purpose::Move => true,
+                Purpose::Move | Purpose::Return => true,
                 Purpose::Spare => other.job == id || outranks,
                 Purpose::Preemptor { .. } => other.job != id && outranks,
             };
@@ -244,7 +248,7 @@ impl Plain {
         let priority = self.jobs[&id].spec.priority;
         let binds = |hold: &&PlainHold| {
             let outranks = self.jobs[&hold.job].spec.priority >= priority;
-            hold.node == node && (hold.is_move() || (hold.job != id && outranks))
+            hold.node == node && (hold.is_move() || hold.is_return() || (hold.job != id && outranks))
         };
         let others: Vec<PlainHold> = self.holds.iter().filter(binds).cloned().collect();
         let one = PlainHold { job: id, group, node, count: 1, purpose: Purpose::Spare, since: self.index };

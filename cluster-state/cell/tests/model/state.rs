@@ -147,7 +147,11 @@ impl PlainHold {
     }
 
     pub(crate) fn is_preemptor(&self) -> bool {
-        !self.is_move() && !self.is_spare()
+        matches!(self.purpose, Purpose::Preemptor { .. })
+    }
+
+    pub(crate) fn is_return(&self) -> bool {
+        self.purpose == Purpose::Return
     }
 }
 
@@ -249,11 +253,13 @@ impl Plain {
     /// What nominations that `job` may not override keep of `resource` on `node`.
     pub(crate) fn held_from(&self, job: JobId, group: u16, node: NodeId, resource: &str) -> i64 {
         let priority = self.jobs[&job].spec.priority;
-        let on_node = self.holds.iter().filter(|hold| hold.node == node && (hold.job, hold.group) != (job, group));
+        let is_own = |hold: &PlainHold| (hold.job, hold.group) == (job, group) && !hold.is_return();
+        let on_node = self.holds.iter().filter(|hold| hold.node == node && !is_own(hold));
         let held = on_node.filter_map(|hold| {
             let holder = self.jobs.get(&hold.job)?;
             let amount = request(&holder.spec.groups[usize::from(hold.group)]).get(resource).copied().unwrap_or(0);
-            let binds = hold.is_move() || (holder.spec.priority >= priority && hold.job != job);
+            let promised = hold.is_move() || hold.is_return();
+            let binds = promised || (holder.spec.priority >= priority && hold.job != job);
             binds.then_some(amount * i64::from(hold.count))
         });
         held.sum()

@@ -106,16 +106,17 @@ impl Script {
         }
     }
 
-    /// `JOB/GROUP COUNT on NODE until TIME`, or `… moving`, or `… spare`
+    /// `JOB/GROUP COUNT on NODE until TIME`, or `… moving`, `… spare` or `… returned`
     fn nomination(&self, words: &mut Words) -> Nomination {
         let (job, group) = self.job_and_group(words.need("job/group"));
         let count = words.need("a count").parse().expect("a count");
         let node = self.node(words);
-        let purpose = match words.need("until, moving or spare") {
+        let purpose = match words.need("until, moving, spare or returned") {
             "moving" => Purpose::Move,
             "spare" => Purpose::Spare,
+            "returned" => Purpose::Return,
             "until" => Purpose::Preemptor { expires_ms: parse::time(words.need("a time"), self.now_ms) },
-            other => panic!("room is kept until a time, moving or spare, not {other}"),
+            other => panic!("room is kept until a time, moving, spare or returned, not {other}"),
         };
         Nomination { job, group: GroupIndex(group), node, count, purpose }
     }
