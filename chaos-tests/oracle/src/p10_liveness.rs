@@ -165,12 +165,14 @@ fn best_room(cell: &Cell, job: &Job, used: &Used) -> u32 {
     by_domain.into_values().max().unwrap_or(0)
 }
 
+/// What live runs use, and those that came back with their nodes and live on.
 pub(crate) fn used_by_runs(cell: &Cell) -> Used {
     let mut used = Used::new();
     for (node, _) in cell.nodes().iter() {
-        for (_, run) in cell.runs().on_node(cell.nodes(), node) {
-            let job = cell.jobs().get(run.run.task.job);
-            let Some(shape) = job.and_then(|job| cell.shape_of(job, usize::from(run.run.task.group.0))) else {
+        let live = cell.runs().on_node(cell.nodes(), node).map(|(_, run)| run.run);
+        for run in live.chain(cell.kept().back_on(node)) {
+            let job = cell.jobs().get(run.task.job);
+            let Some(shape) = job.and_then(|job| cell.shape_of(job, usize::from(run.task.group.0))) else {
                 continue;
             };
             for &(resource, request) in &shape.requests {

@@ -16,6 +16,7 @@ mod provisioning;
 mod quota;
 mod registration;
 mod repair;
+mod room;
 mod runs;
 mod spares;
 mod survivors;

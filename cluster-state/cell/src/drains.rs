@@ -123,14 +123,14 @@ impl Cell {
         on_node.filter(|held| held.moves(job, group.0)).map(|held| held.count).sum()
     }
 
-    /// Whether `port` of `node` is kept for tasks on the move that are not of this group, for runs that came back, or
-    /// as a spare of another job that this one may not override.
+    /// Whether `port` of `node` is kept for tasks on the move that are not of this group, or as a spare of another job
+    /// that this one may not override.
     pub fn is_port_held(&self, job: JobId, group: GroupIndex, node: NodeId, port: u16) -> bool {
         let on_node = self.nominations.on_node(node).iter();
         let priority = self.jobs.get(job).map_or(i32::MAX, |job| job.spec.priority);
         let mut others = on_node.filter(|held| match held.purpose {
             Purpose::Preemptor { .. } => false,
-            _ => held.binds_group(job, group, priority),
+            _ => (held.job, held.group) != (job, group.0) && held.binds(job, priority),
         });
         others.any(|held| self.held_ports(held).contains(&port))
     }

@@ -15,8 +15,11 @@ use crate::nodes::{DRAINING, NOMINATED, NodeRecord, PRESENT, READY, SHRUNK};
 use crate::repairs::{RepairState, UnhealthyCause};
 use crate::runs::{NO_RUN, Run};
 use ohm_model::resources::DEVICE_MILLI;
-use ohm_model::{Amounts, GroupIndex, NodeHealth, NodeId, ResourceId};
+use ohm_model::{Amounts, GroupIndex, NodeHealth, NodeId, ResourceId, RunRef};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What has room on a node, with its devices: a live run, or one that came back and lives on.
+type Standing<'a> = (RunRef, &'a [u64]);
 
 impl Cell {
     /// Every broken invariant, in words; empty when all hold.
@@ -52,7 +55,10 @@ impl Cell {
             broken.push(format!("P2: the run list of node {name} does not match its count"));
         }
         let shrunk = self.nodes.flags(node) & SHRUNK != 0;
-        let held = self.held_by(&runs);
+        let back = self.kept.back_on(node).filter_map(|run| Some((run, self.kept.get(run)?.masks())));
+        let standing = runs.iter().map(|(_, run)| (run.run, run.devices.as_deref().unwrap_or(&[])));
+        let standing: Vec<Standing<'_>> = standing.chain(back).collect();
+        let held = self.held_by(&standing);
         for column in (0..self.resources.len() as u16).map(ResourceId) {
             let capacity = record.spec.capacity.get(self.resources.name(column)).copied().unwrap_or(0);
             let used = held.get(&column).copied().unwrap_or(0);
@@ -66,15 +72,18 @@ impl Cell {
                 broken.push(format!("P1: node {name} is over its capacity in {resource} by {}", -free));
             }
         }
-        self.check_node_details(node, record, &runs, broken);
+        self.check_node_details(node, record, &standing, broken);
+        if record.health == NodeHealth::Lost && !standing.is_empty() {
+            broken.push(format!("P2: lost node {name} still holds runs"));
+        }
         runs.len()
     }
 
-    fn held_by(&self, runs: &[(u32, &Run)]) -> BTreeMap<ResourceId, i64> {
+    fn held_by(&self, standing: &[Standing<'_>]) -> BTreeMap<ResourceId, i64> {
         let mut held = BTreeMap::new();
-        for (_, run) in runs {
-            let job = self.jobs.get(run.run.task.job);
-            let shape = job.and_then(|job| self.shape_of(job, usize::from(run.run.task.group.0)));
+        for (run, _) in standing {
+            let job = self.jobs.get(run.task.job);
+            let shape = job.and_then(|job| self.shape_of(job, usize::from(run.task.group.0)));
             for &(resource, request) in shape.iter().flat_map(|shape| &shape.requests) {
                 *held.entry(resource).or_insert(0) += request;
             }
@@ -82,16 +91,21 @@ impl Cell {
         held
     }
 
-    fn check_node_details(&self, node: NodeId, record: &NodeRecord, runs: &[(u32, &Run)], broken: &mut Vec<String>) {
+    fn check_node_details(
+        &self,
+        node: NodeId,
+        record: &NodeRecord,
+        standing: &[Standing<'_>],
+        broken: &mut Vec<String>,
+    ) {
         let name = &record.spec.name;
         let mut ports: Vec<u16> = Vec::new();
         let mut devices: BTreeMap<(ResourceId, u32), i64> = BTreeMap::new();
-        for (_, run) in runs {
-            let Some(job) = self.jobs.get(run.run.task.job) else { continue };
-            let Some(shape) = self.shape_of(job, usize::from(run.run.task.group.0)) else { continue };
+        for (run, masks) in standing {
+            let Some(job) = self.jobs.get(run.task.job) else { continue };
+            let Some(shape) = self.shape_of(job, usize::from(run.task.group.0)) else { continue };
             ports.extend(&shape.ports);
-            let masks = run.devices.iter().flat_map(|masks| masks.iter());
-            for (&(resource, request), mask) in shape.devices.iter().zip(masks) {
+            for (&(resource, request), mask) in shape.devices.iter().zip(*masks) {
                 let taken = (0..64).filter(|device| mask >> device & 1 == 1);
                 taken.for_each(|device| *devices.entry((resource, device)).or_insert(0) += request.min(DEVICE_MILLI));
             }
@@ -128,9 +142,6 @@ impl Cell {
         if record.taints != record.all_taints() || !is_classed {
             broken.push(format!("node {name}: its taints and class do not match its conditions"));
         }
-        if record.health == NodeHealth::Lost && !runs.is_empty() {
-            broken.push(format!("P2: lost node {name} still holds runs"));
-        }
     }
 
     /// P2: a live run is the one its task names, and so the only one of its task.
@@ -150,15 +161,6 @@ impl Cell {
     /// P2, P6: what is kept is of a job that may go on and says so; it is away with its node, or back and about to
     /// stand.
     fn check_kept(&self, broken: &mut Vec<String>) {
-        let held = self.nominations.iter().filter(|(_, held)| held.is_return()).map(|(node, _)| node);
-        let back = self.kept.back().iter().filter_map(|run| Some(self.kept.get(*run)?.node));
-        for node in held.chain(back).collect::<BTreeSet<NodeId>>() {
-            let (back, held) = (self.kept.back_by_group(node), self.nominations.returns_on(node));
-            if back != held {
-                let name = self.nodes.name(node);
-                broken.push(format!("P1: node {name} keeps room for returns {held:?}, and there are {back:?}"));
-            }
-        }
         for (run, kept) in self.kept.iter() {
             let Some(job) = self.jobs.get(run.task.job).filter(|job| job.state == JobState::Active) else {
                 broken.push(format!("P6: run {run} is kept although its job is over"));

@@ -154,7 +154,6 @@ impl<'a> Judge<'a> {
             let judged = match nomination.purpose {
                 Purpose::Spare => self.judge_spare(nomination, &mut spares),
                 Purpose::Preemptor { .. } | Purpose::Move => self.judge_nomination(nomination),
-                Purpose::Return => Err(ConflictReason::Malformed),
             };
             if let Err(reason) = judged {
                 self.refuse(Row::Nominate(row as u32), Some(nomination.node), reason, self.cell.applied);

@@ -35,6 +35,13 @@ pub struct KeptRun {
     pub back: Option<Option<Incarnation>>,
 }
 
+impl KeptRun {
+    /// One mask per device resource of its group; none where it has none.
+    pub fn masks(&self) -> &[u64] {
+        self.devices.as_deref().unwrap_or(&[])
+    }
+}
+
 /// All of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
@@ -86,15 +93,6 @@ impl Kept {
     /// Those on a node that live on: it is to leave them alone.
     pub fn back_on(&self, node: NodeId) -> impl Iterator<Item = RunRef> + '_ {
         self.on_node(node).filter(|run| self.back.contains(run))
-    }
-
-    /// How many of those on a node live on, by group.
-    pub(crate) fn back_by_group(&self, node: NodeId) -> BTreeMap<(JobId, u16), u32> {
-        let mut back = BTreeMap::new();
-        for run in self.back_on(node) {
-            *back.entry((run.task.job, run.task.group.0)).or_insert(0) += 1;
-        }
-        back
     }
 
     /// Those that live on, everywhere.

@@ -5,7 +5,7 @@ use ohm_model::{GroupIndex, Index, JobId, NodeId, Purpose};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Room kept for a preemptor, for tasks on the move, as a spare, or for runs that came back.
+/// Room kept for a preemptor, for tasks on the move, or as a spare.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// For which job.
@@ -39,27 +39,10 @@ impl Held {
         matches!(self.purpose, Purpose::Preemptor { .. })
     }
 
-    /// Whether it is for runs that came back: each stands there already, and has no other place.
-    pub fn is_return(&self) -> bool {
-        self.purpose == Purpose::Return
-    }
-
-    /// Whether nobody else may take it, whatever its priority.
-    pub(crate) fn is_promised(&self) -> bool {
-        self.is_move() || self.is_return()
-    }
-
-    /// Whether the room is kept from `job`. What is promised is nobody else's. Work of higher priority may take the
-    /// rest, and so may the job that it is for: its groups start with each other or not at all.
+    /// Whether the room is kept from `job`. What tasks on the move will need is nobody else's. Work of higher priority
+    /// may take the rest, and so may the job that it is for: its groups start with each other or not at all.
     pub fn binds(&self, job: JobId, priority: i32) -> bool {
-        self.is_promised() || (self.job != job && self.priority >= priority)
-    }
-
-    /// Whether the room is kept from this group of `job`: as [`Held::binds`], but not from the group that it is for,
-    /// unless it is for runs of it that are counted nowhere yet.
-    pub fn binds_group(&self, job: JobId, group: GroupIndex, priority: i32) -> bool {
-        let is_own = (self.job, self.group) == (job, group.0) && !self.is_return();
-        !is_own && self.binds(job, priority)
+        self.is_move() || (self.job != job && self.priority >= priority)
     }
 
     /// Whether the room is kept from this new spare: other spares of its own job don't give way to it.
@@ -121,12 +104,6 @@ impl Nominations {
         let nodes = self.by_job.range((job, NodeId(0))..=(job, NodeId(u32::MAX))).map(|(_, node)| *node);
         let of_job = move |(_, held): &(NodeId, &Held)| held.job == job;
         nodes.flat_map(|node| self.on_node(node).iter().map(move |held| (node, held))).filter(of_job)
-    }
-
-    /// For how many runs that came back room is kept on `node`, by group.
-    pub(crate) fn returns_on(&self, node: NodeId) -> BTreeMap<(JobId, u16), u32> {
-        let returns = self.on_node(node).iter().filter(|held| held.is_return());
-        returns.map(|held| ((held.job, held.group), held.count)).collect()
     }
 
     /// Whether room is kept for `job` as a preemptor.

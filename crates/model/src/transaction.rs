@@ -69,9 +69,6 @@ pub enum Purpose {
     Move,
     /// For tasks of a started group that may be lost, as many as its `spares`.
     Spare,
-    /// For runs that came back with their node and live on once their replacements are over. The log keeps it itself;
-    /// no transaction asks for it.
-    Return,
 }
 
 /// Room kept on one node for tasks that don't stand there yet.

@@ -8,7 +8,6 @@ use crate::nodes::NOMINATED;
 use crate::repairs::RepairState;
 use crate::runs::{NO_RUN, Run};
 use crate::shapes::Shape;
-use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::transaction::Row;
 use ohm_model::{
     Amounts, ConflictReason, EventKind, Grain, GroupIndex, Incarnation, JobId, Move, NodeId, Outcome, Placement,
@@ -133,7 +132,7 @@ impl Cell {
                 _ if refused.contains(&Row::Nominate(row as u32)) => {}
                 Purpose::Spare => self.hold_spare(nomination, applied),
                 Purpose::Preemptor { .. } => self.nominate(nomination, applied),
-                Purpose::Move | Purpose::Return => {}
+                Purpose::Move => {}
             }
         }
         for (row, job) in transaction.reserve.iter().enumerate() {
@@ -175,12 +174,7 @@ impl Cell {
             deferred.charge(&spec.queue, &shape.requests, count);
         }
         self.defer_cut(placement, count, deferred);
-        if !shape.ports.is_empty()
-            && let Some(record) = self.nodes.record_mut(node)
-        {
-            record.ports.extend(&shape.ports);
-            record.ports.sort_unstable();
-        }
+        self.take_ports(node, &shape.ports);
         if self.nodes.flags(node) & NOMINATED != 0 {
             self.use_nomination(placement.job, placement.group, node, count);
         }
@@ -339,23 +333,6 @@ impl Cell {
         }
     }
 
-    /// Adds `sign` times what one task takes of each device in `masks`.
-    pub(super) fn take_devices(&mut self, node: NodeId, devices: &[(ResourceId, i64)], masks: &[u64], sign: i64) {
-        if masks.is_empty() {
-            return;
-        }
-        let Some(record) = self.nodes.record_mut(node) else { return };
-        for (&(resource, request), mask) in devices.iter().zip(masks) {
-            let Some(bank) = record.devices.iter_mut().find(|bank| bank.resource == resource) else { continue };
-            let each = request.min(DEVICE_MILLI) * sign;
-            for (device, free) in bank.free_milli.iter_mut().enumerate() {
-                if device < 64 && mask >> device & 1 == 1 {
-                    *free = (i64::from(*free) + each).clamp(0, DEVICE_MILLI) as u16;
-                }
-            }
-        }
-    }
-
     /// Groups that now stand with their minimum have started; tasks that a rigid group started without are skipped.
     fn settle_start(&mut self, job: JobId, applied: &mut Applied) {
         let starts = |group: &Group| !group.started && group.live > 0;
@@ -423,10 +400,11 @@ impl Cell {
         sums
     }
 
-    /// How many live tasks of group `group` of `job` stand on `node`.
+    /// How many tasks of group `group` of `job` stand on `node`: live runs, and those that came back and live on.
     pub fn standing_on(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
         let same = |run: &Run| run.run.task.job == job && run.run.task.group == group;
-        self.runs.on_node(&self.nodes, node).filter(|(_, run)| same(run)).count() as u32
+        let back = self.kept.back_on(node).filter(|run| (run.task.job, run.task.group) == (job, group));
+        (self.runs.on_node(&self.nodes, node).filter(|(_, run)| same(run)).count() + back.count()) as u32
     }
 
     /// The slot of `run`, while it is live.

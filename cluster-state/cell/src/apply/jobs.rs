@@ -382,11 +382,11 @@ impl Cell {
         }
     }
 
-    /// Nothing is kept for `job` any more but spares, which are given back when their group stands no more, and what
-    /// its kept runs need, which goes with them. Nothing of it is on the move.
+    /// Nothing is kept for `job` any more but spares, which are given back when their group stands no more, and nothing
+    /// of it is on the move.
     pub(super) fn clear_nominations(&mut self, job: JobId, applied: &mut Applied) {
         self.drop_moves(job);
-        self.clear_held(job, applied, |held| !held.is_spare() && !held.is_return());
+        self.clear_held(job, applied, |held| !held.is_spare());
     }
 
     /// Gives back what of the room kept for `job` is as `which` says.

@@ -4,12 +4,12 @@ use super::Applied;
 use crate::cell::Cell;
 use crate::jobs::{Job, JobState, TaskState};
 use crate::kept::KeptRun;
-use crate::nominations::Held;
 use ohm_model::{
     ConflictReason, EventKind, Grain, Guard, Incarnation, Index, JobGuard, JobId, NodeHealth, NodeId, OnDisconnect,
-    Placement, Purpose, Reconcile, RunRef, SessionId, Shard, StopCause, Transaction,
+    Placement, Reconcile, RunRef, SessionId, Shard, StopCause, Transaction,
 };
 use ohm_stdx::canary::{self, Canary};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What its job's rule says of a kept run whose node is back.
@@ -22,9 +22,8 @@ enum Fate {
 
 impl Cell {
     /// Remembers the runs that live on although their node is lost. Those that were back are away again.
-    pub(super) fn keep_runs_on(&mut self, node: NodeId) {
-        let away: Vec<RunRef> = self.kept.back_on(node).collect();
-        away.into_iter().for_each(|run| self.kept.set_back(run, None));
+    pub(super) fn keep_runs_on(&mut self, node: NodeId, applied: &mut Applied) {
+        self.withdraw_kept(node, applied);
         let stays = |run: &crate::runs::Run| {
             let job = self.jobs.get(run.run.task.job)?;
             let keeps = job.spec.on_disconnect == OnDisconnect::Keep && job.state == JobState::Active;
@@ -47,10 +46,41 @@ impl Cell {
         }
     }
 
+    /// Says whether a kept run lives on where it is. While it does, it has its room there as a live run has, although
+    /// no task counts it yet.
+    fn set_back(&mut self, run: RunRef, back: Option<Option<Incarnation>>, applied: &mut Applied) {
+        let Some(kept) = self.kept.get(run).cloned() else { return };
+        self.kept.set_back(run, back);
+        match (kept.back.is_some(), back.is_some()) {
+            (false, true) => {
+                let shape = self.jobs.get(run.task.job).and_then(|job| self.shape_of(job, run.task.group.0.into()));
+                if let Some(shape) = shape.cloned() {
+                    self.take_room(kept.node, &shape, kept.masks());
+                }
+            }
+            (true, false) => self.give_room_of(run, &kept),
+            _ => return,
+        }
+        self.touch_node(kept.node, applied);
+    }
+
+    fn give_room_of(&mut self, run: RunRef, kept: &KeptRun) {
+        let shape = self.jobs.get(run.task.job).and_then(|job| self.shape_of(job, run.task.group.0.into()));
+        if let Some(shape) = shape.filter(|_| kept.back.is_some()).cloned() {
+            self.give_room(kept.node, &shape, kept.masks());
+        }
+    }
+
+    /// What lives on there is away again, or is to be judged anew.
+    pub(super) fn withdraw_kept(&mut self, node: NodeId, applied: &mut Applied) {
+        let back: Vec<RunRef> = self.kept.back_on(node).collect();
+        back.into_iter().for_each(|run| self.set_back(run, None, applied));
+    }
+
     /// Forgets a kept run. Where its node is there, its agent hears of it with the next wanted set and stops it.
     fn forget_kept(&mut self, run: RunRef, applied: &mut Applied) {
         let Some(kept) = self.kept.remove(run) else { return };
-        self.settle_returns(kept.node, applied);
+        self.give_room_of(run, &kept);
         self.tell_forgotten(run, &kept, applied);
     }
 
@@ -94,7 +124,9 @@ impl Cell {
 
     /// A node is back, and these runs live there: each kept one lives on or is stopped, by its job's rule.
     pub(super) fn reconcile(&mut self, node: NodeId, alive: &BTreeSet<RunRef>, applied: &mut Applied) {
-        let returned: Vec<RunRef> = self.kept.on_node(node).collect();
+        let mut returned: Vec<RunRef> = self.kept.on_node(node).collect();
+        // They take room in this order: what nothing stands for, then the most important.
+        returned.sort_by_key(|run| (self.is_replaced(*run), Reverse(self.priority_of_run(*run)), *run));
         let mut unopposed = Vec::new();
         for run in returned {
             match self.fate(run, alive) {
@@ -103,7 +135,7 @@ impl Cell {
                     self.forget_kept(run, applied);
                 }
                 Fate::Lives(replacement) => {
-                    self.kept.set_back(run, Some(replacement));
+                    self.set_back(run, Some(replacement), applied);
                     if replacement.is_some() {
                         self.tell_reconciled(run, node, true, "once its replacement is over", applied);
                         self.clear_the_way(run, applied);
@@ -113,10 +145,19 @@ impl Cell {
                 }
             }
         }
-        self.settle_returns(node, applied);
         for run in unopposed.into_iter().filter(|run| self.waits_for_gang(*run)) {
             self.tell_reconciled(run, node, true, "once the replacements of its gang are over", applied);
         }
+    }
+
+    fn is_replaced(&self, run: RunRef) -> bool {
+        let group = self.jobs.get(run.task.job).and_then(|job| job.groups.get(usize::from(run.task.group.0)));
+        let task = group.and_then(|group| group.tasks.get(run.task.task.0 as usize));
+        task.is_some_and(|task| task.state == TaskState::Live)
+    }
+
+    fn priority_of_run(&self, run: RunRef) -> i32 {
+        self.jobs.get(run.task.job).map_or(i32::MIN, |job| job.spec.priority)
     }
 
     /// Whether others of the run's gang live on once their replacements are over: it comes back with them.
@@ -125,7 +166,7 @@ impl Cell {
         whole && self.kept.of_job(run.task.job).any(|(_, kept)| matches!(kept.back, Some(Some(_))))
     }
 
-    /// Stops what stands in the way of a run that lives on. Its room is kept until that is over.
+    /// Stops what stands in the way of a run that lives on.
     fn clear_the_way(&mut self, run: RunRef, applied: &mut Applied) {
         let (task, own) = (run.task, run.incarnation);
         self.forget_kept_where(
@@ -139,17 +180,6 @@ impl Cell {
         let Some(job) = self.jobs.get(task.job) else { return };
         let slot = job.groups[usize::from(task.group.0)].tasks[task.task.0 as usize].run;
         self.stop_run(slot, StopCause::Reconciled, applied);
-    }
-
-    /// Keeps as much room on `node` as those need that live on there and are counted nowhere yet.
-    fn settle_returns(&mut self, node: NodeId, applied: &mut Applied) {
-        let (back, held) = (self.kept.back_by_group(node), self.nominations.returns_on(node));
-        let is_right = |held: &Held| back.get(&(held.job, held.group)) == Some(&held.count);
-        self.sweep_nominations(node, |held| !held.is_return() || is_right(held));
-        for ((job, group), count) in back.into_iter().filter(|(key, count)| held.get(key) != Some(count)) {
-            let (priority, purpose, since) = (i32::MAX, Purpose::Return, self.applied);
-            self.hold(node, Held { job, group, count, priority, purpose, since }, applied);
-        }
     }
 
     fn fate(&self, run: RunRef, alive: &BTreeSet<RunRef>) -> Fate {
@@ -166,10 +196,11 @@ impl Cell {
             return Fate::Ends("its task was taken away");
         };
         match found.state {
-            TaskState::Pending | TaskState::BackingOff => Fate::Lives(None),
+            TaskState::Pending | TaskState::BackingOff if self.has_room_for(job, run, kept) => Fate::Lives(None),
+            TaskState::Pending | TaskState::BackingOff => Fate::Ends("its node has no room left for it"),
             TaskState::Live => {
                 let Some(standing) = self.runs.get(found.run) else { return Fate::Lives(None) };
-                if !self.has_room_for(job, run, kept) {
+                if !self.has_room_for(job, run, kept) || !self.is_good_for(job, run, kept) {
                     return Fate::Ends("its place is no longer good for it, and its replacement stays");
                 }
                 let waiting = self.kept.of_job(task.job).filter(|(other, kept)| {
@@ -186,14 +217,24 @@ impl Cell {
         }
     }
 
-    /// Whether the node could take the run back now, as far as its own room and the group's domain go: nobody is to be
-    /// stopped in vain.
+    /// Whether there is room for the run beside what stands on its node and lives on there.
     fn has_room_for(&self, job: &Job, run: RunRef, kept: &KeptRun) -> bool {
-        let group = usize::from(run.task.group.0);
-        let Some(shape) = self.shape_of(job, group) else { return false };
+        let shape = self.shape_of(job, usize::from(run.task.group.0));
+        shape.is_some_and(|shape| {
+            let limited =
+                shape.max_per_node > 0 && self.standing_on(job.id, run.task.group, kept.node) >= shape.max_per_node;
+            !limited && self.has_room(kept.node, shape, kept.masks())
+        })
+    }
+
+    /// Whether nothing would drive the run away again, and its group still belongs there: nobody is to be stopped in
+    /// vain.
+    fn is_good_for(&self, job: &Job, run: RunRef, kept: &KeptRun) -> bool {
+        let (group, node) = (usize::from(run.task.group.0), kept.node);
+        let driven = self.leave_cause(job, group, node).is_some()
+            || self.shape_of(job, group).is_some_and(|shape| self.repels(node, shape));
         let domain = job.shared_domain(group);
-        let fits = shape.requests.iter().all(|&(resource, request)| self.nodes.free(kept.node, resource) >= request);
-        fits && domain.is_none_or(|domain| self.domain_key(job, group, kept.node) == Some(domain))
+        !driven && domain.is_none_or(|domain| self.domain_key(job, group, node) == Some(domain))
     }
 
     /// Gives those that live on their task and their room again, once nothing is in their way. Called after every
@@ -230,11 +271,10 @@ impl Cell {
     /// Judges whether these runs may stand where they do, as if they were placed there, and lets those live that may.
     fn adopt(&mut self, id: JobId, runs: &[RunRef], applied: &mut Applied) {
         runs.iter().for_each(|run| self.end_waiting_of(*run));
-        // From here on they are placements like any others, and nothing is kept for them.
+        // From here on they are placements like any others: they take their room anew.
         let kept: BTreeMap<RunRef, KeptRun> =
             runs.iter().filter_map(|run| Some((*run, self.kept.remove(*run)?))).collect();
-        let nodes: BTreeSet<NodeId> = kept.values().map(|found| found.node).collect();
-        nodes.into_iter().for_each(|node| self.settle_returns(node, applied));
+        kept.iter().for_each(|(run, found)| self.give_room_of(*run, found));
         let Some(job) = self.jobs.get(id) else { return };
         let transaction = adoption(job.shard, job.version, self.applied, &kept);
         let mut scratch = std::mem::take(&mut self.scratch);

@@ -94,6 +94,8 @@ impl Cell {
             self.settle_losses(losses, applied);
         }
         self.clear_unhealthy(node, applied);
+        // What lives on there is judged anew when everything else of the node is known.
+        self.withdraw_kept(node, applied);
         let incarnation = self.next_incarnation();
         let spec = Arc::new(spec);
         let Some(record) = self.nodes.record_mut(node) else { return Outcome::Done };
@@ -231,7 +233,7 @@ impl Cell {
         applied.nodes.push(node);
         self.tell(applied, EventKind::NodeHealth { node, name, health });
         if health == NodeHealth::Lost {
-            self.keep_runs_on(node);
+            self.keep_runs_on(node, applied);
             self.end_runs_on(node, Exit::NodeLost, losses, applied);
             self.lose_rooms(node, applied);
         }
@@ -284,16 +286,17 @@ impl Cell {
 
     /// Stops runs that a new `NoExecute` taint drives away.
     pub(super) fn evict_repelled(&mut self, node: NodeId, applied: &mut Applied) {
-        let Some(record) = self.nodes.get(node) else { return };
-        let driving = |taint: &&ohm_model::Taint| taint.effect == TaintEffect::NoExecute;
-        let taints: Vec<_> = record.spec.taints.iter().filter(driving).cloned().collect();
-        let repelled = |run: &Run| {
-            let shape = self.run_shape(run);
-            shape.is_some_and(|shape| taints.iter().any(|taint| !shape.tolerations.iter().any(|t| t.covers(taint))))
-        };
+        let repelled = |run: &Run| self.run_shape(run).is_some_and(|shape| self.repels(node, shape));
         let runs = self.runs.on_node(&self.nodes, node);
         let slots: Vec<u32> = runs.filter(|(_, run)| repelled(run)).map(|(slot, _)| slot).collect();
         slots.into_iter().for_each(|slot| self.stop_run(slot, StopCause::Moved, applied));
+    }
+
+    /// Whether a `NoExecute` taint of `node` itself drives away what has this shape.
+    pub(super) fn repels(&self, node: NodeId, shape: &Shape) -> bool {
+        let Some(record) = self.nodes.get(node) else { return false };
+        let driving = record.spec.taints.iter().filter(|taint| taint.effect == TaintEffect::NoExecute);
+        driving.into_iter().any(|taint| !shape.tolerations.iter().any(|toleration| toleration.covers(taint)))
     }
 
     /// Stops runs whose group requires a domain that the relabelled node is no longer in (P5).

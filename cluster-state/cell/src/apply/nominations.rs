@@ -1,4 +1,4 @@
-//! Room kept on nodes: for preemptors, for tasks on the move, as spares, and for runs that came back.
+//! Room kept on nodes: for preemptors, for tasks on the move, and as spares.
 
 use super::Applied;
 use crate::cell::Cell;
@@ -47,7 +47,7 @@ impl Cell {
 
     /// How much of `resource` on `node` is kept from group `group` of `job` by nominations it may not override.
     pub fn held_from(&self, job: &Job, group: GroupIndex, node: NodeId, resource: ResourceId) -> i64 {
-        let binds = |held: &&Held| held.binds_group(job.id, group, job.spec.priority);
+        let binds = |held: &&Held| (held.job, held.group) != (job.id, group.0) && held.binds(job.id, job.spec.priority);
         let amounts = self.nominations.on_node(node).iter().filter(binds).map(|held| self.held_amount(held, resource));
         amounts.fold(0, i64::saturating_add)
     }

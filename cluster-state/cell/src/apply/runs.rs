@@ -162,25 +162,13 @@ impl Cell {
         let spec = Arc::clone(&job.spec);
         let charged = job.reserved.is_empty() && !spec.queue.is_empty();
         let Some(shape) = self.shapes.get(job.groups[usize::from(run.run.task.group.0)].shape).cloned() else { return };
-        let planted = canary::sings(Canary::KeepEndedRoom);
-        for &(resource, request) in shape.requests.iter().filter(|_| !planted) {
-            self.nodes.give(run.node, resource, request);
-        }
         if charged {
             let names = &self.resources;
             let mut amounts: Vec<(&str, i64)> =
                 shape.requests.iter().map(|&(resource, request)| (names.name(resource), -request)).collect();
             self.quota.charge(&spec.queue, &mut amounts);
         }
-        if let Some(masks) = &run.devices {
-            self.take_devices(run.node, &shape.devices, masks, 1);
-        }
-        if !shape.ports.is_empty()
-            && let Some(record) = self.nodes.record_mut(run.node)
-        {
-            record.ports.retain(|port| !shape.ports.contains(port));
-        }
-        self.settle_shrunk(run.node);
+        self.give_room(run.node, &shape, run.devices.as_deref().unwrap_or(&[]));
     }
 
     pub(super) fn tell_ended(&self, run: &Run, exit: Exit, applied: &mut Applied) {

@@ -170,7 +170,7 @@ impl Cell {
     fn settle_spares_on(&mut self, node: NodeId, applied: &mut Applied) {
         let on_node = self.nominations.on_node(node).to_vec();
         let (mut spares, others): (Vec<Held>, Vec<Held>) = on_node.into_iter().partition(Held::is_spare);
-        let mut kept: Vec<Held> = others.into_iter().filter(Held::is_promised).collect();
+        let mut kept: Vec<Held> = others.into_iter().filter(Held::is_move).collect();
         spares.sort_by_key(|held| (Reverse(held.priority), held.since, held.job, held.group));
         let mut any = false;
         for held in spares {

@@ -40,7 +40,7 @@ impl Cell {
             let binds = |(other, found): &(usize, &Held)| {
                 let stronger = (found.priority, std::cmp::Reverse((found.since, found.job, found.group)))
                     > (held.priority, std::cmp::Reverse((held.since, held.job, held.group)));
-                *other != at && (found.is_promised() || (found.is_spare() && stronger))
+                *other != at && (found.is_move() || (found.is_spare() && stronger))
             };
             let others: Vec<Held> = on_node.iter().enumerate().filter(binds).map(|(_, held)| held.clone()).collect();
             if let Some(reason) = self.spare_misfit(node, held, &others) {

@@ -4,7 +4,7 @@ use crate::admission::{PlainAdmission, PlainCheck};
 use crate::state::{GPU, Phase, PlainJob, State};
 use crate::world::World;
 use ohm_cell::{CORDONED, CheckState, Finish, Job, JobState, SHRUNK, TaskState, UnhealthyCause};
-use ohm_model::{NodeId, Purpose, RunRef};
+use ohm_model::{NodeId, RunRef};
 use ohm_stdx::RangeSet;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,9 +43,10 @@ impl World {
             }
         }
         let held = cell.nominations().iter();
-        let held = held.map(|(node, held)| (node, held.job, held.group, held.count, kind(held.purpose)));
+        let held = held.map(|(node, held)| (node, held.job, held.group, held.count, held.is_move(), held.is_spare()));
         let expected = plain.holds.iter();
-        let expected = expected.map(|hold| (hold.node, hold.job, hold.group, hold.count, kind(hold.purpose)));
+        let expected =
+            expected.map(|hold| (hold.node, hold.job, hold.group, hold.count, hold.is_move(), hold.is_spare()));
         let (mut held, mut expected): (Vec<_>, Vec<_>) = (held.collect(), expected.collect());
         held.sort();
         expected.sort();
@@ -101,11 +102,6 @@ fn compare_admission(found: &Job, expected: &PlainAdmission) -> Result<(), Strin
     same("round", round, expected.round.clone())?;
     same("back-off", admission.back_off_ms, expected.back_off_ms)?;
     same("failures", &admission.failures, &expected.failures)
-}
-
-/// What room is kept for; when that of a preemptor ends is the cell's own affair.
-fn kind(purpose: Purpose) -> Purpose {
-    if matches!(purpose, Purpose::Preemptor { .. }) { Purpose::Preemptor { expires_ms: 0 } } else { purpose }
 }
 
 fn compare_job(found: &Job, expected: &PlainJob) -> Result<(), String> {

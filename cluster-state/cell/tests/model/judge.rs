@@ -273,14 +273,14 @@ impl Plain {
         }
         let taken = |port: &&u16| {
             let held = self.is_port_held((id, group), node, **port);
-            held || self.runs_on(node).any(|run| self.group_of(run).ports.contains(port))
+            held || self.occupants(node).any(|run| self.group_of(run).ports.contains(port))
         };
         // A second task of one row misses the first port, another row the first one that is taken.
         let missed = if same_row { spec.ports.first() } else { spec.ports.iter().find(taken) };
         if let Some(port) = missed {
             return Err(ConflictReason::PortTaken(*port));
         }
-        let standing = self.runs_on(node).filter(|run| run.job == id && run.group == group).count();
+        let standing = self.occupants(node).filter(|run| run.job == id && run.group == group).count();
         if spec.max_per_node > 0 && standing >= spec.max_per_node as usize {
             return Err(ConflictReason::LimitReached);
         }

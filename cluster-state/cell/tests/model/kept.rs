@@ -2,22 +2,27 @@
 
 use crate::judge::{Expected, Facts};
 use crate::life::NOBODY;
-use crate::state::{Phase, Plain, PlainHold, PlainKept, PlainRun, State, request};
+use crate::state::{GPU, Phase, Plain, PlainKept, PlainRun, State, request};
 use ohm_model::{
-    ClassId, Grain, Guard, JobGuard, JobId, JobSpec, NodeHealth, NodeId, OnDisconnect, Placement, Purpose, Reconcile,
+    ClassId, Grain, GroupSpec, Guard, JobGuard, JobId, JobSpec, NodeHealth, NodeId, OnDisconnect, Placement, Reconcile,
     RunRef, StopCause, Transaction,
 };
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
 
 fn run_ref(run: &PlainRun) -> RunRef {
     RunRef::new(run.job, run.group, run.task, run.incarnation)
 }
 
 impl Plain {
-    pub(crate) fn keep_runs_on(&mut self, node: NodeId) {
+    /// What lives on there is away again, or is to be judged anew.
+    pub(crate) fn withdraw_kept(&mut self, node: NodeId) {
         for kept in self.kept.iter_mut().filter(|kept| kept.run.node == node) {
             kept.back = None;
         }
+    }
+
+    pub(crate) fn keep_runs_on(&mut self, node: NodeId) {
+        self.withdraw_kept(node);
         let stays = |run: &&PlainRun| {
             let job = &self.jobs[&run.job];
             let counts = run.task < job.spec.groups[usize::from(run.group)].count;
@@ -34,7 +39,6 @@ impl Plain {
         let (gone, stays): (Vec<_>, Vec<_>) = std::mem::take(&mut self.kept).into_iter().partition(is_meant);
         self.kept = stays;
         for PlainKept { run, .. } in gone {
-            self.hold_returns(run.node);
             if self.nodes.get(&run.node).is_some_and(|node| node.health != NodeHealth::Lost) {
                 self.touch(run.node, NOBODY);
             }
@@ -55,31 +59,16 @@ impl Plain {
         });
     }
 
-    /// Room for each kept run that lives on there.
-    fn hold_returns(&mut self, node: NodeId) {
-        let count = |holds: &[PlainHold]| -> BTreeMap<(JobId, u16), u32> {
-            let returns = holds.iter().filter(|hold| hold.node == node && hold.is_return());
-            returns.map(|hold| ((hold.job, hold.group), hold.count)).collect()
-        };
-        let mut back: BTreeMap<(JobId, u16), u32> = BTreeMap::new();
-        for kept in self.kept.iter().filter(|kept| kept.run.node == node && kept.back.is_some()) {
-            *back.entry((kept.run.job, kept.run.group)).or_insert(0) += 1;
-        }
-        let before = count(&self.holds);
-        self.holds.retain(|hold| hold.node != node || !hold.is_return());
-        for (&(job, group), &count) in &back {
-            let (purpose, since) = (Purpose::Return, self.index);
-            self.holds.push(PlainHold { job, group, node, count, purpose, since });
-        }
-        if back.iter().any(|(key, count)| before.get(key) != Some(count)) {
-            self.touch(node, NOBODY);
-        }
-    }
-
     /// The node is back, and these runs live there.
     pub(crate) fn reconcile(&mut self, node: NodeId, alive: &[RunRef]) {
-        let returned: Vec<PlainRun> =
+        let mut returned: Vec<PlainRun> =
             self.kept.iter().filter(|kept| kept.run.node == node).map(|kept| kept.run.clone()).collect();
+        returned.sort_by_key(|run| {
+            let job = &self.jobs[&run.job];
+            let task = job.tasks.get(&(run.group, run.task));
+            let is_replaced = task.is_some_and(|task| task.phase == Phase::Live);
+            (is_replaced, Reverse(job.spec.priority), run_ref(run))
+        });
         for run in returned {
             let Some(after) = self.lives_after(&run, alive) else {
                 self.forget_kept(|kept| run_ref(&kept.run) == run_ref(&run));
@@ -91,7 +80,6 @@ impl Plain {
                 self.clear_the_way(&run);
             }
         }
-        self.hold_returns(node);
     }
 
     fn clear_the_way(&mut self, run: &PlainRun) {
@@ -114,12 +102,15 @@ impl Plain {
         if !alive.contains(&run_ref(run)) || run.task >= spec.count {
             return None;
         }
+        let limited = spec.max_per_node > 0
+            && self.occupants(run.node).filter(|other| (other.job, other.group) == (run.job, run.group)).count()
+                >= spec.max_per_node as usize;
+        let fits = !limited && self.fits(run, spec);
         match job.tasks[&(run.group, run.task)].phase {
-            Phase::Pending | Phase::BackingOff => Some(None),
+            Phase::Pending | Phase::BackingOff => fits.then_some(None),
             Phase::Live => {
                 let same = |other: &&PlainRun| (other.job, other.group, other.task) == (run.job, run.group, run.task);
                 let standing = self.runs.iter().find(same).expect("a live run");
-                let fits = request(spec).iter().all(|(name, amount)| self.free(run.node, name) >= *amount);
                 let together = |other: usize| {
                     other == usize::from(run.group)
                         || (!spec.place_with.is_empty() && job.spec.groups[other].place_with == spec.place_with)
@@ -141,10 +132,22 @@ impl Plain {
                         (Some(own), Some(other)) => own <= other,
                     },
                 };
-                (fits && at_home && wins).then_some(Some(standing.incarnation))
+                let driven = self.driven_from(run.job, run.group, run.node).is_some() || self.is_driven_out(run);
+                (fits && at_home && !driven && wins).then_some(Some(standing.incarnation))
             }
             _ => None,
         }
+    }
+
+    fn fits(&self, run: &PlainRun, spec: &GroupSpec) -> bool {
+        let amounts = request(spec).iter().all(|(name, amount)| self.free(run.node, name) >= *amount);
+        let taken = |port: &u16| self.occupants(run.node).any(|other| self.group_of(other).ports.contains(port));
+        let (present, used) = self.devices(run.node);
+        let gpu = spec.requests.get(GPU).copied().unwrap_or(0);
+        let lacks = |device: u32| device >= present || 1000 - used.get(&device).copied().unwrap_or(0) < gpu.min(1000);
+        let named = |mask: &u64| (0..64).filter(|device| mask & (1 << device) != 0).collect::<Vec<u32>>();
+        let lacking = run.masks.iter().flat_map(named).any(lacks);
+        amounts && !lacking && !spec.ports.iter().any(taken)
     }
 
     /// Those that are back and have nothing in their way any more stand again, if they may.
@@ -181,7 +184,6 @@ impl Plain {
         }
         let (shard, guard) = (job.shard, JobGuard { job: id, version: job.version, reserved: false });
         self.kept.retain(|kept| !runs.iter().any(|run| run_ref(run) == run_ref(&kept.run)));
-        runs.iter().for_each(|run| self.hold_returns(run.node));
         let row = |run: &PlainRun| Placement {
             job: id,
             group: run_ref(run).task.group,

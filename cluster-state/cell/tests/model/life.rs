@@ -54,6 +54,7 @@ impl Plain {
         if known.key != key && !lost {
             return false;
         }
+        self.withdraw_kept(id);
         if known.boot != boot || known.key != key {
             self.forget_kept(|kept| kept.run.node == id);
             self.end_all_on(id, Exit::Vanished);
@@ -75,7 +76,7 @@ impl Plain {
     }
 
     /// Whether labels and taints of its node drive the run away: a `NoExecute` taint, or a required domain left.
-    fn is_driven_out(&self, run: &PlainRun) -> bool {
+    pub(crate) fn is_driven_out(&self, run: &PlainRun) -> bool {
         let (group, job) = (self.group_of(run), &self.jobs[&run.job]);
         let filtered = job.filtered(group);
         let taints = &self.nodes[&run.node].spec.taints;
@@ -275,7 +276,7 @@ impl Plain {
 
     pub(crate) fn clear_holds(&mut self, id: JobId) {
         self.jobs.get_mut(&id).expect("a job").moving.clear();
-        self.clear_holds_of(id, |hold| !hold.is_spare() && !hold.is_return());
+        self.clear_holds_of(id, |hold| !hold.is_spare());
     }
 
     pub(crate) fn clear_holds_of(&mut self, id: JobId, which: impl Fn(&PlainHold) -> bool) {

@@ -86,10 +86,9 @@ impl Plain {
         let mut here = self.holds.iter().filter(|hold| hold.node == node && !hold.is_preemptor());
         here.any(|hold| {
             let (holder, own) = (&self.jobs[&hold.job].spec, &self.jobs[&group.0].spec);
-            let binds = match hold.purpose {
-                Purpose::Spare => hold.job != group.0 && holder.priority >= own.priority,
-                Purpose::Return => true,
-                _ => (hold.job, hold.group) != group,
+            let binds = match hold.is_spare() {
+                true => hold.job != group.0 && holder.priority >= own.priority,
+                false => (hold.job, hold.group) != group,
             };
             binds && holder.groups[usize::from(hold.group)].ports.contains(&port)
         })
@@ -321,7 +320,7 @@ impl Plain {
             }
         }
         let taken = |port: &&u16| {
-            let by_run = self.runs_on(node).any(|run| self.group_of(run).ports.contains(port));
+            let by_run = self.occupants(node).any(|run| self.group_of(run).ports.contains(port));
             let by_hold = own > 0 || self.is_port_held((id, group), node, **port);
             by_run || by_hold || here().any(|row| spec_of(row).ports.contains(port))
         };
@@ -331,7 +330,7 @@ impl Plain {
         }
         let same = here().filter(|other| (other.job, other.group.0) == (id, group));
         let coming = own + same.map(|row| row.count).sum::<u32>() + row.count;
-        let standing = self.runs_on(node).filter(|run| (run.job, run.group) == (id, group)).count() as u32;
+        let standing = self.occupants(node).filter(|run| (run.job, run.group) == (id, group)).count() as u32;
         if spec.max_per_node > 0 && standing + coming > spec.max_per_node {
             return Err(ConflictReason::LimitReached);
         }

@@ -104,12 +104,8 @@ impl Plain {
     }
 
     fn settle_spares_on(&mut self, node: NodeId) {
-        let mut kept: Vec<PlainHold> = self
-            .holds
-            .iter()
-            .filter(|hold| hold.node == node && (hold.is_move() || hold.is_return()))
-            .cloned()
-            .collect();
+        let mut kept: Vec<PlainHold> =
+            self.holds.iter().filter(|hold| hold.node == node && hold.is_move()).cloned().collect();
         let mut spares = self.spare_holds(|hold| hold.node == node);
         spares.sort_by_key(|hold| (Reverse(self.jobs[&hold.job].spec.priority), hold.since, hold.job, hold.group));
         for hold in spares {
@@ -143,14 +139,14 @@ impl Plain {
             }
         }
         let taken = |port: &&u16| {
-            self.runs_on(hold.node).any(|run| self.group_of(run).ports.contains(port))
+            self.occupants(hold.node).any(|run| self.group_of(run).ports.contains(port))
                 || others.iter().any(|other| group_of(other).ports.contains(port))
         };
         if let Some(port) = spec.ports.iter().find(taken).or(spec.ports.first().filter(|_| hold.count > 1)) {
             return Err(ConflictReason::PortTaken(*port));
         }
         let standing =
-            self.runs_on(hold.node).filter(|run| (run.job, run.group) == (hold.job, hold.group)).count() as u32;
+            self.occupants(hold.node).filter(|run| (run.job, run.group) == (hold.job, hold.group)).count() as u32;
         let same = others.iter().filter(|other| (other.job, other.group) == (hold.job, hold.group));
         let coming = same.map(|other| other.count).sum::<u32>() + hold.count;
         if spec.max_per_node > 0 && standing + coming > spec.max_per_node {
@@ -224,7 +220,7 @@ impl Plain {
         let binds = |other: &&PlainHold| {
             let outranks = self.jobs[&other.job].spec.priority >= job.spec.priority;
             let binds = match other.purpose {
-                Purpose::Move | Purpose::Return => true,
+                Purpose::Move => true,
                 Purpose::Spare => other.job == id || outranks,
                 Purpose::Preemptor { .. } => other.job != id && outranks,
             };
@@ -248,7 +244,7 @@ impl Plain {
         let priority = self.jobs[&id].spec.priority;
         let binds = |hold: &&PlainHold| {
             let outranks = self.jobs[&hold.job].spec.priority >= priority;
-            hold.node == node && (hold.is_move() || hold.is_return() || (hold.job != id && outranks))
+            hold.node == node && (hold.is_move() || (hold.job != id && outranks))
         };
         let others: Vec<PlainHold> = self.holds.iter().filter(binds).cloned().collect();
         let one = PlainHold { job: id, group, node, count: 1, purpose: Purpose::Spare, since: self.index };

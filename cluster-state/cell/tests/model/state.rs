@@ -147,11 +147,7 @@ impl PlainHold {
     }
 
     pub(crate) fn is_preemptor(&self) -> bool {
-        matches!(self.purpose, Purpose::Preemptor { .. })
-    }
-
-    pub(crate) fn is_return(&self) -> bool {
-        self.purpose == Purpose::Return
+        !self.is_move() && !self.is_spare()
     }
 }
 
@@ -244,22 +240,26 @@ impl Plain {
         &self.jobs[&run.job].spec.groups[usize::from(run.group)]
     }
 
+    /// What has room on the node: live runs, and kept ones that live on there.
+    pub(crate) fn occupants(&self, node: NodeId) -> impl Iterator<Item = &PlainRun> {
+        let back = self.kept.iter().filter(move |kept| kept.run.node == node && kept.back.is_some());
+        self.runs_on(node).chain(back.map(|kept| &kept.run))
+    }
+
     pub(crate) fn free(&self, node: NodeId, resource: &str) -> i64 {
         let capacity = self.nodes[&node].spec.capacity.get(resource).copied().unwrap_or(0);
         let used = |run: &PlainRun| request(self.group_of(run)).get(resource).copied().unwrap_or(0);
-        capacity - self.runs_on(node).map(used).sum::<i64>()
+        capacity - self.occupants(node).map(used).sum::<i64>()
     }
 
     /// What nominations that `job` may not override keep of `resource` on `node`.
     pub(crate) fn held_from(&self, job: JobId, group: u16, node: NodeId, resource: &str) -> i64 {
         let priority = self.jobs[&job].spec.priority;
-        let is_own = |hold: &PlainHold| (hold.job, hold.group) == (job, group) && !hold.is_return();
-        let on_node = self.holds.iter().filter(|hold| hold.node == node && !is_own(hold));
+        let on_node = self.holds.iter().filter(|hold| hold.node == node && (hold.job, hold.group) != (job, group));
         let held = on_node.filter_map(|hold| {
             let holder = self.jobs.get(&hold.job)?;
             let amount = request(&holder.spec.groups[usize::from(hold.group)]).get(resource).copied().unwrap_or(0);
-            let promised = hold.is_move() || hold.is_return();
-            let binds = promised || (holder.spec.priority >= priority && hold.job != job);
+            let binds = hold.is_move() || (holder.spec.priority >= priority && hold.job != job);
             binds.then_some(amount * i64::from(hold.count))
         });
         held.sum()
@@ -269,7 +269,7 @@ impl Plain {
     pub(crate) fn devices(&self, node: NodeId) -> (u32, BTreeMap<u32, i64>) {
         let present = self.nodes[&node].spec.capacity.get(GPU).copied().unwrap_or(0) / 1000;
         let mut taken = BTreeMap::new();
-        for run in self.runs_on(node) {
+        for run in self.occupants(node) {
             let each = self.group_of(run).requests.get(GPU).copied().unwrap_or(0).min(1000);
             for mask in &run.masks {
                 for device in (0..64).filter(|device| mask & (1 << device) != 0) {

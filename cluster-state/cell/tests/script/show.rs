@@ -297,7 +297,6 @@ impl Script {
             write!(text, "; held for {} × {}", held.count, self.job_name(held.job)).unwrap();
             text.push_str(if held.is_move() { " on the move" } else { "" });
             text.push_str(if held.is_spare() { " as spare" } else { "" });
-            text.push_str(if held.is_return() { " that came back" } else { "" });
         }
         text
     }

@@ -106,17 +106,16 @@ impl Script {
         }
     }
 
-    /// `JOB/GROUP COUNT on NODE until TIME`, or `… moving`, `… spare` or `… returned`
+    /// `JOB/GROUP COUNT on NODE until TIME`, or `… moving`, or `… spare`
     fn nomination(&self, words: &mut Words) -> Nomination {
         let (job, group) = self.job_and_group(words.need("job/group"));
         let count = words.need("a count").parse().expect("a count");
         let node = self.node(words);
-        let purpose = match words.need("until, moving, spare or returned") {
+        let purpose = match words.need("until, moving or spare") {
             "moving" => Purpose::Move,
             "spare" => Purpose::Spare,
-            "returned" => Purpose::Return,
             "until" => Purpose::Preemptor { expires_ms: parse::time(words.need("a time"), self.now_ms) },
-            other => panic!("room is kept until a time, moving, spare or returned, not {other}"),
+            other => panic!("room is kept until a time, moving or spare, not {other}"),
         };
         Nomination { job, group: GroupIndex(group), node, count, purpose }
     }
