@@ -55,7 +55,9 @@ pub enum Need {
 pub fn need_of(cell: &Cell, job: &Job) -> Option<Need> {
     // A gang of which everything is to stop starts anew when the last run has ended.
     let stops = job.starts_whole() && job.live() > 0 && job.is_down();
-    if job.state != JobState::Active || stops {
+    // What came back of a gang takes its tasks again, together, once the last of its replacements has ended.
+    let returns = job.starts_whole() && cell.kept().of_job(job.id).any(|(_, kept)| kept.back.is_some());
+    if job.state != JobState::Active || stops || returns {
         return None;
     }
     let is_broken = |(group, spec): (&Group, &GroupSpec)| {

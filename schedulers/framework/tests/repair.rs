@@ -4,7 +4,11 @@
 mod world;
 
 use ohm_cell::{Job, RepairEnd, RepairState};
-use ohm_model::{Class, Command, Epoch, NodeHealth, RepairPolicy};
+use ohm_framework::need_of;
+use ohm_model::{
+    Class, Command, Epoch, Exit, Incarnation, NodeHealth, OnDisconnect, Reconcile, RepairPolicy, RunRef, RunReport,
+    RunReportKind,
+};
 use std::sync::Arc;
 use world::{World, job};
 
@@ -81,4 +85,33 @@ fn a_repair_comes_before_new_work_of_higher_priority() {
     world.submit(vec![other]);
     world.run(60);
     assert_eq!((found(&world, "gang").live(), found(&world, "other").live()), (4, 0));
+}
+
+#[test]
+fn a_gang_whose_runs_came_back_is_not_placed_anew_meanwhile() {
+    let mut world = world(3, |gang| {
+        (gang.on_disconnect, gang.reconcile) = (OnDisconnect::Keep, Reconcile::Original);
+        gang.groups[0].min_count = 2;
+    });
+    let away = world.reference.nodes().find("n1").expect("a node");
+    let runs: Vec<RunRef> =
+        world.reference.runs().on_node(world.reference.nodes(), away).map(|(_, run)| run.run).collect();
+    lose(&mut world, "n1");
+    world.run(100);
+    assert_eq!((found(&world, "gang").live(), runs.len()), (4, 2), "replaced");
+    let spec = world.reference.nodes().get(away).expect("its record").spec.as_ref().clone();
+    world.command(Command::RegisterReturned { spec, key: 7, instance: 2, boot: 1, alive: runs.clone() });
+    let end = |world: &mut World, of: RunRef| {
+        let run = RunRef { incarnation: Incarnation(of.incarnation.0 + 1), ..of };
+        let kind = RunReportKind::Ended { exit: Exit::Signal(15), message: String::new() };
+        let node = world.reference.nodes().find("n2").expect("a node");
+        world.command(Command::Report { node, reports: vec![RunReport { run, kind }] });
+        found(world, "gang")
+    };
+    let waits = end(&mut world, runs[0]);
+    assert_eq!((waits.live(), waits.pending()), (3, 1));
+    assert_eq!(need_of(&world.reference, &waits), None, "it waits for the other one");
+    let back = end(&mut world, runs[1]);
+    assert_eq!((back.live(), world.reference.nodes().run_count(away)), (4, 2));
+    assert!(runs.iter().all(|run| back.groups[0].tasks[run.task.task.0 as usize].incarnation == run.incarnation));
 }

@@ -4,9 +4,10 @@ use super::Applied;
 use crate::cell::Cell;
 use crate::jobs::{Job, JobState, TaskState};
 use crate::kept::KeptRun;
+use ohm_model::transaction::Row;
 use ohm_model::{
-    ConflictReason, EventKind, Grain, Guard, Incarnation, Index, JobGuard, JobId, NodeHealth, NodeId, OnDisconnect,
-    Placement, Reconcile, RunRef, SessionId, Shard, StopCause, Transaction,
+    Conflict, ConflictReason, EventKind, Grain, Guard, Incarnation, Index, JobGuard, JobId, NodeHealth, NodeId,
+    OnDisconnect, Placement, Reconcile, RunRef, SessionId, Shard, StopCause, Transaction,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::cmp::Reverse;
@@ -286,9 +287,12 @@ impl Cell {
             .filter(|(row, _)| verdict.accepted_of(&transaction, *row) > 0)
             .map(|(_, run)| *run)
             .collect();
-        for (run, found) in &kept {
+        for (row, (run, found)) in kept.iter().enumerate() {
             let lives = accepted.contains(run);
-            let refused = || verdict.conflicts.iter().map(|conflict| conflict.reason).next();
+            let of_row = |conflict: &&Conflict| conflict.row == Row::Place(row as u32);
+            // What a gang falls short of is told once.
+            let told = || verdict.conflicts.iter().find(of_row).or(verdict.conflicts.first());
+            let refused = || told().map(|conflict| conflict.reason);
             let reason = match (lives, found.back) {
                 (true, Some(Some(_))) => "by the job's rule, in place of its replacement".to_string(),
                 (true, _) => "nothing stands in its place".to_string(),

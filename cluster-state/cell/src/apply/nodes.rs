@@ -385,11 +385,12 @@ impl Cell {
 
     pub(super) fn remove_node(&mut self, name: &str, applied: &mut Applied) -> Result<Outcome, Refusal> {
         let node = self.named_node(name)?;
-        if self.nodes.run_count(node) > 0 {
+        let runs = self.nodes.run_count(node) as usize + self.kept.back_on(node).count();
+        if runs > 0 {
             return Err(Refusal::WrongState {
                 kind: "node".into(),
                 name: name.into(),
-                state: format!("holding {} runs", self.nodes.run_count(node)),
+                state: format!("holding {runs} runs"),
                 hint: "drain it and wait until nothing stands on it, or cancel the jobs, first".into(),
             });
         }

@@ -14,6 +14,9 @@ impl Cell {
         let devices = shape.devices.iter().zip(masks).all(|(&(resource, request), &mask)| {
             let Some(bank) = record.bank(resource).filter(|bank| bank.present > 0) else { return mask == 0 };
             let each = request.min(DEVICE_MILLI);
+            if i64::from(mask.count_ones()) != (request / DEVICE_MILLI).max(1) {
+                return false;
+            }
             let free = |device: u32| bank.free_milli.get(device as usize).copied().map_or(0, i64::from);
             (0..64).filter(|device| mask >> device & 1 == 1).all(|device| device < bank.present && free(device) >= each)
         });

@@ -113,7 +113,8 @@ impl<'a> Judge<'a> {
         let shape = self.cell.shapes.get(group.shape).ok_or(ConflictReason::Malformed)?;
         self.node_admits(group.shape, placement)?;
         self.judge_domain(job, group_index, placement.node)?;
-        let is_nominated = self.cell.nodes.flags(placement.node) & NOMINATED != 0;
+        // Nobody can have been promised the room of what stands there already.
+        let is_nominated = !self.adopts && self.cell.nodes.flags(placement.node) & NOMINATED != 0;
         let (mut count, mut missed) = (placement.count, None);
         let mut narrow = |room: i64, request: i64, reason: ConflictReason| {
             // The product is bounded: a submit is refused whose request times its count is more than 63 bits hold.
@@ -218,7 +219,7 @@ impl<'a> Judge<'a> {
         }
         let node = placement.node;
         let record = self.cell.nodes.get(node)?;
-        let held = |port: u16| self.cell.is_port_held(job.id, placement.group, node, port);
+        let held = |port: u16| !self.adopts && self.cell.is_port_held(job.id, placement.group, node, port);
         let taken = |port: &&u16| {
             record.ports.binary_search(port).is_ok() || self.scratch.ledger.has_port(node, **port) || held(**port)
         };

@@ -263,7 +263,7 @@ impl Plain {
                 return Err(ConflictReason::NodeFull(facts.resource(resource)));
             }
             let others = self.held_from(id, group, node, resource);
-            if free - others - amount * self.kept_for_moving(id, group, node, task) < *amount {
+            if !self.adopts && free - others - amount * self.kept_for_moving(id, group, node, task) < *amount {
                 return Err(ConflictReason::Held);
             }
             let available = self.available(&job.spec.queue, resource).filter(|_| !job.reserved);
@@ -272,7 +272,7 @@ impl Plain {
             }
         }
         let taken = |port: &&u16| {
-            let held = self.is_port_held((id, group), node, **port);
+            let held = !self.adopts && self.is_port_held((id, group), node, **port);
             held || self.occupants(node).any(|run| self.group_of(run).ports.contains(port))
         };
         // A second task of one row misses the first port, another row the first one that is taken.

@@ -170,7 +170,7 @@ impl Plain {
     }
 
     pub(crate) fn remove_node(&mut self, id: NodeId) -> bool {
-        if self.runs_on(id).next().is_some() {
+        if self.occupants(id).next().is_some() {
             return false;
         }
         self.lose_all_rooms(id);
