@@ -8,8 +8,9 @@
 //!             │                                        │         (at once where none stands)
 //!             └── it is gone, or loses; its job ends, is suspended, given up or changed ──▶ forgotten
 //! ```
-//! What is forgotten is in no wanted set any more, so its agent stops it when it hears of that. A run that lives again
-//! keeps its number and its beginning, and takes its room again as any placement does: judged by the same rules.
+//! What is forgotten is in no wanted set any more, so its agent stops it when it hears of that. What is back has its
+//! room on the node as a live run has, although no task counts it yet. A run that lives again keeps its number and its
+//! beginning, and stands there as any placement does: judged by the same rules.
 
 use ohm_model::{Incarnation, Index, JobId, NodeId, RunRef};
 use serde::{Deserialize, Serialize};

@@ -82,8 +82,20 @@ impl Client {
         }
     }
 
-    /// The answer to a question.
+    /// The answer to a question. When the server that is asked goes away meanwhile, the next one is asked.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Failure> {
+        let mut answer = self.get_once(path, query);
+        for _ in 1..self.servers.len() {
+            if !matches!(answer, Err(Failure::Unreachable { .. })) {
+                break;
+            }
+            self.current.fetch_add(1, Ordering::Relaxed);
+            answer = self.get_once(path, query);
+        }
+        answer
+    }
+
+    fn get_once<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Failure> {
         let response = self.send("GET", &target(path, query), "application/json", SendBody::none())?;
         self.read(good(response, self.server())?)
     }

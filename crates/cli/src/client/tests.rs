@@ -78,6 +78,25 @@ fn a_question_carries_token_owner_and_content_type() {
 }
 
 #[test]
+fn a_question_goes_on_to_the_next_server_when_one_goes_away() {
+    let leaves = TcpListener::bind("127.0.0.1:0").unwrap();
+    let first = format!("http://{}", leaves.local_addr().unwrap());
+    let gone = thread::spawn(move || {
+        // It says that it is well, and is gone before it is asked anything else.
+        let (mut stream, _) = leaves.accept().unwrap();
+        drop(leaves);
+        let mut line = String::new();
+        BufReader::new(stream.try_clone().unwrap()).read_line(&mut line).unwrap();
+        stream.write_all(answer("200 OK", "").as_bytes()).unwrap();
+        line
+    });
+    let (second, _told) = serve(&answer("200 OK", r#"{"jobs":[],"total":7}"#));
+    let list: JobList = client(&format!("{first},{second}")).get("/v1/jobs", &[]).unwrap();
+    assert_eq!(list.total, 7);
+    assert!(gone.join().unwrap().starts_with("GET /healthz "), "the first one was asked first");
+}
+
+#[test]
 fn refusals_come_with_their_hint() {
     let body = r#"{"error":{"code":"not_found","message":"no job is called \"a\"","hint":"`ohm jobs` lists them"}}"#;
     let (server, _told) = serve(&answer("404 Not Found", body));
