@@ -16,7 +16,7 @@ use crate::sessions::Sessions;
 use crate::shapes::{Shape, Shapes};
 use crate::topologies::Topologies;
 use ohm_model::lease::SHARDS_PER_CLASS;
-use ohm_model::{Class, Index, JobSpec, NodeId, ShapeId, Shard};
+use ohm_model::{Class, Index, JobSpec, NodeId, RunRef, ShapeId, Shard};
 use ohm_stdx::hash;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -165,6 +165,11 @@ impl Cell {
     /// The shape of group `group` of `job`.
     pub fn shape_of(&self, job: &Job, group: usize) -> Option<&Arc<Shape>> {
         self.shapes.get(job.groups.get(group)?.shape)
+    }
+
+    /// The shape of the group that `run` is of.
+    pub(crate) fn shape_of_run(&self, run: RunRef) -> Option<&Arc<Shape>> {
+        self.shape_of(self.jobs.get(run.task.job)?, usize::from(run.task.group.0))
     }
 
     /// Whether the labels and taints of `node` let `shape` stand there, the host name included.

@@ -82,9 +82,7 @@ impl Cell {
     fn held_by(&self, standing: &[Standing<'_>]) -> BTreeMap<ResourceId, i64> {
         let mut held = BTreeMap::new();
         for (run, _) in standing {
-            let job = self.jobs.get(run.task.job);
-            let shape = job.and_then(|job| self.shape_of(job, usize::from(run.task.group.0)));
-            for &(resource, request) in shape.iter().flat_map(|shape| &shape.requests) {
+            for &(resource, request) in self.shape_of_run(*run).iter().flat_map(|shape| &shape.requests) {
                 *held.entry(resource).or_insert(0) += request;
             }
         }
@@ -102,8 +100,7 @@ impl Cell {
         let mut ports: Vec<u16> = Vec::new();
         let mut devices: BTreeMap<(ResourceId, u32), i64> = BTreeMap::new();
         for (run, masks) in standing {
-            let Some(job) = self.jobs.get(run.task.job) else { continue };
-            let Some(shape) = self.shape_of(job, usize::from(run.task.group.0)) else { continue };
+            let Some(shape) = self.shape_of_run(*run) else { continue };
             ports.extend(&shape.ports);
             for (&(resource, request), mask) in shape.devices.iter().zip(*masks) {
                 let taken = (0..64).filter(|device| mask >> device & 1 == 1);

@@ -57,7 +57,9 @@ impl Batches {
         if bytes > limit {
             return Err(ProposeError::TooLong { bytes, limit });
         }
-        if self.waiting_bytes + bytes > self.limit_bytes {
+        // Asked before these are added: what fits into an entry must have its turn, also where it alone is more than
+        // the bound. Its sender would send the same again for ever.
+        if self.waiting_bytes >= self.limit_bytes {
             return Err(ProposeError::Busy { waiting: self.waiting_bytes, limit: self.limit_bytes });
         }
         self.waiting_bytes += bytes;
@@ -121,5 +123,17 @@ mod tests {
             batches.push(Ticket(ticket), command(1 << 19)).unwrap();
         }
         assert!(matches!(batches.push(Ticket(9), command(1)), Err(ProposeError::Busy { .. })));
+    }
+
+    #[test]
+    fn what_is_longer_than_the_bound_has_its_turn() {
+        let mut batches = Batches::new(100, 2);
+        let command = |length: usize| vec![Bytes::from(vec![0u8; length])];
+        batches.push(Ticket(1), command(99)).unwrap();
+        batches.push(Ticket(2), command(1000)).unwrap();
+        assert_eq!(batches.push(Ticket(3), command(1)), Err(ProposeError::Busy { waiting: 1099, limit: 100 }));
+        let (token, _) = batches.next(1).unwrap();
+        assert_eq!(batches.settle(token), [(Ticket(1), 1), (Ticket(2), 1)]);
+        batches.push(Ticket(3), command(1)).unwrap();
     }
 }

@@ -38,7 +38,6 @@ pub(crate) async fn find(
     book: &mut AddressBook,
 ) -> Result<Identified, ServerError> {
     let failed = |error: &dyn std::fmt::Display| ServerError::Replica(error.to_string());
-    refuse_diverged(&options.data_dir)?;
     if options.data_dir.join(ETCD_NOTE).exists() {
         return Err(ServerError::Replica(format!(
             "{} belongs to a server over etcd: say --engine etcd, or name an empty folder",

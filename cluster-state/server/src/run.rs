@@ -1,6 +1,7 @@
 //! The server process from its options to its end.
 
 use crate::engine::{self, Started};
+use crate::found;
 use crate::handle::ReplicaHandle;
 use crate::rpc::CellService;
 use crate::tls::{self, TlsListener, TlsServeError};
@@ -93,6 +94,7 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
     }
     let tls = tls::settings(&options.tls, options.tls_client_auth)?;
     let _lock = data_dir::lock(&options.data_dir)?;
+    found::refuse_diverged(&options.data_dir)?;
     let token = data_dir::token(&options.data_dir)?;
     let listener = TcpListener::bind(options.listen)
         .await

@@ -82,22 +82,32 @@ impl Client {
         }
     }
 
-    /// The answer to a question. When the server that is asked goes away meanwhile, the next one is asked.
+    /// The answer to a question.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Failure> {
-        let mut answer = self.get_once(path, query);
+        self.ask(path, query, |response| self.read(response))
+    }
+
+    /// Asks, and takes out of the answer what is wanted. When the server goes away before that, the next one is asked.
+    fn ask<T>(
+        &self,
+        path: &str,
+        query: Query<'_>,
+        take: impl Fn(Response<Body>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let target = target(path, query);
+        let once = || {
+            let response = self.send("GET", &target, "application/json", SendBody::none())?;
+            take(good(response, self.server())?)
+        };
+        let mut answer = once();
         for _ in 1..self.servers.len() {
             if !matches!(answer, Err(Failure::Unreachable { .. })) {
                 break;
             }
             self.current.fetch_add(1, Ordering::Relaxed);
-            answer = self.get_once(path, query);
+            answer = once();
         }
         answer
-    }
-
-    fn get_once<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Failure> {
-        let response = self.send("GET", &target(path, query), "application/json", SendBody::none())?;
-        self.read(good(response, self.server())?)
     }
 
     /// The answer to an order without content.
@@ -113,8 +123,7 @@ impl Client {
 
     /// The answer to a question, as it comes.
     pub(crate) fn stream(&self, path: &str, query: Query<'_>) -> Result<impl Read + use<>, Failure> {
-        let response = self.send("GET", &target(path, query), "application/json", SendBody::none())?;
-        Ok(good(response, self.server())?.into_body().into_reader())
+        self.ask(path, query, |response| Ok(response.into_body().into_reader()))
     }
 
     /// Submits documents. Verdicts come back whatever they are.

@@ -32,7 +32,7 @@ impl Cell {
         }
         self.nodes.set_flag(node, DRAINING, true);
         self.touch_node(node, applied);
-        let runs = self.nodes.run_count(node);
+        let runs = self.runs_on(node);
         self.tell(applied, EventKind::NodeDraining { node, name: name.to_string(), runs, deadline_ms });
         if former.is_none() {
             self.lose_rooms_to_leave(node, applied);
@@ -74,7 +74,7 @@ impl Cell {
     /// Says so when nothing stands any more on a node that drains.
     pub(super) fn tell_drained(&self, node: NodeId, applied: &mut Applied) {
         let Some(drain) = self.nodes.get(node).and_then(|record| record.drain) else { return };
-        if self.nodes.run_count(node) == 0 {
+        if self.runs_on(node) == 0 {
             let (name, took_ms) = (self.nodes.name(node).to_string(), self.now_ms.saturating_sub(drain.since_ms));
             self.tell(applied, EventKind::NodeDrained { node, name, took_ms });
         }

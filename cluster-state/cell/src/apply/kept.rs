@@ -54,8 +54,7 @@ impl Cell {
         self.kept.set_back(run, back);
         match (kept.back.is_some(), back.is_some()) {
             (false, true) => {
-                let shape = self.jobs.get(run.task.job).and_then(|job| self.shape_of(job, run.task.group.0.into()));
-                if let Some(shape) = shape.cloned() {
+                if let Some(shape) = self.shape_of_run(run).cloned() {
                     self.take_room(kept.node, &shape, kept.masks());
                 }
             }
@@ -66,8 +65,7 @@ impl Cell {
     }
 
     fn give_room_of(&mut self, run: RunRef, kept: &KeptRun) {
-        let shape = self.jobs.get(run.task.job).and_then(|job| self.shape_of(job, run.task.group.0.into()));
-        if let Some(shape) = shape.filter(|_| kept.back.is_some()).cloned() {
+        if let Some(shape) = self.shape_of_run(run).filter(|_| kept.back.is_some()).cloned() {
             self.give_room(kept.node, &shape, kept.masks());
         }
     }
@@ -83,6 +81,9 @@ impl Cell {
         let Some(kept) = self.kept.remove(run) else { return };
         self.give_room_of(run, &kept);
         self.tell_forgotten(run, &kept, applied);
+        if kept.back.is_some() {
+            self.tell_drained(kept.node, applied);
+        }
     }
 
     fn tell_forgotten(&mut self, run: RunRef, kept: &KeptRun, applied: &mut Applied) {
@@ -310,7 +311,7 @@ impl Cell {
         }
         let attempts: Vec<Incarnation> = accepted.iter().map(|run| self.attempts_at(*run)).collect();
         self.perform(SessionId(0), &transaction, &verdict, applied);
-        let nodes: BTreeSet<NodeId> = accepted.iter().map(|run| kept[run].node).collect();
+        let nodes: BTreeSet<NodeId> = kept.values().map(|found| found.node).collect();
         for (run, attempts) in accepted.into_iter().zip(attempts) {
             self.resume_run(run, attempts, &kept[&run], applied);
         }
@@ -319,6 +320,7 @@ impl Cell {
             self.evict_repelled(node, applied);
             self.end_drain(node, applied);
             self.settle_leaving(node, applied);
+            self.tell_drained(node, applied);
         }
     }
 

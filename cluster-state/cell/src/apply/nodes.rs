@@ -286,7 +286,7 @@ impl Cell {
 
     /// Stops runs that a new `NoExecute` taint drives away.
     pub(super) fn evict_repelled(&mut self, node: NodeId, applied: &mut Applied) {
-        let repelled = |run: &Run| self.run_shape(run).is_some_and(|shape| self.repels(node, shape));
+        let repelled = |run: &Run| self.shape_of_run(run.run).is_some_and(|shape| self.repels(node, shape));
         let runs = self.runs.on_node(&self.nodes, node);
         let slots: Vec<u32> = runs.filter(|(_, run)| repelled(run)).map(|(slot, _)| slot).collect();
         slots.into_iter().for_each(|slot| self.stop_run(slot, StopCause::Moved, applied));
@@ -326,7 +326,9 @@ impl Cell {
         }
         let mut candidates = Vec::new();
         for (slot, run) in self.runs.on_node(&self.nodes, node) {
-            let (Some(job), Some(shape)) = (self.jobs.get(run.run.task.job), self.run_shape(run)) else { continue };
+            let (Some(job), Some(shape)) = (self.jobs.get(run.run.task.job), self.shape_of_run(run.run)) else {
+                continue;
+            };
             if run.stop.is_some() {
                 shape.requests.iter().for_each(|&(column, amount)| missing[usize::from(column.0)] -= amount);
             } else {
@@ -340,14 +342,10 @@ impl Cell {
         }
     }
 
-    fn run_shape(&self, run: &Run) -> Option<&Arc<Shape>> {
-        self.shape_of(self.jobs.get(run.run.task.job)?, usize::from(run.run.task.group.0))
-    }
-
     fn runs_on_lost_devices(&self, node: NodeId) -> Vec<u32> {
         let Some(record) = self.nodes.get(node) else { return Vec::new() };
         let holds_lost = |run: &Run| {
-            let (Some(shape), Some(masks)) = (self.run_shape(run), &run.devices) else { return false };
+            let (Some(shape), Some(masks)) = (self.shape_of_run(run.run), &run.devices) else { return false };
             shape.devices.iter().zip(masks.iter()).any(|((resource, _), mask)| {
                 let present = record.bank(*resource).map_or(0, |bank| bank.present);
                 present < 64 && mask >> present != 0

@@ -80,14 +80,14 @@ impl Cell {
             applied,
             EventKind::JobUpdated { job: known.id, name: spec.name.clone(), owner: owner.into(), fields },
         );
-        let known = self.before_update(known, &spec, applied);
+        let known = self.before_update(known, &spec, !shapes.is_empty(), applied);
         self.change_job(&known, spec, shapes, applied);
         Ok(JobOutcome::Updated(known.id))
     }
 
     /// Ends what hangs on the former content: what is reserved, and with it the shapes that checks gave the groups, and
     /// room kept for preemptors and as spares. Returns what is left of the job.
-    fn before_update(&mut self, known: Arc<Job>, spec: &JobSpec, applied: &mut Applied) -> Arc<Job> {
+    fn before_update(&mut self, known: Arc<Job>, spec: &JobSpec, anew: bool, applied: &mut Applied) -> Arc<Job> {
         let (id, former) = (known.id, &known.spec);
         let (groups, queue) = (spec.groups != former.groups, spec.queue != former.queue);
         let priority = spec.priority != former.priority;
@@ -97,8 +97,7 @@ impl Cell {
         if groups || priority {
             self.clear_held(id, applied, Held::is_preemptor);
         }
-        let begin_anew = |at: usize| change_of(&known, spec, at) == Change::Anew;
-        let others = spec.groups.len() != known.groups.len() || (0..spec.groups.len()).any(begin_anew);
+        let others = anew || spec.groups.len() != known.groups.len();
         if others || queue || priority {
             self.clear_spares(id, "its job has changed", applied);
         }
@@ -118,12 +117,11 @@ impl Cell {
 
     fn change_job(&mut self, known: &Job, spec: JobSpec, shapes: BTreeMap<usize, Shape>, applied: &mut Applied) {
         let (id, version) = (known.id, self.applied);
-        let begin_anew = |at: usize| change_of(known, &spec, at) == Change::Anew;
         let left: Vec<ShapeId> = known
             .groups
             .iter()
             .enumerate()
-            .filter(|(at, _)| *at >= spec.groups.len() || begin_anew(*at))
+            .filter(|(at, _)| *at >= spec.groups.len() || shapes.contains_key(at))
             .map(|(_, group)| group.shape)
             .collect();
         let joined: BTreeMap<usize, ShapeId> =

@@ -266,7 +266,7 @@ impl Script {
             write!(text, " {mark}").unwrap();
         }
         assert_eq!(nodes.flags(node) & READY != 0, record.health == ohm_model::NodeHealth::Ready);
-        write!(text, ", {} runs; free", nodes.run_count(node)).unwrap();
+        write!(text, ", {} runs; free", cell.runs_on(node)).unwrap();
         for column in (0..cell.resources().len() as u16).map(ResourceId) {
             let (free, capacity) = (nodes.free(node, column), nodes.capacity(node, column));
             if free != 0 || capacity != 0 {

@@ -15,7 +15,7 @@ define_id!(
 /// Sizes and paces.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplicaConfig {
-    /// Bytes of commands that may wait to be appended; more is answered Busy.
+    /// As soon as so many bytes of commands wait to be appended, more is answered Busy.
     pub waiting_bytes_max: usize,
     /// Entries that may be on their way at once.
     pub entries_in_flight_max: usize,

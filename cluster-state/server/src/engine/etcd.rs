@@ -19,7 +19,6 @@ pub(super) async fn start(
     shutdown: &Shutdown,
 ) -> Result<Started, ServerError> {
     let folder = &options.data_dir;
-    found::refuse_diverged(folder)?;
     let refused = |reason: &str| Err(ServerError::Replica(format!("{}: {reason}", folder.display())));
     if folder.join("log").exists() {
         return refused("the folder holds a log of its own: name an empty one for --engine etcd");

@@ -77,12 +77,11 @@ fn a_question_carries_token_owner_and_content_type() {
     assert!(told.recv().unwrap().starts_with("POST /v1/jobs/a/cancel"));
 }
 
-#[test]
-fn a_question_goes_on_to_the_next_server_when_one_goes_away() {
+/// A server that says that it is well, and is gone before it is asked anything else. Gives what it was asked first.
+fn leave() -> (String, thread::JoinHandle<String>) {
     let leaves = TcpListener::bind("127.0.0.1:0").unwrap();
-    let first = format!("http://{}", leaves.local_addr().unwrap());
+    let address = format!("http://{}", leaves.local_addr().unwrap());
     let gone = thread::spawn(move || {
-        // It says that it is well, and is gone before it is asked anything else.
         let (mut stream, _) = leaves.accept().unwrap();
         drop(leaves);
         let mut line = String::new();
@@ -90,9 +89,20 @@ fn a_question_goes_on_to_the_next_server_when_one_goes_away() {
         stream.write_all(answer("200 OK", "").as_bytes()).unwrap();
         line
     });
+    (address, gone)
+}
+
+#[test]
+fn a_question_goes_on_to_the_next_server_when_one_goes_away() {
     let (second, _told) = serve(&answer("200 OK", r#"{"jobs":[],"total":7}"#));
+    let (first, gone) = leave();
     let list: JobList = client(&format!("{first},{second}")).get("/v1/jobs", &[]).unwrap();
     assert_eq!(list.total, 7);
+    assert!(gone.join().unwrap().starts_with("GET /healthz "), "the first one was asked first");
+    let (first, gone) = leave();
+    let mut text = String::new();
+    client(&format!("{first},{second}")).stream("/v1/jobs", &[]).unwrap().read_to_string(&mut text).unwrap();
+    assert!(text.ends_with(r#""total":7}"#), "{text}");
     assert!(gone.join().unwrap().starts_with("GET /healthz "), "the first one was asked first");
 }
 

@@ -142,7 +142,8 @@ pub struct NodeRunView {
     pub task: u32,
     /// The attempt.
     pub incarnation: u32,
-    /// `placed`, `running` or `stopping`.
+    /// `placed`, `running` or `stopping`; `returned` when it came back with the node and waits until what stands in its
+    /// place is over.
     pub state: String,
     /// Its process id on the node, while it runs.
     #[serde(skip_serializing_if = "is_default")]

@@ -5,7 +5,7 @@ use super::jobs::run_state;
 use ohm_cell::{CORDONED, Cell, DeviceBank, FLAP_WINDOW_MS, NodeRecord, Run, StandingCondition};
 use ohm_model::condition::{FLAPPING_TAINT, TAINT_PREFIX};
 use ohm_model::resources::display;
-use ohm_model::{JobId, NodeHealth, NodeId, Taint};
+use ohm_model::{JobId, NodeHealth, NodeId, RunRef, Taint};
 use ohm_wire::api::{DrainView, LeavingView, NodeConditionView, NodeDetail, NodeRunView, NodeSummary};
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(crate) fn node_summary(cell: &Cell, node: NodeId) -> Option<NodeSummary> {
             deadline_ms: drain.deadline_ms,
             at_once: drain.at_once,
         }),
-        runs: nodes.run_count(node).into(),
+        runs: cell.runs_on(node).into(),
         incarnation: record.incarnation.0,
         address: record.spec.address.clone(),
         labels: record.spec.labels.clone(),
@@ -86,13 +86,14 @@ fn devices(cell: &Cell, record: &NodeRecord) -> BTreeMap<String, Vec<u16>> {
 /// Everything about `node`, with at most `runs` of its runs; nothing for an empty slot.
 pub(crate) fn node_detail(cell: &Cell, node: NodeId, runs: usize) -> Option<NodeDetail> {
     let record = cell.nodes().get(node)?;
-    let on_node = cell.runs().on_node(cell.nodes(), node).take(runs);
-    let run_list: Vec<NodeRunView> = on_node.map(|(_, run)| run_view(cell, run)).collect();
+    let live = cell.runs().on_node(cell.nodes(), node).map(|(_, run)| run_view(cell, run));
+    let back = cell.kept().back_on(node).filter_map(|run| returned_view(cell, run));
+    let run_list: Vec<NodeRunView> = live.chain(back).take(runs).collect();
     Some(NodeDetail {
         summary: node_summary(cell, node)?,
         registered: record.registered.0,
         ports: record.ports.clone(),
-        runs_omitted: u64::from(cell.nodes().run_count(node)).saturating_sub(run_list.len() as u64),
+        runs_omitted: u64::from(cell.runs_on(node)).saturating_sub(run_list.len() as u64),
         run_list,
         leaving: leaving(cell, node),
     })
@@ -118,18 +119,28 @@ fn leaving(cell: &Cell, node: NodeId) -> Vec<LeavingView> {
 }
 
 fn run_view(cell: &Cell, run: &Run) -> NodeRunView {
-    let task = run.run.task;
-    let job = cell.jobs().get(task.job);
-    let group = job.and_then(|job| job.spec.groups.get(usize::from(task.group.0)));
+    let times = (run.placed_ms, run.started_ms);
+    named_run_view(cell, run.run, run_state(run), run.pid, times)
+}
+
+/// A run that came back with its node and waits until what stands in its place is over.
+fn returned_view(cell: &Cell, run: RunRef) -> Option<NodeRunView> {
+    let kept = cell.kept().get(run)?;
+    Some(named_run_view(cell, run, "returned", kept.pid, (kept.placed_ms, kept.started_ms)))
+}
+
+fn named_run_view(cell: &Cell, run: RunRef, state: &str, pid: u32, (placed_ms, started_ms): (u64, u64)) -> NodeRunView {
+    let job = cell.jobs().get(run.task.job);
+    let group = job.and_then(|job| job.spec.groups.get(usize::from(run.task.group.0)));
     NodeRunView {
         job: job.map_or_else(String::new, |job| job.spec.name.clone()),
         group: group.map_or_else(String::new, |group| group.name.clone()),
-        task: task.task.0,
-        incarnation: run.run.incarnation.0,
-        state: run_state(run).to_string(),
-        pid: run.pid,
-        placed_ms: run.placed_ms,
-        started_ms: run.started_ms,
+        task: run.task.task.0,
+        incarnation: run.incarnation.0,
+        state: state.to_string(),
+        pid,
+        placed_ms,
+        started_ms,
     }
 }
 
