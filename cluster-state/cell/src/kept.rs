@@ -93,7 +93,9 @@ impl Kept {
 
     /// Those on a node that live on: it is to leave them alone.
     pub fn back_on(&self, node: NodeId) -> impl Iterator<Item = RunRef> + '_ {
-        self.on_node(node).filter(|run| self.back.contains(run))
+        // Seldom anything lives on anywhere, and limits ask this for every node.
+        let found = (!self.back.is_empty()).then(|| self.on_node(node));
+        found.into_iter().flatten().filter(|run| self.back.contains(run))
     }
 
     /// Those that live on, everywhere.

@@ -403,19 +403,13 @@ impl Cell {
     /// How many tasks of group `group` of `job` stand on `node`: live runs, and those that came back and live on.
     pub fn standing_on(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
         let same = |run: &Run| run.run.task.job == job && run.run.task.group == group;
-        let live = self.runs.on_node(&self.nodes, node).filter(|(_, run)| same(run)).count();
-        // Seldom anything lives on, and this is asked for every node that a limit is checked on.
-        let back = match self.kept.back().is_empty() {
-            true => 0,
-            false => self.kept.back_on(node).filter(|run| (run.task.job, run.task.group) == (job, group)).count(),
-        };
-        (live + back) as u32
+        let back = self.kept.back_on(node).filter(|run| (run.task.job, run.task.group) == (job, group));
+        (self.runs.on_node(&self.nodes, node).filter(|(_, run)| same(run)).count() + back.count()) as u32
     }
 
-    /// How many runs are on `node`: live ones, and those that came back with it and live on.
+    /// How many runs are on `node`: live ones, and those that live on there while it is lost or came back with it.
     pub fn runs_on(&self, node: NodeId) -> u32 {
-        let back = if self.kept.back().is_empty() { 0 } else { self.kept.back_on(node).count() };
-        self.nodes.run_count(node) + back as u32
+        self.nodes.run_count(node) + self.kept.on_node(node).count() as u32
     }
 
     /// The slot of `run`, while it is live.

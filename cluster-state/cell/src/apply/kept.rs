@@ -81,9 +81,7 @@ impl Cell {
         let Some(kept) = self.kept.remove(run) else { return };
         self.give_room_of(run, &kept);
         self.tell_forgotten(run, &kept, applied);
-        if kept.back.is_some() {
-            self.tell_drained(kept.node, applied);
-        }
+        self.tell_drained(kept.node, applied);
     }
 
     fn tell_forgotten(&mut self, run: RunRef, kept: &KeptRun, applied: &mut Applied) {

@@ -383,6 +383,7 @@ impl Cell {
 
     pub(super) fn remove_node(&mut self, name: &str, applied: &mut Applied) -> Result<Outcome, Refusal> {
         let node = self.named_node(name)?;
+        // What lived on there while it was lost is given up with it.
         let runs = self.nodes.run_count(node) as usize + self.kept.back_on(node).count();
         if runs > 0 {
             return Err(Refusal::WrongState {

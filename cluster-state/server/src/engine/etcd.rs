@@ -1,7 +1,7 @@
 //! A server over etcd: who it is, and the line to there.
 
 use super::{Member, Started, assemble};
-use crate::found::{self, ETCD_NOTE};
+use crate::found::ETCD_NOTE;
 use crate::links::AddressBook;
 use crate::replica_thread::Message;
 use crate::rpc::CellFacts;

@@ -32,7 +32,7 @@ pub struct NodeSummary {
     /// That it is being drained, and how; absent when it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drain: Option<DrainView>,
-    /// How many runs stand on it, stopping ones included.
+    /// How many runs are on it: stopping ones too, and those that live on while it is lost or came back with it.
     pub runs: u64,
     /// Which registration this is.
     pub incarnation: u32,
@@ -118,7 +118,7 @@ pub struct NodeDetail {
     /// Taken host ports.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ports: Vec<u16>,
-    /// Its runs, last placed first; at most `?runs=`.
+    /// Its runs, last placed first, then kept and returned ones; at most `?runs=`.
     #[serde(default)]
     pub run_list: Vec<NodeRunView>,
     /// How many runs are not listed.
@@ -142,8 +142,8 @@ pub struct NodeRunView {
     pub task: u32,
     /// The attempt.
     pub incarnation: u32,
-    /// `placed`, `running` or `stopping`; `returned` when it came back with the node and waits until what stands in its
-    /// place is over.
+    /// `placed`, `running` or `stopping`; `kept` while it lives on although the node is lost, `returned` when it came
+    /// back with the node and waits until what stands in its place is over.
     pub state: String,
     /// Its process id on the node, while it runs.
     #[serde(skip_serializing_if = "is_default")]

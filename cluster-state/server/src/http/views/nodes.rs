@@ -87,8 +87,8 @@ fn devices(cell: &Cell, record: &NodeRecord) -> BTreeMap<String, Vec<u16>> {
 pub(crate) fn node_detail(cell: &Cell, node: NodeId, runs: usize) -> Option<NodeDetail> {
     let record = cell.nodes().get(node)?;
     let live = cell.runs().on_node(cell.nodes(), node).map(|(_, run)| run_view(cell, run));
-    let back = cell.kept().back_on(node).filter_map(|run| returned_view(cell, run));
-    let run_list: Vec<NodeRunView> = live.chain(back).take(runs).collect();
+    let kept = cell.kept().on_node(node).filter_map(|run| kept_view(cell, run));
+    let run_list: Vec<NodeRunView> = live.chain(kept).take(runs).collect();
     Some(NodeDetail {
         summary: node_summary(cell, node)?,
         registered: record.registered.0,
@@ -99,21 +99,39 @@ pub(crate) fn node_detail(cell: &Cell, node: NodeId, runs: usize) -> Option<Node
     })
 }
 
+/// The runs of a job that have to leave a node.
+#[derive(Default)]
+struct Leaving {
+    staying: u64,
+    stopping: u64,
+    /// Those that no task counts at the moment.
+    kept: u64,
+}
+
 /// The jobs that have to leave a node, because it is being drained or has a condition, and what they wait for.
 fn leaving(cell: &Cell, node: NodeId) -> Vec<LeavingView> {
-    let mut counts: BTreeMap<JobId, (u64, u64)> = BTreeMap::new();
-    let leaves = |run: &Run| {
-        let job = cell.jobs().get(run.run.task.job);
-        job.is_some_and(|job| cell.leave_cause(job, usize::from(run.run.task.group.0), node).is_some())
+    let mut counts: BTreeMap<JobId, Leaving> = BTreeMap::new();
+    let leaves = |run: RunRef| {
+        let job = cell.jobs().get(run.task.job);
+        job.is_some_and(|job| cell.leave_cause(job, usize::from(run.task.group.0), node).is_some())
     };
-    for (_, run) in cell.runs().on_node(cell.nodes(), node).filter(|(_, run)| leaves(run)) {
-        let (staying, stopping) = counts.entry(run.run.task.job).or_default();
-        *(if run.stop.is_some() { stopping } else { staying }) += 1;
+    for (_, run) in cell.runs().on_node(cell.nodes(), node).filter(|(_, run)| leaves(run.run)) {
+        let counted = counts.entry(run.run.task.job).or_default();
+        *(if run.stop.is_some() { &mut counted.stopping } else { &mut counted.staying }) += 1;
     }
-    let view = |(job, (staying, stopping)): (JobId, (u64, u64))| {
+    for run in cell.kept().on_node(node).filter(|run| leaves(*run)) {
+        counts.entry(run.task.job).or_default().kept += 1;
+    }
+    let is_lost = cell.nodes().get(node).is_some_and(|record| record.health == NodeHealth::Lost);
+    let view = |(job, Leaving { staying, stopping, kept }): (JobId, Leaving)| {
         let job = cell.jobs().get(job)?;
-        let reason = if staying > 0 { explain(cell, job).summary } else { String::new() };
-        Some(LeavingView { job: job.spec.name.clone(), staying, stopping, reason })
+        let reason = match () {
+            () if staying > 0 => explain(cell, job).summary,
+            () if kept > 0 && is_lost => "They live on while the node is lost.".to_string(),
+            () if kept > 0 => "They came back with the node; what stands in their place ends first.".to_string(),
+            () => String::new(),
+        };
+        Some(LeavingView { job: job.spec.name.clone(), staying: staying + kept, stopping, reason })
     };
     counts.into_iter().filter_map(view).take(LEAVING_TOLD).collect()
 }
@@ -123,10 +141,11 @@ fn run_view(cell: &Cell, run: &Run) -> NodeRunView {
     named_run_view(cell, run.run, run_state(run), run.pid, times)
 }
 
-/// A run that came back with its node and waits until what stands in its place is over.
-fn returned_view(cell: &Cell, run: RunRef) -> Option<NodeRunView> {
+/// A run that lives on while its node is lost, or came back with it and waits until what stands in its place is over.
+fn kept_view(cell: &Cell, run: RunRef) -> Option<NodeRunView> {
     let kept = cell.kept().get(run)?;
-    Some(named_run_view(cell, run, "returned", kept.pid, (kept.placed_ms, kept.started_ms)))
+    let state = if kept.back.is_some() { "returned" } else { "kept" };
+    Some(named_run_view(cell, run, state, kept.pid, (kept.placed_ms, kept.started_ms)))
 }
 
 fn named_run_view(cell: &Cell, run: RunRef, state: &str, pid: u32, (placed_ms, started_ms): (u64, u64)) -> NodeRunView {
