@@ -59,6 +59,12 @@ fn of_a_kept_task_and_its_replacement_one_is_left_when_the_node_is_back() {
     agents.iter().for_each(Process::freeze);
     wait("replacements write", || jobs.iter().all(|(name, _)| attempts(&cell, name) == [1, 2]));
     assert!(kept.iter().all(Process::is_alive), "they outlive the lease");
+    let lost = cell.json(&["node", "show", &nodes[0]]);
+    let is_first = |run: &&Value| run["job"] == "first" && run["state"] == "kept" && run["pid"] == before[0]["pid"];
+    assert_eq!(
+        (&lost["health"], lost["runList"].as_array().unwrap().iter().filter(is_first).count()),
+        (&"lost".into(), 1)
+    );
     agents.iter().for_each(Process::go_on);
     let attempt = |name: &str| cell.json(&["job", name])["groups"][0]["tasks"][0]["incarnation"].as_u64();
     wait("the first run is the one", || attempt("first") == Some(1) && attempt("later") == Some(2));

@@ -322,6 +322,11 @@ impl Drop for Cell {
         }
         if self.up.try_wait().is_ok_and(|ended| ended.is_none()) {
             signal(self.up.id(), "TERM");
+            if std::thread::panicking() {
+                // A test that failed may have left agents frozen: they are not waited for.
+                std::thread::sleep(Duration::from_secs(1));
+                signal(self.up.id(), "TERM");
+            }
             let _ = self.up.wait();
         }
     }
