@@ -188,12 +188,12 @@ impl Plan {
 
     /// Whether this job is a service, which runs until somebody ends it.
     pub fn is_service(&self, job: &str) -> bool {
-        self.is_of(job, |load| load.class == Class::Service)
+        self.is_of(job, |load| load.class == Class::SERVICE)
     }
 
     /// Whether this job runs until all such jobs are whole after everything was healed.
     pub fn is_until_the_end(&self, job: &str) -> bool {
-        self.is_of(job, |load| load.task_ms.is_none() && load.class != Class::Service)
+        self.is_of(job, |load| load.task_ms.is_none() && load.class != Class::SERVICE)
     }
 
     fn is_of(&self, job: &str, is_meant: impl Fn(&Load) -> bool) -> bool {

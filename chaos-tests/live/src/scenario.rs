@@ -95,7 +95,7 @@ impl Default for Shape {
             real_nodes: 0,
             simulated_nodes: 0,
             nodes_per_rack: None,
-            schedulers: Class::ALL.map(|class| (class, 1)).to_vec(),
+            schedulers: Class::BUILT_IN.map(|class| (class, 1)).to_vec(),
             health: 1,
             node_lease_ms: 10_000,
             etcd: 0,

@@ -131,7 +131,7 @@ impl Books {
                     Some(StopCause::Restarted) => drop(self.returned.insert((*job, *group, *task), Return::Restarted)),
                     _ => drop(self.returned.remove(&(*job, *group, *task))),
                 }
-                let endless = self.jobs.get(job).is_some_and(|spec| spec.class == Class::Service);
+                let endless = self.jobs.get(job).is_some_and(|spec| spec.class == Class::SERVICE);
                 if exit.is_success() && cause.is_none() && !endless {
                     self.succeeded.entry((*job, *group)).or_default().insert(*task, *node);
                 }

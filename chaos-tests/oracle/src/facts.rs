@@ -59,10 +59,7 @@ pub(crate) fn facts<'a>(taken: &[Taken<'a>], applied: &'a Applied) -> Vec<Fact<'
     let mut updates: BTreeMap<JobId, VecDeque<&JobSpec>> = BTreeMap::new();
     for (command, outcome) in taken {
         match (command, outcome) {
-            (
-                Command::RegisterNode { spec, .. } | Command::RegisterReturned { spec, .. },
-                Outcome::Node { incarnation, .. },
-            ) => {
+            (Command::RegisterNode { spec, .. }, Outcome::Node { incarnation, .. }) => {
                 nodes.entry(*incarnation).or_insert(spec);
             }
             (Command::SubmitJobs { jobs: specs, .. }, Outcome::Jobs(outcomes)) => {

@@ -104,7 +104,9 @@ fn unreserved(cell: &Cell, job: &Job) -> Option<Stuck> {
         }
     }
     let fits = |(name, amount): (&&str, &i64)| {
-        cell.quota().available(&job.spec.queue, name).is_none_or(|available| available >= *amount)
+        let column = cell.resources().find(name);
+        let available = column.and_then(|column| cell.quota().available(&job.spec.queue, column));
+        available.is_none_or(|available| available >= *amount)
     };
     let what = format!("job {} (queue \"{}\") waits for quota that is there", job.spec.name, job.spec.queue);
     let attempts = u64::from(job.admission.rounds) << 32;
@@ -169,12 +171,9 @@ fn best_room(cell: &Cell, job: &Job, used: &Used) -> u32 {
 pub(crate) fn used_by_runs(cell: &Cell) -> Used {
     let mut used = Used::new();
     for (node, _) in cell.nodes().iter() {
-        let live = cell.runs().on_node(cell.nodes(), node).map(|(_, run)| run.run);
-        for run in live.chain(cell.kept().back_on(node)) {
-            let job = cell.jobs().get(run.task.job);
-            let Some(shape) = job.and_then(|job| cell.shape_of(job, usize::from(run.task.group.0))) else {
-                continue;
-            };
+        let live = cell.runs().on_node(cell.nodes(), node).map(|(_, run)| run.shape);
+        let back = cell.kept().back_on(node).filter_map(|run| cell.kept().get(run)).map(|kept| kept.shape);
+        for shape in live.chain(back).filter_map(|shape| cell.shapes().get(shape)) {
             for &(resource, request) in &shape.requests {
                 *used.entry((node, resource)).or_insert(0) += request;
             }
@@ -190,7 +189,7 @@ fn queue_room(cell: &Cell, job: &Job) -> u32 {
         return u32::MAX;
     }
     let room = |&(resource, request): &(ResourceId, i64)| {
-        let available = cell.quota().available(queue, cell.resources().name(resource))?;
+        let available = cell.quota().available(queue, resource)?;
         Some((available / request.max(1)).clamp(0, i64::from(u32::MAX)) as u32)
     };
     shape.requests.iter().filter_map(room).min().unwrap_or(u32::MAX)

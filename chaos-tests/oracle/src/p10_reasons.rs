@@ -58,7 +58,7 @@ pub fn judge_reason(cell: &Cell, job: &Job, reason: &Reason) -> Option<Broken> {
     }
     if let Some((resource, asked, available)) = reason.quota {
         let name = cell.resources().name(resource);
-        let found = cell.quota().available(&job.spec.queue, name);
+        let found = cell.quota().available(&job.spec.queue, resource);
         if found != Some(available) || asked <= available {
             return wrong(format!("{asked} of {name} are asked for and {found:?} are left"));
         }

@@ -57,9 +57,9 @@ fn queue_takes(cell: &Cell, job: &Job) -> bool {
             *asked.entry(resource).or_insert(0) += request * i64::from(needed(job, group));
         }
     }
-    asked.into_iter().all(|(resource, asked)| {
-        cell.quota().available(queue, cell.resources().name(resource)).is_none_or(|available| asked <= available)
-    })
+    asked
+        .into_iter()
+        .all(|(resource, asked)| cell.quota().available(queue, resource).is_none_or(|available| asked <= available))
 }
 
 fn rooms(cell: &Cell, job: &Job, used: &Used) -> Vec<Room> {

@@ -52,8 +52,7 @@ impl KeptRuns {
         let told: BTreeSet<RunRef> = applied.events.iter().filter_map(|event| reconciled(&event.kind)).collect();
         for (command, outcome) in taken {
             let (alive, node) = match (command, outcome) {
-                (Command::RegisterReturned { alive, .. }, Outcome::Node { node, .. }) => (alive.as_slice(), *node),
-                (Command::RegisterNode { .. }, Outcome::Node { node, .. }) => (&[][..], *node),
+                (Command::RegisterNode { alive, .. }, Outcome::Node { node, .. }) => (alive, *node),
                 _ => continue,
             };
             for run in self.away.remove(&node).unwrap_or_default() {

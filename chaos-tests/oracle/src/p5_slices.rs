@@ -70,7 +70,7 @@ impl Slices {
             }
             Fact::Happened { kind: EventKind::Ended { job, group, task, exit, cause, .. }, .. } => {
                 self.judge((*job, *group), index, books, broken);
-                let endless = books.jobs.get(job).is_some_and(|spec| spec.class == Class::Service);
+                let endless = books.jobs.get(job).is_some_and(|spec| spec.class == Class::SERVICE);
                 let done = exit.is_success() && cause.is_none() && !endless;
                 if let Some(seats) = self.seats.get_mut(&(*job, *group)).filter(|_| !done) {
                     seats.remove(task);

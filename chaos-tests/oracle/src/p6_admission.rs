@@ -6,7 +6,7 @@ use crate::books::Books;
 use crate::facts::{Fact, Rules, Taken};
 use crate::history::Broken;
 use ohm_model::selector::Labels;
-use ohm_model::{CheckReport, Command, EventKind, GroupSpec, Index, JobId, Outcome, Toleration};
+use ohm_model::{CheckReport, Command, EventKind, GroupSpec, Index, JobId, JobSpec, Outcome, Toleration};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of the admission of one job.
@@ -20,11 +20,23 @@ struct AdmissionBook {
     may_be_over: bool,
     checks: Vec<String>,
     ready: BTreeMap<String, (Labels, Vec<Toleration>)>,
+    /// What the job was when its quota was reserved.
+    asked: Option<JobSpec>,
 }
 
 impl AdmissionBook {
     fn is_ready(&self) -> bool {
         !self.is_over && self.checks.iter().all(|check| self.ready.contains_key(check))
+    }
+
+    /// The job is `spec` from here on. Its quota was reserved in one queue and for certain groups: when either is
+    /// another one, the reservation ends, and with it the round and what its checks brought.
+    fn updated(&mut self, spec: &JobSpec) {
+        let Some(asked) = &self.asked else { return };
+        let groups = |spec: &JobSpec| -> Vec<GroupSpec> { spec.groups.iter().map(without_topology_name).collect() };
+        self.is_over |= asked.queue != spec.queue || groups(asked) != groups(spec);
+        // A name that is left out may mean the same topology.
+        self.may_be_over |= asked.groups != spec.groups;
     }
 }
 
@@ -81,7 +93,11 @@ impl Admissions {
         rules: &Rules<'_>,
         broken: &mut Vec<Broken>,
     ) {
-        let Fact::Happened { kind, .. } = *fact else { return };
+        let kind = match *fact {
+            Fact::Happened { kind, .. } => kind,
+            Fact::Updated { job, spec } => return self.updated(job, spec),
+            Fact::Registered { .. } | Fact::Submitted { .. } => return,
+        };
         match kind {
             EventKind::QuotaReserved { job, round, checks, .. } => {
                 let book = self.jobs.entry(*job).or_default();
@@ -89,7 +105,8 @@ impl Admissions {
                     let what = format!("entry {index} opens round {round} of job {job} after round {}", book.round);
                     broken.push(Broken::new("P6", what));
                 }
-                *book = AdmissionBook { round: *round, checks: checks.clone(), ..AdmissionBook::default() };
+                let (checks, asked) = (checks.clone(), books.jobs.get(job).cloned());
+                *book = AdmissionBook { round: *round, checks, asked, ..AdmissionBook::default() };
             }
             EventKind::CheckChanged { job, state, .. } if state != "ready" => self.end(*job),
             EventKind::RepairFailed { job, .. } => self.end(*job),
@@ -109,6 +126,10 @@ impl Admissions {
             }
             _ => {}
         }
+    }
+
+    fn updated(&mut self, job: JobId, spec: &JobSpec) {
+        self.jobs.get_mut(&job).into_iter().for_each(|book| book.updated(spec));
     }
 
     fn end(&mut self, job: JobId) {
@@ -158,4 +179,10 @@ impl Admissions {
         }
         wish
     }
+}
+
+fn without_topology_name(group: &GroupSpec) -> GroupSpec {
+    let mut group = group.clone();
+    group.topology.topology.clear();
+    group
 }

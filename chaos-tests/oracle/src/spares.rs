@@ -195,7 +195,7 @@ impl Spares {
         let why = match () {
             () if self.closed.contains(&job) => "is over or suspended".to_string(),
             () if count > wanted => format!("asks for {wanted}"),
-            () if spec.class != Class::Service && !stands() => "stands nowhere".to_string(),
+            () if spec.class != Class::SERVICE && !stands() => "stands nowhere".to_string(),
             () => return,
         };
         let what = format!("entry {index}: {count} spares are held for {}, which {why}", name(books, job, group));

@@ -54,7 +54,7 @@ impl History {
         self.registrations += 1;
         let (node, incarnation) = (NodeId(number), Incarnation(self.registrations));
         let registered = EventKind::NodeRegistered { node, name: spec.name.clone(), incarnation };
-        let command = Command::RegisterNode { spec, key: 1, instance: 1, boot: 1 };
+        let command = Command::RegisterNode { spec, key: 1, instance: 1, boot: 1, alive: Vec::new() };
         let kinds = std::iter::once(registered).chain(more).collect();
         self.entry(command, Outcome::Node { node, incarnation }, kinds)
     }
@@ -98,7 +98,7 @@ fn job(name: &str, count: u32, change: impl FnOnce(&mut JobSpec)) -> JobSpec {
         ..GroupSpec::gang("main", count)
     };
     let mut spec =
-        JobSpec { retries: 1, ttl_seconds_after_finished: 60, ..JobSpec::of(name, Class::Batch, vec![group]) };
+        JobSpec { retries: 1, ttl_seconds_after_finished: 60, ..JobSpec::of(name, Class::BATCH, vec![group]) };
     change(&mut spec);
     spec
 }

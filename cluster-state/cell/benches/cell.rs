@@ -32,9 +32,9 @@ impl Yard {
 
     fn with_racks(racks: u32) -> Self {
         let mut yard = Yard { cell: Cell::new(), applied: Applied::default(), sequence: 0, jobs: 0 };
-        let open = Command::OpenSession { nonce: 1, role: Role::Scheduler(Class::Batch), name: "bench".into() };
+        let open = Command::OpenSession { nonce: 1, role: Role::Scheduler(Class::BATCH), name: "bench".into() };
         yard.run(vec![open]);
-        let leases = (0..SHARDS_PER_CLASS).map(|number| Lease::Shard(Shard { class: Class::Batch, number }));
+        let leases = (0..SHARDS_PER_CLASS).map(|number| Lease::Shard(Shard { class: Class::BATCH, number }));
         let take = |lease| Command::TakeLease { lease, epoch: Default::default(), renewed: Index(0) };
         yard.run(leases.map(take).collect());
         let nominal = amounts(&[("cpu", 1 << 50), ("memory", 1 << 60), ("pods", 1 << 40)]);
@@ -65,7 +65,7 @@ impl Yard {
                 capacity: amounts(&[("cpu", 64_000), ("memory", 256 << 30), ("pods", 256)]),
                 address: String::new(),
             };
-            yard.run(vec![Command::RegisterNode { spec, key: 1, instance: 1, boot: 1 }]);
+            yard.run(vec![Command::RegisterNode { spec, key: 1, instance: 1, boot: 1, alive: Vec::new() }]);
         }
         yard
     }
@@ -184,7 +184,7 @@ fn amounts(list: &[(&str, i64)]) -> Amounts {
 fn job(name: String, count: u32, queue: &str) -> JobSpec {
     let group =
         GroupSpec { requests: amounts(&[("cpu", 100), ("memory", 64 << 20)]), ..GroupSpec::gang("main", count) };
-    JobSpec { queue: queue.into(), ttl_seconds_after_finished: 1, ..JobSpec::of(name, Class::Batch, vec![group]) }
+    JobSpec { queue: queue.into(), ttl_seconds_after_finished: 1, ..JobSpec::of(name, Class::BATCH, vec![group]) }
 }
 
 /// (name, jobs, tasks of each, tasks to a row, queues)

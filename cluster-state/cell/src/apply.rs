@@ -6,6 +6,7 @@ mod as_if;
 mod commit;
 mod conditions;
 mod drain;
+mod freed;
 mod jobs;
 mod kept;
 mod moves;
@@ -16,6 +17,8 @@ mod provisioning;
 mod quota;
 mod registration;
 mod repair;
+#[cfg(test)]
+mod revisions;
 mod room;
 mod runs;
 mod spares;
@@ -23,14 +26,15 @@ mod survivors;
 mod time;
 mod update;
 
+pub use freed::Freed;
 pub(crate) use time::Timer;
 
 use crate::cell::{Cell, STAMP_MAX_MS};
-use crate::sessions::Admission;
+use crate::state::sessions::Admission;
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
-    Class, Command, Entry, Envelope, Epoch, Event, EventKind, Index, JobId, Lease, NodeConclusion, NodeId, Outcome,
-    Refusal, Role, SessionId,
+    Class, Command, Entry, Envelope, Epoch, Event, EventKind, Index, JobId, Lease, NodeId, Outcome, Refusal, Role,
+    SessionId,
 };
 
 /// What an entry caused. Keep one and hand it in again; `Cell::apply` clears it.
@@ -44,6 +48,8 @@ pub struct Applied {
     pub nodes: Vec<NodeId>,
     /// Jobs that changed in any way; may repeat.
     pub jobs: Vec<JobId>,
+    /// What was given back.
+    pub freed: Freed,
 }
 
 impl Cell {
@@ -57,6 +63,8 @@ impl Cell {
         applied.events.clear();
         applied.nodes.clear();
         applied.jobs.clear();
+        applied.freed.clear();
+        std::mem::swap(&mut self.freed, &mut applied.freed);
         self.applied = index;
         self.now_ms = self.now_ms.max(entry.stamp_ms.min(STAMP_MAX_MS));
         for envelope in &entry.commands {
@@ -68,6 +76,7 @@ impl Cell {
             self.settle_spares(before, applied);
             applied.outcomes.push(outcome);
         }
+        std::mem::swap(&mut self.freed, &mut applied.freed);
         self.lengthen_chain(applied);
     }
 
@@ -116,15 +125,8 @@ impl Cell {
                 self.sessions.release(*lease, session, *epoch);
                 Ok(Outcome::Done)
             }
-            Command::RegisterNode { spec, key, instance, boot } => {
-                self.register_node(spec, *key, *instance, *boot, &[], applied)
-            }
-            Command::RegisterReturned { spec, key, instance, boot, alive } => {
+            Command::RegisterNode { spec, key, instance, boot, alive } => {
                 self.register_node(spec, *key, *instance, *boot, alive, applied)
-            }
-            Command::ConcludeNode { epoch, node, incarnation, health } => {
-                let conclusion = NodeConclusion { node: *node, incarnation: *incarnation, health: *health };
-                self.conclude_node(session, *epoch, conclusion, applied)
             }
             Command::ConcludeNodes { epoch, conclusions } => self.conclude_nodes(session, *epoch, conclusions, applied),
             Command::BoundNodeLease { epoch, seen_ms, lease_ms } => {

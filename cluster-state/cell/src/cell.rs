@@ -1,22 +1,22 @@
 //! The cell as a whole, and how it is read.
 
-use crate::apply::Timer;
-use crate::classes::Classes;
-use crate::jobs::{Job, Jobs};
+use crate::apply::{Freed, Timer};
 use crate::judge::Scratch;
-use crate::kept::Kept;
-use crate::nodes::Nodes;
-use crate::nominations::Nominations;
-use crate::priorities::PriorityClasses;
-use crate::provisioning::ProvisioningClasses;
-use crate::quota::Quota;
-use crate::resources::ResourceNames;
-use crate::runs::Runs;
-use crate::sessions::Sessions;
-use crate::shapes::{Shape, Shapes};
-use crate::topologies::Topologies;
+use crate::rooms::nominations::Nominations;
+use crate::state::classes::Classes;
+use crate::state::jobs::{Job, Jobs};
+use crate::state::kept::Kept;
+use crate::state::nodes::Nodes;
+use crate::state::priorities::PriorityClasses;
+use crate::state::provisioning::ProvisioningClasses;
+use crate::state::quota::Quota;
+use crate::state::resources::ResourceNames;
+use crate::state::runs::Runs;
+use crate::state::sessions::Sessions;
+use crate::state::shapes::{Shape, Shapes};
+use crate::state::topologies::Topologies;
 use ohm_model::lease::SHARDS_PER_CLASS;
-use ohm_model::{Class, Index, JobSpec, NodeId, RunRef, ShapeId, Shard};
+use ohm_model::{Class, ClassKind, Index, JobSpec, NodeId, ShapeId, Shard};
 use ohm_stdx::hash;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -63,6 +63,8 @@ pub struct Cell {
     pub(crate) health: HealthState,
     pub(crate) kept: Kept,
     pub(crate) scratch: Scratch,
+    /// What the entry at hand has given back so far; empty between entries.
+    pub(crate) freed: Freed,
 }
 
 impl Cell {
@@ -162,14 +164,14 @@ impl Cell {
         &self.health
     }
 
-    /// The shape of group `group` of `job`.
-    pub fn shape_of(&self, job: &Job, group: usize) -> Option<&Arc<Shape>> {
-        self.shapes.get(job.groups.get(group)?.shape)
+    /// What jobs of `class` are like; nothing for a class that the cell does not know.
+    pub fn class_kind(&self, class: Class) -> Option<ClassKind> {
+        class.built_in()
     }
 
-    /// The shape of the group that `run` is of.
-    pub(crate) fn shape_of_run(&self, run: RunRef) -> Option<&Arc<Shape>> {
-        self.shape_of(self.jobs.get(run.task.job)?, usize::from(run.task.group.0))
+    /// The shape of group `group` of `job`: that of the runs that are placed from now on.
+    pub fn shape_of(&self, job: &Job, group: usize) -> Option<&Arc<Shape>> {
+        self.shapes.get(job.groups.get(group)?.shape)
     }
 
     /// Whether the labels and taints of `node` let `shape` stand there, the host name included.

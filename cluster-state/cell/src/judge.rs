@@ -8,23 +8,22 @@
 //! all-or-nothing transaction, is told so once, at the first of its rows that would have stood.
 
 mod admission;
-mod devices;
-mod draft;
-mod ledger;
 mod moves;
 mod rows;
 mod slices;
 mod spares;
 
 use crate::cell::Cell;
-use crate::jobs::{Job, JobState};
-use crate::nodes::{CORDONED, PRESENT};
-use crate::repairs::RepairState;
-use ledger::Ledger;
+use crate::rooms::overlay::{Overlay, Savepoint};
+use crate::rooms::room::What;
+use crate::state::jobs::{Job, JobState};
+use crate::state::nodes::PRESENT;
+use crate::state::repairs::RepairState;
+use crate::state::requests::add_requests;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Conflict, ConflictReason, Grain, Index, JobGuard, JobId, Lease, NodeId, Nomination, Purpose, ResourceId, RunRef,
-    SessionId, StopCause, Transaction, Verdict,
+    Conflict, ConflictReason, Grain, GroupIndex, Index, JobGuard, JobId, Lease, NodeId, Nomination, Purpose, RunRef,
+    SessionId, ShapeId, StopCause, Transaction, Verdict,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +33,8 @@ use std::sync::Arc;
 /// nothing.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    ledger: Ledger,
+    /// What the accepted rows take.
+    over: Overlay,
     groups: Vec<GroupTally>,
     /// The jobs of the transaction and where their guards stand, by job.
     guards: Vec<(JobId, u32)>,
@@ -59,7 +59,6 @@ impl Eq for Scratch {}
 struct GroupTally {
     accepted: u32,
     next_task: u32,
-    domain: Option<u32>,
     touched: bool,
 }
 
@@ -71,18 +70,22 @@ struct Judge<'a> {
     accepted: Vec<u32>,
     conflicts: Vec<Conflict>,
     refresh: Index,
-    /// The rows are runs that stand there already, known or not: cordons and taints that only bar new work don't count.
-    adopts: bool,
+    /// The rows are runs that stand there already, known or not, each with the shape and the revision that it has:
+    /// cordons and taints that only bar new work don't count.
+    adopted: Option<&'a [(ShapeId, u32)]>,
+    /// Where the rows of the job at hand began.
+    mark: Savepoint,
 }
 
 impl Cell {
     /// What the log would say to `transaction` from `session` right now.
     pub fn judge(&self, session: SessionId, transaction: &Transaction, scratch: &mut Scratch) -> Verdict {
-        scratch.ledger.begin(self.nodes.slots(), self.resources.len());
+        scratch.over.begin(self);
         let accepted = vec![0; transaction.place.len()];
         let (conflicts, refresh) = (Vec::new(), Index(0));
+        let (adopted, mark) = (None, scratch.over.savepoint());
         let mut judge =
-            Judge { cell: self, session, transaction, scratch, accepted, conflicts, refresh, adopts: false };
+            Judge { cell: self, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark };
         match judge.judge_whole() {
             Ok(()) => judge.judge_rows(),
             Err(reason) => judge.refuse(Row::Whole, None, reason, self.applied),
@@ -90,14 +93,22 @@ impl Cell {
         judge.into_verdict()
     }
 
-    /// What the log says to kept runs that are to stand again where they are; `transaction` is of one job.
-    pub(crate) fn judge_adoption(&self, transaction: &Transaction, scratch: &mut Scratch) -> Verdict {
-        scratch.ledger.begin(self.nodes.slots(), self.resources.len());
+    /// What the log says to kept runs that are to stand again where they are; `transaction` is of one job. `made` says
+    /// for each row what the run is made of.
+    pub(crate) fn judge_adoption(
+        &self,
+        transaction: &Transaction,
+        made: &[(ShapeId, u32)],
+        scratch: &mut Scratch,
+    ) -> Verdict {
+        scratch.over.begin(self);
         scratch.guards.clear();
         scratch.guards.extend(transaction.jobs.iter().enumerate().map(|(at, guard)| (guard.job, at as u32)));
         let (session, accepted) = (SessionId(0), vec![0; transaction.place.len()]);
         let (conflicts, refresh) = (Vec::new(), Index(0));
-        let mut judge = Judge { cell: self, session, transaction, scratch, accepted, conflicts, refresh, adopts: true };
+        let (adopted, mark) = (Some(made), scratch.over.savepoint());
+        let mut judge =
+            Judge { cell: self, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark };
         judge.judge_rows();
         judge.into_verdict()
     }
@@ -149,7 +160,7 @@ impl<'a> Judge<'a> {
             }
         }
         self.judge_placements();
-        let mut spares = Vec::new();
+        let mut spares = BTreeMap::new();
         for (row, nomination) in transaction.nominate.iter().enumerate() {
             let judged = match nomination.purpose {
                 Purpose::Spare => self.judge_spare(nomination, &mut spares),
@@ -262,7 +273,12 @@ impl<'a> Judge<'a> {
         if nomination.count == 0 || nomination.count > group.count {
             return Err(ConflictReason::Malformed);
         }
-        self.node_stands(nomination.node)
+        self.is_known(nomination.node)?;
+        match self.cell.nodes.is_schedulable(nomination.node) {
+            true => Ok(()),
+            false if self.cell.nodes.flags(nomination.node) & PRESENT == 0 => Err(ConflictReason::NodeGone),
+            false => Err(ConflictReason::NodeNotReady),
+        }
     }
 
     fn judge_reservations(&mut self) {
@@ -284,35 +300,31 @@ impl<'a> Judge<'a> {
 
     /// The queue must have room for what the job does not hold yet, this transaction's placements included.
     fn judge_reservation(&mut self, job: &Job, placed: &BTreeMap<(JobId, u16), u32>) -> Result<(), ConflictReason> {
-        let mut growth: BTreeMap<ResourceId, i64> = BTreeMap::new();
-        for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
+        let mut growth = self.cell.missing_request(job);
+        for (at, group) in job.groups.iter().enumerate() {
             let Some(shape) = self.cell.shapes.get(group.shape) else { continue };
-            let held = group.live + placed.get(&(job.id, at as u16)).copied().unwrap_or(0);
-            for &(resource, request) in &shape.requests {
-                // Below zero while tasks beyond the count still stop: they are given back with the reservation.
-                let sum = growth.entry(resource).or_insert(0);
-                *sum = sum.saturating_add(request.saturating_mul(i64::from(spec.count) - i64::from(held)));
-            }
+            let held = placed.get(&(job.id, at as u16)).copied().unwrap_or(0);
+            add_requests(&mut growth, shape, -i64::from(held));
         }
         let Judge { cell, scratch, .. } = self;
-        let draft = &mut scratch.ledger.quota;
-        let queue = draft.open(&cell.quota, &cell.resources, &job.spec.queue);
-        if growth.iter().any(|(resource, amount)| draft.available(queue, *resource) < *amount) {
+        let Some(queue) = cell.quota.find(&job.spec.queue) else { return Ok(()) };
+        if growth.iter().any(|(resource, amount)| scratch.over.quota_left(cell, queue, *resource) < *amount) {
             return Err(ConflictReason::QuotaExceeded);
         }
-        growth.into_iter().for_each(|(resource, amount)| draft.charge(queue, resource, amount));
+        for (resource, amount) in growth {
+            scratch.over.charge(cell, GroupIndex(0), (queue, resource, amount));
+        }
         Ok(())
     }
 
-    fn node_stands(&self, node: NodeId) -> Result<(), ConflictReason> {
-        let (nodes, flags) = (&self.cell.nodes, self.cell.nodes.flags(node));
-        if self.adopts {
-            return if flags & PRESENT != 0 { Ok(()) } else { Err(ConflictReason::NodeGone) };
-        }
-        if flags & PRESENT == 0 || nodes.version(node).registered > self.transaction.seen {
-            return Err(ConflictReason::NodeGone);
-        }
-        let planted = canary::sings(Canary::IgnoreCordon) && flags & CORDONED != 0;
-        if nodes.is_schedulable(node) || planted { Ok(()) } else { Err(ConflictReason::NodeNotReady) }
+    /// Whether the node is the one that the planner saw.
+    fn is_known(&self, node: NodeId) -> Result<(), ConflictReason> {
+        let known = self.adopted.is_some() || self.cell.nodes.version(node).registered <= self.transaction.seen;
+        if known { Ok(()) } else { Err(ConflictReason::NodeGone) }
+    }
+
+    /// The cell with what the accepted rows take.
+    fn what(&self) -> What<'_> {
+        What { cell: self.cell, over: &self.scratch.over }
     }
 }

@@ -1,7 +1,7 @@
 //! Cases as text: a script of short commands, `----`, and everything the cell said to it. `OHM_BLESS=1` writes what it
 //! says now into the files, to be read before it is kept.
 
-mod script;
+use crate::script;
 
 use ohm_cell::{Applied, Cell, restore};
 use ohm_model::ConflictReason;

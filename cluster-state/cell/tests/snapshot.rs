@@ -19,7 +19,7 @@ fn with_jobs(jobs: u64, count: u32) -> Cell {
         let group = GroupSpec { min_count: 1, elastic: true, ..GroupSpec::gang("main", count) };
         let job = JobSpec {
             ttl_seconds_after_finished: 0,
-            ..JobSpec::of(format!("job-{number}"), Class::Batch, vec![group])
+            ..JobSpec::of(format!("job-{number}"), Class::BATCH, vec![group])
         };
         apply(&mut cell, 1, number + 1, Command::SubmitJobs { owner: "ann".into(), jobs: vec![job] });
     }
@@ -68,12 +68,17 @@ fn many_classes_and_fat_queues_are_cut_into_frames_that_can_be_read() {
             capacity: [("pods".to_string(), 10)].into(),
             address: String::new(),
         };
-        apply(&mut cell, 1, number + 2, Command::RegisterNode { spec, key: number, instance: 1, boot: 1 });
+        apply(
+            &mut cell,
+            1,
+            number + 2,
+            Command::RegisterNode { spec, key: number, instance: 1, boot: 1, alive: Vec::new() },
+        );
     }
     let class = ohm_model::PriorityClass { name: "high".into(), value: 7, description: "first".into() };
     apply(&mut cell, 1, 29_999, Command::PutPriorityClass(class));
     for number in 0..200u64 {
-        let amounts = (0..256).map(|resource| (format!("example.com/{resource:0200}"), 1));
+        let amounts = (0..120).map(|resource| (format!("example.com/{resource:0200}"), 1));
         let spec = QueueSpec {
             name: format!("queue-{number}"),
             is_cohort: false,

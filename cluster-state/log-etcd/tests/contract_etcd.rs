@@ -1,8 +1,7 @@
 //! The contract of the log, kept over a real etcd that the test starts.
-#![cfg(feature = "client")]
 
-mod current;
-mod process;
+use crate::current;
+use crate::process;
 
 use current::{Clock, Current};
 use ohm_log::contract::{self, Engine};

@@ -1,8 +1,8 @@
 //! The contract of the log over an etcd in memory that loses answers, breaks watches, leaves events out, compacts and
 //! forgets leases; and what becomes of it all when it is restored from a backup.
 
-mod current;
-mod fake;
+use crate::current;
+use crate::fake;
 
 use current::{Clock, Current};
 use fake::{FakeLine, Faults, World};

@@ -1,6 +1,6 @@
 //! The contract of the log, kept by a lone member on a disk that crashes and on a real one.
 
-mod world;
+use crate::world;
 
 use ohm_log::contract::{self, Engine};
 use ohm_log::{Disk, MemDisk};

@@ -1,6 +1,6 @@
 //! The contract of the log, kept by a member of a group of three: the others go on while it crashes and comes back.
 
-mod world;
+use crate::world;
 
 use ohm_log::contract::{self, Engine};
 use ohm_log::{DeliverError, Delivery, Log, LogEvent, LogFailure, LogRequest, MemDisk, SubmitError};

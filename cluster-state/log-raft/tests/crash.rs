@@ -1,6 +1,6 @@
 //! A crash after each single call to the disk, with everything that was not synced lost, kept or torn by seed.
 
-mod world;
+use crate::world;
 
 use ohm_log::{Disk, ENTRY_BYTES_MAX, Log, LogFailure, LogRequest, MemDisk};
 use ohm_log_raft::{FileDisk, Folder, OpenError, RaftLog, Remarks, inspect, open_read_only};

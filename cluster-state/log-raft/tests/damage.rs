@@ -1,6 +1,6 @@
 //! Damage, gaps and strange folders: the open says which file is wrong, and leaves all of them as they were.
 
-mod world;
+use crate::world;
 
 use ohm_log::{Alarm, Disk, MemDisk};
 use ohm_log_raft::{OpenError, RaftConfig, RaftLog, Remarks, open_read_only};

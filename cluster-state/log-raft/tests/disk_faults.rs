@@ -1,6 +1,6 @@
 //! Group commit, full disks, and disks that fail.
 
-mod world;
+use crate::world;
 
 use ohm_log::{Alarm, Disk, DiskError, Fault, Log, LogFailure, LogRequest, MemDisk, SubmitError};
 use ohm_log_raft::RaftLog;

@@ -1,7 +1,7 @@
 //! Three voters in one thread, their messages carried by hand: leaders die, links break, members catch up.
 
-mod cluster;
-mod world;
+use crate::cluster;
+use crate::world;
 
 use cluster::Group;
 use ohm_log::{Alarm, Bytes, Delivery, Log, LogFailure, LogRequest, MemDisk};

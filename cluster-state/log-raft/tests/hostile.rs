@@ -3,8 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "which seeds to run comes from the environment")]
 
-mod cluster;
-mod world;
+use crate::cluster;
 
 use cluster::{Group, Weather};
 use ohm_log::{Log, LogRequest, MemberChange};

@@ -1,7 +1,6 @@
 //! Members that join, vote, leave and are replaced; leaders that hand over; reads.
 
-mod cluster;
-mod world;
+use crate::cluster;
 
 use cluster::Group;
 use ohm_log::{ChangeRefusal, Log, LogRequest, MemberChange, Refusal};

@@ -170,10 +170,7 @@ impl<L: Log> ServerCore<L> {
             }
             ServerInput::Unfollow { follower } => self.feed_replica(now_ms, wall_ms, Input::Unfollow { follower }, out),
             ServerInput::Register { peer, local, spec, key, instance, boot, alive } => {
-                let command = match alive.is_empty() {
-                    true => Command::RegisterNode { spec, key, instance, boot },
-                    false => Command::RegisterReturned { spec, key, instance, boot, alive },
-                };
+                let command = Command::RegisterNode { spec, key, instance, boot, alive };
                 self.speak(now_ms, wall_ms, Speaker::Register { peer, local, instance }, command, out)
             }
             ServerInput::Beats { peer, beats } => {
@@ -229,7 +226,7 @@ impl<L: Log> ServerCore<L> {
         while self.session.room() > 0
             && let Some((speaker, command)) = self.waiting.pop_front()
         {
-            self.feed_session(now_ms, wall_ms, SessionInput::Submit { tag: speaker, command }, out)?;
+            self.submit(now_ms, wall_ms, speaker, command, out)?;
         }
         self.feed_replica(now_ms, wall_ms, Input::Flush, out)?;
         self.flush_group(now_ms, wall_ms, out)?;
@@ -259,7 +256,7 @@ impl<L: Log> ServerCore<L> {
             self.asked.insert(request);
         }
         if self.session.room() > 0 && self.waiting.is_empty() {
-            return self.feed_session(now_ms, wall_ms, SessionInput::Submit { tag: speaker, command }, out);
+            return self.submit(now_ms, wall_ms, speaker, command, out);
         }
         match (self.waiting.len() < WAITING_MAX, speaker) {
             (true, _) => self.waiting.push_back((speaker, command)),
@@ -284,11 +281,34 @@ impl<L: Log> ServerCore<L> {
         &mut self,
         now_ms: u64,
         wall_ms: u64,
-        input: SessionInput<Speaker>,
+        input: SessionInput,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
         let mut effects = Vec::new();
         self.session.step(now_ms, input, &mut effects);
+        self.perform_session(now_ms, wall_ms, effects, out)
+    }
+
+    fn submit(
+        &mut self,
+        now_ms: u64,
+        wall_ms: u64,
+        speaker: Speaker,
+        command: Command,
+        out: &mut Vec<ServerEffect>,
+    ) -> Result<(), ReplicaFailure> {
+        let mut effects = Vec::new();
+        self.session.submit(now_ms, speaker, command, &mut effects);
+        self.perform_session(now_ms, wall_ms, effects, out)
+    }
+
+    fn perform_session(
+        &mut self,
+        now_ms: u64,
+        wall_ms: u64,
+        effects: Vec<SessionEffect<Speaker>>,
+        out: &mut Vec<ServerEffect>,
+    ) -> Result<(), ReplicaFailure> {
         for effect in effects {
             match effect {
                 SessionEffect::Send(envelopes) => self.propose_own(now_ms, wall_ms, &envelopes, out)?,

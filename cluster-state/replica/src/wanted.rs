@@ -60,7 +60,7 @@ impl Launches {
 
     fn wanted_run(&mut self, cell: &Cell, run: &Run, room: &mut Room) -> Option<WantedRun> {
         let (job, group) = (cell.jobs().get(run.run.task.job)?, run.run.task.group.0);
-        let shape = cell.shape_of(job, usize::from(group))?;
+        let shape = cell.shapes().get(run.shape)?;
         let masks = run.devices.iter().flat_map(|masks| masks.iter());
         let name = |resource| cell.resources().name(resource).to_string();
         let devices = shape.devices.iter().zip(masks).map(|((resource, _), mask)| (name(*resource), *mask)).collect();

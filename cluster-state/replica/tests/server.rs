@@ -1,7 +1,5 @@
 //! The server core over a log that never fails: what people and agents are answered.
 
-mod world;
-
 use ohm_log::{MemFaults, MemLog, MemStore};
 use ohm_model::{Command, Exit, JobId, NodeId, Outcome, QueueSpec, Refusal, RunRef, RunReport, RunReportKind};
 use ohm_replica::{

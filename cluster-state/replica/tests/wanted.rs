@@ -1,6 +1,6 @@
 //! What nodes are told stays short, whatever the jobs on them look like.
 
-mod world;
+use crate::world;
 
 use ohm_agent::WantedSet;
 use ohm_model::{NodeId, RunReport, RunReportKind, TaskSpec};

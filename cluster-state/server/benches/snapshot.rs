@@ -91,13 +91,14 @@ impl Builder {
 
     fn build(nodes: u32, per_node: u32) -> Builder {
         let mut builder = Builder { cell: Cell::new(), applied: Applied::default(), sequence: 0, jobs: Vec::new() };
-        builder.run(vec![Command::OpenSession { nonce: 1, role: Role::Scheduler(Class::Batch), name: "bench".into() }]);
+        builder.run(vec![Command::OpenSession { nonce: 1, role: Role::Scheduler(Class::BATCH), name: "bench".into() }]);
         let leases = (0..ohm_model::lease::SHARDS_PER_CLASS)
-            .map(|number| Lease::Shard(ohm_model::Shard { class: Class::Batch, number }));
+            .map(|number| Lease::Shard(ohm_model::Shard { class: Class::BATCH, number }));
         let take = |lease| Command::TakeLease { lease, epoch: Default::default(), renewed: Index(0) };
         builder.run(leases.map(take).collect());
         for start in (0..nodes).step_by(500) {
-            let register = |node| Command::RegisterNode { spec: node_spec(node), key: 1, instance: 1, boot: 1 };
+            let register =
+                |node| Command::RegisterNode { spec: node_spec(node), key: 1, instance: 1, boot: 1, alive: Vec::new() };
             builder.run((start..nodes.min(start + 500)).map(register).collect());
         }
         let tasks = nodes * per_node;
@@ -169,7 +170,7 @@ fn node_spec(node: u32) -> NodeSpec {
 fn job(number: u32) -> JobSpec {
     let group =
         GroupSpec { requests: amounts(&[("cpu", 1000), ("pods", 1)]), ..GroupSpec::gang("main", TASKS_PER_JOB) };
-    let job = JobSpec::of(format!("job-{number}"), Class::Batch, vec![group]);
+    let job = JobSpec::of(format!("job-{number}"), Class::BATCH, vec![group]);
     JobSpec { ttl_seconds_after_finished: 1000, ..job }
 }
 

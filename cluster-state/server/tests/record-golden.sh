@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Records the log of a small cell for the golden test: `record-golden.sh OHM FOLDER`, with the program to record with and
-# the folder to make. Run it when a format or the apply version changes, then `OHM_BLESS=1 cargo test -p ohm-server --test
+# the folder to make. Run it when a format or the apply version changes, then `OHM_BLESS=1 cargo test -p ohm-server
 # golden` for what it must come to. Every kind of document and most commands are met; the server ends without a word.
 set -euo pipefail
 

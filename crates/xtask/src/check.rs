@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::command::{cargo, run};
+use crate::scope::{Request, Selection};
 use crate::source::{self, SourceFile};
 use crate::totals::Totals;
 use crate::workspace::Workspace;
@@ -33,36 +34,45 @@ enum Outcome {
 struct Context {
     workspace: Workspace,
     files: Vec<SourceFile>,
+    selection: Selection,
+    /// The cargo profile of the tests.
+    profile: String,
     totals: Totals,
 }
 
-/// One step: its name, whether it is part of the quick check, and what it does.
+/// One step: its name, whether only the whole check takes it, and what it does.
 struct Step {
     name: &'static str,
-    fast: bool,
+    whole: bool,
     action: fn(&mut Context) -> Result<Outcome>,
 }
 
 const STEPS: &[Step] = &[
-    Step { name: "format", fast: true, action: format },
-    Step { name: "layers", fast: true, action: layers },
-    Step { name: "purity", fast: true, action: purity },
-    Step { name: "tidy", fast: true, action: tidy },
-    Step { name: "clippy", fast: false, action: clippy },
-    Step { name: "docs", fast: false, action: docs },
-    Step { name: "tests", fast: false, action: tests },
-    Step { name: "doc tests", fast: false, action: doc_tests },
-    Step { name: "dependencies", fast: false, action: dependencies },
-    Step { name: "advisories", fast: false, action: advisories },
+    Step { name: "format", whole: false, action: format },
+    Step { name: "layers", whole: false, action: layers },
+    Step { name: "purity", whole: false, action: purity },
+    Step { name: "tidy", whole: false, action: tidy },
+    Step { name: "clippy", whole: false, action: clippy },
+    Step { name: "docs", whole: true, action: docs },
+    Step { name: "tests", whole: false, action: tests },
+    Step { name: "doc tests", whole: true, action: doc_tests },
+    Step { name: "dependencies", whole: true, action: dependencies },
+    Step { name: "advisories", whole: true, action: advisories },
 ];
 
 /// Runs the steps; true if none failed.
-pub(crate) fn check(fast: bool) -> Result<bool> {
+pub(crate) fn check(request: &Request) -> Result<bool> {
     let workspace = Workspace::load()?;
     let files = source::load(&workspace.root, &workspace.members)?;
-    let mut context = Context { workspace, files, totals: Totals::default() };
+    let selection = Selection::of(&request.scope, &workspace)?;
+    let whole = selection.is_whole();
+    if !whole {
+        println!("clippy and tests of {}", selection.describe());
+    }
+    let profile = request.profile.clone();
+    let mut context = Context { workspace, files, selection, profile, totals: Totals::default() };
     let mut failed = Vec::new();
-    for step in STEPS.iter().filter(|step| step.fast || !fast) {
+    for step in STEPS.iter().filter(|step| whole || !step.whole) {
         if !run_step(step, &mut context)? {
             failed.push(step.name);
         }
@@ -71,9 +81,7 @@ pub(crate) fn check(fast: bool) -> Result<bool> {
         true => println!("all checks are well"),
         false => println!("failed: {}", failed.join(", ")),
     }
-    if !fast {
-        println!("{}", context.totals);
-    }
+    println!("{}", context.totals);
     Ok(failed.is_empty())
 }
 
@@ -141,35 +149,61 @@ fn tidy(context: &mut Context) -> Result<Outcome> {
 }
 
 fn clippy(context: &mut Context) -> Result<Outcome> {
-    let arguments = ["clippy", "--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
-    outcome_of(&mut cargo(&context.workspace.root, &arguments))
+    if context.selection.is_empty() {
+        return Ok(Outcome::Skipped("no crate changed".into()));
+    }
+    let mut command = cargo(&context.workspace.root, &["clippy", "--quiet", "--all-targets", "--locked"]);
+    command.args(context.selection.arguments()).args(["--", "-D", "warnings"]);
+    Ok(match outcome_of(&mut command)? {
+        Outcome::Passed(_) => Outcome::Passed(context.selection.notes()),
+        other => other,
+    })
 }
 
+/// Builds the docs with the default features, which also shows that every library compiles without the others.
 fn docs(context: &mut Context) -> Result<Outcome> {
     let arguments = ["doc", "--quiet", "--workspace", "--no-deps", "--locked"];
     outcome_of(cargo(&context.workspace.root, &arguments).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 /// Runs a test runner and adds up what it counted.
-fn counted(context: &mut Context, arguments: &[&str]) -> Result<Outcome> {
-    let ended = run(&mut cargo(&context.workspace.root, arguments), None)?;
+fn counted(context: &mut Context, command: &mut Command) -> Result<Outcome> {
+    let ended = run(command, None)?;
     context.totals.add_run(&ended.output, ended.success);
     Ok(if ended.success { Outcome::Passed(Vec::new()) } else { Outcome::Failed(ended.output) })
 }
 
 fn tests(context: &mut Context) -> Result<Outcome> {
+    let (selection, left_out) = context.selection.for_tests();
+    let mut notes = selection.notes();
+    notes.extend(left_out.iter().map(|name| format!("not run: the tests of {name}, which take minutes: -p {name}")));
+    if selection.is_empty() {
+        notes.push("no crate to test".into());
+        return Ok(Outcome::Skipped(notes.join("\n")));
+    }
     let root = context.workspace.root.clone();
-    let arguments: &[&str] = match run(&mut cargo(&root, &["nextest", "--version"]), None)?.success {
-        true => &["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--status-level", "fail"],
-        false => &["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"],
+    let mut command = match run(&mut cargo(&root, &["nextest", "--version"]), None)?.success {
+        true => {
+            let mut command = cargo(&root, &["nextest", "run", "--no-tests", "pass", "--status-level", "fail"]);
+            command.args(["--cargo-profile", &context.profile]);
+            command
+        }
+        false => cargo(&root, &["test", "--tests", "--profile", &context.profile]),
     };
-    let outcome = counted(context, arguments)?;
-    let ran_none = outcome == Outcome::Passed(Vec::new()) && context.totals.passed == 0;
-    Ok(if ran_none { Outcome::Failed("no test ran".into()) } else { outcome })
+    command.args(["--locked", "--no-fail-fast"]).args(selection.arguments());
+    let outcome = counted(context, &mut command)?;
+    let ran_none = selection.is_whole() && context.totals.passed == 0;
+    Ok(match outcome {
+        Outcome::Passed(_) if ran_none => Outcome::Failed("no test ran".into()),
+        Outcome::Passed(_) => Outcome::Passed(notes),
+        other => other,
+    })
 }
 
 fn doc_tests(context: &mut Context) -> Result<Outcome> {
-    counted(context, &["test", "--doc", "--workspace", "--locked", "--no-fail-fast"])
+    let mut command = cargo(&context.workspace.root, &["test", "--doc", "--locked", "--no-fail-fast"]);
+    command.args(["--profile", &context.profile]).args(context.selection.arguments());
+    counted(context, &mut command)
 }
 
 /// Whether cargo-deny is here; if not, how the step ends: skipped for a person, failed where everything must run.
@@ -213,9 +247,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_quick_check_is_the_part_that_builds_nothing() {
-        let names: Vec<&str> = STEPS.iter().filter(|step| step.fast).map(|step| step.name).collect();
-        assert_eq!(names, ["format", "layers", "purity", "tidy"]);
+    fn a_part_is_checked_by_all_that_can_take_a_part() {
+        let names: Vec<&str> = STEPS.iter().filter(|step| !step.whole).map(|step| step.name).collect();
+        assert_eq!(names, ["format", "layers", "purity", "tidy", "clippy", "tests"]);
     }
 
     #[test]

@@ -29,7 +29,17 @@ pub(crate) struct Ended {
 pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root).args(arguments).env("CARGO_TERM_COLOR", "never").env("GIT_TERMINAL_PROMPT", "0");
+    // What `cargo run` says of xtask itself: build scripts that look at it would build everything above them anew.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| tells_of_xtask(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
     command
+}
+
+/// Whether cargo sets this variable to tell a program of its own package.
+fn tells_of_xtask(name: &str) -> bool {
+    name.starts_with("CARGO_PKG_")
+        || ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_MANIFEST_LINKS"].contains(&name)
 }
 
 /// Runs a program and collects its output.
@@ -88,6 +98,14 @@ mod tests {
 
     fn shell(script: &str, limit: Option<Duration>) -> Ended {
         run(Command::new("sh").args(["-c", script]), limit).expect("sh is on every machine this runs on")
+    }
+
+    #[test]
+    fn cargo_is_told_nothing_of_xtask() {
+        assert!(["CARGO_PKG_NAME", "CARGO_MANIFEST_DIR"].into_iter().all(tells_of_xtask));
+        assert!(!["CARGO_TARGET_DIR", "CARGO_INCREMENTAL", "CARGO_PROFILE_DEV_DEBUG"].into_iter().any(tells_of_xtask));
+        let removed = |command: &Command| command.get_envs().filter(|(_, value)| value.is_none()).count();
+        assert!(removed(&cargo(Path::new("."), &["--version"])) > 0, "these tests run under cargo");
     }
 
     #[test]

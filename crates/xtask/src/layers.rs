@@ -72,7 +72,7 @@ pub(crate) const LAYERS: &[&[Place]] = &[
         pure("ohm-log-raft", &["bytes", "protobuf", "raft", "slog"]),
         pure("ohm-placement", &[]),
     ],
-    &[pure("ohm-batch", &[]), pure("ohm-service", &[]), pure("ohm-tas", &[])],
+    &[pure("ohm-planner", &[])],
     &[pure("ohm-offline", &[])],
     &[pure("ohm-sim", &["bytes", "serde_json"])],
     &[shell("ohm-runtime")],
@@ -194,9 +194,9 @@ mod tests {
 
     #[test]
     fn neighbours_need_an_entry_with_a_reason() {
-        let members = [member("ohm-batch", &[("ohm-tas", false)])];
+        let members = [member("ohm-server", &[("ohm-daemon", false)])];
         assert_eq!(findings(&members, &[]).len(), 1);
-        let entry = |reason| [Neighbours { from: "ohm-batch", to: "ohm-tas", reason }];
+        let entry = |reason| [Neighbours { from: "ohm-server", to: "ohm-daemon", reason }];
         assert_eq!(findings(&members, &entry("")).len(), 1);
         assert_eq!(findings(&members, &entry("a reason")).len(), 0);
     }

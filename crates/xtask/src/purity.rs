@@ -282,8 +282,8 @@ mod tests {
     #[test]
     fn shells_are_free_and_a_mark_frees_no_core() {
         let check = |path, package, text| findings(&[SourceFile::new(path, package, Part::Library, text)], &[]).len();
-        assert_eq!(check("crates/node/src/a.rs", "ohm-node", "use std::fs;"), 0);
-        assert_eq!(check("crates/wire/src/a.rs", "ohm-wire", "use std::fs;"), 0);
-        assert_eq!(check("crates/sim/src/a.rs", "ohm-sim", "// @generated\nuse std::fs;"), 1);
+        assert_eq!(check("crates/roles/node/src/a.rs", "ohm-node", "use std::fs;"), 0);
+        assert_eq!(check("crates/base/wire/src/a.rs", "ohm-wire", "use std::fs;"), 0);
+        assert_eq!(check("chaos-tests/sim/src/a.rs", "ohm-sim", "// @generated\nuse std::fs;"), 1);
     }
 }

@@ -40,6 +40,7 @@ pub(crate) fn findings(workspace: &Workspace, files: &[SourceFile]) -> Result<Ve
         let roots = ["lib.rs", "main.rs"].map(|name| format!("{}/src/{name}", member.folder));
         let roots = files.iter().filter(|file| roots.contains(&file.path));
         findings.extend(roots.flat_map(|file| root_findings(file, forbidden)));
+        findings.extend(test_program_findings(&member.folder, files));
     }
     findings.extend(folder_findings(workspace)?);
     Ok(findings)
@@ -58,6 +59,20 @@ fn root_findings(file: &SourceFile, forbidden_by_manifest: bool) -> Vec<String> 
         findings.push(format!("{}:1: unsafe code is not forbidden, here or by the workspace lints", file.path));
     }
     findings
+}
+
+/// Test files that nobody runs: where `tests/main.rs` is the one test program of a crate, it names all files beside it.
+fn test_program_findings(folder: &str, files: &[SourceFile]) -> Vec<String> {
+    let tests = format!("{folder}/tests/");
+    let Some(main) = files.iter().find(|file| file.path == format!("{tests}main.rs")) else { return Vec::new() };
+    let declares = |name: &str| {
+        main.tokens.windows(3).any(|window| window[0].is("mod") && window[1].is(name) && window[2].is(";"))
+    };
+    let beside = files.iter().filter_map(|file| file.path.strip_prefix(tests.as_str())?.strip_suffix(".rs"));
+    let missing = beside.filter(|name| *name != "main" && !name.contains('/') && !declares(name));
+    missing
+        .map(|name| format!("{tests}{name}.rs: `mod {name};` is missing in {tests}main.rs: it does not run"))
+        .collect()
 }
 
 /// Breaches that one file shows by itself.
@@ -149,6 +164,14 @@ mod tests {
     }
 
     #[test]
+    fn a_test_file_that_no_program_names_is_found() {
+        let main = file("a/tests/main.rs", "mod one;");
+        let files = [main, file("a/tests/one.rs", ""), file("a/tests/two.rs", ""), file("a/tests/one/deep.rs", "")];
+        assert_eq!(test_program_findings("a", &files).len(), 1, "two.rs");
+        assert_eq!(test_program_findings("a", &files[1..]).len(), 0, "each file is a program");
+    }
+
+    #[test]
     fn long_lines_are_found() {
         let line = |length: usize| format!("//{}\n", "é".repeat(length - 2));
         assert!(file_findings(&file("a/src/a.rs", &line(120))).is_empty());
@@ -176,8 +199,8 @@ mod tests {
 
     #[test]
     fn folders_at_the_top_are_fixed_and_open_with_a_map() {
-        let members = ["crates/stdx", "schedulers/tas"];
-        assert!(judge_folder("crates", Some("| `stdx/` | small things |"), &members).is_empty());
+        let members = ["crates/base/stdx", "schedulers/planner"];
+        assert!(judge_folder("crates", Some("| `base/stdx/` | small things |"), &members).is_empty());
         assert_eq!(judge_folder("crates", Some("a README without its crate"), &members).len(), 1);
         assert_eq!(judge_folder("crates", None, &members).len(), 1);
         assert_eq!(judge_folder("misc", Some(""), &members).len(), 1);

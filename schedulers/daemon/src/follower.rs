@@ -1,70 +1,57 @@
-//! What the shell asks of a core that follows the log: the inputs and effects that the scheduler core and the duty core
-//! have in common. Each of them translates; none of them decides.
+//! What the shell asks of a process that follows the log: its core, and what is of its own kind.
 
-use ohm_cell::Cell;
-use ohm_health::BeatMark;
-use ohm_model::{Entry, Envelope, Index, Outcome, Sequence, SessionId};
+use ohm_client::{FollowerCore, FollowerEffect, FollowerInput};
+use ohm_health::RelayedBeats;
 use ohm_wire::BeatAnswers;
 
-/// What a core is told.
-pub(crate) enum Input {
-    Snapshot(Box<Cell>),
-    Entry {
-        index: Index,
-        entry: Entry,
-    },
-    Answer {
-        session: SessionId,
-        sequence: Sequence,
-        outcome: Outcome,
-    },
-    OpenAnswer {
-        nonce: u64,
-        outcome: Outcome,
-    },
-    Connected,
-    Disconnected,
-    /// Only for a follower with [`Follower::HAS_DUTY`].
-    Beats {
-        relay: u64,
-        beats: Vec<BeatMark>,
-    },
-    /// Everything that had arrived was handed in.
-    Proceed,
-    Tick,
-    Close,
-}
+/// What only this core is told.
+pub(crate) type OwnInput<F> = <<F as Follower>::Core as FollowerCore>::Input;
+/// What only this core wants.
+pub(crate) type OwnEffect<F> = <<F as Follower>::Core as FollowerCore>::Effect;
+/// What this core is told.
+pub(crate) type Input<F> = FollowerInput<OwnInput<F>>;
+/// What this core wants done.
+pub(crate) type Effect<F> = FollowerEffect<OwnEffect<F>>;
 
-/// What a core wants done.
-pub(crate) enum Effect {
-    Send(Vec<Envelope>),
-    /// Hand in what has arrived, then [`Input::Proceed`].
+/// What the shell does for one kind of core only.
+pub(crate) enum Wish {
+    /// Hand in what has arrived, then [`Follower::proceed`].
     Again,
-    Opened(SessionId),
     /// Answers to beats that came over this relay.
-    Answers {
-        relay: u64,
-        answers: BeatAnswers,
-    },
-    Closed,
+    Answer { relay: u64, answers: BeatAnswers },
 }
 
-/// A core that keeps a copy of the cell.
+/// A core that keeps a copy of the cell, and what stands around it.
 pub(crate) trait Follower {
+    type Core: FollowerCore;
+
     /// Whether it takes part in the health duty.
-    const HAS_DUTY: bool;
+    const HAS_DUTY: bool = false;
 
-    /// The last entry in its copy.
-    fn applied(&self) -> Index;
+    fn core(&self) -> &Self::Core;
 
-    /// The running hash of its copy after that entry.
-    fn chain(&self) -> u64;
+    fn core_mut(&mut self) -> &mut Self::Core;
 
     /// Milliseconds between two ticks, at most.
     fn tick_ms(&self) -> u64;
 
-    /// Takes one input at `now_ms` of the boot-time clock, and says in the traces what a person wants to know.
-    fn step(&mut self, now_ms: u64, input: Input, out: &mut Vec<Effect>);
+    /// Does what is of its own kind, and says in the traces what a person wants to know.
+    fn perform(&mut self, effect: OwnEffect<Self>) -> Option<Wish>;
+
+    /// Beats were relayed; only with [`Follower::HAS_DUTY`].
+    fn beats(_beats: RelayedBeats) -> Option<OwnInput<Self>> {
+        None
+    }
+
+    /// Everything that had arrived was handed in.
+    fn proceed() -> Option<OwnInput<Self>> {
+        None
+    }
+
+    /// What came from elsewhere than from the servers; asked for before every tick until there is nothing.
+    fn arrived(&mut self) -> Option<OwnInput<Self>> {
+        None
+    }
 
     /// Writes its counters into the traces; called every now and then.
     fn report(&mut self);

@@ -1,10 +1,10 @@
 //! The health process: one candidate for the health duty.
 
 use crate::error::DaemonError;
-use crate::follower::{Effect, Follower, Input};
+use crate::follower::{Follower, Wish};
 use crate::shell;
-use ohm_health::{BeatMark, DutyConfig, DutyCore, DutyEffect, DutyInput, HealthConfig};
-use ohm_model::Index;
+use ohm_client::FollowerCore;
+use ohm_health::{BeatMark, DutyConfig, DutyCore, DutyWord, HealthConfig, RelayedBeats};
 use ohm_runtime::dice;
 use ohm_runtime::servers::Servers;
 use ohm_runtime::shutdown::Shutdown;
@@ -56,73 +56,53 @@ pub async fn run_health(options: HealthOptions, shutdown: Shutdown) -> Result<()
     let name = config.name.clone();
     tracing::info!(name, node_lease_ms = config.health.node_lease_ms, "health started");
     let core = DutyCore::new(config, dice::dice());
-    shell::run(Candidate { core, effects: Vec::new() }, name, servers, shutdown).await
+    shell::run(Candidate { core }, name, servers, shutdown).await
 }
 
 struct Candidate {
     core: DutyCore,
-    effects: Vec<DutyEffect>,
 }
 
 impl Follower for Candidate {
+    type Core = DutyCore;
+
     const HAS_DUTY: bool = true;
 
-    fn applied(&self) -> Index {
-        self.core.cell().applied()
+    fn core(&self) -> &DutyCore {
+        &self.core
     }
 
-    fn chain(&self) -> u64 {
-        self.core.cell().chain()
+    fn core_mut(&mut self) -> &mut DutyCore {
+        &mut self.core
     }
 
     fn tick_ms(&self) -> u64 {
         TICK_MS
     }
 
-    fn step(&mut self, now_ms: u64, input: Input, out: &mut Vec<Effect>) {
-        let input = match input {
-            Input::Snapshot(cell) => DutyInput::Snapshot(cell),
-            Input::Entry { index, entry } => DutyInput::Entry { index, entry },
-            Input::Answer { session, sequence, outcome } => DutyInput::Answer { session, sequence, outcome },
-            Input::OpenAnswer { nonce, outcome } => DutyInput::OpenAnswer { nonce, outcome },
-            Input::Connected => DutyInput::Connected,
-            Input::Disconnected => DutyInput::Disconnected,
-            Input::Beats { relay, beats } => DutyInput::Beats { relay, beats },
-            Input::Tick => DutyInput::Tick,
-            Input::Close => DutyInput::Close,
-            // It never asks for more.
-            Input::Proceed => return,
-        };
-        self.core.step(now_ms, input, &mut self.effects);
-        for effect in self.effects.drain(..) {
-            match effect {
-                DutyEffect::Send(envelopes) => out.push(Effect::Send(envelopes)),
-                DutyEffect::Opened(session) => {
-                    tracing::info!(%session, "session open");
-                    out.push(Effect::Opened(session));
-                }
-                DutyEffect::Answers { relay, duty_epoch, lease_ms, interval_ms, answers } => {
-                    let answer = |mark: BeatMark| BeatAnswer {
-                        node: mark.node.0,
-                        incarnation: mark.incarnation.0,
-                        sequence: mark.sequence,
-                        duty_epoch: duty_epoch.0,
-                        interval_ms,
-                        lease_ms,
-                    };
-                    let answers = BeatAnswers { answers: answers.into_iter().map(answer).collect() };
-                    out.push(Effect::Answers { relay, answers });
-                }
-                DutyEffect::BrakeEngaged { count } => {
-                    tracing::warn!(
-                        missing = count,
-                        "very many nodes fell silent at once; conclusions wait for a while"
-                    );
-                }
-                DutyEffect::Duty { held } => tracing::info!(held, "health duty"),
-                DutyEffect::Closed => out.push(Effect::Closed),
+    fn perform(&mut self, word: DutyWord) -> Option<Wish> {
+        match word {
+            DutyWord::Answers { relay, duty_epoch, lease_ms, interval_ms, answers } => {
+                let answer = |mark: BeatMark| BeatAnswer {
+                    node: mark.node.0,
+                    incarnation: mark.incarnation.0,
+                    sequence: mark.sequence,
+                    duty_epoch: duty_epoch.0,
+                    interval_ms,
+                    lease_ms,
+                };
+                let answers = BeatAnswers { answers: answers.into_iter().map(answer).collect() };
+                Some(Wish::Answer { relay, answers })
+            }
+            DutyWord::BrakeEngaged { count } => {
+                tracing::warn!(missing = count, "very many nodes fell silent at once; conclusions wait for a while");
+                None
             }
         }
+    }
+
+    fn beats(beats: RelayedBeats) -> Option<RelayedBeats> {
+        Some(beats)
     }
 
     fn report(&mut self) {

@@ -6,10 +6,10 @@ mod sim;
 mod webhook;
 
 use crate::error::DaemonError;
-use crate::follower::{Effect, Follower, Input};
+use crate::follower::{Follower, Wish};
 use crate::shell;
-use ohm_model::{Epoch, Index};
-use ohm_provisioning::{Answer, Effect as CoreEffect, Input as CoreInput, ProvisionerConfig, ProvisionerCore};
+use ohm_client::FollowerCore;
+use ohm_provisioning::{Answered, Ask, ProvisionerConfig, ProvisionerCore};
 use ohm_runtime::dice;
 use ohm_runtime::servers::Servers;
 use ohm_runtime::shutdown::Shutdown;
@@ -49,72 +49,41 @@ pub async fn run_provisioner(options: ProvisionerOptions, shutdown: Shutdown) ->
     let (sender, answers) = mpsc::channel(ANSWERS_MAX);
     let core = ProvisionerCore::new(config, dice::dice());
     let outside = Outside::new(sim, sender);
-    shell::run(Candidate { core, outside, answers, effects: Vec::new() }, name, servers, shutdown).await
+    shell::run(Candidate { core, outside, answers }, name, servers, shutdown).await
 }
 
 struct Candidate {
     core: ProvisionerCore,
     outside: Outside,
-    answers: mpsc::Receiver<(String, Epoch, Answer)>,
-    effects: Vec<CoreEffect>,
-}
-
-impl Candidate {
-    fn feed(&mut self, now_ms: u64, input: CoreInput, out: &mut Vec<Effect>) {
-        self.core.step(now_ms, input, &mut self.effects);
-        for effect in std::mem::take(&mut self.effects) {
-            match effect {
-                CoreEffect::Send(envelopes) => out.push(Effect::Send(envelopes)),
-                CoreEffect::Opened(session) => {
-                    tracing::info!(%session, "session open");
-                    out.push(Effect::Opened(session));
-                }
-                CoreEffect::Ask(ask) => {
-                    tracing::info!(id = ask.request.id, class = ask.class.name, "asks for nodes");
-                    self.outside.ask(*ask);
-                }
-                CoreEffect::Duty { held } => tracing::info!(held, "provisioning duty"),
-                CoreEffect::Closed => out.push(Effect::Closed),
-            }
-        }
-    }
+    answers: mpsc::Receiver<Answered>,
 }
 
 impl Follower for Candidate {
-    const HAS_DUTY: bool = false;
+    type Core = ProvisionerCore;
 
-    fn applied(&self) -> Index {
-        self.core.cell().applied()
+    fn core(&self) -> &ProvisionerCore {
+        &self.core
     }
 
-    fn chain(&self) -> u64 {
-        self.core.cell().chain()
+    fn core_mut(&mut self) -> &mut ProvisionerCore {
+        &mut self.core
     }
 
     fn tick_ms(&self) -> u64 {
         TICK_MS
     }
 
-    fn step(&mut self, now_ms: u64, input: Input, out: &mut Vec<Effect>) {
-        let input = match input {
-            Input::Snapshot(cell) => CoreInput::Snapshot(cell),
-            Input::Entry { index, entry } => CoreInput::Entry { index, entry },
-            Input::Answer { session, sequence, outcome } => CoreInput::Answer { session, sequence, outcome },
-            Input::OpenAnswer { nonce, outcome } => CoreInput::OpenAnswer { nonce, outcome },
-            Input::Connected => CoreInput::Connected,
-            Input::Disconnected => CoreInput::Disconnected,
-            Input::Tick => {
-                while let Ok((id, epoch, answer)) = self.answers.try_recv() {
-                    tracing::info!(id, state = ?answer.state, message = answer.message, "the outside answers");
-                    self.feed(now_ms, CoreInput::Answered { id, epoch, answer }, out);
-                }
-                CoreInput::Tick
-            }
-            Input::Close => CoreInput::Close,
-            // It has no beats, and never asks for more.
-            Input::Beats { .. } | Input::Proceed => return,
-        };
-        self.feed(now_ms, input, out);
+    fn perform(&mut self, ask: Box<Ask>) -> Option<Wish> {
+        tracing::info!(id = ask.request.id, class = ask.class.name, "asks for nodes");
+        self.outside.ask(*ask);
+        None
+    }
+
+    fn arrived(&mut self) -> Option<Answered> {
+        let answered = self.answers.try_recv().ok()?;
+        let Answered { id, answer, .. } = &answered;
+        tracing::info!(id, state = ?answer.state, message = answer.message, "the outside answers");
+        Some(answered)
     }
 
     fn report(&mut self) {

@@ -1,16 +1,14 @@
 //! The scheduler process: one scheduler core with the planner of its class.
 
 use crate::error::DaemonError;
-use crate::follower::{Effect, Follower, Input};
+use crate::follower::{Follower, Wish};
 use crate::shell;
-use ohm_batch::BatchPlanner;
-use ohm_framework::{Counters, Effect as CoreEffect, Input as CoreInput, Planner, SchedulerConfig, SchedulerCore};
-use ohm_model::{Class, Index};
+use ohm_framework::{Again, Counters, Proceed, SchedulerConfig, SchedulerCore};
+use ohm_model::Class;
+use ohm_planner::ProfilePlanner;
 use ohm_runtime::dice;
 use ohm_runtime::servers::Servers;
 use ohm_runtime::shutdown::Shutdown;
-use ohm_service::ServicePlanner;
-use ohm_tas::TasPlanner;
 
 /// How a scheduler is started.
 #[derive(Clone, Debug)]
@@ -35,81 +33,44 @@ impl SchedulerOptions {
 /// # Errors
 /// See [`DaemonError`]; servers that can't be reached are waited for.
 pub async fn run_scheduler(options: SchedulerOptions, shutdown: Shutdown) -> Result<(), DaemonError> {
-    match options.class {
-        Class::Batch => run(BatchPlanner::default(), options, shutdown).await,
-        Class::Service => run(ServicePlanner::default(), options, shutdown).await,
-        Class::Tas => run(TasPlanner::default(), options, shutdown).await,
-    }
-}
-
-async fn run<P: Planner>(planner: P, options: SchedulerOptions, shutdown: Shutdown) -> Result<(), DaemonError> {
     let SchedulerOptions { servers, class, config } = options;
+    if class.built_in().is_none() {
+        return Err(DaemonError::UnknownClass { class });
+    }
     let (name, tick_ms) = (config.name.clone(), config.tick_ms());
     tracing::info!(class = class.name(), name, "scheduler started");
-    let core = SchedulerCore::new(config, planner, dice::dice());
-    shell::run(Scheduler { core, tick_ms, effects: Vec::new(), told: Counters::default() }, name, servers, shutdown)
-        .await
+    let core = SchedulerCore::new(config, ohm_planner::of(class), dice::dice());
+    shell::run(Scheduler { core, tick_ms, told: Counters::default() }, name, servers, shutdown).await
 }
 
-struct Scheduler<P> {
-    core: SchedulerCore<P>,
+struct Scheduler {
+    core: SchedulerCore<ProfilePlanner>,
     tick_ms: u64,
-    effects: Vec<CoreEffect>,
     /// The counters as they were reported last.
     told: Counters,
 }
 
-impl<P: Planner> Follower for Scheduler<P> {
-    const HAS_DUTY: bool = false;
+impl Follower for Scheduler {
+    type Core = SchedulerCore<ProfilePlanner>;
 
-    fn applied(&self) -> Index {
-        self.core.cell().applied()
+    fn core(&self) -> &SchedulerCore<ProfilePlanner> {
+        &self.core
     }
 
-    fn chain(&self) -> u64 {
-        self.core.cell().chain()
+    fn core_mut(&mut self) -> &mut SchedulerCore<ProfilePlanner> {
+        &mut self.core
     }
 
     fn tick_ms(&self) -> u64 {
         self.tick_ms
     }
 
-    fn step(&mut self, now_ms: u64, input: Input, out: &mut Vec<Effect>) {
-        let input = match input {
-            Input::Snapshot(cell) => CoreInput::Snapshot(cell),
-            Input::Entry { index, entry } => CoreInput::Entry { index, entry },
-            Input::Answer { session, sequence, outcome } => CoreInput::Answer { session, sequence, outcome },
-            Input::OpenAnswer { nonce, outcome } => CoreInput::OpenAnswer { nonce, outcome },
-            Input::Connected => CoreInput::Connected,
-            Input::Disconnected => CoreInput::Disconnected,
-            Input::Proceed => CoreInput::Proceed,
-            Input::Tick => CoreInput::Tick,
-            Input::Close => CoreInput::Close,
-            // It has no duty stream.
-            Input::Beats { .. } => return,
-        };
-        self.core.step(now_ms, input, &mut self.effects);
-        let (mut gained, mut dropped) = (0, 0);
-        for effect in self.effects.drain(..) {
-            match effect {
-                CoreEffect::Send(envelopes) => out.push(Effect::Send(envelopes)),
-                CoreEffect::Again => out.push(Effect::Again),
-                CoreEffect::Opened(session) => {
-                    tracing::info!(%session, "session open");
-                    out.push(Effect::Opened(session));
-                }
-                CoreEffect::SessionGone => {
-                    tracing::warn!("session gone; everything is planned anew under the next one")
-                }
-                CoreEffect::OpenRefused(refusal) => tracing::warn!(%refusal, "no session"),
-                CoreEffect::Gained(_) => gained += 1,
-                CoreEffect::Dropped(_) => dropped += 1,
-                CoreEffect::Closed => out.push(Effect::Closed),
-            }
-        }
-        if gained + dropped > 0 {
-            tracing::info!(gained, dropped, held = self.core.shards().count(), "shards");
-        }
+    fn perform(&mut self, Again: Again) -> Option<Wish> {
+        Some(Wish::Again)
+    }
+
+    fn proceed() -> Option<Proceed> {
+        Some(Proceed)
     }
 
     fn report(&mut self) {

@@ -1,9 +1,11 @@
 //! The loop around a core: what arrived goes in, what the core wants goes out, and time passes.
 
 use crate::error::DaemonError;
-use crate::follower::{Effect, Follower, Input};
+use crate::follower::{Effect, Follower, Input, Wish};
 use crate::link::{Arrival, Link, Outlets};
 use crate::tickets::Tickets;
+use ohm_client::{FollowerCore, FollowerInput, SessionInput};
+use ohm_health::RelayedBeats;
 use ohm_model::{Envelope, SessionId};
 use ohm_runtime::clock::boot_ms;
 use ohm_runtime::recorder::{Happened, Recorder};
@@ -26,9 +28,9 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 /// Between two reports of the counters.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
-/// Runs `core` until `shutdown`, or until it can't go on. `name` is for people.
+/// Runs `process` until `shutdown`, or until it can't go on. `name` is for people.
 pub(crate) async fn run<F: Follower>(
-    core: F,
+    process: F,
     name: String,
     servers: Servers,
     shutdown: Shutdown,
@@ -49,11 +51,12 @@ pub(crate) async fn run<F: Follower>(
     let mut tasks = JoinSet::new();
     tasks.spawn(link.run());
     let shell = Shell {
-        core,
+        process,
         applied,
         tickets: Tickets::default(),
         outlets: None,
         session: None,
+        held: 0,
         again: false,
         is_closed: false,
         effects: Vec::new(),
@@ -62,23 +65,25 @@ pub(crate) async fn run<F: Follower>(
     shell.run(arrivals, shutdown).await
 }
 
-struct Shell<F> {
-    core: F,
+struct Shell<F: Follower> {
+    process: F,
     applied: Arc<AtomicU64>,
     tickets: Tickets,
     outlets: Option<Outlets>,
     /// The session opened last, which the duty stream is attached for.
     session: Option<SessionId>,
+    /// How many leases are held.
+    held: usize,
     /// The core has more to do once everything that has arrived is handed in.
     again: bool,
     is_closed: bool,
-    effects: Vec<Effect>,
+    effects: Vec<Effect<F>>,
     recorder: Recorder,
 }
 
 impl<F: Follower> Shell<F> {
     async fn run(mut self, mut arrivals: mpsc::Receiver<Arrival>, shutdown: Shutdown) -> Result<(), DaemonError> {
-        let mut tick = interval(Duration::from_millis(self.core.tick_ms().max(1)));
+        let mut tick = interval(Duration::from_millis(self.process.tick_ms().max(1)));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut report = interval(REPORT_EVERY);
         report.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -89,11 +94,11 @@ impl<F: Follower> Shell<F> {
             tokio::select! { biased;
                 () = &mut stop, if give_up.is_none() => {
                     give_up = Some(Instant::now() + CLOSE_PATIENCE);
-                    self.step(Input::Close);
+                    self.session(SessionInput::Close);
                 }
                 () = sleep_until(give_up.unwrap_or_else(Instant::now)), if give_up.is_some() => break,
-                _ = tick.tick() => self.step(Input::Tick),
-                _ = report.tick() => self.core.report(),
+                _ = tick.tick() => self.tick(),
+                _ = report.tick() => self.process.report(),
                 arrival = arrivals.recv() => self.take(arrival.ok_or(DaemonError::LinkEnded)?)?,
                 () = std::future::ready(()), if self.again => {}
             }
@@ -103,13 +108,15 @@ impl<F: Follower> Shell<F> {
                     Err(_) => break,
                 }
             }
-            if std::mem::take(&mut self.again) {
-                self.step(Input::Proceed);
+            if std::mem::take(&mut self.again)
+                && let Some(proceed) = F::proceed()
+            {
+                self.step(FollowerInput::Own(proceed));
                 // What was just sent goes out before the next pass is planned.
                 tokio::task::yield_now().await;
             }
         }
-        self.core.report();
+        self.process.report();
         Ok(())
     }
 
@@ -118,47 +125,75 @@ impl<F: Follower> Shell<F> {
             Arrival::Connected(outlets) => {
                 self.outlets = Some(outlets);
                 self.attach();
-                self.step(Input::Connected);
+                self.session(SessionInput::Connected);
             }
             Arrival::Disconnected => {
                 self.outlets = None;
                 self.tickets.clear();
-                self.step(Input::Disconnected);
+                self.session(SessionInput::Disconnected);
             }
-            Arrival::Snapshot(cell) => self.step(Input::Snapshot(cell)),
+            Arrival::Snapshot(cell) => self.step(FollowerInput::Snapshot(cell)),
             Arrival::Entries(entries) => {
-                entries.into_iter().for_each(|(index, entry)| self.step(Input::Entry { index, entry }));
-                let core = &self.core;
-                self.recorder.write(|| Happened::Copied { index: core.applied(), chain: core.chain() });
+                entries.into_iter().for_each(|(index, entry)| self.step(FollowerInput::Entry { index, entry }));
+                let cell = self.process.core().cell();
+                self.recorder.write(|| Happened::Copied { index: cell.applied(), chain: cell.chain() });
             }
             Arrival::Reply(reply) => {
                 for input in self.tickets.answers(reply)? {
-                    self.step(input);
+                    self.session(input);
                 }
             }
-            Arrival::Beats { relay, beats } => self.step(Input::Beats { relay, beats }),
+            Arrival::Beats { relay, beats } => {
+                if let Some(beats) = F::beats(RelayedBeats { relay, beats }) {
+                    self.step(FollowerInput::Own(beats));
+                }
+            }
             Arrival::Failed(error) => return Err(error),
         }
-        self.applied.store(self.core.applied().0, Ordering::Release);
+        self.applied.store(self.process.core().cell().applied().0, Ordering::Release);
         Ok(())
     }
 
-    fn step(&mut self, input: Input) {
+    fn tick(&mut self) {
+        while let Some(arrived) = self.process.arrived() {
+            self.step(FollowerInput::Own(arrived));
+        }
+        self.session(SessionInput::Tick);
+    }
+
+    fn session(&mut self, input: SessionInput) {
+        self.step(FollowerInput::Session(input));
+    }
+
+    fn step(&mut self, input: Input<F>) {
         let mut effects = std::mem::take(&mut self.effects);
-        self.core.step(boot_ms(), input, &mut effects);
+        self.process.core_mut().step(boot_ms(), input, &mut effects);
+        let (mut gained, mut dropped) = (0, 0);
         for effect in effects.drain(..) {
             match effect {
-                Effect::Send(envelopes) => self.send(&envelopes),
-                Effect::Again => self.again = true,
-                Effect::Opened(session) => {
+                Effect::<F>::Send(envelopes) => self.send(&envelopes),
+                Effect::<F>::Opened(session) => {
+                    tracing::info!(%session, "session open");
                     self.session = Some(session);
                     self.attach();
                 }
-                Effect::Answers { relay, answers } => self.answer(relay, answers),
-                Effect::Closed => self.is_closed = true,
+                Effect::<F>::OpenRefused(refusal) => tracing::warn!(%refusal, "no session"),
+                Effect::<F>::SessionGone => tracing::warn!("session gone; the work goes on under the next one"),
+                Effect::<F>::Gained { .. } => gained += 1,
+                Effect::<F>::Dropped { .. } => dropped += 1,
+                Effect::<F>::Closed => self.is_closed = true,
+                Effect::<F>::Own(effect) => match self.process.perform(effect) {
+                    Some(Wish::Again) => self.again = true,
+                    Some(Wish::Answer { relay, answers }) => self.answer(relay, answers),
+                    None => {}
+                },
             }
         }
         self.effects = effects;
+        if gained + dropped > 0 {
+            self.held = (self.held + gained).saturating_sub(dropped);
+            tracing::info!(gained, dropped, held = self.held, "leases");
+        }
     }
 
     /// What finds no room is lost, as on any network; the session core sends it again.

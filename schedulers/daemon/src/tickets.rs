@@ -1,6 +1,6 @@
 //! Which commands an append reply speaks of.
 
-use crate::follower::Input;
+use ohm_client::SessionInput;
 use ohm_model::{Command, Envelope, Outcome, Sequence, SessionId};
 use ohm_wire::{AppendReply, AppendRequest, Malformed, append_reply, read};
 use std::collections::BTreeMap;
@@ -25,10 +25,10 @@ impl Expected {
         }
     }
 
-    fn input(self, outcome: Outcome) -> Input {
+    fn input(self, outcome: Outcome) -> SessionInput {
         match self {
-            Expected::Opening(nonce) => Input::OpenAnswer { nonce, outcome },
-            Expected::Command(session, sequence) => Input::Answer { session, sequence, outcome },
+            Expected::Opening(nonce) => SessionInput::OpenAnswer { nonce, outcome },
+            Expected::Command(session, sequence) => SessionInput::Answer { session, sequence, outcome },
         }
     }
 }
@@ -70,7 +70,7 @@ impl Tickets {
     }
 
     /// The answers in `reply`. Busy and unknown have none: the session core asks again by itself.
-    pub(crate) fn answers(&mut self, reply: AppendReply) -> Result<Vec<Input>, Malformed> {
+    pub(crate) fn answers(&mut self, reply: AppendReply) -> Result<Vec<SessionInput>, Malformed> {
         let expected = self.waiting.remove(&reply.ticket).unwrap_or_default();
         match reply.result {
             Some(append_reply::Result::Committed(committed)) => {
@@ -122,8 +122,8 @@ mod tests {
         assert_eq!(counts, [2, 1, 1]);
         let first = tickets.answers(committed(requests[0].ticket, &[Outcome::Session(SessionId(7)), Outcome::Done]));
         let first = first.unwrap();
-        assert!(matches!(first[0], Input::OpenAnswer { nonce: 9, .. }));
-        assert!(matches!(first[1], Input::Answer { sequence: Sequence(1), .. }));
+        assert!(matches!(first[0], SessionInput::OpenAnswer { nonce: 9, .. }));
+        assert!(matches!(first[1], SessionInput::Answer { sequence: Sequence(1), .. }));
         let busy = append_reply::Result::Busy("later".into());
         let busy = AppendReply { ticket: requests[1].ticket, result: Some(busy) };
         assert!(tickets.answers(busy).unwrap().is_empty());

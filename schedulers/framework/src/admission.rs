@@ -4,15 +4,14 @@
 //! (Kueue's second-pass queue), at once when a node comes or room is given back, and whenever the job itself changes.
 
 use crate::explain::{Explanation, Obstacle};
-use crate::input::Effect;
+use crate::input::SchedulerEffect;
 use crate::plan::PlannedJob;
 use crate::planner::{Need, Planner};
 use crate::scheduler::SchedulerCore;
 use crate::view::View;
 use ohm_cell::{Cell, CheckState, Job, JobState, Standing};
-use ohm_model::{Grain, JobId, ResourceId};
+use ohm_model::{Grain, JobId};
 use ohm_stdx::canary::{self, Canary};
-use std::collections::BTreeMap;
 
 const WAIT_MS: u64 = 1_000;
 const WAIT_MS_MAX: u64 = 30_000;
@@ -77,16 +76,7 @@ fn checks_text(job: &Job) -> String {
 
 /// The resource of which the queue has too little for the whole of `job`.
 fn short_quota(view: &View<'_>, job: &Job) -> Option<Obstacle> {
-    let mut growth: BTreeMap<ResourceId, i64> = BTreeMap::new();
-    for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
-        let Some(shape) = view.cell().shape_of(job, at) else { continue };
-        for &(resource, request) in &shape.requests {
-            let sum = growth.entry(resource).or_insert(0);
-            let missing = i64::from(spec.count) - i64::from(group.live);
-            *sum = sum.saturating_add(request.saturating_mul(missing));
-        }
-    }
-    growth.into_iter().find_map(|(resource, asked)| {
+    view.cell().missing_request(job).into_iter().find_map(|(resource, asked)| {
         let available = view.quota_available(&job.spec.queue, resource)?;
         let queue = job.spec.queue.clone();
         (available < asked).then_some(Obstacle::Quota { queue, resource, asked, available })
@@ -96,11 +86,11 @@ fn short_quota(view: &View<'_>, job: &Job) -> Option<Obstacle> {
 impl<P: Planner> SchedulerCore<P> {
     /// What a job that was taken needs now; nothing when it needs nothing.
     pub(crate) fn pass_of(&self, job: JobId) -> Option<Pass> {
-        let found = self.cell.jobs().get(job)?;
-        let need = need_now(&self.cell, &self.planner, found)?;
-        Some(match self.cell.standing(found) {
+        let found = self.follower.cell().jobs().get(job)?;
+        let need = need_now(self.follower.cell(), &self.planner, found)?;
+        Some(match self.follower.cell().standing(found) {
             Standing::Unreserved => Pass::Reserve,
-            Standing::Invalid(_) => match admission_obstacle(&self.cell, found)? {
+            Standing::Invalid(_) => match admission_obstacle(self.follower.cell(), found)? {
                 Obstacle::Waiting { what } => Pass::Wait(what),
                 _ => return None,
             },
@@ -110,16 +100,16 @@ impl<P: Planner> SchedulerCore<P> {
 
     /// Pass one: the whole quota of each job, or nothing of it. What one job is to get is held before the next is
     /// looked at.
-    pub(crate) fn reserve_all(&mut self, now_ms: u64, jobs: &[JobId], out: &mut Vec<Effect>) {
+    pub(crate) fn reserve_all(&mut self, now_ms: u64, jobs: &[JobId], out: &mut Vec<SchedulerEffect>) {
         for &job in jobs {
             if !self.has_room() {
                 self.backlog.give_back(job);
                 continue;
             }
-            let Some(found) = self.cell.jobs().get(job) else { continue };
-            let view = Self::view(&self.cell, &self.holds, &self.member);
+            let Some(found) = self.follower.cell().jobs().get(job) else { continue };
+            let view = Self::view(self.follower.cell(), &self.holds, self.follower.member());
             if let Some(obstacle) = short_quota(&view, found) {
-                self.park(now_ms, job, Explanation::of_obstacle(job, self.cell.applied(), 0, obstacle));
+                self.park(now_ms, job, Explanation::of_obstacle(job, self.follower.cell().applied(), 0, obstacle));
                 continue;
             }
             let mut planned = PlannedJob::placing(view.guard(found), Grain::PerTask, Vec::new());
@@ -132,8 +122,8 @@ impl<P: Planner> SchedulerCore<P> {
 
     /// Whether `job` is ready and stands nowhere yet.
     pub(crate) fn is_second_pass(&self, job: JobId) -> bool {
-        let found = self.cell.jobs().get(job).filter(|found| found.admission.ready().is_some());
-        found.is_some_and(|found| self.planner.need(&self.cell, found) == Some(Need::Start))
+        let found = self.follower.cell().jobs().get(job).filter(|found| found.admission.ready().is_some());
+        found.is_some_and(|found| self.planner.need(self.follower.cell(), found) == Some(Need::Start))
     }
 
     /// A second pass found no room: it waits longer each time, and its quota stays reserved.

@@ -5,7 +5,7 @@ use crate::holds::{Holds, Taken};
 use crate::plan::PlannedJob;
 use ohm_cell::Cell;
 use ohm_model::transaction::Row;
-use ohm_model::{ConflictReason, Epoch, Grain, Index, JobId, Shard, Transaction, Verdict};
+use ohm_model::{ConflictReason, Epoch, Grain, Index, JobId, Sequence, Shard, Transaction, Verdict};
 use std::collections::BTreeMap;
 
 /// Several plans that travel together.
@@ -69,13 +69,34 @@ impl Batch {
     }
 }
 
+/// What is known of a transaction under way.
+///
+/// ```text
+///        ┌──────── the log judges it, or a server refuses it whole ────────┐
+///        │                                                                 ▼
+///      Sent ──a server says its verdict──▶ Judged ──the log judges it──▶ landed
+///        │                                   │                             ▲
+///        └──the own copy jumps──▶ Orphan ◀───┘ the copy jumps, or the      │
+///                                   │          session is gone             │
+///                                   └───any verdict, also one known before─┘
+/// ```
+/// From every state a transaction that nobody will judge, or that the cell does not take, is given up.
+#[derive(Clone, Debug)]
+enum State {
+    /// Nobody has said anything.
+    Sent,
+    /// A server has said the verdict; it counts when the own copy has the entry with this number.
+    Judged { sequence: Sequence, verdict: Verdict },
+    /// The own copy jumped: it may contain the entry already, or never see it.
+    Orphan,
+}
+
 /// One transaction under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
     pub(crate) jobs: Vec<FlyingJob>,
     pub(crate) taken: Taken,
-    /// The own copy jumped while it was under way: its entry may never be seen.
-    pub(crate) orphaned: bool,
+    state: State,
     /// How often nodes had got better when it was planned.
     pub(crate) improvements: u64,
     counts: Vec<u32>,
@@ -93,7 +114,7 @@ impl Flight {
         Flight {
             jobs: std::mem::take(&mut batch.jobs),
             taken,
-            orphaned: false,
+            state: State::Sent,
             improvements,
             counts: transaction.place.iter().map(|placement| placement.count).collect(),
             all_or_nothing: transaction.grain == Grain::AllOrNothing,
@@ -101,9 +122,14 @@ impl Flight {
         }
     }
 
+    /// Whether its entry may never be seen.
+    pub(crate) fn is_orphan(&self) -> bool {
+        matches!(self.state, State::Orphan)
+    }
+
     /// Whether the verdict says that nothing at all came of it. Then it may be believed before the own copy has it: the
     /// server turned it away, or the log did.
-    pub(crate) fn is_refused_whole(&self, verdict: &Verdict) -> bool {
+    fn is_refused_whole(&self, verdict: &Verdict) -> bool {
         let none = verdict.accepted.len() == self.counts.len() && verdict.accepted.iter().all(|count| *count == 0);
         let by_whole = verdict.conflicts.iter().any(|conflict| conflict.row == Row::Whole);
         !verdict.conflicts.is_empty() && (by_whole || self.all_or_nothing || (none && self.only_places))
@@ -166,10 +192,6 @@ impl Flights {
         self.next
     }
 
-    pub(crate) fn get(&self, tag: u64) -> Option<&Flight> {
-        self.flights.get(&tag)
-    }
-
     pub(crate) fn remove(&mut self, tag: u64) -> Option<Flight> {
         let flight = self.flights.remove(&tag)?;
         for job in &flight.jobs {
@@ -178,15 +200,39 @@ impl Flights {
         Some(flight)
     }
 
-    /// The entry of this transaction may never be seen.
-    pub(crate) fn orphan(&mut self, tag: u64) {
-        if let Some(flight) = self.flights.get_mut(&tag) {
-            flight.orphaned = true;
+    /// A server has said the verdict on the transaction under `tag`, which was sent with this number. Returns whether
+    /// it may be believed at once.
+    pub(crate) fn judge(&mut self, tag: u64, sequence: Sequence, verdict: &Verdict) -> bool {
+        let Some(flight) = self.flights.get_mut(&tag) else { return false };
+        let at_once = flight.is_orphan() || flight.is_refused_whole(verdict);
+        if !at_once {
+            flight.state = State::Judged { sequence, verdict: verdict.clone() };
         }
+        at_once
     }
 
-    /// The own copy was replaced.
+    /// The transaction of which a server said the verdict, and the verdict, now that the own copy has its entry.
+    pub(crate) fn judged_by(&self, answered: Sequence) -> Option<(u64, Verdict)> {
+        self.flights.iter().find_map(|(tag, flight)| match &flight.state {
+            State::Judged { sequence, verdict } if *sequence == answered => Some((*tag, verdict.clone())),
+            _ => None,
+        })
+    }
+
+    /// Makes orphans of all that a server has judged, and returns them with their verdicts.
+    pub(crate) fn orphan_judged(&mut self) -> Vec<(u64, Verdict)> {
+        let mut found = Vec::new();
+        for (tag, flight) in &mut self.flights {
+            if let State::Judged { verdict, .. } = &mut flight.state {
+                found.push((*tag, std::mem::take(verdict)));
+                flight.state = State::Orphan;
+            }
+        }
+        found
+    }
+
+    /// The own copy was replaced: no entry of these may ever be seen.
     pub(crate) fn orphan_all(&mut self) {
-        self.flights.values_mut().for_each(|flight| flight.orphaned = true);
+        self.flights.values_mut().for_each(|flight| flight.state = State::Orphan);
     }
 }

@@ -96,11 +96,8 @@ impl Holds {
             if job.spec.queue.is_empty() || !job.reserved.is_empty() {
                 continue;
             }
-            for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
-                let Some(shape) = cell.shape_of(job, at) else { continue };
-                let missing = spec.count.saturating_sub(group.live);
-                self.charge(&job.spec.queue, (&shape.requests, missing), &mut taken.quota);
-            }
+            let missing = cell.missing_request(job).into_iter().filter(|(_, amount)| *amount > 0);
+            self.charge(&job.spec.queue, (&missing.collect::<Vec<_>>(), 1), &mut taken.quota);
         }
     }
 

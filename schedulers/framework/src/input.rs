@@ -1,7 +1,6 @@
 //! What a scheduler core is told, what it wants done, and the bounds it works in.
 
-use ohm_cell::Cell;
-use ohm_model::{Entry, Envelope, Index, Outcome, Refusal, Sequence, SessionId, Shard};
+use ohm_client::{FollowerEffect, FollowerInput};
 
 /// How a scheduler core works. The bounds count work, never time.
 #[derive(Clone, Debug)]
@@ -57,65 +56,17 @@ impl SchedulerConfig {
     }
 }
 
-/// What a scheduler core is told.
-#[derive(Clone, Debug)]
-pub enum Input {
-    /// The own copy is replaced by this one, restored from a snapshot.
-    Snapshot(Box<Cell>),
-    /// The next entry of the log. An entry that the copy contains already is passed over.
-    Entry {
-        /// Its index.
-        index: Index,
-        /// What it holds.
-        entry: Entry,
-    },
-    /// An index that holds nothing for the cell.
-    Skipped(Index),
-    /// A server's own answer to a command, which may come before the entry or in its stead.
-    Answer {
-        /// The session the command was sent under.
-        session: SessionId,
-        /// Its number.
-        sequence: Sequence,
-        /// The answer.
-        outcome: Outcome,
-    },
-    /// A server's own answer to `OpenSession`.
-    OpenAnswer {
-        /// The nonce of the command.
-        nonce: u64,
-        /// The answer.
-        outcome: Outcome,
-    },
-    /// A server can be reached.
-    Connected,
-    /// No server can be reached.
-    Disconnected,
-    /// The answer to `Effect::Again`: everything else that had arrived was handed in.
-    Proceed,
-    /// Time passes; at least every [`SchedulerConfig::tick_ms`].
-    Tick,
-    /// Stop: shards and session are given back.
-    Close,
-}
+/// The answer to [`Again`]: everything else that had arrived was handed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proceed;
 
-/// What a scheduler core wants done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// To a server, in this order.
-    Send(Vec<Envelope>),
-    /// There is more to do: hand in everything that has arrived, then `Input::Proceed`. At most one is outstanding.
-    Again,
-    /// A session is open.
-    Opened(SessionId),
-    /// The session is gone; everything is planned again from the state under a new one.
-    SessionGone,
-    /// The cell refuses to open a session; it is tried again.
-    OpenRefused(Refusal),
-    /// The jobs of this shard are placed here from now on.
-    Gained(Shard),
-    /// The jobs of this shard are no longer placed here.
-    Dropped(Shard),
-    /// The session is closed, as wished. Nothing follows.
-    Closed,
-}
+/// There is more to do: hand in everything that has arrived, then [`Proceed`]. At most one is outstanding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Again;
+
+/// What a scheduler core is told; `Tick` at least every [`SchedulerConfig::tick_ms`].
+pub type SchedulerInput = FollowerInput<Proceed>;
+
+/// What a scheduler core wants done. The jobs of a shard are placed here as long as its lease is held; when the session
+/// is gone everything is planned again from the state under a new one.
+pub type SchedulerEffect = FollowerEffect<Again>;

@@ -37,7 +37,7 @@ pub use counted::{BestDomain, Counted, Excluded, Unit, count_miss};
 pub use counters::Counters;
 pub use explain::{Explanation, LayerFit, Miss, NearMiss, Obstacle};
 pub use holds::{Holds, Taken};
-pub use input::{Effect, Input, SchedulerConfig};
+pub use input::{Again, Proceed, SchedulerConfig, SchedulerEffect, SchedulerInput};
 pub use moves::plan_move;
 pub use pass::TRANSACTION_BYTES_MAX;
 pub use plan::{Decision, Plan, PlannedJob};

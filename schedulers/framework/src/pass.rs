@@ -3,12 +3,12 @@
 use crate::admission::Pass;
 use crate::explain::{Explanation, Obstacle};
 use crate::flight::{Batch, Flight};
-use crate::input::Effect;
+use crate::input::SchedulerEffect;
 use crate::moves::{plan_waiting, seek_places};
 use crate::plan::{Decision, Plan, PlannedJob, row_bytes_max};
 use crate::planner::{Budget, Need, Planner, Work, WorkItem};
 use crate::scheduler::SchedulerCore;
-use ohm_client::MemberInput;
+use ohm_client::SessionInput;
 use ohm_model::{Command, Grain, JobId, Lease, NodeId, Placement, ResourceId, Shard};
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ const SWEEP_BUNCHES: usize = 1024;
 
 impl<P: Planner> SchedulerCore<P> {
     /// One pass of bounded work.
-    pub(crate) fn proceed(&mut self, now_ms: u64, out: &mut Vec<Effect>) {
+    pub(crate) fn proceed(&mut self, now_ms: u64, out: &mut Vec<SchedulerEffect>) {
         self.drop_outrun(now_ms, out);
         self.wake();
         if !self.has_room() || !self.backlog.has_ready() {
@@ -35,7 +35,7 @@ impl<P: Planner> SchedulerCore<P> {
     }
 
     /// Plans repairs, or one move, or all the rest: what has to move is looked at on another picture.
-    fn plan(&mut self, now_ms: u64, work: &Work, out: &mut Vec<Effect>) {
+    fn plan(&mut self, now_ms: u64, work: &Work, out: &mut Vec<SchedulerEffect>) {
         let first = work.jobs.iter().position(|item| item.need == Need::Move).unwrap_or(work.jobs.len());
         let now = if first == 0 { 1 } else { first };
         for item in &work.jobs[now..] {
@@ -45,9 +45,9 @@ impl<P: Planner> SchedulerCore<P> {
         if first == 0 { self.plan_move(now_ms, &now, out) } else { self.plan_places(now_ms, &now, out) }
     }
 
-    fn plan_move(&mut self, now_ms: u64, work: &Work, out: &mut Vec<Effect>) {
+    fn plan_move(&mut self, now_ms: u64, work: &Work, out: &mut Vec<SchedulerEffect>) {
         self.tell_planner();
-        let picture = (&self.cell, &self.holds, self.member.session().unwrap_or_default());
+        let picture = (self.follower.cell(), &self.holds, self.follower.member().session().unwrap_or_default());
         let sought = seek_places(&mut self.planner, picture, work.jobs[0], work.budget.nodes, &mut self.dice);
         self.counters.passes += 1;
         self.counters.examined += sought.examined;
@@ -56,7 +56,7 @@ impl<P: Planner> SchedulerCore<P> {
         if let Some(Decision::Unplaced(_)) = plan.decisions.first() {
             // The nodes that it counts as taken are free.
             self.tell_planner();
-            let picture = (&self.cell, &self.holds, self.member.session().unwrap_or_default());
+            let picture = (self.follower.cell(), &self.holds, self.follower.member().session().unwrap_or_default());
             let waiting = plan_waiting(&mut self.planner, picture, work.jobs[0], work.budget, &mut self.dice);
             let waiting = waiting.map(|(_, placed)| placed).unwrap_or_default();
             self.counters.examined += waiting.examined;
@@ -69,9 +69,9 @@ impl<P: Planner> SchedulerCore<P> {
         }
     }
 
-    fn plan_places(&mut self, now_ms: u64, work: &Work, out: &mut Vec<Effect>) {
+    fn plan_places(&mut self, now_ms: u64, work: &Work, out: &mut Vec<SchedulerEffect>) {
         self.tell_planner();
-        let view = Self::view(&self.cell, &self.holds, &self.member);
+        let view = Self::view(self.follower.cell(), &self.holds, self.follower.member());
         let plan = self.planner.plan(&view, work, &mut self.dice);
         self.counters.passes += 1;
         self.counters.examined += plan.examined;
@@ -83,10 +83,10 @@ impl<P: Planner> SchedulerCore<P> {
 
     /// A lease may have run out on the own clock since the last step: then nothing may be planned for its shard, and
     /// only the member can say what comes next.
-    fn drop_outrun(&mut self, now_ms: u64, out: &mut Vec<Effect>) {
-        let outrun = |shard: &Shard| self.member.holds(Lease::Shard(*shard), now_ms).is_none();
+    fn drop_outrun(&mut self, now_ms: u64, out: &mut Vec<SchedulerEffect>) {
+        let outrun = |shard: &Shard| self.follower.member().holds(Lease::Shard(*shard), now_ms).is_none();
         if self.shards.keys().any(outrun) {
-            self.tell_member(now_ms, MemberInput::Tick, out);
+            self.with_follower(now_ms, out, |follower, effects| follower.step(now_ms, SessionInput::Tick, effects));
         }
     }
 
@@ -95,9 +95,9 @@ impl<P: Planner> SchedulerCore<P> {
         let improved = std::mem::take(&mut self.changes.improved);
         if !improved.is_empty() {
             self.wake_second_passes();
-            let view = Self::view(&self.cell, &self.holds, &self.member);
+            let view = Self::view(self.follower.cell(), &self.holds, self.follower.member());
             let open: Vec<NodeId> =
-                improved.into_iter().filter(|node| self.cell.nodes().is_schedulable(*node)).collect();
+                improved.into_iter().filter(|node| self.follower.cell().nodes().is_schedulable(*node)).collect();
             let most_free = |resource: ResourceId| open.iter().map(|node| view.free(*node, resource)).max();
             let awaited = self.backlog.awaited().into_iter();
             let free: Vec<(ResourceId, i64)> =
@@ -127,7 +127,7 @@ impl<P: Planner> SchedulerCore<P> {
                 }
                 Some(Pass::Wait(what)) => {
                     let waits = Obstacle::Waiting { what };
-                    self.park(now_ms, job, Explanation::of_obstacle(job, self.cell.applied(), 0, waits));
+                    self.park(now_ms, job, Explanation::of_obstacle(job, self.follower.cell().applied(), 0, waits));
                     continue;
                 }
                 None => {
@@ -136,7 +136,7 @@ impl<P: Planner> SchedulerCore<P> {
                 }
             };
             let attempt = self.attempts.get(&job).copied().unwrap_or(0);
-            jobs.push(WorkItem { job, need, attempt, nominated: self.cell.nominations().nominates(job) });
+            jobs.push(WorkItem { job, need, attempt, nominated: self.follower.cell().nominations().nominates(job) });
         }
         let budget = Budget { nodes: self.config.nodes_per_pass, rows: self.config.rows_per_pass };
         (Work { jobs, budget }, unreserved)
@@ -144,7 +144,7 @@ impl<P: Planner> SchedulerCore<P> {
 
     /// Tells the planner what changed since it was told last.
     fn tell_planner(&mut self) {
-        let view = Self::view(&self.cell, &self.holds, &self.member);
+        let view = Self::view(self.follower.cell(), &self.holds, self.follower.member());
         let changes = &mut self.changes;
         let (nodes, jobs) = (std::mem::take(&mut changes.nodes), std::mem::take(&mut changes.jobs));
         if std::mem::take(&mut changes.all) {
@@ -198,8 +198,9 @@ impl<P: Planner> SchedulerCore<P> {
         if planned.is_empty() || foreign {
             return self.park_void(now_ms, job);
         }
-        let found = self.cell.jobs().get(job);
-        let held = found.and_then(|found| Some((found.shard, self.member.holds(Lease::Shard(found.shard), now_ms)?)));
+        let found = self.follower.cell().jobs().get(job);
+        let held = found
+            .and_then(|found| Some((found.shard, self.follower.member().holds(Lease::Shard(found.shard), now_ms)?)));
         let Some((shard, epoch)) = held else {
             // The shard ran out while this pass went on; its next holder plans the job.
             return self.backlog.remove(job);
@@ -207,21 +208,21 @@ impl<P: Planner> SchedulerCore<P> {
         if planned.bytes_max() > TRANSACTION_BYTES_MAX && !self.cut(&mut planned) {
             let obstacle = Obstacle::TooLarge { rows: planned.place.len(), limit: TRANSACTION_BYTES_MAX };
             let of = planned.place.iter().fold(0u32, |sum, row| sum.saturating_add(row.count));
-            return self.park(now_ms, job, Explanation::of_obstacle(job, self.cell.applied(), of, obstacle));
+            return self.park(now_ms, job, Explanation::of_obstacle(job, self.follower.cell().applied(), of, obstacle));
         }
         self.counters.planned += 1;
         self.backlog.remove(job);
         let limit = self.config.transaction_bytes.min(TRANSACTION_BYTES_MAX);
         match batches.iter_mut().rev().find(|batch| batch.takes(shard, &planned, limit)) {
             Some(batch) => batch.add(planned),
-            None => batches.push(Batch::new(shard, epoch, self.cell.applied(), planned)),
+            None => batches.push(Batch::new(shard, epoch, self.follower.cell().applied(), planned)),
         }
     }
 
     /// Cuts the rows of a plan that is too large to what fits. A group that would start keeps its minimum, and one that
     /// can't grow later keeps everything. Returns whether it fits now.
     fn cut(&self, planned: &mut PlannedJob) -> bool {
-        let Some(job) = self.cell.jobs().get(planned.job.job) else { return false };
+        let Some(job) = self.follower.cell().jobs().get(planned.job.job) else { return false };
         // Spares can be sought later.
         planned.nominate.retain(|room| !room.is_spare());
         if !planned.is_mergeable() {
@@ -254,15 +255,15 @@ impl<P: Planner> SchedulerCore<P> {
 
     fn park_void(&mut self, now_ms: u64, job: JobId) {
         self.counters.void += 1;
-        self.park(now_ms, job, Explanation::of_obstacle(job, self.cell.applied(), 0, Obstacle::EmptyPlan));
+        self.park(now_ms, job, Explanation::of_obstacle(job, self.follower.cell().applied(), 0, Obstacle::EmptyPlan));
     }
 
     /// Sends a batch and holds what it will take.
-    pub(crate) fn launch(&mut self, now_ms: u64, mut batch: Batch, out: &mut Vec<Effect>) {
-        let flight = Flight::new(&self.cell, &mut self.holds, &mut batch, self.changes.improvements);
+    pub(crate) fn launch(&mut self, now_ms: u64, mut batch: Batch, out: &mut Vec<SchedulerEffect>) {
+        let flight = Flight::new(self.follower.cell(), &mut self.holds, &mut batch, self.changes.improvements);
         let tag = self.flights.add(flight);
         self.counters.transactions += 1;
         let command = Command::Commit(batch.transaction);
-        self.tell_member(now_ms, MemberInput::Submit { tag, command }, out);
+        self.with_follower(now_ms, out, |follower, effects| follower.submit(now_ms, tag, command, effects));
     }
 }

@@ -18,7 +18,7 @@ impl<P: Planner> SchedulerCore<P> {
     /// all losses together.
     pub(crate) fn bind_repair(&self, planned: &mut PlannedJob) {
         let planted = canary::sings(Canary::HalfRepair);
-        if self.cell.jobs().get(planned.job.job).is_some_and(|job| is_broken(job)) && !planted {
+        if self.follower.cell().jobs().get(planned.job.job).is_some_and(|job| is_broken(job)) && !planted {
             planned.grain = Grain::AllOrNothing;
         }
     }
@@ -26,7 +26,7 @@ impl<P: Planner> SchedulerCore<P> {
     /// The plan that gives up a broken gang for which no place was found, if its policy is to fail fast. Naming one run
     /// is enough: the cell evicts the gang whole. What waits for quota or for something outside is never given up.
     pub(crate) fn give_up(&self, job: JobId, why: &Explanation) -> Option<PlannedJob> {
-        let found = self.cell.jobs().get(job).filter(|job| is_broken(job))?;
+        let found = self.follower.cell().jobs().get(job).filter(|job| is_broken(job))?;
         let no_place = matches!(
             why.obstacle,
             Obstacle::Room | Obstacle::Domain { .. } | Obstacle::Contradiction { .. } | Obstacle::TooLarge { .. }
@@ -35,7 +35,7 @@ impl<P: Planner> SchedulerCore<P> {
             return None;
         }
         let tasks = found.groups.iter().flat_map(|group| group.tasks.iter());
-        let run = tasks.filter_map(|task| self.cell.runs().get(task.run)).find(|run| run.stop.is_none())?;
+        let run = tasks.filter_map(|task| self.follower.cell().runs().get(task.run)).find(|run| run.stop.is_none())?;
         Some(PlannedJob {
             job: JobGuard { job, version: found.version, reserved: false },
             others: Vec::new(),

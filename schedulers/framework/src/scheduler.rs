@@ -4,12 +4,12 @@ use crate::counters::Counters;
 use crate::explain::Explanation;
 use crate::flight::Flights;
 use crate::holds::Holds;
-use crate::input::{Effect, Input, SchedulerConfig};
+use crate::input::{Again, Proceed, SchedulerConfig, SchedulerEffect, SchedulerInput};
 use crate::planner::Planner;
 use crate::view::View;
-use ohm_cell::{Applied, Cell};
-use ohm_client::{LeaseConfig, LeaseSeen, Member, MemberConfig, MemberEffect, MemberInput};
-use ohm_model::{Envelope, Epoch, Index, JobId, Lease, NodeId, Role, Sequence, SessionId, Shard, Verdict};
+use ohm_cell::Cell;
+use ohm_client::{Follower, FollowerCore, LeaseConfig, Member, MemberConfig, MemberEffect, SessionInput};
+use ohm_model::{Envelope, Epoch, JobId, Lease, NodeId, Role, SessionId, Shard};
 use ohm_queueing::Backlog;
 use ohm_stdx::Prng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,9 +43,7 @@ pub struct SchedulerCore<P> {
     pub(crate) config: SchedulerConfig,
     pub(crate) planner: P,
     pub(crate) dice: Prng,
-    pub(crate) member: Member<u64>,
-    pub(crate) cell: Cell,
-    pub(crate) applied: Applied,
+    pub(crate) follower: Follower<u64>,
     pub(crate) holds: Holds,
     pub(crate) flights: Flights,
     pub(crate) backlog: Backlog<Explanation>,
@@ -57,18 +55,10 @@ pub struct SchedulerCore<P> {
     pub(crate) shards: BTreeMap<Shard, Epoch>,
     /// Gained in this step; their jobs are gathered at its end.
     pub(crate) gained: BTreeSet<Shard>,
-    /// On how many nodes room was kept at the last entry.
-    pub(crate) nominated_nodes: usize,
     pub(crate) changes: Changes,
-    pub(crate) leases_told: BTreeMap<Lease, LeaseSeen>,
-    pub(crate) peers_told: Vec<(SessionId, Index)>,
     pub(crate) counters: Counters,
     pub(crate) sweep_due_ms: u64,
     pub(crate) sweeping: bool,
-    /// The sequence of the direct answer that is being handed to the member.
-    pub(crate) answering: Option<Sequence>,
-    /// Verdicts that came before their entries.
-    pub(crate) early: BTreeMap<Sequence, (u64, Verdict)>,
     again_asked: bool,
     closing: bool,
 }
@@ -100,12 +90,10 @@ impl<P: Planner> SchedulerCore<P> {
             leases: LeaseConfig::shards(class, config.lease_ms),
         };
         SchedulerCore {
-            member: Member::new(member, dice.fork()),
+            follower: Follower::new(member, dice.fork()),
             config,
             planner,
             dice,
-            cell: Cell::new(),
-            applied: Applied::default(),
             holds: Holds::default(),
             flights: Flights::default(),
             backlog: Backlog::default(),
@@ -113,28 +101,18 @@ impl<P: Planner> SchedulerCore<P> {
             second_passes: BTreeMap::new(),
             shards: BTreeMap::new(),
             gained: BTreeSet::new(),
-            nominated_nodes: 0,
             changes: Changes { all: true, ..Changes::default() },
-            leases_told: BTreeMap::new(),
-            peers_told: Vec::new(),
             counters: Counters::default(),
             sweep_due_ms: 0,
             sweeping: false,
-            answering: None,
-            early: BTreeMap::new(),
             again_asked: false,
             closing: false,
         }
     }
 
-    /// The own copy of the cell.
-    pub fn cell(&self) -> &Cell {
-        &self.cell
-    }
-
     /// The open session.
     pub fn session(&self) -> Option<SessionId> {
-        self.member.session()
+        self.follower.member().session()
     }
 
     /// The shards whose jobs are placed here.
@@ -173,42 +151,7 @@ impl<P: Planner> SchedulerCore<P> {
         }
     }
 
-    /// Takes one input at `now_ms` of the own monotonic clock, read after the input arrived.
-    pub fn step(&mut self, now_ms: u64, input: Input, out: &mut Vec<Effect>) {
-        self.counters.steps += 1;
-        match input {
-            Input::Snapshot(cell) => self.replace(now_ms, *cell, out),
-            Input::Entry { index, entry } => self.follow(now_ms, index, &entry, out),
-            Input::Skipped(index) => {
-                self.cell.skip_to(index);
-                self.backlog.reached(index);
-            }
-            Input::Answer { session, sequence, outcome } => {
-                self.on_direct_answer(now_ms, session, sequence, outcome, out);
-            }
-            Input::OpenAnswer { nonce, outcome } => {
-                self.tell_member(now_ms, MemberInput::OpenAnswer { nonce, outcome }, out);
-            }
-            Input::Connected => self.tell_member(now_ms, MemberInput::Connected, out),
-            Input::Disconnected => self.tell_member(now_ms, MemberInput::Disconnected, out),
-            Input::Proceed => {
-                self.again_asked = false;
-                self.proceed(now_ms, out);
-            }
-            Input::Tick => self.tick(now_ms, out),
-            Input::Close => {
-                self.closing = true;
-                self.tell_member(now_ms, MemberInput::Close, out);
-            }
-        }
-        self.gather();
-        if !self.again_asked && self.has_work() {
-            self.again_asked = true;
-            out.push(Effect::Again);
-        }
-    }
-
-    /// Whether `Proceed` would do something.
+    /// Whether [`Proceed`] would do something.
     fn has_work(&self) -> bool {
         let wakes = !self.changes.improved.is_empty() || !self.changes.quota.is_empty() || self.sweeping;
         !self.closing && !self.shards.is_empty() && (wakes || (self.backlog.has_ready() && self.has_room()))
@@ -217,15 +160,29 @@ impl<P: Planner> SchedulerCore<P> {
     /// Whether one more transaction may be under way.
     pub(crate) fn has_room(&self) -> bool {
         let flights = self.flights.len() < self.config.transactions_in_flight;
-        flights && self.member.session().is_some() && self.member.room() > 0
+        flights && self.follower.member().session().is_some() && self.follower.member().room() > 0
     }
 
-    fn tick(&mut self, now_ms: u64, out: &mut Vec<Effect>) {
-        if self.leases_told.is_empty() {
-            // A cell without entries yet: nobody holds anything.
-            self.tell_leases(now_ms, out);
+    fn step_session(&mut self, now_ms: u64, input: SessionInput, out: &mut Vec<SchedulerEffect>) {
+        match input {
+            SessionInput::Answer { session, sequence, outcome } => {
+                return self.on_direct_answer(now_ms, session, sequence, outcome, out);
+            }
+            SessionInput::Tick => return self.tick(now_ms, out),
+            SessionInput::Close => self.closing = true,
+            SessionInput::OpenAnswer { .. } | SessionInput::Connected | SessionInput::Disconnected => {}
         }
-        self.tell_member(now_ms, MemberInput::Tick, out);
+        self.with_follower(now_ms, out, |follower, effects| follower.step(now_ms, input, effects));
+    }
+
+    fn tick(&mut self, now_ms: u64, out: &mut Vec<SchedulerEffect>) {
+        self.with_follower(now_ms, out, |follower, effects| {
+            if !follower.has_told_leases() {
+                // A cell without entries yet: nobody holds anything.
+                follower.tell_leases(now_ms, effects);
+            }
+            follower.step(now_ms, SessionInput::Tick, effects);
+        });
         self.backlog.due(now_ms);
         if now_ms >= self.sweep_due_ms {
             self.sweep_due_ms = now_ms.saturating_add(self.config.sweep_ms);
@@ -239,47 +196,76 @@ impl<P: Planner> SchedulerCore<P> {
         View::new(cell, holds, member.session().unwrap_or_default())
     }
 
-    /// Hands `input` to the member and follows what it wants.
-    pub(crate) fn tell_member(&mut self, now_ms: u64, input: MemberInput<u64>, out: &mut Vec<Effect>) {
+    /// Lets the follower do something, and follows what comes of it.
+    pub(crate) fn with_follower(
+        &mut self,
+        now_ms: u64,
+        out: &mut Vec<SchedulerEffect>,
+        act: impl FnOnce(&mut Follower<u64>, &mut Vec<MemberEffect<u64>>),
+    ) {
         let mut effects = Vec::new();
-        self.member.step(now_ms, input, &mut effects);
+        act(&mut self.follower, &mut effects);
         for effect in effects {
-            match effect {
-                MemberEffect::Send(envelopes) => send(envelopes, out),
-                MemberEffect::Answered { tag, outcome } => self.on_answer(now_ms, tag, outcome),
-                MemberEffect::Lost { tag } => {
-                    self.counters.lost += 1;
-                    self.abandon(tag);
-                }
-                MemberEffect::Busy { tag, .. } => self.abandon(tag),
-                MemberEffect::Opened(session) => out.push(Effect::Opened(session)),
-                MemberEffect::OpenRefused(refusal) => out.push(Effect::OpenRefused(refusal)),
-                MemberEffect::Gone => {
-                    self.land_early(now_ms);
-                    out.push(Effect::SessionGone);
-                }
-                MemberEffect::Gained { lease: Lease::Shard(shard), epoch } => {
-                    self.shards.insert(shard, epoch);
-                    self.gained.insert(shard);
-                    out.push(Effect::Gained(shard));
-                }
-                MemberEffect::Dropped { lease: Lease::Shard(shard), .. } => {
-                    self.shards.remove(&shard);
-                    self.gained.remove(&shard);
-                    self.backlog.drop_shard(shard);
-                    out.push(Effect::Dropped(shard));
-                }
-                MemberEffect::Gained { .. } | MemberEffect::Dropped { .. } => {}
-                MemberEffect::Closed => out.push(Effect::Closed),
+            self.perform(now_ms, effect, out);
+        }
+    }
+
+    pub(crate) fn perform(&mut self, now_ms: u64, effect: MemberEffect<u64>, out: &mut Vec<SchedulerEffect>) {
+        match effect {
+            MemberEffect::Send(envelopes) => return send(envelopes, out),
+            MemberEffect::Answered { tag, outcome } => return self.on_answer(now_ms, tag, outcome),
+            MemberEffect::Lost { tag } => {
+                self.counters.lost += 1;
+                return self.abandon(tag);
             }
+            MemberEffect::Busy { tag, .. } => return self.abandon(tag),
+            MemberEffect::Gone => self.land_judged(now_ms),
+            MemberEffect::Gained { lease: Lease::Shard(shard), epoch } => {
+                self.shards.insert(shard, epoch);
+                self.gained.insert(shard);
+            }
+            MemberEffect::Dropped { lease: Lease::Shard(shard), .. } => {
+                self.shards.remove(&shard);
+                self.gained.remove(&shard);
+                self.backlog.drop_shard(shard);
+            }
+            _ => {}
+        }
+        out.extend(effect.told());
+    }
+}
+
+impl<P: Planner> FollowerCore for SchedulerCore<P> {
+    type Input = Proceed;
+    type Effect = Again;
+
+    fn cell(&self) -> &Cell {
+        self.follower.cell()
+    }
+
+    fn step(&mut self, now_ms: u64, input: SchedulerInput, out: &mut Vec<SchedulerEffect>) {
+        self.counters.steps += 1;
+        match input {
+            SchedulerInput::Snapshot(cell) => self.replace(now_ms, *cell, out),
+            SchedulerInput::Entry { index, entry } => self.follow(now_ms, index, &entry, out),
+            SchedulerInput::Session(input) => self.step_session(now_ms, input, out),
+            SchedulerInput::Own(Proceed) => {
+                self.again_asked = false;
+                self.proceed(now_ms, out);
+            }
+        }
+        self.gather();
+        if !self.again_asked && self.has_work() {
+            self.again_asked = true;
+            out.push(SchedulerEffect::Own(Again));
         }
     }
 }
 
 /// Sends envelopes, together with those sent just before.
-fn send(envelopes: Vec<Envelope>, out: &mut Vec<Effect>) {
+fn send(envelopes: Vec<Envelope>, out: &mut Vec<SchedulerEffect>) {
     match out.last_mut() {
-        Some(Effect::Send(before)) => before.extend(envelopes),
-        _ => out.push(Effect::Send(envelopes)),
+        Some(SchedulerEffect::Send(before)) => before.extend(envelopes),
+        _ => out.push(SchedulerEffect::Send(envelopes)),
     }
 }

@@ -3,7 +3,7 @@
 use crate::explain::{Explanation, Miss, Obstacle};
 use crate::planner::Need;
 use ohm_cell::{Cell, Job, PODS};
-use ohm_model::{Class, ResourceId};
+use ohm_model::{ClassKind, ResourceId};
 use ohm_queueing::{Blocker, Rank, Ticket};
 use ohm_stdx::{codec, hash};
 use std::cmp::Reverse;
@@ -34,11 +34,8 @@ pub(crate) fn ticket_of(job: &Job, need: Need, nominated: bool) -> Ticket {
     let spares: u64 = job.groups.iter().map(|group| u64::from(group.spares)).sum();
     let counts = u64::from(job.pending()) << 32 | u64::from(job.live());
     // A rolling update goes on when its new tasks run; nobody else waits for that.
-    let runs = if job.spec.class == Class::Service {
-        job.groups.iter().map(|group| u64::from(group.running)).sum()
-    } else {
-        0
-    };
+    let runs =
+        if job.kind == ClassKind::Service { job.groups.iter().map(|group| u64::from(group.running)).sum() } else { 0 };
     let mark = hash::chain(hash::chain(hash::chain(hash::chain(job.version.0, counts), flags), runs), spares);
     let line = Arc::from(job.spec.queue.as_str());
     Ticket { rank, line, shard: job.shard, kin: kin_of(job, need, nominated), mark }

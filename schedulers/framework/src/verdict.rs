@@ -9,19 +9,12 @@ use ohm_model::{ConflictReason, Index, JobId, Outcome, Verdict};
 use std::sync::Arc;
 
 impl<P: Planner> SchedulerCore<P> {
-    /// The answer to the transaction under `tag`.
+    /// The answer in the log to the transaction under `tag`, or one of a server that is not a verdict.
     pub(crate) fn on_answer(&mut self, now_ms: u64, tag: u64, outcome: Outcome) {
-        let Some(flight) = self.flights.get(tag) else { return };
-        let verdict = match outcome {
-            Outcome::Verdict(verdict) => verdict,
-            Outcome::Refused(refusal) => return self.on_refusal(now_ms, tag, &refusal.to_string()),
-            other => return self.on_refusal(now_ms, tag, &format!("a verdict; the answer was {other:?}")),
-        };
-        match self.answering {
-            Some(sequence) if !flight.orphaned && !flight.is_refused_whole(&verdict) => {
-                self.early.insert(sequence, (tag, verdict));
-            }
-            _ => self.land(now_ms, tag, &verdict),
+        match outcome {
+            Outcome::Verdict(verdict) => self.land(now_ms, tag, &verdict),
+            Outcome::Refused(refusal) => self.on_refusal(now_ms, tag, &refusal.to_string()),
+            other => self.on_refusal(now_ms, tag, &format!("a verdict; the answer was {other:?}")),
         }
     }
 
@@ -49,10 +42,9 @@ impl<P: Planner> SchedulerCore<P> {
         }
     }
 
-    /// Lands everything whose verdict came early: its entry will not be seen, or does not matter any more.
-    pub(crate) fn land_early(&mut self, now_ms: u64) {
-        for (_, (tag, verdict)) in std::mem::take(&mut self.early) {
-            self.flights.orphan(tag);
+    /// Lands everything that a server has judged: its entry will not be seen, or does not matter any more.
+    pub(crate) fn land_judged(&mut self, now_ms: u64) {
+        for (tag, verdict) in self.flights.orphan_judged() {
             self.land(now_ms, tag, &verdict);
         }
     }
@@ -71,7 +63,7 @@ impl<P: Planner> SchedulerCore<P> {
         for job in flight.jobs.iter().map(|job| job.job) {
             self.refresh(job);
             let what = format!("the cell to take its plan: {refusal}");
-            let note = Explanation::of_obstacle(job, self.cell.applied(), 0, Obstacle::Waiting { what });
+            let note = Explanation::of_obstacle(job, self.follower.cell().applied(), 0, Obstacle::Waiting { what });
             self.backlog.wait_until(job, due_ms, note);
         }
     }
@@ -81,7 +73,7 @@ impl<P: Planner> SchedulerCore<P> {
     /// and may have ended already, so that giving it back may make room as well.
     fn take_down(&mut self, tag: u64, refused: bool) -> Option<Flight> {
         let flight = self.flights.remove(tag)?;
-        let better = refused || flight.orphaned;
+        let better = refused || flight.is_orphan();
         self.holds.give_back(&flight.taken);
         for node in flight.taken.nodes() {
             self.changes.nodes.insert(node);
@@ -91,9 +83,9 @@ impl<P: Planner> SchedulerCore<P> {
             }
         }
         if better {
-            let jobs = flight.jobs.iter().filter_map(|job| self.cell.jobs().get(job.job));
+            let jobs = flight.jobs.iter().filter_map(|job| self.follower.cell().jobs().get(job.job));
             let queues = jobs.map(|job| job.spec.queue.as_str()).filter(|queue| !queue.is_empty());
-            self.changes.quota.extend(queues.map(|queue| Arc::from(self.cell.quota().root(queue))));
+            self.changes.quota.extend(queues.map(|queue| Arc::from(self.follower.cell().quota().root(queue))));
         }
         self.changes.jobs.extend(flight.jobs.iter().map(|job| job.job));
         Some(flight)
@@ -109,7 +101,7 @@ impl<P: Planner> SchedulerCore<P> {
         *attempts = if fate.accepted_tasks > 0 { 1 } else { *attempts + 1 };
         if *attempts <= self.config.retries {
             self.counters.retries += 1;
-            if refresh > self.cell.applied() {
+            if refresh > self.follower.cell().applied() {
                 self.backlog.wait_for(job, refresh);
             }
             return;
@@ -117,7 +109,7 @@ impl<P: Planner> SchedulerCore<P> {
         let obstacle = Obstacle::Conflicts { attempts: *attempts, reason };
         self.attempts.remove(&job);
         self.counters.collided += 1;
-        let note = Explanation::of_obstacle(job, self.cell.applied(), 0, obstacle);
+        let note = Explanation::of_obstacle(job, self.follower.cell().applied(), 0, obstacle);
         self.backlog.wait_until(job, now_ms.saturating_add(self.config.collided_ms), note);
     }
 
@@ -134,7 +126,7 @@ impl<P: Planner> SchedulerCore<P> {
         if matches!(explanation.obstacle, Obstacle::Waiting { .. }) {
             return self.backlog.wait_for_change(job, now_ms.saturating_add(self.config.sweep_ms), explanation);
         }
-        let blocker = blocker_of(&self.cell, &explanation);
+        let blocker = blocker_of(self.follower.cell(), &explanation);
         self.backlog.park(job, blocker, explanation);
     }
 }

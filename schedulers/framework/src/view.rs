@@ -153,7 +153,7 @@ impl<'a> View<'a> {
     /// as it is when it is judged.
     pub fn quota_available(&self, queue: &str, resource: ResourceId) -> Option<i64> {
         let held = self.layers().flat_map(|holds| holds.quota(resource));
-        self.cell.quota().available_beside(queue, self.cell.resources().name(resource), held)
+        self.cell.quota().available_beside(queue, resource, held)
     }
 
     /// The same for tasks of `job`: where its spares are lent, what they are charged is not.
@@ -162,7 +162,7 @@ impl<'a> View<'a> {
         let lent = self.lends_spares && job.groups.iter().any(|group| group.spares > 0);
         let lent = lent.then(|| self.cell.spares_charged(job).get(name).copied().unwrap_or(0));
         let held = self.layers().flat_map(|holds| holds.quota(resource));
-        self.cell.quota().available_beside(queue, name, held.chain(lent.map(|amount| (queue, -amount))))
+        self.cell.quota().available_beside(queue, resource, held.chain(lent.map(|amount| (queue, -amount))))
     }
 
     /// Whether a transaction under way stops this run: its room is spoken for.

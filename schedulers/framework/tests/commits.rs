@@ -1,10 +1,11 @@
 //! How plans become transactions: put together, cut, refused for their size, shown as taken.
 
-mod world;
+use crate::world;
 
+use ohm_client::{FollowerCore, SessionInput};
 use ohm_framework::{
-    Decision, Effect, Explanation, Holds, Input, Obstacle, Plan, PlannedJob, Planner, SchedulerConfig, SchedulerCore,
-    Standing, TRANSACTION_BYTES_MAX, View, Work,
+    Again, Decision, Explanation, Holds, Obstacle, Plan, PlannedJob, Planner, Proceed, SchedulerConfig, SchedulerCore,
+    SchedulerEffect, SchedulerInput, Standing, TRANSACTION_BYTES_MAX, View, Work,
 };
 use ohm_model::{
     Class, Command, Entry, Envelope, Grain, GroupIndex, Index, JobId, NodeId, Placement, Sequence, SessionId, TaskIndex,
@@ -17,7 +18,7 @@ struct OneByOne;
 
 impl Planner for OneByOne {
     fn class(&self) -> Class {
-        Class::Batch
+        Class::BATCH
     }
 
     fn plan(&mut self, view: &View<'_>, work: &Work, _dice: &mut Prng) -> Plan {
@@ -60,24 +61,24 @@ impl Alone {
     fn new(world: World) -> Self {
         let core = SchedulerCore::new(SchedulerConfig::new("alone"), OneByOne, Prng::new(5));
         let mut alone = Alone { world, core, now_ms: 0, sent: Vec::new() };
-        alone.step(Input::Snapshot(Box::new(alone.world.reference.clone())));
-        alone.step(Input::Connected);
+        alone.step(SchedulerInput::Snapshot(Box::new(alone.world.reference.clone())));
+        alone.step(SchedulerInput::Session(SessionInput::Connected));
         alone
     }
 
-    fn step(&mut self, input: Input) {
+    fn step(&mut self, input: SchedulerInput) {
         let mut effects = Vec::new();
         self.core.step(self.now_ms, input, &mut effects);
         for effect in effects {
             match effect {
-                Effect::Send(envelopes) => {
+                SchedulerEffect::Send(envelopes) => {
                     self.sent.extend(envelopes.clone());
                     let stamp_ms = 1_000 + self.now_ms;
                     let entry = Entry { stamp_ms, commands: envelopes };
                     let index = Index(self.core.cell().applied().0 + 1);
-                    self.step(Input::Entry { index, entry });
+                    self.step(SchedulerInput::Entry { index, entry });
                 }
-                Effect::Again => self.step(Input::Proceed),
+                SchedulerEffect::Own(Again) => self.step(SchedulerInput::Own(Proceed)),
                 _ => {}
             }
         }
@@ -87,7 +88,7 @@ impl Alone {
         let end_ms = self.now_ms + for_ms;
         while self.now_ms < end_ms {
             self.now_ms += 100;
-            self.step(Input::Tick);
+            self.step(SchedulerInput::Session(SessionInput::Tick));
         }
     }
 
@@ -113,7 +114,7 @@ fn world(pods: i64, jobs: Vec<ohm_model::JobSpec>) -> World {
 
 #[test]
 fn many_small_plans_travel_together() {
-    let jobs = (0..500).map(|number| job(&format!("j{number}"), Class::Batch, 1, 1, 1)).collect();
+    let jobs = (0..500).map(|number| job(&format!("j{number}"), Class::BATCH, 1, 1, 1)).collect();
     let mut alone = Alone::new(world(1_000, jobs));
     alone.run(3_000);
     let live = alone.core.cell().runs().len();
@@ -126,7 +127,7 @@ fn many_small_plans_travel_together() {
 
 #[test]
 fn a_gang_too_large_for_an_entry_is_told_so() {
-    let mut alone = Alone::new(world(100_000, vec![job("gang", Class::Batch, 30_000, 30_000, 1)]));
+    let mut alone = Alone::new(world(100_000, vec![job("gang", Class::BATCH, 30_000, 30_000, 1)]));
     alone.run(3_000);
     let id = alone.core.cell().jobs().find("gang").expect("it is there").id;
     let explanation = alone.core.explain(id).expect("it is explained");
@@ -137,7 +138,7 @@ fn a_gang_too_large_for_an_entry_is_told_so() {
 
 #[test]
 fn what_may_grow_is_cut_and_goes_on() {
-    let mut spec = job("array", Class::Batch, 60_000, 10, 1);
+    let mut spec = job("array", Class::BATCH, 60_000, 10, 1);
     spec.groups[0].elastic = true;
     let mut alone = Alone::new(world(100_000, vec![spec]));
     alone.run(3_000);
@@ -149,7 +150,7 @@ fn what_may_grow_is_cut_and_goes_on() {
 #[test]
 fn what_is_planned_twice_is_refused_and_parks_in_the_end() {
     // The planner takes no notice of room: with one place for two tasks the gang collides until it waits.
-    let mut alone = Alone::new(world(1, vec![job("gang", Class::Batch, 2, 2, 1)]));
+    let mut alone = Alone::new(world(1, vec![job("gang", Class::BATCH, 2, 2, 1)]));
     alone.run(2_500);
     let id = alone.core.cell().jobs().find("gang").expect("it is there").id;
     let explanation = alone.core.explain(id).expect("it is explained");
@@ -162,7 +163,7 @@ fn closing_gives_the_shards_back() {
     let mut alone = Alone::new(world(10, Vec::new()));
     alone.run(1_000);
     assert_eq!(alone.core.shards().count(), 16);
-    alone.step(Input::Close);
+    alone.step(SchedulerInput::Session(SessionInput::Close));
     assert_eq!(alone.core.shards().count(), 0);
     assert!(alone.core.cell().sessions().leases().all(|(_, state)| state.holder.is_none()));
 }
@@ -173,14 +174,14 @@ fn entries_that_were_seen_are_passed_over() {
     let chain = alone.core.cell().chain();
     let tick =
         Envelope { session: SessionId(0), sequence: Sequence(0), done_below: Sequence(0), command: Command::Tick };
-    alone.step(Input::Entry { index: Index(1), entry: Entry { stamp_ms: 1, commands: vec![tick] } });
+    alone.step(SchedulerInput::Entry { index: Index(1), entry: Entry { stamp_ms: 1, commands: vec![tick] } });
     assert_eq!(alone.core.cell().chain(), chain);
 }
 
 /// Whatever is taken and given back in whatever order, nothing is left and nothing is counted wrongly on the way.
 #[test]
 fn holds_are_exact() {
-    let mut spec = job("array", Class::Batch, 1_000, 1, 250);
+    let mut spec = job("array", Class::BATCH, 1_000, 1, 250);
     spec.groups[0].ports = vec![8_080];
     let world = world(1_000, vec![spec]);
     let cell = &world.reference;

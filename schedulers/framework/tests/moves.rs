@@ -1,6 +1,6 @@
 //! What a scheduler does about tasks that have to leave their nodes: nothing stops before there is a place for it.
 
-mod world;
+use crate::world;
 
 use ohm_cell::Job;
 use ohm_model::selector::{Toleration, TolerationOperator};
@@ -72,7 +72,7 @@ fn start_all(world: &mut World) {
 
 #[test]
 fn a_gang_is_told_to_leave_all_its_nodes_at_once() {
-    let mut world = world(4, job("gang", Class::Batch, 4, 4, 1_000));
+    let mut world = world(4, job("gang", Class::BATCH, 4, 4, 1_000));
     drain(&mut world, "n0");
     drain(&mut world, "n1");
     while found(&world, "gang").groups[0].stopping == 0 {
@@ -86,7 +86,7 @@ fn a_gang_is_told_to_leave_all_its_nodes_at_once() {
 
 #[test]
 fn nothing_stops_as_long_as_there_is_no_place() {
-    let mut world = world(2, job("web", Class::Service, 4, 1, 1_000));
+    let mut world = world(2, job("web", Class::SERVICE, 4, 1, 1_000));
     drain(&mut world, "n0");
     world.run(1_000);
     assert_eq!(runs_on(&world, "web", "n0"), (2, 0));
@@ -97,7 +97,7 @@ fn nothing_stops_as_long_as_there_is_no_place() {
 
 #[test]
 fn a_service_moves_one_task_after_the_other() {
-    let mut world = world(4, job("web", Class::Service, 4, 1, 1_000));
+    let mut world = world(4, job("web", Class::SERVICE, 4, 1, 1_000));
     start_all(&mut world);
     drain(&mut world, "n0");
     drain(&mut world, "n1");
@@ -119,7 +119,7 @@ fn a_service_moves_one_task_after_the_other() {
 
 #[test]
 fn conditions_drive_away_what_does_not_tolerate_them_and_only_while_they_last() {
-    let mut calm = job("calm", Class::Service, 1, 1, 1_000);
+    let mut calm = job("calm", Class::SERVICE, 1, 1, 1_000);
     calm.groups[0].tolerations = vec![Toleration {
         key: "node.ohm/health-check-failed".into(),
         operator: TolerationOperator::Exists,
@@ -127,7 +127,7 @@ fn conditions_drive_away_what_does_not_tolerate_them_and_only_while_they_last() 
         effect: None,
     }];
     let mut world = world(1, calm);
-    stand(&mut world, job("web", Class::Service, 1, 1, 1_000));
+    stand(&mut world, job("web", Class::SERVICE, 1, 1, 1_000));
     start_all(&mut world);
     tell_ill(&mut world, "n0", 1, true);
     world.run(500);
@@ -153,8 +153,8 @@ fn what_waits_for_quota_keeps_nobody_on_a_drained_node() {
         weight_milli: 1_000,
         admission_checks: Vec::new(),
     });
-    let web = |count| JobSpec { queue: "team".into(), ..job("web", Class::Service, count, 1, 1_000) };
-    let mut world = world(2, job("other", Class::Service, 1, 1, 100));
+    let web = |count| JobSpec { queue: "team".into(), ..job("web", Class::SERVICE, count, 1, 1_000) };
+    let mut world = world(2, job("other", Class::SERVICE, 1, 1, 100));
     world.command(queue);
     stand(&mut world, web(2));
     start_all(&mut world);

@@ -1,10 +1,10 @@
 //! Scheduler cores race over one small cell while the network misbehaves; in the end everything that fits is placed.
 
-mod world;
+use crate::world;
 
 use ohm_cell::{Finish, JobState};
 use ohm_framework::{Answer, explain_job};
-use ohm_model::{Class, Command, NodeHealth, QueueSpec};
+use ohm_model::{Class, Command, NodeConclusion, NodeHealth, QueueSpec};
 use std::collections::BTreeMap;
 use world::first_fit::FirstFit;
 use world::{World, group, job};
@@ -33,8 +33,8 @@ fn submit_some(world: &mut World, round: u64) {
     let mut jobs = Vec::new();
     for number in 0..world.dice.below(8) {
         let class =
-            [Class::Batch, Class::Batch, Class::Batch, Class::Tas, Class::Service][world.dice.below(5) as usize];
-        let count = 1 + world.dice.below(if class == Class::Service { 2 } else { 6 }) as u32;
+            [Class::BATCH, Class::BATCH, Class::BATCH, Class::TAS, Class::SERVICE][world.dice.below(5) as usize];
+        let count = 1 + world.dice.below(if class == Class::SERVICE { 2 } else { 6 }) as u32;
         let min_count = 1 + world.dice.below(u64::from(count)) as u32;
         let cpu = 250 * world.dice.between(1, 8) as i64;
         let mut spec = job(&format!("{}-{round}-{number}", class.name()), class, count, min_count, cpu);
@@ -72,7 +72,10 @@ fn disturb(world: &mut World, boots: &mut u64) {
         1 => {
             let health = [NodeHealth::Suspect, NodeHealth::Lost, NodeHealth::Ready][world.dice.below(3) as usize];
             let (epoch, incarnation) = (ohm_model::Epoch(1), record.incarnation);
-            world.command(Command::ConcludeNode { epoch, node, incarnation, health });
+            world.command(Command::ConcludeNodes {
+                epoch,
+                conclusions: vec![NodeConclusion { node, incarnation, health }],
+            });
         }
         2 if record.health == NodeHealth::Lost => {
             *boots += 1;
@@ -137,7 +140,7 @@ fn race(seed: u64, sweep_ms: u64) -> Totals {
     world.sweep_ms = sweep_ms;
     small_cell(&mut world);
     let spreads = world.dice.chance(500);
-    for class in [Class::Batch, Class::Batch, Class::Tas, Class::Service] {
+    for class in [Class::BATCH, Class::BATCH, Class::TAS, Class::SERVICE] {
         world.add(class, spreads);
     }
     world.faulty = true;
@@ -151,7 +154,7 @@ fn race(seed: u64, sweep_ms: u64) -> Totals {
             world.kill(0);
         }
         if round == 8 && world.dice.chance(300) {
-            world.add(Class::Batch, spreads);
+            world.add(Class::BATCH, spreads);
         }
     }
     heal(&mut world, &mut boots);
@@ -213,8 +216,8 @@ fn equal_seeds_give_equal_histories() {
     let chain = |seed| {
         let mut world = World::new(seed);
         small_cell(&mut world);
-        world.add(Class::Batch, false);
-        world.add(Class::Batch, false);
+        world.add(Class::BATCH, false);
+        world.add(Class::BATCH, false);
         world.faulty = true;
         for round in 0..4 {
             submit_some(&mut world, round);
@@ -231,11 +234,11 @@ fn a_replica_started_anew_takes_its_former_shards_at_once_and_another_one_waits(
     for (again, waits) in [("batch-0", false), ("batch-1", true)] {
         let mut world = World::new(7);
         small_cell(&mut world);
-        world.add(Class::Batch, false);
+        world.add(Class::BATCH, false);
         world.run(1_000);
         assert_eq!(world.replicas[0].core.shards().count(), 16);
         world.kill(0);
-        world.add_named(again, Class::Batch, false);
+        world.add_named(again, Class::BATCH, false);
         // Well within the lease of two seconds.
         world.run(1_000);
         assert_eq!(world.replicas[1].core.shards().count(), if waits { 0 } else { 16 }, "{again}");

@@ -1,13 +1,13 @@
 //! What a scheduler does about gangs that lost nodes: before everything else, whole or not at all, and as their policy
 //! says when there is no room.
 
-mod world;
+use crate::world;
 
 use ohm_cell::{Job, RepairEnd, RepairState};
 use ohm_framework::need_of;
 use ohm_model::{
-    Class, Command, Epoch, Exit, Incarnation, NodeHealth, OnDisconnect, Reconcile, RepairPolicy, RunRef, RunReport,
-    RunReportKind,
+    Class, Command, Epoch, Exit, Incarnation, NodeConclusion, NodeHealth, OnDisconnect, Reconcile, RepairPolicy,
+    RunRef, RunReport, RunReportKind,
 };
 use std::sync::Arc;
 use world::{World, job};
@@ -19,9 +19,9 @@ fn world(nodes: usize, change: impl Fn(&mut ohm_model::JobSpec)) -> World {
         world.register(&format!("n{node}"), &[("cpu", 2_000), ("pods", 20)], 1);
     }
     world.take_health();
-    world.add(Class::Batch, false);
+    world.add(Class::BATCH, false);
     world.run(3_000);
-    let mut gang = job("gang", Class::Batch, 4, 4, 1_000);
+    let mut gang = job("gang", Class::BATCH, 4, 4, 1_000);
     change(&mut gang);
     world.submit(vec![gang]);
     while found(&world, "gang").live() < 4 {
@@ -38,7 +38,10 @@ fn found(world: &World, name: &str) -> Arc<Job> {
 fn lose(world: &mut World, name: &str) {
     let node = world.reference.nodes().find(name).expect("a node");
     let incarnation = world.reference.nodes().get(node).expect("its record").incarnation;
-    world.command(Command::ConcludeNode { epoch: Epoch(1), node, incarnation, health: NodeHealth::Lost });
+    world.command(Command::ConcludeNodes {
+        epoch: Epoch(1),
+        conclusions: vec![NodeConclusion { node, incarnation, health: NodeHealth::Lost }],
+    });
 }
 
 #[test]
@@ -79,7 +82,7 @@ fn above_its_minimum_nothing_is_given_up() {
 #[test]
 fn a_repair_comes_before_new_work_of_higher_priority() {
     let mut world = world(3, |_| {});
-    let mut other = job("other", Class::Batch, 2, 2, 1_000);
+    let mut other = job("other", Class::BATCH, 2, 2, 1_000);
     other.priority = 9;
     lose(&mut world, "n1");
     world.submit(vec![other]);
@@ -100,7 +103,7 @@ fn a_gang_whose_runs_came_back_is_not_placed_anew_meanwhile() {
     world.run(100);
     assert_eq!((found(&world, "gang").live(), runs.len()), (4, 2), "replaced");
     let spec = world.reference.nodes().get(away).expect("its record").spec.as_ref().clone();
-    world.command(Command::RegisterReturned { spec, key: 7, instance: 2, boot: 1, alive: runs.clone() });
+    world.command(Command::RegisterNode { spec, key: 7, instance: 2, boot: 1, alive: runs.clone() });
     let end = |world: &mut World, of: RunRef| {
         let run = RunRef { incarnation: Incarnation(of.incarnation.0 + 1), ..of };
         let kind = RunReportKind::Ended { exit: Exit::Signal(15), message: String::new() };

@@ -1,6 +1,6 @@
 //! What people read when they ask why.
 
-mod world;
+use crate::world;
 
 use ohm_cell::{CPU, Cell};
 use ohm_framework::{Answer, Explanation, Miss, Obstacle, explain_job};
@@ -24,7 +24,7 @@ fn world_with(job: ohm_model::JobSpec, nodes: &[(&str, i64)]) -> (World, JobId) 
 }
 
 fn explained(world: &World, job: JobId) -> Explanation {
-    match explain_job(&world.reference, &mut FirstFit { class: Class::Batch, spreads: false }, job) {
+    match explain_job(&world.reference, &mut FirstFit { class: Class::BATCH, spreads: false }, job) {
         Answer::Waits(explanation) => *explanation,
         other => panic!("{other:?}"),
     }
@@ -33,7 +33,7 @@ fn explained(world: &World, job: JobId) -> Explanation {
 #[test]
 fn room_is_explained_by_counts_and_the_nearest_node() {
     let (mut world, id) =
-        world_with(job("train", Class::Batch, 4, 4, 3_000), &[("a", 4_000), ("b", 2_000), ("c", 2_500), ("d", 8_000)]);
+        world_with(job("train", Class::BATCH, 4, 4, 3_000), &[("a", 4_000), ("b", 2_000), ("c", 2_500), ("d", 8_000)]);
     world.command(ohm_model::Command::CordonNode { name: "d".into(), cordoned: true });
     check(
         &explained(&world, id),
@@ -49,7 +49,7 @@ fn room_is_explained_by_counts_and_the_nearest_node() {
 
 #[test]
 fn what_no_node_can_ever_do_is_said() {
-    let (world, id) = world_with(job("huge", Class::Batch, 1, 1, 9_000), &[("a", 4_000), ("b", 2_000)]);
+    let (world, id) = world_with(job("huge", Class::BATCH, 1, 1, 9_000), &[("a", 4_000), ("b", 2_000)]);
     let mut explanation = Explanation::of_obstacle(id, Index(9), 1, Obstacle::Room);
     explanation.total_nodes = 2;
     explanation.miss(Miss::Capacity(CPU));
@@ -70,7 +70,7 @@ fn what_no_node_can_ever_do_is_said() {
 
 #[test]
 fn an_empty_cell_is_named() {
-    let (world, id) = world_with(job("early", Class::Batch, 2, 1, 1), &[]);
+    let (world, id) = world_with(job("early", Class::BATCH, 2, 1, 1), &[]);
     check(
         &explained(&world, id),
         &world.reference,
@@ -80,7 +80,7 @@ fn an_empty_cell_is_named() {
 
 #[test]
 fn every_obstacle_has_its_sentence() {
-    let (world, id) = world_with(job("any", Class::Batch, 1, 1, 1), &[("a", 4_000)]);
+    let (world, id) = world_with(job("any", Class::BATCH, 1, 1, 1), &[("a", 4_000)]);
     let cell = &world.reference;
     let say = |obstacle: Obstacle| {
         Explanation::of_obstacle(id, Index(9), 3, obstacle).to_text(cell).lines().next().map(String::from)
@@ -127,9 +127,9 @@ fn every_obstacle_has_its_sentence() {
 
 #[test]
 fn what_needs_nothing_says_why() {
-    let (mut world, id) = world_with(job("any", Class::Batch, 1, 1, 1_000), &[("a", 4_000)]);
+    let (mut world, id) = world_with(job("any", Class::BATCH, 1, 1, 1_000), &[("a", 4_000)]);
     let ask =
-        |world: &World, id| explain_job(&world.reference, &mut FirstFit { class: Class::Batch, spreads: false }, id);
+        |world: &World, id| explain_job(&world.reference, &mut FirstFit { class: Class::BATCH, spreads: false }, id);
     assert_eq!(ask(&world, id), Answer::Fits { tasks: 1, victims: 0 });
     assert_eq!(ask(&world, JobId(77)), Answer::Unknown);
     world.command(ohm_model::Command::SuspendJob { name: "any".into() });

@@ -3,18 +3,16 @@
 //! Nothing here decides: commands go through [`Cell::apply`], plans through the judgement of a commit, exactly as on a
 //! server.
 
-use ohm_batch::BatchPlanner;
 use ohm_cell::{Applied, Cell, Job, READY, Run};
 use ohm_framework::{Budget, Decision, Holds, Need, PlannedJob, Planner, View, Work, WorkItem, plan_move};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
-    Amounts, Class, Command, Entry, Envelope, Epoch, Exit, Index, JobId, JobOutcome, JobSpec, Lease, NodeHealth,
-    NodeId, NodeSpec, Outcome, Refusal, ResourceId, Role, RunReport, RunReportKind, Sequence, SessionId, Shard,
-    Transaction, Verdict,
+    Amounts, Class, Command, Entry, Envelope, Epoch, Exit, Index, JobId, JobOutcome, JobSpec, Lease, NodeConclusion,
+    NodeHealth, NodeId, NodeSpec, Outcome, Refusal, ResourceId, Role, RunReport, RunReportKind, Sequence, SessionId,
+    Shard, Transaction, Verdict,
 };
-use ohm_service::ServicePlanner;
+use ohm_planner::ProfilePlanner;
 use ohm_stdx::Prng;
-use ohm_tas::TasPlanner;
 use std::collections::BTreeMap;
 
 /// The epoch of every lease: each is taken once.
@@ -30,7 +28,7 @@ pub(crate) struct World {
     session: SessionId,
     sequence: u64,
     instance: u64,
-    planners: BTreeMap<Class, Box<dyn Planner>>,
+    planners: BTreeMap<Class, ProfilePlanner>,
     applied: Applied,
     /// Nodes that joined with more room than they have, because of what stands on them; as they are.
     pub(crate) tight: Vec<NodeSpec>,
@@ -52,7 +50,8 @@ impl World {
         if let Some(Outcome::Session(session)) = outcomes.first() {
             world.session = *session;
         }
-        let shards = Class::ALL.into_iter().flat_map(|class| (0..SHARDS_PER_CLASS).map(move |number| (class, number)));
+        let shards =
+            Class::BUILT_IN.into_iter().flat_map(|class| (0..SHARDS_PER_CLASS).map(move |number| (class, number)));
         let shards = shards.map(|(class, number)| Lease::Shard(Shard { class, number }));
         let leases: Vec<Lease> = std::iter::once(Lease::Health).chain(shards).collect();
         for lease in leases {
@@ -120,13 +119,16 @@ impl World {
     /// The registration of a node, or of its next agent.
     pub(crate) fn registration(&mut self, spec: NodeSpec) -> Command {
         self.instance += 1;
-        Command::RegisterNode { spec, key: KEY, instance: self.instance, boot: KEY }
+        Command::RegisterNode { spec, key: KEY, instance: self.instance, boot: KEY, alive: Vec::new() }
     }
 
     pub(crate) fn conclude(&mut self, name: &str, health: NodeHealth) {
         let Some(node) = self.cell.nodes().find(name) else { return };
         let Some(incarnation) = self.cell.nodes().get(node).map(|record| record.incarnation) else { return };
-        self.apply(Command::ConcludeNode { epoch: EPOCH, node, incarnation, health });
+        self.apply(Command::ConcludeNodes {
+            epoch: EPOCH,
+            conclusions: vec![NodeConclusion { node, incarnation, health }],
+        });
     }
 
     pub(crate) fn submit(&mut self, spec: JobSpec) -> Result<JobId, Refusal> {
@@ -152,7 +154,7 @@ impl World {
         let holds = Holds::default();
         let view = View::new(&self.cell, &holds, self.session);
         let planner = self.planners.entry(class).or_insert_with(|| {
-            let mut planner = planner_of(class);
+            let mut planner = ohm_planner::of(class);
             planner.reset(&view);
             planner
         });
@@ -161,7 +163,7 @@ impl World {
         let (item, mut dice) = (WorkItem { job, need, attempt: 0, nominated }, Prng::new(0));
         let (decision, nodes) = match need {
             Need::Move => {
-                let (decision, nodes) = plan_move(&mut **planner, (&self.cell, &holds, self.session), item, &mut dice);
+                let (decision, nodes) = plan_move(planner, (&self.cell, &holds, self.session), item, &mut dice);
                 (Some(decision), nodes)
             }
             Need::Repair | Need::Start | Need::Grow | Need::Spare => {
@@ -274,13 +276,5 @@ pub(crate) fn at_least(room: &mut Amounts, floor: &Amounts) {
     for (name, amount) in floor {
         let entry = room.entry(name.clone()).or_insert(0);
         *entry = (*entry).max(*amount);
-    }
-}
-
-fn planner_of(class: Class) -> Box<dyn Planner> {
-    match class {
-        Class::Batch => Box::new(BatchPlanner::default()),
-        Class::Service => Box::new(ServicePlanner::default()),
-        Class::Tas => Box::new(TasPlanner::default()),
     }
 }

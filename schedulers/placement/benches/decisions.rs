@@ -5,7 +5,7 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use ohm_framework::{Budget, Decision, Holds, Planner, View, Work};
-use ohm_model::{NodeId, SessionId};
+use ohm_model::{Class, NodeId, SchedulingProfile, SessionId};
 use ohm_placement::Config;
 use ohm_placement::fixture::{Bare, World};
 use ohm_stdx::Prng;
@@ -61,7 +61,8 @@ fn decisions(criterion: &mut Criterion) {
             ("repeated-shape", &["any", "any"][..], 512),
             ("unplaceable-repeated", &["never", "never"][..], 512),
         ] {
-            let mut planner = Bare::with(Config { remembered, ..Config::default() });
+            let mut planner =
+                Bare::with(&Config { remembered, ..Config::new(SchedulingProfile::built_in(Class::BATCH)) });
             planner.reset(&view);
             let mut turn = 0;
             group.bench_function(BenchmarkId::new(name, nodes), |bencher| {

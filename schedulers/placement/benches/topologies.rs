@@ -12,7 +12,7 @@ use std::hint::black_box;
 
 /// Zones of 10,000 nodes, blocks of 1,000, racks of 40; half of the nodes partly used, in sizes that differ.
 fn cell(nodes: usize) -> World {
-    let mut planner = Bare::of(Class::Tas);
+    let mut planner = Bare::of(Class::TAS);
     let mut world = World::new();
     world.extend("topology main zone block rack kubernetes.io/hostname", &mut planner);
     let mut dice = Prng::new(7);
@@ -65,7 +65,7 @@ fn round(world: &World, planner: &mut Bare, holds: &Holds, name: &str) -> usize 
 
 fn topologies(criterion: &mut Criterion) {
     let mut world = cell(100_000);
-    let mut planner = Bare::of(Class::Tas);
+    let mut planner = Bare::of(Class::TAS);
     let mut group = criterion.benchmark_group("topology-of-100000");
     let holds = Holds::default();
     planner.reset(&View::new(&world.cell, &holds, SessionId(0)));

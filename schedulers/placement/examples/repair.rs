@@ -6,7 +6,7 @@
 #![allow(clippy::disallowed_types, reason = "it measures time")]
 
 use ohm_framework::{Budget, Decision, Holds, Need, Plan, Planner, View, Work, WorkItem};
-use ohm_model::{Class, Command, Epoch, JobId, NodeConclusion, NodeHealth, NodeId, SessionId};
+use ohm_model::{Class, Command, Epoch, JobId, NodeConclusion, NodeHealth, NodeId, SchedulingProfile, SessionId};
 use ohm_placement::fixture::World;
 use ohm_placement::{Config, Placer, plan_work};
 use ohm_stdx::Prng;
@@ -21,7 +21,7 @@ struct Bare(Placer);
 
 impl Planner for Bare {
     fn class(&self) -> Class {
-        Class::Tas
+        Class::TAS
     }
 
     fn plan(&mut self, view: &View<'_>, work: &Work, dice: &mut Prng) -> Plan {
@@ -53,7 +53,7 @@ fn cell(planner: &mut Bare) -> World {
 }
 
 fn main() {
-    let mut planner = Bare(Placer::new(Config::default()));
+    let mut planner = Bare(Placer::new(&Config::new(SchedulingProfile::built_in(Class::TAS))));
     let whole = cell(&mut planner);
     let job = whole.job("train");
     assert_eq!(whole.cell.jobs().get(job).map(|job| job.live()), Some(1_000));

@@ -1,7 +1,7 @@
 //! A shape made ready for scanning: which columns it is compared with, what it needs in each, and what a node's kind
 //! costs it.
 
-use crate::scores::Costs;
+use crate::score::{Costs, NodeQuestion, device_packing, node_resources_fit};
 use crate::table::{BLOCK, Column, NodeTable, WHOLE};
 use crate::verdicts::Verdicts;
 use ohm_cell::{PODS, Shape};
@@ -65,6 +65,9 @@ pub(crate) struct Demand {
     pub(crate) key: DemandKey,
     pub(crate) shape: Arc<Shape>,
     needs: Vec<Need>,
+    costs: Costs,
+    /// Whether much left over is good.
+    wants_empty: bool,
     breaking: i32,
     offset: i32,
     /// By kind: what it costs, or `REFUSED`.
@@ -83,6 +86,8 @@ impl Demand {
     ) -> Self {
         let odd = |(_, request): &(ResourceId, i64)| *request >= DEVICE_MILLI && request % DEVICE_MILLI != 0;
         let careful = shape.names_hosts || !shape.ports.is_empty() || shape.devices.iter().any(odd);
+        let fit = costs.scoring().fit();
+        let wants_empty = fit.is_some_and(|fit| fit.wants_empty(key.spreads));
         let mut needs: Vec<Need> = Vec::with_capacity(shape.requests.len());
         for &(resource, request) in &shape.requests {
             let is_device = shape.devices.iter().any(|(device, _)| *device == resource);
@@ -91,15 +96,14 @@ impl Demand {
                 true if request < DEVICE_MILLI => (Measure::Share, request),
                 true => (Measure::WholeDevices, request / DEVICE_MILLI * DEVICE_MILLI),
             };
-            let counted = counts(shape, resource);
+            let counted = fit.is_some() && counts(shape, resource);
             let mut need = Need { resource, request, measure, least, scaled: 0, counted };
             need.scaled = need.column(table).map_or(WHOLE, |column| column.scale(least));
             needs.push(need);
         }
-        let counted = counted(shape);
-        let offset = if key.spreads { (counted.min(256) as i32).saturating_mul(2 * WHOLE) } else { 0 };
+        let offset = if wants_empty { node_resources_fit::offset(counted(shape)) } else { 0 };
         let breaking = costs.of_breaking();
-        Demand { key, shape: Arc::clone(shape), needs, breaking, offset, verdicts, careful }
+        Demand { key, shape: Arc::clone(shape), needs, costs, wants_empty, breaking, offset, verdicts, careful }
     }
 
     /// How far above the best score a node still is as good: a 64th of a node in each resource.
@@ -124,9 +128,6 @@ impl Demand {
 
     /// Scores one block. A score below `REFUSED` says that the node fits as far as scaled amounts and class show.
     ///
-    /// The left-over of a resource is what stays free after one task, in 2^20ths of the cell's largest node. A packing
-    /// group adds it up, a spreading one takes the sum from a constant. Plain passes over 64 integers each, which the
-    /// compiler turns into vector code.
     pub(crate) fn score_block(&self, table: &NodeTable, block: usize, scores: &mut [i32; BLOCK]) {
         // Below zero where the node is out of question; the sign bit collects every shortage.
         let mut short = [0i32; BLOCK];
@@ -136,10 +137,14 @@ impl Demand {
         for need in &self.needs {
             let Some(column) = need.column(table) else { return *scores = [REFUSED; BLOCK] };
             let (column, least) = (column.block(block), need.scaled);
-            match (need.counted, self.key.spreads) {
+            match (need.counted, self.wants_empty) {
                 (false, _) => compare(column, least, &mut short),
-                (true, false) => compare_and_add(column, least, &mut short, scores, i32::wrapping_add),
-                (true, true) => compare_and_add(column, least, &mut short, scores, i32::wrapping_sub),
+                (true, false) => {
+                    node_resources_fit::compare_and_add(column, least, &mut short, scores, i32::wrapping_add)
+                }
+                (true, true) => {
+                    node_resources_fit::compare_and_add(column, least, &mut short, scores, i32::wrapping_sub)
+                }
             }
             if need.measure == Measure::Share {
                 self.add_breaking(need, table, block, scores);
@@ -184,13 +189,25 @@ impl Demand {
 
     fn add_breaking(&self, need: &Need, table: &NodeTable, block: usize, scores: &mut [i32; BLOCK]) {
         let Some(devices) = table.device_columns(need.resource) else { return };
-        let broken = devices.broken.block(block);
-        for (score, broken) in scores.iter_mut().zip(broken) {
-            *score = score.wrapping_add(if *broken < need.scaled { self.breaking } else { 0 });
-        }
+        device_packing::add(devices.broken.block(block), need.scaled, self.breaking, scores);
     }
 
-    /// The score of one node whose kind would be `kind`, whether it fits or not.
+    /// Whether single nodes cost something beyond what columns and class say.
+    pub(crate) fn asks_nodes(&self) -> bool {
+        self.costs.ask_nodes()
+    }
+
+    /// What one node costs beyond what columns and class say.
+    pub(crate) fn node_cost(&self, view: &View<'_>, node: NodeId) -> i32 {
+        self.costs.of_node(&NodeQuestion { view, shape: &self.shape, node })
+    }
+
+    /// The scores of the profile, weighed for this shape.
+    pub(crate) fn costs(&self) -> &Costs {
+        &self.costs
+    }
+
+    /// The score of one node whose kind would be `kind`, by columns and class, whether it fits or not.
     pub(crate) fn score_one(&self, table: &NodeTable, node: NodeId, kind: u32) -> i32 {
         let (block, at) = (node.0 as usize / BLOCK, node.0 as usize % BLOCK);
         let cost = self.kind_cost(kind);
@@ -201,7 +218,9 @@ impl Demand {
         for need in self.needs.iter().filter(|need| need.counted || need.measure == Measure::Share) {
             let Some(column) = need.column(table) else { return REFUSED };
             let left = i64::from(column.block(block)[at]) - i64::from(need.scaled);
-            score += if self.key.spreads { -left } else { left };
+            if need.counted {
+                score += if self.wants_empty { -left } else { left };
+            }
             let broken = table.device_columns(need.resource).map_or(0, |devices| devices.broken.block(block)[at]);
             if need.measure == Measure::Share && broken < need.scaled {
                 score += i64::from(self.breaking);
@@ -285,20 +304,6 @@ impl Need {
 fn compare(column: &[i32; BLOCK], least: i32, short: &mut [i32; BLOCK]) {
     for slot in 0..BLOCK {
         short[slot] |= column[slot] - least;
-    }
-}
-
-fn compare_and_add(
-    column: &[i32; BLOCK],
-    least: i32,
-    short: &mut [i32; BLOCK],
-    scores: &mut [i32; BLOCK],
-    add: impl Fn(i32, i32) -> i32,
-) {
-    for slot in 0..BLOCK {
-        let left = column[slot] - least;
-        short[slot] |= left;
-        scores[slot] = add(scores[slot], left);
     }
 }
 

@@ -33,9 +33,9 @@ use ohm_cell::{Applied, Cell};
 use ohm_framework::{Budget, Decision, Holds, Need, Planner, View, Work, WorkItem, need_of};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
-    Class, Command, Entry, Envelope, Epoch, Exit, Grain, JobId, JobSpec, Lease, NodeHealth, NodeSpec, Nomination,
-    Outcome, Purpose, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, Shard, StopCause, TopologySpec,
-    Transaction, Verdict,
+    Class, Command, Entry, Envelope, Epoch, Exit, Grain, JobId, JobSpec, Lease, NodeConclusion, NodeHealth, NodeSpec,
+    Nomination, Outcome, Purpose, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, Shard, StopCause,
+    TopologySpec, Transaction, Verdict,
 };
 use ohm_stdx::Prng;
 use words::{joined, queue};
@@ -58,13 +58,13 @@ impl World {
     /// An empty cell.
     pub fn new() -> Self {
         let mut world = World { cell: Cell::new(), ..World::default() };
-        let open = Command::OpenSession { nonce: 1, role: Role::Scheduler(Class::Batch), name: "test".into() };
+        let open = Command::OpenSession { nonce: 1, role: Role::Scheduler(Class::BATCH), name: "test".into() };
         match world.send(Envelope::without_session(open)) {
             Outcome::Session(session) => world.session = session,
             other => panic!("no session: {other:?}"),
         }
         world.take_lease(Lease::Health);
-        for class in Class::ALL {
+        for class in Class::BUILT_IN {
             (0..SHARDS_PER_CLASS).for_each(|number| world.take_lease(Lease::Shard(Shard { class, number })));
         }
         world
@@ -150,7 +150,7 @@ impl World {
     /// Registers a node; the word `cordoned` among its labels cordons it.
     pub fn register(&mut self, mut spec: NodeSpec) {
         let (name, cordoned) = (spec.name.clone(), spec.labels.remove("cordoned").is_some());
-        self.done(Command::RegisterNode { spec, key: 1, instance: self.index, boot: 1 });
+        self.done(Command::RegisterNode { spec, key: 1, instance: self.index, boot: 1, alive: Vec::new() });
         if cordoned {
             self.done(Command::CordonNode { name, cordoned });
         }
@@ -334,7 +334,10 @@ impl World {
     fn lose(&mut self, name: &str) {
         let node = self.cell.nodes().find(name).expect("a node");
         let incarnation = self.cell.nodes().get(node).expect("a record").incarnation;
-        self.done(Command::ConcludeNode { epoch: Epoch(1), node, incarnation, health: NodeHealth::Lost });
+        self.done(Command::ConcludeNodes {
+            epoch: Epoch(1),
+            conclusions: vec![NodeConclusion { node, incarnation, health: NodeHealth::Lost }],
+        });
     }
 }
 

@@ -92,6 +92,7 @@ fn pack(search: &mut Search<'_>, amount: &Amount, dice: &mut Prng) -> Spots {
         if given > 0 {
             spots.push((node, given));
             rest -= given;
+            search.give(node, given);
         }
         if rest > 0 {
             search.close(node);
@@ -131,6 +132,7 @@ fn spread(search: &mut Search<'_>, subject: &Subject<'_>, amount: &Amount, dice:
         if *before + *given <= level {
             *given += 1;
             rest -= 1;
+            search.give(node, 1);
         }
         if given < room {
             aside.entry(*before + *given).or_default().push(node);

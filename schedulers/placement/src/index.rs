@@ -3,12 +3,14 @@
 //!
 //! A block is first remembered by its lowest scaled score alone. That score is a safe bound: nodes whose scaled amounts
 //! fit but whose exact ones don't can only make it too good. The block that looks best is then resolved: its best
-//! node is looked at exactly, and the next one if it does not fit, until the bound is the score of a node that fits.
+//! node is looked at exactly, with the scores that are asked per node or per domain, and the next one if it does not
+//! fit, until the bound is the score of a node that fits.
 //! (The remembered candidate lists are Borg's score cache, EuroSys 2015, section 3.4; the block bounds a one-level
 //! block-max index.)
 
 use crate::demand::{Demand, REFUSED};
 use crate::explain::Told;
+use crate::score::DomainCosts;
 use crate::table::{BLOCK, NodeTable};
 use ohm_framework::View;
 use ohm_model::NodeId;
@@ -22,6 +24,14 @@ const UNRESOLVED: u32 = u32::MAX;
 pub(crate) struct Bests {
     score: Vec<i32>,
     node: Vec<u32>,
+}
+
+impl Bests {
+    /// Keeps the bounds and forgets which node each is of.
+    pub(crate) fn unresolve(&mut self) {
+        let open = self.node.iter_mut().zip(&self.score).filter(|(_, score)| **score != REFUSED);
+        open.for_each(|(node, _)| *node = UNRESOLVED);
+    }
 }
 
 /// How a choice is made among nodes that are equally good.
@@ -90,6 +100,8 @@ pub(crate) struct Lookup<'a, 'v> {
     pub(crate) view: &'a View<'v>,
     /// By block, a bit per node; empty when no node is out of question.
     pub(crate) closed: &'a [u64],
+    /// What domains cost the group.
+    pub(crate) domains: Option<&'a DomainCosts<'v>>,
 }
 
 impl Lookup<'_, '_> {
@@ -131,6 +143,8 @@ impl Lookup<'_, '_> {
     /// Works out the best node of a block exactly.
     fn resolve(&self, bests: &mut Bests, block: usize) {
         let mut scores = self.open_scores(block);
+        // A bit per node of which the late scores are in.
+        let mut whole = if self.asks_late() { 0u64 } else { u64::MAX };
         loop {
             let bound = lowest(&scores);
             bests.score[block] = bound;
@@ -138,11 +152,27 @@ impl Lookup<'_, '_> {
             // A block without any node counts as resolved: its score says that nothing is to be found.
             let Some(at) = found else { return bests.node[block] = 0 };
             let node = NodeId((block * BLOCK + at) as u32);
-            if self.demand.fits(self.table, self.view, node) {
-                return bests.node[block] = node.0;
+            if whole >> at & 1 == 1 {
+                if self.demand.fits(self.table, self.view, node) {
+                    return bests.node[block] = node.0;
+                }
+                scores[at] = REFUSED;
+            } else {
+                scores[at] = bound.saturating_add(self.late_cost(node)).min(REFUSED - 1);
+                whole |= 1 << at;
             }
-            scores[at] = REFUSED;
         }
+    }
+
+    /// Whether there are scores per node or per domain.
+    fn asks_late(&self) -> bool {
+        self.domains.is_some() || self.demand.asks_nodes()
+    }
+
+    /// What the scores per node and per domain cost `node`.
+    pub(crate) fn late_cost(&self, node: NodeId) -> i32 {
+        let alone = if self.demand.asks_nodes() { self.demand.node_cost(self.view, node) } else { 0 };
+        alone.saturating_add(self.domains.map_or(0, |domains| domains.of(node)))
     }
 
     fn open_scores(&self, block: usize) -> [i32; BLOCK] {
@@ -159,7 +189,12 @@ impl Lookup<'_, '_> {
     }
 
     fn near_in_block(&self, block: usize, limit: i32, width: u32) -> Vec<(i32, NodeId)> {
-        let scores = self.open_scores(block);
+        let mut scores = self.open_scores(block);
+        if self.asks_late() {
+            for (at, score) in scores.iter_mut().enumerate().filter(|(_, score)| **score <= limit) {
+                *score = score.saturating_add(self.late_cost(NodeId((block * BLOCK + at) as u32)));
+            }
+        }
         let near = scores.iter().enumerate().filter(|(_, score)| **score <= limit);
         let nodes = near.map(|(at, score)| (*score, NodeId((block * BLOCK + at) as u32)));
         nodes.filter(|(_, node)| self.demand.fits(self.table, self.view, *node)).take(width as usize).collect()

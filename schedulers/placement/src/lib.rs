@@ -24,7 +24,7 @@ mod index;
 mod moved;
 mod placer;
 mod rows;
-pub mod scores;
+pub mod score;
 mod search;
 mod spared;
 mod spot;
@@ -38,7 +38,6 @@ pub use drive::{PostFilter, plan_work};
 pub use flat::{Amount, Spots, tasks_of};
 pub use placer::{Config, Pass, Placer};
 pub use rows::rows;
-pub use scores::Weights;
 pub use subject::{Fence, Subject};
 pub use table::{BLOCK, NodeTable, WHOLE};
 

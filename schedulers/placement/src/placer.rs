@@ -3,23 +3,23 @@
 
 use crate::demand::{Demand, DemandKey};
 use crate::index::{Choice, ShapeIndex};
-use crate::scores::Weights;
+use crate::score::Scoring;
 use crate::subject::Subject;
 use crate::table::{BLOCK, NodeTable};
 use crate::topology::{Tallies, Tree};
 use crate::verdicts::Memory;
 use ohm_framework::{Holds, Taken, View};
 use ohm_model::node::HOSTNAME_LABEL;
-use ohm_model::{NodeId, Placement, Role, ShapeId};
+use ohm_model::{NodeId, Placement, Role, SchedulingProfile, ShapeId};
 use ohm_stdx::hash;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How a planner places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// How much each score counts.
-    pub weights: Weights,
+    /// Which scores count, and how much.
+    pub profile: SchedulingProfile,
     /// Among how many near-equal nodes is chosen by dice when several schedulers race for them; 1 always takes the
     /// best.
     pub width: u32,
@@ -27,9 +27,10 @@ pub struct Config {
     pub remembered: usize,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Config { weights: Weights::default(), width: 8, remembered: 512 }
+impl Config {
+    /// As `profile` says, with the bounds that every class has.
+    pub fn new(profile: SchedulingProfile) -> Self {
+        Config { profile, width: 8, remembered: 512 }
     }
 }
 
@@ -82,9 +83,11 @@ pub(crate) struct Indexes {
 }
 
 /// The craft of placing, with everything it remembers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Placer {
-    config: Config,
+    width: u32,
+    remembered: usize,
+    scoring: Arc<Scoring>,
     pub(crate) table: NodeTable,
     pub(crate) indexes: Indexes,
     verdicts: Memory,
@@ -97,8 +100,19 @@ pub struct Placer {
 
 impl Placer {
     /// A placer that knows no cell yet: call [`Placer::reset`] first.
-    pub fn new(config: Config) -> Self {
-        Placer { config, ..Placer::default() }
+    pub fn new(config: &Config) -> Self {
+        Placer {
+            width: config.width.max(1),
+            remembered: config.remembered.max(1),
+            scoring: Arc::new(Scoring::new(&config.profile)),
+            table: NodeTable::default(),
+            indexes: Indexes::default(),
+            verdicts: Memory::default(),
+            trees: BTreeMap::new(),
+            tallies: Tallies::default(),
+            identities: Vec::new(),
+            schedulers: 0,
+        }
     }
 
     /// The node table.
@@ -164,7 +178,7 @@ impl Placer {
 
     /// How to choose among equals for a job whose plans were refused `attempt` times: wider each time.
     pub(crate) fn choice(&self, view: &View<'_>, attempt: u32) -> Choice {
-        let width = if self.schedulers > 1 { self.config.width.max(1) } else { 1 };
+        let width = if self.schedulers > 1 { self.width } else { 1 };
         let wider = if attempt == 0 { width } else { width.max(2) << attempt.min(5) };
         Choice { start: view.start().0 as usize / BLOCK, width: wider.min(64) }
     }
@@ -202,10 +216,10 @@ impl Placer {
         let demand = &mut index.demand;
         if index.epoch != self.table.epoch() || !demand.describes(subject.shape) {
             let key = demand.key.clone();
-            let (verdicts, costs) = self.verdicts.of(&subject.view, subject.shape, &key, self.config.weights);
+            let (verdicts, costs) = self.verdicts.of(&subject.view, subject.shape, &key, &self.scoring);
             *index = ShapeIndex::new(Demand::new(key, subject.shape, costs, verdicts, &self.table), &self.table);
         } else if !demand.knows(&subject.view) {
-            demand.learn(self.verdicts.of(&subject.view, subject.shape, &demand.key, self.config.weights).0);
+            demand.learn(self.verdicts.of(&subject.view, subject.shape, &demand.key, &self.scoring).0);
         }
         let scanned = index.sync(&self.table);
         (slot, scanned)
@@ -213,9 +227,9 @@ impl Placer {
 
     fn remember(&mut self, subject: &Subject<'_>) -> usize {
         let key = DemandKey::of(subject.shape_id, subject.spec);
-        let (verdicts, costs) = self.verdicts.of(&subject.view, subject.shape, &key, self.config.weights);
+        let (verdicts, costs) = self.verdicts.of(&subject.view, subject.shape, &key, &self.scoring);
         let demand = Demand::new(key, subject.shape, costs, verdicts, &self.table);
-        self.indexes.insert(ShapeIndex::new(demand, &self.table), self.config.remembered.max(1))
+        self.indexes.insert(ShapeIndex::new(demand, &self.table), self.remembered)
     }
 
     /// The remembered scan in `slot`, with the table it is about.

@@ -1,7 +1,9 @@
 //! A search for nodes on behalf of one group: the remembered scan of its shape, less the nodes that are out of question
 //! for this group alone, plus the nodes that must be asked one by one.
 
+use crate::demand::REFUSED;
 use crate::index::{Bests, Choice, Lookup, ShapeIndex};
+use crate::score::DomainCosts;
 use crate::subject::Subject;
 use crate::table::{BLOCK, NodeTable, kind_of};
 use ohm_model::NodeId;
@@ -14,6 +16,8 @@ pub(crate) struct Search<'a> {
     choice: Choice,
     /// The group's own picture of the blocks, made when its first node is closed.
     own: Option<(Bests, Vec<u64>)>,
+    /// What domains cost the group.
+    domains: Option<DomainCosts<'a>>,
     /// Nodes outside the scan with room for the group, best last.
     singled: Vec<(i32, NodeId)>,
     /// Whether the columns alone say how many tasks of this group a node takes.
@@ -30,7 +34,10 @@ impl<'a> Search<'a> {
         choice: Choice,
     ) -> Self {
         let plain = index.demand.is_plain() && subject.fence.is_none();
-        let mut search = Search { subject, table, index, choice, own: None, singled: Vec::new(), plain, examined: 1 };
+        let domains = DomainCosts::new(index.demand.costs(), subject);
+        let singled = Vec::new();
+        let mut search = Search { subject, table, index, choice, own: None, domains, singled, plain, examined: 1 };
+        search.forget_resolved();
         search.look_at_singled();
         search
     }
@@ -39,15 +46,44 @@ impl<'a> Search<'a> {
         for node in self.table.singled() {
             self.examined += 1;
             if self.subject.room(node) > 0 {
-                self.singled.push((self.score(node), node));
+                self.singled.push((0, node));
             }
         }
-        self.singled.sort_unstable_by(|a, b| b.cmp(a));
+        self.rank_singled();
+    }
+
+    fn rank_singled(&mut self) {
+        let mut singled = std::mem::take(&mut self.singled);
+        singled.iter_mut().for_each(|(score, node)| *score = self.score(*node));
+        singled.sort_unstable_by(|a, b| b.cmp(a));
+        self.singled = singled;
     }
 
     /// The score of one node.
     pub(crate) fn score(&self, node: NodeId) -> i32 {
-        self.index.demand.score_one(self.table, node, kind_of(&self.subject.view, node))
+        let score = self.index.demand.score_one(self.table, node, kind_of(&self.subject.view, node));
+        let demand = &self.index.demand;
+        let (view, domains) = (&self.subject.view, self.domains.as_ref());
+        let lookup = Lookup { demand, table: self.table, view, closed: &[], domains };
+        if score == REFUSED { REFUSED } else { score.saturating_add(lookup.late_cost(node)).min(REFUSED - 1) }
+    }
+
+    /// Takes note that the group was given `tasks` on `node`: domains cost more from now on.
+    pub(crate) fn give(&mut self, node: NodeId, tasks: u32) {
+        if let Some(domains) = &mut self.domains {
+            domains.note(node, tasks);
+            self.forget_resolved();
+            self.rank_singled();
+        }
+    }
+
+    /// Where domains cost something, what was found without that is a bound and no answer.
+    fn forget_resolved(&mut self) {
+        if self.domains.is_some() {
+            let blocks = self.table.blocks();
+            let (bests, _) = self.own.get_or_insert_with(|| (self.index.bests.clone(), vec![0; blocks]));
+            bests.unresolve();
+        }
     }
 
     /// How many tasks of the group fit on `node`, exactly.
@@ -66,7 +102,8 @@ impl<'a> Search<'a> {
             Some((own, closed)) => (own, closed),
             None => (bests, &[]),
         };
-        let lookup = Lookup { demand, table: self.table, view: &self.subject.view, closed };
+        let lookup =
+            Lookup { demand, table: self.table, view: &self.subject.view, closed, domains: self.domains.as_ref() };
         let found = lookup.best(bests, self.choice, dice);
         match (found, self.singled.last()) {
             (Some((score, node)), Some((single, _))) if score <= *single => Some(node),
@@ -99,7 +136,8 @@ impl<'a> Search<'a> {
         let (bests, closed) = self.own.get_or_insert_with(|| (self.index.bests.clone(), vec![0; blocks]));
         let (block, bit) = (node.0 as usize / BLOCK, 1u64 << (node.0 as usize % BLOCK));
         closed[block] = if closes { closed[block] | bit } else { closed[block] & !bit };
-        let lookup = Lookup { demand: &self.index.demand, table: self.table, view: &self.subject.view, closed };
+        let (demand, domains) = (&self.index.demand, self.domains.as_ref());
+        let lookup = Lookup { demand, table: self.table, view: &self.subject.view, closed, domains };
         lookup.rescan(bests, block);
         self.examined += BLOCK as u64;
     }

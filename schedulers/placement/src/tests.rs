@@ -4,6 +4,7 @@ mod cases;
 mod exact;
 mod fixed;
 mod properties;
+mod scores;
 mod slices;
 mod spares;
 mod topologies;

@@ -2,7 +2,7 @@
 //! differ in what they ask for and agree in selectors, tolerations and preferences.
 
 use crate::demand::{DemandKey, REFUSED, counted};
-use crate::scores::{Costs, Weights};
+use crate::score::{ClassQuestion, Costs, Scoring};
 use crate::table::class_of;
 use ohm_cell::Shape;
 use ohm_framework::View;
@@ -24,7 +24,6 @@ struct Stance {
     names_hosts: bool,
     asks_devices: bool,
     counted: usize,
-    spreads: bool,
 }
 
 /// The cost of each kind, or `REFUSED`.
@@ -45,7 +44,7 @@ impl Verdicts {
         self.by_kind.len() > view.cell().classes().slots() * 2
     }
 
-    fn extend(&mut self, view: &View<'_>, shape: &Shape, key: &DemandKey, costs: Costs) {
+    fn extend(&mut self, view: &View<'_>, shape: &Shape, key: &DemandKey, costs: &Costs) {
         let kinds = 1 + view.cell().classes().slots() * 2;
         for kind in self.by_kind.len()..kinds {
             self.by_kind.push(verdict(view, shape, key, costs, kind as u32));
@@ -53,13 +52,19 @@ impl Verdicts {
     }
 }
 
-fn verdict(view: &View<'_>, shape: &Shape, key: &DemandKey, costs: Costs, kind: u32) -> i32 {
+fn verdict(view: &View<'_>, shape: &Shape, key: &DemandKey, costs: &Costs, kind: u32) -> i32 {
     let Some((class, has_devices)) = class_of(kind) else { return REFUSED };
     let Some(content) = view.cell().classes().get(class) else { return REFUSED };
     if !shape.names_hosts && shape.admits_class(content).is_err() {
         return REFUSED;
     }
-    costs.of_class(shape, &key.preferred, content, has_devices)
+    costs.of_class(&ClassQuestion {
+        tolerations: &shape.tolerations,
+        preferred: &key.preferred,
+        asks_devices: !shape.devices.is_empty(),
+        class: content,
+        has_devices,
+    })
 }
 
 /// Verdicts by what they depend on.
@@ -75,9 +80,9 @@ impl Memory {
         view: &View<'_>,
         shape: &Shape,
         key: &DemandKey,
-        weights: Weights,
+        scoring: &Arc<Scoring>,
     ) -> (Arc<Verdicts>, Costs) {
-        let costs = Costs::new(weights, counted(shape), key.spreads);
+        let costs = Costs::new(scoring, counted(shape));
         let stance = Stance {
             node_selector: shape.node_selector.clone(),
             affinity: shape.affinity.clone(),
@@ -86,14 +91,13 @@ impl Memory {
             names_hosts: shape.names_hosts,
             asks_devices: !shape.devices.is_empty(),
             counted: counted(shape),
-            spreads: key.spreads,
         };
         if self.by_stance.len() >= REMEMBERED && !self.by_stance.contains_key(&stance) {
             self.by_stance.clear();
         }
         let known = self.by_stance.entry(stance).or_insert_with(|| Arc::new(Verdicts { by_kind: Vec::new() }));
         if !known.reach(view) {
-            Arc::make_mut(known).extend(view, shape, key, costs);
+            Arc::make_mut(known).extend(view, shape, key, &costs);
         }
         (Arc::clone(known), costs)
     }

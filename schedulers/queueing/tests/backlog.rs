@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 fn ticket(job: u64, line: &str, priority: i32, kin: &str) -> Ticket {
-    let shard = Shard { class: Class::Batch, number: (job % 2) as u16 };
+    let shard = Shard { class: Class::BATCH, number: (job % 2) as u16 };
     let rank = Rank { urgency: 2, priority: Reverse(priority), submitted: Index(job), job: JobId(job) };
     Ticket { rank, line: line.into(), shard, kin: kin.as_bytes().into(), mark: 0 }
 }
@@ -170,7 +170,7 @@ fn waiting_jobs_come_back_at_their_entry_or_moment() {
 #[test]
 fn a_lost_shard_takes_its_jobs_along() {
     let mut jobs = backlog((0..10).map(|job| alone(job, "", 0)));
-    jobs.drop_shard(Shard { class: Class::Batch, number: 1 });
+    jobs.drop_shard(Shard { class: Class::BATCH, number: 1 });
     assert_eq!(take_all(&mut jobs), [0, 2, 4, 6, 8]);
 }
 

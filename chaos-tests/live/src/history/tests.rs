@@ -151,7 +151,7 @@ fn what_is_to_break_must_break() {
 
 #[test]
 fn a_job_that_succeeded_did_all_of_its_work() {
-    let (class, pool) = (Class::Batch, Pool::Real);
+    let (class, pool) = (Class::BATCH, Pool::Real);
     let load =
         Load { jobs: 1, class, pool, per_second: 1, tasks: (4, 4), task_ms: Some(200), in_rack: false, repair: None };
     let plan = |tasks| {

@@ -209,7 +209,7 @@ fn counted(words: &mut Words<'_>, count: usize, cell: &mut Shape) -> Parsed<()> 
     };
     let is_plural = |word: &str, singular: &str| word.strip_suffix('s').unwrap_or(word) == singular;
     let noun = words.take("a noun")?;
-    let class = Class::ALL.into_iter().find(|class| class.name() == what);
+    let class = Class::BUILT_IN.into_iter().find(|class| class.name() == what);
     match (what, class) {
         ("real", _) if is_plural(noun, "node") => cell.real_nodes = most(REAL_NODES_MAX)?,
         ("simulated", _) if is_plural(noun, "node") => cell.simulated_nodes = count,

@@ -41,7 +41,7 @@ fn returned_after(gone: Vec<Vec<EventKind>>, said: Vec<EventKind>) -> History {
     let (spec, incarnation) = (node("a", &[]), Incarnation(9));
     let registered = EventKind::NodeRegistered { node: NodeId(0), name: "a".into(), incarnation };
     let alive = vec![run(0, 1)];
-    let command = Command::RegisterReturned { spec, key: 1, instance: 2, boot: 1, alive };
+    let command = Command::RegisterNode { spec, key: 1, instance: 2, boot: 1, alive };
     let kinds = std::iter::once(registered).chain(said).collect();
     history.entry(command, Outcome::Node { node: NodeId(0), incarnation }, kinds);
     history

@@ -105,7 +105,7 @@ fn p7_sees_who_leaves_a_node_that_lets_it_stay() {
         history.happened(vec![placed(0, 0, 1, 0)]).happened(before);
         let task = TaskRef { job: id, group, task: TaskIndex(0) };
         let transaction = Transaction {
-            shard: Shard { class: Class::Batch, number: 0 },
+            shard: Shard { class: Class::BATCH, number: 0 },
             epoch: Default::default(),
             seen: Index(0),
             grain: Grain::AllOrNothing,
@@ -143,37 +143,60 @@ fn p7_sees_who_leaves_a_node_that_lets_it_stay() {
     assert_eq!(leaves(vec![ill(Some(Drain)), drain()], own, 1), 0, "nobody tolerates a drain");
 }
 
+/// A queue with these checks that limits nothing.
+fn queue(name: &str, checks: &[&str]) -> QueueSpec {
+    QueueSpec {
+        name: name.into(),
+        is_cohort: false,
+        parent: String::new(),
+        nominal: Default::default(),
+        borrowing_limit: Default::default(),
+        lending_limit: Default::default(),
+        weight_milli: 1000,
+        admission_checks: checks.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// A job of queue q whose check is ready and asks for nodes of pool=spot; node 0 is none.
+fn checked() -> History {
+    let mut history = History::default();
+    history.entry(Command::PutQueue(queue("q", &["spot"])), Outcome::Done, Vec::new());
+    history.entry(Command::PutQueue(queue("other", &[])), Outcome::Done, Vec::new());
+    history.node(0, node("a", &[])).job(0, of_queue("q", 1));
+    let (job, name, checks) = (JobId::new(0, 0), "j".to_string(), vec!["spot".to_string()]);
+    history.happened(vec![EventKind::QuotaReserved { job, name, round: 1, checks }]);
+    let report = ohm_model::CheckReport::Ready {
+        node_selector: [("pool".to_string(), "spot".to_string())].into(),
+        tolerations: Vec::new(),
+        message: String::new(),
+    };
+    let (epoch, class) = (ohm_model::Epoch(1), "spot".to_string());
+    let ready = Command::ReportCheck { epoch, job, round: 1, class, report };
+    history.entry(ready, Outcome::Done, Vec::new());
+    history
+}
+
+fn of_queue(queue: &str, count: u32) -> JobSpec {
+    job("j", count, |job| job.queue = queue.into())
+}
+
 #[test]
 fn p8_judges_what_checks_brought_as_long_as_they_are_those_of_the_queue() {
-    let found = |changed: bool| {
-        let queue = |checks: &[&str]| QueueSpec {
-            name: "q".into(),
-            is_cohort: false,
-            parent: String::new(),
-            nominal: Default::default(),
-            borrowing_limit: Default::default(),
-            lending_limit: Default::default(),
-            weight_milli: 1000,
-            admission_checks: checks.iter().map(ToString::to_string).collect(),
-        };
-        let mut history = History::default();
-        history.entry(Command::PutQueue(queue(&["spot"])), Outcome::Done, Vec::new());
-        history.node(0, node("a", &[])).job(0, job("j", 1, |job| job.queue = "q".into()));
-        let (job, name, checks) = (JobId::new(0, 0), "j".to_string(), vec!["spot".to_string()]);
-        history.happened(vec![EventKind::QuotaReserved { job, name, round: 1, checks }]);
-        let report = ohm_model::CheckReport::Ready {
-            node_selector: [("pool".to_string(), "spot".to_string())].into(),
-            tolerations: Vec::new(),
-            message: String::new(),
-        };
-        let (epoch, class) = (ohm_model::Epoch(1), "spot".to_string());
-        let ready = Command::ReportCheck { epoch, job, round: 1, class, report };
-        history.entry(ready, Outcome::Done, Vec::new());
-        if changed {
-            history.entry(Command::PutQueue(queue(&[])), Outcome::Done, Vec::new());
-        }
-        history.happened(vec![placed(0, 0, 1, 0)]).broken()
+    assert_eq!(checked().happened(vec![placed(0, 0, 1, 0)]).broken(), ["P8"]);
+    let mut changed = checked();
+    changed.entry(Command::PutQueue(queue("q", &[])), Outcome::Done, Vec::new());
+    assert!(changed.happened(vec![placed(0, 0, 1, 0)]).broken().is_empty());
+}
+
+#[test]
+fn p8_forgets_what_checks_brought_when_an_update_ends_the_reservation() {
+    let updated = |spec: JobSpec| {
+        let mut history = checked();
+        history.update(0, spec, Vec::new()).happened(vec![placed(0, 0, 1, 0)]);
+        history.broken()
     };
-    assert_eq!(found(false), ["P8"]);
-    assert!(found(true).is_empty());
+    assert!(updated(of_queue("other", 1)).is_empty(), "a queue without checks asks for no pool");
+    assert_eq!(updated(of_queue("q", 2)), ["P6"], "other groups ask the checks anew");
+    let other_retries = JobSpec { retries: 9, ..of_queue("q", 1) };
+    assert_eq!(updated(other_retries), ["P8"], "the reservation stands");
 }

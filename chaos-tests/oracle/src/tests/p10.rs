@@ -24,7 +24,10 @@ impl World {
         world.apply(1, Command::PutTopology(TopologySpec { name: "default".into(), levels }));
         for (number, rack) in ["r0", "r0", "r1", "r1"].into_iter().enumerate() {
             let spec = node(&format!("n{number}"), &[(RACK, rack)]);
-            world.apply(1, Command::RegisterNode { spec, key: number as u64 + 1, instance: 1, boot: 1 });
+            world.apply(
+                1,
+                Command::RegisterNode { spec, key: number as u64 + 1, instance: 1, boot: 1, alive: Vec::new() },
+            );
         }
         world
     }
@@ -48,7 +51,7 @@ impl World {
 /// A gang of `count` tasks of which `per_node` fit on one node.
 fn gang(count: u32, per_node: i64, edit: impl FnOnce(&mut JobSpec)) -> JobSpec {
     job("j", count, |job| {
-        job.class = Class::Tas;
+        job.class = Class::TAS;
         let capacity = node("n", &[]).capacity["cpu"];
         job.groups[0].requests = [("cpu".to_string(), capacity / per_node)].into();
         job.groups[0].min_count = count;

@@ -123,7 +123,7 @@ fn repaired(kinds: Vec<EventKind>, change: &dyn Fn(&mut JobSpec), between: &dyn 
     between(&mut history);
     let seen = Index(history.index);
     let transaction = Transaction {
-        shard: Shard { class: Class::Batch, number: 0 },
+        shard: Shard { class: Class::BATCH, number: 0 },
         epoch: ohm_model::Epoch(1),
         seen,
         grain: Grain::Minimum,

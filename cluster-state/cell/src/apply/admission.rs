@@ -1,14 +1,15 @@
 //! Rounds of admission: how they open, what reports do to them, and how they end.
 
 use super::{Applied, Timer};
-use crate::admission::{Check, CheckState, FailedCheck, Round, Standing};
 use crate::cell::Cell;
-use crate::jobs::{Job, JobState};
+use crate::state::admission::{Check, CheckState, FailedCheck, Round, Standing};
+use crate::state::jobs::{Group, Job, JobState};
+use crate::state::runs::NO_RUN;
 use ohm_model::provisioning::{PART_BYTES_MAX, PARTS_MAX};
 use ohm_model::selector::Labels;
 use ohm_model::{
-    CheckReport, Epoch, EventKind, Index, JobId, Lease, MESSAGE_CHARS_MAX, OnDisconnect, Outcome, Refusal, SessionId,
-    StopCause, Toleration, node::HOSTNAME_LABEL,
+    CheckReport, Epoch, EventKind, GroupIndex, Index, JobId, Lease, MESSAGE_CHARS_MAX, OnDisconnect, Outcome, Refusal,
+    RunRef, SessionId, ShapeId, StopCause, Toleration, node::HOSTNAME_LABEL,
 };
 use ohm_stdx::canary::{self, Canary};
 
@@ -98,8 +99,39 @@ impl Cell {
             if let Some(job) = self.jobs.get_mut(id) {
                 job.groups[at].shape = joined;
             }
+            self.reshape_runs((id, at), group, joined);
+            self.count_reshaped(id, at);
         }
         self.settle_leaving_by(id);
+    }
+
+    /// What checks add holds for what stands already, too: runs with the former shape of `group` have its new one.
+    fn reshape_runs(&mut self, (id, at): (JobId, usize), group: &Group, joined: ShapeId) {
+        for task in group.tasks.iter().filter(|task| task.run != NO_RUN) {
+            if let Some(run) = self.runs.slab.get_mut(task.run).filter(|run| run.shape == group.shape) {
+                run.shape = joined;
+                self.shapes.leave(group.shape);
+                self.shapes.join_again(joined, 1);
+            }
+        }
+        let is_meant = |run: &RunRef, shape| run.task.group == GroupIndex(at as u16) && shape == group.shape;
+        let kept = self.kept.of_job(id).filter(|(run, kept)| is_meant(run, kept.shape)).map(|(run, _)| *run);
+        for run in kept.collect::<Vec<_>>() {
+            self.kept.set_shape(run, joined);
+            self.shapes.leave(group.shape);
+            self.shapes.join_again(joined, 1);
+        }
+    }
+
+    /// Counts the live runs of group `at` that have another shape than the group.
+    pub(super) fn count_reshaped(&mut self, id: JobId, at: usize) {
+        let Some(job) = self.jobs.get(id) else { return };
+        let (shape, live) = (job.groups[at].shape, job.groups[at].tasks.iter().filter(|task| task.run != NO_RUN));
+        let other = |slot: u32| self.runs.get(slot).is_some_and(|run| run.shape != shape);
+        let reshaped = live.filter(|task| other(task.run)).count() as u32;
+        if let Some(job) = self.jobs.get_mut(id) {
+            job.groups[at].reshaped = reshaped;
+        }
     }
 
     pub(super) fn report_check(

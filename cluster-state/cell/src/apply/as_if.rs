@@ -1,8 +1,8 @@
 //! The cell as it would be: what planners look at before they ask for it.
 
 use crate::cell::Cell;
-use crate::jobs::{Job, TaskState};
-use crate::runs::NO_RUN;
+use crate::state::jobs::{Job, TaskState};
+use crate::state::runs::NO_RUN;
 use ohm_model::{JobId, RunRef};
 use ohm_stdx::canary::{self, Canary};
 

@@ -1,17 +1,17 @@
 //! Committing a transaction: the verdict first, then everything it accepted.
 
 use super::Applied;
-use crate::admission::Standing;
 use crate::cell::Cell;
-use crate::jobs::{Group, Job, TaskState};
-use crate::nodes::NOMINATED;
-use crate::repairs::RepairState;
-use crate::runs::{NO_RUN, Run};
-use crate::shapes::Shape;
+use crate::state::admission::Standing;
+use crate::state::jobs::{Group, Job, TaskState};
+use crate::state::nodes::NOMINATED;
+use crate::state::repairs::RepairState;
+use crate::state::runs::{NO_RUN, Run};
+use crate::state::shapes::Shape;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Amounts, ConflictReason, EventKind, Grain, GroupIndex, Incarnation, JobId, Move, NodeId, Outcome, Placement,
-    Purpose, RepairPolicy, ResourceId, RunRef, SessionId, StopCause, TaskIndex, TaskRef, Transaction, Verdict,
+    ConflictReason, EventKind, Grain, GroupIndex, Incarnation, JobId, Move, NodeId, Outcome, Placement, Purpose,
+    RepairPolicy, ResourceId, RunRef, SessionId, ShapeId, StopCause, TaskIndex, TaskRef, Transaction, Verdict,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,7 +67,7 @@ impl Cell {
         }
         let nothing = transaction.grain == Grain::AllOrNothing && !verdict.conflicts.is_empty();
         if !nothing && !verdict.conflicts.iter().any(|conflict| conflict.row == Row::Whole) {
-            self.perform(session, transaction, &verdict, applied);
+            self.perform(session, transaction, &verdict, &[], applied);
         }
         Outcome::Verdict(verdict)
     }
@@ -88,11 +88,14 @@ impl Cell {
         self.tell(applied, EventKind::Conflicted { scheduler, reasons });
     }
 
+    /// Does what `verdict` has accepted. `made` says for each row what its runs are made of; without it they are of the
+    /// current shape and revision of their group.
     pub(super) fn perform(
         &mut self,
         session: SessionId,
         transaction: &Transaction,
         verdict: &Verdict,
+        made: &[(ShapeId, u32)],
         applied: &mut Applied,
     ) {
         if transaction.is_move() {
@@ -111,7 +114,7 @@ impl Cell {
         for (row, placement) in transaction.place.iter().enumerate() {
             match verdict.accepted_of(transaction, row) {
                 0 => {}
-                count => self.place(session, placement, count, &mut deferred, applied),
+                count => self.place(session, placement, (count, made.get(row).copied()), &mut deferred, applied),
             }
         }
         self.cut_pending(deferred.placed.take());
@@ -123,8 +126,7 @@ impl Cell {
             }
         }
         for (queue, amounts) in &deferred.charges {
-            let name = |(column, amount): &(ResourceId, i64)| (self.resources.name(*column), *amount);
-            self.quota.charge(queue, &mut amounts.iter().map(name).collect::<Vec<_>>());
+            self.charge_queue(queue, amounts.iter().copied());
         }
         transaction.jobs.iter().for_each(|guard| self.settle_start(guard.job, applied));
         for (row, nomination) in transaction.nominate.iter().enumerate() {
@@ -151,7 +153,7 @@ impl Cell {
         &mut self,
         session: SessionId,
         placement: &Placement,
-        count: u32,
+        (count, made): (u32, Option<(ShapeId, u32)>),
         deferred: &mut Deferred,
         applied: &mut Applied,
     ) {
@@ -160,13 +162,15 @@ impl Cell {
         let (spec, was_live, was_started) = (Arc::clone(&job.spec), job.live() > 0, job.started_ms > 0);
         let free = job.reserved.is_empty() || canary::sings(Canary::ChargeReserved);
         let charged = free && !spec.queue.is_empty();
-        let Some(shape) = self.shapes.get(job.groups[group_index].shape).cloned() else { return };
+        let group = &job.groups[group_index];
+        let (shape_id, revision) = made.unwrap_or((group.shape, group.revision));
+        let Some(shape) = self.shapes.join_again(shape_id, count) else { return };
         self.note_admitted(placement.job);
         self.widen((placement.job, group_index), node, deferred);
         let domain = self.jobs.get(placement.job).and_then(|job| self.domain_key(job, group_index, node));
         self.use_spares(placement, count, applied);
         self.collect_moves(placement, count, &mut deferred.moves);
-        self.start_runs(placement, count, &shape, domain);
+        self.start_runs(placement, count, (shape_id, revision), &shape, domain);
         for &(resource, request) in &shape.requests {
             self.nodes.give(node, resource, -request * i64::from(count));
         }
@@ -290,7 +294,14 @@ impl Cell {
     }
 
     /// Makes a run for each of the first `count` tasks of the row.
-    fn start_runs(&mut self, placement: &Placement, count: u32, shape: &Shape, domain: Option<u32>) {
+    fn start_runs(
+        &mut self,
+        placement: &Placement,
+        count: u32,
+        (shape_id, revision): (ShapeId, u32),
+        shape: &Shape,
+        domain: Option<u32>,
+    ) {
         let (placed, placed_ms, node) = (self.applied, self.now_ms, placement.node);
         let width = shape.devices.len();
         let Cell { jobs, runs, nodes, .. } = self;
@@ -301,6 +312,7 @@ impl Cell {
         let widened = job.is_widened(usize::from(placement.group.0));
         let group = &mut job.groups[usize::from(placement.group.0)];
         group.live += count;
+        group.reshaped += if shape_id == group.shape { 0 } else { count };
         group.domain = domain.or(group.domain);
         group.widened = widened && group.domain.is_some();
         for at in 0..count {
@@ -315,6 +327,8 @@ impl Cell {
                     incarnation: task.incarnation,
                 },
                 node,
+                shape: shape_id,
+                revision,
                 placed,
                 placed_ms,
                 started_ms: 0,
@@ -364,10 +378,8 @@ impl Cell {
         let (queue, request) = (found.spec.queue.clone(), self.whole_request(found));
         let is_asked = self.standing(found) == Standing::Unreserved;
         // What live runs are charged already becomes part of the reservation.
-        let charged = self.live_request(found);
-        let missing = |(resource, amount): (&'_ String, &i64)| amount - charged.get(resource).copied().unwrap_or(0);
-        let mut amounts: Vec<(&str, i64)> = request.iter().map(|held| (held.0.as_str(), missing(held))).collect();
-        self.quota.charge(&queue, &mut amounts);
+        let missing = self.missing_request(found);
+        self.charge_queue(&queue, missing.into_iter());
         let version = self.applied;
         if let Some(found) = self.jobs.get_mut(job) {
             (found.reserved, found.version) = (request, version);
@@ -376,28 +388,6 @@ impl Cell {
             self.open_round(job, applied);
         }
         applied.jobs.push(job);
-    }
-
-    /// What all tasks of `job` together ask for, by resource.
-    pub(crate) fn whole_request(&self, job: &Job) -> Amounts {
-        self.request_for(job, |group, spec: &ohm_model::GroupSpec| (spec.count, group).0)
-    }
-
-    /// What the live tasks of `job` together hold, by resource.
-    pub(crate) fn live_request(&self, job: &Job) -> Amounts {
-        self.request_for(job, |group, _| job.groups[group].live)
-    }
-
-    pub(crate) fn request_for(&self, job: &Job, count: impl Fn(usize, &ohm_model::GroupSpec) -> u32) -> Amounts {
-        let mut sums = Amounts::new();
-        for (group, spec) in job.spec.groups.iter().enumerate() {
-            let Some(shape) = self.shapes.get(job.groups[group].shape) else { continue };
-            for &(resource, request) in &shape.requests {
-                let sum = sums.entry(self.resources.name(resource).to_string()).or_insert(0i64);
-                *sum = sum.saturating_add(request.saturating_mul(i64::from(count(group, spec))));
-            }
-        }
-        sums
     }
 
     /// How many tasks of group `group` of `job` stand on `node`: live runs, and those that came back and live on.

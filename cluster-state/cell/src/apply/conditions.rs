@@ -3,7 +3,7 @@
 
 use super::{Applied, Timer};
 use crate::cell::Cell;
-use crate::conditions::StandingCondition;
+use crate::state::conditions::StandingCondition;
 use ohm_model::{
     ClassId, ConditionKind, EventKind, Incarnation, MESSAGE_CHARS_MAX, NodeCondition, NodeId, Outcome, Refusal,
     SessionId,
@@ -66,6 +66,7 @@ impl Cell {
         if self.nodes.get(node).is_some_and(|record| record.taints != record.all_taints()) {
             let former = self.reclassify(node);
             self.classes.step_out(former);
+            self.free_node(node);
             self.nodes.touch(node, self.applied, SessionId(0));
             applied.nodes.push(node);
         }

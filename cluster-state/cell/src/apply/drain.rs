@@ -2,9 +2,9 @@
 
 use super::{Applied, Timer};
 use crate::cell::Cell;
-use crate::drains::Drain;
-use crate::nodes::DRAINING;
-use crate::repairs::{UnhealthyCause, UnhealthyNode};
+use crate::state::drain::Drain;
+use crate::state::nodes::DRAINING;
+use crate::state::repairs::{UnhealthyCause, UnhealthyNode};
 use ohm_model::{EventKind, JobId, NodeId, Outcome, Refusal, SessionId, StopCause};
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ impl Cell {
         let node = self.named_node(name)?;
         let Some(record) = self.nodes.record_mut(node) else { return Ok(Outcome::Done) };
         if record.drain.take().is_some() {
-            self.nodes.set_flag(node, DRAINING, false);
+            self.mark_node(node, DRAINING, false);
             self.touch_node(node, applied);
             self.tell(applied, EventKind::NodeUndrained { node, name: name.to_string() });
             self.settle_leaving(node, applied);

@@ -2,15 +2,15 @@
 
 use super::{Applied, Timer};
 use crate::cell::Cell;
-use crate::jobs::{Finish, Group, Job, JobState, TaskState, required_level};
-use crate::nominations::Held;
-use crate::shapes::Shape;
-use ohm_model::job::{GROUPS_MAX, TASKS_MAX};
+use crate::rooms::nominations::Held;
+use crate::state::jobs::{Finish, Group, Job, JobState, TaskState, required_level};
+use crate::state::shapes::Shape;
+use ohm_model::job::{GROUPS_MAX, NAMESPACE_DEFAULT, TASKS_MAX};
 use ohm_model::resources::{DEVICE_MILLI, is_extended};
 use ohm_model::topology::TopologyRequest;
 use ohm_model::{
-    Class, EventKind, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal, RepairPolicy,
-    SessionId, StopCause,
+    Amounts, Class, ClassKind, EventKind, GroupSpec, Incarnation, JobId, JobOutcome, JobSpec, NodeId, Outcome, Refusal,
+    RepairPolicy, SessionId, StopCause,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::borrow::Cow;
@@ -46,18 +46,19 @@ impl Cell {
             };
             return Err(Refusal::NameTaken { kind: "job".into(), name: spec.name.clone(), hint: hint.to_string() });
         }
-        self.check_job(&spec)?;
+        let kind = self.check_job(&spec)?;
         let spec = Arc::new(spec.into_owned());
         let mut groups = Vec::with_capacity(spec.groups.len());
         for group in &spec.groups {
             let shape = Shape::of(group, &mut self.resources).ok_or_else(|| too_many_resources("what it asks for"))?;
-            groups.push(Group::new(self.shapes.join(shape), group.count, Incarnation(0)));
+            groups.push(Group::new(self.shapes.join(shape), 1, group.count, Incarnation(0)));
         }
         let state = if spec.suspended { JobState::Suspended } else { JobState::Active };
         let job = Job {
             id: JobId(0),
             spec: Arc::clone(&spec),
             owner: Arc::clone(owner),
+            kind,
             shard: self.shard_of(&spec),
             state,
             reason: String::new(),
@@ -119,11 +120,20 @@ impl Cell {
     }
 
     /// The rules a job must keep whatever client sent it; manifests are checked more kindly before they come here.
-    pub(super) fn check_job(&self, spec: &JobSpec) -> Result<(), Refusal> {
+    /// Returns what its class is like.
+    pub(super) fn check_job(&self, spec: &JobSpec) -> Result<ClassKind, Refusal> {
         let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
         if spec.name.is_empty() || spec.name.len() > 253 {
             return invalid("metadata.name", "must have 1 to 253 characters".into());
         }
+        if spec.namespace != NAMESPACE_DEFAULT {
+            let problem = format!("there is no namespace \"{}\"; a cell has {NAMESPACE_DEFAULT} only", spec.namespace);
+            return invalid("metadata.namespace", problem);
+        }
+        let Some(kind) = self.class_kind(spec.class) else {
+            let known = Class::BUILT_IN.map(|class| class.to_string()).join(", ");
+            return invalid("spec.class", format!("there is no class \"{}\"; known: {known}", spec.class));
+        };
         if spec.groups.is_empty() || spec.groups.len() > GROUPS_MAX {
             return invalid("spec.groups", format!("{} groups; 1 to {GROUPS_MAX} are possible", spec.groups.len()));
         }
@@ -156,7 +166,8 @@ impl Cell {
             }
         }
         self.check_widening(spec)?;
-        spec.groups.iter().enumerate().try_for_each(|(at, group)| self.check_group(spec.class, at, group))
+        spec.groups.iter().enumerate().try_for_each(|(at, group)| self.check_group(kind, at, group))?;
+        Ok(kind)
     }
 
     /// `widenTo` is a level above what every group with a required level asks for.
@@ -177,7 +188,7 @@ impl Cell {
         Ok(())
     }
 
-    fn check_group(&self, class: Class, at: usize, group: &GroupSpec) -> Result<(), Refusal> {
+    fn check_group(&self, kind: ClassKind, at: usize, group: &GroupSpec) -> Result<(), Refusal> {
         let field = |name: &str| format!("spec.groups[{at}].{name}");
         let invalid = |name: &str, problem: String| Err(Refusal::Invalid { field: field(name), problem });
         if group.count == 0 || group.count > TASKS_MAX {
@@ -186,11 +197,14 @@ impl Cell {
         if group.min_count == 0 || group.min_count > group.count {
             return invalid("minCount", format!("{}; 1 to count ({}) are possible", group.min_count, group.count));
         }
-        if let Some(problem) = group.spares_problem(class) {
+        if let Some(problem) = group.spares_problem(kind) {
             return invalid("spares", problem);
         }
         if let Some((name, amount)) = group.requests.iter().find(|(_, amount)| **amount < 0) {
             return invalid("requests", format!("{name} is {amount}; amounts are never negative"));
+        }
+        if let Some(problem) = group.limits_problem() {
+            return invalid("limits", problem);
         }
         let too_much = |amount: &i64| amount.checked_mul(i64::from(group.count)).is_none();
         if let Some((name, _)) = group.requests.iter().find(|(_, amount)| too_much(amount)) {
@@ -374,9 +388,9 @@ impl Cell {
             return;
         }
         let (queue, reserved, live) = (found.spec.queue.clone(), found.reserved.clone(), self.live_request(found));
-        let beyond = |(resource, amount): (&'_ String, &i64)| live.get(resource).copied().unwrap_or(0) - amount;
-        let mut amounts: Vec<(&str, i64)> = reserved.iter().map(|held| (held.0.as_str(), beyond(held))).collect();
-        self.quota.charge(&queue, &mut amounts);
+        let given = difference(&live, &reserved);
+        let amounts: Vec<_> = self.resources.columns(&given).collect();
+        self.charge_queue(&queue, amounts.into_iter());
         if let Some(found) = self.jobs.get_mut(job) {
             found.reserved.clear();
         }
@@ -409,7 +423,7 @@ impl Cell {
         }
         let (name, shapes): (String, Vec<_>) =
             (found.spec.name.clone(), found.groups.iter().map(|group| group.shape).collect());
-        shapes.into_iter().for_each(|shape| self.shapes.leave(shape));
+        shapes.into_iter().for_each(|shape| drop(self.shapes.leave(shape)));
         self.jobs.by_name.remove(&name);
         self.jobs.slab.remove(job.slot());
         applied.jobs.push(job);
@@ -418,10 +432,47 @@ impl Cell {
     }
 }
 
+/// What `amounts` holds less `less`, by the resources of either.
+pub(super) fn difference(amounts: &Amounts, less: &Amounts) -> Amounts {
+    let mut left = amounts.clone();
+    less.iter().for_each(|(resource, amount)| *left.entry(resource.clone()).or_insert(0) -= amount);
+    left
+}
+
 pub(super) fn too_many_resources(names: &str) -> Refusal {
     let problem = format!(
         "no node has {names}, and jobs have named as many resources without a node as they may; is the name right? A \
          node that has it can still register, and jobs may name it from then on"
     );
     Refusal::Invalid { field: "requests".into(), problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(change: impl FnOnce(&mut JobSpec)) -> Option<String> {
+        let mut group = GroupSpec::gang("main", 1);
+        group.requests = [("cpu".to_string(), 1_000)].into();
+        let mut spec = JobSpec::of("case", Class::BATCH, vec![group]);
+        change(&mut spec);
+        Cell::new().check_job(&spec).err().map(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn room_for_what_comes_is_refused_until_it_means_something() {
+        let limits = |amount: i64| [("cpu".to_string(), amount)].into();
+        assert_eq!(problem(|spec| spec.groups[0].limits = limits(1_000)), None);
+        assert_eq!(
+            problem(|spec| spec.groups[0].limits = limits(2_000)).as_deref(),
+            Some(
+                "spec.groups[0].limits: cpu differs from its request; nodes enforce requests as limits, so give the \
+                 same or leave it out"
+            )
+        );
+        assert_eq!(
+            problem(|spec| spec.namespace = "team".into()).as_deref(),
+            Some("metadata.namespace: there is no namespace \"team\"; a cell has default only")
+        );
+    }
 }

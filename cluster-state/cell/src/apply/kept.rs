@@ -2,12 +2,14 @@
 
 use super::Applied;
 use crate::cell::Cell;
-use crate::jobs::{Job, JobState, TaskState};
-use crate::kept::KeptRun;
+use crate::rooms::overlay::Overlay;
+use crate::rooms::room::{Asker, Room, What, Wish};
+use crate::state::jobs::{Job, JobState, TaskState};
+use crate::state::kept::KeptRun;
 use ohm_model::transaction::Row;
 use ohm_model::{
     Conflict, ConflictReason, EventKind, Grain, Guard, Incarnation, Index, JobGuard, JobId, NodeHealth, NodeId,
-    OnDisconnect, Placement, Reconcile, RunRef, SessionId, Shard, StopCause, Transaction,
+    OnDisconnect, Placement, Reconcile, RunRef, SessionId, ShapeId, Shard, StopCause, Transaction,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::cmp::Reverse;
@@ -25,12 +27,14 @@ impl Cell {
     /// Remembers the runs that live on although their node is lost. Those that were back are away again.
     pub(super) fn keep_runs_on(&mut self, node: NodeId, applied: &mut Applied) {
         self.withdraw_kept(node, applied);
-        let stays = |run: &crate::runs::Run| {
+        let stays = |run: &crate::state::runs::Run| {
             let job = self.jobs.get(run.run.task.job)?;
             let keeps = job.spec.on_disconnect == OnDisconnect::Keep && job.state == JobState::Active;
             let counts = run.run.task.task.0 < job.spec.groups.get(usize::from(run.run.task.group.0))?.count;
             let kept = KeptRun {
                 node,
+                shape: run.shape,
+                revision: run.revision,
                 placed: run.placed,
                 placed_ms: run.placed_ms,
                 started_ms: run.started_ms,
@@ -43,7 +47,10 @@ impl Cell {
         let found: Vec<(RunRef, KeptRun)> =
             self.runs.on_node(&self.nodes, node).filter_map(|(_, run)| stays(run)).collect();
         if !canary::sings(Canary::ForgetKept) {
-            found.into_iter().for_each(|(run, kept)| self.kept.insert(run, kept));
+            for (run, kept) in found {
+                self.shapes.join_again(kept.shape, 1);
+                self.kept.insert(run, kept);
+            }
         }
     }
 
@@ -54,18 +61,18 @@ impl Cell {
         self.kept.set_back(run, back);
         match (kept.back.is_some(), back.is_some()) {
             (false, true) => {
-                if let Some(shape) = self.shape_of_run(run).cloned() {
+                if let Some(shape) = self.shapes.get(kept.shape).cloned() {
                     self.take_room(kept.node, &shape, kept.masks());
                 }
             }
-            (true, false) => self.give_room_of(run, &kept),
+            (true, false) => self.give_room_of(&kept),
             _ => return,
         }
         self.touch_node(kept.node, applied);
     }
 
-    fn give_room_of(&mut self, run: RunRef, kept: &KeptRun) {
-        if let Some(shape) = self.shape_of_run(run).filter(|_| kept.back.is_some()).cloned() {
+    fn give_room_of(&mut self, kept: &KeptRun) {
+        if let Some(shape) = self.shapes.get(kept.shape).filter(|_| kept.back.is_some()).cloned() {
             self.give_room(kept.node, &shape, kept.masks());
         }
     }
@@ -79,7 +86,8 @@ impl Cell {
     /// Forgets a kept run. Where its node is there, its agent hears of it with the next wanted set and stops it.
     fn forget_kept(&mut self, run: RunRef, applied: &mut Applied) {
         let Some(kept) = self.kept.remove(run) else { return };
-        self.give_room_of(run, &kept);
+        self.give_room_of(&kept);
+        self.shapes.leave(kept.shape);
         self.tell_forgotten(run, &kept, applied);
         self.tell_drained(kept.node, applied);
     }
@@ -217,22 +225,20 @@ impl Cell {
         }
     }
 
-    /// Whether there is room for the run beside what stands on its node and lives on there.
+    /// Whether there is room for the run beside what runs on its node and lives on there.
     fn has_room_for(&self, job: &Job, run: RunRef, kept: &KeptRun) -> bool {
-        let shape = self.shape_of(job, usize::from(run.task.group.0));
-        shape.is_some_and(|shape| {
-            let limited =
-                shape.max_per_node > 0 && self.standing_on(job.id, run.task.group, kept.node) >= shape.max_per_node;
-            !limited && self.has_room(kept.node, shape, kept.masks())
-        })
+        let wish = Wish::Return { devices: kept.masks() };
+        let asker = Asker::with_shape(self, job, (run.task.group, kept.shape), wish);
+        let over = Overlay::over(self);
+        asker.is_some_and(|asker| Room::beside(&asker, What { cell: self, over: &over }, kept.node, 1).count == 1)
     }
 
     /// Whether nothing would drive the run away again, and its group still belongs there: nobody is to be stopped in
     /// vain.
     fn is_good_for(&self, job: &Job, run: RunRef, kept: &KeptRun) -> bool {
         let (group, node) = (usize::from(run.task.group.0), kept.node);
-        let driven = self.leave_cause(job, group, node).is_some()
-            || self.shape_of(job, group).is_some_and(|shape| self.repels(node, shape));
+        let driven = self.leave_cause(kept.shape, node).is_some()
+            || self.shapes.get(kept.shape).is_some_and(|shape| self.repels(node, shape));
         let domain = job.shared_domain(group);
         !driven && domain.is_none_or(|domain| self.domain_key(job, group, node) == Some(domain))
     }
@@ -274,11 +280,12 @@ impl Cell {
         // From here on they are placements like any others: they take their room anew.
         let kept: BTreeMap<RunRef, KeptRun> =
             runs.iter().filter_map(|run| Some((*run, self.kept.remove(*run)?))).collect();
-        kept.iter().for_each(|(run, found)| self.give_room_of(*run, found));
+        kept.values().for_each(|found| self.give_room_of(found));
         let Some(job) = self.jobs.get(id) else { return };
         let transaction = adoption(job.shard, job.version, self.applied, &kept);
         let mut scratch = std::mem::take(&mut self.scratch);
-        let verdict = self.judge_adoption(&transaction, &mut scratch);
+        let made: Vec<(ShapeId, u32)> = kept.values().map(|found| (found.shape, found.revision)).collect();
+        let verdict = self.judge_adoption(&transaction, &made, &mut scratch);
         self.scratch = scratch;
         let accepted: BTreeSet<RunRef> = kept
             .keys()
@@ -308,7 +315,8 @@ impl Cell {
             }
         }
         let attempts: Vec<Incarnation> = accepted.iter().map(|run| self.attempts_at(*run)).collect();
-        self.perform(SessionId(0), &transaction, &verdict, applied);
+        self.perform(SessionId(0), &transaction, &verdict, &made, applied);
+        made.into_iter().for_each(|(shape, _)| drop(self.shapes.leave(shape)));
         let nodes: BTreeSet<NodeId> = kept.values().map(|found| found.node).collect();
         for (run, attempts) in accepted.into_iter().zip(attempts) {
             self.resume_run(run, attempts, &kept[&run], applied);
@@ -346,7 +354,7 @@ impl Cell {
         let task = &mut job.groups[group].tasks[index];
         (task.incarnation, task.attempts) = (run.incarnation, attempts);
         let slot = task.run;
-        let is_it = |past: &crate::jobs::PastRun| {
+        let is_it = |past: &crate::state::jobs::PastRun| {
             (past.group, past.task, past.incarnation) == (run.task.group.0, run.task.task.0, run.incarnation)
         };
         job.past.retain(|past| !is_it(past));

@@ -5,9 +5,9 @@
 
 use super::{Applied, Timer};
 use crate::cell::Cell;
-use crate::jobs::TaskState;
-use crate::nominations::Held;
-use ohm_model::{EventKind, Incarnation, JobId, NodeId, Placement, Purpose, TaskRef, Transaction};
+use crate::rooms::nominations::Held;
+use crate::state::jobs::TaskState;
+use ohm_model::{EventKind, Incarnation, JobId, NodeId, Placement, TaskRef, Transaction};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A task that has ended is placed where its room is within a moment. What is not used for so long is given back,
@@ -54,8 +54,7 @@ impl Cell {
             *count -= left;
             if left > 0 {
                 self.move_onto_spares(row, left, applied);
-                let (job, group, purpose, since) = (row.job, row.group.0, Purpose::Move, self.applied);
-                let held = Held { job, group, count: left, priority: i32::MAX, purpose, since };
+                let held = Held::for_moving(row.job, row.group, left, self.applied);
                 self.hold(row.node, held, applied);
                 told.entry(row.job).or_default().to.insert(row.node);
             }
@@ -117,8 +116,8 @@ impl Cell {
     /// The node has to be left itself: the rooms held there are lost to all groups that would have to leave again.
     pub(super) fn lose_rooms_to_leave(&mut self, node: NodeId, applied: &mut Applied) {
         let leaves = |held: &&Held| {
-            let job = self.jobs.get(held.job);
-            held.is_move() && job.is_some_and(|job| self.leave_cause(job, held.group.into(), node).is_some())
+            let shape = self.jobs.get(held.job).map(|job| job.groups[usize::from(held.group)].shape);
+            held.is_move() && shape.is_some_and(|shape| self.leave_cause(shape, node).is_some())
         };
         let held = self.nominations.on_node(node).iter().filter(leaves);
         let lost: Vec<(JobId, u16, u32)> = held.map(|held| (held.job, held.group, held.count)).collect();
@@ -180,7 +179,7 @@ impl Cell {
         if found.state == TaskState::Live || found.incarnation != incarnation {
             return;
         }
-        let stops = |group: &crate::jobs::Group| {
+        let stops = |group: &crate::state::jobs::Group| {
             let moving = group.moving.iter().flat_map(|(first, count)| first..first + count);
             moving.into_iter().any(|task| group.tasks[task as usize].state == TaskState::Live)
         };

@@ -2,11 +2,11 @@
 
 use super::Applied;
 use crate::cell::Cell;
-use crate::flaps::Flaps;
-use crate::nodes::{CORDONED, DeviceBank, NodeRecord, PRESENT, READY, SHRUNK};
-use crate::repairs::Losses;
-use crate::runs::Run;
-use crate::shapes::Shape;
+use crate::state::flaps::Flaps;
+use crate::state::nodes::{CORDONED, DeviceBank, NodeRecord, PRESENT, READY, SHRUNK};
+use crate::state::repairs::Losses;
+use crate::state::runs::Run;
+use crate::state::shapes::Shape;
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::resources::{DEVICE_MILLI, device_count};
 use ohm_model::{
@@ -108,7 +108,7 @@ impl Cell {
             record.addressed = self.applied;
         }
         record.spec = Arc::clone(&spec);
-        self.nodes.set_flag(node, READY, true);
+        self.mark_node(node, READY, true);
         self.set_capacity(node, &spec);
         if returned {
             self.note_return(node, applied);
@@ -132,6 +132,7 @@ impl Cell {
     fn finish_registration(&mut self, node: NodeId, incarnation: Incarnation, applied: &mut Applied) {
         self.nodes.touch(node, self.applied, SessionId(0));
         applied.nodes.push(node);
+        self.free_node(node);
         let name = self.nodes.name(node).to_string();
         self.tell(applied, EventKind::NodeRegistered { node, name, incarnation });
     }
@@ -171,20 +172,6 @@ impl Cell {
         Err(Refusal::LeaseMoved { epoch: self.sessions.lease(Lease::Health).epoch })
     }
 
-    pub(super) fn conclude_node(
-        &mut self,
-        session: SessionId,
-        epoch: Epoch,
-        conclusion: NodeConclusion,
-        applied: &mut Applied,
-    ) -> Result<Outcome, Refusal> {
-        self.check_duty(session, epoch)?;
-        let mut losses = Losses::default();
-        self.conclude(conclusion, &mut losses, applied)?;
-        self.settle_losses(losses, applied);
-        Ok(Outcome::Done)
-    }
-
     pub(super) fn conclude_nodes(
         &mut self,
         session: SessionId,
@@ -194,12 +181,15 @@ impl Cell {
     ) -> Result<Outcome, Refusal> {
         self.check_duty(session, epoch)?;
         let mut losses = Losses::default();
+        let (mut refused, mut taken) = (None, conclusions.is_empty());
         for conclusion in conclusions {
-            // What is overtaken is passed over: the duty sees it in its copy.
-            let _ = self.conclude(*conclusion, &mut losses, applied);
+            match self.conclude(*conclusion, &mut losses, applied) {
+                Ok(()) => taken = true,
+                Err(refusal) => refused = refused.or(Some(refusal)),
+            }
         }
         self.settle_losses(losses, applied);
-        Ok(Outcome::Done)
+        refused.filter(|_| !taken).map_or(Ok(Outcome::Done), Err)
     }
 
     fn conclude(
@@ -228,7 +218,7 @@ impl Cell {
         if let Some(record) = self.nodes.record_mut(node) {
             record.health = health;
         }
-        self.nodes.set_flag(node, READY, health == NodeHealth::Ready);
+        self.mark_node(node, READY, health == NodeHealth::Ready);
         self.nodes.touch(node, self.applied, SessionId(0));
         applied.nodes.push(node);
         self.tell(applied, EventKind::NodeHealth { node, name, health });
@@ -286,7 +276,7 @@ impl Cell {
 
     /// Stops runs that a new `NoExecute` taint drives away.
     pub(super) fn evict_repelled(&mut self, node: NodeId, applied: &mut Applied) {
-        let repelled = |run: &Run| self.shape_of_run(run.run).is_some_and(|shape| self.repels(node, shape));
+        let repelled = |run: &Run| self.shapes.get(run.shape).is_some_and(|shape| self.repels(node, shape));
         let runs = self.runs.on_node(&self.nodes, node);
         let slots: Vec<u32> = runs.filter(|(_, run)| repelled(run)).map(|(slot, _)| slot).collect();
         slots.into_iter().for_each(|slot| self.stop_run(slot, StopCause::Moved, applied));
@@ -320,13 +310,13 @@ impl Cell {
         let mut missing: Vec<i64> =
             (0..self.resources.len() as u16).map(|column| -self.nodes.free(node, ResourceId(column))).collect();
         let is_over = missing.iter().any(|missing| *missing > 0);
-        self.nodes.set_flag(node, SHRUNK, is_over || !lost_devices.is_empty());
+        self.mark_node(node, SHRUNK, is_over || !lost_devices.is_empty());
         if !is_over {
             return;
         }
         let mut candidates = Vec::new();
         for (slot, run) in self.runs.on_node(&self.nodes, node) {
-            let (Some(job), Some(shape)) = (self.jobs.get(run.run.task.job), self.shape_of_run(run.run)) else {
+            let (Some(job), Some(shape)) = (self.jobs.get(run.run.task.job), self.shapes.get(run.shape)) else {
                 continue;
             };
             if run.stop.is_some() {
@@ -345,7 +335,7 @@ impl Cell {
     fn runs_on_lost_devices(&self, node: NodeId) -> Vec<u32> {
         let Some(record) = self.nodes.get(node) else { return Vec::new() };
         let holds_lost = |run: &Run| {
-            let (Some(shape), Some(masks)) = (self.shape_of_run(run.run), &run.devices) else { return false };
+            let (Some(shape), Some(masks)) = (self.shapes.get(run.shape), &run.devices) else { return false };
             shape.devices.iter().zip(masks.iter()).any(|((resource, _), mask)| {
                 let present = record.bank(*resource).map_or(0, |bank| bank.present);
                 present < 64 && mask >> present != 0
@@ -361,7 +351,7 @@ impl Cell {
         }
         let fits = (0..self.resources.len() as u16).all(|column| self.nodes.free(node, ResourceId(column)) >= 0);
         if fits && self.runs_on_lost_devices(node).is_empty() {
-            self.nodes.set_flag(node, SHRUNK, false);
+            self.mark_node(node, SHRUNK, false);
         }
     }
 
@@ -373,7 +363,7 @@ impl Cell {
     ) -> Result<Outcome, Refusal> {
         let node = self.named_node(name)?;
         if (self.nodes.flags(node) & CORDONED != 0) != cordoned {
-            self.nodes.set_flag(node, CORDONED, cordoned);
+            self.mark_node(node, CORDONED, cordoned);
             self.nodes.touch(node, self.applied, SessionId(0));
             applied.nodes.push(node);
             self.tell(applied, EventKind::NodeCordoned { node, name: name.to_string(), cordoned });

@@ -2,9 +2,9 @@
 
 use super::Applied;
 use crate::cell::Cell;
-use crate::jobs::Job;
-use crate::nodes::NOMINATED;
-use crate::nominations::Held;
+use crate::rooms::nominations::Held;
+use crate::state::jobs::Job;
+use crate::state::nodes::NOMINATED;
 use ohm_model::{GroupIndex, JobId, NodeId, Nomination, Purpose, ResourceId};
 
 impl Cell {
@@ -13,7 +13,7 @@ impl Cell {
         let Some(job) = self.jobs.get(nomination.job) else { return };
         let (job, group, priority) = (nomination.job, nomination.group.0, job.spec.priority);
         let (node, count, purpose, since) = (nomination.node, nomination.count, nomination.purpose, self.applied);
-        self.nominations.retain(node, |former| !(former.is_preemptor() && (former.job, former.group) == (job, group)));
+        self.sweep_nominations(node, |former| !(former.is_preemptor() && (former.job, former.group) == (job, group)));
         self.hold(node, Held { job, group, count, priority, purpose, since }, applied);
         if let Purpose::Preemptor { expires_ms } = purpose {
             self.arm_nomination(node, expires_ms);
@@ -38,7 +38,12 @@ impl Cell {
 
     /// Keeps of the room on `node` what passes, and clears its flag with the last one. Returns whether any ended.
     pub(super) fn sweep_nominations(&mut self, node: NodeId, keep: impl FnMut(&mut Held) -> bool) -> bool {
+        let held = |cell: &Cell| cell.nominations.on_node(node).iter().map(|held| u64::from(held.count)).sum::<u64>();
+        let before = held(self);
         let ended = self.nominations.retain(node, keep) > 0;
+        if held(self) < before {
+            self.free_node(node);
+        }
         if ended && self.nominations.on_node(node).is_empty() {
             self.nodes.set_flag(node, NOMINATED, false);
         }

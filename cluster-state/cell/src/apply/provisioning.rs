@@ -30,7 +30,7 @@ impl Cell {
         if let Some(queue) = self.quota.iter().find(|queue| queue.spec.admission_checks.iter().any(|one| one == name)) {
             return in_use(format!("a check of queue {}", queue.spec.name), "take it out of the queue first");
         }
-        let asks = |job: &&std::sync::Arc<crate::jobs::Job>| {
+        let asks = |job: &&std::sync::Arc<crate::state::jobs::Job>| {
             job.admission.round.iter().flat_map(|round| &round.checks).any(|check| check.class == name)
         };
         if let Some(job) = self.jobs.iter().find(asks) {

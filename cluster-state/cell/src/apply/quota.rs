@@ -2,10 +2,10 @@
 
 use crate::apply::Applied;
 use crate::cell::Cell;
-use crate::jobs::Job;
-use crate::quota::DEPTH_MAX;
-use crate::resources::RESOURCES_MAX;
-use crate::topologies::Topology;
+use crate::state::jobs::Job;
+use crate::state::quota::DEPTH_MAX;
+use crate::state::resources::RESOURCES_MAX;
+use crate::state::topologies::Topology;
 use ohm_model::provisioning::ADMISSION_CHECKS_MAX;
 use ohm_model::topology::LEVELS_MAX;
 use ohm_model::{Amounts, JobId, NodeId, Outcome, QueueSpec, Refusal, TopologySpec};
@@ -14,13 +14,17 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Cell {
     pub(super) fn put_queue(&mut self, spec: &QueueSpec, applied: &mut Applied) -> Result<Outcome, Refusal> {
         self.check_queue(spec)?;
+        let amounts = [&spec.nominal, &spec.borrowing_limit, &spec.lending_limit];
+        for name in amounts.into_iter().flat_map(Amounts::keys) {
+            self.resources.intern(name).expect("check_queue found room for it");
+        }
         self.quota.put(spec.clone());
         let direct = self.direct_usage();
-        self.quota.rebuild(&direct);
+        self.quota.rebuild(&self.resources, &direct);
         self.reshard(applied);
         self.recheck(&spec.name, applied);
         // A smaller quota takes spares first.
-        let spares = |job: &&std::sync::Arc<crate::jobs::Job>| job.groups.iter().any(|group| group.spares > 0);
+        let spares = |job: &&std::sync::Arc<crate::state::jobs::Job>| job.groups.iter().any(|group| group.spares > 0);
         applied.jobs.extend(self.jobs.iter().filter(spares).map(|job| job.id));
         Ok(Outcome::Done)
     }
@@ -36,6 +40,10 @@ impl Cell {
         }
         if negative.iter().any(|amounts| amounts.len() > RESOURCES_MAX) {
             return invalid("spec", format!("at most {RESOURCES_MAX} resources are possible"));
+        }
+        let named: BTreeSet<&String> = negative.iter().flat_map(|amounts| amounts.keys()).collect();
+        if !self.resources.has_room_for_jobs(named.into_iter()) {
+            return invalid("spec", "the cell has no column left for resources that no node has".into());
         }
         let distinct: BTreeSet<&String> = spec.admission_checks.iter().collect();
         if distinct.len() != spec.admission_checks.len() || distinct.len() > ADMISSION_CHECKS_MAX {
@@ -131,7 +139,7 @@ impl Cell {
         }
         self.quota.remove(name);
         let direct = self.direct_usage();
-        self.quota.rebuild(&direct);
+        self.quota.rebuild(&self.resources, &direct);
         Ok(Outcome::Done)
     }
 
@@ -174,7 +182,9 @@ impl Cell {
             let request = &group.topology;
             request.is_asked() && (request.topology == name || request.topology.is_empty())
         };
-        let open = |job: &&std::sync::Arc<crate::jobs::Job>| !matches!(job.state, crate::jobs::JobState::Finished(_));
+        let open = |job: &&std::sync::Arc<crate::state::jobs::Job>| {
+            !matches!(job.state, crate::state::jobs::JobState::Finished(_))
+        };
         if let Some(job) = self.jobs.iter().filter(open).find(|job| job.spec.groups.iter().any(uses)) {
             return Err(Refusal::WrongState {
                 kind: "topology".into(),

@@ -1,7 +1,7 @@
 //! What is asked of a node that registers before anything is done.
 
 use crate::cell::Cell;
-use crate::nodes::NodeRecord;
+use crate::state::nodes::NodeRecord;
 use ohm_model::condition::TAINT_PREFIX;
 use ohm_model::{NodeHealth, NodeSpec, Refusal};
 

@@ -5,8 +5,8 @@
 
 use super::{Applied, Timer};
 use crate::cell::Cell;
-use crate::jobs::{JobState, TaskState};
-use crate::repairs::{Loss, Losses, OpenRepair, RepairEnd, RepairState, UnhealthyCause, UnhealthyNode};
+use crate::state::jobs::{JobState, TaskState};
+use crate::state::repairs::{Loss, Losses, OpenRepair, RepairEnd, RepairState, UnhealthyCause, UnhealthyNode};
 use ohm_model::{EventKind, Index, JobId, Move, NodeHealth, NodeId, RepairPolicy, StopCause};
 use ohm_stdx::canary::{self, Canary};
 
@@ -140,7 +140,7 @@ impl Cell {
         if job.repairs.open.is_none() && job.repairs.unhealthy.is_empty() && job.repair_state() == RepairState::Whole {
             return;
         }
-        let nodes = self.jobs.get_mut(id).map(crate::jobs::Job::drop_repair).unwrap_or_default();
+        let nodes = self.jobs.get_mut(id).map(crate::state::jobs::Job::drop_repair).unwrap_or_default();
         nodes.into_iter().for_each(|node| self.jobs.forget_unhealthy(node, id));
     }
 

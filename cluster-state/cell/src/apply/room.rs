@@ -1,29 +1,12 @@
 //! What one task has on its node: amounts, devices and ports.
 
 use crate::cell::Cell;
-use crate::shapes::Shape;
+use crate::state::shapes::Shape;
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::{NodeId, ResourceId};
 use ohm_stdx::canary::{self, Canary};
 
 impl Cell {
-    /// Whether one task of `shape` could stand on `node` with these very devices, beside what stands there.
-    pub(super) fn has_room(&self, node: NodeId, shape: &Shape, masks: &[u64]) -> bool {
-        let Some(record) = self.nodes.get(node) else { return false };
-        let amounts = shape.requests.iter().all(|&(resource, request)| self.nodes.free(node, resource) >= request);
-        let devices = shape.devices.iter().zip(masks).all(|(&(resource, request), &mask)| {
-            let Some(bank) = record.bank(resource).filter(|bank| bank.present > 0) else { return mask == 0 };
-            let each = request.min(DEVICE_MILLI);
-            if i64::from(mask.count_ones()) != (request / DEVICE_MILLI).max(1) {
-                return false;
-            }
-            let free = |device: u32| bank.free_milli.get(device as usize).copied().map_or(0, i64::from);
-            (0..64).filter(|device| mask >> device & 1 == 1).all(|device| device < bank.present && free(device) >= each)
-        });
-        let ports = shape.ports.iter().all(|port| record.ports.binary_search(port).is_err());
-        amounts && devices && ports
-    }
-
     /// Takes on `node` what one task of `shape` has there, with these devices.
     pub(super) fn take_room(&mut self, node: NodeId, shape: &Shape, masks: &[u64]) {
         for &(resource, request) in &shape.requests {
@@ -45,6 +28,7 @@ impl Cell {
         {
             record.ports.retain(|port| !shape.ports.contains(port));
         }
+        self.free_node(node);
         self.settle_shrunk(node);
     }
 

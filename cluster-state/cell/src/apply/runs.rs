@@ -2,11 +2,11 @@
 
 use super::{Applied, Timer};
 use crate::cell::Cell;
-use crate::jobs::{Finish, Job, JobState, PastRun, TaskState};
-use crate::repairs::{Losses, RepairState};
-use crate::runs::{NO_RUN, Run};
+use crate::state::jobs::{Finish, Job, JobState, PastRun, TaskState};
+use crate::state::repairs::{Losses, RepairState};
+use crate::state::runs::{NO_RUN, Run};
 use ohm_model::{
-    Class, EventKind, Exit, JobId, MESSAGE_CHARS_MAX, NodeId, RunReport, RunReportKind, SessionId, StopCause,
+    ClassKind, EventKind, Exit, JobId, MESSAGE_CHARS_MAX, NodeId, RunReport, RunReportKind, SessionId, StopCause,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::sync::Arc;
@@ -161,12 +161,9 @@ impl Cell {
         let Some(job) = self.jobs.get(run.run.task.job) else { return };
         let spec = Arc::clone(&job.spec);
         let charged = job.reserved.is_empty() && !spec.queue.is_empty();
-        let Some(shape) = self.shapes.get(job.groups[usize::from(run.run.task.group.0)].shape).cloned() else { return };
+        let Some(shape) = self.shapes.leave(run.shape) else { return };
         if charged {
-            let names = &self.resources;
-            let mut amounts: Vec<(&str, i64)> =
-                shape.requests.iter().map(|&(resource, request)| (names.name(resource), -request)).collect();
-            self.quota.charge(&spec.queue, &mut amounts);
+            self.charge_queue(&spec.queue, shape.requests.iter().map(|&(resource, request)| (resource, -request)));
         }
         self.give_room(run.node, &shape, run.devices.as_deref().unwrap_or(&[]));
     }
@@ -182,6 +179,7 @@ impl Cell {
             group: run.run.task.group.0,
             task: run.run.task.task.0,
             incarnation: run.run.incarnation,
+            revision: run.revision,
             node: self.nodes.name(run.node).to_string(),
             placed_ms: run.placed_ms,
             ended_ms: self.now_ms,
@@ -217,12 +215,13 @@ enum TaskEnd {
 /// failed, service exit ───▶ BackingOff, then Pending; Failed when the retries are used up
 /// ```
 fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
-    let (spec, state) = (Arc::clone(&job.spec), job.state);
+    let (spec, state, job_kind) = (Arc::clone(&job.spec), job.state, job.kind);
     let group = &mut job.groups[usize::from(run.run.task.group.0)];
     let index = run.run.task.task.0;
     let task = &mut group.tasks[index as usize];
     group.live -= 1;
     group.running -= u32::from(run.started_ms != 0);
+    group.reshaped -= u32::from(run.shape != group.shape);
     group.stopping -= u32::from(run.stop.is_some());
     if group.live == 0 {
         (group.domain, group.widened) = (None, false);
@@ -240,7 +239,7 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
         group.succeeded += u32::from(task.state == TaskState::Succeeded);
         return TaskEnd::Settled;
     }
-    let is_service = spec.class == Class::Service;
+    let is_service = job_kind == ClassKind::Service;
     if run.stop.is_none() && exit == Exit::NeverStarted {
         // A node whose disk is full would be given the same task once a second for ever.
         task.refusals = task.refusals.saturating_add(1);

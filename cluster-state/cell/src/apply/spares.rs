@@ -5,12 +5,14 @@
 
 use super::Applied;
 use crate::cell::Cell;
-use crate::jobs::Job;
-use crate::nodes::NOMINATED;
-use crate::nominations::Held;
+use crate::rooms::nominations::Held;
+use crate::rooms::overlay::Overlay;
+use crate::state::jobs::Job;
+use crate::state::nodes::NOMINATED;
 use ohm_model::{EventKind, GroupIndex, JobId, NodeId, Nomination, Placement, SessionId};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// How much an entry had changed before the command at hand.
 #[derive(Clone, Copy, Debug)]
@@ -84,9 +86,8 @@ impl Cell {
     fn charge_spares(&mut self, id: JobId, group: u16, count: i64) {
         let Some(job) = self.jobs.get(id).filter(|job| !job.spec.queue.is_empty()) else { return };
         let (queue, Some(shape)) = (job.spec.queue.clone(), self.shape_of(job, usize::from(group))) else { return };
-        let amount = |&(resource, request)| (self.resources.name(resource), request * count);
-        let mut amounts: Vec<(&str, i64)> = shape.requests.iter().map(amount).collect();
-        self.quota.charge(&queue, &mut amounts);
+        let shape = Arc::clone(shape);
+        self.charge_queue(&queue, shape.requests.iter().map(|&(resource, request)| (resource, request * count)));
     }
 
     /// All spares of `job` are given back.
@@ -152,9 +153,8 @@ impl Cell {
         for (node, held) in self.spares_held(id) {
             let over = |cell: &Cell, job: &Job| {
                 let shape = cell.shape_of(job, usize::from(held.group));
-                let mut names =
-                    shape.iter().flat_map(|shape| &shape.requests).map(|(column, _)| cell.resources.name(*column));
-                names.any(|name| cell.quota.available(&job.spec.queue, name).is_some_and(|left| left < 0))
+                let mut requests = shape.iter().flat_map(|shape| &shape.requests);
+                requests.any(|(column, _)| cell.quota.available(&job.spec.queue, *column).is_some_and(|left| left < 0))
             };
             for _ in 0..held.count {
                 if !self.jobs.get(id).is_some_and(|job| over(self, job)) {
@@ -170,18 +170,22 @@ impl Cell {
     fn settle_spares_on(&mut self, node: NodeId, applied: &mut Applied) {
         let on_node = self.nominations.on_node(node).to_vec();
         let (mut spares, others): (Vec<Held>, Vec<Held>) = on_node.into_iter().partition(Held::is_spare);
-        let mut kept: Vec<Held> = others.into_iter().filter(Held::is_move).collect();
+        let mut over = Overlay::over(self);
+        over.bare(node);
+        others.into_iter().filter(Held::is_move).for_each(|held| over.hold(node, held));
         spares.sort_by_key(|held| (Reverse(held.priority), held.since, held.job, held.group));
         let mut any = false;
         for held in spares {
             let misplaced = self.spare_misplaced(&held, node);
-            let fits = |count: &u32| self.spare_misfit(node, &Held { count: *count, ..held.clone() }, &kept).is_none();
-            let most = if misplaced.is_some() { 0 } else { (1..=held.count).rev().find(fits).unwrap_or(0) };
+            let most = match (misplaced, self.jobs.get(held.job)) {
+                (None, Some(job)) => self.room_for_spares((job, GroupIndex(held.group)), node, held.count, &over),
+                _ => 0,
+            };
             let gone = held.count - most;
             let why = misplaced.unwrap_or("its room is taken");
             self.drop_spares((held.job, held.group), node, gone, why, applied);
             any |= gone > 0;
-            kept.push(Held { count: most, ..held });
+            over.hold(node, Held { count: most, ..held });
         }
         if any {
             self.nodes.touch(node, self.applied, SessionId(0));

@@ -3,9 +3,9 @@
 
 use super::Applied;
 use crate::cell::Cell;
-use crate::jobs::JobState;
-use crate::repairs::RepairState;
-use crate::runs::{NO_RUN, Run};
+use crate::state::jobs::JobState;
+use crate::state::repairs::RepairState;
+use crate::state::runs::{NO_RUN, Run};
 use ohm_model::{EventKind, Exit, Incarnation, JobId, NodeHealth, SessionId, StopCause, Survivors};
 use ohm_stdx::canary::{self, Canary};
 

@@ -2,8 +2,8 @@
 
 use super::Applied;
 use crate::cell::Cell;
-use crate::jobs::{Finish, JobState, TaskState};
-use crate::nominations::Held;
+use crate::rooms::nominations::Held;
+use crate::state::jobs::{Finish, JobState, TaskState};
 use ohm_model::{Incarnation, Index, JobId, NodeId, Purpose, SessionId, StopCause, TaskRef};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -21,13 +21,13 @@ use super::Applied;
 use super::jobs::too_many_resources;
 use super::runs::restart_if_down;
 use crate::cell::Cell;
-use crate::jobs::{Group, Job, JobState, Task, TaskState};
-use crate::nominations::Held;
-use crate::repairs::RepairState;
-use crate::runs::NO_RUN;
-use crate::shapes::Shape;
+use crate::rooms::nominations::Held;
+use crate::state::jobs::{Group, Job, JobState, Task, TaskState};
+use crate::state::repairs::RepairState;
+use crate::state::runs::NO_RUN;
+use crate::state::shapes::Shape;
 use ohm_model::{
-    Class, EventKind, GroupSpec, Incarnation, Index, JobId, JobOutcome, JobSpec, OnDisconnect, Outcome, Refusal,
+    ClassKind, EventKind, GroupSpec, Incarnation, Index, JobId, JobOutcome, JobSpec, OnDisconnect, Outcome, Refusal,
     ShapeId, StopCause,
 };
 use std::collections::BTreeMap;
@@ -126,7 +126,7 @@ impl Cell {
             .collect();
         let joined: BTreeMap<usize, ShapeId> =
             shapes.into_iter().map(|(at, shape)| (at, self.shapes.join(shape))).collect();
-        left.into_iter().for_each(|shape| self.shapes.leave(shape));
+        left.into_iter().for_each(|shape| drop(self.shapes.leave(shape)));
         let (shard, spec) = (self.shard_of(&spec), Arc::new(spec));
         let Some(job) = self.jobs.get_mut(id) else { return };
         let floor = highest_attempt_gone(known, &spec);
@@ -200,8 +200,8 @@ impl Cell {
 }
 
 /// Whether tasks of the group come and go one by one, so that their number may change while some of them run.
-fn is_scalable(class: Class, group: &GroupSpec) -> bool {
-    group.elastic || class == Class::Service
+fn is_scalable(kind: ClassKind, group: &GroupSpec) -> bool {
+    group.elastic || kind == ClassKind::Service
 }
 
 fn is_equal_but_size(old: &GroupSpec, new: &GroupSpec) -> bool {
@@ -213,7 +213,7 @@ fn is_equal_but_size(old: &GroupSpec, new: &GroupSpec) -> bool {
 fn change_of(known: &Job, spec: &JobSpec, at: usize) -> Change {
     let (Some(old), Some(new)) = (known.spec.groups.get(at), spec.groups.get(at)) else { return Change::Anew };
     let is_same = *old == GroupSpec { spares: old.spares, ..new.clone() };
-    let stays = is_same || (is_scalable(spec.class, old) && is_equal_but_size(old, new));
+    let stays = is_same || (is_scalable(known.kind, old) && is_equal_but_size(old, new));
     if stays { Change::Sized } else { Change::Anew }
 }
 
@@ -268,7 +268,7 @@ fn check_update(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
     let changed = (0..old.groups.len()).find(|at| change_of(known, spec, *at) == Change::Anew);
     let Some(at) = changed else { return check_minimums(known, spec) };
     let is_size = |name: &&str| matches!(*name, "count" | "minCount");
-    let is_scalable = is_scalable(spec.class, &old.groups[at]);
+    let is_scalable = is_scalable(known.kind, &old.groups[at]);
     let changed = changed_in_group(&old.groups[at], &spec.groups[at]);
     let (name, why) = match changed.into_iter().find(|name| !(is_scalable && is_size(name))) {
         Some(name) if is_size(&name) => (name, "a gang that is not elastic keeps its size while it runs"),
@@ -304,6 +304,7 @@ fn changed_in_group(old: &GroupSpec, new: &GroupSpec) -> Vec<&'static str> {
         ("minCount", old.min_count != new.min_count),
         ("elastic", old.elastic != new.elastic),
         ("requests", old.requests != new.requests),
+        ("limits", old.limits != new.limits),
         ("nodeSelector", old.node_selector != new.node_selector),
         ("affinity", old.affinity != new.affinity || old.preferred != new.preferred),
         ("tolerations", old.tolerations != new.tolerations),
@@ -370,8 +371,12 @@ fn new_groups(known: &Job, spec: &JobSpec, joined: &BTreeMap<usize, ShapeId>, fl
             group.resize(known.spec.groups[at].count, wanted.count, floor);
             return group;
         };
-        let mut group = Group::new(shape, wanted.count, floor);
         let former = known.spec.groups.iter().position(|former| former.name == wanted.name);
+        let revision = former.map_or(1, |former| {
+            let is_other = !known.spec.groups[former].is_made_as(wanted);
+            known.groups[former].revision + u32::from(is_other)
+        });
+        let mut group = Group::new(shape, revision, wanted.count, floor);
         let tasks = former.into_iter().flat_map(|former| known.groups[former].tasks.iter());
         for (index, task) in tasks.take(wanted.count as usize).enumerate() {
             if task.state == TaskState::Succeeded {

@@ -2,7 +2,7 @@
 //! may not be.
 
 use super::Judge;
-use crate::jobs::Job;
+use crate::state::jobs::Job;
 use ohm_model::ConflictReason;
 use ohm_stdx::canary::{self, Canary};
 

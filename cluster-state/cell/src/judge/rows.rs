@@ -1,17 +1,14 @@
 //! Judging placements: each hard constraint of each row, then what must hold of the job as a whole.
 
 use super::{GroupTally, Judge};
-use crate::jobs::Job;
-use crate::nodes::NOMINATED;
-use crate::shapes::Shape;
+use crate::rooms::room::{Asker, Room, Wish};
+use crate::state::jobs::Job;
+use crate::state::quota::QueueId;
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::transaction::Row;
-use ohm_model::{ConflictReason, Grain, GroupIndex, Guard, Index, JobGuard, NodeId, Placement, ResourceId};
+use ohm_model::{ConflictReason, Grain, GroupIndex, Guard, Index, JobGuard, NodeId, Placement};
 use ohm_stdx::canary::{self, Canary};
 use std::sync::Arc;
-
-/// What a row may take before its devices are looked at: its shape, how many tasks, and what stopped the next one.
-type Limits<'a> = (&'a Arc<Shape>, u32, Option<ConflictReason>);
 
 impl<'a> Judge<'a> {
     pub(super) fn judge_placements(&mut self) {
@@ -39,17 +36,16 @@ impl<'a> Judge<'a> {
                 return (first..end).for_each(|row| self.refuse(Row::Place(row as u32), None, reason, changed));
             }
         };
-        self.scratch.ledger.mark();
         self.scratch.groups.clear();
-        let tally = |group: &crate::jobs::Group| GroupTally { domain: group.domain, ..GroupTally::default() };
-        self.scratch.groups.extend(job.groups.iter().map(tally));
+        self.scratch.groups.resize(job.groups.len(), GroupTally::default());
         let charged = !job.spec.queue.is_empty() && job.reserved.is_empty();
-        let (cell, ledger) = (self.cell, &mut self.scratch.ledger);
-        let queue = charged.then(|| ledger.quota.open(&cell.quota, &cell.resources, &job.spec.queue));
+        let queue = if charged { self.cell.quota.find(&job.spec.queue) } else { None };
         self.lend_spares(job, -1);
+        self.mark = self.scratch.over.savepoint();
         for row in first..end {
-            let placement = &self.transaction.place[row];
-            let (count, missed) = self.judge_row(job, queue, placement);
+            let transaction = self.transaction;
+            let placement = &transaction.place[row];
+            let (count, missed) = self.judge_row(job, queue, row);
             self.accepted[row] = count;
             if let Some(reason) = missed {
                 self.refuse(Row::Place(row as u32), Some(placement.node), reason, self.seen_by(reason, placement));
@@ -72,195 +68,86 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// How many tasks of the row stand, and what stopped the next one.
-    fn judge_row(
-        &mut self,
-        job: &'a Arc<Job>,
-        queue: Option<u32>,
-        placement: &Placement,
-    ) -> (u32, Option<ConflictReason>) {
-        match self.row_limits(job, queue, placement) {
-            Err(reason) => (0, Some(reason)),
-            Ok((shape, mut count, mut missed)) => {
-                let (on_devices, reason) = self.device_limit(shape, placement, count);
-                if reason.is_some() {
-                    (count, missed) = (on_devices, reason);
-                }
-                if count > 0 {
-                    self.take(job, queue, shape, placement, count);
-                }
-                (count, missed)
-            }
+    /// How many tasks of the row are accepted, and what stopped the next one.
+    fn judge_row(&mut self, job: &'a Arc<Job>, queue: Option<QueueId>, row: usize) -> (u32, Option<ConflictReason>) {
+        let placement = &self.transaction.place[row];
+        let (asker, room) = match self.asker_of(job, queue, row) {
+            Ok(asker) => (asker, Room::of(&asker, self.what(), placement.node, placement.count)),
+            Err(reason) => return (0, Some(reason)),
+        };
+        if room.count > 0 {
+            self.take(&asker, placement, room.count);
         }
+        (room.count, room.reason)
     }
 
-    fn row_limits(
-        &mut self,
-        job: &'a Arc<Job>,
-        queue: Option<u32>,
-        placement: &Placement,
-    ) -> Result<Limits<'a>, ConflictReason> {
+    /// Who asks with this row, once it is well formed and its tasks and node are as the planner saw them.
+    fn asker_of(&mut self, job: &'a Arc<Job>, queue: Option<QueueId>, row: usize) -> Result<Asker<'a>, ConflictReason> {
+        let placement = &self.transaction.place[row];
         let group_index = usize::from(placement.group.0);
         let group = job.groups.get(group_index).ok_or(ConflictReason::Malformed)?;
-        let tally = self.scratch.groups[group_index];
+        let tally = &mut self.scratch.groups[group_index];
         if placement.count == 0 || placement.first.0 < tally.next_task {
             return Err(ConflictReason::Malformed);
         }
         if !group.pending.contains(placement.first.0, placement.count) {
             return Err(ConflictReason::TaskNotPending);
         }
-        self.scratch.groups[group_index].next_task = placement.first.0 + placement.count;
-        let shape = self.cell.shapes.get(group.shape).ok_or(ConflictReason::Malformed)?;
-        self.node_admits(group.shape, placement)?;
-        self.judge_domain(job, group_index, placement.node)?;
-        // Nobody can have been promised the room of what stands there already.
-        let is_nominated = !self.adopts && self.cell.nodes.flags(placement.node) & NOMINATED != 0;
-        let (mut count, mut missed) = (placement.count, None);
-        let mut narrow = |room: i64, request: i64, reason: ConflictReason| {
-            // The product is bounded: a submit is refused whose request times its count is more than 63 bits hold.
-            let planted = match reason {
-                ConflictReason::NodeFull(_) => canary::sings(Canary::SkipFitCheck),
-                ConflictReason::QuotaExceeded => canary::sings(Canary::SkipQuota),
-                _ => false,
-            };
-            if count > 0 && !planted && room < request * i64::from(count) {
-                (count, missed) = ((room / request).max(0) as u32, Some(reason));
-            }
+        tally.next_task = placement.first.0 + placement.count;
+        let shape_id = self.adopted.and_then(|made| made.get(row)).map_or(group.shape, |(shape, _)| *shape);
+        let shape = self.cell.shapes.get(shape_id).ok_or(ConflictReason::Malformed)?;
+        if placement.devices.len() != placement.count as usize * shape.devices.len() {
+            return Err(ConflictReason::Malformed);
+        }
+        self.is_unchanged(placement.node)?;
+        let devices = placement.devices.as_slice();
+        let wish = match self.adopted.is_some() {
+            true => Wish::Return { devices },
+            false => Wish::Run { first: placement.first.0, class: placement.class, devices },
         };
+        Ok(Asker { job, group: placement.group, shape_id, shape, queue, wish })
+    }
+
+    /// Whether the node is as the planner saw it, as far as the transaction asks.
+    fn is_unchanged(&self, node: NodeId) -> Result<(), ConflictReason> {
+        self.is_known(node)?;
+        let nodes = &self.cell.nodes;
+        let changed = || nodes.version(node).foreign_to(self.session) > self.transaction.seen;
+        let guarded =
+            self.transaction.guard == Guard::Unchanged && nodes.is_schedulable(node) && self.adopted.is_none();
+        if guarded && changed() { Err(ConflictReason::NodeChanged) } else { Ok(()) }
+    }
+
+    fn take(&mut self, asker: &Asker<'_>, placement: &Placement, count: u32) {
+        let (cell, over) = (self.cell, &mut self.scratch.over);
+        let (job, group, node, shape) = (asker.job, asker.group, placement.node, asker.shape);
         for &(resource, request) in &shape.requests {
-            let free = self.free(placement.node, resource);
-            narrow(free, request, ConflictReason::NodeFull(resource));
-            if is_nominated {
-                let free = free.saturating_sub(self.cell.held_from(job, placement.group, placement.node, resource));
-                narrow(free, request, ConflictReason::Held);
-                narrow(self.limit_beside_moving(job, placement, free / request), 1, ConflictReason::Held);
-            }
-            if let Some(queue) = queue {
-                let available = self.scratch.ledger.quota.available(queue, resource);
-                narrow(available, request, ConflictReason::QuotaExceeded);
+            over.take(group, node, resource, request * i64::from(count));
+            if let Some(queue) = asker.queue {
+                over.charge(cell, group, (queue, resource, request * i64::from(count)));
             }
         }
-        if let Some((limit, port)) = self.port_limit(job, shape, placement) {
-            narrow(limit, 1, ConflictReason::PortTaken(port));
-        }
-        if shape.max_per_node > 0 {
-            let limit = i64::from(shape.max_per_node) - i64::from(self.standing_on(job, placement));
-            narrow(limit, 1, ConflictReason::LimitReached);
-        }
-        Ok((shape, count, missed))
-    }
-
-    fn node_admits(&self, shape: ohm_model::ShapeId, placement: &Placement) -> Result<(), ConflictReason> {
-        let (cell, node) = (self.cell, placement.node);
-        self.node_stands(node)?;
-        if self.adopts {
-            return Ok(());
-        }
-        let moved = cell.nodes.version(node).foreign_to(self.session) > self.transaction.seen;
-        if self.transaction.guard == Guard::Unchanged && moved {
-            return Err(ConflictReason::NodeChanged);
-        }
-        if cell.nodes.class(node) != placement.class || !cell.admits(shape, node) {
-            return Err(ConflictReason::NodeClassChanged);
-        }
-        Ok(())
-    }
-
-    /// A group that is bound to a domain stays there, together with the groups it is placed with. A repair may leave it
-    /// as far as the job's policy says.
-    fn judge_domain(&mut self, job: &Job, group: usize, node: NodeId) -> Result<(), ConflictReason> {
-        let Some((name, level)) = job.binding_level(group) else { return Ok(()) };
-        let topology = self.cell.topologies.get(name).ok_or(ConflictReason::TopologyBroken)?;
-        let level = topology.level(level).ok_or(ConflictReason::TopologyBroken)?;
-        let key = topology.key_of(node, level).ok_or(ConflictReason::TopologyBroken)?;
-        let widened = job.widening_level(group).and_then(|wide| topology.level(wide));
-        let wide_key = widened.and_then(|wide| topology.key_of(node, wide));
-        let holds = |domain: u32| {
-            let around = widened.and_then(|wide| topology.key_above(level, domain, wide));
-            let far = wide_key.is_some() && canary::sings(Canary::WidenTooFar);
-            domain == key || (around.is_some() && around == wide_key) || far
-        };
-        let mut fixed = job.partners(group).filter_map(|other| self.scratch.groups[other].domain);
-        match fixed.all(holds) || canary::sings(Canary::SkipTopology) {
-            true => Ok(()),
-            false => Err(ConflictReason::TopologyBroken),
-        }
-    }
-
-    fn free(&self, node: NodeId, resource: ResourceId) -> i64 {
-        self.cell.nodes.free(node, resource).saturating_sub(self.scratch.ledger.taken(node, resource))
-    }
-
-    /// How many tasks of the row find room when that for others of the group, which are on the move, stays free.
-    /// `room` is how many would without that.
-    fn limit_beside_moving(&self, job: &Job, placement: &Placement, room: i64) -> i64 {
-        let (group, node) = (placement.group, placement.node);
-        let state = &job.groups[usize::from(group.0)];
-        // A group that starts anew starts with those that moved, wherever there is room for all.
-        if !state.started {
-            return i64::from(placement.count);
-        }
-        let moving = &state.moving;
-        let used = if moving.is_empty() { 0 } else { self.scratch.ledger.moved(job.id, group, node) };
-        let kept = self.cell.room_for_moving(job.id, group, node).saturating_sub(used);
-        if kept == 0 {
-            return i64::from(placement.count);
-        }
-        let fits = |count: &u32| {
-            let beside = kept - moving.overlap(placement.first.0, *count).min(kept);
-            i64::from(*count) + i64::from(beside) <= room
-        };
-        (0..=placement.count).rev().find(fits).map_or(0, i64::from)
-    }
-
-    fn port_limit(&self, job: &Job, shape: &Shape, placement: &Placement) -> Option<(i64, u16)> {
-        if shape.ports.is_empty() {
-            return None;
-        }
-        let node = placement.node;
-        let record = self.cell.nodes.get(node)?;
-        let held = |port: u16| !self.adopts && self.cell.is_port_held(job.id, placement.group, node, port);
-        let taken = |port: &&u16| {
-            record.ports.binary_search(port).is_ok() || self.scratch.ledger.has_port(node, **port) || held(**port)
-        };
-        match shape.ports.iter().find(taken) {
-            Some(&port) => Some((0, port)),
-            None => shape.ports.first().map(|&port| (1, port)),
-        }
-    }
-
-    fn standing_on(&self, job: &Job, placement: &Placement) -> u32 {
-        let (group, node) = (placement.group, placement.node);
-        self.cell.standing_on(job.id, group, node) + self.scratch.ledger.on_node(job.id, group, node)
-    }
-
-    fn take(&mut self, job: &Job, queue: Option<u32>, shape: &Shape, placement: &Placement, count: u32) {
-        let (node, group) = (placement.node, placement.group);
-        let ledger = &mut self.scratch.ledger;
-        for &(resource, request) in &shape.requests {
-            ledger.take(group, node, resource, request * i64::from(count));
-            if let Some(queue) = queue {
-                ledger.take_quota(group, queue, resource, request * i64::from(count));
-            }
-        }
-        shape.ports.iter().for_each(|&port| ledger.take_port(group, node, port));
+        shape.ports.iter().for_each(|&port| over.take_port(group, node, port));
         let moved = job.groups[usize::from(group.0)].moving.overlap(placement.first.0, count);
         if moved > 0 {
-            ledger.add_moved(job.id, group, node, moved);
+            over.add_moved(job.id, group, node, moved);
         }
         if shape.max_per_node > 0 {
-            ledger.add_on_node(job.id, group, node, count);
+            over.add_on_node(job.id, group, node, count);
         }
         for (at, &mask) in placement.devices.iter().take(count as usize * shape.devices.len()).enumerate() {
             let (resource, request) = shape.devices[at % shape.devices.len()];
             if mask != 0 {
-                ledger.take_devices(group, node, resource, mask, request.min(DEVICE_MILLI) as u16);
+                over.take_devices(group, node, resource, mask, request.min(DEVICE_MILLI) as u16);
             }
         }
-        let domain = self.cell.domain_key(job, usize::from(group.0), node);
-        let tally = &mut self.scratch.groups[usize::from(group.0)];
+        let at = usize::from(group.0);
+        let domain = cell.domain_key(job, at, node);
+        if domain.is_some() && over.domain(job, at).is_none() {
+            over.set_domain(job, group, domain);
+        }
+        let tally = &mut self.scratch.groups[at];
         tally.accepted += count;
-        tally.domain = tally.domain.or(domain);
         tally.touched = true;
     }
 
@@ -314,7 +201,7 @@ impl<'a> Judge<'a> {
         (first, end): (usize, usize),
         reason: ConflictReason,
     ) {
-        self.scratch.ledger.roll_back(group);
+        self.scratch.over.roll_back(self.cell, self.mark, group);
         let mut told = false;
         for row in first..end {
             let placement = &self.transaction.place[row];

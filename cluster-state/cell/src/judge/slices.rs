@@ -2,8 +2,8 @@
 //! one that was broken before.
 
 use super::Judge;
-use crate::jobs::{Group, Job, TaskState};
-use crate::topologies::Topology;
+use crate::state::jobs::{Group, Job, TaskState};
+use crate::state::topologies::Topology;
 use ohm_model::{ConflictReason, GroupIndex, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,6 @@ impl Judge<'_> {
             if !self.are_slices_whole(job, at, &Arrivals { onto, leaving: BTreeSet::new(), rooms }) {
                 self.give_back(Some(index), (first, end), ConflictReason::TopologyBroken);
                 self.scratch.groups[at].accepted = 0;
-                self.scratch.groups[at].domain = job.groups[at].domain;
             }
         }
     }
@@ -69,7 +68,7 @@ impl Judge<'_> {
         let of_row = |row: &usize| moving.overlap(self.transaction.place[*row].first.0, self.accepted[*row]);
         let mut elsewhere: u32 = rows.iter().map(of_row).sum();
         for (node, count) in &mut rooms {
-            let taken = self.scratch.ledger.moved(job.id, index, *node).min(*count);
+            let taken = self.scratch.over.moved(job.id, index, *node).min(*count);
             (*count, elsewhere) = (*count - taken, elsewhere - taken.min(elsewhere));
         }
         for (_, count) in rooms.iter_mut().rev() {

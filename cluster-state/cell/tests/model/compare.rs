@@ -37,9 +37,11 @@ impl World {
         for queue in plain.queues.keys() {
             for resource in ["cpu", "memory", "pods", GPU] {
                 let name = format!("{resource} of queue {queue}");
-                same(&name, cell.quota().available(queue, resource), plain.available(queue, resource))?;
-                let usage = cell.quota().get(queue).and_then(|found| found.usage.get(resource)).copied().unwrap_or(0);
-                same(&name, usage, plain.usage(queue, resource))?;
+                let column = cell.resources().find(resource);
+                let available = column.and_then(|column| cell.quota().available(queue, column));
+                same(&name, available, plain.available(queue, resource))?;
+                let used = cell.quota().get(queue).zip(column).map_or(0, |(found, column)| found.used(column));
+                same(&name, used, plain.usage(queue, resource))?;
             }
         }
         let held = cell.nominations().iter();

@@ -5,8 +5,8 @@ use crate::state::{GPU, LEVELS};
 use crate::world::{PEOPLE, World};
 use ohm_model::{
     Amounts, Class, Command, ConditionAction, ConditionKind, Exit, GroupSpec, Incarnation, JobId, JobSpec, Lease,
-    NodeCondition, NodeHealth, NodeId, NodeSpec, OnDisconnect, PriorityClass, QueueSpec, Reconcile, RepairPolicy,
-    RepairSpec, RunRef, RunReport, RunReportKind, SessionId, Survivors, Taint, TaintEffect, Toleration,
+    NodeConclusion, NodeCondition, NodeHealth, NodeId, NodeSpec, OnDisconnect, PriorityClass, QueueSpec, Reconcile,
+    RepairPolicy, RepairSpec, RunRef, RunReport, RunReportKind, SessionId, Survivors, Taint, TaintEffect, Toleration,
     TolerationOperator, TopologyMode,
 };
 
@@ -110,10 +110,7 @@ impl World {
         if self.dice.chance(50) {
             alive.extend(self.run());
         }
-        match alive.is_empty() {
-            true => Command::RegisterNode { spec, key, instance, boot },
-            false => Command::RegisterReturned { spec, key, instance, boot, alive },
-        }
+        Command::RegisterNode { spec, key, instance, boot, alive }
     }
 
     /// A node with runs that are kept is lost.
@@ -125,7 +122,10 @@ impl World {
         let Some(&node) = self.dice.pick(&hosts) else { return self.conclusion() };
         let incarnation = self.cell.nodes().get(node).map_or(Incarnation(0), |record| record.incarnation);
         let epoch = self.cell.sessions().lease(Lease::Health).epoch;
-        Command::ConcludeNode { epoch, node, incarnation, health: NodeHealth::Lost }
+        Command::ConcludeNodes {
+            epoch,
+            conclusions: vec![NodeConclusion { node, incarnation, health: NodeHealth::Lost }],
+        }
     }
 
     fn conclusion(&mut self) -> Command {
@@ -134,7 +134,7 @@ impl World {
         let incarnation = if self.dice.chance(900) { known } else { Incarnation(known.0.wrapping_sub(1)) };
         let health = [NodeHealth::Ready, NodeHealth::Suspect, NodeHealth::Lost][self.dice.below(3) as usize];
         let epoch = self.cell.sessions().lease(Lease::Health).epoch;
-        Command::ConcludeNode { epoch, node, incarnation, health }
+        Command::ConcludeNodes { epoch, conclusions: vec![NodeConclusion { node, incarnation, health }] }
     }
 
     fn conditions(&mut self) -> Command {
@@ -153,7 +153,7 @@ impl World {
     }
 
     fn job(&mut self) -> JobSpec {
-        let class = Class::ALL[self.dice.below(3) as usize];
+        let class = Class::BUILT_IN[self.dice.below(3) as usize];
         let queues: Vec<String> = self.plain.queues.values().filter(|q| !q.is_cohort).map(|q| q.name.clone()).collect();
         let queue =
             if self.dice.chance(if self.dwells { 950 } else { 700 }) { self.dice.pick(&queues).cloned() } else { None };
@@ -162,6 +162,7 @@ impl World {
         let groups = (0..1 + self.dice.below(3) / 2).map(|at| self.group(at, class, together, level)).collect();
         JobSpec {
             name: format!("j{}", self.dice.below(JOBS)),
+            namespace: ohm_model::job::NAMESPACE_DEFAULT.into(),
             class,
             queue: queue.unwrap_or_default(),
             priority: self.dice.below(3) as i32,
@@ -251,6 +252,7 @@ impl World {
             min_count: if dice.chance(500) { 1 } else { dice.between(1, u64::from(count)) as u32 },
             elastic: dice.chance(600),
             requests,
+            limits: Default::default(),
             node_selector: Default::default(),
             affinity: Vec::new(),
             preferred: Vec::new(),
@@ -263,10 +265,10 @@ impl World {
             place_with: if together { "pair".into() } else { String::new() },
             task: Default::default(),
         };
-        if group.spares_problem(class).is_some() {
+        if class.built_in().is_none_or(|kind| group.spares_problem(kind).is_some()) {
             group.spares = 0;
         }
-        if class == Class::Tas || dice.chance(100) {
+        if class == Class::TAS || dice.chance(100) {
             group.topology.mode = TopologyMode::Required;
             group.topology.level = level.into();
             group.topology.topology = "default".into();

@@ -204,6 +204,10 @@ impl Plain {
         if !pending(placement.first.0, placement.count) {
             return Err(ConflictReason::TaskNotPending);
         }
+        let width = usize::from(spec.requests.get(GPU).is_some_and(|amount| *amount > 0));
+        if placement.devices.len() != placement.count as usize * width {
+            return Err(ConflictReason::Malformed);
+        }
         before.node_stands(placement.node, transaction.seen)?;
         if transaction.guard == Guard::Unchanged && before.moved_since(placement.node, transaction.seen, session) {
             return Err(ConflictReason::NodeChanged);
@@ -214,10 +218,6 @@ impl Plain {
             return Err(ConflictReason::NodeClassChanged);
         }
         self.judge_domain(placement.job, group, placement.node)?;
-        let width = usize::from(spec.requests.get(GPU).is_some_and(|amount| *amount > 0));
-        if placement.devices.len() != placement.count as usize * width {
-            return Err(ConflictReason::Malformed);
-        }
         for at in 0..placement.count {
             let mask = placement.devices.get(at as usize).copied();
             if let Err(reason) = self.try_place(placement, placement.first.0 + at, mask, at > 0, facts) {
@@ -255,22 +255,7 @@ impl Plain {
         let (id, group, node) = (placement.job, placement.group.0, placement.node);
         let job = self.jobs[&id].clone();
         let spec = &job.spec.groups[usize::from(group)];
-        let mut order: Vec<(String, i64)> = request(spec).into_iter().collect();
-        order.sort_by_key(|(name, _)| facts.resource(name));
-        for (resource, amount) in &order {
-            let free = self.free(node, resource);
-            if free < *amount {
-                return Err(ConflictReason::NodeFull(facts.resource(resource)));
-            }
-            let others = self.held_from(id, group, node, resource);
-            if !self.adopts && free - others - amount * self.kept_for_moving(id, group, node, task) < *amount {
-                return Err(ConflictReason::Held);
-            }
-            let available = self.available(&job.spec.queue, resource).filter(|_| !job.reserved);
-            if available.is_some_and(|available| available < *amount) {
-                return Err(ConflictReason::QuotaExceeded);
-            }
-        }
+        self.try_amounts((id, group, task), node, facts)?;
         let taken = |port: &&u16| {
             let held = !self.adopts && self.is_port_held((id, group), node, **port);
             held || self.occupants(node).any(|run| self.group_of(run).ports.contains(port))
@@ -309,6 +294,39 @@ impl Plain {
         (found.phase, found.incarnation, found.attempts) = (Phase::Live, incarnation, incarnation);
         if domain.is_some() {
             job.domain[usize::from(group)] = domain;
+        }
+        Ok(())
+    }
+
+    /// Whether every amount of one task is free, not held for others, and within the quota.
+    fn try_amounts(
+        &self,
+        (id, group, task): (JobId, u16, u32),
+        node: NodeId,
+        facts: &dyn Facts,
+    ) -> Result<(), ConflictReason> {
+        let job = &self.jobs[&id];
+        let spec = &job.spec.groups[usize::from(group)];
+        let mut order: Vec<(String, i64)> = request(spec).into_iter().collect();
+        order.sort_by_key(|(name, _)| facts.resource(name));
+        for (resource, amount) in &order {
+            let free = self.free(node, resource);
+            if free < *amount {
+                return Err(ConflictReason::NodeFull(facts.resource(resource)));
+            }
+        }
+        for (resource, amount) in order.iter().filter(|_| !self.adopts) {
+            let others = self.held_from(id, group, node, resource);
+            let kept = amount * self.kept_for_moving(id, group, node, task);
+            if self.free(node, resource) - others - kept < *amount {
+                return Err(ConflictReason::Held);
+            }
+        }
+        for (resource, amount) in &order {
+            let available = self.available(&job.spec.queue, resource).filter(|_| !job.reserved);
+            if available.is_some_and(|available| available < *amount) {
+                return Err(ConflictReason::QuotaExceeded);
+            }
         }
         Ok(())
     }

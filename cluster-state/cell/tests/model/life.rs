@@ -338,7 +338,7 @@ impl Plain {
         self.touch(run.node, NOBODY);
         let job = self.jobs.get_mut(&run.job).expect("a job of a run");
         let (is_service, retries, active) =
-            (job.spec.class == Class::Service, job.spec.retries, job.state == State::Active);
+            (job.spec.class == Class::SERVICE, job.spec.retries, job.state == State::Active);
         let open = active || job.state == State::Suspended;
         let task = job.tasks.get_mut(&(run.group, run.task)).expect("a task of a run");
         let succeeded = exit == Exit::Code(0);

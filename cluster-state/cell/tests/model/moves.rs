@@ -250,7 +250,7 @@ impl Plain {
         let under_way: BTreeSet<_> =
             job.moving.iter().chain(&repair.lost).chain(&repair.replaced).chain(&told).collect();
         let under_way = under_way.into_iter().filter(|place| place.0 == group).count();
-        let paced = job.spec.class == Class::Service && under_way > at_once as usize;
+        let paced = job.spec.class == Class::SERVICE && under_way > at_once as usize;
         if paced { Err(ConflictReason::LimitReached) } else { Ok(()) }
     }
 
@@ -296,7 +296,7 @@ impl Plain {
                 return Err(ConflictReason::TopologyBroken);
             }
         }
-        self.judge_room_fit(row, named, facts)
+        (1..=row.count).try_for_each(|count| self.judge_room_fit(&Nomination { count, ..*row }, named, facts))
     }
 
     fn judge_room_fit(&self, row: &Nomination, named: &[Nomination], facts: &dyn Facts) -> Result<(), ConflictReason> {
@@ -308,14 +308,16 @@ impl Plain {
         let mut order: Vec<(String, i64)> = request(spec).into_iter().collect();
         order.sort_by_key(|(name, _)| facts.resource(name));
         for (resource, amount) in &order {
-            let of_row =
-                |row: &Nomination| request(spec_of(row)).get(resource).copied().unwrap_or(0) * i64::from(row.count);
-            let free = self.free(node, resource) - here().map(of_row).sum::<i64>();
-            if free < amount * i64::from(row.count) {
+            if self.free(node, resource) < amount * i64::from(row.count) {
                 return Err(ConflictReason::NodeFull(facts.resource(resource)));
             }
-            let held = self.held_from(id, group, node, resource) + amount * i64::from(own);
-            if free - held < amount * i64::from(row.count) {
+        }
+        for (resource, amount) in &order {
+            let of_row =
+                |row: &Nomination| request(spec_of(row)).get(resource).copied().unwrap_or(0) * i64::from(row.count);
+            let named = here().map(of_row).sum::<i64>();
+            let held = self.held_from(id, group, node, resource) + amount * i64::from(own) + named;
+            if self.free(node, resource) - held < amount * i64::from(row.count) {
                 return Err(ConflictReason::Held);
             }
         }
@@ -421,7 +423,7 @@ impl World {
             let version = if self.dice.chance(980) { job.version } else { Index(job.version.0 - 1) };
             transaction.jobs.push(JobGuard { job: job.id, version, reserved: false });
             let runs: Vec<RunRef> = self.cell.runs_to_leave(job).map(|run| run.run).collect();
-            let paced = job.spec.class == Class::Service && self.dice.chance(800);
+            let paced = job.spec.class == Class::SERVICE && self.dice.chance(800);
             let mut counts: BTreeMap<u16, u32> = BTreeMap::new();
             for run in runs {
                 let count = counts.entry(run.task.group.0).or_default();

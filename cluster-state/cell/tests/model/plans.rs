@@ -33,7 +33,7 @@ impl World {
                 chosen.push(Arc::clone(job));
             }
         }
-        let right = if shard.class == Class::Tas { TAS } else { BATCH };
+        let right = if shard.class == Class::TAS { TAS } else { BATCH };
         let session = if self.dice.chance(980) { right } else { PEOPLE };
         let epoch = self.cell.sessions().lease(Lease::Shard(shard)).epoch;
         let mut transaction = Transaction {

@@ -110,7 +110,7 @@ impl Plain {
         spares.sort_by_key(|hold| (Reverse(self.jobs[&hold.job].spec.priority), hold.since, hold.job, hold.group));
         for hold in spares {
             let mut most = hold.clone();
-            while most.count > 0 && self.misfit(&most, &kept, None).is_err() {
+            while most.count > 0 && self.misfit(&most, &kept, &|_| true, None).is_err() {
                 most.count -= 1;
             }
             if most.count < hold.count {
@@ -120,8 +120,25 @@ impl Plain {
         }
     }
 
-    /// Whether there is room for it beside what runs and those that bind it.
-    fn misfit(&self, hold: &PlainHold, others: &[PlainHold], facts: Option<&dyn Facts>) -> Result<(), ConflictReason> {
+    /// Why there is no room for it beside what runs and those that bind it: what stops the first spare that finds none.
+    fn misfit(
+        &self,
+        hold: &PlainHold,
+        others: &[PlainHold],
+        quota: &dyn Fn(u32) -> bool,
+        facts: Option<&dyn Facts>,
+    ) -> Result<(), ConflictReason> {
+        (1..=hold.count)
+            .try_for_each(|count| self.misfit_of(&PlainHold { count, ..hold.clone() }, others, quota(count), facts))
+    }
+
+    fn misfit_of(
+        &self,
+        hold: &PlainHold,
+        others: &[PlainHold],
+        within_quota: bool,
+        facts: Option<&dyn Facts>,
+    ) -> Result<(), ConflictReason> {
         let group_of = |hold: &PlainHold| &self.jobs[&hold.job].spec.groups[usize::from(hold.group)];
         let column = |name: &str| facts.map_or(ohm_model::ResourceId(0), |facts| facts.resource(name));
         let spec = group_of(hold);
@@ -132,11 +149,17 @@ impl Plain {
             if free < needed {
                 return Err(ConflictReason::NodeFull(column(name)));
             }
+        }
+        for (name, amount) in &order {
+            let (free, needed) = (self.free(hold.node, name), amount * i64::from(hold.count));
             let of =
                 |other: &PlainHold| request(group_of(other)).get(name).copied().unwrap_or(0) * i64::from(other.count);
             if free - others.iter().map(of).sum::<i64>() < needed {
                 return Err(ConflictReason::Held);
             }
+        }
+        if !within_quota {
+            return Err(ConflictReason::QuotaExceeded);
         }
         let taken = |port: &&u16| {
             self.occupants(hold.node).any(|run| self.group_of(run).ports.contains(port))
@@ -227,14 +250,14 @@ impl Plain {
             other.node == node && binds
         };
         let others: Vec<PlainHold> = self.holds.iter().filter(binds).cloned().collect();
-        self.misfit(&hold, &others, Some(facts))?;
-        let short = |(name, amount): (String, i64)| {
-            let left = self.available(&job.spec.queue, &name);
-            left.is_some_and(|left| left < amount * i64::from(row.count))
+        let within_quota = |count: u32| {
+            let short = |(name, amount): (String, i64)| {
+                let left = self.available(&job.spec.queue, &name);
+                left.is_some_and(|left| left < amount * i64::from(count))
+            };
+            !request(spec).into_iter().any(short)
         };
-        if request(spec).into_iter().any(short) {
-            return Err(ConflictReason::QuotaExceeded);
-        }
+        self.misfit(&hold, &others, &within_quota, Some(facts))?;
         self.holds.push(hold);
         Ok(())
     }
@@ -248,7 +271,7 @@ impl Plain {
         };
         let others: Vec<PlainHold> = self.holds.iter().filter(binds).cloned().collect();
         let one = PlainHold { job: id, group, node, count: 1, purpose: Purpose::Spare, since: self.index };
-        before.node_stands(node, transaction.seen).is_ok() && self.misfit(&one, &others, None).is_ok()
+        before.node_stands(node, transaction.seen).is_ok() && self.misfit(&one, &others, &|_| true, None).is_ok()
     }
 
     /// Takes back what a group was given that passes over its spares.

@@ -210,7 +210,7 @@ impl PlainJob {
     }
 
     pub(crate) fn whole(&self) -> bool {
-        self.spec.class != ohm_model::Class::Service
+        self.spec.class != ohm_model::Class::SERVICE
     }
 
     /// How many tasks of `group` must be live at its start.

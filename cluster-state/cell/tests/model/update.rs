@@ -15,7 +15,7 @@ pub(crate) enum Update {
 fn is_resize(class: Class, old: &GroupSpec, new: &GroupSpec) -> bool {
     let mut same = old.clone();
     (same.count, same.min_count, same.spares) = (new.count, new.min_count, new.spares);
-    same == *new && (old.elastic || class == Class::Service)
+    same == *new && (old.elastic || class == Class::SERVICE)
 }
 
 /// Rules that hold of every job and that random ones may break.
@@ -30,7 +30,7 @@ fn is_sound(spec: &JobSpec) -> bool {
     let groups = &spec.groups;
     let names_clash = groups.len() == 2 && groups[0].name == groups[1].name;
     let levels_clash = groups.len() == 2 && unlike(&groups[0], &groups[1]);
-    let arrays = |group: &GroupSpec| spec.class != Class::Service && group.elastic && group.min_count == 1;
+    let arrays = |group: &GroupSpec| spec.class != Class::SERVICE && group.elastic && group.min_count == 1;
     let wasted = groups.iter().any(|group| group.spares > 0 && arrays(group));
     !names_clash && !levels_clash && !wasted && groups.iter().all(|group| (1..=group.count).contains(&group.min_count))
 }

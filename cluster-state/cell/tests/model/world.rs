@@ -85,15 +85,15 @@ impl World {
             log: Vec::new(),
             trail: VecDeque::new(),
         };
-        let roles = [Role::Server, Role::Scheduler(Class::Batch), Role::Scheduler(Class::Tas)];
+        let roles = [Role::Server, Role::Scheduler(Class::BATCH), Role::Scheduler(Class::TAS)];
         for (nonce, role) in roles.into_iter().enumerate() {
             let command = Command::OpenSession { nonce: nonce as u64, role, name: format!("s{nonce}") };
             world.apply(SessionId(0), command);
         }
         let shards = |class| (0..SHARDS_PER_CLASS).map(move |number| Lease::Shard(Shard { class, number }));
-        let held = shards(Class::Batch).chain(shards(Class::Service)).map(|lease| (BATCH, lease));
+        let held = shards(Class::BATCH).chain(shards(Class::SERVICE)).map(|lease| (BATCH, lease));
         let held = held
-            .chain(shards(Class::Tas).map(|lease| (TAS, lease)))
+            .chain(shards(Class::TAS).map(|lease| (TAS, lease)))
             .chain([Lease::Health, Lease::Provisioning].map(|lease| (PEOPLE, lease)));
         for (session, lease) in held.collect::<Vec<_>>() {
             world.apply(session, Command::TakeLease { lease, epoch: Default::default(), renewed: Index(0) });
@@ -159,8 +159,7 @@ impl World {
         let plain = &mut self.plain;
         let done = !matches!(outcome, Outcome::Refused(_));
         let expected = match command {
-            Command::RegisterNode { spec, key, instance, boot }
-            | Command::RegisterReturned { spec, key, instance, boot, .. } => {
+            Command::RegisterNode { spec, key, instance, boot, alive } => {
                 let (known, before) = (plain.find_node(&spec.name), plain.registrations);
                 let node = match (known, outcome) {
                     (Some(node), _) => node,
@@ -169,13 +168,14 @@ impl World {
                 };
                 let registered = plain.register(node, spec, *key, *instance, *boot);
                 if known.is_some() && plain.registrations > before {
-                    let none = Vec::new();
-                    let alive = if let Command::RegisterReturned { alive, .. } = command { alive } else { &none };
                     plain.reconcile(node, alive);
                 }
                 registered
             }
-            Command::ConcludeNode { node, incarnation, health, .. } => plain.conclude(*node, incarnation.0, *health),
+            Command::ConcludeNodes { conclusions, .. } => {
+                let taken = conclusions.iter().map(|one| plain.conclude(one.node, one.incarnation.0, one.health));
+                taken.filter(|taken| *taken).count() > 0
+            }
             Command::CordonNode { name, cordoned } => {
                 plain.find_node(name).map(|node| plain.cordon(node, *cordoned)).is_some()
             }

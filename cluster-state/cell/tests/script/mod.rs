@@ -8,8 +8,8 @@ mod transaction;
 use ohm_cell::{Applied, Cell};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
-    Class, Command, Entry, Envelope, Epoch, Incarnation, Index, JobId, Lease, NodeConclusion, NodeHealth, NodeId,
-    Outcome, Role, RunReport, RunReportKind, Sequence, SessionId, Shard,
+    Command, Entry, Envelope, Epoch, Incarnation, Index, JobId, Lease, NodeConclusion, NodeHealth, NodeId, Outcome,
+    Role, RunReport, RunReportKind, Sequence, SessionId, Shard,
 };
 use parse::Words;
 use std::collections::BTreeMap;
@@ -225,7 +225,7 @@ impl Script {
             "lose" => NodeHealth::Lost,
             _ => NodeHealth::Ready,
         };
-        (session, Command::ConcludeNode { epoch, node, incarnation, health })
+        (session, Command::ConcludeNodes { epoch, conclusions: vec![NodeConclusion { node, incarnation, health }] })
     }
 
     /// `bound LEASE_MS [epoch=N] [seen=MS]`, `hold SILENT BRAKE_MS`.
@@ -338,9 +338,4 @@ impl Script {
 
 fn bare(command: Command) -> Envelope {
     Envelope { session: SessionId(0), sequence: Sequence(0), done_below: Sequence(0), command }
-}
-
-/// All classes with their names, for scripts.
-fn classes() -> [(&'static str, Class); 3] {
-    Class::ALL.map(|class| (class.name(), class))
 }

@@ -91,10 +91,7 @@ impl<'a> Words<'a> {
         let taints = self.all("taint:").into_iter().map(taint).collect();
         let alive: Vec<RunRef> = self.all("alive:").into_iter().map(run_ref).collect();
         let spec = NodeSpec { name, labels, taints, capacity: self.amounts(), address: String::new() };
-        match alive.is_empty() {
-            true => Command::RegisterNode { spec, key, instance, boot },
-            false => Command::RegisterReturned { spec, key, instance, boot, alive },
-        }
+        Command::RegisterNode { spec, key, instance, boot, alive }
     }
 
     /// `job NAME CLASS [queue=…] [priority=…|priority-class=…] [retries=…] [deadline=SECONDS] [ttl=SECONDS] [suspended] [label:KEY=VALUE…]
@@ -104,6 +101,7 @@ impl<'a> Words<'a> {
         let class = class(self.need("class"));
         let mut job = JobSpec {
             name,
+            namespace: ohm_model::job::NAMESPACE_DEFAULT.into(),
             class,
             queue: self.option("queue").unwrap_or_default().to_string(),
             priority: self.parsed("priority", 0),
@@ -164,6 +162,7 @@ impl<'a> Words<'a> {
             min_count: self.parsed("min", count),
             elastic: self.flag("elastic"),
             requests: Amounts::new(),
+            limits: Default::default(),
             node_selector: self.all("select:").into_iter().map(pair).collect(),
             affinity: self.all("affinity:").into_iter().map(term).collect(),
             preferred: Vec::new(),
@@ -274,8 +273,7 @@ fn amount(name: &str, text: &str) -> i64 {
 }
 
 pub(super) fn class(text: &str) -> Class {
-    let found = super::classes().into_iter().find(|(name, _)| *name == text);
-    found.unwrap_or_else(|| panic!("{text} is no class")).1
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// `health` or `CLASS/NUMBER`.

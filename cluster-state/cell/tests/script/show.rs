@@ -303,8 +303,9 @@ impl Script {
 
     fn queue_text(&self, name: &str, resource: &str) -> String {
         let Some(node) = self.cell.quota().get(name) else { return format!("queue {name} is not known") };
-        let used = node.usage.get(resource).copied().unwrap_or(0);
-        let available = self.cell.quota().available(name, resource);
+        let column = self.cell.resources().find(resource);
+        let used = column.map_or(0, |column| node.used(column));
+        let available = column.and_then(|column| self.cell.quota().available(name, column));
         let available = available.map_or("no limit".into(), |amount| resources::display(resource, amount));
         format!("queue {name}: {resource} used {}, available {available}", resources::display(resource, used))
     }
@@ -364,8 +365,8 @@ fn verb(command: &Command) -> &'static str {
         Command::KeepAlive => "keep alive",
         Command::TakeLease { .. } => "take lease",
         Command::ReleaseLease { .. } => "release lease",
-        Command::RegisterNode { .. } | Command::RegisterReturned { .. } => "register node",
-        Command::ConcludeNode { .. } | Command::ConcludeNodes { .. } => "conclude",
+        Command::RegisterNode { .. } => "register node",
+        Command::ConcludeNodes { .. } => "conclude",
         Command::BoundNodeLease { .. } => "bound node lease",
         Command::HoldConclusions { .. } => "hold conclusions",
         Command::CordonNode { .. } => "cordon",

@@ -14,7 +14,7 @@ impl Script {
     pub(super) fn transaction(&mut self, session: &str, words: &mut Words) -> Transaction {
         let number = |text: &str| text.parse::<u64>().expect("a number");
         let mut transaction = Transaction {
-            shard: Shard { class: ohm_model::Class::Batch, number: 0 },
+            shard: Shard { class: ohm_model::Class::BATCH, number: 0 },
             epoch: Epoch(0),
             seen: Index(words.option("seen").map_or(self.cell.applied().0, |seen| self.seen(seen))),
             grain: words.option("grain").map_or(Grain::PerTask, grain),
@@ -69,7 +69,7 @@ impl Script {
             Lease::Shard(shard) if state.holder == id => Some(shard),
             _ => None,
         });
-        held.unwrap_or(Shard { class: ohm_model::Class::Batch, number: 0 })
+        held.unwrap_or(Shard { class: ohm_model::Class::BATCH, number: 0 })
     }
 
     fn add_guards(&self, transaction: &mut Transaction) {

@@ -1,5 +1,5 @@
 //! Members of one group in one thread, and the network between them: it loses, delays, repeats, reorders and cuts.
-#![allow(dead_code, unreachable_pub)] // each test file uses its part of it
+#![allow(unreachable_pub)]
 
 use crate::world::{self, Copy};
 use ohm_log::{Bytes, Delivery, Log, LogFailure, LogRequest, MemDisk, MemberChange};

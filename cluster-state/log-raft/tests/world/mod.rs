@@ -1,5 +1,5 @@
 //! A copy of a tiny state, the list of all numbers ever appended, and a log for it.
-#![allow(dead_code, unreachable_pub)] // each test file uses its part of it
+#![allow(unreachable_pub)]
 
 use ohm_log::{Alarm, Bytes, Disk, Log, LogEvent, LogFailure, LogRequest, MemDisk, Members, Refusal, SubmitError};
 use ohm_log_raft::{OpenError, RaftConfig, RaftLog, Remarks};

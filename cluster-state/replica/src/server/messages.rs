@@ -65,7 +65,7 @@ pub enum ServerInput {
         instance: u64,
         /// See `Command::RegisterNode`.
         boot: u64,
-        /// See `Command::RegisterReturned`.
+        /// See `Command::RegisterNode`.
         alive: Vec<RunRef>,
     },
     /// Signs of life.

@@ -1,7 +1,5 @@
 //! A small cell, told what to do command by command.
 
-#![allow(dead_code)]
-
 use ohm_cell::{Applied, Cell};
 use ohm_model::{
     Class, Command, Entry, Envelope, Epoch, Grain, GroupIndex, GroupSpec, Guard, Index, JobGuard, JobId, JobSpec,
@@ -20,7 +18,7 @@ impl World {
         let mut world = World { cell: Cell::new(), sequence: 0 };
         world.apply(Envelope::without_session(Command::OpenSession {
             nonce: 1,
-            role: Role::Scheduler(Class::Batch),
+            role: Role::Scheduler(Class::BATCH),
             name: "test".into(),
         }));
         world
@@ -47,7 +45,7 @@ impl World {
             capacity: [("cpu", 1 << 30), ("memory", 1 << 40), ("pods", 110)].map(|(n, a)| (n.into(), a)).into(),
             address: "127.1.0.1".into(),
         };
-        let outcome = self.say(Command::RegisterNode { spec, key: 7, instance: 7, boot: 7 });
+        let outcome = self.say(Command::RegisterNode { spec, key: 7, instance: 7, boot: 7, alive: Vec::new() });
         let Outcome::Node { node, .. } = outcome else { panic!("{outcome:?}") };
         node
     }
@@ -96,5 +94,5 @@ impl World {
 
 pub(crate) fn job(name: &str, count: u32, min_count: u32, task: TaskSpec) -> JobSpec {
     let group = GroupSpec { min_count, elastic: min_count < count, task, ..GroupSpec::gang("main", count) };
-    JobSpec { ttl_seconds_after_finished: 0, ..JobSpec::of(name, Class::Batch, vec![group]) }
+    JobSpec { ttl_seconds_after_finished: 0, ..JobSpec::of(name, Class::BATCH, vec![group]) }
 }

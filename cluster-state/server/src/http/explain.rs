@@ -2,30 +2,18 @@
 //! the same code that its scheduler runs, on a copy of the cell.
 
 use super::views;
-use ohm_batch::BatchPlanner;
 use ohm_cell::{Cell, Job, JobState};
-use ohm_framework::{
-    Answer, Counted, Excluded, Explanation, LayerFit, Miss, Obstacle, Planner, explain_job, jobs_ahead,
-};
+use ohm_framework::{Answer, Counted, Excluded, Explanation, LayerFit, Miss, Obstacle, explain_job, jobs_ahead};
 use ohm_model::resources::display;
-use ohm_model::{Class, JobId};
-use ohm_service::ServicePlanner;
-use ohm_tas::TasPlanner;
 use ohm_wire::api::{
     BestDomainView, CountedView, ExcludedView, ExplainView, GroupExplainView, LayerFitView, NearestView, ReasonView,
 };
 
 /// Asks the planner of the job's class what it makes of the job, and how many jobs go before it.
 fn ask_planner(cell: &Cell, job: &Job) -> (Answer, Option<u64>) {
-    fn ask<P: Planner>(cell: &Cell, mut planner: P, job: JobId) -> (Answer, Option<u64>) {
-        let ahead = jobs_ahead(cell, &planner, job);
-        (explain_job(cell, &mut planner, job), ahead)
-    }
-    match job.spec.class {
-        Class::Batch => ask(cell, BatchPlanner::default(), job.id),
-        Class::Service => ask(cell, ServicePlanner::default(), job.id),
-        Class::Tas => ask(cell, TasPlanner::default(), job.id),
-    }
+    let mut planner = ohm_planner::of(job.spec.class);
+    let ahead = jobs_ahead(cell, &planner, job.id);
+    (explain_job(cell, &mut planner, job.id), ahead)
 }
 
 /// Why `job` is in the state it is in; of a group that is not placed with the same numbers that `ohm plan` prints.

@@ -2,8 +2,8 @@
 
 use super::sim::{self, SimOptions};
 use super::{command, webhook};
-use ohm_model::{Epoch, Provisioner};
-use ohm_provisioning::{Answer, AnswerState, Ask};
+use ohm_model::Provisioner;
+use ohm_provisioning::{Answer, AnswerState, Answered, Ask};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -14,11 +14,11 @@ pub(super) const ANSWER_BYTES_MAX: u64 = 1 << 20;
 /// Asks, each question in a task of its own, and hands on what is answered.
 pub(super) struct Outside {
     sim: Option<Arc<SimOptions>>,
-    answers: mpsc::Sender<(String, Epoch, Answer)>,
+    answers: mpsc::Sender<Answered>,
 }
 
 impl Outside {
-    pub(super) fn new(sim: Option<SimOptions>, answers: mpsc::Sender<(String, Epoch, Answer)>) -> Self {
+    pub(super) fn new(sim: Option<SimOptions>, answers: mpsc::Sender<Answered>) -> Self {
         Outside { sim: sim.map(Arc::new), answers }
     }
 
@@ -35,7 +35,7 @@ impl Outside {
                 },
             };
             // Nobody listens any more when the process ends.
-            let _ = answers.send((ask.request.id, ask.epoch, answer)).await;
+            let _ = answers.send(Answered { id: ask.request.id, epoch: ask.epoch, answer }).await;
         });
     }
 }

@@ -24,7 +24,7 @@ struct Daemon {
 impl Daemon {
     fn scheduler(address: &str) -> Daemon {
         let shutdown = Shutdown::default();
-        let options = SchedulerOptions::new(servers(address), Class::Batch, "batch-test");
+        let options = SchedulerOptions::new(servers(address), Class::BATCH, "batch-test");
         Daemon { shutdown: shutdown.clone(), task: tokio::spawn(run_scheduler(options, shutdown)) }
     }
 
@@ -57,7 +57,8 @@ fn register(server: &Server, name: &str) {
     let capacity = [("cpu".to_string(), 64_000), ("pods".to_string(), 1000)].into();
     let (labels, taints) = Default::default();
     let spec = NodeSpec { name: name.into(), labels, taints, capacity, address: String::new() };
-    let outcome = server.state().command(Command::RegisterNode { spec, key: 1, instance: 1, boot: 1 });
+    let outcome =
+        server.state().command(Command::RegisterNode { spec, key: 1, instance: 1, boot: 1, alive: Vec::new() });
     assert!(matches!(outcome, Outcome::Node { .. }), "{outcome:?}");
 }
 
@@ -67,7 +68,7 @@ fn submit(server: &Server, name: &str) {
         task: TaskSpec { command: vec!["true".into()], ..TaskSpec::default() },
         ..GroupSpec::gang("main", 3)
     };
-    let job = JobSpec { ttl_seconds_after_finished: 60, ..JobSpec::of(name, Class::Batch, vec![group]) };
+    let job = JobSpec { ttl_seconds_after_finished: 60, ..JobSpec::of(name, Class::BATCH, vec![group]) };
     let outcome = server.state().command(Command::SubmitJobs { owner: "test".into(), jobs: vec![job] });
     assert!(matches!(outcome, Outcome::Jobs(_)), "{outcome:?}");
 }
@@ -94,7 +95,7 @@ async fn a_scheduler_places_from_a_snapshot_and_from_entries_and_after_a_lost_co
     submit(&server, "after");
     until("placement after a lost connection", || is_placed(&server, "after")).await;
     assert!(server.state().follows >= 2);
-    let role = Role::Scheduler(Class::Batch);
+    let role = Role::Scheduler(Class::BATCH);
     assert_eq!(sessions(&server, role), 1, "one session through it all");
     scheduler.stop().await;
     assert_eq!(sessions(&server, role), 0, "given back at the end");
@@ -104,7 +105,7 @@ async fn a_scheduler_places_from_a_snapshot_and_from_entries_and_after_a_lost_co
 async fn what_does_not_decode_ends_the_process() {
     let (server, address) = Server::start().await;
     let scheduler = Daemon::scheduler(&address);
-    until("a session", || sessions(&server, Role::Scheduler(Class::Batch)) == 1).await;
+    until("a session", || sessions(&server, Role::Scheduler(Class::BATCH)) == 1).await;
     server.state().tell(Index(9_999), Bytes::from_static(b"no entry"));
     let ended = tokio::time::timeout(PATIENCE, scheduler.task).await.unwrap().unwrap();
     assert!(matches!(ended, Err(DaemonError::Entry { index: Index(9_999), .. })), "{ended:?}");
@@ -120,7 +121,7 @@ async fn a_server_that_will_not_have_it_ends_the_process_and_one_that_is_absent_
     server.state().refusal = Some(Status::failed_precondition("apply version 9 is needed"));
     let ended = tokio::time::timeout(PATIENCE, scheduler.task).await.unwrap().unwrap();
     assert!(matches!(&ended, Err(DaemonError::Refused(text)) if text.contains("version 9")), "{ended:?}");
-    let none = run_scheduler(SchedulerOptions::new(Servers::default(), Class::Tas, "x"), Shutdown::default()).await;
+    let none = run_scheduler(SchedulerOptions::new(Servers::default(), Class::TAS, "x"), Shutdown::default()).await;
     assert!(matches!(none, Err(DaemonError::Connect(_))));
 }
 

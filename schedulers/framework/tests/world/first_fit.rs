@@ -1,6 +1,6 @@
 //! The simplest planner there is: nodes in order, whatever fits first. It looks at every rule of the view.
 
-#![allow(unreachable_pub, dead_code)]
+#![allow(unreachable_pub)]
 
 use ohm_cell::{Cell, Job, Shape};
 use ohm_framework::{Decision, Explanation, Holds, Miss, Obstacle, Plan, PlannedJob, Planner, View, Work, WorkItem};

@@ -1,13 +1,14 @@
 //! A cell in one thread: a log in memory, scheduler cores on copies of their own, and a network that loses, doubles and
 //! delays everything between them, all drawn from one seed.
 
-#![allow(unreachable_pub, dead_code)]
+#![allow(unreachable_pub)]
 
 pub mod first_fit;
 
 use first_fit::FirstFit;
 use ohm_cell::{Applied, Cell, restore};
-use ohm_framework::{Effect, Input, SchedulerConfig, SchedulerCore};
+use ohm_client::{FollowerCore, SessionInput};
+use ohm_framework::{Again, Proceed, SchedulerConfig, SchedulerCore, SchedulerEffect, SchedulerInput};
 use ohm_model::{
     Amounts, Class, Command, Entry, Envelope, Exit, GroupSpec, Index, JobSpec, Lease, NodeSpec, Outcome, Role,
     RunReport, RunReportKind, Sequence, SessionId,
@@ -96,10 +97,10 @@ impl World {
         let mut effects = Vec::new();
         if self.dice.chance(500) {
             let cell = restore(&self.reference.snapshot_bytes()).expect("a snapshot comes back");
-            core.step(now_ms, Input::Snapshot(Box::new(cell)), &mut effects);
+            core.step(now_ms, SchedulerInput::Snapshot(Box::new(cell)), &mut effects);
             position = self.log.len();
         }
-        core.step(now_ms, Input::Connected, &mut effects);
+        core.step(now_ms, SchedulerInput::Session(SessionInput::Connected), &mut effects);
         let replica = Replica { core, position, mail: Vec::new(), alive: true, frozen_until_ms: 0, clock_ms };
         self.replicas.push(replica);
         self.perform(number, effects);
@@ -125,7 +126,7 @@ impl World {
             capacity,
             address: String::new(),
         };
-        self.command(Command::RegisterNode { spec, key: 7, instance: boot, boot });
+        self.command(Command::RegisterNode { spec, key: 7, instance: boot, boot, alive: Vec::new() });
     }
 
     pub fn take_health(&mut self) {
@@ -182,7 +183,7 @@ impl World {
         for (_, run) in self.reference.runs().iter() {
             let class = self.reference.jobs().get(run.run.task.job).map(|job| job.spec.class);
             let length_ms = 300 + ohm_stdx::hash::mix(run.run.task.job.0) % 3_000;
-            let over = class != Some(Class::Service) && run.placed_ms + length_ms <= now_ms;
+            let over = class != Some(Class::SERVICE) && run.placed_ms + length_ms <= now_ms;
             if run.stop.is_some() || over {
                 let failed = ohm_stdx::hash::mix(run.placed.0).is_multiple_of(10);
                 let exit = Exit::Code(i32::from(failed));
@@ -236,30 +237,32 @@ impl World {
         let lag = if self.faulty { self.dice.below(4) as usize } else { usize::MAX };
         if jump {
             let cell = restore(&self.reference.snapshot_bytes()).expect("a snapshot comes back");
-            inputs.push(Input::Snapshot(Box::new(cell)));
+            inputs.push(SchedulerInput::Snapshot(Box::new(cell)));
             replica.position = self.log.len();
         }
         let end = replica.position.saturating_add(lag).min(self.log.len());
         for (index, entry) in &self.log[replica.position..end] {
-            inputs.push(Input::Entry { index: *index, entry: entry.clone() });
+            inputs.push(SchedulerInput::Entry { index: *index, entry: entry.clone() });
         }
         replica.position = end;
         let (due, later): (Vec<_>, Vec<_>) =
             std::mem::take(&mut replica.mail).into_iter().partition(|mail| mail.0 <= self.now_ms);
         replica.mail = later;
         inputs.extend(due.into_iter().map(|(_, mail)| match mail {
-            Mail::Answer(session, sequence, outcome) => Input::Answer { session, sequence, outcome },
-            Mail::OpenAnswer(nonce, outcome) => Input::OpenAnswer { nonce, outcome },
+            Mail::Answer(session, sequence, outcome) => {
+                SchedulerInput::Session(SessionInput::Answer { session, sequence, outcome })
+            }
+            Mail::OpenAnswer(nonce, outcome) => SchedulerInput::Session(SessionInput::OpenAnswer { nonce, outcome }),
         }));
-        inputs.push(Input::Tick);
+        inputs.push(SchedulerInput::Session(SessionInput::Tick));
         let mut effects = Vec::new();
         for input in inputs {
             replica.core.step(now_ms, input, &mut effects);
         }
         let mut rounds = 0;
-        while let Some(at) = effects.iter().position(|effect| *effect == Effect::Again) {
+        while let Some(at) = effects.iter().position(|effect| *effect == SchedulerEffect::Own(Again)) {
             effects.remove(at);
-            replica.core.step(now_ms, Input::Proceed, &mut effects);
+            replica.core.step(now_ms, SchedulerInput::Own(Proceed), &mut effects);
             rounds += 1;
             assert!(rounds < 10_000, "the core never comes to rest");
         }
@@ -269,9 +272,9 @@ impl World {
         self.perform(number, effects);
     }
 
-    fn perform(&mut self, number: usize, effects: Vec<Effect>) {
+    fn perform(&mut self, number: usize, effects: Vec<SchedulerEffect>) {
         for effect in effects {
-            let Effect::Send(envelopes) = effect else { continue };
+            let SchedulerEffect::Send(envelopes) = effect else { continue };
             for envelope in envelopes {
                 let copies = if !self.faulty { 1 } else { [0, 1, 1, 1, 1, 1, 2][self.dice.below(7) as usize] };
                 for _ in 0..copies {

@@ -1,8 +1,9 @@
 //! What goes where, and why not.
 
 use super::{Bare, check};
+use crate::Config;
 use crate::fixture::{self, World};
-use crate::{Config, Weights};
+use ohm_model::{Class, SchedulingProfile, Score};
 
 const THREE: &str = "
     node a cpu=8 memory=32Gi
@@ -119,8 +120,8 @@ fn preferences_weigh_against_the_left_over() {
     let soft = "node a cpu=8\n node b cpu=4 taint=old:yes:PreferNoSchedule\n job j\n group g cpu=1";
     check(soft, "g 0 on a");
     check(&format!("{soft} tolerate=old"), "g 0 on b");
-    let weights = Weights { prefer_no_schedule: 0, ..Weights::default() };
-    fixture::check(&mut Bare::with(Config { weights, ..Config::default() }), soft, "g 0 on b");
+    let profile = SchedulingProfile::built_in(Class::BATCH).with_score(Score::TaintToleration, 0);
+    fixture::check(&mut Bare::with(&Config::new(profile)), soft, "g 0 on b");
 }
 
 #[test]

@@ -21,7 +21,7 @@ const CLASSES: [Kinds; 4] = [
 ];
 
 /// A cell with a few jobs placed in it, and all there is to know about it as text.
-fn lived_in(dice: &mut Prng, planner: &mut Bare) -> (World, String) {
+pub(super) fn lived_in(dice: &mut Prng, planner: &mut Bare) -> (World, String) {
     let mut text = random::nodes(dice);
     let mut world = World::of(&text, planner);
     for number in 0..dice.below(6) {
@@ -136,7 +136,7 @@ fn brute_most(world: &World, name: &str) -> u32 {
 
 fn quota_tasks(world: &World, job: &ohm_cell::Job) -> u32 {
     let cpu = job.spec.groups[0].requests.get("cpu").copied().unwrap_or(0);
-    let available = world.cell.quota().available(&job.spec.queue, "cpu");
+    let available = world.cell.quota().available(&job.spec.queue, ohm_cell::CPU);
     available.map_or(u32::MAX, |available| (available.max(0) / cpu) as u32)
 }
 

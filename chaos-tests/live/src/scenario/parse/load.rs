@@ -11,9 +11,9 @@ pub(super) fn load(text: &str, cell: &Shape) -> Parsed<Load> {
     let mut words = Words::of(text);
     let jobs = words.number(JOBS_MAX)?;
     let class = match words.take("a class")? {
-        "batch" => Class::Batch,
-        "tas" => Class::Tas,
-        "service" => Class::Service,
+        "batch" => Class::BATCH,
+        "tas" => Class::TAS,
+        "service" => Class::SERVICE,
         word => return Err(format!("\"{word}\" where batch, service or tas is due")),
     };
     words.expect("jobs")?;

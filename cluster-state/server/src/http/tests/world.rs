@@ -187,14 +187,20 @@ impl World {
         let labels = [("rack".to_string(), "r1".to_string())].into();
         let spec = NodeSpec { name: name.into(), labels, taints: vec![], capacity, address: "127.1.0.1".into() };
         let key = name.bytes().fold(7, |key, byte| key * 31 + u64::from(byte));
-        let outcome = self.truth.lock().unwrap().person(Command::RegisterNode { spec, key, instance: 1, boot: 1 });
+        let outcome = self.truth.lock().unwrap().person(Command::RegisterNode {
+            spec,
+            key,
+            instance: 1,
+            boot: 1,
+            alive: Vec::new(),
+        });
         assert!(matches!(outcome, Outcome::Node { .. }), "{outcome:?}");
     }
 
     /// Places the first task of a job without a queue on a node and reports it to run.
     pub(super) fn run(&self, job: &str, node: &str) -> RunRef {
         let mut truth = self.truth.lock().unwrap();
-        let scheduler = truth.open(Role::Scheduler(ohm_model::Class::Batch), "scheduler 1");
+        let scheduler = truth.open(Role::Scheduler(ohm_model::Class::BATCH), "scheduler 1");
         let found = Arc::clone(truth.cell.jobs().find(job).unwrap());
         let lease = Lease::Shard(found.shard);
         let state = truth.cell.sessions().lease(lease);

@@ -5,7 +5,7 @@ use super::jobs::run_state;
 use ohm_cell::{CORDONED, Cell, DeviceBank, FLAP_WINDOW_MS, NodeRecord, Run, StandingCondition};
 use ohm_model::condition::{FLAPPING_TAINT, TAINT_PREFIX};
 use ohm_model::resources::display;
-use ohm_model::{JobId, NodeHealth, NodeId, RunRef, Taint};
+use ohm_model::{JobId, NodeHealth, NodeId, RunRef, ShapeId, Taint};
 use ohm_wire::api::{DrainView, LeavingView, NodeConditionView, NodeDetail, NodeRunView, NodeSummary};
 use std::collections::BTreeMap;
 
@@ -111,15 +111,13 @@ struct Leaving {
 /// The jobs that have to leave a node, because it is being drained or has a condition, and what they wait for.
 fn leaving(cell: &Cell, node: NodeId) -> Vec<LeavingView> {
     let mut counts: BTreeMap<JobId, Leaving> = BTreeMap::new();
-    let leaves = |run: RunRef| {
-        let job = cell.jobs().get(run.task.job);
-        job.is_some_and(|job| cell.leave_cause(job, usize::from(run.task.group.0), node).is_some())
-    };
-    for (_, run) in cell.runs().on_node(cell.nodes(), node).filter(|(_, run)| leaves(run.run)) {
+    let leaves = |shape: ShapeId| cell.leave_cause(shape, node).is_some();
+    for (_, run) in cell.runs().on_node(cell.nodes(), node).filter(|(_, run)| leaves(run.shape)) {
         let counted = counts.entry(run.run.task.job).or_default();
         *(if run.stop.is_some() { &mut counted.stopping } else { &mut counted.staying }) += 1;
     }
-    for run in cell.kept().on_node(node).filter(|run| leaves(*run)) {
+    let kept = cell.kept().on_node(node);
+    for run in kept.filter(|run| cell.kept().get(*run).is_some_and(|kept| leaves(kept.shape))) {
         counts.entry(run.task.job).or_default().kept += 1;
     }
     let is_lost = cell.nodes().get(node).is_some_and(|record| record.health == NodeHealth::Lost);

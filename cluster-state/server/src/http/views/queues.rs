@@ -43,15 +43,14 @@ fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
 
 fn resource(cell: &Cell, node: &QuotaNode, name: &str) -> QueueResourceView {
     let amount = |amounts: &Amounts| amounts.get(name).map(|&amount| display(name, amount));
+    let column = cell.resources().find(name);
+    let available = column.and_then(|column| cell.quota().available(&node.spec.name, column));
     QueueResourceView {
         nominal: amount(&node.spec.nominal).unwrap_or_default(),
         borrowing_limit: amount(&node.spec.borrowing_limit).unwrap_or_default(),
         lending_limit: amount(&node.spec.lending_limit).unwrap_or_default(),
-        used: amount(&node.usage).unwrap_or_else(|| "0".to_string()),
-        available: cell
-            .quota()
-            .available(&node.spec.name, name)
-            .map_or_else(String::new, |available| display(name, available)),
+        used: display(name, column.map_or(0, |column| node.used(column))),
+        available: available.map_or_else(String::new, |available| display(name, available)),
     }
 }
 

@@ -1,0 +1,195 @@
+//! What people do in a run: nodes of drawn sizes, jobs of all classes, and everything people do to what is there.
+
+mod jobs;
+
+pub(crate) use jobs::job;
+
+use crate::faults::Change;
+use crate::knobs::Knobs;
+use ohm_model::{Class, Command, JobSpec, NodeSpec, QueueSpec, Taint, TaintEffect, TopologySpec};
+use ohm_stdx::{Prng, hash};
+
+/// The queues of a cell that has some.
+pub(crate) const QUEUES: [&str; 3] = ["red", "blue", "alone"];
+/// The taint that comes and goes.
+pub(crate) const TAINT: &str = "maintenance";
+
+/// The topology of every simulated cell.
+pub(crate) fn topology() -> TopologySpec {
+    let levels = ["topology.ohm/block", "topology.ohm/rack", "kubernetes.io/hostname"];
+    TopologySpec { name: "default".into(), levels: levels.map(String::from).to_vec() }
+}
+
+/// A node of drawn size in a drawn rack; in a large cell racks are large too.
+pub(crate) fn node(dice: &mut Prng, number: usize, large: bool) -> NodeSpec {
+    let rack = rack_of(number, large);
+    let block = if large { rack / 12 } else { rack / 2 };
+    let mut labels = vec![
+        ("topology.ohm/block".to_string(), format!("b{block}")),
+        ("topology.ohm/rack".to_string(), format!("r{rack}")),
+        ("tier".to_string(), if dice.chance(500) { "gold" } else { "tin" }.to_string()),
+        ("size".to_string(), dice.below(10).to_string()),
+    ];
+    if dice.chance(60) {
+        // A node outside the topology.
+        labels.remove(1);
+    }
+    let mut capacity = vec![
+        ("cpu".to_string(), dice.between(2, 8) as i64 * 1000),
+        ("memory".to_string(), dice.between(4, 16) as i64 * (1 << 30)),
+        ("pods".to_string(), dice.between(3, 20) as i64),
+    ];
+    if dice.chance(300) {
+        capacity.push(("nvidia.com/gpu".to_string(), dice.between(1, 4) as i64 * 1000));
+    }
+    let taint = Taint { key: "dedicated".into(), value: "x".into(), effect: TaintEffect::NoSchedule };
+    NodeSpec {
+        name: format!("n{number}"),
+        labels: labels.into_iter().collect(),
+        taints: if dice.chance(80) { vec![taint] } else { Vec::new() },
+        capacity: capacity.into_iter().collect(),
+        address: format!("10.0.{}.{}", number / 250, number % 250),
+    }
+}
+
+/// The rack of node `number`; see [`node`].
+pub(crate) fn rack_of(number: usize, large: bool) -> usize {
+    if large { number / 40 } else { number / 2 }
+}
+
+/// Makes a node another one.
+pub(crate) fn change(spec: &mut NodeSpec, change: Change) {
+    let cpu = spec.capacity.get("cpu").copied().unwrap_or(1000);
+    let mut taint = |effect| {
+        spec.taints.retain(|taint| taint.key != TAINT);
+        spec.taints.push(Taint { key: TAINT.into(), value: String::new(), effect });
+    };
+    match change {
+        Change::Rack => {
+            let rack = spec.labels.entry("topology.ohm/rack".into()).or_default();
+            *rack = if rack == "r0" { "r1".into() } else { "r0".into() };
+        }
+        Change::Tier => {
+            let tier = spec.labels.entry("tier".into()).or_default();
+            *tier = if tier == "gold" { "tin".into() } else { "gold".into() };
+        }
+        Change::NoSchedule => taint(TaintEffect::NoSchedule),
+        Change::NoExecute => taint(TaintEffect::NoExecute),
+        Change::Untaint => spec.taints.clear(),
+        Change::Shrink => drop(spec.capacity.insert("cpu".into(), (cpu / 2).max(1000))),
+        Change::Grow => drop(spec.capacity.insert("cpu".into(), (cpu * 2).min(64_000))),
+    }
+}
+
+/// What the cell is told before all else: its topology, and its queues if it has some.
+pub(crate) fn greetings(dice: &mut Prng, queues: bool) -> Vec<Command> {
+    let mut commands = vec![Command::PutTopology(topology())];
+    if queues {
+        let cohort = QueueSpec { is_cohort: true, parent: String::new(), ..queue(dice, "all") };
+        commands.push(Command::PutQueue(cohort));
+        commands.extend(QUEUES.map(|name| Command::PutQueue(queue(dice, name))));
+    }
+    commands
+}
+
+/// A queue with drawn quota.
+fn queue(dice: &mut Prng, name: &str) -> QueueSpec {
+    let mut cpu = |permille: u64, bound: u64| {
+        let amount = dice.below(bound) as i64 * 1000;
+        if dice.chance(permille) { [("cpu".to_string(), amount)].into() } else { Default::default() }
+    };
+    QueueSpec {
+        name: name.into(),
+        is_cohort: false,
+        parent: if name == "alone" || name == "all" { String::new() } else { "all".into() },
+        nominal: cpu(900, 12),
+        borrowing_limit: cpu(300, 6),
+        lending_limit: cpu(300, 6),
+        weight_milli: 1000,
+        admission_checks: Vec::new(),
+    }
+}
+
+/// The job with something else in it; most often with other counts.
+pub(crate) fn update(dice: &mut Prng, job: &JobSpec) -> JobSpec {
+    let mut spec = job.clone();
+    for group in &mut spec.groups {
+        let size = group.topology.slices.first().map_or(1, |slice| slice.size.max(1));
+        let scales = group.elastic || spec.class == Class::SERVICE || dice.chance(200);
+        if scales && dice.chance(800) {
+            let slices = dice.between(1, 2 * u64::from(group.count.div_ceil(size)));
+            group.count = size.saturating_mul(slices as u32);
+            group.min_count = match group.elastic {
+                true if dice.chance(200) => dice.between(1, u64::from(group.count)) as u32,
+                true => group.min_count.min(group.count),
+                false => group.count,
+            };
+        }
+    }
+    match dice.below(8) {
+        0 => spec.priority += 1,
+        1 => spec.retries += 1,
+        2 => drop(spec.labels.insert("changed".into(), "yes".into())),
+        3 => spec.groups.iter_mut().for_each(|group| {
+            let cpu = group.requests.entry("cpu".into()).or_insert(1000);
+            *cpu = (*cpu / 2).max(100);
+        }),
+        4 => spec.groups.iter_mut().for_each(|group| group.spares = (group.spares + 1) % 3),
+        _ => {}
+    }
+    jobs::drop_senseless_spares(&mut spec.groups, spec.class);
+    spec
+}
+
+/// The nodes that people drain, with and without a deadline, several at the same time; most come back into use.
+pub(crate) fn drains(seed: u64, knobs: &Knobs) -> Vec<(u64, Command)> {
+    let mut dice = Prng::new(hash::chain(hash::mix(seed), 0xd4a2));
+    let mut asks = Vec::new();
+    let (undrained_permille, undrained_ms) = knobs.theme.undrained();
+    for _ in 0..knobs.drains {
+        let name = format!("n{}", dice.below(knobs.nodes as u64));
+        let at_ms = dice.between(3_000, knobs.faults_ms.max(4_000));
+        let deadline_ms = if dice.chance(300) { dice.between(500, 20_000) } else { 0 };
+        let at_once = [0, 0, 1, 3][dice.below(4) as usize];
+        asks.push((at_ms, Command::DrainNode { name: name.clone(), deadline_ms, at_once }));
+        if dice.chance(undrained_permille) {
+            asks.push((at_ms + dice.between(100, undrained_ms), Command::UndrainNode { name }));
+        }
+    }
+    asks
+}
+
+/// Something a person does to what is there already.
+pub(crate) fn interference(
+    dice: &mut Prng,
+    job: Option<&JobSpec>,
+    own: &str,
+    nodes: usize,
+    queues: bool,
+) -> Option<Command> {
+    let node = format!("n{}", dice.below(nodes as u64));
+    let name = || job.map(|spec| spec.name.clone());
+    Some(match dice.below(21) {
+        0 | 1 => Command::CancelJob { name: name()? },
+        2 | 3 => Command::SuspendJob { name: name()? },
+        4..=6 => Command::ResumeJob { name: name()? },
+        7 => Command::CordonNode { name: node, cordoned: true },
+        8 => Command::CordonNode { name: node, cordoned: false },
+        9 => Command::RemoveNode { name: node },
+        10 => Command::SubmitJobs { owner: own.into(), jobs: vec![job?.clone()] },
+        // Under a name that is taken by something else.
+        11 => {
+            let mut other = job?.clone();
+            other.priority += 1;
+            Command::SubmitJobs { owner: own.into(), jobs: vec![other] }
+        }
+        12 if queues => {
+            let name = *dice.pick(&QUEUES)?;
+            Command::PutQueue(queue(dice, name))
+        }
+        12 => Command::RemoveQueue { name: "nobody".into() },
+        13..=16 => Command::UpdateJob { owner: own.into(), spec: Box::new(update(dice, job?)), version: None },
+        17..=19 => Command::ForgetJob { name: name()? },
+        _ => Command::RemoveTopology { name: "default".into() },
+    })
+}

@@ -1,0 +1,7 @@
+//! Room on nodes: what a group finds, what is held for tasks that do not run there yet (preemptors, moves, spares), and
+//! what would be if more were taken.
+
+pub(crate) mod grid;
+pub(crate) mod nominations;
+pub(crate) mod overlay;
+pub(crate) mod room;

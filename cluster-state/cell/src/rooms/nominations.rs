@@ -1,0 +1,166 @@
+//! Room kept on nodes for tasks that don't stand there: by node, and by the job that it is for.
+
+use crate::state::jobs::Job;
+use ohm_model::{GroupIndex, Index, JobId, NodeId, Purpose};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Room kept for a preemptor, for tasks on the move, or as a spare.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// For which job.
+    pub job: JobId,
+    /// For which group.
+    pub group: u16,
+    /// For how many tasks still.
+    pub count: u32,
+    /// Its priority.
+    pub priority: i32,
+    /// What for.
+    pub purpose: Purpose,
+    /// The entry that made it.
+    pub since: Index,
+}
+
+impl Held {
+    /// Room for `count` spares of a group of `job`, as of the entry `since`.
+    pub(crate) fn spare(job: &Job, group: GroupIndex, count: u32, since: Index) -> Held {
+        let (priority, purpose) = (job.spec.priority, Purpose::Spare);
+        Held { job: job.id, group: group.0, count, priority, purpose, since }
+    }
+
+    /// Room for `count` tasks of a group that are on the move, as of the entry `since`.
+    pub(crate) fn for_moving(job: JobId, group: GroupIndex, count: u32, since: Index) -> Held {
+        Held { job, group: group.0, count, priority: i32::MAX, purpose: Purpose::Move, since }
+    }
+
+    /// Whether it is for tasks on the move: together these are as many as their group has on the move.
+    pub fn is_move(&self) -> bool {
+        self.purpose == Purpose::Move
+    }
+
+    /// Whether it is for a preemptor.
+    pub fn is_preemptor(&self) -> bool {
+        matches!(self.purpose, Purpose::Preemptor { .. })
+    }
+
+    /// Whether the room is kept from `job`. What tasks on the move will need is nobody else's. Work of higher priority
+    /// may take the rest, and so may the job that it is for: its groups start with each other or not at all.
+    pub fn binds(&self, job: JobId, priority: i32) -> bool {
+        self.is_move() || (self.job != job && self.priority >= priority)
+    }
+
+    /// Whether it is a spare of its group.
+    pub fn is_spare(&self) -> bool {
+        self.purpose == Purpose::Spare
+    }
+
+    /// Whether it is a spare of this group.
+    pub(crate) fn spares(&self, job: JobId, group: u16) -> bool {
+        self.is_spare() && (self.job, self.group) == (job, group)
+    }
+
+    /// Whether it is for tasks of this group that are on the move.
+    pub(crate) fn moves(&self, job: JobId, group: u16) -> bool {
+        self.is_move() && (self.job, self.group) == (job, group)
+    }
+}
+
+/// All room that is kept. What it is for says which nodes it is on, so that nothing walks over the room of others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "ByNode", into = "ByNode")]
+pub struct Nominations {
+    by_node: ByNode,
+    by_job: BTreeSet<(JobId, NodeId)>,
+}
+
+type ByNode = BTreeMap<NodeId, Vec<Held>>;
+
+impl From<ByNode> for Nominations {
+    fn from(by_node: ByNode) -> Self {
+        let of_node = |(node, on_node): (&NodeId, &Vec<Held>)| {
+            let node = *node;
+            on_node.iter().map(move |held| (held.job, node)).collect::<Vec<_>>()
+        };
+        let by_job = by_node.iter().flat_map(of_node).collect();
+        Nominations { by_node, by_job }
+    }
+}
+
+impl From<Nominations> for ByNode {
+    fn from(nominations: Nominations) -> Self {
+        nominations.by_node
+    }
+}
+
+impl Nominations {
+    /// What is kept on `node`, oldest first.
+    pub fn on_node(&self, node: NodeId) -> &[Held] {
+        self.by_node.get(&node).map_or(&[], Vec::as_slice)
+    }
+
+    /// What is kept for `job`, by node.
+    pub fn of_job(&self, job: JobId) -> impl DoubleEndedIterator<Item = (NodeId, &Held)> {
+        let nodes = self.by_job.range((job, NodeId(0))..=(job, NodeId(u32::MAX))).map(|(_, node)| *node);
+        let of_job = move |(_, held): &(NodeId, &Held)| held.job == job;
+        nodes.flat_map(|node| self.on_node(node).iter().map(move |held| (node, held))).filter(of_job)
+    }
+
+    /// Whether room is kept for `job` as a preemptor.
+    pub fn nominates(&self, job: JobId) -> bool {
+        self.of_job(job).any(|(_, held)| held.is_preemptor())
+    }
+
+    /// Everything, by node.
+    pub fn iter(&self) -> impl Iterator<Item = (NodeId, &Held)> {
+        self.by_node.iter().flat_map(|(node, on_node)| on_node.iter().map(move |held| (*node, held)))
+    }
+
+    /// On how many nodes room is kept.
+    pub fn nodes(&self) -> usize {
+        self.by_node.len()
+    }
+
+    /// Whether no room is kept anywhere.
+    pub fn is_empty(&self) -> bool {
+        self.by_node.is_empty()
+    }
+
+    /// Adds to what is kept on `node` for the same group and purpose.
+    pub(crate) fn add(&mut self, node: NodeId, held: Held) {
+        self.by_job.insert((held.job, node));
+        let on_node = self.by_node.entry(node).or_default();
+        let key = |held: &Held| (held.job, held.group, held.purpose);
+        match on_node.iter_mut().find(|known| key(known) == key(&held)) {
+            Some(known) => known.count += held.count,
+            None => on_node.push(held),
+        }
+    }
+
+    /// Keeps of the room on `node` what passes; `keep` may make it less. Returns how many ended.
+    pub(crate) fn retain(&mut self, node: NodeId, mut keep: impl FnMut(&mut Held) -> bool) -> usize {
+        let Some(on_node) = self.by_node.get_mut(&node) else { return 0 };
+        let mut ended = Vec::new();
+        on_node.retain_mut(|held| {
+            let stays = keep(held);
+            if !stays {
+                ended.push(held.job);
+            }
+            stays
+        });
+        for job in &ended {
+            if !on_node.iter().any(|held| held.job == *job) {
+                self.by_job.remove(&(*job, node));
+            }
+        }
+        if on_node.is_empty() {
+            self.by_node.remove(&node);
+        }
+        ended.len()
+    }
+
+    /// Whether the two sides tell the same.
+    pub(crate) fn is_consistent(&self) -> bool {
+        *self == Nominations::from(self.by_node.clone())
+    }
+}

@@ -1,0 +1,42 @@
+//! A group that is bound to a domain stays in it, together with the groups it is placed with.
+
+use crate::rooms::room::{Asker, Room, What, Wish};
+use crate::state::topologies::Topology;
+use ohm_model::{ConflictReason, NodeId};
+
+pub(super) fn room(asker: &Asker<'_>, what: What<'_>, node: NodeId, _: u32) -> Room {
+    match is_inside(asker, what, node) {
+        true => Room::ALL,
+        false => Room::none(ConflictReason::TopologyBroken),
+    }
+}
+
+fn is_inside(asker: &Asker<'_>, what: What<'_>, node: NodeId) -> bool {
+    let (job, group) = (asker.job, usize::from(asker.group.0));
+    let Some((name, level)) = job.binding_level(group) else { return true };
+    let Some(topology) = what.cell.topologies.get(name) else { return false };
+    let Some(level) = topology.level(level) else { return false };
+    let Some(key) = topology.key_of(node, level) else { return false };
+    let mut fixed = job.partners(group).filter_map(|other| what.over.domain(job, other)).peekable();
+    match asker.wish {
+        Wish::Run { .. } | Wish::Return { .. } => {
+            fixed.all(|domain| domain == key || widens_to(asker, topology, (domain, level), node))
+        }
+        // A group that leaves its domain with everything it has goes to one other.
+        Wish::Move => {
+            let leaves = || job.partners(group).any(|other| what.over.has_domain_of(job, other));
+            (fixed.peek().is_some() || leaves()) && fixed.all(|domain| domain == key)
+        }
+        // Spares are where the group is.
+        Wish::Spare { .. } => fixed.peek().is_some() && fixed.all(|domain| domain == key),
+    }
+}
+
+/// Whether a repair may leave the domain `domain` of `level` for that of `node`, as far as the job's policy says.
+fn widens_to(asker: &Asker<'_>, topology: &Topology, (domain, level): (u32, usize), node: NodeId) -> bool {
+    let wide = asker.job.widening_level(usize::from(asker.group.0)).and_then(|wide| topology.level(wide));
+    wide.is_some_and(|wide| {
+        let around = topology.key_above(level, domain, wide);
+        around.is_some() && around == topology.key_of(node, wide)
+    })
+}

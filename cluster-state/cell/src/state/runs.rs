@@ -1,0 +1,110 @@
+//! Runs: the attempts that hold room right now, each in the list of its node.
+
+use crate::state::nodes::Nodes;
+use ohm_model::{Index, NodeId, RunRef, ShapeId, StopCause};
+use ohm_stdx::Slab;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// No run.
+pub const NO_RUN: u32 = u32::MAX;
+
+/// A live run:
+///
+/// ```text
+/// placed ──started──▶ running ──ended──▶ (gone)
+///    └──────stop wished at any time──────┘   the room is free only when it is gone
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Which attempt at which task.
+    pub run: RunRef,
+    /// Where.
+    pub node: NodeId,
+    /// What it takes there: the shape that its group had when it was placed.
+    pub shape: ShapeId,
+    /// The revision of its group that it was started as.
+    pub revision: u32,
+    /// The entry that placed it.
+    pub placed: Index,
+    /// Stamped time of that entry.
+    pub placed_ms: u64,
+    /// Stamped time at which it was reported to run; 0 before.
+    pub started_ms: u64,
+    /// Its process id on the node; 0 before it runs and on simulated nodes.
+    pub pid: u32,
+    /// Why it is to stop, once it is.
+    pub stop: Option<StopCause>,
+    /// It is to end and to start again where it is, under the next number, unless it is to stop for good by then.
+    pub restart: bool,
+    /// Its devices: one mask per device resource of its shape.
+    pub devices: Option<Arc<[u64]>>,
+    pub(crate) next: u32,
+    pub(crate) previous: u32,
+}
+
+/// All live runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Runs {
+    pub(crate) slab: Slab<Run>,
+}
+
+impl Runs {
+    /// The run in `slot`.
+    pub fn get(&self, slot: u32) -> Option<&Run> {
+        self.slab.get(slot)
+    }
+
+    /// How many runs are live.
+    pub fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Whether no run is live.
+    pub fn is_empty(&self) -> bool {
+        self.slab.is_empty()
+    }
+
+    /// All live runs by slot.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Run)> {
+        self.slab.iter()
+    }
+
+    /// The runs that stand on `node`, last placed first.
+    pub fn on_node<'a>(&'a self, nodes: &Nodes, node: NodeId) -> impl Iterator<Item = (u32, &'a Run)> {
+        let mut at = nodes.first_run.get(node.0 as usize).copied().unwrap_or(NO_RUN);
+        std::iter::from_fn(move || {
+            let slot = at;
+            let run = self.slab.get(slot)?;
+            at = run.next;
+            Some((slot, run))
+        })
+    }
+
+    pub(crate) fn insert(&mut self, nodes: &mut Nodes, mut run: Run) -> u32 {
+        let node = run.node.0 as usize;
+        let head = nodes.first_run[node];
+        (run.next, run.previous) = (head, NO_RUN);
+        let (slot, _) = self.slab.insert(run);
+        if let Some(next) = self.slab.get_mut(head) {
+            next.previous = slot;
+        }
+        nodes.first_run[node] = slot;
+        nodes.run_count[node] += 1;
+        slot
+    }
+
+    pub(crate) fn remove(&mut self, nodes: &mut Nodes, slot: u32) -> Option<Run> {
+        let run = self.slab.remove(slot)?;
+        let node = run.node.0 as usize;
+        match self.slab.get_mut(run.previous) {
+            Some(previous) => previous.next = run.next,
+            None => nodes.first_run[node] = run.next,
+        }
+        if let Some(next) = self.slab.get_mut(run.next) {
+            next.previous = run.previous;
+        }
+        nodes.run_count[node] -= 1;
+        Some(run)
+    }
+}

@@ -1,0 +1,296 @@
+//! Snapshots: the state as a sequence of checksummed frames, and back.
+//!
+//! A snapshot is taken by cloning the cell (which copies only lists of chunks) and encoding the clone elsewhere, so no
+//! commit waits for it. Whatever may grow large is cut into frames of a few megabytes, far below what a reader accepts;
+//! the first frame states how much of each kind follows, so a cut-off snapshot is never taken for a whole one.
+
+use crate::apply::Timer;
+use crate::cell::{Cell, HealthState, VERSION};
+use crate::rooms::nominations::Nominations;
+use crate::state::classes::{Classes, NodeClass};
+use crate::state::jobs::Jobs;
+use crate::state::kept::{Kept, KeptRun};
+use crate::state::nodes::Nodes;
+use crate::state::priorities::PriorityClasses;
+use crate::state::provisioning::ProvisioningClasses;
+use crate::state::quota::{Quota, QuotaNode};
+use crate::state::resources::ResourceNames;
+use crate::state::runs::Runs;
+use crate::state::sessions::Sessions;
+use crate::state::shapes::Shapes;
+use crate::state::topologies::{Domain, Topologies, Topology};
+use ohm_model::{Index, Outcome, PriorityClass, ProvisioningClass, RunRef, Sequence, SessionId};
+use ohm_stdx::codec::{self, DecodeError};
+use ohm_stdx::{Chunked, Slab};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The format byte of snapshot frames; a newer one is refused whole.
+pub const SNAPSHOT_FORMAT: u8 = 1;
+
+/// Why a snapshot could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// A frame is damaged, cut off or of another format.
+    #[error("snapshot frame {frame}: {source}")]
+    Frame {
+        /// Which, from 0.
+        frame: u32,
+        /// What is wrong with it.
+        source: DecodeError,
+    },
+    /// The frames are not in the order they are written in.
+    #[error("snapshot frame {frame} is out of place; the snapshot is not whole")]
+    Order {
+        /// Which, from 0.
+        frame: u32,
+    },
+    /// The state needs a newer program.
+    #[error("snapshot needs apply version {needed}; this program has {known}")]
+    Version {
+        /// What it needs.
+        needed: u32,
+        /// What is here.
+        known: u32,
+    },
+}
+
+/// A frame above this is cut in two, down to single elements.
+const FRAME_BYTES: usize = 4 << 20;
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    version: u32,
+    applied: Index,
+    now_ms: u64,
+    chain: u64,
+    columns: u32,
+    shapes: u32,
+    records: u32,
+    jobs: u32,
+    runs: u32,
+    kept: u32,
+    answers: u32,
+    classes: u32,
+    queues: u32,
+    priority_classes: u32,
+    provisioning_classes: u32,
+    /// How many domains each topology has.
+    domains: Vec<u32>,
+}
+
+/// So many elements are encoded together at first.
+const SLICE: usize = 256;
+
+type Conversations = (Sessions, Nominations, BTreeMap<u64, Arc<Vec<Timer>>>, HealthState);
+type FreeSlots = (Chunked<u32>, Chunked<u32>, Chunked<u32>);
+type Answer = (SessionId, Sequence, Outcome);
+
+struct Frame<F: FnMut(&[u8])> {
+    emit: F,
+    /// Whether all frames so far can be read back.
+    is_readable: bool,
+    buffer: Vec<u8>,
+}
+
+impl<F: FnMut(&[u8])> Frame<F> {
+    fn put<T: Serialize + ?Sized>(&mut self, value: &T) {
+        self.put_body(&codec::encode(value));
+    }
+
+    fn put_body(&mut self, body: &[u8]) {
+        self.is_readable &= body.len() <= codec::BODY_BYTES_MAX;
+        self.buffer.clear();
+        codec::frame(SNAPSHOT_FORMAT, body, &mut self.buffer);
+        (self.emit)(&self.buffer);
+    }
+
+    /// A piece of a column, in as many frames as it takes.
+    fn put_slice<T: Serialize>(&mut self, slice: &[T]) {
+        let body = codec::encode(slice);
+        if body.len() <= FRAME_BYTES || slice.len() < 2 {
+            return self.put_body(&body);
+        }
+        let (front, back) = slice.split_at(slice.len() / 2);
+        self.put_slice(front);
+        self.put_slice(back);
+    }
+
+    fn put_all<T: Serialize>(&mut self, elements: impl Iterator<Item = T>) {
+        let elements: Vec<T> = elements.collect();
+        elements.chunks(SLICE).for_each(|slice| self.put_slice(slice));
+    }
+}
+
+impl Cell {
+    /// Writes the state, frame by frame; false when one thing in it is so large that it could not be read back, so that
+    /// the snapshot must not be kept.
+    pub fn snapshot(&self, emit: impl FnMut(&[u8])) -> bool {
+        let mut frame = Frame { emit, is_readable: true, buffer: Vec::new() };
+        let nodes = &self.nodes;
+        frame.put(&Header {
+            version: self.version,
+            applied: self.applied,
+            now_ms: self.now_ms,
+            chain: self.chain,
+            columns: nodes.free.len() as u32,
+            shapes: self.shapes.slab().slots() as u32,
+            records: nodes.records.len() as u32,
+            jobs: self.jobs.slab.slots() as u32,
+            runs: self.runs.slab.slots() as u32,
+            kept: self.kept.len() as u32,
+            answers: self.sessions.answers().count() as u32,
+            classes: self.classes.slots() as u32,
+            queues: self.quota.iter().len() as u32,
+            priority_classes: self.priority_classes.iter().len() as u32,
+            provisioning_classes: self.provisioning_classes.iter().len() as u32,
+            domains: self.topologies.iter().map(|topology| topology.domains.len() as u32).collect(),
+        });
+        frame.put(&self.resources);
+        frame.put_all(self.classes.parts());
+        frame.put_all(self.quota.iter());
+        frame.put_all(self.priority_classes.iter());
+        frame.put_all(self.provisioning_classes.iter().map(|class| &**class));
+        for topology in self.topologies.iter() {
+            frame.put(&**topology);
+            frame.put_all(topology.domains.iter());
+        }
+        frame.put(&(&self.sessions, &self.nominations, &self.timers, &self.health));
+        frame.put(nodes);
+        frame.put(&(self.shapes.slab().free(), self.jobs.slab.free(), self.runs.slab.free()));
+        nodes.free.iter().chain(&nodes.capacity).for_each(|column| frame.put(column));
+        self.shapes.slab().slices().for_each(|chunk| frame.put_slice(chunk));
+        nodes.records.slices().for_each(|chunk| frame.put_slice(chunk));
+        self.jobs.slab.slices().for_each(|chunk| frame.put_slice(chunk));
+        self.runs.slab.slices().for_each(|chunk| frame.put_slice(chunk));
+        frame.put_all(self.kept.iter());
+        let answers: Vec<_> = self.sessions.answers().collect();
+        answers.chunks(16).for_each(|answers| frame.put_slice(answers));
+        frame.is_readable
+    }
+
+    /// The whole snapshot as one byte string.
+    pub fn snapshot_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.snapshot(|frame| bytes.extend_from_slice(frame));
+        bytes
+    }
+}
+
+struct Frames<'a> {
+    rest: &'a [u8],
+    read: u32,
+}
+
+impl Frames<'_> {
+    fn next<T: DeserializeOwned>(&mut self) -> Result<T, RestoreError> {
+        let (value, taken) = codec::decode_frame(SNAPSHOT_FORMAT, self.rest)
+            .map_err(|source| RestoreError::Frame { frame: self.read, source })?;
+        self.rest = &self.rest[taken..];
+        self.read += 1;
+        Ok(value)
+    }
+
+    /// A column of `length` elements, from as many frames as it was cut into.
+    fn column<T: Clone + DeserializeOwned>(&mut self, length: u32) -> Result<Chunked<T>, RestoreError> {
+        let mut column = Chunked::default();
+        while column.len() < length as usize {
+            let piece: Vec<T> = self.next()?;
+            if piece.is_empty() || column.len() + piece.len() > length as usize {
+                return Err(RestoreError::Order { frame: self.read });
+            }
+            piece.into_iter().for_each(|value| column.push(value));
+        }
+        Ok(column)
+    }
+
+    fn list<T: Clone + DeserializeOwned>(&mut self, length: u32) -> Result<Vec<T>, RestoreError> {
+        Ok(self.column(length)?.iter().cloned().collect())
+    }
+
+    fn topologies(&mut self, domains: &[u32]) -> Result<Topologies, RestoreError> {
+        let mut topologies = Topologies::default();
+        for &domains in domains {
+            let topology: Topology = self.next()?;
+            topologies.put(topology.with_domains(self.list::<Domain>(domains)?));
+        }
+        Ok(topologies)
+    }
+
+    fn columns(&mut self, count: u32) -> Result<Vec<Chunked<i64>>, RestoreError> {
+        (0..count).map(|_| self.next()).collect()
+    }
+
+    fn nodes(&mut self, header: &Header, mut nodes: Nodes) -> Result<Nodes, RestoreError> {
+        nodes.free = self.columns(header.columns)?;
+        nodes.capacity = self.columns(header.columns)?;
+        Ok(nodes)
+    }
+}
+
+/// The cell that `bytes` is a snapshot of. Nothing is taken from a snapshot that is not whole.
+pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
+    let mut frames = Frames { rest: bytes, read: 0 };
+    let header: Header = frames.next()?;
+    if header.version > VERSION {
+        return Err(RestoreError::Version { needed: header.version, known: VERSION });
+    }
+    let resources: ResourceNames = frames.next()?;
+    let classes = frames.list::<(Option<NodeClass>, u32)>(header.classes)?;
+    let quota = Quota::from_nodes(frames.list::<QuotaNode>(header.queues)?);
+    let priority_classes = frames.list::<PriorityClass>(header.priority_classes)?;
+    let provisioning_classes = frames.list::<ProvisioningClass>(header.provisioning_classes)?;
+    let topologies = frames.topologies(&header.domains)?;
+    let (mut sessions, nominations, timers, health): Conversations = frames.next()?;
+    let nodes: Nodes = frames.next()?;
+    let (free_shapes, free_jobs, free_runs): FreeSlots = frames.next()?;
+    let mut nodes = frames.nodes(&header, nodes)?;
+    let shapes = Slab::from_parts(frames.column(header.shapes)?, free_shapes);
+    nodes.records = frames.column(header.records)?;
+    let jobs = Slab::from_parts(frames.column(header.jobs)?, free_jobs);
+    let runs = Slab::from_parts(frames.column(header.runs)?, free_runs);
+    let kept = frames.list::<(RunRef, KeptRun)>(header.kept)?;
+    let answers: Chunked<Answer> = frames.column(header.answers)?;
+    let (Some(shapes), Some(jobs), Some(runs), true) = (shapes, jobs, runs, frames.rest.is_empty()) else {
+        return Err(RestoreError::Order { frame: frames.read });
+    };
+    let planted = ohm_stdx::canary::sings(ohm_stdx::canary::Canary::ForgetSessions);
+    answers
+        .iter()
+        .filter(|_| !planted)
+        .for_each(|(session, sequence, outcome)| sessions.remember(*session, *sequence, outcome.clone()));
+    let mut jobs = Jobs { slab: jobs, ..Jobs::default() };
+    for (_, job) in jobs.slab.iter() {
+        jobs.by_name.insert(&job.spec.name, job.id);
+        for node in job.repairs.unhealthy.iter().filter_map(|entry| entry.node) {
+            jobs.by_unhealthy.entry(node).or_default().insert(job.id);
+        }
+    }
+    let names: Vec<_> = nodes.iter().map(|(node, record)| (node, Arc::clone(&record.spec))).collect();
+    for (node, spec) in names {
+        nodes.by_name.insert(&spec.name, node);
+    }
+    Ok(Cell {
+        applied: header.applied,
+        now_ms: header.now_ms,
+        version: header.version,
+        chain: header.chain,
+        resources,
+        classes: Classes::from_parts(classes.into_iter()),
+        shapes: Shapes::from_slab(shapes),
+        nodes,
+        jobs,
+        runs: Runs { slab: runs },
+        topologies,
+        quota,
+        priority_classes: PriorityClasses::from_classes(priority_classes.into_iter()),
+        provisioning_classes: ProvisioningClasses::from_classes(provisioning_classes.into_iter()),
+        sessions,
+        nominations,
+        timers,
+        health,
+        kept: Kept::from_runs(kept.into_iter()),
+        ..Cell::default()
+    })
+}

@@ -1,0 +1,4 @@
+//! All tests around the crate, in one program: each further one would be linked by itself.
+
+mod golden;
+mod three_servers;

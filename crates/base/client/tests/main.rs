@@ -1,0 +1,5 @@
+//! All tests around the crate, in one program: each further one would be linked by itself.
+
+mod leases;
+mod session;
+mod world;

@@ -1,0 +1,210 @@
+//! One group of a job.
+
+use super::job::count;
+use super::selectors::{node_affinity, toleration};
+use super::{At, Context, Fields};
+use crate::quantity::Rounding;
+use crate::validate::{COUNT_RANGE, GROUP_NAME_DEFAULT};
+use ohm_model::resources::Amounts;
+use ohm_model::{ClassKind, GroupSpec, SpreadMode, TaskSpec, TopologyMode, TopologyRequest, TopologySlice};
+
+pub(super) const GROUP_FIELDS: &[&str] = &[
+    "name",
+    "count",
+    "array",
+    "minCount",
+    "elastic",
+    "ports",
+    "maxPerNode",
+    "spares",
+    "spread",
+    "topology",
+    "placeWith",
+    "template",
+];
+
+pub(super) const TEMPLATE_FIELDS: &[&str] = &[
+    "requests",
+    "limits",
+    "resources",
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "command",
+    "args",
+    "env",
+    "workingDir",
+    "terminationGracePeriodSeconds",
+    "sim",
+];
+
+/// Between the polite signal and the kill, unless the group says otherwise.
+pub(crate) const GRACE_MS_DEFAULT: u64 = 10_000;
+
+/// A group as written: what hangs on the job's class is still open.
+pub(super) struct Group {
+    spec: GroupSpec,
+    is_array: bool,
+    min_count: Option<u32>,
+    elastic: Option<bool>,
+    spread: Option<bool>,
+}
+
+/// What a group in a job of a class of this kind is, unless it says otherwise: the fewest that may start, whether it
+/// grows later, whether it spreads.
+pub(crate) fn defaults(kind: ClassKind, count: u32, is_array: bool) -> (u32, bool, SpreadMode) {
+    match kind {
+        ClassKind::Service => (1, true, SpreadMode::Spread),
+        ClassKind::Batch | ClassKind::Tas if is_array => (1, true, SpreadMode::Pack),
+        ClassKind::Batch | ClassKind::Tas => (count, false, SpreadMode::Pack),
+    }
+}
+
+impl Group {
+    pub(super) fn read(cx: &mut Context, at: At<'_>) -> Option<Self> {
+        let fields = Fields::open(cx, at, &[GROUP_FIELDS, TEMPLATE_FIELDS])?;
+        Some(Self::read_fields(cx, fields))
+    }
+
+    /// Reads a group from fields that may belong to the job as well.
+    pub(super) fn read_fields(cx: &mut Context, fields: Fields<'_>) -> Self {
+        let whole = fields;
+        let fields = match whole.get("template") {
+            Some(template) => fields.with_template(cx, template, &[TEMPLATE_FIELDS]),
+            None => fields,
+        };
+        let (count, is_array) = count(cx, &fields);
+        let topology = fields.get("topology").and_then(|at| topology(cx, at)).unwrap_or_default();
+        let affinity = fields.get("affinity").and_then(|at| node_affinity(cx, at)).unwrap_or_default();
+        let (requests, limits) = resources(cx, &fields);
+        let spec = GroupSpec {
+            name: fields.text(cx, "name").unwrap_or_else(|| GROUP_NAME_DEFAULT.to_string()),
+            count,
+            min_count: count,
+            elastic: false,
+            requests,
+            limits,
+            node_selector: fields.labels(cx, "nodeSelector"),
+            affinity: affinity.required,
+            preferred: affinity.preferred,
+            tolerations: fields.list(cx, "tolerations", toleration),
+            ports: fields.list(cx, "ports", |cx, at| at.whole(cx, 1..=i64::from(u16::MAX))),
+            max_per_node: fields.whole(cx, "maxPerNode", COUNT_RANGE).unwrap_or(0),
+            spares: fields.whole(cx, "spares", 0..=*COUNT_RANGE.end()).unwrap_or(0),
+            spread: SpreadMode::Pack,
+            topology,
+            place_with: fields.text(cx, "placeWith").unwrap_or_default(),
+            task: task(cx, &fields),
+        };
+        let min_count = fields.whole(cx, "minCount", COUNT_RANGE);
+        let elastic = fields.boolean(cx, "elastic");
+        let spread = fields.boolean(cx, "spread");
+        Group { spec, is_array, min_count, elastic, spread }
+    }
+
+    pub(super) fn asks_for_topology(&self) -> bool {
+        self.spec.topology.is_asked()
+    }
+
+    /// The group as one of a job of `class`.
+    pub(super) fn finish(self, kind: ClassKind) -> GroupSpec {
+        let (min_count, elastic, spread) = defaults(kind, self.spec.count, self.is_array);
+        let spread = match self.spread {
+            Some(true) => SpreadMode::Spread,
+            Some(false) => SpreadMode::Pack,
+            None => spread,
+        };
+        let min_count = self.min_count.unwrap_or(min_count);
+        let elastic = self.elastic.unwrap_or(elastic);
+        GroupSpec { min_count, elastic, spread, ..self.spec }
+    }
+}
+
+/// `requests` and `limits`, or both in `resources` as in Kubernetes. What only has a limit is asked for up to it.
+fn resources(cx: &mut Context, fields: &Fields<'_>) -> (Amounts, Amounts) {
+    let of_group = ["requests", "limits"].map(|name| fields.get(name).map(|at| at.amounts(cx, Rounding::Up)));
+    let [mut requests, mut limits] = of_group;
+    if let Some(at) = fields.get("resources")
+        && let Some(resources) = Fields::open(cx, at, &[&["requests", "limits"]])
+    {
+        for (name, amounts) in [("requests", &mut requests), ("limits", &mut limits)] {
+            let Some(at) = resources.get(name) else { continue };
+            if amounts.is_some() {
+                at.rule(cx, format!("`{name}` is given in the group, too; keep one"));
+            }
+            *amounts = Some(at.amounts(cx, Rounding::Up));
+        }
+    }
+    let (mut requests, limits) = (requests.unwrap_or_default(), limits.unwrap_or_default());
+    for (name, limit) in &limits {
+        requests.entry(name.clone()).or_insert(*limit);
+    }
+    (requests, limits)
+}
+
+fn task(cx: &mut Context, fields: &Fields<'_>) -> TaskSpec {
+    let mut command = fields.list(cx, "command", |cx, at| at.text(cx));
+    if let Some(at) = fields.get("args") {
+        if command.is_empty() {
+            at.rule(cx, "needs `command`: the program that gets these arguments");
+        }
+        command.extend(at.list(cx, |cx, at| at.text(cx)));
+    }
+    let grace_ms = fields.get("terminationGracePeriodSeconds").and_then(|at| at.thousandths(cx));
+    let sim = fields.get("sim").and_then(|at| sim(cx, at)).unwrap_or((0, 0));
+    TaskSpec {
+        command,
+        env: fields.list(cx, "env", env),
+        working_dir: fields.text(cx, "workingDir").unwrap_or_default(),
+        grace_ms: grace_ms.and_then(|grace| u64::try_from(grace).ok()).unwrap_or(GRACE_MS_DEFAULT),
+        sim_duration_ms: sim.0,
+        sim_exit_code: sim.1,
+    }
+}
+
+fn env(cx: &mut Context, at: At<'_>) -> Option<(String, String)> {
+    let fields = Fields::open(cx, at, &[&["name", "value"]])?;
+    let name = fields.require(cx, "name", "the name of the variable")?.text(cx)?;
+    let value = match fields.get("value") {
+        Some(at) => at.text(cx)?,
+        None => String::new(),
+    };
+    Some((name, value))
+}
+
+fn sim(cx: &mut Context, at: At<'_>) -> Option<(u64, i32)> {
+    let fields = Fields::open(cx, at, &[&["duration", "exitCode"]])?;
+    let duration_ms = match fields.get("duration") {
+        Some(at) => at.duration_ms(cx).inspect(|duration_ms| {
+            if *duration_ms == 0 {
+                at.rule(cx, "must be at least `1ms`; leave it out for a task that never ends");
+            }
+        })?,
+        None => 0,
+    };
+    Some((duration_ms, fields.whole(cx, "exitCode", 0..=255).unwrap_or(0)))
+}
+
+fn topology(cx: &mut Context, at: At<'_>) -> Option<TopologyRequest> {
+    let known: &[&str] = &["name", "required", "preferred", "unconstrained", "slices", "balanced"];
+    let fields = Fields::open(cx, at, &[known])?;
+    let unconstrained = fields.boolean(cx, "unconstrained").unwrap_or(false);
+    let required = fields.text(cx, "required").map(|level| (TopologyMode::Required, level));
+    let preferred = fields.text(cx, "preferred").map(|level| (TopologyMode::Preferred, level));
+    if usize::from(unconstrained) + usize::from(required.is_some()) + usize::from(preferred.is_some()) > 1 {
+        at.rule(cx, "give only one of `required`, `preferred` and `unconstrained`");
+    }
+    let otherwise = if unconstrained { TopologyMode::Unconstrained } else { TopologyMode::None };
+    let (mode, level) = required.or(preferred).unwrap_or((otherwise, String::new()));
+    let topology = fields.text(cx, "name").unwrap_or_default();
+    let slices = fields.list(cx, "slices", slice);
+    let balanced = fields.boolean(cx, "balanced").unwrap_or(false);
+    Some(TopologyRequest { topology, mode, level, slices, balanced })
+}
+
+fn slice(cx: &mut Context, at: At<'_>) -> Option<TopologySlice> {
+    let fields = Fields::open(cx, at, &[&["level", "size"]])?;
+    let level = fields.require(cx, "level", "the node label of the level that holds a slice whole")?.text(cx)?;
+    let size = fields.require(cx, "size", "how many tasks are in a slice")?.whole(cx, COUNT_RANGE)?;
+    Some(TopologySlice { level, size })
+}

@@ -1,0 +1,162 @@
+//! `kind: Job`.
+
+use super::group::{GROUP_FIELDS, Group, TEMPLATE_FIELDS};
+use super::{At, Context, Fields};
+use crate::error::ProblemKind;
+use crate::tree::Value;
+use crate::validate::COUNT_RANGE;
+use ohm_model::job::NOTICE_SIGNALS;
+use ohm_model::job::TTL_SECONDS_DEFAULT;
+use ohm_model::selector::Labels;
+use ohm_model::{
+    Class, ClassKind, ClassNameError, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, Survivors,
+};
+
+const JOB_FIELDS: &[&str] = &[
+    "class",
+    "queue",
+    "priority",
+    "priorityClassName",
+    "retries",
+    "activeDeadlineSeconds",
+    "ttlSecondsAfterFinished",
+    "onDisconnect",
+    "repair",
+    "suspend",
+    "groups",
+];
+
+/// Reads the `spec` of a job.
+pub(crate) fn job(
+    cx: &mut Context,
+    (name, namespace): (String, String),
+    labels: Labels,
+    spec: At<'_>,
+) -> Option<JobSpec> {
+    let is_grouped = spec.node.get("groups").is_some();
+    let every_field: &[&[&'static str]] = &[JOB_FIELDS, GROUP_FIELDS, TEMPLATE_FIELDS];
+    let fields = Fields::open(cx, spec, every_field)?;
+    let groups = if is_grouped {
+        refuse_group_fields(cx, &fields);
+        fields.list(cx, "groups", Group::read)
+    } else {
+        vec![Group::read_fields(cx, fields)]
+    };
+    let class = fields.get("class").and_then(|at| class_name(cx, at));
+    let class = class.unwrap_or_else(|| default_class(&groups));
+    let kind = kind_of(class);
+    let on_disconnect = fields.get("onDisconnect").and_then(|at| on_disconnect(cx, at));
+    let (on_disconnect, reconcile) = on_disconnect.unwrap_or((default_on_disconnect(kind), Reconcile::Newer));
+    let repair = fields.get("repair").and_then(|at| repair(cx, at)).unwrap_or_default();
+    let priority_class = fields.get("priorityClassName");
+    if let (Some(at), Some(_)) = (priority_class, fields.get("priority")) {
+        at.rule(cx, "`priority` is given, too; keep one");
+    }
+    let groups = groups.into_iter().map(|group| group.finish(kind)).collect();
+    let seconds = 0..=i64::MAX;
+    let deadline = fields.whole(cx, "activeDeadlineSeconds", 1..=i64::MAX);
+    Some(JobSpec {
+        name,
+        namespace,
+        class,
+        queue: fields.text(cx, "queue").unwrap_or_default(),
+        priority: fields.whole(cx, "priority", i64::from(i32::MIN)..=i64::from(i32::MAX)).unwrap_or(0),
+        priority_class: priority_class.and_then(|at| at.text(cx)).unwrap_or_default(),
+        labels,
+        groups,
+        retries: fields.whole(cx, "retries", 0..=i64::from(u32::MAX)).unwrap_or(0),
+        active_deadline_seconds: deadline.unwrap_or(0),
+        ttl_seconds_after_finished: fields.whole(cx, "ttlSecondsAfterFinished", seconds).unwrap_or(TTL_SECONDS_DEFAULT),
+        on_disconnect,
+        reconcile,
+        repair,
+        suspended: fields.boolean(cx, "suspend").unwrap_or(false),
+    })
+}
+
+const ON_DISCONNECT: [(&str, OnDisconnect); 2] = [("stop", OnDisconnect::Stop), ("keep", OnDisconnect::Keep)];
+const ON_DISCONNECT_FIELDS: &[&str] = &["policy", "reconcile"];
+pub(crate) const RECONCILE: [(&str, Reconcile); 3] =
+    [("newer", Reconcile::Newer), ("original", Reconcile::Original), ("longestRunning", Reconcile::LongestRunning)];
+
+/// What happens to tasks whose node is cut off: one word, or a mapping that also says which of two runs lives on.
+fn on_disconnect(cx: &mut Context, at: At<'_>) -> Option<(OnDisconnect, Reconcile)> {
+    if !matches!(at.node.value, Value::Map(_)) {
+        return at.choice(cx, &ON_DISCONNECT).map(|policy| (policy, Reconcile::Newer));
+    }
+    let fields = Fields::open(cx, at, &[ON_DISCONNECT_FIELDS])?;
+    let policy = fields.get("policy").and_then(|at| at.choice(cx, &ON_DISCONNECT)).unwrap_or(OnDisconnect::Keep);
+    let reconcile = fields.get("reconcile").and_then(|at| at.choice(cx, &RECONCILE)).unwrap_or_default();
+    if let Some(at) = fields.get("reconcile").filter(|_| policy == OnDisconnect::Stop) {
+        at.rule(cx, "is given with `policy: keep` only: what is stopped does not come back");
+    }
+    Some((policy, reconcile))
+}
+
+const REPAIR_FIELDS: &[&str] = &["policy", "timeoutSeconds", "widenTo", "survivors", "signal"];
+pub(crate) const SURVIVORS: [(&str, Survivors); 2] =
+    [("notify", Survivors::Notify), ("restartAll", Survivors::RestartAll)];
+pub(crate) const REPAIR_POLICIES: [(&str, RepairPolicy); 3] =
+    [("failFast", RepairPolicy::FailFast), ("wait", RepairPolicy::Wait), ("widen", RepairPolicy::Widen)];
+
+/// What happens when nodes are lost under the job.
+fn repair(cx: &mut Context, at: At<'_>) -> Option<RepairSpec> {
+    let fields = Fields::open(cx, at, &[REPAIR_FIELDS])?;
+    let policy = fields.get("policy").and_then(|at| at.choice(cx, &REPAIR_POLICIES)).unwrap_or_default();
+    let widen_to = fields.text(cx, "widenTo").unwrap_or_default();
+    if let Some(at) = fields.get("widenTo").filter(|_| policy != RepairPolicy::Widen) {
+        at.rule(cx, "is given with `policy: widen` only");
+    }
+    if policy == RepairPolicy::Widen && widen_to.is_empty() {
+        at.rule(cx, "`policy: widen` needs `widenTo`: the level of the topology up to which a repair may go");
+    }
+    let timeout_seconds = fields.whole(cx, "timeoutSeconds", 1..=i64::MAX).unwrap_or(0);
+    if let Some(at) = fields.get("timeoutSeconds").filter(|_| policy == RepairPolicy::FailFast) {
+        at.rule(cx, "`failFast` does not wait; give `policy: wait` or `policy: widen`, too");
+    }
+    let survivors = fields.get("survivors").and_then(|at| at.choice(cx, &SURVIVORS)).unwrap_or_default();
+    let signal = fields.get("signal").and_then(|at| at.choice(cx, &NOTICE_SIGNALS)).unwrap_or(0);
+    if let Some(at) = fields.get("signal").filter(|_| survivors == Survivors::RestartAll) {
+        at.rule(cx, "tasks that are restarted need no signal; give it with `survivors: notify`");
+    }
+    Some(RepairSpec { policy, timeout_seconds, widen_to, survivors, signal })
+}
+
+/// The class of a job that names none.
+fn default_class(groups: &[Group]) -> Class {
+    if groups.iter().any(Group::asks_for_topology) { Class::TAS } else { Class::BATCH }
+}
+
+fn class_name(cx: &mut Context, at: At<'_>) -> Option<Class> {
+    let name = at.text(cx)?;
+    name.parse().map_err(|error: ClassNameError| at.rule(cx, error.to_string())).ok()
+}
+
+/// What a class is like for the defaults of its jobs. A file does not say what the classes of an operator are like:
+/// their jobs have the defaults of batch.
+pub(crate) fn kind_of(class: Class) -> ClassKind {
+    class.built_in().unwrap_or(ClassKind::Batch)
+}
+
+/// What the tasks of a job of a class of this kind do on a node that lost its servers, unless the job says otherwise.
+pub(crate) fn default_on_disconnect(kind: ClassKind) -> OnDisconnect {
+    if kind == ClassKind::Service { OnDisconnect::Keep } else { OnDisconnect::Stop }
+}
+
+fn refuse_group_fields(cx: &mut Context, fields: &Fields<'_>) {
+    for name in GROUP_FIELDS.iter().chain(TEMPLATE_FIELDS) {
+        if let Some(at) = fields.get(name) {
+            at.rule(cx, "belongs into a group, because this job has `groups`");
+        }
+    }
+}
+
+/// Tasks of a group as a number: `count`, or Slurm's word `array`.
+pub(super) fn count(cx: &mut Context, fields: &Fields<'_>) -> (u32, bool) {
+    let array = fields.get("array");
+    if let (Some(at), Some(_)) = (array, fields.get("count")) {
+        cx.report(at.node.position, at.trail, || ProblemKind::Rule("`count` is given, too; keep one".to_string()));
+    }
+    let count = array.or_else(|| fields.get("count")).and_then(|at| at.whole(cx, COUNT_RANGE));
+    (count.unwrap_or(1), array.is_some())
+}

@@ -1,0 +1,16 @@
+//! From trees to documents. Every function here takes a place in a tree, gives back what stands there, and reports
+//! what is wrong to the [`Context`] instead of stopping: one look at the errors of a document shows all of them.
+
+mod cell;
+mod group;
+mod job;
+mod provisioning;
+mod selectors;
+mod value;
+
+pub(crate) use cell::{allocation, cohort, node, priority_class, queue, topology};
+pub(crate) use group::{GRACE_MS_DEFAULT, defaults};
+pub(crate) use job::{RECONCILE, REPAIR_POLICIES, SURVIVORS, default_on_disconnect, job, kind_of};
+pub(crate) use provisioning::provisioning_class;
+pub(crate) use selectors::{node_affinity, toleration};
+pub(crate) use value::{At, Context, Fields};

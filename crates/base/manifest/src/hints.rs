@@ -1,0 +1,36 @@
+//! What people of the field write, and what it is called here.
+
+use crate::text::nearest;
+
+/// Words of Kubernetes, Kueue, Slurm and Nomad that are no field of ours, and what to do instead.
+const INSTEAD: [(&str, &str); 17] = [
+    ("annotations", "only `labels` are kept"),
+    ("backoffLimit", "write `retries`"),
+    ("completions", "write `count`"),
+    ("containers", "tasks are processes, not containers: write `command` in the group"),
+    ("image", "tasks are processes, not containers: write `command`"),
+    ("matchFields", "write `matchExpressions` on the label `kubernetes.io/hostname`"),
+    ("namespace", "only jobs are in a namespace"),
+    ("ntasks", "write `count`"),
+    ("parallelism", "write `count`, and `minCount` for the fewest that may start"),
+    ("podAffinity", "write `placeWith` or `topology`"),
+    ("podAntiAffinity", "write `maxPerNode: 1`"),
+    ("queueName", "write `queue`"),
+    ("replicas", "write `count`"),
+    ("restartPolicy", "write `retries`"),
+    ("tolerationSeconds", "a toleration holds for ever"),
+    ("topologySpreadConstraints", "not supported by this version: write `spread: true` or `maxPerNode`"),
+    ("valueFrom", "write the `value`"),
+];
+
+/// What to say behind the name of an unknown field: what it is called here, the likeliest slip, or all that is known.
+pub(crate) fn unknown_field_hint(field: &str, known: &[&[&'static str]]) -> String {
+    if let Some((_, instead)) = INSTEAD.iter().find(|(word, _)| *word == field) {
+        return format!("; {instead}");
+    }
+    let fields = known.iter().flat_map(|fields| fields.iter().copied());
+    match nearest(field, fields.clone()) {
+        Some(nearest) => format!("; did you mean `{nearest}`?"),
+        None => format!("; known: {}", fields.collect::<Vec<_>>().join(", ")),
+    }
+}

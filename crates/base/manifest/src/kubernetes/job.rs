@@ -1,0 +1,85 @@
+//! `batch/v1` Job and JobSet.
+
+use super::{annotations, inside, pod};
+use crate::decode::{At, Context, Fields, GRACE_MS_DEFAULT, default_on_disconnect, kind_of, node_affinity, toleration};
+use crate::document::Content;
+use crate::path::Trail;
+use crate::validate::{COUNT_RANGE, GROUP_NAME_DEFAULT};
+use ohm_model::job::TASKS_MAX;
+use ohm_model::{Class, GroupSpec, JobSpec, TaskSpec};
+
+const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
+
+pub(super) fn job(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
+    let spec = fields.require(cx, "spec", "what the job runs")?;
+    let metadata = fields.require(cx, "metadata", "at least `{name: NAME}`")?;
+    let mut group = group(cx, GROUP_NAME_DEFAULT.to_string(), 1, spec, Some(metadata))?;
+    let minimum = metadata.node.get("annotations").and_then(|node| node.get(MIN_PARALLELISM));
+    if let Some(node) = minimum {
+        let trail = Trail::Field(&metadata.trail, "annotations");
+        group.min_count = annotations::whole(cx, At { node, trail })?.min(group.count);
+    }
+    finish(cx, fields, vec![group])
+}
+
+pub(super) fn job_set(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
+    let spec = fields.require(cx, "spec", "its `replicatedJobs`")?;
+    let spec = Fields::open(cx, spec, &[])?;
+    let jobs = spec.require(cx, "replicatedJobs", "at least one job template")?;
+    let groups = jobs.list(cx, |cx, at| {
+        let fields = Fields::open(cx, at, &[])?;
+        let name = fields.require(cx, "name", "the name of the replicated job")?.text(cx)?;
+        let replicas: u32 = fields.whole(cx, "replicas", 0..=*COUNT_RANGE.end()).unwrap_or(1);
+        let template = fields.require(cx, "template", "the job's template")?;
+        let template = Fields::open(cx, template, &[])?;
+        let spec = template.require(cx, "spec", "what the job runs")?;
+        (replicas > 0).then(|| group(cx, name, replicas, spec, template.get("metadata")))?
+    });
+    finish(cx, fields, groups)
+}
+
+/// The pods of `replicas` equal jobs as one group.
+fn group(cx: &mut Context, name: String, replicas: u32, at: At<'_>, metadata: Option<At<'_>>) -> Option<GroupSpec> {
+    let job = Fields::open(cx, at, &[])?;
+    let range = || 0..=*COUNT_RANGE.end();
+    let completions: Option<u32> = job.whole(cx, "completions", range());
+    let parallelism: u32 = job.whole(cx, "parallelism", range()).unwrap_or(1);
+    let parallelism = parallelism.min(completions.unwrap_or(u32::MAX)).max(1);
+    let count = parallelism.saturating_mul(replicas);
+    if count > TASKS_MAX {
+        at.rule(cx, format!("{replicas} times {parallelism} pods; at most {TASKS_MAX} are possible"));
+        return None;
+    }
+    let template = job.require(cx, "template", "the pod template")?;
+    let template = Fields::open(cx, template, &[])?;
+    let pod = template.require(cx, "spec", "what a pod is")?;
+    let pod = Fields::open(cx, pod, &[])?;
+    let of_template = template.get("metadata");
+    let notes = of_template.or(metadata).map(|at| (at, inside(at, &["annotations"])));
+    let notes = notes.and_then(|(at, node)| Some((at, node?)));
+    let notes = notes.as_ref().map(|(at, node)| At { node, trail: Trail::Field(&at.trail, "annotations") });
+    let (topology, place_with) = annotations::read(cx, notes, Some(parallelism).filter(|_| replicas > 1));
+    let affinity = pod.get("affinity").and_then(|at| node_affinity(cx, at)).unwrap_or_default();
+    Some(GroupSpec {
+        requests: pod::requests(cx, &pod),
+        node_selector: pod.labels(cx, "nodeSelector"),
+        affinity: affinity.required,
+        preferred: affinity.preferred,
+        tolerations: pod.list(cx, "tolerations", toleration),
+        ports: pod::host_ports(cx, &pod),
+        topology,
+        place_with,
+        task: TaskSpec { grace_ms: GRACE_MS_DEFAULT, ..TaskSpec::default() },
+        ..GroupSpec::gang(name, count)
+    })
+}
+
+fn finish(cx: &mut Context, fields: &Fields<'_>, groups: Vec<GroupSpec>) -> Option<Content> {
+    let name = super::name(cx, fields)?;
+    let metadata = fields.require(cx, "metadata", "at least `{name: NAME}`")?;
+    let labels = Fields::open(cx, metadata, &[])?.labels(cx, "labels");
+    let class = if groups.iter().any(|group| group.topology.is_asked()) { Class::TAS } else { Class::BATCH };
+    let spec =
+        JobSpec { labels, on_disconnect: default_on_disconnect(kind_of(class)), ..JobSpec::of(name, class, groups) };
+    Some(Content::Job(Box::new(spec)))
+}

@@ -1,0 +1,192 @@
+//! Rules for the groups of a job.
+
+use super::{Findings, names, rest};
+use crate::path::FieldPath;
+use crate::text::shorten;
+use ohm_model::job::TASKS_MAX;
+use ohm_model::resources::{DEVICE_MILLI, PODS, is_extended};
+use ohm_model::{
+    GroupSpec, Operator, Requirement, TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest,
+};
+use std::collections::BTreeSet;
+
+/// Most ports a task may need.
+const PORTS_MAX: usize = 64;
+
+/// Makes the path of the group; called only where something is wrong.
+type Place<'p> = &'p dyn Fn() -> FieldPath;
+
+pub(super) fn check(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
+    findings.check(names::dns_label(&group.name), || at().field("name"));
+    let count = group.count;
+    findings.expect(
+        (1..=TASKS_MAX).contains(&count),
+        || at().field("count"),
+        || format!("must be 1 to {TASKS_MAX}, is {count}"),
+    );
+    findings.expect(
+        (1..=count).contains(&group.min_count),
+        || at().field("minCount"),
+        || format!("must be 1 to the group's `count` of {count}, is {}", group.min_count),
+    );
+    requests(findings, group, at);
+    findings.check(group.limits_problem().map_or(Ok(()), Err), || at().field("limits"));
+    for (key, value) in &group.node_selector {
+        findings.check(names::label_key(key), || at().field("nodeSelector").field(key));
+        findings.check(names::label_value(value), || at().field("nodeSelector").field(key));
+    }
+    affinity(findings, group, at);
+    for (index, toleration) in group.tolerations.iter().enumerate() {
+        findings.check(toleration_rule(toleration), || at().field("tolerations").item(index));
+    }
+    ports(findings, group, at);
+    findings.check(topology_rule(&group.topology), || at().field("topology"));
+    slices(findings, &group.topology, at);
+    if !group.place_with.is_empty() {
+        findings.check(names::label_value(&group.place_with), || at().field("placeWith"));
+    }
+    task(findings, &group.task, at);
+}
+
+fn requests(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
+    for (name, &amount) in &group.requests {
+        let field = || at().field("requests").field(name);
+        findings.check(names::resource(name), field);
+        findings.check(rest::amount(amount), field);
+        findings.expect(name != PODS, field, || "every task takes one of `pods` by itself; leave it out".to_string());
+        let is_whole = !is_extended(name) || amount < DEVICE_MILLI || amount % DEVICE_MILLI == 0;
+        findings.expect(is_whole, field, || {
+            let asked = ohm_model::resources::display(name, amount);
+            format!("asks for {asked} devices; ask for whole ones, or for less than one, such as `500m`")
+        });
+    }
+}
+
+fn affinity(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
+    let node_affinity = || at().field("affinity").field("nodeAffinity");
+    for (index, term) in group.affinity.iter().enumerate() {
+        let term_path = || {
+            let required = node_affinity().field("requiredDuringSchedulingIgnoredDuringExecution");
+            required.field("nodeSelectorTerms").item(index)
+        };
+        requirements(findings, &term.requirements, &term_path);
+    }
+    for (index, (weight, term)) in group.preferred.iter().enumerate() {
+        let item = || node_affinity().field("preferredDuringSchedulingIgnoredDuringExecution").item(index);
+        findings.expect(
+            (1..=100).contains(weight),
+            || item().field("weight"),
+            || format!("must be 1 to 100, is {weight}"),
+        );
+        requirements(findings, &term.requirements, &|| item().field("preference"));
+    }
+}
+
+fn requirements(findings: &mut Findings, requirements: &[Requirement], term: Place<'_>) {
+    for (index, requirement) in requirements.iter().enumerate() {
+        let field = || term().field("matchExpressions").item(index);
+        findings.check(names::label_key(&requirement.key), || field().field("key"));
+        findings.check(requirement_rule(requirement), || field().field("values"));
+    }
+}
+
+fn requirement_rule(requirement: &Requirement) -> Result<(), String> {
+    let values = &requirement.values;
+    let is_right = match requirement.operator {
+        Operator::In | Operator::NotIn => !values.is_empty(),
+        Operator::Exists | Operator::DoesNotExist => values.is_empty(),
+        Operator::Gt | Operator::Lt => values.len() == 1 && values[0].parse::<i64>().is_ok(),
+    };
+    let wanted = match requirement.operator {
+        _ if is_right => return Ok(()),
+        Operator::In | Operator::NotIn => "at least one value",
+        Operator::Exists | Operator::DoesNotExist => "no value",
+        Operator::Gt | Operator::Lt => "exactly one whole number",
+    };
+    Err(format!("operator {:?} takes {wanted}; given: {}", requirement.operator, shown(values)))
+}
+
+fn shown(values: &[String]) -> String {
+    match values {
+        [] => "none".to_string(),
+        [value] => format!("`{}`", shorten(value)),
+        values => format!("{} values", values.len()),
+    }
+}
+
+fn toleration_rule(toleration: &Toleration) -> Result<(), String> {
+    if toleration.operator == TolerationOperator::Exists && !toleration.value.is_empty() {
+        return Err("operator Exists takes no `value`; use Equal, or leave the value out".to_string());
+    }
+    if toleration.operator == TolerationOperator::Equal && toleration.key.is_empty() {
+        return Err("needs a `key`; only operator Exists goes without one, and then tolerates every taint".to_string());
+    }
+    if toleration.key.is_empty() { Ok(()) } else { names::label_key(&toleration.key) }
+}
+
+fn ports(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
+    let field = || at().field("ports");
+    let number = group.ports.len();
+    findings.expect(number <= PORTS_MAX, field, || format!("holds {number} ports; at most {PORTS_MAX} may be"));
+    let mut seen = BTreeSet::new();
+    for (index, &port) in group.ports.iter().enumerate() {
+        let item = || field().item(index);
+        findings.expect(port != 0, item, || "must be 1 to 65535, is 0".to_string());
+        findings.expect(seen.insert(port), item, || format!("port {port} is given twice; keep one"));
+    }
+}
+
+fn topology_rule(request: &TopologyRequest) -> Result<(), String> {
+    let needs_level = matches!(request.mode, TopologyMode::Required | TopologyMode::Preferred);
+    if needs_level && request.level.is_empty() {
+        return Err("needs a level: the label key of one of the topology's levels".to_string());
+    }
+    if !needs_level && !request.level.is_empty() {
+        return Err("a level stands under `required` or `preferred` only".to_string());
+    }
+    if !request.topology.is_empty() {
+        names::dns_name(&request.topology)?;
+    }
+    if request.level.is_empty() { Ok(()) } else { names::label_key(&request.level) }
+}
+
+fn task(findings: &mut Findings, task: &TaskSpec, at: Place<'_>) {
+    for (index, word) in task.command.iter().enumerate() {
+        findings.check(names::system_text(word), || at().field("command").item(index));
+    }
+    let first = task.command.first();
+    findings.expect(
+        first.is_none_or(|program| !program.is_empty()),
+        || at().field("command").item(0),
+        || "must name a program, is empty".to_string(),
+    );
+    let mut seen = BTreeSet::new();
+    for (index, (name, value)) in task.env.iter().enumerate() {
+        let item = || at().field("env").item(index);
+        findings.check(names::environment(name), || item().field("name"));
+        findings.check(names::system_text(value), || item().field("value"));
+        let is_new = seen.insert(name.as_str());
+        findings.expect(is_new, || item().field("name"), || format!("`{}` is set twice; keep one", shorten(name)));
+    }
+    findings.check(names::system_text(&task.working_dir), || at().field("workingDir"));
+    findings.expect(
+        (0..=255).contains(&task.sim_exit_code),
+        || at().field("sim").field("exitCode"),
+        || format!("must be 0 to 255, is {}", task.sim_exit_code),
+    );
+}
+
+/// Rules for slices by themselves. Whether they suit the topology and the group's count is for whoever knows the
+/// topology to say: they are no malformed document.
+fn slices(findings: &mut Findings, request: &TopologyRequest, at: Place<'_>) {
+    let field = || at().field("topology").field("slices");
+    for (layer, slice) in request.slices.iter().enumerate() {
+        let item = || field().item(layer).field("level");
+        findings.check(names::label_key(&slice.level), item);
+        findings.expect(
+            (1..=TASKS_MAX).contains(&slice.size),
+            || field().item(layer).field("size"),
+            || format!("must be 1 to {TASKS_MAX}, is {}", slice.size),
+        );
+    }
+}

@@ -1,0 +1,44 @@
+//! Rules for jobs.
+
+use super::{Findings, Violation, group, metadata, names, spec};
+use crate::decode::kind_of;
+use ohm_model::JobSpec;
+use ohm_model::job::GROUPS_MAX;
+use std::collections::BTreeSet;
+
+/// Everything that `job` breaks by itself, whatever the cell is like.
+pub fn job(job: &JobSpec) -> Vec<Violation> {
+    let mut findings = Findings::new();
+    findings.check(names::dns_name(&job.name), || metadata().field("name"));
+    for (key, value) in &job.labels {
+        let field = || metadata().field("labels").field(key);
+        findings.check(names::label_key(key), field);
+        findings.check(names::label_value(value), field);
+    }
+    if !job.queue.is_empty() {
+        findings.check(names::dns_name(&job.queue), || spec().field("queue"));
+    }
+    if !job.priority_class.is_empty() {
+        findings.check(names::dns_name(&job.priority_class), || spec().field("priorityClassName"));
+    }
+    let groups = || spec().field("groups");
+    let number = job.groups.len();
+    findings.expect((1..=GROUPS_MAX).contains(&number), groups, || {
+        format!("must hold 1 to {GROUPS_MAX} groups, holds {number}")
+    });
+    let mut seen = BTreeSet::new();
+    for (index, group) in job.groups.iter().enumerate() {
+        let is_new = seen.insert(group.name.as_str());
+        let name = || groups().item(index).field("name");
+        findings
+            .expect(is_new, name, || format!("`{}` is the name of an earlier group; names must differ", group.name));
+        group::check(&mut findings, group, &|| groups().item(index));
+        let spares = group.spares_problem(kind_of(job.class)).map_or(Ok(()), Err);
+        findings.check(spares, || groups().item(index).field("spares"));
+        // Groups beyond the bound were refused already; looking at all of them would only make a long list longer.
+        if index == GROUPS_MAX {
+            break;
+        }
+    }
+    findings.violations
+}

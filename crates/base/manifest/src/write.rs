@@ -1,0 +1,410 @@
+//! The way back: a job as the document that would make it. Reading what is written here gives the same [`JobSpec`], so
+//! that submitting it again changes nothing.
+
+use crate::decode::{
+    GRACE_MS_DEFAULT, RECONCILE, REPAIR_POLICIES, SURVIVORS, default_on_disconnect, defaults, kind_of,
+};
+use crate::document::API_VERSION;
+use ohm_model::job::TTL_SECONDS_DEFAULT;
+use ohm_model::job::{NAMESPACE_DEFAULT, NOTICE_SIGNALS};
+use ohm_model::resources::{self, Amounts};
+use ohm_model::selector::Labels;
+use ohm_model::{
+    GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairSpec, Requirement, SelectorTerm, SpreadMode, TaskSpec,
+    Toleration, TolerationOperator, TopologyMode, TopologyRequest,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Why a job could not be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("job `{job}` cannot be written: {reason}")]
+pub struct WriteError {
+    /// The job.
+    pub job: String,
+    /// What the writer says.
+    pub reason: String,
+}
+
+/// `job` as a YAML document in canonical form: groups spelled out, defaults left out.
+pub fn to_yaml(job: &JobSpec) -> Result<String, WriteError> {
+    serde_saphyr::to_string(&document(job)).map_err(|error| failed(job, &error))
+}
+
+/// `job` as a JSON document in canonical form, indented.
+pub fn to_json(job: &JobSpec) -> Result<String, WriteError> {
+    serde_json::to_string_pretty(&document(job)).map_err(|error| failed(job, &error))
+}
+
+/// `job` in canonical form for any serializer, such as one that writes a list of jobs.
+pub fn document(job: &JobSpec) -> impl Serialize + '_ {
+    JobDocument {
+        api_version: API_VERSION,
+        kind: "Job",
+        metadata: Metadata {
+            name: &job.name,
+            namespace: other(job.namespace.as_str(), NAMESPACE_DEFAULT),
+            labels: &job.labels,
+        },
+        spec: Spec {
+            class: job.class.name(),
+            queue: &job.queue,
+            // The class gives the priority; a document that names both is none.
+            priority: if job.priority_class.is_empty() { job.priority } else { 0 },
+            priority_class_name: &job.priority_class,
+            retries: job.retries,
+            active_deadline_seconds: job.active_deadline_seconds,
+            ttl_seconds_after_finished: other(job.ttl_seconds_after_finished, TTL_SECONDS_DEFAULT),
+            on_disconnect: on_disconnect(job),
+            repair: Some(&job.repair).filter(|repair| !is_default(*repair)).map(repair_document),
+            suspend: job.suspended,
+            groups: job.groups.iter().map(|group| group_document(job, group)).collect(),
+        },
+    }
+}
+
+/// One word, unless the job says which of two runs lives on.
+fn on_disconnect(job: &JobSpec) -> Option<OnDisconnectDocument> {
+    let word = match job.on_disconnect {
+        OnDisconnect::Stop => "stop",
+        OnDisconnect::Keep => "keep",
+    };
+    if job.on_disconnect == OnDisconnect::Keep && job.reconcile != Reconcile::Newer {
+        let reconcile = RECONCILE.iter().find(|(_, known)| *known == job.reconcile)?.0;
+        return Some(OnDisconnectDocument::Ruled { policy: word, reconcile });
+    }
+    other(job.on_disconnect, default_on_disconnect(kind_of(job.class))).map(|_| OnDisconnectDocument::Word(word))
+}
+
+fn repair_document(repair: &RepairSpec) -> Repair<'_> {
+    Repair {
+        policy: REPAIR_POLICIES.iter().find(|(_, known)| *known == repair.policy).map(|(name, _)| *name),
+        timeout_seconds: repair.timeout_seconds,
+        widen_to: &repair.widen_to,
+        survivors: SURVIVORS.iter().find(|(_, known)| *known == repair.survivors).map(|(name, _)| *name),
+        signal: NOTICE_SIGNALS.iter().find(|(_, known)| *known == repair.signal).map(|(name, _)| *name),
+    }
+}
+
+fn failed(job: &JobSpec, error: &dyn std::fmt::Display) -> WriteError {
+    WriteError { job: job.name.clone(), reason: error.to_string() }
+}
+
+/// `value`, unless it is what would be taken anyway.
+fn other<T: PartialEq>(value: T, default: T) -> Option<T> {
+    (value != default).then_some(value)
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn group_document<'j>(job: &JobSpec, group: &'j GroupSpec) -> Group<'j> {
+    let (min_count, elastic, spread) = defaults(kind_of(job.class), group.count, false);
+    Group {
+        name: &group.name,
+        count: group.count,
+        min_count: other(group.min_count, min_count),
+        elastic: other(group.elastic, elastic),
+        requests: amounts(&group.requests),
+        limits: amounts(&group.limits),
+        ports: &group.ports,
+        max_per_node: group.max_per_node,
+        spares: group.spares,
+        spread: other(group.spread, spread).map(|spread| spread == SpreadMode::Spread),
+        node_selector: &group.node_selector,
+        affinity: affinity(group),
+        tolerations: group.tolerations.iter().map(toleration).collect(),
+        topology: topology(&group.topology),
+        place_with: &group.place_with,
+        command: &group.task.command,
+        env: group.task.env.iter().map(|(name, value)| Variable { name, value }).collect(),
+        working_dir: &group.task.working_dir,
+        termination_grace_period_seconds: other(group.task.grace_ms, GRACE_MS_DEFAULT).map(seconds),
+        sim: sim(&group.task),
+    }
+}
+
+/// A number where it is whole, else a text.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Amount {
+    Whole(u64),
+    Text(String),
+}
+
+impl From<String> for Amount {
+    fn from(text: String) -> Self {
+        text.parse().map_or(Amount::Text(text), Amount::Whole)
+    }
+}
+
+fn amounts(amounts: &Amounts) -> BTreeMap<&str, Amount> {
+    amounts.iter().map(|(name, &amount)| (name.as_str(), resources::display(name, amount).into())).collect()
+}
+
+fn seconds(ms: u64) -> Amount {
+    match ms % 1000 {
+        0 => Amount::Whole(ms / 1000),
+        rest => Amount::Text(format!("{}.{rest:03}", ms / 1000).trim_end_matches('0').to_string()),
+    }
+}
+
+fn affinity(group: &GroupSpec) -> Option<Affinity<'_>> {
+    if group.affinity.is_empty() && group.preferred.is_empty() {
+        return None;
+    }
+    let required = Required { node_selector_terms: group.affinity.iter().map(Term::from).collect() };
+    let preferred = group.preferred.iter();
+    Some(Affinity {
+        node_affinity: NodeAffinity {
+            required: (!group.affinity.is_empty()).then_some(required),
+            preferred: preferred.map(|(weight, term)| Preferred { weight: *weight, preference: term.into() }).collect(),
+        },
+    })
+}
+
+fn toleration(toleration: &Toleration) -> TolerationDocument<'_> {
+    TolerationDocument {
+        key: &toleration.key,
+        operator: match toleration.operator {
+            TolerationOperator::Equal => None,
+            TolerationOperator::Exists => Some("Exists"),
+        },
+        value: &toleration.value,
+        effect: toleration.effect.map(|effect| format!("{effect:?}")),
+    }
+}
+
+fn topology(request: &TopologyRequest) -> Option<Topology<'_>> {
+    let level = |mode| (request.mode == mode).then_some(request.level.as_str());
+    (*request != TopologyRequest::default()).then(|| Topology {
+        name: &request.topology,
+        required: level(TopologyMode::Required),
+        preferred: level(TopologyMode::Preferred),
+        unconstrained: request.mode == TopologyMode::Unconstrained,
+        slices: request.slices.iter().map(|slice| Slice { level: &slice.level, size: slice.size }).collect(),
+        balanced: request.balanced,
+    })
+}
+
+fn sim(task: &TaskSpec) -> Option<Sim> {
+    let duration = (task.sim_duration_ms != 0).then(|| match task.sim_duration_ms % 1000 {
+        0 => format!("{}s", task.sim_duration_ms / 1000),
+        _ => format!("{}ms", task.sim_duration_ms),
+    });
+    let exit_code = other(task.sim_exit_code, 0);
+    (duration.is_some() || exit_code.is_some()).then_some(Sim { duration, exit_code })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct JobDocument<'j> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: Metadata<'j>,
+    spec: Spec<'j>,
+}
+
+#[derive(Serialize)]
+struct Metadata<'j> {
+    name: &'j str,
+    #[serde(skip_serializing_if = "is_default")]
+    namespace: Option<&'j str>,
+    #[serde(skip_serializing_if = "is_empty")]
+    labels: &'j Labels,
+}
+
+fn is_empty(labels: &&Labels) -> bool {
+    labels.is_empty()
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec<'j> {
+    class: &'j str,
+    #[serde(skip_serializing_if = "is_default")]
+    queue: &'j str,
+    #[serde(skip_serializing_if = "is_default")]
+    priority: i32,
+    #[serde(skip_serializing_if = "is_default")]
+    priority_class_name: &'j str,
+    #[serde(skip_serializing_if = "is_default")]
+    retries: u32,
+    #[serde(skip_serializing_if = "is_default")]
+    active_deadline_seconds: u64,
+    #[serde(skip_serializing_if = "is_default")]
+    ttl_seconds_after_finished: Option<u64>,
+    #[serde(skip_serializing_if = "is_default")]
+    on_disconnect: Option<OnDisconnectDocument>,
+    #[serde(skip_serializing_if = "is_default")]
+    repair: Option<Repair<'j>>,
+    #[serde(skip_serializing_if = "is_default")]
+    suspend: bool,
+    groups: Vec<Group<'j>>,
+}
+
+#[derive(PartialEq, Serialize)]
+#[serde(untagged)]
+enum OnDisconnectDocument {
+    Word(&'static str),
+    Ruled { policy: &'static str, reconcile: &'static str },
+}
+
+#[derive(PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Repair<'j> {
+    policy: Option<&'static str>,
+    #[serde(skip_serializing_if = "is_default")]
+    timeout_seconds: u64,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    widen_to: &'j str,
+    survivors: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Group<'j> {
+    name: &'j str,
+    count: u32,
+    #[serde(skip_serializing_if = "is_default")]
+    min_count: Option<u32>,
+    #[serde(skip_serializing_if = "is_default")]
+    elastic: Option<bool>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    requests: BTreeMap<&'j str, Amount>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    limits: BTreeMap<&'j str, Amount>,
+    #[serde(skip_serializing_if = "is_default")]
+    ports: &'j [u16],
+    #[serde(skip_serializing_if = "is_default")]
+    max_per_node: u32,
+    #[serde(skip_serializing_if = "is_default")]
+    spares: u32,
+    #[serde(skip_serializing_if = "is_default")]
+    spread: Option<bool>,
+    #[serde(skip_serializing_if = "is_empty")]
+    node_selector: &'j Labels,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    affinity: Option<Affinity<'j>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tolerations: Vec<TolerationDocument<'j>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    topology: Option<Topology<'j>>,
+    #[serde(skip_serializing_if = "is_default")]
+    place_with: &'j str,
+    #[serde(skip_serializing_if = "is_default")]
+    command: &'j [String],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    env: Vec<Variable<'j>>,
+    #[serde(skip_serializing_if = "is_default")]
+    working_dir: &'j str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    termination_grace_period_seconds: Option<Amount>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sim: Option<Sim>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Affinity<'j> {
+    node_affinity: NodeAffinity<'j>,
+}
+
+#[derive(Serialize)]
+struct NodeAffinity<'j> {
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution", skip_serializing_if = "Option::is_none")]
+    required: Option<Required<'j>>,
+    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution", skip_serializing_if = "Vec::is_empty")]
+    preferred: Vec<Preferred<'j>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Required<'j> {
+    node_selector_terms: Vec<Term<'j>>,
+}
+
+#[derive(Serialize)]
+struct Preferred<'j> {
+    weight: u32,
+    preference: Term<'j>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Term<'j> {
+    match_expressions: Vec<Expression<'j>>,
+}
+
+impl<'j> From<&'j SelectorTerm> for Term<'j> {
+    fn from(term: &'j SelectorTerm) -> Self {
+        Term { match_expressions: term.requirements.iter().map(Expression::from).collect() }
+    }
+}
+
+#[derive(Serialize)]
+struct Expression<'j> {
+    key: &'j str,
+    operator: String,
+    #[serde(skip_serializing_if = "is_default")]
+    values: &'j [String],
+}
+
+impl<'j> From<&'j Requirement> for Expression<'j> {
+    fn from(requirement: &'j Requirement) -> Self {
+        let operator = format!("{:?}", requirement.operator);
+        Expression { key: &requirement.key, operator, values: &requirement.values }
+    }
+}
+
+#[derive(Serialize)]
+struct TolerationDocument<'j> {
+    #[serde(skip_serializing_if = "is_default")]
+    key: &'j str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operator: Option<&'static str>,
+    #[serde(skip_serializing_if = "is_default")]
+    value: &'j str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effect: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Topology<'j> {
+    #[serde(skip_serializing_if = "is_default")]
+    name: &'j str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    required: Option<&'j str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preferred: Option<&'j str>,
+    #[serde(skip_serializing_if = "is_default")]
+    unconstrained: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    slices: Vec<Slice<'j>>,
+    #[serde(skip_serializing_if = "is_default")]
+    balanced: bool,
+}
+
+#[derive(Serialize)]
+struct Slice<'j> {
+    level: &'j str,
+    size: u32,
+}
+
+#[derive(Serialize)]
+struct Variable<'j> {
+    name: &'j str,
+    value: &'j str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Sim {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+}

@@ -1,0 +1,226 @@
+//! What is written reads back the same, so that submitting a printed job again changes nothing.
+
+use ohm_manifest::{Content, parse, to_json, to_yaml, validate};
+use ohm_model::resources::Amounts;
+use ohm_model::selector::Labels;
+use ohm_model::{
+    Class, GroupSpec, JobSpec, OnDisconnect, Operator, Reconcile, RepairPolicy, RepairSpec, Requirement, SelectorTerm,
+    SpreadMode, TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest, TopologySlice,
+};
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::option;
+use proptest::prelude::*;
+
+fn name() -> impl Strategy<Value = String> {
+    "[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?"
+}
+
+fn key() -> impl Strategy<Value = String> {
+    "([a-z]{1,5}\\.io/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,8}[A-Za-z0-9])?"
+}
+
+fn value() -> impl Strategy<Value = String> {
+    prop_oneof!["[A-Za-z0-9]([A-Za-z0-9_.-]{0,8}[A-Za-z0-9])?", "true|null|1e3|0x1f|yes|1\\.10|", Just(String::new())]
+}
+
+fn labels() -> impl Strategy<Value = Labels> {
+    btree_map(key(), value(), 0..4)
+}
+
+/// Text for programs: anything but NUL, and often what YAML could take for something else.
+fn words() -> impl Strategy<Value = String> {
+    prop_oneof![
+        any::<String>().prop_map(|text| text.replace('\0', "")),
+        "[ \t\r\n'\"#:\\-?{}\\[\\]&*!|>%@`~\u{85}\u{a0}\u{2028}\u{feff}\u{7f}\u{1b}a-c0-9]{0,12}",
+        "true|null|~|1e3|0x1f|0o7|yes|no|on|1_000|\\.inf|-|---|\\.\\.\\.|<<|=|2001-01-01|12:30:45| a|a |- a|a: b|a #b",
+        "(line [a-z ]{0,20}\n){1,4}",
+        "[a-z ]{70,200}",
+    ]
+}
+
+fn amounts() -> impl Strategy<Value = Amounts> {
+    let cpu = prop_oneof![0..10_000i64, Just(i64::MAX)].prop_map(|amount| ("cpu", amount));
+    let memory = prop_oneof![0..10_000i64, (0..1000i64).prop_map(|gi| gi << 30), Just(i64::MAX)];
+    let memory = memory.prop_map(|amount| ("memory", amount));
+    let devices = prop_oneof![0..1000i64, (0..64i64).prop_map(|whole| whole * 1000)];
+    let devices = devices.prop_map(|amount| ("nvidia.com/gpu", amount));
+    vec(prop_oneof![cpu, memory, devices], 0..4)
+        .prop_map(|amounts| amounts.into_iter().map(|(name, amount)| (name.to_string(), amount)).collect())
+}
+
+fn requirement() -> impl Strategy<Value = Requirement> {
+    let operators = prop_oneof![
+        (Just(Operator::In), vec(words(), 1..3)),
+        (Just(Operator::NotIn), vec(words(), 1..3)),
+        Just((Operator::Exists, vec![])),
+        Just((Operator::DoesNotExist, vec![])),
+        (Just(Operator::Gt), any::<i64>().prop_map(|bound| vec![bound.to_string()])),
+        (Just(Operator::Lt), any::<i64>().prop_map(|bound| vec![bound.to_string()])),
+    ];
+    (key(), operators).prop_map(|(key, (operator, values))| Requirement { key, operator, values })
+}
+
+fn term() -> impl Strategy<Value = SelectorTerm> {
+    vec(requirement(), 0..3).prop_map(|requirements| SelectorTerm { requirements })
+}
+
+fn toleration() -> impl Strategy<Value = Toleration> {
+    let effects = [TaintEffect::NoSchedule, TaintEffect::PreferNoSchedule, TaintEffect::NoExecute];
+    let effect = option::of(prop::sample::select(effects.to_vec()));
+    (key(), words(), any::<bool>(), any::<bool>(), effect).prop_map(|(key, value, equal, any_key, effect)| {
+        if equal {
+            Toleration { key, operator: TolerationOperator::Equal, value, effect }
+        } else {
+            let key = if any_key { String::new() } else { key };
+            Toleration { key, operator: TolerationOperator::Exists, value: String::new(), effect }
+        }
+    })
+}
+
+fn topology() -> impl Strategy<Value = TopologyRequest> {
+    let levelled = (prop_oneof![Just(TopologyMode::Required), Just(TopologyMode::Preferred)], key());
+    let bare = (prop_oneof![Just(TopologyMode::None), Just(TopologyMode::Unconstrained)], Just(String::new()));
+    let topology = prop_oneof![Just(String::new()), name()];
+    let slice = (key(), 1..100u32).prop_map(|(level, size)| TopologySlice { level, size });
+    let slices = vec(slice, 0..4).prop_map(|mut slices| {
+        slices.sort();
+        slices.dedup_by(|one, other| one.level == other.level);
+        slices
+    });
+    (topology, prop_oneof![levelled, bare], slices, any::<bool>()).prop_map(
+        |(topology, (mode, level), slices, balanced)| TopologyRequest { topology, mode, level, slices, balanced },
+    )
+}
+
+fn task() -> impl Strategy<Value = TaskSpec> {
+    let program = words().prop_filter("a program has a name", |program| !program.is_empty());
+    let command = prop_oneof![
+        Just(vec![]),
+        (program, vec(words(), 0..4)).prop_map(|(program, mut arguments)| {
+            arguments.insert(0, program);
+            arguments
+        })
+    ];
+    let env = btree_map("[A-Z_]([A-Z0-9_]{0,6})", words(), 0..4).prop_map(|env| env.into_iter().collect());
+    let times = prop_oneof![Just(0), 0..100_000u64, (0..100u64).prop_map(|seconds| seconds * 1000)];
+    (command, env, words(), times.clone(), times, 0..=255i32).prop_map(
+        |(command, env, working_dir, grace_ms, sim_duration_ms, sim_exit_code)| TaskSpec {
+            command,
+            env,
+            working_dir,
+            grace_ms,
+            sim_duration_ms,
+            sim_exit_code,
+        },
+    )
+}
+
+fn group() -> impl Strategy<Value = GroupSpec> {
+    let counts = (1..1000u32).prop_flat_map(|count| (Just(count), 1..=count));
+    let first = (counts, any::<bool>(), amounts(), labels(), vec(term(), 0..3), vec((1..=100u32, term()), 0..3));
+    let ports = btree_set(1..u16::MAX, 0..4).prop_map(|ports| ports.into_iter().collect());
+    let limit = prop_oneof![Just(0), 1..10u32];
+    let spares = prop_oneof![Just(0), 1..4u32];
+    let second = (vec(toleration(), 0..3), ports, (limit, spares), any::<bool>(), topology(), value(), task());
+    (first, second).prop_map(|(first, second)| {
+        let ((count, min_count), elastic, requests, node_selector, affinity, preferred) = first;
+        let (tolerations, ports, (max_per_node, spares), spreads, topology, place_with, task) = second;
+        let spread = if spreads { SpreadMode::Spread } else { SpreadMode::Pack };
+        GroupSpec {
+            name: String::new(),
+            count,
+            min_count,
+            elastic,
+            limits: if elastic { requests.clone() } else { Default::default() },
+            requests,
+            node_selector,
+            affinity,
+            preferred,
+            tolerations,
+            ports,
+            max_per_node,
+            spares,
+            spread,
+            topology,
+            place_with,
+            task,
+        }
+    })
+}
+
+fn job() -> impl Strategy<Value = JobSpec> {
+    let class = prop::sample::select(Class::BUILT_IN.to_vec());
+    let groups = vec(group(), 1..4).prop_map(|mut groups| {
+        groups.iter_mut().enumerate().for_each(|(index, group)| group.name = format!("g{index}"));
+        groups
+    });
+    let queue = prop_oneof![Just(String::new()), name()];
+    let priority =
+        prop_oneof![any::<i32>().prop_map(|value| (value, String::new())), name().prop_map(|name| (0, name))];
+    let seconds = prop_oneof![Just(0), Just(86_400), 1..1_000_000u64];
+    let numbers = (priority, any::<u32>(), seconds.clone(), seconds);
+    let flags = (any::<bool>(), any::<bool>(), repair());
+    (name(), class, queue, numbers, labels(), groups, flags).prop_map(
+        |(name, class, queue, (priority, retries, deadline, ttl), labels, mut groups, (keeps, suspended, repair))| {
+            let has_none = |group: &GroupSpec| class.built_in().is_none_or(|kind| group.spares_problem(kind).is_some());
+            groups.iter_mut().filter(|group| has_none(group)).for_each(|group| group.spares = 0);
+            JobSpec {
+                name,
+                namespace: ohm_model::job::NAMESPACE_DEFAULT.into(),
+                class,
+                queue,
+                priority: priority.0,
+                priority_class: priority.1,
+                labels,
+                groups,
+                retries,
+                active_deadline_seconds: deadline,
+                ttl_seconds_after_finished: ttl,
+                on_disconnect: if keeps { OnDisconnect::Keep } else { OnDisconnect::Stop },
+                reconcile: match (keeps, retries % 3) {
+                    (true, 1) => Reconcile::Original,
+                    (true, 2) => Reconcile::LongestRunning,
+                    _ => Reconcile::Newer,
+                },
+                repair,
+                suspended,
+            }
+        },
+    )
+}
+
+fn repair() -> impl Strategy<Value = RepairSpec> {
+    (0..3u8, prop_oneof![Just(0), 1..100_000u64]).prop_map(|(kind, seconds)| {
+        let (policy, widen_to) = match kind {
+            0 => (RepairPolicy::FailFast, ""),
+            1 => (RepairPolicy::Wait, ""),
+            _ => (RepairPolicy::Widen, "topology.ohm/block"),
+        };
+        RepairSpec {
+            policy,
+            timeout_seconds: if kind == 0 { 0 } else { seconds },
+            widen_to: widen_to.to_string(),
+            ..RepairSpec::default()
+        }
+    })
+}
+
+fn read_back(file_name: &str, text: &str) -> JobSpec {
+    let mut verdicts = parse(file_name, text.as_bytes());
+    assert_eq!(verdicts.len(), 1, "{text}");
+    match verdicts.remove(0).unwrap_or_else(|error| panic!("{error}\n{text}")).content {
+        Content::Job(job) => *job,
+        other => panic!("{other:?}"),
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_written_job_reads_back_the_same(job in job()) {
+        prop_assert_eq!(validate::job(&job), vec![]);
+        let json = to_json(&job).unwrap();
+        prop_assert_eq!(&read_back("job.json", &json), &job, "{}", json);
+        let yaml = to_yaml(&job).unwrap();
+        prop_assert_eq!(&read_back("job.yaml", &yaml), &job, "{}", yaml);
+    }
+}

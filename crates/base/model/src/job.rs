@@ -1,0 +1,280 @@
+//! Jobs as people ask for them.
+
+use crate::class::{Class, ClassKind};
+use crate::resources::Amounts;
+use crate::selector::{Labels, Requirement, SelectorTerm, Toleration};
+use crate::topology::{TopologyRequest, TopologySlice};
+use serde::{Deserialize, Serialize};
+
+/// What happens to a task whose node has lost its servers for longer than the node lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum OnDisconnect {
+    /// The task is stopped by its node before the lease ends; a replacement never overlaps it.
+    Stop,
+    /// The task runs on; a replacement may run beside it until the node is back.
+    Keep,
+}
+
+/// Which of two runs of one task lives on when the node of a kept one returns and finds it replaced. Where no
+/// replacement stands, the kept run lives on in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Reconcile {
+    /// The later attempt: as a rule the replacement.
+    #[default]
+    Newer,
+    /// The earlier attempt: as a rule the one that was cut off.
+    Original,
+    /// The one that was reported to run first, by stamped time; one that never was loses.
+    LongestRunning,
+}
+
+/// What happens to a gang that lost tasks with their nodes and stands below its minimum. At or above the minimum it is
+/// repaired without pause whatever the policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum RepairPolicy {
+    /// What is lost is placed again at once inside the same domain; when nothing takes it, the gang is evicted whole
+    /// and waits for its turn like a new one (Kueue's `TASFailedNodeReplacementFailFast`).
+    #[default]
+    FailFast,
+    /// It waits for room, at most `timeout_seconds`; then as `FailFast`.
+    Wait,
+    /// What finds no room in the domain may stand anywhere in the domain of `widen_to` around it; waits as `Wait`.
+    Widen,
+}
+
+/// What becomes of the tasks that stayed where they are when a repair placed others of their job anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Survivors {
+    /// They run on, find the new places in their file of peers, and get a signal if the job names one.
+    #[default]
+    Notify,
+    /// They start again where they are, in the entry that places the last of the others.
+    RestartAll,
+}
+
+/// Signals that a job may have its tasks told with, by name.
+pub const NOTICE_SIGNALS: [(&str, i32); 3] = [("SIGHUP", 1), ("SIGUSR1", 10), ("SIGUSR2", 12)];
+
+/// How a job that lost nodes becomes whole again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RepairSpec {
+    /// Below the minimum.
+    pub policy: RepairPolicy,
+    /// How long `Wait` and `Widen` wait; 0 waits for ever.
+    pub timeout_seconds: u64,
+    /// The level of the topology up to which `Widen` may go; empty with the other policies.
+    pub widen_to: String,
+    /// What becomes of the tasks that stayed.
+    pub survivors: Survivors,
+    /// The signal that tells them of new peers, as the kernel numbers it; 0 for none.
+    pub signal: i32,
+}
+
+/// How the tasks of a group are laid over equally good nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum SpreadMode {
+    /// Fill nodes that are already used (best fit).
+    #[default]
+    Pack,
+    /// Use as many nodes as possible.
+    Spread,
+}
+
+/// A job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// Unique among the jobs of its namespace that the cell remembers.
+    pub name: String,
+    /// Which namespace it is in. A cell has the namespace [`NAMESPACE_DEFAULT`] only.
+    pub namespace: String,
+    /// Who places it.
+    pub class: Class,
+    /// The queue it waits in; empty for none.
+    pub queue: String,
+    /// Higher is placed first. Of a job with a priority class the cell fills it in at submit.
+    pub priority: i32,
+    /// The priority class that gives the priority; empty for none.
+    pub priority_class: String,
+    /// Free marks for people.
+    pub labels: Labels,
+    /// One to [`GROUPS_MAX`] groups.
+    pub groups: Vec<GroupSpec>,
+    /// How often a task may fail by itself and be tried again. Lost nodes are never charged here.
+    pub retries: u32,
+    /// The job fails when it has run this long, counted from its first placement; 0 is no bound.
+    pub active_deadline_seconds: u64,
+    /// The finished job is forgotten after this long.
+    pub ttl_seconds_after_finished: u64,
+    /// What happens when a node loses its servers.
+    pub on_disconnect: OnDisconnect,
+    /// With `OnDisconnect::Keep`: which of two runs lives on when the node is back.
+    pub reconcile: Reconcile,
+    /// What happens when nodes are lost under it.
+    pub repair: RepairSpec,
+    /// Submitted but not to be placed yet.
+    pub suspended: bool,
+}
+
+impl JobSpec {
+    /// A job without queue, priority, retries or deadline, whose tasks stop when their node is cut off.
+    pub fn of(name: impl Into<String>, class: Class, groups: Vec<GroupSpec>) -> Self {
+        JobSpec {
+            name: name.into(),
+            namespace: NAMESPACE_DEFAULT.into(),
+            class,
+            queue: String::new(),
+            priority: 0,
+            priority_class: String::new(),
+            labels: Labels::new(),
+            groups,
+            retries: 0,
+            active_deadline_seconds: 0,
+            ttl_seconds_after_finished: TTL_SECONDS_DEFAULT,
+            on_disconnect: OnDisconnect::Stop,
+            reconcile: Reconcile::Newer,
+            repair: RepairSpec::default(),
+            suspended: false,
+        }
+    }
+}
+
+/// The namespace of jobs that name none.
+pub const NAMESPACE_DEFAULT: &str = "default";
+/// Most groups a job may have.
+pub const GROUPS_MAX: usize = 64;
+/// Most tasks a group may have.
+pub const TASKS_MAX: u32 = 1_000_000;
+/// How long a finished job is remembered unless it says otherwise: one day.
+pub const TTL_SECONDS_DEFAULT: u64 = 86_400;
+
+/// Equal tasks of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupSpec {
+    /// Unique in the job.
+    pub name: String,
+    /// How many tasks.
+    pub count: u32,
+    /// The group starts with at least this many at once, or not at all. 1 to `count`.
+    pub min_count: u32,
+    /// Whether tasks beyond the first start may be added later, as room comes.
+    pub elastic: bool,
+    /// What each task asks for; `pods: 1` is added by the cell.
+    pub requests: Amounts,
+    /// The most each task may take. What is not named may take its request: requests are enforced as limits.
+    pub limits: Amounts,
+    /// Labels the node must have.
+    pub node_selector: Labels,
+    /// Required node affinity: at least one term must match, unless there is none.
+    pub affinity: Vec<SelectorTerm>,
+    /// Preferred node affinity: weight 1 to 100, and what it rewards.
+    pub preferred: Vec<(u32, SelectorTerm)>,
+    /// Taints it may stand on.
+    pub tolerations: Vec<Toleration>,
+    /// Host ports each task needs for itself.
+    pub ports: Vec<u16>,
+    /// Most tasks of this group on one node; 0 is no limit.
+    pub max_per_node: u32,
+    /// Room for so many more tasks is held once the group stands, in its domain, for tasks that are lost; never for
+    /// more than it has tasks left.
+    pub spares: u32,
+    /// How tasks are laid over nodes.
+    pub spread: SpreadMode,
+    /// What it asks of the topology.
+    pub topology: TopologyRequest,
+    /// Groups with the same non-empty label are placed in one domain together: a leader and its workers.
+    pub place_with: String,
+    /// What each task runs.
+    pub task: TaskSpec,
+}
+
+impl GroupSpec {
+    /// A group of `count` tasks that start together or not at all and ask for nothing.
+    pub fn gang(name: impl Into<String>, count: u32) -> Self {
+        GroupSpec {
+            name: name.into(),
+            count,
+            min_count: count,
+            elastic: false,
+            requests: Amounts::new(),
+            limits: Amounts::new(),
+            node_selector: Labels::new(),
+            affinity: Vec::new(),
+            preferred: Vec::new(),
+            tolerations: Vec::new(),
+            ports: Vec::new(),
+            max_per_node: 0,
+            spares: 0,
+            spread: SpreadMode::Pack,
+            topology: TopologyRequest::default(),
+            place_with: String::new(),
+            task: TaskSpec::default(),
+        }
+    }
+
+    /// The slices its tasks are cut into. A group of one task that is placed with others stands beside their slices and
+    /// is cut into none of its own.
+    pub fn slices(&self) -> &[TopologySlice] {
+        if self.count == 1 && !self.place_with.is_empty() { &[] } else { &self.topology.slices }
+    }
+
+    /// What is wrong with its `spares` in a job of a class of this kind, if anything is.
+    pub fn spares_problem(&self, kind: ClassKind) -> Option<String> {
+        if self.spares == 0 {
+            return None;
+        }
+        if self.spares > TASKS_MAX {
+            return Some(format!("{}; up to {TASKS_MAX} are possible", self.spares));
+        }
+        if !self.slices().is_empty() {
+            let problem = "a lost task comes back inside its slice, where a spare may not be; leave out one of the two";
+            return Some(problem.to_string());
+        }
+        if kind != ClassKind::Service && self.elastic && self.min_count == 1 {
+            return Some("tasks of an array don't wait for a lost one; ask for more of them instead".into());
+        }
+        None
+    }
+
+    /// What is wrong with its `limits`, if anything is: nodes hold a task to what it requests.
+    pub fn limits_problem(&self) -> Option<String> {
+        let other = self.limits.iter().find(|(name, limit)| self.requests.get(*name) != Some(limit));
+        let (name, _) = other?;
+        Some(format!(
+            "{name} differs from its request; nodes enforce requests as limits, so give the same or leave it out"
+        ))
+    }
+
+    /// Whether a task of `other` is made of the same: what it runs, what it takes, and which nodes may hold it. How
+    /// many there are and how they stand together is no part of it.
+    pub fn is_made_as(&self, other: &GroupSpec) -> bool {
+        self.task == other.task
+            && (&self.requests, &self.limits) == (&other.requests, &other.limits)
+            && (&self.node_selector, &self.affinity) == (&other.node_selector, &other.affinity)
+            && self.tolerations == other.tolerations
+            && (&self.ports, self.max_per_node) == (&other.ports, other.max_per_node)
+    }
+
+    /// Whether labels or affinity speak of single nodes by name, so that equal node classes can differ for it.
+    pub fn names_hosts(&self) -> bool {
+        let by_host = |requirement: &Requirement| requirement.key == crate::node::HOSTNAME_LABEL;
+        self.node_selector.contains_key(crate::node::HOSTNAME_LABEL)
+            || self.affinity.iter().any(|term| term.requirements.iter().any(by_host))
+    }
+}
+
+/// What one task runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskSpec {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Environment on top of Ohm's own.
+    pub env: Vec<(String, String)>,
+    /// Where it starts; the run's own folder when empty.
+    pub working_dir: String,
+    /// Between the polite signal and the kill.
+    pub grace_ms: u64,
+    /// On `sim` nodes: how long it takes; 0 never ends.
+    pub sim_duration_ms: u64,
+    /// On `sim` nodes: the exit code it ends with.
+    pub sim_exit_code: i32,
+}

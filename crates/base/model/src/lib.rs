@@ -1,0 +1,52 @@
+//! The nouns of a cell: what a person asks for (specs), what travels through the log (commands and transactions), and
+//! what comes back (outcomes, verdicts, events). Data only; the rules live in the cell.
+//!
+//! Invariants: every amount is an integer with its unit in the name or in [`resources`]; every type is ordered the same
+//! way on every machine; no type is recursive (a decoder must not be talked into deep recursion).
+
+#![warn(missing_docs)]
+
+pub mod class;
+pub mod command;
+pub mod condition;
+pub mod event;
+pub mod ids;
+pub mod job;
+pub mod lease;
+pub mod node;
+pub mod outcome;
+pub mod priority;
+pub mod profile;
+pub mod provisioning;
+pub mod queue;
+pub mod resources;
+pub mod run;
+mod scale;
+pub mod selector;
+pub mod topology;
+pub mod transaction;
+
+pub use class::{CLASS_NAME_MAX, Class, ClassKind, ClassNameError};
+pub use command::{Command, ENTRY_FORMAT, Entry, Envelope};
+pub use condition::{ConditionAction, ConditionKind, NodeCondition};
+pub use event::{Event, EventKind, Move};
+pub use ids::{
+    ClassId, DomainId, Epoch, GroupIndex, Incarnation, Index, JobId, NodeId, ResourceId, RunRef, Sequence, SessionId,
+    ShapeId, TaskIndex, TaskRef,
+};
+pub use job::{GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, SpreadMode, Survivors, TaskSpec};
+pub use lease::{Lease, Role, Shard};
+pub use node::{NodeConclusion, NodeHealth, NodeSpec, Taint, TaintEffect};
+pub use outcome::{JobOutcome, Outcome, Refusal};
+pub use priority::PriorityClass;
+pub use profile::{FitStrategy, SchedulingProfile, Score, WeightedScore};
+pub use provisioning::{CheckReport, Provisioner, ProvisioningClass, RetryPolicy};
+pub use queue::QueueSpec;
+pub use resources::{Amounts, UnitKind};
+pub use run::{Exit, MESSAGE_CHARS_MAX, RunReport, RunReportKind, StopCause};
+pub use scale::ScaleError;
+pub use selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
+pub use topology::{TopologyContradiction, TopologyMode, TopologyRequest, TopologySlice, TopologySpec};
+pub use transaction::{
+    Conflict, ConflictReason, Grain, Guard, JobGuard, Nomination, Placement, Purpose, Transaction, Verdict,
+};

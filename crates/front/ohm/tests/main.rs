@@ -1,0 +1,29 @@
+//! All tests around the crate, in one program: each further one would be linked by itself.
+
+mod cell;
+mod chaos;
+mod clones;
+mod conditions;
+mod disk;
+mod drains;
+#[cfg(feature = "etcd")]
+mod etcd;
+mod faults;
+mod kept;
+mod live;
+mod outages;
+mod plan;
+#[cfg(feature = "etcd")]
+#[allow(dead_code)]
+#[path = "../../../../cluster-state/log-etcd/tests/process/mod.rs"]
+mod process;
+mod provisioning;
+mod races;
+mod real;
+mod repairs;
+mod servers;
+mod shutdown;
+mod spares;
+mod submit;
+mod survivors;
+mod tls;

@@ -1,0 +1,239 @@
+//! Two-phase admission with real processes: jobs that wait for nodes, and those who bring them.
+
+use crate::cell;
+
+use cell::processes::{Process, children_of};
+use cell::tasks::{attempt, node};
+use cell::{Cell, wait};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(90);
+
+fn class(name: &str, spec: &str) -> String {
+    format!("apiVersion: ohm/v1\nkind: ProvisioningClass\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n---\n")
+}
+
+fn queue(checks: &str) -> String {
+    format!(
+        "apiVersion: ohm/v1\nkind: Queue\nmetadata: {{name: waiting}}\n\
+         spec: {{nominalQuota: {{cpu: 64}}, admissionChecks: [{checks}]}}\n---\n"
+    )
+}
+
+fn job(name: &str, spec: &str) -> String {
+    format!("apiVersion: ohm/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec: {{queue: waiting, {spec}}}\n")
+}
+
+fn submit(cell: &Cell, documents: &str) {
+    let file = cell.put("waiting.yaml", documents);
+    let answer = cell.json(&["submit", &file]);
+    assert_eq!(answer["accepted"], documents.matches("apiVersion").count(), "{answer}");
+}
+
+fn admission(cell: &Cell, job: &str) -> Value {
+    cell.try_json(&["job", job]).unwrap_or_default()["admission"].clone()
+}
+
+fn state(cell: &Cell, job: &str) -> String {
+    cell.try_json(&["job", job]).unwrap_or_default()["state"].as_str().unwrap_or_default().to_string()
+}
+
+/// Simulated nodes come; whoever is killed on the way, the job runs without a second submit, and once.
+#[test]
+fn a_job_that_waits_for_nodes_runs_once_whoever_is_killed() {
+    let cell = Cell::start(&["--nodes", "0"]);
+    let sim = class("burst", "provisioner: sim, pollSeconds: 1, parameters: {nodes: 2, cpu: 4, delaySeconds: 5}");
+    let crunch = job("crunch", "count: 4, requests: {cpu: 2}, sim: {duration: 8s}, command: [crunch]");
+    submit(&cell, &[sim, queue("burst"), crunch].concat());
+    wait("the quota is reserved", || admission(&cell, "crunch")["state"] == "checking");
+    let kill_all = || {
+        ["provisioner", "scheduler batch", "health", "server"].iter().for_each(|role| cell.kill(role));
+        cell.wait_until_serving();
+    };
+    kill_all();
+    wait("the nodes are asked for again", || admission(&cell, "crunch")["checks"][0]["state"] == "ready");
+    kill_all();
+    wait("it runs", || state(&cell, "crunch") == "running");
+    kill_all();
+    cell.wait_until_all_succeeded(&["crunch".to_string()], PATIENCE);
+    let tasks = cell.tasks("crunch");
+    let once = |task: &Value| task["incarnation"] == 1 && task["node"].as_str().unwrap().contains("burst");
+    assert!(tasks.len() == 4 && tasks.iter().all(once), "{tasks:?}");
+    let nodes = cell.json(&["nodes"]);
+    assert_eq!(nodes["nodes"].as_array().unwrap().len(), 2, "{nodes}");
+    // Nothing is reserved any more.
+    let queues = cell.json(&["queues"]);
+    assert_eq!(queues["queues"][0]["resources"]["cpu"]["used"], "0", "{queues}");
+}
+
+/// All nodes that were brought for a job die and don't come back: it asks for others and runs there, without a second
+/// submit.
+#[test]
+fn a_job_that_lost_all_its_brought_nodes_asks_for_others() {
+    let cell = Cell::start(&["--nodes", "0", "--node-lease-ms", "6000"]);
+    let sim = class("burst", "provisioner: sim, pollSeconds: 1, parameters: {nodes: 2, cpu: 4, delaySeconds: 1}");
+    let crunch = job("crunch", "count: 4, requests: {cpu: 2}, sim: {duration: 12s}, command: [crunch]");
+    submit(&cell, &[sim, queue("burst"), crunch].concat());
+    wait("it runs", || cell.tasks("crunch").iter().filter(|task| task["state"] == "running").count() == 4);
+    let stood: BTreeSet<String> = cell.tasks("crunch").iter().map(node).collect();
+    let provisioner = cell.child("provisioner").expect("a provisioner");
+    let hosts = children_of(provisioner.pid).into_iter().filter(|child| child.arguments().starts_with("agent --sim"));
+    hosts.collect::<Vec<_>>().iter().for_each(Process::kill);
+    cell.wait_until_all_succeeded(&["crunch".to_string()], PATIENCE);
+    let job = cell.json(&["job", "crunch"]);
+    let tasks = cell.tasks("crunch");
+    let elsewhere = |task: &Value| attempt(task) == 2 && !stood.contains(&node(task)) && task["failures"] == 0;
+    assert!(stood.len() == 2 && tasks.len() == 4 && tasks.iter().all(elsewhere), "{job}");
+    let queues = cell.json(&["queues"]);
+    assert_eq!(queues["queues"][0]["resources"]["cpu"]["used"], "0", "{queues}");
+}
+
+/// A program that has nothing at first, asks for patience then, and names the nodes in the end.
+#[test]
+fn a_program_brings_nodes_at_the_second_attempt() {
+    let cell = Cell::start(&["--nodes", "1"]);
+    cell.wait_for_nodes(1);
+    let asked = cell.path("asked");
+    fs::create_dir(&asked).unwrap();
+    let script = cell.put(
+        "hook",
+        format!(
+            r#"#!/bin/sh
+cat > {asked}/last.json
+echo >> {asked}/$OHM_REQUEST_ID
+grep -q '"attempt":1' {asked}/last.json && {{ echo "no capacity in zone a" >&2; exit 3; }}
+[ "$(wc -l < {asked}/$OHM_REQUEST_ID)" -lt 3 ] && {{ echo '{{"state": "pending", "message": "two of four"}}'; exit 0; }}
+echo '{{"state": "ready", "nodeSelector": {{"topology.ohm/block": "b1"}}, "message": "four nodes"}}'
+"#,
+            asked = asked.display()
+        ),
+    );
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let hook = class(
+        "hook",
+        &format!(
+            "provisioner: command, command: [{script}], pollSeconds: 1, retry: {{baseSeconds: 1}}, parameters: {{zone: a}}"
+        ),
+    );
+    let spec = "count: 2, requests: {cpu: 10m, memory: 8Mi}, command: ['true']";
+    submit(&cell, &[hook, queue("hook"), job("hooked", spec)].concat());
+    cell.wait_until_all_succeeded(&["hooked".to_string()], PATIENCE);
+    let asks: BTreeMap<String, usize> = fs::read_dir(&asked)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_none_or(|extension| extension != "json"))
+        .map(|path| {
+            let lines = fs::read_to_string(&path).unwrap().lines().count();
+            (path.file_name().unwrap().to_string_lossy().into_owned(), lines)
+        })
+        .collect();
+    let counts: Vec<usize> = asks.values().copied().collect();
+    assert_eq!(counts, [1, 3], "one name for each attempt: {asks:?}");
+    let request: Value = serde_json::from_slice(&fs::read(asked.join("last.json")).unwrap()).unwrap();
+    assert_eq!((&request["job"], &request["attempt"]), (&"hooked".into(), &2.into()), "{request}");
+    assert_eq!(request["groups"][0]["requests"]["cpu"], "10m", "{request}");
+    assert_eq!(request["parameters"]["zone"], "a", "{request}");
+    let story = cell.ask(&["events", "--job", "hooked"]).good();
+    assert!(
+        story.contains("check hook of job hooked failed, attempt 1: no capacity in zone a; again in 1 s"),
+        "{story}"
+    );
+    assert!(story.contains("ready, attempt 2: four nodes"), "{story}");
+}
+
+type Asked = Arc<Mutex<Vec<String>>>;
+
+/// A server that says what `answer` makes of the number of the question; the ids it was asked under.
+fn webhook(answer: impl Fn(usize, &Value) -> (u16, String) + Send + 'static) -> (String, Asked) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/nodes", listener.local_addr().unwrap());
+    let asked = Asked::default();
+    let seen = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let Some(request) = read_request(&stream) else { continue };
+            let number = {
+                let mut seen = seen.lock().unwrap();
+                seen.push(request["id"].as_str().unwrap_or_default().to_string());
+                seen.len()
+            };
+            let (status, body) = answer(number, &request);
+            let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            let _ = (&stream).write_all(format!("{head}{body}").as_bytes());
+        }
+    });
+    (url, asked)
+}
+
+fn read_request(stream: &TcpStream) -> Option<Value> {
+    let mut reader = BufReader::new(stream);
+    let (mut length, mut line) = (0, String::new());
+    while line != "\r\n" {
+        line.clear();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    serde_json::from_slice(&body).ok()
+}
+
+/// A server that is down at first, then asks for patience, then gives, and takes back in the end.
+#[test]
+fn a_server_brings_nodes_and_takes_them_back() {
+    let cell = Cell::start(&["--nodes", "1"]);
+    cell.wait_for_nodes(1);
+    let (url, asked) = webhook(|number, request| match (number, request["ready"].as_bool()) {
+        (1, _) => (503, "starting".into()),
+        (2, _) => (200, r#"{"state": "pending", "message": "queued"}"#.into()),
+        (3..=4, _) => (200, r#"{"state": "ready"}"#.into()),
+        (5, _) => (200, r#"{"state": "revoked", "message": "reclaimed"}"#.into()),
+        _ => (200, String::new()),
+    });
+    let times = "pollSeconds: 1, watchSeconds: 1";
+    let hook = class("cloud", &format!("provisioner: webhook, url: \"{url}\", {times}"));
+    let spec = "requests: {cpu: 10m, memory: 8Mi}, command: [sleep, '1000'], terminationGracePeriodSeconds: 1";
+    submit(&cell, &[hook, queue("cloud"), job("served", spec)].concat());
+    wait("it runs", || state(&cell, "served") == "running");
+    wait("its nodes are taken back", || state(&cell, "served") == "suspended");
+    let view = cell.json(&["job", "served"]);
+    let reason = view["reason"].as_str().unwrap();
+    assert!(reason.contains("cloud") && reason.contains("reclaimed"), "{reason}");
+    cell.ask(&["resume", "served"]).good();
+    wait("it runs again", || {
+        let tasks = cell.tasks("served");
+        tasks.len() == 1 && tasks[0]["state"] == "running" && tasks[0]["incarnation"] == 2
+    });
+    let asked = asked.lock().unwrap().clone();
+    assert!(asked[..5].iter().all(|id| *id == asked[0]), "one attempt has one name: {asked:?}");
+    assert!(asked[5..].iter().all(|id| *id != asked[0]) && asked.len() > 5, "the next one has another: {asked:?}");
+}
+
+/// A queue may name a class before it is there: its jobs wait, and say for what.
+#[test]
+fn an_unknown_class_is_waited_for() {
+    let cell = Cell::start(&["--nodes", "1"]);
+    cell.wait_for_nodes(1);
+    let spec = "requests: {cpu: 10m, memory: 8Mi}, command: ['true']";
+    submit(&cell, &[queue("later"), job("early", spec)].concat());
+    wait("it says so", || {
+        cell.ask(&["explain", "early"]).out.contains("provisioning class \"later\", which is not known")
+    });
+    assert_eq!(admission(&cell, "early")["state"], "invalid");
+    submit(&cell, &class("later", "provisioner: command, command: ['true']"));
+    cell.wait_until_all_succeeded(&["early".to_string()], PATIENCE);
+    let refused = cell.ask(&["provisioning-class", "remove", "later"]);
+    assert!(refused.code == 1 && refused.err.contains("a check of queue waiting"), "{refused:?}");
+    assert!(cell.ask(&["provisioning-classes"]).good().contains("later"));
+}

@@ -1,0 +1,233 @@
+//! Three servers as processes: the one that leads is killed again and again while work goes on. `OHM_KILLS` says how often
+//! (3 unless it is set), `OHM_KILL_EVERY_MS` how fast.
+
+use crate::cell;
+
+use cell::http::Http;
+use cell::processes::{children_of, signal};
+use cell::submitter::Submitter;
+use cell::{Cell, verify_log, wait};
+use ohm_stdx::codec;
+use serde_json::Value;
+use std::time::Duration;
+
+const NODES: usize = 20;
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn asked(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn servers(cell: &Cell) -> Vec<Value> {
+    let answer = cell.try_json(&["server", "members", "list"]).unwrap_or_default();
+    answer["servers"].as_array().cloned().unwrap_or_default()
+}
+
+fn leader(cell: &Cell) -> Option<Value> {
+    servers(cell).into_iter().find(|server| server["leads"] == true)
+}
+
+fn wait_for_voters(cell: &Cell, count: usize) {
+    wait("all servers vote", || {
+        let servers = servers(cell);
+        let votes = |server: &&Value| server["role"] == "voter";
+        servers.iter().filter(votes).count() == count && servers.iter().any(|server| server["leads"] == true)
+    });
+}
+
+/// The process of the server that listens at this address.
+fn process_of(cell: &Cell, address: &str) -> Option<u32> {
+    let listen = address.strip_prefix("http://").unwrap();
+    let arguments = format!("server --listen {listen} ");
+    children_of(cell.up_pid())
+        .into_iter()
+        .find(|child| child.arguments().starts_with(&arguments))
+        .map(|child| child.pid)
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_leaders_die() {
+    let (kills, every) = (asked("OHM_KILLS", 3), Duration::from_millis(asked("OHM_KILL_EVERY_MS", 4_000)));
+    let cell = Cell::start(&["--servers", "3", "--nodes", "0"]);
+    let _agent = cell.sim_agent(NODES);
+    wait_for_voters(&cell, 3);
+    cell.wait_for_nodes(NODES);
+    let submitter = Submitter::staying(Duration::from_secs(1));
+    let mut outages = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| submitter.run(&cell));
+        for _ in 0..kills {
+            std::thread::sleep(every);
+            let Some(leader) = leader(&cell) else { continue };
+            submitter.forget_silences();
+            let Some(pid) = process_of(&cell, leader["address"].as_str().unwrap()) else { continue };
+            signal(pid, "KILL");
+            std::thread::sleep(Duration::from_millis(2_500));
+            outages.push(submitter.longest_silence());
+        }
+        std::thread::sleep(every);
+        submitter.stop();
+    });
+    let accepted = submitter.accepted();
+    println!("{} jobs accepted; longest silence around each kill: {outages:?}", accepted.len());
+    assert!(!outages.is_empty() && accepted.len() > 50, "{} accepted, {outages:?}", accepted.len());
+    wait_for_voters(&cell, 3);
+    cell.wait_until_all_succeeded(&accepted, PATIENCE);
+    let mut cell = cell;
+    let folder = cell.stop();
+    for server in ["server", "server-2", "server-3"] {
+        verify_log(&format!("{folder}/{server}"));
+    }
+}
+
+#[test]
+fn a_server_is_removed_and_another_leads() {
+    let cell = Cell::start(&["--servers", "3", "--nodes", "0"]);
+    wait_for_voters(&cell, 3);
+    let other = servers(&cell).into_iter().find(|server| server["leads"] == false).unwrap();
+    let number = other["server"].to_string();
+    cell.ask(&["server", "members", "transfer", &number]).good();
+    let now = leader(&cell).unwrap();
+    assert_eq!(now["server"], other["server"]);
+    let third = servers(&cell).into_iter().find(|server| server["leads"] == false).unwrap()["server"].to_string();
+    cell.ask(&["server", "members", "remove", &third]).good();
+    let list = cell.json(&["server", "members", "list"]);
+    assert_eq!(
+        (list["servers"].as_array().unwrap().len(), &list["removed"][0]),
+        (2, &third.parse::<u64>().unwrap().into())
+    );
+    let said = cell.ask(&["server", "members", "remove", &third]);
+    assert_eq!(said.code, 0, "it is removed already: {said:?}");
+    let said = cell.ask(&["server", "members", "remove", "77"]);
+    assert!(said.code == 1 && said.err.contains("77 is no member"), "{said:?}");
+}
+
+const JOBS: usize = 5;
+
+fn jobs() -> String {
+    let job = |number| {
+        format!(
+            "---\napiVersion: ohm/v1\nkind: Job\nmetadata: {{name: kept-{number}}}\nspec: {{command: [\"true\"]}}\n"
+        )
+    };
+    (0..JOBS).map(job).collect()
+}
+
+#[test]
+fn a_cell_is_backed_up_restored_and_recovered() {
+    let mut cell = Cell::start(&["--servers", "3", "--nodes", "0"]);
+    wait_for_voters(&cell, 3);
+    cell.submit(&jobs());
+    let backup = cell.path("cell.backup").display().to_string();
+    let folder = cell.data_dir();
+    // Whichever server is asked, everything acknowledged is in it.
+    cell.ask(&["server", "backup", "--to", &backup]).good();
+    let ohm = || std::process::Command::new(cell.path("ohm"));
+    let unwanted = cell.path("unwanted.backup").display().to_string();
+    let words = ["server", "backup", "--offline", "--data-dir", &format!("{folder}/server-2"), "--to", &unwanted];
+    assert_eq!(ohm().args(words).output().unwrap().status.code(), Some(1), "its server runs");
+    cell.stop();
+    let restored = cell.path("restored").display().to_string();
+    cell::ohm(&["server", "restore", "--data-dir", &restored, "--from", &backup]);
+    assert_serves_jobs(&cell, &restored);
+    let survivor = format!("{folder}/server-3");
+    let refused =
+        std::process::Command::new(cell.path("ohm")).args(["server", "recover", "--data-dir", &survivor]).output();
+    assert_eq!(refused.unwrap().status.code(), Some(2), "nothing happens without the long word");
+    cell::ohm(&["server", "recover", "--force-new-cell-of-one", "--data-dir", &survivor]);
+    assert_serves_jobs(&cell, &survivor);
+    // What comes back from the lost majority is of another cell and disturbs nobody.
+    verify_log(&survivor);
+}
+
+/// A server with this folder leads by itself and knows the jobs.
+fn assert_serves_jobs(cell: &Cell, folder: &str) {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let listen = format!("127.0.0.1:{port}");
+    let log = std::fs::File::create(cell.path("alone.log")).unwrap();
+    let mut command = std::process::Command::new(cell.path("ohm"));
+    let server = command.args(["server", "--listen", &listen, "--data-dir", folder]).stderr(log).spawn().unwrap();
+    let _server = cell::Killed::of(server);
+    let ask = |words: &[&str]| {
+        let mut command = std::process::Command::new(cell.path("ohm"));
+        command.args(words).args(["-o", "json", "--server", &format!("http://{listen}"), "--data-dir", folder]);
+        serde_json::from_slice::<Value>(&command.output().unwrap().stdout).unwrap_or_default()
+    };
+    wait("the jobs are there", || ask(&["jobs"])["jobs"].as_array().is_some_and(|jobs| jobs.len() == JOBS));
+    let list = ask(&["server", "members", "list"]);
+    assert_eq!((list["servers"].as_array().unwrap().len(), &list["servers"][0]["leads"]), (1, &true.into()), "{list}");
+}
+
+/// Entries after which the copies have surely been compared.
+const COMPARED: usize = 300;
+/// The format bytes of the write-ahead log and of the entries in it.
+const FORMATS: (u8, u8) = (0xa1, 1);
+
+/// Writes another word of the same length into every entry of a log that nobody has open, with right checksums: as if
+/// this server had always been told something else. Gives how many entries held it.
+fn falsify(log: &std::path::Path, word: &[u8], other: &[u8]) -> usize {
+    let mut found = 0;
+    for file in std::fs::read_dir(log).unwrap().map(|file| file.unwrap().path()) {
+        if !file.file_name().unwrap().to_string_lossy().starts_with("wal-") {
+            continue;
+        }
+        let bytes = std::fs::read(&file).unwrap();
+        let (mut place, mut written) = (0, Vec::new());
+        while place < bytes.len() {
+            let (body, taken) = codec::unframe(FORMATS.0, &bytes[place..]).unwrap();
+            let mut body = body.to_vec();
+            for start in 0..body.len() {
+                let Ok((entry, length)) = codec::unframe(FORMATS.1, &body[start..]) else { continue };
+                let Some(at) = entry.windows(word.len()).position(|found| found == word) else { continue };
+                let (mut entry, mut framed) = (entry.to_vec(), Vec::new());
+                entry[at..at + other.len()].copy_from_slice(other);
+                codec::frame(FORMATS.1, &entry, &mut framed);
+                body[start..start + length].copy_from_slice(&framed);
+                found += 1;
+            }
+            codec::frame(FORMATS.0, &body, &mut written);
+            place += taken;
+        }
+        std::fs::write(&file, written).unwrap();
+    }
+    found
+}
+
+#[test]
+fn a_copy_that_differs_stops_and_keeps_its_evidence() {
+    let mut cell = Cell::start(&["--servers", "3", "--nodes", "0"]);
+    wait_for_voters(&cell, 3);
+    cell.submit(&jobs());
+    cell.stop();
+    let folder = cell.path("data").join("server-3");
+    assert!(falsify(&folder.join("log"), b"kept-1", b"bent-1") > 0, "its log holds the job");
+    cell.start_again();
+    wait_for_voters(&cell, 3);
+    // Over the first server; whichever leads, the third one is told all of it.
+    let mut http = Http::connect(&cell);
+    for number in 0..COMPARED {
+        let job = format!(
+            "apiVersion: ohm/v1\nkind: Job\nmetadata: {{name: more-{number}}}\nspec: {{command: [\"true\"]}}\n"
+        );
+        assert_eq!(http.submit(job.as_bytes()).0, 200);
+    }
+    wait("the copy stops", || folder.join("diverged").exists());
+    let said = std::fs::read_to_string(folder.join("diverged")).unwrap();
+    assert!(said.contains("differs from the others"), "{said}");
+    let evidence = std::fs::read(folder.join("diverged.cell")).unwrap();
+    assert!(evidence.windows(6).any(|word| word == b"bent-1"), "what it had is kept");
+    // It does not serve any more, also when it is started again; the others go on, and have what they should.
+    let log = cell.path("data").join("logs").join("server-3.log");
+    wait("it says why it does not start", || {
+        std::fs::read_to_string(&log).is_ok_and(|text| text.contains("this copy of the cell differed from the others"))
+    });
+    let urls = cell.urls();
+    let third = urls.split(',').next_back().unwrap().trim_start_matches("http://").to_string();
+    // Another process may have got its port meanwhile.
+    let job = b"apiVersion: ohm/v1\nkind: Job\nmetadata: {name: to-nobody}\nspec: {command: [\"true\"]}\n";
+    let served = Http::try_connect(&cell, &third, Duration::from_secs(1)).and_then(|mut http| http.try_submit(job));
+    assert_ne!(served, Some(200), "nobody is served a wrong truth");
+    let list = cell.json(&["jobs"]);
+    let has = |name: &str| list["jobs"].as_array().unwrap().iter().any(|job| job["name"] == name);
+    assert!(has("kept-1") && !has("bent-1"));
+}

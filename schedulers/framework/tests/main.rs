@@ -1,0 +1,8 @@
+//! All tests around the crate, in one program: each further one would be linked by itself.
+
+mod commits;
+mod moves;
+mod racing;
+mod repair;
+mod words;
+mod world;

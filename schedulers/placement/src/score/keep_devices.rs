@@ -1,0 +1,7 @@
+//! KeepDevices: a node with devices is left to groups that ask for devices.
+
+use super::{ClassQuestion, Lost};
+
+pub(super) fn lost(question: &ClassQuestion<'_>) -> Lost {
+    Lost { parts: u64::from(question.has_devices && !question.asks_devices), of: 1 }
+}

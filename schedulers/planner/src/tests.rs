@@ -1,0 +1,5 @@
+//! What each built-in class does with its jobs.
+
+mod batch;
+mod service;
+mod tas;
