@@ -19,10 +19,11 @@ use crate::proxy::Proxy;
 use crate::scenario::Shape;
 use nix::sys::signal::Signal;
 use ohm_runtime::data_dir;
+use ohm_runtime::ports;
 use ohm_runtime::recorder::{Happened, Recorder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -71,11 +72,9 @@ impl Cell {
         for part in ["logs", "records", "signs", "nodes"] {
             fs::create_dir_all(folder.join(part)).map_err(io)?;
         }
-        // Free now, and taken at once: two cells started in the same moment don't meet.
-        let listeners: Result<Vec<TcpListener>, _> =
-            (0..shape.servers).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect();
-        let ports: Result<Vec<SocketAddr>, _> = listeners.map_err(io)?.iter().map(TcpListener::local_addr).collect();
-        let servers: Vec<(String, SocketAddr)> = shape.server_names().into_iter().zip(ports.map_err(io)?).collect();
+        let names = shape.server_names();
+        let addresses = ports::free_addresses(names.len()).map_err(io)?;
+        let servers: Vec<(String, SocketAddr)> = names.into_iter().zip(addresses).collect();
         let token = data_dir::token(folder).map_err(|error| LiveError::Failed(error.to_string()))?;
         let start = |name: &str| -> Result<_, std::io::Error> {
             let proxies: Result<Vec<Proxy>, _> = servers.iter().map(|(_, server)| Proxy::start(*server)).collect();

@@ -4,7 +4,7 @@ use crate::LiveError;
 use crate::process::{Process, Program};
 use crate::replay::Entries;
 use ohm_log_etcd::{Member, cluster};
-use std::net::{SocketAddr, TcpListener};
+use ohm_runtime::ports::free_addresses;
 use std::path::Path;
 
 /// No rank that is ever stopped: the log is judged while its members run, and they go with the cell.
@@ -12,16 +12,9 @@ const UNTIL_THE_END: u8 = u8::MAX;
 
 /// Starts the members; where they listen.
 pub(crate) fn start(folder: &Path, count: usize, processes: &mut Vec<Process>) -> Result<Vec<String>, LiveError> {
-    let addresses = |count: usize| -> Result<Vec<SocketAddr>, std::io::Error> {
-        let listeners: Result<Vec<_>, _> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
-        listeners?.iter().map(TcpListener::local_addr).collect()
-    };
-    let io = |error| LiveError::Io("free ports".into(), error);
-    let (clients, peers) = (addresses(count).map_err(io)?, addresses(count).map_err(io)?);
-    let urls = |addresses: Vec<SocketAddr>| -> Vec<String> {
-        addresses.iter().map(|address| format!("http://{address}")).collect()
-    };
-    let (clients, peers) = (urls(clients), urls(peers));
+    let addresses = free_addresses(2 * count).map_err(|error| LiveError::Io("free ports".into(), error))?;
+    let mut clients: Vec<String> = addresses.iter().map(|address| format!("http://{address}")).collect();
+    let peers = clients.split_off(count);
     let names: Vec<String> = (1..=count).map(|number| format!("etcd-{number}")).collect();
     let cluster = cluster(names.iter().map(String::as_str).zip(peers.iter().map(String::as_str)));
     for (name, (client_url, peer_url)) in names.iter().zip(clients.iter().zip(&peers)) {

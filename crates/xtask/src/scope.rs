@@ -21,6 +21,8 @@ pub(crate) enum Scope {
     Whole,
     /// The crates with changed files; see [`changes`].
     Changed,
+    /// No crate: only the steps that read the sources.
+    Sources,
     /// The named crate and every crate that depends on it, for its tests too.
     Above(String),
 }
@@ -35,7 +37,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Reads `[--fast | -p CRATE] [--profile NAME]`.
+    /// Reads `[--sources | --fast | -p CRATE] [--profile NAME]`.
     pub(crate) fn parse(arguments: &[&str]) -> Result<Self> {
         let mut request = Self { scope: Scope::Whole, profile: "dev".into() };
         let mut rest = arguments;
@@ -46,6 +48,10 @@ impl Request {
                     request.scope = Scope::Changed;
                     rest
                 }
+                ["--sources", rest @ ..] if request.scope == Scope::Whole => {
+                    request.scope = Scope::Sources;
+                    rest
+                }
                 ["-p" | "--package", name, rest @ ..] if request.scope == Scope::Whole => {
                     request.scope = Scope::Above((*name).into());
                     rest
@@ -54,7 +60,7 @@ impl Request {
                     request.profile = (*name).into();
                     rest
                 }
-                _ => bail!("`{}`: known are --fast or -p CRATE, and --profile NAME", rest.join(" ")),
+                _ => bail!("`{}`: known are --sources, --fast or -p CRATE, and --profile NAME", rest.join(" ")),
             };
         }
     }
@@ -77,6 +83,7 @@ impl Selection {
         let packages = match scope {
             Scope::Whole => None,
             Scope::Changed => Some(changes::changed(&workspace.root, &workspace.members)?),
+            Scope::Sources => Some(BTreeSet::new()),
             Scope::Above(name) => Some(above(name, &workspace.members)?),
         };
         Ok(Self { packages, quick: *scope == Scope::Changed, protoc: is_program("protoc") })
@@ -184,6 +191,7 @@ mod tests {
         let read = |words: &[&str]| Request::parse(words).ok().map(|request| (request.scope, request.profile));
         assert_eq!(read(&[]), Some((Scope::Whole, "dev".into())));
         assert_eq!(read(&["--fast"]), Some((Scope::Changed, "dev".into())));
+        assert_eq!(read(&["--sources"]), Some((Scope::Sources, "dev".into())));
         assert_eq!(read(&["-p", "x", "--profile", "sim"]), Some((Scope::Above("x".into()), "sim".into())));
         for bad in [&["--slow"][..], &["-p"], &["--fast", "-p", "x"], &["--profile"]] {
             assert_eq!(read(bad), None, "{bad:?}");

@@ -1,8 +1,9 @@
 //! A real etcd of one or more members, each a process on ports of its own, with its data in a folder that goes with it.
 
 use ohm_log_etcd::cluster;
+use ohm_runtime::ports::free_addresses;
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -27,17 +28,12 @@ struct Member {
     child: Mutex<Option<Child>>,
 }
 
-/// Addresses that are free now.
-fn free(count: usize) -> Vec<SocketAddr> {
-    let listeners: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    listeners.iter().map(|listener| listener.local_addr().unwrap()).collect()
-}
-
 #[allow(dead_code)] // Each test uses its part of this.
 impl Etcd {
     pub(crate) fn start(count: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (clients, peers) = (free(count), free(count));
+        let mut clients = free_addresses(2 * count).unwrap();
+        let peers = clients.split_off(count);
         let name = |number: usize| format!("m{number}");
         let url = |address: &SocketAddr| format!("http://{address}");
         let names: Vec<String> = (0..count).map(name).collect();

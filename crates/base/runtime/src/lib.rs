@@ -8,6 +8,7 @@ pub mod connect;
 pub mod data_dir;
 pub mod dice;
 pub mod machine;
+pub mod ports;
 pub mod recorder;
 pub mod servers;
 pub mod shutdown;

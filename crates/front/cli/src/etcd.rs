@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use ohm_log::Bytes;
 use ohm_log_etcd::{EtcdOptions, Member, cluster};
 use ohm_model::Index;
+use ohm_runtime::ports::free_addresses;
 use ohm_runtime::tls::TlsFiles;
 use std::path::{Path, PathBuf};
 
@@ -107,11 +108,8 @@ impl LocalEtcd {
             message: "--engine etcd: no etcd is installed on this machine".into(),
             hint: "install it (Debian: `apt-get install etcd-server`), or name yours: --etcd http://HOST:2379".into(),
         })?;
-        let port = || {
-            let listener = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-            listener.map_err(|error| Failure::io("a free port", error))
-        };
-        let (url, peer) = (format!("http://{}", port()?), format!("http://{}", port()?));
+        let free = free_addresses(2).map_err(|error| Failure::io("a free port", error))?;
+        let (url, peer) = (format!("http://{}", free[0]), format!("http://{}", free[1]));
         let member = Member { name: "ohm", data_dir: folder, client_url: &url, peer_url: &peer };
         let mut arguments = member.arguments(&cluster([("ohm", peer.as_str())].into_iter()));
         arguments.extend([

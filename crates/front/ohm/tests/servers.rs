@@ -7,6 +7,7 @@ use cell::http::Http;
 use cell::processes::{children_of, signal};
 use cell::submitter::Submitter;
 use cell::{Cell, verify_log, wait};
+use ohm_runtime::ports::free_addresses;
 use ohm_stdx::codec;
 use serde_json::Value;
 use std::time::Duration;
@@ -142,8 +143,7 @@ fn a_cell_is_backed_up_restored_and_recovered() {
 
 /// A server with this folder leads by itself and knows the jobs.
 fn assert_serves_jobs(cell: &Cell, folder: &str) {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let listen = format!("127.0.0.1:{port}");
+    let listen = free_addresses(1).unwrap()[0].to_string();
     let log = std::fs::File::create(cell.path("alone.log")).unwrap();
     let mut command = std::process::Command::new(cell.path("ohm"));
     let server = command.args(["server", "--listen", &listen, "--data-dir", folder]).stderr(log).spawn().unwrap();

@@ -1,5 +1,6 @@
 //! A cell that encrypts what it says: its roles and people get in with a certificate, and nobody else.
 
+use ohm_runtime::ports::free_addresses;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ impl Drop for World {
 impl World {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_addresses(1).unwrap()[0].port();
         World { folder, server: format!("localhost:{port}"), roles: Vec::new() }
     }
 

@@ -7,10 +7,10 @@ pub mod processes;
 pub mod submitter;
 pub mod tasks;
 
+use ohm_runtime::ports::free_addresses;
 use processes::{Process, children_of, signal};
 use serde_json::Value;
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -91,8 +91,8 @@ impl Cell {
     /// The same with its data somewhere particular.
     pub fn start_in(folder: tempfile::TempDir, data_dir: &Path, words: &[&str]) -> Self {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let listen = format!("127.0.0.1:{port}");
+        // Each server of the cell takes the next port.
+        let listen = free_addresses(5).unwrap()[0].to_string();
         // A copy, so that a build meanwhile does not pull the program away.
         fs::copy(OHM, folder.path().join("ohm")).unwrap();
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
