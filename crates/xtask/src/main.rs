@@ -6,6 +6,7 @@
 
 mod changes;
 mod check;
+mod circles;
 mod command;
 mod functions;
 mod layers;
@@ -32,7 +33,7 @@ cargo xtask check --fast                 format, layers, purity, tidy; clippy an
                                          not, but for the tests of ohm; on a clean main, from the commit before
 cargo xtask check --sources              only what needs no build: format, layers, purity, tidy
 cargo xtask check -p CRATE               the same for one crate and all that depend on it
-cargo xtask layers                       print which crate may import which
+cargo xtask layers                       print which crate may import which, and the files that import each other
 cargo xtask ratchet                      rewrite the list of exceptions, crates/xtask/ratchet.txt
 cargo xtask sim --seeds A..B [--profile NAME] [-- OPTIONS]
                                          run the simulation for the seeds A to B - 1
@@ -66,7 +67,9 @@ fn main() -> ExitCode {
 }
 
 fn print_layers() -> Result<bool> {
-    print!("{}", layers::describe(&workspace::Workspace::load()?.members));
+    let workspace = workspace::Workspace::load()?;
+    print!("{}", layers::describe(&workspace.members));
+    print!("\n{}", circles::describe(&circles::circles(&source::load(&workspace.root, &workspace.members)?)));
     Ok(true)
 }
 

@@ -1,5 +1,5 @@
 //! Exceptions that may shrink but not grow: long files, long functions, types with many methods or over many files,
-//! `unwrap()` in what is shipped.
+//! files that import each other in a circle, `unwrap()` in what is shipped.
 //!
 //! The limits hold for all new code. What broke them is listed in `crates/xtask/ratchet.txt` with its size, one line
 //! each; a new line or a larger figure fails the check, a smaller one asks for the list to be rewritten. A type needs a
@@ -12,6 +12,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use crate::circles::circles;
 use crate::functions::functions;
 use crate::source::SourceFile;
 use crate::types::{methods, names_defined_twice};
@@ -82,6 +83,9 @@ pub(crate) fn measure(files: &[SourceFile]) -> Exceptions {
     }
     for ((layer, name), count) in names_defined_twice(files) {
         exceptions.insert(format!("public-name {name} in layer {layer}"), count);
+    }
+    for circle in circles(files) {
+        *exceptions.entry(format!("circle-files {}", circle.package)).or_default() += circle.files.len();
     }
     exceptions
 }
@@ -192,6 +196,13 @@ mod tests {
         assert_eq!(comparison.failures.len(), 2, "a grew, e is new");
         assert_eq!(comparison.improvements.len(), 2, "b shrank, d is gone");
         assert_eq!(compare(&list.figures, &list), Comparison::default());
+    }
+
+    #[test]
+    fn files_in_circles_are_counted_for_each_crate() {
+        let files = [("lib", "mod a; mod b;"), ("a", "use crate::b::B;"), ("b", "use crate::a::A; pub struct B;")]
+            .map(|(name, text)| SourceFile::new(&format!("x/src/{name}.rs"), "x", Part::Library, text));
+        assert_eq!(measure(&files), exceptions(&[("circle-files x", 2)]));
     }
 
     #[test]
