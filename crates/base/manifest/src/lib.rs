@@ -98,10 +98,13 @@
 //! is dropped in silence.
 
 mod decode;
+mod defaults;
 mod document;
 mod error;
 mod hints;
+mod kinds;
 pub mod kubernetes;
+mod limits;
 mod parse;
 mod path;
 mod quantity;
@@ -113,19 +116,8 @@ mod write;
 
 pub use document::{API_VERSION, Allocation, Content, Dialect, Document, NodeDocument, Usage};
 pub use error::{DocumentError, Origin, Position, Problem, ProblemKind};
+pub use limits::{ALIAS_NODES_MAX, BROKEN_MAX, DEPTH_MAX, DOCUMENT_BYTES_MAX, PROBLEMS_MAX};
 pub use parse::{Input, Tail, Verdicts, middle, parse, parse_files, parse_inputs, parse_tail};
 pub use path::{FieldPath, Step};
 pub use quantity::{QuantityError, Rounding, parse as parse_quantity};
 pub use write::{WriteError, document, to_json, to_yaml};
-
-/// Longest document, in bytes.
-pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
-/// Deepest nesting of lists and maps in a document.
-pub const DEPTH_MAX: usize = 32;
-/// Most values that the anchors and aliases of one YAML document may repeat; their texts may be no longer than a
-/// document.
-pub const ALIAS_NODES_MAX: usize = 10_000;
-/// Most broken documents of one file that are reported one by one; the others are counted.
-pub const BROKEN_MAX: usize = 10_000;
-/// Most problems that are kept of one document.
-pub const PROBLEMS_MAX: usize = 20;

@@ -1,8 +1,9 @@
 //! The way from files to documents.
 
 use crate::BROKEN_MAX;
-use crate::document::{self, Dialect, Document};
+use crate::document::{Dialect, Document};
 use crate::error::{DocumentError, Position, Problem, ProblemKind};
+use crate::kinds;
 use crate::path::FieldPath;
 use crate::source;
 use crate::tree::Node;
@@ -57,7 +58,7 @@ pub fn parse_tail(dialect: Dialect, file_name: &str, bytes: &[u8], at: usize) ->
     let end = source::read_tail(bytes, at, &mut |node| {
         // What follows a broken document is not worth reading: it is read again.
         let document =
-            if is_whole { node.ok().and_then(|node| document::decode(dialect, &file, &node).ok()) } else { None };
+            if is_whole { node.ok().and_then(|node| kinds::decode(dialect, &file, &node).ok()) } else { None };
         is_whole &= document.is_some();
         documents.extend(document);
     })?;
@@ -102,7 +103,7 @@ fn read_file(dialect: Dialect, input: &mut Input<'_>) -> Verdicts {
     let mut sink = |node: Result<Node<'_>, Problem>| {
         tail.take().into_iter().for_each(|document| judge(Ok(document)));
         judge(match node {
-            Ok(node) => document::decode(dialect, file, &node),
+            Ok(node) => kinds::decode(dialect, file, &node),
             Err(problem) => Err(DocumentError { file: file.clone(), problems: vec![problem], omitted: 0 }),
         });
     };

@@ -1,9 +1,8 @@
 //! The way back: a job as the document that would make it. Reading what is written here gives the same [`JobSpec`], so
 //! that submitting it again changes nothing.
 
-use crate::decode::{
-    GRACE_MS_DEFAULT, RECONCILE, REPAIR_POLICIES, SURVIVORS, default_on_disconnect, defaults, kind_of,
-};
+use crate::decode::{RECONCILE, REPAIR_POLICIES, SURVIVORS};
+use crate::defaults;
 use crate::document::API_VERSION;
 use ohm_model::job::TTL_SECONDS_DEFAULT;
 use ohm_model::job::{NAMESPACE_DEFAULT, NOTICE_SIGNALS};
@@ -73,7 +72,8 @@ fn on_disconnect(job: &JobSpec) -> Option<OnDisconnectDocument> {
         let reconcile = RECONCILE.iter().find(|(_, known)| *known == job.reconcile)?.0;
         return Some(OnDisconnectDocument::Ruled { policy: word, reconcile });
     }
-    other(job.on_disconnect, default_on_disconnect(kind_of(job.class))).map(|_| OnDisconnectDocument::Word(word))
+    other(job.on_disconnect, defaults::on_disconnect(defaults::kind_of(job.class)))
+        .map(|_| OnDisconnectDocument::Word(word))
 }
 
 fn repair_document(repair: &RepairSpec) -> Repair<'_> {
@@ -100,7 +100,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 fn group_document<'j>(job: &JobSpec, group: &'j GroupSpec) -> Group<'j> {
-    let (min_count, elastic, spread) = defaults(kind_of(job.class), group.count, false);
+    let (min_count, elastic, spread) = defaults::group(defaults::kind_of(job.class), group.count, false);
     Group {
         name: &group.name,
         count: group.count,
@@ -120,7 +120,7 @@ fn group_document<'j>(job: &JobSpec, group: &'j GroupSpec) -> Group<'j> {
         command: &group.task.command,
         env: group.task.env.iter().map(|(name, value)| Variable { name, value }).collect(),
         working_dir: &group.task.working_dir,
-        termination_grace_period_seconds: other(group.task.grace_ms, GRACE_MS_DEFAULT).map(seconds),
+        termination_grace_period_seconds: other(group.task.grace_ms, defaults::GRACE_MS).map(seconds),
         sim: sim(&group.task),
     }
 }

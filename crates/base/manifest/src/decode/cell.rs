@@ -2,9 +2,10 @@
 
 use super::selectors::EFFECTS;
 use super::{At, Context, Fields};
+use crate::defaults;
 use crate::document::{Allocation, NodeDocument};
+use crate::limits::COUNT_RANGE;
 use crate::quantity::Rounding;
-use crate::validate::{COUNT_RANGE, GROUP_NAME_DEFAULT};
 use ohm_model::resources::Amounts;
 use ohm_model::selector::Labels;
 use ohm_model::{NodeSpec, PriorityClass, QueueSpec, Taint, TopologySpec};
@@ -142,6 +143,6 @@ pub(crate) fn allocation(cx: &mut Context, spec: At<'_>) -> Option<Allocation> {
     let job = fields.require(cx, "job", "the name of the job")?.text(cx);
     let node = fields.require(cx, "node", "the name of the node")?.text(cx);
     let count = fields.require(cx, "count", "how many tasks run there")?.whole(cx, COUNT_RANGE);
-    let group = fields.text(cx, "group").unwrap_or_else(|| GROUP_NAME_DEFAULT.to_string());
+    let group = fields.text(cx, "group").unwrap_or_else(|| defaults::GROUP_NAME.to_string());
     Some(Allocation { job: job?, group, node: node?, count: count? })
 }

@@ -1,10 +1,11 @@
 //! One group of a job.
 
-use super::job::count;
 use super::selectors::{node_affinity, toleration};
 use super::{At, Context, Fields};
+use crate::defaults;
+use crate::error::ProblemKind;
+use crate::limits::COUNT_RANGE;
 use crate::quantity::Rounding;
-use crate::validate::{COUNT_RANGE, GROUP_NAME_DEFAULT};
 use ohm_model::resources::Amounts;
 use ohm_model::{ClassKind, GroupSpec, SpreadMode, TaskSpec, TopologyMode, TopologyRequest, TopologySlice};
 
@@ -38,9 +39,6 @@ pub(super) const TEMPLATE_FIELDS: &[&str] = &[
     "sim",
 ];
 
-/// Between the polite signal and the kill, unless the group says otherwise.
-pub(crate) const GRACE_MS_DEFAULT: u64 = 10_000;
-
 /// A group as written: what hangs on the job's class is still open.
 pub(super) struct Group {
     spec: GroupSpec,
@@ -48,16 +46,6 @@ pub(super) struct Group {
     min_count: Option<u32>,
     elastic: Option<bool>,
     spread: Option<bool>,
-}
-
-/// What a group in a job of a class of this kind is, unless it says otherwise: the fewest that may start, whether it
-/// grows later, whether it spreads.
-pub(crate) fn defaults(kind: ClassKind, count: u32, is_array: bool) -> (u32, bool, SpreadMode) {
-    match kind {
-        ClassKind::Service => (1, true, SpreadMode::Spread),
-        ClassKind::Batch | ClassKind::Tas if is_array => (1, true, SpreadMode::Pack),
-        ClassKind::Batch | ClassKind::Tas => (count, false, SpreadMode::Pack),
-    }
 }
 
 impl Group {
@@ -78,7 +66,7 @@ impl Group {
         let affinity = fields.get("affinity").and_then(|at| node_affinity(cx, at)).unwrap_or_default();
         let (requests, limits) = resources(cx, &fields);
         let spec = GroupSpec {
-            name: fields.text(cx, "name").unwrap_or_else(|| GROUP_NAME_DEFAULT.to_string()),
+            name: fields.text(cx, "name").unwrap_or_else(|| defaults::GROUP_NAME.to_string()),
             count,
             min_count: count,
             elastic: false,
@@ -108,7 +96,7 @@ impl Group {
 
     /// The group as one of a job of `class`.
     pub(super) fn finish(self, kind: ClassKind) -> GroupSpec {
-        let (min_count, elastic, spread) = defaults(kind, self.spec.count, self.is_array);
+        let (min_count, elastic, spread) = defaults::group(kind, self.spec.count, self.is_array);
         let spread = match self.spread {
             Some(true) => SpreadMode::Spread,
             Some(false) => SpreadMode::Pack,
@@ -118,6 +106,16 @@ impl Group {
         let elastic = self.elastic.unwrap_or(elastic);
         GroupSpec { min_count, elastic, spread, ..self.spec }
     }
+}
+
+/// Tasks of a group as a number: `count`, or Slurm's word `array`.
+fn count(cx: &mut Context, fields: &Fields<'_>) -> (u32, bool) {
+    let array = fields.get("array");
+    if let (Some(at), Some(_)) = (array, fields.get("count")) {
+        cx.report(at.node.position, at.trail, || ProblemKind::Rule("`count` is given, too; keep one".to_string()));
+    }
+    let count = array.or_else(|| fields.get("count")).and_then(|at| at.whole(cx, COUNT_RANGE));
+    (count.unwrap_or(1), array.is_some())
 }
 
 /// `requests` and `limits`, or both in `resources` as in Kubernetes. What only has a limit is asked for up to it.
@@ -156,7 +154,7 @@ fn task(cx: &mut Context, fields: &Fields<'_>) -> TaskSpec {
         command,
         env: fields.list(cx, "env", env),
         working_dir: fields.text(cx, "workingDir").unwrap_or_default(),
-        grace_ms: grace_ms.and_then(|grace| u64::try_from(grace).ok()).unwrap_or(GRACE_MS_DEFAULT),
+        grace_ms: grace_ms.and_then(|grace| u64::try_from(grace).ok()).unwrap_or(defaults::GRACE_MS),
         sim_duration_ms: sim.0,
         sim_exit_code: sim.1,
     }

@@ -2,15 +2,12 @@
 
 use super::group::{GROUP_FIELDS, Group, TEMPLATE_FIELDS};
 use super::{At, Context, Fields};
-use crate::error::ProblemKind;
+use crate::defaults;
 use crate::tree::Value;
-use crate::validate::COUNT_RANGE;
 use ohm_model::job::NOTICE_SIGNALS;
 use ohm_model::job::TTL_SECONDS_DEFAULT;
 use ohm_model::selector::Labels;
-use ohm_model::{
-    Class, ClassKind, ClassNameError, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, Survivors,
-};
+use ohm_model::{Class, ClassNameError, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, Survivors};
 
 const JOB_FIELDS: &[&str] = &[
     "class",
@@ -43,10 +40,10 @@ pub(crate) fn job(
         vec![Group::read_fields(cx, fields)]
     };
     let class = fields.get("class").and_then(|at| class_name(cx, at));
-    let class = class.unwrap_or_else(|| default_class(&groups));
-    let kind = kind_of(class);
+    let class = class.unwrap_or_else(|| defaults::class(groups.iter().any(Group::asks_for_topology)));
+    let kind = defaults::kind_of(class);
     let on_disconnect = fields.get("onDisconnect").and_then(|at| on_disconnect(cx, at));
-    let (on_disconnect, reconcile) = on_disconnect.unwrap_or((default_on_disconnect(kind), Reconcile::Newer));
+    let (on_disconnect, reconcile) = on_disconnect.unwrap_or((defaults::on_disconnect(kind), Reconcile::Newer));
     let repair = fields.get("repair").and_then(|at| repair(cx, at)).unwrap_or_default();
     let priority_class = fields.get("priorityClassName");
     if let (Some(at), Some(_)) = (priority_class, fields.get("priority")) {
@@ -122,25 +119,9 @@ fn repair(cx: &mut Context, at: At<'_>) -> Option<RepairSpec> {
     Some(RepairSpec { policy, timeout_seconds, widen_to, survivors, signal })
 }
 
-/// The class of a job that names none.
-fn default_class(groups: &[Group]) -> Class {
-    if groups.iter().any(Group::asks_for_topology) { Class::TAS } else { Class::BATCH }
-}
-
 fn class_name(cx: &mut Context, at: At<'_>) -> Option<Class> {
     let name = at.text(cx)?;
     name.parse().map_err(|error: ClassNameError| at.rule(cx, error.to_string())).ok()
-}
-
-/// What a class is like for the defaults of its jobs. A file does not say what the classes of an operator are like:
-/// their jobs have the defaults of batch.
-pub(crate) fn kind_of(class: Class) -> ClassKind {
-    class.built_in().unwrap_or(ClassKind::Batch)
-}
-
-/// What the tasks of a job of a class of this kind do on a node that lost its servers, unless the job says otherwise.
-pub(crate) fn default_on_disconnect(kind: ClassKind) -> OnDisconnect {
-    if kind == ClassKind::Service { OnDisconnect::Keep } else { OnDisconnect::Stop }
 }
 
 fn refuse_group_fields(cx: &mut Context, fields: &Fields<'_>) {
@@ -149,14 +130,4 @@ fn refuse_group_fields(cx: &mut Context, fields: &Fields<'_>) {
             at.rule(cx, "belongs into a group, because this job has `groups`");
         }
     }
-}
-
-/// Tasks of a group as a number: `count`, or Slurm's word `array`.
-pub(super) fn count(cx: &mut Context, fields: &Fields<'_>) -> (u32, bool) {
-    let array = fields.get("array");
-    if let (Some(at), Some(_)) = (array, fields.get("count")) {
-        cx.report(at.node.position, at.trail, || ProblemKind::Rule("`count` is given, too; keep one".to_string()));
-    }
-    let count = array.or_else(|| fields.get("count")).and_then(|at| at.whole(cx, COUNT_RANGE));
-    (count.unwrap_or(1), array.is_some())
 }

@@ -9,8 +9,7 @@ mod selectors;
 mod value;
 
 pub(crate) use cell::{allocation, cohort, node, priority_class, queue, topology};
-pub(crate) use group::{GRACE_MS_DEFAULT, defaults};
-pub(crate) use job::{RECONCILE, REPAIR_POLICIES, SURVIVORS, default_on_disconnect, job, kind_of};
+pub(crate) use job::{RECONCILE, REPAIR_POLICIES, SURVIVORS, job};
 pub(crate) use provisioning::provisioning_class;
 pub(crate) use selectors::{node_affinity, toleration};
 pub(crate) use value::{At, Context, Fields};

@@ -1,7 +1,7 @@
 //! Kueue's annotations: what a set of pods asks of the topology.
 
 use crate::decode::{At, Context, Fields};
-use crate::validate::COUNT_RANGE;
+use crate::limits::COUNT_RANGE;
 use ohm_model::topology::SLICE_LAYERS_MAX;
 use ohm_model::{TopologyMode, TopologyRequest, TopologySlice};
 use serde::Deserialize;

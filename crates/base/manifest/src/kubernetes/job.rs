@@ -1,19 +1,21 @@
 //! `batch/v1` Job and JobSet.
 
-use super::{annotations, inside, pod};
-use crate::decode::{At, Context, Fields, GRACE_MS_DEFAULT, default_on_disconnect, kind_of, node_affinity, toleration};
+use super::metadata::name;
+use super::{annotations, pod};
+use crate::decode::{At, Context, Fields, node_affinity, toleration};
+use crate::defaults;
 use crate::document::Content;
+use crate::limits::COUNT_RANGE;
 use crate::path::Trail;
-use crate::validate::{COUNT_RANGE, GROUP_NAME_DEFAULT};
 use ohm_model::job::TASKS_MAX;
-use ohm_model::{Class, GroupSpec, JobSpec, TaskSpec};
+use ohm_model::{GroupSpec, JobSpec, TaskSpec};
 
 const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
 
 pub(super) fn job(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
     let spec = fields.require(cx, "spec", "what the job runs")?;
     let metadata = fields.require(cx, "metadata", "at least `{name: NAME}`")?;
-    let mut group = group(cx, GROUP_NAME_DEFAULT.to_string(), 1, spec, Some(metadata))?;
+    let mut group = group(cx, defaults::GROUP_NAME.to_string(), 1, spec, Some(metadata))?;
     let minimum = metadata.node.get("annotations").and_then(|node| node.get(MIN_PARALLELISM));
     if let Some(node) = minimum {
         let trail = Trail::Field(&metadata.trail, "annotations");
@@ -69,17 +71,25 @@ fn group(cx: &mut Context, name: String, replicas: u32, at: At<'_>, metadata: Op
         ports: pod::host_ports(cx, &pod),
         topology,
         place_with,
-        task: TaskSpec { grace_ms: GRACE_MS_DEFAULT, ..TaskSpec::default() },
+        task: TaskSpec { grace_ms: defaults::GRACE_MS, ..TaskSpec::default() },
         ..GroupSpec::gang(name, count)
     })
 }
 
 fn finish(cx: &mut Context, fields: &Fields<'_>, groups: Vec<GroupSpec>) -> Option<Content> {
-    let name = super::name(cx, fields)?;
+    let name = name(cx, fields)?;
     let metadata = fields.require(cx, "metadata", "at least `{name: NAME}`")?;
     let labels = Fields::open(cx, metadata, &[])?.labels(cx, "labels");
-    let class = if groups.iter().any(|group| group.topology.is_asked()) { Class::TAS } else { Class::BATCH };
-    let spec =
-        JobSpec { labels, on_disconnect: default_on_disconnect(kind_of(class)), ..JobSpec::of(name, class, groups) };
+    let class = defaults::class(groups.iter().any(|group| group.topology.is_asked()));
+    let spec = JobSpec {
+        labels,
+        on_disconnect: defaults::on_disconnect(defaults::kind_of(class)),
+        ..JobSpec::of(name, class, groups)
+    };
     Some(Content::Job(Box::new(spec)))
+}
+
+/// The map under `path`, if every step is there.
+fn inside<'s>(at: At<'s>, path: &[&str]) -> Option<&'s crate::tree::Node<'s>> {
+    path.iter().try_fold(at.node, |node, step| node.get(step))
 }

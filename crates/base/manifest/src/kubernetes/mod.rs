@@ -14,6 +14,7 @@
 
 mod annotations;
 mod job;
+mod metadata;
 mod node;
 mod pod;
 
@@ -61,19 +62,7 @@ fn unknown(cx: &mut Context, root: At<'_>, kind: &str) -> Option<Content> {
 }
 
 fn topology(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
-    let name = name(cx, fields)?;
+    let name = metadata::name(cx, fields)?;
     let spec = fields.require(cx, "spec", "its `levels`")?;
     decode::topology(cx, name, spec).map(Content::Topology)
-}
-
-/// `metadata.name`.
-fn name(cx: &mut Context, fields: &Fields<'_>) -> Option<String> {
-    let metadata = fields.require(cx, "metadata", "at least `{name: NAME}`")?;
-    let metadata = Fields::open(cx, metadata, &[])?;
-    metadata.require(cx, "name", "the object's name")?.text(cx)
-}
-
-/// The map under `path`, if every step is there.
-fn inside<'s>(at: At<'s>, path: &[&str]) -> Option<&'s crate::tree::Node<'s>> {
-    path.iter().try_fold(at.node, |node, step| node.get(step))
 }

@@ -1,5 +1,6 @@
 //! `v1` Pod, and what the pods of a template ask for.
 
+use super::metadata;
 use crate::decode::{At, Context, Fields};
 use crate::document::{Content, Usage};
 use crate::quantity::Rounding;
@@ -7,7 +8,7 @@ use ohm_model::resources::{Amounts, PODS};
 
 /// What the pod takes on the node it is bound to. A pod that finished takes nothing.
 pub(super) fn pod(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
-    super::name(cx, fields)?;
+    metadata::name(cx, fields)?;
     let spec = fields.require(cx, "spec", "what the pod is")?;
     let spec = Fields::open(cx, spec, &[])?;
     let phase = fields.get("status").and_then(|at| Some(at.node.get("phase")?.as_text()?.to_string()));

@@ -2,21 +2,12 @@
 
 mod json;
 mod scan;
+mod sink;
 mod yaml;
 
 use crate::error::{Position, Problem, ProblemKind};
-use crate::tree::Node;
 pub(crate) use scan::Place;
-
-/// Takes the documents one by one, so that the trees of a file of 100 MB never exist at once.
-pub(crate) type Sink<'s, 'a> = &'s mut dyn FnMut(Result<Node<'a>, Problem>);
-
-/// What is read elsewhere meanwhile: the documents from byte `at` to the end of their list.
-pub(crate) struct Resume<'r> {
-    pub(crate) at: usize,
-    /// Where that list ends; nothing where it has to be read here after all.
-    pub(crate) end: &'r mut dyn FnMut() -> Option<Place>,
-}
+pub(crate) use sink::{Resume, Sink};
 
 /// Where the documents of a file may be cut in two halves; see [`read_tail`].
 pub(crate) fn middle(file_name: &str, bytes: &[u8]) -> Option<usize> {

@@ -1,6 +1,7 @@
 //! Rules for the groups of a job.
 
-use super::{Findings, names, rest};
+use super::findings::Findings;
+use super::{names, rest};
 use crate::path::FieldPath;
 use crate::text::shorten;
 use ohm_model::job::TASKS_MAX;

@@ -1,7 +1,8 @@
 //! Rules for jobs.
 
-use super::{Findings, Violation, group, metadata, names, spec};
-use crate::decode::kind_of;
+use super::findings::{Findings, Violation, metadata, spec};
+use super::{group, names};
+use crate::defaults;
 use ohm_model::JobSpec;
 use ohm_model::job::GROUPS_MAX;
 use std::collections::BTreeSet;
@@ -33,7 +34,7 @@ pub fn job(job: &JobSpec) -> Vec<Violation> {
         findings
             .expect(is_new, name, || format!("`{}` is the name of an earlier group; names must differ", group.name));
         group::check(&mut findings, group, &|| groups().item(index));
-        let spares = group.spares_problem(kind_of(job.class)).map_or(Ok(()), Err);
+        let spares = group.spares_problem(defaults::kind_of(job.class)).map_or(Ok(()), Err);
         findings.check(spares, || groups().item(index).field("spares"));
         // Groups beyond the bound were refused already; looking at all of them would only make a long list longer.
         if index == GROUPS_MAX {

@@ -1,6 +1,7 @@
 //! Rules for provisioning classes, and for the queues that name them.
 
-use super::{Findings, Violation, metadata, names, spec};
+use super::findings::{Findings, Violation, metadata, spec};
+use super::names;
 use ohm_model::provisioning::{ADMISSION_CHECKS_MAX, PART_BYTES_MAX, PARTS_MAX};
 use ohm_model::{Provisioner, ProvisioningClass};
 use std::collections::BTreeSet;

@@ -1,6 +1,7 @@
 //! Rules for nodes, topologies, queues, cohorts and priority classes.
 
-use super::{Findings, Violation, metadata, names, spec};
+use super::findings::{Findings, Violation, metadata, spec};
+use super::names;
 use crate::path::FieldPath;
 use ohm_model::priority::DESCRIPTION_BYTES_MAX;
 use ohm_model::resources::Amounts;

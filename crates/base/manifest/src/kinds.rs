@@ -1,0 +1,184 @@
+//! Which kind a document is of, and who reads and judges that kind.
+
+use crate::decode::{self, At, Context, Fields};
+use crate::document::{API_VERSION, Content, Dialect, Document};
+use crate::error::{DocumentError, Origin, Problem, ProblemKind};
+use crate::kubernetes;
+use crate::path::Trail;
+use crate::text::nearest;
+use crate::tree::{Node, Value};
+use crate::validate;
+use ohm_model::job::NAMESPACE_DEFAULT;
+use ohm_model::selector::Labels;
+use std::sync::Arc;
+
+const KINDS: &[&str] =
+    &["Job", "Queue", "Cohort", "Topology", "Node", "PriorityClass", "ProvisioningClass", "Allocation"];
+
+/// Reads one document.
+pub(crate) fn decode(dialect: Dialect, file: &Arc<str>, node: &Node<'_>) -> Result<Document, DocumentError> {
+    let mut cx = Context::default();
+    let decoded = decode_kind(dialect, &mut cx, At::root(node));
+    // A rule may look broken only because a field could not be read; then the rules wait for the next attempt.
+    let is_read = |problem: &Problem| matches!(problem.kind, ProblemKind::Rule(_) | ProblemKind::Quantity(_));
+    if let Some(content) = &decoded
+        && cx.problems.iter().all(is_read)
+    {
+        cx.report_violations(node, violations(content));
+    }
+    match decoded {
+        Some(content) if cx.problems.is_empty() => {
+            let origin = Origin { file: file.clone(), position: node.position };
+            Ok(Document { origin, content })
+        }
+        _ => {
+            cx.problems.sort_by_key(|problem| problem.position);
+            cx.problems.dedup();
+            Err(DocumentError { file: file.clone(), problems: cx.problems, omitted: cx.omitted })
+        }
+    }
+}
+
+fn violations(content: &Content) -> Vec<validate::Violation> {
+    match content {
+        Content::Job(job) => validate::job(job),
+        Content::Queue(queue) => validate::queue(queue),
+        Content::Topology(topology) => validate::topology(topology),
+        Content::Node(node) => {
+            let mut violations = validate::node(&node.spec);
+            violations.extend(validate::resources(&node.used, "used"));
+            violations
+        }
+        Content::PriorityClass(class) => validate::priority_class(class),
+        Content::ProvisioningClass(class) => validate::provisioning_class(class),
+        Content::Allocation(_) | Content::Usage(_) => Vec::new(),
+    }
+}
+
+fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Content> {
+    if !matches!(root.node.value, Value::Map(_)) {
+        root.wrong_type(cx, "a map that begins with `apiVersion: ohm/v1` and `kind`");
+        return None;
+    }
+    let version = root.node.get("apiVersion");
+    if dialect == Dialect::Kubernetes
+        && let Some(version) = version.and_then(Node::as_text)
+        && let Some(kind) = root.node.get("kind").and_then(Node::as_text)
+        && let Some(decoded) = kubernetes::decode(cx, root, version, kind)
+    {
+        return decoded;
+    }
+    if version.and_then(Node::as_text) != Some(API_VERSION) {
+        let position = version.map_or(root.node.position, |version| version.position);
+        let found = version.map_or("missing".to_string(), Node::description);
+        cx.report(position, Trail::Field(&Trail::Root, "apiVersion"), || ProblemKind::ApiVersion(found));
+    }
+    let Some(kind) = root.node.get("kind") else {
+        let missing =
+            || ProblemKind::Missing { field: "kind", wanted: "one of Job, Queue, Cohort, Topology, Node …" };
+        cx.report(root.node.position, Trail::Root, missing);
+        return None;
+    };
+    match kind.as_text() {
+        Some("Job") => job(cx, root),
+        Some("Node") => node(cx, root),
+        Some("Queue") => named(cx, root, |cx, name, spec| decode::queue(cx, name, spec).map(Content::Queue)),
+        Some("Cohort") => named(cx, root, |cx, name, spec| decode::cohort(cx, name, spec).map(Content::Queue)),
+        Some("Topology") => named(cx, root, |cx, name, spec| {
+            let Some(spec) = spec else {
+                missing_spec(cx, root, "its `levels`");
+                return None;
+            };
+            decode::topology(cx, name, spec).map(Content::Topology)
+        }),
+        Some("PriorityClass") => {
+            let known: &[&str] = &["apiVersion", "kind", "metadata", "value", "description"];
+            let fields = Fields::open(cx, root, &[known])?;
+            let (name, _) = metadata(cx, &fields, &["name"])?;
+            decode::priority_class(cx, name, &fields).map(Content::PriorityClass)
+        }
+        Some("ProvisioningClass") => named(cx, root, |cx, name, spec| {
+            let Some(spec) = spec else {
+                missing_spec(cx, root, "its `provisioner`");
+                return None;
+            };
+            let class = decode::provisioning_class(cx, name, spec)?;
+            Some(Content::ProvisioningClass(Box::new(class)))
+        }),
+        Some("Allocation") => {
+            let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "spec"]])?;
+            let spec = fields.require(cx, "spec", "`job`, `group`, `node` and `count`")?;
+            decode::allocation(cx, spec).map(Content::Allocation)
+        }
+        _ => {
+            refuse_kind(cx, kind);
+            None
+        }
+    }
+}
+
+fn refuse_kind(cx: &mut Context, kind: &Node<'_>) {
+    let problem = match kind.as_text() {
+        Some("ResourceFlavor") => ProblemKind::UnsupportedKind {
+            kind: "ResourceFlavor",
+            instead: "name node labels in the job's `nodeSelector`",
+        },
+        Some("List") => ProblemKind::Rule("a list cannot stand inside a list; put its documents there".to_string()),
+        Some(text) => ProblemKind::UnknownKind {
+            kind: crate::text::shorten(text),
+            nearest: nearest(text, KINDS.iter().copied()),
+            known: KINDS,
+        },
+        None => ProblemKind::WrongType { wanted: format!("one of {}", KINDS.join(", ")), found: kind.description() },
+    };
+    cx.report(kind.position, Trail::Field(&Trail::Root, "kind"), || problem);
+}
+
+fn job(cx: &mut Context, root: At<'_>) -> Option<Content> {
+    let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "metadata", "spec"]])?;
+    let metadata = metadata(cx, &fields, &["name", "labels", "namespace"]);
+    let namespace = namespace(cx, &fields).unwrap_or_else(|| NAMESPACE_DEFAULT.to_string());
+    let spec = fields.require(cx, "spec", "what the job runs")?;
+    let (name, labels) = metadata.unwrap_or_default();
+    decode::job(cx, (name, namespace), labels, spec).map(|job| Content::Job(Box::new(job)))
+}
+
+fn namespace(cx: &mut Context, fields: &Fields<'_>) -> Option<String> {
+    let metadata = fields.get("metadata")?;
+    let at = At { node: metadata.node.get("namespace")?, trail: Trail::Field(&metadata.trail, "namespace") };
+    let name = at.text(cx)?;
+    if name != NAMESPACE_DEFAULT {
+        at.rule(cx, format!("a cell has the namespace `{NAMESPACE_DEFAULT}` only; name that, or leave it out"));
+    }
+    Some(name)
+}
+
+fn node(cx: &mut Context, root: At<'_>) -> Option<Content> {
+    let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "metadata", "spec", "status"]])?;
+    let (name, labels) = metadata(cx, &fields, &["name", "labels"]).unwrap_or_default();
+    let node = decode::node(cx, name, labels, fields.get("spec"), fields.get("status"))?;
+    Some(Content::Node(Box::new(node)))
+}
+
+/// A kind with a name and a spec.
+fn named(
+    cx: &mut Context,
+    root: At<'_>,
+    read: impl FnOnce(&mut Context, String, Option<At<'_>>) -> Option<Content>,
+) -> Option<Content> {
+    let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "metadata", "spec"]])?;
+    let (name, _) = metadata(cx, &fields, &["name"]).unwrap_or_default();
+    read(cx, name, fields.get("spec"))
+}
+
+fn missing_spec(cx: &mut Context, root: At<'_>, wanted: &'static str) {
+    cx.report(root.node.position, root.trail, || ProblemKind::Missing { field: "spec", wanted });
+}
+
+fn metadata(cx: &mut Context, fields: &Fields<'_>, known: &[&'static str]) -> Option<(String, Labels)> {
+    let at = fields.require(cx, "metadata", "at least `{name: NAME}`")?;
+    let metadata = Fields::open(cx, at, &[known])?;
+    let name = metadata.require(cx, "name", "a name such as `train-1`").and_then(|at| at.text(cx));
+    let labels = if known.contains(&"labels") { metadata.labels(cx, "labels") } else { Labels::new() };
+    Some((name?, labels))
+}

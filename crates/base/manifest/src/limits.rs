@@ -1,0 +1,18 @@
+//! How much a file may hold, and how much is said about it.
+
+use ohm_model::job::TASKS_MAX;
+use std::ops::RangeInclusive;
+
+/// Longest document, in bytes.
+pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
+/// Deepest nesting of lists and maps in a document.
+pub const DEPTH_MAX: usize = 32;
+/// Most values that the anchors and aliases of one YAML document may repeat; their texts may be no longer than a
+/// document.
+pub const ALIAS_NODES_MAX: usize = 10_000;
+/// Most broken documents of one file that are reported one by one; the others are counted.
+pub const BROKEN_MAX: usize = 10_000;
+/// Most problems that are kept of one document.
+pub const PROBLEMS_MAX: usize = 20;
+/// How many tasks a group may have.
+pub(crate) const COUNT_RANGE: RangeInclusive<i64> = 1..=TASKS_MAX as i64;
