@@ -102,15 +102,16 @@ impl Cell {
             Err(refusal) => Outcome::Refused(refusal),
             Ok(Admission::Known(outcome)) => outcome,
             Ok(Admission::Fresh) => {
-                let outcome = self.apply_fresh(envelope.session, &envelope.command, applied);
+                let outcome = self.apply_fresh(envelope, applied);
                 self.sessions.remember(envelope.session, envelope.sequence, outcome.clone());
                 outcome
             }
         }
     }
 
-    fn apply_fresh(&mut self, session: SessionId, command: &Command, applied: &mut Applied) -> Outcome {
-        let result = match command {
+    fn apply_fresh(&mut self, envelope: &Envelope, applied: &mut Applied) -> Outcome {
+        let session = envelope.session;
+        let result = match &envelope.command {
             Command::OpenSession { .. } | Command::Tick => Ok(Outcome::Done),
             Command::CloseSession => {
                 self.sessions.close(session);
@@ -141,8 +142,10 @@ impl Cell {
                 self.report(*node, reports, applied);
                 Ok(Outcome::Done)
             }
-            Command::SubmitJobs { owner, jobs } => Ok(self.submit_jobs(owner, jobs, applied)),
-            Command::UpdateJob { owner, spec, version } => Ok(self.update_job(owner, spec, *version, applied)),
+            Command::SubmitJobs { jobs } => Ok(self.submit_jobs(&self.actor_name(envelope), jobs, applied)),
+            Command::UpdateJob { spec, version } => {
+                Ok(self.update_job(&self.actor_name(envelope), spec, *version, applied))
+            }
             Command::CancelJob { name } => self.cancel_job(name, applied),
             Command::SuspendJob { name } => self.suspend_job(name, applied),
             Command::ResumeJob { name } => self.resume_job(name, applied),
@@ -209,6 +212,14 @@ impl Cell {
 
     pub(crate) fn tell(&self, applied: &mut Applied, kind: EventKind) {
         applied.events.push(Event { index: self.applied, at_ms: self.now_ms, kind });
+    }
+
+    /// Who wants this done: the person a server speaks for, else the holder of the session.
+    fn actor_name(&self, envelope: &Envelope) -> String {
+        match envelope.actor.0.as_str() {
+            "" => self.session_name(envelope.session),
+            actor => actor.to_string(),
+        }
     }
 
     /// What people call `session`; for counting conflicts by their cause.

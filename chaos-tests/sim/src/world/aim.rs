@@ -91,11 +91,9 @@ impl World {
 
     fn update_after(&mut self, after_ms: u64, name: &str) {
         let find = |client: &ClientProcess| client.submitted.iter().find(|spec| spec.name == name).cloned();
-        let found = self.clients.iter().enumerate().find_map(|(number, client)| Some((number, find(client)?)));
-        if let Some((number, spec)) = found {
+        if let Some(spec) = self.clients.iter().find_map(find) {
             let spec = Box::new(workload::update(&mut self.dice, &spec));
-            let owner = format!("client {number}");
-            self.say_after(after_ms, Command::UpdateJob { owner, spec, version: None });
+            self.say_after(after_ms, Command::UpdateJob { spec, version: None });
         }
     }
 
