@@ -142,9 +142,9 @@ impl Cell {
                 self.report(*node, reports, applied);
                 Ok(Outcome::Done)
             }
-            Command::SubmitJobs { jobs } => Ok(self.submit_jobs(&self.actor_name(envelope), jobs, applied)),
+            Command::SubmitJobs { jobs } => Ok(self.submit_jobs(&actor_name(self, envelope), jobs, applied)),
             Command::UpdateJob { spec, version } => {
-                Ok(self.update_job(&self.actor_name(envelope), spec, *version, applied))
+                Ok(self.update_job(&actor_name(self, envelope), spec, *version, applied))
             }
             Command::CancelJob { name } => self.cancel_job(name, applied),
             Command::SuspendJob { name } => self.suspend_job(name, applied),
@@ -214,14 +214,6 @@ impl Cell {
         applied.events.push(Event { index: self.applied, at_ms: self.now_ms, kind });
     }
 
-    /// Who wants this done: the person a server speaks for, else the holder of the session.
-    fn actor_name(&self, envelope: &Envelope) -> String {
-        match envelope.actor.0.as_str() {
-            "" => self.session_name(envelope.session),
-            actor => actor.to_string(),
-        }
-    }
-
     /// What people call `session`; for counting conflicts by their cause.
     pub(crate) fn session_name(&self, session: SessionId) -> String {
         self.sessions.get(session).map_or_else(|| session.to_string(), |session| session.name.clone())
@@ -234,5 +226,13 @@ impl Cell {
             .iter()
             .filter(move |(id, session)| of_class(session.role) && !self.sessions.is_superseded(*id))
             .map(|(id, session)| (id, session.renewed))
+    }
+}
+
+/// Who wants this done: the person a server speaks for, else the holder of the session.
+fn actor_name(cell: &Cell, envelope: &Envelope) -> String {
+    match envelope.actor.0.as_str() {
+        "" => cell.session_name(envelope.session),
+        actor => actor.to_string(),
     }
 }

@@ -1,7 +1,7 @@
 //! What a request names: path parts, query parameters, the caller. What cannot be read is a problem, never a panic.
 
-use super::Shared;
 use super::answer::Problem;
+use super::shared::Shared;
 use crate::Unanswered;
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
