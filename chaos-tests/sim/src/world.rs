@@ -28,7 +28,7 @@ use crate::server::ServerProcess;
 use ohm_agent::BeatAnswer;
 use ohm_log::Bytes;
 use ohm_model::{
-    Asked, Command, Epoch, Incarnation, Index, JobId, NodeCondition, NodeId, NodeSpec, RunRef, RunReport, SessionId,
+    Command, Epoch, Incarnation, Index, JobId, NodeCondition, NodeId, NodeSpec, RunRef, RunReport, SessionId,
 };
 use ohm_oracle::{Broken, Oracle, Record};
 use ohm_provisioning::Answer;
@@ -51,7 +51,7 @@ pub(crate) enum Up {
     Conditions { node: NodeId, incarnation: Incarnation, number: u64, conditions: Vec<NodeCondition> },
     Duty(SessionId),
     Answers(Vec<(NodeId, BeatAnswer)>),
-    Command { request: u64, asked: Asked },
+    Command { request: u64, command: Command },
 }
 
 /// From a server.

@@ -102,16 +102,15 @@ impl Cell {
             Err(refusal) => Outcome::Refused(refusal),
             Ok(Admission::Known(outcome)) => outcome,
             Ok(Admission::Fresh) => {
-                let outcome = self.apply_fresh(envelope, applied);
+                let outcome = self.apply_fresh(envelope.session, &envelope.command, applied);
                 self.sessions.remember(envelope.session, envelope.sequence, outcome.clone());
                 outcome
             }
         }
     }
 
-    fn apply_fresh(&mut self, envelope: &Envelope, applied: &mut Applied) -> Outcome {
-        let session = envelope.session;
-        let result = match &envelope.command {
+    fn apply_fresh(&mut self, session: SessionId, command: &Command, applied: &mut Applied) -> Outcome {
+        let result = match command {
             Command::OpenSession { .. } | Command::Tick => Ok(Outcome::Done),
             Command::CloseSession => {
                 self.sessions.close(session);
@@ -142,10 +141,8 @@ impl Cell {
                 self.report(*node, reports, applied);
                 Ok(Outcome::Done)
             }
-            Command::SubmitJobs { jobs } => Ok(self.submit_jobs(&actor_name(self, envelope), jobs, applied)),
-            Command::UpdateJob { spec, version } => {
-                Ok(self.update_job(&actor_name(self, envelope), spec, *version, applied))
-            }
+            Command::SubmitJobs { owner, jobs } => Ok(self.submit_jobs(owner, jobs, applied)),
+            Command::UpdateJob { owner, spec, version } => Ok(self.update_job(owner, spec, *version, applied)),
             Command::CancelJob { name } => self.cancel_job(name, applied),
             Command::SuspendJob { name } => self.suspend_job(name, applied),
             Command::ResumeJob { name } => self.resume_job(name, applied),
@@ -226,13 +223,5 @@ impl Cell {
             .iter()
             .filter(move |(id, session)| of_class(session.role) && !self.sessions.is_superseded(*id))
             .map(|(id, session)| (id, session.renewed))
-    }
-}
-
-/// Who wants this done: the person a server speaks for, else the holder of the session.
-fn actor_name(cell: &Cell, envelope: &Envelope) -> String {
-    match envelope.actor.0.as_str() {
-        "" => cell.session_name(envelope.session),
-        actor => actor.to_string(),
     }
 }

@@ -13,7 +13,7 @@ use crate::replica::{CopyEffect, Effect, Input, Replica, ReplicaFailure, Ticket}
 use group::Group;
 use ohm_client::{SessionConfig, SessionCore, SessionEffect, SessionInput};
 use ohm_log::{Alarm, Bytes, Log, Members};
-use ohm_model::{Asked, Command, Envelope, NodeId, Outcome, Role, Sequence, SessionId};
+use ohm_model::{Command, Envelope, NodeId, Outcome, Role, Sequence, SessionId};
 use ohm_stdx::Prng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -63,7 +63,7 @@ pub struct ServerCore<L> {
     replica: Replica<L>,
     hub: Hub,
     session: SessionCore<Speaker>,
-    waiting: VecDeque<(Speaker, Asked)>,
+    waiting: VecDeque<(Speaker, Command)>,
     /// What people asked and were not answered.
     asked: BTreeSet<RequestId>,
     origins: BTreeMap<Ticket, Origin>,
@@ -159,8 +159,8 @@ impl<L: Log> ServerCore<L> {
                 let own = self.ticket(Origin::Peer(peer, ticket));
                 self.propose(now_ms, wall_ms, own, commands, out)
             }
-            ServerInput::Command { request, asked } => {
-                self.speak(now_ms, wall_ms, Speaker::Person(request), asked, out)
+            ServerInput::Command { request, command } => {
+                self.speak(now_ms, wall_ms, Speaker::Person(request), command, out)
             }
             ServerInput::Follow { follower, from } => {
                 self.feed_replica(now_ms, wall_ms, Input::Follow { follower, from }, out)
@@ -171,7 +171,7 @@ impl<L: Log> ServerCore<L> {
             ServerInput::Unfollow { follower } => self.feed_replica(now_ms, wall_ms, Input::Unfollow { follower }, out),
             ServerInput::Register { peer, local, spec, key, instance, boot, alive } => {
                 let command = Command::RegisterNode { spec, key, instance, boot, alive };
-                self.speak(now_ms, wall_ms, Speaker::Register { peer, local, instance }, command.into(), out)
+                self.speak(now_ms, wall_ms, Speaker::Register { peer, local, instance }, command, out)
             }
             ServerInput::Beats { peer, beats } => {
                 let mut orders = Vec::new();
@@ -181,11 +181,11 @@ impl<L: Log> ServerCore<L> {
             }
             ServerInput::Reports { peer, node, batch, reports } => {
                 let command = Command::Report { node, reports };
-                self.speak(now_ms, wall_ms, Speaker::Report { peer, node, batch }, command.into(), out)
+                self.speak(now_ms, wall_ms, Speaker::Report { peer, node, batch }, command, out)
             }
             ServerInput::Conditions { peer, node, incarnation, number, conditions } => {
                 let command = Command::ReportConditions { node, incarnation, number, conditions };
-                self.speak(now_ms, wall_ms, Speaker::Report { peer, node, batch: number }, command.into(), out)
+                self.speak(now_ms, wall_ms, Speaker::Report { peer, node, batch: number }, command, out)
             }
             ServerInput::Duty { peer, session } => {
                 self.hub.attach_duty(peer, session);
@@ -224,9 +224,9 @@ impl<L: Log> ServerCore<L> {
         }
         self.feed_session(now_ms, wall_ms, SessionInput::Tick, out)?;
         while self.session.room() > 0
-            && let Some((speaker, asked)) = self.waiting.pop_front()
+            && let Some((speaker, command)) = self.waiting.pop_front()
         {
-            self.submit(now_ms, wall_ms, speaker, asked, out)?;
+            self.submit(now_ms, wall_ms, speaker, command, out)?;
         }
         self.feed_replica(now_ms, wall_ms, Input::Flush, out)?;
         self.flush_group(now_ms, wall_ms, out)?;
@@ -245,7 +245,7 @@ impl<L: Log> ServerCore<L> {
         now_ms: u64,
         wall_ms: u64,
         speaker: Speaker,
-        asked: Asked,
+        command: Command,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
         if let Speaker::Person(request) = speaker {
@@ -256,10 +256,10 @@ impl<L: Log> ServerCore<L> {
             self.asked.insert(request);
         }
         if self.session.room() > 0 && self.waiting.is_empty() {
-            return self.submit(now_ms, wall_ms, speaker, asked, out);
+            return self.submit(now_ms, wall_ms, speaker, command, out);
         }
         match (self.waiting.len() < WAITING_MAX, speaker) {
-            (true, _) => self.waiting.push_back((speaker, asked)),
+            (true, _) => self.waiting.push_back((speaker, command)),
             (false, Speaker::Person(request)) => {
                 let result = AppendResult::Busy(format!("{WAITING_MAX} commands wait already"));
                 self.tell_person(request, result, out);
@@ -294,11 +294,11 @@ impl<L: Log> ServerCore<L> {
         now_ms: u64,
         wall_ms: u64,
         speaker: Speaker,
-        asked: Asked,
+        command: Command,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
         let mut effects = Vec::new();
-        self.session.submit(now_ms, speaker, asked, &mut effects);
+        self.session.submit(now_ms, speaker, command, &mut effects);
         self.perform_session(now_ms, wall_ms, effects, out)
     }
 
@@ -317,7 +317,7 @@ impl<L: Log> ServerCore<L> {
                     let reason = "the server's session ended before the answer".to_string();
                     self.answer(tag, Err(AppendResult::Unknown(reason)), out);
                 }
-                SessionEffect::Busy { tag, asked } => self.waiting.push_back((tag, asked)),
+                SessionEffect::Busy { tag, command } => self.waiting.push_back((tag, command)),
                 SessionEffect::Opened(_)
                 | SessionEffect::OpenRefused(_)
                 | SessionEffect::Renewed { .. }

@@ -7,7 +7,7 @@ use crate::metrics::Meter;
 use crate::outlets::Outlets;
 use ohm_cell::Cell;
 use ohm_log::Log;
-use ohm_model::{Asked, Index, Outcome};
+use ohm_model::{Command, Index, Outcome};
 use ohm_replica::{
     AppendResult, ChangeFailure, CopyEffect, FollowerId, Peer, Purpose, Replica, ReplicaFailure, RequestId, ServerCore,
     ServerEffect, ServerInput,
@@ -280,7 +280,7 @@ impl<L: Log> Worker<L> {
             Question::Events(index, answer) => {
                 let _ = answer.send(self.core.replica().events().page(index));
             }
-            Question::Command(asked, answer) => return self.command(*asked, answer),
+            Question::Command(command, answer) => return self.command(*command, answer),
             Question::Read(answer) => {
                 let request = RequestId(self.number());
                 self.reads.insert(request, answer);
@@ -307,10 +307,10 @@ impl<L: Log> Worker<L> {
         Ok(())
     }
 
-    fn command(&mut self, asked: Asked, answer: Answer) -> Result<(), ReplicaFailure> {
+    fn command(&mut self, command: Command, answer: Answer) -> Result<(), ReplicaFailure> {
         let request = RequestId(self.number());
         self.requests.insert(request, answer);
-        self.step(ServerInput::Command { request, asked })
+        self.step(ServerInput::Command { request, command })
     }
 
     fn number(&mut self) -> u64 {

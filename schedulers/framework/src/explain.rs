@@ -3,6 +3,7 @@
 use ohm_cell::ClassMiss;
 use ohm_model::{ConflictReason, GroupIndex, Index, JobId, ResourceId, Taint};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The first filter that keeps a group away from a node. Nodes are counted by it, in the order the filters are asked.
@@ -135,6 +136,15 @@ pub enum Obstacle {
     EmptyPlan,
 }
 
+/// What was tried for a job before it was given up, or left with less than it asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tried {
+    /// The profile that the job was planned with.
+    pub profile: String,
+    /// The strategies that had something to do, in the order of the profile.
+    pub strategies: Vec<Cow<'static, str>>,
+}
+
 /// Why a job is not placed. Every number was counted on one picture of the cell; none is estimated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
@@ -164,6 +174,8 @@ pub struct Explanation {
     pub nearest: Vec<NearMiss>,
     /// What stands in the way.
     pub obstacle: Obstacle,
+    /// What was tried; nothing where no planner was asked.
+    pub tried: Option<Tried>,
 }
 
 impl Explanation {
@@ -183,6 +195,7 @@ impl Explanation {
             misses: BTreeMap::new(),
             nearest: Vec::new(),
             obstacle,
+            tried: None,
         }
     }
 

@@ -35,7 +35,7 @@ pub use admission::admission_obstacle;
 pub use ask::{Answer, explain_job, jobs_ahead};
 pub use counted::{BestDomain, Counted, Excluded, Unit, count_miss};
 pub use counters::Counters;
-pub use explain::{Explanation, LayerFit, Miss, NearMiss, Obstacle};
+pub use explain::{Explanation, LayerFit, Miss, NearMiss, Obstacle, Tried};
 pub use holds::{Holds, Taken};
 pub use input::{Again, Proceed, SchedulerConfig, SchedulerEffect, SchedulerInput};
 pub use moves::plan_move;

@@ -1,6 +1,6 @@
 //! The answer, in the words and the order in which it is printed as JSON; see the crate's page.
 
-use ohm_framework::{Counted, Excluded};
+use ohm_framework::{Counted, Excluded, Tried};
 use ohm_model::resources;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -59,6 +59,9 @@ pub struct JobAnswer {
     /// The reason at length, line by line; what `ohm explain` would say.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub explanation: Vec<String>,
+    /// The profile and the strategies that were tried before the explanation was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tried: Option<Tried>,
     /// Its tasks in numbers.
     pub tasks: TaskCounts,
     /// Its groups in order.

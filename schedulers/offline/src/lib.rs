@@ -23,7 +23,7 @@
 //!
 //! ```text
 //! jobs[]            name, outcome (placed | repaired | pending | evicted), reason, explanation[] (lines of text),
-//!                   tasks {asked, before, lost, after}
+//!                   tried? {profile, strategies[]}, tasks {asked, before, lost, after}
 //! jobs[].groups[]   name, placements[] {node, count}, domains[] {values[], count}, explain?
 //! explain           fit, of, unit (task | slice), totalNodes, unavailable? {notReady, unschedulable, notInTopology …},
 //!                   excluded {resource {NAME: n}, taint {"key=value:Effect": n}, nodeSelector, affinity,

@@ -107,11 +107,11 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
         Ok(job) => world.job(*job),
         Err(reason) => {
             let reason = Some(reason.clone());
-            return JobAnswer { name, outcome: pending, reason, explanation: Vec::new(), tasks, groups };
+            return JobAnswer { name, outcome: pending, reason, explanation: Vec::new(), tried: None, tasks, groups };
         }
     };
     let Some(job) = job else {
-        return JobAnswer { name, outcome: pending, reason: None, explanation: Vec::new(), tasks, groups };
+        return JobAnswer { name, outcome: pending, reason: None, explanation: Vec::new(), tried: None, tasks, groups };
     };
     tasks.after = job.live();
     for (at, group) in groups.iter_mut().enumerate() {
@@ -127,9 +127,10 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
         (false, _) if standing.is_repair() => JobOutcome::Repaired,
         (false, _) => JobOutcome::Placed,
     };
-    let mut explanation = Vec::new();
+    let (mut explanation, mut tried) = (Vec::new(), None);
     if let Some(why) = found.explanation.as_ref().filter(|_| job.pending() > 0 || need == Some(Need::Move)) {
         explanation.extend(why.to_text(&world.cell).lines().map(str::to_string));
+        tried = why.tried.clone();
         for group in why.groups() {
             if let Some(group) = groups.get_mut(usize::from(group.0)) {
                 group.explain = Some(why.counted(&world.cell));
@@ -140,7 +141,7 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
         explanation.push("What stands on the drained nodes stays there until room is found.".to_string());
     }
     let reason = unmet.then(|| reason(job, &explanation, found, evicted.get(&job.id))).flatten();
-    JobAnswer { name, outcome, reason, explanation, tasks, groups }
+    JobAnswer { name, outcome, reason, explanation, tried, tasks, groups }
 }
 
 /// Why a job does not stand, in one sentence.

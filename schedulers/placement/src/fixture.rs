@@ -22,22 +22,24 @@
 //! `gpu` is short for `nvidia.com/gpu`; every other word with `=` on a node that is no amount is a label; a node has
 //! room for 110 pods unless it says otherwise. A line that starts with `+` goes on with the one before.
 
-mod bare;
 pub mod random;
 mod words;
 
-pub use bare::Bare;
 pub use words::{group, job, node};
 
+use crate::demand::REFUSED;
+use crate::placer::Placer;
+use crate::subject::Subject;
 use ohm_cell::{Applied, Cell};
 use ohm_framework::{Budget, Decision, Holds, Need, Planner, View, Work, WorkItem, need_of};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
-    Class, Command, Entry, Envelope, Epoch, Exit, Grain, JobId, JobSpec, Lease, NodeConclusion, NodeHealth, NodeSpec,
-    Nomination, Outcome, Purpose, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, Shard, StopCause,
-    TopologySpec, Transaction, Verdict,
+    Class, Command, Entry, Envelope, Epoch, Exit, Grain, JobId, JobSpec, Lease, NodeConclusion, NodeHealth, NodeId,
+    NodeSpec, Nomination, Outcome, Purpose, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, Shard,
+    StopCause, TopologySpec, Transaction, Verdict,
 };
 use ohm_stdx::Prng;
+use std::collections::BTreeMap;
 use words::{joined, queue};
 
 /// A cell with an open session that holds every lease there is.
@@ -126,7 +128,7 @@ impl World {
     pub fn apply(&mut self, command: Command) -> Outcome {
         self.sequence += 1;
         let (session, sequence) = (self.session, Sequence(self.sequence));
-        self.send(Envelope::new(session, sequence, sequence, command))
+        self.send(Envelope { session, sequence, done_below: sequence, command })
     }
 
     fn send(&mut self, envelope: Envelope) -> Outcome {
@@ -159,7 +161,7 @@ impl World {
     /// Submits a job.
     pub fn submit(&mut self, job: Option<JobSpec>) {
         let Some(job) = job else { return };
-        let outcome = self.apply(Command::SubmitJobs { jobs: vec![job] });
+        let outcome = self.apply(Command::SubmitJobs { owner: "test".into(), jobs: vec![job] });
         assert!(format!("{outcome:?}").contains("Accepted"), "{outcome:?}");
     }
 
@@ -339,6 +341,19 @@ impl World {
             conclusions: vec![NodeConclusion { node, incarnation, health: NodeHealth::Lost }],
         });
     }
+}
+
+/// Whether the fast scan lets each node take a task of the subject's group. Nodes that are asked one by one are left
+/// out.
+pub fn scanned(placer: &mut Placer, subject: &Subject<'_>) -> BTreeMap<NodeId, bool> {
+    let (slot, _) = placer.index(subject);
+    let (table, index) = placer.parts(slot);
+    let nodes = subject.view.cell().nodes().iter().map(|(node, _)| node).filter(|node| !table.is_singled(*node));
+    let takes = |node: NodeId| {
+        let open = index.demand.kind_cost(table.kind(node)) != REFUSED;
+        (node, open && index.demand.fits(table, &subject.view, node))
+    };
+    nodes.map(takes).collect()
 }
 
 /// Asserts what `planner` decides about the last job of `text`, and that the log takes every row of it.

@@ -10,36 +10,34 @@
 //! judge takes on the same picture; the fast scan and the filters that explain agree on every node; the same picture,
 //! work and dice give the same plan. Integers only; nothing depends on an order that is not written down here.
 //!
-//! Absent on purpose: preemption's choice of victims, which has its place in [`drive::PostFilter`].
+//! Absent on purpose: what is tried for a job in which order; that is the planner's pipeline of strategies.
 
+mod asks;
 mod demand;
 pub mod devices;
-pub mod drive;
 mod explain;
 pub mod filters;
-#[cfg(any(test, feature = "fixture"))]
+#[cfg(feature = "fixture")]
 pub mod fixture;
 mod flat;
+mod group_search;
 mod index;
-mod moved;
+mod job_search;
 mod placer;
 mod rows;
 pub mod score;
 mod search;
-mod spared;
-mod spot;
 mod subject;
 mod table;
 mod together;
 pub mod topology;
 mod verdicts;
 
-pub use drive::{PostFilter, plan_work};
+pub use asks::{GroupAsk, asks};
 pub use flat::{Amount, Spots, tasks_of};
-pub use placer::{Config, Pass, Placer};
-pub use rows::rows;
+pub use job_search::{Failure, Found, JobSearch, Seek};
+pub use placer::{Config, Pass, Placer, Savepoint};
+pub use rows::{rows, rows_bound};
 pub use subject::{Fence, Subject};
 pub use table::{BLOCK, NodeTable, WHOLE};
-
-#[cfg(test)]
-mod tests;
+pub use together::{Bundle, bundles};

@@ -34,18 +34,24 @@ impl Config {
     }
 }
 
+/// A state of a pass that it can come back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint(usize);
+
 /// One pass over a list of jobs: the picture, less what the pass has planned so far.
 #[derive(Debug)]
 pub struct Pass<'v> {
     base: View<'v>,
     holds: Holds,
+    /// What `holds` is made of, in order.
+    taken: Vec<Taken>,
     examined: std::cell::Cell<u64>,
 }
 
 impl<'v> Pass<'v> {
     /// A pass that has planned nothing yet.
     pub fn new(base: View<'v>) -> Self {
-        Pass { base, holds: Holds::default(), examined: std::cell::Cell::new(0) }
+        Pass { base, holds: Holds::default(), taken: Vec::new(), examined: std::cell::Cell::new(0) }
     }
 
     /// Nodes looked at so far.
@@ -58,9 +64,9 @@ impl<'v> Pass<'v> {
         self.examined.set(self.examined.get().saturating_add(nodes));
     }
 
-    /// Whether the spares of a job are room for its own tasks from now on.
-    pub(crate) fn lend_spares(&mut self, lends: bool) {
-        self.base = self.base.lending_spares(lends);
+    /// Marks what is planned so far: [`Placer::roll_back`] comes back to it.
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint(self.taken.len())
     }
 
     /// The picture without what the pass has planned.
@@ -184,16 +190,19 @@ impl Placer {
     }
 
     /// Takes planned rows from what the pass sees from now on.
-    pub fn take(&mut self, pass: &mut Pass<'_>, rows: &[Placement]) -> Taken {
+    pub fn take(&mut self, pass: &mut Pass<'_>, rows: &[Placement]) {
         let taken = pass.holds.take(pass.base.cell(), rows, &[]);
         self.refresh(pass, taken.nodes());
-        taken
+        pass.taken.push(taken);
     }
 
-    /// Gives planned rows back to the pass.
-    pub fn give_back(&mut self, pass: &mut Pass<'_>, taken: &Taken) {
-        pass.holds.give_back(taken);
-        self.refresh(pass, taken.nodes());
+    /// Gives back what was taken after `savepoint`, the last first.
+    pub fn roll_back(&mut self, pass: &mut Pass<'_>, savepoint: Savepoint) {
+        while pass.taken.len() > savepoint.0 {
+            let Some(taken) = pass.taken.pop() else { return };
+            pass.holds.give_back(&taken);
+            self.refresh(pass, taken.nodes());
+        }
     }
 
     fn refresh(&mut self, pass: &Pass<'_>, nodes: impl Iterator<Item = NodeId>) {

@@ -27,6 +27,12 @@ pub fn rows(subject: &Subject<'_>, spots: &[(NodeId, u32)]) -> Vec<Placement> {
     rows
 }
 
+/// Rows for waiting tasks that are bound to a node each.
+pub fn rows_bound(subject: &Subject<'_>, mut bound: Vec<(u32, NodeId)>) -> Vec<Placement> {
+    bound.sort_unstable();
+    seated(subject, &Seats { bound, free: Vec::new() })
+}
+
 /// Rows for seats: ranks that are bound to a node there, the other waiting ones in order.
 pub(crate) fn seated(subject: &Subject<'_>, seats: &Seats) -> Vec<Placement> {
     if seats.bound.is_empty() {

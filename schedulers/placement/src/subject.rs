@@ -132,4 +132,36 @@ impl<'a> Subject<'a> {
     pub fn standing_on(&self, node: NodeId) -> u32 {
         self.view.standing_on(self.job.id, self.group, node)
     }
+
+    /// Whether `node` is in the domain that the group stands in, if it stands in one.
+    pub fn is_in_domain(&self, node: NodeId) -> bool {
+        let at = usize::from(self.group.0);
+        let (Some((name, level)), Some(domain)) = (self.job.binding_level(at), self.job.shared_domain(at)) else {
+            return true;
+        };
+        let topology = self.view.cell().topologies().get(name);
+        topology.is_some_and(|topology| topology.key_of(node, topology.level(level).unwrap_or(0)) == Some(domain))
+    }
+
+    /// How many tasks fit on `node` in the room that is reserved for those of the group that are on the move.
+    pub fn room_reserved(&self, node: NodeId) -> u32 {
+        // Those two count the room as taken.
+        let filters = FILTERS.iter().filter(|filter| !["nominations", "limitPerNode"].contains(&filter.name));
+        if filters.into_iter().any(|filter| (filter.check)(self, node).is_some()) {
+            return 0;
+        }
+        let mut room = i64::from(u32::MAX);
+        for &(resource, request) in &self.shape.requests {
+            let held = self.view.cell().held_from(self.job, self.group, node, resource);
+            room = room.min((self.view.free(node, resource) - held) / request.max(1));
+        }
+        let mut room = room.clamp(0, i64::from(u32::MAX)) as u32;
+        if room > 1 && !self.shape.devices.is_empty() {
+            room = room.min(DeviceRoom::new(&self.view, self.shape, node).room().0);
+        }
+        if !self.shape.ports.is_empty() {
+            room = room.min(1);
+        }
+        self.limited_beside(node, room, 0)
+    }
 }

@@ -1,19 +1,22 @@
 //! Groups that share a `placeWith` label: a leader with its workers, placed as one; or more groups in one domain.
 
-use crate::drive::{Attempt, Driver, Failure, GroupAsk};
+use crate::asks::GroupAsk;
 use crate::flat::Amount;
+use crate::group_search::quota;
+use crate::job_search::{Failure, Found, JobSearch};
 use crate::rows::rows;
-use crate::spot::quota;
-use crate::subject::Subject;
 use crate::topology::{Counts, Refusal};
 use ohm_cell::Job;
 use ohm_framework::{Explanation, Obstacle};
 use ohm_model::{Placement, TopologyMode};
 use std::cmp::Reverse;
 
+/// Groups that are placed together; mostly one.
+pub type Bundle = Vec<GroupAsk>;
+
 /// The asks in order, groups that share a label and ask for the same level of a topology put together.
-pub(crate) fn bundles(job: &Job, asks: &[GroupAsk]) -> Vec<Vec<GroupAsk>> {
-    let mut bundles: Vec<Vec<GroupAsk>> = Vec::new();
+pub fn bundles(job: &Job, asks: &[GroupAsk]) -> Vec<Bundle> {
+    let mut bundles: Vec<Bundle> = Vec::new();
     let spec = |ask: &GroupAsk| job.spec.groups.get(usize::from(ask.group.0));
     for ask in asks {
         let joins = |bundle: &&mut Vec<GroupAsk>| {
@@ -43,22 +46,22 @@ pub(crate) fn pair(job: &Job, bundle: &[GroupAsk]) -> Option<(GroupAsk, GroupAsk
     }
 }
 
-impl<'v> Driver<'_, 'v> {
+impl<'v> JobSearch<'_, 'v> {
     /// Places a leader and its workers as one; why not holds for both.
-    pub(crate) fn place_pair(&mut self, job: &Job, one: &GroupAsk, many: &GroupAsk) -> Result<Attempt, Failure> {
-        self.seat_pair(job, one, many).map_err(|mut why| {
+    pub(crate) fn place_pair(&mut self, one: &GroupAsk, many: &GroupAsk) -> Result<Found, Failure> {
+        self.seat_pair(one, many).map_err(|mut why| {
             why.partner = Some(if why.group == one.group { many.group } else { one.group });
             why
         })
     }
 
-    fn seat_pair(&mut self, job: &Job, one: &GroupAsk, many: &GroupAsk) -> Result<Attempt, Failure> {
-        let salt = self.salt;
+    fn seat_pair(&mut self, one: &GroupAsk, many: &GroupAsk) -> Result<Found, Failure> {
+        let (job, seek) = (self.job, self.seek);
         let (leader_rows, spots) = {
             let pass = &*self.pass;
-            let leader = Subject::new(pass.view(), job, one.group);
-            let workers = Subject::new(pass.view(), job, many.group);
-            let (Some(leader), Some(workers)) = (leader, workers) else { return Ok(Attempt::default()) };
+            let leader = seek.subject(pass, job, one.group);
+            let workers = seek.subject(pass, job, many.group);
+            let (Some(leader), Some(workers)) = (leader, workers) else { return Ok(Found::default()) };
             let cell = pass.base().cell();
             let room = quota(&workers, Some(leader.shape));
             let most = room.map_or(many.most, |room| many.most.min(room.tasks));
@@ -73,55 +76,55 @@ impl<'v> Driver<'_, 'v> {
                     Err(why) => return Err(Box::new(self.placer.explain(pass, subject, ask.least, why))),
                 }
             }
-            let Some(site) = sites.pop() else { return Ok(Attempt::default()) };
-            let amount = Amount { least: many.least, most, nodes: usize::MAX, attempt: 0, salt };
+            let Some(site) = sites.pop() else { return Ok(Found::default()) };
+            let amount = Amount { least: many.least, most, nodes: usize::MAX, attempt: 0, salt: seek.salt };
             match self.placer.place_pair(pass, &leader, &workers, &site, &amount) {
                 Ok((node, spots)) => (rows(&leader, &[(node, 1)]), spots),
                 Err(refusal) => return Err(self.placer.explain_refusal(pass, &workers, refusal)),
             }
         };
-        let taken = self.placer.take(self.pass, &leader_rows);
-        let worker_rows: Vec<Placement> = match Subject::new(self.pass.view(), job, many.group) {
+        self.placer.take(self.pass, &leader_rows);
+        let worker_rows: Vec<Placement> = match seek.subject(self.pass, job, many.group) {
             Some(workers) => rows(&workers, &spots),
             None => Vec::new(),
         };
-        let more = self.placer.take(self.pass, &worker_rows);
+        self.placer.take(self.pass, &worker_rows);
         let rows = leader_rows.into_iter().chain(worker_rows).collect();
-        Ok(Attempt { rows, taken: vec![taken, more], rest: None })
+        Ok(Found { rows, rest: None })
     }
 
     /// Places groups that share a label in one domain: the smallest that takes all of them in order.
-    pub(crate) fn place_together(&mut self, job: &Job, bundle: &[GroupAsk]) -> Result<Attempt, Failure> {
-        let domains = self.shared_domains(job, bundle)?;
+    pub(crate) fn place_together(&mut self, bundle: &[GroupAsk]) -> Result<Found, Failure> {
+        let domains = self.shared_domains(bundle)?;
         let mut best: Option<(u32, Failure)> = None;
         for (level, key) in domains {
-            let mut attempt = Attempt::default();
+            let (mut found, before) = (Found::default(), self.pass.savepoint());
             let mut placed = 0;
-            let failed = bundle.iter().find_map(|ask| match self.place_within(job, ask, Some((level, key))) {
+            let failed = bundle.iter().find_map(|ask| match self.place_within(ask, Some((level, key))) {
                 Ok(more) => {
                     placed += more.rows.iter().map(|row| row.count).sum::<u32>();
-                    self.note(&mut attempt, Ok(more));
+                    found.add(Ok(more));
                     None
                 }
                 Err(why) => Some(why),
             });
-            let Some(why) = failed else { return Ok(attempt) };
-            let why = self.undo_all(job, attempt, why);
+            let Some(why) = failed else { return Ok(found) };
+            let why = self.undo(before, &found, why);
             let takes = placed + why.fit * why.slice;
             if best.as_ref().is_none_or(|(most, _)| takes > *most) {
                 best = Some((takes, why));
             }
         }
-        let mode = job.spec.groups.get(usize::from(bundle[0].group.0)).map(|spec| spec.topology.mode);
+        let mode = self.job.spec.groups.get(usize::from(bundle[0].group.0)).map(|spec| spec.topology.mode);
         match best {
-            Some((_, why)) if mode == Some(TopologyMode::Required) => Err(self.told_of_all_domains(job, why)),
-            _ => self.place_apart(job, bundle),
+            Some((_, why)) if mode == Some(TopologyMode::Required) => Err(self.told_of_all_domains(why)),
+            _ => self.place_apart(bundle),
         }
     }
 
     /// `why` no domain takes a bundle, found inside the best one, with nodes counted over all of them.
-    fn told_of_all_domains(&mut self, job: &Job, why: Failure) -> Failure {
-        let Some(subject) = Subject::new(self.pass.view(), job, why.group) else { return why };
+    fn told_of_all_domains(&mut self, why: Failure) -> Failure {
+        let Some(subject) = self.seek.subject(self.pass, self.job, why.group) else { return why };
         let cell = self.pass.base().cell();
         let (Obstacle::Domain { .. }, Ok(Some(site))) = (&why.obstacle, self.placer.site(&subject, cell)) else {
             return why;
@@ -136,12 +139,12 @@ impl<'v> Driver<'_, 'v> {
     /// The domains that might take every group of the bundle, best first: all tasks before minimums only, the level
     /// asked for before those above it, less room for the largest group before more, path order at last. When no domain
     /// of a required level takes its share of every group, the one that takes most: what it lacks is the reason.
-    fn shared_domains(&mut self, job: &Job, bundle: &[GroupAsk]) -> Result<Vec<(&'v str, u32)>, Failure> {
+    fn shared_domains(&mut self, bundle: &[GroupAsk]) -> Result<Vec<(&'v str, u32)>, Failure> {
         let cell = self.pass.base().cell();
         let mut counted: Vec<(&GroupAsk, Counts)> = Vec::new();
         let mut site = None;
         for ask in bundle {
-            let Some(subject) = Subject::new(self.pass.view(), job, ask.group) else { continue };
+            let Some(subject) = self.seek.subject(self.pass, self.job, ask.group) else { continue };
             let found = match self.placer.site(&subject, cell) {
                 Ok(Some(found)) => found,
                 Ok(None) => continue,

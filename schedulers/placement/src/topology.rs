@@ -29,7 +29,7 @@ use crate::placer::Placer;
 use crate::subject::{Fence, Subject};
 use ohm_cell::{Cell, Topology};
 use ohm_framework::{LayerFit, Obstacle};
-use ohm_model::{DomainId, TopologyMode};
+use ohm_model::{DomainId, NodeId, TopologyMode};
 use std::sync::Arc;
 
 /// Where a group asks to stand.
@@ -119,6 +119,16 @@ impl<'a> Site<'a> {
 }
 
 impl Placer {
+    /// Sorts nodes by their place in the topology that the subject's group asks for; leaves them as they are when it
+    /// asks for none. False when it asks for one that the cell lacks or the request contradicts.
+    pub fn sort_by_path(&mut self, subject: &Subject<'_>, nodes: &mut [(NodeId, u32)]) -> bool {
+        let site = self.site(subject, subject.view.cell());
+        if let Ok(Some(site)) = &site {
+            nodes.sort_by_key(|(node, _)| site.tree.position(*node));
+        }
+        site.is_ok()
+    }
+
     /// Where the subject's group asks to stand; nothing when it asks for no topology. An error when the cell has no
     /// such topology, or one that the request contradicts.
     pub(crate) fn site<'c>(&mut self, subject: &Subject<'_>, cell: &'c Cell) -> Result<Option<Site<'c>>, Obstacle> {

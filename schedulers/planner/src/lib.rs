@@ -15,16 +15,23 @@
 //! What a job gets depends on its own spec (whether it starts whole, spreads, names a topology), never on its class:
 //! the class says which schedulers plan it, with which profile.
 //!
+//! A plan is made by a list of strategies over savepoints of the pass: `strategies.rs` has the table, one small file
+//! each, and `pipeline.rs` runs it. What was tried is part of every explanation.
+//!
 //! Invariants: no group of a gang starts below its minimum, in the plan as in the cell; groups of one job travel in one
 //! transaction; no row leaves a required domain or breaks a slice, in the first plan or any later one; a repair is
 //! whole or not at all; a started group keeps every task that stands; equal pictures and work give equal plans.
 //!
-//! Absent on purpose: the choice of victims. Preemption and reclaim are a [`ohm_placement::PostFilter`] that is handed
-//! in.
+//! Absent on purpose: the choice of victims. Preemption and reclaim will be strategies.
 
+mod draft;
+mod pipeline;
 mod planner;
+mod spares;
+mod strategies;
 
 pub use planner::{ProfilePlanner, of};
+pub use strategies::strategy_names;
 
 #[cfg(test)]
 mod tests;

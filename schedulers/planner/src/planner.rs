@@ -1,15 +1,19 @@
 //! One planner that plans as its profile says.
 
-use ohm_framework::{Plan, Planner, View, Work};
+use crate::draft::Desk;
+use crate::pipeline::Pipeline;
+use ohm_framework::{Decision, Plan, Planner, View, Work};
 use ohm_model::{Class, JobId, NodeId, SchedulingProfile};
-use ohm_placement::{Config, Placer, PostFilter, plan_work};
+use ohm_placement::{Config, Placer};
 use ohm_stdx::Prng;
 
 /// Plans the jobs of one class as its profile says.
+#[derive(Debug)]
 pub struct ProfilePlanner {
     class: Class,
-    placer: Placer,
-    post_filter: Option<Box<dyn PostFilter + Send>>,
+    pipeline: Pipeline,
+    /// The craft, with what it remembers between passes.
+    pub placer: Placer,
 }
 
 /// The planner of `class`, with the profile that every cell has for it.
@@ -20,12 +24,13 @@ pub fn of(class: Class) -> ProfilePlanner {
 impl ProfilePlanner {
     /// A planner that plans as `profile` says.
     pub fn new(profile: SchedulingProfile) -> Self {
-        ProfilePlanner { class: profile.class, placer: Placer::new(&Config::new(profile)), post_filter: None }
+        ProfilePlanner::with(&Config::new(profile))
     }
 
-    /// The same planner with something to try for jobs that find no room.
-    pub fn with_post_filter(self, post_filter: Box<dyn PostFilter + Send>) -> Self {
-        ProfilePlanner { post_filter: Some(post_filter), ..self }
+    /// The same with other bounds than every class has.
+    pub fn with(config: &Config) -> Self {
+        let class = config.profile.class;
+        ProfilePlanner { class, pipeline: Pipeline::built_in(class), placer: Placer::new(config) }
     }
 }
 
@@ -35,8 +40,24 @@ impl Planner for ProfilePlanner {
     }
 
     fn plan(&mut self, view: &View<'_>, work: &Work, dice: &mut Prng) -> Plan {
-        let hook = self.post_filter.as_deref_mut().map(|hook| hook as &mut dyn PostFilter);
-        plan_work(&mut self.placer, hook, view, work, dice)
+        let mut pass = self.placer.begin(view);
+        let (mut plan, mut rows) = (Plan::default(), 0);
+        for item in &work.jobs {
+            let spent = pass.examined() >= work.budget.nodes || rows >= work.budget.rows;
+            if spent && !plan.decisions.is_empty() {
+                break;
+            }
+            let most_rows = work.budget.rows.saturating_sub(rows).max(1);
+            let desk = Desk { placer: &mut self.placer, pass: &mut pass, dice };
+            let decision = self.pipeline.decide(desk, item, most_rows);
+            if let Decision::Planned(planned) = &decision {
+                rows += planned.place.len();
+            }
+            pass.look_at(1);
+            plan.decisions.push(decision);
+        }
+        plan.examined = pass.examined();
+        plan
     }
 
     fn changed(&mut self, view: &View<'_>, nodes: &[NodeId], _jobs: &[JobId]) {

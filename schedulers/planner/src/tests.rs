@@ -1,5 +1,27 @@
-//! What each built-in class does with its jobs.
+//! What each built-in class does with its jobs, cases of the shared craft as text, and properties against brute force.
 
 mod batch;
+mod cases;
+mod exact;
+mod fixed;
+mod pipeline;
+mod properties;
+mod scores;
 mod service;
+mod slices;
+mod spares;
 mod tas;
+mod topologies;
+
+use crate::{ProfilePlanner, of};
+use ohm_model::Class;
+use ohm_placement::fixture;
+
+/// A planner that knows no cell yet.
+fn fresh() -> ProfilePlanner {
+    of(Class::BATCH)
+}
+
+fn check(text: &str, expected: &str) {
+    fixture::check(&mut fresh(), text, expected);
+}

@@ -91,9 +91,11 @@ impl World {
 
     fn update_after(&mut self, after_ms: u64, name: &str) {
         let find = |client: &ClientProcess| client.submitted.iter().find(|spec| spec.name == name).cloned();
-        if let Some(spec) = self.clients.iter().find_map(find) {
+        let found = self.clients.iter().enumerate().find_map(|(number, client)| Some((number, find(client)?)));
+        if let Some((number, spec)) = found {
             let spec = Box::new(workload::update(&mut self.dice, &spec));
-            self.say_after(after_ms, Command::UpdateJob { spec, version: None });
+            let owner = format!("client {number}");
+            self.say_after(after_ms, Command::UpdateJob { owner, spec, version: None });
         }
     }
 

@@ -8,7 +8,7 @@ use ohm_client::SessionInput;
 use ohm_framework::SchedulerInput;
 use ohm_health::{BeatMark, DutyInput, RelayedBeats};
 use ohm_log::Bytes;
-use ohm_model::{Actor, Asked, Command, Entry, Envelope, Outcome};
+use ohm_model::{Command, Entry, Envelope, Outcome};
 use ohm_provisioning::ProvisionerInput;
 use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, FollowerId, Peer, RequestId, ServerInput};
 
@@ -40,10 +40,9 @@ impl World {
         if twice {
             self.count("request doubled");
         }
-        let actor = Actor(person(victim));
         for _ in 0..1 + u64::from(twice) {
             let way_ms = self.way_ms();
-            let up = Up::Command { request, asked: Asked { actor: actor.clone(), command: command.clone() } };
+            let up = Up::Command { request, command: command.clone() };
             self.agenda.after(way_ms, Event::ToServer { connection, up });
         }
     }
@@ -114,12 +113,12 @@ impl World {
             }
             Up::Duty(session) => ServerInput::Duty { peer, session },
             Up::Answers(answers) => ServerInput::Answers { answers },
-            Up::Command { request, asked } => {
+            Up::Command { request, command } => {
                 self.note_order(connection, request);
                 let own = RequestId(self.next_request);
                 self.next_request += 1;
                 self.requests.insert((server, own), (connection, request));
-                ServerInput::Command { request: own, asked }
+                ServerInput::Command { request: own, command }
             }
         };
         self.step_server(server, input);
@@ -249,13 +248,5 @@ impl World {
             AgentOrder::ReportsAccepted { batch, index, .. } => AgentInput::ReportsAccepted { batch, index },
         };
         self.step_agent(victim, input);
-    }
-}
-
-/// On whose behalf a client asks.
-fn person(client: Victim) -> String {
-    match client {
-        Victim::Client(number) => format!("client {number}"),
-        other => format!("{other:?}"),
     }
 }

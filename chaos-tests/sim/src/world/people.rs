@@ -78,19 +78,19 @@ impl World {
         self.clients[number].left -= 1;
         let pause_ms = self.dice.between(20, self.knobs.wish_pause_ms);
         self.clients[number].next_at_ms = now_ms + pause_ms;
-        let queues = self.knobs.queues;
+        let (queues, own) = (self.knobs.queues, format!("client {number}"));
         let command = if self.dice.chance(700) {
             let name = format!("c{number}-job-{}", self.clients[number].submitted.len());
             let job = self.draw_job(name);
             self.change_mind(&job.name);
             self.clients[number].submitted.push(job.clone());
-            Some(Command::SubmitJobs { jobs: vec![job] })
+            Some(Command::SubmitJobs { owner: own, jobs: vec![job] })
         } else if self.dice.chance(150) {
             self.replace(number)
         } else {
             let job = self.dice.pick(&self.clients[number].submitted);
             let job = job.cloned();
-            workload::interference(&mut self.dice, job.as_ref(), self.nodes.len(), queues)
+            workload::interference(&mut self.dice, job.as_ref(), &own, self.nodes.len(), queues)
         };
         if let Some(mut command) = command {
             if let (Command::PutQueue(spec), Theme::Provisioning) = (&mut command, self.knobs.theme) {
@@ -120,7 +120,7 @@ impl World {
             self.request(number, Command::CancelJob { name: job.name.clone() });
         }
         self.request(number, Command::ForgetJob { name: job.name.clone() });
-        Some(Command::SubmitJobs { jobs: vec![job] })
+        Some(Command::SubmitJobs { owner: format!("client {number}"), jobs: vec![job] })
     }
 
     /// Now and then somebody takes a job back, or lets it wait, the moment after submitting it.
@@ -171,11 +171,12 @@ impl World {
 
     /// A client without memory asks for everything that its files say.
     pub(super) fn forget_requests(&mut self, number: usize) {
+        let owner = format!("client {number}");
         self.clients[number].open.clear();
         for job in self.clients[number].submitted.clone() {
             let request = self.clients[number].next_request;
             self.clients[number].next_request += 1;
-            let command = Command::SubmitJobs { jobs: vec![job] };
+            let command = Command::SubmitJobs { owner: owner.clone(), jobs: vec![job] };
             self.clients[number].open.insert(request, (command, 0));
         }
     }

@@ -143,6 +143,8 @@ fn from_explanation(cell: &Cell, job: &Job, explanation: &Explanation, view: Exp
         Miss::Taint(taint) => Some(taint),
         _ => None,
     });
+    let tried = explanation.tried.as_ref();
+    let strategies = tried.into_iter().flat_map(|tried| &tried.strategies).map(ToString::to_string);
     let causes = taints.flat_map(|taint| views::causes(cell, taint, CAUSES_TOLD));
     ExplainView {
         summary,
@@ -156,6 +158,8 @@ fn from_explanation(cell: &Cell, job: &Job, explanation: &Explanation, view: Exp
         open_nodes: explanation.open_nodes.into(),
         reasons,
         nearest: nearest.collect(),
+        profile: tried.map(|tried| tried.profile.clone()).unwrap_or_default(),
+        strategies: strategies.collect(),
         ..view
     }
 }

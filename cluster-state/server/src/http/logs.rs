@@ -1,8 +1,8 @@
 //! The output of a task.
 
+use super::Shared;
 use super::answer::{Answer, Problem, stamped};
 use super::params::{Name, Params};
-use super::shared::Shared;
 use super::streams::OpenStream;
 use crate::handle::{LogPiece, LogQuery};
 use crate::log_readers::LogStream;

@@ -310,6 +310,8 @@ fn explain() -> ExplainView {
         open_nodes: 1,
         reasons: vec![ReasonView { code: text(), reason: text(), nodes: 1 }],
         nearest: vec![NearestView { resource: text(), asked: text(), free: text(), node: text() }],
+        profile: text(),
+        strategies: vec![text()],
         jobs_ahead: Some(1),
     }
 }

@@ -6,13 +6,14 @@
 //! there.
 
 use super::answer::{Answer, Problem, json_with};
+use super::cells::Cells;
 use super::lines::{LINE_BYTES_MAX, LineReader, Lines};
-use super::params::{Caller, Params};
+use super::params::{Owner, Params};
 use super::verdicts::{Ticket, unreadable};
 use super::{Shared, guard};
 use crate::handle::Unanswered;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use ohm_cell::JobState;
 use ohm_log::ENTRY_BYTES_MAX;
@@ -56,17 +57,22 @@ pub(super) struct SubmitQuery {
     update: bool,
 }
 
-pub(super) async fn submit(caller: Caller, Params(query): Params<SubmitQuery>, request: Request) -> Answer {
+pub(super) async fn submit(
+    State(shared): State<Shared>,
+    Params(query): Params<SubmitQuery>,
+    Owner(owner): Owner,
+    request: Request,
+) -> Answer {
     let content_type = guard::content_type(request.headers());
-    let mut submission = Submission::new(&caller, query.verdicts == Listed::All);
+    let mut submission = Submission::new(&shared.cells, owner, query.verdicts == Listed::All);
     (submission.replace, submission.update) = (query.replace, query.update);
     let body = request.into_body();
     match content_type.as_str() {
-        "application/json" => submit_whole(&caller.shared, submission, "input.json", body).await,
+        "application/json" => submit_whole(&shared, submission, "input.json", body).await,
         "application/x-ndjson" | "application/ndjson" | "application/jsonl" => {
-            submit_lines(&caller.shared, submission, body).await
+            submit_lines(&shared, submission, body).await
         }
-        _ => submit_whole(&caller.shared, submission, "input.yaml", body).await,
+        _ => submit_whole(&shared, submission, "input.yaml", body).await,
     }
 }
 
@@ -186,7 +192,8 @@ enum Waiting {
 
 /// One request on its way.
 struct Submission<'c> {
-    caller: &'c Caller,
+    cells: &'c Cells,
+    owner: String,
     answer: SubmitAnswer,
     list_good: bool,
     /// Finished jobs of the same names are forgotten first.
@@ -202,15 +209,16 @@ struct Submission<'c> {
 }
 
 impl<'c> Submission<'c> {
-    fn new(caller: &'c Caller, list_good: bool) -> Self {
+    fn new(cells: &'c Cells, owner: String, list_good: bool) -> Self {
         Submission {
-            caller,
+            cells,
+            owner,
             answer: SubmitAnswer::default(),
             list_good,
             replace: false,
             update: false,
             documents: 0,
-            index: *caller.shared.cells.applied().borrow(),
+            index: *cells.applied().borrow(),
             waiting: Vec::new(),
             jobs: Vec::new(),
             jobs_bytes: 0,
@@ -229,22 +237,22 @@ impl<'c> Submission<'c> {
         match document.content {
             Content::Job(job) => self.add_job(ticket, *job).await,
             Content::Queue(spec) => {
-                let same = self.caller.shared.cells.now().await;
+                let same = self.cells.now().await;
                 let same = same.is_ok_and(|cell| cell.quota().get(&spec.name).is_some_and(|node| node.spec == spec));
                 self.send_one(ticket, Command::PutQueue(spec), same).await;
             }
             Content::Topology(spec) => {
-                let same = self.caller.shared.cells.now().await;
+                let same = self.cells.now().await;
                 let same = same.is_ok_and(|cell| cell.topologies().iter().any(|known| known.spec == spec));
                 self.send_one(ticket, Command::PutTopology(spec), same).await;
             }
             Content::PriorityClass(class) => {
-                let same = self.caller.shared.cells.now().await;
+                let same = self.cells.now().await;
                 let same = same.is_ok_and(|cell| cell.priority_classes().get(&class.name) == Some(&class));
                 self.send_one(ticket, Command::PutPriorityClass(class), same).await;
             }
             Content::ProvisioningClass(class) => {
-                let same = self.caller.shared.cells.now().await;
+                let same = self.cells.now().await;
                 let same = same.is_ok_and(|cell| {
                     cell.provisioning_classes().get(&class.name).is_some_and(|known| **known == *class)
                 });
@@ -317,7 +325,7 @@ impl<'c> Submission<'c> {
         };
         // Who hears "unchanged" is told if the job is over already: nothing will run.
         let is_unchanged = |outcome: &JobOutcome| matches!(outcome, JobOutcome::Unchanged(_));
-        let cell = if outcomes.iter().any(is_unchanged) { self.caller.shared.cells.now().await.ok() } else { None };
+        let cell = if outcomes.iter().any(is_unchanged) { self.cells.now().await.ok() } else { None };
         let mut outcomes = outcomes.into_iter();
         for waiting in std::mem::take(&mut self.waiting) {
             let verdict = match waiting {
@@ -333,7 +341,7 @@ impl<'c> Submission<'c> {
 
     /// The cell's answers to `jobs`, and why those at the end have none.
     async fn submit_jobs(&mut self, jobs: Vec<JobSpec>) -> (Vec<JobOutcome>, String) {
-        let outcome = self.send(Command::SubmitJobs { jobs }).await;
+        let outcome = self.send(Command::SubmitJobs { owner: self.owner.clone(), jobs }).await;
         answers_in(outcome)
     }
 
@@ -348,7 +356,7 @@ impl<'c> Submission<'c> {
                 continue;
             }
             changed.insert(job.name.clone());
-            let update = Command::UpdateJob { spec: Box::new(job), version: None };
+            let update = Command::UpdateJob { owner: self.owner.clone(), spec: Box::new(job), version: None };
             let outcome = self.send(update).await;
             let (mut answer, message) = answers_in(outcome);
             match answer.pop() {
@@ -367,7 +375,7 @@ impl<'c> Submission<'c> {
     async fn forget_finished(&mut self, jobs: &[JobSpec]) {
         let mut names: BTreeSet<&String> = jobs.iter().map(|job| &job.name).collect();
         let give_up = Instant::now() + STOPPING_PATIENCE;
-        while let Ok(cell) = self.caller.shared.cells.now().await {
+        while let Ok(cell) = self.cells.now().await {
             let of = |name: &&String| {
                 let job = cell.jobs().find(name)?;
                 matches!(job.state, JobState::Finished(_)).then(|| job.live() > 0)
@@ -397,7 +405,7 @@ impl<'c> Submission<'c> {
         let mut tries = 0;
         let unanswered = loop {
             tries += 1;
-            match self.caller.command(command.clone()).await {
+            match self.cells.command(command.clone()).await {
                 Ok((index, outcome)) => {
                     self.index = self.index.max(index);
                     return Ok(outcome);

@@ -27,7 +27,7 @@ pub mod topology;
 pub mod transaction;
 
 pub use class::{CLASS_NAME_MAX, Class, ClassKind, ClassNameError};
-pub use command::{Actor, Asked, Command, ENTRY_FORMAT, Entry, Envelope};
+pub use command::{Command, ENTRY_FORMAT, Entry, Envelope};
 pub use condition::{ConditionAction, ConditionKind, NodeCondition};
 pub use event::{Event, EventKind, Move};
 pub use ids::{

@@ -1,11 +1,10 @@
 //! Gangs, arrays, growth and backfill as text, and a sweep over random jobs.
 
 use crate::of;
-use ohm_framework::{Decision, Explanation, Obstacle, Planner};
+use ohm_framework::{Decision, Obstacle, Planner};
 use ohm_model::Class;
 use ohm_placement::fixture::random::{self, Kinds};
 use ohm_placement::fixture::{self, World};
-use ohm_placement::{Pass, Placer, PostFilter};
 use ohm_stdx::Prng;
 use proptest::prelude::*;
 
@@ -59,36 +58,6 @@ fn later_jobs_are_filled_in_behind_a_blocked_gang() {
     assert_eq!(world.text(&decisions[1]), "g 0-3 on a");
     let Decision::Unplaced(why) = &decisions[2] else { panic!("{decisions:?}") };
     assert_eq!((why.fit, why.of), (0, 1));
-}
-
-/// Claims every job it hears of.
-struct Claims;
-
-impl PostFilter for Claims {
-    fn name(&self) -> &'static str {
-        "claims"
-    }
-
-    fn unplaced(
-        &mut self,
-        _placer: &mut Placer,
-        _pass: &mut Pass<'_>,
-        job: &ohm_cell::Job,
-        why: &Explanation,
-        _dice: &mut Prng,
-    ) -> Option<Decision> {
-        assert_eq!(why.job, job.id);
-        Some(Decision::Nothing(job.id))
-    }
-}
-
-#[test]
-fn a_post_filter_is_asked_about_jobs_without_room() {
-    let mut planner = of(Class::BATCH).with_post_filter(Box::new(Claims));
-    let world = World::of("node a cpu=1\n job j\n group g cpu=2\n job k\n group g cpu=1", &mut planner);
-    let decisions = world.plan_all(&["j", "k"], &mut planner);
-    assert!(matches!(decisions[0], Decision::Nothing(_)));
-    assert!(matches!(decisions[1], Decision::Planned(_)));
 }
 
 proptest! {

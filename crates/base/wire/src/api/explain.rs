@@ -50,6 +50,12 @@ pub struct ExplainView {
     /// The node that came nearest in each resource, among those that are short of that resource only.
     #[serde(skip_serializing_if = "is_default")]
     pub nearest: Vec<NearestView>,
+    /// The profile that its planner was asked with; empty where none was asked.
+    #[serde(skip_serializing_if = "is_default")]
+    pub profile: String,
+    /// The strategies of the profile that were tried, in its order.
+    #[serde(skip_serializing_if = "is_default")]
+    pub strategies: Vec<String>,
     /// Jobs of the same queue (or, without a queue, of the same class) that go first; nothing when it does not wait.
     #[serde(skip_serializing_if = "is_default")]
     pub jobs_ahead: Option<u64>,

@@ -29,6 +29,10 @@ pub(crate) fn explanation(view: &ExplainView, style: &Style) -> String {
         }
         text.push_str(&format!("\n{}", grid.text()));
     }
+    if !view.strategies.is_empty() {
+        let tried = format!("Tried with profile {}: {}.", view.profile, view.strategies.join(", "));
+        text.push_str(&format!("\n{}\n", wrapped(&tried, style.width, 0)));
+    }
     if let Some(ahead) = view.jobs_ahead {
         let line = match ahead {
             0 => "No waiting job goes before it.".to_string(),
@@ -66,6 +70,8 @@ mod tests {
                 free: "1750m".into(),
                 node: "n3".into(),
             }],
+            profile: "batch".into(),
+            strategies: vec!["Place".into(), "MinimumsFirst".into()],
             jobs_ahead: Some(0),
             ..ExplainView::default()
         };
@@ -83,6 +89,8 @@ NODES  REASON
 
 NEAREST IN  ASKED  FREE   NODE
 cpu         4096   1750m  n3
+
+Tried with profile batch: Place, MinimumsFirst.
 
 No waiting job goes before it.
 "

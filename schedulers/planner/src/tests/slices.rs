@@ -1,7 +1,7 @@
 //! Slices, leaders, balanced placement and their repair as text.
 
-use super::{Bare, check};
-use crate::fixture::World;
+use super::{check, fresh};
+use ohm_placement::fixture::World;
 
 const CELL: &str = "
     topology main block rack kubernetes.io/hostname
@@ -172,7 +172,7 @@ fn a_minimum_within_a_slice_asks_for_the_whole_slice() {
 
 #[test]
 fn broken_slices_are_filled_where_they_stand_and_ranks_stay() {
-    let mut planner = Bare::default();
+    let mut planner = fresh();
     let text = format!(
         "{CELL} node b3 cpu=4 block=1 rack=2
          job j class=tas\n group g count=12 cpu=1 select=block:1 topology=required:block slices=rack:6,kubernetes.io/hostname:3
@@ -197,7 +197,7 @@ fn broken_slices_are_filled_where_they_stand_and_ranks_stay() {
 
 #[test]
 fn several_lost_nodes_are_one_repair() {
-    let mut planner = Bare::default();
+    let mut planner = fresh();
     let text = format!(
         "{CELL} node c3 cpu=7 block=2 rack=3
          job j class=tas\n group g count=15 cpu=1 topology=required:rack\n place j
@@ -210,7 +210,7 @@ fn several_lost_nodes_are_one_repair() {
 
 #[test]
 fn a_request_that_contradicts_the_topology_is_explained() {
-    let mut planner = Bare::default();
+    let mut planner = fresh();
     let world = World::of(&format!("{CELL} job j class=tas\n group g count=4 cpu=1 slices=rack:2"), &mut planner);
     assert_eq!(world.plan_all(&["j"], &mut planner).len(), 1);
     let topology = &world.cell.topologies().get("main").unwrap().spec;

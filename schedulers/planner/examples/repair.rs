@@ -1,14 +1,14 @@
 //! How long the core part of a repair takes: from the entry that declares a node lost to the committed repair, on one
 //! copy: apply, plan, judge and apply again. Durability is not in it. Prints JSON.
 //!
-//! `cargo run --release -p ohm-placement --features fixture --example repair`
+//! `cargo run --release -p ohm-planner --example repair`
 
 #![allow(clippy::disallowed_types, reason = "it measures time")]
 
-use ohm_framework::{Budget, Decision, Holds, Need, Plan, Planner, View, Work, WorkItem};
-use ohm_model::{Class, Command, Epoch, JobId, NodeConclusion, NodeHealth, NodeId, SchedulingProfile, SessionId};
+use ohm_framework::{Budget, Decision, Holds, Need, Planner, View, Work, WorkItem};
+use ohm_model::{Class, Command, Epoch, NodeConclusion, NodeHealth, NodeId, SessionId};
 use ohm_placement::fixture::World;
-use ohm_placement::{Config, Placer, plan_work};
+use ohm_planner::{ProfilePlanner, of};
 use ohm_stdx::Prng;
 use std::fmt::Write;
 use std::time::Instant;
@@ -16,29 +16,8 @@ use std::time::Instant;
 const NODES: usize = 10_000;
 const ROUNDS: usize = 200;
 
-/// The craft without any class around it.
-struct Bare(Placer);
-
-impl Planner for Bare {
-    fn class(&self) -> Class {
-        Class::TAS
-    }
-
-    fn plan(&mut self, view: &View<'_>, work: &Work, dice: &mut Prng) -> Plan {
-        plan_work(&mut self.0, None, view, work, dice)
-    }
-
-    fn changed(&mut self, view: &View<'_>, nodes: &[NodeId], _jobs: &[JobId]) {
-        self.0.changed(view, nodes);
-    }
-
-    fn reset(&mut self, view: &View<'_>) {
-        self.0.reset(view);
-    }
-}
-
 /// Blocks of 1,000 nodes in racks of 40, of different sizes, and a gang of 1,000 tasks bound to one block.
-fn cell(planner: &mut Bare) -> World {
+fn cell(planner: &mut ProfilePlanner) -> World {
     let mut text = String::from("topology main block rack kubernetes.io/hostname\n");
     let mut dice = Prng::new(7);
     for node in 0..NODES {
@@ -53,7 +32,7 @@ fn cell(planner: &mut Bare) -> World {
 }
 
 fn main() {
-    let mut planner = Bare(Placer::new(&Config::new(SchedulingProfile::built_in(Class::TAS))));
+    let mut planner = of(Class::TAS);
     let whole = cell(&mut planner);
     let job = whole.job("train");
     assert_eq!(whole.cell.jobs().get(job).map(|job| job.live()), Some(1_000));

@@ -1,12 +1,13 @@
 //! Work that stands already: replacements stay where the group stands.
 
-use super::Bare;
-use crate::fixture::World;
+use super::fresh;
+use crate::ProfilePlanner;
 use ohm_framework::{Budget, Decision};
+use ohm_placement::fixture::World;
 
 #[test]
 fn a_replacement_stays_in_the_required_domain() {
-    let mut planner = Bare::default();
+    let mut planner = fresh();
     let text = "
         topology main rack kubernetes.io/hostname
         node a1 cpu=2 rack=1
@@ -40,7 +41,7 @@ fn a_replacement_stays_in_the_required_domain() {
 
 #[test]
 fn ranks_follow_the_topology() {
-    let mut planner = Bare::default();
+    let mut planner = fresh();
     let text = "
         topology main rack kubernetes.io/hostname
         node z cpu=1 rack=1
@@ -56,7 +57,7 @@ fn ranks_follow_the_topology() {
 
 #[test]
 fn room_kept_for_one_group_of_a_gang_is_room_for_the_others() {
-    let mut planner = Bare::default();
+    let mut planner = fresh();
     let text = "
         node a cpu=4
         job j
@@ -72,7 +73,7 @@ fn room_kept_for_one_group_of_a_gang_is_room_for_the_others() {
 
 #[test]
 fn jobs_of_one_pass_see_each_other() {
-    let mut planner = Bare::default();
+    let mut planner = fresh();
     let text = "
         queue team cpu=5
         node a cpu=4
@@ -94,7 +95,7 @@ fn jobs_of_one_pass_see_each_other() {
 
 #[test]
 fn a_gang_that_is_to_stop_as_a_whole_waits_for_its_former_runs() {
-    let mut planner = Bare::default();
+    let mut planner = fresh();
     let text = "node a cpu=8\n job j\n group g count=4 cpu=1\n place j\n suspend j\n resume j\n finish j 0";
     let mut world = World::of(&text.replace("finish", "fail"), &mut planner);
     let waits = "It waits for its former runs to stop.";
@@ -111,13 +112,13 @@ fn a_gang_that_is_to_stop_as_a_whole_waits_for_its_former_runs() {
 
 #[test]
 fn the_rows_of_a_pass_never_cut_a_rigid_gang() {
-    let mut planner = Bare::default();
+    let mut planner = fresh();
     let nodes: String = (0..6).map(|node| format!("node n{node} cpu=1\n")).collect();
     let jobs = "job i\n group g count=2 cpu=1
         job rigid\n group g count=4 min=2 cpu=1
         job elastic\n group g count=4 min=1 elastic cpu=1";
     let world = World::of(&format!("{nodes}{jobs}"), &mut planner);
-    let rows = |names: &[&str], planner: &mut Bare| {
+    let rows = |names: &[&str], planner: &mut ProfilePlanner| {
         let decisions = world.plan_within(names, Budget { nodes: u64::MAX, rows: 3 }, planner);
         let rows = decisions.iter().map(|decision| match decision {
             Decision::Planned(planned) => planned.place.len(),
@@ -131,7 +132,7 @@ fn the_rows_of_a_pass_never_cut_a_rigid_gang() {
 
 #[test]
 fn a_shrunk_node_takes_nothing_until_it_has_settled() {
-    let mut planner = Bare::default();
+    let mut planner = fresh();
     let text = "
         topology main rack
         node a cpu=8 gpu=2 rack=1
@@ -153,7 +154,7 @@ fn a_shrunk_node_takes_nothing_until_it_has_settled() {
 
 #[test]
 fn a_service_group_below_its_minimum_says_what_it_waits_for() {
-    let mut planner = Bare::default();
+    let mut planner = fresh();
     let text = "node a cpu=8\n job web class=service\n group g count=3 min=3 cpu=1\n place web
         fail web 0\n wait 600\n fail web 1\n fail web 2\n wait 600";
     let mut world = World::of(text, &mut planner);

@@ -1,10 +1,10 @@
 //! Topology plans on cells of up to six nodes, against every placement there is.
 
-use super::Bare;
-use crate::fixture::World;
-use crate::topology::{Counts, Layers, Tree};
+use super::fresh;
 use ohm_framework::{Budget, Decision, Holds, Planner, View, Work};
 use ohm_model::NodeId;
+use ohm_placement::fixture::World;
+use ohm_placement::topology::{Counts, Layers, Tree};
 use ohm_stdx::Prng;
 use proptest::prelude::*;
 use std::fmt::Write;
@@ -184,7 +184,7 @@ proptest! {
         let mut cell = nodes(&mut dice);
         let gang = gang(&mut dice, levels);
         let text = cell_text(&cell, levels) + &gang_text(&gang);
-        let mut planner = Bare::default();
+        let mut planner = fresh();
         let mut world = World::of(&text, &mut planner);
         let (found, verdict) = world.place("j", &mut planner);
         let exists = |count: &u64| leaders(&cell, &gang).into_iter().any(|leader| {
@@ -251,7 +251,7 @@ proptest! {
         let mut dice = Prng::new(seed);
         let levels = dice.between(2, 3) as usize;
         let cell = nodes(&mut dice);
-        let world = World::of(&cell_text(&cell, levels), &mut Bare::default());
+        let world = World::of(&cell_text(&cell, levels), &mut fresh());
         let topology = world.cell.topologies().get("main").unwrap();
         let tree = Arc::new(Tree::new(&world.cell, topology));
         let layers = Layers::new(&gang(&mut dice, levels).slices, tree.lowest());
@@ -276,7 +276,7 @@ proptest! {
     fn following_changes_is_as_good_as_reading_anew(seed in any::<u64>()) {
         let mut dice = Prng::new(seed);
         let cell = nodes(&mut dice);
-        let (mut follower, mut other) = (Bare::default(), Bare::default());
+        let (mut follower, mut other) = (fresh(), fresh());
         let mut world = World::of(&cell_text(&cell, 3), &mut other);
         for name in ["a", "b"] {
             let slices = dice.pick(&["", "slices=rack:2", "balanced"]).unwrap();

@@ -1,9 +1,9 @@
 //! What goes where, and why not.
 
-use super::{Bare, check};
-use crate::Config;
-use crate::fixture::{self, World};
+use super::{check, fresh};
+use crate::ProfilePlanner;
 use ohm_model::{Class, SchedulingProfile, Score};
+use ohm_placement::fixture::{self, World};
 
 const THREE: &str = "
     node a cpu=8 memory=32Gi
@@ -84,7 +84,7 @@ fn spread_takes_the_emptiest_node_with_fewest_of_the_group() {
 
 #[test]
 fn a_later_task_of_a_spread_group_avoids_the_nodes_it_stands_on() {
-    let mut planner = Bare::default();
+    let mut planner = fresh();
     let text =
         "node a cpu=8\n node b cpu=4\n job j class=service\n group g count=2 cpu=1\n place j\n job k\n group g cpu=1";
     let mut world = World::of(text, &mut planner);
@@ -121,7 +121,7 @@ fn preferences_weigh_against_the_left_over() {
     check(soft, "g 0 on a");
     check(&format!("{soft} tolerate=old"), "g 0 on b");
     let profile = SchedulingProfile::built_in(Class::BATCH).with_score(Score::TaintToleration, 0);
-    fixture::check(&mut Bare::with(&Config::new(profile)), soft, "g 0 on b");
+    fixture::check(&mut ProfilePlanner::new(profile), soft, "g 0 on b");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn nominated_room_is_for_its_job_or_for_higher_priority() {
          Of 1 node, by the first reason found: 1 has the room kept for nominated jobs.",
     );
     check(&format!("{cell} job j priority=6\n group g cpu=1"), "g 0 on a");
-    let mut planner = Bare::default();
+    let mut planner = fresh();
     let mut world = World::of(&format!("{cell} node b cpu=4"), &mut planner);
     assert_eq!(world.place("owner", &mut planner).0, "g 0 on a");
 }

@@ -1,9 +1,9 @@
 //! Topology searches as text: which domains, in which order.
 
-use super::{Bare, check};
-use crate::fixture::World;
+use super::{check, fresh};
 use ohm_framework::{Budget, Holds, Planner, View, Work};
 use ohm_model::NodeId;
+use ohm_placement::fixture::World;
 use ohm_stdx::Prng;
 
 const RACKS: &str = "
@@ -90,7 +90,7 @@ fn node_filters_hold_at_every_level() {
 
 #[test]
 fn a_node_with_new_labels_stands_in_its_new_domain() {
-    let mut planner = Bare::default();
+    let mut planner = fresh();
     let gangs = "job j class=tas\n group g count=9 cpu=1 topology=required:rack
                  job k class=tas\n group g count=12 cpu=1 topology=required:rack";
     let mut world = World::of(&format!("{RACKS} {gangs}"), &mut planner);
@@ -106,7 +106,7 @@ fn a_node_with_new_labels_stands_in_its_new_domain() {
     };
     assert_eq!(decide(&world, "j", &[]), "g 0-7 on c1, 8 on c2");
     // The largest host is carried from rack 3 to rack 1.
-    world.extend("node c1 cpu=8 block=1 rack=1", &mut Bare::default());
+    world.extend("node c1 cpu=8 block=1 rack=1", &mut fresh());
     let [moved, other] = ["c1", "a1"].map(|name| world.cell.nodes().find(name).unwrap());
     assert_eq!(decide(&world, "j", &[moved]), "g 0 on a1, 1-8 on c1");
     assert_eq!(decide(&world, "k", &[moved, other]), "g 0-3 on a1, 4-11 on c1");
@@ -177,7 +177,7 @@ fn groups_that_share_no_domain_hear_what_the_best_one_lacks() {
 
 #[test]
 fn tasks_that_moved_sit_down_in_rooms_that_fill_the_limit_per_node() {
-    let mut planner = Bare::default();
+    let mut planner = fresh();
     let gang = "job j class=tas\n group g count=4 max=2 cpu=1 topology=required:rack";
     let nodes = "topology main rack kubernetes.io/hostname
                  node a1 cpu=8 rack=1\n node a2 cpu=8 rack=1\n node a3 cpu=8 rack=1";

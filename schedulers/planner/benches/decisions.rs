@@ -1,19 +1,20 @@
 //! One decision: exact over all nodes, the first of its shape and a repeated one; a gang; an explanation.
 //!
 //! Each round is what a scheduler does: plan, then read the planned nodes anew. Run with
-//! `cargo bench -p ohm-placement --features fixture`.
+//! `cargo bench -p ohm-planner`.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use ohm_framework::{Budget, Decision, Holds, Planner, View, Work};
 use ohm_model::{Class, NodeId, SchedulingProfile, SessionId};
 use ohm_placement::Config;
-use ohm_placement::fixture::{Bare, World};
+use ohm_placement::fixture::World;
+use ohm_planner::{ProfilePlanner, of};
 use ohm_stdx::Prng;
 use std::hint::black_box;
 
 /// Nodes in racks of 40 and zones of 2,000, half of them partly used, in sizes that differ.
 fn cell(nodes: usize) -> World {
-    let mut planner = Bare::default();
+    let mut planner = of(Class::BATCH);
     let mut world = World::new();
     world.extend("topology main zone rack kubernetes.io/hostname", &mut planner);
     let mut dice = Prng::new(7);
@@ -35,7 +36,7 @@ fn cell(nodes: usize) -> World {
     world
 }
 
-fn round(world: &World, planner: &mut Bare, holds: &Holds, names: &[&str]) {
+fn round(world: &World, planner: &mut ProfilePlanner, holds: &Holds, names: &[&str]) {
     let view = View::new(&world.cell, holds, SessionId(0));
     let jobs = names.iter().map(|name| world.item(name)).collect();
     let work = Work { jobs, budget: Budget::UNBOUNDED };
@@ -62,7 +63,7 @@ fn decisions(criterion: &mut Criterion) {
             ("unplaceable-repeated", &["never", "never"][..], 512),
         ] {
             let mut planner =
-                Bare::with(&Config { remembered, ..Config::new(SchedulingProfile::built_in(Class::BATCH)) });
+                ProfilePlanner::with(&Config { remembered, ..Config::new(SchedulingProfile::built_in(Class::BATCH)) });
             planner.reset(&view);
             let mut turn = 0;
             group.bench_function(BenchmarkId::new(name, nodes), |bencher| {
@@ -72,7 +73,7 @@ fn decisions(criterion: &mut Criterion) {
                 });
             });
         }
-        let mut planner = Bare::default();
+        let mut planner = of(Class::BATCH);
         planner.reset(&view);
         for name in ["gang", "apart", "racked", "near"] {
             group.bench_function(BenchmarkId::new(format!("{name}-of-1000"), nodes), |bencher| {

@@ -1,14 +1,14 @@
 //! Properties on small random cells, against brute force and against the cell's own judgement.
 
-use super::Bare;
-use crate::demand::REFUSED;
-use crate::fixture::World;
-use crate::fixture::random::{self, Kinds};
-use crate::subject::{Fence, Subject};
+use super::fresh;
+use crate::ProfilePlanner;
 use ohm_cell::{Cell, Scratch};
 use ohm_framework::{Decision, Explanation, Holds, Planner, View};
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::{Grain, GroupIndex, JobId, NodeId, Placement, TaskIndex, TopologyMode};
+use ohm_placement::fixture::random::{self, Kinds};
+use ohm_placement::fixture::{self, World};
+use ohm_placement::{Fence, Subject};
 use ohm_stdx::Prng;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const CLASSES: [Kinds; 4] = [
 ];
 
 /// A cell with a few jobs placed in it, and all there is to know about it as text.
-pub(super) fn lived_in(dice: &mut Prng, planner: &mut Bare) -> (World, String) {
+pub(super) fn lived_in(dice: &mut Prng, planner: &mut ProfilePlanner) -> (World, String) {
     let mut text = random::nodes(dice);
     let mut world = World::of(&text, planner);
     for number in 0..dice.below(6) {
@@ -151,7 +151,7 @@ proptest! {
     /// Everything planned is taken by the judge: the assertion is made while the cell is lived in.
     #[test]
     fn the_log_takes_every_plan(seed in any::<u64>()) {
-        let (world, text) = lived_in(&mut Prng::new(seed), &mut Bare::default());
+        let (world, text) = lived_in(&mut Prng::new(seed), &mut fresh());
         prop_assert_eq!(world.cell.invariants(), Vec::<String>::new(), "{}", text);
     }
 
@@ -160,7 +160,7 @@ proptest! {
     #[test]
     fn a_gang_is_placed_whenever_it_can_be(seed in any::<u64>()) {
         let mut dice = Prng::new(seed);
-        let mut planner = Bare::default();
+        let mut planner = fresh();
         let (mut world, mut text) = lived_in(&mut dice, &mut planner);
         let kinds = Kinds { topology: dice.chance(500), class: "tas", groups: false };
         let job = random::job(&mut dice, "last", kinds);
@@ -189,7 +189,7 @@ proptest! {
     #[test]
     fn fast_and_slow_agree(seed in any::<u64>()) {
         let mut dice = Prng::new(seed);
-        let mut planner = Bare::default();
+        let mut planner = fresh();
         let (mut world, mut text) = lived_in(&mut dice, &mut planner);
         let job = random::job(&mut dice, "last", CLASSES[0]);
         world.extend(&job, &mut planner);
@@ -199,14 +199,11 @@ proptest! {
         planner.reset(&view);
         let job = world.cell.jobs().find("last").unwrap();
         let subject = Subject::new(view, job, GroupIndex(0)).unwrap();
-        let (slot, _) = planner.placer.index(&subject);
-        let (table, index) = planner.placer.parts(slot);
+        let scanned = fixture::scanned(&mut planner.placer, &subject);
         for (node, record) in world.cell.nodes().iter() {
             let misses = subject.first_miss(node);
-            let open = index.demand.kind_cost(table.kind(node)) != REFUSED;
-            let fast = open && index.demand.fits(table, &view, node);
-            if !table.is_singled(node) {
-                prop_assert_eq!(fast, misses.is_none(), "{} {:?}\n{}", record.spec.name, misses, text);
+            if let Some(fast) = scanned.get(&node) {
+                prop_assert_eq!(*fast, misses.is_none(), "{} {:?}\n{}", record.spec.name, misses, text);
             }
             prop_assert_eq!(subject.room(node) > 0, misses.is_none(), "{} {:?}\n{}", record.spec.name, misses, text);
         }
@@ -235,17 +232,17 @@ proptest! {
     fn following_changes_equals_reading_anew(seed in any::<u64>()) {
         let mut dice = Prng::new(seed);
         let mut text = random::nodes(&mut dice);
-        let mut world = World::of(&text, &mut Bare::default());
-        let mut follower = Bare::default();
+        let mut world = World::of(&text, &mut fresh());
+        let mut follower = fresh();
         let holds = Holds::default();
         follower.reset(&View::new(&world.cell, &holds, world.session));
         for number in 0..6 {
             let name = format!("j{number}");
             let kinds = *dice.pick(&CLASSES).unwrap();
             let job = random::job(&mut dice, &name, kinds);
-            world.extend(&job, &mut Bare::default());
+            world.extend(&job, &mut fresh());
             text += &job;
-            let anew = world.plan(&name, &mut Bare::default());
+            let anew = world.plan(&name, &mut fresh());
             let work = ohm_framework::Work { jobs: vec![world.item(&name)], budget: ohm_framework::Budget::UNBOUNDED };
             let view = View::new(&world.cell, &holds, world.session);
             let followed = follower.plan(&view, &work, &mut Prng::new(1)).decisions.remove(0);

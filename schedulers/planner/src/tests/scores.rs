@@ -1,13 +1,13 @@
 //! Scores by profile: those of the scan, those asked per class, per node and per domain.
 
-use super::{Bare, properties::lived_in};
-use crate::fixture::random::{self, Kinds};
-use crate::fixture::{self};
-use crate::score::TABLE;
-use crate::subject::Subject;
-use crate::{Amount, Config};
+use super::{fresh, properties::lived_in};
+use crate::ProfilePlanner;
 use ohm_framework::{Holds, Planner, View};
 use ohm_model::{Class, FitStrategy, GroupIndex, NodeId, SchedulingProfile, Score};
+use ohm_placement::fixture;
+use ohm_placement::fixture::random::{self, Kinds};
+use ohm_placement::score::TABLE;
+use ohm_placement::{Amount, Subject};
 use ohm_stdx::Prng;
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn built_in() -> SchedulingProfile {
 }
 
 fn check(profile: SchedulingProfile, text: &str, expected: &str) {
-    fixture::check(&mut Bare::with(&Config::new(profile)), text, expected);
+    fixture::check(&mut ProfilePlanner::new(profile), text, expected);
 }
 
 #[test]
@@ -77,14 +77,14 @@ proptest! {
     #[test]
     fn late_scores_leave_the_scan_exact(seed in any::<u64>()) {
         let mut dice = Prng::new(seed);
-        let (mut world, mut text) = lived_in(&mut dice, &mut Bare::default());
+        let (mut world, mut text) = lived_in(&mut dice, &mut fresh());
         let job = random::job(&mut dice, "last", Kinds { topology: false, class: "service", groups: false });
-        world.extend(&job, &mut Bare::default());
+        world.extend(&job, &mut fresh());
         text += &job;
         let profile = built_in()
             .with_score(Score::NodeResourcesBalancedAllocation, dice.below(9) as u32)
             .with_score(Score::PodTopologySpread { topology_key: "rack".into() }, dice.below(5) as u32);
-        let mut planner = Bare::with(&Config::new(profile));
+        let mut planner = ProfilePlanner::new(profile);
         let holds = Holds::default();
         let view = View::new(&world.cell, &holds, world.session);
         planner.reset(&view);

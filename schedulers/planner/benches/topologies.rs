@@ -1,18 +1,19 @@
 //! Gangs in a topology of 100,000 nodes in four levels: planned from counts that are kept, and from none; and repaired.
 //!
 //! Each round is what a scheduler does: plan, then read the planned nodes anew. Run with
-//! `cargo bench -p ohm-placement --features fixture --bench topologies`.
+//! `cargo bench -p ohm-planner --bench topologies`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use ohm_framework::{Budget, Decision, Holds, Planner, View, Work};
 use ohm_model::{Class, NodeId, SessionId};
-use ohm_placement::fixture::{Bare, World};
+use ohm_placement::fixture::World;
+use ohm_planner::{ProfilePlanner, of};
 use ohm_stdx::Prng;
 use std::hint::black_box;
 
 /// Zones of 10,000 nodes, blocks of 1,000, racks of 40; half of the nodes partly used, in sizes that differ.
 fn cell(nodes: usize) -> World {
-    let mut planner = Bare::of(Class::TAS);
+    let mut planner = of(Class::TAS);
     let mut world = World::new();
     world.extend("topology main zone block rack kubernetes.io/hostname", &mut planner);
     let mut dice = Prng::new(7);
@@ -43,7 +44,7 @@ fn cell(nodes: usize) -> World {
     world
 }
 
-fn round(world: &World, planner: &mut Bare, holds: &Holds, name: &str) -> usize {
+fn round(world: &World, planner: &mut ProfilePlanner, holds: &Holds, name: &str) -> usize {
     let view = View::new(&world.cell, holds, SessionId(0));
     let work = Work { jobs: vec![world.item(name)], budget: Budget::UNBOUNDED };
     let plan = planner.plan(&view, &work, &mut Prng::new(1));
@@ -65,7 +66,7 @@ fn round(world: &World, planner: &mut Bare, holds: &Holds, name: &str) -> usize 
 
 fn topologies(criterion: &mut Criterion) {
     let mut world = cell(100_000);
-    let mut planner = Bare::of(Class::TAS);
+    let mut planner = of(Class::TAS);
     let mut group = criterion.benchmark_group("topology-of-100000");
     let holds = Holds::default();
     planner.reset(&View::new(&world.cell, &holds, SessionId(0)));

@@ -1,7 +1,9 @@
 //! Spares: planned with their gang, used first, sought anew, and never in the way of their own job.
 
-use crate::fixture::{Bare, World};
+use super::fresh;
+use crate::ProfilePlanner;
 use ohm_framework::Planner;
+use ohm_placement::fixture::World;
 
 const RACKS: &str = "topology main rack
     node a1 cpu=2 rack=a\n node a2 cpu=2 rack=a
@@ -14,8 +16,8 @@ fn place(world: &mut World, planner: &mut dyn Planner) -> String {
     text
 }
 
-fn world(text: &str) -> (World, Bare) {
-    let mut planner = Bare::default();
+fn world(text: &str) -> (World, ProfilePlanner) {
+    let mut planner = fresh();
     let world = World::of(text, &mut planner);
     (world, planner)
 }

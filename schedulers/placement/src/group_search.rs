@@ -1,28 +1,27 @@
 //! Placing one group: quota first, then nominated room, then its topology or all nodes; and why not, if not.
 
-use crate::drive::GroupAsk;
+use crate::asks::GroupAsk;
 use crate::flat::{Amount, Spots, tasks_of};
+use crate::job_search::Seek;
 use crate::placer::{Pass, Placer};
 use crate::rows::{rows, seated};
 use crate::subject::Subject;
 use crate::topology::Site;
 use ohm_cell::Shape;
-use ohm_framework::{Explanation, Obstacle, WorkItem};
+use ohm_framework::{Explanation, Obstacle};
 use ohm_model::{NodeId, Placement, ResourceId};
 use ohm_stdx::Prng;
 
-pub(crate) struct Spot<'a> {
+pub(crate) struct GroupSearch<'a> {
     pub(crate) placer: &'a mut Placer,
     pub(crate) pass: &'a Pass<'a>,
     pub(crate) subject: Subject<'a>,
     pub(crate) ask: &'a GroupAsk,
-    pub(crate) item: WorkItem,
-    pub(crate) most_rows: usize,
-    pub(crate) salt: u64,
+    pub(crate) seek: &'a Seek,
     pub(crate) dice: &'a mut Prng,
 }
 
-impl<'a> Spot<'a> {
+impl<'a> GroupSearch<'a> {
     /// Rows for the group, or why there are none.
     pub(crate) fn place(&mut self, domain: Option<(&str, u32)>) -> Result<Vec<Placement>, Box<Explanation>> {
         let ask = *self.ask;
@@ -34,8 +33,8 @@ impl<'a> Spot<'a> {
             return Err(self.explain(quota.obstacle(&self.subject, ask.least)));
         }
         // What a rigid group starts without is left out for good: for want of room, never for want of rows.
-        let nodes = if ask.starts && !self.subject.spec.elastic { usize::MAX } else { self.most_rows };
-        let amount = Amount { least: ask.least, most, nodes, attempt: self.item.attempt, salt: self.salt };
+        let nodes = if ask.starts && !self.subject.spec.elastic { usize::MAX } else { self.seek.most_rows };
+        let amount = Amount { least: ask.least, most, nodes, attempt: self.seek.attempt, salt: self.seek.salt };
         let spots = match self.site()? {
             Some(site) => return self.seats(&site, &amount, domain),
             None => self.spots(&amount),
@@ -67,7 +66,7 @@ impl<'a> Spot<'a> {
     }
 
     fn spots(&mut self, amount: &Amount) -> Spots {
-        if self.item.nominated {
+        if self.seek.nominated {
             let nodes = self.nominated();
             let spots = self.placer.place_among(self.pass, &self.subject, &nodes, amount);
             if tasks_of(&spots) >= amount.least {

@@ -1,0 +1,61 @@
+//! What the groups of a job want now.
+
+use ohm_cell::Job;
+use ohm_framework::{Obstacle, View};
+use ohm_model::{GroupIndex, GroupSpec};
+
+/// What one group wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupAsk {
+    /// The group.
+    pub group: GroupIndex,
+    /// Fewer than this are of no use.
+    pub least: u32,
+    /// All that wait.
+    pub most: u32,
+    /// Whether the group has not started: then `least` is its minimum.
+    pub starts: bool,
+    /// Whether the group stands below its minimum in a gang that does not stand without it.
+    pub is_short: bool,
+}
+
+/// What the groups of `job` want now, or what the job waits for by itself: the end of runs that are to stop, because
+/// what still stands does not count ([`Job::is_down`]), or back-offs, because a group that must start has too few
+/// waiting tasks.
+pub fn asks(view: &View<'_>, job: &Job) -> Result<Vec<GroupAsk>, Obstacle> {
+    let waits = |what: &str| Obstacle::Waiting { what: what.into() };
+    if job.is_down() && job.live() > 0 {
+        return Err(waits("its former runs to stop"));
+    }
+    let (mut asks, mut backs_off) = (Vec::new(), false);
+    for (at, (state, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
+        let group = GroupIndex(at as u16);
+        let most = view.pending(job, group).len();
+        let standing = state.live_within_count() + view.in_flight(job.id, group);
+        let missing = state.needed(spec).saturating_sub(standing);
+        let least = match (state.started, standing) {
+            (true, _) => 0,
+            (false, 0) => whole_slices(spec, missing),
+            (false, _) => missing,
+        };
+        backs_off |= most < least;
+        if most >= least.max(1) {
+            // A gang is repaired whole: half of a repair holds room for nothing, and may leave no domain for the rest.
+            let repairs = state.started && job.starts_whole();
+            let useful = if repairs { missing.min(most) } else { least };
+            let is_short = repairs && missing > 0;
+            asks.push(GroupAsk { group, least: useful.max(1), most, starts: least > 0, is_short });
+        }
+    }
+    // Groups of a job that starts whole wait for each other; those of others stand by themselves.
+    if backs_off && (job.starts_whole() || asks.is_empty()) {
+        return Err(waits("tasks whose back-off has not passed"));
+    }
+    Ok(asks)
+}
+
+/// `tasks` raised to whole slices of the group: fewer would be of no use, because what is left of them never stands.
+fn whole_slices(spec: &GroupSpec, tasks: u32) -> u32 {
+    let size = spec.slices().first().map_or(1, |slice| slice.size.max(1));
+    tasks.div_ceil(size).saturating_mul(size).min(spec.count)
+}
