@@ -1,7 +1,6 @@
 //! The cell as a whole, and how it is read.
 
-use crate::apply::{Freed, Timer};
-use crate::judge::Scratch;
+use crate::judge::scratch::Scratch;
 use crate::rooms::nominations::Nominations;
 use crate::state::classes::Classes;
 use crate::state::jobs::{Job, Jobs};
@@ -14,6 +13,7 @@ use crate::state::resources::ResourceNames;
 use crate::state::runs::Runs;
 use crate::state::sessions::Sessions;
 use crate::state::shapes::{Shape, Shapes};
+use crate::state::timers::Timer;
 use crate::state::topologies::Topologies;
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{Class, ClassKind, Index, JobSpec, NodeId, ShapeId, Shard};
@@ -63,8 +63,6 @@ pub struct Cell {
     pub(crate) health: HealthState,
     pub(crate) kept: Kept,
     pub(crate) scratch: Scratch,
-    /// What the entry at hand has given back so far; empty between entries.
-    pub(crate) freed: Freed,
 }
 
 impl Cell {

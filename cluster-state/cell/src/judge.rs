@@ -10,11 +10,13 @@
 mod admission;
 mod moves;
 mod rows;
+pub(crate) mod scratch;
 mod slices;
 mod spares;
 
 use crate::cell::Cell;
-use crate::rooms::overlay::{Overlay, Savepoint};
+use crate::judge::scratch::Scratch;
+use crate::rooms::overlay::Savepoint;
 use crate::rooms::room::What;
 use crate::state::jobs::{Job, JobState};
 use crate::state::nodes::PRESENT;
@@ -28,39 +30,6 @@ use ohm_model::{
 use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Working memory of [`Cell::judge`]. Keep one and hand it in again: after warming up, judging a claim allocates
-/// nothing.
-#[derive(Debug, Default)]
-pub struct Scratch {
-    /// What the accepted rows take.
-    over: Overlay,
-    groups: Vec<GroupTally>,
-    /// The jobs of the transaction and where their guards stand, by job.
-    guards: Vec<(JobId, u32)>,
-}
-
-impl Clone for Scratch {
-    fn clone(&self) -> Self {
-        Scratch::default()
-    }
-}
-
-impl PartialEq for Scratch {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Scratch {}
-
-/// What this transaction has accepted of one group of the job at hand.
-#[derive(Clone, Copy, Debug, Default)]
-struct GroupTally {
-    accepted: u32,
-    next_task: u32,
-    touched: bool,
-}
 
 struct Judge<'a> {
     cell: &'a Cell,
@@ -92,26 +61,25 @@ impl Cell {
         }
         judge.into_verdict()
     }
+}
 
-    /// What the log says to kept runs that are to stand again where they are; `transaction` is of one job. `made` says
-    /// for each row what the run is made of.
-    pub(crate) fn judge_adoption(
-        &self,
-        transaction: &Transaction,
-        made: &[(ShapeId, u32)],
-        scratch: &mut Scratch,
-    ) -> Verdict {
-        scratch.over.begin(self);
-        scratch.guards.clear();
-        scratch.guards.extend(transaction.jobs.iter().enumerate().map(|(at, guard)| (guard.job, at as u32)));
-        let (session, accepted) = (SessionId(0), vec![0; transaction.place.len()]);
-        let (conflicts, refresh) = (Vec::new(), Index(0));
-        let (adopted, mark) = (Some(made), scratch.over.savepoint());
-        let mut judge =
-            Judge { cell: self, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark };
-        judge.judge_rows();
-        judge.into_verdict()
-    }
+/// What the log says to kept runs that are to stand again where they are; `transaction` is of one job. `made` says
+/// for each row what the run is made of.
+pub(crate) fn judge_adoption(
+    cell: &Cell,
+    transaction: &Transaction,
+    made: &[(ShapeId, u32)],
+    scratch: &mut Scratch,
+) -> Verdict {
+    scratch.over.begin(cell);
+    scratch.guards.clear();
+    scratch.guards.extend(transaction.jobs.iter().enumerate().map(|(at, guard)| (guard.job, at as u32)));
+    let (session, accepted) = (SessionId(0), vec![0; transaction.place.len()]);
+    let (conflicts, refresh) = (Vec::new(), Index(0));
+    let (adopted, mark) = (Some(made), scratch.over.savepoint());
+    let mut judge = Judge { cell, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark };
+    judge.judge_rows();
+    judge.into_verdict()
 }
 
 impl<'a> Judge<'a> {

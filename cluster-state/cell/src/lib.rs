@@ -20,7 +20,7 @@ mod state;
 pub use apply::{Applied, Freed};
 pub use cell::{Cell, HealthState, STAMP_MAX_MS, VERSION};
 pub use check::Sweep;
-pub use judge::Scratch;
+pub use judge::scratch::Scratch;
 pub use rooms::nominations::{Held, Nominations};
 pub use state::admission::{Admission, Check, CheckState, FailedCheck, Round, Standing};
 pub use state::backup::{BackupError, BackupSource, read_backup, write_backup};

@@ -1,4 +1,10 @@
-//! What the cell wants next: which runs have to leave their nodes, and which spares a group is to have.
+//! What the cell wants next, by itself: what follows from a change beyond what its command says.
 
-pub(crate) mod drains;
+pub(crate) mod admission;
+pub(crate) mod conditions;
+pub(crate) mod evictions;
+pub(crate) mod kept;
+pub(crate) mod moves;
+pub(crate) mod repair;
 pub(crate) mod spares;
+pub(crate) mod survivors;

@@ -4,4 +4,5 @@
 pub(crate) mod grid;
 pub(crate) mod nominations;
 pub(crate) mod overlay;
+pub(crate) mod reads;
 pub(crate) mod room;

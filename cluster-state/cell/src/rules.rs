@@ -14,7 +14,7 @@ mod resources;
 mod topology_domain;
 
 use crate::rooms::room::{Asker, Room, What};
-use ohm_model::NodeId;
+use ohm_model::{ConflictReason, NodeId};
 
 /// One hard rule.
 pub(crate) struct Rule {
@@ -42,9 +42,47 @@ pub(crate) const RULES: &[Rule] = &[
 
 impl Rule {
     pub(crate) fn ask(&self, asker: &Asker<'_>, what: What<'_>, node: NodeId, most: u32) -> Room {
-        match planted::is_skipped(self, asker, what, node) {
+        match planted::is_skipped(self.name, asker, what, node) {
             true => Room::ALL,
             false => (self.room)(asker, what, node, most),
         }
+    }
+}
+
+impl Room {
+    /// How many of `most` tasks of `asker` find room on `node`: every rule is asked, in the order of the table, until
+    /// nothing is left.
+    pub(crate) fn of(asker: &Asker<'_>, what: What<'_>, node: NodeId, most: u32) -> Room {
+        Room::by(RULES.iter(), asker, what, node, most)
+    }
+
+    fn by<'r>(
+        rules: impl Iterator<Item = &'r Rule>,
+        asker: &Asker<'_>,
+        what: What<'_>,
+        node: NodeId,
+        most: u32,
+    ) -> Room {
+        let mut room = Room { count: most, reason: None };
+        for rule in rules {
+            let left = rule.ask(asker, what, node, room.count);
+            if left.count < room.count {
+                room = left;
+            }
+            if room.count == 0 {
+                break;
+            }
+        }
+        room
+    }
+
+    /// As [`Room::of`], where less than `count` is of no use.
+    pub(crate) fn whole(asker: &Asker<'_>, what: What<'_>, node: NodeId, count: u32) -> Result<(), ConflictReason> {
+        Room::of(asker, what, node, count).for_all(count)
+    }
+
+    /// As [`Room::of`] beside what is taken on the node, wherever the group may run.
+    pub(crate) fn beside(asker: &Asker<'_>, what: What<'_>, node: NodeId, most: u32) -> Room {
+        Room::by(RULES.iter().filter(|rule| rule.counts), asker, what, node, most)
     }
 }

@@ -21,4 +21,5 @@ pub(crate) mod runs;
 pub(crate) mod sessions;
 pub(crate) mod shapes;
 pub(crate) mod snapshot;
+pub(crate) mod timers;
 pub(crate) mod topologies;

@@ -1,6 +1,10 @@
 //! The cell as it would be: what planners look at before they ask for it.
 
+use crate::apply::Applied;
+use crate::apply::Tx;
+use crate::apply::steps::run_end::free_room;
 use crate::cell::Cell;
+use crate::rooms::reads::live_slot;
 use crate::state::jobs::{Job, TaskState};
 use crate::state::runs::NO_RUN;
 use ohm_model::{JobId, RunRef};
@@ -16,9 +20,9 @@ impl Cell {
             (group.pending, group.lost, group.replaced) = Default::default();
         }
         for run in runs.iter().filter(|run| run.task.job == id) {
-            let Some(slot) = cell.live_slot(*run) else { continue };
+            let Some(slot) = live_slot(&cell, *run) else { continue };
             let Some(ended) = cell.runs.remove(&mut cell.nodes, slot) else { continue };
-            cell.free_room(&ended);
+            free_room(&mut Tx { cell: &mut cell, applied: &mut Applied::default() }, &ended);
             let Some(job) = cell.jobs.get_mut(id) else { continue };
             let group = &mut job.groups[usize::from(run.task.group.0)];
             let task = &mut group.tasks[run.task.task.0 as usize];

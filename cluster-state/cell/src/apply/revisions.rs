@@ -1,6 +1,7 @@
 //! Two revisions of one group side by side: every sum is that of the runs, whatever the group has become.
 
 use super::Applied;
+use crate::apply::steps::rounds::count_reshaped;
 use crate::cell::Cell;
 use crate::state::runs::Run;
 use crate::state::shapes::Shape;
@@ -132,7 +133,7 @@ impl World {
         job.groups[0].revision += 1;
         job.spec = Arc::new(spec);
         cell.shapes.leave(former);
-        cell.count_reshaped(id, 0);
+        count_reshaped(cell, id, 0);
         assert_eq!(cell.invariants(), Vec::<String>::new());
     }
 

@@ -1,45 +1,43 @@
 //! What must hold of a job's admission: P6 and P8 of the second pass.
 
-use crate::apply::Timer;
 use crate::cell::Cell;
 use crate::state::jobs::{Job, JobState};
+use crate::state::timers::Timer;
 
 /// The coarsest grid of time-outs.
 const GRID_MS: u64 = 65_536;
 
-impl Cell {
-    /// A round is open exactly while quota is reserved for it, nothing is placed before it is ready, nothing of it is
-    /// left when it is over, and who waits for another attempt will be woken.
-    pub(super) fn check_admission(&self, job: &Job, broken: &mut Vec<String>) {
-        let (name, admission) = (&job.spec.name, &job.admission);
-        let is_closed = job.state != JobState::Active;
-        if is_closed && !job.reserved.is_empty() {
-            broken.push(format!("P8: job {name} is {} and still has quota reserved", job.phase()));
-        }
-        if admission.round.is_some() && (is_closed || job.reserved.is_empty()) {
-            broken.push(format!("P6: job {name} is {} without reservation and its round goes on", job.phase()));
-        }
-        if admission.round.as_ref().is_some_and(|round| round.admitted && !round.is_ready()) {
-            broken.push(format!("P6: job {name} was placed before its checks were ready"));
-        }
-        let due_ms = admission.back_off_ms;
-        if due_ms > 0 && (is_closed || admission.round.is_some() || !self.is_armed(job)) {
-            broken.push(format!("P10: job {name} is {} and waits for a next round for ever", job.phase()));
-        }
-        for (group, spec) in job.groups.iter().zip(&job.spec.groups) {
-            let Some(shape) = self.shapes.get(group.shape) else { continue };
-            let (labels, tolerations) = admission.filters(spec);
-            if (&shape.node_selector, &shape.tolerations) != (&labels, &tolerations) {
-                let kept = &shape.node_selector;
-                broken.push(format!("P6: job {name} is placed by {kept:?}, its round says {labels:?}"));
-            }
+/// A round is open exactly while quota is reserved for it, nothing is placed before it is ready, nothing of it is
+/// left when it is over, and who waits for another attempt will be woken.
+pub(crate) fn check_admission(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
+    let (name, admission) = (&job.spec.name, &job.admission);
+    let is_closed = job.state != JobState::Active;
+    if is_closed && !job.reserved.is_empty() {
+        broken.push(format!("P8: job {name} is {} and still has quota reserved", job.phase()));
+    }
+    if admission.round.is_some() && (is_closed || job.reserved.is_empty()) {
+        broken.push(format!("P6: job {name} is {} without reservation and its round goes on", job.phase()));
+    }
+    if admission.round.as_ref().is_some_and(|round| round.admitted && !round.is_ready()) {
+        broken.push(format!("P6: job {name} was placed before its checks were ready"));
+    }
+    let due_ms = admission.back_off_ms;
+    if due_ms > 0 && (is_closed || admission.round.is_some() || !is_armed(cell, job)) {
+        broken.push(format!("P10: job {name} is {} and waits for a next round for ever", job.phase()));
+    }
+    for (group, spec) in job.groups.iter().zip(&job.spec.groups) {
+        let Some(shape) = cell.shapes.get(group.shape) else { continue };
+        let (labels, tolerations) = admission.filters(spec);
+        if (&shape.node_selector, &shape.tolerations) != (&labels, &tolerations) {
+            let kept = &shape.node_selector;
+            broken.push(format!("P6: job {name} is placed by {kept:?}, its round says {labels:?}"));
         }
     }
+}
 
-    fn is_armed(&self, job: &Job) -> bool {
-        let timer = Timer::Admission(job.id, job.admission.rounds);
-        let due_ms = job.admission.back_off_ms;
-        let mut due = self.timers.range(due_ms..=due_ms.saturating_add(GRID_MS));
-        due.any(|(_, timers)| timers.contains(&timer))
-    }
+fn is_armed(cell: &Cell, job: &Job) -> bool {
+    let timer = Timer::Admission(job.id, job.admission.rounds);
+    let due_ms = job.admission.back_off_ms;
+    let mut due = cell.timers.range(due_ms..=due_ms.saturating_add(GRID_MS));
+    due.any(|(_, timers)| timers.contains(&timer))
 }

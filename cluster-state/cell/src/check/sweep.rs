@@ -5,6 +5,8 @@
 
 use crate::apply::Applied;
 use crate::cell::Cell;
+use crate::check::{check_job_promises, check_job_sums, check_kept, check_listed, check_quota, sweep_node, sweep_run};
+use crate::state::requests::charged;
 use ohm_model::{Amounts, JobId, NodeId, ResourceId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,22 +65,22 @@ impl Sweep {
     pub fn step(&mut self, cell: &Cell, applied: &Applied) -> Vec<String> {
         let mut broken = Vec::new();
         for node in applied.nodes.iter().copied().collect::<BTreeSet<NodeId>>() {
-            let listed = cell.nodes.get(node).map_or(0, |record| cell.sweep_node(node, record, &mut broken));
+            let listed = cell.nodes.get(node).map_or(0, |record| sweep_node(cell, node, record, &mut broken));
             self.count(node, listed);
             self.check_freed(cell, node, applied, &mut broken);
             let runs = cell.runs.on_node(&cell.nodes, node);
-            runs.for_each(|(slot, run)| cell.sweep_run(slot, run, &mut broken));
+            runs.for_each(|(slot, run)| sweep_run(cell, slot, run, &mut broken));
         }
-        cell.check_listed(self.runs, &mut broken);
+        check_listed(cell, self.runs, &mut broken);
         for id in applied.jobs.iter().copied().collect::<BTreeSet<JobId>>() {
             self.charge(cell, id);
             if let Some(job) = cell.jobs.get(id) {
-                cell.check_job_sums(job, &mut broken);
-                cell.check_job_promises(job, &mut broken);
+                check_job_sums(cell, job, &mut broken);
+                check_job_promises(cell, job, &mut broken);
             }
         }
-        cell.check_quota(&self.direct, &mut broken);
-        cell.check_kept(&mut broken);
+        check_quota(cell, &self.direct, &mut broken);
+        check_kept(cell, &mut broken);
         broken
     }
 
@@ -118,7 +120,7 @@ impl Sweep {
             add(self.direct.entry(queue).or_default(), &amounts, -1);
         }
         let Some(job) = cell.jobs.get(id).filter(|job| !job.spec.queue.is_empty()) else { return };
-        let amounts = cell.charged(job);
+        let amounts = charged(cell, job);
         if !amounts.is_empty() {
             add(self.direct.entry(job.spec.queue.clone()).or_default(), &amounts, 1);
             self.charged.insert(id, (job.spec.queue.clone(), amounts));

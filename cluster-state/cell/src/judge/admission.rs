@@ -2,6 +2,7 @@
 //! may not be.
 
 use super::Judge;
+use crate::rooms::reads::may_reserve;
 use crate::state::jobs::Job;
 use ohm_model::ConflictReason;
 use ohm_stdx::canary::{self, Canary};
@@ -15,6 +16,6 @@ impl Judge<'_> {
 
     /// Whether quota of `job` may be reserved: not while it waits for another attempt, nor for a class nobody knows.
     pub(super) fn judge_pass_one(&self, job: &Job) -> Result<(), ConflictReason> {
-        if self.cell.may_reserve(job) { Ok(()) } else { Err(ConflictReason::NotReserved) }
+        if may_reserve(self.cell, job) { Ok(()) } else { Err(ConflictReason::NotReserved) }
     }
 }

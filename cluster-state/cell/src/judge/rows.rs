@@ -1,6 +1,7 @@
 //! Judging placements: each hard constraint of each row, then what must hold of the job as a whole.
 
-use super::{GroupTally, Judge};
+use super::Judge;
+use super::scratch::GroupTally;
 use crate::rooms::room::{Asker, Room, Wish};
 use crate::state::jobs::Job;
 use crate::state::quota::QueueId;

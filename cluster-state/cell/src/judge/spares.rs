@@ -2,10 +2,8 @@
 //! its domain, and only where the room is really there.
 
 use super::Judge;
-use crate::cell::Cell;
 use crate::rooms::nominations::Held;
-use crate::rooms::overlay::Overlay;
-use crate::rooms::room::{Asker, Room, What, Wish};
+use crate::rooms::room::{Asker, Room, Wish};
 use crate::state::jobs::Job;
 use ohm_model::{ConflictReason, GroupIndex, JobId, NodeId, Nomination};
 use ohm_stdx::canary::{self, Canary};
@@ -101,25 +99,5 @@ impl Judge<'_> {
         for (resource, amount) in cell.resources.columns(&cell.spares_charged(job)) {
             scratch.over.charge(cell, GroupIndex(0), (queue, resource, amount.saturating_mul(sign)));
         }
-    }
-}
-
-impl Cell {
-    /// Whether there is room for this spare beside what runs on its node and what is held there.
-    pub fn takes_spare(&self, row: &Nomination) -> bool {
-        let Some(job) = self.jobs.get(row.job) else { return false };
-        self.room_for_spares((job, row.group), row.node, row.count, &Overlay::over(self)) == row.count
-    }
-
-    /// How many of `most` spares of the group find room on `node`, in the cell with `over`.
-    pub(crate) fn room_for_spares(
-        &self,
-        (job, group): (&Job, GroupIndex),
-        node: NodeId,
-        most: u32,
-        over: &Overlay,
-    ) -> u32 {
-        let asker = Asker::of(self, job, group, Wish::Spare { beside_own: true });
-        asker.map_or(0, |asker| Room::beside(&asker, What { cell: self, over }, node, most).count)
     }
 }

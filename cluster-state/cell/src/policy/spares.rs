@@ -7,12 +7,20 @@
 //! Invariants: only groups that have started hold spares, no more than [`Job::spares_wanted`]; each one is where a task
 //! of the group may stand, inside the group's domain, and there is room for it beside everything that binds it.
 
+use crate::apply::Applied;
+use crate::apply::Tx;
+use crate::apply::steps::holds::{hold, sweep_nominations};
 use crate::cell::Cell;
 use crate::rooms::nominations::Held;
+use crate::rooms::overlay::Overlay;
+use crate::rooms::reads::room_for_spares;
 use crate::state::jobs::{Job, JobState, Task};
-use crate::state::nodes::{PRESENT, READY, STATE_MASK};
-use ohm_model::{GroupIndex, JobId, NodeHealth, NodeId, ResourceId};
+use crate::state::nodes::{NOMINATED, PRESENT, READY, STATE_MASK};
+use ohm_model::{EventKind, GroupIndex, JobId, NodeHealth, NodeId, Nomination, Placement};
 use ohm_stdx::canary::{self, Canary};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 impl Job {
     /// How many spares group `group` is to have: as it asks for, but never more than it has tasks to lose.
@@ -65,51 +73,203 @@ impl Job {
     }
 }
 
-impl Cell {
-    /// Where spares of the group are held, and for how many tasks.
-    pub fn spares_of(&self, job: JobId, group: GroupIndex) -> impl Iterator<Item = (NodeId, u32)> + '_ {
-        let spares = self.nominations.of_job(job).filter(move |(_, held)| held.spares(job, group.0));
-        spares.map(|(node, held)| (node, held.count))
-    }
+/// How much an entry had changed before the command at hand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before {
+    nodes: usize,
+    jobs: usize,
+}
 
-    /// For how many tasks of the group there is room held as spares on `node`.
-    pub fn spares_on(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
-        let on_node = self.nominations.on_node(node).iter();
-        on_node.filter(|held| held.spares(job, group.0)).map(|held| held.count).sum()
+impl Before {
+    pub(crate) fn of(applied: &Applied) -> Self {
+        Before { nodes: applied.nodes.len(), jobs: applied.jobs.len() }
     }
+}
 
-    /// How much of `resource` on `node` is held as spares of `job`, of other groups than `group`.
-    pub fn spares_beside(&self, job: JobId, group: GroupIndex, node: NodeId, resource: ResourceId) -> i64 {
-        let on_node = self.nominations.on_node(node).iter();
-        let others = on_node.filter(|held| held.is_spare() && held.job == job && held.group != group.0);
-        others.map(|held| self.held_amount(held, resource)).fold(0, i64::saturating_add)
-    }
+pub(crate) fn hold_spare(tx: &mut Tx<'_>, row: &Nomination) {
+    let (id, group, count, since) = (row.job, row.group.0, row.count, tx.index());
+    let Some(job) = tx.jobs.get_mut(id) else { return };
+    let Some(state) = job.groups.get_mut(usize::from(group)) else { return };
+    state.spares += count;
+    let name = job.spec.name.clone();
+    let held = Held::spare(job, row.group, count, since);
+    hold(tx, row.node, held);
+    charge_spares(tx, id, group, i64::from(count));
+    tx.touch_job(id);
+    tx.tell(EventKind::SpareHeld { job: id, name, group, node: row.node, count });
+}
 
-    /// Why a spare may not be on `node`, whatever room there is; nothing if it may. A node that is only suspected may
-    /// be back in a moment.
-    pub(crate) fn spare_misplaced(&self, held: &Held, node: NodeId) -> Option<&'static str> {
-        let Some(job) = self.jobs.get(held.job) else { return Some("its job is gone") };
-        let group = usize::from(held.group);
-        if job.state != JobState::Active && job.spares_wanted(group) == 0 {
-            return Some("its job is over or suspended");
-        }
-        if job.spares_wanted(group) == 0 {
-            return Some("its group needs it no more");
-        }
-        let Some(record) = self.nodes.get(node) else { return Some("its node is gone") };
-        if record.health == NodeHealth::Lost {
-            return Some("its node is lost");
-        }
-        if (self.nodes.flags(node) | READY) & STATE_MASK != PRESENT | READY {
-            return Some("its node takes no work");
-        }
-        if !self.admits(job.groups[group].shape, node) {
-            return Some("its group may not stand on the node");
-        }
-        let domain = job.shared_domain(group).filter(|_| !canary::sings(Canary::SpareAstray));
-        let astray = domain.is_some_and(|domain| {
-            job.binding_level(group).is_some() && self.domain_key(job, group, node) != Some(domain)
-        });
-        astray.then_some("its group stands in another domain")
+/// What was lost and is placed on `node` takes spares there first; whoever places it touches the node.
+pub(crate) fn use_spares(tx: &mut Tx<'_>, placement: &Placement, count: u32) {
+    let (id, group, first) = (placement.job, placement.group, placement.first.0);
+    let Some(state) = tx.jobs.get(id).and_then(|job| job.groups.get(usize::from(group.0))) else { return };
+    if state.spares == 0 {
+        return;
     }
+    // What is on the move has a room of its own.
+    let lost = (first..first + count).filter(|task| state.lost.contains(*task, 1) && !state.moving.contains(*task, 1));
+    let used = (lost.count() as u32).min(tx.spares_on(id, group, placement.node));
+    drop_spares(tx, (id, group.0), placement.node, used, "used");
+}
+
+/// Gives back spares of the group on `node`; the caller touches it.
+fn drop_spares(tx: &mut Tx<'_>, (id, group): (JobId, u16), node: NodeId, count: u32, reason: &str) {
+    let count = count.min(tx.spares_on(id, GroupIndex(group), node));
+    if count == 0 {
+        return;
+    }
+    sweep_nominations(tx, node, |held| {
+        if held.spares(id, group) {
+            held.count -= count;
+        }
+        held.count > 0
+    });
+    charge_spares(tx, id, group, -i64::from(count));
+    tx.touch_job(id);
+    let Some(job) = tx.jobs.get_mut(id) else { return };
+    let Some(state) = job.groups.get_mut(usize::from(group)) else { return };
+    state.spares -= count;
+    let (name, reason) = (job.spec.name.clone(), reason.to_string());
+    tx.tell(EventKind::SpareGone { job: id, name, group, node, count, reason });
+}
+
+fn charge_spares(tx: &mut Tx<'_>, id: JobId, group: u16, count: i64) {
+    let Some(job) = tx.jobs.get(id).filter(|job| !job.spec.queue.is_empty()) else { return };
+    let (queue, Some(shape)) = (job.spec.queue.clone(), tx.shape_of(job, usize::from(group))) else { return };
+    let shape = Arc::clone(shape);
+    tx.charge_queue(&queue, shape.requests.iter().map(|&(resource, request)| (resource, request * count)));
+}
+
+/// All spares of `job` are given back.
+pub(crate) fn clear_spares(tx: &mut Tx<'_>, id: JobId, reason: &str) {
+    for (node, held) in spares_held(tx, id) {
+        drop_spares(tx, (id, held.group), node, held.count, reason);
+        tx.touch_node(node);
+    }
+}
+
+/// All spares on `node` are given back.
+pub(crate) fn clear_spares_on(tx: &mut Tx<'_>, node: NodeId, reason: &str) {
+    let spares = tx.nominations.on_node(node).iter().filter(|held| held.is_spare());
+    for held in spares.cloned().collect::<Vec<_>>() {
+        drop_spares(tx, (held.job, held.group), node, held.count, reason);
+    }
+}
+
+/// The spares of `job`, last nodes first.
+fn spares_held(cell: &Cell, id: JobId) -> Vec<(NodeId, Held)> {
+    if cell.jobs.get(id).is_none_or(|job| job.groups.iter().all(|group| group.spares == 0)) {
+        return Vec::new();
+    }
+    let spares = cell.nominations.of_job(id).rev().filter(|(_, held)| held.is_spare());
+    spares.map(|(node, held)| (node, held.clone())).collect()
+}
+
+/// Gives back what may not be held any more, of the nodes and jobs that changed since `before`.
+pub(crate) fn settle_spares(tx: &mut Tx<'_>, before: Before) {
+    if tx.nominations.is_empty() {
+        return;
+    }
+    let holds = |job: &JobId| tx.jobs.get(*job).is_some_and(|job| job.groups.iter().any(|group| group.spares > 0));
+    let jobs: BTreeSet<JobId> = tx.applied.jobs[before.jobs..].iter().copied().filter(holds).collect();
+    let nominated = |node: &NodeId| tx.nodes.flags(*node) & NOMINATED != 0;
+    let nodes: BTreeSet<NodeId> = tx.applied.nodes[before.nodes..].iter().copied().filter(nominated).collect();
+    jobs.into_iter().for_each(|job| settle_spares_of(tx, job));
+    nodes.into_iter().for_each(|node| settle_spares_on(tx, node));
+}
+
+fn settle_spares_of(tx: &mut Tx<'_>, id: JobId) {
+    for (node, held) in spares_held(tx, id) {
+        if let Some(why) = spare_misplaced(tx, &held, node) {
+            drop_spares(tx, (id, held.group), node, held.count, why);
+            tx.touch_node(node);
+        }
+    }
+    for (node, held) in spares_held(tx, id) {
+        let Some(job) = tx.jobs.get(id) else { return };
+        let at = usize::from(held.group);
+        let excess = job.groups[at].spares.saturating_sub(job.spares_wanted(at)).min(held.count);
+        if excess > 0 {
+            drop_spares(tx, (id, held.group), node, excess, "its group needs it no more");
+            tx.touch_node(node);
+        }
+    }
+    settle_quota_of_spares(tx, id);
+}
+
+/// A job whose queue is over its quota gives back its spares first.
+fn settle_quota_of_spares(tx: &mut Tx<'_>, id: JobId) {
+    for (node, held) in spares_held(tx, id) {
+        let over = |cell: &Cell, job: &Job| {
+            let shape = cell.shape_of(job, usize::from(held.group));
+            let mut requests = shape.iter().flat_map(|shape| &shape.requests);
+            requests.any(|(column, _)| cell.quota.available(&job.spec.queue, *column).is_some_and(|left| left < 0))
+        };
+        for _ in 0..held.count {
+            if !tx.jobs.get(id).is_some_and(|job| over(tx, job)) {
+                break;
+            }
+            drop_spares(tx, (id, held.group), node, 1, "its queue is over its quota");
+            tx.touch_node(node);
+        }
+    }
+}
+
+/// The most important spares stay, then the oldest, each with as much as there is room for.
+fn settle_spares_on(tx: &mut Tx<'_>, node: NodeId) {
+    let on_node = tx.nominations.on_node(node).to_vec();
+    let (mut spares, others): (Vec<Held>, Vec<Held>) = on_node.into_iter().partition(Held::is_spare);
+    let mut over = Overlay::over(tx);
+    over.bare(node);
+    others.into_iter().filter(Held::is_move).for_each(|held| over.hold(node, held));
+    spares.sort_by_key(|held| (Reverse(held.priority), held.since, held.job, held.group));
+    let mut any = false;
+    for held in spares {
+        let misplaced = spare_misplaced(tx, &held, node);
+        let most = match (misplaced, tx.jobs.get(held.job)) {
+            (None, Some(job)) => room_for_spares(tx, (job, GroupIndex(held.group)), node, held.count, &over),
+            _ => 0,
+        };
+        let gone = held.count - most;
+        let why = misplaced.unwrap_or("its room is taken");
+        drop_spares(tx, (held.job, held.group), node, gone, why);
+        any |= gone > 0;
+        over.hold(node, Held { count: most, ..held });
+    }
+    if any {
+        tx.touch_node(node);
+    }
+}
+
+/// Room that is reserved for tasks on the move takes spares of their group on the node first.
+pub(crate) fn move_onto_spares(tx: &mut Tx<'_>, row: &Nomination, count: u32) {
+    let used = count.min(tx.spares_on(row.job, GroupIndex(row.group.0), row.node));
+    drop_spares(tx, (row.job, row.group.0), row.node, used, "used");
+}
+
+/// Why a spare may not be on `node`, whatever room there is; nothing if it may. A node that is only suspected may
+/// be back in a moment.
+pub(crate) fn spare_misplaced(cell: &Cell, held: &Held, node: NodeId) -> Option<&'static str> {
+    let Some(job) = cell.jobs.get(held.job) else { return Some("its job is gone") };
+    let group = usize::from(held.group);
+    if job.state != JobState::Active && job.spares_wanted(group) == 0 {
+        return Some("its job is over or suspended");
+    }
+    if job.spares_wanted(group) == 0 {
+        return Some("its group needs it no more");
+    }
+    let Some(record) = cell.nodes.get(node) else { return Some("its node is gone") };
+    if record.health == NodeHealth::Lost {
+        return Some("its node is lost");
+    }
+    if (cell.nodes.flags(node) | READY) & STATE_MASK != PRESENT | READY {
+        return Some("its node takes no work");
+    }
+    if !cell.admits(job.groups[group].shape, node) {
+        return Some("its group may not stand on the node");
+    }
+    let domain = job.shared_domain(group).filter(|_| !canary::sings(Canary::SpareAstray));
+    let astray = domain
+        .is_some_and(|domain| job.binding_level(group).is_some() && cell.domain_key(job, group, node) != Some(domain));
+    astray.then_some("its group stands in another domain")
 }

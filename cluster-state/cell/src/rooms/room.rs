@@ -3,7 +3,6 @@
 use crate::cell::Cell;
 use crate::rooms::nominations::Held;
 use crate::rooms::overlay::Overlay;
-use crate::rules::{RULES, Rule};
 use crate::state::jobs::Job;
 use crate::state::quota::QueueId;
 use crate::state::shapes::Shape;
@@ -132,43 +131,8 @@ impl Room {
     /// Room for everything, as far as one rule knows.
     pub(crate) const ALL: Room = Room { count: u32::MAX, reason: None };
 
-    /// How many of `most` tasks of `asker` find room on `node`: every rule is asked, in the order of the table, until
-    /// nothing is left.
-    pub(crate) fn of(asker: &Asker<'_>, what: What<'_>, node: NodeId, most: u32) -> Room {
-        Room::by(RULES.iter(), asker, what, node, most)
-    }
-
-    fn by<'r>(
-        rules: impl Iterator<Item = &'r Rule>,
-        asker: &Asker<'_>,
-        what: What<'_>,
-        node: NodeId,
-        most: u32,
-    ) -> Room {
-        let mut room = Room { count: most, reason: None };
-        for rule in rules {
-            let left = rule.ask(asker, what, node, room.count);
-            if left.count < room.count {
-                room = left;
-            }
-            if room.count == 0 {
-                break;
-            }
-        }
-        room
-    }
-
-    /// As [`Room::of`], where less than `count` is of no use.
-    pub(crate) fn whole(asker: &Asker<'_>, what: What<'_>, node: NodeId, count: u32) -> Result<(), ConflictReason> {
-        Room::of(asker, what, node, count).for_all(count)
-    }
-
-    /// As [`Room::of`] beside what is taken on the node, wherever the group may run.
-    pub(crate) fn beside(asker: &Asker<'_>, what: What<'_>, node: NodeId, most: u32) -> Room {
-        Room::by(RULES.iter().filter(|rule| rule.counts), asker, what, node, most)
-    }
-
-    fn for_all(self, count: u32) -> Result<(), ConflictReason> {
+    /// Whether there is room for all of `count`.
+    pub(crate) fn for_all(self, count: u32) -> Result<(), ConflictReason> {
         match self.reason {
             Some(reason) if self.count < count => Err(reason),
             _ => Ok(()),

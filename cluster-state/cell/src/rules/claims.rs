@@ -1,5 +1,6 @@
 //! Room that is held for others stays free, and so does room for those tasks of the own group that are on the move.
 
+use crate::rooms::reads::held_amount;
 use crate::rooms::room::{Asker, Room, What, Wish};
 use crate::state::nodes::NOMINATED;
 use ohm_model::{ConflictReason, NodeId, ResourceId};
@@ -25,7 +26,7 @@ pub(super) fn room(asker: &Asker<'_>, what: What<'_>, node: NodeId, most: u32) -
 
 /// How much of `resource` on `node` is kept from `asker`.
 fn held_from(asker: &Asker<'_>, what: What<'_>, node: NodeId, resource: ResourceId) -> i64 {
-    let amount = |held| what.cell.held_amount(held, resource);
+    let amount = |held| held_amount(what.cell, held, resource);
     what.bound(asker, node).map(amount).fold(0, i64::saturating_add)
 }
 

@@ -13,7 +13,6 @@
 //! class) names a request; another attempt is another round. What a check that is ready says of nodes holds while its
 //! round does: the job's groups have other shapes then, so that planners and the judge look at the same filters.
 
-use crate::cell::Cell;
 use crate::state::jobs::Job;
 use ohm_model::selector::Labels;
 use ohm_model::{GroupSpec, Index, Toleration};
@@ -150,36 +149,7 @@ impl Job {
     }
 
     /// Whether something of it stands that is not to stop.
-    fn stands(&self) -> bool {
+    pub(crate) fn stands(&self) -> bool {
         self.groups.iter().any(|group| group.live > group.stopping)
-    }
-}
-
-impl Cell {
-    /// Where the admission of `job` stands. What stands already is not asked again because its queue has got checks.
-    pub fn standing(&self, job: &Job) -> Standing {
-        if let Some(round) = &job.admission.round {
-            return if round.is_ready() { Standing::Ready } else { Standing::Checking };
-        }
-        if job.spec.queue.is_empty() {
-            return Standing::Free;
-        }
-        let Some(queue) = self.quota.get(&job.spec.queue) else {
-            return Standing::Invalid(format!("queue \"{}\" is not known", job.spec.queue));
-        };
-        let checks = &queue.spec.admission_checks;
-        if checks.is_empty() || job.stands() {
-            return Standing::Free;
-        }
-        if let Some(class) = checks.iter().find(|class| self.provisioning_classes.get(class).is_none()) {
-            let queue = &job.spec.queue;
-            return Standing::Invalid(format!(
-                "queue \"{queue}\" asks provisioning class \"{class}\", which is not known"
-            ));
-        }
-        match job.admission.back_off_ms {
-            0 => Standing::Unreserved,
-            due_ms => Standing::BackOff(due_ms),
-        }
     }
 }

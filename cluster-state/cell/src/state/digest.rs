@@ -1,30 +1,20 @@
-//! Two hashes that are equal on equal copies (P9): one over the whole state, one that runs along with every entry.
+//! A hash that runs along with every entry, equal on equal copies (P9).
 
 use crate::apply::Applied;
 use crate::cell::Cell;
 use ohm_model::{EventKind, Outcome};
-use ohm_stdx::codec;
-use ohm_stdx::hash::{self, Digest};
+use ohm_stdx::{codec, hash};
 
-impl Cell {
-    /// Hashes the whole state. Costs a sweep; [`Cell::chain`] is free and nearly as telling.
-    pub fn digest(&self) -> u64 {
-        let mut digest = Digest::new();
-        let _ = self.snapshot(|frame| digest.update(frame));
-        digest.finish()
+/// Folds what the last entry caused into the chain.
+pub(crate) fn lengthen_chain(cell: &mut Cell, applied: &Applied) {
+    let mut chain = hash::chain(cell.chain, cell.applied.0);
+    for outcome in &applied.outcomes {
+        chain = match outcome {
+            Outcome::Done => hash::chain(chain, 1),
+            outcome => hash::chain(chain, hash::bytes(&codec::encode(outcome))),
+        };
     }
-
-    /// Folds what the last entry caused into the chain.
-    pub(crate) fn lengthen_chain(&mut self, applied: &Applied) {
-        let mut chain = hash::chain(self.chain, self.applied.0);
-        for outcome in &applied.outcomes {
-            chain = match outcome {
-                Outcome::Done => hash::chain(chain, 1),
-                outcome => hash::chain(chain, hash::bytes(&codec::encode(outcome))),
-            };
-        }
-        self.chain = applied.events.iter().fold(chain, |chain, event| fold_event(chain, &event.kind));
-    }
+    cell.chain = applied.events.iter().fold(chain, |chain, event| fold_event(chain, &event.kind));
 }
 
 /// The kinds of which there are many are folded number by number; encoding them would cost more than causing them.

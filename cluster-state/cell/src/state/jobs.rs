@@ -191,6 +191,14 @@ impl Group {
     pub fn live_within_count(&self) -> u32 {
         self.live - self.leaving
     }
+
+    /// How many of its tasks don't run because of their nodes: those on the move, those that were lost, and those of
+    /// both that are placed again and were not started yet.
+    pub fn on_the_move(&self) -> u32 {
+        let known = |(first, count)| self.lost.overlap(first, count) + self.replaced.overlap(first, count);
+        let twice: u32 = self.moving.iter().map(known).sum();
+        self.moving.len() + self.lost.len() + self.replaced.len() - twice
+    }
 }
 
 /// An attempt that is over, kept for people.
@@ -358,13 +366,13 @@ impl Job {
 /// All jobs the cell remembers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jobs {
-    pub(crate) slab: Slab<Arc<Job>>,
+    slab: Slab<Arc<Job>>,
     /// Derived from the jobs.
     #[serde(skip)]
-    pub(crate) by_name: ChunkedMap<JobId>,
+    by_name: ChunkedMap<JobId>,
     /// The jobs for which a node is unhealthy. Derived from the jobs.
     #[serde(skip)]
-    pub(crate) by_unhealthy: BTreeMap<NodeId, BTreeSet<JobId>>,
+    by_unhealthy: BTreeMap<NodeId, BTreeSet<JobId>>,
 }
 
 impl Jobs {
@@ -391,6 +399,51 @@ impl Jobs {
     /// Whether there is no job.
     pub fn is_empty(&self) -> bool {
         self.slab.is_empty()
+    }
+
+    /// Takes a new job in, and gives it its key.
+    pub(crate) fn insert(&mut self, job: Job) -> JobId {
+        let name = Arc::clone(&job.spec);
+        let (slot, generation) = self.slab.insert(Arc::new(job));
+        let id = JobId::new(slot, generation);
+        self.get_mut(id).expect("the job was inserted").id = id;
+        self.by_name.insert(&name.name, id);
+        id
+    }
+
+    pub(crate) fn remove(&mut self, job: JobId) {
+        if let Some(gone) = self.slab.remove(job.slot()) {
+            self.by_name.remove(&gone.spec.name);
+        }
+    }
+
+    /// The jobs for which `node` is unhealthy.
+    pub(crate) fn with_unhealthy(&self, node: NodeId) -> impl Iterator<Item = JobId> + '_ {
+        self.by_unhealthy.get(&node).into_iter().flatten().copied()
+    }
+
+    pub(crate) fn note_unhealthy(&mut self, node: NodeId, job: JobId) {
+        self.by_unhealthy.entry(node).or_default().insert(job);
+    }
+
+    /// `node` is gone: returns the jobs for which it was unhealthy.
+    pub(crate) fn take_unhealthy(&mut self, node: NodeId) -> BTreeSet<JobId> {
+        self.by_unhealthy.remove(&node).unwrap_or_default()
+    }
+
+    pub(super) fn slab(&self) -> &Slab<Arc<Job>> {
+        &self.slab
+    }
+
+    pub(super) fn from_slab(slab: Slab<Arc<Job>>) -> Self {
+        let mut jobs = Jobs { slab, ..Jobs::default() };
+        for (_, job) in jobs.slab.iter() {
+            jobs.by_name.insert(&job.spec.name, job.id);
+            for node in job.repairs.unhealthy.iter().filter_map(|entry| entry.node) {
+                jobs.by_unhealthy.entry(node).or_default().insert(job.id);
+            }
+        }
+        jobs
     }
 
     pub(crate) fn forget_unhealthy(&mut self, node: NodeId, job: JobId) {

@@ -3,11 +3,17 @@
 use crate::state::conditions::StandingCondition;
 use crate::state::drain::Drain;
 use crate::state::flaps::Flaps;
-use crate::state::runs::NO_RUN;
-use ohm_model::{ClassId, Incarnation, Index, NodeHealth, NodeId, NodeSpec, ResourceId, SessionId, Taint};
+use ohm_model::condition::FLAPPING_TAINT;
+use ohm_model::{
+    ClassId, ConditionAction, Incarnation, Index, NodeHealth, NodeId, NodeSpec, ResourceId, SessionId, Taint,
+    TaintEffect,
+};
 use ohm_stdx::{Chunked, ChunkedMap};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// No run.
+pub const NO_RUN: u32 = u32::MAX;
 
 /// The slot holds a node.
 pub const PRESENT: u8 = 1;
@@ -78,6 +84,27 @@ impl NodeRecord {
     pub fn bank(&self, resource: ResourceId) -> Option<&DeviceBank> {
         self.devices.iter().find(|bank| bank.resource == resource)
     }
+
+    /// The conditions that drive away what runs there and does not tolerate them, by kind.
+    pub fn driving_conditions(&self) -> impl Iterator<Item = &StandingCondition> {
+        self.conditions.iter().filter(|condition| condition.action == ConditionAction::Drain)
+    }
+
+    /// The taints that the node's own state is the cause of, ascending; the registered ones stand in its spec.
+    pub fn caused_taints(&self) -> Vec<Taint> {
+        let conditions = self.conditions.iter().filter_map(StandingCondition::taint);
+        let flapping = || Taint { key: FLAPPING_TAINT.into(), value: String::new(), effect: TaintEffect::NoSchedule };
+        let mut taints: Vec<Taint> = conditions.chain(self.flaps.is_held.then(flapping)).collect();
+        taints.sort();
+        taints
+    }
+
+    /// What [`NodeRecord::taints`] must be.
+    pub(crate) fn all_taints(&self) -> Vec<Taint> {
+        let mut taints = self.spec.taints.clone();
+        taints.extend(self.caused_taints());
+        taints
+    }
 }
 
 /// When a node changed last, and when it last changed by anybody but that writer.
@@ -113,22 +140,22 @@ impl NodeVersion {
 pub struct Nodes {
     /// Written apart, column by column, as is `capacity`.
     #[serde(skip)]
-    pub(crate) free: Vec<Chunked<i64>>,
+    free: Vec<Chunked<i64>>,
     #[serde(skip)]
-    pub(crate) capacity: Vec<Chunked<i64>>,
-    pub(crate) class: Chunked<ClassId>,
-    pub(crate) flags: Chunked<u8>,
-    pub(crate) version: Chunked<NodeVersion>,
-    pub(crate) first_run: Chunked<u32>,
-    pub(crate) run_count: Chunked<u32>,
+    capacity: Vec<Chunked<i64>>,
+    class: Chunked<ClassId>,
+    flags: Chunked<u8>,
+    version: Chunked<NodeVersion>,
+    first_run: Chunked<u32>,
+    run_count: Chunked<u32>,
     /// Written apart, chunk by chunk.
     #[serde(skip)]
-    pub(crate) records: Chunked<Option<Arc<NodeRecord>>>,
+    records: Chunked<Option<Arc<NodeRecord>>>,
     /// Derived from the records.
     #[serde(skip)]
-    pub(crate) by_name: ChunkedMap<NodeId>,
-    pub(crate) free_slots: Vec<NodeId>,
-    pub(crate) registrations: u32,
+    by_name: ChunkedMap<NodeId>,
+    free_slots: Vec<NodeId>,
+    registrations: u32,
 }
 
 impl Nodes {
@@ -244,8 +271,92 @@ impl Nodes {
         }
     }
 
+    /// The number of the next registration.
+    pub(crate) fn next_incarnation(&mut self) -> Incarnation {
+        self.registrations += 1;
+        Incarnation(self.registrations)
+    }
+
+    /// Puts a node into a free slot: ready, empty, and without any capacity yet.
+    pub(crate) fn insert(&mut self, record: NodeRecord, class: ClassId) -> NodeId {
+        let node = self.take_slot();
+        let slot = node.0 as usize;
+        self.by_name.insert(&record.spec.name, node);
+        self.flags[slot] = PRESENT | READY;
+        self.version[slot].registered = record.registered;
+        self.class[slot] = class;
+        self.records[slot] = Some(Arc::new(record));
+        node
+    }
+
+    /// Takes a node out of its slot; nothing runs there any more.
+    pub(crate) fn remove(&mut self, node: NodeId) {
+        let slot = node.0 as usize;
+        self.free.iter_mut().chain(&mut self.capacity).for_each(|column| column[slot] = 0);
+        self.flags[slot] = 0;
+        if let Some(record) = self.records[slot].take() {
+            self.by_name.remove(&record.spec.name);
+        }
+        self.free_slots.push(node);
+    }
+
+    /// The resources that have columns.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = ResourceId> + use<> {
+        (0..self.capacity.len() as u16).map(ResourceId)
+    }
+
+    /// Sets the capacity of a resource that has a column, and moves what is free by the difference.
+    pub(crate) fn set_capacity(&mut self, node: NodeId, resource: ResourceId, capacity: i64) {
+        let (column, slot) = (usize::from(resource.0), node.0 as usize);
+        let grown = capacity - self.capacity[column][slot];
+        if grown != 0 {
+            self.capacity[column][slot] = capacity;
+            self.free[column][slot] += grown;
+        }
+    }
+
+    pub(crate) fn set_class(&mut self, node: NodeId, class: ClassId) {
+        self.class[node.0 as usize] = class;
+    }
+
+    /// The first run in the list of `node`; no run where there is no such slot.
+    pub(super) fn first_run(&self, node: NodeId) -> u32 {
+        self.first_run.get(node.0 as usize).copied().unwrap_or(NO_RUN)
+    }
+
+    /// The list of runs on `node` begins with `first` from now on.
+    pub(super) fn set_first_run(&mut self, node: NodeId, first: u32) {
+        self.first_run[node.0 as usize] = first;
+    }
+
+    pub(super) fn count_run(&mut self, node: NodeId, more: bool) {
+        let count = &mut self.run_count[node.0 as usize];
+        *count = if more { *count + 1 } else { *count - 1 };
+    }
+
+    /// All columns of amounts, those of what is free first.
+    pub(super) fn amounts(&self) -> impl Iterator<Item = &Chunked<i64>> {
+        self.free.iter().chain(&self.capacity)
+    }
+
+    pub(super) fn records(&self) -> &Chunked<Option<Arc<NodeRecord>>> {
+        &self.records
+    }
+
+    /// With what snapshots hold apart.
+    pub(super) fn with_parts(
+        self,
+        (free, capacity): (Vec<Chunked<i64>>, Vec<Chunked<i64>>),
+        records: Chunked<Option<Arc<NodeRecord>>>,
+    ) -> Self {
+        let mut nodes = Nodes { free, capacity, records, ..self };
+        let names: Vec<_> = nodes.iter().map(|(node, record)| (node, Arc::clone(&record.spec))).collect();
+        names.iter().for_each(|(node, spec)| _ = nodes.by_name.insert(&spec.name, *node));
+        nodes
+    }
+
     /// A free slot, with every column long enough for it.
-    pub(crate) fn take_slot(&mut self) -> NodeId {
+    fn take_slot(&mut self) -> NodeId {
         if let Some(node) = self.free_slots.pop() {
             return node;
         }

@@ -7,56 +7,41 @@ use crate::state::shapes::Shape;
 use ohm_model::{Amounts, ResourceId, ShapeId};
 use std::collections::BTreeMap;
 
-impl Cell {
-    /// What all tasks of `job` together ask for, by resource.
-    pub(crate) fn whole_request(&self, job: &Job) -> Amounts {
-        let groups = job.groups.iter().zip(&job.spec.groups);
-        self.named(self.summed(groups.map(|(group, spec)| (group.shape, i64::from(spec.count)))))
-    }
+/// What all tasks of `job` together ask for, by resource.
+pub(crate) fn whole_request(cell: &Cell, job: &Job) -> Amounts {
+    let groups = job.groups.iter().zip(&job.spec.groups);
+    named(cell, summed(cell, groups.map(|(group, spec)| (group.shape, i64::from(spec.count)))))
+}
 
-    /// What the live runs of `job` together hold, by resource.
-    pub(crate) fn live_request(&self, job: &Job) -> Amounts {
-        self.named(self.summed(job.groups.iter().flat_map(|group| self.live_shapes(group))))
-    }
+/// What the live runs of `job` together hold, by resource.
+pub(crate) fn live_request(cell: &Cell, job: &Job) -> Amounts {
+    named(cell, summed(cell, job.groups.iter().flat_map(|group| live_shapes(cell, group))))
+}
 
-    /// What the spares of `job` are charged to its queue, by resource.
-    pub fn spares_charged(&self, job: &Job) -> Amounts {
-        self.named(self.summed(job.groups.iter().map(|group| (group.shape, i64::from(group.spares)))))
+/// The shapes that the live runs of `group` have, each with how many runs. Nothing is looked through while all of
+/// them have the shape of the group.
+pub(crate) fn live_shapes(cell: &Cell, group: &Group) -> Vec<(ShapeId, i64)> {
+    if group.reshaped == 0 {
+        return vec![(group.shape, i64::from(group.live))];
     }
+    let mut shapes: BTreeMap<ShapeId, i64> = BTreeMap::new();
+    let live = group.tasks.iter().filter_map(|task| cell.runs.get(task.run));
+    live.for_each(|run| *shapes.entry(run.shape).or_insert(0) += 1);
+    shapes.into_iter().collect()
+}
 
-    /// What `job` as a whole asks for beyond what its live runs hold. Below zero where they hold more: tasks beyond the
-    /// count that still stop, and runs of former revisions.
-    pub fn missing_request(&self, job: &Job) -> BTreeMap<ResourceId, i64> {
-        let asked = job.groups.iter().zip(&job.spec.groups).map(|(group, spec)| (group.shape, i64::from(spec.count)));
-        let live = job.groups.iter().flat_map(|group| self.live_shapes(group)).map(|(shape, count)| (shape, -count));
-        self.summed(asked.chain(live))
-    }
-
-    /// The shapes that the live runs of `group` have, each with how many runs. Nothing is looked through while all of
-    /// them have the shape of the group.
-    fn live_shapes(&self, group: &Group) -> Vec<(ShapeId, i64)> {
-        if group.reshaped == 0 {
-            return vec![(group.shape, i64::from(group.live))];
+pub(crate) fn summed(cell: &Cell, shapes: impl Iterator<Item = (ShapeId, i64)>) -> BTreeMap<ResourceId, i64> {
+    let mut sums = BTreeMap::new();
+    for (shape, count) in shapes {
+        if let Some(shape) = cell.shapes.get(shape) {
+            add_requests(&mut sums, shape, count);
         }
-        let mut shapes: BTreeMap<ShapeId, i64> = BTreeMap::new();
-        let live = group.tasks.iter().filter_map(|task| self.runs.get(task.run));
-        live.for_each(|run| *shapes.entry(run.shape).or_insert(0) += 1);
-        shapes.into_iter().collect()
     }
+    sums
+}
 
-    fn summed(&self, shapes: impl Iterator<Item = (ShapeId, i64)>) -> BTreeMap<ResourceId, i64> {
-        let mut sums = BTreeMap::new();
-        for (shape, count) in shapes {
-            if let Some(shape) = self.shapes.get(shape) {
-                add_requests(&mut sums, shape, count);
-            }
-        }
-        sums
-    }
-
-    fn named(&self, sums: BTreeMap<ResourceId, i64>) -> Amounts {
-        sums.into_iter().map(|(resource, amount)| (self.resources.name(resource).to_string(), amount)).collect()
-    }
+pub(crate) fn named(cell: &Cell, sums: BTreeMap<ResourceId, i64>) -> Amounts {
+    sums.into_iter().map(|(resource, amount)| (cell.resources.name(resource).to_string(), amount)).collect()
 }
 
 /// Adds what `count` tasks of `shape` ask for.
@@ -65,4 +50,31 @@ pub(crate) fn add_requests(sums: &mut BTreeMap<ResourceId, i64>, shape: &Shape, 
         let sum: &mut i64 = sums.entry(resource).or_insert(0);
         *sum = sum.saturating_add(request.saturating_mul(count));
     }
+}
+
+/// What each queue's own jobs are charged, from the jobs themselves.
+pub(crate) fn direct_usage(cell: &Cell) -> BTreeMap<String, Amounts> {
+    let mut usage: BTreeMap<String, Amounts> = BTreeMap::new();
+    for job in cell.jobs.iter().filter(|job| !job.spec.queue.is_empty()) {
+        let sums = usage.entry(job.spec.queue.clone()).or_default();
+        for (resource, amount) in charged(cell, job) {
+            *sums.entry(resource).or_insert(0) += amount;
+        }
+    }
+    usage
+}
+
+/// What `job` holds of its queue: its reservation, or else what its live runs ask for; and its spares.
+pub(crate) fn charged(cell: &Cell, job: &Job) -> Amounts {
+    let mut charged = match (job.reserved.is_empty(), job.live()) {
+        (false, _) => job.reserved.clone(),
+        (true, 0) => Amounts::new(),
+        (true, _) => live_request(cell, job),
+    };
+    if job.groups.iter().any(|group| group.spares > 0) {
+        for (resource, amount) in cell.spares_charged(job) {
+            *charged.entry(resource).or_insert(0) += amount;
+        }
+    }
+    charged
 }

@@ -1,13 +1,12 @@
 //! Runs: the attempts that hold room right now, each in the list of its node.
 
 use crate::state::nodes::Nodes;
+
+pub use crate::state::nodes::NO_RUN;
 use ohm_model::{Index, NodeId, RunRef, ShapeId, StopCause};
 use ohm_stdx::Slab;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// No run.
-pub const NO_RUN: u32 = u32::MAX;
 
 /// A live run:
 ///
@@ -39,14 +38,41 @@ pub struct Run {
     pub restart: bool,
     /// Its devices: one mask per device resource of its shape.
     pub devices: Option<Arc<[u64]>>,
-    pub(crate) next: u32,
-    pub(crate) previous: u32,
+    next: u32,
+    previous: u32,
+}
+
+impl Run {
+    /// A run of this shape and revision that is placed on `node` by an entry with a stamped time.
+    pub(crate) fn placed(
+        run: RunRef,
+        node: NodeId,
+        (shape, revision): (ShapeId, u32),
+        (placed, placed_ms): (Index, u64),
+        masks: &[u64],
+    ) -> Self {
+        Run {
+            run,
+            node,
+            shape,
+            revision,
+            placed,
+            placed_ms,
+            started_ms: 0,
+            pid: 0,
+            stop: None,
+            restart: false,
+            devices: (!masks.is_empty()).then(|| masks.into()),
+            next: NO_RUN,
+            previous: NO_RUN,
+        }
+    }
 }
 
 /// All live runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Runs {
-    pub(crate) slab: Slab<Run>,
+    slab: Slab<Run>,
 }
 
 impl Runs {
@@ -72,7 +98,7 @@ impl Runs {
 
     /// The runs that stand on `node`, last placed first.
     pub fn on_node<'a>(&'a self, nodes: &Nodes, node: NodeId) -> impl Iterator<Item = (u32, &'a Run)> {
-        let mut at = nodes.first_run.get(node.0 as usize).copied().unwrap_or(NO_RUN);
+        let mut at = nodes.first_run(node);
         std::iter::from_fn(move || {
             let slot = at;
             let run = self.slab.get(slot)?;
@@ -81,30 +107,41 @@ impl Runs {
         })
     }
 
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Run> {
+        self.slab.get_mut(slot)
+    }
+
+    pub(super) fn slab(&self) -> &Slab<Run> {
+        &self.slab
+    }
+
+    pub(super) fn from_slab(slab: Slab<Run>) -> Self {
+        Runs { slab }
+    }
+
     pub(crate) fn insert(&mut self, nodes: &mut Nodes, mut run: Run) -> u32 {
-        let node = run.node.0 as usize;
-        let head = nodes.first_run[node];
+        let node = run.node;
+        let head = nodes.first_run(node);
         (run.next, run.previous) = (head, NO_RUN);
         let (slot, _) = self.slab.insert(run);
         if let Some(next) = self.slab.get_mut(head) {
             next.previous = slot;
         }
-        nodes.first_run[node] = slot;
-        nodes.run_count[node] += 1;
+        nodes.set_first_run(node, slot);
+        nodes.count_run(node, true);
         slot
     }
 
     pub(crate) fn remove(&mut self, nodes: &mut Nodes, slot: u32) -> Option<Run> {
         let run = self.slab.remove(slot)?;
-        let node = run.node.0 as usize;
         match self.slab.get_mut(run.previous) {
             Some(previous) => previous.next = run.next,
-            None => nodes.first_run[node] = run.next,
+            None => nodes.set_first_run(run.node, run.next),
         }
         if let Some(next) = self.slab.get_mut(run.next) {
             next.previous = run.previous;
         }
-        nodes.run_count[node] -= 1;
+        nodes.count_run(run.node, false);
         Some(run)
     }
 }

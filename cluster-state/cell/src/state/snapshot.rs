@@ -4,7 +4,6 @@
 //! commit waits for it. Whatever may grow large is cut into frames of a few megabytes, far below what a reader accepts;
 //! the first frame states how much of each kind follows, so a cut-off snapshot is never taken for a whole one.
 
-use crate::apply::Timer;
 use crate::cell::{Cell, HealthState, VERSION};
 use crate::rooms::nominations::Nominations;
 use crate::state::classes::{Classes, NodeClass};
@@ -18,9 +17,11 @@ use crate::state::resources::ResourceNames;
 use crate::state::runs::Runs;
 use crate::state::sessions::Sessions;
 use crate::state::shapes::Shapes;
+use crate::state::timers::Timer;
 use crate::state::topologies::{Domain, Topologies, Topology};
 use ohm_model::{Index, Outcome, PriorityClass, ProvisioningClass, RunRef, Sequence, SessionId};
 use ohm_stdx::codec::{self, DecodeError};
+use ohm_stdx::hash::Digest;
 use ohm_stdx::{Chunked, Slab};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
@@ -134,11 +135,11 @@ impl Cell {
             applied: self.applied,
             now_ms: self.now_ms,
             chain: self.chain,
-            columns: nodes.free.len() as u32,
+            columns: nodes.columns().count() as u32,
             shapes: self.shapes.slab().slots() as u32,
-            records: nodes.records.len() as u32,
-            jobs: self.jobs.slab.slots() as u32,
-            runs: self.runs.slab.slots() as u32,
+            records: nodes.slots() as u32,
+            jobs: self.jobs.slab().slots() as u32,
+            runs: self.runs.slab().slots() as u32,
             kept: self.kept.len() as u32,
             answers: self.sessions.answers().count() as u32,
             classes: self.classes.slots() as u32,
@@ -158,16 +159,23 @@ impl Cell {
         }
         frame.put(&(&self.sessions, &self.nominations, &self.timers, &self.health));
         frame.put(nodes);
-        frame.put(&(self.shapes.slab().free(), self.jobs.slab.free(), self.runs.slab.free()));
-        nodes.free.iter().chain(&nodes.capacity).for_each(|column| frame.put(column));
+        frame.put(&(self.shapes.slab().free(), self.jobs.slab().free(), self.runs.slab().free()));
+        nodes.amounts().for_each(|column| frame.put(column));
         self.shapes.slab().slices().for_each(|chunk| frame.put_slice(chunk));
-        nodes.records.slices().for_each(|chunk| frame.put_slice(chunk));
-        self.jobs.slab.slices().for_each(|chunk| frame.put_slice(chunk));
-        self.runs.slab.slices().for_each(|chunk| frame.put_slice(chunk));
+        nodes.records().slices().for_each(|chunk| frame.put_slice(chunk));
+        self.jobs.slab().slices().for_each(|chunk| frame.put_slice(chunk));
+        self.runs.slab().slices().for_each(|chunk| frame.put_slice(chunk));
         frame.put_all(self.kept.iter());
         let answers: Vec<_> = self.sessions.answers().collect();
         answers.chunks(16).for_each(|answers| frame.put_slice(answers));
         frame.is_readable
+    }
+
+    /// Hashes the whole state. Costs a sweep; [`Cell::chain`] is free and nearly as telling.
+    pub fn digest(&self) -> u64 {
+        let mut digest = Digest::new();
+        let _ = self.snapshot(|frame| digest.update(frame));
+        digest.finish()
     }
 
     /// The whole snapshot as one byte string.
@@ -221,12 +229,6 @@ impl Frames<'_> {
     fn columns(&mut self, count: u32) -> Result<Vec<Chunked<i64>>, RestoreError> {
         (0..count).map(|_| self.next()).collect()
     }
-
-    fn nodes(&mut self, header: &Header, mut nodes: Nodes) -> Result<Nodes, RestoreError> {
-        nodes.free = self.columns(header.columns)?;
-        nodes.capacity = self.columns(header.columns)?;
-        Ok(nodes)
-    }
 }
 
 /// The cell that `bytes` is a snapshot of. Nothing is taken from a snapshot that is not whole.
@@ -245,9 +247,9 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     let (mut sessions, nominations, timers, health): Conversations = frames.next()?;
     let nodes: Nodes = frames.next()?;
     let (free_shapes, free_jobs, free_runs): FreeSlots = frames.next()?;
-    let mut nodes = frames.nodes(&header, nodes)?;
+    let amounts = (frames.columns(header.columns)?, frames.columns(header.columns)?);
     let shapes = Slab::from_parts(frames.column(header.shapes)?, free_shapes);
-    nodes.records = frames.column(header.records)?;
+    let nodes = nodes.with_parts(amounts, frames.column(header.records)?);
     let jobs = Slab::from_parts(frames.column(header.jobs)?, free_jobs);
     let runs = Slab::from_parts(frames.column(header.runs)?, free_runs);
     let kept = frames.list::<(RunRef, KeptRun)>(header.kept)?;
@@ -260,17 +262,6 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         .iter()
         .filter(|_| !planted)
         .for_each(|(session, sequence, outcome)| sessions.remember(*session, *sequence, outcome.clone()));
-    let mut jobs = Jobs { slab: jobs, ..Jobs::default() };
-    for (_, job) in jobs.slab.iter() {
-        jobs.by_name.insert(&job.spec.name, job.id);
-        for node in job.repairs.unhealthy.iter().filter_map(|entry| entry.node) {
-            jobs.by_unhealthy.entry(node).or_default().insert(job.id);
-        }
-    }
-    let names: Vec<_> = nodes.iter().map(|(node, record)| (node, Arc::clone(&record.spec))).collect();
-    for (node, spec) in names {
-        nodes.by_name.insert(&spec.name, node);
-    }
     Ok(Cell {
         applied: header.applied,
         now_ms: header.now_ms,
@@ -280,8 +271,8 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         classes: Classes::from_parts(classes.into_iter()),
         shapes: Shapes::from_slab(shapes),
         nodes,
-        jobs,
-        runs: Runs { slab: runs },
+        jobs: Jobs::from_slab(jobs),
+        runs: Runs::from_slab(runs),
         topologies,
         quota,
         priority_classes: PriorityClasses::from_classes(priority_classes.into_iter()),

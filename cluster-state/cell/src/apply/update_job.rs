@@ -17,10 +17,18 @@
 //! at once, what runs is told to stop and is gone when it has ended. Whatever comes later under the same number is
 //! counted on from the attempts before, so that no two runs ever have one name.
 
-use super::Applied;
-use super::jobs::too_many_resources;
-use super::runs::restart_if_down;
-use crate::cell::Cell;
+use crate::apply::Tx;
+use crate::apply::steps::job_spec::{check_job, completed, too_many_resources};
+use crate::apply::steps::jobs::{
+    arm_deadline, clear_held, clear_nominations, finish_if_done, refuse_finished, release_reservation,
+    restart_deadline, set_state, tell_state,
+};
+use crate::apply::steps::kept::{forget_kept_of, forget_kept_where};
+use crate::apply::steps::repairs::{arm_give_up, drop_repair, forget_lost_nodes};
+use crate::apply::steps::run_end::restart_if_down;
+use crate::apply::steps::runs::stop_run;
+use crate::policy::moves::settle_rooms;
+use crate::policy::spares::clear_spares;
 use crate::rooms::nominations::Held;
 use crate::state::jobs::{Group, Job, JobState, Task, TaskState};
 use crate::state::repairs::RepairState;
@@ -42,160 +50,141 @@ enum Change {
     Anew,
 }
 
-impl Cell {
-    /// Changes the job of this name, if it still has the `version` that the sender knows.
-    pub(super) fn update_job(
-        &mut self,
-        owner: &str,
-        spec: &JobSpec,
-        version: Option<Index>,
-        applied: &mut Applied,
-    ) -> Outcome {
-        let outcome = self.try_update(owner, spec, version, applied).unwrap_or_else(JobOutcome::Refused);
-        Outcome::Jobs(vec![outcome])
-    }
+/// Changes the job of this name, if it still has the `version` that the sender knows.
+pub(crate) fn update_job(tx: &mut Tx<'_>, owner: &str, spec: &JobSpec, version: Option<Index>) -> Outcome {
+    let outcome = try_update(tx, owner, spec, version).unwrap_or_else(JobOutcome::Refused);
+    Outcome::Jobs(vec![outcome])
+}
 
-    fn try_update(
-        &mut self,
-        owner: &str,
-        spec: &JobSpec,
-        version: Option<Index>,
-        applied: &mut Applied,
-    ) -> Result<JobOutcome, Refusal> {
-        let missing = || Refusal::NotFound { kind: "job".into(), name: spec.name.clone() };
-        let known = Arc::clone(self.jobs.find(&spec.name).ok_or_else(missing)?);
-        if version.is_some_and(|version| version != known.version) {
-            return Err(Refusal::Changed { kind: "job".into(), name: spec.name.clone(), version: known.version });
-        }
-        let spec = self.completed(spec, Some(&known.spec))?.into_owned();
-        if spec == *known.spec {
-            return Ok(JobOutcome::Unchanged(known.id));
-        }
-        self.refuse_finished(&spec.name, known.state)?;
-        self.check_job(&spec)?;
-        check_update(&known, &spec)?;
-        let shapes = self.new_shapes(&known, &spec)?;
-        let fields = changed_fields(&known.spec, &spec);
-        self.tell(
-            applied,
-            EventKind::JobUpdated { job: known.id, name: spec.name.clone(), owner: owner.into(), fields },
-        );
-        let known = self.before_update(known, &spec, !shapes.is_empty(), applied);
-        self.change_job(&known, spec, shapes, applied);
-        Ok(JobOutcome::Updated(known.id))
+fn try_update(tx: &mut Tx<'_>, owner: &str, spec: &JobSpec, version: Option<Index>) -> Result<JobOutcome, Refusal> {
+    let missing = || Refusal::NotFound { kind: "job".into(), name: spec.name.clone() };
+    let known = Arc::clone(tx.jobs.find(&spec.name).ok_or_else(missing)?);
+    if version.is_some_and(|version| version != known.version) {
+        return Err(Refusal::Changed { kind: "job".into(), name: spec.name.clone(), version: known.version });
     }
-
-    /// Ends what hangs on the former content: what is reserved, and with it the shapes that checks gave the groups, and
-    /// room kept for preemptors and as spares. Returns what is left of the job.
-    fn before_update(&mut self, known: Arc<Job>, spec: &JobSpec, anew: bool, applied: &mut Applied) -> Arc<Job> {
-        let (id, former) = (known.id, &known.spec);
-        let (groups, queue) = (spec.groups != former.groups, spec.queue != former.queue);
-        let priority = spec.priority != former.priority;
-        if groups || queue {
-            self.release_reservation(id);
-        }
-        if groups || priority {
-            self.clear_held(id, applied, Held::is_preemptor);
-        }
-        let others = anew || spec.groups.len() != known.groups.len();
-        if others || queue || priority {
-            self.clear_spares(id, "its job has changed", applied);
-        }
-        self.jobs.get(id).cloned().unwrap_or(known)
+    let spec = completed(tx, spec, Some(&known.spec))?.into_owned();
+    if spec == *known.spec {
+        return Ok(JobOutcome::Unchanged(known.id));
     }
+    refuse_finished(&spec.name, known.state)?;
+    check_job(tx, &spec)?;
+    check_update(&known, &spec)?;
+    let shapes = new_shapes(tx, &known, &spec)?;
+    let fields = changed_fields(&known.spec, &spec);
+    tx.tell(EventKind::JobUpdated { job: known.id, name: spec.name.clone(), owner: owner.into(), fields });
+    let known = before_update(tx, known, &spec, !shapes.is_empty());
+    change_job(tx, &known, spec, shapes);
+    Ok(JobOutcome::Updated(known.id))
+}
 
-    /// The shapes of the groups that begin anew, by their place.
-    fn new_shapes(&mut self, known: &Job, spec: &JobSpec) -> Result<BTreeMap<usize, Shape>, Refusal> {
-        let mut shapes = BTreeMap::new();
-        for (at, group) in spec.groups.iter().enumerate().filter(|(at, _)| change_of(known, spec, *at) == Change::Anew)
-        {
-            let shape = Shape::of(group, &mut self.resources).ok_or_else(|| too_many_resources("what it asks for"))?;
-            shapes.insert(at, shape);
-        }
-        Ok(shapes)
+/// Ends what hangs on the former content: what is reserved, and with it the shapes that checks gave the groups, and
+/// room kept for preemptors and as spares. Returns what is left of the job.
+fn before_update(tx: &mut Tx<'_>, known: Arc<Job>, spec: &JobSpec, anew: bool) -> Arc<Job> {
+    let (id, former) = (known.id, &known.spec);
+    let (groups, queue) = (spec.groups != former.groups, spec.queue != former.queue);
+    let priority = spec.priority != former.priority;
+    if groups || queue {
+        release_reservation(tx, id);
     }
-
-    fn change_job(&mut self, known: &Job, spec: JobSpec, shapes: BTreeMap<usize, Shape>, applied: &mut Applied) {
-        let (id, version) = (known.id, self.applied);
-        let left: Vec<ShapeId> = known
-            .groups
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| *at >= spec.groups.len() || shapes.contains_key(at))
-            .map(|(_, group)| group.shape)
-            .collect();
-        let joined: BTreeMap<usize, ShapeId> =
-            shapes.into_iter().map(|(at, shape)| (at, self.shapes.join(shape))).collect();
-        left.into_iter().for_each(|shape| drop(self.shapes.leave(shape)));
-        let (shard, spec) = (self.shard_of(&spec), Arc::new(spec));
-        let Some(job) = self.jobs.get_mut(id) else { return };
-        let floor = highest_attempt_gone(known, &spec);
-        job.floor = job.floor.max(floor);
-        job.groups = new_groups(known, &spec, &joined, job.floor);
-        job.past.retain_mut(|past| {
-            let name = known.spec.groups.get(usize::from(past.group)).map(|group| &group.name);
-            let now = spec.groups.iter().position(|group| Some(&group.name) == name);
-            now.map(|at| past.group = at as u16).is_some()
-        });
-        (job.spec, job.shard, job.version) = (Arc::clone(&spec), shard, version);
-        applied.jobs.push(id);
-        self.settle_rooms(id, applied);
-        self.stop_removed(id, applied);
-        let stays = |run: &ohm_model::RunRef| {
-            let (at, keeps) = (usize::from(run.task.group.0), spec.on_disconnect == OnDisconnect::Keep);
-            let counts = spec.groups.get(at).is_some_and(|group| run.task.task.0 < group.count);
-            keeps && counts && change_of(known, &spec, at) == Change::Sized
-        };
-        self.forget_kept_where(id, |run, _| !stays(run), applied);
-        self.settle_update(known, &spec, applied);
+    if groups || priority {
+        clear_held(tx, id, Held::is_preemptor);
     }
-
-    fn stop_removed(&mut self, id: JobId, applied: &mut Applied) {
-        let Some(job) = self.jobs.get(id) else { return };
-        let groups = job.groups.iter().zip(&job.spec.groups).filter(|(group, _)| group.leaving > 0);
-        let removed = groups.flat_map(|(group, spec)| group.tasks.iter().skip(spec.count as usize));
-        let slots: Vec<u32> = removed.map(|task| task.run).filter(|run| *run != NO_RUN).collect();
-        slots.into_iter().for_each(|slot| self.stop_run(slot, StopCause::ScaledDown, applied));
+    let others = anew || spec.groups.len() != known.groups.len();
+    if others || queue || priority {
+        clear_spares(tx, id, "its job has changed");
     }
+    tx.jobs.get(id).cloned().unwrap_or(known)
+}
 
-    /// What follows from the new content: state, deadline, repair, and the end of a job whose last tasks were removed.
-    fn settle_update(&mut self, known: &Job, spec: &JobSpec, applied: &mut Applied) {
-        let id = known.id;
-        match (known.state, known.spec.suspended, spec.suspended) {
-            (JobState::Active, false, true) => {
-                self.set_state(id, JobState::Suspended, String::new(), applied);
-                self.forget_kept_of(id, applied);
-                self.release_reservation(id);
-                self.clear_nominations(id, applied);
-                self.tell_state(id, "", applied);
-            }
-            (JobState::Suspended, true, false) => {
-                self.set_state(id, JobState::Active, String::new(), applied);
-                self.restart_deadline(id);
-                self.tell_state(id, "", applied);
-            }
-            _ => {}
-        }
-        if spec.active_deadline_seconds != known.spec.active_deadline_seconds && known.started_ms > 0 {
-            self.arm_deadline(id);
-        }
-        self.settle_repair_of_update(id);
-        let Some(job) = self.jobs.get_mut(id) else { return };
-        restart_if_down(job);
-        self.finish_if_done(id, applied);
+/// The shapes of the groups that begin anew, by their place.
+fn new_shapes(tx: &mut Tx<'_>, known: &Job, spec: &JobSpec) -> Result<BTreeMap<usize, Shape>, Refusal> {
+    let mut shapes = BTreeMap::new();
+    for (at, group) in spec.groups.iter().enumerate().filter(|(at, _)| change_of(known, spec, *at) == Change::Anew) {
+        let shape = Shape::of(group, &mut tx.resources).ok_or_else(|| too_many_resources("what it asks for"))?;
+        shapes.insert(at, shape);
     }
+    Ok(shapes)
+}
 
-    /// Removed tasks are repaired no more, and another minimum may start the clock of a policy that waits.
-    fn settle_repair_of_update(&mut self, id: JobId) {
-        if self.jobs.get(id).is_some_and(|job| job.repairs.open.is_some()) {
-            self.forget_lost_nodes(id);
+fn change_job(tx: &mut Tx<'_>, known: &Job, spec: JobSpec, shapes: BTreeMap<usize, Shape>) {
+    let (id, version) = (known.id, tx.index());
+    let left: Vec<ShapeId> = known
+        .groups
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| *at >= spec.groups.len() || shapes.contains_key(at))
+        .map(|(_, group)| group.shape)
+        .collect();
+    let joined: BTreeMap<usize, ShapeId> = shapes.into_iter().map(|(at, shape)| (at, tx.shapes.join(shape))).collect();
+    left.into_iter().for_each(|shape| drop(tx.shapes.leave(shape)));
+    let (shard, spec) = (tx.shard_of(&spec), Arc::new(spec));
+    let Some(job) = tx.jobs.get_mut(id) else { return };
+    let floor = highest_attempt_gone(known, &spec);
+    job.floor = job.floor.max(floor);
+    job.groups = new_groups(known, &spec, &joined, job.floor);
+    job.past.retain_mut(|past| {
+        let name = known.spec.groups.get(usize::from(past.group)).map(|group| &group.name);
+        let now = spec.groups.iter().position(|group| Some(&group.name) == name);
+        now.map(|at| past.group = at as u16).is_some()
+    });
+    (job.spec, job.shard, job.version) = (Arc::clone(&spec), shard, version);
+    tx.touch_job(id);
+    settle_rooms(tx, id);
+    stop_removed(tx, id);
+    let stays = |run: &ohm_model::RunRef| {
+        let (at, keeps) = (usize::from(run.task.group.0), spec.on_disconnect == OnDisconnect::Keep);
+        let counts = spec.groups.get(at).is_some_and(|group| run.task.task.0 < group.count);
+        keeps && counts && change_of(known, &spec, at) == Change::Sized
+    };
+    forget_kept_where(tx, id, |run, _| !stays(run));
+    settle_update(tx, known, &spec);
+}
+
+fn stop_removed(tx: &mut Tx<'_>, id: JobId) {
+    let Some(job) = tx.jobs.get(id) else { return };
+    let groups = job.groups.iter().zip(&job.spec.groups).filter(|(group, _)| group.leaving > 0);
+    let removed = groups.flat_map(|(group, spec)| group.tasks.iter().skip(spec.count as usize));
+    let slots: Vec<u32> = removed.map(|task| task.run).filter(|run| *run != NO_RUN).collect();
+    slots.into_iter().for_each(|slot| stop_run(tx, slot, StopCause::ScaledDown));
+}
+
+/// What follows from the new content: state, deadline, repair, and the end of a job whose last tasks were removed.
+fn settle_update(tx: &mut Tx<'_>, known: &Job, spec: &JobSpec) {
+    let id = known.id;
+    match (known.state, known.spec.suspended, spec.suspended) {
+        (JobState::Active, false, true) => {
+            set_state(tx, id, JobState::Suspended, String::new());
+            forget_kept_of(tx, id);
+            release_reservation(tx, id);
+            clear_nominations(tx, id);
+            tell_state(tx, id, "");
         }
-        let Some(job) = self.jobs.get(id) else { return };
-        match job.repair_state() {
-            RepairState::Whole if job.repairs.open.is_some() => self.drop_repair(id),
-            RepairState::Whole => {}
-            RepairState::Waiting | RepairState::InFlight => self.arm_give_up(id),
+        (JobState::Suspended, true, false) => {
+            set_state(tx, id, JobState::Active, String::new());
+            restart_deadline(tx, id);
+            tell_state(tx, id, "");
         }
+        _ => {}
+    }
+    if spec.active_deadline_seconds != known.spec.active_deadline_seconds && known.started_ms > 0 {
+        arm_deadline(tx, id);
+    }
+    settle_repair_of_update(tx, id);
+    let Some(job) = tx.jobs.get_mut(id) else { return };
+    restart_if_down(job);
+    finish_if_done(tx, id);
+}
+
+/// Removed tasks are repaired no more, and another minimum may start the clock of a policy that waits.
+fn settle_repair_of_update(tx: &mut Tx<'_>, id: JobId) {
+    if tx.jobs.get(id).is_some_and(|job| job.repairs.open.is_some()) {
+        forget_lost_nodes(tx, id);
+    }
+    let Some(job) = tx.jobs.get(id) else { return };
+    match job.repair_state() {
+        RepairState::Whole if job.repairs.open.is_some() => drop_repair(tx, id),
+        RepairState::Whole => {}
+        RepairState::Waiting | RepairState::InFlight => arm_give_up(tx, id),
     }
 }
 
@@ -453,7 +442,7 @@ impl Group {
     }
 
     /// Drops removed tasks from the end; those before a live one stay with it.
-    pub(super) fn drop_removed(&mut self, count: u32) {
+    pub(crate) fn drop_removed(&mut self, count: u32) {
         let is_removed = |group: &Self| {
             let last = group.tasks.len().checked_sub(1).and_then(|last| group.tasks.get(last));
             group.tasks.len() > count as usize && last.is_some_and(|task| task.state == TaskState::Removed)

@@ -1,0 +1,38 @@
+//! Priority classes are put and removed.
+
+use crate::apply::Tx;
+use ohm_model::priority::{DESCRIPTION_BYTES_MAX, PRIORITY_CLASSES_MAX};
+use ohm_model::{Outcome, PriorityClass, Refusal};
+
+/// Adds a class. Its value stays, so that equal names mean equal priorities for as long as the class is there.
+pub(crate) fn put_priority_class(tx: &mut Tx<'_>, class: &PriorityClass) -> Result<Outcome, Refusal> {
+    let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
+    if class.name.is_empty() || class.name.len() > 253 {
+        return invalid("metadata.name", "must have 1 to 253 characters".into());
+    }
+    if class.description.len() > DESCRIPTION_BYTES_MAX {
+        return invalid("description", format!("at most {DESCRIPTION_BYTES_MAX} bytes are possible"));
+    }
+    match tx.priority_classes.get(&class.name) {
+        Some(known) if known.value != class.value => {
+            let hint = "remove it first (jobs keep the priority they got), or choose another name".to_string();
+            let (kind, name) = ("priority class".into(), class.name.clone());
+            return Err(Refusal::NameTaken { kind, name, hint });
+        }
+        None if tx.priority_classes.iter().len() >= PRIORITY_CLASSES_MAX => {
+            let problem = format!("the cell has {PRIORITY_CLASSES_MAX} priority classes already; remove one first");
+            return invalid("metadata.name", problem);
+        }
+        _ => {}
+    }
+    tx.priority_classes.put(class.clone());
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn remove_priority_class(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, Refusal> {
+    if tx.priority_classes.get(name).is_none() {
+        return Err(Refusal::NotFound { kind: "priority class".into(), name: name.into() });
+    }
+    tx.priority_classes.remove(name);
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,33 @@
+//! A node is removed from the cell.
+
+use crate::apply::Tx;
+use crate::apply::cordon_node::named_node;
+use crate::apply::steps::kept::forget_kept_on;
+use crate::apply::steps::repairs::detach_unhealthy;
+use crate::policy::moves::lose_rooms;
+use crate::policy::spares::clear_spares_on;
+use ohm_model::{EventKind, Outcome, Refusal};
+
+pub(crate) fn remove_node(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, Refusal> {
+    let node = named_node(tx, name)?;
+    // What lived on there while it was lost is given up with it.
+    let runs = tx.nodes.run_count(node) as usize + tx.kept.back_on(node).count();
+    if runs > 0 {
+        return Err(Refusal::WrongState {
+            kind: "node".into(),
+            name: name.into(),
+            state: format!("holding {runs} runs"),
+            hint: "drain it and wait until nothing stands on it, or cancel the jobs, first".into(),
+        });
+    }
+    lose_rooms(tx, node);
+    clear_spares_on(tx, node, "its node is gone");
+    detach_unhealthy(tx, node);
+    forget_kept_on(tx, node);
+    tx.cell.classes.leave(tx.cell.nodes.class(node));
+    tx.topologies.leave(node);
+    tx.nodes.remove(node);
+    tx.touch_node(node);
+    tx.tell(EventKind::NodeRemoved { name: name.to_string() });
+    Ok(Outcome::Done)
+}

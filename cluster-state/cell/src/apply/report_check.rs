@@ -1,0 +1,115 @@
+//! The provisioning duty reports what a check has come to.
+
+use crate::apply::Tx;
+use crate::apply::steps::rounds::reshape;
+use crate::policy::admission::{CheckName, change_check, fail_check, reject, tell_check};
+use crate::state::admission::CheckState;
+use crate::state::jobs::Job;
+use crate::state::timers::Timer;
+use ohm_model::provisioning::{PART_BYTES_MAX, PARTS_MAX};
+use ohm_model::selector::Labels;
+use ohm_model::{CheckReport, Epoch, EventKind, Lease, MESSAGE_CHARS_MAX, Outcome, Refusal, SessionId, Toleration};
+use ohm_stdx::canary::{self, Canary};
+
+pub(crate) fn report_check(
+    tx: &mut Tx<'_>,
+    (session, epoch): (SessionId, Epoch),
+    check: CheckName<'_>,
+    report: &CheckReport,
+) -> Result<Outcome, Refusal> {
+    if !tx.sessions.holds(Lease::Provisioning, session, epoch) {
+        return Err(Refusal::LeaseMoved { epoch: tx.sessions.lease(Lease::Provisioning).epoch });
+    }
+    let missing = || Refusal::NotFound { kind: "job".into(), name: check.job.to_string() };
+    let job = tx.jobs.get(check.job).ok_or_else(missing)?;
+    let meant = job.admission.rounds == check.round || canary::sings(Canary::StaleCheck);
+    let round = job.admission.round.as_ref().filter(|_| meant);
+    let found = round.and_then(|round| {
+        let at = round.checks.iter().position(|found| found.class == check.class)?;
+        Some((round.admitted, round.checks[at].clone()))
+    });
+    let Some((admitted, found)) = found else {
+        let (kind, name) = ("job".into(), job.spec.name.clone());
+        return Err(Refusal::Changed { kind, name, version: job.version });
+    };
+    let message: String = report.message().chars().take(MESSAGE_CHARS_MAX).collect();
+    match report {
+        CheckReport::Pending { .. } if found.state == CheckState::Pending && found.message != message => {
+            change_check(tx, check, |found| found.message = message);
+        }
+        CheckReport::Ready { node_selector, tolerations, .. } if found.state == CheckState::Pending => {
+            check_updates(node_selector, tolerations)?;
+            let clash = clash(job, node_selector);
+            ready_check(tx, check, &message, (node_selector, tolerations), clash);
+        }
+        CheckReport::Failed { .. } if found.state == CheckState::Pending => {
+            fail_check(tx, check, message);
+        }
+        CheckReport::BookingExpired { .. } if !admitted => fail_check(tx, check, message),
+        CheckReport::CapacityRevoked { .. } => {
+            reject(tx, check, found.attempt, message);
+        }
+        // Said before, or no news for a job that is placed.
+        _ => {}
+    }
+    Ok(Outcome::Done)
+}
+
+fn ready_check(
+    tx: &mut Tx<'_>,
+    name: CheckName<'_>,
+    message: &str,
+    (node_selector, tolerations): (&Labels, &[Toleration]),
+    clash: Option<String>,
+) {
+    let now_ms = tx.now_ms;
+    let mut attempt = 0;
+    change_check(tx, name, |check| {
+        attempt = check.attempt;
+        (check.state, check.since_ms) = (CheckState::Ready, now_ms);
+        check.message = message.to_string();
+        check.node_selector = node_selector.clone();
+        check.tolerations = tolerations.to_vec();
+    });
+    if let Some(clash) = clash {
+        return reject(tx, name, attempt, clash);
+    }
+    tell_check(tx, name, attempt, "ready", (message, 0));
+    let class = tx.provisioning_classes.get(name.class);
+    let booking_seconds = class.map_or(0, |class| class.booking_seconds);
+    if booking_seconds > 0 {
+        let due_ms = now_ms.saturating_add(booking_seconds.saturating_mul(1000));
+        tx.arm(due_ms, Timer::Admission(name.job, name.round));
+    }
+    let version = tx.index();
+    let Some(job) = tx.jobs.get_mut(name.job).filter(|job| job.admission.ready().is_some()) else { return };
+    job.version = version;
+    let (title, round) = (job.spec.name.clone(), job.admission.rounds);
+    reshape(tx, name.job);
+    tx.tell(EventKind::ChecksReady { job: name.job, name: title, round });
+}
+
+fn check_updates(labels: &Labels, tolerations: &[Toleration]) -> Result<(), Refusal> {
+    let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
+    let too_long = |text: &&String| text.len() > PART_BYTES_MAX;
+    if labels.len() > PARTS_MAX || labels.keys().chain(labels.values()).any(|text| too_long(&text)) {
+        return invalid("nodeSelector", format!("at most {PARTS_MAX} labels of {PART_BYTES_MAX} bytes are possible"));
+    }
+    let words = tolerations.iter().flat_map(|toleration| [&toleration.key, &toleration.value]);
+    if tolerations.len() > PARTS_MAX || words.into_iter().any(|text| too_long(&text)) {
+        return invalid("tolerations", format!("at most {PARTS_MAX} of {PART_BYTES_MAX} bytes are possible"));
+    }
+    Ok(())
+}
+
+/// Where labels that a check asks for contradict the job's own or another check's.
+fn clash(job: &Job, labels: &Labels) -> Option<String> {
+    let own = job.spec.groups.iter().map(|group| (format!("group {}", group.name), &group.node_selector));
+    let checks = job.admission.round.iter().flat_map(|round| &round.checks);
+    let others = checks.map(|check| (format!("check {}", check.class), &check.node_selector));
+    let mut asked = own.chain(others);
+    asked.find_map(|(who, asked)| {
+        let (key, value) = labels.iter().find(|(key, value)| asked.get(*key).is_some_and(|other| other != *value))?;
+        Some(format!("it says {key}={value}, and {who} {key}={}", asked[key]))
+    })
+}

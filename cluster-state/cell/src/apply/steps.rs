@@ -1,0 +1,12 @@
+//! What several commands do: each step is one change of the state with all that belongs to it.
+
+pub(crate) mod holds;
+pub(crate) mod job_spec;
+pub(crate) mod jobs;
+pub(crate) mod kept;
+pub(crate) mod leaving;
+pub(crate) mod repairs;
+pub(crate) mod room;
+pub(crate) mod rounds;
+pub(crate) mod run_end;
+pub(crate) mod runs;

@@ -1,0 +1,227 @@
+//! What is asked of a job's spec before it is taken, and what the cell fills in.
+
+use crate::cell::Cell;
+use crate::state::jobs::required_level;
+use ohm_model::job::{GROUPS_MAX, NAMESPACE_DEFAULT, TASKS_MAX};
+use ohm_model::resources::{DEVICE_MILLI, is_extended};
+use ohm_model::topology::TopologyRequest;
+use ohm_model::{Class, ClassKind, GroupSpec, JobSpec, Refusal, RepairPolicy};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+/// Most different resources that one job may name; each one is a column over all nodes.
+const JOB_RESOURCES_MAX: usize = 16;
+
+/// Most classes that a refusal lists.
+const LISTED_MAX: usize = 20;
+
+/// The spec with everything that the cell fills in: names of topologies, and the priority of a priority class.
+pub(crate) fn completed<'a>(
+    cell: &Cell,
+    spec: &'a JobSpec,
+    known: Option<&JobSpec>,
+) -> Result<Cow<'a, JobSpec>, Refusal> {
+    let mut spec = with_named_topologies(cell, spec, known);
+    if !spec.priority_class.is_empty() {
+        let priority = priority_of(cell, &spec, known)?;
+        if priority != spec.priority {
+            spec.to_mut().priority = priority;
+        }
+    }
+    Ok(spec)
+}
+
+/// The spec with the only topology's name filled in where a group leaves it out, so that a second topology put
+/// later changes nothing for it. A job that is known already keeps the name it got.
+fn with_named_topologies<'a>(cell: &Cell, spec: &'a JobSpec, known: Option<&JobSpec>) -> Cow<'a, JobSpec> {
+    let unnamed = |request: &TopologyRequest| request.is_asked() && request.topology.is_empty();
+    let mut spec = Cow::Borrowed(spec);
+    for at in 0..spec.groups.len() {
+        if !unnamed(&spec.groups[at].topology) {
+            continue;
+        }
+        let is_it = |group: &&ohm_model::GroupSpec| group.name == spec.groups[at].name;
+        let known = known.and_then(|known| Some(known.groups.iter().find(is_it)?.topology.topology.clone()));
+        let only = || cell.topologies.get("").map(|topology| topology.spec.name.clone());
+        let name = known.filter(|name| !name.is_empty()).or_else(only);
+        spec.to_mut().groups[at].topology.topology = name.unwrap_or_default();
+    }
+    spec
+}
+
+/// The rules a job must keep whatever client sent it; manifests are checked more kindly before they come here.
+/// Returns what its class is like.
+pub(crate) fn check_job(cell: &Cell, spec: &JobSpec) -> Result<ClassKind, Refusal> {
+    let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
+    if spec.name.is_empty() || spec.name.len() > 253 {
+        return invalid("metadata.name", "must have 1 to 253 characters".into());
+    }
+    if spec.namespace != NAMESPACE_DEFAULT {
+        let problem = format!("there is no namespace \"{}\"; a cell has {NAMESPACE_DEFAULT} only", spec.namespace);
+        return invalid("metadata.namespace", problem);
+    }
+    let Some(kind) = cell.class_kind(spec.class) else {
+        let known = Class::BUILT_IN.map(|class| class.to_string()).join(", ");
+        return invalid("spec.class", format!("there is no class \"{}\"; known: {known}", spec.class));
+    };
+    if spec.groups.is_empty() || spec.groups.len() > GROUPS_MAX {
+        return invalid("spec.groups", format!("{} groups; 1 to {GROUPS_MAX} are possible", spec.groups.len()));
+    }
+    if !spec.queue.is_empty() && cell.quota.get(&spec.queue).is_none_or(|queue| queue.spec.is_cohort) {
+        return Err(Refusal::NotFound { kind: "queue".into(), name: spec.queue.clone() });
+    }
+    let names = spec.groups.iter().map(|group| &group.name).collect::<BTreeSet<_>>();
+    if names.len() != spec.groups.len() {
+        return invalid("spec.groups", "two groups have the same name".into());
+    }
+    let tasks: u64 = spec.groups.iter().map(|group| u64::from(group.count)).sum();
+    if tasks > u64::from(TASKS_MAX) {
+        return invalid("spec.groups", format!("{tasks} tasks in all; at most {TASKS_MAX} are possible"));
+    }
+    let named: BTreeSet<&String> = spec.groups.iter().flat_map(|group| group.requests.keys()).collect();
+    if named.len() > JOB_RESOURCES_MAX {
+        let problem = format!("{} different resources; at most {JOB_RESOURCES_MAX} are possible", named.len());
+        return invalid("requests", problem);
+    }
+    if !cell.resources.has_room_for_jobs(named.iter().copied()) {
+        let unknown = named.into_iter().filter(|name| cell.resources.find(name).is_none());
+        return Err(too_many_resources(&unknown.map(String::as_str).collect::<Vec<_>>().join(", ")));
+    }
+    for group in &spec.groups {
+        let together = |other: &&GroupSpec| !group.place_with.is_empty() && other.place_with == group.place_with;
+        let levels: BTreeSet<_> = spec.groups.iter().filter(together).filter_map(required_level).collect();
+        if levels.len() > 1 {
+            let problem = format!("groups placed with \"{}\" require different domains", group.place_with);
+            return invalid("spec.groups", problem);
+        }
+    }
+    check_widening(cell, spec)?;
+    spec.groups.iter().enumerate().try_for_each(|(at, group)| check_group(cell, kind, at, group))?;
+    Ok(kind)
+}
+
+/// `widenTo` is a level above what every group with a required level asks for.
+fn check_widening(cell: &Cell, spec: &JobSpec) -> Result<(), Refusal> {
+    let (widens, wide) = (spec.repair.policy == RepairPolicy::Widen, &spec.repair.widen_to);
+    let invalid = |problem: String| Err(Refusal::Invalid { field: "spec.repair.widenTo".into(), problem });
+    if widens == wide.is_empty() {
+        return invalid("is given with the policy widen, and only with it".into());
+    }
+    for (topology, level) in spec.groups.iter().filter_map(required_level).filter(|_| widens) {
+        let Some(topology) = cell.topologies.get(topology) else { continue };
+        let levels = topology.level(wide).zip(topology.level(level));
+        if levels.is_none_or(|(wide, level)| wide >= level) {
+            let name = &topology.spec.name;
+            return invalid(format!("\"{wide}\" is no level of topology {name} above \"{level}\""));
+        }
+    }
+    Ok(())
+}
+
+fn check_group(cell: &Cell, kind: ClassKind, at: usize, group: &GroupSpec) -> Result<(), Refusal> {
+    let field = |name: &str| format!("spec.groups[{at}].{name}");
+    let invalid = |name: &str, problem: String| Err(Refusal::Invalid { field: field(name), problem });
+    if group.count == 0 || group.count > TASKS_MAX {
+        return invalid("count", format!("{}; 1 to {TASKS_MAX} are possible", group.count));
+    }
+    if group.min_count == 0 || group.min_count > group.count {
+        return invalid("minCount", format!("{}; 1 to count ({}) are possible", group.min_count, group.count));
+    }
+    if let Some(problem) = group.spares_problem(kind) {
+        return invalid("spares", problem);
+    }
+    if let Some((name, amount)) = group.requests.iter().find(|(_, amount)| **amount < 0) {
+        return invalid("requests", format!("{name} is {amount}; amounts are never negative"));
+    }
+    if let Some(problem) = group.limits_problem() {
+        return invalid("limits", problem);
+    }
+    let too_much = |amount: &i64| amount.checked_mul(i64::from(group.count)).is_none();
+    if let Some((name, _)) = group.requests.iter().find(|(_, amount)| too_much(amount)) {
+        return invalid("requests", format!("{name} times count is more than any cell can hold"));
+    }
+    let split = |name: &str, amount: i64| is_extended(name) && amount > DEVICE_MILLI && amount % DEVICE_MILLI != 0;
+    if let Some((name, amount)) = group.requests.iter().find(|(name, amount)| split(name, **amount)) {
+        return invalid("requests", format!("{name} is {amount}m; ask for whole devices, or for less than one"));
+    }
+    let ports: BTreeSet<u16> = group.ports.iter().copied().collect();
+    if ports.len() != group.ports.len() || ports.contains(&0) {
+        return invalid("ports", "each must be 1 to 65535 and named once".into());
+    }
+    let request = &group.topology;
+    if request.is_asked() {
+        if request.topology.is_empty() {
+            let known = cell.topologies.iter().count();
+            return invalid("topology", format!("the cell has {known} topologies; name one of them"));
+        }
+        let Some(topology) = cell.topologies.get(&request.topology) else {
+            return Err(Refusal::NotFound { kind: "topology".into(), name: request.topology.clone() });
+        };
+        if let Err(contradiction) = topology.spec.check(group) {
+            return invalid("topology", contradiction.to_string());
+        }
+    }
+    Ok(())
+}
+
+/// The priority of a job that names a class. A job that is known already keeps what it got, so that submitting it
+/// again changes nothing, whatever became of the class.
+fn priority_of(cell: &Cell, spec: &JobSpec, known: Option<&JobSpec>) -> Result<i32, Refusal> {
+    let named = &spec.priority_class;
+    if let Some(known) = known.filter(|known| known.priority_class == *named) {
+        return Ok(known.priority);
+    }
+    let class = cell.priority_classes.get(named);
+    class.map(|class| class.value).ok_or_else(|| no_priority_class(cell, named))
+}
+
+fn no_priority_class(cell: &Cell, name: &str) -> Refusal {
+    let known = cell.priority_classes.iter();
+    let more = known.len().saturating_sub(LISTED_MAX);
+    let names = known.take(LISTED_MAX).map(|class| format!("{} ({})", class.name, class.value));
+    let known = match (names.collect::<Vec<_>>().join(", "), more) {
+        (names, _) if names.is_empty() => "the cell has none; submit the class first".to_string(),
+        (names, 0) => format!("known: {names}; submit the class first, or name one of them"),
+        (names, more) => format!("known: {names} and {more} more; submit the class first, or name one of them"),
+    };
+    let problem = format!("no priority class is called \"{name}\"; {known}");
+    Refusal::Invalid { field: "spec.priorityClassName".into(), problem }
+}
+
+pub(crate) fn too_many_resources(names: &str) -> Refusal {
+    let problem = format!(
+        "no node has {names}, and jobs have named as many resources without a node as they may; is the name right? A \
+         node that has it can still register, and jobs may name it from then on"
+    );
+    Refusal::Invalid { field: "requests".into(), problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(change: impl FnOnce(&mut JobSpec)) -> Option<String> {
+        let mut group = GroupSpec::gang("main", 1);
+        group.requests = [("cpu".to_string(), 1_000)].into();
+        let mut spec = JobSpec::of("case", Class::BATCH, vec![group]);
+        change(&mut spec);
+        check_job(&Cell::new(), &spec).err().map(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn room_for_what_comes_is_refused_until_it_means_something() {
+        let limits = |amount: i64| [("cpu".to_string(), amount)].into();
+        assert_eq!(problem(|spec| spec.groups[0].limits = limits(1_000)), None);
+        assert_eq!(
+            problem(|spec| spec.groups[0].limits = limits(2_000)).as_deref(),
+            Some(
+                "spec.groups[0].limits: cpu differs from its request; nodes enforce requests as limits, so give the \
+                 same or leave it out"
+            )
+        );
+        assert_eq!(
+            problem(|spec| spec.namespace = "team".into()).as_deref(),
+            Some("metadata.namespace: there is no namespace \"team\"; a cell has default only")
+        );
+    }
+}

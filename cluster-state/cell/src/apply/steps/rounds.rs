@@ -1,0 +1,125 @@
+//! Rounds of admission open and end, and groups have the shapes that their checks say.
+
+use crate::apply::Tx;
+use crate::apply::steps::leaving::settle_leaving_by;
+use crate::cell::Cell;
+use crate::state::admission::{Check, CheckState, Round};
+use crate::state::jobs::Group;
+use crate::state::runs::NO_RUN;
+use crate::state::timers::Timer;
+use ohm_model::node::HOSTNAME_LABEL;
+use ohm_model::selector::Labels;
+use ohm_model::{EventKind, GroupIndex, JobId, RunRef, ShapeId};
+use ohm_stdx::canary::{self, Canary};
+
+/// The quota of `job` is reserved now: when its queue has checks, they are asked.
+pub(crate) fn open_round(tx: &mut Tx<'_>, id: JobId) {
+    let Some(job) = tx.jobs.get(id) else { return };
+    let Some(queue) = tx.quota.get(&job.spec.queue) else { return };
+    let classes = queue.spec.admission_checks.clone();
+    let (since, since_ms) = (tx.index(), tx.now_ms);
+    let Some(job) = tx.jobs.get_mut(id) else { return };
+    let attempt = |class: &String| job.admission.failures.get(class).copied().unwrap_or(0).saturating_add(1);
+    let checks: Vec<Check> = classes
+        .iter()
+        .map(|class| Check {
+            class: class.clone(),
+            state: CheckState::Pending,
+            attempt: attempt(class),
+            message: String::new(),
+            since_ms,
+            node_selector: Labels::new(),
+            tolerations: Vec::new(),
+        })
+        .collect();
+    let again = !job.admission.failures.is_empty() && canary::sings(Canary::SameRequest);
+    job.admission.rounds += u32::from(!again);
+    job.admission.back_off_ms = 0;
+    job.admission.round = Some(Round { since, since_ms, admitted: false, checks });
+    let (name, round) = (job.spec.name.clone(), job.admission.rounds);
+    let timeouts = classes.iter().filter_map(|class| tx.provisioning_classes.get(class));
+    let timeouts: Vec<u64> = timeouts.map(|class| class.timeout_seconds).filter(|seconds| *seconds > 0).collect();
+    for seconds in timeouts {
+        tx.arm(since_ms.saturating_add(seconds.saturating_mul(1000)), Timer::Admission(id, round));
+    }
+    tx.tell(EventKind::QuotaReserved { job: id, name, round, checks: classes });
+}
+
+/// Something was placed: what happened on the way here counts no more.
+pub(crate) fn note_admitted(tx: &mut Tx<'_>, id: JobId) {
+    if tx.jobs.get(id).is_some_and(|job| job.admission.round.as_ref().is_some_and(|round| !round.admitted))
+        && let Some(job) = tx.jobs.get_mut(id)
+        && let Some(round) = &mut job.admission.round
+    {
+        round.admitted = true;
+        job.admission.failures.clear();
+        job.admission.failed = None;
+    }
+}
+
+/// Ends the open round of `job`, if there is one: nothing is placed under it any more.
+pub(crate) fn end_round(tx: &mut Tx<'_>, id: JobId) {
+    if tx.jobs.get(id).is_none_or(|job| job.admission.round.is_none()) {
+        return;
+    }
+    if !canary::sings(Canary::KeepRound)
+        && let Some(job) = tx.jobs.get_mut(id)
+    {
+        job.admission.round = None;
+    }
+    if !canary::sings(Canary::KeepUpdates) {
+        reshape(tx, id);
+    }
+}
+
+/// Gives the groups of `job` the shapes they have now, with what checks add or without.
+pub(crate) fn reshape(tx: &mut Tx<'_>, id: JobId) {
+    let Some(job) = tx.jobs.get(id).cloned() else { return };
+    for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
+        let Some(former) = tx.shapes.get(group.shape) else { continue };
+        let (node_selector, tolerations) = job.admission.filters(spec);
+        if former.node_selector == node_selector && former.tolerations == tolerations {
+            continue;
+        }
+        let mut shape = (**former).clone();
+        shape.names_hosts = spec.names_hosts() || node_selector.contains_key(HOSTNAME_LABEL);
+        (shape.node_selector, shape.tolerations) = (node_selector, tolerations);
+        let joined = tx.shapes.join(shape);
+        tx.shapes.leave(group.shape);
+        if let Some(job) = tx.jobs.get_mut(id) {
+            job.groups[at].shape = joined;
+        }
+        reshape_runs(tx, (id, at), group, joined);
+        count_reshaped(tx, id, at);
+    }
+    settle_leaving_by(tx, id);
+}
+
+/// What checks add holds for what stands already, too: runs with the former shape of `group` have its new one.
+fn reshape_runs(tx: &mut Tx<'_>, (id, at): (JobId, usize), group: &Group, joined: ShapeId) {
+    for task in group.tasks.iter().filter(|task| task.run != NO_RUN) {
+        if let Some(run) = tx.runs.get_mut(task.run).filter(|run| run.shape == group.shape) {
+            run.shape = joined;
+            tx.shapes.leave(group.shape);
+            tx.shapes.join_again(joined, 1);
+        }
+    }
+    let is_meant = |run: &RunRef, shape| run.task.group == GroupIndex(at as u16) && shape == group.shape;
+    let kept = tx.kept.of_job(id).filter(|(run, kept)| is_meant(run, kept.shape)).map(|(run, _)| *run);
+    for run in kept.collect::<Vec<_>>() {
+        tx.kept.set_shape(run, joined);
+        tx.shapes.leave(group.shape);
+        tx.shapes.join_again(joined, 1);
+    }
+}
+
+/// Counts the live runs of group `at` that have another shape than the group.
+pub(crate) fn count_reshaped(cell: &mut Cell, id: JobId, at: usize) {
+    let Some(job) = cell.jobs.get(id) else { return };
+    let (shape, live) = (job.groups[at].shape, job.groups[at].tasks.iter().filter(|task| task.run != NO_RUN));
+    let other = |slot: u32| cell.runs.get(slot).is_some_and(|run| run.shape != shape);
+    let reshaped = live.filter(|task| other(task.run)).count() as u32;
+    if let Some(job) = cell.jobs.get_mut(id) {
+        job.groups[at].reshaped = reshaped;
+    }
+}

@@ -1,0 +1,269 @@
+//! A run is over: its room is free, its task goes where its end sends it, or it starts again where it was.
+
+use crate::apply::Tx;
+use crate::apply::steps::holds::arm_room;
+use crate::apply::steps::jobs::{finish_if_done, finish_job, tell_state};
+use crate::apply::steps::leaving::{settle_left, tell_drained};
+use crate::apply::steps::repairs::{drop_repair, end_repair_of};
+use crate::apply::steps::room::give_room;
+use crate::apply::steps::runs::{past_run, tell_ended};
+use crate::cell::Cell;
+use crate::state::jobs::{Finish, Job, JobState, TaskState};
+use crate::state::repairs::{Losses, RepairState};
+use crate::state::runs::{NO_RUN, Run};
+use crate::state::timers::Timer;
+use ohm_model::{ClassKind, EventKind, Exit, Incarnation, JobId, NodeHealth, NodeId, StopCause};
+use ohm_stdx::canary::{self, Canary};
+use std::sync::Arc;
+
+/// The first back-off of a task that failed by itself; doubles with each failure.
+const BACK_OFF_MS: u64 = 1_000;
+
+/// No back-off is longer.
+const BACK_OFF_MAX_MS: u64 = 300_000;
+
+/// A task of a service that ran so long was well: its back-off begins anew (Kubernetes: ten minutes, too).
+const HEALTHY_MS: u64 = 600_000;
+
+/// The run in `slot` is over: its room is free, and its task goes where its end sends it.
+pub(crate) fn end_run(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str, losses: &mut Losses) {
+    if restart_in_place(tx, slot, exit, message) {
+        return;
+    }
+    let Some(run) = tx.cell.runs.remove(&mut tx.cell.nodes, slot) else { return };
+    let (job_id, node) = (run.run.task.job, run.node);
+    free_room(tx, &run);
+    tx.touch_node(node);
+    tx.touch_job(job_id);
+    tell_ended(tx, &run, exit);
+    let worth_keeping = exit != Exit::Code(0) || run.stop.is_some();
+    let past = worth_keeping.then(|| past_run(tx, &run, exit, message));
+    let now_ms = tx.now_ms;
+    let (group, task) = (run.run.task.group.0, run.run.task.task.0);
+    end_repair_of(tx, job_id, group, task, false);
+    let Some(job) = tx.jobs.get_mut(job_id) else { return };
+    let leaves = task >= job.spec.groups[usize::from(group)].count;
+    let lost = job.state == JobState::Active && !leaves && is_loss(&run, exit);
+    if lost {
+        let loss = losses.by_job.entry(job_id).or_default();
+        loss.tasks.push((group, task));
+        loss.nodes.insert(node);
+        loss.moving += job.groups[usize::from(group)].moving.overlap(task, 1);
+    }
+    let moves = job.groups[usize::from(group)].moving.contains(task, 1);
+    let end = settle_task(job, &run, exit, now_ms);
+    if let Some(past) = past {
+        job.remember(past);
+    }
+    restart_if_down(job);
+    let nothing_open = !lost && job.repairs.open.is_some() && job.repair_state() == RepairState::Whole;
+    if job.live() == 0 || nothing_open {
+        drop_repair(tx, job_id);
+    }
+    if moves {
+        arm_room(tx, run.run.task, run.run.incarnation);
+    }
+    settle_left(tx, job_id, node);
+    tell_drained(tx, node);
+    let Some(job) = tx.jobs.get(job_id) else { return };
+    let (live, state, done) = (job.live(), job.state, job.is_done());
+    match end {
+        TaskEnd::BackOff(due_ms) => {
+            let task = run.run.task;
+            tx.arm(due_ms, Timer::BackOff(task, run.run.incarnation));
+        }
+        TaskEnd::Fatal if state == JobState::Active => {
+            let reason = format!(
+                "task {}/{} failed for good: {exit}{}{message}",
+                group_name(tx, job_id, run.run.task.group.0),
+                run.run.task.task,
+                if message.is_empty() { "" } else { ": " },
+            );
+            finish_job(tx, job_id, Finish::Failed, reason, StopCause::JobFailed);
+            return;
+        }
+        _ => {}
+    }
+    if done {
+        finish_if_done(tx, job_id);
+    } else if state == JobState::Active && live == 0 {
+        tell_state(tx, job_id, "");
+    }
+}
+
+pub(crate) fn end_runs_on(tx: &mut Tx<'_>, node: NodeId, exit: Exit, losses: &mut Losses) {
+    let mut slots: Vec<u32> = tx.runs.on_node(&tx.nodes, node).map(|(slot, _)| slot).collect();
+    slots.reverse();
+    slots.into_iter().for_each(|slot| end_run(tx, slot, exit, "", losses));
+}
+
+fn group_name(cell: &Cell, job: JobId, group: u16) -> String {
+    let job = cell.jobs.get(job);
+    job.map_or_else(String::new, |job| job.spec.groups[usize::from(group)].name.clone())
+}
+
+pub(crate) fn free_room(tx: &mut Tx<'_>, run: &Run) {
+    let Some(job) = tx.jobs.get(run.run.task.job) else { return };
+    let spec = Arc::clone(&job.spec);
+    let charged = job.reserved.is_empty() && !spec.queue.is_empty();
+    let Some(shape) = tx.shapes.leave(run.shape) else { return };
+    if charged {
+        tx.charge_queue(&spec.queue, shape.requests.iter().map(|&(resource, request)| (resource, -request)));
+    }
+    give_room(tx, run.node, &shape, run.devices.as_deref().unwrap_or(&[]));
+}
+
+/// Whether the job lost the run: neither its own doing nor anybody's wish, or a wish that says its node can't hold it.
+fn is_loss(run: &Run, exit: Exit) -> bool {
+    match run.stop {
+        None => !exit.is_charged(),
+        Some(cause) => matches!(cause, StopCause::NodeShrunk | StopCause::Drained | StopCause::Moved),
+    }
+}
+
+/// Where the end of a run sends its task.
+enum TaskEnd {
+    Settled,
+    BackOff(u64),
+    Fatal,
+}
+
+/// ```text
+/// beyond the count ────────▶ Removed, for good
+/// job over ───────────────▶ Succeeded (exit 0, not stopped) or Stopped
+/// stopped by wish ────────▶ Pending, not charged
+/// not started by its node ▶ BackingOff, not charged
+/// exit 0 (batch, tas) ────▶ Succeeded
+/// not its own doing ──────▶ Pending, not charged
+/// failed, service exit ───▶ BackingOff, then Pending; Failed when the retries are used up
+/// ```
+fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
+    let (spec, state, job_kind) = (Arc::clone(&job.spec), job.state, job.kind);
+    let group = &mut job.groups[usize::from(run.run.task.group.0)];
+    let index = run.run.task.task.0;
+    let task = &mut group.tasks[index as usize];
+    group.live -= 1;
+    group.running -= u32::from(run.started_ms != 0);
+    group.reshaped -= u32::from(run.shape != group.shape);
+    group.stopping -= u32::from(run.stop.is_some());
+    if group.live == 0 {
+        (group.domain, group.widened) = (None, false);
+    }
+    (task.run, task.exit) = (NO_RUN, Some(exit));
+    let count = spec.groups[usize::from(run.run.task.group.0)].count;
+    if index >= count {
+        task.state = TaskState::Removed;
+        group.leaving -= 1;
+        group.drop_removed(count);
+        return TaskEnd::Settled;
+    }
+    if let JobState::Finished(_) = state {
+        task.state = if exit.is_success() && run.stop.is_none() { TaskState::Succeeded } else { TaskState::Stopped };
+        group.succeeded += u32::from(task.state == TaskState::Succeeded);
+        return TaskEnd::Settled;
+    }
+    let is_service = job_kind == ClassKind::Service;
+    if run.stop.is_none() && exit == Exit::NeverStarted {
+        // A node whose disk is full would be given the same task once a second for ever.
+        task.refusals = task.refusals.saturating_add(1);
+        task.state = TaskState::BackingOff;
+        group.backing_off += 1;
+        return TaskEnd::BackOff(now_ms.saturating_add(back_off_ms(task.refusals)));
+    }
+    let charged = exit.is_charged() || (exit == Exit::NodeLost && canary::sings(Canary::ChargeLostNodes));
+    if run.stop.is_some() || !charged {
+        task.state = TaskState::Pending;
+        group.pending.insert(index, 1);
+        return TaskEnd::Settled;
+    }
+    if exit.is_success() && !is_service {
+        task.state = TaskState::Succeeded;
+        group.succeeded += 1;
+        return TaskEnd::Settled;
+    }
+    let ran_ms = if run.started_ms == 0 { 0 } else { now_ms.saturating_sub(run.started_ms) };
+    if is_service && ran_ms >= HEALTHY_MS {
+        task.failures = 0;
+    }
+    task.failures = task.failures.saturating_add(1);
+    if !is_service && task.failures > spec.retries {
+        task.state = TaskState::Failed;
+        group.failed += 1;
+        return TaskEnd::Fatal;
+    }
+    task.state = TaskState::BackingOff;
+    group.backing_off += 1;
+    TaskEnd::BackOff(now_ms.saturating_add(back_off_ms(task.failures)))
+}
+
+/// How long a task waits after it failed `times` times.
+fn back_off_ms(times: u32) -> u64 {
+    (BACK_OFF_MS << times.saturating_sub(1).min(20)).min(BACK_OFF_MAX_MS)
+}
+
+/// A job that holds nothing any more starts again as it did the first time: whole, and with the tasks it had left out.
+pub(crate) fn restart_if_down(job: &mut Job) {
+    if job.state != JobState::Active && job.state != JobState::Suspended {
+        return;
+    }
+    let whole = job.starts_whole();
+    if whole && job.live() > 0 {
+        return;
+    }
+    let spec = Arc::clone(&job.spec);
+    for (group, spec) in job.groups.iter_mut().zip(&spec.groups) {
+        if group.live > 0 || !group.started || group.is_over(spec) {
+            continue;
+        }
+        group.started = false;
+        (group.lost, group.replaced) = Default::default();
+        for index in 0..group.tasks.len() {
+            if group.skipped == 0 {
+                break;
+            }
+            if group.tasks[index].state == TaskState::Skipped {
+                group.tasks[index].state = TaskState::Pending;
+                group.pending.insert(index as u32, 1);
+                group.skipped -= 1;
+            }
+        }
+    }
+}
+
+/// The run in `slot` ended; whether it started again where it was. What ended with its node, or is to stop, does
+/// not.
+fn restart_in_place(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str) -> bool {
+    let by_itself = exit.is_charged() || exit == Exit::NeverStarted;
+    let Some(run) = tx.runs.get(slot).filter(|run| run.restart && run.stop.is_none() && by_itself) else {
+        return false;
+    };
+    let (id, group, index, node) = (run.run.task.job, run.run.task.group.0, run.run.task.task.0, run.node);
+    let active = tx.jobs.get(id).is_some_and(|job| job.state == JobState::Active);
+    let stands = tx.nodes.get(node).is_some_and(|record| record.health != NodeHealth::Lost);
+    if !active || !stands {
+        return false;
+    }
+    let mut ended = run.clone();
+    ended.stop = Some(StopCause::Restarted);
+    tell_ended(tx, &ended, exit);
+    let past = past_run(tx, &ended, exit, message);
+    let (placed, placed_ms) = (tx.index(), tx.now_ms);
+    let Some(job) = tx.jobs.get_mut(id) else { return false };
+    job.remember(past);
+    let found = &mut job.groups[usize::from(group)];
+    found.running -= u32::from(ended.started_ms != 0);
+    let task = &mut found.tasks[index as usize];
+    task.attempts = Incarnation(task.attempts.0 + 1);
+    task.incarnation = task.attempts;
+    (task.exit, task.refusals) = (Some(exit), 0);
+    task.failures += u32::from(canary::sings(Canary::ChargeRestarts));
+    let incarnation = task.incarnation;
+    if let Some(run) = tx.runs.get_mut(slot) {
+        run.run.incarnation = incarnation;
+        (run.placed, run.placed_ms, run.started_ms, run.pid, run.restart) = (placed, placed_ms, 0, 0, false);
+    }
+    tx.touch_node(node);
+    tx.touch_job(id);
+    tx.tell(EventKind::Placed { job: id, group, first: index, count: 1, node });
+    true
+}

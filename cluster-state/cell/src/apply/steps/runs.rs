@@ -1,0 +1,75 @@
+//! How runs start, are told to stop, and end. A run ends only by its agent's word or with its node.
+
+use crate::apply::Tx;
+use crate::apply::steps::leaving::settle_left;
+use crate::apply::steps::repairs::end_repair_of;
+use crate::cell::Cell;
+use crate::state::jobs::PastRun;
+use crate::state::runs::{NO_RUN, Run};
+use ohm_model::{EventKind, Exit, JobId, MESSAGE_CHARS_MAX, StopCause};
+
+pub(crate) fn run_started(tx: &mut Tx<'_>, slot: u32, pid: u32) {
+    let now_ms = tx.now_ms;
+    let Some(run) = tx.runs.get_mut(slot) else { return };
+    if run.started_ms != 0 {
+        return;
+    }
+    (run.started_ms, run.pid) = (now_ms.max(1), pid);
+    let (task, incarnation, node) = (run.run.task, run.run.incarnation, run.node);
+    if let Some(job) = tx.jobs.get_mut(task.job) {
+        let group = &mut job.groups[usize::from(task.group.0)];
+        group.running += 1;
+        group.tasks[task.task.0 as usize].refusals = 0;
+    }
+    tx.touch_job(task.job);
+    let (job, group, task) = (task.job, task.group.0, task.task.0);
+    tx.tell(EventKind::Started { job, group, task, incarnation, node });
+    end_repair_of(tx, job, group, task, true);
+}
+
+/// Wishes that the run in `slot` stops. Its room stays taken until it has ended.
+pub(crate) fn stop_run(tx: &mut Tx<'_>, slot: u32, cause: StopCause) {
+    let Some(run) = tx.runs.get_mut(slot) else { return };
+    if run.stop.is_some() {
+        return;
+    }
+    run.stop = Some(cause);
+    let (task, incarnation, node) = (run.run.task, run.run.incarnation, run.node);
+    if let Some(job) = tx.jobs.get_mut(task.job) {
+        job.groups[usize::from(task.group.0)].stopping += 1;
+    }
+    tx.touch_node(node);
+    tx.touch_job(task.job);
+    let (job, group, task) = (task.job, task.group.0, task.task.0);
+    tx.tell(EventKind::Stopping { job, group, task, incarnation, node, cause });
+    settle_left(tx, job, node);
+}
+
+/// Wishes that every live run of `job` stops.
+pub(crate) fn stop_runs(tx: &mut Tx<'_>, job: JobId, cause: StopCause) {
+    let Some(found) = tx.jobs.get(job) else { return };
+    let live = found.groups.iter().filter(|group| group.live > 0).flat_map(|group| group.tasks.iter());
+    let slots: Vec<u32> = live.map(|task| task.run).filter(|run| *run != NO_RUN).collect();
+    slots.into_iter().for_each(|slot| stop_run(tx, slot, cause));
+}
+
+pub(crate) fn tell_ended(tx: &mut Tx<'_>, run: &Run, exit: Exit) {
+    let (job, group, task) = (run.run.task.job, run.run.task.group.0, run.run.task.task.0);
+    let (incarnation, node, cause) = (run.run.incarnation, run.node, run.stop);
+    tx.tell(EventKind::Ended { job, group, task, incarnation, node, exit, cause });
+}
+
+pub(crate) fn past_run(cell: &Cell, run: &Run, exit: Exit, message: &str) -> PastRun {
+    PastRun {
+        group: run.run.task.group.0,
+        task: run.run.task.task.0,
+        incarnation: run.run.incarnation,
+        revision: run.revision,
+        node: cell.nodes.name(run.node).to_string(),
+        placed_ms: run.placed_ms,
+        ended_ms: cell.now_ms,
+        exit,
+        cause: run.stop,
+        message: message.chars().take(MESSAGE_CHARS_MAX).collect(),
+    }
+}

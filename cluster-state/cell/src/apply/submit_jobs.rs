@@ -1,0 +1,64 @@
+//! Jobs are submitted, each with a verdict of its own.
+
+use crate::apply::Tx;
+use crate::apply::steps::job_spec::{check_job, completed, too_many_resources};
+use crate::state::jobs::{Group, Job, JobState};
+use crate::state::shapes::Shape;
+use ohm_model::{EventKind, Incarnation, JobId, JobOutcome, JobSpec, Outcome, Refusal};
+use std::sync::Arc;
+
+pub(crate) fn submit_jobs(tx: &mut Tx<'_>, owner: &str, jobs: &[JobSpec]) -> Outcome {
+    let owner: Arc<str> = owner.into();
+    let outcomes = jobs.iter().map(|spec| match submit_job(tx, &owner, spec) {
+        Ok(outcome) => outcome,
+        Err(refusal) => JobOutcome::Refused(refusal),
+    });
+    Outcome::Jobs(outcomes.collect())
+}
+
+fn submit_job(tx: &mut Tx<'_>, owner: &Arc<str>, spec: &JobSpec) -> Result<JobOutcome, Refusal> {
+    let known = tx.jobs.find(&spec.name);
+    let spec = completed(tx, spec, known.map(|known| &*known.spec))?;
+    if let Some(known) = known {
+        if *known.spec == *spec {
+            return Ok(JobOutcome::Unchanged(known.id));
+        }
+        let hint = match known.state {
+            JobState::Finished(_) => "it is finished: `ohm submit --replace` puts this one in its place",
+            _ => "choose another name, or cancel that job first",
+        };
+        return Err(Refusal::NameTaken { kind: "job".into(), name: spec.name.clone(), hint: hint.to_string() });
+    }
+    let kind = check_job(tx, &spec)?;
+    let spec = Arc::new(spec.into_owned());
+    let mut groups = Vec::with_capacity(spec.groups.len());
+    for group in &spec.groups {
+        let shape = Shape::of(group, &mut tx.resources).ok_or_else(|| too_many_resources("what it asks for"))?;
+        groups.push(Group::new(tx.shapes.join(shape), 1, group.count, Incarnation(0)));
+    }
+    let state = if spec.suspended { JobState::Suspended } else { JobState::Active };
+    let job = Job {
+        id: JobId(0),
+        spec: Arc::clone(&spec),
+        owner: Arc::clone(owner),
+        kind,
+        shard: tx.shard_of(&spec),
+        state,
+        reason: String::new(),
+        version: tx.index(),
+        submitted: tx.index(),
+        submitted_ms: tx.now_ms,
+        started_ms: 0,
+        finished_ms: 0,
+        floor: Incarnation(0),
+        reserved: Default::default(),
+        groups,
+        past: Vec::new(),
+        repairs: Default::default(),
+        admission: Default::default(),
+    };
+    let id = tx.jobs.insert(job);
+    tx.touch_job(id);
+    tx.tell(EventKind::JobSubmitted { job: id, name: spec.name.clone() });
+    Ok(JobOutcome::Accepted(id))
+}

@@ -1,0 +1,251 @@
+//! What planners, scans and other crates ask that several parts of the state answer together.
+
+use crate::cell::Cell;
+use crate::rooms::nominations::Held;
+use crate::rooms::overlay::Overlay;
+use crate::rooms::room::{Asker, Room, What, Wish};
+use crate::state::admission::Standing;
+use crate::state::conditions::StandingCondition;
+use crate::state::jobs::{Group, Job};
+use crate::state::nodes::{DRAINING, NodeRecord};
+use crate::state::repairs::UnhealthyCause;
+use crate::state::requests::{live_shapes, named, summed};
+use crate::state::runs::{NO_RUN, Run};
+use ohm_model::{
+    Amounts, Class, ClassKind, GroupIndex, Index, JobId, NodeId, Nomination, Purpose, ResourceId, Role, RunRef,
+    SessionId, ShapeId, Taint,
+};
+use ohm_stdx::canary::{self, Canary};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) fn held_amount(cell: &Cell, held: &Held, resource: ResourceId) -> i64 {
+    let shape = cell.jobs.get(held.job).and_then(|job| cell.shape_of(job, usize::from(held.group)));
+    let request = shape.and_then(|shape| shape.requests.iter().find(|(column, _)| *column == resource));
+    request.map_or(0, |(_, amount)| amount.saturating_mul(i64::from(held.count)))
+}
+
+fn held_ports<'a>(cell: &'a Cell, held: &crate::rooms::nominations::Held) -> &'a [u16] {
+    let shape = cell.jobs.get(held.job).and_then(|job| cell.shape_of(job, usize::from(held.group)));
+    shape.map_or(&[], |shape| &shape.ports)
+}
+
+/// Whether [`Cell::leave_cause`] may find anything on `node`: what is asked before the runs there are looked at.
+pub(crate) fn may_be_left(cell: &Cell, node: NodeId) -> bool {
+    let drives = |record: &Arc<NodeRecord>| record.driving_conditions().next().is_some();
+    cell.nodes.flags(node) & DRAINING != 0 || cell.nodes.get(node).is_some_and(drives)
+}
+
+/// Why `job` has to leave `node`: the cause of the first group that has a run there which is not to stop.
+pub(crate) fn leave_cause_of(cell: &Cell, job: &Job, node: NodeId) -> Option<UnhealthyCause> {
+    if !may_be_left(cell, node) {
+        return None;
+    }
+    let on_node = cell.runs.on_node(&cell.nodes, node).map(|(_, run)| run);
+    let staying = on_node.filter(|run| run.run.task.job == job.id && run.stop.is_none());
+    let mut shapes: Vec<(GroupIndex, ShapeId)> = staying.map(|run| (run.run.task.group, run.shape)).collect();
+    shapes.sort_unstable();
+    shapes.dedup();
+    shapes.into_iter().find_map(|(_, shape)| cell.leave_cause(shape, node))
+}
+
+/// How many of `most` spares of the group find room on `node`, in the cell with `over`.
+pub(crate) fn room_for_spares(
+    cell: &Cell,
+    (job, group): (&Job, GroupIndex),
+    node: NodeId,
+    most: u32,
+    over: &Overlay,
+) -> u32 {
+    let asker = Asker::of(cell, job, group, Wish::Spare { beside_own: true });
+    asker.map_or(0, |asker| Room::beside(&asker, What { cell, over }, node, most).count)
+}
+
+/// Whether a reservation may be made for `job` now.
+pub(crate) fn may_reserve(cell: &Cell, job: &Job) -> bool {
+    matches!(cell.standing(job), Standing::Free | Standing::Unreserved)
+}
+
+/// What people call `session`; for counting conflicts by their cause.
+pub(crate) fn session_name(cell: &Cell, session: SessionId) -> String {
+    cell.sessions.get(session).map_or_else(|| session.to_string(), |session| session.name.clone())
+}
+
+/// The slot of `run`, while it is live.
+pub(crate) fn live_slot(cell: &Cell, run: RunRef) -> Option<u32> {
+    let job = cell.jobs.get(run.task.job)?;
+    let task = job.groups.get(usize::from(run.task.group.0))?.tasks.get(run.task.task.0 as usize)?;
+    let meant = task.incarnation == run.incarnation || canary::sings(Canary::IgnoreIncarnation);
+    (meant && cell.runs.get(task.run).is_some()).then_some(task.run)
+}
+
+impl Cell {
+    /// How many tasks of group `group` of `job` stand on `node`: live runs, and those that came back and live on.
+    pub fn standing_on(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
+        let same = |run: &Run| run.run.task.job == job && run.run.task.group == group;
+        let back = self.kept.back_on(node).filter(|run| (run.task.job, run.task.group) == (job, group));
+        (self.runs.on_node(&self.nodes, node).filter(|(_, run)| same(run)).count() + back.count()) as u32
+    }
+
+    /// How many runs are on `node`: live ones, and those that live on there while it is lost or came back with it.
+    pub fn runs_on(&self, node: NodeId) -> u32 {
+        self.nodes.run_count(node) + self.kept.on_node(node).count() as u32
+    }
+
+    /// How much of `resource` on `node` is kept from group `group` of `job` by nominations it may not override.
+    pub fn held_from(&self, job: &Job, group: GroupIndex, node: NodeId, resource: ResourceId) -> i64 {
+        let binds = |held: &&Held| (held.job, held.group) != (job.id, group.0) && held.binds(job.id, job.spec.priority);
+        let amounts = self.nominations.on_node(node).iter().filter(binds).map(|held| held_amount(self, held, resource));
+        amounts.fold(0, i64::saturating_add)
+    }
+
+    /// Why tasks of `shape` have to leave `node`, if they have to. Whatever drives tasks away from a
+    /// node that still answers is found here, and `settle_leaving` is called when it may have changed.
+    pub fn leave_cause(&self, shape: ShapeId, node: NodeId) -> Option<UnhealthyCause> {
+        if self.nodes.flags(node) & DRAINING != 0 {
+            return Some(UnhealthyCause::Draining);
+        }
+        let mut driving = self.nodes.get(node)?.driving_conditions().peekable();
+        driving.peek()?;
+        let tolerations = &self.shapes.get(shape)?.tolerations;
+        let blind = canary::sings(Canary::MoveTolerated);
+        let tolerates = |taint: &Taint| !blind && tolerations.iter().any(|toleration| toleration.covers(taint));
+        let drives = |condition: &&StandingCondition| condition.taint().is_some_and(|taint| !tolerates(&taint));
+        driving.find(drives).map(|condition| UnhealthyCause::Condition(condition.kind))
+    }
+
+    /// The runs of `job` that have to leave their nodes and are not told to yet, by group and task.
+    pub fn runs_to_leave<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Run> + 'a {
+        let leaves_any = job.repairs.unhealthy.iter().any(|entry| entry.cause != UnhealthyCause::Lost);
+        let groups = job.groups.iter().filter(move |group| leaves_any && group.live > 0);
+        let runs = groups.flat_map(|group| group.tasks.iter().filter(|task| task.run != NO_RUN));
+        let leaves = |run: &&Run| run.stop.is_none() && self.leave_cause(run.shape, run.node).is_some();
+        runs.filter_map(|task| self.runs.get(task.run)).filter(leaves)
+    }
+
+    /// Those of them that may be told to now, as far as the pace of a service allows.
+    pub fn runs_to_move(&self, job: &Job) -> Vec<RunRef> {
+        let mut under_way: Vec<u32> = Vec::new();
+        let mut chosen = Vec::new();
+        for run in self.runs_to_leave(job) {
+            if under_way.is_empty() {
+                under_way = job.groups.iter().map(Group::on_the_move).collect();
+            }
+            let at = usize::from(run.run.task.group.0);
+            let new = u32::from(!job.groups[at].replaced.contains(run.run.task.task.0, 1));
+            if under_way[at].saturating_add(new) <= self.move_limit(job, run.node) {
+                under_way[at] += new;
+                chosen.push(run.run);
+            }
+        }
+        chosen
+    }
+
+    /// How many tasks of a group of `job` may be on the move at the same time for one of them to leave `node`. Nothing
+    /// limits a gang, which idles as long as one of its tasks is missing, nor an array, whose tasks don't need each
+    /// other.
+    pub fn move_limit(&self, job: &Job, node: NodeId) -> u32 {
+        match job.kind {
+            ClassKind::Service => self.nodes.get(node).and_then(|record| record.drain).map_or(1, |drain| drain.at_once),
+            ClassKind::Batch | ClassKind::Tas => u32::MAX,
+        }
+    }
+
+    /// For how many tasks of the group that are on the move there is room held on `node`.
+    pub fn room_for_moving(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
+        let on_node = self.nominations.on_node(node).iter();
+        on_node.filter(|held| held.moves(job, group.0)).map(|held| held.count).sum()
+    }
+
+    /// Whether `port` of `node` is kept for tasks on the move that are not of this group, or as a spare of another job
+    /// that this one may not override.
+    pub fn is_port_held(&self, job: JobId, group: GroupIndex, node: NodeId, port: u16) -> bool {
+        let on_node = self.nominations.on_node(node).iter();
+        let priority = self.jobs.get(job).map_or(i32::MAX, |job| job.spec.priority);
+        let mut others = on_node.filter(|held| match held.purpose {
+            Purpose::Preemptor { .. } => false,
+            _ => (held.job, held.group) != (job, group.0) && held.binds(job, priority),
+        });
+        others.any(|held| held_ports(self, held).contains(&port))
+    }
+
+    /// Where room is held for tasks of the group that are on the move, and for how many.
+    pub fn rooms_for_moving(&self, job: JobId, group: GroupIndex) -> impl Iterator<Item = (NodeId, u32)> + '_ {
+        let rooms = self.nominations.of_job(job).filter(move |(_, held)| held.moves(job, group.0));
+        rooms.map(|(node, held)| (node, held.count))
+    }
+
+    /// Where spares of the group are held, and for how many tasks.
+    pub fn spares_of(&self, job: JobId, group: GroupIndex) -> impl Iterator<Item = (NodeId, u32)> + '_ {
+        let spares = self.nominations.of_job(job).filter(move |(_, held)| held.spares(job, group.0));
+        spares.map(|(node, held)| (node, held.count))
+    }
+
+    /// For how many tasks of the group there is room held as spares on `node`.
+    pub fn spares_on(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
+        let on_node = self.nominations.on_node(node).iter();
+        on_node.filter(|held| held.spares(job, group.0)).map(|held| held.count).sum()
+    }
+
+    /// How much of `resource` on `node` is held as spares of `job`, of other groups than `group`.
+    pub fn spares_beside(&self, job: JobId, group: GroupIndex, node: NodeId, resource: ResourceId) -> i64 {
+        let on_node = self.nominations.on_node(node).iter();
+        let others = on_node.filter(|held| held.is_spare() && held.job == job && held.group != group.0);
+        others.map(|held| held_amount(self, held, resource)).fold(0, i64::saturating_add)
+    }
+
+    /// The sessions that schedule jobs of `class`, for sharing out its shards; of replicas that started anew, the last.
+    pub fn replicas(&self, class: Class) -> impl Iterator<Item = (SessionId, Index)> {
+        let of_class = move |role: Role| role == Role::Scheduler(class);
+        self.sessions
+            .iter()
+            .filter(move |(id, session)| of_class(session.role) && !self.sessions.is_superseded(*id))
+            .map(|(id, session)| (id, session.renewed))
+    }
+
+    /// Whether there is room for this spare beside what runs on its node and what is held there.
+    pub fn takes_spare(&self, row: &Nomination) -> bool {
+        let Some(job) = self.jobs.get(row.job) else { return false };
+        room_for_spares(self, (job, row.group), row.node, row.count, &Overlay::over(self)) == row.count
+    }
+
+    /// Where the admission of `job` stands. What stands already is not asked again because its queue has got checks.
+    pub fn standing(&self, job: &Job) -> Standing {
+        if let Some(round) = &job.admission.round {
+            return if round.is_ready() { Standing::Ready } else { Standing::Checking };
+        }
+        if job.spec.queue.is_empty() {
+            return Standing::Free;
+        }
+        let Some(queue) = self.quota.get(&job.spec.queue) else {
+            return Standing::Invalid(format!("queue \"{}\" is not known", job.spec.queue));
+        };
+        let checks = &queue.spec.admission_checks;
+        if checks.is_empty() || job.stands() {
+            return Standing::Free;
+        }
+        if let Some(class) = checks.iter().find(|class| self.provisioning_classes.get(class).is_none()) {
+            let queue = &job.spec.queue;
+            return Standing::Invalid(format!(
+                "queue \"{queue}\" asks provisioning class \"{class}\", which is not known"
+            ));
+        }
+        match job.admission.back_off_ms {
+            0 => Standing::Unreserved,
+            due_ms => Standing::BackOff(due_ms),
+        }
+    }
+
+    /// What the spares of `job` are charged to its queue, by resource.
+    pub fn spares_charged(&self, job: &Job) -> Amounts {
+        named(self, summed(self, job.groups.iter().map(|group| (group.shape, i64::from(group.spares)))))
+    }
+
+    /// What `job` as a whole asks for beyond what its live runs hold. Below zero where they hold more: tasks beyond the
+    /// count that still stop, and runs of former revisions.
+    pub fn missing_request(&self, job: &Job) -> BTreeMap<ResourceId, i64> {
+        let asked = job.groups.iter().zip(&job.spec.groups).map(|(group, spec)| (group.shape, i64::from(spec.count)));
+        let live = job.groups.iter().flat_map(|group| live_shapes(self, group)).map(|(shape, count)| (shape, -count));
+        summed(self, asked.chain(live))
+    }
+}

@@ -1,0 +1,27 @@
+//! What is to be looked at when its time has come.
+
+use ohm_model::{Incarnation, Index, JobId, NodeId, TaskRef};
+use serde::{Deserialize, Serialize};
+
+/// What to look at when its time has come. Whatever changed meanwhile is checked then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Timer {
+    /// A task may be placed again.
+    BackOff(TaskRef, Incarnation),
+    /// A job may have run too long.
+    Deadline(JobId),
+    /// A finished job may be forgotten.
+    Forget(JobId),
+    /// A nomination may have ended.
+    Nomination(NodeId),
+    /// A gang may have waited for its repair for too long, since this loss.
+    Repair(JobId, Index),
+    /// A node may have been held down for long enough.
+    HoldDown(NodeId),
+    /// The wait before a job's next round of admission may be over, or the time of one of this round's checks.
+    Admission(JobId, u32),
+    /// What still stands on a node that drains may have to stop.
+    Drain(NodeId),
+    /// A task on the move that has ended may keep its room no longer.
+    Room(TaskRef, Incarnation),
+}
