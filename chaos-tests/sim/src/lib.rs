@@ -9,18 +9,22 @@
 //! Invariant: a run is a pure function of its [`Scenario`]: same seed, same digest, on every machine.
 
 mod agenda;
+mod aim;
 mod clocks;
 mod faults;
 mod knobs;
 mod links;
 mod mischief;
-mod node;
-mod planners;
+mod operator;
+mod outside;
+mod quiet;
+mod readers;
 mod report;
+mod role;
 mod roles;
 mod scenario;
 mod script;
-mod server;
+mod stage;
 mod sweep;
 mod theme;
 mod workload;

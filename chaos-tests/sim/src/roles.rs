@@ -1,101 +1,90 @@
-//! The simulated processes that follow the log, and the clients.
+//! Everybody in the simulated cell. A role is one file here, one variant of [`Victim`] and one line in each list below.
 
-use crate::clocks::Clock;
-use crate::knobs::Knobs;
-use crate::mischief::Mischief;
-use crate::planners::SpoiltPlanner;
-use ohm_client::FollowerCore;
-use ohm_framework::SchedulerCore;
-use ohm_health::{DutyConfig, DutyCore};
-use ohm_log::Bytes;
-use ohm_model::{Class, Command, Index, JobSpec, SessionId};
-use ohm_provisioning::{ProvisionerConfig, ProvisionerCore};
-use ohm_stdx::Prng;
-use std::collections::BTreeMap;
+mod client;
+mod follower;
+mod health;
+mod node;
+mod provisioner;
+mod scheduler;
+mod server;
 
-/// What every process but the servers has.
-pub(crate) struct Shell {
-    pub(crate) clock: Clock,
-    pub(crate) up: bool,
-    pub(crate) starts: u64,
-    pub(crate) paused_until_ms: u64,
-    pub(crate) connection: Option<u64>,
-    /// Pieces of a snapshot that is arriving.
-    pub(crate) pieces: Vec<Bytes>,
+pub(crate) use client::ClientProcess;
+pub(crate) use health::{Health, HealthProcess};
+pub(crate) use node::NodeProcess;
+pub(crate) use provisioner::{ProvisionerProcess, Provisioning};
+pub(crate) use scheduler::{SchedulerProcess, Scheduling, SpoiltPlanner};
+pub(crate) use server::ServerProcess;
+
+use crate::faults::Victim;
+use crate::role::Role;
+use ohm_cell::Cell;
+
+/// The processes, by role and number.
+pub(crate) struct Roles {
+    pub(crate) servers: Vec<ServerProcess>,
+    pub(crate) schedulers: Vec<SchedulerProcess>,
+    pub(crate) health: Vec<HealthProcess>,
+    pub(crate) provisioners: Vec<ProvisionerProcess>,
+    pub(crate) nodes: Vec<NodeProcess>,
+    pub(crate) clients: Vec<ClientProcess>,
 }
 
-impl Shell {
-    pub(crate) fn new(clock: Clock) -> Self {
-        Shell { clock, up: false, starts: 0, paused_until_ms: 0, connection: None, pieces: Vec::new() }
-    }
-}
-
-/// A scheduler replica. It has no disk: each start begins with nothing.
-pub(crate) struct SchedulerProcess {
-    pub(crate) shell: Shell,
-    pub(crate) class: Class,
-    pub(crate) core: Option<SchedulerCore<SpoiltPlanner>>,
-}
-
-impl SchedulerProcess {
-    pub(crate) fn start(&mut self, number: usize, knobs: &Knobs, mischief: &Mischief, dice: &mut Prng) {
-        self.shell.starts += 1;
-        self.shell.up = true;
-        let name = format!("{}-{number} #{}", self.class.name(), self.shell.starts);
-        let planner = SpoiltPlanner::new(self.class, Mischief::clone(mischief));
-        self.core = Some(SchedulerCore::new(knobs.scheduler(&name), planner, dice.fork()));
-    }
-}
-
-/// A candidate for the health duty.
-pub(crate) struct HealthProcess {
-    pub(crate) shell: Shell,
-    pub(crate) session: Option<SessionId>,
-    pub(crate) core: Option<DutyCore>,
-}
-
-impl HealthProcess {
-    pub(crate) fn start(&mut self, number: usize, knobs: &Knobs, dice: &mut Prng) {
-        self.shell.starts += 1;
-        self.shell.up = true;
-        let name = format!("health-{number} #{}", self.shell.starts);
-        let mut health = knobs.health();
-        if knobs.leases_differ {
-            health.node_lease_ms += knobs.theme.lease_differences_ms()[dice.below(4) as usize];
+impl Roles {
+    /// The process with this name; a scenario may name somebody who does not exist.
+    pub(crate) fn find(&self, victim: Victim) -> Option<&dyn Role> {
+        fn at<R: Role>(list: &[R], number: usize) -> Option<&dyn Role> {
+            list.get(number).map(|role| role as &dyn Role)
         }
-        let duty_lease_ms = knobs.duty_lease_ms;
-        self.core = Some(DutyCore::new(DutyConfig { name, duty_lease_ms, resend_ms: 500, health }, dice.fork()));
+        match victim {
+            Victim::Server(number) => at(&self.servers, number),
+            Victim::Scheduler(number) => at(&self.schedulers, number),
+            Victim::Health(number) => at(&self.health, number),
+            Victim::Provisioner(number) => at(&self.provisioners, number),
+            Victim::Node(number) => at(&self.nodes, number),
+            Victim::Client(number) => at(&self.clients, number),
+        }
     }
-}
 
-/// A candidate for the provisioning duty.
-pub(crate) struct ProvisionerProcess {
-    pub(crate) shell: Shell,
-    pub(crate) core: Option<ProvisionerCore>,
-}
-
-impl ProvisionerProcess {
-    pub(crate) fn start(&mut self, number: usize, knobs: &Knobs, dice: &mut Prng) {
-        self.shell.starts += 1;
-        self.shell.up = true;
-        let name = format!("provisioner-{number} #{}", self.shell.starts);
-        let config = ProvisionerConfig { name, duty_lease_ms: knobs.duty_lease_ms, resend_ms: 500 };
-        self.core = Some(ProvisionerCore::new(config, dice.fork()));
+    /// A process that exists.
+    pub(crate) fn get(&mut self, victim: Victim) -> &mut dyn Role {
+        match victim {
+            Victim::Server(number) => &mut self.servers[number],
+            Victim::Scheduler(number) => &mut self.schedulers[number],
+            Victim::Health(number) => &mut self.health[number],
+            Victim::Provisioner(number) => &mut self.provisioners[number],
+            Victim::Node(number) => &mut self.nodes[number],
+            Victim::Client(number) => &mut self.clients[number],
+        }
     }
-}
 
-/// A person with a script: what was asked and not answered yet is asked again.
-pub(crate) struct ClientProcess {
-    pub(crate) shell: Shell,
-    pub(crate) next_at_ms: u64,
-    pub(crate) submitted: Vec<JobSpec>,
-    pub(crate) open: BTreeMap<u64, (Command, u64)>,
-    pub(crate) next_request: u64,
-    pub(crate) left: u64,
-    pub(crate) greeted: bool,
-}
+    /// Everybody but the servers.
+    pub(crate) fn everybody(&self) -> Vec<Victim> {
+        let schedulers = (0..self.schedulers.len()).map(Victim::Scheduler);
+        let health = (0..self.health.len()).map(Victim::Health);
+        let provisioners = (0..self.provisioners.len()).map(Victim::Provisioner);
+        let nodes = (0..self.nodes.len()).map(Victim::Node);
+        let clients = (0..self.clients.len()).map(Victim::Client);
+        schedulers.chain(health).chain(provisioners).chain(nodes).chain(clients).collect()
+    }
 
-/// Where a follower stands.
-pub(crate) fn applied_of(scheduler: Option<&SchedulerCore<SpoiltPlanner>>) -> Index {
-    scheduler.map_or(Index(0), |core| core.cell().applied())
+    /// The server that takes appends: of several that believe it, the one that has come furthest.
+    pub(crate) fn leader(&self) -> Option<usize> {
+        let leading = (0..self.servers.len()).filter(|number| self.servers[*number].leads());
+        leading.max_by_key(|number| self.servers[*number].applied())
+    }
+
+    /// The cell as the leader knows it.
+    pub(crate) fn cell(&self) -> Option<&Cell> {
+        let core = self.leader().and_then(|number| self.servers[number].core());
+        core.map(|core| core.replica().cell())
+    }
+
+    /// The servers that run and for which `holds`.
+    pub(crate) fn servers_where(&self, holds: impl Fn(usize, &ServerProcess) -> bool) -> Vec<usize> {
+        let is_wanted = |number: &usize| {
+            let server = &self.servers[*number];
+            server.is_up() && holds(*number, server)
+        };
+        (0..self.servers.len()).filter(is_wanted).collect()
+    }
 }

@@ -1,28 +1,26 @@
 //! The world before its first moment, and the first moment.
 
-use super::operator::Operator;
-use super::reads::Readers;
-use super::{Event, World, outside};
-use crate::agenda::Agenda;
+use super::World;
 use crate::clocks::Clock;
 use crate::faults::{self, Fault, Population, Victim};
 use crate::knobs::Knobs;
-use crate::links::{Links, NetworkFaults};
-use crate::mischief::Mischief;
-use crate::node::NodeProcess;
+use crate::links::NetworkFaults;
+use crate::operator::Operator;
 use crate::report::Report;
-use crate::roles::{ClientProcess, HealthProcess, SchedulerProcess, Shell};
+use crate::roles::{ClientProcess, Health, HealthProcess, NodeProcess, ProvisionerProcess, Provisioning};
+use crate::roles::{Roles, SchedulerProcess, Scheduling, ServerProcess};
 use crate::scenario::Scenario;
 use crate::script;
-use crate::server::ServerProcess;
+use crate::stage::{Event, Newcomer, Stage};
+use crate::theme::Theme;
 use crate::workload;
 use ohm_model::{Class, Command, Index};
 use ohm_oracle::Oracle;
 use ohm_stdx::{Prng, hash};
-use std::collections::BTreeMap;
 
-/// How many candidates there are for the health duty, and how many clients.
+/// How many candidates there are for the health duty and for the provisioning duty, and how many clients.
 const CANDIDATES: usize = 2;
+const PROVISIONERS: usize = 2;
 const CLIENTS: usize = 2;
 
 impl World {
@@ -33,7 +31,7 @@ impl World {
         let (servers, schedulers, health) = processes(&mut dice, &knobs);
         let nodes = nodes(&mut dice, &knobs, scenario.script.as_ref().is_some_and(|script| script.plain_nodes));
         let clients = clients(&mut dice, &knobs);
-        let provisioners = outside::provisioners(&mut dice, knobs.theme, knobs.drift_ppm);
+        let provisioners = provisioners(&mut dice, &knobs);
         let population = Population {
             servers: knobs.servers,
             schedulers: schedulers.len(),
@@ -59,72 +57,37 @@ impl World {
             ..Report::default()
         };
         World {
-            agenda: Agenda::default(),
-            network,
-            storm: (1, 0),
-            links: Links::default(),
-            connections: BTreeMap::new(),
-            late: BTreeMap::new(),
-            next_connection: 1,
-            cuts: BTreeMap::new(),
-            splits: BTreeMap::new(),
-            servers,
-            sending_delay_ms: 0,
-            schedulers,
-            health,
-            provisioners,
-            outside: outside::Outside::new(scenario.seed),
-            nodes,
-            clients,
             operator: Operator::new(knobs.servers),
-            readers: Readers::new(Prng::new(hash::chain(hash::mix(scenario.seed), 0x4ead))),
-            requests: BTreeMap::new(),
-            next_request: 1,
+            roles: Roles { servers, schedulers, health, provisioners, nodes, clients },
+            stage: Stage::new(dice, knobs, network, report, scenario.trace),
             faults,
             asks,
             aimed: Index(0),
-            held: BTreeMap::new(),
-            healed: false,
-            mischief: Mischief::new(std::cell::Cell::new(knobs.mischief_permille)),
             oracle: Oracle::default(),
-            history: Vec::new(),
             digest: 0,
-            report,
-            failed: None,
-            dice,
-            knobs,
             scenario,
         }
     }
 
     pub(super) fn begin(&mut self) {
-        for number in 0..self.servers.len() {
+        for number in 0..self.roles.servers.len() {
             self.restart(Victim::Server(number));
-            self.agenda.at(0, Event::Tick(Victim::Server(number)));
+            self.stage.agenda.at(0, Event::Tick(Victim::Server(number)));
         }
-        self.agenda.at(0, Event::Operate);
-        self.agenda.at(0, Event::Read);
-        for number in 0..self.faults.len() {
-            self.agenda.at(self.faults[number].0, Event::Strike(number));
+        let stage = &mut self.stage;
+        stage.agenda.at(0, Event::Operate);
+        stage.agenda.at(0, Event::Read);
+        for (at_ms, fault) in std::mem::take(&mut self.faults) {
+            stage.agenda.at(at_ms, Event::Strike(fault));
         }
-        for number in 0..self.asks.len() {
-            self.agenda.at(self.asks[number].0, Event::Ask(number));
+        for (at_ms, command) in std::mem::take(&mut self.asks) {
+            stage.ask_at(at_ms, command);
         }
-        for victim in self.everybody() {
-            let at_ms = self.dice.below(300);
-            self.agenda.at(at_ms, Event::Restart(victim));
-            self.agenda.at(at_ms, Event::Tick(victim));
+        for victim in self.roles.everybody() {
+            let at_ms = stage.dice.below(300);
+            stage.agenda.at(at_ms, Event::Restart(victim));
+            stage.agenda.at(at_ms, Event::Tick(victim));
         }
-    }
-
-    /// Everybody but the servers.
-    pub(crate) fn everybody(&self) -> Vec<Victim> {
-        let schedulers = (0..self.schedulers.len()).map(Victim::Scheduler);
-        let health = (0..self.health.len()).map(Victim::Health);
-        let nodes = (0..self.nodes.len()).map(Victim::Node);
-        let clients = (0..self.clients.len()).map(Victim::Client);
-        let provisioners = (0..self.provisioners.len()).map(Victim::Provisioner);
-        schedulers.chain(health).chain(provisioners).chain(nodes).chain(clients).collect()
     }
 }
 
@@ -152,11 +115,10 @@ fn processes(dice: &mut Prng, knobs: &Knobs) -> Processes {
     let mut schedulers = Vec::new();
     for (class, replicas) in Class::BUILT_IN.into_iter().zip(knobs.replicas) {
         for _ in 0..replicas {
-            schedulers.push(SchedulerProcess { shell: Shell::new(clock()), class, core: None });
+            schedulers.push(SchedulerProcess::new(schedulers.len(), clock(), Scheduling(class)));
         }
     }
-    let candidate = |_| HealthProcess { shell: Shell::new(clock()), session: None, core: None };
-    let health = (0..CANDIDATES).map(candidate).collect();
+    let health = (0..CANDIDATES).map(|number| HealthProcess::new(number, clock(), Health)).collect();
     (servers, schedulers, health)
 }
 
@@ -164,22 +126,28 @@ fn nodes(dice: &mut Prng, knobs: &Knobs, plain: bool) -> Vec<NodeProcess> {
     let node = |number| {
         let spec = if plain { script::plain_node(number) } else { workload::node(dice, number, knobs.is_large()) };
         let key = dice.u64();
-        NodeProcess::new(spec, Clock::drawn(dice, knobs.drift_ppm), key, knobs.stop_ms)
+        let clock = Clock::drawn(dice, knobs.drift_ppm);
+        NodeProcess::new(number, Newcomer { spec, clock, key }, knobs.stop_ms)
     };
     (0..knobs.nodes).map(node).collect()
 }
 
 fn clients(dice: &mut Prng, knobs: &Knobs) -> Vec<ClientProcess> {
-    let client = |_| ClientProcess {
-        shell: Shell::new(Clock::drawn(dice, knobs.drift_ppm)),
-        next_at_ms: dice.between(100, 2_000),
-        submitted: Vec::new(),
-        open: BTreeMap::new(),
-        next_request: 1,
-        left: knobs.wishes,
-        greeted: false,
+    let client = |number| {
+        let clock = Clock::drawn(dice, knobs.drift_ppm);
+        ClientProcess::new(number, clock, dice.between(100, 2_000), knobs.wishes)
     };
     (0..CLIENTS).map(client).collect()
+}
+
+/// The candidates for the provisioning duty; none where nobody is asked.
+fn provisioners(dice: &mut Prng, knobs: &Knobs) -> Vec<ProvisionerProcess> {
+    let count = if knobs.theme == Theme::Provisioning { PROVISIONERS } else { 0 };
+    let mut candidate = |number| {
+        let clock = Clock::drawn(dice, knobs.drift_ppm);
+        ProvisionerProcess::new(number, clock, Provisioning)
+    };
+    (0..count).map(&mut candidate).collect()
 }
 
 type Happenings = (Vec<(u64, Fault)>, Vec<(u64, Command)>, Vec<String>);

@@ -1,47 +1,10 @@
-//! The history: what happened goes to the oracle, into the digest, and into the trace if one is wanted.
+//! What of the history goes into the digest, and into the trace if one is wanted.
 
-use super::World;
 use ohm_model::Command;
-use ohm_oracle::{Broken, Record};
+use ohm_oracle::Record;
 use ohm_stdx::hash;
 
-impl World {
-    /// Hands the history on to the oracle and mixes it into the digest.
-    pub(super) fn settle(&mut self) {
-        if self.history.is_empty() {
-            return;
-        }
-        let records = std::mem::take(&mut self.history);
-        for record in &records {
-            self.digest = fold(self.digest, record);
-            match record {
-                Record::Began { .. } => self.report.began += 1,
-                Record::Acknowledged { .. } => self.report.acknowledged += 1,
-                _ => {}
-            }
-            if self.scenario.trace
-                && let Some(text) = summary(record)
-            {
-                self.note(|| text);
-            }
-            self.oracle.watch(record);
-        }
-        self.aim(&records);
-        if !self.oracle.broken().is_empty() && self.failed.is_none() {
-            self.failed = Some(Broken { promise: "oracle", what: "the run ends here".into() });
-        }
-    }
-
-    /// Writes a line of the trace.
-    pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {
-        if self.scenario.trace {
-            let now_ms = self.agenda.now_ms();
-            self.report.trace.push(format!("{:>5}.{:03} s  {}", now_ms / 1000, now_ms % 1000, text()));
-        }
-    }
-}
-
-fn fold(digest: u64, record: &Record) -> u64 {
+pub(super) fn fold(digest: u64, record: &Record) -> u64 {
     let text = |digest: u64, text: &str| hash::chain(digest, hash::bytes(text.as_bytes()));
     let numbers =
         |digest: u64, numbers: &[u64]| numbers.iter().fold(digest, |digest, number| hash::chain(digest, *number));
@@ -56,7 +19,7 @@ fn fold(digest: u64, record: &Record) -> u64 {
 
 /// One record in a line. That a copy follows says nothing, unless it follows another one into nowhere, and then a
 /// promise broke.
-fn summary(record: &Record) -> Option<String> {
+pub(super) fn summary(record: &Record) -> Option<String> {
     Some(match record {
         Record::Applied { copy, index, entry, applied, .. } if applied.events.is_empty() => {
             let commands: Vec<String> = entry.commands.iter().map(|envelope| word(&envelope.command)).collect();

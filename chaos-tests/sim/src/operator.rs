@@ -1,13 +1,15 @@
 //! The person who looks after the servers: puts a new one in the place of one whose disk is gone, adds and removes
 //! others, one change after the other, until the group is what it should be.
 
-use super::{Connection, Event, World};
 use crate::clocks::Clock;
 use crate::faults::{Fault, Victim};
-use crate::server::ServerProcess;
+use crate::role::Role;
+use crate::roles::{Roles, ServerProcess};
+use crate::stage::{Event, Stage};
 use ohm_log::{MemberChange, Members};
+use ohm_model::Index;
 use ohm_oracle::Broken;
-use ohm_replica::{RequestId, ServerInput};
+use ohm_replica::ServerInput;
 use std::collections::BTreeSet;
 
 /// How often the operator looks.
@@ -58,98 +60,73 @@ impl Operator {
         let add = |member| MemberChange::Add { member, address: format!("server {member}"), key: member };
         surplus.map(remove).or_else(|| missing().map(add))
     }
-}
 
-impl World {
     /// Looks at the group over any server, and asks for the next change.
-    pub(super) fn operate(&mut self) {
-        self.agenda.after(EVERY_MS, Event::Operate);
-        if self.operator.standing.len() < 2 || self.is_group_as_wanted() {
+    pub(crate) fn look(&self, roles: &mut Roles, stage: &mut Stage) {
+        stage.agenda.after(EVERY_MS, Event::Operate);
+        if self.standing.len() < 2 || self.has_what_it_wants(roles) {
             return;
         }
-        let now_ms = self.agenda.now_ms();
-        let is_ready = |number: &usize| {
-            let server = &self.servers[*number];
-            server.is_up() && server.paused_until_ms <= now_ms && !self.held.contains_key(&Victim::Server(*number))
-        };
-        let ready: Vec<usize> = (0..self.servers.len()).filter(is_ready).collect();
-        let Some(&server) = self.dice.pick(&ready) else { return };
-        let Some(core) = self.servers[server].core() else { return };
-        if let Some(change) = self.operator.next_change(core.members()) {
-            let request = RequestId(self.next_request);
-            self.next_request += 1;
+        let now_ms = stage.now_ms();
+        let ready = roles.servers_where(|_, server| !server.shell().stands_still(now_ms));
+        let Some(&server) = stage.dice.pick(&ready) else { return };
+        let Some(core) = roles.servers[server].core() else { return };
+        if let Some(change) = self.next_change(core.members()) {
+            let request = stage.next_request();
             // Whatever the answer is, the next look shows what came of it.
-            self.step_server(server, ServerInput::ChangeMembers { request, change });
+            roles.servers[server].step(ServerInput::ChangeMembers { request, change }, stage);
         }
     }
 
-    fn is_group_as_wanted(&self) -> bool {
-        let core = self.leader().and_then(|number| self.servers[number].core());
-        core.is_some_and(|core| self.operator.is_content(core.members(), self.servers.len()))
+    fn has_what_it_wants(&self, roles: &Roles) -> bool {
+        let core = roles.leader().and_then(|number| roles.servers[number].core());
+        core.is_some_and(|core| self.is_content(core.members(), roles.servers.len()))
     }
 
     /// One change at a time, and none that could cost the majority.
-    pub(super) fn may_change_servers(&self, fault: &Fault) -> bool {
-        let wanted = &self.operator.wanted;
+    pub(crate) fn may_change(&self, fault: &Fault, roles: &Roles) -> bool {
         match fault {
             Fault::LostDisk { server } | Fault::Retire { server } => {
-                wanted.len() >= VOTERS_MIN && wanted.contains(server) && self.is_group_as_wanted()
+                let spares_one = self.wanted.len() >= VOTERS_MIN && self.wanted.contains(server);
+                spares_one && self.has_what_it_wants(roles)
             }
-            Fault::AddServer => wanted.len() < SERVERS_MAX && self.is_group_as_wanted(),
+            Fault::AddServer => self.wanted.len() < SERVERS_MAX && self.has_what_it_wants(roles),
             _ => true,
         }
     }
 
-    pub(super) fn change_servers(&mut self, fault: Fault) {
+    pub(crate) fn change(&mut self, fault: Fault, roles: &mut Roles, stage: &mut Stage) {
         match fault {
             Fault::LostDisk { server } => {
-                self.leave(server);
-                let new = self.add_server();
-                self.operator.replace(server, new);
+                roles.servers[server].leave(stage);
+                let new = add_server(roles, stage);
+                self.replace(server, new);
             }
-            Fault::Retire { server } => drop(self.operator.wanted.remove(&server)),
+            Fault::Retire { server } => drop(self.wanted.remove(&server)),
             Fault::AddServer => {
-                let new = self.add_server();
-                self.operator.wanted.insert(new);
+                let new = add_server(roles, stage);
+                self.wanted.insert(new);
             }
             Fault::Transfer { server } => {
-                if let Some(leader) = self.leader() {
-                    self.step_server(leader, ServerInput::Transfer { to: Some(server as u64 + 1) });
+                if let Some(leader) = roles.leader() {
+                    roles.servers[leader].step(ServerInput::Transfer { to: Some(server as u64 + 1) }, stage);
                 }
             }
             _ => {}
         }
     }
 
-    fn add_server(&mut self) -> usize {
-        let (number, mut dice) = (self.servers.len(), self.dice.fork());
-        self.servers.push(ServerProcess::new(number, Clock::drawn(&mut dice, self.knobs.drift_ppm), &self.knobs));
-        self.agenda.after(1, Event::Restart(Victim::Server(number)));
-        self.agenda.after(1, Event::Tick(Victim::Server(number)));
-        number
-    }
-
-    /// A server ends for good: it was removed, or its disk is gone.
-    pub(super) fn leave(&mut self, server: usize) {
-        self.note(|| format!("server {} is over", server + 1));
-        self.servers[server].end();
-        let of_server = |(number, known): (&u64, &Connection)| (known.server == server).then_some(*number);
-        let connections: Vec<u64> = self.connections.iter().filter_map(of_server).collect();
-        connections.into_iter().for_each(|connection| self.break_connection(connection));
-        self.requests.retain(|(of, _), _| *of != server);
-    }
-
-    /// What is wrong with the group when all is quiet, if at `early` its leader had come as far as `applied`.
-    pub(super) fn judge_group(&self, applied: ohm_model::Index) -> Vec<Broken> {
+    /// What is wrong with the group when all is quiet, if at an earlier look its leader had come as far as `applied`.
+    pub(crate) fn judge(&self, applied: Index, roles: &Roles) -> Vec<Broken> {
         let broken = |what: String| Broken { promise: "P10", what };
         let mut found = Vec::new();
-        if !self.is_group_as_wanted() {
-            let members = self.leader().and_then(|number| self.servers[number].core()).map(|core| core.members());
-            let wanted: Vec<usize> = self.operator.wanted.iter().map(|server| server + 1).collect();
+        if !self.has_what_it_wants(roles) {
+            let members = roles.leader().and_then(|number| roles.servers[number].core()).map(|core| core.members());
+            let wanted: Vec<usize> = self.wanted.iter().map(|server| server + 1).collect();
             found.push(broken(format!("the servers are to be {wanted:?} and are {members:?}")));
         }
-        for &number in &self.operator.wanted {
-            let server = &self.servers[number];
+        for &number in &self.wanted {
+            let server = &roles.servers[number];
             if !server.is_up() || !server.caught_up || server.applied() < applied {
                 let (up, reached) = (server.is_up(), server.applied());
                 let what = format!("server {} lags: up {up}, at {reached}, the leader was at {applied}", number + 1);
@@ -158,4 +135,12 @@ impl World {
         }
         found
     }
+}
+
+fn add_server(roles: &mut Roles, stage: &mut Stage) -> usize {
+    let (number, mut dice) = (roles.servers.len(), stage.dice.fork());
+    roles.servers.push(ServerProcess::new(number, Clock::drawn(&mut dice, stage.knobs.drift_ppm), &stage.knobs));
+    stage.agenda.after(1, Event::Restart(Victim::Server(number)));
+    stage.agenda.after(1, Event::Tick(Victim::Server(number)));
+    number
 }

@@ -1,11 +1,39 @@
-//! The planner of a class, with a share of its plans spoilt.
+//! A simulated scheduler replica, with a share of its plans spoilt.
 
+use super::follower::{Duty, Follower};
+use crate::faults::Victim;
 use crate::mischief::{self, Mischief};
+use crate::stage::Stage;
 use ohm_cell::{Cell, Job};
-use ohm_framework::{Decision, Need, Plan, Planner, View, Work};
+use ohm_framework::{Again, Decision, Need, Plan, Planner, Proceed, SchedulerCore, SchedulerInput, View, Work};
 use ohm_model::{Class, JobId, NodeId};
 use ohm_planner::ProfilePlanner;
 use ohm_stdx::Prng;
+
+/// It plans the jobs of one class.
+pub(crate) struct Scheduling(pub(crate) Class);
+
+pub(crate) type SchedulerProcess = Follower<Scheduling>;
+
+impl Duty for Scheduling {
+    type Core = SchedulerCore<SpoiltPlanner>;
+    const NAME: &'static str = "scheduler";
+    const TICK_MS: u64 = 50;
+
+    fn victim(number: usize) -> Victim {
+        Victim::Scheduler(number)
+    }
+
+    fn core(&self, number: usize, starts: u64, stage: &Stage, dice: &mut Prng) -> Self::Core {
+        let name = format!("{}-{number} #{starts}", self.0.name());
+        let planner = SpoiltPlanner::new(self.0, Mischief::clone(&stage.mischief));
+        SchedulerCore::new(stage.knobs.scheduler(&name), planner, dice.fork())
+    }
+
+    fn perform(_: &mut SchedulerProcess, _again: Again, _: &mut Stage) -> Option<SchedulerInput> {
+        Some(SchedulerInput::Own(Proceed))
+    }
+}
 
 /// A planner of which a share of the plans is spoilt.
 pub(crate) struct SpoiltPlanner {

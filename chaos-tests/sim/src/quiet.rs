@@ -1,0 +1,96 @@
+//! What must be true of the cell when everything is quiet again.
+
+use crate::mischief::Mischief;
+use crate::roles::SpoiltPlanner;
+use ohm_cell::{Cell, Job, JobState, Standing};
+use ohm_framework::{Answer, Explanation, Miss, Obstacle, explain_job};
+use ohm_model::NodeHealth;
+use ohm_oracle::{Broken, Reason, Why, judge_reason};
+
+/// Once nothing goes wrong any more, a check is ready and a wait is over within this time.
+const SETTLED_MS: u64 = 25_000;
+
+/// Reasons that are missing or not true: what a person would be told about each job that waits, asked as the server
+/// asks it, and judged by the oracle.
+pub(crate) fn wrong_reasons(cell: &Cell) -> Vec<Broken> {
+    let waiting = cell.jobs().iter().filter(|job| job.state == JobState::Active && job.pending() > 0);
+    waiting.filter_map(|job| wrong_reason(cell, job)).collect()
+}
+
+/// Jobs that nobody moves on although nothing goes wrong any more.
+pub(crate) fn stuck_admissions(cell: &Cell) -> Vec<Broken> {
+    let active = cell.jobs().iter().filter(|job| job.state == JobState::Active);
+    let stuck = active.filter_map(|job| {
+        let late = |since_ms: u64| since_ms + SETTLED_MS < cell.now_ms();
+        let round = job.admission.round.as_ref();
+        let what = match cell.standing(job) {
+            Standing::Checking if round.is_some_and(|round| late(round.since_ms)) => "its checks",
+            Standing::BackOff(due_ms) if late(due_ms) => "another attempt",
+            _ => return None,
+        };
+        Some(quiet(format!("job {} waits for {what} for ever", job.spec.name)))
+    });
+    stuck.collect()
+}
+
+/// Nodes that are not in use although all is well with them. `names` are all there are.
+pub(crate) fn lost_nodes<'a>(cell: &Cell, names: impl Iterator<Item = &'a str>) -> Vec<Broken> {
+    let unready = cell.nodes().iter().filter(|(_, record)| record.health != NodeHealth::Ready);
+    let unready =
+        unready.map(|(node, record)| quiet(format!("node {} ({node}) is still {:?}", record.spec.name, record.health)));
+    let ailing = cell.nodes().iter().flat_map(|(_, record)| {
+        let name = &record.spec.name;
+        let said = record.conditions.iter().map(|condition| condition.kind.name());
+        said.map(move |kind| quiet(format!("node {name} is said to have {kind}, and is well")))
+    });
+    let lost = names.filter(|name| cell.nodes().find(name).is_none());
+    let lost = lost.map(|name| quiet(format!("node {name} has not joined")));
+    unready.chain(ailing).chain(lost).collect()
+}
+
+fn quiet(what: String) -> Broken {
+    Broken { promise: "P10", what }
+}
+
+fn wrong_reason(cell: &Cell, job: &Job) -> Option<Broken> {
+    let mut planner = SpoiltPlanner::new(job.spec.class, Mischief::default());
+    let broken = |what: String| Some(Broken { promise: "P10", what });
+    match explain_job(cell, &mut planner, job.id) {
+        Answer::Waits(why) => judge_reason(cell, job, &reason(cell, &why)),
+        // Whether it has fitted for long is judged apart.
+        Answer::Fits { .. } | Answer::Moves { .. } | Answer::LacksSpares { .. } => None,
+        // What runs, or backs off, goes first.
+        Answer::NeedsNothing { .. } if job.live() > 0 || job.groups.iter().any(|group| group.backing_off > 0) => None,
+        answer => broken(format!("job {} waits, and all that is said of it is {answer:?}", job.spec.name)),
+    }
+}
+
+fn reason(cell: &Cell, why: &Explanation) -> Reason {
+    let (mut short, mut quota) = (None, None);
+    match &why.obstacle {
+        Obstacle::Room | Obstacle::Domain { .. } => short = Some((why.fit, why.of)),
+        Obstacle::Quota { resource, asked, available, .. } => quota = Some((*resource, *asked, *available)),
+        _ => {}
+    }
+    Reason {
+        group: why.group,
+        beside: why.beside.clone(),
+        text: why.to_text(cell),
+        short,
+        total_nodes: why.total_nodes,
+        open_nodes: why.open_nodes,
+        misses: why.misses.iter().map(|(miss, nodes)| (kind(miss), *nodes)).collect(),
+        quota,
+    }
+}
+
+fn kind(miss: &Miss) -> Why {
+    match miss {
+        Miss::NotReady | Miss::Cordoned | Miss::Draining => Why::Closed,
+        Miss::Taint(_) | Miss::NodeSelector | Miss::Affinity => Why::Class,
+        Miss::Capacity(resource) => Why::Capacity(*resource),
+        Miss::Resource(resource) => Why::Resource(*resource),
+        Miss::Port(port) => Why::Port(*port),
+        Miss::OutsideTopology | Miss::TopologyDomain | Miss::Devices(_) | Miss::LimitPerNode | Miss::Held => Why::Other,
+    }
+}
