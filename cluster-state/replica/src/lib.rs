@@ -20,6 +20,7 @@
 
 mod batch;
 mod between;
+mod clock;
 mod digests;
 mod events;
 mod followers;
@@ -30,6 +31,7 @@ mod stamp;
 mod wanted;
 
 pub use batch::ProposeError;
+pub use clock::Clock;
 pub use events::{EventPage, EventRing};
 pub use followers::{FollowFrame, FollowerId};
 pub use hub::{AgentOrder, Beat, Peer};

@@ -5,6 +5,7 @@ mod messages;
 pub use messages::{CopyEffect, Effect, Input, Purpose, ReplicaConfig, ReplicaFailure, Ticket};
 
 use crate::batch::{Batches, ProposeError};
+use crate::clock::Clock;
 use crate::events::EventRing;
 use crate::followers::{FollowerId, Followers};
 use crate::stamp::StampClock;
@@ -112,11 +113,6 @@ impl<L: Log> Replica<L> {
         [self.log.wake_ms(), ahead_ms].into_iter().flatten().min()
     }
 
-    /// The stamped time at which the cell wants a tick.
-    pub fn tick_due_ms(&self) -> Option<u64> {
-        self.cell.next_due_ms()
-    }
-
     /// The pieces of a snapshot of `cell`, as `Encoded` wants them; none when nobody could read it back.
     pub fn encode(cell: &Cell) -> Vec<Bytes> {
         let mut pieces: Vec<Vec<u8>> = Vec::new();
@@ -134,14 +130,8 @@ impl<L: Log> Replica<L> {
         pieces.into_iter().map(Bytes::from).collect()
     }
 
-    /// Takes one input. `now_ms` is the monotonic clock, `wall_ms` the wall clock that stamps keep close to.
-    pub fn step(
-        &mut self,
-        now_ms: u64,
-        wall_ms: u64,
-        input: Input,
-        out: &mut Vec<Effect>,
-    ) -> Result<(), ReplicaFailure> {
+    /// Takes one input.
+    pub fn step(&mut self, clock: Clock, input: Input, out: &mut Vec<Effect>) -> Result<(), ReplicaFailure> {
         match input {
             Input::Propose { ticket, commands } => {
                 let count = commands.len();
@@ -153,16 +143,16 @@ impl<L: Log> Replica<L> {
                 }
             }
             Input::Follow { follower, from } if from > self.cell.applied() => {
-                self.ahead.push((follower, from, now_ms + AHEAD_MS));
+                self.ahead.push((follower, from, clock.now_ms + AHEAD_MS));
             }
             Input::Follow { follower, from } => self.follow(follower, from, out),
-            Input::Read { ticket } => self.ask(now_ms, ticket, |token| LogRequest::Read { token }, out),
+            Input::Read { ticket } => self.ask(clock.now_ms, ticket, |token| LogRequest::Read { token }, out),
             Input::ChangeMembers { ticket, change } => {
-                self.ask(now_ms, ticket, |token| LogRequest::ChangeMembers { token, change }, out);
+                self.ask(clock.now_ms, ticket, |token| LogRequest::ChangeMembers { token, change }, out);
             }
             Input::Transfer { to } => {
                 // Where it is not taken, nobody leads here.
-                let _ = self.log.submit(now_ms, LogRequest::Transfer { to });
+                let _ = self.log.submit(clock.now_ms, LogRequest::Transfer { to });
             }
             Input::Acknowledge { follower, bytes } => {
                 self.followers.acknowledge(follower, bytes);
@@ -174,38 +164,38 @@ impl<L: Log> Replica<L> {
             }
             Input::Deliver(delivery) => {
                 // What is not taken leaves the log as it was; its sender sends again.
-                let _ = self.log.deliver(now_ms, delivery);
+                let _ = self.log.deliver(clock.now_ms, delivery);
             }
             Input::Encoded { purpose: Purpose::Follower(_), index, pieces } => {
                 self.followers.give_snapshot(index, &pieces);
                 self.pump(out);
             }
-            Input::Encoded { purpose: Purpose::Keep, index, pieces } => self.save(now_ms, index, pieces),
-            Input::Flush => self.flush(now_ms, wall_ms, out)?,
+            Input::Encoded { purpose: Purpose::Keep, index, pieces } => self.save(clock.now_ms, index, pieces),
+            Input::Flush => self.flush(clock, out)?,
         }
         Ok(())
     }
 
-    fn flush(&mut self, now_ms: u64, wall_ms: u64, out: &mut Vec<Effect>) -> Result<(), ReplicaFailure> {
-        let stamp_ms = self.stamps.stamp_ms(now_ms, wall_ms, self.cell.now_ms());
+    fn flush(&mut self, clock: Clock, out: &mut Vec<Effect>) -> Result<(), ReplicaFailure> {
+        let stamp_ms = self.stamps.stamp_ms(clock.now_ms, clock.wall_ms, self.cell.now_ms());
         self.propose_tick(stamp_ms);
         while let Some((token, bytes)) = self.batches.next(stamp_ms) {
-            if let Err(error) = self.log.submit(now_ms, LogRequest::Append { token, bytes }) {
+            if let Err(error) = self.log.submit(clock.now_ms, LogRequest::Append { token, bytes }) {
                 self.not_submitted(token, error, out);
             }
         }
         let mut events = std::mem::take(&mut self.log_events);
         events.clear();
-        let polled = self.log.poll(now_ms, &mut events);
+        let polled = self.log.poll(clock.now_ms, &mut events);
         for event in events.drain(..) {
-            self.take_event(now_ms, event, out)?;
+            self.take_event(clock.now_ms, event, out)?;
         }
         self.log_events = events;
         polled?;
         self.settle_reads(out);
-        self.admit(now_ms, out);
+        self.admit(clock.now_ms, out);
         self.pump(out);
-        self.snapshot_if_due(now_ms, out);
+        self.snapshot_if_due(clock.now_ms, out);
         Ok(())
     }
 

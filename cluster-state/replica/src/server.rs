@@ -7,6 +7,7 @@ mod messages;
 pub use messages::{AppendResult, ChangeFailure, RequestId, ServerEffect, ServerInput};
 
 use crate::between::Parcel;
+use crate::clock::Clock;
 use crate::digests::Digests;
 use crate::hub::{AgentOrder, Beat, Hub, Peer};
 use crate::replica::{CopyEffect, Effect, Input, Replica, ReplicaFailure, Ticket};
@@ -146,32 +147,27 @@ impl<L: Log> ServerCore<L> {
         [self.replica.wake_ms(), self.session.due_ms(), self.group_due_ms()].into_iter().flatten().min()
     }
 
-    /// Takes one input. `now_ms` is the monotonic clock, `wall_ms` the wall clock that entries are stamped with.
+    /// Takes one input.
     pub fn step(
         &mut self,
-        now_ms: u64,
-        wall_ms: u64,
+        clock: Clock,
         input: ServerInput,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
         match input {
             ServerInput::Append { peer, ticket, commands } => {
                 let own = self.ticket(Origin::Peer(peer, ticket));
-                self.propose(now_ms, wall_ms, own, commands, out)
+                self.propose(clock, own, commands, out)
             }
-            ServerInput::Command { request, command } => {
-                self.speak(now_ms, wall_ms, Speaker::Person(request), command, out)
-            }
-            ServerInput::Follow { follower, from } => {
-                self.feed_replica(now_ms, wall_ms, Input::Follow { follower, from }, out)
-            }
+            ServerInput::Command { request, command } => self.speak(clock, Speaker::Person(request), command, out),
+            ServerInput::Follow { follower, from } => self.feed_replica(clock, Input::Follow { follower, from }, out),
             ServerInput::Acknowledge { follower, bytes } => {
-                self.feed_replica(now_ms, wall_ms, Input::Acknowledge { follower, bytes }, out)
+                self.feed_replica(clock, Input::Acknowledge { follower, bytes }, out)
             }
-            ServerInput::Unfollow { follower } => self.feed_replica(now_ms, wall_ms, Input::Unfollow { follower }, out),
+            ServerInput::Unfollow { follower } => self.feed_replica(clock, Input::Unfollow { follower }, out),
             ServerInput::Register { peer, local, spec, key, instance, boot, alive } => {
                 let command = Command::RegisterNode { spec, key, instance, boot, alive };
-                self.speak(now_ms, wall_ms, Speaker::Register { peer, local, instance }, command, out)
+                self.speak(clock, Speaker::Register { peer, local, instance }, command, out)
             }
             ServerInput::Beats { peer, beats } => {
                 let mut orders = Vec::new();
@@ -181,11 +177,11 @@ impl<L: Log> ServerCore<L> {
             }
             ServerInput::Reports { peer, node, batch, reports } => {
                 let command = Command::Report { node, reports };
-                self.speak(now_ms, wall_ms, Speaker::Report { peer, node, batch }, command, out)
+                self.speak(clock, Speaker::Report { peer, node, batch }, command, out)
             }
             ServerInput::Conditions { peer, node, incarnation, number, conditions } => {
                 let command = Command::ReportConditions { node, incarnation, number, conditions };
-                self.speak(now_ms, wall_ms, Speaker::Report { peer, node, batch: number }, command, out)
+                self.speak(clock, Speaker::Report { peer, node, batch: number }, command, out)
             }
             ServerInput::Duty { peer, session } => {
                 self.hub.attach_duty(peer, session);
@@ -200,14 +196,14 @@ impl<L: Log> ServerCore<L> {
                 Ok(())
             }
             ServerInput::Encoded { purpose, index, pieces } => {
-                self.feed_replica(now_ms, wall_ms, Input::Encoded { purpose, index, pieces }, out)
+                self.feed_replica(clock, Input::Encoded { purpose, index, pieces }, out)
             }
-            ServerInput::Flush => self.flush(now_ms, wall_ms, out),
-            input => self.step_group(now_ms, wall_ms, input, out),
+            ServerInput::Flush => self.flush(clock, out),
+            input => self.step_group(clock, input, out),
         }
     }
 
-    fn flush(&mut self, now_ms: u64, wall_ms: u64, out: &mut Vec<ServerEffect>) -> Result<(), ReplicaFailure> {
+    fn flush(&mut self, clock: Clock, out: &mut Vec<ServerEffect>) -> Result<(), ReplicaFailure> {
         let reached = match (self.group.leads, self.group.leader) {
             (true, _) => Some(None),
             (false, leader) => leader.map(Some),
@@ -215,23 +211,23 @@ impl<L: Log> ServerCore<L> {
         if reached != self.connected {
             // Another server than before may not have heard what is unanswered: it is sent again at once.
             if self.connected.is_some() {
-                self.feed_session(now_ms, wall_ms, SessionInput::Disconnected, out)?;
+                self.feed_session(clock, SessionInput::Disconnected, out)?;
             }
             self.connected = reached;
             if reached.is_some() {
-                self.feed_session(now_ms, wall_ms, SessionInput::Connected, out)?;
+                self.feed_session(clock, SessionInput::Connected, out)?;
             }
         }
-        self.feed_session(now_ms, wall_ms, SessionInput::Tick, out)?;
+        self.feed_session(clock, SessionInput::Tick, out)?;
         while self.session.room() > 0
             && let Some((speaker, command)) = self.waiting.pop_front()
         {
-            self.submit(now_ms, wall_ms, speaker, command, out)?;
+            self.submit(clock, speaker, command, out)?;
         }
-        self.feed_replica(now_ms, wall_ms, Input::Flush, out)?;
-        self.flush_group(now_ms, wall_ms, out)?;
+        self.feed_replica(clock, Input::Flush, out)?;
+        self.flush_group(clock, out)?;
         let mut orders = Vec::new();
-        let beats = self.hub.flush(now_ms, self.replica.cell(), &mut orders);
+        let beats = self.hub.flush(clock.now_ms, self.replica.cell(), &mut orders);
         emit_orders(orders, out);
         if let Some((route, beats)) = beats {
             self.route_beats(route, beats, out);
@@ -242,8 +238,7 @@ impl<L: Log> ServerCore<L> {
     /// Says something under the server's own session, now or as soon as there is room.
     fn speak(
         &mut self,
-        now_ms: u64,
-        wall_ms: u64,
+        clock: Clock,
         speaker: Speaker,
         command: Command,
         out: &mut Vec<ServerEffect>,
@@ -256,7 +251,7 @@ impl<L: Log> ServerCore<L> {
             self.asked.insert(request);
         }
         if self.session.room() > 0 && self.waiting.is_empty() {
-            return self.submit(now_ms, wall_ms, speaker, command, out);
+            return self.submit(clock, speaker, command, out);
         }
         match (self.waiting.len() < WAITING_MAX, speaker) {
             (true, _) => self.waiting.push_back((speaker, command)),
@@ -279,39 +274,36 @@ impl<L: Log> ServerCore<L> {
 
     fn feed_session(
         &mut self,
-        now_ms: u64,
-        wall_ms: u64,
+        clock: Clock,
         input: SessionInput,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
         let mut effects = Vec::new();
-        self.session.step(now_ms, input, &mut effects);
-        self.perform_session(now_ms, wall_ms, effects, out)
+        self.session.step(clock.now_ms, input, &mut effects);
+        self.perform_session(clock, effects, out)
     }
 
     fn submit(
         &mut self,
-        now_ms: u64,
-        wall_ms: u64,
+        clock: Clock,
         speaker: Speaker,
         command: Command,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
         let mut effects = Vec::new();
-        self.session.submit(now_ms, speaker, command, &mut effects);
-        self.perform_session(now_ms, wall_ms, effects, out)
+        self.session.submit(clock.now_ms, speaker, command, &mut effects);
+        self.perform_session(clock, effects, out)
     }
 
     fn perform_session(
         &mut self,
-        now_ms: u64,
-        wall_ms: u64,
+        clock: Clock,
         effects: Vec<SessionEffect<Speaker>>,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
         for effect in effects {
             match effect {
-                SessionEffect::Send(envelopes) => self.propose_own(now_ms, wall_ms, &envelopes, out)?,
+                SessionEffect::Send(envelopes) => self.propose_own(clock, &envelopes, out)?,
                 SessionEffect::Answered { tag, outcome, .. } => self.answer(tag, Ok(outcome), out),
                 SessionEffect::Lost { tag } => {
                     let reason = "the server's session ended before the answer".to_string();
@@ -330,8 +322,7 @@ impl<L: Log> ServerCore<L> {
 
     fn propose_own(
         &mut self,
-        now_ms: u64,
-        wall_ms: u64,
+        clock: Clock,
         envelopes: &[Envelope],
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
@@ -344,7 +335,7 @@ impl<L: Log> ServerCore<L> {
             let command: Bytes = envelope.encode().into();
             if bytes > 0 && bytes + command.len() > OWN_BYTES_MAX {
                 let ticket = self.ticket(Origin::Own(std::mem::take(&mut own)));
-                self.propose(now_ms, wall_ms, ticket, std::mem::take(&mut commands), out)?;
+                self.propose(clock, ticket, std::mem::take(&mut commands), out)?;
                 bytes = 0;
             }
             bytes += command.len();
@@ -355,7 +346,7 @@ impl<L: Log> ServerCore<L> {
             true => Ok(()),
             false => {
                 let ticket = self.ticket(Origin::Own(own));
-                self.propose(now_ms, wall_ms, ticket, commands, out)
+                self.propose(clock, ticket, commands, out)
             }
         }
     }
@@ -389,32 +380,20 @@ impl<L: Log> ServerCore<L> {
         }
     }
 
-    fn feed_replica(
-        &mut self,
-        now_ms: u64,
-        wall_ms: u64,
-        input: Input,
-        out: &mut Vec<ServerEffect>,
-    ) -> Result<(), ReplicaFailure> {
+    fn feed_replica(&mut self, clock: Clock, input: Input, out: &mut Vec<ServerEffect>) -> Result<(), ReplicaFailure> {
         let mut effects = std::mem::take(&mut self.effects);
-        let stepped = self.replica.step(now_ms, wall_ms, input, &mut effects);
+        let stepped = self.replica.step(clock, input, &mut effects);
         for effect in effects.drain(..) {
-            self.take_effect(now_ms, wall_ms, effect, out)?;
+            self.take_effect(clock, effect, out)?;
         }
         self.effects = effects;
         stepped
     }
 
-    fn take_effect(
-        &mut self,
-        now_ms: u64,
-        wall_ms: u64,
-        effect: Effect,
-        out: &mut Vec<ServerEffect>,
-    ) -> Result<(), ReplicaFailure> {
+    fn take_effect(&mut self, clock: Clock, effect: Effect, out: &mut Vec<ServerEffect>) -> Result<(), ReplicaFailure> {
         match effect {
             Effect::Answered { ticket, index, outcomes } => {
-                return self.answered(now_ms, wall_ms, ticket, index, outcomes, out);
+                return self.answered(clock, ticket, index, outcomes, out);
             }
             Effect::Turned { ticket, error } => self.turned(ticket, &error, out),
             Effect::Refused { ticket, reason } => self.refused(ticket, reason, out),

@@ -3,15 +3,14 @@
 use ohm_log::{MemFaults, MemLog, MemStore};
 use ohm_model::{Command, Exit, JobId, NodeId, Outcome, QueueSpec, Refusal, RunRef, RunReport, RunReportKind};
 use ohm_replica::{
-    AgentOrder, AppendResult, Peer, Replica, ReplicaConfig, RequestId, ServerConfig, ServerCore, ServerEffect,
+    AgentOrder, AppendResult, Clock, Peer, Replica, ReplicaConfig, RequestId, ServerConfig, ServerCore, ServerEffect,
     ServerInput,
 };
 use ohm_stdx::Prng;
 
 struct Server {
     core: ServerCore<MemLog>,
-    now_ms: u64,
-    wall_ms: u64,
+    clock: Clock,
 }
 
 impl Server {
@@ -19,12 +18,12 @@ impl Server {
         let log = MemStore::new(1, MemFaults::default()).open();
         let config = ServerConfig { name: "server".into(), cell_incarnation: 1, resend_ms: 500, server: 1 };
         let core = ServerCore::new(Replica::new(log, ReplicaConfig::default()), config, Prng::new(1));
-        Server { core, now_ms: 1_000, wall_ms: 1_000_000 }
+        Server { core, clock: Clock { now_ms: 1_000, wall_ms: 1_000_000 } }
     }
 
     fn say(&mut self, input: ServerInput) -> Vec<ServerEffect> {
         let mut effects = Vec::new();
-        self.core.step(self.now_ms, self.wall_ms, input, &mut effects).unwrap();
+        self.core.step(self.clock, input, &mut effects).unwrap();
         effects
     }
 
@@ -32,7 +31,8 @@ impl Server {
     fn pass(&mut self, seconds: u64) -> Vec<ServerEffect> {
         let mut effects = Vec::new();
         for _ in 0..seconds * 10 {
-            (self.now_ms, self.wall_ms) = (self.now_ms + 100, self.wall_ms + 100);
+            self.clock.now_ms += 100;
+            self.clock.wall_ms += 100;
             effects.extend(self.say(ServerInput::Flush));
         }
         effects
@@ -93,9 +93,9 @@ fn reports_that_are_refused_are_done_with() {
 fn time_goes_on_after_a_clock_that_was_ahead() {
     let mut server = Server::new();
     server.pass(1);
-    server.wall_ms += 3_600_000;
+    server.clock.wall_ms += 3_600_000;
     server.ask(1, queue("a", 1));
-    server.wall_ms -= 3_600_000;
+    server.clock.wall_ms -= 3_600_000;
     let before = server.core.replica().cell().now_ms();
     server.pass(5);
     server.ask(2, queue("b", 1));

@@ -13,7 +13,7 @@ use ohm_model::{
     JobOutcome, JobSpec, Lease, NodeId, NodeSpec, Outcome, Placement, Role, RunRef, RunReport, RunReportKind, Sequence,
     SessionId, TaskIndex, Transaction,
 };
-use ohm_replica::{CopyEffect, Effect, Input, Replica, ReplicaConfig, Ticket};
+use ohm_replica::{Clock, CopyEffect, Effect, Input, Replica, ReplicaConfig, Ticket};
 use ohm_stdx::Prng;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -224,16 +224,16 @@ fn measure(
         ticket += 1;
         let commands = reports(&mut dice, jobs, sequence, nodes, per_node);
         replica
-            .step(now_ms(begin), 1, Input::Propose { ticket: Ticket(ticket), commands }, &mut out)
+            .step(at(now_ms(begin)), Input::Propose { ticket: Ticket(ticket), commands }, &mut out)
             .expect("a proposal");
         let mut answered = false;
         while !answered {
             if let Ok((purpose, index, pieces)) = arrivals.try_recv() {
                 replica
-                    .step(now_ms(begin), 1, Input::Encoded { purpose, index, pieces }, &mut out)
+                    .step(at(now_ms(begin)), Input::Encoded { purpose, index, pieces }, &mut out)
                     .expect("a snapshot");
             }
-            replica.step(now_ms(begin), 1, Input::Flush, &mut out).expect("a flush");
+            replica.step(at(now_ms(begin)), Input::Flush, &mut out).expect("a flush");
             for effect in out.drain(..) {
                 match effect {
                     Effect::Copy(CopyEffect::Applied { .. }) => {
@@ -256,6 +256,10 @@ fn measure(
         }
     }
     stretches
+}
+
+fn at(now_ms: u64) -> Clock {
+    Clock { now_ms, wall_ms: 1 }
 }
 
 fn now_ms(begin: Instant) -> u64 {
@@ -313,7 +317,7 @@ fn main() {
     let mut replica = Replica::new(log, config);
     let mut out = Vec::new();
     while replica.cell().applied() == Index(0) || replica.wake_ms() == Some(0) {
-        replica.step(0, 1, Input::Flush, &mut out).expect("a flush");
+        replica.step(at(0), Input::Flush, &mut out).expect("a flush");
     }
     out.clear();
     let (copy, _) = memory();

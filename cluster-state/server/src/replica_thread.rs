@@ -9,8 +9,8 @@ use ohm_cell::Cell;
 use ohm_log::Log;
 use ohm_model::{Command, Index, Outcome};
 use ohm_replica::{
-    AppendResult, ChangeFailure, CopyEffect, FollowerId, Peer, Purpose, Replica, ReplicaFailure, RequestId, ServerCore,
-    ServerEffect, ServerInput,
+    AppendResult, ChangeFailure, Clock, CopyEffect, FollowerId, Peer, Purpose, Replica, ReplicaFailure, RequestId,
+    ServerCore, ServerEffect, ServerInput,
 };
 use ohm_runtime::clock::{boot_ms, wall_ms};
 use ohm_runtime::recorder::{Happened, Recorder};
@@ -224,23 +224,23 @@ impl<L: Log> Worker<L> {
 
     fn step(&mut self, input: ServerInput) -> Result<(), ReplicaFailure> {
         let mut effects = std::mem::take(&mut self.effects);
-        let stepped = self.core.step(boot_ms(), wall_ms(), input, &mut effects);
+        let stepped = self.core.step(clock(), input, &mut effects);
         for effect in effects.drain(..) {
             self.perform(effect);
         }
         self.effects = effects;
         for purpose in std::mem::take(&mut self.failed) {
             let input = ServerInput::Encoded { purpose, index: Index(0), pieces: Vec::new() };
-            self.core.step(boot_ms(), wall_ms(), input, &mut self.effects)?;
+            self.core.step(clock(), input, &mut self.effects)?;
         }
         for gone in self.outlets.take_gone_peers() {
-            self.core.step(boot_ms(), wall_ms(), ServerInput::Gone { peer: gone }, &mut self.effects)?;
+            self.core.step(clock(), ServerInput::Gone { peer: gone }, &mut self.effects)?;
         }
         for server in std::mem::take(&mut self.unreachable) {
-            self.core.step(boot_ms(), wall_ms(), ServerInput::Unreachable { server }, &mut self.effects)?;
+            self.core.step(clock(), ServerInput::Unreachable { server }, &mut self.effects)?;
         }
         for follower in self.outlets.take_gone_followers() {
-            self.core.step(boot_ms(), wall_ms(), ServerInput::Unfollow { follower }, &mut self.effects)?;
+            self.core.step(clock(), ServerInput::Unfollow { follower }, &mut self.effects)?;
         }
         stepped
     }
@@ -394,4 +394,9 @@ impl<L: Log> Worker<L> {
             self.failed.push(purpose);
         }
     }
+}
+
+/// What the clocks of this machine show.
+fn clock() -> Clock {
+    Clock { now_ms: boot_ms(), wall_ms: wall_ms() }
 }

@@ -8,8 +8,8 @@ use ohm_model::{
     Command, Envelope, Epoch, Incarnation, Lease, NodeId, NodeSpec, Outcome, QueueSpec, Role, Sequence, SessionId,
 };
 use ohm_replica::{
-    AgentOrder, AppendResult, Beat, CopyEffect, FollowerId, Peer, Replica, ReplicaConfig, ReplicaFailure, RequestId,
-    ServerConfig, ServerCore, ServerEffect, ServerInput,
+    AgentOrder, AppendResult, Beat, Clock, CopyEffect, FollowerId, Peer, Replica, ReplicaConfig, ReplicaFailure,
+    RequestId, ServerConfig, ServerCore, ServerEffect, ServerInput,
 };
 use ohm_stdx::Prng;
 use std::collections::{BTreeMap, VecDeque};
@@ -42,7 +42,8 @@ impl World {
     fn input(&mut self, server: u64, input: ServerInput) {
         let mut out = Vec::new();
         let Some(core) = self.cores.get_mut(&server) else { return };
-        if let Err(failure) = core.step(self.now_ms, 1_000_000 + self.now_ms, input, &mut out) {
+        let clock = Clock { now_ms: self.now_ms, wall_ms: 1_000_000 + self.now_ms };
+        if let Err(failure) = core.step(clock, input, &mut out) {
             self.failures.push((server, failure));
             self.cores.remove(&server);
         }

@@ -3,6 +3,7 @@
 use super::{AppendResult, ChangeFailure, Origin, ServerCore, ServerEffect, emit_orders};
 use crate::batch::ProposeError;
 use crate::between::{Forwarded, ServerMessage};
+use crate::clock::Clock;
 use crate::replica::{ReplicaFailure, Ticket};
 use ohm_client::SessionInput;
 use ohm_log::{Log, Refusal as LogRefusal};
@@ -11,8 +12,7 @@ use ohm_model::{Index, Outcome};
 impl<L: Log> ServerCore<L> {
     pub(super) fn answered(
         &mut self,
-        now_ms: u64,
-        wall_ms: u64,
+        clock: Clock,
         ticket: Ticket,
         index: Index,
         outcomes: Vec<Outcome>,
@@ -28,7 +28,7 @@ impl<L: Log> ServerCore<L> {
                         Some(nonce) => SessionInput::OpenAnswer { nonce, outcome },
                         None => SessionInput::Answer { session, sequence, outcome },
                     };
-                    self.feed_session(now_ms, wall_ms, input, out)?;
+                    self.feed_session(clock, input, out)?;
                 }
             }
             Some(Origin::Server(from, ticket)) => {

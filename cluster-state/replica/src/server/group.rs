@@ -8,6 +8,7 @@
 
 use super::{AppendResult, ChangeFailure, Origin, ServerCore, ServerEffect, ServerInput, emit_orders};
 use crate::between::{Change, Forwarded, Parcel, ServerMessage};
+use crate::clock::Clock;
 use crate::hub::{Beat, BeatRoute};
 use crate::replica::{Input, ReplicaFailure, Ticket};
 use ohm_log::{Bytes, Delivery, Log, MemberChange, Refusal};
@@ -40,19 +41,18 @@ impl<L: Log> ServerCore<L> {
     /// Proposes commands where they can be taken: here, or at the server that leads.
     pub(crate) fn propose(
         &mut self,
-        now_ms: u64,
-        wall_ms: u64,
+        clock: Clock,
         ticket: Ticket,
         commands: Vec<Bytes>,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
         match self.group.leader.filter(|_| !self.group.leads) {
             Some(leader) => {
-                self.group.forwarded.insert(ticket, (leader, now_ms));
+                self.group.forwarded.insert(ticket, (leader, clock.now_ms));
                 send(leader, &Parcel::Commands(ticket.0, commands), out);
                 Ok(())
             }
-            None if self.group.leads => self.feed_replica(now_ms, wall_ms, Input::Propose { ticket, commands }, out),
+            None if self.group.leads => self.feed_replica(clock, Input::Propose { ticket, commands }, out),
             None => {
                 let reason = "no server takes commands at the moment".to_string();
                 self.unanswered(ticket, AppendResult::Busy(reason), out);
@@ -64,24 +64,23 @@ impl<L: Log> ServerCore<L> {
     /// Bytes of another server have come.
     pub(crate) fn hear(
         &mut self,
-        now_ms: u64,
-        wall_ms: u64,
+        clock: Clock,
         from: u64,
         bytes: Bytes,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
         match Parcel::decode(bytes) {
-            Some(Parcel::Log(word)) => self.feed_replica(now_ms, wall_ms, Input::Deliver(Delivery::Message(word)), out),
+            Some(Parcel::Log(word)) => self.feed_replica(clock, Input::Deliver(Delivery::Message(word)), out),
             Some(Parcel::Commands(ticket, commands)) => {
                 let own = self.ticket(Origin::Server(from, ticket));
                 if self.group.leads {
-                    return self.feed_replica(now_ms, wall_ms, Input::Propose { ticket: own, commands }, out);
+                    return self.feed_replica(clock, Input::Propose { ticket: own, commands }, out);
                 }
                 // Never further than once: two servers that take each other for the leader would play ball.
                 self.unanswered(own, AppendResult::Busy("this server does not lead any more".into()), out);
                 Ok(())
             }
-            Some(Parcel::Message(message)) => self.hear_message(now_ms, wall_ms, from, message, out),
+            Some(Parcel::Message(message)) => self.hear_message(clock, from, message, out),
             // Of another version; whoever waits for an answer asks again, or somebody else.
             None => Ok(()),
         }
@@ -89,8 +88,7 @@ impl<L: Log> ServerCore<L> {
 
     fn hear_message(
         &mut self,
-        now_ms: u64,
-        wall_ms: u64,
+        clock: Clock,
         from: u64,
         message: ServerMessage,
         out: &mut Vec<ServerEffect>,
@@ -98,17 +96,17 @@ impl<L: Log> ServerCore<L> {
         match message {
             ServerMessage::Done { ticket, result } => {
                 if self.group.forwarded.remove(&Ticket(ticket)).is_some() {
-                    return self.forwarded_done(now_ms, wall_ms, Ticket(ticket), result, out);
+                    return self.forwarded_done(clock, Ticket(ticket), result, out);
                 }
             }
             ServerMessage::Change { change: Change::Transfer { to }, .. } => {
-                return self.feed_replica(now_ms, wall_ms, Input::Transfer { to }, out);
+                return self.feed_replica(clock, Input::Transfer { to }, out);
             }
             ServerMessage::Change { ticket, change } => {
                 let own = self.ticket(Origin::ServerChange(from, ticket));
                 if let Some(change) = change.into_member_change() {
                     let input = Input::ChangeMembers { ticket: own, change };
-                    return self.feed_replica(now_ms, wall_ms, input, out);
+                    return self.feed_replica(clock, input, out);
                 }
             }
             ServerMessage::Changed { ticket, result } => {
@@ -118,7 +116,7 @@ impl<L: Log> ServerCore<L> {
                     out.push(ServerEffect::MembersChanged { request, result });
                 }
             }
-            ServerMessage::DutyHere { sessions } => self.hub.duty_elsewhere(now_ms, from, sessions),
+            ServerMessage::DutyHere { sessions } => self.hub.duty_elsewhere(clock.now_ms, from, sessions),
             ServerMessage::Beats { beats } => self.hub.relayed_beats(from, beats.into_iter().map(Beat::from)),
             ServerMessage::Answers { answers } => {
                 let mut orders = Vec::new();
@@ -136,15 +134,14 @@ impl<L: Log> ServerCore<L> {
     /// The leader has answered; the answer counts once this copy has come as far.
     fn forwarded_done(
         &mut self,
-        now_ms: u64,
-        wall_ms: u64,
+        clock: Clock,
         ticket: Ticket,
         result: Forwarded,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
         match result {
             Forwarded::Committed { index, outcomes } if index <= self.replica.cell().applied() => {
-                return self.answered(now_ms, wall_ms, ticket, index, outcomes, out);
+                return self.answered(clock, ticket, index, outcomes, out);
             }
             Forwarded::Committed { index, outcomes } => {
                 self.group.early.insert((index, ticket), AppendResult::Committed { index, outcomes });
@@ -158,28 +155,26 @@ impl<L: Log> ServerCore<L> {
     /// A change of members that a person wants, done here or at the server that leads.
     pub(crate) fn change_members(
         &mut self,
-        now_ms: u64,
-        wall_ms: u64,
+        clock: Clock,
         ticket: Ticket,
         change: MemberChange,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
         match self.group.leader.filter(|_| !self.group.leads) {
             Some(leader) => {
-                self.group.forwarded.insert(ticket, (leader, now_ms));
+                self.group.forwarded.insert(ticket, (leader, clock.now_ms));
                 let message = ServerMessage::Change { ticket: ticket.0, change: change.into() };
                 send(leader, &Parcel::Message(message), out);
                 Ok(())
             }
-            None => self.feed_replica(now_ms, wall_ms, Input::ChangeMembers { ticket, change }, out),
+            None => self.feed_replica(clock, Input::ChangeMembers { ticket, change }, out),
         }
     }
 
     /// Lets another server lead.
     pub(crate) fn transfer(
         &mut self,
-        now_ms: u64,
-        wall_ms: u64,
+        clock: Clock,
         to: Option<u64>,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
@@ -189,7 +184,7 @@ impl<L: Log> ServerCore<L> {
                 send(leader, &Parcel::Message(message), out);
                 Ok(())
             }
-            None => self.feed_replica(now_ms, wall_ms, Input::Transfer { to }, out),
+            None => self.feed_replica(clock, Input::Transfer { to }, out),
         }
     }
 
@@ -220,35 +215,30 @@ impl<L: Log> ServerCore<L> {
     }
 
     /// What is due between servers.
-    pub(crate) fn flush_group(
-        &mut self,
-        now_ms: u64,
-        wall_ms: u64,
-        out: &mut Vec<ServerEffect>,
-    ) -> Result<(), ReplicaFailure> {
+    pub(crate) fn flush_group(&mut self, clock: Clock, out: &mut Vec<ServerEffect>) -> Result<(), ReplicaFailure> {
         let applied = self.replica.cell().applied();
         while let Some(first) = self.group.early.first_entry()
             && first.key().0 <= applied
         {
             let ((index, ticket), result) = first.remove_entry();
             if let AppendResult::Committed { outcomes, .. } = result {
-                self.answered(now_ms, wall_ms, ticket, index, outcomes, out)?;
+                self.answered(clock, ticket, index, outcomes, out)?;
             }
         }
         if self.hub.is_in_doubt() && !self.doubting {
             self.doubting = true;
             let doubtful = self.hub.take_doubtful();
             let ticket = self.ticket(Origin::Doubt(doubtful));
-            self.feed_replica(now_ms, wall_ms, Input::Read { ticket }, out)?;
+            self.feed_replica(clock, Input::Read { ticket }, out)?;
         }
         if self.group.others.is_empty() {
             return Ok(());
         }
-        self.give_up_forwarded(|_, at_ms| at_ms + FORWARD_MS <= now_ms, out);
+        self.give_up_forwarded(|_, at_ms| at_ms + FORWARD_MS <= clock.now_ms, out);
         let sessions = self.hub.duty_here();
-        let is_due = self.group.duty_said_ms.is_none_or(|said_ms| said_ms + DUTY_EVERY_MS <= now_ms);
+        let is_due = self.group.duty_said_ms.is_none_or(|said_ms| said_ms + DUTY_EVERY_MS <= clock.now_ms);
         if (is_due && !sessions.is_empty()) || sessions.len() != self.group.duty_said {
-            (self.group.duty_said_ms, self.group.duty_said) = (Some(now_ms), sessions.len());
+            (self.group.duty_said_ms, self.group.duty_said) = (Some(clock.now_ms), sessions.len());
             self.tell_others(&ServerMessage::DutyHere { sessions }, out);
         }
         Ok(())
@@ -319,27 +309,26 @@ impl<L: Log> ServerCore<L> {
     /// Takes the inputs that concern the group.
     pub(crate) fn step_group(
         &mut self,
-        now_ms: u64,
-        wall_ms: u64,
+        clock: Clock,
         input: ServerInput,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
         match input {
-            ServerInput::FromServer { from, bytes } => self.hear(now_ms, wall_ms, from, bytes, out),
+            ServerInput::FromServer { from, bytes } => self.hear(clock, from, bytes, out),
             ServerInput::Unreachable { server } => {
                 self.give_up_forwarded(|to, _| to == server, out);
                 let delivery = Delivery::Unreachable { member: server };
-                self.feed_replica(now_ms, wall_ms, Input::Deliver(delivery), out)
+                self.feed_replica(clock, Input::Deliver(delivery), out)
             }
             ServerInput::Read { request } => {
                 let ticket = self.ticket(Origin::Read(request));
-                self.feed_replica(now_ms, wall_ms, Input::Read { ticket }, out)
+                self.feed_replica(clock, Input::Read { ticket }, out)
             }
             ServerInput::ChangeMembers { request, change } => {
                 let ticket = self.ticket(Origin::Change(request));
-                self.change_members(now_ms, wall_ms, ticket, change, out)
+                self.change_members(clock, ticket, change, out)
             }
-            ServerInput::Transfer { to } => self.transfer(now_ms, wall_ms, to, out),
+            ServerInput::Transfer { to } => self.transfer(clock, to, out),
             _ => Ok(()),
         }
     }

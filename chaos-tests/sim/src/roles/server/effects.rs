@@ -6,7 +6,7 @@ use ohm_cell::{Cell, restore};
 use ohm_log::{Alarm, Bytes, LogFailure, MemLog};
 use ohm_model::{Command, ConflictReason, Entry, EventKind, Index, Lease, Outcome, Refusal};
 use ohm_oracle::Record;
-use ohm_replica::{AppendResult, CopyEffect, Replica, ReplicaFailure, RequestId, ServerEffect, ServerInput};
+use ohm_replica::{AppendResult, Clock, CopyEffect, Replica, ReplicaFailure, RequestId, ServerEffect, ServerInput};
 use std::sync::Arc;
 
 impl ServerProcess {
@@ -45,9 +45,10 @@ impl ServerProcess {
         input: ServerInput,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
-        let (now_ms, wall_ms) = (self.shell.clock.boot_ms(real_ms), self.shell.clock.wall_ms(real_ms));
+        let own = &self.shell.clock;
+        let clock = Clock { now_ms: own.boot_ms(real_ms), wall_ms: own.wall_ms(real_ms) };
         match &mut self.core {
-            Some(core) => core.step(now_ms, wall_ms, input, out),
+            Some(core) => core.step(clock, input, out),
             None => Ok(()),
         }
     }
