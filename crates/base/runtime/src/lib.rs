@@ -12,5 +12,7 @@ pub mod ports;
 pub mod recorder;
 pub mod servers;
 pub mod shutdown;
+#[cfg(feature = "test_server")]
+pub mod test_server;
 pub mod tls;
 pub mod trace;

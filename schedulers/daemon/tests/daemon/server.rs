@@ -3,19 +3,17 @@
 use bytes::Bytes;
 use ohm_cell::{Applied, Cell};
 use ohm_model::{Command, Entry, Envelope, Index, Outcome};
-use ohm_wire::cell_server::{Cell as CellService, CellServer};
+use ohm_runtime::test_server::{Replies, TestServer, serve};
 use ohm_wire::{
-    AgentDown, AgentUp, AppendReply, AppendRequest, BeatAnswers, Beats, Committed, DutyDown, DutyUp, Entries,
-    FollowReply, FollowRequest, LogEntry, SnapshotPiece, append_reply, duty_up, follow_reply, follow_request, write,
+    AppendReply, AppendRequest, BeatAnswers, Beats, Committed, DutyDown, DutyUp, Entries, FollowReply, FollowRequest,
+    LogEntry, SnapshotPiece, append_reply, duty_up, follow_reply, follow_request, write,
 };
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
-use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
-use tonic::{Request, Response, Status, Streaming};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
 
-type Replies<T> = ReceiverStream<Result<T, Status>>;
 type Outlet<T> = mpsc::Sender<Result<T, Status>>;
 
 #[derive(Default)]
@@ -88,12 +86,8 @@ pub(crate) struct Server(Arc<Mutex<State>>);
 impl Server {
     /// Serves on a port of its own.
     pub(crate) async fn start() -> (Server, String) {
-        let listener = tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
         let server = Server::default();
-        let service = CellServer::new(server.clone());
-        let incoming = TcpListenerStream::new(listener);
-        tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
+        let address = serve(server.clone()).await.unwrap();
         (server, address)
     }
 
@@ -103,15 +97,10 @@ impl Server {
 }
 
 #[tonic::async_trait]
-impl CellService for Server {
-    type AppendStream = Replies<AppendReply>;
-    type FollowStream = Replies<FollowReply>;
-    type AgentStream = Replies<AgentDown>;
-    type DutyStream = Replies<DutyDown>;
-
-    async fn append(&self, request: Request<Streaming<AppendRequest>>) -> Result<Response<Self::AppendStream>, Status> {
+impl TestServer for Server {
+    async fn append(&self, mut requests: Streaming<AppendRequest>) -> Result<Replies<AppendReply>, Status> {
         let (sender, receiver) = mpsc::channel(1024);
-        let (server, mut requests) = (self.clone(), request.into_inner());
+        let server = self.clone();
         tokio::spawn(async move {
             while let Some(Ok(request)) = requests.next().await {
                 let (index, outcomes) = {
@@ -126,14 +115,13 @@ impl CellService for Server {
                 }
             }
         });
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        Ok(ReceiverStream::new(receiver))
     }
 
-    async fn follow(&self, request: Request<Streaming<FollowRequest>>) -> Result<Response<Self::FollowStream>, Status> {
+    async fn follow(&self, mut requests: Streaming<FollowRequest>) -> Result<Replies<FollowReply>, Status> {
         if let Some(refusal) = self.state().refusal.clone() {
             return Err(refusal);
         }
-        let mut requests = request.into_inner();
         let Some(Ok(FollowRequest { kind: Some(follow_request::Kind::Start(start)) })) = requests.next().await else {
             return Err(Status::invalid_argument("no start"));
         };
@@ -160,28 +148,13 @@ impl CellService for Server {
                 server.state().acknowledged += bytes;
             }
         });
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        Ok(ReceiverStream::new(receiver))
     }
 
-    async fn agent(&self, _: Request<Streaming<AgentUp>>) -> Result<Response<Self::AgentStream>, Status> {
-        Err(Status::unimplemented("there are no agents here"))
-    }
-
-    async fn between(
-        &self,
-        _: Request<Streaming<ohm_wire::ServerWord>>,
-    ) -> Result<Response<ohm_wire::ServerFarewell>, Status> {
-        Err(Status::unimplemented("there is one server"))
-    }
-
-    async fn join(&self, _: Request<ohm_wire::JoinRequest>) -> Result<Response<ohm_wire::JoinReply>, Status> {
-        Err(Status::unimplemented("there is one server"))
-    }
-
-    async fn duty(&self, request: Request<Streaming<DutyUp>>) -> Result<Response<Self::DutyStream>, Status> {
+    async fn duty(&self, mut messages: Streaming<DutyUp>) -> Result<Replies<DutyDown>, Status> {
         let (sender, receiver) = mpsc::channel(1024);
         self.state().duties.push(sender);
-        let (server, mut messages) = (self.clone(), request.into_inner());
+        let server = self.clone();
         tokio::spawn(async move {
             while let Some(Ok(message)) = messages.next().await {
                 match message.kind {
@@ -191,6 +164,6 @@ impl CellService for Server {
                 }
             }
         });
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        Ok(ReceiverStream::new(receiver))
     }
 }

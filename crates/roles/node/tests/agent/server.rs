@@ -2,18 +2,17 @@
 
 use ohm_agent::{Launch, WantedRun, WantedSet};
 use ohm_model::{Incarnation, Index, JobId, OnDisconnect, RunRef, RunReport, RunReportKind, TaskSpec};
-use ohm_wire::cell_server::{Cell, CellServer};
+use ohm_runtime::test_server::{Replies, TestServer, serve};
 use ohm_wire::{
-    AgentDown, AgentUp, AppendReply, AppendRequest, BeatAnswer, BeatAnswers, DutyDown, DutyUp, FollowReply,
-    FollowRequest, LogPiece, MoreLog, ReadLog, Registered, ReportsTaken, WantedRuns, agent_down, agent_up, read, write,
+    AgentDown, AgentUp, BeatAnswer, BeatAnswers, LogPiece, MoreLog, ReadLog, Registered, ReportsTaken, WantedRuns,
+    agent_down, agent_up, read, write,
 };
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
-use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
-use tonic::{Request, Response, Status, Streaming};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
 
 #[derive(Default)]
 pub(crate) struct State {
@@ -96,12 +95,8 @@ pub(crate) struct Server(Arc<Mutex<State>>);
 impl Server {
     /// Serves on a port of its own.
     pub(crate) async fn start() -> (Server, String) {
-        let listener = tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
         let server = Server::default();
-        let service = CellServer::new(server.clone());
-        let incoming = TcpListenerStream::new(listener);
-        tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
+        let address = serve(server.clone()).await.unwrap();
         (server, address)
     }
 
@@ -181,47 +176,17 @@ impl Server {
     }
 }
 
-type Replies<T> = ReceiverStream<Result<T, Status>>;
-
 #[tonic::async_trait]
-impl Cell for Server {
-    type AppendStream = Replies<AppendReply>;
-    type FollowStream = Replies<FollowReply>;
-    type AgentStream = Replies<AgentDown>;
-    type DutyStream = Replies<DutyDown>;
-
-    async fn append(&self, _: Request<Streaming<AppendRequest>>) -> Result<Response<Self::AppendStream>, Status> {
-        Err(Status::unimplemented("only agents are served"))
-    }
-
-    async fn follow(&self, _: Request<Streaming<FollowRequest>>) -> Result<Response<Self::FollowStream>, Status> {
-        Err(Status::unimplemented("only agents are served"))
-    }
-
-    async fn between(
-        &self,
-        _: Request<Streaming<ohm_wire::ServerWord>>,
-    ) -> Result<Response<ohm_wire::ServerFarewell>, Status> {
-        Err(Status::unimplemented("there is one server"))
-    }
-
-    async fn join(&self, _: Request<ohm_wire::JoinRequest>) -> Result<Response<ohm_wire::JoinReply>, Status> {
-        Err(Status::unimplemented("there is one server"))
-    }
-
-    async fn duty(&self, _: Request<Streaming<DutyUp>>) -> Result<Response<Self::DutyStream>, Status> {
-        Err(Status::unimplemented("only agents are served"))
-    }
-
-    async fn agent(&self, request: Request<Streaming<AgentUp>>) -> Result<Response<Self::AgentStream>, Status> {
+impl TestServer for Server {
+    async fn agent(&self, mut messages: Streaming<AgentUp>) -> Result<Replies<AgentDown>, Status> {
         let (sender, receiver) = mpsc::channel(1024);
         self.state().agent = Some(sender);
-        let (server, mut messages) = (self.clone(), request.into_inner());
+        let server = self.clone();
         tokio::spawn(async move {
             while let Some(Ok(message)) = messages.next().await {
                 server.state().hear(message);
             }
         });
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        Ok(ReceiverStream::new(receiver))
     }
 }
