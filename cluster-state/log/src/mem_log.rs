@@ -119,11 +119,6 @@ impl MemStore {
         store.readers.insert(reader, Reader { position: 0, answers, unanswered: 0 });
         MemLog { store: Rc::clone(&self.0), reader }
     }
-
-    /// Changes how unkind the log is from now on, for instance to nothing once faults are over.
-    pub fn set_faults(&self, faults: MemFaults) {
-        self.0.borrow_mut().faults = faults;
-    }
 }
 
 impl Log for MemLog {

@@ -220,11 +220,6 @@ impl Nodes {
         self.capacity.get(usize::from(resource.0)).and_then(|column| column.get(node.0 as usize)).copied().unwrap_or(0)
     }
 
-    /// The column of free amounts of `resource`, if any node has it.
-    pub fn free_column(&self, resource: ResourceId) -> Option<&Chunked<i64>> {
-        self.free.get(usize::from(resource.0))
-    }
-
     /// When `node` changed last, and by whom.
     pub fn version(&self, node: NodeId) -> NodeVersion {
         self.version.get(node.0 as usize).copied().unwrap_or_default()

@@ -23,6 +23,7 @@ pub mod resources;
 pub mod run;
 mod scale;
 pub mod selector;
+mod subject;
 pub mod topology;
 pub mod transaction;
 
@@ -46,6 +47,7 @@ pub use resources::{Amounts, UnitKind};
 pub use run::{Exit, MESSAGE_CHARS_MAX, RunReport, RunReportKind, StopCause};
 pub use scale::ScaleError;
 pub use selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
+pub use subject::Subject;
 pub use topology::{TopologyContradiction, TopologyMode, TopologyRequest, TopologySlice, TopologySpec};
 pub use transaction::{
     Conflict, ConflictReason, Grain, Guard, JobGuard, Nomination, Placement, Purpose, Transaction, Verdict,

@@ -45,19 +45,6 @@ impl<T> Chunked<T> {
         self.chunks.len()
     }
 
-    /// Appends a whole chunk, as [`Chunked::slices`] gave it; nothing may be appended after a chunk that is not full.
-    ///
-    /// # Errors
-    /// Hands the chunk back when it is empty or too long, or the last one is not full: damaged data, not a column.
-    pub fn push_chunk(&mut self, chunk: Vec<T>) -> Result<(), Vec<T>> {
-        let last_is_full = self.chunks.last().is_none_or(|last| last.len() == CHUNK_LENGTH);
-        if chunk.is_empty() || chunk.len() > CHUNK_LENGTH || !last_is_full {
-            return Err(chunk);
-        }
-        self.chunks.push(Arc::new(chunk));
-        Ok(())
-    }
-
     /// The chunks as plain slices, for scans; all but the last hold `CHUNK_LENGTH` elements.
     pub fn slices(&self) -> impl Iterator<Item = &[T]> {
         self.chunks.iter().map(|chunk| chunk.as_slice())

@@ -120,7 +120,8 @@ impl Cgroups {
     }
 
     /// Whether runs can be reached as groups at all.
-    pub fn can_kill(&self) -> bool {
+    #[cfg(test)]
+    fn can_kill(&self) -> bool {
         self.hierarchies.iter().any(|one| one.kills)
     }
 

@@ -171,11 +171,6 @@ pub fn signal_group(leader: u32, signal: Signal) -> Result<(), Errno> {
     killpg(checked(leader)?, signal)
 }
 
-/// Whether any process is in group `leader`; sends nothing.
-pub fn group_exists(leader: u32) -> bool {
-    checked(leader).is_ok_and(|pid| killpg(pid, None) != Err(Errno::ESRCH))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,7 +203,6 @@ mod tests {
     fn numbers_that_mean_many_processes_are_refused() {
         for pid in [0, 1, u32::MAX, i32::MAX as u32 + 1] {
             assert_eq!(signal_group(pid, Signal::SIGKILL), Err(Errno::ESRCH));
-            assert!(!group_exists(pid));
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::nodes::health;
 use super::stop_cause;
 use ohm_cell::{Cell, FLAP_WINDOW_MS};
-use ohm_model::{ConditionAction, Event, EventKind, JobId, Move, NodeId};
+use ohm_model::{ConditionAction, Event, EventKind, JobId, Move, NodeId, Subject};
 use ohm_wire::api::EventView;
 
 /// So many moves of one repair are told in a line.
@@ -11,43 +11,10 @@ const MOVES_TOLD: usize = 8;
 
 /// Whether `event` is about the job called `name`.
 pub(crate) fn is_event_of(cell: &Cell, event: &Event, name: &str) -> bool {
-    let is_named = |job: JobId| cell.jobs().get(job).is_some_and(|job| job.spec.name == name);
-    match &event.kind {
-        EventKind::JobSubmitted { name: job, .. }
-        | EventKind::JobUpdated { name: job, .. }
-        | EventKind::JobState { name: job, .. }
-        | EventKind::TasksLost { name: job, .. }
-        | EventKind::RepairCommitted { name: job, .. }
-        | EventKind::Repaired { name: job, .. }
-        | EventKind::RepairFailed { name: job, .. }
-        | EventKind::SurvivorsRestart { name: job, .. }
-        | EventKind::QuotaReserved { name: job, .. }
-        | EventKind::CheckChanged { name: job, .. }
-        | EventKind::ChecksReady { name: job, .. }
-        | EventKind::MoveReserved { name: job, .. }
-        | EventKind::SpareHeld { name: job, .. }
-        | EventKind::SpareGone { name: job, .. }
-        | EventKind::Reconciled { name: job, .. }
-        | EventKind::JobForgotten { name: job } => job == name,
-        EventKind::Placed { job, .. }
-        | EventKind::Stopping { job, .. }
-        | EventKind::Started { job, .. }
-        | EventKind::Ended { job, .. } => is_named(*job),
-        EventKind::NodeRegistered { .. }
-        | EventKind::NodeHealth { .. }
-        | EventKind::NodeCordoned { .. }
-        | EventKind::NodeRemoved { .. }
-        | EventKind::NodeCondition { .. }
-        | EventKind::NodeHeldDown { .. }
-        | EventKind::NodeReleased { .. }
-        | EventKind::NodeDraining { .. }
-        | EventKind::NodeUndrained { .. }
-        | EventKind::NodeDrained { .. }
-        | EventKind::DrainDeadline { .. }
-        | EventKind::ConclusionsHeld { .. }
-        | EventKind::NodeLeaseBound { .. }
-        | EventKind::Conflicted { .. }
-        | EventKind::LeaseTaken { .. } => false,
+    match event.kind.subject() {
+        Subject::Job { name: job, .. } => job == name,
+        Subject::Run { job, .. } => cell.jobs().get(job).is_some_and(|job| job.spec.name == name),
+        Subject::Node { .. } | Subject::Cell => false,
     }
 }
 
