@@ -3,8 +3,8 @@
 use ohm_cell::ClassMiss;
 use ohm_model::{ConflictReason, GroupIndex, Index, JobId, ResourceId, Taint};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The first filter that keeps a group away from a node. Nodes are counted by it, in the order the filters are asked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -142,7 +142,7 @@ pub struct Tried {
     /// The profile that the job was planned with.
     pub profile: String,
     /// The strategies that had something to do, in the order of the profile.
-    pub strategies: Vec<Cow<'static, str>>,
+    pub strategies: Vec<String>,
 }
 
 /// Why a job is not placed. Every number was counted on one picture of the cell; none is estimated.
@@ -175,7 +175,7 @@ pub struct Explanation {
     /// What stands in the way.
     pub obstacle: Obstacle,
     /// What was tried; nothing where no planner was asked.
-    pub tried: Option<Tried>,
+    pub tried: Option<Arc<Tried>>,
 }
 
 impl Explanation {

@@ -4,6 +4,7 @@ use ohm_framework::{Counted, Excluded, Tried};
 use ohm_model::resources;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What came out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -61,7 +62,7 @@ pub struct JobAnswer {
     pub explanation: Vec<String>,
     /// The profile and the strategies that were tried before the explanation was given.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tried: Option<Tried>,
+    pub tried: Option<Arc<Tried>>,
     /// Its tasks in numbers.
     pub tasks: TaskCounts,
     /// Its groups in order.

@@ -5,10 +5,11 @@
 use crate::answer::{ClassRoom, Copies, GroupRoom};
 use crate::planning::settle;
 use crate::world::World;
-use ohm_cell::{CORDONED, DRAINING, Job, NodeRecord, SCHEDULABLE, STATE_MASK};
-use ohm_framework::{Excluded, Miss, Need, count_miss, need_of};
+use ohm_cell::Job;
+use ohm_framework::{Excluded, Holds, Need, View, count_miss, need_of};
 use ohm_model::node::HOSTNAME_LABEL;
-use ohm_model::{Amounts, JobSpec, NodeId, Taint};
+use ohm_model::{Amounts, GroupIndex, JobSpec, SessionId, Taint};
+use ohm_placement::Subject;
 use std::collections::BTreeMap;
 
 /// Counting stops here.
@@ -63,6 +64,9 @@ type Kind<'w> = (&'w Amounts, &'w [Taint], Vec<(&'w String, &'w String)>);
 
 fn classes(world: &World, job: &Job, group: usize) -> Vec<ClassRoom> {
     let topologies: Vec<&String> = world.cell.topologies().iter().flat_map(|topology| &topology.spec.levels).collect();
+    let holds = Holds::default();
+    let view = View::new(&world.cell, &holds, SessionId(0));
+    let Some(subject) = Subject::new(view, job, GroupIndex(group as u16)) else { return Vec::new() };
     let mut order: BTreeMap<Kind<'_>, usize> = BTreeMap::new();
     let mut classes: Vec<ClassRoom> = Vec::new();
     for (node, record) in world.cell.nodes().iter() {
@@ -80,34 +84,10 @@ fn classes(world: &World, job: &Job, group: usize) -> Vec<ClassRoom> {
         });
         let class = &mut classes[at];
         class.nodes += 1;
-        match room(world, job, group, node, record) {
-            Ok(tasks) => class.tasks += tasks,
-            Err(miss) => count_miss(&world.cell, &miss, 1, &mut class.excluded, &mut class.unavailable),
+        match subject.first_miss(node) {
+            None => class.tasks += u64::from(subject.room(node)),
+            Some(miss) => count_miss(&world.cell, &miss, 1, &mut class.excluded, &mut class.unavailable),
         }
     }
     classes
-}
-
-/// How many single tasks of a group a node still takes, or what keeps it from taking any.
-fn room(world: &World, job: &Job, group: usize, node: NodeId, record: &NodeRecord) -> Result<u64, Miss> {
-    let nodes = world.cell.nodes();
-    let flags = nodes.flags(node);
-    if flags & STATE_MASK != SCHEDULABLE {
-        return Err(match flags {
-            flags if flags & CORDONED != 0 => Miss::Cordoned,
-            flags if flags & DRAINING != 0 => Miss::Draining,
-            _ => Miss::NotReady,
-        });
-    }
-    let Some(shape) = world.cell.shape_of(job, group) else { return Ok(0) };
-    shape.admits(&record.spec.labels, &record.taints).map_err(Miss::from)?;
-    let rooms = shape.requests.iter().map(|&(resource, request)| {
-        let name = world.cell.resources().name(resource);
-        (nodes.free(node, resource).max(0) / request.max(1), name, resource)
-    });
-    match rooms.min() {
-        Some((0, _, resource)) => Err(Miss::Resource(resource)),
-        Some((tasks, ..)) => Ok(tasks.unsigned_abs()),
-        None => Ok(0),
-    }
 }

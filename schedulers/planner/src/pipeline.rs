@@ -13,7 +13,8 @@ use crate::draft::{Desk, Draft, Step};
 use crate::strategies::{Entry, TABLE};
 use ohm_cell::JobState;
 use ohm_framework::{Decision, Explanation, Obstacle, Tried, WorkItem};
-use ohm_model::Class;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The list is run at most so often for one job. The built-in strategies change the terms fewer times.
 const ROUNDS_MAX: usize = 8;
@@ -23,6 +24,8 @@ const ROUNDS_MAX: usize = 8;
 pub(crate) struct Pipeline {
     profile: String,
     entries: Vec<&'static Entry>,
+    /// What explanations say of the strategies that were run: long queues are explained alike.
+    told: BTreeMap<Ran, Arc<Tried>>,
 }
 
 /// How the list ended.
@@ -33,17 +36,20 @@ enum End {
 }
 
 /// The strategies that were run, by their place in the list.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Ran(u64);
 
 impl Pipeline {
-    /// The strategies that a class has unless its profile says otherwise: all, in the order of the table.
-    pub(crate) fn built_in(class: Class) -> Self {
-        Pipeline { profile: class.name().to_string(), entries: TABLE.iter().collect() }
+    /// The strategies called `names`, in that order; without names all, in the order of the table. Names that the table
+    /// lacks are of a later version and are left out.
+    pub(crate) fn new(profile: &str, names: &[String]) -> Self {
+        let named = names.iter().filter_map(|name| TABLE.iter().find(|entry| entry.name == name));
+        let entries = if names.is_empty() { TABLE.iter().collect() } else { named.collect() };
+        Pipeline { profile: profile.to_string(), entries, told: BTreeMap::new() }
     }
 
     /// Decides about the job of `item`.
-    pub(crate) fn decide(&self, desk: Desk<'_, '_>, item: &WorkItem, most_rows: usize) -> Decision {
+    pub(crate) fn decide(&mut self, desk: Desk<'_, '_>, item: &WorkItem, most_rows: usize) -> Decision {
         let base = desk.pass.base();
         let Some(job) = base.cell().jobs().get(item.job).filter(|job| job.state == JobState::Active) else {
             return Decision::Nothing(item.job);
@@ -92,16 +98,19 @@ impl Pipeline {
     }
 
     /// The decision, with what was tried where something is left to explain.
-    fn told(&self, mut decision: Decision, ran: Ran) -> Decision {
+    fn told(&mut self, mut decision: Decision, ran: Ran) -> Decision {
         let why = match &mut decision {
             Decision::Unplaced(why) => Some(why),
             Decision::Planned(planned) => planned.rest.as_mut(),
             Decision::Nothing(_) => None,
         };
         if let Some(why) = why {
-            let names = self.entries.iter().enumerate().filter(|(at, _)| ran.holds(*at));
-            let strategies = names.map(|(_, entry)| entry.name.into()).collect();
-            why.tried = Some(Tried { profile: self.profile.clone(), strategies });
+            let told = self.told.entry(ran).or_insert_with(|| {
+                let names = self.entries.iter().enumerate().filter(|(at, _)| ran.holds(*at));
+                let strategies = names.map(|(_, entry)| entry.name.to_string()).collect();
+                Arc::new(Tried { profile: self.profile.clone(), strategies })
+            });
+            why.tried = Some(Arc::clone(told));
         }
         decision
     }

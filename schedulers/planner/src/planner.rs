@@ -11,7 +11,7 @@ use ohm_stdx::Prng;
 #[derive(Debug)]
 pub struct ProfilePlanner {
     class: Class,
-    pipeline: Pipeline,
+    pub(crate) pipeline: Pipeline,
     /// The craft, with what it remembers between passes.
     pub placer: Placer,
 }
@@ -30,7 +30,7 @@ impl ProfilePlanner {
     /// The same with other bounds than every class has.
     pub fn with(config: &Config) -> Self {
         let class = config.profile.class;
-        ProfilePlanner { class, pipeline: Pipeline::built_in(class), placer: Placer::new(config) }
+        ProfilePlanner { class, pipeline: Pipeline::new(class.name(), &[]), placer: Placer::new(config) }
     }
 }
 

@@ -144,7 +144,7 @@ fn from_explanation(cell: &Cell, job: &Job, explanation: &Explanation, view: Exp
         _ => None,
     });
     let tried = explanation.tried.as_ref();
-    let strategies = tried.into_iter().flat_map(|tried| &tried.strategies).map(ToString::to_string);
+    let strategies = tried.into_iter().flat_map(|tried| tried.strategies.iter().cloned());
     let causes = taints.flat_map(|taint| views::causes(cell, taint, CAUSES_TOLD));
     ExplainView {
         summary,

@@ -1,6 +1,7 @@
 //! Which strategies are tried for a job, and what explanations say of it.
 
 use super::fresh;
+use crate::pipeline::Pipeline;
 use crate::strategy_names;
 use ohm_framework::{Decision, Tried};
 use ohm_placement::fixture::World;
@@ -14,9 +15,9 @@ fn tried(text: &str, names: &[&str]) -> Vec<String> {
         Some(Decision::Planned(planned)) => planned.rest.expect("something is left"),
         decision => panic!("{decision:?}"),
     };
-    let Tried { profile, strategies } = why.tried.expect("a planner was asked");
-    assert_eq!(profile, "batch");
-    strategies.into_iter().map(String::from).collect()
+    let tried = why.tried.expect("a planner was asked");
+    assert_eq!(tried.profile, "batch");
+    tried.strategies.clone()
 }
 
 #[test]
@@ -46,6 +47,18 @@ fn spares_are_asked_for_at_first_and_lent_at_last() {
     assert_eq!(tried(&format!("node a cpu=2\n {job}"), &["j"]), ["AskForSpares", "Place", "WithoutSpares"]);
     let failed = "place j\n fail j 0\n fail j 1\n wait 20000\n job other\n group g count=2 cpu=2\n place other";
     assert_eq!(tried(&format!("{nodes} {job} {failed}"), &["j"]), ["Place", "LendOwnSpares"]);
+}
+
+#[test]
+fn a_profile_names_its_strategies() {
+    let groups = "group g count=2 min=1 cpu=2\n group h cpu=3";
+    let mut planner = fresh();
+    let world = World::of(&format!("node a cpu=5\n job j\n {groups}"), &mut planner);
+    assert_eq!(world.text(&world.plan("j", &mut planner)), "g 0 on a\nh 0 on a");
+    planner.pipeline = Pipeline::new("strict", &["Place".to_string()]);
+    let Decision::Unplaced(why) = world.plan("j", &mut planner) else { panic!("it is placed") };
+    let tried = Tried { profile: "strict".into(), strategies: vec!["Place".into()] };
+    assert_eq!(why.tried.as_deref(), Some(&tried));
 }
 
 #[test]
