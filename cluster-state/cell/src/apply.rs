@@ -38,7 +38,7 @@ pub(crate) use tx::Tx;
 use crate::cell::{Cell, STAMP_MAX_MS};
 use crate::policy::admission::CheckName;
 use crate::policy::kept::settle_kept;
-use crate::policy::spares::{Before, settle_spares};
+use crate::policy::spares::settle_spares;
 use crate::state::digest::lengthen_chain;
 use crate::state::sessions::Admission;
 use ohm_model::{Command, Entry, Envelope, Index, Outcome, Refusal, SessionId};
@@ -57,14 +57,11 @@ impl Cell {
         applied.freed.clear();
         self.applied = index;
         self.now_ms = self.now_ms.max(entry.stamp_ms.min(STAMP_MAX_MS));
-        let mut tx = Tx { cell: self, applied };
         for envelope in &entry.commands {
-            let before = Before::of(tx.applied);
+            let mut tx = Tx::new(self, applied, &envelope.command);
             let outcome = apply_once(&mut tx, envelope);
-            if !tx.kept.back().is_empty() {
-                settle_kept(&mut tx);
-            }
-            settle_spares(&mut tx, before);
+            settle_kept(&mut tx);
+            settle_spares(&mut tx);
             tx.applied.outcomes.push(outcome);
         }
         lengthen_chain(self, applied);

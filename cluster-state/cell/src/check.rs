@@ -16,13 +16,14 @@ use crate::check::spares::check_spares;
 use crate::check::spares::check_spares_on;
 use crate::state::classes::NodeClass;
 use crate::state::jobs::{Job, JobState, Task, TaskState, required_level};
+use crate::state::kept::KeptRun;
 use crate::state::nodes::{DRAINING, NOMINATED, NodeRecord, PRESENT, READY, SHRUNK};
 use crate::state::quota::QuotaNode;
 use crate::state::repairs::{RepairState, UnhealthyCause};
 use crate::state::requests::direct_usage;
 use crate::state::runs::{NO_RUN, Run};
 use ohm_model::resources::DEVICE_MILLI;
-use ohm_model::{Amounts, GroupIndex, NodeHealth, NodeId, ResourceId, ShapeId};
+use ohm_model::{Amounts, GroupIndex, NodeHealth, NodeId, ResourceId, RunRef, ShapeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What has room on a node, by its shape and devices: a live run, or one that came back and lives on.
@@ -183,6 +184,15 @@ pub(crate) fn check_kept(cell: &Cell, broken: &mut Vec<String>) {
         let standing = cell.runs.get(task.run).map(|standing| standing.run);
         if standing == Some(*run) || task.attempts < run.incarnation {
             broken.push(format!("P2: run {run} of job {} is kept and live", job.spec.name));
+        }
+        let in_the_way = |run: RunRef, kept: &KeptRun| {
+            let task = &job.groups[usize::from(run.task.group.0)].tasks[run.task.task.0 as usize];
+            let standing = cell.runs.get(task.run).map(|standing| standing.run.incarnation);
+            task.state == TaskState::Live && kept.back == Some(standing)
+        };
+        let others = || job.starts_whole() && cell.kept.of_job(job.id).any(|(other, kept)| in_the_way(*other, kept));
+        if kept.back.is_some() && !in_the_way(*run, kept) && !others() {
+            broken.push(format!("P10: run {run} of job {} lives on, and waits for nothing", job.spec.name));
         }
         let health = cell.nodes.get(kept.node).map(|record| record.health);
         let away = health == Some(NodeHealth::Lost);

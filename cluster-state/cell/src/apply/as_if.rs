@@ -7,7 +7,7 @@ use crate::cell::Cell;
 use crate::rooms::reads::live_slot;
 use crate::state::jobs::{Job, TaskState};
 use crate::state::runs::NO_RUN;
-use ohm_model::{JobId, RunRef};
+use ohm_model::{Command, JobId, RunRef};
 use ohm_stdx::canary::{self, Canary};
 
 impl Cell {
@@ -22,7 +22,7 @@ impl Cell {
         for run in runs.iter().filter(|run| run.task.job == id) {
             let Some(slot) = live_slot(&cell, *run) else { continue };
             let Some(ended) = cell.runs.remove(&mut cell.nodes, slot) else { continue };
-            free_room(&mut Tx { cell: &mut cell, applied: &mut Applied::default() }, &ended);
+            free_room(&mut Tx::new(&mut cell, &mut Applied::default(), &Command::Tick), &ended);
             let Some(job) = cell.jobs.get_mut(id) else { continue };
             let group = &mut job.groups[usize::from(run.task.group.0)];
             let task = &mut group.tasks[run.task.task.0 as usize];

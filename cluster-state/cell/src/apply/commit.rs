@@ -90,6 +90,7 @@ pub(crate) fn commit(tx: &mut Tx<'_>, session: SessionId, transaction: &Transact
 }
 
 fn warm(tx: &mut Tx<'_>, placement: &Placement) {
+    // The judge comes later: a row may name anything.
     let Some(job) = tx.jobs.get(placement.job) else { return };
     let Some(group) = job.groups.get(usize::from(placement.group.0)) else { return };
     let shape = group.shape;
@@ -173,13 +174,13 @@ fn place(
     deferred: &mut Deferred,
 ) {
     let (node, group_index) = (placement.node, usize::from(placement.group.0));
-    let Some(job) = tx.jobs.get(placement.job) else { return };
+    let job = tx.job(placement.job);
     let (spec, was_live, was_started) = (Arc::clone(&job.spec), job.live() > 0, job.started_ms > 0);
     let free = job.reserved.is_empty() || canary::sings(Canary::ChargeReserved);
     let charged = free && !spec.queue.is_empty();
     let group = &job.groups[group_index];
     let (shape_id, revision) = made.unwrap_or((group.shape, group.revision));
-    let Some(shape) = tx.shapes.join_again(shape_id, count) else { return };
+    let Some(shape) = tx.shapes.join_again(shape_id, count) else { tx.stop("the shape of a placed group") };
     note_admitted(tx, placement.job);
     widen(tx, (placement.job, group_index), node, deferred);
     let domain = tx.jobs.get(placement.job).and_then(|job| tx.domain_key(job, group_index, node));
@@ -243,7 +244,11 @@ fn widen(tx: &mut Tx<'_>, (id, group): (JobId, usize), node: NodeId, deferred: &
     if !deferred.may_widen.contains(&(id, group)) {
         return;
     }
-    let Some(job) = tx.jobs.get(id).filter(|job| !job.is_widened(group)) else { return };
+    let job = tx.job(id);
+    if job.is_widened(group) {
+        return;
+    }
+    // A group that requires no level has no domain to leave.
     let Some((name, level)) = job.binding_level(group) else { return };
     let Some(topology) = tx.topologies.get(name) else { return };
     let levels = topology.level(level).zip(topology.level(&job.spec.repair.widen_to));
@@ -253,7 +258,7 @@ fn widen(tx: &mut Tx<'_>, (id, group): (JobId, usize), node: NodeId, deferred: &
     }
     let around = |other: usize| Some((other, topology.key_above(level, job.groups[other].domain?, wide)?));
     let wider: Vec<(usize, u32)> = job.partners(group).filter_map(around).collect();
-    let Some(job) = tx.jobs.get_mut(id) else { return };
+    let job = tx.job_mut(id);
     for (other, domain) in wider {
         (job.groups[other].domain, job.groups[other].widened) = (Some(domain), true);
     }
@@ -290,7 +295,7 @@ fn collect_moves(tx: &mut Tx<'_>, placement: &Placement, count: u32, moves: &mut
             }),
         }
     }
-    let Some(job) = tx.jobs.get_mut(placement.job) else { return };
+    let job = tx.job_mut(placement.job);
     let group = &mut job.groups[group_index];
     for step in &found {
         group.lost.remove(step.first, step.count);
@@ -303,9 +308,8 @@ fn collect_moves(tx: &mut Tx<'_>, placement: &Placement, count: u32, moves: &mut
 
 fn cut_pending(tx: &mut Tx<'_>, placed: Option<(JobId, GroupIndex, u32, u32)>) {
     let Some((job, group, first, count)) = placed else { return };
-    if let Some(job) = tx.jobs.get_mut(job) {
-        job.groups[usize::from(group.0)].pending.remove(first, count);
-    }
+    let job = tx.job_mut(job);
+    job.groups[usize::from(group.0)].pending.remove(first, count);
 }
 
 /// Makes a run for each of the first `count` tasks of the row.
@@ -320,7 +324,7 @@ fn start_runs(
     let (placed, placed_ms, node) = (tx.index(), tx.now_ms, placement.node);
     let width = shape.devices.len();
     let Cell { jobs, runs, nodes, .. } = &mut *tx.cell;
-    let Some(job) = jobs.get_mut(placement.job) else { return };
+    let job = jobs.get_mut(placement.job).expect("placed tasks are of a job that the cell holds");
     if job.started_ms == 0 {
         job.started_ms = placed_ms.max(1);
     }
@@ -355,7 +359,7 @@ fn settle_start(tx: &mut Tx<'_>, job: JobId) {
     if !tx.jobs.get(job).is_some_and(|job| job.groups.iter().any(starts)) {
         return;
     }
-    let Some(job) = tx.jobs.get_mut(job) else { return };
+    let job = tx.job_mut(job);
     for (group, spec) in job.groups.iter_mut().zip(&job.spec.groups).filter(|(group, _)| starts(group)) {
         group.started = true;
         if !spec.elastic && !group.pending.is_empty() {
@@ -373,7 +377,7 @@ fn settle_start(tx: &mut Tx<'_>, job: JobId) {
 }
 
 fn reserve(tx: &mut Tx<'_>, job: JobId) {
-    let Some(found) = tx.jobs.get(job) else { return };
+    let found = tx.job(job);
     if !found.reserved.is_empty() {
         return;
     }
@@ -383,9 +387,8 @@ fn reserve(tx: &mut Tx<'_>, job: JobId) {
     let missing = tx.missing_request(found);
     tx.charge_queue(&queue, missing.into_iter());
     let version = tx.index();
-    if let Some(found) = tx.jobs.get_mut(job) {
-        (found.reserved, found.version) = (request, version);
-    }
+    let found = tx.job_mut(job);
+    (found.reserved, found.version) = (request, version);
     if is_asked {
         open_round(tx, job);
     }
@@ -394,7 +397,7 @@ fn reserve(tx: &mut Tx<'_>, job: JobId) {
 
 /// Keeps room for a preemptor, in place of what is kept for its group on the node.
 fn nominate(tx: &mut Tx<'_>, nomination: &Nomination) {
-    let Some(job) = tx.jobs.get(nomination.job) else { return };
+    let job = tx.job(nomination.job);
     let (job, group, priority) = (nomination.job, nomination.group.0, job.spec.priority);
     let (node, count, purpose, since) = (nomination.node, nomination.count, nomination.purpose, tx.index());
     sweep_nominations(tx, node, |former| !(former.is_preemptor() && (former.job, former.group) == (job, group)));

@@ -51,9 +51,8 @@ fn conclude(
         });
     }
     let name = record.spec.name.clone();
-    if let Some(record) = tx.nodes.record_mut(node) {
-        record.health = health;
-    }
+    let record = tx.record_mut(node);
+    record.health = health;
     tx.mark_node(node, READY, health == NodeHealth::Ready);
     tx.touch_node(node);
     tx.tell(EventKind::NodeHealth { node, name, health });

@@ -13,7 +13,7 @@ pub(crate) fn drain_node(tx: &mut Tx<'_>, name: &str, deadline_ms: u64, at_once:
     let node = named_node(tx, name)?;
     let (now_ms, since) = (tx.now_ms, tx.index());
     let deadline_ms = if deadline_ms == 0 { 0 } else { now_ms.saturating_add(deadline_ms) };
-    let Some(record) = tx.nodes.record_mut(node) else { return Ok(Outcome::Done) };
+    let record = tx.record_mut(node);
     let former = record.drain;
     let began = former.map_or((since, now_ms), |drain| (drain.since, drain.since_ms));
     let drain = Drain { since: began.0, since_ms: began.1, deadline_ms, at_once: at_once.max(1) };
@@ -40,7 +40,7 @@ pub(crate) fn drain_node(tx: &mut Tx<'_>, name: &str, deadline_ms: u64, at_once:
 
 pub(crate) fn undrain_node(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, Refusal> {
     let node = named_node(tx, name)?;
-    let Some(record) = tx.nodes.record_mut(node) else { return Ok(Outcome::Done) };
+    let record = tx.record_mut(node);
     if record.drain.take().is_some() {
         tx.mark_node(node, DRAINING, false);
         tx.touch_node(node);

@@ -20,6 +20,7 @@ pub(crate) fn forget_named_job(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, R
 
 /// Forgets a finished job that holds nothing; returns whether it is gone.
 pub(crate) fn forget_job(tx: &mut Tx<'_>, job: JobId) -> bool {
+    // A person may have had it forgotten before its time.
     let Some(found) = tx.jobs.get(job) else { return true };
     if !matches!(found.state, JobState::Finished(_)) || found.live() > 0 {
         return false;

@@ -89,14 +89,15 @@ fn register_again(
     withdraw_kept(tx, node);
     let incarnation = tx.nodes.next_incarnation();
     let spec = Arc::new(spec);
-    let Some(record) = tx.cell.nodes.record_mut(node) else { return Outcome::Done };
+    let index = tx.index();
+    let record = tx.record_mut(node);
     let relabelled = record.spec.labels != spec.labels || record.spec.taints != spec.taints;
     let returned = record.health == NodeHealth::Lost;
     (record.key, record.instance, record.boot) = (key, instance, boot);
     (record.incarnation, record.health) = (incarnation, NodeHealth::Ready);
     record.conditions_number = 0;
     if record.spec.address != spec.address {
-        record.addressed = tx.cell.applied;
+        record.addressed = index;
     }
     record.spec = Arc::clone(&spec);
     tx.mark_node(node, READY, true);
@@ -104,8 +105,8 @@ fn register_again(
     if returned {
         note_return(tx, node);
     }
-    if let Some(record) = tx.nodes.record_mut(node).filter(|_| canary::sings(Canary::ForgetHoldDown)) {
-        record.flaps = Flaps::default();
+    if canary::sings(Canary::ForgetHoldDown) {
+        tx.record_mut(node).flaps = Flaps::default();
     }
     if relabelled {
         let former = reclassify(tx, node);
@@ -144,9 +145,8 @@ fn set_capacity(tx: &mut Tx<'_>, node: NodeId, spec: &NodeSpec) {
         .iter()
         .filter_map(|(name, &capacity)| Some((names.find(name)?, device_count(name, capacity))))
         .collect();
-    if let Some(record) = tx.nodes.record_mut(node) {
-        set_devices(record, &counts);
-    }
+    let record = tx.record_mut(node);
+    set_devices(record, &counts);
 }
 
 /// Makes the device banks match `counts`; devices that runs may still hold stay behind the present ones.

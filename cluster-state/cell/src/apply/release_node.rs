@@ -8,7 +8,7 @@ use ohm_model::{EventKind, Outcome, Refusal};
 /// A person trusts the node again: it is held down no more, and its returns so far do not count.
 pub(crate) fn release_node(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, Refusal> {
     let node = named_node(tx, name)?;
-    let Some(record) = tx.nodes.record_mut(node) else { return Ok(Outcome::Done) };
+    let record = tx.record_mut(node);
     let former = std::mem::take(&mut record.flaps);
     tx.applied.nodes.push(node);
     if former.is_held || !former.returns_ms.is_empty() {

@@ -82,7 +82,10 @@ fn ready_check(
         tx.arm(due_ms, Timer::Admission(name.job, name.round));
     }
     let version = tx.index();
-    let Some(job) = tx.jobs.get_mut(name.job).filter(|job| job.admission.ready().is_some()) else { return };
+    let job = tx.job_mut(name.job);
+    if job.admission.ready().is_none() {
+        return;
+    }
     job.version = version;
     let (title, round) = (job.spec.name.clone(), job.admission.rounds);
     reshape(tx, name.job);

@@ -44,9 +44,8 @@ pub(crate) fn report_conditions(
         }
     }
     let is_news = record.conditions != standing;
-    if let Some(record) = tx.nodes.record_mut(node) {
-        (record.conditions, record.conditions_number) = (standing, number);
-    }
+    let record = tx.record_mut(node);
+    (record.conditions, record.conditions_number) = (standing, number);
     if is_news {
         tx.applied.nodes.push(node);
         events.into_iter().for_each(|event| tx.tell(event));

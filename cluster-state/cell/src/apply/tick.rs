@@ -53,8 +53,8 @@ fn fire(tx: &mut Tx<'_>, timer: Timer) {
 }
 
 fn end_back_off(tx: &mut Tx<'_>, task: TaskRef, incarnation: Incarnation) {
+    // The job may be forgotten by now, and an update may have taken the group or the task away.
     let Some(job) = tx.jobs.get_mut(task.job) else { return };
-    // An update may have taken the group or the task away.
     let Some(group) = job.groups.get_mut(usize::from(task.group.0)) else { return };
     let Some(found) = group.tasks.get_mut(task.task.0 as usize) else { return };
     if found.state == TaskState::BackingOff && found.incarnation == incarnation {
@@ -66,6 +66,7 @@ fn end_back_off(tx: &mut Tx<'_>, task: TaskRef, incarnation: Incarnation) {
 }
 
 fn check_deadline(tx: &mut Tx<'_>, job: JobId) {
+    // The job may be forgotten by now.
     let Some(found) = tx.jobs.get(job) else { return };
     let seconds = found.spec.active_deadline_seconds;
     let over = found.started_ms.saturating_add(seconds.saturating_mul(1000)) <= tx.now_ms;

@@ -2,8 +2,11 @@
 
 use crate::apply::Applied;
 use crate::cell::Cell;
+use crate::state::jobs::{Group, Job};
+use crate::state::nodes::NodeRecord;
+use crate::state::runs::Run;
 use crate::state::timers::Timer;
-use ohm_model::{Event, EventKind, Index, JobId, NodeId, ResourceId, SessionId};
+use ohm_model::{Command, Event, EventKind, Index, JobId, NodeId, ResourceId, SessionId};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -11,6 +14,20 @@ use std::sync::Arc;
 pub(crate) struct Tx<'a> {
     pub(crate) cell: &'a mut Cell,
     pub(crate) applied: &'a mut Applied,
+    /// The command, for what is said when the state is not as it must be.
+    pub(crate) command: &'a Command,
+    /// Jobs with kept runs that the command has let live on.
+    pub(crate) returned: Vec<JobId>,
+    /// How many nodes and jobs the entry had touched before the command.
+    before: (usize, usize),
+}
+
+/// The judge has allowed what the state does not hold: this copy stops, as one that diverges does.
+#[cold]
+fn stop(index: Index, command: &Command, expected: &str) -> ! {
+    let command = format!("{command:?}");
+    let name = command.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default();
+    panic!("entry {index}, command {name}: the cell does not hold {expected}")
 }
 
 impl Deref for Tx<'_> {
@@ -27,7 +44,58 @@ impl DerefMut for Tx<'_> {
     }
 }
 
-impl Tx<'_> {
+impl<'a> Tx<'a> {
+    pub(crate) fn new(cell: &'a mut Cell, applied: &'a mut Applied, command: &'a Command) -> Self {
+        let before = (applied.nodes.len(), applied.jobs.len());
+        Tx { cell, applied, command, returned: Vec::new(), before }
+    }
+
+    /// The nodes that the command has touched so far; may repeat.
+    pub(crate) fn touched_nodes(&self) -> &[NodeId] {
+        &self.applied.nodes[self.before.0..]
+    }
+
+    /// The jobs that the command has touched so far; may repeat.
+    pub(crate) fn touched_jobs(&self) -> &[JobId] {
+        &self.applied.jobs[self.before.1..]
+    }
+
+    /// Stops this copy: the state does not hold what was `expected` of it.
+    #[cold]
+    pub(crate) fn stop(&self, expected: &str) -> ! {
+        stop(self.cell.applied, self.command, expected)
+    }
+
+    /// A job that the cell holds.
+    pub(crate) fn job(&self, job: JobId) -> &Arc<Job> {
+        self.cell.jobs.get(job).unwrap_or_else(|| self.stop(&format!("job {job}")))
+    }
+
+    /// The same to be changed.
+    pub(crate) fn job_mut(&mut self, job: JobId) -> &mut Job {
+        let (index, command) = (self.cell.applied, self.command);
+        self.cell.jobs.get_mut(job).unwrap_or_else(|| stop(index, command, &format!("job {job}")))
+    }
+
+    /// A group of a job, both of which the cell holds.
+    pub(crate) fn group_mut(&mut self, job: JobId, group: u16) -> &mut Group {
+        let (index, command) = (self.cell.applied, self.command);
+        let found = self.cell.jobs.get_mut(job).and_then(|job| job.groups.get_mut(usize::from(group)));
+        found.unwrap_or_else(|| stop(index, command, &format!("group {group} of job {job}")))
+    }
+
+    /// A live run to be changed.
+    pub(crate) fn run_mut(&mut self, slot: u32) -> &mut Run {
+        let (index, command) = (self.cell.applied, self.command);
+        self.cell.runs.get_mut(slot).unwrap_or_else(|| stop(index, command, &format!("a run in slot {slot}")))
+    }
+
+    /// The record of a node to be changed.
+    pub(crate) fn record_mut(&mut self, node: NodeId) -> &mut NodeRecord {
+        let (index, command) = (self.cell.applied, self.command);
+        self.cell.nodes.record_mut(node).unwrap_or_else(|| stop(index, command, &format!("node {node}")))
+    }
+
     /// The entry that is being applied.
     pub(crate) fn index(&self) -> Index {
         self.cell.applied

@@ -118,7 +118,7 @@ fn change_job(tx: &mut Tx<'_>, known: &Job, spec: JobSpec, shapes: BTreeMap<usiz
     let joined: BTreeMap<usize, ShapeId> = shapes.into_iter().map(|(at, shape)| (at, tx.shapes.join(shape))).collect();
     left.into_iter().for_each(|shape| drop(tx.shapes.leave(shape)));
     let (shard, spec) = (tx.shard_of(&spec), Arc::new(spec));
-    let Some(job) = tx.jobs.get_mut(id) else { return };
+    let job = tx.job_mut(id);
     let floor = highest_attempt_gone(known, &spec);
     job.floor = job.floor.max(floor);
     job.groups = new_groups(known, &spec, &joined, job.floor);
@@ -141,7 +141,7 @@ fn change_job(tx: &mut Tx<'_>, known: &Job, spec: JobSpec, shapes: BTreeMap<usiz
 }
 
 fn stop_removed(tx: &mut Tx<'_>, id: JobId) {
-    let Some(job) = tx.jobs.get(id) else { return };
+    let job = tx.job(id);
     let groups = job.groups.iter().zip(&job.spec.groups).filter(|(group, _)| group.leaving > 0);
     let removed = groups.flat_map(|(group, spec)| group.tasks.iter().skip(spec.count as usize));
     let slots: Vec<u32> = removed.map(|task| task.run).filter(|run| *run != NO_RUN).collect();
@@ -170,7 +170,7 @@ fn settle_update(tx: &mut Tx<'_>, known: &Job, spec: &JobSpec) {
         arm_deadline(tx, id);
     }
     settle_repair_of_update(tx, id);
-    let Some(job) = tx.jobs.get_mut(id) else { return };
+    let job = tx.job_mut(id);
     restart_if_down(job);
     finish_if_done(tx, id);
 }
@@ -180,7 +180,7 @@ fn settle_repair_of_update(tx: &mut Tx<'_>, id: JobId) {
     if tx.jobs.get(id).is_some_and(|job| job.repairs.open.is_some()) {
         forget_lost_nodes(tx, id);
     }
-    let Some(job) = tx.jobs.get(id) else { return };
+    let job = tx.job(id);
     match job.repair_state() {
         RepairState::Whole if job.repairs.open.is_some() => drop_repair(tx, id),
         RepairState::Whole => {}

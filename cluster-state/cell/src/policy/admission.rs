@@ -13,7 +13,7 @@ use ohm_model::{EventKind, Index, JobId, OnDisconnect, StopCause};
 use ohm_stdx::canary::{self, Canary};
 
 pub(crate) fn change_check(tx: &mut Tx<'_>, name: CheckName<'_>, change: impl FnOnce(&mut Check)) {
-    let Some(job) = tx.jobs.get_mut(name.job) else { return };
+    let job = tx.job_mut(name.job);
     let checks = job.admission.round.as_mut().map(|round| &mut round.checks);
     if let Some(check) = checks.and_then(|checks| checks.iter_mut().find(|check| check.class == name.class)) {
         change(check);
@@ -25,7 +25,7 @@ pub(crate) fn change_check(tx: &mut Tx<'_>, name: CheckName<'_>, change: impl Fn
 /// suspended when that was the last one.
 pub(crate) fn fail_check(tx: &mut Tx<'_>, name: CheckName<'_>, message: String) {
     let policy = tx.provisioning_classes.get(name.class).map(|class| class.retry).unwrap_or_default();
-    let Some(job) = tx.jobs.get_mut(name.job) else { return };
+    let job = tx.job_mut(name.job);
     let failures = job.admission.failures.entry(name.class.to_string()).or_insert(0);
     *failures = failures.saturating_add(1);
     let attempt = *failures;
@@ -37,7 +37,7 @@ pub(crate) fn fail_check(tx: &mut Tx<'_>, name: CheckName<'_>, message: String) 
     give_back_reservation(tx, name.job);
     clear_nominations(tx, name.job);
     let (version, due_ms) = (tx.index(), tx.now_ms.saturating_add(wait_ms.max(1)));
-    let Some(job) = tx.jobs.get_mut(name.job) else { return };
+    let job = tx.job_mut(name.job);
     let round = job.admission.rounds;
     (job.version, job.admission.back_off_ms) = (version, due_ms);
     let class = name.class.to_string();
@@ -55,9 +55,8 @@ pub(crate) fn reject(tx: &mut Tx<'_>, name: CheckName<'_>, attempt: u32, message
     drop_repair(tx, id);
     let separator = if message.is_empty() { "" } else { ": " };
     let reason = format!("rejected by check {} (attempt {attempt}){separator}{message}", name.class);
-    if let Some(job) = tx.jobs.get_mut(id) {
-        job.admission.failed = Some(FailedCheck { class: name.class.to_string(), attempt, message });
-    }
+    let job = tx.job_mut(id);
+    job.admission.failed = Some(FailedCheck { class: name.class.to_string(), attempt, message });
     set_state(tx, id, JobState::Suspended, reason.clone());
     forget_kept_of(tx, id);
     stop_runs(tx, id, StopCause::CapacityRevoked);
@@ -72,7 +71,7 @@ pub(crate) fn tell_check(
     state: &str,
     (message, wait_ms): (&str, u64),
 ) {
-    let Some(job) = tx.jobs.get(name.job) else { return };
+    let job = tx.job(name.job);
     let (class, state) = (name.class.to_string(), state.to_string());
     let (job, name) = (name.job, job.spec.name.clone());
     tx.tell(EventKind::CheckChanged { job, name, class, attempt, state, message: message.into(), wait_ms });
@@ -81,6 +80,7 @@ pub(crate) fn tell_check(
 /// The time of a back-off, of a request or of a booking may be over.
 pub(crate) fn admission_due(tx: &mut Tx<'_>, id: JobId, number: u32) {
     let now_ms = tx.now_ms;
+    // The job may be forgotten, or in another round by now.
     let Some(job) = tx.jobs.get(id).filter(|job| job.admission.rounds == number) else { return };
     let Some(round) = &job.admission.round else {
         let waits = job.admission.back_off_ms > 0 && job.admission.back_off_ms <= now_ms;
@@ -109,7 +109,7 @@ pub(crate) fn admission_due(tx: &mut Tx<'_>, id: JobId, number: u32) {
 
 /// The checks of `queue` are others now: what was asked for jobs that are not placed yet is void.
 pub(crate) fn recheck(tx: &mut Tx<'_>, queue: &str) {
-    let Some(spec) = tx.quota.get(queue).map(|node| node.spec.clone()) else { return };
+    let Some(spec) = tx.quota.get(queue).map(|node| node.spec.clone()) else { tx.stop("the queue that was put") };
     let is_void = |job: &&std::sync::Arc<Job>| {
         let round = job.admission.round.as_ref().filter(|round| job.spec.queue == queue && !round.admitted);
         round.is_some_and(|round| !round.checks.iter().map(|check| &check.class).eq(&spec.admission_checks))
@@ -145,10 +145,9 @@ fn end_admitted_round(tx: &mut Tx<'_>, id: JobId, is_over: impl Fn(&Job) -> bool
 
 fn move_version(tx: &mut Tx<'_>, id: JobId) {
     let version: Index = tx.index();
-    if let Some(job) = tx.jobs.get_mut(id) {
-        job.version = version;
-        tx.touch_job(id);
-    }
+    let job = tx.job_mut(id);
+    job.version = version;
+    tx.touch_job(id);
 }
 
 /// Which check of which round a report is about.

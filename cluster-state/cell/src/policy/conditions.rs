@@ -30,7 +30,7 @@ pub(crate) fn reclassify(tx: &mut Tx<'_>, node: NodeId) -> ClassId {
 pub(crate) fn note_return(tx: &mut Tx<'_>, node: NodeId) {
     end_hold_down(tx, node);
     let now_ms = tx.now_ms;
-    let Some(record) = tx.nodes.record_mut(node) else { return };
+    let record = tx.record_mut(node);
     let name = record.spec.name.clone();
     let Some(hold_down_ms) = record.flaps.note_return(now_ms) else { return };
     let (flaps, held_until_ms) = (record.flaps.returns_ms.len() as u32, record.flaps.held_until_ms);
@@ -44,9 +44,8 @@ pub(crate) fn end_hold_down(tx: &mut Tx<'_>, node: NodeId) {
     let now_ms = tx.now_ms;
     let held = tx.nodes.get(node).filter(|record| record.flaps.is_held && record.flaps.held_until_ms <= now_ms);
     let Some(name) = held.map(|record| record.spec.name.clone()) else { return };
-    if let Some(record) = tx.nodes.record_mut(node) {
-        record.flaps.is_held = false;
-    }
+    let record = tx.record_mut(node);
+    record.flaps.is_held = false;
     tx.tell(EventKind::NodeReleased { node, name, by_hand: false });
     settle_taints(tx, node);
 }

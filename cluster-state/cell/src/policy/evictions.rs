@@ -30,7 +30,7 @@ pub(crate) fn evict_repelled(tx: &mut Tx<'_>, node: NodeId) {
 /// Stops runs whose group requires a domain that the relabelled node is no longer in (P5).
 pub(crate) fn evict_strayed(tx: &mut Tx<'_>, node: NodeId) {
     let strayed = |run: &Run| {
-        let Some(job) = tx.jobs.get(run.run.task.job) else { return false };
+        let job = tx.job(run.run.task.job);
         let group = usize::from(run.run.task.group.0);
         let domain = job.groups[group].domain;
         domain.is_some() && tx.domain_key(job, group, node) != domain

@@ -83,7 +83,7 @@ fn clear_the_way(tx: &mut Tx<'_>, run: RunRef) {
     if canary::sings(Canary::KeepBoth) {
         return;
     }
-    let Some(job) = tx.jobs.get(task.job) else { return };
+    let job = tx.job(task.job);
     let slot = job.groups[usize::from(task.group.0)].tasks[task.task.0 as usize].run;
     stop_run(tx, slot, StopCause::Reconciled);
 }
@@ -142,17 +142,19 @@ fn is_good_for(cell: &Cell, job: &Job, run: RunRef, kept: &KeptRun) -> bool {
 }
 
 /// Gives those that live on their task and their room again, once nothing is in their way. Called after every
-/// command.
+/// command: what is in the way of a kept run changes only with its job.
 pub(crate) fn settle_kept(tx: &mut Tx<'_>) {
-    let jobs: BTreeSet<JobId> = tx.kept.back().iter().map(|run| run.task.job).collect();
+    let touched = tx.touched_jobs().iter().chain(&tx.returned).copied();
+    let jobs: BTreeSet<JobId> = touched.filter(|job| tx.kept.lets_live(*job)).collect();
     for id in jobs {
         let (mut free, mut outrun, mut waits) = (Vec::new(), Vec::new(), false);
-        let Some(job) = tx.jobs.get(id) else { continue };
+        let job = tx.job(id);
         let whole = job.starts_whole();
         for (run, kept) in tx.kept.of_job(id) {
             let Some(after) = kept.back else { continue };
             let group = job.groups.get(usize::from(run.task.group.0));
-            let Some(task) = group.and_then(|group| group.tasks.get(run.task.task.0 as usize)) else { continue };
+            let task = group.and_then(|group| group.tasks.get(run.task.task.0 as usize));
+            let Some(task) = task else { tx.stop("the task of a kept run") };
             let standing = tx.runs.get(task.run).map(|standing| standing.run.incarnation);
             match task.state {
                 TaskState::Pending | TaskState::BackingOff => free.push(*run),
@@ -178,7 +180,7 @@ fn adopt(tx: &mut Tx<'_>, id: JobId, runs: &[RunRef]) {
     // From here on they are placements like any others: they take their room anew.
     let kept: BTreeMap<RunRef, KeptRun> = runs.iter().filter_map(|run| Some((*run, tx.kept.remove(*run)?))).collect();
     kept.values().for_each(|found| give_room_of(tx, found));
-    let Some(job) = tx.jobs.get(id) else { return };
+    let job = tx.job(id);
     let transaction = adoption(job.shard, job.version, tx.index(), &kept);
     let mut scratch = std::mem::take(&mut tx.scratch);
     let made: Vec<(ShapeId, u32)> = kept.values().map(|found| (found.shape, found.revision)).collect();
@@ -234,7 +236,7 @@ fn attempts_at(cell: &Cell, run: RunRef) -> Incarnation {
 
 /// What failed and waits to be tried again waits no more: an earlier attempt lives.
 fn end_waiting_of(tx: &mut Tx<'_>, run: RunRef) {
-    let Some(job) = tx.jobs.get_mut(run.task.job) else { return };
+    let job = tx.job_mut(run.task.job);
     let group = &mut job.groups[usize::from(run.task.group.0)];
     let task = &mut group.tasks[run.task.task.0 as usize];
     if task.state == TaskState::BackingOff {
@@ -247,7 +249,7 @@ fn end_waiting_of(tx: &mut Tx<'_>, run: RunRef) {
 /// The placement that was just performed is no new attempt: it is the old one, which runs.
 fn resume_run(tx: &mut Tx<'_>, run: RunRef, attempts: Incarnation, kept: &KeptRun) {
     let (group, index) = (usize::from(run.task.group.0), run.task.task.0 as usize);
-    let Some(job) = tx.jobs.get_mut(run.task.job) else { return };
+    let job = tx.job_mut(run.task.job);
     let task = &mut job.groups[group].tasks[index];
     (task.incarnation, task.attempts) = (run.incarnation, attempts);
     let slot = task.run;
@@ -255,12 +257,11 @@ fn resume_run(tx: &mut Tx<'_>, run: RunRef, attempts: Incarnation, kept: &KeptRu
         (past.group, past.task, past.incarnation) == (run.task.group.0, run.task.task.0, run.incarnation)
     };
     job.past.retain(|past| !is_it(past));
-    if let Some(found) = tx.runs.get_mut(slot) {
-        (found.run, found.placed_ms) = (run, kept.placed_ms);
-    }
+    let found = tx.run_mut(slot);
+    (found.run, found.placed_ms) = (run, kept.placed_ms);
     run_started(tx, slot, kept.pid);
-    if let Some(found) = tx.runs.get_mut(slot).filter(|_| kept.started_ms > 0) {
-        found.started_ms = kept.started_ms;
+    if kept.started_ms > 0 {
+        tx.run_mut(slot).started_ms = kept.started_ms;
     }
 }
 

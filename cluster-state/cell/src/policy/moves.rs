@@ -13,15 +13,14 @@ use std::collections::BTreeMap;
 
 /// Tasks of the row that were on the move stand again: on `node` if there is room held for them.
 pub(crate) fn settle_moved(tx: &mut Tx<'_>, placement: &Placement, count: u32) {
-    let Some(job) = tx.jobs.get(placement.job) else { return };
+    let job = tx.job(placement.job);
     let (group, first) = (placement.group.0, placement.first.0);
     let moved = job.groups[usize::from(group)].moving.overlap(first, count);
     if moved == 0 {
         return;
     }
-    if let Some(job) = tx.jobs.get_mut(placement.job) {
-        job.groups[usize::from(group)].moving.remove(first, count);
-    }
+    let job = tx.job_mut(placement.job);
+    job.groups[usize::from(group)].moving.remove(first, count);
     give_rooms(tx, placement.job, group, moved, Some(placement.node));
 }
 
@@ -72,7 +71,7 @@ pub(crate) fn lose_rooms_to_leave(tx: &mut Tx<'_>, node: NodeId) {
 
 fn settle_lost_rooms(tx: &mut Tx<'_>, lost: Vec<(JobId, u16, u32)>) {
     for (id, group, count) in lost {
-        let Some(job) = tx.jobs.get_mut(id) else { continue };
+        let job = tx.job_mut(id);
         let moving = &mut job.groups[usize::from(group)].moving;
         for _ in 0..count {
             let Some(last) = moving.iter().last().map(|(first, count)| first + count - 1) else { break };
@@ -90,15 +89,14 @@ pub(crate) fn settle_rooms(tx: &mut Tx<'_>, id: JobId) {
         *held.entry(room.group).or_insert(0) += room.count;
     }
     for (group, count) in held {
-        let job = tx.jobs.get(id);
-        let group_now = job.and_then(|job| job.groups.get(usize::from(group)));
-        let moving = group_now.map_or(0, |group| group.moving.len());
+        let moving = tx.job(id).groups.get(usize::from(group)).map_or(0, |group| group.moving.len());
         give_rooms(tx, id, group, count.saturating_sub(moving), None);
     }
 }
 
 /// The room of a task that is still not placed again is given back, unless others of its job still stop.
 pub(crate) fn end_room(tx: &mut Tx<'_>, task: TaskRef, incarnation: Incarnation) {
+    // The job may be forgotten by now, and the task placed again or taken away.
     let Some(job) = tx.jobs.get(task.job) else { return };
     let (at, index) = (usize::from(task.group.0), task.task.0);
     let Some(group) = job.groups.get(at).filter(|group| group.moving.contains(index, 1)) else { return };
@@ -113,9 +111,7 @@ pub(crate) fn end_room(tx: &mut Tx<'_>, task: TaskRef, incarnation: Incarnation)
     if job.groups.iter().any(stops) {
         return arm_room(tx, task, incarnation);
     }
-    if let Some(job) = tx.jobs.get_mut(task.job) {
-        job.groups[at].moving.remove(index, 1);
-    }
+    tx.group_mut(task.job, task.group.0).moving.remove(index, 1);
     give_rooms(tx, task.job, task.group.0, 1, None);
     arm_give_up(tx, task.job);
     tx.touch_job(task.job);

@@ -20,7 +20,10 @@ pub(crate) fn settle_losses(tx: &mut Tx<'_>, losses: Losses) {
 }
 
 fn settle_loss(tx: &mut Tx<'_>, id: JobId, loss: &Loss) {
-    let Some(job) = tx.jobs.get(id).filter(|job| job.state == JobState::Active) else { return };
+    let job = tx.job(id);
+    if job.state != JobState::Active {
+        return;
+    }
     let (name, standing) = (job.spec.name.clone(), job.live());
     let is_down = standing == 0 || job.is_down();
     let nodes: Vec<String> = loss.nodes.iter().map(|node| tx.nodes.name(*node).to_string()).collect();
@@ -42,7 +45,7 @@ fn settle_loss(tx: &mut Tx<'_>, id: JobId, loss: &Loss) {
 /// Whether there is something to repair: a service's group of which nothing stands starts anew instead.
 fn open_repair(tx: &mut Tx<'_>, id: JobId, loss: &Loss, nodes: &[String]) -> bool {
     let (since, since_ms) = (tx.index(), tx.now_ms);
-    let Some(job) = tx.jobs.get_mut(id) else { return false };
+    let job = tx.job_mut(id);
     let mut any = false;
     for &(group, task) in &loss.tasks {
         let group = &mut job.groups[usize::from(group)];
@@ -74,6 +77,7 @@ fn open_repair(tx: &mut Tx<'_>, id: JobId, loss: &Loss, nodes: &[String]) -> boo
 
 /// The time to wait is over: a gang that still stands below its minimum is evicted whole.
 pub(crate) fn end_waiting(tx: &mut Tx<'_>, id: JobId, since: Index) {
+    // The job may be forgotten by now, or this repair be over.
     let Some(job) = tx.jobs.get_mut(id) else { return };
     let (below, state) = (job.is_below_minimum(), job.repair_state());
     let Some(open) = job.repairs.open.as_mut().filter(|open| open.since == since) else { return };
@@ -89,7 +93,7 @@ pub(crate) fn end_waiting(tx: &mut Tx<'_>, id: JobId, since: Index) {
 /// Evicts a gang that can't be repaired; it waits for its turn like a new one.
 pub(crate) fn give_up_repair(tx: &mut Tx<'_>, id: JobId, reason: String) {
     let (now_ms, version) = (tx.now_ms, tx.index());
-    let Some(job) = tx.jobs.get_mut(id) else { return };
+    let job = tx.job_mut(id);
     let name = job.spec.name.clone();
     job.close_repair(now_ms, RepairEnd::Failed(reason.clone()));
     job.version = version;

@@ -7,7 +7,6 @@
 //! Invariants: only groups that have started hold spares, no more than [`Job::spares_wanted`]; each one is where a task
 //! of the group may stand, inside the group's domain, and there is room for it beside everything that binds it.
 
-use crate::apply::Applied;
 use crate::apply::Tx;
 use crate::apply::steps::holds::{hold, sweep_nominations};
 use crate::cell::Cell;
@@ -73,24 +72,10 @@ impl Job {
     }
 }
 
-/// How much an entry had changed before the command at hand.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Before {
-    nodes: usize,
-    jobs: usize,
-}
-
-impl Before {
-    pub(crate) fn of(applied: &Applied) -> Self {
-        Before { nodes: applied.nodes.len(), jobs: applied.jobs.len() }
-    }
-}
-
 pub(crate) fn hold_spare(tx: &mut Tx<'_>, row: &Nomination) {
     let (id, group, count, since) = (row.job, row.group.0, row.count, tx.index());
-    let Some(job) = tx.jobs.get_mut(id) else { return };
-    let Some(state) = job.groups.get_mut(usize::from(group)) else { return };
-    state.spares += count;
+    let job = tx.job_mut(id);
+    job.groups[usize::from(group)].spares += count;
     let name = job.spec.name.clone();
     let held = Held::spare(job, row.group, count, since);
     hold(tx, row.node, held);
@@ -102,7 +87,7 @@ pub(crate) fn hold_spare(tx: &mut Tx<'_>, row: &Nomination) {
 /// What was lost and is placed on `node` takes spares there first; whoever places it touches the node.
 pub(crate) fn use_spares(tx: &mut Tx<'_>, placement: &Placement, count: u32) {
     let (id, group, first) = (placement.job, placement.group, placement.first.0);
-    let Some(state) = tx.jobs.get(id).and_then(|job| job.groups.get(usize::from(group.0))) else { return };
+    let state = &tx.job(id).groups[usize::from(group.0)];
     if state.spares == 0 {
         return;
     }
@@ -126,16 +111,19 @@ fn drop_spares(tx: &mut Tx<'_>, (id, group): (JobId, u16), node: NodeId, count: 
     });
     charge_spares(tx, id, group, -i64::from(count));
     tx.touch_job(id);
-    let Some(job) = tx.jobs.get_mut(id) else { return };
-    let Some(state) = job.groups.get_mut(usize::from(group)) else { return };
-    state.spares -= count;
+    let job = tx.job_mut(id);
+    job.groups[usize::from(group)].spares -= count;
     let (name, reason) = (job.spec.name.clone(), reason.to_string());
     tx.tell(EventKind::SpareGone { job: id, name, group, node, count, reason });
 }
 
 fn charge_spares(tx: &mut Tx<'_>, id: JobId, group: u16, count: i64) {
-    let Some(job) = tx.jobs.get(id).filter(|job| !job.spec.queue.is_empty()) else { return };
-    let (queue, Some(shape)) = (job.spec.queue.clone(), tx.shape_of(job, usize::from(group))) else { return };
+    let job = tx.job(id);
+    if job.spec.queue.is_empty() {
+        return;
+    }
+    let queue = job.spec.queue.clone();
+    let Some(shape) = tx.shape_of(job, usize::from(group)) else { tx.stop("the shape of a group with spares") };
     let shape = Arc::clone(shape);
     tx.charge_queue(&queue, shape.requests.iter().map(|&(resource, request)| (resource, request * count)));
 }
@@ -165,15 +153,15 @@ fn spares_held(cell: &Cell, id: JobId) -> Vec<(NodeId, Held)> {
     spares.map(|(node, held)| (node, held.clone())).collect()
 }
 
-/// Gives back what may not be held any more, of the nodes and jobs that changed since `before`.
-pub(crate) fn settle_spares(tx: &mut Tx<'_>, before: Before) {
-    if tx.nominations.is_empty() {
+/// Gives back what may not be held any more, of the nodes and jobs that the command has touched.
+pub(crate) fn settle_spares(tx: &mut Tx<'_>) {
+    if !tx.nominations.has_spares() {
         return;
     }
     let holds = |job: &JobId| tx.jobs.get(*job).is_some_and(|job| job.groups.iter().any(|group| group.spares > 0));
-    let jobs: BTreeSet<JobId> = tx.applied.jobs[before.jobs..].iter().copied().filter(holds).collect();
+    let jobs: BTreeSet<JobId> = tx.touched_jobs().iter().copied().filter(holds).collect();
     let nominated = |node: &NodeId| tx.nodes.flags(*node) & NOMINATED != 0;
-    let nodes: BTreeSet<NodeId> = tx.applied.nodes[before.nodes..].iter().copied().filter(nominated).collect();
+    let nodes: BTreeSet<NodeId> = tx.touched_nodes().iter().copied().filter(nominated).collect();
     jobs.into_iter().for_each(|job| settle_spares_of(tx, job));
     nodes.into_iter().for_each(|node| settle_spares_on(tx, node));
 }
@@ -186,7 +174,7 @@ fn settle_spares_of(tx: &mut Tx<'_>, id: JobId) {
         }
     }
     for (node, held) in spares_held(tx, id) {
-        let Some(job) = tx.jobs.get(id) else { return };
+        let job = tx.job(id);
         let at = usize::from(held.group);
         let excess = job.groups[at].spares.saturating_sub(job.spares_wanted(at)).min(held.count);
         if excess > 0 {

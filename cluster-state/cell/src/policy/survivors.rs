@@ -9,7 +9,10 @@ use ohm_stdx::canary::{self, Canary};
 
 /// Everything that was lost is placed again: by its policy, what stayed is to start again.
 pub(crate) fn restart_survivors(tx: &mut Tx<'_>, id: JobId) {
-    let Some(job) = tx.jobs.get(id).filter(|_| !canary::sings(Canary::RestartNobody)) else { return };
+    if canary::sings(Canary::RestartNobody) {
+        return;
+    }
+    let job = tx.job(id);
     if job.spec.repair.survivors != Survivors::RestartAll || job.repair_state() == RepairState::Waiting {
         return;
     }
@@ -21,8 +24,11 @@ pub(crate) fn restart_survivors(tx: &mut Tx<'_>, id: JobId) {
     let mut tasks = 0;
     for slot in slots {
         // What this very entry has placed knows the others' places.
-        let stayed = |run: &&mut Run| run.stop.is_none() && !run.restart && run.placed < placed;
-        let Some(run) = tx.runs.get_mut(slot).filter(stayed) else { continue };
+        let stayed = |run: &Run| run.stop.is_none() && !run.restart && run.placed < placed;
+        let run = tx.run_mut(slot);
+        if !stayed(run) {
+            continue;
+        }
         run.restart = true;
         tasks += 1;
         let node = run.node;

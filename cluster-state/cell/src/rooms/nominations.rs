@@ -72,6 +72,8 @@ impl Held {
 pub struct Nominations {
     by_node: ByNode,
     by_job: BTreeSet<(JobId, NodeId)>,
+    /// How many of them are spares.
+    spares: usize,
 }
 
 type ByNode = BTreeMap<NodeId, Vec<Held>>;
@@ -83,7 +85,8 @@ impl From<ByNode> for Nominations {
             on_node.iter().map(move |held| (held.job, node)).collect::<Vec<_>>()
         };
         let by_job = by_node.iter().flat_map(of_node).collect();
-        Nominations { by_node, by_job }
+        let spares = by_node.values().flatten().filter(|held| held.is_spare()).count();
+        Nominations { by_node, by_job, spares }
     }
 }
 
@@ -111,6 +114,11 @@ impl Nominations {
         self.of_job(job).any(|(_, held)| held.is_preemptor())
     }
 
+    /// Whether room is kept as a spare anywhere.
+    pub(crate) fn has_spares(&self) -> bool {
+        self.spares > 0
+    }
+
     /// Everything, by node.
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, &Held)> {
         self.by_node.iter().flat_map(|(node, on_node)| on_node.iter().map(move |held| (*node, held)))
@@ -133,7 +141,10 @@ impl Nominations {
         let key = |held: &Held| (held.job, held.group, held.purpose);
         match on_node.iter_mut().find(|known| key(known) == key(&held)) {
             Some(known) => known.count += held.count,
-            None => on_node.push(held),
+            None => {
+                self.spares += usize::from(held.is_spare());
+                on_node.push(held);
+            }
         }
     }
 
@@ -144,6 +155,7 @@ impl Nominations {
         on_node.retain_mut(|held| {
             let stays = keep(held);
             if !stays {
+                self.spares -= usize::from(held.is_spare());
                 ended.push(held.job);
             }
             stays

@@ -102,9 +102,9 @@ impl Kept {
         found.into_iter().flatten().filter(|run| self.back.contains(run))
     }
 
-    /// Those that live on, everywhere.
-    pub(crate) fn back(&self) -> &BTreeSet<RunRef> {
-        &self.back
+    /// Whether any of a job lives on.
+    pub(crate) fn lets_live(&self, job: JobId) -> bool {
+        self.back.range(RunRef::new(job, 0, 0, 0)..=RunRef::new(job, u16::MAX, u32::MAX, u32::MAX)).next().is_some()
     }
 
     pub(crate) fn insert(&mut self, run: RunRef, kept: KeptRun) {

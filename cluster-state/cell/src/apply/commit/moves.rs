@@ -26,15 +26,14 @@ pub(crate) fn perform_move(tx: &mut Tx<'_>, transaction: &Transaction) {
     let mut told: BTreeMap<JobId, Told> = BTreeMap::new();
     let mut leaving: BTreeMap<(JobId, u16), u32> = BTreeMap::new();
     for (run, cause) in &transaction.evict {
+        // One that has ended, or is to stop already, is fine for the judge.
         let Some(slot) = live_slot(tx, *run) else { continue };
         let Some(found) = tx.runs.get(slot).filter(|found| found.stop.is_none()) else { continue };
         let (key, node) = ((run.task.job, run.task.group.0), found.node);
         let taken = leaving.entry(key).or_insert(0);
-        if *taken < rooms.get(&key).copied().unwrap_or(0)
-            && let Some(job) = tx.jobs.get_mut(key.0)
-        {
+        if *taken < rooms.get(&key).copied().unwrap_or(0) {
             *taken += 1;
-            job.groups[usize::from(key.1)].moving.insert(run.task.task.0, 1);
+            tx.group_mut(key.0, key.1).moving.insert(run.task.task.0, 1);
         }
         stop_run(tx, slot, *cause);
         let told = told.entry(run.task.job).or_default();
@@ -54,7 +53,7 @@ pub(crate) fn perform_move(tx: &mut Tx<'_>, transaction: &Transaction) {
         }
     }
     for (job, told) in told {
-        let name = tx.jobs.get(job).map_or_else(String::new, |job| job.spec.name.clone());
+        let name = tx.job(job).spec.name.clone();
         let names = |nodes: BTreeSet<NodeId>| nodes.iter().map(|node| tx.nodes.name(*node).to_string()).collect();
         let (from, to) = (names(told.from), names(told.to));
         tx.tell(EventKind::MoveReserved { job, name, tasks: told.tasks, from, to });

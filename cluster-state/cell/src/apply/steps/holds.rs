@@ -39,7 +39,7 @@ pub(crate) fn sweep_nominations(tx: &mut Tx<'_>, node: NodeId, keep: impl FnMut(
 
 /// Nothing of `job` is on the move any more, and its rooms are free.
 pub(crate) fn drop_moves(tx: &mut Tx<'_>, id: JobId) {
-    let Some(job) = tx.jobs.get(id) else { return };
+    let job = tx.job(id);
     if job.groups.iter().any(|group| !group.moving.is_empty())
         && let Some(job) = tx.jobs.get_mut(id)
     {

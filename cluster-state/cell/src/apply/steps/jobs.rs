@@ -39,13 +39,12 @@ pub(crate) fn refuse_finished(name: &str, state: JobState) -> Result<(), Refusal
 pub(crate) fn set_state(tx: &mut Tx<'_>, job: JobId, state: JobState, reason: String) {
     tx.touch_job(job);
     let version = tx.index();
-    if let Some(job) = tx.jobs.get_mut(job) {
-        (job.state, job.reason, job.version) = (state, reason, version);
-    }
+    let job = tx.job_mut(job);
+    (job.state, job.reason, job.version) = (state, reason, version);
 }
 
 pub(crate) fn tell_state(tx: &mut Tx<'_>, job: JobId, reason: &str) {
-    let Some(found) = tx.jobs.get(job) else { return };
+    let found = tx.job(job);
     let (name, state) = (found.spec.name.clone(), found.phase().to_string());
     tx.tell(EventKind::JobState { job, name, state, reason: reason.to_string() });
 }
@@ -66,7 +65,7 @@ pub(crate) fn finish_job(tx: &mut Tx<'_>, job: JobId, finish: Finish, reason: St
     set_state(tx, job, JobState::Finished(finish), reason.clone());
     forget_kept_of(tx, job);
     let now_ms = tx.now_ms;
-    let Some(found) = tx.jobs.get_mut(job) else { return };
+    let found = tx.job_mut(job);
     found.finished_ms = now_ms.max(1);
     for group in &mut found.groups {
         for index in 0..group.tasks.len() {
@@ -102,7 +101,7 @@ pub(crate) fn release_reservation(tx: &mut Tx<'_>, job: JobId) {
 
 /// What the reservation holds beyond the live runs goes back to the queue.
 pub(crate) fn give_back_reservation(tx: &mut Tx<'_>, job: JobId) {
-    let Some(found) = tx.jobs.get(job) else { return };
+    let found = tx.job(job);
     if found.reserved.is_empty() {
         return;
     }
@@ -110,9 +109,8 @@ pub(crate) fn give_back_reservation(tx: &mut Tx<'_>, job: JobId) {
     let given = difference(&live, &reserved);
     let amounts: Vec<_> = tx.resources.columns(&given).collect();
     tx.charge_queue(&queue, amounts.into_iter());
-    if let Some(found) = tx.jobs.get_mut(job) {
-        found.reserved.clear();
-    }
+    let found = tx.job_mut(job);
+    found.reserved.clear();
 }
 
 /// Nothing is kept for `job` any more but spares, which are given back when their group stands no more, and nothing
@@ -141,7 +139,7 @@ fn difference(amounts: &Amounts, less: &Amounts) -> Amounts {
 }
 
 pub(crate) fn arm_deadline(tx: &mut Tx<'_>, job: JobId) {
-    let Some(found) = tx.jobs.get(job) else { return };
+    let found = tx.job(job);
     let seconds = found.spec.active_deadline_seconds;
     if seconds > 0 {
         tx.arm(found.started_ms.saturating_add(seconds.saturating_mul(1000)), Timer::Deadline(job));

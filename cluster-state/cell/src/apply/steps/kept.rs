@@ -40,8 +40,11 @@ pub(crate) fn keep_runs_on(tx: &mut Tx<'_>, node: NodeId) {
 /// Says whether a kept run lives on where it is. While it does, it has its room there as a live run has, although
 /// no task counts it yet.
 pub(crate) fn set_back(tx: &mut Tx<'_>, run: RunRef, back: Option<Option<Incarnation>>) {
-    let Some(kept) = tx.kept.get(run).cloned() else { return };
+    let Some(kept) = tx.kept.get(run).cloned() else { tx.stop("a kept run") };
     tx.kept.set_back(run, back);
+    if back.is_some() {
+        tx.returned.push(run.task.job);
+    }
     match (kept.back.is_some(), back.is_some()) {
         (false, true) => {
             if let Some(shape) = tx.shapes.get(kept.shape).cloned() {
@@ -68,6 +71,7 @@ pub(crate) fn withdraw_kept(tx: &mut Tx<'_>, node: NodeId) {
 
 /// Forgets a kept run. Where its node is there, its agent hears of it with the next wanted set and stops it.
 pub(crate) fn forget_kept(tx: &mut Tx<'_>, run: RunRef) {
+    // It may have been forgotten with another one of its task.
     let Some(kept) = tx.kept.remove(run) else { return };
     give_room_of(tx, &kept);
     tx.shapes.leave(kept.shape);

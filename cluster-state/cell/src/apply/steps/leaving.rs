@@ -39,7 +39,7 @@ pub(crate) fn settle_leaving(tx: &mut Tx<'_>, node: NodeId) {
 
 /// The same for one job, whose groups tolerate something else by now, and all nodes that it stands on.
 pub(crate) fn settle_leaving_by(tx: &mut Tx<'_>, id: JobId) {
-    let Some(job) = tx.jobs.get(id) else { return };
+    let job = tx.job(id);
     let live = job.groups.iter().filter(|group| group.live > 0).flat_map(|group| group.tasks.iter());
     let runs = live.filter_map(|task| tx.runs.get(task.run));
     let nodes: BTreeSet<NodeId> = runs.map(|run| run.node).filter(|node| may_be_left(tx, *node)).collect();
@@ -57,7 +57,7 @@ pub(crate) fn settle_left(tx: &mut Tx<'_>, job: JobId, node: NodeId) {
 
 /// Whether anything has changed.
 fn settle_leaving_of(tx: &mut Tx<'_>, id: JobId, node: NodeId) -> bool {
-    let Some(job) = tx.jobs.get(id) else { return false };
+    let job = tx.job(id);
     let cause = leave_cause_of(tx, job, node);
     let leaves = |cause: UnhealthyCause| cause != UnhealthyCause::Lost;
     let unhealthy = &job.repairs.unhealthy;
@@ -70,7 +70,7 @@ fn settle_leaving_of(tx: &mut Tx<'_>, id: JobId, node: NodeId) -> bool {
         return true;
     }
     let version = tx.index();
-    let Some(job) = tx.jobs.get_mut(id) else { return false };
+    let job = tx.job_mut(id);
     job.repairs.unhealthy.retain(|entry| entry.node != Some(node) || !leaves(entry.cause));
     job.version = version;
     if !job.repairs.unhealthy.iter().any(|entry| entry.node == Some(node)) {

@@ -11,12 +11,12 @@ use ohm_stdx::canary::{self, Canary};
 pub(crate) fn mark_unhealthy(tx: &mut Tx<'_>, id: JobId, nodes: impl Iterator<Item = NodeId>, cause: UnhealthyCause) {
     let (since, since_ms) = (tx.index(), tx.now_ms);
     for node in nodes {
-        let Some(record) = tx.nodes.get(node) else { continue };
+        let Some(record) = tx.nodes.get(node) else { tx.stop("the node of a loss") };
         if cause == UnhealthyCause::Lost && record.health != NodeHealth::Lost {
             continue;
         }
         let name = record.spec.name.clone();
-        let Some(job) = tx.jobs.get_mut(id) else { return };
+        let job = tx.job_mut(id);
         if !canary::sings(Canary::StaleRepair) {
             job.version = since;
         }
@@ -29,7 +29,7 @@ pub(crate) fn mark_unhealthy(tx: &mut Tx<'_>, id: JobId, nodes: impl Iterator<It
 /// The first loss below the minimum starts the clock of a policy that waits.
 pub(crate) fn arm_give_up(tx: &mut Tx<'_>, id: JobId) {
     let now_ms = tx.now_ms;
-    let Some(job) = tx.jobs.get_mut(id) else { return };
+    let job = tx.job_mut(id);
     let waits = matches!(job.spec.repair.policy, RepairPolicy::Wait | RepairPolicy::Widen);
     let timeout_ms = job.spec.repair.timeout_seconds.saturating_mul(1000);
     let below = job.is_below_minimum();
@@ -44,7 +44,7 @@ pub(crate) fn arm_give_up(tx: &mut Tx<'_>, id: JobId) {
 
 /// Ends whatever repair of `job` is under way.
 pub(crate) fn drop_repair(tx: &mut Tx<'_>, id: JobId) {
-    let Some(job) = tx.jobs.get(id) else { return };
+    let job = tx.job(id);
     if job.repairs.open.is_none() && job.repairs.unhealthy.is_empty() && job.repair_state() == RepairState::Whole {
         return;
     }
@@ -54,7 +54,7 @@ pub(crate) fn drop_repair(tx: &mut Tx<'_>, id: JobId) {
 
 /// Tasks that were lost stand again, as `moves` say.
 pub(crate) fn note_moves(tx: &mut Tx<'_>, id: JobId, moves: Vec<Move>) {
-    let Some(job) = tx.jobs.get_mut(id) else { return };
+    let job = tx.job_mut(id);
     let name = job.spec.name.clone();
     let placed: u32 = moves.iter().map(|step| step.count).sum();
     if let Some(open) = &mut job.repairs.open {
@@ -67,7 +67,7 @@ pub(crate) fn note_moves(tx: &mut Tx<'_>, id: JobId, moves: Vec<Move>) {
 /// Once nothing waits to be placed again, lost nodes are unhealthy for the job no more.
 pub(crate) fn forget_lost_nodes(tx: &mut Tx<'_>, id: JobId) {
     let version = tx.index();
-    let Some(job) = tx.jobs.get_mut(id) else { return };
+    let job = tx.job_mut(id);
     if job.repair_state() != RepairState::Waiting {
         let before = job.repairs.unhealthy.len();
         let gone = job.repairs.take_lost();
@@ -81,11 +81,11 @@ pub(crate) fn forget_lost_nodes(tx: &mut Tx<'_>, id: JobId) {
 /// One of the tasks placed again runs, or is over; when the last of them runs the job is whole.
 pub(crate) fn end_repair_of(tx: &mut Tx<'_>, id: JobId, group: u16, task: u32, runs: bool) {
     let now_ms = tx.now_ms;
-    let Some(found) = tx.jobs.get(id) else { return };
+    let found = tx.job(id);
     if !found.groups[usize::from(group)].replaced.contains(task, 1) {
         return;
     }
-    let Some(job) = tx.jobs.get_mut(id) else { return };
+    let job = tx.job_mut(id);
     job.groups[usize::from(group)].replaced.remove(task, 1);
     if job.repair_state() != RepairState::Whole {
         return;
@@ -102,14 +102,18 @@ pub(crate) fn clear_unhealthy(tx: &mut Tx<'_>, node: NodeId) {
     let version = tx.index();
     let jobs: Vec<JobId> = tx.jobs.with_unhealthy(node).collect();
     for id in jobs {
-        let Some(job) = tx.cell.jobs.get_mut(id) else { continue };
+        let job = tx.job_mut(id);
         let is_lost = |entry: &UnhealthyNode| entry.node == Some(node) && entry.cause == UnhealthyCause::Lost;
-        if job.repairs.unhealthy.iter().any(is_lost) {
+        let was_lost = job.repairs.unhealthy.iter().any(is_lost);
+        if was_lost {
             job.repairs.unhealthy.retain(|entry| !is_lost(entry));
             job.version = version;
-            tx.applied.jobs.push(id);
         }
-        if !job.repairs.unhealthy.iter().any(|entry| entry.node == Some(node)) {
+        let is_unhealthy = job.repairs.unhealthy.iter().any(|entry| entry.node == Some(node));
+        if was_lost {
+            tx.touch_job(id);
+        }
+        if !is_unhealthy {
             tx.jobs.forget_unhealthy(node, id);
         }
     }
@@ -118,10 +122,8 @@ pub(crate) fn clear_unhealthy(tx: &mut Tx<'_>, node: NodeId) {
 /// The node is removed: it stays unhealthy for whoever lost tasks with it, but only by its name.
 pub(crate) fn detach_unhealthy(tx: &mut Tx<'_>, node: NodeId) {
     for id in tx.jobs.take_unhealthy(node) {
-        if let Some(job) = tx.jobs.get_mut(id) {
-            let entries = job.repairs.unhealthy.iter_mut().filter(|entry| entry.node == Some(node));
-            entries.for_each(|entry| entry.node = None);
-            tx.touch_job(id);
-        }
+        let entries = tx.job_mut(id).repairs.unhealthy.iter_mut().filter(|entry| entry.node == Some(node));
+        entries.for_each(|entry| entry.node = None);
+        tx.touch_job(id);
     }
 }

@@ -25,19 +25,16 @@ pub(crate) fn give_room(tx: &mut Tx<'_>, node: NodeId, shape: &Shape, masks: &[u
         tx.nodes.give(node, resource, request);
     }
     take_devices(tx, node, &shape.devices, masks, 1);
-    if !shape.ports.is_empty()
-        && let Some(record) = tx.nodes.record_mut(node)
-    {
-        record.ports.retain(|port| !shape.ports.contains(port));
+    if !shape.ports.is_empty() {
+        tx.record_mut(node).ports.retain(|port| !shape.ports.contains(port));
     }
     tx.free_node(node);
     settle_shrunk(tx, node);
 }
 
 pub(crate) fn take_ports(tx: &mut Tx<'_>, node: NodeId, ports: &[u16]) {
-    if !ports.is_empty()
-        && let Some(record) = tx.nodes.record_mut(node)
-    {
+    if !ports.is_empty() {
+        let record = tx.record_mut(node);
         record.ports.extend(ports);
         record.ports.sort_unstable();
     }
@@ -48,8 +45,9 @@ pub(crate) fn take_devices(tx: &mut Tx<'_>, node: NodeId, devices: &[(ResourceId
     if masks.is_empty() {
         return;
     }
-    let Some(record) = tx.nodes.record_mut(node) else { return };
+    let record = tx.record_mut(node);
     for (&(resource, request), mask) in devices.iter().zip(masks) {
+        // What is only counted has no devices.
         let Some(bank) = record.devices.iter_mut().find(|bank| bank.resource == resource) else { continue };
         let each = request.min(DEVICE_MILLI) * sign;
         for (device, free) in bank.free_milli.iter_mut().enumerate() {

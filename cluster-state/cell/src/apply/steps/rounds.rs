@@ -11,14 +11,15 @@ use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::selector::Labels;
 use ohm_model::{EventKind, GroupIndex, JobId, RunRef, ShapeId};
 use ohm_stdx::canary::{self, Canary};
+use std::sync::Arc;
 
 /// The quota of `job` is reserved now: when its queue has checks, they are asked.
 pub(crate) fn open_round(tx: &mut Tx<'_>, id: JobId) {
-    let Some(job) = tx.jobs.get(id) else { return };
-    let Some(queue) = tx.quota.get(&job.spec.queue) else { return };
+    let job = tx.job(id);
+    let Some(queue) = tx.quota.get(&job.spec.queue) else { tx.stop("the queue of a reservation") };
     let classes = queue.spec.admission_checks.clone();
     let (since, since_ms) = (tx.index(), tx.now_ms);
-    let Some(job) = tx.jobs.get_mut(id) else { return };
+    let job = tx.job_mut(id);
     let attempt = |class: &String| job.admission.failures.get(class).copied().unwrap_or(0).saturating_add(1);
     let checks: Vec<Check> = classes
         .iter()
@@ -74,9 +75,9 @@ pub(crate) fn end_round(tx: &mut Tx<'_>, id: JobId) {
 
 /// Gives the groups of `job` the shapes they have now, with what checks add or without.
 pub(crate) fn reshape(tx: &mut Tx<'_>, id: JobId) {
-    let Some(job) = tx.jobs.get(id).cloned() else { return };
+    let job = Arc::clone(tx.job(id));
     for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
-        let Some(former) = tx.shapes.get(group.shape) else { continue };
+        let Some(former) = tx.shapes.get(group.shape) else { tx.stop("the shape of a group") };
         let (node_selector, tolerations) = job.admission.filters(spec);
         if former.node_selector == node_selector && former.tolerations == tolerations {
             continue;
@@ -86,9 +87,7 @@ pub(crate) fn reshape(tx: &mut Tx<'_>, id: JobId) {
         (shape.node_selector, shape.tolerations) = (node_selector, tolerations);
         let joined = tx.shapes.join(shape);
         tx.shapes.leave(group.shape);
-        if let Some(job) = tx.jobs.get_mut(id) {
-            job.groups[at].shape = joined;
-        }
+        tx.job_mut(id).groups[at].shape = joined;
         reshape_runs(tx, (id, at), group, joined);
         count_reshaped(tx, id, at);
     }

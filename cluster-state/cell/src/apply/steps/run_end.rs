@@ -30,7 +30,7 @@ pub(crate) fn end_run(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str, los
     if restart_in_place(tx, slot, exit, message) {
         return;
     }
-    let Some(run) = tx.cell.runs.remove(&mut tx.cell.nodes, slot) else { return };
+    let Some(run) = tx.cell.runs.remove(&mut tx.cell.nodes, slot) else { tx.stop("a run that ends") };
     let (job_id, node) = (run.run.task.job, run.node);
     free_room(tx, &run);
     tx.touch_node(node);
@@ -41,7 +41,7 @@ pub(crate) fn end_run(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str, los
     let now_ms = tx.now_ms;
     let (group, task) = (run.run.task.group.0, run.run.task.task.0);
     end_repair_of(tx, job_id, group, task, false);
-    let Some(job) = tx.jobs.get_mut(job_id) else { return };
+    let job = tx.job_mut(job_id);
     let leaves = task >= job.spec.groups[usize::from(group)].count;
     let lost = job.state == JobState::Active && !leaves && is_loss(&run, exit);
     if lost {
@@ -65,7 +65,7 @@ pub(crate) fn end_run(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str, los
     }
     settle_left(tx, job_id, node);
     tell_drained(tx, node);
-    let Some(job) = tx.jobs.get(job_id) else { return };
+    let job = tx.job(job_id);
     let (live, state, done) = (job.live(), job.state, job.is_done());
     match end {
         TaskEnd::BackOff(due_ms) => {
@@ -103,10 +103,10 @@ fn group_name(cell: &Cell, job: JobId, group: u16) -> String {
 }
 
 pub(crate) fn free_room(tx: &mut Tx<'_>, run: &Run) {
-    let Some(job) = tx.jobs.get(run.run.task.job) else { return };
+    let job = tx.job(run.run.task.job);
     let spec = Arc::clone(&job.spec);
     let charged = job.reserved.is_empty() && !spec.queue.is_empty();
-    let Some(shape) = tx.shapes.leave(run.shape) else { return };
+    let Some(shape) = tx.shapes.leave(run.shape) else { tx.stop("the shape of a run") };
     if charged {
         tx.charge_queue(&spec.queue, shape.requests.iter().map(|&(resource, request)| (resource, -request)));
     }
@@ -248,7 +248,7 @@ fn restart_in_place(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str) -> bo
     tell_ended(tx, &ended, exit);
     let past = past_run(tx, &ended, exit, message);
     let (placed, placed_ms) = (tx.index(), tx.now_ms);
-    let Some(job) = tx.jobs.get_mut(id) else { return false };
+    let job = tx.job_mut(id);
     job.remember(past);
     let found = &mut job.groups[usize::from(group)];
     found.running -= u32::from(ended.started_ms != 0);
@@ -258,10 +258,9 @@ fn restart_in_place(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str) -> bo
     (task.exit, task.refusals) = (Some(exit), 0);
     task.failures += u32::from(canary::sings(Canary::ChargeRestarts));
     let incarnation = task.incarnation;
-    if let Some(run) = tx.runs.get_mut(slot) {
-        run.run.incarnation = incarnation;
-        (run.placed, run.placed_ms, run.started_ms, run.pid, run.restart) = (placed, placed_ms, 0, 0, false);
-    }
+    let run = tx.run_mut(slot);
+    run.run.incarnation = incarnation;
+    (run.placed, run.placed_ms, run.started_ms, run.pid, run.restart) = (placed, placed_ms, 0, 0, false);
     tx.touch_node(node);
     tx.touch_job(id);
     tx.tell(EventKind::Placed { job: id, group, first: index, count: 1, node });

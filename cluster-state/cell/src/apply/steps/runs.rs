@@ -10,17 +10,16 @@ use ohm_model::{EventKind, Exit, JobId, MESSAGE_CHARS_MAX, StopCause};
 
 pub(crate) fn run_started(tx: &mut Tx<'_>, slot: u32, pid: u32) {
     let now_ms = tx.now_ms;
-    let Some(run) = tx.runs.get_mut(slot) else { return };
+    let run = tx.run_mut(slot);
     if run.started_ms != 0 {
         return;
     }
     (run.started_ms, run.pid) = (now_ms.max(1), pid);
     let (task, incarnation, node) = (run.run.task, run.run.incarnation, run.node);
-    if let Some(job) = tx.jobs.get_mut(task.job) {
-        let group = &mut job.groups[usize::from(task.group.0)];
-        group.running += 1;
-        group.tasks[task.task.0 as usize].refusals = 0;
-    }
+    let job = tx.job_mut(task.job);
+    let group = &mut job.groups[usize::from(task.group.0)];
+    group.running += 1;
+    group.tasks[task.task.0 as usize].refusals = 0;
     tx.touch_job(task.job);
     let (job, group, task) = (task.job, task.group.0, task.task.0);
     tx.tell(EventKind::Started { job, group, task, incarnation, node });
@@ -29,15 +28,14 @@ pub(crate) fn run_started(tx: &mut Tx<'_>, slot: u32, pid: u32) {
 
 /// Wishes that the run in `slot` stops. Its room stays taken until it has ended.
 pub(crate) fn stop_run(tx: &mut Tx<'_>, slot: u32, cause: StopCause) {
-    let Some(run) = tx.runs.get_mut(slot) else { return };
+    let run = tx.run_mut(slot);
     if run.stop.is_some() {
         return;
     }
     run.stop = Some(cause);
     let (task, incarnation, node) = (run.run.task, run.run.incarnation, run.node);
-    if let Some(job) = tx.jobs.get_mut(task.job) {
-        job.groups[usize::from(task.group.0)].stopping += 1;
-    }
+    let job = tx.job_mut(task.job);
+    job.groups[usize::from(task.group.0)].stopping += 1;
     tx.touch_node(node);
     tx.touch_job(task.job);
     let (job, group, task) = (task.job, task.group.0, task.task.0);
@@ -47,7 +45,7 @@ pub(crate) fn stop_run(tx: &mut Tx<'_>, slot: u32, cause: StopCause) {
 
 /// Wishes that every live run of `job` stops.
 pub(crate) fn stop_runs(tx: &mut Tx<'_>, job: JobId, cause: StopCause) {
-    let Some(found) = tx.jobs.get(job) else { return };
+    let found = tx.job(job);
     let live = found.groups.iter().filter(|group| group.live > 0).flat_map(|group| group.tasks.iter());
     let slots: Vec<u32> = live.map(|task| task.run).filter(|run| *run != NO_RUN).collect();
     slots.into_iter().for_each(|slot| stop_run(tx, slot, cause));
