@@ -1,33 +1,12 @@
 //! Group commit: commands that arrive while the log is busy travel together in the next entry.
 
-use crate::replica::Ticket;
+use crate::proposal::{ProposeError, Ticket};
 use ohm_log::{Bytes, ENTRY_BYTES_MAX};
 use ohm_model::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Room for the frame and the stamp in an entry.
 const ENTRY_OVERHEAD_BYTES: usize = 64;
-
-/// Why a proposal was not taken in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ProposeError {
-    /// Too much waits already; the same commands may be proposed again later.
-    #[error("{waiting} bytes of commands wait, the limit is {limit}; try again in a moment")]
-    Busy {
-        /// Bytes waiting.
-        waiting: usize,
-        /// The bound.
-        limit: usize,
-    },
-    /// One command alone is longer than an entry may be.
-    #[error("a command of {bytes} bytes; {limit} are the most that fit into one entry")]
-    TooLong {
-        /// Its length.
-        bytes: usize,
-        /// The bound.
-        limit: usize,
-    },
-}
 
 /// Commands on their way into the log.
 pub(crate) struct Batches {

@@ -2,12 +2,13 @@
 
 mod messages;
 
-pub use messages::{CopyEffect, Effect, Input, Purpose, ReplicaConfig, ReplicaFailure, Ticket};
+pub use messages::{CopyEffect, Effect, Input, Purpose, ReplicaConfig, ReplicaFailure};
 
-use crate::batch::{Batches, ProposeError};
+use crate::batch::Batches;
 use crate::clock::Clock;
 use crate::events::EventRing;
 use crate::followers::{FollowerId, Followers};
+use crate::proposal::{ProposeError, Ticket};
 use crate::stamp::StampClock;
 use ohm_cell::{Applied, Cell, restore};
 use ohm_log::{Bytes, Log, LogEvent, LogRequest, Refusal, SNAPSHOT_PIECE_BYTES_MAX, SubmitError};

@@ -1,5 +1,6 @@
 //! The server core: a replica, the hub around it, and the session under which the server speaks for people and agents.
 
+mod among_others;
 mod answers;
 mod group;
 mod messages;
@@ -10,7 +11,8 @@ use crate::between::Parcel;
 use crate::clock::Clock;
 use crate::digests::Digests;
 use crate::hub::{AgentOrder, Beat, Hub, Peer};
-use crate::replica::{CopyEffect, Effect, Input, Replica, ReplicaFailure, Ticket};
+use crate::proposal::Ticket;
+use crate::replica::{CopyEffect, Effect, Input, Replica, ReplicaFailure};
 use group::Group;
 use ohm_client::{SessionConfig, SessionCore, SessionEffect, SessionInput};
 use ohm_log::{Alarm, Bytes, Log, Members};
@@ -144,7 +146,7 @@ impl<L: Log> ServerCore<L> {
 
     /// When to flush next although nothing came in.
     pub fn wake_ms(&self) -> Option<u64> {
-        [self.replica.wake_ms(), self.session.due_ms(), self.group_due_ms()].into_iter().flatten().min()
+        [self.replica.wake_ms(), self.session.due_ms(), self.group.due_ms()].into_iter().flatten().min()
     }
 
     /// Takes one input.
@@ -423,8 +425,7 @@ impl<L: Log> ServerCore<L> {
                 compared = Some((*index, *chain));
             }
             CopyEffect::Members(members) => {
-                self.group.others = members.all().filter(|member| *member != self.config.server).collect();
-                self.group.members = members.clone();
+                self.group.set_members(self.config.server, members);
             }
             CopyEffect::Leader { member, here } => self.leader_changed(*member, *here, out),
             CopyEffect::Alarm(alarm) => self.alarmed(alarm, out),

@@ -1,5 +1,6 @@
 //! The provisioner process: one candidate for the provisioning duty, and the ways to the outside.
 
+mod answer;
 mod command;
 mod outside;
 mod sim;

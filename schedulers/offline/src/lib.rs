@@ -46,6 +46,7 @@ mod rooms;
 mod seating;
 mod seats;
 mod setting;
+mod standing;
 mod text;
 mod world;
 

@@ -1,7 +1,8 @@
 //! Plans the jobs in file order: each plan is committed before the next job is looked at.
 
 use crate::answer::{DomainCount, GroupAnswer, JobAnswer, JobOutcome, NodeCount, SparesAnswer, TaskCounts};
-use crate::setting::{Setting, Standing};
+use crate::setting::Setting;
+use crate::standing::Standing;
 use crate::world::World;
 use ohm_cell::{Cell, Job, JobState};
 use ohm_framework::{Decision, Explanation, Need, need_of};

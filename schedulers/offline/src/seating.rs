@@ -7,7 +7,7 @@
 use crate::devices::Devices;
 use crate::question::{AskedJob, Scene, add};
 use crate::seats::{self, GroupSeats, Part};
-use crate::setting::Standing;
+use crate::standing::Standing;
 use crate::world::{World, at_least};
 use ohm_framework::PlannedJob;
 use ohm_manifest::NodeDocument;

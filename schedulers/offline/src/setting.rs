@@ -4,42 +4,11 @@ use crate::answer::Totals;
 use crate::question::{AskedJob, PlanError, Scene};
 use crate::rooms::Rooms;
 use crate::seating::seat;
+use crate::standing::Standing;
 use crate::world::World;
 use ohm_manifest::NodeDocument;
-use ohm_model::{Amounts, Command, GroupSpec, JobId, JobSpec, NodeHealth, NodeId, QueueSpec};
+use ohm_model::{Amounts, Command, GroupSpec, JobId, NodeHealth, NodeId, QueueSpec};
 use std::collections::BTreeMap;
-
-/// A job as it stands before anything is planned.
-#[derive(Clone, Debug)]
-pub(crate) struct Standing {
-    pub(crate) spec: JobSpec,
-    pub(crate) asked: bool,
-    /// Its key, or why the cell does not take it.
-    pub(crate) job: Result<JobId, String>,
-    /// How many tasks stood according to the files.
-    pub(crate) stood: u32,
-    /// How many of them stood on nodes that the files lack.
-    pub(crate) gone: u32,
-    /// How many of them lost their node otherwise.
-    pub(crate) lost: u32,
-    /// How many of them leave a node that is drained.
-    pub(crate) drained: u32,
-    /// Whether the job has become larger or smaller than it stood.
-    pub(crate) resized: bool,
-}
-
-impl Standing {
-    /// How many tasks must stand elsewhere.
-    pub(crate) fn displaced(&self) -> u32 {
-        self.gone + self.lost + self.drained
-    }
-
-    /// Whether finding a place for it again is a repair. Nodes that are gone are none to repair for a job that is
-    /// resized: it asks for a new size, nobody for a repair.
-    pub(crate) fn is_repair(&self) -> bool {
-        self.lost + self.drained > 0 || (self.gone > 0 && !self.resized)
-    }
-}
 
 /// The cell as the documents describe it.
 pub(crate) struct Setting {

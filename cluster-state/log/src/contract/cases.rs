@@ -1,9 +1,32 @@
 //! The promises, one function each.
 
 use super::copy::{Answer, Copy, History};
-use super::{Context, Engine};
+use super::engine::Engine;
 use crate::{Bytes, ENTRY_BYTES_MAX, Log, LogRequest, SNAPSHOT_PIECE_BYTES_MAX, SubmitError};
 use ohm_model::Index;
+use ohm_stdx::Prng;
+
+/// What a case needs besides its engine.
+pub(super) struct Context {
+    label: String,
+    dice: Prng,
+    ids: u64,
+}
+
+impl Context {
+    pub(super) fn new(case: &str, seed: u64) -> Self {
+        Context { label: format!("{case}, seed {seed}"), dice: Prng::new(seed), ids: 0 }
+    }
+
+    /// Bytes that no other append has.
+    fn payload(&mut self) -> Bytes {
+        self.ids += 1;
+        let filler = self.dice.below(200) as usize;
+        let mut bytes = self.ids.to_le_bytes().to_vec();
+        bytes.resize(8 + filler, self.ids as u8);
+        bytes.into()
+    }
+}
 
 type Case<E> = fn(&mut E, &mut Context);
 

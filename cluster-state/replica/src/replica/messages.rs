@@ -1,16 +1,10 @@
 //! What a replica is told, and what it wants done.
 
-use crate::batch::ProposeError;
 use crate::followers::{FollowFrame, FollowerId};
+use crate::proposal::{ProposeError, Ticket};
 use ohm_cell::{Applied, Cell};
 use ohm_log::{Alarm, Bytes, Delivery, LogFailure, MemberChange, Members, Refusal};
 use ohm_model::{Index, Outcome};
-use ohm_stdx::define_id;
-
-define_id!(
-    /// The shell's name for one proposal.
-    Ticket(u64)
-);
 
 /// Sizes and paces.
 #[derive(Clone, Copy, Debug)]

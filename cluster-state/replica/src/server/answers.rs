@@ -1,10 +1,10 @@
 //! What became of what a ticket stands for, told to whoever asked.
 
 use super::{AppendResult, ChangeFailure, Origin, ServerCore, ServerEffect, emit_orders};
-use crate::batch::ProposeError;
 use crate::between::{Forwarded, ServerMessage};
 use crate::clock::Clock;
-use crate::replica::{ReplicaFailure, Ticket};
+use crate::proposal::{ProposeError, Ticket};
+use crate::replica::ReplicaFailure;
 use ohm_client::SessionInput;
 use ohm_log::{Log, Refusal as LogRefusal};
 use ohm_model::{Index, Outcome};

@@ -1,18 +1,8 @@
-//! This server among the others: commands go to the one that leads and their answers come back, beats go to where the
-//! health duty is, copies are compared.
-//!
-//! Commands are forwarded, not redirected: whoever talks to a server need not know which one leads, and no connection
-//! moves when that changes. Beats go straight to the server that the holder of the duty is connected to (each server
-//! says every second who is connected to it): the holder needs one connection, and a server that does not know where
-//! it is drops the beats, which agents send again.
+//! What a server knows of the others, and what it waits for from them.
 
-use super::{AppendResult, ChangeFailure, Origin, ServerCore, ServerEffect, ServerInput, emit_orders};
-use crate::between::{Change, Forwarded, Parcel, ServerMessage};
-use crate::clock::Clock;
-use crate::hub::{Beat, BeatRoute};
-use crate::replica::{Input, ReplicaFailure, Ticket};
-use ohm_log::{Bytes, Delivery, Log, MemberChange, Refusal};
-use ohm_model::Index;
+use crate::proposal::Ticket;
+use ohm_log::Members;
+use ohm_model::{Index, Outcome, SessionId};
 use std::collections::BTreeMap;
 
 /// How often a server says who competes for the health duty over it.
@@ -25,333 +15,77 @@ const FORWARD_MS: u64 = 10_000;
 pub(crate) struct Group {
     /// Everybody but this one.
     pub(crate) others: Vec<u64>,
-    pub(crate) members: ohm_log::Members,
+    pub(crate) members: Members,
     /// Who takes appends.
     pub(crate) leader: Option<u64>,
     pub(crate) leads: bool,
     /// Tickets whose commands went to another server: which one, and when.
     forwarded: BTreeMap<Ticket, (u64, u64)>,
     /// Answers that this copy has not reached yet.
-    early: BTreeMap<(Index, Ticket), AppendResult>,
+    early: BTreeMap<(Index, Ticket), Vec<Outcome>>,
     duty_said_ms: Option<u64>,
     duty_said: usize,
 }
 
-impl<L: Log> ServerCore<L> {
-    /// Proposes commands where they can be taken: here, or at the server that leads.
-    pub(crate) fn propose(
-        &mut self,
-        clock: Clock,
-        ticket: Ticket,
-        commands: Vec<Bytes>,
-        out: &mut Vec<ServerEffect>,
-    ) -> Result<(), ReplicaFailure> {
-        match self.group.leader.filter(|_| !self.group.leads) {
-            Some(leader) => {
-                self.group.forwarded.insert(ticket, (leader, clock.now_ms));
-                send(leader, &Parcel::Commands(ticket.0, commands), out);
-                Ok(())
-            }
-            None if self.group.leads => self.feed_replica(clock, Input::Propose { ticket, commands }, out),
-            None => {
-                let reason = "no server takes commands at the moment".to_string();
-                self.unanswered(ticket, AppendResult::Busy(reason), out);
-                Ok(())
-            }
-        }
+impl Group {
+    /// Learns who belongs to the group, of which `own` is this server.
+    pub(crate) fn set_members(&mut self, own: u64, members: &Members) {
+        self.others = members.all().filter(|member| *member != own).collect();
+        self.members = members.clone();
     }
 
-    /// Bytes of another server have come.
-    pub(crate) fn hear(
-        &mut self,
-        clock: Clock,
-        from: u64,
-        bytes: Bytes,
-        out: &mut Vec<ServerEffect>,
-    ) -> Result<(), ReplicaFailure> {
-        match Parcel::decode(bytes) {
-            Some(Parcel::Log(word)) => self.feed_replica(clock, Input::Deliver(Delivery::Message(word)), out),
-            Some(Parcel::Commands(ticket, commands)) => {
-                let own = self.ticket(Origin::Server(from, ticket));
-                if self.group.leads {
-                    return self.feed_replica(clock, Input::Propose { ticket: own, commands }, out);
-                }
-                // Never further than once: two servers that take each other for the leader would play ball.
-                self.unanswered(own, AppendResult::Busy("this server does not lead any more".into()), out);
-                Ok(())
-            }
-            Some(Parcel::Message(message)) => self.hear_message(clock, from, message, out),
-            // Of another version; whoever waits for an answer asks again, or somebody else.
-            None => Ok(()),
-        }
+    /// The other server that takes commands, if one does.
+    pub(crate) fn leader_elsewhere(&self) -> Option<u64> {
+        self.leader.filter(|_| !self.leads)
     }
 
-    fn hear_message(
-        &mut self,
-        clock: Clock,
-        from: u64,
-        message: ServerMessage,
-        out: &mut Vec<ServerEffect>,
-    ) -> Result<(), ReplicaFailure> {
-        match message {
-            ServerMessage::Done { ticket, result } => {
-                if self.group.forwarded.remove(&Ticket(ticket)).is_some() {
-                    return self.forwarded_done(clock, Ticket(ticket), result, out);
-                }
-            }
-            ServerMessage::Change { change: Change::Transfer { to }, .. } => {
-                return self.feed_replica(clock, Input::Transfer { to }, out);
-            }
-            ServerMessage::Change { ticket, change } => {
-                let own = self.ticket(Origin::ServerChange(from, ticket));
-                if let Some(change) = change.into_member_change() {
-                    let input = Input::ChangeMembers { ticket: own, change };
-                    return self.feed_replica(clock, input, out);
-                }
-            }
-            ServerMessage::Changed { ticket, result } => {
-                self.group.forwarded.remove(&Ticket(ticket));
-                if let Some(Origin::Change(request)) = self.origins.remove(&Ticket(ticket)) {
-                    let result = result.map_err(ChangeFailure::from);
-                    out.push(ServerEffect::MembersChanged { request, result });
-                }
-            }
-            ServerMessage::DutyHere { sessions } => self.hub.duty_elsewhere(clock.now_ms, from, sessions),
-            ServerMessage::Beats { beats } => self.hub.relayed_beats(from, beats.into_iter().map(Beat::from)),
-            ServerMessage::Answers { answers } => {
-                let mut orders = Vec::new();
-                self.hub.answers(answers.into_iter().map(Into::into).collect(), &mut orders);
-                emit_orders(orders, out);
-            }
-            ServerMessage::Digest { index, chain } => {
-                self.digests.note(from, index, chain);
-                return self.judge_digests();
-            }
-        }
-        Ok(())
+    /// Notes that what `ticket` stands for went to the server `to`.
+    pub(crate) fn forwarded(&mut self, now_ms: u64, ticket: Ticket, to: u64) {
+        self.forwarded.insert(ticket, (to, now_ms));
     }
 
-    /// The leader has answered; the answer counts once this copy has come as far.
-    fn forwarded_done(
-        &mut self,
-        clock: Clock,
-        ticket: Ticket,
-        result: Forwarded,
-        out: &mut Vec<ServerEffect>,
-    ) -> Result<(), ReplicaFailure> {
-        match result {
-            Forwarded::Committed { index, outcomes } if index <= self.replica.cell().applied() => {
-                return self.answered(clock, ticket, index, outcomes, out);
-            }
-            Forwarded::Committed { index, outcomes } => {
-                self.group.early.insert((index, ticket), AppendResult::Committed { index, outcomes });
-            }
-            Forwarded::Busy(reason) => self.unanswered(ticket, AppendResult::Busy(reason), out),
-            Forwarded::Unknown(reason) => self.unanswered(ticket, AppendResult::Unknown(reason), out),
-        }
-        Ok(())
-    }
-
-    /// A change of members that a person wants, done here or at the server that leads.
-    pub(crate) fn change_members(
-        &mut self,
-        clock: Clock,
-        ticket: Ticket,
-        change: MemberChange,
-        out: &mut Vec<ServerEffect>,
-    ) -> Result<(), ReplicaFailure> {
-        match self.group.leader.filter(|_| !self.group.leads) {
-            Some(leader) => {
-                self.group.forwarded.insert(ticket, (leader, clock.now_ms));
-                let message = ServerMessage::Change { ticket: ticket.0, change: change.into() };
-                send(leader, &Parcel::Message(message), out);
-                Ok(())
-            }
-            None => self.feed_replica(clock, Input::ChangeMembers { ticket, change }, out),
-        }
-    }
-
-    /// Lets another server lead.
-    pub(crate) fn transfer(
-        &mut self,
-        clock: Clock,
-        to: Option<u64>,
-        out: &mut Vec<ServerEffect>,
-    ) -> Result<(), ReplicaFailure> {
-        match self.group.leader.filter(|_| !self.group.leads) {
-            Some(leader) => {
-                let message = ServerMessage::Change { ticket: 0, change: Change::Transfer { to } };
-                send(leader, &Parcel::Message(message), out);
-                Ok(())
-            }
-            None => self.feed_replica(clock, Input::Transfer { to }, out),
-        }
-    }
-
-    /// Another one leads now. What went to the former one is unknown.
-    pub(crate) fn leader_changed(&mut self, member: Option<u64>, here: bool, out: &mut Vec<ServerEffect>) {
-        (self.group.leader, self.group.leads) = (member, here);
-        let stays = |to: u64| !here && Some(to) == member;
-        self.give_up_forwarded(|to, _| !stays(to), out);
+    /// Whether `ticket` waited for an answer of another server; it waits no more.
+    pub(crate) fn settle(&mut self, ticket: Ticket) -> bool {
+        self.forwarded.remove(&ticket).is_some()
     }
 
     /// Gives up the forwarded commands of which `is_lost` holds, by server and time.
-    pub(crate) fn give_up_forwarded(&mut self, is_lost: impl Fn(u64, u64) -> bool, out: &mut Vec<ServerEffect>) {
-        let lost: Vec<Ticket> =
-            self.group.forwarded.iter().filter(|(_, (to, at_ms))| is_lost(*to, *at_ms)).map(|(t, _)| *t).collect();
-        for ticket in lost {
-            self.group.forwarded.remove(&ticket);
-            let reason = "the server that leads did not answer".to_string();
-            self.unanswered(ticket, AppendResult::Unknown(reason), out);
+    pub(crate) fn give_up(&mut self, is_lost: impl Fn(u64, u64) -> bool) -> Vec<Ticket> {
+        let lost = self.forwarded.extract_if(.., |_, (to, at_ms)| is_lost(*to, *at_ms));
+        lost.map(|(ticket, _)| ticket).collect()
+    }
+
+    /// Gives up what was forwarded too long ago.
+    pub(crate) fn give_up_late(&mut self, now_ms: u64) -> Vec<Ticket> {
+        self.give_up(|_, at_ms| at_ms + FORWARD_MS <= now_ms)
+    }
+
+    /// Keeps an answer until the own copy has come as far as `index`.
+    pub(crate) fn keep_early(&mut self, index: Index, ticket: Ticket, outcomes: Vec<Outcome>) {
+        self.early.insert((index, ticket), outcomes);
+    }
+
+    /// The next of the kept answers that a copy at `applied` may give.
+    pub(crate) fn next_early(&mut self, applied: Index) -> Option<(Index, Ticket, Vec<Outcome>)> {
+        let first = self.early.first_entry().filter(|first| first.key().0 <= applied)?;
+        let ((index, ticket), outcomes) = first.remove_entry();
+        Some((index, ticket, outcomes))
+    }
+
+    /// Whether the others must be told now which `sessions` compete for the health duty here; then they are.
+    pub(crate) fn tells_duty(&mut self, now_ms: u64, sessions: &[SessionId]) -> bool {
+        let is_due = self.duty_said_ms.is_none_or(|said_ms| said_ms + DUTY_EVERY_MS <= now_ms);
+        let tells = (is_due && !sessions.is_empty()) || sessions.len() != self.duty_said;
+        if tells {
+            (self.duty_said_ms, self.duty_said) = (Some(now_ms), sessions.len());
         }
+        tells
     }
 
     /// When something between servers is due.
-    pub(crate) fn group_due_ms(&self) -> Option<u64> {
-        let duty_ms =
-            self.group.duty_said_ms.filter(|_| self.group.duty_said > 0).map(|said_ms| said_ms + DUTY_EVERY_MS);
-        let forwarded_ms = self.group.forwarded.values().map(|(_, at_ms)| at_ms + FORWARD_MS).min();
+    pub(crate) fn due_ms(&self) -> Option<u64> {
+        let duty_ms = self.duty_said_ms.filter(|_| self.duty_said > 0).map(|said_ms| said_ms + DUTY_EVERY_MS);
+        let forwarded_ms = self.forwarded.values().map(|(_, at_ms)| at_ms + FORWARD_MS).min();
         [duty_ms, forwarded_ms].into_iter().flatten().min()
     }
-
-    /// What is due between servers.
-    pub(crate) fn flush_group(&mut self, clock: Clock, out: &mut Vec<ServerEffect>) -> Result<(), ReplicaFailure> {
-        let applied = self.replica.cell().applied();
-        while let Some(first) = self.group.early.first_entry()
-            && first.key().0 <= applied
-        {
-            let ((index, ticket), result) = first.remove_entry();
-            if let AppendResult::Committed { outcomes, .. } = result {
-                self.answered(clock, ticket, index, outcomes, out)?;
-            }
-        }
-        if self.hub.is_in_doubt() && !self.doubting {
-            self.doubting = true;
-            let doubtful = self.hub.take_doubtful();
-            let ticket = self.ticket(Origin::Doubt(doubtful));
-            self.feed_replica(clock, Input::Read { ticket }, out)?;
-        }
-        if self.group.others.is_empty() {
-            return Ok(());
-        }
-        self.give_up_forwarded(|_, at_ms| at_ms + FORWARD_MS <= clock.now_ms, out);
-        let sessions = self.hub.duty_here();
-        let is_due = self.group.duty_said_ms.is_none_or(|said_ms| said_ms + DUTY_EVERY_MS <= clock.now_ms);
-        if (is_due && !sessions.is_empty()) || sessions.len() != self.group.duty_said {
-            (self.group.duty_said_ms, self.group.duty_said) = (Some(clock.now_ms), sessions.len());
-            self.tell_others(&ServerMessage::DutyHere { sessions }, out);
-        }
-        Ok(())
-    }
-
-    /// Hands beats on towards the holder of the health duty.
-    pub(crate) fn route_beats(&self, route: BeatRoute, beats: Vec<Beat>, out: &mut Vec<ServerEffect>) {
-        match route {
-            BeatRoute::Here(peer) => out.push(ServerEffect::ToDuty { peer, beats }),
-            BeatRoute::Server(server) => {
-                let beats = beats.into_iter().map(Into::into).collect();
-                send(server, &Parcel::Message(ServerMessage::Beats { beats }), out);
-            }
-        }
-    }
-
-    /// Answers of the health duty, to agents here and elsewhere.
-    pub(crate) fn route_answers(
-        &mut self,
-        answers: Vec<(ohm_model::NodeId, ohm_agent::BeatAnswer)>,
-        out: &mut Vec<ServerEffect>,
-    ) {
-        let mut orders = Vec::new();
-        for (server, answers) in self.hub.answers(answers, &mut orders) {
-            let answers = answers.into_iter().map(Into::into).collect();
-            send(server, &Parcel::Message(ServerMessage::Answers { answers }), out);
-        }
-        emit_orders(orders, out);
-    }
-
-    /// An entry was applied here; now and then its hash is compared.
-    pub(crate) fn compare(
-        &mut self,
-        index: Index,
-        chain: u64,
-        out: &mut Vec<ServerEffect>,
-    ) -> Result<(), ReplicaFailure> {
-        match self.digests.applied(self.config.server, index, chain) {
-            Some((index, chain)) if !self.group.others.is_empty() => {
-                self.tell_others(&ServerMessage::Digest { index, chain }, out);
-                self.judge_digests()
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn judge_digests(&self) -> Result<(), ReplicaFailure> {
-        let servers = self.group.others.len() + 1;
-        // Where nobody leads, the oldest of the servers stays.
-        let is_oldest = || self.group.others.iter().all(|other| *other > self.config.server);
-        let stays = self.group.leads && (self.group.leader.is_some() || is_oldest());
-        match self.digests.judge(self.config.server, stays, servers) {
-            Some(found) => Err(ReplicaFailure::Diverged { index: found.index, own: found.own, others: found.others }),
-            None => Ok(()),
-        }
-    }
-
-    /// Answers another server that sent commands or a change.
-    pub(crate) fn reply(&self, to: u64, message: ServerMessage, out: &mut Vec<ServerEffect>) {
-        send(to, &Parcel::Message(message), out);
-    }
-
-    fn tell_others(&self, message: &ServerMessage, out: &mut Vec<ServerEffect>) {
-        let bytes = Parcel::Message(message.clone()).encode();
-        out.extend(self.group.others.iter().map(|to| ServerEffect::ToServer { to: *to, bytes: bytes.clone() }));
-    }
-
-    /// Takes the inputs that concern the group.
-    pub(crate) fn step_group(
-        &mut self,
-        clock: Clock,
-        input: ServerInput,
-        out: &mut Vec<ServerEffect>,
-    ) -> Result<(), ReplicaFailure> {
-        match input {
-            ServerInput::FromServer { from, bytes } => self.hear(clock, from, bytes, out),
-            ServerInput::Unreachable { server } => {
-                self.give_up_forwarded(|to, _| to == server, out);
-                let delivery = Delivery::Unreachable { member: server };
-                self.feed_replica(clock, Input::Deliver(delivery), out)
-            }
-            ServerInput::Read { request } => {
-                let ticket = self.ticket(Origin::Read(request));
-                self.feed_replica(clock, Input::Read { ticket }, out)
-            }
-            ServerInput::ChangeMembers { request, change } => {
-                let ticket = self.ticket(Origin::Change(request));
-                self.change_members(clock, ticket, change, out)
-            }
-            ServerInput::Transfer { to } => self.transfer(clock, to, out),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Change {
-    fn into_member_change(self) -> Option<MemberChange> {
-        match self {
-            Change::Add { member, address, key } => Some(MemberChange::Add { member, address, key }),
-            Change::Promote { member } => Some(MemberChange::Promote { member }),
-            Change::Remove { member } => Some(MemberChange::Remove { member }),
-            Change::Transfer { .. } => None,
-        }
-    }
-}
-
-impl From<Refusal> for ChangeFailure {
-    fn from(reason: Refusal) -> Self {
-        let again = !matches!(reason, Refusal::Change(refusal) if refusal != ohm_log::ChangeRefusal::Pending);
-        ChangeFailure { again, reason: reason.to_string() }
-    }
-}
-
-fn send(to: u64, parcel: &Parcel, out: &mut Vec<ServerEffect>) {
-    out.push(ServerEffect::ToServer { to, bytes: parcel.encode() });
 }

@@ -1,6 +1,6 @@
 //! What agents say about the state of their node, and what is to follow from it.
 
-use crate::node::{Taint, TaintEffect};
+use crate::taint::{Taint, TaintEffect};
 use serde::{Deserialize, Serialize};
 
 /// The prefix of taints that the cell sets by itself; nobody registers a node with one.

@@ -9,6 +9,7 @@
 pub mod class;
 pub mod command;
 pub mod condition;
+mod contradiction;
 pub mod event;
 pub mod ids;
 pub mod job;
@@ -24,12 +25,14 @@ pub mod run;
 mod scale;
 pub mod selector;
 mod subject;
+pub mod taint;
 pub mod topology;
 pub mod transaction;
 
 pub use class::{CLASS_NAME_MAX, Class, ClassKind, ClassNameError};
 pub use command::{Command, ENTRY_FORMAT, Entry, Envelope};
 pub use condition::{ConditionAction, ConditionKind, NodeCondition};
+pub use contradiction::TopologyContradiction;
 pub use event::{Event, EventKind, Move};
 pub use ids::{
     ClassId, DomainId, Epoch, GroupIndex, Incarnation, Index, JobId, NodeId, ResourceId, RunRef, Sequence, SessionId,
@@ -37,7 +40,7 @@ pub use ids::{
 };
 pub use job::{GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, SpreadMode, Survivors, TaskSpec};
 pub use lease::{Lease, Role, Shard};
-pub use node::{NodeConclusion, NodeHealth, NodeSpec, Taint, TaintEffect};
+pub use node::{NodeConclusion, NodeHealth, NodeSpec};
 pub use outcome::{JobOutcome, Outcome, Refusal};
 pub use priority::PriorityClass;
 pub use profile::{FitStrategy, SchedulingProfile, Score, WeightedScore};
@@ -48,7 +51,8 @@ pub use run::{Exit, MESSAGE_CHARS_MAX, RunReport, RunReportKind, StopCause};
 pub use scale::ScaleError;
 pub use selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
 pub use subject::Subject;
-pub use topology::{TopologyContradiction, TopologyMode, TopologyRequest, TopologySlice, TopologySpec};
+pub use taint::{Taint, TaintEffect};
+pub use topology::{TopologyMode, TopologyRequest, TopologySlice, TopologySpec};
 pub use transaction::{
     Conflict, ConflictReason, Grain, Guard, JobGuard, Nomination, Placement, Purpose, Transaction, Verdict,
 };

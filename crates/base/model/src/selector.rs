@@ -1,6 +1,6 @@
 //! Which nodes a group may stand on, in Kubernetes' words: label requirements and tolerations.
 
-use crate::node::{Taint, TaintEffect};
+use crate::taint::{Taint, TaintEffect};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

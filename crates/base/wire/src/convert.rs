@@ -1,5 +1,7 @@
 //! Model types in and out of messages.
 
+use crate::messages::FollowReply;
+use crate::messages::follow_reply::Kind;
 use bytes::Bytes;
 use ohm_stdx::codec;
 use serde::{Serialize, de::DeserializeOwned};
@@ -31,12 +33,10 @@ pub fn read<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> Result<T, 
 }
 
 /// What a follow reply counts against the window; the sender counts alike.
-pub fn window_bytes(reply: &crate::FollowReply) -> u64 {
+pub fn window_bytes(reply: &FollowReply) -> u64 {
     match &reply.kind {
-        Some(crate::follow_reply::Kind::Snapshot(piece)) => piece.piece.len() as u64,
-        Some(crate::follow_reply::Kind::Entries(entries)) => {
-            entries.entries.iter().map(|entry| entry.entry_bytes.len() as u64 + 16).sum()
-        }
+        Some(Kind::Snapshot(piece)) => piece.piece.len() as u64,
+        Some(Kind::Entries(entries)) => entries.entries.iter().map(|entry| entry.entry_bytes.len() as u64 + 16).sum(),
         None => 0,
     }
 }

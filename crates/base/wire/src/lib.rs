@@ -8,10 +8,10 @@
 
 pub mod api;
 mod convert;
-
-tonic::include_proto!("ohm.v1");
+mod messages;
 
 pub use convert::{Malformed, read, window_bytes, write};
+pub use messages::*;
 
 /// No message is longer.
 pub const MESSAGE_BYTES_MAX: usize = 8 << 20;

@@ -1,7 +1,7 @@
 //! The command hook: a program that gets the request on its standard input. Exit 0 is an answer, as JSON on its
 //! standard output; any other end is a failure, with the last line of its standard error as the reason.
 
-use super::outside::{ANSWER_BYTES_MAX, read_answer};
+use super::answer::{self, ANSWER_BYTES_MAX};
 use ohm_provisioning::{Answer, AnswerState, Request};
 use std::process::Stdio;
 use std::time::Duration;
@@ -57,7 +57,7 @@ async fn converse(mut child: Child, request: &Request) -> Result<Answer, std::io
     listened?;
     let status = child.wait().await?;
     if status.success() {
-        return Ok(read_answer(&String::from_utf8_lossy(&said)));
+        return Ok(answer::read(&String::from_utf8_lossy(&said)));
     }
     let complained = String::from_utf8_lossy(&complained);
     let why = complained.lines().rev().map(str::trim).find(|line| !line.is_empty());

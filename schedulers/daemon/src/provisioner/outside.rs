@@ -8,9 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Most bytes of an answer.
-pub(super) const ANSWER_BYTES_MAX: u64 = 1 << 20;
-
 /// Asks, each question in a task of its own, and hands on what is answered.
 pub(super) struct Outside {
     sim: Option<Arc<SimOptions>>,
@@ -38,14 +35,4 @@ impl Outside {
             let _ = answers.send(Answered { id: ask.request.id, epoch: ask.epoch, answer }).await;
         });
     }
-}
-
-/// What the outside wrote as its answer; nothing at all means that the nodes are there.
-pub(super) fn read_answer(text: &str) -> Answer {
-    if text.trim().is_empty() {
-        return Answer::of(AnswerState::Ready, "");
-    }
-    serde_json::from_str(text).unwrap_or_else(|error| {
-        Answer::of(AnswerState::Failed, format!("its answer is not `{{\"state\": \"ready\", …}}`: {error}"))
-    })
 }

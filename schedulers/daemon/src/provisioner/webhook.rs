@@ -1,7 +1,7 @@
 //! The webhook: the request is posted as JSON. 2xx is an answer, as JSON; 4xx is a failure; whoever can't be reached,
 //! or answers 5xx, is asked again, under the same id.
 
-use super::outside::{ANSWER_BYTES_MAX, read_answer};
+use super::answer::{self, ANSWER_BYTES_MAX};
 use ohm_provisioning::{Answer, AnswerState, Request};
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn post(url: &str, request: &Request, patience: Duration) -> Answer {
         Err(error) => return unreachable(error),
     };
     if status.is_success() {
-        return read_answer(&body);
+        return answer::read(&body);
     }
     let state = if status.is_client_error() { AnswerState::Failed } else { AnswerState::Pending };
     Answer::of(state, format!("{url}: HTTP {status}: {}", body.lines().next().unwrap_or_default()))

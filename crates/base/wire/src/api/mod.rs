@@ -5,6 +5,7 @@
 //! chose; a field that would be empty may be left out; new fields may appear, none changes its meaning.
 
 mod admission;
+mod defaults;
 mod error;
 mod event;
 mod explain;
@@ -16,6 +17,7 @@ mod status;
 mod submit;
 
 pub use admission::{AdmissionView, CheckView, ProvisioningClassList, ProvisioningClassView, RetryView};
+pub(crate) use defaults::is_default;
 pub use error::{ApiError, ErrorAnswer};
 pub use event::{EventList, EventView};
 pub use explain::{
@@ -45,8 +47,3 @@ pub const INSTANCE_HEADER: &str = "Ohm-Instance";
 pub const INSTANCE_VARIABLE: &str = "OHM_INSTANCE";
 /// Where a server listens unless it is told otherwise.
 pub const SERVER_DEFAULT: &str = "http://127.0.0.1:6460";
-
-/// For fields that are left out when they say nothing.
-pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}

@@ -1,0 +1,3 @@
+//! The messages of `proto/ohm.proto`, as generated.
+
+tonic::include_proto!("ohm.v1");
