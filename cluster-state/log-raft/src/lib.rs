@@ -4,10 +4,11 @@
 //!   appends ─▶ leader ──entries──▶ followers ─▶ each: one sync, then the answer ─▶ committed on a majority
 //!                └──── snapshot in pieces, checked as a whole ───▶ a member that fell behind the trim
 //! ```
-//! Code map: [`RaftLog`] (the core: `raft_log`, `inbox`, `appends`, `settle`) · `members` (who votes) · `reads`
-//! (linearizable ones) · `transfers` (snapshots on their way) · `wal`, `record`, `replay` (segments) ·
-//! `snapshots` · `identity`, `recovery` (what a folder holds, and how it is opened) · `storage` (what raft reads) ·
-//! `message` (what members send) · [`Archive`] (reading without a process) · [`FileDisk`] (the real disk).
+//! Code map: [`RaftLog`] (the core: `raft_log`, `exchange`, `settle`) and its parts: `inbox`, `appends`, `reads`
+//! (linearizable ones), `changes` (of members), `transfers` (snapshots on their way) · `members` (who votes),
+//! `group` (who is heard of) · `wal`, `record`, `replay` (segments) · `snapshots` · `identity`, `recovery` (what a
+//! folder holds, and how it is opened) · `storage` (what raft reads) · `message` (what members send) · [`Archive`]
+//! (reading without a process) · [`FileDisk`] (the real disk).
 //!
 //! How several members work together:
 //! - Pre-vote and check-quorum are on, time-outs are drawn from the seed in [`RaftConfig`]: a run can be repeated, and
@@ -35,9 +36,12 @@
 
 mod appends;
 mod archive;
+mod changes;
 mod config;
 mod error;
+mod exchange;
 mod file_disk;
+mod group;
 mod identity;
 mod inbox;
 mod members;

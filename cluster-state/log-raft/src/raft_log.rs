@@ -8,11 +8,13 @@
 //! ```
 
 use crate::appends::Appends;
+use crate::changes::Changes;
 use crate::config::RaftConfig;
 use crate::error::OpenError;
+use crate::group::Group;
 use crate::identity;
 use crate::inbox::Inbox;
-use crate::members::{Membership, Proposed};
+use crate::members::Membership;
 use crate::reads::Reads;
 use crate::record::Position;
 use crate::recovery::{Recovered, recover};
@@ -22,8 +24,7 @@ use crate::storage::Durable;
 use crate::transfers::Transfers;
 use crate::wal::Wal;
 use ohm_log::{
-    DeliverError, Delivery, Disk, Log, LogEvent, LogFailure, LogRequest, MemberChange, Refusal, SubmitError,
-    check_lengths,
+    DeliverError, Delivery, Disk, Log, LogEvent, LogFailure, LogRequest, Members, Refusal, SubmitError, check_lengths,
 };
 use ohm_model::Index;
 use ohm_stdx::Prng;
@@ -60,9 +61,7 @@ pub struct RaftLog<D> {
     pub(crate) membership: Membership,
     /// Who belonged to the group from which index on, as far back as a snapshot may be asked for.
     pub(crate) memberships: VecDeque<(u64, Membership)>,
-    /// Changes of members that are wished, and the one that is proposed.
-    pub(crate) changes: VecDeque<(u64, MemberChange)>,
-    pub(crate) changing: Option<Proposed>,
+    pub(crate) changes: Changes,
     pub(crate) transfers: Transfers,
     pub(crate) reads: Reads,
     pub(crate) dice: Prng,
@@ -143,7 +142,8 @@ impl<D: Disk> RaftLog<D> {
             dice: Prng::new(config.seed),
             election_ticks: config.election_ticks,
             appends: Appends::new(config.queue_entries, config.queue_bytes),
-            inbox: Inbox::new(config.queue_messages, config.queue_bytes),
+            inbox: Inbox::new(&config),
+            reads: Reads::new(&config),
             config,
             disk,
             wal,
@@ -156,10 +156,8 @@ impl<D: Disk> RaftLog<D> {
             visible: visible.0,
             memberships: VecDeque::from([(applied, membership.clone())]),
             membership,
-            changes: VecDeque::new(),
-            changing: None,
+            changes: Changes::default(),
             transfers: Transfers::default(),
-            reads: Reads::default(),
             hand_over: None,
             hello_ms: 0,
             leader: (None, false),
@@ -197,8 +195,18 @@ impl<D: Disk> RaftLog<D> {
         }
     }
 
-    pub(crate) fn leader_id(&self) -> Option<u64> {
+    /// Who belongs to the group, as far as this copy has come.
+    pub fn members(&self) -> Members {
+        self.membership.members()
+    }
+
+    fn leader_id(&self) -> Option<u64> {
         Some(self.node.raft.leader_id).filter(|leader| *leader != raft::INVALID_ID)
+    }
+
+    /// Whether nobody else is in the group.
+    fn is_alone(&self) -> bool {
+        self.membership.is_only(self.config.member)
     }
 
     /// A lone voter need not wait for an election.
@@ -235,13 +243,18 @@ impl<D: Disk> RaftLog<D> {
             self.settle(ready, out)?;
         }
         if self.staged.is_some() && self.full_until_ms.is_some() {
-            self.read_without_room(out);
+            let is_lone_voter = self.membership.voters == [self.config.member];
+            let committed = self.node.raft.raft_log.committed;
+            self.reads.go_on_without_room(self.now_ms, is_lone_voter, committed, out);
         }
-        self.settle_reads(out);
+        self.reads.settle(self.yielded, self.visible, out);
         if self.node.mut_store().ask_wanted() {
             out.push(LogEvent::SnapshotWanted);
         }
-        self.send_pieces(out)?;
+        if self.node.raft.state != StateRole::Leader {
+            self.transfers.stop_sending();
+        }
+        self.transfers.send(&mut self.disk, &self.config, self.now_ms, &mut self.inbox, out)?;
         self.write_snapshot(out)
     }
 
@@ -251,11 +264,12 @@ impl<D: Disk> RaftLog<D> {
         self.lead_if_alone()?;
         self.tick();
         self.propose(out)?;
-        self.change_members(out)?;
+        let mut group = Group::new(&mut self.node, &self.membership, &self.inbox, self.config.member, self.now_ms);
+        self.changes.make(&mut group, out)?;
         self.say_hello(out)?;
-        self.ask_reads(out);
+        self.reads.ask(self.now_ms, &mut self.node, &mut self.dice, out);
         if let Some(to) = self.hand_over.take() {
-            self.transfer(to);
+            Group::new(&mut self.node, &self.membership, &self.inbox, self.config.member, self.now_ms).transfer(to);
         }
         Ok(())
     }
@@ -315,7 +329,7 @@ impl<D: Disk> RaftLog<D> {
         let RaftStatus { leader, leads, .. } = self.status();
         if !leads {
             self.appends.forget_proposed(out);
-            out.extend(self.changing.take().map(|change| LogEvent::Unknown { token: change.token }));
+            self.changes.forget_proposed(out);
         }
         if self.leader != (leader, leads) {
             self.leader = (leader, leads);
@@ -386,7 +400,7 @@ impl<D: Disk> Log for RaftLog<D> {
                 Ok(())
             }
             LogRequest::Read { token } => self.reads.submit(token, self.now_ms.max(now_ms)),
-            LogRequest::ChangeMembers { token, change } => self.wish_change(token, change),
+            LogRequest::ChangeMembers { token, change } => self.changes.wish(token, change),
             LogRequest::Transfer { to } => {
                 self.hand_over = Some(to);
                 Ok(())
@@ -417,7 +431,7 @@ impl<D: Disk> Log for RaftLog<D> {
         let at_once = !self.events.is_empty()
             || self.trim_below > 0
             || self.shelf.writing().is_some()
-            || !self.changes.is_empty()
+            || !self.changes.is_idle()
             || self.hand_over.is_some();
         if at_once {
             return Some(self.now_ms);
@@ -432,7 +446,7 @@ impl<D: Disk> Log for RaftLog<D> {
         }
         let tick_ms = (!self.is_alone()).then(|| self.next_tick_ms.unwrap_or(self.now_ms));
         let pieces_ms = self.transfers.wake_ms(self.now_ms, self.config.batch_bytes);
-        let reads_ms = self.reads.wake_ms(self.now_ms, self.read_retry_ms());
+        let reads_ms = self.reads.wake_ms(self.now_ms);
         [tick_ms, pieces_ms, reads_ms].into_iter().flatten().min()
     }
 }

@@ -5,7 +5,8 @@ use crate::record::Position;
 use crate::snapshots::Progress;
 use ohm_log::{Alarm, Disk, DiskError, LogEvent, LogFailure};
 use ohm_model::Index;
-use raft::eraftpb::{Entry, EntryType, HardState};
+use protobuf::Message as _;
+use raft::eraftpb::{ConfChange, Entry, EntryType, HardState};
 use raft::{GetEntriesContext, Ready, Storage};
 use std::collections::VecDeque;
 
@@ -84,7 +85,7 @@ impl<D: Disk> RaftLog<D> {
         if let Some(state) = ready.hs() {
             durable.state = state.clone();
         }
-        self.take_reads(ready.take_read_states());
+        self.reads.answer(ready.take_read_states());
         let messages = ready.take_persisted_messages();
         self.send_all(messages, out)?;
         self.yield_entries(ready.take_committed_entries(), out)?;
@@ -131,7 +132,7 @@ impl<D: Disk> RaftLog<D> {
             let token = self.appends.committed(entry.index, entry.term, out);
             self.yielded = entry.index;
             match entry.get_entry_type() {
-                EntryType::EntryNormal => self.answer_change(&entry, None, out),
+                EntryType::EntryNormal => self.changes.answer(&entry, None, out),
                 EntryType::EntryConfChange => {
                     self.apply_change(&entry, out)?;
                     self.memberships.push_back((entry.index, self.membership.clone()));
@@ -146,6 +147,27 @@ impl<D: Disk> RaftLog<D> {
             if !entry.data.is_empty() {
                 self.visible = entry.index;
                 out.push(LogEvent::Committed { index: Index(entry.index), bytes: entry.data, token });
+            }
+        }
+        Ok(())
+    }
+
+    /// An entry that changes the members is committed. Like any other it is judged on every copy, with the same
+    /// verdict.
+    fn apply_change(&mut self, entry: &Entry, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
+        let change = ConfChange::parse_from_carllerche_bytes(&entry.data)
+            .map_err(|error| LogFailure::Engine(format!("entry {}: {error}", entry.index)))?;
+        let judged = self.membership.judge(&change);
+        if judged.is_ok() {
+            self.node.apply_conf_change(&change).map_err(|error| LogFailure::Engine(error.to_string()))?;
+            self.membership.apply(&change);
+            self.transfers.forget(change.node_id, &self.membership);
+        }
+        self.changes.answer(entry, judged.err(), out);
+        if judged.is_ok() {
+            out.push(LogEvent::Members(self.membership.members()));
+            if self.membership.is_removed(self.config.member) {
+                return Err(LogFailure::Removed { member: self.config.member });
             }
         }
         Ok(())

@@ -10,17 +10,17 @@
 //! A lost piece or answer costs a repetition; a receiver that starts anew begins with the first piece; a sender that is
 //! no leader any more forgets it all, and the next one starts from its own snapshot.
 
-use crate::inbox::Heard;
+use crate::config::RaftConfig;
+use crate::inbox::{Heard, Inbox};
 use crate::members::Membership;
 use crate::message::{self, Piece, PieceAnswer, Taken, Word};
-use crate::raft_log::RaftLog;
 use crate::record::Position;
 use crate::snapshots::{self, Snapshot};
 use bytes::Bytes;
 use ohm_log::{Disk, DiskError, LogEvent, LogFailure};
 use protobuf::Message as _;
+use raft::SnapshotStatus;
 use raft::eraftpb::Message;
-use raft::{SnapshotStatus, StateRole};
 use std::collections::BTreeMap;
 
 /// Pieces that may be on their way to one member.
@@ -74,6 +74,11 @@ impl Transfers {
         self.arrived.is_some()
     }
 
+    /// Nothing more is sent: another member leads.
+    pub(crate) fn stop_sending(&mut self) {
+        self.outgoing.clear();
+    }
+
     /// A removed member gets nothing more.
     pub(crate) fn forget(&mut self, member: u64, membership: &Membership) {
         if membership.is_removed(member) {
@@ -97,77 +102,87 @@ impl Outgoing {
     }
 }
 
-impl<D: Disk> RaftLog<D> {
+impl Transfers {
     /// Raft wants a snapshot sent: `announcement` says which and to whom.
-    pub(crate) fn begin_transfer(&mut self, announcement: Message) -> Result<(), LogFailure> {
+    pub(crate) fn begin(
+        &mut self,
+        disk: &mut impl Disk,
+        now_ms: u64,
+        announcement: Message,
+        inbox: &mut Inbox,
+    ) -> Result<(), LogFailure> {
         let to = announcement.to;
         let metadata = announcement.get_snapshot().get_metadata();
         let position = Position { index: metadata.index, term: metadata.term };
         let announcement = announcement.write_to_bytes().map_err(|error| LogFailure::Engine(error.to_string()))?;
-        if let Some(under_way) = self.transfers.outgoing.get_mut(&to)
+        if let Some(under_way) = self.outgoing.get_mut(&to)
             && under_way.position == position
         {
             under_way.announcement = announcement;
-            (under_way.sent, under_way.heard_ms) = (under_way.acknowledged, self.now_ms);
+            (under_way.sent, under_way.heard_ms) = (under_way.acknowledged, now_ms);
             return Ok(());
         }
-        let (head, total) = match snapshots::head_for_sending(&mut self.disk, position.index) {
+        let (head, total) = match snapshots::head_for_sending(disk, position.index) {
             Ok(found) => found,
             Err(_) => {
-                self.transfers.outgoing.remove(&to);
-                self.inbox.push(Heard::Snapshot(to, SnapshotStatus::Failure));
+                self.outgoing.remove(&to);
+                inbox.push(Heard::Snapshot(to, SnapshotStatus::Failure));
                 return Ok(());
             }
         };
-        let (sent_ms, heard_ms) = (self.now_ms, self.now_ms);
+        let (sent_ms, heard_ms) = (now_ms, now_ms);
         let outgoing = Outgoing { position, head, total, sent: 0, acknowledged: 0, announcement, sent_ms, heard_ms };
-        self.transfers.outgoing.insert(to, outgoing);
+        self.outgoing.insert(to, outgoing);
         Ok(())
     }
 
     /// Sends the pieces that may be sent now.
-    pub(crate) fn send_pieces(&mut self, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
-        if self.node.raft.state != StateRole::Leader {
-            self.transfers.outgoing.clear();
-        }
-        let piece_bytes = self.config.batch_bytes;
-        let members: Vec<u64> = self.transfers.outgoing.keys().copied().collect();
+    pub(crate) fn send(
+        &mut self,
+        disk: &mut impl Disk,
+        config: &RaftConfig,
+        now_ms: u64,
+        inbox: &mut Inbox,
+        out: &mut Vec<LogEvent>,
+    ) -> Result<(), LogFailure> {
+        let piece_bytes = config.batch_bytes;
+        let members: Vec<u64> = self.outgoing.keys().copied().collect();
         for to in members {
-            let Some(outgoing) = self.transfers.outgoing.get_mut(&to) else { continue };
-            if self.now_ms >= outgoing.heard_ms + GIVE_UP_MS {
-                self.transfers.outgoing.remove(&to);
-                self.inbox.push(Heard::Snapshot(to, SnapshotStatus::Failure));
+            let Some(outgoing) = self.outgoing.get_mut(&to) else { continue };
+            if now_ms >= outgoing.heard_ms + GIVE_UP_MS {
+                self.outgoing.remove(&to);
+                inbox.push(Heard::Snapshot(to, SnapshotStatus::Failure));
                 continue;
             }
-            if self.now_ms >= outgoing.sent_ms + REPEAT_MS {
+            if now_ms >= outgoing.sent_ms + REPEAT_MS {
                 outgoing.sent = outgoing.acknowledged;
             }
             while outgoing.can_send(piece_bytes) {
-                let Ok(data) = outgoing.read(&mut self.disk, piece_bytes) else {
-                    self.transfers.outgoing.remove(&to);
-                    self.inbox.push(Heard::Snapshot(to, SnapshotStatus::Failure));
+                let Ok(data) = outgoing.read(disk, piece_bytes) else {
+                    self.outgoing.remove(&to);
+                    inbox.push(Heard::Snapshot(to, SnapshotStatus::Failure));
                     break;
                 };
                 let Position { index, term } = outgoing.position;
                 let (offset, total, announcement) = (outgoing.sent, outgoing.total, outgoing.announcement.clone());
-                let piece = Piece { from: self.config.member, to, index, term, offset, total, announcement };
+                let piece = Piece { from: config.member, to, index, term, offset, total, announcement };
                 outgoing.sent += data.len() as u64;
-                outgoing.sent_ms = self.now_ms;
-                let bytes = message::seal(self.config.cell, &Word::Piece(piece, data)).map_err(LogFailure::Engine)?;
+                outgoing.sent_ms = now_ms;
+                let bytes = message::seal(config.cell, &Word::Piece(piece, data)).map_err(LogFailure::Engine)?;
                 out.push(LogEvent::Send { to, bytes });
             }
         }
         Ok(())
     }
 
-    /// The receiver of a snapshot says how far it is.
-    pub(crate) fn take_piece_answer(&mut self, answer: &PieceAnswer) {
+    /// The receiver of a snapshot says how far it is; what raft must hear of it.
+    pub(crate) fn take_answer(&mut self, now_ms: u64, answer: &PieceAnswer) -> Option<SnapshotStatus> {
         let position = Position { index: answer.index, term: answer.term };
-        let Some(outgoing) = self.transfers.outgoing.get_mut(&answer.from) else { return };
+        let outgoing = self.outgoing.get_mut(&answer.from)?;
         if outgoing.position != position || answer.offset > outgoing.total {
-            return;
+            return None;
         }
-        outgoing.heard_ms = self.now_ms;
+        outgoing.heard_ms = now_ms;
         match answer.taken {
             Taken::More => {
                 outgoing.acknowledged = outgoing.acknowledged.max(answer.offset);
@@ -175,56 +190,61 @@ impl<D: Disk> RaftLog<D> {
             }
             Taken::Rewind => (outgoing.acknowledged, outgoing.sent) = (answer.offset, answer.offset),
             Taken::Whole => {
-                self.transfers.outgoing.remove(&answer.from);
-                self.node.report_snapshot(answer.from, SnapshotStatus::Finish);
+                self.outgoing.remove(&answer.from);
+                return Some(SnapshotStatus::Finish);
             }
             Taken::Refused => {
-                self.transfers.outgoing.remove(&answer.from);
-                self.node.report_snapshot(answer.from, SnapshotStatus::Failure);
+                self.outgoing.remove(&answer.from);
+                return Some(SnapshotStatus::Failure);
             }
         }
+        None
     }
 
-    /// A piece of a snapshot has come.
+    /// A piece of a snapshot has come. If it is whole with that, raft must hear what comes back.
     pub(crate) fn take_piece(
         &mut self,
+        disk: &mut impl Disk,
+        config: &RaftConfig,
         piece: &Piece,
         data: &Bytes,
         out: &mut Vec<LogEvent>,
-    ) -> Result<(), LogFailure> {
-        let (taken, offset) = match self.store_piece(piece, data) {
+    ) -> Result<Option<Message>, LogFailure> {
+        let (taken, offset) = match self.store_piece(disk, config, piece, data) {
             Ok(stored) => stored,
             Err(DiskError::Full { .. }) => {
-                self.drop_incoming()?;
+                self.drop_incoming(disk)?;
                 (Taken::Refused, 0)
             }
             Err(error) => return Err(error.into()),
         };
         let Piece { from, to, index, term, .. } = *piece;
         let answer = PieceAnswer { from: to, to: from, index, term, offset, taken };
-        let bytes = message::seal(self.config.cell, &Word::PieceAnswer(answer)).map_err(LogFailure::Engine)?;
+        let bytes = message::seal(config.cell, &Word::PieceAnswer(answer)).map_err(LogFailure::Engine)?;
         out.push(LogEvent::Send { to: from, bytes });
-        if taken == Taken::Whole
-            && let Ok(announcement) = message::raft_message(&Bytes::copy_from_slice(&piece.announcement))
-        {
-            self.node.step(announcement).ok();
-        }
-        Ok(())
+        let announcement = || message::raft_message(&Bytes::copy_from_slice(&piece.announcement)).ok();
+        Ok(if taken == Taken::Whole { announcement() } else { None })
     }
 
-    fn store_piece(&mut self, piece: &Piece, data: &Bytes) -> Result<(Taken, u64), DiskError> {
+    fn store_piece(
+        &mut self,
+        disk: &mut impl Disk,
+        config: &RaftConfig,
+        piece: &Piece,
+        data: &Bytes,
+    ) -> Result<(Taken, u64), DiskError> {
         let position = Position { index: piece.index, term: piece.term };
         let is_same = |incoming: &Incoming| {
             (incoming.from, incoming.position, incoming.total) == (piece.from, position, piece.total)
         };
-        if !self.transfers.incoming.as_ref().is_some_and(is_same) {
+        if !self.incoming.as_ref().is_some_and(is_same) {
             if piece.offset != 0 {
                 return Ok((Taken::Rewind, 0));
             }
-            self.drop_incoming()?;
-            self.transfers.incoming = Some(Incoming { from: piece.from, position, total: piece.total, received: 0 });
+            self.drop_incoming(disk)?;
+            self.incoming = Some(Incoming { from: piece.from, position, total: piece.total, received: 0 });
         }
-        let Some(incoming) = &mut self.transfers.incoming else { return Ok((Taken::Rewind, 0)) };
+        let Some(incoming) = &mut self.incoming else { return Ok((Taken::Rewind, 0)) };
         if piece.offset > incoming.received {
             return Ok((Taken::Rewind, incoming.received));
         }
@@ -232,17 +252,17 @@ impl<D: Disk> RaftLog<D> {
             return Ok((Taken::More, incoming.received));
         }
         if incoming.received + data.len() as u64 > incoming.total {
-            self.drop_incoming()?;
+            self.drop_incoming(disk)?;
             return Ok((Taken::Refused, 0));
         }
-        snapshots::append_received(&mut self.disk, data)?;
+        snapshots::append_received(disk, data)?;
         incoming.received += data.len() as u64;
         if incoming.received < incoming.total {
             return Ok((Taken::More, incoming.received));
         }
         let total = incoming.total;
-        self.transfers.incoming = None;
-        Ok(match self.check_arrived(piece, position)? {
+        self.incoming = None;
+        Ok(match self.check_arrived(disk, config, piece, position)? {
             true => (Taken::Whole, total),
             false => (Taken::Refused, 0),
         })
@@ -250,8 +270,14 @@ impl<D: Disk> RaftLog<D> {
 
     /// Whether the snapshot that came whole is what it was announced to be. What was there before stays until raft says
     /// so, after this.
-    fn check_arrived(&mut self, piece: &Piece, position: Position) -> Result<bool, DiskError> {
-        let founders = &self.config.founders;
+    fn check_arrived(
+        &mut self,
+        disk: &mut impl Disk,
+        config: &RaftConfig,
+        piece: &Piece,
+        position: Position,
+    ) -> Result<bool, DiskError> {
+        let founders = &config.founders;
         let is_announced = |snapshot: &Snapshot| {
             let announced = message::raft_message(&Bytes::copy_from_slice(&piece.announcement)).ok();
             announced.is_some_and(|announced| {
@@ -264,35 +290,35 @@ impl<D: Disk> RaftLog<D> {
                     && metadata.get_conf_state().learners == members.learners
             })
         };
-        match snapshots::read_received(&mut self.disk)? {
+        match snapshots::read_received(disk)? {
             Ok(snapshot)
-                if snapshot.header.cell == self.config.cell
+                if snapshot.header.cell == config.cell
                     && snapshot.header.position() == position
                     && snapshot.header.received
                     && is_announced(&snapshot) =>
             {
-                self.transfers.arrived = Some(snapshot);
+                self.arrived = Some(snapshot);
                 Ok(true)
             }
             _ => {
-                snapshots::remove_received(&mut self.disk)?;
+                snapshots::remove_received(disk)?;
                 Ok(false)
             }
         }
     }
 
     /// Raft has not taken the snapshot that came.
-    pub(crate) fn give_up_arrived(&mut self) -> Result<(), DiskError> {
-        match self.transfers.arrived.take() {
-            Some(_) => snapshots::remove_received(&mut self.disk),
+    pub(crate) fn give_up_arrived(&mut self, disk: &mut impl Disk) -> Result<(), DiskError> {
+        match self.arrived.take() {
+            Some(_) => snapshots::remove_received(disk),
             None => Ok(()),
         }
     }
 
-    fn drop_incoming(&mut self) -> Result<(), DiskError> {
-        self.transfers.incoming = None;
-        self.transfers.arrived = None;
-        snapshots::remove_received(&mut self.disk)
+    fn drop_incoming(&mut self, disk: &mut impl Disk) -> Result<(), DiskError> {
+        self.incoming = None;
+        self.arrived = None;
+        snapshots::remove_received(disk)
     }
 }
 
