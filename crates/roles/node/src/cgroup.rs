@@ -10,42 +10,20 @@
 //! the warning of [`Cgroups`], and the rest is used.
 
 pub mod layout;
+mod limits;
 mod slot;
 
 use layout::{Controller, Mount, Version};
-use serde::{Deserialize, Serialize};
+pub use limits::{Limits, MEMORY_BYTES_MIN};
+use slot::make;
 pub use slot::{GroupOfRun, Slot};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// Upper bounds for one run; 0 is no bound.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Limits {
-    /// CPU time in thousandths of a core.
-    pub cpu_millicores: u32,
-    /// Memory in bytes, at least [`MEMORY_BYTES_MIN`].
-    pub memory_bytes: u64,
-    /// Processes and threads.
-    pub pids: u32,
-}
-
-/// Below this not even an exec works, and the shim, which stands in the group for a moment, could be hit.
-pub const MEMORY_BYTES_MIN: u64 = 4 << 20;
 /// Most empty slots kept for later runs.
 const FREE_SLOTS_MAX: usize = 256;
-
-impl Limits {
-    fn wants(&self, controller: Controller) -> bool {
-        match controller {
-            Controller::Cpu => self.cpu_millicores > 0,
-            Controller::Memory => self.memory_bytes > 0,
-            Controller::Pids => self.pids > 0,
-            Controller::Freezer => false,
-        }
-    }
-}
 
 /// One hierarchy in use: our folder in it, and what it is good for.
 #[derive(Debug)]
@@ -252,13 +230,6 @@ fn enable(mount: &Mount, name: &str) -> io::Result<(PathBuf, Vec<Controller>)> {
         }
     }
     best.ok_or(trouble)
-}
-
-fn make(folder: &Path) -> io::Result<()> {
-    match fs::create_dir(folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

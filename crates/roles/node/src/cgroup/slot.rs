@@ -1,7 +1,7 @@
 //! One run's group in each hierarchy it uses.
 
-use super::Limits;
 use super::layout::{Controller, Version};
+use super::limits::Limits;
 use crate::processes::{Identity, Processes};
 use std::fs;
 use std::io;
@@ -56,7 +56,7 @@ impl Slot {
         controllers: &[Controller],
         kills: bool,
     ) -> io::Result<()> {
-        super::make(&folder)?;
+        make(&folder)?;
         let has_memory = self.limits.memory_bytes > 0 && controllers.contains(&Controller::Memory);
         self.parts.push(Part { hierarchy, version, folder: folder.clone(), has_memory });
         if kills {
@@ -208,6 +208,14 @@ pub(super) fn clear(folder: &Path, version: Version) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Makes one of our folders, if it is not there.
+pub(super) fn make(folder: &Path) -> io::Result<()> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn join_or(texts: &[String], otherwise: &str) -> String {

@@ -1,8 +1,9 @@
 //! The agent's side: finds the shim or starts it, and talks to it.
 
+use super::folder::socket_path;
 use super::protocol::{EVENT_BYTES_MAX, Event, PROTOCOL_VERSION, Request, ShimInfo};
 use super::wire::{FrameReader, write_frame};
-use super::{ShimError, ShimOptions, socket_path};
+use super::{ShimError, ShimOptions};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};

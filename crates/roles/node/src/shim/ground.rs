@@ -1,6 +1,7 @@
 //! What runs stand on, and what can be done to their processes: start, signal, find the rest.
 
 use super::fence::Fence;
+use super::folder;
 use super::guard::{Guard, GuardStarter};
 use super::launch::{LaunchError, Launcher};
 use super::lease::LeaseReader;
@@ -92,7 +93,7 @@ impl Ground {
             }
             return has_some;
         }
-        let (name, mark) = (format!("OHM_RUN={run}"), super::mark(&self.folder));
+        let (name, mark) = (format!("OHM_RUN={run}"), folder::mark(&self.folder));
         let mut has_some = false;
         for orphan in orphans {
             let Some(stat) = self.processes.stat(*orphan).filter(|stat| !stat.is_ending()) else {

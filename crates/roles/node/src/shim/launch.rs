@@ -1,6 +1,6 @@
 //! Starting one process: one exec, nothing between fork and exec, so that the kernel's cheapest way (vfork) is taken.
 
-use super::mark;
+use super::folder::mark;
 use super::protocol::RunSpec;
 use nix::errno::Errno;
 use ohm_model::RunRef;

@@ -1,8 +1,9 @@
 //! Processes that outlived their shim: found by identity, by the mark in their environment and by cgroup, and ended.
 
+use super::folder::mark;
 use super::journal::{self, Replayed};
 use super::protocol::{Cause, End, EndedRun};
-use super::{ShimError, cgroup_name, mark};
+use super::{ShimError, cgroup_name};
 use crate::cgroup::Cgroups;
 use crate::clock;
 use crate::processes::{Identity, Processes};

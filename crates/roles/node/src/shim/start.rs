@@ -1,13 +1,14 @@
 //! How a shim comes up: one per folder, with nothing left of its predecessor.
 
 use super::fence::Fence;
+use super::folder::{cgroup_name, socket_path};
 use super::ground::Ground;
 use super::guard::{self, GuardStarter};
 use super::journal::{self, Journal, OnlyEnded};
 use super::lease::LeaseReader;
 use super::protocol::ShimInfo;
 use super::runs::Runs;
-use super::{PROTOCOL_VERSION, ShimError, cgroup_name, leftovers, serve, socket_path};
+use super::{PROTOCOL_VERSION, ShimError, ShimOptions, leftovers, serve};
 use crate::cgroup::Cgroups;
 use crate::clock;
 use crate::processes::Processes;
@@ -19,39 +20,6 @@ use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-
-/// How a shim is to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShimOptions {
-    /// Its state folder; made if it is missing, and closed to others.
-    pub folder: PathBuf,
-    /// Whether to put tasks into a process namespace if that is possible.
-    pub wants_namespace: bool,
-    /// Whether to put runs into cgroups if that is possible.
-    pub wants_cgroups: bool,
-    /// How long before the end of the lease the first signal may be sent at the earliest, in milliseconds: two beats.
-    pub fence_lead_ms: u64,
-}
-
-impl ShimOptions {
-    /// All that this machine can do.
-    pub fn new(folder: impl Into<PathBuf>) -> Self {
-        ShimOptions { folder: folder.into(), wants_namespace: true, wants_cgroups: true, fence_lead_ms: 2_000 }
-    }
-
-    /// The command line that gives these options: what follows the program's name, `shim` first.
-    pub fn arguments(&self) -> Vec<OsString> {
-        let mut arguments: Vec<OsString> = vec!["shim".into(), "--dir".into(), self.folder.clone().into()];
-        arguments.extend(["--fence-lead-ms".into(), self.fence_lead_ms.to_string().into()]);
-        if !self.wants_namespace {
-            arguments.push("--no-namespace".into());
-        }
-        if !self.wants_cgroups {
-            arguments.push("--no-cgroups".into());
-        }
-        arguments
-    }
-}
 
 /// `ohm shim`: runs what `arguments` (those after `shim`) ask for. They are made by [`ShimOptions::arguments`], or by
 /// the shim itself for its guard; people have no reason to type them.
