@@ -9,14 +9,15 @@
 
 mod fleet;
 
-use crate::LiveError;
 use crate::client::Client;
 use crate::disk::SmallDisk;
+use crate::error::LiveError;
 use crate::etcd;
 use crate::plan::{Action, LinkState};
 use crate::process::{Process, Program, Stranger};
 use crate::proxy::Proxy;
 use crate::scenario::Shape;
+use fleet::Marks;
 use nix::sys::signal::Signal;
 use ohm_runtime::data_dir;
 use ohm_runtime::ports;
@@ -295,8 +296,8 @@ impl Cell {
             Action::Link(process, state) => {
                 self.proxies.get(process).into_iter().flatten().for_each(|proxy| proxy.set(*state));
             }
-            Action::Down(_, nodes) => self.mark_down(nodes)?,
-            Action::Up(nodes) => self.mark_up(nodes),
+            Action::Down(_, nodes) => Marks::of(&self.folder).put(nodes)?,
+            Action::Up(nodes) => Marks::of(&self.folder).take_away(nodes),
             Action::FillDisk => {
                 if let Some(disk) = &self.disk {
                     disk.fill().map_err(|error| LiveError::Io("the ballast".into(), error))?;
@@ -360,7 +361,7 @@ impl Cell {
     pub(crate) fn heal(&mut self) {
         self.processes.iter_mut().for_each(|process| process.signal(Signal::SIGCONT));
         self.proxies.values().flatten().for_each(|proxy| proxy.set(LinkState::Open));
-        self.mark_all_up();
+        Marks::of(&self.folder).take_all_away();
         if let Some(disk) = &self.disk {
             disk.make_room();
         }

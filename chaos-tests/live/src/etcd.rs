@@ -1,8 +1,8 @@
 //! The members of an etcd, each a process that is struck like any other; and the log as it stands there.
 
-use crate::LiveError;
+use crate::entries::Entries;
+use crate::error::LiveError;
 use crate::process::{Process, Program};
-use crate::replay::Entries;
 use ohm_log_etcd::{Member, cluster};
 use ohm_runtime::ports::free_addresses;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! What a run leaves behind, read back and written out for people.
 
-use crate::LiveError;
+use crate::error::LiveError;
 use crate::history::{History, Sign, Tape, describe};
 use crate::report::Counts;
 use ohm_model::{JobId, RunRef};

@@ -15,6 +15,8 @@
 mod cell;
 mod client;
 mod disk;
+mod entries;
+mod error;
 mod etcd;
 mod evidence;
 pub mod history;
@@ -29,6 +31,7 @@ mod run;
 pub mod scenario;
 pub mod verdict;
 
+use error::LiveError;
 use ohm_runtime::shutdown::Shutdown;
 use plan::Plan;
 use report::Report;
@@ -68,23 +71,6 @@ pub enum Form {
     Text,
     /// For programs.
     Json,
-}
-
-/// Why there is no verdict.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum LiveError {
-    #[error("{0}")]
-    Usage(String),
-    #[error("{0}: {1}")]
-    Io(String, std::io::Error),
-    #[error("starting {0}: {1}")]
-    Start(String, std::io::Error),
-    #[error("the log of the server: {0}")]
-    Log(String),
-    #[error("{0}")]
-    Failed(String),
-    #[error("interrupted")]
-    Interrupted,
 }
 
 /// Runs a scenario against a cell of real processes that it starts itself.

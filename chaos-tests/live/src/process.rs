@@ -1,6 +1,6 @@
 //! One process of the cell: started, watched, struck, and started again.
 
-use crate::LiveError;
+use crate::error::LiveError;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

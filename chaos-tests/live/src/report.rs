@@ -2,7 +2,8 @@
 
 use crate::plan::KILL_LEADER;
 use crate::repairs::Repairs;
-use crate::verdict::{Finding, JUDGED};
+use crate::scenario::JUDGED;
+use crate::verdict::Finding;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use serde_json::{Value, json};

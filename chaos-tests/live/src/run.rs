@@ -1,9 +1,9 @@
 //! One run: start the cell, let the plan happen, heal, wait until quiet, stop, judge.
 
-use crate::LiveError;
 use crate::cell::Cell;
 use crate::client::{Book, Submitter};
 use crate::disk::SmallDisk;
+use crate::error::LiveError;
 use crate::evidence;
 use crate::history::History;
 use crate::outage::{Request, longest_waits};

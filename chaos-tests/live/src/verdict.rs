@@ -9,9 +9,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many records before a broken promise are shown.
 const SHOWN: usize = 8;
-/// The promises that the oracle judges here; P10 is judged by whoever waits for the cell to become quiet, and while the
-/// log is replayed.
-pub const JUDGED: &str = "P1 P2 P3 P4 P5 P6 P7 P8 P9 P10";
 
 /// A promise that did not hold, and what went before.
 #[derive(Clone, Debug, PartialEq, Eq)]

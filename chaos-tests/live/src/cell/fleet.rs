@@ -1,12 +1,11 @@
 //! The simulated nodes of a cell: what they are, and which of them are down.
 
-use super::Cell;
-use crate::LiveError;
+use crate::error::LiveError;
 use crate::scenario::{RACKS_PER_BLOCK, Shape};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const BLOCK: &str = "topology.ohm/block";
 pub(super) const RACK: &str = "topology.ohm/rack";
@@ -43,26 +42,31 @@ pub(super) fn topology() -> Value {
     })
 }
 
-impl Cell {
-    /// Where the process of the simulated nodes looks for those that are to be down.
-    fn marks(&self) -> PathBuf {
-        self.folder.join("fleet").join("down")
+/// Where the process of the simulated nodes looks for those that are to be down.
+#[derive(Debug)]
+pub(super) struct Marks {
+    folder: PathBuf,
+}
+
+impl Marks {
+    /// The marks of the cell in `folder`.
+    pub(super) fn of(folder: &Path) -> Self {
+        Marks { folder: folder.join("fleet").join("down") }
     }
 
-    pub(super) fn mark_down(&self, nodes: &[String]) -> Result<(), LiveError> {
-        let marks = self.marks();
-        let failed = |error| LiveError::Io(marks.display().to_string(), error);
-        fs::create_dir_all(&marks).map_err(failed)?;
-        nodes.iter().try_for_each(|node| fs::write(marks.join(node), "").map_err(failed))
+    pub(super) fn put(&self, nodes: &[String]) -> Result<(), LiveError> {
+        let failed = |error| LiveError::Io(self.folder.display().to_string(), error);
+        fs::create_dir_all(&self.folder).map_err(failed)?;
+        nodes.iter().try_for_each(|node| fs::write(self.folder.join(node), "").map_err(failed))
     }
 
-    pub(super) fn mark_up(&self, nodes: &[String]) {
+    pub(super) fn take_away(&self, nodes: &[String]) {
         // What is not there any more is up already.
-        nodes.iter().for_each(|node| drop(fs::remove_file(self.marks().join(node))));
+        nodes.iter().for_each(|node| drop(fs::remove_file(self.folder.join(node))));
     }
 
-    pub(super) fn mark_all_up(&self) {
-        let marks = fs::read_dir(self.marks()).into_iter().flatten().flatten();
+    pub(super) fn take_all_away(&self) {
+        let marks = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         marks.for_each(|mark| drop(fs::remove_file(mark.path())));
     }
 }

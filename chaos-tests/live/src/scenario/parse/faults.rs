@@ -1,6 +1,6 @@
 //! What goes wrong.
 
-use super::{Parsed, Words};
+use super::words::{Parsed, Words};
 use crate::scenario::{Extent, Fault, Kind, Shape, Way};
 
 const STRIKES_MAX: usize = 10_000;

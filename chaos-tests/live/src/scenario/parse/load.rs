@@ -1,6 +1,6 @@
 //! What goes through the cell.
 
-use super::{Parsed, Words};
+use super::words::{Parsed, Words};
 use crate::scenario::{Load, Pool, Repair, Shape};
 use ohm_model::Class;
 
