@@ -1,6 +1,6 @@
 //! What can go wrong with a command, and which exit code says so.
 
-use crate::output::stderr_width;
+use crate::terminal::stderr_width;
 use crate::text::wrapped;
 use ohm_wire::api::ApiError;
 use std::io;

@@ -17,6 +17,7 @@ mod members;
 mod output;
 mod replay;
 mod rescue;
+mod terminal;
 mod text;
 mod tls;
 mod up;

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::globals::{Globals, OutputFormat};
+use crate::terminal::stderr_width;
 use crate::text::{Style, wrapped};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
@@ -64,11 +65,6 @@ fn cannot_print(error: &dyn std::fmt::Display) -> Failure {
 pub(crate) fn write_out(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::io("writing to standard output", error))
-}
-
-/// Columns of the terminal that stderr is; nothing where it is none.
-pub(crate) fn stderr_width() -> Option<u16> {
-    io::stderr().is_terminal().then(|| comfy_table::Table::new().width()).flatten()
 }
 
 /// Says something on stderr that is no result.

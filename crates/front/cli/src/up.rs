@@ -3,10 +3,10 @@
 mod child;
 mod down;
 mod instance;
+mod options;
 mod plan;
 
 use crate::client::Client;
-use crate::etcd::EngineArguments;
 use crate::failure::Failure;
 use crate::globals::Globals;
 use child::{Child, Verdict};
@@ -14,13 +14,12 @@ pub use down::ChaosNode;
 pub(crate) use down::mark;
 use ohm_runtime::data_dir;
 use ohm_runtime::shutdown::Shutdown;
+pub use options::Up;
 use plan::CellPlan;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-use plan::{Replicas, Shape};
 
 /// How often the children are looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -31,39 +30,6 @@ const SERVING: Duration = Duration::from_secs(120);
 const STOPPING: Duration = Duration::from_secs(15);
 /// Between two words about what is still waited for.
 const SAY_EVERY: Duration = Duration::from_secs(5);
-/// Shown when the port is taken.
-const OTHER_PORT: &str = "choose another port with --listen 127.0.0.1:PORT, and name it to the other commands with \
-                          --server http://127.0.0.1:PORT or OHM_SERVER";
-
-/// `ohm up`.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Up {
-    /// Address of the server
-    #[arg(long, default_value = "127.0.0.1:6460", value_name = "ADDRESS")]
-    pub(crate) listen: SocketAddr,
-    /// How many servers keep the truth: 1, 3 or 5, on the ports after that of --listen
-    #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = servers)]
-    pub(crate) servers: u16,
-    /// Blocks x racks in each x hosts in each
-    #[arg(long, default_value = "2x2x2", value_name = "BxRxH")]
-    pub(crate) shape: Shape,
-    /// So many hosts in one rack instead; 0 leaves the nodes out: `ohm agent` in the same folder then adds one
-    #[arg(long, value_name = "COUNT", conflicts_with = "shape")]
-    pub(crate) nodes: Option<usize>,
-    /// More replicas of a class of scheduler, such as batch=2
-    #[arg(long, value_name = "CLASS=COUNT")]
-    pub(crate) schedulers: Vec<Replicas>,
-    /// How long a node may go on without a word from the health duty, in milliseconds
-    #[arg(long, default_value_t = 10_000, value_name = "MS")]
-    pub(crate) node_lease_ms: u64,
-    #[command(flatten)]
-    pub(crate) engine: EngineArguments,
-}
-
-fn servers(text: &str) -> Result<u16, String> {
-    let count = text.parse().ok().filter(|count| [1, 3, 5].contains(count));
-    count.ok_or_else(|| "1, 3 or 5 are possible: of an even number one more may not fail than of one less".to_string())
-}
 
 /// Runs the cell until it is told to stop.
 pub(crate) fn up(options: &Up, globals: &Globals) -> Result<(), Failure> {

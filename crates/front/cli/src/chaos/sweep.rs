@@ -1,6 +1,8 @@
 //! Many seeds on several threads.
 
-use super::{Simulate, words};
+use super::options::Simulate;
+use super::swept::Swept;
+use super::words;
 use crate::failure::Failure;
 use crate::output::note;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,14 +13,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
-
-/// What came of a sweep.
-pub(super) struct Swept {
-    pub(super) summary: Summary,
-    pub(super) failed: Vec<Report>,
-    /// How long it took, in real milliseconds.
-    pub(super) seconds_milli: u64,
-}
 
 /// After so many failures a sweep is over: the others would hardly say more.
 const FAILED_MAX: usize = 20;

@@ -1,6 +1,6 @@
 //! What a sweep found, as a table for people.
 
-use super::sweep::Swept;
+use super::swept::Swept;
 use ohm_sim::{CONFLICT_REASONS, FAULT_KINDS, GROUP_FAULT_KINDS};
 use std::collections::BTreeMap;
 

@@ -8,8 +8,11 @@ mod nodes;
 pub(crate) mod plan;
 mod progress;
 mod run;
+mod session;
 mod submit;
 mod wait;
+
+pub(crate) use session::Session;
 
 use crate::client::{Client, path_of};
 use crate::command::{ClientCommand, RemoveCommand};
@@ -19,12 +22,6 @@ use crate::output::Output;
 use crate::text;
 use ohm_wire::api::{PriorityClassList, ProvisioningClassList, QueueList, StatusView, TopologyList};
 use serde_json::json;
-
-/// Who is asked, and how the answer is printed.
-pub(crate) struct Session {
-    pub(crate) client: Client,
-    pub(crate) output: Output,
-}
 
 /// Does what `command` says; returns the exit code.
 pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> clap::Command) -> Result<u8, Failure> {

@@ -4,7 +4,7 @@
 //! that nobody else's task lands on a simulated node; as a required label, so that no pod of the trace lands on a node
 //! that would really try to run it.
 
-use super::course::Speed;
+use super::speed::Speed;
 use super::trace::{Request, TraceNode, TracePod};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;

@@ -1,6 +1,5 @@
 //! Who listens on the port of the cell: our own server, known by the instance it was given, or somebody else.
 
-use super::OTHER_PORT;
 use crate::failure::Failure;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,6 +9,10 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(500);
 /// No head of an answer that interests us is longer.
 const HEAD_BYTES_MAX: u64 = 16 << 10;
+
+/// Shown when the port is taken.
+const OTHER_PORT: &str = "choose another port with --listen 127.0.0.1:PORT, and name it to the other commands with \
+                          --server http://127.0.0.1:PORT or OHM_SERVER";
 
 /// Refuses an address that is open to others or that somebody listens on already, before anything is started.
 pub(super) fn refuse_taken(address: SocketAddr) -> Result<(), Failure> {

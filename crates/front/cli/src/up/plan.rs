@@ -1,7 +1,7 @@
 //! What a cell on one machine consists of: which processes with which arguments, which nodes with what room.
 
-use super::Up;
 use super::child::Command;
+use super::options::{HOSTS_MAX, Shape, Up};
 use crate::etcd::{Engine, EngineArguments, LocalEtcd};
 use crate::failure::Failure;
 use ohm_model::Class;
@@ -10,7 +10,6 @@ use ohm_runtime::machine;
 use ohm_wire::api::INSTANCE_VARIABLE;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 /// The topology of the virtual nodes.
 pub(super) const TOPOLOGY: &str = "\
@@ -24,7 +23,6 @@ spec:
   - nodeLabel: kubernetes.io/hostname
 ";
 
-const HOSTS_MAX: usize = 200;
 /// Who is stopped first when the cell stops: those with the highest number.
 const ETCD: u8 = 0;
 const SERVER: u8 = 1;
@@ -34,50 +32,6 @@ const SCHEDULERS: u8 = 4;
 /// The share of the machine's memory that its virtual nodes offer together, in per cent: the rest is for Ohm itself and
 /// whatever else runs there.
 const MEMORY_PERCENT: u64 = 80;
-
-/// Blocks, racks in each, hosts in each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
-    blocks: usize,
-    racks: usize,
-    hosts: usize,
-}
-
-fn is_possible(blocks: usize, racks: usize, hosts: usize) -> bool {
-    let count = blocks.checked_mul(racks).and_then(|racks| racks.checked_mul(hosts));
-    count.is_some_and(|count| (1..=HOSTS_MAX).contains(&count))
-}
-
-impl FromStr for Shape {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let numbers: Option<Vec<usize>> = text.split('x').map(|part| part.parse().ok()).collect();
-        match numbers.as_deref() {
-            Some(&[blocks, racks, hosts]) if is_possible(blocks, racks, hosts) => Ok(Shape { blocks, racks, hosts }),
-            _ => Err(format!("blocks x racks x hosts, such as 2x2x2, with 1 to {HOSTS_MAX} hosts in all")),
-        }
-    }
-}
-
-/// How many replicas of a class of scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Replicas {
-    class: Class,
-    count: usize,
-}
-
-impl FromStr for Replicas {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wanted = || "a class and a count, such as batch=2; classes are batch, service and tas".to_string();
-        let (class, count) = text.split_once('=').ok_or_else(wanted)?;
-        let class = Class::BUILT_IN.into_iter().find(|known| known.name() == class).ok_or_else(wanted)?;
-        let count = count.parse().ok().filter(|count| *count <= 16).ok_or_else(wanted)?;
-        Ok(Replicas { class, count })
-    }
-}
 
 /// Everything that `ohm up` starts.
 pub(super) struct CellPlan {
@@ -306,18 +260,6 @@ fn hosts_of(shape: Shape) -> Result<Vec<Host>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shapes_and_replicas_are_read_or_refused_with_an_example() {
-        assert_eq!("1x2x5".parse(), Ok(Shape { blocks: 1, racks: 2, hosts: 5 }));
-        for wrong in ["2x2", "0x1x1", "axbxc", "100x100x100", "18446744073709551615x18446744073709551615x1", ""] {
-            assert!(wrong.parse::<Shape>().unwrap_err().contains("such as 2x2x2"), "{wrong}");
-        }
-        assert_eq!("batch=2".parse(), Ok(Replicas { class: Class::BATCH, count: 2 }));
-        for wrong in ["batch", "cron=1", "batch=-1", "batch=99"] {
-            assert!(wrong.parse::<Replicas>().unwrap_err().contains("such as batch=2"), "{wrong}");
-        }
-    }
 
     #[test]
     fn hosts_share_the_machine_and_have_their_own_names() {
