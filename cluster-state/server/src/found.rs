@@ -4,8 +4,9 @@
 //! told which cell to join: then an existing server gives it a number that was never used before. So a server whose
 //! disk is gone always comes back under a new number, and never as what it was.
 
+use crate::error::ServerError;
 use crate::links::AddressBook;
-use crate::run::{ServerError, ServerOptions};
+use crate::options::ServerOptions;
 use ohm_log_raft::{FileDisk, Folder, RaftConfig, RaftLog, Remarks, inspect};
 use ohm_runtime::connect::connect_server;
 use ohm_runtime::{data_dir, dice};

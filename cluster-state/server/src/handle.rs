@@ -1,10 +1,10 @@
 //! What the rest of the process knows of the replica thread: ask for a copy of the cell, hand a command in, read
 //! events.
 
-use crate::log_readers::{AgentOutlet, LogReaders, LogStream};
+use crate::log_readers::{AgentOutlet, LogQuery, LogReaders, LogStream};
 use ohm_cell::Cell;
 use ohm_log::{MemberChange, Members};
-use ohm_model::{Command, Index, NodeId, Outcome, RunRef};
+use ohm_model::{Command, Index, NodeId, Outcome};
 use ohm_replica::{ChangeFailure, EventPage};
 use ohm_wire::api::ServerEngine;
 use std::collections::BTreeMap;
@@ -24,26 +24,6 @@ pub enum Unanswered {
     #[error("the server is not serving: {0}")]
     NotServing(String),
 }
-
-/// Which part of a task's output is wanted.
-#[derive(Clone, Copy, Debug)]
-pub struct LogQuery {
-    /// The node that holds it.
-    pub node: NodeId,
-    /// The run that wrote it.
-    pub run: RunRef,
-    /// Its standard error instead of its standard output.
-    pub stderr: bool,
-    /// Go on as it grows.
-    pub follow: bool,
-    /// Only so many of the last bytes; 0 is everything kept.
-    pub tail_bytes: u64,
-    /// Only so many of the last lines, if at all.
-    pub tail_lines: Option<u64>,
-}
-
-/// One piece of a task's output, or why it ends.
-pub type LogPiece = Result<bytes::Bytes, String>;
 
 /// What the replica thread answers.
 pub(crate) enum Question {

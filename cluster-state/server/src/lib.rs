@@ -7,18 +7,24 @@
 //! Everything that is decided is decided in `ServerCore`; this crate moves bytes and time.
 
 mod engine;
+mod error;
 mod found;
 mod handle;
 pub mod http;
+mod inbox;
 mod links;
 mod log_readers;
 mod metrics;
+mod options;
 mod outlets;
 mod replica_thread;
 mod rpc;
 mod run;
 mod tls;
+mod token;
 
-pub use handle::{LogPiece, LogQuery, ReplicaHandle, Servers, Unanswered};
-pub use log_readers::LogStream;
-pub use run::{ServerError, ServerOptions, run};
+pub use error::ServerError;
+pub use handle::{ReplicaHandle, Servers, Unanswered};
+pub use log_readers::{LogPiece, LogQuery, LogStream};
+pub use options::ServerOptions;
+pub use run::run;

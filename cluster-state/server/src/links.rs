@@ -1,6 +1,6 @@
 //! The ways to the other servers: one task and one stream for each, started again whenever it breaks.
 
-use crate::replica_thread::Message;
+use crate::inbox::Message;
 use bytes::Bytes;
 use ohm_replica::ServerInput;
 use ohm_runtime::connect::connect_server;

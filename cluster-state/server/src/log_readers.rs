@@ -3,8 +3,8 @@
 //! Invariant: no more pieces are under way to a reader than it has granted, so nobody is cut off for being slow and
 //! nothing piles up here.
 
-use crate::handle::{LogPiece, LogQuery};
 use dashmap::DashMap;
+use ohm_model::{NodeId, RunRef};
 use ohm_replica::Peer;
 use ohm_wire::{AgentDown, LogPiece as WirePiece, MoreLog, ReadLog, agent_down};
 use std::sync::Arc;
@@ -15,6 +15,26 @@ use tokio::sync::mpsc;
 const CREDIT: u32 = 16;
 /// Pieces are granted again in lots of this many.
 const GRANT: u32 = CREDIT / 2;
+
+/// Which part of a task's output is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct LogQuery {
+    /// The node that holds it.
+    pub node: NodeId,
+    /// The run that wrote it.
+    pub run: RunRef,
+    /// Its standard error instead of its standard output.
+    pub stderr: bool,
+    /// Go on as it grows.
+    pub follow: bool,
+    /// Only so many of the last bytes; 0 is everything kept.
+    pub tail_bytes: u64,
+    /// Only so many of the last lines, if at all.
+    pub tail_lines: Option<u64>,
+}
+
+/// One piece of a task's output, or why it ends.
+pub type LogPiece = Result<bytes::Bytes, String>;
 
 /// The way to an agent's connection. It does not keep the connection open.
 pub(crate) struct AgentOutlet {

@@ -2,6 +2,7 @@
 //! done. Disk writes happen here, so everything that arrives during a sync rides in the next one.
 
 use crate::handle::{Question, ReplicaHandle, Servers, Unanswered};
+use crate::inbox::{Inbox, Message};
 use crate::links::Links;
 use crate::metrics::Meter;
 use crate::outlets::Outlets;
@@ -9,14 +10,13 @@ use ohm_cell::Cell;
 use ohm_log::Log;
 use ohm_model::{Command, Index, Outcome};
 use ohm_replica::{
-    AppendResult, ChangeFailure, Clock, CopyEffect, FollowerId, Peer, Purpose, Replica, ReplicaFailure, RequestId,
-    ServerCore, ServerEffect, ServerInput,
+    AppendResult, ChangeFailure, Clock, CopyEffect, Purpose, Replica, ReplicaFailure, RequestId, ServerCore,
+    ServerEffect, ServerInput,
 };
 use ohm_runtime::clock::{boot_ms, wall_ms};
 use ohm_runtime::recorder::{Happened, Recorder};
 use ohm_runtime::shutdown::Shutdown;
 use ohm_wire::api::ServerEngine;
-use ohm_wire::{AgentDown, AppendReply, DutyDown, FollowReply};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,37 +31,12 @@ const SLEEP_MS_MAX: u64 = 100;
 /// How long a server that stops waits for another one to lead.
 const HAND_OVER_MS: u64 = 1_500;
 
-/// What reaches the thread.
-pub(crate) enum Message {
-    Input(ServerInput),
-    AppendPeer(Peer, mpsc::Sender<AppendReply>),
-    AgentPeer(Peer, mpsc::Sender<AgentDown>),
-    DutyPeer(Peer, mpsc::Sender<DutyDown>),
-    Follower(FollowerId, Index, mpsc::Sender<FollowReply>),
-    /// Another server says where it listens.
-    ServerAt(u64, String),
-    /// The log has heard something.
-    #[cfg(feature = "etcd")]
-    Wake,
-}
-
 /// Which server this is, on which engine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) server: u64,
     pub(crate) cell_incarnation: u64,
     pub(crate) engine: ServerEngine,
-}
-
-/// A sender to the thread, for the RPC side.
-#[derive(Clone)]
-pub(crate) struct Inbox(pub(crate) mpsc::Sender<Message>);
-
-impl Inbox {
-    /// Waits for room; false when the thread is gone.
-    pub(crate) async fn send(&self, message: Message) -> bool {
-        self.0.send(message).await.is_ok()
-    }
 }
 
 /// Starts the thread. It ends with the shutdown, or with a failure, which it hands out at `failed`.

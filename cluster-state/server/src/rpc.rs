@@ -1,8 +1,8 @@
 //! The RPC side: streams of messages in and out of the replica thread. No decisions here.
 
 use crate::handle::ReplicaHandle;
+use crate::inbox::{Inbox, Message};
 use crate::log_readers::LogReaders;
-use crate::replica_thread::{Inbox, Message};
 use bytes::Bytes;
 use ohm_agent::BeatAnswer;
 use ohm_log::MemberChange;

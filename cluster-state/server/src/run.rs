@@ -1,91 +1,24 @@
 //! The server process from its options to its end.
 
 use crate::engine::{self, Started};
+use crate::error::ServerError;
 use crate::found;
 use crate::handle::ReplicaHandle;
+use crate::options::ServerOptions;
 use crate::rpc::CellService;
-use crate::tls::{self, TlsListener, TlsServeError};
+use crate::tls::{self, TlsListener};
+use crate::token::same_bytes;
 use axum::serve::ListenerExt;
 use ohm_cell::BackupSource;
-use ohm_log_etcd::EtcdOptions;
-use ohm_runtime::data_dir::{self, DataDirError};
+use ohm_runtime::data_dir;
 use ohm_runtime::shutdown::Shutdown;
-use ohm_runtime::tls::TlsFiles;
 use ohm_wire::MESSAGE_BYTES_MAX;
 use ohm_wire::cell_server::CellServer;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use tokio::net::{TcpListener, TcpStream};
 use tonic::{Request, Status};
 
 /// The paths of the RPC service.
 const RPC_PATHS: &str = "/ohm.v1.Cell/{*method}";
-
-/// How a server is started.
-#[derive(Clone, Debug)]
-pub struct ServerOptions {
-    /// Where its log and snapshots are.
-    pub data_dir: PathBuf,
-    /// The address of its one port.
-    pub listen: SocketAddr,
-    /// Listen on an address that others can reach although nothing is encrypted.
-    pub insecure: bool,
-    /// What it shows to whoever connects and to other servers, and whom it believes; without a certificate nothing is
-    /// encrypted.
-    pub tls: TlsFiles,
-    /// Only those who show a certificate of the CA get in.
-    pub tls_client_auth: bool,
-    /// Where other servers and clients reach it; the listening address when absent.
-    pub advertise: Option<String>,
-    /// Servers of the cell to join, if the data folder is empty; without any, an empty folder founds a cell.
-    pub join: Vec<String>,
-    /// Snapshot after so many entries; the default when absent.
-    pub snapshot_every_entries: Option<u64>,
-    /// The etcd that orders the log; the servers do it themselves without one.
-    pub etcd: Option<EtcdOptions>,
-}
-
-impl ServerOptions {
-    /// Where others reach this server.
-    pub(crate) fn advertised(&self) -> String {
-        let scheme = if self.tls.certificate.is_some() { "https" } else { "http" };
-        self.advertise.clone().unwrap_or_else(|| format!("{scheme}://{}", self.listen))
-    }
-}
-
-/// Why a server ended.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// The data folder can't be used.
-    #[error(transparent)]
-    DataDir(#[from] DataDirError),
-    /// Its address is taken or not one of this machine.
-    #[error("can't listen on {address}: {source}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The address would be open to others.
-    #[error(
-        "{0} can be reached from other machines, and nothing is encrypted: listen on 127.0.0.1, give it --tls-cert and \
-         --tls-key (`ohm tls create` makes them), or say --insecure"
-    )]
-    Open(SocketAddr),
-    /// The options or the data folder do not fit the etcd, or it lets nobody in.
-    #[error(transparent)]
-    Etcd(#[from] ohm_log_etcd::EtcdError),
-    /// Its certificate can't be used.
-    #[error(transparent)]
-    Tls(#[from] TlsServeError),
-    /// The log or the replica failed. What is on disk is left as it was.
-    #[error("{0}")]
-    Replica(String),
-    /// The network side failed.
-    #[error("serving ended: {0}")]
-    Serve(std::io::Error),
-}
 
 /// Runs a server until `shutdown`, or until it fails.
 pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), ServerError> {
@@ -178,9 +111,4 @@ fn check_token(bearer: &str, request: Request<()>) -> Result<Request<()>, Status
         return Ok(request);
     }
     Err(Status::unauthenticated("the cell's token is missing or wrong; it is in the file `token` of the data folder"))
-}
-
-/// Compares without telling by its duration where the first difference is.
-pub(crate) fn same_bytes(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |different, (x, y)| different | (x ^ y)) == 0
 }

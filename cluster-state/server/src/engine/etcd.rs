@@ -1,11 +1,12 @@
 //! A server over etcd: who it is, and the line to there.
 
-use super::{Member, Started, assemble};
+use super::copy::{Member, Started, assemble};
+use crate::error::ServerError;
 use crate::found::ETCD_NOTE;
+use crate::inbox::Message;
 use crate::links::AddressBook;
-use crate::replica_thread::Message;
+use crate::options::ServerOptions;
 use crate::rpc::CellFacts;
-use crate::run::{ServerError, ServerOptions};
 use ohm_log_etcd::{Connection, EtcdConfig, EtcdLog, EtcdOptions, Wake, read_note, write_note};
 use ohm_runtime::shutdown::Shutdown;
 use ohm_runtime::{clock, dice};

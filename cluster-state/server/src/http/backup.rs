@@ -1,7 +1,7 @@
 //! The whole state, to be kept elsewhere.
 
-use super::Shared;
 use super::answer::{Answer, stamped};
+use super::shared::Shared;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header;

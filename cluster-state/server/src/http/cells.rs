@@ -1,7 +1,8 @@
 //! Copies of the cell for readers. Copies are shared between requests, so that a thousand people who wait cost the
 //! replica as little as one.
 
-use crate::handle::{LogQuery, ReplicaHandle, Servers, Unanswered};
+use crate::handle::{ReplicaHandle, Servers, Unanswered};
+use crate::log_readers::LogQuery;
 use crate::log_readers::LogStream;
 use ohm_cell::Cell;
 use ohm_log::MemberChange;

@@ -1,9 +1,9 @@
 //! What happened: a page of it, or a stream.
 
-use super::Shared;
 use super::answer::{Answer, json, stamped};
 use super::cells::Cells;
 use super::params::Params;
+use super::shared::Shared;
 use super::views;
 use crate::handle::Unanswered;
 use axum::extract::State;

@@ -1,7 +1,7 @@
 //! Why a job is in the state it is in. What keeps a job from being placed is worked out by the planner of its class,
 //! the same code that its scheduler runs, on a copy of the cell.
 
-use super::views;
+use super::views::{causes, job_summary};
 use ohm_cell::{Cell, Job, JobState};
 use ohm_framework::{Answer, Counted, Excluded, Explanation, LayerFit, Miss, Obstacle, explain_job, jobs_ahead};
 use ohm_model::resources::display;
@@ -18,7 +18,7 @@ fn ask_planner(cell: &Cell, job: &Job) -> (Answer, Option<u64>) {
 
 /// Why `job` is in the state it is in; of a group that is not placed with the same numbers that `ohm plan` prints.
 pub(super) fn explain(cell: &Cell, job: &Job) -> ExplainView {
-    let summary = views::job_summary(job);
+    let summary = job_summary(job);
     let name = &summary.name;
     let view = ExplainView {
         job: name.clone(),
@@ -145,7 +145,7 @@ fn from_explanation(cell: &Cell, job: &Job, explanation: &Explanation, view: Exp
     });
     let tried = explanation.tried.as_ref();
     let strategies = tried.into_iter().flat_map(|tried| tried.strategies.iter().cloned());
-    let causes = taints.flat_map(|taint| views::causes(cell, taint, CAUSES_TOLD));
+    let causes = taints.flat_map(|taint| causes(cell, taint, CAUSES_TOLD));
     ExplainView {
         summary,
         details: sentences.chain(causes).collect(),

@@ -6,8 +6,9 @@
 
 use super::answer::Problem;
 use super::cells::with_staleness;
-use super::{HttpOptions, Shared, WAITS_MAX};
-use crate::run::same_bytes;
+use super::options::HttpOptions;
+use super::shared::{Shared, WAITS_MAX};
+use crate::token::same_bytes;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::Next;

@@ -1,8 +1,8 @@
 //! Questions about jobs.
 
-use super::Shared;
 use super::answer::{Answer, Problem, json};
 use super::params::{Name, Params};
+use super::shared::Shared;
 use super::views::{self, TaskWindow};
 use axum::extract::State;
 use ohm_cell::{Cell, Job};

@@ -1,11 +1,11 @@
 //! The output of a task.
 
-use super::Shared;
 use super::answer::{Answer, Problem, stamped};
 use super::params::{Name, Params};
+use super::shared::Shared;
 use super::streams::OpenStream;
-use crate::handle::{LogPiece, LogQuery};
 use crate::log_readers::LogStream;
+use crate::log_readers::{LogPiece, LogQuery};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{StatusCode, header};

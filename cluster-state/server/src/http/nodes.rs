@@ -1,9 +1,9 @@
 //! Questions about nodes.
 
-use super::Shared;
 use super::answer::{Answer, Problem, json};
 use super::jobs::{LISTED_DEFAULT, LISTED_MAX, PAGE_DEFAULT, PAGE_MAX, insert_bounded};
 use super::params::{Name, Params};
+use super::shared::Shared;
 use super::views;
 use axum::extract::State;
 use ohm_wire::api::NodeList;

@@ -1,7 +1,7 @@
 //! The cell as a whole, and the server itself.
 
-use super::Shared;
 use super::answer::{Answer, json};
+use super::shared::Shared;
 use super::views;
 use axum::extract::State;
 use axum::http::header;

@@ -1,8 +1,8 @@
 //! The group of servers: who belongs to it, who leads, who is to leave.
 
-use super::Shared;
 use super::answer::{Answer, Problem, json, stamped};
 use super::params::Name;
+use super::shared::Shared;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;

@@ -1,8 +1,8 @@
 //! Waiting for a job, as a long poll.
 
-use super::Shared;
 use super::answer::{Answer, Problem, json};
 use super::params::{Name, Params};
+use super::shared::Shared;
 use super::views;
 use axum::extract::State;
 use ohm_cell::{Job, JobState};

@@ -1,7 +1,8 @@
 //! A cell with a router in front of it.
 
 use super::super::{HttpOptions, router};
-use crate::handle::{LogPiece, Question, ReplicaHandle, Servers, Unanswered};
+use crate::handle::{Question, ReplicaHandle, Servers, Unanswered};
+use crate::log_readers::LogPiece;
 use crate::log_readers::{AgentOutlet, LogReaders};
 use axum::Router;
 use axum::body::{Body, to_bytes};

@@ -1,7 +1,6 @@
 //! Events.
 
-use super::nodes::health;
-use super::stop_cause;
+use super::words::{health, stop_cause};
 use ohm_cell::{Cell, FLAP_WINDOW_MS};
 use ohm_model::{ConditionAction, Event, EventKind, JobId, Move, NodeId, Subject};
 use ohm_wire::api::EventView;

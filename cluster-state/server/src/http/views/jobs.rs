@@ -1,6 +1,6 @@
 //! Jobs.
 
-use super::{amounts, shard, stop_cause};
+use super::words::{amounts, shard, stop_cause};
 use ohm_cell::{
     Cell, Group, Job, PastRepair, PastRun, RepairEnd, RepairState, Run, Task, TaskState, UnhealthyCause, UnhealthyNode,
 };

@@ -2,10 +2,10 @@
 
 use super::super::explain::explain;
 use super::jobs::run_state;
-use ohm_cell::{CORDONED, Cell, DeviceBank, FLAP_WINDOW_MS, NodeRecord, Run, StandingCondition};
-use ohm_model::condition::{FLAPPING_TAINT, TAINT_PREFIX};
+use super::words::{amounts, health};
+use ohm_cell::{CORDONED, Cell, DeviceBank, NodeRecord, Run, StandingCondition};
 use ohm_model::resources::display;
-use ohm_model::{JobId, NodeHealth, NodeId, RunRef, ShapeId, Taint};
+use ohm_model::{JobId, NodeHealth, NodeId, RunRef, ShapeId};
 use ohm_wire::api::{DrainView, LeavingView, NodeConditionView, NodeDetail, NodeRunView, NodeSummary};
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub(crate) fn node_summary(cell: &Cell, node: NodeId) -> Option<NodeSummary> {
         address: record.spec.address.clone(),
         labels: record.spec.labels.clone(),
         taints: record.taints.iter().map(ToString::to_string).collect(),
-        capacity: super::amounts(&record.spec.capacity),
+        capacity: amounts(&record.spec.capacity),
         free: record.spec.capacity.keys().map(free).collect(),
         devices: devices(cell, record),
         conditions: record.conditions.iter().map(condition).collect(),
@@ -51,28 +51,6 @@ fn condition(condition: &StandingCondition) -> NodeConditionView {
         since_ms: condition.since_ms,
         message: condition.message.clone(),
     }
-}
-
-/// Sentences about nodes that their own state keeps `taint` on, for whom that taint is in the way; `most` at most.
-pub(crate) fn causes(cell: &Cell, taint: &Taint, most: usize) -> Vec<String> {
-    if !taint.key.starts_with(TAINT_PREFIX) {
-        return Vec::new();
-    }
-    let of_node = |record: &NodeRecord| {
-        let name = &record.spec.name;
-        if taint.key == FLAPPING_TAINT {
-            let (flaps, minutes) = (record.flaps.returns_ms.len(), FLAP_WINDOW_MS / 60_000);
-            let seconds = record.flaps.held_until_ms.saturating_sub(cell.now_ms()).div_ceil(1000);
-            return Some(format!(
-                "{name} is held down for another {seconds} s: it fell silent {flaps} times in {minutes} min."
-            ));
-        }
-        let condition = record.conditions.iter().find(|condition| taint.key.ends_with(condition.kind.name()))?;
-        let message = if condition.message.is_empty() { String::new() } else { format!(": {}", condition.message) };
-        Some(format!("{name} has {}{message}.", condition.kind.name()))
-    };
-    let tainted = cell.nodes().iter().filter(|(_, record)| record.taints.contains(taint));
-    tainted.filter_map(|(_, record)| of_node(record)).take(most).collect()
 }
 
 /// What is free of each device that is tracked singly, by resource. A bank keeps the slots of devices that went away;
@@ -158,14 +136,5 @@ fn named_run_view(cell: &Cell, run: RunRef, state: &str, pid: u32, (placed_ms, s
         pid,
         placed_ms,
         started_ms,
-    }
-}
-
-/// The word for what is held of a node.
-pub(super) fn health(health: NodeHealth) -> &'static str {
-    match health {
-        NodeHealth::Ready => "ready",
-        NodeHealth::Suspect => "suspect",
-        NodeHealth::Lost => "lost",
     }
 }

@@ -1,6 +1,6 @@
 //! The cell in numbers.
 
-use super::shard;
+use super::words::shard;
 use ohm_cell::{CORDONED, Cell, JobState};
 use ohm_model::{Lease, NodeHealth, Role};
 use ohm_wire::api::{JobTotals, NodeTotals, SessionView, StatusView, TaskTotals};

@@ -1,0 +1,41 @@
+//! Amounts, shards, causes and states in the words of the API.
+
+use ohm_model::resources::display;
+use ohm_model::{Amounts, NodeHealth, Shard, StopCause};
+use std::collections::BTreeMap;
+
+pub(super) fn amounts(amounts: &Amounts) -> BTreeMap<String, String> {
+    amounts.iter().map(|(name, &amount)| (name.clone(), display(name, amount))).collect()
+}
+
+pub(super) fn shard(shard: Shard) -> String {
+    format!("{}/{}", shard.class.name(), shard.number)
+}
+
+pub(super) fn stop_cause(cause: StopCause) -> &'static str {
+    match cause {
+        StopCause::Cancelled => "cancelled",
+        StopCause::Suspended => "suspended",
+        StopCause::Preempted => "preempted",
+        StopCause::Moved => "moved",
+        StopCause::DeadlineExceeded => "deadlineExceeded",
+        StopCause::JobFailed => "jobFailed",
+        StopCause::NodeShrunk => "nodeShrunk",
+        StopCause::GangRestart => "gangRestart",
+        StopCause::RepairFailed => "repairFailed",
+        StopCause::Drained => "drained",
+        StopCause::ScaledDown => "scaledDown",
+        StopCause::Restarted => "restarted",
+        StopCause::CapacityRevoked => "capacityRevoked",
+        StopCause::Reconciled => "reconciled",
+    }
+}
+
+/// The word for what is held of a node.
+pub(super) fn health(health: NodeHealth) -> &'static str {
+    match health {
+        NodeHealth::Ready => "ready",
+        NodeHealth::Suspect => "suspect",
+        NodeHealth::Lost => "lost",
+    }
+}
