@@ -5,8 +5,8 @@
 //!                                      ▲──────────── Heard ◀──────┘
 //! ```
 //! Code map: `core` (pure: [`EtcdCore`] with `appends`, `following` and `reading`, `session`, `peers`, `saving`,
-//! `trimming`, `reads`; `core::identity`) · [`EtcdLog`] (the seam of the log around it) · `shell` (feature `client`:
-//! the way to etcd).
+//! `trimming` and `reads`, each a part of its own over `shared`; `core::identity`) · [`EtcdLog`] (the seam of the log
+//! around it) · `shell` (feature `client`: the way to etcd).
 //!
 //! Differences from the embedded engine, all of them of etcd's making: nobody leads; indices are revisions of etcd and
 //! skip; an entry takes one transaction of at most 1 MiB and a little; the servers of a cell are those with a lease.

@@ -5,13 +5,16 @@
 //!      ▲────────┴─ no answer, or a guard did not hold; never after it was given up
 //! ```
 
-use super::call::{Guard, Op, Request, Response, Txn};
+use super::call::{Guard, Op, Pair, Request, Response, Txn};
 use super::calls::Purpose;
-use super::following::RESTORED;
+use super::config::EtcdConfig;
 use super::keys::EntryId;
-use super::{EtcdConfig, EtcdCore, records};
+use super::marks::{Expected, Marks};
+use super::records;
+use super::session::Session;
+use super::shared::Shared;
 use bytes::Bytes;
-use ohm_log::{LogEvent, LogFailure, Refusal};
+use ohm_log::{LogEvent, Refusal};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Default)]
@@ -65,91 +68,113 @@ impl Appends {
     pub(super) fn due_ms(&self, config: &EtcdConfig) -> Option<u64> {
         self.pending.values().next().map(|pending| pending.since_ms + config.give_up_ms)
     }
-}
 
-impl EtcdCore {
-    pub(super) fn tick_appends(&mut self, now_ms: u64) {
-        self.give_up_appends(now_ms);
-        let Some((session, _)) = self.session.held() else { return };
-        if !self.following.is_watching() || !self.may_send(now_ms) {
-            return;
-        }
-        let position = self.following.position;
-        let room = self.config.appends_in_flight.saturating_sub(self.appends.in_flight);
+    /// Gives up what waits for too long; sends what may be sent, if the copy watches the log, to where it says.
+    pub(super) fn tick(
+        &mut self,
+        now_ms: u64,
+        session: &Session,
+        watched_to: Option<u64>,
+        marks: &Marks,
+        shared: &mut Shared,
+    ) {
+        self.give_up(now_ms, shared);
+        let Some((session, _)) = session.held() else { return };
+        let Some(position) = watched_to.filter(|_| shared.calls.may_send(now_ms)) else { return };
+        let room = shared.config.appends_in_flight.saturating_sub(self.in_flight);
         let is_ready = |sequence: &&u64| {
-            let pending = self.appends.pending.get(*sequence);
+            let pending = self.pending.get(*sequence);
             pending.is_some_and(|pending| pending.not_before <= position)
         };
-        let ready: Vec<u64> = self.appends.waiting.iter().filter(is_ready).take(room).copied().collect();
+        let ready: Vec<u64> = self.waiting.iter().filter(is_ready).take(room).copied().collect();
         for sequence in ready {
-            self.send_append(sequence, session);
+            self.send(sequence, session, marks, shared);
         }
     }
 
-    fn send_append(&mut self, sequence: u64, session: u64) {
-        let Some(pending) = self.appends.pending.get_mut(&sequence) else { return };
+    fn send(&mut self, sequence: u64, session: u64, marks: &Marks, shared: &mut Shared) {
+        let Some(pending) = self.pending.get_mut(&sequence) else { return };
         pending.was_sent = true;
-        self.appends.waiting.remove(&sequence);
-        self.appends.in_flight += 1;
-        let key = self.keys.entry(EntryId { proposer: self.config.proposer, sequence });
-        let server = self.keys.server(self.config.note.server);
+        self.waiting.remove(&sequence);
+        self.in_flight += 1;
+        let key = shared.keys.entry(EntryId { proposer: shared.config.proposer, sequence });
+        let server = shared.own_key();
         let guards = vec![
             Guard::Absent(key.clone()),
-            Guard::Modified(self.keys.trim(), self.following.trim_revision),
+            Guard::Modified(shared.keys.trim(), marks.trim_revision),
             Guard::Modified(server.clone(), session),
         ];
         let put = |key: String, value: Bytes| Op::Put { key, value, lease: 0 };
-        let then = vec![put(key.clone(), pending.value.clone()), put(self.keys.head(), Bytes::new())];
-        let otherwise = vec![Op::Get(key), Op::Get(self.keys.trim()), Op::Get(server)];
-        self.call(Purpose::Append(sequence), Request::Txn(Txn { guards, then, otherwise }));
+        let then = vec![put(key.clone(), pending.value.clone()), put(shared.keys.head(), Bytes::new())];
+        let otherwise = vec![Op::Get(key), Op::Get(shared.keys.trim()), Op::Get(server)];
+        shared.calls.call(Purpose::Append(sequence), Request::Txn(Txn { guards, then, otherwise }));
     }
 
-    pub(super) fn append_answered(&mut self, now_ms: u64, sequence: u64, answer: Option<Response>) {
-        self.appends.in_flight -= 1;
-        let applied = self.following.applied();
-        let Some(pending) = self.appends.pending.get_mut(&sequence) else { return };
+    /// What the watch should show because of it; `applied` is what the copy has taken in.
+    pub(super) fn answered(
+        &mut self,
+        sequence: u64,
+        answer: Option<Response>,
+        applied: u64,
+        session: &mut Session,
+        marks: &Marks,
+        shared: &mut Shared,
+    ) -> Option<Expected> {
+        self.in_flight -= 1;
+        let pending = self.pending.get_mut(&sequence)?;
         match answer {
             Some(Response::Txn { succeeded: true, revision, .. }) => {
                 pending.landed = Some(revision);
                 if revision <= applied {
-                    return self.fail(LogFailure::Engine(RESTORED.into()));
+                    shared.told.was_restored();
+                    return None;
                 }
-                self.expect(now_ms, revision);
+                Some(Expected::Entry(revision))
             }
-            Some(Response::Txn { found, .. }) => self.append_held_back(now_ms, sequence, &found),
-            _ => drop(self.appends.waiting.insert(sequence)),
+            Some(Response::Txn { found, .. }) => self.held_back(sequence, &found, session, marks, shared),
+            _ => {
+                self.waiting.insert(sequence);
+                None
+            }
         }
     }
 
     /// A guard did not hold: it is there already, entries were trimmed meanwhile, or the session is over.
-    fn append_held_back(&mut self, now_ms: u64, sequence: u64, found: &[super::call::Pair]) {
-        let key = self.keys.entry(EntryId { proposer: self.config.proposer, sequence });
+    fn held_back(
+        &mut self,
+        sequence: u64,
+        found: &[Pair],
+        session: &mut Session,
+        marks: &Marks,
+        shared: &Shared,
+    ) -> Option<Expected> {
+        let key = shared.keys.entry(EntryId { proposer: shared.config.proposer, sequence });
         let modified = |key: &str| found.iter().find(|pair| pair.key == *key).map_or(0, |pair| pair.modified);
-        let (landed, trim) = (modified(&key), modified(&self.keys.trim()));
-        let server = modified(&self.keys.server(self.config.note.server));
-        if self.session.held().is_some_and(|(session, _)| server != session) && landed == 0 {
-            self.end_session();
+        let (landed, trim) = (modified(&key), modified(&shared.keys.trim()));
+        let server = modified(&shared.own_key());
+        if session.held().is_some_and(|(session, _)| server != session) && landed == 0 {
+            session.end();
         }
-        let Some(pending) = self.appends.pending.get_mut(&sequence) else { return };
+        let pending = self.pending.get_mut(&sequence)?;
         if landed > 0 {
             pending.landed = Some(landed);
-            return self.expect(now_ms, landed);
+            return Some(Expected::Entry(landed));
         }
         pending.not_before = pending.not_before.max(trim);
-        self.appends.waiting.insert(sequence);
-        self.expect_mark(now_ms, trim, self.following.trim_revision);
+        self.waiting.insert(sequence);
+        Some(Expected::Mark(trim, marks.trim_revision))
     }
 
     /// Nobody waits for ever. What was never sent is not in the log; the rest is unknown, and not sent again.
-    fn give_up_appends(&mut self, now_ms: u64) {
-        let give_up_ms = self.config.give_up_ms;
-        while let Some(first) = self.appends.pending.first_entry()
+    fn give_up(&mut self, now_ms: u64, shared: &mut Shared) {
+        let give_up_ms = shared.config.give_up_ms;
+        while let Some(first) = self.pending.first_entry()
             && first.get().since_ms + give_up_ms <= now_ms
         {
             let (sequence, pending) = first.remove_entry();
-            self.appends.waiting.remove(&sequence);
+            self.waiting.remove(&sequence);
             let token = pending.token;
-            self.tell(match (pending.was_sent, self.health.is_full()) {
+            shared.told.tell(match (pending.was_sent, shared.calls.is_full()) {
                 (true, _) => LogEvent::Unknown { token },
                 (false, true) => LogEvent::Refused { token, reason: Refusal::DiskFull },
                 (false, false) => LogEvent::Refused { token, reason: Refusal::NoMajority },

@@ -1,8 +1,10 @@
 //! Which call is about what, and what to do about those that fail.
 
-use super::EtcdCore;
-use super::call::{CallError, CallId, Command, Request, Response};
+use super::call::{CallError, CallId, Command, Request};
+use super::told::Told;
 use ohm_log::{Alarm, LogEvent};
+use ohm_stdx::Prng;
+use std::collections::BTreeMap;
 
 /// The first pause after a failure; it doubles with each further one.
 const PAUSE_MS_MIN: u64 = 20;
@@ -34,7 +36,7 @@ pub(super) enum Purpose {
 
 /// How etcd fares, as far as calls tell.
 #[derive(Debug, Default)]
-pub(super) struct Health {
+struct Health {
     failures: u32,
     since_ms: Option<u64>,
     paused_until_ms: Option<u64>,
@@ -42,76 +44,88 @@ pub(super) struct Health {
     is_full: bool,
 }
 
-impl Health {
-    pub(super) fn paused_until_ms(&self) -> Option<u64> {
-        self.paused_until_ms
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.is_full
-    }
+/// Calls that wait for their answers, and what the shell is to do, in order.
+pub(super) struct Calls {
+    open: BTreeMap<CallId, Purpose>,
+    next_call: CallId,
+    next_watch: u64,
+    commands: Vec<Command>,
+    health: Health,
+    /// What the pauses between attempts are drawn from.
+    dice: Prng,
 }
 
-impl EtcdCore {
+impl Calls {
+    pub(super) fn new(dice: Prng) -> Self {
+        let (open, commands, health) = (BTreeMap::new(), Vec::new(), Health::default());
+        Calls { open, next_call: 1, next_watch: 1, commands, health, dice }
+    }
+
     /// Whether something may be sent, or must wait for the end of a pause.
     pub(super) fn may_send(&self, now_ms: u64) -> bool {
         self.health.paused_until_ms.is_none_or(|until_ms| until_ms <= now_ms)
     }
 
+    /// Until when nothing is sent after a failure.
+    pub(super) fn paused_until_ms(&self) -> Option<u64> {
+        self.health.paused_until_ms
+    }
+
+    /// Whether etcd has no space left.
+    pub(super) fn is_full(&self) -> bool {
+        self.health.is_full
+    }
+
     pub(super) fn call(&mut self, purpose: Purpose, request: Request) -> CallId {
         let call = self.next_call;
         self.next_call += 1;
-        self.calls.insert(call, purpose);
+        self.open.insert(call, purpose);
         self.commands.push(Command::Call(call, request));
         call
     }
 
-    pub(super) fn answered(&mut self, now_ms: u64, call: CallId, answer: Result<Response, CallError>) {
-        let Some(purpose) = self.calls.remove(&call) else { return };
-        match &answer {
-            Ok(_) => self.went_well(purpose),
-            Err(error) => self.went_wrong(now_ms, error),
-        }
-        let answer = answer.ok();
-        match purpose {
-            Purpose::Grant => self.granted(now_ms, answer),
-            Purpose::Register => self.registered(answer),
-            Purpose::KeepAlive => self.kept_alive(answer),
-            Purpose::ReadMarks(attempt) => self.marks_read(attempt, answer),
-            Purpose::ReadChunk(attempt, number) => self.chunk_read(attempt, number, answer),
-            Purpose::ReadEntries(attempt) => self.entries_read(attempt, answer),
-            Purpose::ListServers => self.servers_listed(answer),
-            Purpose::Append(sequence) => self.append_answered(now_ms, sequence, answer),
-            Purpose::Read => self.read_answered(now_ms, answer),
-            Purpose::TakeSaving => self.saving_taken(now_ms, answer),
-            Purpose::WriteChunk(attempt, number) => self.chunk_written(attempt, number, answer),
-            Purpose::FlipPointer(attempt) => self.pointer_flipped(attempt, answer),
-            Purpose::EndSaving => {}
-            Purpose::MarkTrim => self.trim_marked(answer),
-            Purpose::DeleteEntries => self.entries_deleted(answer),
-            Purpose::Compact => {}
-        }
+    /// Begins to watch what lies below `prefix`, and names the watch.
+    pub(super) fn watch(&mut self, prefix: String, from: u64, deletions: bool) -> u64 {
+        let watch = self.next_watch;
+        self.next_watch += 1;
+        self.commands.push(Command::Watch { watch, prefix, from, deletions });
+        watch
     }
 
-    fn went_well(&mut self, purpose: Purpose) {
+    pub(super) fn unwatch(&mut self, watch: u64) {
+        self.commands.push(Command::Unwatch(watch));
+    }
+
+    /// What `call` was about, if it still waited for its answer; it does no more.
+    pub(super) fn settle(&mut self, call: CallId) -> Option<Purpose> {
+        self.open.remove(&call)
+    }
+
+    pub(super) fn take_commands(&mut self) -> Vec<Command> {
+        std::mem::take(&mut self.commands)
+    }
+
+    /// A call was answered.
+    pub(super) fn went_well(&mut self, purpose: Purpose, told: &mut Told) {
         (self.health.failures, self.health.since_ms, self.health.paused_until_ms) = (0, None, None);
         if std::mem::take(&mut self.health.is_said) {
-            self.tell(LogEvent::Alarm(Alarm::EngineBack));
+            told.tell(LogEvent::Alarm(Alarm::EngineBack));
         }
         let writes = matches!(purpose, Purpose::Append(_) | Purpose::Register | Purpose::WriteChunk(..));
         if writes && std::mem::take(&mut self.health.is_full) {
-            self.tell(LogEvent::Alarm(Alarm::DiskRoom));
+            told.tell(LogEvent::Alarm(Alarm::DiskRoom));
         }
     }
 
-    fn went_wrong(&mut self, now_ms: u64, error: &CallError) {
+    /// A call failed.
+    pub(super) fn went_wrong(&mut self, now_ms: u64, error: &CallError, told: &mut Told) {
         // Compacting what is compacted already, and reading what just was, are no signs of trouble.
         if matches!(error, CallError::Compacted) {
             return;
         }
         if matches!(error, CallError::NoSpace) && !self.health.is_full {
             self.health.is_full = true;
-            self.tell(LogEvent::Alarm(Alarm::DiskFull { file: "the database of etcd".into() }));
+            told.tell(LogEvent::Alarm(Alarm::DiskFull { file: "the database of etcd".into() }));
         }
         self.health.failures = self.health.failures.saturating_add(1);
         let pause_ms = (PAUSE_MS_MIN << self.health.failures.min(10)).min(PAUSE_MS_MAX);
@@ -120,12 +134,18 @@ impl EtcdCore {
         // What is refused will not become better by itself.
         let is_worth_it = now_ms >= since_ms + SILENT_MS || matches!(error, CallError::Refused(_));
         if is_worth_it && !std::mem::replace(&mut self.health.is_said, true) {
-            self.tell(LogEvent::Alarm(Alarm::EngineLost { reason: error.to_string() }));
+            told.tell(LogEvent::Alarm(Alarm::EngineLost { reason: error.to_string() }));
         }
     }
 
     /// A watch that broke is a failure, too: the next one waits a little.
-    pub(super) fn watch_went_wrong(&mut self, now_ms: u64, reason: &str) {
-        self.went_wrong(now_ms, &CallError::Lost(reason.into()));
+    pub(super) fn watch_went_wrong(&mut self, now_ms: u64, reason: &str, told: &mut Told) {
+        self.went_wrong(now_ms, &CallError::Lost(reason.into()), told);
+    }
+
+    /// The call about what `is_meant`, if one is open.
+    #[cfg(test)]
+    pub(super) fn find(&self, is_meant: impl Fn(Purpose) -> bool) -> Option<CallId> {
+        self.open.iter().find(|(_, purpose)| is_meant(**purpose)).map(|(call, _)| *call)
     }
 }

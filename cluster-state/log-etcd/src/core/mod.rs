@@ -19,91 +19,42 @@
 mod appends;
 pub mod call;
 mod calls;
+mod config;
 mod following;
 pub mod identity;
 mod keys;
+mod marks;
 mod peers;
 mod reading;
 mod reads;
 mod records;
 mod saving;
 mod session;
+mod shared;
+mod told;
 mod trimming;
 mod versions;
 
+pub use config::EtcdConfig;
+pub use records::{CHUNK_BYTES, CellRecord, Note};
+
 use appends::Appends;
-use call::{CallId, Command, Heard, Range, Request, Response};
-use calls::{Health, Purpose};
+use call::{CallError, CallId, Command, Heard, Range, Request, Response, WatchEvent};
+use calls::Purpose;
 use following::Following;
 use keys::Keys;
+use marks::Expected;
 use ohm_log::{Alarm, LogEvent, LogFailure, LogRequest, Refusal, SubmitError, check_lengths};
-use ohm_model::Index;
-use ohm_stdx::Prng;
 use peers::Peers;
 use reads::Reads;
 use saving::Saving;
 use session::Session;
-use std::collections::{BTreeMap, VecDeque};
+use shared::Shared;
 use trimming::Trimming;
-
-pub use records::{CHUNK_BYTES, CellRecord, Note};
-
-/// Entries that one poll yields at most, and their bytes.
-const POLL_ENTRIES_MAX: usize = 256;
-const POLL_BYTES_MAX: usize = 4 << 20;
-
-/// What a server needs to know.
-#[derive(Clone, Debug)]
-pub struct EtcdConfig {
-    /// All keys of the cell begin with this.
-    pub prefix: String,
-    /// Who this server is, and what it saw last.
-    pub note: Note,
-    /// Where others reach it.
-    pub address: String,
-    /// The name of this process; never used by another one.
-    pub proposer: u64,
-    /// How long its lease lasts, in milliseconds, at least 2,000.
-    pub session_ms: u64,
-    /// An append or read without an answer for so long is given up, in milliseconds.
-    pub give_up_ms: u64,
-    /// Requests that may wait for their answers.
-    pub queue: usize,
-    /// Appends that may be on their way at once.
-    pub appends_in_flight: usize,
-    /// Compact the history of etcd after a trim. Not for an etcd whose other users want its history.
-    pub compact: bool,
-    /// What the pauses between attempts are drawn from.
-    pub seed: u64,
-}
-
-impl EtcdConfig {
-    /// The usual values.
-    pub fn new(prefix: &str, note: Note, address: &str, proposer: u64) -> Self {
-        EtcdConfig {
-            prefix: prefix.into(),
-            note,
-            address: address.into(),
-            proposer,
-            session_ms: 10_000,
-            give_up_ms: 10_000,
-            queue: 1024,
-            appends_in_flight: 16,
-            compact: true,
-            seed: proposer,
-        }
-    }
-}
 
 /// One server's part of the log.
 pub struct EtcdCore {
-    config: EtcdConfig,
-    keys: Keys,
-    calls: BTreeMap<CallId, Purpose>,
-    next_call: CallId,
-    next_watch: u64,
-    commands: Vec<Command>,
-    health: Health,
+    shared: Shared,
     session: Session,
     following: Following,
     peers: Peers,
@@ -111,27 +62,13 @@ pub struct EtcdCore {
     reads: Reads,
     saving: Saving,
     trimming: Trimming,
-    /// What the copy is to be told, oldest first.
-    ready: VecDeque<LogEvent>,
-    ready_bytes: usize,
-    /// The last index that the copy was told.
-    yielded: u64,
     serves: Option<bool>,
-    failure: Option<LogFailure>,
-    dice: Prng,
 }
 
 impl EtcdCore {
     /// A core that has done nothing yet.
     pub fn new(config: EtcdConfig) -> Self {
         EtcdCore {
-            keys: Keys::new(&config.prefix),
-            dice: Prng::new(config.seed),
-            calls: BTreeMap::new(),
-            next_call: 1,
-            next_watch: 1,
-            commands: Vec::new(),
-            health: Health::default(),
             session: Session::default(),
             following: Following::new(config.note.last()),
             peers: Peers::default(),
@@ -139,12 +76,8 @@ impl EtcdCore {
             reads: Reads::default(),
             saving: Saving::default(),
             trimming: Trimming::default(),
-            ready: VecDeque::new(),
-            ready_bytes: 0,
-            yielded: 0,
             serves: None,
-            failure: None,
-            config,
+            shared: Shared::new(config),
         }
     }
 
@@ -175,22 +108,24 @@ impl EtcdCore {
     /// Takes a request of the copy.
     pub fn submit(&mut self, now_ms: u64, request: LogRequest) -> Result<(), SubmitError> {
         check_lengths(&request)?;
-        if self.failure.is_some() {
+        if self.shared.told.has_failed() {
             return Err(SubmitError::Ended);
         }
         let queued = self.appends.len() + self.reads.len();
         let waits = matches!(request, LogRequest::Append { .. } | LogRequest::Read { .. });
-        if waits && queued >= self.config.queue {
+        if waits && queued >= self.shared.config.queue {
             return Err(SubmitError::Busy { queued });
         }
         match request {
             LogRequest::Append { token, bytes } => self.appends.add(now_ms, token, &bytes),
             LogRequest::Read { token } => self.reads.add(now_ms, token),
-            LogRequest::SaveSnapshot { index, pieces } => self.save(index, pieces),
-            LogRequest::Trim { below } => self.trim(below.0),
+            LogRequest::SaveSnapshot { index, pieces } => {
+                self.saving.save(index, pieces, &self.following.marks, &mut self.shared);
+            }
+            LogRequest::Trim { below } => self.trimming.trim(below.0, &self.following.marks),
             LogRequest::ChangeMembers { token, .. } => {
                 let reason = Refusal::Change(ohm_log::ChangeRefusal::NotHere);
-                self.tell(LogEvent::Refused { token, reason });
+                self.shared.told.tell(LogEvent::Refused { token, reason });
             }
             LogRequest::Transfer { .. } => {}
         }
@@ -205,34 +140,96 @@ impl EtcdCore {
             Heard::WatchEnded { watch, compacted, reason } => self.watch_ended(now_ms, watch, compacted, &reason),
             Heard::Version(version) => {
                 if let Some(wanted) = versions::wanted(&version) {
-                    self.tell(LogEvent::Alarm(Alarm::OldEngine { version, wanted: wanted.into() }));
+                    self.shared.told.tell(LogEvent::Alarm(Alarm::OldEngine { version, wanted: wanted.into() }));
                 }
             }
         }
     }
 
+    fn answered(&mut self, now_ms: u64, call: CallId, answer: Result<Response, CallError>) {
+        let Self { shared, session, following, peers, appends, reads, saving, trimming, .. } = self;
+        let Some(purpose) = shared.calls.settle(call) else { return };
+        match &answer {
+            Ok(_) => shared.calls.went_well(purpose, &mut shared.told),
+            Err(error) => shared.calls.went_wrong(now_ms, error, &mut shared.told),
+        }
+        let answer = answer.ok();
+        let mut expected: Option<Expected> = None;
+        match purpose {
+            Purpose::Grant => session.granted(answer, shared),
+            Purpose::Register => session.registered(answer, shared),
+            Purpose::KeepAlive => session.kept_alive(answer, shared),
+            Purpose::ReadMarks(attempt) => following.marks_read(attempt, answer, trimming, shared),
+            Purpose::ReadChunk(attempt, number) => {
+                following.chunk_read(attempt, number, answer, appends, trimming, shared);
+            }
+            Purpose::ReadEntries(attempt) => following.entries_read(attempt, answer, appends, trimming, shared),
+            Purpose::ListServers => peers.listed(answer, shared),
+            Purpose::Append(sequence) => {
+                let applied = following.applied();
+                expected = appends.answered(sequence, answer, applied, session, &following.marks, shared);
+            }
+            Purpose::Read => expected = reads.answered(answer, shared),
+            Purpose::TakeSaving => expected = saving.taken(answer, &following.marks, shared),
+            Purpose::WriteChunk(attempt, number) => {
+                saving.chunk_written(attempt, number, answer, &following.marks, shared);
+            }
+            Purpose::FlipPointer(attempt) => saving.flipped(attempt, answer, &mut following.marks, shared),
+            Purpose::MarkTrim => trimming.marked(answer),
+            Purpose::DeleteEntries => trimming.deleted(answer, shared),
+            Purpose::EndSaving | Purpose::Compact => {}
+        }
+        if let Some(expected) = expected {
+            following.expect(now_ms, expected, shared);
+        }
+    }
+
+    fn watched(&mut self, now_ms: u64, watch: u64, events: Vec<WatchEvent>) {
+        match self.peers.watches(watch) {
+            true => self.peers.watched(events, &mut self.shared),
+            false => {
+                let (appends, trimming) = (&mut self.appends, &mut self.trimming);
+                self.following.watched(now_ms, watch, events, appends, trimming, &mut self.shared);
+            }
+        }
+    }
+
+    fn watch_ended(&mut self, now_ms: u64, watch: u64, compacted: bool, reason: &str) {
+        let was_of_servers = self.peers.watches(watch);
+        if was_of_servers {
+            self.peers.watch_ended();
+        }
+        if was_of_servers || self.following.watch_ended(watch, compacted) {
+            let Shared { calls, told, .. } = &mut self.shared;
+            calls.watch_went_wrong(now_ms, reason, told);
+        }
+    }
+
     /// Does what is due.
     pub fn tick(&mut self, now_ms: u64) {
-        if self.failure.is_some() {
+        let Self { shared, session, following, peers, appends, reads, saving, trimming, .. } = self;
+        if shared.told.has_failed() {
             return;
         }
-        self.tick_session(now_ms);
-        self.tick_following(now_ms);
-        self.tick_peers(now_ms);
-        self.tick_appends(now_ms);
-        self.tick_reads(now_ms);
-        self.tick_saving(now_ms);
-        self.tick_trimming(now_ms);
-        let serves = self.session.is_held() && self.following.position > 0;
+        session.tick(now_ms, shared);
+        following.tick(now_ms, shared);
+        peers.tick(now_ms, session.is_held(), shared);
+        appends.tick(now_ms, session, following.watched_to(), &following.marks, shared);
+        reads.tick(now_ms, shared);
+        saving.tick(now_ms, session, &following.marks, shared);
+        if session.is_held() && following.watched_to().is_some() {
+            trimming.tick(now_ms, &following.marks, shared);
+        }
+        let serves = session.is_held() && following.has_read();
         if self.serves != Some(serves) {
             self.serves = Some(serves);
-            self.tell(LogEvent::Leader { member: None, here: serves });
+            shared.told.tell(LogEvent::Leader { member: None, here: serves });
         }
     }
 
     /// What the shell is to do, in order.
     pub fn take_commands(&mut self) -> Vec<Command> {
-        std::mem::take(&mut self.commands)
+        self.shared.calls.take_commands()
     }
 
     /// Moves what the copy is to be told to `out`: a bounded amount of bytes, snapshots apart.
@@ -240,42 +237,25 @@ impl EtcdCore {
     /// # Errors
     /// Once the log is over, and everything before that was told.
     pub fn poll(&mut self, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
-        let (mut entries, mut bytes) = (0, 0);
-        while entries < POLL_ENTRIES_MAX && bytes < POLL_BYTES_MAX {
-            let Some(event) = self.ready.pop_front() else {
-                return self.failure.clone().map_or(Ok(()), Err);
-            };
-            entries += 1;
-            let size = size_of(&event);
-            bytes += size;
-            self.ready_bytes -= size;
-            if let LogEvent::Committed { index, .. } | LogEvent::InstallSnapshot { index, .. } = &event {
-                self.yielded = index.0;
-            }
-            out.push(event);
-        }
-        Ok(())
+        self.shared.told.poll(out)
     }
 
     /// Bytes that wait for the copy. The shell stops hearing watches while they are too many.
     pub fn ready_bytes(&self) -> usize {
-        self.ready_bytes
+        self.shared.told.ready_bytes()
     }
 
     /// When to tick next.
     pub fn wake_ms(&self, now_ms: u64) -> Option<u64> {
-        if !self.ready.is_empty() || self.failure.is_some() {
+        let Shared { config, calls, told, .. } = &self.shared;
+        if !told.is_quiet() {
             return Some(now_ms);
         }
-        let due = [
-            self.session.due_ms(),
-            self.following.due_ms(),
-            self.appends.due_ms(&self.config),
-            self.reads.due_ms(&self.config),
-        ];
+        let due =
+            [self.session.due_ms(), self.following.due_ms(), self.appends.due_ms(config), self.reads.due_ms(config)];
         let due = due.into_iter().flatten().min();
         // After a failed attempt everything waits for the end of the pause, and is due then.
-        match self.health.paused_until_ms().filter(|until_ms| *until_ms > now_ms) {
+        match calls.paused_until_ms().filter(|until_ms| *until_ms > now_ms) {
             Some(until_ms) => Some(due.map_or(until_ms, |due_ms| due_ms.max(until_ms))),
             None => due,
         }
@@ -284,32 +264,7 @@ impl EtcdCore {
     /// What to note in the data folder, for the next start.
     pub fn note(&self) -> Note {
         let last = self.following.last().map(|(index, id)| (index, id.proposer, id.sequence));
-        Note { last: last.or(self.config.note.last), ..self.config.note.clone() }
+        let note = &self.shared.config.note;
+        Note { last: last.or(note.last), ..note.clone() }
     }
-
-    fn tell(&mut self, event: LogEvent) {
-        self.ready_bytes += size_of(&event);
-        self.ready.push_back(event);
-    }
-
-    fn fail(&mut self, failure: LogFailure) {
-        self.failure.get_or_insert(failure);
-    }
-
-    fn broken(&mut self, what: &str, reason: &dyn std::fmt::Display) {
-        self.fail(LogFailure::Engine(format!("{what} in etcd can't be read: {reason}")));
-    }
-}
-
-fn size_of(event: &LogEvent) -> usize {
-    match event {
-        LogEvent::Committed { bytes, .. } => bytes.len(),
-        LogEvent::InstallSnapshot { pieces, .. } => pieces.iter().map(bytes::Bytes::len).sum(),
-        _ => 0,
-    }
-}
-
-/// An index from a revision.
-fn index(revision: u64) -> Index {
-    Index(revision)
 }

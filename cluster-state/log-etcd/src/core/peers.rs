@@ -1,72 +1,78 @@
 //! Which servers run, as their leases tell.
 
-use super::EtcdCore;
-use super::call::{Command, Range, Request, Response, WatchEvent};
+use super::call::{Range, Request, Response, WatchEvent};
 use super::calls::Purpose;
+use super::shared::Shared;
 use ohm_log::{LogEvent, Members};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     listing: bool,
-    pub(super) watch: Option<u64>,
+    watch: Option<u64>,
     known: BTreeMap<u64, String>,
     told: Option<Members>,
 }
 
-impl EtcdCore {
-    pub(super) fn tick_peers(&mut self, now_ms: u64) {
-        if self.session.is_held() && self.peers.watch.is_none() && !self.peers.listing && self.may_send(now_ms) {
-            self.peers.listing = true;
-            let range = Range::below(&self.keys.servers(), 0);
-            self.call(Purpose::ListServers, Request::Range(range));
+impl Peers {
+    /// Whether `watch` is the one of the servers.
+    pub(super) fn watches(&self, watch: u64) -> bool {
+        self.watch == Some(watch)
+    }
+
+    /// The watch has ended: another one begins.
+    pub(super) fn watch_ended(&mut self) {
+        self.watch = None;
+    }
+
+    pub(super) fn tick(&mut self, now_ms: u64, is_held: bool, shared: &mut Shared) {
+        if is_held && self.watch.is_none() && !self.listing && shared.calls.may_send(now_ms) {
+            self.listing = true;
+            let range = Range::below(&shared.keys.servers(), 0);
+            shared.calls.call(Purpose::ListServers, Request::Range(range));
         }
     }
 
-    pub(super) fn servers_listed(&mut self, answer: Option<Response>) {
-        self.peers.listing = false;
+    pub(super) fn listed(&mut self, answer: Option<Response>, shared: &mut Shared) {
+        self.listing = false;
         let Some(Response::Range { revision, pairs, .. }) = answer else { return };
-        self.peers.known.clear();
+        self.known.clear();
         for pair in pairs {
-            self.note_server(&pair.key, &pair.value);
+            self.note(&pair.key, &pair.value, shared);
         }
-        let watch = self.next_watch;
-        self.next_watch += 1;
-        self.peers.watch = Some(watch);
-        let prefix = self.keys.servers();
-        self.commands.push(Command::Watch { watch, prefix, from: revision + 1, deletions: true });
-        self.tell_members();
+        self.watch = Some(shared.calls.watch(shared.keys.servers(), revision + 1, true));
+        self.tell(shared);
     }
 
-    fn note_server(&mut self, key: &str, value: &[u8]) {
-        if let Some(number) = self.keys.number_of(key) {
-            self.peers.known.insert(number, String::from_utf8_lossy(value).into_owned());
+    fn note(&mut self, key: &str, value: &[u8], shared: &Shared) {
+        if let Some(number) = shared.keys.number_of(key) {
+            self.known.insert(number, String::from_utf8_lossy(value).into_owned());
         }
     }
 
-    pub(super) fn peers_watched(&mut self, events: Vec<WatchEvent>) {
+    pub(super) fn watched(&mut self, events: Vec<WatchEvent>, shared: &mut Shared) {
         for event in events {
             match event {
-                WatchEvent::Put(pair) => self.note_server(&pair.key, &pair.value),
+                WatchEvent::Put(pair) => self.note(&pair.key, &pair.value, shared),
                 WatchEvent::Deleted { key, .. } => {
-                    if let Some(number) = self.keys.number_of(&key) {
-                        self.peers.known.remove(&number);
+                    if let Some(number) = shared.keys.number_of(&key) {
+                        self.known.remove(&number);
                     }
                 }
             }
         }
-        self.tell_members();
+        self.tell(shared);
     }
 
-    fn tell_members(&mut self) {
-        let own = self.config.note.server;
-        let mut addresses = self.peers.known.clone();
+    fn tell(&mut self, shared: &mut Shared) {
+        let own = shared.config.note.server;
+        let mut addresses = self.known.clone();
         // Between two sessions this server is not in the list, and still the one that it is.
-        addresses.entry(own).or_insert_with(|| self.config.address.clone());
+        addresses.entry(own).or_insert_with(|| shared.config.address.clone());
         let members = Members { voters: addresses.keys().copied().collect(), addresses, ..Members::default() };
-        if self.peers.told.as_ref() != Some(&members) {
-            self.peers.told = Some(members.clone());
-            self.tell(LogEvent::Members(members));
+        if self.told.as_ref() != Some(&members) {
+            self.told = Some(members.clone());
+            shared.told.tell(LogEvent::Members(members));
         }
     }
 }

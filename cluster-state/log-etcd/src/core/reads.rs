@@ -3,8 +3,11 @@
 
 use super::call::{Range, Request, Response};
 use super::calls::Purpose;
-use super::{EtcdConfig, EtcdCore, index};
+use super::config::EtcdConfig;
+use super::marks::Expected;
+use super::shared::Shared;
 use ohm_log::{LogEvent, Refusal};
+use ohm_model::Index;
 use std::collections::VecDeque;
 
 #[derive(Debug, Default)]
@@ -27,12 +30,10 @@ impl Reads {
         let first = self.asked.front().or(self.waiting.front());
         first.map(|(since_ms, _)| since_ms + config.give_up_ms)
     }
-}
 
-impl EtcdCore {
-    pub(super) fn tick_reads(&mut self, now_ms: u64) {
-        let is_late = |(since_ms, _): &(u64, u64)| since_ms + self.config.give_up_ms <= now_ms;
-        let (asked, waiting) = (&mut self.reads.asked, &mut self.reads.waiting);
+    pub(super) fn tick(&mut self, now_ms: u64, shared: &mut Shared) {
+        let is_late = |(since_ms, _): &(u64, u64)| since_ms + shared.config.give_up_ms <= now_ms;
+        let (asked, waiting) = (&mut self.asked, &mut self.waiting);
         let mut late = Vec::new();
         for queue in [asked, waiting] {
             while queue.front().is_some_and(is_late) {
@@ -40,31 +41,33 @@ impl EtcdCore {
             }
         }
         for (_, token) in late {
-            self.tell(LogEvent::Refused { token, reason: Refusal::NoMajority });
+            shared.told.tell(LogEvent::Refused { token, reason: Refusal::NoMajority });
         }
-        if !self.reads.is_asking && !self.reads.waiting.is_empty() && self.may_send(now_ms) {
-            self.reads.asked = std::mem::take(&mut self.reads.waiting);
-            self.reads.is_asking = true;
-            let head = self.keys.head();
-            self.call(Purpose::Read, Request::Range(Range::one(head)));
+        if !self.is_asking && !self.waiting.is_empty() && shared.calls.may_send(now_ms) {
+            self.asked = std::mem::take(&mut self.waiting);
+            self.is_asking = true;
+            let head = shared.keys.head();
+            shared.calls.call(Purpose::Read, Request::Range(Range::one(head)));
         }
     }
 
-    pub(super) fn read_answered(&mut self, now_ms: u64, answer: Option<Response>) {
-        self.reads.is_asking = false;
-        let asked = std::mem::take(&mut self.reads.asked);
+    /// Answers those who asked with the newest entry, which the watch should show soon.
+    pub(super) fn answered(&mut self, answer: Option<Response>, shared: &mut Shared) -> Option<Expected> {
+        self.is_asking = false;
+        let asked = std::mem::take(&mut self.asked);
         match answer {
             Some(Response::Range { pairs, .. }) => {
                 let newest = pairs.first().map_or(0, |pair| pair.modified);
-                self.expect(now_ms, newest);
                 for (_, token) in asked {
-                    self.tell(LogEvent::Readable { token, index: index(newest) });
+                    shared.told.tell(LogEvent::Readable { token, index: Index(newest) });
                 }
+                Some(Expected::Entry(newest))
             }
             // Asked again, together with those that came meanwhile.
             _ => {
-                let waiting = std::mem::replace(&mut self.reads.waiting, asked);
-                self.reads.waiting.extend(waiting);
+                let waiting = std::mem::replace(&mut self.waiting, asked);
+                self.waiting.extend(waiting);
+                None
             }
         }
     }

@@ -6,10 +6,12 @@
 //! Each chunk and the flip are guarded by `saving`, which goes with the lease of its holder: whoever lost it writes
 //! nothing more. The flip puts the pointer, deletes the chunks of the former snapshot and gives `saving` back, at once.
 
-use super::EtcdCore;
 use super::call::{Guard, Op, Pair, Request, Response, Txn, after_prefix};
 use super::calls::Purpose;
+use super::marks::{Expected, Marks};
 use super::records::{self, CHUNK_BYTES, Manifest};
+use super::session::Session;
+use super::shared::Shared;
 use bytes::Bytes;
 use ohm_log::LogEvent;
 use ohm_model::Index;
@@ -38,26 +40,25 @@ struct Job {
     writing: usize,
 }
 
-impl EtcdCore {
-    pub(super) fn save(&mut self, at: Index, pieces: Vec<Bytes>) {
-        let newest = self.following.pointer.as_ref().map_or(0, |manifest| manifest.index);
+impl Saving {
+    pub(super) fn save(&mut self, at: Index, pieces: Vec<Bytes>, marks: &Marks, shared: &mut Shared) {
+        let (newest, yielded) = (marks.newest(), shared.told.yielded());
         let refuse = |reason: String| LogEvent::SnapshotFailed { index: at, reason };
-        if at.0 > self.yielded || at.0 <= newest {
-            let yielded = self.yielded;
+        if at.0 > yielded || at.0 <= newest {
             let reason = format!("index {at} is not above the newest snapshot, {newest}, and yielded, {yielded}");
-            return self.tell(refuse(reason));
+            return shared.told.tell(refuse(reason));
         }
-        if self.saving.job.is_some() {
-            return self.tell(refuse("another snapshot is being saved".into()));
+        if self.job.is_some() {
+            return shared.told.tell(refuse("another snapshot is being saved".into()));
         }
-        self.saving.jobs += 1;
-        let attempt = self.saving.jobs;
+        self.jobs += 1;
+        let attempt = self.jobs;
         let bytes: usize = pieces.iter().map(Bytes::len).sum();
         let chunks = bytes.div_ceil(CHUNK_BYTES);
         let mut digest = hash::Digest::new();
         pieces.iter().for_each(|piece| digest.update(piece));
         let manifest = Manifest {
-            id: format!("{:016x}-{:016x}-{attempt}", at.0, self.config.proposer),
+            id: format!("{:016x}-{:016x}-{attempt}", at.0, shared.config.proposer),
             index: at.0,
             previous: newest,
             pieces: pieces.iter().map(|piece| piece.len() as u64).collect(),
@@ -65,145 +66,150 @@ impl EtcdCore {
             checksum: digest.finish(),
         };
         let unwritten = (0..chunks).collect();
-        self.saving.job =
+        self.job =
             Some(Job { index: at, manifest, pieces, attempt, held: None, is_open: false, unwritten, writing: 0 });
     }
 
-    pub(super) fn tick_saving(&mut self, now_ms: u64) {
-        let Some(job) = &mut self.saving.job else { return };
-        let may_send = self.health.paused_until_ms().is_none_or(|until_ms| until_ms <= now_ms);
-        let Some((_, lease)) = self.session.held() else { return };
-        if job.is_open || !may_send {
+    pub(super) fn tick(&mut self, now_ms: u64, session: &Session, marks: &Marks, shared: &mut Shared) {
+        let Some(job) = &mut self.job else { return };
+        let Some((_, lease)) = session.held() else { return };
+        if job.is_open || !shared.calls.may_send(now_ms) {
             return;
         }
         match job.held {
-            None => self.take_saving(lease),
-            Some(held) if !job.unwritten.is_empty() => self.write_chunks(held),
-            Some(held) if job.writing == 0 => self.flip_pointer(held),
+            None => self.take(lease, marks, shared),
+            Some(held) if !job.unwritten.is_empty() => self.write_chunks(held, shared),
+            Some(held) if job.writing == 0 => self.flip_pointer(held, marks, shared),
             Some(_) => {}
         }
     }
 
-    fn take_saving(&mut self, lease: u64) {
-        let newest = self.following.pointer.as_ref().map_or(0, |manifest| manifest.index);
-        match &mut self.saving.job {
+    fn take(&mut self, lease: u64, marks: &Marks, shared: &mut Shared) {
+        let newest = marks.newest();
+        match &mut self.job {
             Some(job) if job.index.0 > newest => job.manifest.previous = newest,
-            _ => return self.saving_failed("another server was faster"),
+            _ => return self.fail("another server was faster", shared),
         }
-        let pointer = Guard::Modified(self.keys.pointer(), self.following.pointer_revision);
-        let guards = vec![Guard::Absent(self.keys.saving()), pointer];
-        let (all, end) = (self.keys.snapshots(), after_prefix(&self.keys.snapshots()));
-        let value = Bytes::from(self.holder());
-        let mut then = vec![Op::Put { key: self.keys.saving(), value, lease }];
+        let pointer = Guard::Modified(shared.keys.pointer(), marks.pointer_revision);
+        let guards = vec![Guard::Absent(shared.keys.saving()), pointer];
+        let (all, end) = (shared.keys.snapshots(), after_prefix(&shared.keys.snapshots()));
+        let value = Bytes::from(holder(shared));
+        let mut then = vec![Op::Put { key: shared.keys.saving(), value, lease }];
         // Whatever is not of the newest snapshot was left by somebody who died over it.
-        match &self.following.pointer {
+        match &marks.pointer {
             Some(manifest) => {
-                let kept = self.keys.snapshot(&manifest.id);
+                let kept = shared.keys.snapshot(&manifest.id);
                 let after = after_prefix(&kept);
                 then.extend([Op::Delete(all, Some(kept)), Op::Delete(after, Some(end))]);
             }
             None => then.push(Op::Delete(all, Some(end))),
         }
-        let otherwise = vec![Op::Get(self.keys.saving()), Op::Get(self.keys.pointer())];
-        self.call(Purpose::TakeSaving, Request::Txn(Txn { guards, then, otherwise }));
-        if let Some(job) = &mut self.saving.job {
+        let otherwise = vec![Op::Get(shared.keys.saving()), Op::Get(shared.keys.pointer())];
+        shared.calls.call(Purpose::TakeSaving, Request::Txn(Txn { guards, then, otherwise }));
+        if let Some(job) = &mut self.job {
             job.is_open = true;
         }
     }
 
-    pub(super) fn saving_taken(&mut self, now_ms: u64, answer: Option<Response>) {
-        let Some(job) = &mut self.saving.job else { return };
+    /// What the watch should show, if somebody else has saved.
+    pub(super) fn taken(&mut self, answer: Option<Response>, marks: &Marks, shared: &mut Shared) -> Option<Expected> {
+        let job = self.job.as_mut()?;
         job.is_open = false;
         match answer {
-            Some(Response::Txn { succeeded: true, revision, .. }) => job.held = Some(revision),
-            Some(Response::Txn { found, .. }) => self.saving_is_held(now_ms, &found),
-            _ => {}
+            Some(Response::Txn { succeeded: true, revision, .. }) => {
+                job.held = Some(revision);
+                None
+            }
+            Some(Response::Txn { found, .. }) => Some(self.is_taken(&found, marks, shared)),
+            _ => None,
         }
     }
 
-    fn saving_is_held(&mut self, now_ms: u64, found: &[Pair]) {
-        let holder = found.iter().find(|pair| pair.key == self.keys.saving());
-        let pointer = found.iter().find(|pair| pair.key == self.keys.pointer());
+    fn is_taken(&mut self, found: &[Pair], marks: &Marks, shared: &mut Shared) -> Expected {
+        let held_by = found.iter().find(|pair| pair.key == shared.keys.saving());
+        let pointer = found.iter().find(|pair| pair.key == shared.keys.pointer());
         let newest = pointer.map_or(0, |pair| pair.modified);
-        let is_current = newest == self.following.pointer_revision;
-        self.expect_mark(now_ms, newest, self.following.pointer_revision);
-        let own = self.holder();
+        let is_current = newest == marks.pointer_revision;
+        let own = holder(shared);
         let server = &own[..own.len() - 16];
-        match holder {
+        match held_by {
             // An attempt whose answer was lost has taken it.
             Some(pair) if pair.value == own.as_bytes() && is_current => {
-                if let Some(job) = &mut self.saving.job {
+                if let Some(job) = &mut self.job {
                     job.held = Some(pair.modified);
                 }
             }
             // The process before this one died over it: it is given back for that one, then taken.
             Some(pair) if pair.value.starts_with(server.as_bytes()) && pair.value != own.as_bytes() => {
-                let guards = vec![Guard::Modified(self.keys.saving(), pair.modified)];
-                let then = vec![Op::Delete(self.keys.saving(), None)];
-                self.call(Purpose::EndSaving, Request::Txn(Txn { guards, then, otherwise: Vec::new() }));
+                let guards = vec![Guard::Modified(shared.keys.saving(), pair.modified)];
+                let then = vec![Op::Delete(shared.keys.saving(), None)];
+                shared.calls.call(Purpose::EndSaving, Request::Txn(Txn { guards, then, otherwise: Vec::new() }));
             }
-            Some(pair) if pair.value != own.as_bytes() => self.saving_failed("another server saves one"),
+            Some(pair) if pair.value != own.as_bytes() => self.fail("another server saves one", shared),
             // The pointer has moved and the watch has not said so yet: then it is tried again.
             _ => {}
         }
+        Expected::Mark(newest, marks.pointer_revision)
     }
 
-    /// Who saves: the server, then the process.
-    fn holder(&self) -> String {
-        format!("{} {:016x}", self.config.note.server, self.config.proposer)
-    }
-
-    fn write_chunks(&mut self, held: u64) {
-        let Some(job) = &mut self.saving.job else { return };
+    fn write_chunks(&mut self, held: u64, shared: &mut Shared) {
+        let Some(job) = &mut self.job else { return };
         let mut calls = Vec::new();
         while job.writing < CHUNKS_AT_ONCE
             && let Some(number) = job.unwritten.pop_first()
         {
             job.writing += 1;
-            let key = self.keys.chunk(&job.manifest.id, number);
+            let key = shared.keys.chunk(&job.manifest.id, number);
             let value = records::chunk_value(&chunk(&job.pieces, number));
-            let guards = vec![Guard::Modified(self.keys.saving(), held)];
+            let guards = vec![Guard::Modified(shared.keys.saving(), held)];
             let then = vec![Op::Put { key, value, lease: 0 }];
             let txn = Txn { guards, then, otherwise: Vec::new() };
             calls.push((Purpose::WriteChunk(job.attempt, number), Request::Txn(txn)));
         }
         for (purpose, request) in calls {
-            self.call(purpose, request);
+            shared.calls.call(purpose, request);
         }
     }
 
-    pub(super) fn chunk_written(&mut self, attempt: u64, number: usize, answer: Option<Response>) {
-        let Some(job) = self.saving.job.as_mut().filter(|job| job.attempt == attempt) else { return };
+    pub(super) fn chunk_written(
+        &mut self,
+        attempt: u64,
+        number: usize,
+        answer: Option<Response>,
+        marks: &Marks,
+        shared: &mut Shared,
+    ) {
+        let Some(job) = self.job.as_mut().filter(|job| job.attempt == attempt) else { return };
         job.writing -= 1;
         match answer {
             Some(Response::Txn { succeeded: true, .. }) => {}
-            Some(_) => self.save_again(),
-            None if self.health.is_full() => self.saving_failed("etcd has no space left"),
+            Some(_) => self.begin_again(marks, shared),
+            None if shared.calls.is_full() => self.fail("etcd has no space left", shared),
             None => drop(job.unwritten.insert(number)),
         }
     }
 
-    fn flip_pointer(&mut self, held: u64) {
-        let Some(job) = &mut self.saving.job else { return };
+    fn flip_pointer(&mut self, held: u64, marks: &Marks, shared: &mut Shared) {
+        let Some(job) = &mut self.job else { return };
         job.is_open = true;
         let attempt = job.attempt;
         let guards = vec![
-            Guard::Modified(self.keys.saving(), held),
-            Guard::Modified(self.keys.pointer(), self.following.pointer_revision),
+            Guard::Modified(shared.keys.saving(), held),
+            Guard::Modified(shared.keys.pointer(), marks.pointer_revision),
         ];
-        let put = Op::Put { key: self.keys.pointer(), value: job.manifest.value(), lease: 0 };
-        let mut then = vec![put, Op::Delete(self.keys.saving(), None)];
-        if let Some(former) = &self.following.pointer {
-            let chunks = self.keys.snapshot(&former.id);
+        let put = Op::Put { key: shared.keys.pointer(), value: job.manifest.value(), lease: 0 };
+        let mut then = vec![put, Op::Delete(shared.keys.saving(), None)];
+        if let Some(former) = &marks.pointer {
+            let chunks = shared.keys.snapshot(&former.id);
             let end = after_prefix(&chunks);
             then.push(Op::Delete(chunks, Some(end)));
         }
-        let otherwise = vec![Op::Get(self.keys.pointer())];
-        self.call(Purpose::FlipPointer(attempt), Request::Txn(Txn { guards, then, otherwise }));
+        let otherwise = vec![Op::Get(shared.keys.pointer())];
+        shared.calls.call(Purpose::FlipPointer(attempt), Request::Txn(Txn { guards, then, otherwise }));
     }
 
-    pub(super) fn pointer_flipped(&mut self, attempt: u64, answer: Option<Response>) {
-        let Some(job) = self.saving.job.as_mut().filter(|job| job.attempt == attempt) else { return };
+    pub(super) fn flipped(&mut self, attempt: u64, answer: Option<Response>, marks: &mut Marks, shared: &mut Shared) {
+        let Some(job) = self.job.as_mut().filter(|job| job.attempt == attempt) else { return };
         job.is_open = false;
         let (index, manifest) = (job.index, job.manifest.clone());
         let flipped = match answer {
@@ -215,41 +221,46 @@ impl EtcdCore {
             }
             _ => return,
         };
-        let Some(revision) = flipped else { return self.save_again() };
-        self.saving.job = None;
-        if revision > self.following.pointer_revision {
-            self.following.pointer = Some(manifest);
-            self.following.pointer_revision = revision;
+        let Some(revision) = flipped else { return self.begin_again(marks, shared) };
+        self.job = None;
+        if revision > marks.pointer_revision {
+            marks.pointer = Some(manifest);
+            marks.pointer_revision = revision;
         }
-        self.tell(LogEvent::SnapshotSaved { index });
+        shared.told.tell(LogEvent::SnapshotSaved { index });
     }
 
     /// The session was over, and `saving` went with it: all chunks are written again in the next one, unless somebody
     /// else has saved a newer snapshot.
-    fn save_again(&mut self) {
-        let newest = self.following.pointer.as_ref().map_or(0, |manifest| manifest.index);
-        let Some(job) = &mut self.saving.job else { return };
+    fn begin_again(&mut self, marks: &Marks, shared: &mut Shared) {
+        let newest = marks.newest();
+        let Some(job) = &mut self.job else { return };
         if job.index.0 <= newest {
-            return self.saving_failed("another server was faster");
+            return self.fail("another server was faster", shared);
         }
-        self.saving.jobs += 1;
-        job.attempt = self.saving.jobs;
+        self.jobs += 1;
+        job.attempt = self.jobs;
         (job.held, job.is_open, job.writing) = (None, false, 0);
         job.unwritten = (0..job.manifest.chunks as usize).collect();
     }
 
     /// Gives up, and gives back what is held, so that others need not wait for the end of the lease.
-    fn saving_failed(&mut self, reason: &str) {
-        let Some(job) = self.saving.job.take() else { return };
+    fn fail(&mut self, reason: &str, shared: &mut Shared) {
+        let Some(job) = self.job.take() else { return };
         if let Some(held) = job.held {
-            let chunks = self.keys.snapshot(&job.manifest.id);
+            let chunks = shared.keys.snapshot(&job.manifest.id);
             let end = after_prefix(&chunks);
-            let then = vec![Op::Delete(chunks, Some(end)), Op::Delete(self.keys.saving(), None)];
-            let guards = vec![Guard::Modified(self.keys.saving(), held)];
-            self.call(Purpose::EndSaving, Request::Txn(Txn { guards, then, otherwise: Vec::new() }));
+            let then = vec![Op::Delete(chunks, Some(end)), Op::Delete(shared.keys.saving(), None)];
+            let guards = vec![Guard::Modified(shared.keys.saving(), held)];
+            shared.calls.call(Purpose::EndSaving, Request::Txn(Txn { guards, then, otherwise: Vec::new() }));
         }
-        self.tell(LogEvent::SnapshotFailed { index: job.index, reason: reason.into() });
+        shared.told.tell(LogEvent::SnapshotFailed { index: job.index, reason: reason.into() });
     }
+}
+
+/// Who saves: the server, then the process.
+fn holder(shared: &Shared) -> String {
+    format!("{} {:016x}", shared.config.note.server, shared.config.proposer)
 }
 
 /// One chunk of all pieces in a row.

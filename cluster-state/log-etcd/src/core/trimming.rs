@@ -3,11 +3,12 @@
 //! A key is deleted only if its entry was seen: an append that is still on its way lies between others by its name and
 //! may land after the mark, so what is deleted are runs of names without a gap.
 
-use super::EtcdCore;
 use super::call::{Guard, Op, Request, Response, Txn, after_prefix};
 use super::calls::Purpose;
 use super::keys::EntryId;
+use super::marks::Marks;
 use super::records;
+use super::shared::Shared;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Entries that one transaction deletes at most: etcd does nothing else meanwhile.
@@ -58,67 +59,66 @@ impl Trimming {
         }
         runs
     }
-}
 
-impl EtcdCore {
-    pub(super) fn trim(&mut self, below: u64) {
+    pub(super) fn trim(&mut self, below: u64, marks: &Marks) {
         // The snapshot before the newest one covers what may go: whoever is a little behind finds the rest still there.
-        let covered = self.following.pointer.as_ref().map_or(0, |manifest| manifest.previous + 1);
-        self.trimming.wanted_below = self.trimming.wanted_below.max(below.min(covered));
+        let covered = marks.pointer.as_ref().map_or(0, |manifest| manifest.previous + 1);
+        self.wanted_below = self.wanted_below.max(below.min(covered));
     }
 
-    pub(super) fn tick_trimming(&mut self, now_ms: u64) {
-        if !self.session.is_held() || !self.following.is_watching() || !self.may_send(now_ms) {
+    /// Goes on, while this server has a session and the copy watches the log.
+    pub(super) fn tick(&mut self, now_ms: u64, marks: &Marks, shared: &mut Shared) {
+        if !shared.calls.may_send(now_ms) {
             return;
         }
-        let below = self.trimming.wanted_below;
-        let is_idle = self.trimming.marking.is_none() && self.trimming.runs.is_empty() && !self.trimming.is_deleting;
-        if is_idle && below > self.following.trimmed_below {
-            let guards = vec![Guard::Modified(self.keys.trim(), self.following.trim_revision)];
-            let then = vec![Op::Put { key: self.keys.trim(), value: records::trim_value(below), lease: 0 }];
-            self.trimming.marking = Some(below);
-            self.call(Purpose::MarkTrim, Request::Txn(Txn { guards, then, otherwise: Vec::new() }));
-        } else if !self.trimming.is_deleting && !self.trimming.runs.is_empty() {
-            self.delete_some();
+        let below = self.wanted_below;
+        let is_idle = self.marking.is_none() && self.runs.is_empty() && !self.is_deleting;
+        if is_idle && below > marks.trimmed_below {
+            let guards = vec![Guard::Modified(shared.keys.trim(), marks.trim_revision)];
+            let then = vec![Op::Put { key: shared.keys.trim(), value: records::trim_value(below), lease: 0 }];
+            self.marking = Some(below);
+            shared.calls.call(Purpose::MarkTrim, Request::Txn(Txn { guards, then, otherwise: Vec::new() }));
+        } else if !self.is_deleting && !self.runs.is_empty() {
+            self.delete_some(shared);
         }
     }
 
-    pub(super) fn trim_marked(&mut self, answer: Option<Response>) {
-        let Some(below) = self.trimming.marking.take() else { return };
+    pub(super) fn marked(&mut self, answer: Option<Response>) {
+        let Some(below) = self.marking.take() else { return };
         match answer {
             Some(Response::Txn { succeeded: true, .. }) => {
-                self.trimming.compact_to = Some(self.trimming.deleted_at);
-                self.trimming.runs = self.trimming.take_below(below);
+                self.compact_to = Some(self.deleted_at);
+                self.runs = self.take_below(below);
             }
             // Somebody else did it, or it is not known: the next snapshot brings the next attempt.
-            _ => self.trimming.wanted_below = 0,
+            _ => self.wanted_below = 0,
         }
     }
 
-    fn delete_some(&mut self) {
+    fn delete_some(&mut self, shared: &mut Shared) {
         let (mut then, mut count) = (Vec::new(), 0);
         while then.len() < RUNS_AT_ONCE
             && count < DELETED_AT_ONCE
-            && let Some((first, last)) = self.trimming.runs.pop_front()
+            && let Some((first, last)) = self.runs.pop_front()
         {
             count += last.sequence - first.sequence + 1;
-            then.push(Op::Delete(self.keys.entry(first), Some(after_prefix(&self.keys.entry(last)))));
+            then.push(Op::Delete(shared.keys.entry(first), Some(after_prefix(&shared.keys.entry(last)))));
         }
-        self.trimming.is_deleting = true;
-        self.call(Purpose::DeleteEntries, Request::Txn(Txn { then, ..Txn::default() }));
+        self.is_deleting = true;
+        shared.calls.call(Purpose::DeleteEntries, Request::Txn(Txn { then, ..Txn::default() }));
     }
 
     /// What was not deleted for lack of an answer stays until somebody starts and trims.
-    pub(super) fn entries_deleted(&mut self, answer: Option<Response>) {
-        self.trimming.is_deleting = false;
+    pub(super) fn deleted(&mut self, answer: Option<Response>, shared: &mut Shared) {
+        self.is_deleting = false;
         if let Some(Response::Txn { revision, .. }) = answer {
-            self.trimming.deleted_at = revision;
+            self.deleted_at = revision;
         }
-        let done = self.trimming.runs.is_empty();
-        if let Some(revision) = self.trimming.compact_to.take_if(|revision| done && *revision > 0)
-            && self.config.compact
+        let done = self.runs.is_empty();
+        if let Some(revision) = self.compact_to.take_if(|revision| done && *revision > 0)
+            && shared.config.compact
         {
-            self.call(Purpose::Compact, Request::Compact { revision });
+            shared.calls.call(Purpose::Compact, Request::Compact { revision });
         }
     }
 }

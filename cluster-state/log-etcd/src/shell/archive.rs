@@ -1,6 +1,6 @@
 //! The log as it stands in etcd, read without being one of the servers.
 
-use super::Connection;
+use super::connection::Connection;
 use crate::core::call::{CallError, Command, Heard};
 use crate::core::{CellRecord, EtcdConfig, EtcdCore, Note};
 use ohm_log::{Bytes, LogEvent};

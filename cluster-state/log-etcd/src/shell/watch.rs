@@ -1,6 +1,7 @@
 //! One watch of etcd, from its first revision until it ends. The client never begins one again; the core does.
 
-use super::{Bell, convert};
+use super::bell::Bell;
+use super::convert;
 use crate::core::call::{CallError, Heard, WatchEvent};
 use etcd_client::{EventType, WatchClient, WatchFilterType, WatchOptions, WatchResponse};
 use std::sync::Arc;
