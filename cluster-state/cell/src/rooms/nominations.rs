@@ -50,6 +50,17 @@ impl Held {
         self.is_move() || (self.job != job && self.priority >= priority)
     }
 
+    /// Whether the room is kept from waiting tasks of the group. Its own room for tasks on the move is counted with its
+    /// tasks.
+    pub(crate) fn binds_tasks(&self, (job, group): (JobId, GroupIndex), priority: i32) -> bool {
+        (self.job, self.group) != (job, group.0) && self.binds(job, priority)
+    }
+
+    /// Whether ports of the room are kept from waiting tasks and from moves: those of a preemptor's are not.
+    pub(crate) fn holds_ports(&self) -> bool {
+        !self.is_preemptor()
+    }
+
     /// Whether it is a spare of its group.
     pub fn is_spare(&self) -> bool {
         self.purpose == Purpose::Spare

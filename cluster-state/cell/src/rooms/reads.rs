@@ -12,8 +12,8 @@ use crate::state::repairs::UnhealthyCause;
 use crate::state::requests::{live_shapes, named, summed};
 use crate::state::runs::{NO_RUN, Run};
 use ohm_model::{
-    Amounts, Class, ClassKind, GroupIndex, Index, JobId, NodeId, Nomination, Purpose, ResourceId, Role, RunRef,
-    SessionId, ShapeId, Taint,
+    Amounts, Class, ClassKind, GroupIndex, Index, JobId, NodeId, Nomination, ResourceId, Role, RunRef, SessionId,
+    ShapeId, Taint,
 };
 use ohm_stdx::canary::{self, Canary};
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ impl Cell {
 
     /// How much of `resource` on `node` is kept from group `group` of `job` by nominations it may not override.
     pub fn held_from(&self, job: &Job, group: GroupIndex, node: NodeId, resource: ResourceId) -> i64 {
-        let binds = |held: &&Held| (held.job, held.group) != (job.id, group.0) && held.binds(job.id, job.spec.priority);
+        let binds = |held: &&Held| held.binds_tasks((job.id, group), job.spec.priority);
         let amounts = self.nominations.on_node(node).iter().filter(binds).map(|held| held_amount(self, held, resource));
         amounts.fold(0, i64::saturating_add)
     }
@@ -162,10 +162,7 @@ impl Cell {
     pub fn is_port_held(&self, job: JobId, group: GroupIndex, node: NodeId, port: u16) -> bool {
         let on_node = self.nominations.on_node(node).iter();
         let priority = self.jobs.get(job).map_or(i32::MAX, |job| job.spec.priority);
-        let mut others = on_node.filter(|held| match held.purpose {
-            Purpose::Preemptor { .. } => false,
-            _ => (held.job, held.group) != (job, group.0) && held.binds(job, priority),
-        });
+        let mut others = on_node.filter(|held| held.holds_ports() && held.binds_tasks((job, group), priority));
         others.any(|held| held_ports(self, held).contains(&port))
     }
 

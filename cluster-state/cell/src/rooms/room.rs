@@ -75,8 +75,7 @@ impl<'a> Asker<'a> {
         let (job, priority) = (self.job.id, self.job.spec.priority);
         match self.wish {
             Wish::Return { .. } => false,
-            // Its own room for tasks on the move is counted with its tasks.
-            Wish::Run { .. } => !self.is_of(held) && held.binds(job, priority),
+            Wish::Run { .. } => held.binds_tasks((job, self.group), priority),
             Wish::Move if self.is_of(held) => held.is_move(),
             Wish::Move => held.binds(job, priority),
             Wish::Spare { beside_own } => {

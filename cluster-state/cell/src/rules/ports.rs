@@ -15,9 +15,8 @@ pub(super) fn room(asker: &Asker<'_>, what: What<'_>, node: NodeId, most: u32) -
 }
 
 fn is_held(asker: &Asker<'_>, what: What<'_>, node: NodeId, port: u16) -> bool {
-    // A preemptor's room holds no ports from runs and moves.
     let counts =
-        |held: &&crate::rooms::nominations::Held| matches!(asker.wish, Wish::Spare { .. }) || !held.is_preemptor();
+        |held: &&crate::rooms::nominations::Held| matches!(asker.wish, Wish::Spare { .. }) || held.holds_ports();
     let mut bound = what.bound(asker, node).filter(counts);
     bound.any(|held| what.shape_of(held).is_some_and(|shape| shape.ports.contains(&port)))
 }
