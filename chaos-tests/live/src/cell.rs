@@ -144,7 +144,7 @@ impl Cell {
         for (class, count) in &shape.schedulers {
             for number in 1..=*count {
                 let name = format!("{}-{number}", class.name());
-                let arguments = ["scheduler", class.name(), "--name", &name].map(String::from).to_vec();
+                let arguments = ["scheduler", "--class", class.name(), "--name", &name].map(String::from).to_vec();
                 self.add_with_server(&name, 1, arguments)?;
             }
         }

@@ -4,8 +4,8 @@
 use crate::ailments::Ailments;
 use crate::facts::{Fact, Rules};
 use ohm_model::node::HOSTNAME_LABEL;
-use ohm_model::{Class, EventKind, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, StopCause, TopologySpec};
-use std::collections::BTreeMap;
+use ohm_model::{EventKind, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, StopCause, TopologySpec};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A node.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ enum Return {
 pub(crate) struct Books {
     pub(crate) nodes: BTreeMap<NodeId, NodeBook>,
     pub(crate) jobs: BTreeMap<JobId, JobSpec>,
+    /// Jobs whose tasks run until they are stopped.
+    endless: BTreeSet<JobId>,
     topologies: BTreeMap<String, TopologySpec>,
     live: BTreeMap<(JobId, u16), BTreeMap<u32, Standing>>,
     succeeded: BTreeMap<(JobId, u16), BTreeMap<u32, NodeId>>,
@@ -57,8 +59,13 @@ impl Books {
     pub(crate) fn note(&mut self, fact: &Fact<'_>) {
         match *fact {
             Fact::Registered { at_ms, node, spec } => self.register(at_ms, node, spec),
-            Fact::Submitted { job, spec } => drop(self.jobs.insert(job, spec.clone())),
-            Fact::Updated { job, spec } => self.update(job, spec),
+            Fact::Submitted { job, spec, endless } => {
+                self.jobs.insert(job, spec.clone());
+                if endless {
+                    self.endless.insert(job);
+                }
+            }
+            Fact::Updated { job, spec, .. } => self.update(job, spec),
             Fact::Happened { kind, .. } => {
                 self.note_event(kind);
                 self.note_ailment(kind);
@@ -93,6 +100,11 @@ impl Books {
     }
 
     /// What has succeeded stays done while its group keeps its name, unless its number is beyond the new count.
+    /// Whether the tasks of `job` run until they are stopped, each by itself.
+    pub(crate) fn is_endless(&self, job: JobId) -> bool {
+        self.endless.contains(&job)
+    }
+
     fn update(&mut self, job: JobId, spec: &JobSpec) {
         let Some(old) = self.jobs.insert(job, spec.clone()) else { return };
         let mut kept = Vec::new();
@@ -131,7 +143,7 @@ impl Books {
                     Some(StopCause::Restarted) => drop(self.returned.insert((*job, *group, *task), Return::Restarted)),
                     _ => drop(self.returned.remove(&(*job, *group, *task))),
                 }
-                let endless = self.jobs.get(job).is_some_and(|spec| spec.class == Class::SERVICE);
+                let endless = self.is_endless(*job);
                 if exit.is_success() && cause.is_none() && !endless {
                     self.succeeded.entry((*job, *group)).or_default().insert(*task, *node);
                 }

@@ -3,8 +3,8 @@
 
 use ohm_cell::Applied;
 use ohm_model::{
-    Command, Entry, EventKind, Incarnation, JobId, JobOutcome, JobSpec, NodeId, NodeSpec, Outcome, QueueSpec, Sequence,
-    SessionId, TopologySpec,
+    Class, ClassKind, Command, Entry, EventKind, Incarnation, JobId, JobOutcome, JobSpec, NodeId, NodeSpec, Outcome,
+    QueueSpec, Sequence, SessionId, TopologySpec,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(crate) enum Fact<'a> {
     /// A node joined, or its agent did so again, and this is what the node is from here on; with the stamped time.
     Registered { at_ms: u64, node: NodeId, spec: &'a NodeSpec },
-    /// A job is in the cell.
-    Submitted { job: JobId, spec: &'a JobSpec },
+    /// A job is in the cell; it is endless when its class is like service.
+    Submitted { job: JobId, spec: &'a JobSpec, endless: bool },
     /// A job is from here on what is said here.
-    Updated { job: JobId, spec: &'a JobSpec },
+    Updated { job: JobId, spec: &'a JobSpec, endless: bool },
     /// Anything else, at this stamped time.
     Happened { at_ms: u64, kind: &'a EventKind },
 }
@@ -51,27 +51,40 @@ pub(crate) fn taken<'a>(
     first.map(|(envelope, outcome)| (&envelope.command, outcome)).collect()
 }
 
+/// What classes are like. A class of which no profile was submitted is built in.
+#[derive(Debug, Default)]
+pub(crate) struct Classes(BTreeMap<Class, ClassKind>);
+
+impl Classes {
+    fn is_endless(&self, class: Class) -> bool {
+        self.0.get(&class).copied().or(class.built_in()) == Some(ClassKind::Service)
+    }
+}
+
 /// The facts of one entry.
-pub(crate) fn facts<'a>(taken: &[Taken<'a>], applied: &'a Applied) -> Vec<Fact<'a>> {
+pub(crate) fn facts<'a>(taken: &[Taken<'a>], applied: &'a Applied, classes: &mut Classes) -> Vec<Fact<'a>> {
     let mut nodes: BTreeMap<Incarnation, &NodeSpec> = BTreeMap::new();
-    let mut jobs: BTreeMap<JobId, &JobSpec> = BTreeMap::new();
+    let mut jobs: BTreeMap<JobId, (&JobSpec, bool)> = BTreeMap::new();
     // One entry may update a job several times.
-    let mut updates: BTreeMap<JobId, VecDeque<&JobSpec>> = BTreeMap::new();
+    let mut updates: BTreeMap<JobId, VecDeque<(&JobSpec, bool)>> = BTreeMap::new();
     for (command, outcome) in taken {
         match (command, outcome) {
+            (Command::PutSchedulingProfile(profile), Outcome::Done) => {
+                classes.0.insert(profile.class, profile.like);
+            }
             (Command::RegisterNode { spec, .. }, Outcome::Node { incarnation, .. }) => {
                 nodes.entry(*incarnation).or_insert(spec);
             }
             (Command::SubmitJobs { jobs: specs, .. }, Outcome::Jobs(outcomes)) => {
                 for (spec, outcome) in specs.iter().zip(outcomes) {
                     if let JobOutcome::Accepted(job) = outcome {
-                        jobs.entry(*job).or_insert(spec);
+                        jobs.entry(*job).or_insert((spec, classes.is_endless(spec.class)));
                     }
                 }
             }
             (Command::UpdateJob { spec, .. }, Outcome::Jobs(outcomes)) => {
                 if let [JobOutcome::Updated(job)] = outcomes.as_slice() {
-                    updates.entry(*job).or_default().push_back(spec);
+                    updates.entry(*job).or_default().push_back((spec, classes.is_endless(spec.class)));
                 }
             }
             _ => {}
@@ -83,11 +96,11 @@ pub(crate) fn facts<'a>(taken: &[Taken<'a>], applied: &'a Applied) -> Vec<Fact<'
             None => Fact::Happened { at_ms: event.at_ms, kind: &event.kind },
         },
         EventKind::JobSubmitted { job, .. } => match jobs.get(job) {
-            Some(spec) => Fact::Submitted { job: *job, spec },
+            Some(&(spec, endless)) => Fact::Submitted { job: *job, spec, endless },
             None => Fact::Happened { at_ms: event.at_ms, kind: &event.kind },
         },
         EventKind::JobUpdated { job, .. } => match updates.get_mut(job).and_then(VecDeque::pop_front) {
-            Some(spec) => Fact::Updated { job: *job, spec },
+            Some((spec, endless)) => Fact::Updated { job: *job, spec, endless },
             None => Fact::Happened { at_ms: event.at_ms, kind: &event.kind },
         },
         kind => Fact::Happened { at_ms: event.at_ms, kind },

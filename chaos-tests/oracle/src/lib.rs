@@ -46,6 +46,7 @@ pub use p10_reasons::{Reason, Why, judge_reason};
 pub struct Oracle {
     /// The commands that have been answered: who sends one again gets the same answer, and nothing happens.
     answered: BTreeSet<(SessionId, Sequence)>,
+    classes: facts::Classes,
     books: books::Books,
     capacity: p1_capacity::Capacity,
     single_run: p2_single_run::SingleRun,
@@ -94,7 +95,7 @@ impl Oracle {
                 self.quotas.commit(transaction, verdict);
             }
         }
-        let facts = facts::facts(&taken, applied);
+        let facts = facts::facts(&taken, applied, &mut self.classes);
         self.admissions.reports(index, &taken, &facts, broken);
         self.repairs.entry_begins(&facts);
         self.restarts.entry_begins(&facts);

@@ -28,7 +28,7 @@ impl Capacity {
                 self.nodes.entry(node).or_default().capacity = spec.capacity.clone();
             }
             // What stands of an updated job asks for the same as before.
-            Fact::Submitted { job, spec } | Fact::Updated { job, spec } => {
+            Fact::Submitted { job, spec, .. } | Fact::Updated { job, spec, .. } => {
                 let groups = spec.groups.iter().enumerate();
                 groups.for_each(|(at, group)| drop(self.groups.insert((job, at as u16), group.clone())));
             }

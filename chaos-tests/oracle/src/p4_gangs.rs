@@ -3,7 +3,7 @@
 use crate::books::Books;
 use crate::facts::Fact;
 use crate::history::Broken;
-use ohm_model::{Class, EventKind, Index, JobId, JobSpec};
+use ohm_model::{EventKind, Index, JobId, JobSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
@@ -27,13 +27,13 @@ impl Gangs {
     /// Takes note of one fact.
     pub(crate) fn watch(&mut self, fact: &Fact<'_>) {
         match *fact {
-            Fact::Submitted { job, spec } if spec.class != Class::SERVICE => {
+            Fact::Submitted { job, spec, endless: false } => {
                 for (at, group) in spec.groups.iter().enumerate() {
                     let (name, minimum) = (format!("{}/{}", spec.name, group.name), group.min_count);
                     self.groups.insert((job, at as u16), Group { name, minimum, ..Group::default() });
                 }
             }
-            Fact::Updated { job, spec } if spec.class != Class::SERVICE => self.update(job, spec),
+            Fact::Updated { job, spec, endless: false } => self.update(job, spec),
             Fact::Happened { kind: EventKind::Placed { job, group, count, .. }, .. } => {
                 let whole_job_down = self.live_of(*job) == 0;
                 if let Some(found) = self.groups.get_mut(&(*job, *group)) {

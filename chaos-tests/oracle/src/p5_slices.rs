@@ -7,7 +7,7 @@
 use crate::books::{Books, Standing};
 use crate::facts::Fact;
 use crate::history::Broken;
-use ohm_model::{Class, EventKind, Index, JobId, JobSpec, NodeId, StopCause};
+use ohm_model::{EventKind, Index, JobId, JobSpec, NodeId, StopCause};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where groups with slices stand.
@@ -55,7 +55,7 @@ impl Slices {
         match fact {
             // Domains are about to be others.
             Fact::Registered { .. } => self.entry_over(index, books, broken),
-            Fact::Updated { job, spec } => self.updated(*job, spec, books),
+            Fact::Updated { job, spec, .. } => self.updated(*job, spec, books),
             Fact::Happened { kind: EventKind::Placed { job, group, first, count, node }, .. } => {
                 self.placed((*job, *group), *node, *first..first + count, index, books, broken);
             }
@@ -70,7 +70,7 @@ impl Slices {
             }
             Fact::Happened { kind: EventKind::Ended { job, group, task, exit, cause, .. }, .. } => {
                 self.judge((*job, *group), index, books, broken);
-                let endless = books.jobs.get(job).is_some_and(|spec| spec.class == Class::SERVICE);
+                let endless = books.is_endless(*job);
                 let done = exit.is_success() && cause.is_none() && !endless;
                 if let Some(seats) = self.seats.get_mut(&(*job, *group)).filter(|_| !done) {
                     seats.remove(task);

@@ -95,7 +95,7 @@ impl Admissions {
     ) {
         let kind = match *fact {
             Fact::Happened { kind, .. } => kind,
-            Fact::Updated { job, spec } => return self.updated(job, spec),
+            Fact::Updated { job, spec, .. } => return self.updated(job, spec),
             Fact::Registered { .. } | Fact::Submitted { .. } => return,
         };
         match kind {

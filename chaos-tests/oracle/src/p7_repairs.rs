@@ -5,7 +5,7 @@
 use crate::books::Books;
 use crate::facts::Fact;
 use crate::history::Broken;
-use ohm_model::{Class, EventKind, Exit, Index, JobId, JobSpec, NodeId, StopCause};
+use ohm_model::{EventKind, Exit, Index, JobId, JobSpec, NodeId, StopCause};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was charged, and what is being repaired.
@@ -50,7 +50,7 @@ impl Repairs {
     pub(crate) fn watch(&mut self, index: Index, fact: &Fact<'_>, books: &Books, broken: &mut Vec<Broken>) {
         let (at_ms, kind) = match *fact {
             Fact::Registered { .. } | Fact::Submitted { .. } => return,
-            Fact::Updated { job, spec } => return self.updated(job, spec),
+            Fact::Updated { job, spec, .. } => return self.updated(job, spec),
             Fact::Happened { at_ms, kind } => (at_ms, kind),
         };
         match kind {
@@ -139,7 +139,7 @@ impl Repairs {
 
     /// A gang below its minimum gets back everything it lost, or nothing.
     fn judge_repair(&self, index: Index, job: JobId, books: &Books, broken: &mut Vec<Broken>) {
-        let Some(spec) = books.jobs.get(&job).filter(|spec| spec.class != Class::SERVICE) else { return };
+        let Some(spec) = books.jobs.get(&job).filter(|_| !books.is_endless(job)) else { return };
         for (at, group) in spec.groups.iter().enumerate() {
             let mut lost = self.lost.get(&job).into_iter().flatten();
             let waits = lost.any(|((of, _), at_once)| usize::from(*of) == at && *at_once);
@@ -152,8 +152,7 @@ impl Repairs {
 
     fn judge_giving_up(&self, index: Index, job: JobId, books: &Books, broken: &mut Vec<Broken>) {
         let Some(spec) = books.jobs.get(&job) else { return };
-        let short =
-            spec.class != Class::SERVICE && (0..spec.groups.len()).any(|at| self.is_short(job, at, books, false));
+        let short = !books.is_endless(job) && (0..spec.groups.len()).any(|at| self.is_short(job, at, books, false));
         if !short || !self.lost.contains_key(&job) {
             let what = format!("entry {index}: {} is given up although its minimum stands", spec.name);
             broken.push(Broken::new("P7", what));
@@ -186,7 +185,7 @@ impl Repairs {
     ) {
         let Some(spec) = books.jobs.get(&job) else { return };
         let mut failures = self.failures.range((job, 0, 0)..=(job, u16::MAX, u32::MAX));
-        let too_often = spec.class != Class::SERVICE && failures.any(|(_, failures)| *failures > spec.retries);
+        let too_often = !books.is_endless(job) && failures.any(|(_, failures)| *failures > spec.retries);
         let since_ms = self.first_placed_ms.get(&job).map_or(0, |first_ms| at_ms.saturating_sub(*first_ms));
         let too_long = spec.active_deadline_seconds > 0 && since_ms >= spec.active_deadline_seconds * 1000;
         if !too_often && !too_long {

@@ -9,8 +9,7 @@ use crate::history::Broken;
 use crate::p6_admission::Admissions;
 use crate::p8_hard_constraints::objection;
 use ohm_model::{
-    Amounts, Class, EventKind, GroupSpec, Index, JobId, JobSpec, NodeHealth, NodeId, RepairPolicy, TopologyMode,
-    resources,
+    Amounts, EventKind, GroupSpec, Index, JobId, JobSpec, NodeHealth, NodeId, RepairPolicy, TopologyMode, resources,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -195,7 +194,7 @@ impl Spares {
         let why = match () {
             () if self.closed.contains(&job) => "is over or suspended".to_string(),
             () if count > wanted => format!("asks for {wanted}"),
-            () if spec.class != Class::SERVICE && !stands() => "stands nowhere".to_string(),
+            () if !books.is_endless(job) && !stands() => "stands nowhere".to_string(),
             () => return,
         };
         let what = format!("entry {index}: {count} spares are held for {}, which {why}", name(books, job, group));

@@ -7,7 +7,7 @@ use ohm_agent::{AgentConfig, CheckPolicy};
 use ohm_framework::SchedulerConfig;
 use ohm_health::HealthConfig;
 use ohm_log_raft::RaftConfig;
-use ohm_model::{ConditionAction, ConditionKind};
+use ohm_model::{ClassKind, ConditionAction, ConditionKind};
 use ohm_replica::ReplicaConfig;
 use ohm_stdx::{Prng, hash};
 
@@ -60,6 +60,8 @@ pub(crate) struct Knobs {
     pub(crate) theme: Theme,
     /// How many nodes are drained, one after the other or several at once.
     pub(crate) drains: usize,
+    /// What the class of an operator is like, in a run that has one.
+    pub(crate) own_class: Option<ClassKind>,
 }
 
 impl Knobs {
@@ -107,6 +109,7 @@ impl Knobs {
             leases_differ: one_of(&[0, 0, 1]) == 1,
             theme: Theme::Everything,
             drains: 0,
+            own_class: None,
         };
         let network = NetworkFaults::drawn(dice);
         let large = dice.chance(LARGE_PERMILLE);
@@ -139,6 +142,14 @@ impl Knobs {
         let mut dice = Prng::new(hash::chain(hash::mix(seed), 0xd4a1));
         let drains = [0, 0, 2, 5, 9][dice.below(5) as usize];
         if self.is_large() { self } else { Knobs { drains: drains.max(self.drains), ..self } }
+    }
+
+    /// Draws whether an operator adds a class. Its dice are its own, too.
+    pub(crate) fn with_own_class(self, seed: u64) -> Self {
+        let mut dice = Prng::new(hash::chain(hash::mix(seed), 0xc1a5));
+        let kinds = [ClassKind::Batch, ClassKind::Service, ClassKind::Tas];
+        let own_class = if dice.chance(200) { dice.pick(&kinds).copied() } else { None };
+        if self.is_large() { self } else { Knobs { own_class, ..self } }
     }
 
     /// Draws what the run dwells on; a large cell has no theme.

@@ -1,8 +1,10 @@
 //! What people do in a run: nodes of drawn sizes, jobs of all classes, and everything people do to what is there.
 
 mod jobs;
+mod profiles;
 
 pub(crate) use jobs::job;
+pub(crate) use profiles::{changed_profiles, first_profile, into_own_class, own_class};
 
 use crate::faults::Change;
 use crate::knobs::Knobs;

@@ -15,6 +15,7 @@ mod freed;
 mod put_priority_class;
 mod put_provisioning_class;
 mod put_queue;
+pub(crate) mod put_scheduling_profile;
 mod put_topology;
 mod register_node;
 mod release_node;
@@ -144,6 +145,8 @@ fn apply_fresh(tx: &mut Tx<'_>, session: SessionId, command: &Command) -> Outcom
         Command::ReleaseNode { name } => release_node::release_node(tx, name),
         Command::PutProvisioningClass(class) => put_provisioning_class::put_provisioning_class(tx, class),
         Command::RemoveProvisioningClass { name } => put_provisioning_class::remove_provisioning_class(tx, name),
+        Command::PutSchedulingProfile(profile) => put_scheduling_profile::put_scheduling_profile(tx, profile),
+        Command::RemoveSchedulingProfile { name } => put_scheduling_profile::remove_scheduling_profile(tx, name),
         Command::ReportCheck { epoch, job, round, class, report } => {
             let check = CheckName { job: *job, round: *round, class };
             report_check::report_check(tx, (session, *epoch), check, report)

@@ -7,6 +7,7 @@ use crate::state::jobs::{Job, Jobs};
 use crate::state::kept::Kept;
 use crate::state::nodes::Nodes;
 use crate::state::priorities::PriorityClasses;
+use crate::state::profiles::Profiles;
 use crate::state::provisioning::ProvisioningClasses;
 use crate::state::quota::Quota;
 use crate::state::resources::ResourceNames;
@@ -16,7 +17,7 @@ use crate::state::shapes::{Shape, Shapes};
 use crate::state::timers::Timer;
 use crate::state::topologies::Topologies;
 use ohm_model::lease::SHARDS_PER_CLASS;
-use ohm_model::{Class, ClassKind, Index, JobSpec, NodeId, ShapeId, Shard};
+use ohm_model::{Class, Index, JobSpec, NodeId, ShapeId, Shard};
 use ohm_stdx::hash;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -57,6 +58,7 @@ pub struct Cell {
     pub(crate) quota: Quota,
     pub(crate) priority_classes: PriorityClasses,
     pub(crate) provisioning_classes: ProvisioningClasses,
+    pub(crate) profiles: Profiles,
     pub(crate) sessions: Sessions,
     pub(crate) nominations: Nominations,
     pub(crate) timers: BTreeMap<u64, Arc<Vec<Timer>>>,
@@ -142,6 +144,11 @@ impl Cell {
         &self.provisioning_classes
     }
 
+    /// Scheduling profiles, and with them the classes of work.
+    pub fn profiles(&self) -> &Profiles {
+        &self.profiles
+    }
+
     /// Sessions and leases.
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
@@ -160,11 +167,6 @@ impl Cell {
     /// What the health duty has laid down for the cell as a whole.
     pub fn health(&self) -> &HealthState {
         &self.health
-    }
-
-    /// What jobs of `class` are like; nothing for a class that the cell does not know.
-    pub fn class_kind(&self, class: Class) -> Option<ClassKind> {
-        class.built_in()
     }
 
     /// The shape of group `group` of `job`: that of the runs that are placed from now on.

@@ -327,6 +327,10 @@ pub(crate) fn check_job_promises(cell: &Cell, job: &Job, broken: &mut Vec<String
     check_admission(cell, job, broken);
     check_spares(cell, job, broken);
     let closed = job.state != JobState::Active;
+    if !matches!(job.state, JobState::Finished(_)) && cell.profiles.kind(job.spec.class) != Some(job.kind) {
+        let (name, class) = (&job.spec.name, job.spec.class);
+        broken.push(format!("job {name} is like {:?}, which class {class} is not", job.kind));
+    }
     for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
         let label = format!("job {} group {}", job.spec.name, spec.name);
         if group.live > 0 && !group.started {

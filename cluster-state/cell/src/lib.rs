@@ -33,6 +33,7 @@ pub use state::kept::{Kept, KeptRun};
 pub use state::nodes::{CORDONED, DRAINING, NOMINATED, PRESENT, READY, SCHEDULABLE, SHRUNK, STATE_MASK};
 pub use state::nodes::{DeviceBank, NodeRecord, NodeVersion, Nodes};
 pub use state::priorities::PriorityClasses;
+pub use state::profiles::Profiles;
 pub use state::provisioning::ProvisioningClasses;
 pub use state::quota::{DEPTH_MAX, Quota, QuotaNode};
 pub use state::repairs::{

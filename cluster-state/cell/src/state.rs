@@ -12,6 +12,7 @@ pub(crate) mod jobs;
 pub(crate) mod kept;
 pub(crate) mod nodes;
 pub(crate) mod priorities;
+pub(crate) mod profiles;
 pub(crate) mod provisioning;
 pub(crate) mod quota;
 pub(crate) mod repairs;

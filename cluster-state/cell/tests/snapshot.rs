@@ -2,7 +2,8 @@
 
 use ohm_cell::{Applied, Cell, RestoreError, restore};
 use ohm_model::{
-    Class, Command, Entry, Envelope, GroupSpec, Index, JobSpec, NodeSpec, QueueSpec, Role, Sequence, SessionId,
+    Class, Command, Entry, Envelope, GroupSpec, Index, JobSpec, NodeSpec, QueueSpec, Role, SchedulingProfile, Sequence,
+    SessionId,
 };
 
 fn apply(cell: &mut Cell, session: u64, sequence: u64, command: Command) {
@@ -91,8 +92,13 @@ fn many_classes_and_fat_queues_are_cut_into_frames_that_can_be_read() {
         };
         apply(&mut cell, 1, number + 30_000, Command::PutQueue(spec));
     }
+    let mut profile = SchedulingProfile::built_in("gpu".parse().unwrap());
+    profile.like = ohm_model::ClassKind::Service;
+    profile.strategies = vec!["place".into()];
+    apply(&mut cell, 1, 30_200, Command::PutSchedulingProfile(Box::new(profile.clone())));
     assert_eq!((cell.nodes().len(), cell.quota().iter().count()), (20_000, 200));
     assert_eq!(cell.priority_classes().get("high").map(|class| class.value), Some(7));
+    assert_eq!(cell.profiles().of(profile.class).as_deref(), Some(&profile));
     let mut longest = 0;
     assert!(cell.snapshot(|frame| longest = longest.max(frame.len())));
     assert!(longest < 5 << 20, "the longest frame has {longest} bytes");

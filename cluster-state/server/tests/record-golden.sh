@@ -31,7 +31,7 @@ applied_beyond() {
 "$OHM" server --data-dir "$OHM_DATA_DIR" --listen "127.0.0.1:$PORT" --snapshot-every 30 2>"$WORK/server.log" &
 readonly SERVER=$!
 until_so "$OHM" status
-for class in batch tas; do "$OHM" scheduler "$class" 2>"$WORK/$class.log" & done
+for class in batch tas dense; do "$OHM" scheduler --class "$class" 2>"$WORK/$class.log" & done
 "$OHM" health 2>"$WORK/health.log" &
 "$OHM" agent --sim 3 --data-dir "$WORK/sim" --token-file "$OHM_DATA_DIR/token" 2>"$WORK/sim.log" &
 
@@ -50,6 +50,11 @@ apiVersion: ohm/v1
 kind: Queue
 metadata: {name: main}
 spec: {nominalQuota: {cpu: 20}}
+---
+apiVersion: ohm/v1
+kind: SchedulingProfile
+metadata: {name: dense}
+spec: {like: service, base: packing, scores: [{name: PodTopologySpread, weight: 1}]}
 YAML
 cat >"$WORK/jobs.yaml" <<'YAML'
 apiVersion: ohm/v1
@@ -80,11 +85,17 @@ apiVersion: ohm/v1
 kind: Job
 metadata: {name: stays}
 spec: {queue: main, elastic: true, minCount: 1, count: 2, requests: {cpu: 1}, command: ["true"], sim: {duration: 1h}}
+---
+apiVersion: ohm/v1
+kind: Job
+metadata: {name: packed}
+spec: {class: dense, count: 2, requests: {cpu: 100m}, command: ["true"], sim: {duration: 1h}}
 YAML
 until_so "$OHM" submit "$WORK/cell.yaml"
 until_so "$OHM" submit "$WORK/jobs.yaml"
 until_so state_is gang running
 until_so state_is array succeeded
+until_so state_is packed running
 "$OHM" scale stays 3
 "$OHM" suspend gang
 until_so state_is gang suspended

@@ -1,7 +1,7 @@
 //! Why a daemon ends although nobody asked it to.
 
 use ohm_cell::RestoreError;
-use ohm_model::{Class, Index};
+use ohm_model::Index;
 use ohm_runtime::connect::ConnectError;
 use ohm_stdx::codec::DecodeError;
 use ohm_wire::Malformed;
@@ -15,12 +15,6 @@ pub enum DaemonError {
     /// The servers will not have this process, today or later.
     #[error("the server refuses this process: {0}")]
     Refused(String),
-    /// No planner here serves this class.
-    #[error("there is no class {class}; known: batch, service, tas")]
-    UnknownClass {
-        /// Which.
-        class: Class,
-    },
     /// An entry of the log can't be read here.
     #[error("entry {index} does not decode, so this copy of the cell ends before it: {source}")]
     Entry {

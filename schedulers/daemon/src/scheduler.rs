@@ -3,7 +3,7 @@
 use crate::error::DaemonError;
 use crate::follower::{Follower, Wish};
 use crate::shell;
-use ohm_framework::{Again, Counters, Proceed, SchedulerConfig, SchedulerCore};
+use ohm_framework::{Again, Counters, Proceed, SchedulerConfig, SchedulerCore, is_class_known};
 use ohm_model::Class;
 use ohm_planner::ProfilePlanner;
 use ohm_runtime::dice;
@@ -34,20 +34,40 @@ impl SchedulerOptions {
 /// See [`DaemonError`]; servers that can't be reached are waited for.
 pub async fn run_scheduler(options: SchedulerOptions, shutdown: Shutdown) -> Result<(), DaemonError> {
     let SchedulerOptions { servers, class, config } = options;
-    if class.built_in().is_none() {
-        return Err(DaemonError::UnknownClass { class });
-    }
     let (name, tick_ms) = (config.name.clone(), config.tick_ms());
     tracing::info!(class = class.name(), name, "scheduler started");
     let core = SchedulerCore::new(config, ohm_planner::of(class), dice::dice());
-    shell::run(Scheduler { core, tick_ms, told: Counters::default() }, name, servers, shutdown).await
+    shell::run(Scheduler { core, class, tick_ms, told: Counters::default(), is_known: true }, name, servers, shutdown)
+        .await
 }
 
 struct Scheduler {
     core: SchedulerCore<ProfilePlanner>,
+    class: Class,
     tick_ms: u64,
+    /// Whether the class was known when that was told last.
+    is_known: bool,
     /// The counters as they were reported last.
     told: Counters,
+}
+
+impl Scheduler {
+    /// A class may come after its scheduler; until then there is nothing to do, which should not look like a mistake in
+    /// silence.
+    fn tell_of_class(&mut self) {
+        let is_known = is_class_known(&self.core);
+        if is_known == self.is_known {
+            return;
+        }
+        self.is_known = is_known;
+        let class = self.class.name();
+        match is_known {
+            true => tracing::info!(class, "the cell knows the class now"),
+            false => {
+                tracing::warn!(class, "the cell has no such class; `ohm submit` a SchedulingProfile that names it")
+            }
+        }
+    }
 }
 
 impl Follower for Scheduler {
@@ -74,6 +94,7 @@ impl Follower for Scheduler {
     }
 
     fn report(&mut self) {
+        self.tell_of_class();
         let counters = self.core.counters();
         // Time alone moves these two.
         let told = Counters { steps: counters.steps, sweeps: counters.sweeps, ..self.told.clone() };

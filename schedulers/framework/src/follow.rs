@@ -30,14 +30,15 @@ impl<P: Planner> SchedulerCore<P> {
         let kinds = Kinds::of(entry);
         self.note_freed(&applied.freed);
         self.changes.nodes.extend(&applied.nodes);
-        if kinds.topologies {
+        if kinds.topologies || kinds.profiles {
             self.changes.all = true;
         }
         applied.jobs.sort_unstable();
         applied.jobs.dedup();
         self.changes.jobs.extend(&applied.jobs);
-        if kinds.queues {
-            // Jobs may have moved to other shards, which no list says.
+        if kinds.queues || kinds.profiles {
+            // Jobs may have moved to other shards, which no list says; what found no room may find some by other
+            // strategies.
             self.rebuild();
         } else {
             applied.jobs.iter().for_each(|job| self.refresh(*job));
@@ -159,6 +160,7 @@ impl<P: Planner> SchedulerCore<P> {
 struct Kinds {
     queues: bool,
     topologies: bool,
+    profiles: bool,
 }
 
 impl Kinds {
@@ -170,6 +172,7 @@ impl Kinds {
                     kinds.queues = true;
                 }
                 Command::PutTopology(_) | Command::RemoveTopology { .. } => kinds.topologies = true,
+                Command::PutSchedulingProfile(_) | Command::RemoveSchedulingProfile { .. } => kinds.profiles = true,
                 _ => {}
             }
         }

@@ -42,5 +42,5 @@ pub use moves::plan_move;
 pub use pass::TRANSACTION_BYTES_MAX;
 pub use plan::{Decision, Plan, PlannedJob};
 pub use planner::{Budget, Need, Planner, Work, WorkItem, need_of};
-pub use scheduler::{SchedulerCore, Standing};
+pub use scheduler::{SchedulerCore, Standing, is_class_known};
 pub use view::View;

@@ -78,6 +78,11 @@ pub(crate) struct Changes {
     pub(crate) quota: BTreeSet<Arc<str>>,
 }
 
+/// Whether the cell knows the class that `core` serves; yes as long as the core has not read its own session.
+pub fn is_class_known<P: Planner>(core: &SchedulerCore<P>) -> bool {
+    core.session().is_none() || core.follower.cell().profiles().kind(core.planner.class()).is_some()
+}
+
 impl<P: Planner> SchedulerCore<P> {
     /// A core with an empty copy of the cell and no session. `dice` must differ between processes.
     pub fn new(config: SchedulerConfig, planner: P, mut dice: Prng) -> Self {

@@ -2,7 +2,7 @@
 
 use ohm_manifest::kubernetes::QUEUE_LABEL;
 use ohm_manifest::{Allocation, Content, Document, NodeDocument, Origin};
-use ohm_model::{Amounts, JobSpec, PriorityClass, QueueSpec, TopologySpec};
+use ohm_model::{Amounts, Class, ClassKind, JobSpec, PriorityClass, QueueSpec, SchedulingProfile, TopologySpec};
 use std::collections::BTreeMap;
 
 /// What `ohm plan` is asked.
@@ -69,6 +69,7 @@ pub(crate) struct AskedJob {
 pub(crate) struct Scene {
     pub(crate) topologies: Vec<(Origin, TopologySpec)>,
     pub(crate) priority_classes: Vec<(Origin, PriorityClass)>,
+    pub(crate) profiles: Vec<(Origin, SchedulingProfile)>,
     /// Cohorts before what is below them, as far as the file allows.
     pub(crate) queues: Vec<(Origin, QueueSpec)>,
     pub(crate) nodes: Vec<NodeDocument>,
@@ -79,15 +80,29 @@ pub(crate) struct Scene {
     pub(crate) drain: Vec<String>,
 }
 
+/// What the classes that the documents add are like.
+fn kinds_of_classes<'d>(documents: impl Iterator<Item = &'d Document>) -> BTreeMap<Class, ClassKind> {
+    let kind = |document: &Document| match &document.content {
+        Content::SchedulingProfile(profile) => Some((profile.class, profile.like)),
+        _ => None,
+    };
+    documents.filter_map(kind).collect()
+}
+
 impl Scene {
     pub(crate) fn of(question: Question) -> Result<Self, PlanError> {
         let mut scene = Scene { fail: question.fail, drain: question.drain, ..Scene::default() };
         let (mut allocations, mut usages) = (Vec::new(), Vec::new());
         let mut jobs: BTreeMap<String, usize> = BTreeMap::new();
+        let kinds = kinds_of_classes(question.cell.iter().chain(&question.jobs));
         let documents = question.cell.into_iter().map(|document| (false, document));
-        for (asked, Document { origin, content }) in
-            documents.chain(question.jobs.into_iter().map(|document| (true, document)))
-        {
+        for (asked, mut document) in documents.chain(question.jobs.into_iter().map(|document| (true, document))) {
+            if let Content::Job(job) = &document.content
+                && let Some(kind) = kinds.get(&job.class)
+            {
+                document.for_class_like(*kind);
+            }
+            let Document { origin, content, .. } = document;
             match content {
                 Content::Job(spec) => scene.add_job(&mut jobs, &origin, *spec, asked)?,
                 Content::Queue(spec) => scene.queues.push((origin, spec)),
@@ -96,6 +111,7 @@ impl Scene {
                 Content::Allocation(allocation) => allocations.push((origin, allocation)),
                 Content::Usage(usage) => usages.push(usage),
                 Content::PriorityClass(class) => scene.priority_classes.push((origin, class)),
+                Content::SchedulingProfile(profile) => scene.profiles.push((origin, *profile)),
                 // A plan says where jobs stand once their nodes are there.
                 Content::ProvisioningClass(_) => {}
             }

@@ -7,7 +7,7 @@ use crate::seating::seat;
 use crate::standing::Standing;
 use crate::world::World;
 use ohm_manifest::NodeDocument;
-use ohm_model::{Amounts, Command, GroupSpec, JobId, NodeHealth, NodeId, QueueSpec};
+use ohm_model::{Amounts, Command, GroupSpec, JobId, NodeHealth, NodeId, QueueSpec, Refusal};
 use std::collections::BTreeMap;
 
 /// The cell as the documents describe it.
@@ -23,6 +23,7 @@ pub(crate) fn of(mut scene: Scene) -> Result<Setting, PlanError> {
     let mut world = World::new();
     put_topologies(&mut world, &scene)?;
     put_priority_classes(&mut world, &scene)?;
+    put_profiles(&mut world, &scene)?;
     put_queues(&mut world, &scene, true)?;
     let mut jobs = submit(&mut world, &scene);
     seat(&mut world, &mut scene, &mut jobs);
@@ -56,6 +57,20 @@ fn put_priority_classes(world: &mut World, scene: &Scene) -> Result<(), PlanErro
             field: "value",
             problem: refusal.to_string(),
         })?;
+    }
+    Ok(())
+}
+
+fn put_profiles(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
+    for (origin, profile) in &scene.profiles {
+        world.try_apply(Command::PutSchedulingProfile(Box::new(profile.clone()))).map_err(|refusal| {
+            let (field, problem) = match refusal {
+                Refusal::Invalid { problem, .. } => ("spec", problem),
+                refusal => ("metadata.name", refusal.to_string()),
+            };
+            PlanError::Document { origin: origin.clone(), field, problem }
+        })?;
+        world.serve(profile.class);
     }
     Ok(())
 }

@@ -50,14 +50,19 @@ impl World {
         if let Some(Outcome::Session(session)) = outcomes.first() {
             world.session = *session;
         }
-        let shards =
-            Class::BUILT_IN.into_iter().flat_map(|class| (0..SHARDS_PER_CLASS).map(move |number| (class, number)));
-        let shards = shards.map(|(class, number)| Lease::Shard(Shard { class, number }));
-        let leases: Vec<Lease> = std::iter::once(Lease::Health).chain(shards).collect();
-        for lease in leases {
-            world.apply(Command::TakeLease { lease, epoch: Epoch(0), renewed: Index(0) });
-        }
+        world.take(Lease::Health);
+        Class::BUILT_IN.into_iter().for_each(|class| world.serve(class));
         world
+    }
+
+    /// Takes the right to place the jobs of `class`.
+    pub(crate) fn serve(&mut self, class: Class) {
+        (0..SHARDS_PER_CLASS).for_each(|number| self.take(Lease::Shard(Shard { class, number })));
+    }
+
+    /// Takes a lease that is free, or held already.
+    fn take(&mut self, lease: Lease) {
+        self.apply(Command::TakeLease { lease, epoch: Epoch(0), renewed: Index(0) });
     }
 
     /// The same cell once more, for questions that must not change this one.

@@ -6,37 +6,46 @@ use ohm_framework::{Decision, Plan, Planner, View, Work};
 use ohm_model::{Class, JobId, NodeId, SchedulingProfile};
 use ohm_placement::{Config, Placer};
 use ohm_stdx::Prng;
+use std::sync::Arc;
 
 /// Plans the jobs of one class as its profile says.
 #[derive(Debug)]
 pub struct ProfilePlanner {
-    class: Class,
+    profile: Arc<SchedulingProfile>,
+    /// Whether it takes the profile that the cell holds.
+    follows: bool,
     pub(crate) pipeline: Pipeline,
     /// The craft, with what it remembers between passes.
     pub placer: Placer,
 }
 
-/// The planner of `class`, with the profile that every cell has for it.
+/// The planner of `class`. It plans by the profile that the cell has for it when it is reset.
 pub fn of(class: Class) -> ProfilePlanner {
-    ProfilePlanner::new(SchedulingProfile::built_in(class))
+    ProfilePlanner { follows: true, ..ProfilePlanner::new(SchedulingProfile::built_in(class)) }
 }
 
 impl ProfilePlanner {
-    /// A planner that plans as `profile` says.
+    /// What it plans by.
+    pub fn profile(&self) -> &SchedulingProfile {
+        &self.profile
+    }
+
+    /// A planner that plans as `profile` says, whatever the cell holds.
     pub fn new(profile: SchedulingProfile) -> Self {
         ProfilePlanner::with(&Config::new(profile))
     }
 
     /// The same with other bounds than every class has.
     pub fn with(config: &Config) -> Self {
-        let class = config.profile.class;
-        ProfilePlanner { class, pipeline: Pipeline::new(class.name(), &[]), placer: Placer::new(config) }
+        let profile = Arc::new(config.profile.clone());
+        let pipeline = Pipeline::new(&profile.name, &profile.strategies);
+        ProfilePlanner { profile, follows: false, pipeline, placer: Placer::new(config) }
     }
 }
 
 impl Planner for ProfilePlanner {
     fn class(&self) -> Class {
-        self.class
+        self.profile.class
     }
 
     fn plan(&mut self, view: &View<'_>, work: &Work, dice: &mut Prng) -> Plan {
@@ -64,7 +73,12 @@ impl Planner for ProfilePlanner {
         self.placer.changed(view, nodes);
     }
 
+    /// A class without a profile has no jobs: what was planned by last stays until there is one again.
     fn reset(&mut self, view: &View<'_>) {
+        let held = view.cell().profiles().of(self.profile.class).filter(|_| self.follows);
+        if let Some(held) = held.filter(|held| *held != self.profile) {
+            *self = ProfilePlanner { follows: true, ..ProfilePlanner::new((*held).clone()) };
+        }
         self.placer.reset(view);
     }
 }

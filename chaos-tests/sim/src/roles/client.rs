@@ -127,6 +127,7 @@ impl ClientProcess {
         if stage.knobs.theme == Theme::Provisioning {
             greetings = outside::with_checks(&mut dice, greetings);
         }
+        greetings.extend(stage.knobs.own_class.map(workload::first_profile));
         greetings.into_iter().for_each(|command| self.request(command, stage));
     }
 }
@@ -198,6 +199,7 @@ fn draw_job(name: String, stage: &mut Stage) -> JobSpec {
     let kind = (stage.knobs.is_large(), stage.knobs.losses);
     let mut job = workload::job(&mut stage.dice, name, kind, stage.knobs.queues);
     stage.knobs.theme.bend(&mut stage.dice, &mut job);
+    workload::into_own_class(&mut job, stage.knobs.own_class);
     job
 }
 

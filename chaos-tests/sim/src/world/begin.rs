@@ -28,7 +28,7 @@ impl World {
     pub fn new(scenario: Scenario) -> Self {
         let mut dice = Prng::new(hash::mix(scenario.seed));
         let knobs = knobs(&mut dice, &scenario);
-        let (servers, schedulers, health) = processes(&mut dice, &knobs);
+        let (servers, schedulers, health) = processes(&mut dice, &knobs, scenario.seed);
         let nodes = nodes(&mut dice, &knobs, scenario.script.as_ref().is_some_and(|script| script.plain_nodes));
         let clients = clients(&mut dice, &knobs);
         let provisioners = provisioners(&mut dice, &knobs);
@@ -49,6 +49,7 @@ impl World {
         let network = if calm { NetworkFaults::calm() } else { knobs.network };
         let (faults, mut asks, fault_lines) = what_happens(&scenario, drawn);
         asks.extend(workload::drains(scenario.seed, &knobs));
+        asks.extend(workload::changed_profiles(scenario.seed, knobs.own_class, knobs.faults_ms));
         let report = Report {
             seed: scenario.seed,
             nodes: knobs.nodes,
@@ -103,13 +104,15 @@ fn knobs(dice: &mut Prng, scenario: &Scenario) -> Knobs {
     let knobs = knobs.with_servers(scenario.servers.or(said), scenario.seed);
     match scenario.script.is_some() {
         true => knobs,
-        false => knobs.with_theme(scenario.seed, scenario.nodes).with_drains(scenario.seed),
+        false => {
+            knobs.with_theme(scenario.seed, scenario.nodes).with_drains(scenario.seed).with_own_class(scenario.seed)
+        }
     }
 }
 
 type Processes = (Vec<ServerProcess>, Vec<SchedulerProcess>, Vec<HealthProcess>);
 
-fn processes(dice: &mut Prng, knobs: &Knobs) -> Processes {
+fn processes(dice: &mut Prng, knobs: &Knobs, seed: u64) -> Processes {
     let mut clock = || Clock::drawn(dice, knobs.drift_ppm);
     let servers = (0..knobs.servers).map(|number| ServerProcess::new(number, clock(), knobs)).collect();
     let mut schedulers = Vec::new();
@@ -119,6 +122,13 @@ fn processes(dice: &mut Prng, knobs: &Knobs) -> Processes {
         }
     }
     let health = (0..CANDIDATES).map(|number| HealthProcess::new(number, clock(), Health)).collect();
+    if knobs.own_class.is_some() {
+        let mut own = Prng::new(hash::chain(hash::mix(seed), 0xc1a6));
+        for _ in 0..own.between(1, 2) {
+            let clock = Clock::drawn(&mut own, knobs.drift_ppm);
+            schedulers.push(SchedulerProcess::new(schedulers.len(), clock, Scheduling(workload::own_class())));
+        }
+    }
     (servers, schedulers, health)
 }
 

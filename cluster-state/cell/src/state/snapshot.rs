@@ -11,6 +11,7 @@ use crate::state::jobs::Jobs;
 use crate::state::kept::{Kept, KeptRun};
 use crate::state::nodes::Nodes;
 use crate::state::priorities::PriorityClasses;
+use crate::state::profiles::Profiles;
 use crate::state::provisioning::ProvisioningClasses;
 use crate::state::quota::{Quota, QuotaNode};
 use crate::state::resources::ResourceNames;
@@ -19,7 +20,7 @@ use crate::state::sessions::Sessions;
 use crate::state::shapes::Shapes;
 use crate::state::timers::Timer;
 use crate::state::topologies::{Domain, Topologies, Topology};
-use ohm_model::{Index, Outcome, PriorityClass, ProvisioningClass, RunRef, Sequence, SessionId};
+use ohm_model::{Index, Outcome, PriorityClass, ProvisioningClass, RunRef, SchedulingProfile, Sequence, SessionId};
 use ohm_stdx::codec::{self, DecodeError};
 use ohm_stdx::hash::Digest;
 use ohm_stdx::{Chunked, Slab};
@@ -77,6 +78,7 @@ struct Header {
     queues: u32,
     priority_classes: u32,
     provisioning_classes: u32,
+    profiles: u32,
     /// How many domains each topology has.
     domains: Vec<u32>,
 }
@@ -146,6 +148,7 @@ impl Cell {
             queues: self.quota.iter().len() as u32,
             priority_classes: self.priority_classes.iter().len() as u32,
             provisioning_classes: self.provisioning_classes.iter().len() as u32,
+            profiles: self.profiles.iter().len() as u32,
             domains: self.topologies.iter().map(|topology| topology.domains.len() as u32).collect(),
         });
         frame.put(&self.resources);
@@ -153,6 +156,7 @@ impl Cell {
         frame.put_all(self.quota.iter());
         frame.put_all(self.priority_classes.iter());
         frame.put_all(self.provisioning_classes.iter().map(|class| &**class));
+        frame.put_all(self.profiles.iter().map(|profile| &**profile));
         for topology in self.topologies.iter() {
             frame.put(&**topology);
             frame.put_all(topology.domains.iter());
@@ -243,6 +247,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     let quota = Quota::from_nodes(frames.list::<QuotaNode>(header.queues)?);
     let priority_classes = frames.list::<PriorityClass>(header.priority_classes)?;
     let provisioning_classes = frames.list::<ProvisioningClass>(header.provisioning_classes)?;
+    let profiles = frames.list::<SchedulingProfile>(header.profiles)?;
     let topologies = frames.topologies(&header.domains)?;
     let (mut sessions, nominations, timers, health): Conversations = frames.next()?;
     let nodes: Nodes = frames.next()?;
@@ -277,6 +282,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         quota,
         priority_classes: PriorityClasses::from_classes(priority_classes.into_iter()),
         provisioning_classes: ProvisioningClasses::from_classes(provisioning_classes.into_iter()),
+        profiles: Profiles::from_profiles(profiles.into_iter()),
         sessions,
         nominations,
         timers,

@@ -2,7 +2,9 @@
 
 use crate::state::{Alarm, Plain, PlainJob, State};
 use ohm_model::selector::Labels;
-use ohm_model::{CheckReport, ConflictReason, GroupSpec, JobId, OnDisconnect, StopCause, Toleration};
+use ohm_model::{
+    CheckReport, ConflictReason, GroupSpec, JobId, OnDisconnect, ProvisioningClass, StopCause, Toleration,
+};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +154,11 @@ impl Plain {
                 job.version = version;
             }
         }
+    }
+
+    pub(crate) fn put_provisioning_class(&mut self, class: &ProvisioningClass) -> bool {
+        self.provisioning_classes.insert(class.name.clone(), class.clone());
+        true
     }
 
     pub(crate) fn remove_provisioning_class(&mut self, name: &str) -> bool {

@@ -1,6 +1,7 @@
 //! Random commands for small, tight cells: mostly sensible, often slightly wrong.
 
 use crate::checks::name_of_check;
+use crate::profiles::own_class;
 use crate::state::{GPU, LEVELS};
 use crate::world::{PEOPLE, World};
 use ohm_model::{
@@ -48,6 +49,7 @@ impl World {
                 Command::Tick
             }
             63..64 => Command::PutQueue(self.queue()),
+            64..66 if self.adds_classes => self.profile(),
             64 => self.update(),
             65 if self.dice.chance(500) => self.provisioning_class(),
             65 => self.priority_class(),
@@ -154,6 +156,7 @@ impl World {
 
     fn job(&mut self) -> JobSpec {
         let class = Class::BUILT_IN[self.dice.below(3) as usize];
+        let class = if self.adds_classes && self.dice.chance(250) { own_class() } else { class };
         let queues: Vec<String> = self.plain.queues.values().filter(|q| !q.is_cohort).map(|q| q.name.clone()).collect();
         let queue =
             if self.dice.chance(if self.dwells { 950 } else { 700 }) { self.dice.pick(&queues).cloned() } else { None };

@@ -2,8 +2,8 @@
 
 use crate::state::{Alarm, Phase, Plain, PlainHold, PlainJob, PlainNode, PlainRun, PlainTask, State, request};
 use ohm_model::{
-    Class, Exit, Index, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, QueueSpec, RunReport, RunReportKind, SessionId,
-    StopCause, TaintEffect,
+    ClassKind, Exit, Index, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, QueueSpec, RunReport, RunReportKind,
+    SessionId, StopCause, TaintEffect,
 };
 use std::cmp::Reverse;
 
@@ -196,6 +196,7 @@ impl Plain {
             leaving: Default::default(),
             first_placed_ms: None,
             floor: 0,
+            endless: self.kind_of(spec.class) == Some(ClassKind::Service),
             spec,
         };
         for (group, spec) in job.spec.groups.iter().enumerate() {
@@ -337,8 +338,7 @@ impl Plain {
         self.runs.retain(|other| name(other) != name(run));
         self.touch(run.node, NOBODY);
         let job = self.jobs.get_mut(&run.job).expect("a job of a run");
-        let (is_service, retries, active) =
-            (job.spec.class == Class::SERVICE, job.spec.retries, job.state == State::Active);
+        let (is_service, retries, active) = (job.endless, job.spec.retries, job.state == State::Active);
         let open = active || job.state == State::Suspended;
         let task = job.tasks.get_mut(&(run.group, run.task)).expect("a task of a run");
         let succeeded = exit == Exit::Code(0);

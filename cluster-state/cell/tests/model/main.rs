@@ -14,6 +14,7 @@ mod life;
 mod moves;
 mod plans;
 mod priorities;
+mod profiles;
 mod repair;
 mod spares;
 mod state;

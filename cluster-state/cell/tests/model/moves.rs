@@ -7,8 +7,8 @@ use crate::world::World;
 use ohm_cell::Job;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Class, Command, ConditionKind, ConflictReason, Grain, GroupIndex, Index, JobGuard, JobId, NodeCondition, NodeId,
-    Nomination, Placement, Purpose, RunRef, StopCause, TaintEffect, TopologyMode, Transaction,
+    ClassKind, Command, ConditionKind, ConflictReason, Grain, GroupIndex, Index, JobGuard, JobId, NodeCondition,
+    NodeId, Nomination, Placement, Purpose, RunRef, StopCause, TaintEffect, TopologyMode, Transaction,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -250,7 +250,7 @@ impl Plain {
         let under_way: BTreeSet<_> =
             job.moving.iter().chain(&repair.lost).chain(&repair.replaced).chain(&told).collect();
         let under_way = under_way.into_iter().filter(|place| place.0 == group).count();
-        let paced = job.spec.class == Class::SERVICE && under_way > at_once as usize;
+        let paced = job.endless && under_way > at_once as usize;
         if paced { Err(ConflictReason::LimitReached) } else { Ok(()) }
     }
 
@@ -423,7 +423,7 @@ impl World {
             let version = if self.dice.chance(980) { job.version } else { Index(job.version.0 - 1) };
             transaction.jobs.push(JobGuard { job: job.id, version, reserved: false });
             let runs: Vec<RunRef> = self.cell.runs_to_leave(job).map(|run| run.run).collect();
-            let paced = job.spec.class == Class::SERVICE && self.dice.chance(800);
+            let paced = job.kind == ClassKind::Service && self.dice.chance(800);
             let mut counts: BTreeMap<u16, u32> = BTreeMap::new();
             for run in runs {
                 let count = counts.entry(run.task.group.0).or_default();

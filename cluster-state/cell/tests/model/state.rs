@@ -2,8 +2,9 @@
 
 use crate::admission::PlainAdmission;
 use ohm_model::{
-    Amounts, ConditionKind, ConflictReason, GroupSpec, Index, JobId, JobSpec, NodeCondition, NodeHealth, NodeId,
-    NodeSpec, ProvisioningClass, Purpose, QueueSpec, SessionId, Shard, StopCause, TaintEffect, TopologyMode,
+    Amounts, Class, ClassKind, ConditionKind, ConflictReason, GroupSpec, Index, JobId, JobSpec, NodeCondition,
+    NodeHealth, NodeId, NodeSpec, ProvisioningClass, Purpose, QueueSpec, SessionId, Shard, StopCause, TaintEffect,
+    TopologyMode,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,6 +79,8 @@ pub(crate) struct PlainJob {
     pub(crate) first_placed_ms: Option<u64>,
     /// The highest attempt at a task that is gone since an update.
     pub(crate) floor: u32,
+    /// Whether its tasks run until they are stopped, each by itself.
+    pub(crate) endless: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -186,6 +189,8 @@ pub(crate) struct Plain {
     pub(crate) queues: BTreeMap<String, QueueSpec>,
     pub(crate) priority_classes: BTreeMap<String, i32>,
     pub(crate) provisioning_classes: BTreeMap<String, ProvisioningClass>,
+    /// The profiles that were submitted: what their classes are like.
+    pub(crate) profiles: BTreeMap<Class, ClassKind>,
     /// Every change of a node, and whose commit it was.
     pub(crate) touches: Vec<(NodeId, Index, SessionId)>,
     pub(crate) alarms: Vec<(u64, Alarm)>,
@@ -210,7 +215,7 @@ impl PlainJob {
     }
 
     pub(crate) fn whole(&self) -> bool {
-        self.spec.class != ohm_model::Class::SERVICE
+        !self.endless
     }
 
     /// How many tasks of `group` must be live at its start.

@@ -1,7 +1,7 @@
 //! Updates in the plain model: what may change, and what becomes of each task.
 
 use crate::state::{Alarm, Phase, Plain, PlainHold, PlainJob, PlainTask, State};
-use ohm_model::{Class, GroupSpec, JobId, JobSpec, RepairPolicy, Shard, StopCause};
+use ohm_model::{GroupSpec, JobId, JobSpec, RepairPolicy, Shard, StopCause};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,14 +12,14 @@ pub(crate) enum Update {
 }
 
 /// Whether the group can become the other one task by task.
-fn is_resize(class: Class, old: &GroupSpec, new: &GroupSpec) -> bool {
+fn is_resize(endless: bool, old: &GroupSpec, new: &GroupSpec) -> bool {
     let mut same = old.clone();
     (same.count, same.min_count, same.spares) = (new.count, new.min_count, new.spares);
-    same == *new && (old.elastic || class == Class::SERVICE)
+    same == *new && (old.elastic || endless)
 }
 
 /// Rules that hold of every job and that random ones may break.
-fn is_sound(spec: &JobSpec) -> bool {
+fn is_sound(spec: &JobSpec, endless: bool) -> bool {
     let unlike = |one: &GroupSpec, other: &GroupSpec| {
         let level = |group: &GroupSpec| {
             (group.topology.mode == ohm_model::TopologyMode::Required).then(|| group.topology.level.clone())
@@ -30,7 +30,7 @@ fn is_sound(spec: &JobSpec) -> bool {
     let groups = &spec.groups;
     let names_clash = groups.len() == 2 && groups[0].name == groups[1].name;
     let levels_clash = groups.len() == 2 && unlike(&groups[0], &groups[1]);
-    let arrays = |group: &GroupSpec| spec.class != Class::SERVICE && group.elastic && group.min_count == 1;
+    let arrays = |group: &GroupSpec| !endless && group.elastic && group.min_count == 1;
     let wasted = groups.iter().any(|group| group.spares > 0 && arrays(group));
     !names_clash && !levels_clash && !wasted && groups.iter().all(|group| (1..=group.count).contains(&group.min_count))
 }
@@ -38,7 +38,7 @@ fn is_sound(spec: &JobSpec) -> bool {
 impl PlainJob {
     fn stays(&self, spec: &JobSpec, at: usize) -> bool {
         let (Some(old), Some(new)) = (self.spec.groups.get(at), spec.groups.get(at)) else { return false };
-        *old == GroupSpec { spares: old.spares, ..new.clone() } || is_resize(spec.class, old, new)
+        *old == GroupSpec { spares: old.spares, ..new.clone() } || is_resize(self.endless, old, new)
     }
 
     /// Where the group has the name now that the one at `at` had.
@@ -127,7 +127,7 @@ impl Plain {
             return Update::Unchanged;
         }
         let is_open = matches!(old.state, State::Active | State::Suspended);
-        if !is_open || !is_sound(&spec) || !old.allows(&spec, |group| self.staying(id, group)) {
+        if !is_open || !is_sound(&spec, old.endless) || !old.allows(&spec, |group| self.staying(id, group)) {
             return Update::Refused;
         }
         self.change(id, &old, spec, shard);

@@ -1,6 +1,7 @@
 //! A cell and its model side by side.
 
 use crate::judge::Facts;
+use crate::profiles::own_class;
 use crate::state::{LEVELS, Plain};
 use crate::update::Update;
 use ohm_cell::{Applied, Cell, Sweep, restore};
@@ -34,6 +35,8 @@ pub(crate) struct World {
     seed: u64,
     /// Whether all queues have checks: a quarter of the seeds dwell on admission.
     pub(crate) dwells: bool,
+    /// Whether an operator adds a class, and takes it back: a fifth of the seeds.
+    pub(crate) adds_classes: bool,
     sequences: [u64; 4],
     log: Vec<(Index, Entry)>,
     trail: VecDeque<String>,
@@ -81,6 +84,7 @@ impl World {
             now_ms: 1_000_000,
             seed,
             dwells: seed % 4 == 3,
+            adds_classes: seed % 5 == 1,
             sequences: [1; 4],
             log: Vec::new(),
             trail: VecDeque::new(),
@@ -91,7 +95,7 @@ impl World {
             world.apply(SessionId(0), command);
         }
         let shards = |class| (0..SHARDS_PER_CLASS).map(move |number| Lease::Shard(Shard { class, number }));
-        let held = shards(Class::BATCH).chain(shards(Class::SERVICE)).map(|lease| (BATCH, lease));
+        let held = [Class::BATCH, Class::SERVICE, own_class()].into_iter().flat_map(shards).map(|lease| (BATCH, lease));
         let held = held
             .chain(shards(Class::TAS).map(|lease| (TAS, lease)))
             .chain([Lease::Health, Lease::Provisioning].map(|lease| (PEOPLE, lease)));
@@ -198,11 +202,10 @@ impl World {
                 plain.tick();
                 true
             }
-            Command::PutProvisioningClass(class) => {
-                plain.provisioning_classes.insert(class.name.clone(), class.clone());
-                true
-            }
+            Command::PutProvisioningClass(class) => plain.put_provisioning_class(class),
             Command::RemoveProvisioningClass { name } => plain.remove_provisioning_class(name),
+            Command::PutSchedulingProfile(profile) => plain.put_profile(profile.class, profile.like),
+            Command::RemoveSchedulingProfile { name } => plain.remove_profile(name),
             Command::ReportCheck { epoch, job, round, class, report } => {
                 let held = self.cell.sessions().lease(Lease::Provisioning).epoch;
                 *epoch == held && plain.report_check(*job, *round, class, report)
@@ -237,7 +240,10 @@ impl World {
             };
         };
         match (&jobs[0], known) {
-            (JobOutcome::Accepted(job), None) if !self.plain.jobs.contains_key(job) => {
+            (JobOutcome::Refused(_), None) if self.plain.kind_of(spec.class).is_none() => Ok(()),
+            (JobOutcome::Accepted(job), None)
+                if !self.plain.jobs.contains_key(job) && self.plain.kind_of(spec.class).is_some() =>
+            {
                 let shard = self.cell.shard_of(&spec);
                 self.plain.submit(*job, spec, shard);
                 Ok(())

@@ -2,6 +2,7 @@
 
 mod admission;
 mod parse;
+mod profiles;
 mod show;
 mod transaction;
 
@@ -113,6 +114,8 @@ impl Script {
             "remove-priority-class" => Command::RemovePriorityClass { name: name(words) },
             "provisioning-class" => Command::PutProvisioningClass(words.provisioning_class()),
             "remove-provisioning-class" => Command::RemoveProvisioningClass { name: name(words) },
+            "profile" => Command::PutSchedulingProfile(Box::new(words.profile())),
+            "remove-profile" => Command::RemoveSchedulingProfile { name: name(words) },
             "check" => return self.check(words),
             "remove-queue" => Command::RemoveQueue { name: name(words) },
             "remove-topology" => Command::RemoveTopology { name: name(words) },

@@ -174,6 +174,7 @@ impl Script {
                 let holder = state.holder.map_or("nobody".into(), |holder| format!("session {holder}"));
                 format!("lease held by {holder}, epoch {}, renewed at {}", state.epoch, state.renewed)
             }
+            "profiles" => self.profiles_text(),
             "counts" => {
                 let cell = &self.cell;
                 let (nodes, jobs, runs) = (cell.nodes().len(), cell.jobs().len(), cell.runs().len());
@@ -387,6 +388,8 @@ fn verb(command: &Command) -> &'static str {
         Command::RemoveTopology { .. } => "remove topology",
         Command::PutProvisioningClass(_) => "put provisioning class",
         Command::RemoveProvisioningClass { .. } => "remove provisioning class",
+        Command::PutSchedulingProfile(_) => "put profile",
+        Command::RemoveSchedulingProfile { .. } => "remove profile",
         Command::ReportCheck { .. } => "report check",
         Command::RaiseVersion { .. } => "raise version",
         Command::ReportConditions { .. } => "report conditions",

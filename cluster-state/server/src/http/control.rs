@@ -75,6 +75,10 @@ pub(super) async fn remove_provisioning_class(State(shared): State<Shared>, Name
     remove(&shared, Command::RemoveProvisioningClass { name }).await
 }
 
+pub(super) async fn remove_profile(State(shared): State<Shared>, Name(name): Name) -> Answer {
+    remove(&shared, Command::RemoveSchedulingProfile { name }).await
+}
+
 async fn remove(shared: &Shared, command: Command) -> Answer {
     let index = perform(shared, command).await?;
     Ok(stamped(index, StatusCode::NO_CONTENT.into_response()))

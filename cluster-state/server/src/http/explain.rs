@@ -1,9 +1,10 @@
 //! Why a job is in the state it is in. What keeps a job from being placed is worked out by the planner of its class,
 //! the same code that its scheduler runs, on a copy of the cell.
 
-use super::views::{causes, job_summary};
+use super::views::{causes, job_summary, replicas};
 use ohm_cell::{Cell, Job, JobState};
 use ohm_framework::{Answer, Counted, Excluded, Explanation, LayerFit, Miss, Obstacle, explain_job, jobs_ahead};
+use ohm_model::Class;
 use ohm_model::resources::display;
 use ohm_wire::api::{
     BestDomainView, CountedView, ExcludedView, ExplainView, GroupExplainView, LayerFitView, NearestView, ReasonView,
@@ -86,7 +87,16 @@ fn spares(cell: &Cell, job: &Job) -> Vec<String> {
 fn waiting(cell: &Cell, job: &Job, view: ExplainView) -> ExplainView {
     let name = &job.spec.name;
     let (answer, jobs_ahead) = ask_planner(cell, job);
-    let view = ExplainView { jobs_ahead, ..view };
+    let class = job.spec.class;
+    let profile = cell.profiles().of(class).map_or_else(String::new, |profile| profile.name.clone());
+    let view = ExplainView { jobs_ahead, profile, ..view };
+    let waits = matches!(answer, Answer::Unknown | Answer::Fits { .. } | Answer::Moves { .. } | Answer::Waits(_));
+    let view = of_answer(cell, job, answer, view);
+    if waits && replicas(cell, class) == 0 { without_scheduler(name, class, view) } else { view }
+}
+
+fn of_answer(cell: &Cell, job: &Job, answer: Answer, view: ExplainView) -> ExplainView {
+    let name = &job.spec.name;
     match answer {
         Answer::Unknown => ExplainView {
             summary: format!("{name} waits for its scheduler to look at it."),
@@ -115,6 +125,17 @@ fn waiting(cell: &Cell, job: &Job, view: ExplainView) -> ExplainView {
         }
         Answer::Waits(explanation) => from_explanation(cell, job, &explanation, view),
     }
+}
+
+/// Says that nobody serves the class of a job, before anything else that it waits for.
+fn without_scheduler(name: &str, class: Class, mut view: ExplainView) -> ExplainView {
+    let nobody = format!("{name} waits for a scheduler: none of class {class} runs.");
+    let hint = format!("`ohm scheduler --class {class}` starts one; `ohm profiles` shows how many run");
+    if view.obstacle.is_empty() {
+        return ExplainView { summary: nobody, hint, obstacle: "noScheduler".into(), ..view };
+    }
+    view.details.insert(0, view.summary);
+    ExplainView { summary: nobody, hint, ..view }
 }
 
 /// So many nodes are told of by name for one taint that their own state puts on them.
@@ -158,7 +179,7 @@ fn from_explanation(cell: &Cell, job: &Job, explanation: &Explanation, view: Exp
         open_nodes: explanation.open_nodes.into(),
         reasons,
         nearest: nearest.collect(),
-        profile: tried.map(|tried| tried.profile.clone()).unwrap_or_default(),
+        profile: tried.map_or_else(|| view.profile.clone(), |tried| tried.profile.clone()),
         strategies: strategies.collect(),
         ..view
     }

@@ -28,6 +28,11 @@ pub(super) async fn provisioning_classes(State(shared): State<Shared>) -> Answer
     Ok(json(cell.applied(), &views::provisioning_classes(&cell)))
 }
 
+pub(super) async fn profiles(State(shared): State<Shared>) -> Answer {
+    let cell = shared.cells.now().await?;
+    Ok(json(cell.applied(), &views::profiles(&cell)))
+}
+
 pub(super) async fn status(State(shared): State<Shared>) -> Answer {
     let cell = shared.cells.now().await?;
     let leader = shared.cells.servers().await?.leader.map_or_else(String::new, |leader| leader.to_string());

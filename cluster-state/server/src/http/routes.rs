@@ -155,6 +155,15 @@ const PROVISIONING_CLASSES: &[Operation] =
     &[operation("get", "Provisioning classes, and how many requests of each are open", &[], "ProvisioningClassList")];
 const PROVISIONING_CLASS: &[Operation] =
     &[operation("delete", "Remove a provisioning class; refused while a queue or a job names it", &[], "")];
+const PROFILES: &[Operation] =
+    &[operation("get", "The scheduling profile of every class, and how many schedulers serve it", &[], "ProfileList")];
+const PROFILE: &[Operation] = &[operation(
+    "delete",
+    "Remove a scheduling profile: a built-in class goes on without it, another one is known no more; refused while it \
+     has unfinished jobs",
+    &[],
+    "",
+)];
 const TOPOLOGY: &[Operation] = &[operation("delete", "Remove a topology; refused while an open job names it", &[], "")];
 const TOPOLOGIES: &[Operation] = &[operation("get", "Topologies and their domains", &[], "TopologyList")];
 const EVENTS: &[Operation] = &[operation(
@@ -205,6 +214,8 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/priority-classes/{name}", PRIORITY_CLASS), delete(control::remove_priority_class)),
         (route("/v1/provisioning-classes", PROVISIONING_CLASSES), get(overview::provisioning_classes)),
         (route("/v1/provisioning-classes/{name}", PROVISIONING_CLASS), delete(control::remove_provisioning_class)),
+        (route("/v1/profiles", PROFILES), get(overview::profiles)),
+        (route("/v1/profiles/{name}", PROFILE), delete(control::remove_profile)),
         (route("/v1/topologies/{name}", TOPOLOGY), delete(control::remove_topology)),
         (route("/v1/topologies", TOPOLOGIES), get(overview::topologies)),
         (route("/v1/events", EVENTS), get(events::events)),

@@ -6,9 +6,10 @@ use ohm_wire::api::{
     ErrorAnswer, EventList, EventView, ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary,
     JobTotals, JobView, LayerFitView, LeavingView, NearestView, NodeConditionView, NodeDetail, NodeList, NodeRunView,
     NodeSummary, NodeTotals, PastRepairView, PastRunView, PriorityClassList, PriorityClassView, ProblemView,
-    ProvisioningClassList, ProvisioningClassView, QueueList, QueueResourceView, QueueView, ReasonView, RepairView,
-    RetryView, ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts,
-    TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
+    ProfileList, ProfileView, ProvisioningClassList, ProvisioningClassView, QueueList, QueueResourceView, QueueView,
+    ReasonView, RepairView, RetryView, ScoreView, ServerEngine, ServerList, ServerRole, ServerView, SessionView,
+    StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView,
+    VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -31,6 +32,7 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("NodeList", value(&NodeList { nodes: vec![node()], total: 1, next: text() })),
         ("NodeSummary", value(&node())),
         ("PriorityClassList", value(&PriorityClassList { priority_classes: vec![priority_class()] })),
+        ("ProfileList", value(&ProfileList { profiles: vec![profile()] })),
         ("ProvisioningClassList", value(&ProvisioningClassList { provisioning_classes: vec![provisioning_class()] })),
         ("QueueList", value(&QueueList { queues: vec![queue()] })),
         ("ServerList", value(&ServerList { servers: vec![server()], removed: vec![1], engine: ServerEngine::Raft })),
@@ -290,6 +292,19 @@ fn event() -> EventView {
         session: text(),
         lease: text(),
         conflicts: [(ANY_KEY.to_string(), 1)].into(),
+    }
+}
+
+fn profile() -> ProfileView {
+    ProfileView {
+        name: text(),
+        class: text(),
+        like: text(),
+        built_in: true,
+        scores: vec![ScoreView { name: text(), weight: 1, args: texts() }],
+        strategies: vec![text()],
+        replicas: 1,
+        jobs: 1,
     }
 }
 

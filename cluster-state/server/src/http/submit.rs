@@ -229,10 +229,11 @@ impl<'c> Submission<'c> {
     /// Takes the next document, which stands after `lines_before` lines.
     async fn add(&mut self, document: Parsed, lines_before: u64) {
         self.documents += 1;
-        let document = match document {
+        let mut document = match document {
             Ok(document) => document,
             Err(error) => return self.record(unreadable(&error, self.documents, lines_before)),
         };
+        self.complete(&mut document).await;
         let ticket = Ticket::of(&document, self.documents, lines_before);
         match document.content {
             Content::Job(job) => self.add_job(ticket, *job).await,
@@ -258,6 +259,13 @@ impl<'c> Submission<'c> {
                 });
                 self.send_one(ticket, Command::PutProvisioningClass(*class), same).await;
             }
+            Content::SchedulingProfile(profile) => {
+                let same = self.cells.now().await;
+                let same = same.is_ok_and(|cell| {
+                    cell.profiles().submitted(profile.class).is_some_and(|known| **known == *profile)
+                });
+                self.send_one(ticket, Command::PutSchedulingProfile(profile), same).await;
+            }
             Content::Node(_) => {
                 let message = "nodes are not submitted: a node registers itself when `ohm agent` runs on it";
                 self.record(ticket.refused("kind", message));
@@ -266,6 +274,18 @@ impl<'c> Submission<'c> {
                 let message = "an Allocation belongs into the cell file of `ohm plan`; submit the job instead";
                 self.record(ticket.refused("kind", message));
             }
+        }
+    }
+
+    /// Fills in what a job of an operator's class leaves to that class. Of a class that the cell does not know the job
+    /// is refused anyway.
+    async fn complete(&self, document: &mut Document) {
+        let (Content::Job(job), Some(_)) = (&document.content, &document.left_open) else { return };
+        let class = job.class;
+        if let Ok(cell) = self.cells.now().await
+            && let Some(kind) = cell.profiles().kind(class)
+        {
+            document.for_class_like(kind);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a job is where its file says nothing.
 
-use ohm_model::{Class, ClassKind, OnDisconnect, SpreadMode};
+use ohm_model::{Class, ClassKind, GroupSpec, JobSpec, OnDisconnect, SpreadMode};
 
 /// The name of the only group of a job that names none.
 pub(crate) const GROUP_NAME: &str = "main";
@@ -14,7 +14,7 @@ pub(crate) fn class(asks_for_topology: bool) -> Class {
 }
 
 /// What a class is like for the defaults of its jobs. A file does not say what the classes of an operator are like:
-/// their jobs have the defaults of batch.
+/// their jobs have the defaults of batch until that is known ([`LeftOpen`]).
 pub(crate) fn kind_of(class: Class) -> ClassKind {
     class.built_in().unwrap_or(ClassKind::Batch)
 }
@@ -31,5 +31,46 @@ pub(crate) fn group(kind: ClassKind, count: u32, is_array: bool) -> (u32, bool, 
         ClassKind::Service => (1, true, SpreadMode::Spread),
         ClassKind::Batch | ClassKind::Tas if is_array => (1, true, SpreadMode::Pack),
         ClassKind::Batch | ClassKind::Tas => (count, false, SpreadMode::Pack),
+    }
+}
+
+/// What a job of a class that is not built in leaves to the class: only a cell knows what that is like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOpen {
+    pub(crate) on_disconnect: bool,
+    pub(crate) groups: Vec<GroupLeftOpen>,
+}
+
+/// What a group leaves to the class of its job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GroupLeftOpen {
+    pub(crate) is_array: bool,
+    pub(crate) min_count: bool,
+    pub(crate) elastic: bool,
+    pub(crate) spread: bool,
+}
+
+impl LeftOpen {
+    /// Fills it in as a class has it that is like `kind`.
+    pub(crate) fn fill(&self, job: &mut JobSpec, kind: ClassKind) {
+        if self.on_disconnect {
+            job.on_disconnect = on_disconnect(kind);
+        }
+        job.groups.iter_mut().zip(&self.groups).for_each(|(group, open)| open.fill(group, kind));
+    }
+}
+
+impl GroupLeftOpen {
+    fn fill(&self, spec: &mut GroupSpec, kind: ClassKind) {
+        let (min_count, elastic, spread) = group(kind, spec.count, self.is_array);
+        if self.min_count {
+            spec.min_count = min_count;
+        }
+        if self.elastic {
+            spec.elastic = elastic;
+        }
+        if self.spread {
+            spec.spread = spread;
+        }
     }
 }

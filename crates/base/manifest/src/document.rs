@@ -1,8 +1,11 @@
 //! Documents: what a file may hold.
 
+use crate::defaults::LeftOpen;
 use crate::error::Origin;
 use ohm_model::resources::Amounts;
-use ohm_model::{JobSpec, NodeSpec, PriorityClass, ProvisioningClass, QueueSpec, TopologySpec};
+use ohm_model::{
+    ClassKind, JobSpec, NodeSpec, PriorityClass, ProvisioningClass, QueueSpec, SchedulingProfile, TopologySpec,
+};
 
 /// The API version that every document states.
 pub const API_VERSION: &str = "ohm/v1";
@@ -14,6 +17,17 @@ pub struct Document {
     pub origin: Origin,
     /// What it says.
     pub content: Content,
+    /// Of a job whose class is not built in: what it leaves to that class.
+    pub left_open: Option<LeftOpen>,
+}
+
+impl Document {
+    /// Fills in what a job leaves to its class, which is like `kind`. Until then it is as one of batch.
+    pub fn for_class_like(&mut self, kind: ClassKind) {
+        if let (Content::Job(job), Some(left_open)) = (&mut self.content, self.left_open.take()) {
+            left_open.fill(job, kind);
+        }
+    }
 }
 
 /// What a document says.
@@ -31,6 +45,8 @@ pub enum Content {
     PriorityClass(PriorityClass),
     /// `kind: ProvisioningClass`.
     ProvisioningClass(Box<ProvisioningClass>),
+    /// `kind: SchedulingProfile`.
+    SchedulingProfile(Box<SchedulingProfile>),
     /// `kind: Allocation`.
     Allocation(Allocation),
     /// A pod of Kubernetes.
@@ -47,6 +63,7 @@ impl Content {
             Content::Node(node) => ("Node", Some(&node.spec.name)),
             Content::PriorityClass(class) => ("PriorityClass", Some(&class.name)),
             Content::ProvisioningClass(class) => ("ProvisioningClass", Some(&class.name)),
+            Content::SchedulingProfile(profile) => ("SchedulingProfile", Some(&profile.name)),
             Content::Allocation(_) => ("Allocation", None),
             Content::Usage(_) => ("Pod", None),
         }

@@ -12,8 +12,17 @@ use ohm_model::job::NAMESPACE_DEFAULT;
 use ohm_model::selector::Labels;
 use std::sync::Arc;
 
-const KINDS: &[&str] =
-    &["Job", "Queue", "Cohort", "Topology", "Node", "PriorityClass", "ProvisioningClass", "Allocation"];
+const KINDS: &[&str] = &[
+    "Job",
+    "Queue",
+    "Cohort",
+    "Topology",
+    "Node",
+    "PriorityClass",
+    "ProvisioningClass",
+    "SchedulingProfile",
+    "Allocation",
+];
 
 /// Reads one document.
 pub(crate) fn decode(dialect: Dialect, file: &Arc<str>, node: &Node<'_>) -> Result<Document, DocumentError> {
@@ -29,7 +38,7 @@ pub(crate) fn decode(dialect: Dialect, file: &Arc<str>, node: &Node<'_>) -> Resu
     match decoded {
         Some(content) if cx.problems.is_empty() => {
             let origin = Origin { file: file.clone(), position: node.position };
-            Ok(Document { origin, content })
+            Ok(Document { origin, content, left_open: cx.left_open })
         }
         _ => {
             cx.problems.sort_by_key(|problem| problem.position);
@@ -51,6 +60,7 @@ fn violations(content: &Content) -> Vec<validate::Violation> {
         }
         Content::PriorityClass(class) => validate::priority_class(class),
         Content::ProvisioningClass(class) => validate::provisioning_class(class),
+        Content::SchedulingProfile(profile) => validate::scheduling_profile(profile),
         Content::Allocation(_) | Content::Usage(_) => Vec::new(),
     }
 }
@@ -104,6 +114,10 @@ fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Conte
             };
             let class = decode::provisioning_class(cx, name, spec)?;
             Some(Content::ProvisioningClass(Box::new(class)))
+        }),
+        Some("SchedulingProfile") => named(cx, root, |cx, name, spec| {
+            let profile = decode::scheduling_profile(cx, name, root, spec)?;
+            Some(Content::SchedulingProfile(Box::new(profile)))
         }),
         Some("Allocation") => {
             let fields = Fields::open(cx, root, &[&["apiVersion", "kind", "spec"]])?;

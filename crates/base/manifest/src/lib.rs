@@ -28,7 +28,7 @@
 //!
 //! | field of `spec` | value | default |
 //! |---|---|---|
-//! | `class` | `batch`, `service` or `tas` | `tas` when a group has a `topology`, else `batch` |
+//! | `class` | `batch`, `service`, `tas`, or one of a SchedulingProfile | with a `topology` `tas`, else `batch` |
 //! | `queue` | name of a Queue | none |
 //! | `priority` | whole number, higher goes first | 0 |
 //! | `priorityClassName` | name of a PriorityClass, instead of `priority`; it must be in the cell first | none |
@@ -79,6 +79,7 @@
 //! | Cohort | as Queue, with `parent` in place of `cohort`, without `admissionChecks` |
 //! | PriorityClass | `value`, `description` (both beside `metadata`) |
 //! | ProvisioningClass | `provisioner`: `command`, `webhook` (with `url`) or `sim`; `parameters`; see below |
+//! | SchedulingProfile | `class` (else its name), `like`, `base`, `scores`, `pluginConfig`, `strategies`; see below |
 //! | Node | `metadata.labels`; `spec`: `taints`, `unschedulable`; `status`: see below |
 //! | Allocation | `spec`: `job`, `group` (default `main`), `node`, `count`: tasks that run already |
 //!
@@ -88,6 +89,15 @@
 //!
 //! A ProvisioningClass has `retry` (`baseSeconds` 60, `factor` 2, `maxSeconds` 1800, `limit` 3), and `bookingSeconds`,
 //! `timeoutSeconds`, `watchSeconds` (0, which is without end or never), `callTimeoutSeconds` (60), `pollSeconds` (5).
+//!
+//! A SchedulingProfile says how the jobs of a class are planned, and makes a class known. `like` is `batch` (the
+//! default), `service` or `tas`: what the jobs of the class leave out is as in that class. `scores` is a list of `name`
+//! and `weight` (0 to 100, 1 unless said; 0 switches it off), `pluginConfig` a list of `name` and `args`, with the
+//! names and arguments of kube-scheduler. `base` is the set of scores to begin with: `default`, `kubernetes`, `packing`
+//! or `spreading`; without it the `scores` are all that count, and without both it is `default`. NodeResourcesFit takes
+//! `scoringStrategy.type` (`MostAllocated`, `LeastAllocated` or, the default, `ByGroup`: as the group packs or
+//! spreads), PodTopologySpread `defaultConstraints`: list of `topologyKey`; a level that no topology has counts for
+//! nothing.
 //!
 //! # Kubernetes
 //!
@@ -114,6 +124,7 @@ mod tree;
 pub mod validate;
 mod write;
 
+pub use defaults::LeftOpen;
 pub use document::{API_VERSION, Allocation, Content, Dialect, Document, NodeDocument, Usage};
 pub use error::{DocumentError, Origin, Position, Problem, ProblemKind};
 pub use limits::{ALIAS_NODES_MAX, BROKEN_MAX, DEPTH_MAX, DOCUMENT_BYTES_MAX, PROBLEMS_MAX};

@@ -72,8 +72,8 @@ fn on_disconnect(job: &JobSpec) -> Option<OnDisconnectDocument> {
         let reconcile = RECONCILE.iter().find(|(_, known)| *known == job.reconcile)?.0;
         return Some(OnDisconnectDocument::Ruled { policy: word, reconcile });
     }
-    other(job.on_disconnect, defaults::on_disconnect(defaults::kind_of(job.class)))
-        .map(|_| OnDisconnectDocument::Word(word))
+    let default = job.class.built_in().map(defaults::on_disconnect);
+    (default != Some(job.on_disconnect)).then_some(OnDisconnectDocument::Word(word))
 }
 
 fn repair_document(repair: &RepairSpec) -> Repair<'_> {
@@ -100,18 +100,20 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 fn group_document<'j>(job: &JobSpec, group: &'j GroupSpec) -> Group<'j> {
-    let (min_count, elastic, spread) = defaults::group(defaults::kind_of(job.class), group.count, false);
+    // What another class leaves out to be filled in is known to the cell only: it is spelled out.
+    let default = job.class.built_in().map(|kind| defaults::group(kind, group.count, false));
+    let (min_count, elastic, spread) = (default.map(|of| of.0), default.map(|of| of.1), default.map(|of| of.2));
     Group {
         name: &group.name,
         count: group.count,
-        min_count: other(group.min_count, min_count),
-        elastic: other(group.elastic, elastic),
+        min_count: other(Some(group.min_count), min_count).flatten(),
+        elastic: other(Some(group.elastic), elastic).flatten(),
         requests: amounts(&group.requests),
         limits: amounts(&group.limits),
         ports: &group.ports,
         max_per_node: group.max_per_node,
         spares: group.spares,
-        spread: other(group.spread, spread).map(|spread| spread == SpreadMode::Spread),
+        spread: other(Some(group.spread), spread).flatten().map(|spread| spread == SpreadMode::Spread),
         node_selector: &group.node_selector,
         affinity: affinity(group),
         tolerations: group.tolerations.iter().map(toleration).collect(),

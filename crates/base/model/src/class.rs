@@ -31,6 +31,15 @@ impl ClassKind {
     pub fn starts_whole(self) -> bool {
         self != ClassKind::Service
     }
+
+    /// The built-in class that is like this.
+    pub fn class(self) -> Class {
+        match self {
+            ClassKind::Batch => Class::BATCH,
+            ClassKind::Service => Class::SERVICE,
+            ClassKind::Tas => Class::TAS,
+        }
+    }
 }
 
 /// A text that can't be the name of a class.

@@ -6,6 +6,7 @@ use crate::job::JobSpec;
 use crate::lease::{Lease, Role};
 use crate::node::{NodeConclusion, NodeSpec};
 use crate::priority::PriorityClass;
+use crate::profile::SchedulingProfile;
 use crate::provisioning::{CheckReport, ProvisioningClass};
 use crate::queue::QueueSpec;
 use crate::run::RunReport;
@@ -246,6 +247,14 @@ pub enum Command {
     },
     /// Ends the drain of a node. What is on the move goes on, the rest stays.
     UndrainNode {
+        /// By name.
+        name: String,
+    },
+    /// Adds or changes the profile of a class. One for a class of an operator makes the class known; one for a built-in
+    /// class takes the place of what every cell has.
+    PutSchedulingProfile(Box<SchedulingProfile>),
+    /// Removes a profile, and with it the class, unless it is built in. Refused while the class has unfinished jobs.
+    RemoveSchedulingProfile {
         /// By name.
         name: String,
     },

@@ -1,10 +1,34 @@
-//! How the jobs of one class are planned: which scores with which weights.
+//! How the jobs of one class are planned: which scores with which weights, which strategies.
 
-use crate::class::Class;
+use crate::class::{Class, ClassKind};
 use serde::{Deserialize, Serialize};
 
 /// The largest weight of one score.
 pub const WEIGHT_MAX: u32 = 100;
+/// Most profiles of a cell that were submitted.
+pub const PROFILES_MAX: usize = 64;
+/// Most scores of one profile, those that are switched off included.
+pub const SCORES_MAX: usize = 32;
+/// The strategies that a profile may name.
+pub const STRATEGY_NAMES: [&str; 11] = [
+    "SeatReserved",
+    "SeatInSpares",
+    "AskForSpares",
+    "Place",
+    "MinimumsFirst",
+    "HardestFirst",
+    "OtherOrders",
+    "WithoutSpares",
+    "KeepSeated",
+    "LendOwnSpares",
+    "WithoutSpareSeats",
+];
+/// Most strategies of one profile.
+pub const STRATEGIES_MAX: usize = 32;
+/// Most bytes of one label or name in a profile.
+pub const NAME_BYTES_MAX: usize = 253;
+/// The levels that PodTopologySpread spreads over when it is given no others, as in Kubernetes.
+pub const SPREAD_KEYS: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
 
 /// Which direction of what a placement leaves free is good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -43,7 +67,35 @@ pub enum Score {
     KeepDevices,
 }
 
+/// The names of all scores.
+pub const SCORE_NAMES: [&str; 7] = [
+    "NodeResourcesFit",
+    "NodeResourcesBalancedAllocation",
+    "NodeAffinity",
+    "TaintToleration",
+    "PodTopologySpread",
+    "DevicePacking",
+    "KeepDevices",
+];
+
 impl Score {
+    /// The score of this name with the arguments it has unless others are given: one for each level that it is about.
+    /// Empty when no score is called so.
+    pub fn named(name: &str) -> Vec<Score> {
+        match name {
+            "NodeResourcesFit" => vec![Score::NodeResourcesFit { strategy: FitStrategy::default() }],
+            "NodeResourcesBalancedAllocation" => vec![Score::NodeResourcesBalancedAllocation],
+            "NodeAffinity" => vec![Score::NodeAffinity],
+            "TaintToleration" => vec![Score::TaintToleration],
+            "PodTopologySpread" => {
+                SPREAD_KEYS.map(|key| Score::PodTopologySpread { topology_key: key.to_string() }).to_vec()
+            }
+            "DevicePacking" => vec![Score::DevicePacking],
+            "KeepDevices" => vec![Score::KeepDevices],
+            _ => Vec::new(),
+        }
+    }
+
     /// The name used in files, commands and the table of scores.
     pub fn name(&self) -> &'static str {
         match self {
@@ -70,27 +122,24 @@ pub struct WeightedScore {
 /// How the jobs of one class are planned.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SchedulingProfile {
-    /// The class.
+    /// Unique in the cell; the profiles that every cell has are named as their class.
+    pub name: String,
+    /// The class. No two profiles of a cell have the same.
     pub class: Class,
+    /// What the class is like: the defaults of its jobs, whether they start whole, how they are paced.
+    pub like: ClassKind,
     /// The scores that count; each at most once, but for those with different arguments.
     pub scores: Vec<WeightedScore>,
+    /// The names of the strategies to try, in order; none stands for those that `like` has built in.
+    pub strategies: Vec<String>,
 }
 
 impl SchedulingProfile {
-    /// The profile that every cell has for `class`.
-    ///
-    /// A weight of 1 weighs as much as leaving a whole node's worth of every requested resource idle. The weights of
-    /// NodeAffinity and TaintToleration are kube-scheduler's.
+    /// The profile that every cell has for `class`; for a class of an operator, one as batch has it.
     pub fn built_in(class: Class) -> Self {
-        let scores = [
-            (Score::NodeResourcesFit { strategy: FitStrategy::ByGroup }, 1),
-            (Score::NodeAffinity, 2),
-            (Score::TaintToleration, 3),
-            (Score::DevicePacking, 2),
-            (Score::KeepDevices, 4),
-        ];
-        let weighted = scores.into_iter().map(|(score, weight)| WeightedScore { score, weight });
-        SchedulingProfile { class, scores: weighted.collect() }
+        let like = class.built_in().unwrap_or(ClassKind::Batch);
+        let scores = ScoreBase::Default.scores();
+        SchedulingProfile { name: class.to_string(), class, like, scores, strategies: Vec::new() }
     }
 
     /// The same profile in which `score` has this weight, whether it counted before or not.
@@ -98,5 +147,73 @@ impl SchedulingProfile {
         self.scores.retain(|known| known.score != score);
         self.scores.push(WeightedScore { score, weight });
         self
+    }
+}
+
+/// A set of scores that a profile may begin with. What a profile got from it stays as it was in later versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScoreBase {
+    /// What the built-in classes count.
+    Default,
+    /// What kube-scheduler counts by default, as far as there is such a score here.
+    Kubernetes,
+    /// Full nodes first, whatever a group says.
+    Packing,
+    /// Empty nodes first, whatever a group says.
+    Spreading,
+}
+
+/// The names of the sets, as files write them.
+pub const SCORE_BASES: [(&str, ScoreBase); 4] = [
+    ("default", ScoreBase::Default),
+    ("kubernetes", ScoreBase::Kubernetes),
+    ("packing", ScoreBase::Packing),
+    ("spreading", ScoreBase::Spreading),
+];
+
+impl ScoreBase {
+    /// The scores with their weights.
+    ///
+    /// A weight of 1 weighs as much as leaving a whole node's worth of every requested resource idle. The weights of
+    /// NodeAffinity and TaintToleration are kube-scheduler's.
+    pub fn scores(self) -> Vec<WeightedScore> {
+        let fit = |strategy| (Score::NodeResourcesFit { strategy }, 1);
+        let spread = |key: &str| (Score::PodTopologySpread { topology_key: key.to_string() }, 2);
+        let preferences = [(Score::NodeAffinity, 2), (Score::TaintToleration, 3)];
+        let devices = [(Score::DevicePacking, 2), (Score::KeepDevices, 4)];
+        let (first, last) = match self {
+            ScoreBase::Default => (vec![fit(FitStrategy::ByGroup)], devices.to_vec()),
+            ScoreBase::Packing => (vec![fit(FitStrategy::MostAllocated)], devices.to_vec()),
+            ScoreBase::Spreading => (vec![fit(FitStrategy::LeastAllocated)], devices.to_vec()),
+            ScoreBase::Kubernetes => {
+                let balanced = (Score::NodeResourcesBalancedAllocation, 1);
+                (vec![fit(FitStrategy::LeastAllocated), balanced], SPREAD_KEYS.map(spread).to_vec())
+            }
+        };
+        let scores = first.into_iter().chain(preferences).chain(last);
+        scores.map(|(score, weight)| WeightedScore { score, weight }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_score_is_found_by_its_name() {
+        for name in SCORE_NAMES {
+            let scores = Score::named(name);
+            assert!(!scores.is_empty() && scores.iter().all(|score| score.name() == name), "{name}");
+        }
+        assert!(Score::named("ImageLocality").is_empty());
+    }
+
+    #[test]
+    fn sets_of_scores_fit_into_a_profile() {
+        for (name, base) in SCORE_BASES {
+            let scores = base.scores();
+            assert!((1..=SCORES_MAX).contains(&scores.len()), "{name}");
+            assert!(scores.iter().all(|weighted| (1..=WEIGHT_MAX).contains(&weighted.weight)), "{name}");
+        }
     }
 }

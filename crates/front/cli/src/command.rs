@@ -52,6 +52,11 @@ pub enum ClientCommand {
     /// Remove a provisioning class that no queue and no job uses
     #[command(subcommand)]
     ProvisioningClass(RemoveCommand),
+    /// List the scheduling profile of every class: its scores, and how many schedulers serve it
+    Profiles,
+    /// Remove a scheduling profile that was submitted; refused while its class has unfinished jobs
+    #[command(subcommand)]
+    Profile(RemoveCommand),
     /// List topologies and their domains
     Topologies,
     /// Remove a topology
@@ -265,7 +270,7 @@ pub enum NodeCommand {
     Remove(NodeName),
 }
 
-/// `ohm queue`, `ohm priority-class` and `ohm topology`.
+/// `ohm queue`, `ohm priority-class`, `ohm profile` and `ohm topology`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum RemoveCommand {
     /// Take it out of the cell; queues and topologies stay while a job names them

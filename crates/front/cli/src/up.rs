@@ -95,6 +95,7 @@ async fn bring_up(
     }
     children.iter().for_each(|child| say(&format!("{:<12} runs (pid {})", child.name(), child.pid())));
     say(&format!("what the processes say is in {}", plan.logs().display()));
+    say("another class of jobs: submit its SchedulingProfile, then start `ohm scheduler --class NAME`");
     say("ctrl-C stops the cell and its tasks; the next `ohm up` goes on with the jobs");
     Ok(())
 }

@@ -69,7 +69,7 @@ fn measure(words: &[&str]) -> Figures {
     });
     let mut latencies: Vec<Duration> = (0..LATENCIES).map(|number| latency(&mut http, 1000 + number)).collect();
     latencies.sort_unstable();
-    let scheduler = cell.child("scheduler batch").unwrap().pid;
+    let scheduler = cell.child("scheduler --class batch").unwrap().pid;
     signal(scheduler, "STOP");
     for chunk in 0..jobs / CHUNK {
         let mut text = String::new();

@@ -58,7 +58,8 @@ pub(crate) enum ServerCommand {
 /// `ohm scheduler`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SchedulerArguments {
-    /// batch, service or tas
+    /// Which jobs it places: batch, service, tas, or the class of a SchedulingProfile
+    #[arg(long)]
     class: Class,
     /// How it is called in events and metrics [default: class and process id]
     #[arg(long)]

@@ -124,7 +124,7 @@ fn a_server_killed_on_a_full_disk_comes_back_with_everything() {
     cell.wait_for_nodes(NODES);
     let mut acknowledged = cell.submit_until_taken(&jobs("before", 200));
     disk.fill();
-    for role in ["server", "scheduler batch", "health"] {
+    for role in ["server", "scheduler --class batch", "health"] {
         cell.kill(role);
     }
     let mut server = None;

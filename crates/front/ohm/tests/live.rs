@@ -43,11 +43,18 @@ fn every_role_is_killed_in_turn_and_all_at_once_and_nothing_acknowledged_is_lost
     let mut expected = Vec::new();
     for (round, victims) in [
         vec!["server"],
-        vec!["scheduler batch"],
+        vec!["scheduler --class batch"],
         vec!["health"],
-        vec!["scheduler service", "scheduler tas"],
+        vec!["scheduler --class service", "scheduler --class tas"],
         vec!["agent"],
-        vec!["server", "scheduler batch", "scheduler service", "scheduler tas", "health", "agent"],
+        vec![
+            "server",
+            "scheduler --class batch",
+            "scheduler --class service",
+            "scheduler --class tas",
+            "health",
+            "agent",
+        ],
     ]
     .into_iter()
     .enumerate()

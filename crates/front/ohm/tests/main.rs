@@ -17,6 +17,7 @@ mod plan;
 #[allow(dead_code)]
 #[path = "../../../../cluster-state/log-etcd/tests/process/mod.rs"]
 mod process;
+mod profiles;
 mod provisioning;
 mod races;
 mod real;

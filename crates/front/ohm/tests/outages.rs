@@ -26,7 +26,14 @@ fn a_control_plane_away_for_longer_than_a_lease_stops_only_what_says_stop() {
     let jobs = ["stops", "stays"];
     let before = jobs.map(|job| cell.wait_for_tasks(job));
     let processes = before.each_ref().map(|tasks| tasks.iter().map(process).collect::<Vec<_>>());
-    let roles = ["server", "health", "scheduler batch", "scheduler service", "scheduler tas", "provisioner"];
+    let roles = [
+        "server",
+        "health",
+        "scheduler --class batch",
+        "scheduler --class service",
+        "scheduler --class tas",
+        "provisioner",
+    ];
     let all: Vec<Process> = roles.iter().map(|role| cell.child(role).unwrap()).collect();
     all.iter().for_each(Process::freeze);
     // Whatever beat was answered, it was sent before this moment.

@@ -54,7 +54,7 @@ fn a_job_that_waits_for_nodes_runs_once_whoever_is_killed() {
     submit(&cell, &[sim, queue("burst"), crunch].concat());
     wait("the quota is reserved", || admission(&cell, "crunch")["state"] == "checking");
     let kill_all = || {
-        ["provisioner", "scheduler batch", "health", "server"].iter().for_each(|role| cell.kill(role));
+        ["provisioner", "scheduler --class batch", "health", "server"].iter().for_each(|role| cell.kill(role));
         cell.wait_until_serving();
     };
     kill_all();

@@ -90,7 +90,7 @@ fn who_shows_a_certificate_gets_in_and_nobody_else() {
     world.good("tls create stranger --dir elsewhere");
     let (listen, url) = (world.server.replace("localhost", "127.0.0.1"), format!("https://{}", world.server));
     world.role(&format!("server --listen {listen} --advertise {url} --tls-client-auth"), "server-1");
-    for role in ["scheduler batch", "health", "agent --sim 2"] {
+    for role in ["scheduler --class batch", "health", "agent --sim 2"] {
         world.role(&format!("{role} --server {url}"), "agents");
     }
     let friend = certificate("agents");

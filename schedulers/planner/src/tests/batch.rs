@@ -2,7 +2,7 @@
 
 use crate::of;
 use ohm_framework::{Decision, Obstacle, Planner};
-use ohm_model::Class;
+use ohm_model::{Class, Command, SchedulingProfile, ScoreBase};
 use ohm_placement::fixture::random::{self, Kinds};
 use ohm_placement::fixture::{self, World};
 use ohm_stdx::Prng;
@@ -86,5 +86,21 @@ proptest! {
             }
         }
         prop_assert_eq!(planner.class(), Class::BATCH);
+    }
+}
+
+/// What the planner remembers of a scan is worth nothing once other scores count.
+#[test]
+fn a_planner_takes_the_profile_that_the_cell_holds_when_it_is_reset() {
+    let packing =
+        SchedulingProfile { scores: ScoreBase::Packing.scores(), ..SchedulingProfile::built_in(Class::BATCH) };
+    let spreading = SchedulingProfile { scores: ScoreBase::Spreading.scores(), ..packing.clone() };
+    let mut planner = of(Class::BATCH);
+    let text = "node a cpu=8\n node b cpu=8\n job j\n group g cpu=1\n place j\n job k\n group g cpu=1";
+    let mut world = World::of(text, &mut planner);
+    for (profile, expected) in [(packing.clone(), "g 0 on a"), (spreading, "g 0 on b"), (packing, "g 0 on a")] {
+        world.apply(Command::PutSchedulingProfile(Box::new(profile.clone())));
+        let decisions = world.plan_all(&["k"], &mut planner);
+        assert_eq!((world.text(&decisions[0]).as_str(), planner.profile()), (expected, &profile));
     }
 }

@@ -24,6 +24,7 @@ fn tried(text: &str, names: &[&str]) -> Vec<String> {
 fn every_strategy_has_a_name_of_its_own() {
     let names: std::collections::BTreeSet<&str> = strategy_names().collect();
     assert_eq!(names.len(), strategy_names().count());
+    assert!(strategy_names().eq(ohm_model::profile::STRATEGY_NAMES), "files are read by the same names");
 }
 
 #[test]

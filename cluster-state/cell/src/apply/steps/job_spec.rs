@@ -2,6 +2,7 @@
 
 use crate::cell::Cell;
 use crate::state::jobs::required_level;
+use crate::state::profiles::Profiles;
 use ohm_model::job::{GROUPS_MAX, NAMESPACE_DEFAULT, TASKS_MAX};
 use ohm_model::resources::{DEVICE_MILLI, is_extended};
 use ohm_model::topology::TopologyRequest;
@@ -49,6 +50,14 @@ fn with_named_topologies<'a>(cell: &Cell, spec: &'a JobSpec, known: Option<&JobS
     spec
 }
 
+/// The refusal of a job of a class that no profile names.
+fn no_class(profiles: &Profiles, class: Class) -> Refusal {
+    let known: Vec<String> = profiles.classes().iter().map(Class::to_string).collect();
+    let known = known.join(", ");
+    let problem = format!("there is no class \"{class}\"; known: {known}; a SchedulingProfile adds a class");
+    Refusal::Invalid { field: "spec.class".into(), problem }
+}
+
 /// The rules a job must keep whatever client sent it; manifests are checked more kindly before they come here.
 /// Returns what its class is like.
 pub(crate) fn check_job(cell: &Cell, spec: &JobSpec) -> Result<ClassKind, Refusal> {
@@ -60,10 +69,7 @@ pub(crate) fn check_job(cell: &Cell, spec: &JobSpec) -> Result<ClassKind, Refusa
         let problem = format!("there is no namespace \"{}\"; a cell has {NAMESPACE_DEFAULT} only", spec.namespace);
         return invalid("metadata.namespace", problem);
     }
-    let Some(kind) = cell.class_kind(spec.class) else {
-        let known = Class::BUILT_IN.map(|class| class.to_string()).join(", ");
-        return invalid("spec.class", format!("there is no class \"{}\"; known: {known}", spec.class));
-    };
+    let kind = cell.profiles.kind(spec.class).ok_or_else(|| no_class(&cell.profiles, spec.class))?;
     if spec.groups.is_empty() || spec.groups.len() > GROUPS_MAX {
         return invalid("spec.groups", format!("{} groups; 1 to {GROUPS_MAX} are possible", spec.groups.len()));
     }

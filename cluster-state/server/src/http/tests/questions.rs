@@ -3,7 +3,7 @@
 use super::world::{World, job, read};
 use axum::body::Body;
 use axum::http::StatusCode;
-use ohm_model::{Command, Exit};
+use ohm_model::{Class, Command, Exit, Role};
 use serde_json::json;
 
 #[tokio::test]
@@ -124,12 +124,65 @@ async fn what_fits_nowhere_is_explained_by_the_planner() {
     let counted = json!({"fit": 0, "of": 1, "unit": "task", "totalNodes": 1,
         "excluded": {"resource": {"cpu": 1}}, "unavailable": {"unschedulable": 1}});
     assert_eq!(explained["groups"], json!([{"name": explained["group"], "explain": counted}]));
+    assert_eq!(explained["summary"], "big waits for a scheduler: none of class batch runs.");
+    let (_, explained) = world.get("/v1/jobs/fits/explain").await;
+    assert_eq!((&explained["obstacle"], &explained["profile"]), (&json!("noScheduler"), &json!("batch")));
+    world.truth.lock().unwrap().open(Role::Scheduler(Class::BATCH), "batch-1");
     let (_, explained) = world.get("/v1/jobs/fits/explain").await;
     let summary = explained["summary"].as_str().unwrap();
     assert!(summary.starts_with("fits fits: there is room for 1 of its tasks"), "{summary}");
     let service = "apiVersion: ohm/v1\nkind: Job\nmetadata: {name: web}\nspec: {class: service, requests: {cpu: 64}}\n";
     world.submit(service).await;
     assert_eq!(world.get("/v1/jobs/web/explain").await.1["obstacle"], "room");
+}
+
+#[tokio::test]
+async fn a_profile_makes_a_class_known_and_says_what_its_jobs_leave_out() {
+    let world = World::new();
+    world.node("n1", 4);
+    let profile = "apiVersion: ohm/v1\nkind: SchedulingProfile\nmetadata: {name: edge}\n\
+                   spec: {like: service, base: packing, scores: [{name: KeepDevices, weight: 0}]}\n";
+    let web = "apiVersion: ohm/v1\nkind: Job\nmetadata: {name: web}\nspec: {class: edge, count: 3}\n";
+    let (status, answer) = world.submit(web).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    let message = "there is no class \"edge\"; known: batch, service, tas; a SchedulingProfile adds a class";
+    assert_eq!(answer["verdicts"][0]["problems"][0]["message"], message);
+    let (status, answer) = world.submit(&[profile, web].join("---\n")).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    let (_, answer) = world.submit(&[profile, web].join("---\n")).await;
+    assert_eq!(answer["unchanged"], 2);
+    let (_, job) = world.get("/v1/jobs/web").await;
+    assert_eq!(job["groups"][0]["minCount"], 1, "as a service");
+    let (_, list) = world.get("/v1/profiles").await;
+    let edge = &list["profiles"][1];
+    let classes: Vec<&str> =
+        list["profiles"].as_array().unwrap().iter().map(|one| one["class"].as_str().unwrap()).collect();
+    assert_eq!(classes, ["batch", "edge", "service", "tas"]);
+    assert_eq!((&edge["like"], &edge["builtIn"], &edge["jobs"]), (&json!("service"), &json!(false), &json!(1)));
+    let scores: Vec<String> = edge["scores"].as_array().unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        scores,
+        [
+            r#"{"args":{"scoringStrategy.type":"MostAllocated"},"name":"NodeResourcesFit","weight":1}"#,
+            r#"{"name":"NodeAffinity","weight":2}"#,
+            r#"{"name":"TaintToleration","weight":3}"#,
+            r#"{"name":"DevicePacking","weight":2}"#,
+            r#"{"name":"KeepDevices","weight":0}"#,
+        ]
+    );
+    let (_, explained) = world.get("/v1/jobs/web/explain").await;
+    assert_eq!((&explained["profile"], &explained["obstacle"]), (&json!("edge"), &json!("noScheduler")));
+    assert_eq!(explained["hint"], "`ohm scheduler --class edge` starts one; `ohm profiles` shows how many run");
+    world.truth.lock().unwrap().open(Role::Scheduler("edge".parse().unwrap()), "edge-1");
+    assert_eq!(world.get("/v1/profiles").await.1["profiles"][1]["replicas"], 1);
+    assert_eq!(world.get("/v1/jobs/web/explain").await.1.get("obstacle"), None);
+    let path = "/v1/profiles/edge";
+    let (status, answer) = world.send("DELETE", path, "application/json", b"").await;
+    assert_eq!(status, StatusCode::CONFLICT, "{answer}");
+    world.send("POST", "/v1/jobs/web/cancel", "application/json", b"").await;
+    assert_eq!(world.send("DELETE", path, "application/json", b"").await.0, StatusCode::NO_CONTENT);
+    assert_eq!(world.send("DELETE", path, "application/json", b"").await.0, StatusCode::NOT_FOUND);
+    assert_eq!(world.send("DELETE", "/v1/profiles/tas", "application/json", b"").await.0, StatusCode::CONFLICT);
 }
 
 #[tokio::test]

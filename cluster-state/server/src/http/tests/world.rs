@@ -65,7 +65,7 @@ impl Truth {
         (index, applied.outcomes.remove(0))
     }
 
-    fn open(&mut self, role: Role, name: &str) -> SessionId {
+    pub(super) fn open(&mut self, role: Role, name: &str) -> SessionId {
         let nonce = self.cell.applied().0 + 77;
         match self.apply(SessionId(0), Command::OpenSession { nonce, role, name: name.into() }) {
             (_, Outcome::Session(session)) => session,

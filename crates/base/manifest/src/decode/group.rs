@@ -2,7 +2,7 @@
 
 use super::selectors::{node_affinity, toleration};
 use super::{At, Context, Fields};
-use crate::defaults;
+use crate::defaults::{self, GroupLeftOpen};
 use crate::error::ProblemKind;
 use crate::limits::COUNT_RANGE;
 use crate::quantity::Rounding;
@@ -92,6 +92,16 @@ impl Group {
 
     pub(super) fn asks_for_topology(&self) -> bool {
         self.spec.topology.is_asked()
+    }
+
+    /// What it leaves to the class of its job.
+    pub(super) fn left_open(&self) -> GroupLeftOpen {
+        GroupLeftOpen {
+            is_array: self.is_array,
+            min_count: self.min_count.is_none(),
+            elastic: self.elastic.is_none(),
+            spread: self.spread.is_none(),
+        }
     }
 
     /// The group as one of a job of `class`.

@@ -2,7 +2,7 @@
 
 use super::group::{GROUP_FIELDS, Group, TEMPLATE_FIELDS};
 use super::{At, Context, Fields};
-use crate::defaults;
+use crate::defaults::{self, LeftOpen};
 use crate::tree::Value;
 use ohm_model::job::NOTICE_SIGNALS;
 use ohm_model::job::TTL_SECONDS_DEFAULT;
@@ -43,6 +43,10 @@ pub(crate) fn job(
     let class = class.unwrap_or_else(|| defaults::class(groups.iter().any(Group::asks_for_topology)));
     let kind = defaults::kind_of(class);
     let on_disconnect = fields.get("onDisconnect").and_then(|at| on_disconnect(cx, at));
+    if class.built_in().is_none() {
+        let groups = groups.iter().map(Group::left_open).collect();
+        cx.left_open = Some(LeftOpen { on_disconnect: on_disconnect.is_none(), groups });
+    }
     let (on_disconnect, reconcile) = on_disconnect.unwrap_or((defaults::on_disconnect(kind), Reconcile::Newer));
     let repair = fields.get("repair").and_then(|at| repair(cx, at)).unwrap_or_default();
     let priority_class = fields.get("priorityClassName");

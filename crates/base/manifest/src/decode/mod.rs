@@ -4,12 +4,14 @@
 mod cell;
 mod group;
 mod job;
+mod profile;
 mod provisioning;
 mod selectors;
 mod value;
 
 pub(crate) use cell::{allocation, cohort, node, priority_class, queue, topology};
 pub(crate) use job::{RECONCILE, REPAIR_POLICIES, SURVIVORS, job};
+pub(crate) use profile::scheduling_profile;
 pub(crate) use provisioning::provisioning_class;
 pub(crate) use selectors::{node_affinity, toleration};
 pub(crate) use value::{At, Context, Fields};

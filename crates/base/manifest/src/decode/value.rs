@@ -1,6 +1,7 @@
 //! Reading single values: typed access to a tree, with every problem collected at its place.
 
 use crate::PROBLEMS_MAX;
+use crate::defaults::LeftOpen;
 use crate::error::{Position, Problem, ProblemKind};
 use crate::hints::unknown_field_hint;
 use crate::path::Trail;
@@ -19,6 +20,8 @@ pub(crate) struct Context {
     pub(crate) omitted: usize,
     /// Whether the document is not ours: then fields that nobody knows are nobody's business.
     pub(crate) foreign: bool,
+    /// What the job leaves to its class, which is not built in.
+    pub(crate) left_open: Option<LeftOpen>,
 }
 
 impl Context {

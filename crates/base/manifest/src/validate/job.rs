@@ -2,9 +2,8 @@
 
 use super::findings::{Findings, Violation, metadata, spec};
 use super::{group, names};
-use crate::defaults;
-use ohm_model::JobSpec;
 use ohm_model::job::GROUPS_MAX;
+use ohm_model::{ClassKind, JobSpec};
 use std::collections::BTreeSet;
 
 /// Everything that `job` breaks by itself, whatever the cell is like.
@@ -34,7 +33,9 @@ pub fn job(job: &JobSpec) -> Vec<Violation> {
         findings
             .expect(is_new, name, || format!("`{}` is the name of an earlier group; names must differ", group.name));
         group::check(&mut findings, group, &|| groups().item(index));
-        let spares = group.spares_problem(defaults::kind_of(job.class)).map_or(Ok(()), Err);
+        // What spares may be beside hangs on what the class is like, which only the cell knows of an operator's.
+        let kind = job.class.built_in().unwrap_or(ClassKind::Service);
+        let spares = group.spares_problem(kind).map_or(Ok(()), Err);
         findings.check(spares, || groups().item(index).field("spares"));
         // Groups beyond the bound were refused already; looking at all of them would only make a long list longer.
         if index == GROUPS_MAX {

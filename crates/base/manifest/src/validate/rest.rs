@@ -1,12 +1,13 @@
-//! Rules for nodes, topologies, queues, cohorts and priority classes.
+//! Rules for nodes, topologies, queues, cohorts, priority classes and scheduling profiles.
 
 use super::findings::{Findings, Violation, metadata, spec};
 use super::names;
 use crate::path::FieldPath;
 use ohm_model::priority::DESCRIPTION_BYTES_MAX;
+use ohm_model::profile::{SCORES_MAX, STRATEGIES_MAX};
 use ohm_model::resources::Amounts;
 use ohm_model::topology::LEVELS_MAX;
-use ohm_model::{NodeSpec, PriorityClass, QueueSpec, TopologySpec};
+use ohm_model::{Class, NodeSpec, PriorityClass, QueueSpec, SchedulingProfile, Score, TopologySpec};
 use std::collections::BTreeSet;
 
 /// Everything that `node` breaks by itself.
@@ -97,6 +98,43 @@ pub(crate) fn priority_class(class: &PriorityClass) -> Vec<Violation> {
         || FieldPath::root().field("description"),
         || format!("is {length} bytes long; at most {DESCRIPTION_BYTES_MAX} may be"),
     );
+    findings.violations
+}
+
+/// Rules for scheduling profiles.
+pub(crate) fn scheduling_profile(profile: &SchedulingProfile) -> Vec<Violation> {
+    let mut findings = Findings::new();
+    findings.check(names::dns_name(&profile.name), || metadata().field("name"));
+    let is_of = |class: &Class| class.name() == profile.name && *class != profile.class;
+    let name = &profile.name;
+    findings.expect(
+        !Class::BUILT_IN.iter().any(is_of),
+        || spec().field("class"),
+        || format!("must be {name}: a profile that is called so is for that class"),
+    );
+    let number = profile.scores.len();
+    findings.expect(
+        number <= SCORES_MAX,
+        || spec().field("scores"),
+        || format!("gives {number} scores; at most {SCORES_MAX} may be"),
+    );
+    for weighted in &profile.scores {
+        if let Score::PodTopologySpread { topology_key } = &weighted.score {
+            findings.check(names::label_key(topology_key), || spec().field("pluginConfig"));
+        }
+    }
+    let strategies = || spec().field("strategies");
+    let number = profile.strategies.len();
+    findings.expect(number <= STRATEGIES_MAX, strategies, || {
+        format!("names {number} strategies; at most {STRATEGIES_MAX} may be")
+    });
+    let places = profile.strategies.is_empty() || profile.strategies.iter().any(|strategy| strategy == "Place");
+    findings.expect(places, strategies, || "must name `Place`, too: without it no job is placed".to_string());
+    let mut seen = BTreeSet::new();
+    for (index, strategy) in profile.strategies.iter().enumerate() {
+        let field = || strategies().item(index);
+        findings.expect(seen.insert(strategy), field, || format!("names `{strategy}` again; keep one"));
+    }
     findings.violations
 }
 

@@ -11,6 +11,7 @@ mod event;
 mod explain;
 mod job;
 mod node;
+mod profile;
 mod queue;
 mod server;
 mod status;
@@ -28,6 +29,7 @@ pub use job::{
     UnhealthyNodeView, WaitAnswer,
 };
 pub use node::{DrainView, LeavingView, NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary};
+pub use profile::{ProfileList, ProfileView, ScoreView};
 pub use queue::{
     DomainView, PriorityClassList, PriorityClassView, QueueList, QueueResourceView, QueueView, TopologyList,
     TopologyView,

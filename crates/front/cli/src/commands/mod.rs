@@ -20,7 +20,7 @@ use crate::failure::{EXIT_DONE, Failure};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::text;
-use ohm_wire::api::{PriorityClassList, ProvisioningClassList, QueueList, StatusView, TopologyList};
+use ohm_wire::api::{PriorityClassList, ProfileList, ProvisioningClassList, QueueList, StatusView, TopologyList};
 use serde_json::json;
 
 /// Does what `command` says; returns the exit code.
@@ -57,6 +57,10 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
         ClientCommand::ProvisioningClass(RemoveCommand::Remove { name }) => {
             remove(&session, "provisioning class", "provisioning-classes", &name)
         }
+        ClientCommand::Profiles => profiles(&session),
+        ClientCommand::Profile(RemoveCommand::Remove { name }) => {
+            remove(&session, "scheduling profile", "profiles", &name)
+        }
         ClientCommand::Topologies => topologies(&session),
         ClientCommand::Topology(RemoveCommand::Remove { name }) => remove(&session, "topology", "topologies", &name),
         ClientCommand::Events(args) => events::events(&session, &args),
@@ -88,6 +92,12 @@ fn priority_classes(session: &Session) -> Result<u8, Failure> {
 fn provisioning_classes(session: &Session) -> Result<u8, Failure> {
     let list: ProvisioningClassList = session.client.get("/v1/provisioning-classes", &[])?;
     session.output.print(&list, |style| text::provisioning_classes_table(&list, style))?;
+    Ok(EXIT_DONE)
+}
+
+fn profiles(session: &Session) -> Result<u8, Failure> {
+    let list: ProfileList = session.client.get("/v1/profiles", &[])?;
+    session.output.print(&list, |style| text::profiles_table(&list, style))?;
     Ok(EXIT_DONE)
 }
 

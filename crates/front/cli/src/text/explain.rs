@@ -32,6 +32,8 @@ pub(crate) fn explanation(view: &ExplainView, style: &Style) -> String {
     if !view.strategies.is_empty() {
         let tried = format!("Tried with profile {}: {}.", view.profile, view.strategies.join(", "));
         text.push_str(&format!("\n{}\n", wrapped(&tried, style.width, 0)));
+    } else if !view.profile.is_empty() {
+        text.push_str(&format!("\nIt is planned by the profile {}.\n", view.profile));
     }
     if let Some(ahead) = view.jobs_ahead {
         let line = match ahead {

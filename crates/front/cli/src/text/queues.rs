@@ -1,9 +1,9 @@
-//! Queues, cohorts, priority classes and topologies.
+//! Queues, cohorts, priority classes, scheduling profiles and topologies.
 
 use super::amounts::short;
 use super::table::Grid;
 use super::{Style, counted};
-use ohm_wire::api::{PriorityClassList, QueueList, TopologyList};
+use ohm_wire::api::{PriorityClassList, ProfileList, QueueList, ScoreView, TopologyList};
 
 /// Queues and cohorts, one line per resource that is limited.
 pub(crate) fn queues_table(list: &QueueList, style: &Style) -> String {
@@ -59,11 +59,35 @@ pub(crate) fn topologies_text(list: &TopologyList) -> String {
     text
 }
 
+/// Profiles, one line each.
+pub(crate) fn profiles_table(list: &ProfileList, style: &Style) -> String {
+    let mut grid = Grid::new(style, &["CLASS", "PROFILE", "LIKE", "REPLICAS", "JOBS", "STRATEGIES", "SCORES"]);
+    for profile in &list.profiles {
+        let name = if profile.built_in { "built in".to_string() } else { profile.name.clone() };
+        let [replicas, jobs] = [profile.replicas, profile.jobs].map(|count| count.to_string());
+        let strategies = match profile.strategies.is_empty() {
+            true => format!("as {}", profile.like),
+            false => profile.strategies.join(", "),
+        };
+        let scores: Vec<String> = profile.scores.iter().filter(|score| score.weight > 0).map(described).collect();
+        let (class, like) = (profile.class.clone(), profile.like.clone());
+        grid.row([class, name, like, replicas, jobs, strategies, scores.join(", ")]);
+    }
+    grid.text()
+}
+
+/// The score with its weight and the values of its arguments.
+fn described(score: &ScoreView) -> String {
+    let arguments: Vec<&str> = score.args.values().map(String::as_str).collect();
+    let arguments = if arguments.is_empty() { String::new() } else { format!(" ({})", arguments.join(", ")) };
+    format!("{} {}{arguments}", score.name, score.weight)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::text::PLAIN;
-    use ohm_wire::api::{DomainView, PriorityClassView, QueueResourceView, QueueView, TopologyView};
+    use ohm_wire::api::{DomainView, PriorityClassView, ProfileView, QueueResourceView, QueueView, TopologyView};
 
     #[test]
     fn queues_have_a_line_per_resource() {
@@ -120,6 +144,44 @@ research  Queue   all     cpu       1.5   4        2.5        3        1
         assert_eq!(
             topologies_text(&TopologyList { topologies: vec![topology] }),
             "default: block > rack\n  b1 (3 nodes)\n    r1 (2 nodes)\n    r2 (1 node)\n"
+        );
+    }
+
+    #[test]
+    fn profiles_name_the_scores_that_count() {
+        let score = |name: &str, weight, argument: &str| ScoreView {
+            name: name.into(),
+            weight,
+            args: if argument.is_empty() { Default::default() } else { [("key".into(), argument.into())].into() },
+        };
+        let batch = ProfileView {
+            name: "batch".into(),
+            class: "batch".into(),
+            like: "batch".into(),
+            built_in: true,
+            scores: vec![
+                score("NodeResourcesFit", 1, "ByGroup"),
+                score("NodeAffinity", 0, ""),
+                score("KeepDevices", 4, ""),
+            ],
+            replicas: 2,
+            jobs: 17,
+            ..ProfileView::default()
+        };
+        let web = ProfileView {
+            name: "spread-out".into(),
+            class: "web".into(),
+            like: "service".into(),
+            strategies: vec!["place".into(), "preempt".into()],
+            ..ProfileView::default()
+        };
+        assert_eq!(
+            profiles_table(&ProfileList { profiles: vec![batch, web] }, &PLAIN),
+            "\
+CLASS  PROFILE     LIKE     REPLICAS  JOBS  STRATEGIES      SCORES
+batch  built in    batch    2         17    as batch        NodeResourcesFit 1 (ByGroup), KeepDevices 4
+web    spread-out  service  0         0     place, preempt  -
+"
         );
     }
 }

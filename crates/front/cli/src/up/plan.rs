@@ -185,7 +185,8 @@ impl CellPlan {
         for &(class, count) in &self.replicas {
             for number in 1..=count {
                 let name = format!("{}-{number}", class.name());
-                let arguments = vec!["scheduler".into(), class.name().into(), "--name".into(), name.clone()];
+                let arguments =
+                    vec!["scheduler".into(), "--class".into(), class.name().into(), "--name".into(), name.clone()];
                 commands.push(self.command(&name, SCHEDULERS, self.towards_server(arguments), None));
             }
         }

@@ -1,0 +1,62 @@
+//! Scheduling profiles as text.
+
+use super::Script;
+use super::parse::{Words, class};
+use ohm_model::{ClassKind, SchedulingProfile, Score, WeightedScore};
+use std::fmt::Write;
+
+impl Words<'_> {
+    /// `profile NAME [class=CLASS] [like=batch|service|tas] [score:NAME=WEIGHT…] [spread:LABEL=WEIGHT…]
+    /// [strategy:WORD=0…]`; without a score, those of a built-in class.
+    pub(super) fn profile(&mut self) -> SchedulingProfile {
+        let name = self.need("name").to_string();
+        let mut profile = SchedulingProfile::built_in(class(self.option("class").unwrap_or(&name)));
+        profile.name = name;
+        match self.option("like") {
+            None => {}
+            Some("batch") => profile.like = ClassKind::Batch,
+            Some("service") => profile.like = ClassKind::Service,
+            Some("tas") => profile.like = ClassKind::Tas,
+            Some(other) => panic!("no class is like {other}"),
+        }
+        let mut scores = Vec::new();
+        let pair = |text: &str| {
+            let (name, number) = text.split_once('=').expect("NAME=NUMBER");
+            (name.to_string(), number.parse().expect("a number"))
+        };
+        for text in self.all("score:") {
+            let (name, weight) = pair(text);
+            let known = profile.scores.iter().find(|known| known.score.name() == name);
+            scores.push(WeightedScore { score: known.expect("a score of the built-in classes").score.clone(), weight });
+        }
+        for text in self.all("spread:") {
+            let (topology_key, weight) = pair(text);
+            scores.push(WeightedScore { score: Score::PodTopologySpread { topology_key }, weight });
+        }
+        if !scores.is_empty() {
+            profile.scores = scores;
+        }
+        profile.strategies = self.all("strategy:").into_iter().map(|text| pair(text).0).collect();
+        profile
+    }
+}
+
+impl Script {
+    /// What the cell says of every class.
+    pub(super) fn profiles_text(&self) -> String {
+        let mut text = String::from("profiles");
+        for class in self.cell.profiles().classes() {
+            let profile = self.cell.profiles().of(class).expect("every known class has a profile");
+            let submitted = self.cell.profiles().submitted(class).is_some();
+            let origin = if submitted { "submitted" } else { "built in" };
+            write!(text, "\n    {class}: {}, {origin}, like {:?};", profile.name, profile.like).unwrap();
+            for weighted in &profile.scores {
+                write!(text, " {} {}", weighted.score.name(), weighted.weight).unwrap();
+            }
+            if !profile.strategies.is_empty() {
+                write!(text, "; {}", profile.strategies.join(", ")).unwrap();
+            }
+        }
+        text
+    }
+}

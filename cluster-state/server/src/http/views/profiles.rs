@@ -1,0 +1,68 @@
+//! Scheduling profiles as HTTP shows them.
+
+use ohm_cell::{Cell, JobState};
+use ohm_model::{Class, FitStrategy, SchedulingProfile, Score};
+use ohm_wire::api::{ProfileList, ProfileView, ScoreView};
+use std::collections::BTreeMap;
+
+/// A scheduler that the log has not heard for so long does not count as running: it renews its session every few
+/// seconds.
+const SILENCE_MS: u64 = 30_000;
+
+/// The profile of every class.
+pub(crate) fn profiles(cell: &Cell) -> ProfileList {
+    let mut jobs: BTreeMap<Class, u64> = BTreeMap::new();
+    for job in cell.jobs().iter().filter(|job| !matches!(job.state, JobState::Finished(_))) {
+        *jobs.entry(job.spec.class).or_default() += 1;
+    }
+    let profile = |class: Class| {
+        let profile = cell.profiles().of(class)?;
+        Some(ProfileView {
+            built_in: cell.profiles().submitted(class).is_none(),
+            replicas: replicas(cell, class),
+            jobs: jobs.get(&class).copied().unwrap_or(0),
+            ..view(&profile)
+        })
+    };
+    ProfileList { profiles: cell.profiles().classes().into_iter().filter_map(profile).collect() }
+}
+
+/// How many schedulers of `class` run.
+pub(crate) fn replicas(cell: &Cell, class: Class) -> u64 {
+    let heard = |(id, _): &(ohm_model::SessionId, _)| {
+        cell.sessions().get(*id).is_some_and(|session| session.spoke_ms.saturating_add(SILENCE_MS) > cell.now_ms())
+    };
+    cell.replicas(class).filter(heard).count() as u64
+}
+
+fn view(profile: &SchedulingProfile) -> ProfileView {
+    let score = |weighted: &ohm_model::WeightedScore| ScoreView {
+        name: weighted.score.name().to_string(),
+        weight: weighted.weight,
+        args: arguments(&weighted.score),
+    };
+    ProfileView {
+        name: profile.name.clone(),
+        class: profile.class.to_string(),
+        like: profile.like.class().to_string(),
+        scores: profile.scores.iter().map(score).collect(),
+        strategies: profile.strategies.clone(),
+        ..ProfileView::default()
+    }
+}
+
+fn arguments(score: &Score) -> BTreeMap<String, String> {
+    let argument = |path: &str, value: &str| [(path.to_string(), value.to_string())].into();
+    match score {
+        Score::NodeResourcesFit { strategy } => {
+            let word = match strategy {
+                FitStrategy::ByGroup => "ByGroup",
+                FitStrategy::MostAllocated => "MostAllocated",
+                FitStrategy::LeastAllocated => "LeastAllocated",
+            };
+            argument("scoringStrategy.type", word)
+        }
+        Score::PodTopologySpread { topology_key } => argument("defaultConstraints.topologyKey", topology_key),
+        _ => BTreeMap::new(),
+    }
+}
