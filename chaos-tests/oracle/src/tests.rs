@@ -61,14 +61,14 @@ impl History {
 
     fn job(&mut self, number: u32, spec: JobSpec) -> &mut Self {
         let (job, name) = (JobId::new(number, 0), spec.name.clone());
-        let command = Command::SubmitJobs { owner: "a person".into(), jobs: vec![spec] };
+        let command = Command::SubmitJobs { jobs: vec![spec] };
         let outcome = Outcome::Jobs(vec![JobOutcome::Accepted(job)]);
         self.entry(command, outcome, vec![EventKind::JobSubmitted { job, name }])
     }
 
     fn update(&mut self, number: u32, spec: JobSpec, more: Vec<EventKind>) -> &mut Self {
         let (job, name) = (JobId::new(number, 0), spec.name.clone());
-        let command = Command::UpdateJob { owner: "a person".into(), spec: Box::new(spec), version: None };
+        let command = Command::UpdateJob { spec: Box::new(spec), version: None };
         let updated = EventKind::JobUpdated { job, name, owner: "a person".into(), fields: Vec::new() };
         let kinds = std::iter::once(updated).chain(more).collect();
         self.entry(command, Outcome::Jobs(vec![JobOutcome::Updated(job)]), kinds)

@@ -90,10 +90,9 @@ fn trouble(job: JobId, name: String, is_admission: bool, roles: &Roles, stage: &
 
 fn update_after(after_ms: u64, name: &str, clients: &[ClientProcess], stage: &mut Stage) {
     let find = |client: &ClientProcess| client.submitted.iter().find(|spec| spec.name == name).cloned();
-    let found = clients.iter().find_map(|client| Some((client.owner(), find(client)?)));
-    if let Some((owner, spec)) = found {
+    if let Some(spec) = clients.iter().find_map(find) {
         let spec = Box::new(workload::update(&mut stage.dice, &spec));
-        say_after(after_ms, Command::UpdateJob { owner, spec, version: None }, stage);
+        say_after(after_ms, Command::UpdateJob { spec, version: None }, stage);
     }
 }
 

@@ -143,7 +143,7 @@ impl Script {
             return Ok(());
         }
         let command = match words.word("what happens")? {
-            "submit" => Command::SubmitJobs { owner: "a person".into(), jobs: vec![read_job(words)?] },
+            "submit" => Command::SubmitJobs { jobs: vec![read_job(words)?] },
             "cancel" => Command::CancelJob { name: words.word("a job")?.into() },
             "suspend" => Command::SuspendJob { name: words.word("a job")?.into() },
             "resume" => Command::ResumeJob { name: words.word("a job")?.into() },

@@ -14,7 +14,7 @@ use crate::report::Report;
 use ohm_agent::BeatAnswer;
 use ohm_log::Bytes;
 use ohm_model::{
-    Command, Envelope, Incarnation, Index, JobId, NodeCondition, NodeId, NodeSpec, RunRef, RunReport, SessionId,
+    Asked, Command, Envelope, Incarnation, Index, JobId, NodeCondition, NodeId, NodeSpec, RunRef, RunReport, SessionId,
 };
 use ohm_oracle::{Broken, Record};
 use ohm_provisioning::Answered;
@@ -34,7 +34,7 @@ pub(crate) enum Up {
     Conditions { node: NodeId, incarnation: Incarnation, number: u64, conditions: Vec<NodeCondition> },
     Duty(SessionId),
     Answers(Vec<(NodeId, BeatAnswer)>),
-    Command { request: u64, command: Command },
+    Command { request: u64, asked: Asked },
 }
 
 /// From a server.

@@ -162,13 +162,7 @@ pub(crate) fn drains(seed: u64, knobs: &Knobs) -> Vec<(u64, Command)> {
 }
 
 /// Something a person does to what is there already.
-pub(crate) fn interference(
-    dice: &mut Prng,
-    job: Option<&JobSpec>,
-    own: &str,
-    nodes: usize,
-    queues: bool,
-) -> Option<Command> {
+pub(crate) fn interference(dice: &mut Prng, job: Option<&JobSpec>, nodes: usize, queues: bool) -> Option<Command> {
     let node = format!("n{}", dice.below(nodes as u64));
     let name = || job.map(|spec| spec.name.clone());
     Some(match dice.below(21) {
@@ -178,19 +172,19 @@ pub(crate) fn interference(
         7 => Command::CordonNode { name: node, cordoned: true },
         8 => Command::CordonNode { name: node, cordoned: false },
         9 => Command::RemoveNode { name: node },
-        10 => Command::SubmitJobs { owner: own.into(), jobs: vec![job?.clone()] },
+        10 => Command::SubmitJobs { jobs: vec![job?.clone()] },
         // Under a name that is taken by something else.
         11 => {
             let mut other = job?.clone();
             other.priority += 1;
-            Command::SubmitJobs { owner: own.into(), jobs: vec![other] }
+            Command::SubmitJobs { jobs: vec![other] }
         }
         12 if queues => {
             let name = *dice.pick(&QUEUES)?;
             Command::PutQueue(queue(dice, name))
         }
         12 => Command::RemoveQueue { name: "nobody".into() },
-        13..=16 => Command::UpdateJob { owner: own.into(), spec: Box::new(update(dice, job?)), version: None },
+        13..=16 => Command::UpdateJob { spec: Box::new(update(dice, job?)), version: None },
         17..=19 => Command::ForgetJob { name: name()? },
         _ => Command::RemoveTopology { name: "default".into() },
     })

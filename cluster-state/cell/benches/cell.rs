@@ -75,7 +75,7 @@ impl Yard {
             let free = matches!(command, Command::OpenSession { .. } | Command::Tick);
             self.sequence += u64::from(!free);
             let sequence = Sequence(self.sequence);
-            Envelope { session: if free { SessionId(0) } else { SESSION }, sequence, done_below: sequence, command }
+            Envelope::new(if free { SessionId(0) } else { SESSION }, sequence, sequence, command)
         };
         Entry { stamp_ms: self.cell.now_ms() + 1, commands: commands.into_iter().map(envelope).collect() }
     }
@@ -100,7 +100,7 @@ impl Yard {
         });
         let specs = specs.collect();
         self.jobs += jobs;
-        self.run(vec![Command::SubmitJobs { owner: "bench".into(), jobs: specs }]);
+        self.run(vec![Command::SubmitJobs { jobs: specs }]);
         let Some(Outcome::Jobs(outcomes)) = self.applied.outcomes.first() else { panic!("jobs are accepted") };
         let accepted = outcomes.iter().map(|outcome| match outcome {
             JobOutcome::Accepted(job) => *job,

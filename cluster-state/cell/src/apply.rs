@@ -40,9 +40,10 @@ use crate::cell::{Cell, STAMP_MAX_MS};
 use crate::policy::admission::CheckName;
 use crate::policy::kept::settle_kept;
 use crate::policy::spares::settle_spares;
+use crate::rooms::reads::session_name;
 use crate::state::digest::lengthen_chain;
 use crate::state::sessions::Admission;
-use ohm_model::{Command, Entry, Envelope, Index, Outcome, Refusal, SessionId};
+use ohm_model::{Command, Entry, Envelope, Index, Outcome, Refusal};
 
 impl Cell {
     /// Applies the entry at `index`. The same entries give the same state, outcomes and events on every copy (P9).
@@ -85,15 +86,16 @@ fn apply_once(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
         Err(refusal) => Outcome::Refused(refusal),
         Ok(Admission::Known(outcome)) => outcome,
         Ok(Admission::Fresh) => {
-            let outcome = apply_fresh(tx, envelope.session, &envelope.command);
+            let outcome = apply_fresh(tx, envelope);
             tx.sessions.remember(envelope.session, envelope.sequence, outcome.clone());
             outcome
         }
     }
 }
 
-fn apply_fresh(tx: &mut Tx<'_>, session: SessionId, command: &Command) -> Outcome {
-    let result = match command {
+fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
+    let session = envelope.session;
+    let result = match &envelope.command {
         Command::OpenSession { .. } | Command::Tick => Ok(Outcome::Done),
         Command::CloseSession => {
             tx.sessions.close(session);
@@ -126,8 +128,10 @@ fn apply_fresh(tx: &mut Tx<'_>, session: SessionId, command: &Command) -> Outcom
             report::report(tx, *node, reports);
             Ok(Outcome::Done)
         }
-        Command::SubmitJobs { owner, jobs } => Ok(submit_jobs::submit_jobs(tx, owner, jobs)),
-        Command::UpdateJob { owner, spec, version } => Ok(update_job::update_job(tx, owner, spec, *version)),
+        Command::SubmitJobs { jobs } => Ok(submit_jobs::submit_jobs(tx, &actor_name(tx, envelope), jobs)),
+        Command::UpdateJob { spec, version } => {
+            Ok(update_job::update_job(tx, &actor_name(tx, envelope), spec, *version))
+        }
         Command::CancelJob { name } => cancel_job::cancel_job(tx, name),
         Command::SuspendJob { name } => suspend_job::suspend_job(tx, name),
         Command::ResumeJob { name } => suspend_job::resume_job(tx, name),
@@ -164,4 +168,12 @@ fn raise_version(tx: &mut Tx<'_>, version: u32) -> Result<Outcome, Refusal> {
     }
     tx.version = tx.version.max(version);
     Ok(Outcome::Done)
+}
+
+/// Who wants this done: the person a server speaks for, else the holder of the session.
+fn actor_name(cell: &Cell, envelope: &Envelope) -> String {
+    match envelope.actor.0.as_str() {
+        "" => session_name(cell, envelope.session),
+        actor => actor.to_string(),
+    }
 }

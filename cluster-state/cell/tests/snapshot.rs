@@ -7,8 +7,7 @@ use ohm_model::{
 };
 
 fn apply(cell: &mut Cell, session: u64, sequence: u64, command: Command) {
-    let envelope =
-        Envelope { session: SessionId(session), sequence: Sequence(sequence), done_below: Sequence(sequence), command };
+    let envelope = Envelope::new(SessionId(session), Sequence(sequence), Sequence(sequence), command);
     let entry = Entry { stamp_ms: 1_000_000, commands: vec![envelope] };
     cell.apply(Index(cell.applied().0 + 1), &entry, &mut Applied::default());
 }
@@ -22,7 +21,7 @@ fn with_jobs(jobs: u64, count: u32) -> Cell {
             ttl_seconds_after_finished: 0,
             ..JobSpec::of(format!("job-{number}"), Class::BATCH, vec![group])
         };
-        apply(&mut cell, 1, number + 1, Command::SubmitJobs { owner: "ann".into(), jobs: vec![job] });
+        apply(&mut cell, 1, number + 1, Command::SubmitJobs { jobs: vec![job] });
     }
     cell
 }

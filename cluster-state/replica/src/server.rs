@@ -16,7 +16,7 @@ use crate::replica::{CopyEffect, Effect, Input, Replica, ReplicaFailure};
 use group::Group;
 use ohm_client::{SessionConfig, SessionCore, SessionEffect, SessionInput};
 use ohm_log::{Alarm, Bytes, Log, Members};
-use ohm_model::{Command, Envelope, NodeId, Outcome, Role, Sequence, SessionId};
+use ohm_model::{Asked, Command, Envelope, NodeId, Outcome, Role, Sequence, SessionId};
 use ohm_stdx::Prng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -66,7 +66,7 @@ pub struct ServerCore<L> {
     replica: Replica<L>,
     hub: Hub,
     session: SessionCore<Speaker>,
-    waiting: VecDeque<(Speaker, Command)>,
+    waiting: VecDeque<(Speaker, Asked)>,
     /// What people asked and were not answered.
     asked: BTreeSet<RequestId>,
     origins: BTreeMap<Ticket, Origin>,
@@ -161,7 +161,7 @@ impl<L: Log> ServerCore<L> {
                 let own = self.ticket(Origin::Peer(peer, ticket));
                 self.propose(clock, own, commands, out)
             }
-            ServerInput::Command { request, command } => self.speak(clock, Speaker::Person(request), command, out),
+            ServerInput::Command { request, asked } => self.speak(clock, Speaker::Person(request), asked, out),
             ServerInput::Follow { follower, from } => self.feed_replica(clock, Input::Follow { follower, from }, out),
             ServerInput::Acknowledge { follower, bytes } => {
                 self.feed_replica(clock, Input::Acknowledge { follower, bytes }, out)
@@ -169,7 +169,7 @@ impl<L: Log> ServerCore<L> {
             ServerInput::Unfollow { follower } => self.feed_replica(clock, Input::Unfollow { follower }, out),
             ServerInput::Register { peer, local, spec, key, instance, boot, alive } => {
                 let command = Command::RegisterNode { spec, key, instance, boot, alive };
-                self.speak(clock, Speaker::Register { peer, local, instance }, command, out)
+                self.speak(clock, Speaker::Register { peer, local, instance }, command.into(), out)
             }
             ServerInput::Beats { peer, beats } => {
                 let mut orders = Vec::new();
@@ -179,11 +179,11 @@ impl<L: Log> ServerCore<L> {
             }
             ServerInput::Reports { peer, node, batch, reports } => {
                 let command = Command::Report { node, reports };
-                self.speak(clock, Speaker::Report { peer, node, batch }, command, out)
+                self.speak(clock, Speaker::Report { peer, node, batch }, command.into(), out)
             }
             ServerInput::Conditions { peer, node, incarnation, number, conditions } => {
                 let command = Command::ReportConditions { node, incarnation, number, conditions };
-                self.speak(clock, Speaker::Report { peer, node, batch: number }, command, out)
+                self.speak(clock, Speaker::Report { peer, node, batch: number }, command.into(), out)
             }
             ServerInput::Duty { peer, session } => {
                 self.hub.attach_duty(peer, session);
@@ -222,9 +222,9 @@ impl<L: Log> ServerCore<L> {
         }
         self.feed_session(clock, SessionInput::Tick, out)?;
         while self.session.room() > 0
-            && let Some((speaker, command)) = self.waiting.pop_front()
+            && let Some((speaker, asked)) = self.waiting.pop_front()
         {
-            self.submit(clock, speaker, command, out)?;
+            self.submit(clock, speaker, asked, out)?;
         }
         self.feed_replica(clock, Input::Flush, out)?;
         self.flush_group(clock, out)?;
@@ -242,7 +242,7 @@ impl<L: Log> ServerCore<L> {
         &mut self,
         clock: Clock,
         speaker: Speaker,
-        command: Command,
+        asked: Asked,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
         if let Speaker::Person(request) = speaker {
@@ -253,10 +253,10 @@ impl<L: Log> ServerCore<L> {
             self.asked.insert(request);
         }
         if self.session.room() > 0 && self.waiting.is_empty() {
-            return self.submit(clock, speaker, command, out);
+            return self.submit(clock, speaker, asked, out);
         }
         match (self.waiting.len() < WAITING_MAX, speaker) {
-            (true, _) => self.waiting.push_back((speaker, command)),
+            (true, _) => self.waiting.push_back((speaker, asked)),
             (false, Speaker::Person(request)) => {
                 let result = AppendResult::Busy(format!("{WAITING_MAX} commands wait already"));
                 self.tell_person(request, result, out);
@@ -289,11 +289,11 @@ impl<L: Log> ServerCore<L> {
         &mut self,
         clock: Clock,
         speaker: Speaker,
-        command: Command,
+        asked: Asked,
         out: &mut Vec<ServerEffect>,
     ) -> Result<(), ReplicaFailure> {
         let mut effects = Vec::new();
-        self.session.submit(clock.now_ms, speaker, command, &mut effects);
+        self.session.submit(clock.now_ms, speaker, asked, &mut effects);
         self.perform_session(clock, effects, out)
     }
 
@@ -311,7 +311,7 @@ impl<L: Log> ServerCore<L> {
                     let reason = "the server's session ended before the answer".to_string();
                     self.answer(tag, Err(AppendResult::Unknown(reason)), out);
                 }
-                SessionEffect::Busy { tag, command } => self.waiting.push_back((tag, command)),
+                SessionEffect::Busy { tag, asked } => self.waiting.push_back((tag, asked)),
                 SessionEffect::Opened(_)
                 | SessionEffect::OpenRefused(_)
                 | SessionEffect::Renewed { .. }

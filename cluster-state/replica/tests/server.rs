@@ -39,7 +39,7 @@ impl Server {
     }
 
     fn ask(&mut self, number: u64, command: Command) -> Outcome {
-        let mut effects = self.say(ServerInput::Command { request: RequestId(number), command });
+        let mut effects = self.say(ServerInput::Command { request: RequestId(number), asked: command.into() });
         effects.extend(self.pass(3));
         let answer = effects.into_iter().find_map(|effect| match effect {
             ServerEffect::Done { request, result: AppendResult::Committed { mut outcomes, .. } } => {

@@ -104,7 +104,7 @@ impl Builder {
         let tasks = nodes * per_node;
         for first in (0..tasks / TASKS_PER_JOB).step_by(50) {
             let jobs = (first..(first + 50).min(tasks / TASKS_PER_JOB)).map(job).collect();
-            let outcomes = builder.run(vec![Command::SubmitJobs { owner: "bench".into(), jobs }]);
+            let outcomes = builder.run(vec![Command::SubmitJobs { jobs }]);
             let Some(Outcome::Jobs(outcomes)) = outcomes.first() else { panic!("{outcomes:?}") };
             for (place, outcome) in outcomes.iter().enumerate() {
                 let JobOutcome::Accepted(job) = outcome else { panic!("{outcome:?}") };
@@ -154,7 +154,7 @@ fn envelope(sequence: &mut u64, command: Command) -> Envelope {
         return Envelope::without_session(command);
     }
     *sequence += 1;
-    Envelope { session: SESSION, sequence: Sequence(*sequence), done_below: Sequence(*sequence), command }
+    Envelope::new(SESSION, Sequence(*sequence), Sequence(*sequence), command)
 }
 
 fn node_spec(node: u32) -> NodeSpec {

@@ -4,7 +4,7 @@
 use crate::log_readers::{AgentOutlet, LogQuery, LogReaders, LogStream};
 use ohm_cell::Cell;
 use ohm_log::{MemberChange, Members};
-use ohm_model::{Command, Index, NodeId, Outcome};
+use ohm_model::{Asked, Index, NodeId, Outcome};
 use ohm_replica::{ChangeFailure, EventPage};
 use ohm_wire::api::ServerEngine;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub(crate) enum Question {
     /// A clone of the cell, taken between two entries.
     Cell(oneshot::Sender<Arc<Cell>>),
     /// A command of a person, under the server's own session.
-    Command(Box<Command>, oneshot::Sender<Result<(Index, Outcome), Unanswered>>),
+    Command(Box<Asked>, oneshot::Sender<Result<(Index, Outcome), Unanswered>>),
     /// Events after an index.
     Events(Index, oneshot::Sender<EventPage>),
     /// Answered once the copy shows everything that was acknowledged anywhere before.
@@ -94,10 +94,10 @@ impl ReplicaHandle {
         self.ask(Question::Servers).await
     }
 
-    /// Puts `command` into the log and waits until it is applied here.
-    pub async fn command(&self, command: Command) -> Result<(Index, Outcome), Unanswered> {
+    /// Puts a command into the log and waits until it is applied here.
+    pub async fn command(&self, asked: Asked) -> Result<(Index, Outcome), Unanswered> {
         let (answer, wait) = oneshot::channel();
-        self.send(Question::Command(Box::new(command), answer)).await?;
+        self.send(Question::Command(Box::new(asked), answer)).await?;
         // It may be in the log although nobody is left to say so.
         wait.await.map_err(|_| Unanswered::Unknown("the server stopped before it answered".into()))?
     }
@@ -135,6 +135,7 @@ impl ReplicaHandle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ohm_model::Command;
 
     #[tokio::test]
     async fn a_command_whose_server_stops_has_an_unknown_outcome() {
@@ -143,11 +144,11 @@ mod tests {
         let handle = ReplicaHandle { questions, applied: seen, log_readers: Arc::default() };
         let asking = tokio::spawn({
             let handle = handle.clone();
-            async move { handle.command(Command::Tick).await }
+            async move { handle.command(Command::Tick.into()).await }
         });
         drop(asked.recv().await);
         assert!(matches!(asking.await.unwrap(), Err(Unanswered::Unknown(_))));
         drop(asked);
-        assert!(matches!(handle.command(Command::Tick).await, Err(Unanswered::NotServing(_))));
+        assert!(matches!(handle.command(Command::Tick.into()).await, Err(Unanswered::NotServing(_))));
     }
 }

@@ -8,7 +8,7 @@ use crate::metrics::Meter;
 use crate::outlets::Outlets;
 use ohm_cell::Cell;
 use ohm_log::Log;
-use ohm_model::{Command, Index, Outcome};
+use ohm_model::{Asked, Index, Outcome};
 use ohm_replica::{
     AppendResult, ChangeFailure, Clock, CopyEffect, Purpose, Replica, ReplicaFailure, RequestId, ServerCore,
     ServerEffect, ServerInput,
@@ -255,7 +255,7 @@ impl<L: Log> Worker<L> {
             Question::Events(index, answer) => {
                 let _ = answer.send(self.core.replica().events().page(index));
             }
-            Question::Command(command, answer) => return self.command(*command, answer),
+            Question::Command(asked, answer) => return self.command(*asked, answer),
             Question::Read(answer) => {
                 let request = RequestId(self.number());
                 self.reads.insert(request, answer);
@@ -282,10 +282,10 @@ impl<L: Log> Worker<L> {
         Ok(())
     }
 
-    fn command(&mut self, command: Command, answer: Answer) -> Result<(), ReplicaFailure> {
+    fn command(&mut self, asked: Asked, answer: Answer) -> Result<(), ReplicaFailure> {
         let request = RequestId(self.number());
         self.requests.insert(request, answer);
-        self.step(ServerInput::Command { request, command })
+        self.step(ServerInput::Command { request, asked })
     }
 
     fn number(&mut self) -> u64 {

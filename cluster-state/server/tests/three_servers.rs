@@ -107,7 +107,7 @@ impl World {
 
     fn command(&mut self, server: u64, number: u64, command: Command) -> Outcome {
         let request = RequestId(number);
-        self.input(server, ServerInput::Command { request, command });
+        self.input(server, ServerInput::Command { request, asked: command.into() });
         let result = self.wait(server, "an answer", |effect| match effect {
             ServerEffect::Done { request: done, result } if *done == request => Some(result.clone()),
             _ => None,
@@ -185,7 +185,7 @@ fn commands_go_on_when_the_leader_is_gone() {
     let mut world = World::new();
     let leader = world.leader();
     let other = world.others()[0];
-    world.input(other, ServerInput::Command { request: RequestId(1), command: queue("before") });
+    world.input(other, ServerInput::Command { request: RequestId(1), asked: queue("before").into() });
     world.input(other, ServerInput::Flush);
     world.cores.remove(&leader);
     world.wait(other, "an answer after all", |effect| match effect {
@@ -235,7 +235,7 @@ fn beats_reach_the_holder_of_the_duty_and_answers_come_back() {
 
 fn take_duty(world: &mut World, server: u64, peer: Peer, session: SessionId) {
     let command = Command::TakeLease { lease: Lease::Health, epoch: Epoch(0), renewed: ohm_model::Index(0) };
-    let envelope = Envelope { session, sequence: Sequence(1), done_below: Sequence(1), command };
+    let envelope = Envelope::new(session, Sequence(1), Sequence(1), command);
     world.input(server, ServerInput::Append { peer, ticket: 2, commands: vec![envelope.encode().into()] });
     let outcome = world.wait(server, "the duty", |effect| match effect {
         ServerEffect::Appended { ticket: 2, result: AppendResult::Committed { outcomes, .. }, .. } => {

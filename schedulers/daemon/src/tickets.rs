@@ -103,7 +103,7 @@ mod tests {
 
     fn cancel(sequence: u64, bytes: usize) -> Envelope {
         let command = Command::CancelJob { name: "x".repeat(bytes) };
-        Envelope { session: SessionId(7), sequence: Sequence(sequence), done_below: Sequence(1), command }
+        Envelope::new(SessionId(7), Sequence(sequence), Sequence(1), command)
     }
 
     fn committed(ticket: u64, outcomes: &[Outcome]) -> AppendReply {

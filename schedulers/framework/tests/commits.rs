@@ -172,8 +172,7 @@ fn closing_gives_the_shards_back() {
 fn entries_that_were_seen_are_passed_over() {
     let mut alone = Alone::new(world(10, Vec::new()));
     let chain = alone.core.cell().chain();
-    let tick =
-        Envelope { session: SessionId(0), sequence: Sequence(0), done_below: Sequence(0), command: Command::Tick };
+    let tick = Envelope::new(SessionId(0), Sequence(0), Sequence(0), Command::Tick);
     alone.step(SchedulerInput::Entry { index: Index(1), entry: Entry { stamp_ms: 1, commands: vec![tick] } });
     assert_eq!(alone.core.cell().chain(), chain);
 }

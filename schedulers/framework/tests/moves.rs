@@ -158,7 +158,7 @@ fn what_waits_for_quota_keeps_nobody_on_a_drained_node() {
     world.command(queue);
     stand(&mut world, web(2));
     start_all(&mut world);
-    world.command(Command::UpdateJob { owner: "test".into(), spec: Box::new(web(3)), version: None });
+    world.command(Command::UpdateJob { spec: Box::new(web(3)), version: None });
     world.run(500);
     assert_eq!(found(&world, "web").pending(), 1, "it waits for quota");
     world.register("n2", &[("cpu", 2_000), ("pods", 20)], 1);

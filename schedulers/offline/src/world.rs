@@ -101,7 +101,7 @@ impl World {
             let envelopes = commands.by_ref().take(ENTRY_COMMANDS).map(|command| {
                 self.sequence += 1;
                 let sequence = Sequence(self.sequence);
-                Envelope { session: self.session, sequence, done_below: sequence, command }
+                Envelope::new(self.session, sequence, sequence, command)
             });
             let envelopes = envelopes.collect();
             outcomes.extend(self.send(envelopes));
@@ -137,7 +137,7 @@ impl World {
     }
 
     pub(crate) fn submit(&mut self, spec: JobSpec) -> Result<JobId, Refusal> {
-        match self.apply(Command::SubmitJobs { owner: "plan".into(), jobs: vec![spec] }) {
+        match self.apply(Command::SubmitJobs { jobs: vec![spec] }) {
             Outcome::Jobs(mut outcomes) => match outcomes.pop() {
                 Some(JobOutcome::Accepted(job) | JobOutcome::Unchanged(job) | JobOutcome::Updated(job)) => Ok(job),
                 Some(JobOutcome::Refused(refusal)) => Err(refusal),

@@ -128,7 +128,7 @@ impl World {
     pub fn apply(&mut self, command: Command) -> Outcome {
         self.sequence += 1;
         let (session, sequence) = (self.session, Sequence(self.sequence));
-        self.send(Envelope { session, sequence, done_below: sequence, command })
+        self.send(Envelope::new(session, sequence, sequence, command))
     }
 
     fn send(&mut self, envelope: Envelope) -> Outcome {
@@ -161,7 +161,7 @@ impl World {
     /// Submits a job.
     pub fn submit(&mut self, job: Option<JobSpec>) {
         let Some(job) = job else { return };
-        let outcome = self.apply(Command::SubmitJobs { owner: "test".into(), jobs: vec![job] });
+        let outcome = self.apply(Command::SubmitJobs { jobs: vec![job] });
         assert!(format!("{outcome:?}").contains("Accepted"), "{outcome:?}");
     }
 

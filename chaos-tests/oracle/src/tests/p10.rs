@@ -35,14 +35,14 @@ impl World {
     fn apply(&mut self, session: u64, command: Command) {
         self.index += 1;
         let sequence = Sequence(if session > 0 { self.index } else { 0 });
-        let envelope = Envelope { session: SessionId(session), sequence, done_below: Sequence(0), command };
+        let envelope = Envelope::new(SessionId(session), sequence, Sequence(0), command);
         let entry = Entry { stamp_ms: self.index, commands: vec![envelope] };
         self.cell.apply(Index(self.index), &entry, &mut Applied::default());
     }
 
     /// Whether the job, submitted alone, is found to wait although it fits.
     fn sees_stuck(mut self, spec: JobSpec) -> bool {
-        self.apply(1, Command::SubmitJobs { owner: "p".into(), jobs: vec![spec] });
+        self.apply(1, Command::SubmitJobs { jobs: vec![spec] });
         assert_eq!(self.cell.jobs().len(), 1, "the cell takes the job");
         !stuck_jobs(&self.cell).is_empty()
     }
@@ -108,7 +108,7 @@ fn so_is_one_with_slices() {
 #[test]
 fn a_reason_that_is_not_true_is_seen() {
     let mut world = World::new();
-    world.apply(1, Command::SubmitJobs { owner: "p".into(), jobs: vec![gang(9, 2, |_| {})] });
+    world.apply(1, Command::SubmitJobs { jobs: vec![gang(9, 2, |_| {})] });
     let job = world.cell.jobs().find("j").expect("submitted").clone();
     let told = |misses: &[(Why, u32)]| Reason {
         group: GroupIndex(0),

@@ -7,7 +7,7 @@ use crate::role::{Role, Shell};
 use crate::stage::{Down, Event, Stage};
 use crate::theme::Theme;
 use crate::workload;
-use ohm_model::{Command, JobOutcome, JobSpec, Outcome};
+use ohm_model::{Actor, Asked, Command, JobOutcome, JobSpec, Outcome};
 use ohm_oracle::Record;
 use ohm_replica::AppendResult;
 use ohm_stdx::Prng;
@@ -48,25 +48,19 @@ impl ClientProcess {
         }
     }
 
-    /// Who owns what this person submits.
-    pub(crate) fn owner(&self) -> String {
-        format!("client {}", self.number)
-    }
-
     /// Wishes for something, in one of many ways.
     fn wish(&mut self, stage: &mut Stage) {
-        let owner = self.owner();
         let command = if stage.dice.chance(700) {
             let name = format!("c{}-job-{}", self.number, self.submitted.len());
             let job = draw_job(name, stage);
             change_mind(&job.name, stage);
             self.submitted.push(job.clone());
-            Some(Command::SubmitJobs { owner, jobs: vec![job] })
+            Some(Command::SubmitJobs { jobs: vec![job] })
         } else if stage.dice.chance(150) {
             self.replace(stage)
         } else {
             let job = stage.dice.pick(&self.submitted).cloned();
-            workload::interference(&mut stage.dice, job.as_ref(), &owner, stage.nodes, stage.knobs.queues)
+            workload::interference(&mut stage.dice, job.as_ref(), stage.nodes, stage.knobs.queues)
         };
         if let Some(mut command) = command {
             if let (Command::PutQueue(spec), Theme::Provisioning) = (&mut command, stage.knobs.theme) {
@@ -89,7 +83,7 @@ impl ClientProcess {
             self.request(Command::CancelJob { name: job.name.clone() }, stage);
         }
         self.request(Command::ForgetJob { name: job.name.clone() }, stage);
-        Some(Command::SubmitJobs { owner: self.owner(), jobs: vec![job] })
+        Some(Command::SubmitJobs { jobs: vec![job] })
     }
 
     /// Asks for `command` until it is answered.
@@ -109,7 +103,8 @@ impl ClientProcess {
         let Some((command, sent_ms)) = self.open.get_mut(&request) else { return };
         *sent_ms = stage.now_ms();
         if let Some(connection) = self.shell.connection {
-            stage.send_request(connection, request, command.clone());
+            let asked = Asked { actor: Actor(format!("client {}", self.number)), command: command.clone() };
+            stage.send_request(connection, request, &asked);
         }
     }
 
@@ -117,7 +112,7 @@ impl ClientProcess {
     pub(crate) fn forget_requests(&mut self) {
         self.open.clear();
         for job in self.submitted.clone() {
-            self.note_request(Command::SubmitJobs { owner: self.owner(), jobs: vec![job] });
+            self.note_request(Command::SubmitJobs { jobs: vec![job] });
         }
     }
 

@@ -133,11 +133,11 @@ impl ServerProcess {
             }
             Up::Duty(session) => ServerInput::Duty { peer, session },
             Up::Answers(answers) => ServerInput::Answers { answers },
-            Up::Command { request, command } => {
+            Up::Command { request, asked } => {
                 stage.note_order(connection, request);
                 let own = stage.next_request();
                 self.requests.insert(own, (connection, request));
-                ServerInput::Command { request: own, command }
+                ServerInput::Command { request: own, asked }
             }
         };
         self.step(input, stage);

@@ -4,7 +4,7 @@ use super::{Connection, Down, Event, Stage, Up};
 use crate::faults::{Victim, Way};
 use crate::links::{self, Link};
 use ohm_log::Bytes;
-use ohm_model::{Command, Envelope};
+use ohm_model::{Asked, Envelope};
 
 impl Stage {
     pub(crate) fn send_up(&mut self, connection: u64, up: Up) {
@@ -33,7 +33,7 @@ impl Stage {
     }
 
     /// A person's request: a message of its own, which overtakes others, may be lost alone, and may arrive twice.
-    pub(crate) fn send_request(&mut self, connection: u64, request: u64, command: Command) {
+    pub(crate) fn send_request(&mut self, connection: u64, request: u64, asked: &Asked) {
         if !self.request_passes(connection, true) {
             return;
         }
@@ -43,7 +43,7 @@ impl Stage {
         }
         for _ in 0..1 + u64::from(twice) {
             let way_ms = self.way_ms();
-            let up = Up::Command { request, command: command.clone() };
+            let up = Up::Command { request, asked: asked.clone() };
             self.agenda.after(way_ms, Event::ToServer { connection, up });
         }
     }

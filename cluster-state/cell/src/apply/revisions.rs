@@ -59,7 +59,7 @@ impl World {
             on_disconnect: OnDisconnect::Keep,
             ..JobSpec::of("web", Class::SERVICE, vec![group])
         };
-        world.run(Command::SubmitJobs { owner: "test".into(), jobs: vec![spec] });
+        world.run(Command::SubmitJobs { jobs: vec![spec] });
         world
     }
 
@@ -68,7 +68,7 @@ impl World {
         self.sequence += u64::from(!free);
         let (session, sequence) = if free { (0, 0) } else { (1, self.sequence) };
         let sequence = Sequence(sequence);
-        let envelope = Envelope { session: SessionId(session), sequence, done_below: sequence, command };
+        let envelope = Envelope::new(SessionId(session), sequence, sequence, command);
         let entry = Entry { stamp_ms: self.cell.now_ms() + 1, commands: vec![envelope] };
         self.cell.apply(Index(self.cell.applied().0 + 1), &entry, &mut self.applied);
         let refused = self.applied.outcomes.iter().find(|outcome| matches!(outcome, Outcome::Refused(_)));

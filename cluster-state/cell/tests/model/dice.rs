@@ -38,7 +38,7 @@ impl World {
             17 if self.dice.chance(300) => Command::ReleaseNode { name: name("n", self.dice.below(NODES)) },
             17 => Command::RemoveNode { name: name("n", self.dice.below(NODES)) },
             27..30 => self.update(),
-            18..27 => Command::SubmitJobs { owner: "ann".into(), jobs: vec![self.job()] },
+            18..27 => Command::SubmitJobs { jobs: vec![self.job()] },
             30 => Command::CancelJob { name: name("j", self.dice.below(JOBS)) },
             31 => Command::ForgetJob { name: name("j", self.dice.below(JOBS)) },
             32 => Command::SuspendJob { name: name("j", self.dice.below(JOBS)) },
@@ -224,7 +224,7 @@ impl World {
     }
 
     fn update_of(&mut self, spec: JobSpec) -> Command {
-        Command::UpdateJob { owner: "ann".into(), spec: Box::new(spec), version: None }
+        Command::UpdateJob { spec: Box::new(spec), version: None }
     }
 
     fn priority_class(&mut self) -> Command {

@@ -127,7 +127,7 @@ impl World {
         let sequence = if session.0 == 0 || command == Command::Tick { 0 } else { *next };
         *next += 1;
         let done_below = Sequence(sequence);
-        let envelope = Envelope { session, sequence: Sequence(sequence), done_below, command };
+        let envelope = Envelope::new(session, Sequence(sequence), done_below, command);
         let entry = Entry { stamp_ms: self.now_ms, commands: vec![envelope] };
         // Indices may skip.
         let index = Index(self.cell.applied().0 + 1 + self.dice.below(2));

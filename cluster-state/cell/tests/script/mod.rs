@@ -9,11 +9,14 @@ mod transaction;
 use ohm_cell::{Applied, Cell};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
-    Command, Entry, Envelope, Epoch, Incarnation, Index, JobId, Lease, NodeConclusion, NodeHealth, NodeId, Outcome,
-    Role, RunReport, RunReportKind, Sequence, SessionId, Shard,
+    Asked, Command, Entry, Envelope, Epoch, Incarnation, Index, JobId, Lease, NodeConclusion, NodeHealth, NodeId,
+    Outcome, Role, RunReport, RunReportKind, Sequence, SessionId, Shard,
 };
 use parse::Words;
 use std::collections::BTreeMap;
+
+/// Who asks, unless the line says who.
+const PERSON: &str = "ann";
 
 /// A cell, its log, and what it has said so far.
 pub(crate) struct Script {
@@ -86,8 +89,9 @@ impl Script {
                 self.quiet = false;
             }
             _ => {
+                let actor = words.option("owner").unwrap_or(PERSON).into();
                 let (session, command) = self.command(verb, &mut words);
-                self.send(&session, command);
+                self.send(&session, Asked { actor, command });
             }
         }
         words.done();
@@ -98,14 +102,10 @@ impl Script {
         let name = |words: &mut Words| words.need("name").to_string();
         let command = match verb {
             "node" => return (people(), words.node(|run| self.run_ref(run))),
-            "job" => {
-                let owner = words.option("owner").unwrap_or("ann").to_string();
-                Command::SubmitJobs { owner, jobs: vec![words.job()] }
-            }
+            "job" => Command::SubmitJobs { jobs: vec![words.job()] },
             "update" => {
-                let owner = words.option("owner").unwrap_or("ann").to_string();
                 let version = words.option("version").map(|version| Index(version.parse().unwrap()));
-                Command::UpdateJob { owner, spec: Box::new(words.job()), version }
+                Command::UpdateJob { spec: Box::new(words.job()), version }
             }
             "queue" => Command::PutQueue(words.queue(false)),
             "cohort" => Command::PutQueue(words.queue(true)),
@@ -281,14 +281,10 @@ impl Script {
         Command::ReportConditions { node, incarnation, number, conditions }
     }
 
-    fn send(&mut self, session: &str, command: Command) {
+    fn send(&mut self, session: &str, asked: impl Into<Asked>) {
         let conversation = self.sessions.get_mut(session).unwrap_or_else(|| panic!("no session is called {session}"));
-        let envelope = Envelope {
-            session: conversation.id,
-            sequence: Sequence(conversation.next),
-            done_below: Sequence(conversation.done_below),
-            command,
-        };
+        let envelope =
+            Envelope::new(conversation.id, Sequence(conversation.next), Sequence(conversation.done_below), asked);
         conversation.next += 1;
         // People acknowledge at once; other sessions by `ack`, so that retries and Busy can be shown.
         if session == "people" {
@@ -340,5 +336,5 @@ impl Script {
 }
 
 fn bare(command: Command) -> Envelope {
-    Envelope { session: SessionId(0), sequence: Sequence(0), done_below: Sequence(0), command }
+    Envelope::new(SessionId(0), Sequence(0), Sequence(0), command)
 }

@@ -5,7 +5,7 @@ use crate::hub::{AgentOrder, Beat, Peer};
 use crate::replica::{CopyEffect, Purpose};
 use ohm_agent::BeatAnswer;
 use ohm_log::{Bytes, MemberChange};
-use ohm_model::{Command, Incarnation, Index, NodeCondition, NodeId, NodeSpec, Outcome, RunRef, RunReport, SessionId};
+use ohm_model::{Asked, Incarnation, Index, NodeCondition, NodeId, NodeSpec, Outcome, RunRef, RunReport, SessionId};
 use ohm_stdx::define_id;
 
 define_id!(
@@ -29,8 +29,8 @@ pub enum ServerInput {
     Command {
         /// Comes back with the outcome.
         request: RequestId,
-        /// What is wanted.
-        command: Command,
+        /// What is wanted, and by whom.
+        asked: Asked,
     },
     /// Somebody wants to keep a copy.
     Follow {

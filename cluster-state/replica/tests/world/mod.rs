@@ -34,7 +34,7 @@ impl World {
     pub(crate) fn say(&mut self, command: Command) -> Outcome {
         self.sequence += 1;
         let sequence = Sequence(self.sequence);
-        self.apply(Envelope { session: SessionId(1), sequence, done_below: sequence, command })
+        self.apply(Envelope::new(SessionId(1), sequence, sequence, command))
     }
 
     pub(crate) fn register(&mut self, name: &str) -> NodeId {
@@ -51,8 +51,7 @@ impl World {
     }
 
     pub(crate) fn submit(&mut self, name: &str, count: u32, min_count: u32, task: TaskSpec) -> JobId {
-        let outcome =
-            self.say(Command::SubmitJobs { owner: "ann".into(), jobs: vec![job(name, count, min_count, task)] });
+        let outcome = self.say(Command::SubmitJobs { jobs: vec![job(name, count, min_count, task)] });
         assert!(matches!(outcome, Outcome::Jobs(_)), "{outcome:?}");
         self.cell.jobs().find(name).expect("accepted").id
     }

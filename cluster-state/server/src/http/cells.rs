@@ -6,7 +6,7 @@ use crate::log_readers::LogQuery;
 use crate::log_readers::LogStream;
 use ohm_cell::Cell;
 use ohm_log::MemberChange;
-use ohm_model::{Command, Index, Outcome};
+use ohm_model::{Asked, Index, Outcome};
 use ohm_replica::{ChangeFailure, EventPage};
 use std::future::Future;
 use std::sync::Arc;
@@ -96,8 +96,8 @@ impl Cells {
     }
 
     /// Puts a command into the log; what is read later has seen it.
-    pub(super) async fn command(&self, command: Command) -> Result<(Index, Outcome), Unanswered> {
-        let answer = timeout(COMMAND_TIMEOUT, self.handle.command(command)).await;
+    pub(super) async fn command(&self, asked: Asked) -> Result<(Index, Outcome), Unanswered> {
+        let answer = timeout(COMMAND_TIMEOUT, self.handle.command(asked)).await;
         let late = || Unanswered::Unknown(format!("no answer within {} s", COMMAND_TIMEOUT.as_secs()));
         let (index, outcome) = answer.map_err(|_| late())??;
         self.written.fetch_max(index.0, Ordering::AcqRel);

@@ -36,6 +36,10 @@ fn describe(path: &str, operation: &Operation) -> Value {
     if path.contains("{name}") {
         parameters.push(json!({"name": "name", "in": "path", "required": true, "schema": {"type": "string"}}));
     }
+    if operation.method != "get" {
+        parameters.push(json!({"name": "Ohm-Owner", "in": "header", "description": "On whose behalf",
+                               "schema": {"type": "string"}}));
+    }
     for (name, kind, meaning) in operation.query {
         parameters.push(json!({"name": name, "in": "query", "description": meaning, "schema": {"type": kind}}));
     }
@@ -51,10 +55,6 @@ fn describe(path: &str, operation: &Operation) -> Value {
     described["responses"]["2XX"] = good;
     if operation.answer == "SubmitAnswer" {
         described["responses"]["422"] = answer("At least one document was refused", "SubmitAnswer");
-        described["parameters"].as_array_mut().into_iter().for_each(|list| {
-            list.push(json!({"name": "Ohm-Owner", "in": "header", "description": "On whose behalf",
-                             "schema": {"type": "string"}}));
-        });
         let document = json!({"schema": {"description": "Documents with `apiVersion: ohm/v1` and a `kind`"}});
         described["requestBody"] = json!({"required": true, "content": {
             "application/yaml": document, "application/json": document, "application/x-ndjson": document,

@@ -1,14 +1,17 @@
-//! What a request names: path parts, query parameters, the owner. What cannot be read is a problem, never a panic.
+//! What a request names: path parts, query parameters, the caller. What cannot be read is a problem, never a panic.
 
+use super::Shared;
 use super::answer::Problem;
+use crate::Unanswered;
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
+use ohm_model::{Actor, Asked, Command, Index, Outcome};
 use ohm_wire::api::OWNER_HEADER;
 use serde::de::DeserializeOwned;
 
 /// Longest owner.
 const OWNER_BYTES_MAX: usize = 253;
-/// The owner of jobs whose submitter names none.
+/// The name of a caller who gives none.
 const OWNER_DEFAULT: &str = "unknown";
 
 /// Query parameters; unknown ones are problems where `T` says so.
@@ -36,20 +39,31 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
     }
 }
 
-/// On whose behalf jobs are submitted.
-pub(super) struct Owner(pub(super) String);
+/// Somebody who asks for changes, and the cell that is asked.
+pub(super) struct Caller {
+    pub(super) shared: Shared,
+    actor: Actor,
+}
 
-impl<S: Send + Sync> FromRequestParts<S> for Owner {
+impl Caller {
+    /// Puts a command into the log on this caller's behalf; what is read later has seen it.
+    pub(super) async fn command(&self, command: Command) -> Result<(Index, Outcome), Unanswered> {
+        self.shared.cells.command(Asked { actor: self.actor.clone(), command }).await
+    }
+}
+
+impl FromRequestParts<Shared> for Caller {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let Some(given) = parts.headers.get(OWNER_HEADER) else { return Ok(Owner(OWNER_DEFAULT.to_string())) };
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Problem> {
+        let caller = |name: &str| Caller { shared: shared.clone(), actor: name.into() };
+        let Some(given) = parts.headers.get(OWNER_HEADER) else { return Ok(caller(OWNER_DEFAULT)) };
         let is_name = |owner: &&str| !owner.is_empty() && owner.len() <= OWNER_BYTES_MAX;
         let owner = given.to_str().ok().map(str::trim).filter(is_name);
         let refused = || {
             let message = format!("the {OWNER_HEADER} header is no name");
             Problem::invalid(message, format!("1 to {OWNER_BYTES_MAX} visible ASCII characters are a name"))
         };
-        owner.map(|owner| Owner(owner.to_string())).ok_or_else(refused)
+        owner.map(caller).ok_or_else(refused)
     }
 }

@@ -1,10 +1,8 @@
 //! `POST /v1/jobs/{name}/scale`: one count of a job changed, the rest of it as the cell has it.
 
-use super::Shared;
 use super::answer::{Answer, Problem, json};
-use super::params::{Name, Owner, Params};
+use super::params::{Caller, Name, Params};
 use super::views;
-use axum::extract::State;
 use ohm_model::{Command, JobOutcome, Outcome, Refusal};
 use serde::Deserialize;
 
@@ -18,22 +16,17 @@ pub(super) struct ScaleQuery {
     group: Option<String>,
 }
 
-pub(super) async fn scale(
-    State(shared): State<Shared>,
-    Name(name): Name,
-    Params(query): Params<ScaleQuery>,
-    Owner(owner): Owner,
-) -> Answer {
+pub(super) async fn scale(Name(name): Name, Params(query): Params<ScaleQuery>, caller: Caller) -> Answer {
     let mut tries = 0;
     let index = loop {
-        let cell = shared.cells.now().await?;
+        let cell = caller.shared.cells.now().await?;
         let job = cell.jobs().find(&name).ok_or_else(|| Problem::no_job(&name))?;
         let scaled = job.spec.scaled(query.group.as_deref(), query.count);
         let spec = scaled.map_err(|error| Problem::invalid(error.to_string(), error.hint()))?;
         let version = Some(job.version);
         drop(cell);
-        let command = Command::UpdateJob { owner: owner.clone(), spec: Box::new(spec), version };
-        let (index, outcome) = shared.cells.command(command).await?;
+        let command = Command::UpdateJob { spec: Box::new(spec), version };
+        let (index, outcome) = caller.command(command).await?;
         let refusal = match outcome {
             Outcome::Refused(refusal) => refusal,
             Outcome::Jobs(outcomes) => match outcomes.into_iter().next() {
@@ -47,7 +40,7 @@ pub(super) async fn scale(
             return Err(refusal.into());
         }
     };
-    let cell = shared.cells.now().await?;
+    let cell = caller.shared.cells.now().await?;
     let job = cell.jobs().find(&name).ok_or_else(|| Problem::no_job(&name))?;
     Ok(json(index, &views::job_summary(job)))
 }

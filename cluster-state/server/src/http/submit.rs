@@ -6,14 +6,13 @@
 //! there.
 
 use super::answer::{Answer, Problem, json_with};
-use super::cells::Cells;
 use super::lines::{LINE_BYTES_MAX, LineReader, Lines};
-use super::params::{Owner, Params};
+use super::params::{Caller, Params};
 use super::verdicts::{Ticket, unreadable};
 use super::{Shared, guard};
 use crate::handle::Unanswered;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::StatusCode;
 use ohm_cell::JobState;
 use ohm_log::ENTRY_BYTES_MAX;
@@ -57,22 +56,17 @@ pub(super) struct SubmitQuery {
     update: bool,
 }
 
-pub(super) async fn submit(
-    State(shared): State<Shared>,
-    Params(query): Params<SubmitQuery>,
-    Owner(owner): Owner,
-    request: Request,
-) -> Answer {
+pub(super) async fn submit(caller: Caller, Params(query): Params<SubmitQuery>, request: Request) -> Answer {
     let content_type = guard::content_type(request.headers());
-    let mut submission = Submission::new(&shared.cells, owner, query.verdicts == Listed::All);
+    let mut submission = Submission::new(&caller, query.verdicts == Listed::All);
     (submission.replace, submission.update) = (query.replace, query.update);
     let body = request.into_body();
     match content_type.as_str() {
-        "application/json" => submit_whole(&shared, submission, "input.json", body).await,
+        "application/json" => submit_whole(&caller.shared, submission, "input.json", body).await,
         "application/x-ndjson" | "application/ndjson" | "application/jsonl" => {
-            submit_lines(&shared, submission, body).await
+            submit_lines(&caller.shared, submission, body).await
         }
-        _ => submit_whole(&shared, submission, "input.yaml", body).await,
+        _ => submit_whole(&caller.shared, submission, "input.yaml", body).await,
     }
 }
 
@@ -192,8 +186,7 @@ enum Waiting {
 
 /// One request on its way.
 struct Submission<'c> {
-    cells: &'c Cells,
-    owner: String,
+    caller: &'c Caller,
     answer: SubmitAnswer,
     list_good: bool,
     /// Finished jobs of the same names are forgotten first.
@@ -209,16 +202,15 @@ struct Submission<'c> {
 }
 
 impl<'c> Submission<'c> {
-    fn new(cells: &'c Cells, owner: String, list_good: bool) -> Self {
+    fn new(caller: &'c Caller, list_good: bool) -> Self {
         Submission {
-            cells,
-            owner,
+            caller,
             answer: SubmitAnswer::default(),
             list_good,
             replace: false,
             update: false,
             documents: 0,
-            index: *cells.applied().borrow(),
+            index: *caller.shared.cells.applied().borrow(),
             waiting: Vec::new(),
             jobs: Vec::new(),
             jobs_bytes: 0,
@@ -238,29 +230,29 @@ impl<'c> Submission<'c> {
         match document.content {
             Content::Job(job) => self.add_job(ticket, *job).await,
             Content::Queue(spec) => {
-                let same = self.cells.now().await;
+                let same = self.caller.shared.cells.now().await;
                 let same = same.is_ok_and(|cell| cell.quota().get(&spec.name).is_some_and(|node| node.spec == spec));
                 self.send_one(ticket, Command::PutQueue(spec), same).await;
             }
             Content::Topology(spec) => {
-                let same = self.cells.now().await;
+                let same = self.caller.shared.cells.now().await;
                 let same = same.is_ok_and(|cell| cell.topologies().iter().any(|known| known.spec == spec));
                 self.send_one(ticket, Command::PutTopology(spec), same).await;
             }
             Content::PriorityClass(class) => {
-                let same = self.cells.now().await;
+                let same = self.caller.shared.cells.now().await;
                 let same = same.is_ok_and(|cell| cell.priority_classes().get(&class.name) == Some(&class));
                 self.send_one(ticket, Command::PutPriorityClass(class), same).await;
             }
             Content::ProvisioningClass(class) => {
-                let same = self.cells.now().await;
+                let same = self.caller.shared.cells.now().await;
                 let same = same.is_ok_and(|cell| {
                     cell.provisioning_classes().get(&class.name).is_some_and(|known| **known == *class)
                 });
                 self.send_one(ticket, Command::PutProvisioningClass(*class), same).await;
             }
             Content::SchedulingProfile(profile) => {
-                let same = self.cells.now().await;
+                let same = self.caller.shared.cells.now().await;
                 let same = same.is_ok_and(|cell| {
                     cell.profiles().submitted(profile.class).is_some_and(|known| **known == *profile)
                 });
@@ -282,7 +274,7 @@ impl<'c> Submission<'c> {
     async fn complete(&self, document: &mut Document) {
         let (Content::Job(job), Some(_)) = (&document.content, &document.left_open) else { return };
         let class = job.class;
-        if let Ok(cell) = self.cells.now().await
+        if let Ok(cell) = self.caller.shared.cells.now().await
             && let Some(kind) = cell.profiles().kind(class)
         {
             document.for_class_like(kind);
@@ -345,7 +337,7 @@ impl<'c> Submission<'c> {
         };
         // Who hears "unchanged" is told if the job is over already: nothing will run.
         let is_unchanged = |outcome: &JobOutcome| matches!(outcome, JobOutcome::Unchanged(_));
-        let cell = if outcomes.iter().any(is_unchanged) { self.cells.now().await.ok() } else { None };
+        let cell = if outcomes.iter().any(is_unchanged) { self.caller.shared.cells.now().await.ok() } else { None };
         let mut outcomes = outcomes.into_iter();
         for waiting in std::mem::take(&mut self.waiting) {
             let verdict = match waiting {
@@ -361,7 +353,7 @@ impl<'c> Submission<'c> {
 
     /// The cell's answers to `jobs`, and why those at the end have none.
     async fn submit_jobs(&mut self, jobs: Vec<JobSpec>) -> (Vec<JobOutcome>, String) {
-        let outcome = self.send(Command::SubmitJobs { owner: self.owner.clone(), jobs }).await;
+        let outcome = self.send(Command::SubmitJobs { jobs }).await;
         answers_in(outcome)
     }
 
@@ -376,7 +368,7 @@ impl<'c> Submission<'c> {
                 continue;
             }
             changed.insert(job.name.clone());
-            let update = Command::UpdateJob { owner: self.owner.clone(), spec: Box::new(job), version: None };
+            let update = Command::UpdateJob { spec: Box::new(job), version: None };
             let outcome = self.send(update).await;
             let (mut answer, message) = answers_in(outcome);
             match answer.pop() {
@@ -395,7 +387,7 @@ impl<'c> Submission<'c> {
     async fn forget_finished(&mut self, jobs: &[JobSpec]) {
         let mut names: BTreeSet<&String> = jobs.iter().map(|job| &job.name).collect();
         let give_up = Instant::now() + STOPPING_PATIENCE;
-        while let Ok(cell) = self.cells.now().await {
+        while let Ok(cell) = self.caller.shared.cells.now().await {
             let of = |name: &&String| {
                 let job = cell.jobs().find(name)?;
                 matches!(job.state, JobState::Finished(_)).then(|| job.live() > 0)
@@ -425,7 +417,7 @@ impl<'c> Submission<'c> {
         let mut tries = 0;
         let unanswered = loop {
             tries += 1;
-            match self.cells.command(command.clone()).await {
+            match self.caller.command(command.clone()).await {
                 Ok((index, outcome)) => {
                     self.index = self.index.max(index);
                     return Ok(outcome);

@@ -1,6 +1,6 @@
 //! Commands that were sent and not answered yet: numbers, deadlines, and how far everything is answered.
 
-use ohm_model::{Command, Envelope, Sequence, SessionId};
+use ohm_model::{Asked, Envelope, Sequence, SessionId};
 use std::collections::BTreeMap;
 
 /// One unanswered command.
@@ -9,7 +9,7 @@ pub(crate) struct Sent<P> {
     /// Whose it is.
     pub(crate) purpose: P,
     /// What was asked.
-    pub(crate) command: Command,
+    pub(crate) asked: Asked,
     /// When it was sent for the first time: it may have taken effect at any moment since.
     pub(crate) sent_ms: u64,
     due_ms: u64,
@@ -49,20 +49,20 @@ impl<P> Flight<P> {
         (self.due_ms != u64::MAX).then_some(self.due_ms)
     }
 
-    /// Numbers `command`. With `repeats` it is sent again until it is answered.
-    pub(crate) fn add(&mut self, now_ms: u64, purpose: P, command: Command, repeats: bool) -> Sequence {
+    /// Numbers a command. With `repeats` it is sent again until it is answered.
+    pub(crate) fn add(&mut self, now_ms: u64, purpose: P, asked: Asked, repeats: bool) -> Sequence {
         let sequence = self.next;
         self.next = Sequence(sequence.0 + 1);
         let due_ms = if repeats { now_ms.saturating_add(self.resend_ms) } else { u64::MAX };
         self.due_ms = self.due_ms.min(due_ms);
-        self.sent.insert(sequence, Sent { purpose, command, sent_ms: now_ms, due_ms, attempt: 0, repeats });
+        self.sent.insert(sequence, Sent { purpose, asked, sent_ms: now_ms, due_ms, attempt: 0, repeats });
         sequence
     }
 
     /// The message that carries `sequence`, with everything known by now about what is answered.
     pub(crate) fn envelope(&self, session: SessionId, sequence: Sequence) -> Option<Envelope> {
-        let command = self.sent.get(&sequence)?.command.clone();
-        Some(Envelope { session, sequence, done_below: self.done_below(), command })
+        let asked = self.sent.get(&sequence)?.asked.clone();
+        Some(Envelope::new(session, sequence, self.done_below(), asked))
     }
 
     pub(crate) fn get(&self, sequence: Sequence) -> Option<&Sent<P>> {
@@ -100,7 +100,7 @@ impl<P> Flight<P> {
                 sent.attempt = (sent.attempt + 1).min(16);
                 let delay_ms = self.resend_ms.saturating_mul(1 << sent.attempt).min(self.resend_ms_max);
                 sent.due_ms = now_ms.saturating_add(delay_ms.max(self.resend_ms));
-                envelopes.push(Envelope { session, sequence, done_below, command: sent.command.clone() });
+                envelopes.push(Envelope::new(session, sequence, done_below, sent.asked.clone()));
             }
             earliest = earliest.min(sent.due_ms);
         }
@@ -112,11 +112,12 @@ impl<P> Flight<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ohm_model::Command;
 
     #[test]
     fn answers_in_any_order_move_the_mark_to_the_oldest_unanswered() {
         let mut flight: Flight<u8> = Flight::new(100, 1000);
-        let numbers: Vec<Sequence> = (0..3).map(|tag| flight.add(0, tag, Command::Tick, true)).collect();
+        let numbers: Vec<Sequence> = (0..3).map(|tag| flight.add(0, tag, Command::Tick.into(), true)).collect();
         flight.remove(numbers[1]);
         assert_eq!((flight.done_below(), flight.window()), (Sequence(1), 3));
         flight.remove(numbers[0]);
@@ -128,8 +129,8 @@ mod tests {
     #[test]
     fn time_outs_double_up_to_the_bound() {
         let mut flight: Flight<u8> = Flight::new(100, 300);
-        flight.add(0, 1, Command::Tick, true);
-        flight.add(0, 2, Command::KeepAlive, false);
+        flight.add(0, 1, Command::Tick.into(), true);
+        flight.add(0, 2, Command::KeepAlive.into(), false);
         let mut sent_at = Vec::new();
         for now_ms in 0..1500 {
             if !flight.resend(now_ms, SessionId(9), false).is_empty() {

@@ -183,7 +183,7 @@ impl<T> Member<T> {
 
     fn submit_as(&mut self, now_ms: u64, tag: Tag<T>, command: Command, out: &mut Vec<MemberEffect<T>>) {
         let mut effects = Vec::new();
-        self.session.submit(now_ms, tag, command, &mut effects);
+        self.session.submit(now_ms, tag, command.into(), &mut effects);
         self.follow(now_ms, effects, out);
     }
 
@@ -198,7 +198,9 @@ impl<T> Member<T> {
                     self.feed_leases(now_ms, LeaseInput::Answered { lease, sent_ms, outcome }, out);
                 }
                 SessionEffect::Lost { tag: Tag::Owner(tag) } => out.push(MemberEffect::Lost { tag }),
-                SessionEffect::Busy { tag: Tag::Owner(tag), command } => out.push(MemberEffect::Busy { tag, command }),
+                SessionEffect::Busy { tag: Tag::Owner(tag), asked } => {
+                    out.push(MemberEffect::Busy { tag, command: asked.command });
+                }
                 SessionEffect::Lost { tag: Tag::Lease(lease) } | SessionEffect::Busy { tag: Tag::Lease(lease), .. } => {
                     self.feed_leases(now_ms, LeaseInput::Lost { lease }, out);
                 }

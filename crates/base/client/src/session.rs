@@ -1,7 +1,7 @@
 //! The session: every command happens exactly once, or its owner is told that nobody knows.
 
 use crate::flight::{Flight, Sent};
-use ohm_model::{Command, Envelope, Outcome, Refusal, Role, Sequence, SessionId};
+use ohm_model::{Asked, Command, Envelope, Outcome, Refusal, Role, Sequence, SessionId};
 use ohm_stdx::Prng;
 use std::collections::VecDeque;
 
@@ -84,7 +84,7 @@ pub enum SessionEffect<T> {
         /// The owner's name for it.
         tag: T,
         /// The command.
-        command: Command,
+        asked: Asked,
     },
     /// A (new) session is open.
     Opened(SessionId),
@@ -133,7 +133,7 @@ pub struct SessionCore<T> {
     /// The owner's commands in `flight`.
     owned: usize,
     /// Never sent yet.
-    waiting: VecDeque<(T, Command)>,
+    waiting: VecDeque<(T, Asked)>,
     renewals: VecDeque<Sequence>,
     renew_due_ms: u64,
 }
@@ -201,11 +201,11 @@ impl<T> SessionCore<T> {
         self.send_waiting(now_ms, out);
     }
 
-    /// The owner wants `command` done; `tag` comes back with the answer.
-    pub fn submit(&mut self, now_ms: u64, tag: T, command: Command, out: &mut Vec<SessionEffect<T>>) {
+    /// The owner wants a command done; `tag` comes back with the answer.
+    pub fn submit(&mut self, now_ms: u64, tag: T, asked: Asked, out: &mut Vec<SessionEffect<T>>) {
         match self.room() {
-            0 => out.push(SessionEffect::Busy { tag, command }),
-            _ => self.waiting.push_back((tag, command)),
+            0 => out.push(SessionEffect::Busy { tag, asked }),
+            _ => self.waiting.push_back((tag, asked)),
         }
         self.send_waiting(now_ms, out);
     }
@@ -277,7 +277,7 @@ impl<T> SessionCore<T> {
         self.lose_all(out);
         // What was never sent could go out under the new session, but it was thought of by the holder of the old one's
         // leases: the owner decides anew.
-        out.extend(self.waiting.drain(..).map(|(tag, command)| SessionEffect::Busy { tag, command }));
+        out.extend(self.waiting.drain(..).map(|(tag, asked)| SessionEffect::Busy { tag, asked }));
         self.state = State::Opening { nonce: self.dice.u64(), due_ms: now_ms };
         out.push(SessionEffect::Gone);
         self.resend(now_ms, false, out);
@@ -300,12 +300,12 @@ impl<T> SessionCore<T> {
     }
 
     fn close(&mut self, now_ms: u64, out: &mut Vec<SessionEffect<T>>) {
-        out.extend(self.waiting.drain(..).map(|(tag, command)| SessionEffect::Busy { tag, command }));
+        out.extend(self.waiting.drain(..).map(|(tag, asked)| SessionEffect::Busy { tag, asked }));
         match self.state {
             State::Opening { .. } => self.finish(out),
             State::Open(session) => {
                 self.state = State::Closing(session);
-                let sequence = self.flight.add(now_ms, Purpose::Close, Command::CloseSession, true);
+                let sequence = self.flight.add(now_ms, Purpose::Close, Command::CloseSession.into(), true);
                 if self.connected {
                     out.extend(self.flight.envelope(session, sequence).map(|one| SessionEffect::Send(vec![one])));
                 }
@@ -339,7 +339,7 @@ impl<T> SessionCore<T> {
 
     fn open_envelope(&self, nonce: u64) -> Envelope {
         let command = Command::OpenSession { nonce, role: self.config.role, name: self.config.name.clone() };
-        Envelope { session: SessionId(0), sequence: Sequence(0), done_below: Sequence(0), command }
+        Envelope::new(SessionId(0), Sequence(0), Sequence(0), command)
     }
 
     /// A renewal is never sent twice, because it counts from its first sending: a new one is worth more. Old ones are
@@ -354,7 +354,7 @@ impl<T> SessionCore<T> {
         if !self.has_window(now_ms) {
             return None;
         }
-        let sequence = self.flight.add(now_ms, Purpose::KeepAlive, Command::KeepAlive, false);
+        let sequence = self.flight.add(now_ms, Purpose::KeepAlive, Command::KeepAlive.into(), false);
         self.renewals.retain(|&renewal| self.flight.get(renewal).is_some());
         self.renewals.push_back(sequence);
         self.flight.envelope(session, sequence)
@@ -379,8 +379,8 @@ impl<T> SessionCore<T> {
         }
         let mut envelopes = Vec::new();
         while self.has_window(now_ms) {
-            let Some((tag, command)) = self.waiting.pop_front() else { break };
-            let sequence = self.flight.add(now_ms, Purpose::Owner(tag), command, true);
+            let Some((tag, asked)) = self.waiting.pop_front() else { break };
+            let sequence = self.flight.add(now_ms, Purpose::Owner(tag), asked, true);
             self.owned += 1;
             envelopes.extend(self.flight.envelope(session, sequence));
         }

@@ -50,7 +50,7 @@ impl Run {
 
     fn submit(&mut self, now_ms: u64, tag: u32) {
         let mut out = Vec::new();
-        self.core.submit(now_ms, tag, named(tag), &mut out);
+        self.core.submit(now_ms, tag, named(tag).into(), &mut out);
         self.perform(now_ms, out);
     }
 
@@ -178,19 +178,19 @@ fn open_core() -> Core {
 fn what_is_too_much_comes_back_to_its_owner() {
     let (mut core, mut out) = (open_core(), Vec::new());
     for tag in 0..COMMANDS_MAX as u32 {
-        core.submit(1, tag, named(tag), &mut out);
+        core.submit(1, tag, named(tag).into(), &mut out);
     }
     out.clear();
-    core.submit(1, 9999, named(9999), &mut out);
-    assert_eq!(out, [SessionEffect::Busy { tag: 9999, command: named(9999) }]);
+    core.submit(1, 9999, named(9999).into(), &mut out);
+    assert_eq!(out, [SessionEffect::Busy { tag: 9999, asked: named(9999).into() }]);
 }
 
 #[test]
 fn a_lost_session_is_replaced_and_nothing_sent_before_is_sent_again() {
     let (mut core, mut out) = (open_core(), Vec::new());
-    core.submit(1, 1, named(1), &mut out);
+    core.submit(1, 1, named(1).into(), &mut out);
     core.step(2, SessionInput::Disconnected, &mut out);
-    core.submit(2, 2, named(2), &mut out);
+    core.submit(2, 2, named(2).into(), &mut out);
     core.step(3, SessionInput::Connected, &mut out);
     out.clear();
     let gone = Outcome::Refused(Refusal::SessionGone(SessionId(7)));
@@ -202,12 +202,11 @@ fn a_lost_session_is_replaced_and_nothing_sent_before_is_sent_again() {
     assert_eq!(out, [], "an answer to an older session says nothing about this one");
     core.step(4, SessionInput::Answer { session: SessionId(7), sequence: Sequence(1), outcome: gone }, &mut out);
     assert!(out.contains(&SessionEffect::Lost { tag: 1 }) && out.contains(&SessionEffect::Lost { tag: 2 }));
-    core.submit(5, 3, named(3), &mut out);
+    core.submit(5, 3, named(3).into(), &mut out);
     out.clear();
     let nonce = core.opening().unwrap();
     core.step(6, SessionInput::OpenAnswer { nonce, outcome: Outcome::Session(SessionId(20)) }, &mut out);
-    let envelope =
-        Envelope { session: SessionId(20), sequence: Sequence(1), done_below: Sequence(1), command: named(3) };
+    let envelope = Envelope::new(SessionId(20), Sequence(1), Sequence(1), named(3));
     assert_eq!(out, [SessionEffect::Opened(SessionId(20)), SessionEffect::Send(vec![envelope])]);
 }
 
@@ -215,9 +214,9 @@ fn a_lost_session_is_replaced_and_nothing_sent_before_is_sent_again() {
 fn closing_gives_back_what_was_never_sent_and_ends_with_the_answer() {
     let (mut core, mut out) = (open_core(), Vec::new());
     core.step(1, SessionInput::Disconnected, &mut out);
-    core.submit(1, 1, named(1), &mut out);
+    core.submit(1, 1, named(1).into(), &mut out);
     core.step(2, SessionInput::Close, &mut out);
-    assert_eq!(out.last(), Some(&SessionEffect::Busy { tag: 1, command: named(1) }));
+    assert_eq!(out.last(), Some(&SessionEffect::Busy { tag: 1, asked: named(1).into() }));
     out.clear();
     core.step(3, SessionInput::Connected, &mut out);
     let closes = |effect: &SessionEffect<u32>| match effect {

@@ -33,8 +33,37 @@ pub struct Envelope {
     pub sequence: Sequence,
     /// Every sequence below this one has been answered to the sender's satisfaction.
     pub done_below: Sequence,
+    /// On whose behalf.
+    pub actor: Actor,
     /// The command.
     pub command: Command,
+}
+
+/// Who wants a command done: a person or program that a server speaks for, by name. Empty where the process that holds
+/// the session wants it itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actor(pub String);
+
+impl From<&str> for Actor {
+    fn from(name: &str) -> Self {
+        Actor(name.into())
+    }
+}
+
+/// A command and who wants it done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// On whose behalf.
+    pub actor: Actor,
+    /// The command.
+    pub command: Command,
+}
+
+/// What the process that holds the session wants itself.
+impl From<Command> for Asked {
+    fn from(command: Command) -> Self {
+        Asked { actor: Actor::default(), command }
+    }
 }
 
 /// A wish. Applied on every copy in the same order with the same outcome.
@@ -131,10 +160,8 @@ pub enum Command {
         /// The facts, in order.
         reports: Vec<RunReport>,
     },
-    /// Submits jobs; each is judged alone.
+    /// Submits jobs, which belong to the actor; each is judged alone.
     SubmitJobs {
-        /// Who asks.
-        owner: String,
         /// The jobs.
         jobs: Vec<JobSpec>,
     },
@@ -190,8 +217,6 @@ pub enum Command {
     },
     /// Changes the job of this name to what is given here; answered like a submit of one job.
     UpdateJob {
-        /// Who asks.
-        owner: String,
         /// The whole job as it is to be.
         spec: Box<JobSpec>,
         /// Only if the job still has this version; whatever it is when left out.
@@ -297,9 +322,15 @@ impl Envelope {
         codec::encode(self)
     }
 
+    /// What the process that holds `session` wants itself, or with [`Asked`] somebody it speaks for.
+    pub fn new(session: SessionId, sequence: Sequence, done_below: Sequence, asked: impl Into<Asked>) -> Self {
+        let Asked { actor, command } = asked.into();
+        Envelope { session, sequence, done_below, actor, command }
+    }
+
     /// A command without a session: an opening or a tick.
     pub fn without_session(command: Command) -> Self {
-        Envelope { session: SessionId(0), sequence: Sequence(0), done_below: Sequence(0), command }
+        Envelope::new(SessionId(0), Sequence(0), Sequence(0), command)
     }
 }
 
@@ -310,12 +341,9 @@ mod tests {
     #[test]
     fn assembling_gives_the_bytes_of_the_whole() {
         for count in [0usize, 1, 3, 300] {
-            let envelope = Envelope {
-                session: SessionId(900),
-                sequence: Sequence(7),
-                done_below: Sequence(3),
-                command: Command::CancelJob { name: "train".into() },
-            };
+            let command = Command::CancelJob { name: "train".into() };
+            let asked = Asked { actor: "ann".into(), command };
+            let envelope = Envelope::new(SessionId(900), Sequence(7), Sequence(3), asked);
             let entry = Entry { stamp_ms: 1 << 41, commands: vec![envelope.clone(); count] };
             let parts = vec![envelope.encode(); count];
             let assembled = Entry::assemble(entry.stamp_ms, parts.iter().map(Vec::as_slice));

@@ -30,7 +30,7 @@ pub mod topology;
 pub mod transaction;
 
 pub use class::{CLASS_NAME_MAX, Class, ClassKind, ClassNameError};
-pub use command::{Command, ENTRY_FORMAT, Entry, Envelope};
+pub use command::{Actor, Asked, Command, ENTRY_FORMAT, Entry, Envelope};
 pub use condition::{ConditionAction, ConditionKind, NodeCondition};
 pub use contradiction::TopologyContradiction;
 pub use event::{Event, EventKind, Move};

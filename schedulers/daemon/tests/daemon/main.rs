@@ -69,7 +69,7 @@ fn submit(server: &Server, name: &str) {
         ..GroupSpec::gang("main", 3)
     };
     let job = JobSpec { ttl_seconds_after_finished: 60, ..JobSpec::of(name, Class::BATCH, vec![group]) };
-    let outcome = server.state().command(Command::SubmitJobs { owner: "test".into(), jobs: vec![job] });
+    let outcome = server.state().command(Command::SubmitJobs { jobs: vec![job] });
     assert!(matches!(outcome, Outcome::Jobs(_)), "{outcome:?}");
 }
 

@@ -55,7 +55,7 @@ impl State {
             ref other => panic!("no session: {other:?}"),
         };
         let sequence = ohm_model::Sequence(1);
-        let envelope = Envelope { session, sequence, done_below: sequence, command };
+        let envelope = Envelope::new(session, sequence, sequence, command);
         self.append(&[envelope.encode().into()]).pop().unwrap()
     }
 

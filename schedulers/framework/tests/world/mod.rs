@@ -114,7 +114,7 @@ impl World {
     pub fn command(&mut self, command: Command) -> Outcome {
         self.sequence += 1;
         let sequence = Sequence(self.sequence);
-        self.append(vec![Envelope { session: self.driver, sequence, done_below: sequence, command }]).remove(0)
+        self.append(vec![Envelope::new(self.driver, sequence, sequence, command)]).remove(0)
     }
 
     pub fn register(&mut self, name: &str, capacity: &[(&str, i64)], boot: u64) {
@@ -135,7 +135,7 @@ impl World {
     }
 
     pub fn submit(&mut self, jobs: Vec<JobSpec>) {
-        let outcome = self.command(Command::SubmitJobs { owner: "test".into(), jobs });
+        let outcome = self.command(Command::SubmitJobs { jobs });
         let Outcome::Jobs(jobs) = outcome else { panic!("{outcome:?}") };
         for job in jobs {
             assert!(matches!(job, ohm_model::JobOutcome::Accepted(_)), "{job:?}");
@@ -146,7 +146,7 @@ impl World {
     pub fn close_session(&mut self, number: usize) {
         let Some(session) = self.replicas[number].core.session() else { return };
         let (sequence, done_below) = (Sequence(1 << 40), Sequence(0));
-        self.append(vec![Envelope { session, sequence, done_below, command: Command::CloseSession }]);
+        self.append(vec![Envelope::new(session, sequence, done_below, Command::CloseSession)]);
     }
 
     fn append(&mut self, commands: Vec<Envelope>) -> Vec<Outcome> {

@@ -30,6 +30,18 @@ async fn jobs_are_suspended_resumed_and_cancelled() {
 }
 
 #[tokio::test]
+async fn the_log_says_who_asked() {
+    let world = World::new();
+    world.node("n1", 4);
+    world.submit(&job("a", "")).await;
+    post(&world, "/v1/jobs/a/scale?count=2").await;
+    post(&world, "/v1/nodes/n1/cordon").await;
+    post(&world, "/v1/jobs/a/cancel").await;
+    let actors = world.truth.lock().unwrap().actors.clone();
+    assert_eq!(actors, vec!["ada".into(); 4]);
+}
+
+#[tokio::test]
 async fn nodes_are_cordoned_and_removed() {
     let world = World::new();
     world.node("n1", 4);

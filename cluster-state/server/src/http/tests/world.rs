@@ -11,8 +11,8 @@ use bytes::Bytes;
 use ohm_cell::{Applied, Cell};
 use ohm_log::{MemberChange, Members};
 use ohm_model::{
-    Amounts, Command, Entry, Envelope, Epoch, Exit, GroupIndex, Index, JobGuard, JobId, Lease, NodeSpec, Outcome,
-    Placement, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, TaskIndex, Transaction,
+    Actor, Amounts, Asked, Command, Entry, Envelope, Epoch, Exit, GroupIndex, Index, JobGuard, JobId, Lease, NodeSpec,
+    Outcome, Placement, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, TaskIndex, Transaction,
 };
 use ohm_model::{Grain, Guard};
 use ohm_replica::{ChangeFailure, EventRing, Peer};
@@ -38,6 +38,8 @@ pub(super) struct Truth {
     pub(super) failures: Vec<Unanswered>,
     pub(super) commands: usize,
     /// Reads that were asked to see everything acknowledged, and answers to those that fail, last one first.
+    /// On whose behalf each command came.
+    pub(super) actors: Vec<Actor>,
     pub(super) reads: usize,
     pub(super) read_failures: Vec<Unanswered>,
     logs: BTreeMap<RunRef, Vec<LogPiece>>,
@@ -47,13 +49,14 @@ pub(super) struct Truth {
 
 impl Truth {
     /// Applies one command, stamped one second after the last.
-    fn apply(&mut self, session: SessionId, command: Command) -> (Index, Outcome) {
+    fn apply(&mut self, session: SessionId, asked: impl Into<Asked>) -> (Index, Outcome) {
+        let asked = asked.into();
         let envelope = match session.0 {
-            0 => Envelope::without_session(command),
+            0 => Envelope::without_session(asked.command),
             _ => {
                 let sequence = self.sequences.entry(session).or_insert(0);
                 *sequence += 1;
-                Envelope { session, sequence: Sequence(*sequence), done_below: Sequence(*sequence), command }
+                Envelope::new(session, Sequence(*sequence), Sequence(*sequence), asked)
             }
         };
         let index = Index(self.cell.applied().0 + 1);
@@ -95,11 +98,12 @@ impl Truth {
     fn answer(&mut self, question: Question) {
         match question {
             Question::Cell(answer) => drop(answer.send(Arc::new(self.cell.clone()))),
-            Question::Command(command, answer) => {
+            Question::Command(asked, answer) => {
                 self.commands += 1;
+                self.actors.push(asked.actor.clone());
                 let result = match self.failures.pop() {
                     Some(failure) => Err(failure),
-                    None => Ok(self.apply(self.people, *command)),
+                    None => Ok(self.apply(self.people, *asked)),
                 };
                 drop(answer.send(result));
             }
@@ -154,6 +158,7 @@ impl World {
             people: SessionId(0),
             failures: Vec::new(),
             commands: 0,
+            actors: Vec::new(),
             reads: 0,
             read_failures: Vec::new(),
             logs: BTreeMap::new(),
