@@ -3,8 +3,8 @@
 use crate::rooms::overlay::Overlay;
 use ohm_model::JobId;
 
-/// Working memory of [`Cell::judge`]. Keep one and hand it in again: after warming up, judging a claim allocates
-/// nothing.
+/// Working memory of [`Cell::judge`](crate::Cell::judge). Keep one and hand it in again: after warming up, judging a
+/// claim allocates nothing.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// What the accepted rows take.

@@ -16,7 +16,7 @@ pub(super) fn room(asker: &Asker<'_>, what: What<'_>, node: NodeId, most: u32) -
         if unheld < request.saturating_mul(i64::from(room.count)) {
             room = Room::up_to(unheld / request, ConflictReason::Held);
         }
-        let beside = beside_moving(asker, what, node, (free / request, room.count));
+        let beside = beside_moving(asker, what, node, (unheld / request, room.count));
         if beside < room.count {
             room = Room { count: beside, reason: Some(ConflictReason::Held) };
         }
