@@ -276,6 +276,7 @@ impl Plain {
         if !self.admits(&job.filtered(spec), node) {
             return Err(ConflictReason::NodeClassChanged);
         }
+        let mut chosen = None;
         if spec.topology.mode == TopologyMode::Required {
             let domain = self.domain(spec, node).ok_or(ConflictReason::TopologyBroken)?;
             let together = |other: &u16| {
@@ -290,13 +291,17 @@ impl Plain {
             let stays = stays || job.moving.iter().any(|place| partners.contains(&place.0));
             let fixed = match stays {
                 true => partners.iter().find_map(|at| job.domain[usize::from(*at)].clone()),
-                false => Some(domains.entry((id, partners[0])).or_insert(domain.clone()).clone()),
+                false => Some(domains.get(&(id, partners[0])).unwrap_or(&domain).clone()),
             };
-            if fixed != Some(domain) {
+            if fixed.as_ref() != Some(&domain) {
                 return Err(ConflictReason::TopologyBroken);
             }
+            chosen = (!stays).then_some(((id, partners[0]), domain));
         }
-        (1..=row.count).try_for_each(|count| self.judge_room_fit(&Nomination { count, ..*row }, named, facts))
+        (1..=row.count).try_for_each(|count| self.judge_room_fit(&Nomination { count, ..*row }, named, facts))?;
+        // Only a row that is accepted binds the others to its domain.
+        domains.extend(chosen);
+        Ok(())
     }
 
     fn judge_room_fit(&self, row: &Nomination, named: &[Nomination], facts: &dyn Facts) -> Result<(), ConflictReason> {
