@@ -15,9 +15,9 @@ const TRIES: usize = 200;
 /// # Errors
 /// When no such row of ports was free in many tries.
 pub fn free_addresses(count: usize) -> Result<Vec<SocketAddr>, Error> {
-    (0..TRIES).find_map(|_| free_row(rand::random_range(PORTS), count)).ok_or_else(|| {
-        Error::new(ErrorKind::AddrInUse, format!("no {count} free neighbouring ports between 12000 and 32000"))
-    })
+    (0..TRIES)
+        .find_map(|_| free_row(rand::random_range(PORTS), count))
+        .ok_or_else(|| Error::new(ErrorKind::AddrInUse, format!("no {count} free neighbouring ports in {PORTS:?}")))
 }
 
 /// The addresses from `first` on, if all of them are free and in the range.
