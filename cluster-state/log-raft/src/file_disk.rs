@@ -6,6 +6,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+/// The machine, or this process, has as many files open as it may; the same numbers on every Unix.
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+
 /// A folder on a real disk. Only one process at a time may write to it.
 #[derive(Debug)]
 pub struct FileDisk {
@@ -43,7 +47,7 @@ impl<F: Tail> Grown<F> {
                 self.length += bytes.len() as u64;
                 Ok(())
             }
-            Err(error) if is_full(&error) => match self.file.cut(self.length) {
+            Err(error) if shortage(&error).is_some() => match self.file.cut(self.length) {
                 Ok(()) => Err(error),
                 Err(cut) => Err(io::Error::other(format!("{error}; the part written could not be cut off: {cut}"))),
             },
@@ -107,14 +111,23 @@ impl FileDisk {
 
     /// Sorts errors into those that change nothing and those that end it.
     fn end<T>(&mut self, operation: &'static str, file: &str, result: io::Result<T>) -> Result<T, DiskError> {
-        result.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => DiskError::NotFound { file: file.into() },
-            _ if operation == "append" && is_full(&error) => DiskError::Full { file: file.into() },
+        result.map_err(|error| match (error.kind(), shortage(&error)) {
+            (ErrorKind::NotFound, _) => DiskError::NotFound { file: file.into() },
+            (_, Some(reason)) if operation == "append" => DiskError::Full { file: file.into(), reason },
             _ => {
                 self.failed = true;
                 failure(operation, &self.folder.join(file), &error)
             }
         })
+    }
+
+    /// Why nothing was read. That changes nothing: the next call may go through.
+    fn unread(&self, operation: &'static str, file: &str, error: &io::Error) -> DiskError {
+        match (error.kind(), shortage(error)) {
+            (ErrorKind::NotFound, _) => DiskError::NotFound { file: file.into() },
+            (_, Some(reason)) => DiskError::Full { file: file.into(), reason },
+            _ => failure(operation, &self.folder.join(file), error),
+        }
     }
 
     fn grown(&mut self, file: &str, path: &Path, create: bool) -> io::Result<&mut Grown<File>> {
@@ -152,15 +165,12 @@ impl FileDisk {
 
 impl Disk for FileDisk {
     fn list(&mut self) -> Result<Vec<FileStatus>, DiskError> {
-        Self::statuses(&self.folder).map_err(|error| failure("list", &self.folder, &error))
+        Self::statuses(&self.folder).map_err(|error| self.unread("list", "", &error))
     }
 
     fn read(&mut self, file: &str, offset: u64, length: usize) -> Result<Vec<u8>, DiskError> {
         let path = self.path(file)?;
-        Self::read_at(&path, offset, length).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => DiskError::NotFound { file: file.into() },
-            _ => failure("read", &path, &error),
-        })
+        Self::read_at(&path, offset, length).map_err(|error| self.unread("read", file, &error))
     }
 
     fn append(&mut self, file: &str, bytes: &[u8]) -> Result<(), DiskError> {
@@ -204,8 +214,13 @@ impl Disk for FileDisk {
     }
 }
 
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+/// What there is too little of, if that is all that is wrong: room, descriptors, memory. It passes.
+fn shortage(error: &io::Error) -> Option<String> {
+    match (error.kind(), error.raw_os_error()) {
+        (ErrorKind::StorageFull | ErrorKind::QuotaExceeded, _) => Some("the disk is full".into()),
+        (ErrorKind::OutOfMemory, _) | (_, Some(ENFILE | EMFILE)) => Some(error.to_string()),
+        _ => None,
+    }
 }
 
 fn failure(operation: &'static str, path: &Path, error: &io::Error) -> DiskError {
@@ -257,13 +272,27 @@ mod tests {
     fn what_does_not_fit_is_cut_off_again() {
         let mut grown = Grown { file: Cramped::default(), length: 0 };
         grown.grow(b"1234567").unwrap();
-        assert!(is_full(&grown.grow(b"abcdefg").unwrap_err()));
+        assert!(shortage(&grown.grow(b"abcdefg").unwrap_err()).is_some());
         assert_eq!(*grown.file.bytes.borrow(), b"1234567");
         grown.grow(b"890").unwrap();
         assert_eq!(*grown.file.bytes.borrow(), b"1234567890");
         grown.length = 7;
         grown.file.cut_fails = true;
-        assert!(!is_full(&grown.grow(b"x").unwrap_err()), "a part that stays is a failure, not a full disk");
+        assert_eq!(shortage(&grown.grow(b"x").unwrap_err()), None, "a part that stays is a failure, not a full disk");
+    }
+
+    #[test]
+    fn too_few_descriptors_end_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut disk = FileDisk::open(folder.path()).unwrap();
+        for number in [ENFILE, EMFILE] {
+            let short = disk.end::<()>("append", "a", Err(io::Error::from_raw_os_error(number)));
+            assert!(matches!(short, Err(DiskError::Full { .. })), "{short:?}");
+        }
+        disk.append("a", b"x").unwrap();
+        let failed = disk.end::<()>("append", "a", Err(io::Error::from_raw_os_error(5)));
+        assert!(matches!(failed, Err(DiskError::Failed { .. })), "{failed:?}");
+        assert!(disk.append("a", b"x").is_err(), "after a failure nothing is tried again");
     }
 
     #[test]

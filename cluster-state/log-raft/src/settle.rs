@@ -15,9 +15,9 @@ impl<D: Disk> RaftLog<D> {
     pub(crate) fn settle(&mut self, mut ready: Ready, out: &mut Vec<LogEvent>) -> Result<(), LogFailure> {
         match self.persist(&ready, out) {
             Ok(()) => {}
-            Err(LogFailure::Disk(DiskError::Full { file })) => {
+            Err(LogFailure::Disk(DiskError::Full { file, reason })) => {
                 if self.full_until_ms.replace(full_retry_ms(self.now_ms)).is_none() {
-                    out.push(LogEvent::Alarm(Alarm::DiskFull { file }));
+                    out.push(LogEvent::Alarm(Alarm::DiskFull { file, reason }));
                 }
                 // What is committed is durable already: nobody has to wait for room to see it.
                 self.yield_entries(ready.take_committed_entries(), out)?;

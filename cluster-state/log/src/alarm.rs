@@ -6,10 +6,12 @@ use ohm_model::Index;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Alarm {
     /// Appends wait until there is room again.
-    #[error("no room to write {file}: appends wait until there is room again")]
+    #[error("{reason}: no room for {file}, appends wait until there is some again")]
     DiskFull {
         /// The file that could not grow.
         file: String,
+        /// What there is too little of.
+        reason: String,
     },
     /// There is room again.
     #[error("there is room on the disk again")]

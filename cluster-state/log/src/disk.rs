@@ -4,7 +4,8 @@
 //! - Bytes survive a crash once `sync` of their file has returned; before that any part of them may be lost or torn.
 //! - Names (new, renamed, removed) survive a crash once `sync_folder` has returned.
 //! - After an [`DiskError::Failed`] nothing more is known: no call is repeated, the process ends.
-//! - An `append` that finds no room leaves the file as it was ([`DiskError::Full`]), so work goes on later.
+//! - An `append` that finds no room, or no descriptor, leaves the file as it was ([`DiskError::Full`]), so work goes on
+//!   later.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -54,11 +55,13 @@ pub enum DiskError {
         /// The file.
         file: String,
     },
-    /// There is no room. The file is as long as it was before.
-    #[error("no room to write {file}; free some and it goes on")]
+    /// There is no room, or the process is short of descriptors or memory. Nothing was changed.
+    #[error("no room for {file}: {reason}; free some and it goes on")]
     Full {
         /// The file.
         file: String,
+        /// What there is too little of.
+        reason: String,
     },
     /// The disk failed, or failed before. What is durable is unknown from here on.
     #[error("cannot {operation} {file}: {reason}")]
@@ -70,6 +73,13 @@ pub enum DiskError {
         /// The words of the system.
         reason: String,
     },
+}
+
+impl DiskError {
+    /// There is no room left for `file`.
+    pub fn full(file: &str) -> Self {
+        DiskError::Full { file: file.into(), reason: "the disk is full".into() }
+    }
 }
 
 /// Passes every call on, for owners and for handles that several parts of a simulation share.

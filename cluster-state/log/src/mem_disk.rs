@@ -145,7 +145,7 @@ impl MemDisk {
             }
             Some((call, Fault::Full)) if operation == "append" => {
                 self.faults.remove(&call);
-                Err(DiskError::Full { file: file.into() })
+                Err(DiskError::full(file))
             }
             _ => Ok(()),
         }
@@ -233,7 +233,7 @@ impl Disk for MemDisk {
     fn append(&mut self, file: &str, bytes: &[u8]) -> Result<(), DiskError> {
         self.begin("append", file)?;
         if self.capacity_bytes.is_some_and(|capacity| self.used_bytes() + bytes.len() as u64 > capacity) {
-            return Err(DiskError::Full { file: file.into() });
+            return Err(DiskError::full(file));
         }
         if !self.names.contains_key(file) {
             self.contents.insert(self.next_content, Content::default());
@@ -358,7 +358,7 @@ mod tests {
         assert!(matches!(disk.sync("a"), Err(DiskError::Failed { operation: "sync", .. })));
         disk.sync("a").unwrap();
         disk.sync_folder().unwrap();
-        assert_eq!(disk.append("a", b"2"), Err(DiskError::Full { file: "a".into() }));
+        assert_eq!(disk.append("a", b"2"), Err(DiskError::full("a")));
         disk.append("a", b"2").unwrap();
         disk.power_off_after(disk.calls());
         assert!(disk.list().is_err() && disk.append("a", b"3").is_err());

@@ -439,7 +439,7 @@ impl<L: Log> ServerCore<L> {
     fn alarmed(&mut self, alarm: &Alarm, out: &mut Vec<ServerEffect>) {
         match alarm {
             Alarm::DiskFull { .. } => {
-                let reason = format!("the disk is full ({alarm}); nothing is lost");
+                let reason = format!("{alarm}; nothing is lost");
                 for request in std::mem::take(&mut self.asked) {
                     out.push(ServerEffect::Done { request, result: AppendResult::Unknown(reason.clone()) });
                 }

@@ -33,7 +33,4 @@ pub enum ServerError {
     /// The log or the replica failed. What is on disk is left as it was.
     #[error("{0}")]
     Replica(String),
-    /// The network side failed.
-    #[error("serving ended: {0}")]
-    Serve(std::io::Error),
 }

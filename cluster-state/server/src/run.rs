@@ -1,20 +1,20 @@
 //! The server process from its options to its end.
 
+use crate::connections::{self, Full, Guest, Kind, Limits};
 use crate::engine::{self, Started};
 use crate::error::ServerError;
 use crate::found;
 use crate::handle::ReplicaHandle;
 use crate::options::ServerOptions;
 use crate::rpc::CellService;
-use crate::tls::{self, TlsListener};
+use crate::tls::{self, Encryption};
 use crate::token::same_bytes;
-use axum::serve::ListenerExt;
 use ohm_cell::BackupSource;
-use ohm_runtime::data_dir;
 use ohm_runtime::shutdown::Shutdown;
+use ohm_runtime::{data_dir, descriptors};
 use ohm_wire::MESSAGE_BYTES_MAX;
 use ohm_wire::cell_server::CellServer;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tonic::{Request, Status};
 
 /// The paths of the RPC service.
@@ -25,6 +25,7 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
     if !options.listen.ip().is_loopback() && options.tls.certificate.is_none() && !options.insecure {
         return Err(ServerError::Open(options.listen));
     }
+    let limits = Limits::of(descriptors::raise());
     let tls = tls::settings(&options.tls, options.tls_client_auth)?;
     let _lock = data_dir::lock(&options.data_dir)?;
     found::refuse_diverged(&options.data_dir)?;
@@ -57,27 +58,8 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
             Ok(reason) => Err(ServerError::Replica(reason)),
             Err(_) => Ok(()),
         },
-        served = serve(listener, tls, app, shutdown) => served.map_err(ServerError::Serve),
+        () = connections::serve(listener, tls.map(Encryption::start), app, limits, shutdown) => Ok(()),
     }
-}
-
-/// Serves `app`, encrypted or not, until `shutdown`.
-async fn serve(
-    listener: TcpListener,
-    tls: Option<tls::Settings>,
-    app: axum::Router,
-    shutdown: Shutdown,
-) -> std::io::Result<()> {
-    let stop = async move { shutdown.started().await };
-    match tls {
-        Some(settings) => axum::serve(TlsListener::start(listener, settings)?, app).with_graceful_shutdown(stop).await,
-        None => axum::serve(listener.tap_io(without_delay), app).with_graceful_shutdown(stop).await,
-    }
-}
-
-/// Answers are small and waited for: they must not wait for one another.
-fn without_delay(stream: &mut TcpStream) {
-    let _ = stream.set_nodelay(true);
 }
 
 /// The host an address names.
@@ -107,8 +89,12 @@ fn people(
 
 fn check_token(bearer: &str, request: Request<()>) -> Result<Request<()>, Status> {
     let shown = request.metadata().get("authorization").map(|value| value.as_bytes());
-    if shown.is_some_and(|shown| same_bytes(shown, bearer.as_bytes())) {
-        return Ok(request);
+    if !shown.is_some_and(|shown| same_bytes(shown, bearer.as_bytes())) {
+        let text = "the cell's token is missing or wrong; it is in the file `token` of the data folder";
+        return Err(Status::unauthenticated(text));
     }
-    Err(Status::unauthenticated("the cell's token is missing or wrong; it is in the file `token` of the data folder"))
+    match request.extensions().get::<Guest>().map_or(Ok(()), |guest| guest.recognise(Kind::Role)) {
+        Ok(()) => Ok(request),
+        Err(Full) => Err(Status::resource_exhausted("as many connections are open as there may be; try again later")),
+    }
 }

@@ -1,25 +1,21 @@
-//! The port, encrypted: handshakes beside one another, and certificates that are renewed without a restart.
+//! The port, encrypted, with certificates that are renewed without a restart.
 
-use axum::serve::Listener;
 use ohm_runtime::tls::{TlsError, TlsFiles};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
-use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// Handshakes under way at once; who comes later waits in the queue of the port.
-const HANDSHAKES_MAX: usize = 256;
 /// How often the files are looked at.
 const RENEWED_EVERY: Duration = Duration::from_secs(10);
 
@@ -85,66 +81,31 @@ fn not_pem(error: &pem::Error) -> TlsServeError {
     TlsServeError::Unusable(error.to_string())
 }
 
-/// Encrypted connections, once their handshakes are through. One that takes its time holds up nobody.
-pub(crate) struct TlsListener {
-    address: SocketAddr,
-    accepted: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
-    /// Ends with the listener.
-    _tasks: JoinSet<()>,
-}
-
-impl TlsListener {
-    /// Takes connections of `listener` from now on.
-    pub(crate) fn start(listener: TcpListener, settings: Settings) -> io::Result<Self> {
-        let address = listener.local_addr()?;
-        let (renewed, config) = watch::channel(settings.config.clone());
-        let (connections, accepted) = mpsc::channel(HANDSHAKES_MAX);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(renew(settings, renewed));
-        tasks.spawn(accept(listener, config, connections));
-        Ok(TlsListener { address, accepted, _tasks: tasks })
-    }
-}
-
-impl Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        match self.accepted.recv().await {
-            Some(connection) => connection,
-            // The task that accepts ends with this listener and not before.
-            None => std::future::pending().await,
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.address)
-    }
-}
-
-async fn accept(
-    mut listener: TcpListener,
+/// What encrypts connections, with the certificate of the moment.
+pub(crate) struct Encryption {
     config: watch::Receiver<Arc<ServerConfig>>,
-    connections: mpsc::Sender<(TlsStream<TcpStream>, SocketAddr)>,
-) {
-    let room = Arc::new(Semaphore::new(HANDSHAKES_MAX));
-    let mut handshakes = JoinSet::new();
-    loop {
-        while handshakes.try_join_next().is_some() {}
-        let Ok(permit) = room.clone().acquire_owned().await else { return };
-        let (stream, peer) = Listener::accept(&mut listener).await;
-        let acceptor = TlsAcceptor::from(config.borrow().clone());
-        let connections = connections.clone();
-        handshakes.spawn(async move {
-            let _permit = permit;
-            let _ = stream.set_nodelay(true);
-            match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => drop(connections.send((stream, peer)).await),
-                Ok(Err(error)) => tracing::debug!(%peer, %error, "no handshake"),
-                Err(_) => tracing::debug!(%peer, "no handshake in time"),
-            }
-        });
+    /// Ends with this.
+    _renewal: JoinSet<()>,
+}
+
+impl Encryption {
+    /// Looks for renewed files from now on.
+    pub(crate) fn start(settings: Settings) -> Self {
+        let (renewed, config) = watch::channel(settings.config.clone());
+        let mut renewal = JoinSet::new();
+        renewal.spawn(renew(settings, renewed));
+        Encryption { config, _renewal: renewal }
+    }
+
+    /// `stream`, encrypted; none when the peer can't, or not in time.
+    pub(crate) async fn shake_hands(&self, stream: TcpStream, peer: IpAddr) -> Option<TlsStream<TcpStream>> {
+        let acceptor = TlsAcceptor::from(self.config.borrow().clone());
+        match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => return Some(stream),
+            Ok(Err(error)) => tracing::debug!(%peer, %error, "no handshake"),
+            Err(_) => tracing::debug!(%peer, "no handshake in time"),
+        }
+        None
     }
 }
 

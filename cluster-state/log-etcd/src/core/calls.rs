@@ -125,7 +125,10 @@ impl Calls {
         }
         if matches!(error, CallError::NoSpace) && !self.health.is_full {
             self.health.is_full = true;
-            told.tell(LogEvent::Alarm(Alarm::DiskFull { file: "the database of etcd".into() }));
+            told.tell(LogEvent::Alarm(Alarm::DiskFull {
+                file: "the database of etcd".into(),
+                reason: "the disk is full".into(),
+            }));
         }
         self.health.failures = self.health.failures.saturating_add(1);
         let pause_ms = (PAUSE_MS_MIN << self.health.failures.min(10)).min(PAUSE_MS_MAX);

@@ -8,6 +8,7 @@ use super::answer::Problem;
 use super::cells::with_staleness;
 use super::options::HttpOptions;
 use super::shared::{Shared, WAITS_MAX};
+use crate::connections::{Full, Guest, Kind};
 use crate::token::same_bytes;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
@@ -17,6 +18,9 @@ use std::net::IpAddr;
 
 /// The path of the long poll.
 const WAIT_PATH: &str = "/v1/jobs/{name}/wait";
+
+/// What is answered without the token.
+const HEALTH_PATH: &str = "/healthz";
 
 /// What a body may be. None of them can be sent by a form.
 const CONTENT_TYPES: [&str; 8] = [
@@ -35,9 +39,10 @@ pub(super) async fn admit(State(shared): State<Shared>, mut request: Request, ne
     let stale = take_stale(&mut request);
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_string());
     let verdict = judge(&shared.options, request.method(), request.uri(), request.headers());
+    let verdict = verdict.and_then(|()| recognise(&request));
     let (room, limit) = match path.as_deref() {
         // Whoever asks whether the server lives must not be told that others ask, too.
-        Some("/healthz") => (None, 0),
+        Some(HEALTH_PATH) => (None, 0),
         // Those who wait long wait among themselves: they never turn a submit or a cancel away.
         Some(WAIT_PATH) => (Some(&shared.waits), WAITS_MAX),
         _ => (Some(&shared.requests), shared.options.requests_max),
@@ -52,6 +57,16 @@ pub(super) async fn admit(State(shared): State<Shared>, mut request: Request, ne
     let status = response.status().as_u16().to_string();
     metrics::counter!("ohm_http_requests_total", "path" => path, "status" => status).increment(1);
     response
+}
+
+/// Whoever has shown the token is no stranger any more.
+fn recognise(request: &Request) -> Result<(), Problem> {
+    let guest = request.extensions().get::<Guest>().filter(|_| request.uri().path() != HEALTH_PATH);
+    guest.map_or(Ok(()), |guest| guest.recognise(Kind::Person)).map_err(|Full| {
+        let message = "as many connections of clients are open as there may be, and none of them is idle";
+        let hint = "nothing was done; end some that wait or follow, or try again in a moment";
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", message, hint)
+    })
 }
 
 /// Takes `stale=ok`, which every question may carry, out of the query. What changes something looks at nothing stale.
@@ -82,7 +97,7 @@ fn too_many(limit: usize) -> Problem {
 pub(super) fn judge(options: &HttpOptions, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
     judge_host(options, uri, headers)?;
     judge_origin(headers)?;
-    if uri.path() == "/healthz" {
+    if uri.path() == HEALTH_PATH {
         return Ok(());
     }
     judge_token(options.token.as_deref(), headers)?;

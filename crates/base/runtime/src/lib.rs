@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod connect;
 pub mod data_dir;
+pub mod descriptors;
 pub mod dice;
 pub mod machine;
 pub mod ports;

@@ -25,6 +25,7 @@ mod repairs;
 mod servers;
 mod shutdown;
 mod spares;
+mod strangers;
 mod submit;
 mod survivors;
 mod tls;

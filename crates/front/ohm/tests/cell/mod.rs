@@ -28,6 +28,8 @@ pub struct Cell {
     data_dir: PathBuf,
     listen: String,
     words: Vec<String>,
+    /// How many files each of its processes may have open, if that is bounded.
+    files: Option<u32>,
     up: Child,
     /// How often `ohm up` was started.
     starts: usize,
@@ -90,21 +92,26 @@ impl Cell {
 
     /// The same with its data somewhere particular.
     pub fn start_in(folder: tempfile::TempDir, data_dir: &Path, words: &[&str]) -> Self {
+        Self::start_bounded(folder, data_dir, words, None)
+    }
+
+    /// The same, each process with at most so many open files.
+    pub fn start_bounded(folder: tempfile::TempDir, data_dir: &Path, words: &[&str], files: Option<u32>) -> Self {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         // Each server of the cell takes the next port.
         let listen = free_addresses(5).unwrap()[0].to_string();
         // A copy, so that a build meanwhile does not pull the program away.
         fs::copy(OHM, folder.path().join("ohm")).unwrap();
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-        let up = spawn_up(folder.path(), data_dir, &listen, &words);
-        let cell = Cell { folder, data_dir: data_dir.to_path_buf(), listen, words, up, starts: 1, _turn: turn };
+        let up = spawn_up(folder.path(), data_dir, &listen, &words, files);
+        let cell = Cell { folder, data_dir: data_dir.to_path_buf(), listen, words, files, up, starts: 1, _turn: turn };
         cell.wait_until_up();
         cell
     }
 
     /// Starts the cell again that [`Cell::stop`] has stopped.
     pub fn start_again(&mut self) {
-        self.up = spawn_up(self.folder.path(), &self.data_dir, &self.listen, &self.words);
+        self.up = spawn_up(self.folder.path(), &self.data_dir, &self.listen, &self.words, self.files);
         self.starts += 1;
         self.wait_until_up();
     }
@@ -303,9 +310,16 @@ impl Cell {
     }
 }
 
-fn spawn_up(folder: &Path, data_dir: &Path, listen: &str, words: &[String]) -> Child {
+fn spawn_up(folder: &Path, data_dir: &Path, listen: &str, words: &[String], files: Option<u32>) -> Child {
     let log = File::options().create(true).append(true).open(folder.join("up.log")).unwrap();
-    let mut command = Command::new(folder.join("ohm"));
+    let mut command = match files {
+        None => Command::new(folder.join("ohm")),
+        Some(files) => {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "ulimit -n $0; exec \"$@\"", &files.to_string()]).arg(folder.join("ohm"));
+            shell
+        }
+    };
     command.args(["up", "--listen", listen, "--data-dir"]).arg(data_dir).args(words);
     command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
 }
