@@ -52,7 +52,7 @@ fn trouble(job: JobId, name: String, is_admission: bool, roles: &Roles, stage: &
         return trouble_provisioners(after_ms, roles, stage);
     }
     match stage.dice.below(if is_admission { 9 } else { 6 }) {
-        0 => say_after(after_ms, Command::CancelJob { name }, stage),
+        0 => say_after(after_ms, Command::CancelJob { name, grace_ms: None }, stage),
         1 => {
             let again_ms = after_ms + stage.dice.between(5, 800);
             say_after(after_ms, Command::SuspendJob { name: name.clone() }, stage);

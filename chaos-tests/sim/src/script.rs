@@ -144,7 +144,7 @@ impl Script {
         }
         let command = match words.word("what happens")? {
             "submit" => Command::SubmitJobs { jobs: vec![read_job(words)?] },
-            "cancel" => Command::CancelJob { name: words.word("a job")?.into() },
+            "cancel" => Command::CancelJob { name: words.word("a job")?.into(), grace_ms: None },
             "suspend" => Command::SuspendJob { name: words.word("a job")?.into() },
             "resume" => Command::ResumeJob { name: words.word("a job")?.into() },
             "forget-job" => Command::ForgetJob { name: words.word("a job")?.into() },

@@ -166,7 +166,7 @@ pub(crate) fn interference(dice: &mut Prng, job: Option<&JobSpec>, nodes: usize,
     let node = format!("n{}", dice.below(nodes as u64));
     let name = || job.map(|spec| spec.name.clone());
     Some(match dice.below(21) {
-        0 | 1 => Command::CancelJob { name: name()? },
+        0 | 1 => Command::CancelJob { name: name()?, grace_ms: None },
         2 | 3 => Command::SuspendJob { name: name()? },
         4..=6 => Command::ResumeJob { name: name()? },
         7 => Command::CordonNode { name: node, cordoned: true },

@@ -132,7 +132,7 @@ fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
         Command::UpdateJob { spec, version } => {
             Ok(update_job::update_job(tx, &actor_name(tx, envelope), spec, *version))
         }
-        Command::CancelJob { name } => cancel_job::cancel_job(tx, name),
+        Command::CancelJob { name, grace_ms } => cancel_job::cancel_job(tx, name, *grace_ms),
         Command::SuspendJob { name } => suspend_job::suspend_job(tx, name),
         Command::ResumeJob { name } => suspend_job::resume_job(tx, name),
         Command::ForgetJob { name } => forget_job::forget_named_job(tx, name),

@@ -52,8 +52,15 @@ impl Launches {
         let mut runs: Vec<WantedRun> =
             standing.into_iter().filter_map(|run| self.wanted_run(cell, run, &mut room)).collect();
         // Runs that live on and don't count yet are left alone.
-        let left_alone =
-            |run| WantedRun { run, started: true, stop: false, devices: BTreeMap::new(), peers: None, launch: None };
+        let left_alone = |run| WantedRun {
+            run,
+            started: true,
+            stop: false,
+            grace_ms_max: None,
+            devices: BTreeMap::new(),
+            peers: None,
+            launch: None,
+        };
         runs.extend(cell.kept().back_on(node).map(left_alone));
         Some(WantedSet { cell_incarnation, node_incarnation: record.incarnation, index: cell.applied(), runs })
     }
@@ -76,7 +83,7 @@ impl Launches {
                 fits
             }
         });
-        Some(WantedRun { run: run.run, started, stop, devices, peers, launch })
+        Some(WantedRun { run: run.run, started, stop, grace_ms_max: job.grace_ms_max, devices, peers, launch })
     }
 
     /// What a run that was started is told of its peers, if they are other ones than it was started with.

@@ -102,7 +102,7 @@ mod tests {
     use ohm_wire::{Committed, write};
 
     fn cancel(sequence: u64, bytes: usize) -> Envelope {
-        let command = Command::CancelJob { name: "x".repeat(bytes) };
+        let command = Command::CancelJob { name: "x".repeat(bytes), grace_ms: None };
         Envelope::new(SessionId(7), Sequence(sequence), Sequence(1), command)
     }
 

@@ -89,7 +89,7 @@ fn disturb(world: &mut World, boots: &mut u64) {
             let command = match world.dice.below(3) {
                 0 => Command::SuspendJob { name },
                 1 => Command::ResumeJob { name },
-                _ => Command::CancelJob { name },
+                _ => Command::CancelJob { name, grace_ms: None },
             };
             world.command(command);
         }

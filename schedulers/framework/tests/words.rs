@@ -135,6 +135,6 @@ fn what_needs_nothing_says_why() {
     world.command(ohm_model::Command::SuspendJob { name: "any".into() });
     let why = "job any is suspended; resume it to have it placed.".to_string();
     assert_eq!(ask(&world, id), Answer::NeedsNothing { why });
-    world.command(ohm_model::Command::CancelJob { name: "any".into() });
+    world.command(ohm_model::Command::CancelJob { name: "any".into(), grace_ms: None });
     assert_eq!(ask(&world, id), Answer::NeedsNothing { why: "job any is cancelled.".to_string() });
 }

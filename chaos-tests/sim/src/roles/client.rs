@@ -80,7 +80,7 @@ impl ClientProcess {
         };
         self.submitted[at] = job.clone();
         if stage.dice.chance(300) {
-            self.request(Command::CancelJob { name: job.name.clone() }, stage);
+            self.request(Command::CancelJob { name: job.name.clone(), grace_ms: None }, stage);
         }
         self.request(Command::ForgetJob { name: job.name.clone() }, stage);
         Some(Command::SubmitJobs { jobs: vec![job] })
@@ -204,7 +204,8 @@ fn change_mind(job: &str, stage: &mut Stage) {
         return;
     }
     let name = job.to_string();
-    let command = if stage.dice.chance(300) { Command::CancelJob { name } } else { Command::SuspendJob { name } };
+    let command =
+        if stage.dice.chance(300) { Command::CancelJob { name, grace_ms: None } } else { Command::SuspendJob { name } };
     let at_ms = stage.now_ms() + stage.dice.below(120);
     stage.ask_at(at_ms, command);
 }

@@ -238,7 +238,7 @@ fn a_kept_run_holds_its_room_while_its_replacement_of_another_revision_stands() 
     world.end(1);
     assert_eq!((world.run_of(1).run, world.run_of(1).revision), (run, 1));
     assert_eq!((world.charged(), world.free_cpu(1), world.free_cpu(3)), (6_000, 3_000, 4_000));
-    world.run(Command::CancelJob { name: "web".into() });
+    world.run(Command::CancelJob { name: "web".into(), grace_ms: None });
     (0..4).for_each(|task| world.end(task));
     assert_eq!((world.charged(), world.cell.shapes().len()), (0, 1));
 }

@@ -51,6 +51,7 @@ fn submit_job(tx: &mut Tx<'_>, owner: &Arc<str>, spec: &JobSpec) -> Result<JobOu
         started_ms: 0,
         finished_ms: 0,
         floor: Incarnation(0),
+        grace_ms_max: None,
         reserved: Default::default(),
         groups,
         past: Vec::new(),

@@ -259,6 +259,8 @@ pub struct Job {
     /// The highest attempt that was made at a task which is gone since an update. Tasks that come later are numbered on
     /// from here, so that no two runs ever have the same name.
     pub floor: Incarnation,
+    /// What still runs of it has no more than this from the polite signal on, if whoever cancelled it said so.
+    pub grace_ms_max: Option<u64>,
     /// What is charged to its queue as a reservation; empty without one.
     pub reserved: Amounts,
     /// Its groups in order.

@@ -39,7 +39,7 @@ impl World {
             17 => Command::RemoveNode { name: name("n", self.dice.below(NODES)) },
             27..30 => self.update(),
             18..27 => Command::SubmitJobs { jobs: vec![self.job()] },
-            30 => Command::CancelJob { name: name("j", self.dice.below(JOBS)) },
+            30 => Command::CancelJob { name: name("j", self.dice.below(JOBS)), grace_ms: None },
             31 => Command::ForgetJob { name: name("j", self.dice.below(JOBS)) },
             32 => Command::SuspendJob { name: name("j", self.dice.below(JOBS)) },
             33..37 => Command::ResumeJob { name: name("j", self.dice.below(JOBS)) },

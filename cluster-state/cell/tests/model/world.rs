@@ -190,7 +190,7 @@ impl World {
             Command::RemoveNode { name } => plain.find_node(name).is_some_and(|node| plain.remove_node(node)),
             Command::SubmitJobs { jobs, .. } => return self.follow_submit(&jobs[0], outcome),
             Command::UpdateJob { spec, .. } => return self.follow_update(spec, outcome),
-            Command::CancelJob { name } => plain.find_job(name).is_some_and(|job| plain.cancel(job)),
+            Command::CancelJob { name, .. } => plain.find_job(name).is_some_and(|job| plain.cancel(job)),
             Command::SuspendJob { name } => plain.find_job(name).is_some_and(|job| plain.suspend(job, true)),
             Command::ForgetJob { name } => plain.find_job(name).is_some_and(|job| plain.forget(job)),
             Command::ResumeJob { name } => plain.find_job(name).is_some_and(|job| plain.suspend(job, false)),

@@ -127,7 +127,10 @@ impl Script {
                 Command::DrainNode { name: name(words), deadline_ms, at_once: at_once as u32 }
             }
             "undrain" => Command::UndrainNode { name: name(words) },
-            "cancel" => Command::CancelJob { name: name(words) },
+            "cancel" => {
+                let grace_ms = words.option("grace-ms").map(|text| text.parse().expect("a number"));
+                Command::CancelJob { name: name(words), grace_ms }
+            }
             "suspend" => Command::SuspendJob { name: name(words) },
             "forget" => Command::ForgetJob { name: name(words) },
             "resume" => Command::ResumeJob { name: name(words) },

@@ -3,8 +3,8 @@
 use ohm_model::{
     Amounts, Class, Command, ConditionAction, ConditionKind, Exit, GroupSpec, JobSpec, Lease, NodeCondition, NodeSpec,
     OnDisconnect, Operator, PriorityClass, QueueSpec, Reconcile, RepairPolicy, RepairSpec, Requirement, RunRef,
-    SelectorTerm, Shard, Survivors, Taint, TaintEffect, Toleration, TolerationOperator, TopologyMode, TopologySlice,
-    TopologySpec, UnitKind,
+    SelectorTerm, Shard, Survivors, Taint, TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode,
+    TopologySlice, TopologySpec, UnitKind,
 };
 use std::collections::BTreeMap;
 
@@ -173,7 +173,7 @@ impl<'a> Words<'a> {
             spread: Default::default(),
             topology: Default::default(),
             place_with: self.option("with").unwrap_or_default().to_string(),
-            task: Default::default(),
+            task: TaskSpec { grace_ms: self.parsed("grace-ms", 0), ..TaskSpec::default() },
         };
         if let Some(level) = self.option("required") {
             group.topology.mode = TopologyMode::Required;

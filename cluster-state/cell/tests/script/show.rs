@@ -194,6 +194,9 @@ impl Script {
         if !job.reserved.is_empty() {
             text.push_str(", reserved");
         }
+        if let Some(grace_ms) = job.grace_ms_max {
+            write!(text, ", a grace of {grace_ms} ms at most").unwrap();
+        }
         self.admission_text(job, &mut text);
         self.repair_text(job, &mut text);
         for (run, kept) in self.cell.kept().of_job(job.id) {

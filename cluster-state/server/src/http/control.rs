@@ -5,11 +5,22 @@ use super::params::{Caller, Name, Params};
 use super::views;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use ohm_model::{Command, Index, Outcome};
+use ohm_model::{Command, GRACE_MS_MAX, Index, Outcome};
 use serde::Deserialize;
 
-pub(super) async fn cancel(caller: Caller, Name(name): Name) -> Answer {
-    change_job(&caller, Command::CancelJob { name: name.clone() }, &name).await
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct CancelQuery {
+    grace_seconds: Option<u64>,
+}
+
+pub(super) async fn cancel(caller: Caller, Name(name): Name, Params(query): Params<CancelQuery>) -> Answer {
+    let grace_ms = query.grace_seconds.map(|seconds| seconds.saturating_mul(1000));
+    if grace_ms.is_some_and(|grace_ms| grace_ms > GRACE_MS_MAX) {
+        let message = format!("graceSeconds may be {} (a day) at most", GRACE_MS_MAX / 1000);
+        return Err(Problem::invalid(message, "leave it out for what the tasks ask for"));
+    }
+    change_job(&caller, Command::CancelJob { name: name.clone(), grace_ms }, &name).await
 }
 
 pub(super) async fn suspend(caller: Caller, Name(name): Name) -> Answer {

@@ -78,7 +78,16 @@ const BACKUP: &[Operation] = &[operation(
     &[],
     "",
 )];
-const CANCEL: &[Operation] = &[operation("post", "End a job for good", &[], "JobSummary")];
+const CANCEL: &[Operation] = &[operation(
+    "post",
+    "End a job for good, or hurry what still runs of one that is over",
+    &[(
+        "graceSeconds",
+        "integer",
+        "what runs of it is killed after so many seconds at the latest, 0 for at once; what its tasks ask for by default",
+    )],
+    "JobSummary",
+)];
 const SUSPEND: &[Operation] =
     &[operation("post", "Stop a job's runs and keep it from being placed", &[], "JobSummary")];
 const RESUME: &[Operation] = &[operation("post", "Let a suspended job be placed again", &[], "JobSummary")];

@@ -60,7 +60,7 @@
 //! | `command`, `args` | lists of words: the program and its arguments | none |
 //! | `env` | list of `name`, `value`; names with `OHM_` are Ohm's | none |
 //! | `workingDir` | where tasks start | the run's own folder |
-//! | `terminationGracePeriodSeconds` | between the polite signal and the kill | 10 |
+//! | `terminationGracePeriodSeconds` | between the polite signal and the kill; a day at most | 10 |
 //! | `sim` | on simulated nodes: `duration` (`30s`) and `exitCode` | never ends, 0 |
 //!
 //! `onDisconnect: {policy: keep, reconcile: RULE}` says which of two runs lives on when the node is back and the task

@@ -169,6 +169,9 @@ pub enum Command {
     CancelJob {
         /// By name.
         name: String,
+        /// What still runs of it has no more than this from the polite signal on; what its tasks ask for when absent.
+        /// Said again of a job that is over, it hurries those that still stop.
+        grace_ms: Option<u64>,
     },
     /// Stops a job's runs and keeps it from being placed.
     SuspendJob {
@@ -341,7 +344,7 @@ mod tests {
     #[test]
     fn assembling_gives_the_bytes_of_the_whole() {
         for count in [0usize, 1, 3, 300] {
-            let command = Command::CancelJob { name: "train".into() };
+            let command = Command::CancelJob { name: "train".into(), grace_ms: None };
             let asked = Asked { actor: "ann".into(), command };
             let envelope = Envelope::new(SessionId(900), Sequence(7), Sequence(3), asked);
             let entry = Entry { stamp_ms: 1 << 41, commands: vec![envelope.clone(); count] };

@@ -142,6 +142,8 @@ impl JobSpec {
 pub const NAMESPACE_DEFAULT: &str = "default";
 /// Most groups a job may have.
 pub const GROUPS_MAX: usize = 64;
+/// The longest time between the polite signal and the kill: a day.
+pub const GRACE_MS_MAX: u64 = 86_400_000;
 /// Most tasks a group may have.
 pub const TASKS_MAX: u32 = 1_000_000;
 /// How long a finished job is remembered unless it says otherwise: one day.
@@ -271,7 +273,7 @@ pub struct TaskSpec {
     pub env: Vec<(String, String)>,
     /// Where it starts; the run's own folder when empty.
     pub working_dir: String,
-    /// Between the polite signal and the kill.
+    /// Between the polite signal and the kill; at most [`GRACE_MS_MAX`].
     pub grace_ms: u64,
     /// On `sim` nodes: how long it takes; 0 never ends.
     pub sim_duration_ms: u64,

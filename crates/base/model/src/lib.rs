@@ -38,7 +38,10 @@ pub use ids::{
     ClassId, DomainId, Epoch, GroupIndex, Incarnation, Index, JobId, NodeId, ResourceId, RunRef, Sequence, SessionId,
     ShapeId, TaskIndex, TaskRef,
 };
-pub use job::{GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, SpreadMode, Survivors, TaskSpec};
+pub use job::{
+    GRACE_MS_MAX, GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, SpreadMode, Survivors,
+    TaskSpec,
+};
 pub use lease::{Lease, Role, Shard};
 pub use node::{NodeConclusion, NodeHealth, NodeSpec};
 pub use outcome::{JobOutcome, Outcome, Refusal};

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use ohm_model::GRACE_MS_MAX;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub enum ClientCommand {
     /// Print the output of a task
     Logs(Logs),
     /// End a job for good
-    Cancel(ManyNamed),
+    Cancel(Cancel),
     /// Stop a job's runs and keep it from being placed
     Suspend(ManyNamed),
     /// Let a suspended job be placed again
@@ -227,6 +228,30 @@ pub struct ManyNamed {
     /// The jobs
     #[arg(required = true, value_name = "NAME")]
     pub names: Vec<String>,
+}
+
+/// `ohm cancel`.
+#[derive(Clone, Debug, Args)]
+pub struct Cancel {
+    /// The jobs
+    #[arg(required = true, value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Kill what runs of them at once; also what still stops of one that is over
+    #[arg(long, conflicts_with = "grace")]
+    pub now: bool,
+    /// Kill what runs of them after so many seconds at the latest [default: what the tasks ask for]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=GRACE_MS_MAX / 1000))]
+    pub grace: Option<u64>,
+}
+
+impl Cancel {
+    /// What is done, as the path of the API says it.
+    pub(crate) fn action(&self) -> String {
+        match self.grace.or(self.now.then_some(0)) {
+            Some(seconds) => format!("cancel?graceSeconds={seconds}"),
+            None => "cancel".into(),
+        }
+    }
 }
 
 /// `ohm logs`.

@@ -102,8 +102,12 @@ impl Runs {
         for (run, local) in &mut self.runs {
             match wanted.remove(run) {
                 Some(wanted) => {
+                    let grace_ms = local.grace_ms;
                     local.renew(index, &wanted);
                     local.tell_peers(&wanted, out);
+                    if matches!(local.phase, Phase::Stopping) && local.grace_ms < grace_ms {
+                        out.push(Action::Stop { run: *run, grace_ms: local.grace_ms });
+                    }
                 }
                 None => local.wish = Wish::Gone,
             }
@@ -222,6 +226,7 @@ impl LocalRun {
     fn renew(&mut self, index: Index, wanted: &WantedRun) {
         self.wish = if wanted.stop { Wish::Stop } else { Wish::Run };
         self.grace_ms = wanted.launch.as_ref().map_or(self.grace_ms, |launch| launch.task.grace_ms);
+        self.grace_ms = wanted.grace_ms_max.map_or(self.grace_ms, |max_ms| self.grace_ms.min(max_ms));
         let shown = match self.phase {
             Phase::Ended { .. } => false,
             _ => wanted.started,

@@ -60,6 +60,8 @@ pub struct WantedRun {
     pub started: bool,
     /// It is to be stopped; it stays in the set until its end was reported.
     pub stop: bool,
+    /// It has no more than this from the polite signal on, whatever its task asks for.
+    pub grace_ms_max: Option<u64>,
     /// Which devices it was given: a mask of the node's devices by resource name.
     pub devices: BTreeMap<String, u64>,
     /// The peers of a run that was started, if any of its group was placed, or got another address, after it was
@@ -126,6 +128,7 @@ struct MessageRun {
     run: RunRef,
     started: bool,
     stop: bool,
+    grace_ms_max: Option<u64>,
     devices: BTreeMap<String, u64>,
     launch: Option<u32>,
     notice: Option<u32>,
@@ -153,6 +156,7 @@ impl Serialize for WantedSet {
             run: run.run,
             started: run.started,
             stop: run.stop,
+            grace_ms_max: run.grace_ms_max,
             devices: run.devices.clone(),
             launch: run.launch.as_ref().map(&mut number),
             notice: run.peers.as_ref().map(&mut numbered),
@@ -172,13 +176,14 @@ impl<'de> Deserialize<'de> for WantedSet {
             launch.ok_or_else(|| D::Error::custom(format!("description {number} of {}", launches.len())))
         };
         let run = |run: MessageRun| {
-            let MessageRun { run, started, stop, devices, launch: number, notice } = run;
+            let MessageRun { run, started, stop, grace_ms_max, devices, launch: number, notice } = run;
             let of_number = |number: u32| {
                 let notice = notices.get(number as usize).cloned();
                 notice.ok_or_else(|| D::Error::custom(format!("peers {number} of {}", notices.len())))
             };
             let peers = notice.map(of_number).transpose()?;
-            Ok(WantedRun { run, started, stop, devices, peers, launch: number.map(launch).transpose()? })
+            let launch = number.map(launch).transpose()?;
+            Ok(WantedRun { run, started, stop, grace_ms_max, devices, peers, launch })
         };
         let runs = runs.into_iter().map(run).collect::<Result<_, D::Error>>()?;
         Ok(WantedSet { cell_incarnation, node_incarnation, index, runs })

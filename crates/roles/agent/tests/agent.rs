@@ -31,6 +31,7 @@ fn wanted(task: u32, duration_ms: u64) -> WantedRun {
         run: run(task),
         started: false,
         stop: false,
+        grace_ms_max: None,
         devices: Default::default(),
         peers: None,
         launch: Some(Arc::new(launch)),
@@ -44,13 +45,14 @@ struct Node {
     driver: SimDriver,
     sent: Vec<AgentEffect>,
     starts: Vec<RunRef>,
+    stops: Vec<u64>,
 }
 
 impl Node {
     fn new() -> Self {
         let driver = SimDriver::new(DriverConfig { stop_ms: 20 });
         let core = AgentCore::new(AgentConfig::default(), Prng::new(1));
-        let mut node = Node { now_ms: 1000, core, driver, sent: Vec::new(), starts: Vec::new() };
+        let mut node = Node { now_ms: 1000, core, driver, sent: Vec::new(), starts: Vec::new(), stops: Vec::new() };
         node.tell(AgentInput::Connected);
         node.drive(DriverInput::Attach);
         node
@@ -108,7 +110,10 @@ impl Node {
                     self.starts.push(wanted.run);
                     self.drive(DriverInput::Start { incarnation, wanted });
                 }
-                AgentEffect::StopRun { run, grace_ms } => self.drive(DriverInput::Stop { run, grace_ms }),
+                AgentEffect::StopRun { run, grace_ms } => {
+                    self.stops.push(grace_ms);
+                    self.drive(DriverInput::Stop { run, grace_ms });
+                }
                 AgentEffect::ForgetRun { run } => self.drive(DriverInput::Forget { run }),
                 AgentEffect::WriteLease(file) => self.drive(DriverInput::Lease(file)),
                 other => self.sent.push(other),
@@ -236,6 +241,21 @@ fn a_stop_wish_is_obeyed_and_its_end_reported() {
     node.pass(50);
     assert_eq!(node.accept_reports(14), [ended(0, Exit::Signal(15))]);
     assert_eq!(node.starts, [run(0)]);
+}
+
+#[test]
+fn a_shorter_grace_hurries_what_stops_already() {
+    let mut node = Node::ready();
+    node.want(1, 10, vec![wanted(0, 0)]);
+    node.pass(10);
+    node.accept_reports(11);
+    let stop = |grace_ms_max| WantedRun { stop: true, grace_ms_max, ..wanted(0, 0) };
+    node.want(1, 12, vec![stop(None)]);
+    node.want(1, 13, vec![stop(Some(60))]);
+    assert_eq!(node.stops, [50], "a longer one changes nothing");
+    node.want(1, 14, vec![stop(Some(0))]);
+    node.want(1, 15, vec![stop(Some(0))]);
+    assert_eq!(node.stops, [50, 0]);
 }
 
 #[test]

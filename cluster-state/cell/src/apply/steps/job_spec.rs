@@ -6,7 +6,7 @@ use crate::state::profiles::Profiles;
 use ohm_model::job::{GROUPS_MAX, NAMESPACE_DEFAULT, TASKS_MAX};
 use ohm_model::resources::{DEVICE_MILLI, is_extended};
 use ohm_model::topology::TopologyRequest;
-use ohm_model::{Class, ClassKind, GroupSpec, JobSpec, Refusal, RepairPolicy};
+use ohm_model::{Class, ClassKind, GRACE_MS_MAX, GroupSpec, JobSpec, Refusal, RepairPolicy};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -153,6 +153,10 @@ fn check_group(cell: &Cell, kind: ClassKind, at: usize, group: &GroupSpec) -> Re
     let ports: BTreeSet<u16> = group.ports.iter().copied().collect();
     if ports.len() != group.ports.len() || ports.contains(&0) {
         return invalid("ports", "each must be 1 to 65535 and named once".into());
+    }
+    if group.task.grace_ms > GRACE_MS_MAX {
+        let problem = format!("{} ms; at most {GRACE_MS_MAX} (a day) are possible", group.task.grace_ms);
+        return invalid("terminationGracePeriodSeconds", problem);
     }
     let request = &group.topology;
     if request.is_asked() {

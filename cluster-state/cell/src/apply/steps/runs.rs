@@ -6,7 +6,8 @@ use crate::apply::steps::repairs::end_repair_of;
 use crate::cell::Cell;
 use crate::state::jobs::PastRun;
 use crate::state::runs::{NO_RUN, Run};
-use ohm_model::{EventKind, Exit, JobId, MESSAGE_CHARS_MAX, StopCause};
+use ohm_model::{EventKind, Exit, JobId, MESSAGE_CHARS_MAX, NodeId, StopCause};
+use std::collections::BTreeSet;
 
 pub(crate) fn run_started(tx: &mut Tx<'_>, slot: u32, pid: u32) {
     let now_ms = tx.now_ms;
@@ -45,10 +46,23 @@ pub(crate) fn stop_run(tx: &mut Tx<'_>, slot: u32, cause: StopCause) {
 
 /// Wishes that every live run of `job` stops.
 pub(crate) fn stop_runs(tx: &mut Tx<'_>, job: JobId, cause: StopCause) {
-    let found = tx.job(job);
-    let live = found.groups.iter().filter(|group| group.live > 0).flat_map(|group| group.tasks.iter());
-    let slots: Vec<u32> = live.map(|task| task.run).filter(|run| *run != NO_RUN).collect();
-    slots.into_iter().for_each(|slot| stop_run(tx, slot, cause));
+    live_runs(tx, job).into_iter().for_each(|slot| stop_run(tx, slot, cause));
+}
+
+/// Leaves the runs of `job`, all of which stop, no more than `grace_ms`.
+pub(crate) fn hurry_runs(tx: &mut Tx<'_>, job: JobId, grace_ms: u64) {
+    if tx.job(job).grace_ms_max.is_some_and(|known_ms| known_ms <= grace_ms) {
+        return;
+    }
+    tx.job_mut(job).grace_ms_max = Some(grace_ms);
+    let nodes: BTreeSet<NodeId> = live_runs(tx, job).into_iter().map(|slot| tx.run_mut(slot).node).collect();
+    nodes.into_iter().for_each(|node| tx.touch_node(node));
+    tx.touch_job(job);
+}
+
+fn live_runs(tx: &Tx<'_>, job: JobId) -> Vec<u32> {
+    let live = tx.job(job).groups.iter().filter(|group| group.live > 0).flat_map(|group| group.tasks.iter());
+    live.map(|task| task.run).filter(|run| *run != NO_RUN).collect()
 }
 
 pub(crate) fn tell_ended(tx: &mut Tx<'_>, run: &Run, exit: Exit) {

@@ -23,6 +23,12 @@ async fn jobs_are_suspended_resumed_and_cancelled() {
         let (status, answer) = post(&world, &format!("/v1/jobs/a/{action}")).await;
         assert_eq!((status, answer["state"].as_str()), (StatusCode::OK, Some(state)), "{action}: {answer}");
     }
+    for (grace, expected) in
+        [("0", StatusCode::OK), ("86401", StatusCode::BAD_REQUEST), ("-1", StatusCode::BAD_REQUEST)]
+    {
+        let (status, answer) = post(&world, &format!("/v1/jobs/a/cancel?graceSeconds={grace}")).await;
+        assert_eq!(status, expected, "{grace}: {answer}");
+    }
     let (status, answer) = post(&world, "/v1/jobs/a/resume").await;
     assert_eq!((status, answer["error"]["code"].as_str()), (StatusCode::CONFLICT, Some("wrong_state")));
     let (status, answer) = post(&world, "/v1/jobs/nobody/cancel").await;
@@ -67,7 +73,7 @@ async fn what_was_written_is_read_at_once() {
         let name = format!("j{round}");
         world.submit(&job(&name, "")).await;
         assert_eq!(world.get(&format!("/v1/jobs/{name}")).await.0, StatusCode::OK);
-        let outcome = world.truth.lock().unwrap().person(Command::CancelJob { name: name.clone() });
+        let outcome = world.truth.lock().unwrap().person(Command::CancelJob { name: name.clone(), grace_ms: None });
         assert_eq!(outcome, Outcome::Done);
         assert_eq!(world.get(&format!("/v1/jobs/{name}")).await.1["state"], "cancelled");
     }

@@ -49,7 +49,7 @@ async fn a_thousand_who_wait_cost_little() {
         world.submit(&job(&format!("b{round}"), "")).await;
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    world.truth.lock().unwrap().person(Command::CancelJob { name: "a".into() });
+    world.truth.lock().unwrap().person(Command::CancelJob { name: "a".into(), grace_ms: None });
     for waiter in waiters {
         assert_eq!(waiter.await.unwrap().unwrap().status(), StatusCode::OK);
     }

@@ -7,7 +7,9 @@ use crate::error::ProblemKind;
 use crate::limits::COUNT_RANGE;
 use crate::quantity::Rounding;
 use ohm_model::resources::Amounts;
-use ohm_model::{ClassKind, GroupSpec, SpreadMode, TaskSpec, TopologyMode, TopologyRequest, TopologySlice};
+use ohm_model::{
+    ClassKind, GRACE_MS_MAX, GroupSpec, SpreadMode, TaskSpec, TopologyMode, TopologyRequest, TopologySlice,
+};
 
 pub(super) const GROUP_FIELDS: &[&str] = &[
     "name",
@@ -158,13 +160,19 @@ fn task(cx: &mut Context, fields: &Fields<'_>) -> TaskSpec {
         }
         command.extend(at.list(cx, |cx, at| at.text(cx)));
     }
-    let grace_ms = fields.get("terminationGracePeriodSeconds").and_then(|at| at.thousandths(cx));
+    let grace_ms = fields.get("terminationGracePeriodSeconds").and_then(|at| {
+        let grace_ms = at.thousandths(cx).and_then(|grace| u64::try_from(grace).ok())?;
+        if grace_ms > GRACE_MS_MAX {
+            at.rule(cx, format!("must be at most {} (a day)", GRACE_MS_MAX / 1000));
+        }
+        Some(grace_ms)
+    });
     let sim = fields.get("sim").and_then(|at| sim(cx, at)).unwrap_or((0, 0));
     TaskSpec {
         command,
         env: fields.list(cx, "env", env),
         working_dir: fields.text(cx, "workingDir").unwrap_or_default(),
-        grace_ms: grace_ms.and_then(|grace| u64::try_from(grace).ok()).unwrap_or(defaults::GRACE_MS),
+        grace_ms: grace_ms.unwrap_or(defaults::GRACE_MS),
         sim_duration_ms: sim.0,
         sim_exit_code: sim.1,
     }

@@ -40,7 +40,7 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
         ClientCommand::Wait(args) => wait::command(&session, &args),
         ClientCommand::Explain(args) => jobs::explain(&session, &args.name),
         ClientCommand::Logs(args) => logs::command(&session, &args),
-        ClientCommand::Cancel(args) => jobs::change(&session, &args.names, "cancel"),
+        ClientCommand::Cancel(args) => jobs::change(&session, &args.names, &args.action()),
         ClientCommand::Suspend(args) => jobs::change(&session, &args.names, "suspend"),
         ClientCommand::Resume(args) => jobs::change(&session, &args.names, "resume"),
         ClientCommand::Scale(args) => jobs::scale(&session, &args),

@@ -217,6 +217,7 @@ impl Cell {
             run,
             started: state.started,
             stop: state.stop,
+            grace_ms_max: None,
             devices: BTreeMap::new(),
             peers: None,
             launch: Some(self.launches[usize::from(keeps(run.task.task.0))].clone()),

@@ -126,6 +126,7 @@ impl Server {
             run,
             started: false,
             stop: false,
+            grace_ms_max: None,
             devices: BTreeMap::new(),
             peers: None,
             launch: Some(Arc::new(launch)),

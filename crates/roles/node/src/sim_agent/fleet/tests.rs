@@ -71,6 +71,7 @@ fn wanted(run: RunRef) -> WantedSet {
         run,
         started: false,
         stop: false,
+        grace_ms_max: None,
         devices: BTreeMap::new(),
         peers: None,
         launch: Some(Arc::new(launch)),
