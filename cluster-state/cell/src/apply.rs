@@ -37,6 +37,7 @@ pub use freed::Freed;
 pub(crate) use tx::Tx;
 
 use crate::cell::{Cell, STAMP_MAX_MS};
+use crate::planted::{self, Planted};
 use crate::policy::admission::CheckName;
 use crate::policy::kept::settle_kept;
 use crate::policy::spares::settle_spares;
@@ -60,11 +61,14 @@ impl Cell {
         self.applied = index;
         self.now_ms = self.now_ms.max(entry.stamp_ms.min(STAMP_MAX_MS));
         for envelope in &entry.commands {
+            let planted = Planted::before(self, envelope, applied.events.len());
+            let envelope = planted.envelope(envelope);
             let mut tx = Tx::new(self, applied, &envelope.command);
             let outcome = apply_once(&mut tx, envelope);
             settle_kept(&mut tx);
-            settle_spares(&mut tx);
+            planted::settle_with(&mut tx, settle_spares);
             tx.applied.outcomes.push(outcome);
+            planted.after(self, applied);
         }
         lengthen_chain(self, applied);
     }

@@ -16,6 +16,7 @@ mod spares;
 
 use crate::cell::Cell;
 use crate::judge::scratch::Scratch;
+use crate::planted;
 use crate::rooms::overlay::Savepoint;
 use crate::rooms::room::What;
 use crate::state::jobs::{Job, JobState};
@@ -27,7 +28,6 @@ use ohm_model::{
     Conflict, ConflictReason, Grain, GroupIndex, Index, JobGuard, JobId, Lease, NodeId, Nomination, Purpose, RunRef,
     SessionId, ShapeId, StopCause, Transaction, Verdict,
 };
-use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -49,17 +49,18 @@ struct Judge<'a> {
 impl Cell {
     /// What the log would say to `transaction` from `session` right now.
     pub fn judge(&self, session: SessionId, transaction: &Transaction, scratch: &mut Scratch) -> Verdict {
-        scratch.over.begin(self);
+        let shown = planted::shown_to_judge(self, transaction);
+        let (cell, transaction) = shown.as_deref().map_or((self, transaction), |(cell, shown)| (cell, shown));
+        scratch.over.begin(cell);
         let accepted = vec![0; transaction.place.len()];
         let (conflicts, refresh) = (Vec::new(), Index(0));
         let (adopted, mark) = (None, scratch.over.savepoint());
-        let mut judge =
-            Judge { cell: self, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark };
+        let mut judge = Judge { cell, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark };
         match judge.judge_whole() {
             Ok(()) => judge.judge_rows(),
-            Err(reason) => judge.refuse(Row::Whole, None, reason, self.applied),
+            Err(reason) => judge.refuse(Row::Whole, None, reason, cell.applied),
         }
-        judge.into_verdict()
+        planted::said_by_judge(judge.into_verdict())
     }
 }
 
@@ -149,9 +150,7 @@ impl<'a> Judge<'a> {
             self.fall_together();
         }
         let accepted = if whole { Vec::new() } else { self.accepted };
-        // An entry that is far away, when this bug is planted.
-        let beyond = if canary::sings(Canary::WrongRefresh) && !whole { 1 << 32 } else { 0 };
-        Verdict { accepted, conflicts: self.conflicts, refresh: Index(self.refresh.0 + beyond) }
+        Verdict { accepted, conflicts: self.conflicts, refresh: self.refresh }
     }
 
     /// Takes back what would have stood, because something else did not.
@@ -184,19 +183,16 @@ impl<'a> Judge<'a> {
 
     fn guarded(&self, guard: &JobGuard) -> Result<&'a Arc<Job>, ConflictReason> {
         let job = self.cell.jobs.get(guard.job).ok_or(ConflictReason::JobClosed)?;
-        let planted = canary::sings(Canary::PlaceClosed);
-        if job.state != JobState::Active && !planted {
+        if job.state != JobState::Active {
             return Err(ConflictReason::JobClosed);
         }
         if job.shard != self.transaction.shard {
             return Err(ConflictReason::ShardLost);
         }
-        if guard.reserved && job.reserved.is_empty() && !canary::sings(Canary::PlaceUnreserved) {
+        if guard.reserved && job.reserved.is_empty() {
             return Err(ConflictReason::NotReserved);
         }
-        // Two guards against one fault: the version of the job says it too.
-        let late = canary::sings(Canary::PlaceUnreserved) && !job.spec.queue.is_empty();
-        if job.version != guard.version && !planted && !late {
+        if job.version != guard.version {
             return Err(ConflictReason::JobChanged);
         }
         Ok(job)
@@ -226,9 +222,7 @@ impl<'a> Judge<'a> {
         }
         if let Some(guard) = self.guard_of(job.id) {
             let gives_up = cause == StopCause::RepairFailed;
-            let whole = gives_up
-                && !canary::sings(Canary::GiveUpWhole)
-                && (job.repair_state() != RepairState::Waiting || !job.is_below_minimum());
+            let whole = gives_up && (job.repair_state() != RepairState::Waiting || !job.is_below_minimum());
             self.guarded(guard)?;
             return if whole { Err(ConflictReason::JobChanged) } else { Ok(()) };
         }

@@ -31,7 +31,6 @@ use ohm_model::{
     ConflictReason, EventKind, Grain, GroupIndex, Incarnation, JobId, Move, NodeId, Nomination, Outcome, Placement,
     Purpose, RepairPolicy, ResourceId, RunRef, SessionId, ShapeId, StopCause, TaskIndex, TaskRef, Transaction, Verdict,
 };
-use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -176,8 +175,7 @@ fn place(
     let (node, group_index) = (placement.node, usize::from(placement.group.0));
     let job = tx.job(placement.job);
     let (spec, was_live, was_started) = (Arc::clone(&job.spec), job.live() > 0, job.started_ms > 0);
-    let free = job.reserved.is_empty() || canary::sings(Canary::ChargeReserved);
-    let charged = free && !spec.queue.is_empty();
+    let charged = job.reserved.is_empty() && !spec.queue.is_empty();
     let group = &job.groups[group_index];
     let (shape_id, revision) = made.unwrap_or((group.shape, group.revision));
     let Some(shape) = tx.shapes.join_again(shape_id, count) else { tx.stop("the shape of a placed group") };

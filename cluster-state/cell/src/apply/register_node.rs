@@ -16,7 +16,6 @@ use ohm_model::condition::TAINT_PREFIX;
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::resources::{DEVICE_MILLI, device_count};
 use ohm_model::{EventKind, Exit, Incarnation, NodeHealth, NodeId, NodeSpec, Outcome, Refusal, ResourceId, RunRef};
-use ohm_stdx::canary::{self, Canary};
 use std::sync::Arc;
 
 pub(crate) fn register_node(
@@ -104,9 +103,6 @@ fn register_again(
     set_capacity(tx, node, &spec);
     if returned {
         note_return(tx, node);
-    }
-    if canary::sings(Canary::ForgetHoldDown) {
-        tx.record_mut(node).flaps = Flaps::default();
     }
     if relabelled {
         let former = reclassify(tx, node);

@@ -9,7 +9,6 @@ use crate::state::timers::Timer;
 use ohm_model::provisioning::{PART_BYTES_MAX, PARTS_MAX};
 use ohm_model::selector::Labels;
 use ohm_model::{CheckReport, Epoch, EventKind, Lease, MESSAGE_CHARS_MAX, Outcome, Refusal, SessionId, Toleration};
-use ohm_stdx::canary::{self, Canary};
 
 pub(crate) fn report_check(
     tx: &mut Tx<'_>,
@@ -22,8 +21,7 @@ pub(crate) fn report_check(
     }
     let missing = || Refusal::NotFound { kind: "job".into(), name: check.job.to_string() };
     let job = tx.jobs.get(check.job).ok_or_else(missing)?;
-    let meant = job.admission.rounds == check.round || canary::sings(Canary::StaleCheck);
-    let round = job.admission.round.as_ref().filter(|_| meant);
+    let round = job.admission.round.as_ref().filter(|_| job.admission.rounds == check.round);
     let found = round.and_then(|round| {
         let at = round.checks.iter().position(|found| found.class == check.class)?;
         Some((round.admitted, round.checks[at].clone()))

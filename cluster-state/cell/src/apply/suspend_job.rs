@@ -10,16 +10,13 @@ use crate::apply::steps::repairs::drop_repair;
 use crate::apply::steps::runs::stop_runs;
 use crate::state::jobs::JobState;
 use ohm_model::{Outcome, Refusal, StopCause};
-use ohm_stdx::canary::{self, Canary};
 
 pub(crate) fn suspend_job(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, Refusal> {
     let (job, state) = named_job(tx, name)?;
     refuse_finished(name, state)?;
     if state == JobState::Active {
         release_reservation(tx, job);
-        if !canary::sings(Canary::LateRepair) {
-            drop_repair(tx, job);
-        }
+        drop_repair(tx, job);
         set_state(tx, job, JobState::Suspended, String::new());
         forget_kept_of(tx, job);
         stop_runs(tx, job, StopCause::Suspended);

@@ -5,13 +5,11 @@ use super::Judge;
 use crate::rooms::reads::may_reserve;
 use crate::state::jobs::Job;
 use ohm_model::ConflictReason;
-use ohm_stdx::canary::{self, Canary};
 
 impl Judge<'_> {
     /// Whether tasks of `job` may be placed, as far as its queue's checks go.
     pub(super) fn judge_admitted(&self, job: &Job) -> Result<(), ConflictReason> {
-        let may = canary::sings(Canary::PlaceUnreserved) || self.cell.standing(job).may_place();
-        if may { Ok(()) } else { Err(ConflictReason::NotReserved) }
+        if self.cell.standing(job).may_place() { Ok(()) } else { Err(ConflictReason::NotReserved) }
     }
 
     /// Whether quota of `job` may be reserved: not while it waits for another attempt, nor for a class nobody knows.

@@ -8,7 +8,6 @@ use crate::rooms::room::{Asker, Room, Wish};
 use crate::state::jobs::Group;
 use ohm_model::transaction::Row;
 use ohm_model::{ConflictReason, GroupIndex, JobId, NodeId, Nomination, RunRef};
-use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the accepted rows of a move come to.
@@ -71,7 +70,7 @@ impl Judge<'_> {
         let leaving = moves.leaving.entry(key).or_default();
         leaving.insert(run.task.task.0);
         let count = leaving.len() as u32;
-        if moves.named.get(&key).copied().unwrap_or(0) < count && !canary::sings(Canary::MoveUnawaited) {
+        if moves.named.get(&key).copied().unwrap_or(0) < count {
             return Err(ConflictReason::NotReserved);
         }
         let is_new = |task: &&u32| group.is_some_and(|group| !group.replaced.contains(**task, 1));

@@ -8,7 +8,6 @@ use crate::state::quota::QueueId;
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::transaction::Row;
 use ohm_model::{ConflictReason, Grain, GroupIndex, Guard, Index, JobGuard, NodeId, Placement};
-use ohm_stdx::canary::{self, Canary};
 use std::sync::Arc;
 
 impl<'a> Judge<'a> {
@@ -157,17 +156,13 @@ impl<'a> Judge<'a> {
     fn judge_minimum(&mut self, job: &Job, first: usize, end: usize) {
         let (whole, is_down) = (job.starts_whole(), job.is_down());
         let grain = self.transaction.grain;
-        // Two guards against one fault: the version of the job says it too.
-        let planted = canary::sings(Canary::HalfRepair) || canary::sings(Canary::StaleRepair);
-        let repairs =
-            whole && !planted && (0..job.groups.len()).any(|group| self.lost_placed(job, group, (first, end)) > 0);
+        let repairs = whole && (0..job.groups.len()).any(|group| self.lost_placed(job, group, (first, end)) > 0);
         let short = |judge: &Self, group: usize| {
             let (state, spec) = (&job.groups[group], &job.spec.groups[group]);
             let bound = !state.started || is_down || grain == Grain::Minimum;
             let live = if is_down { 0 } else { state.live_within_count() };
-            let times = 1 + u32::from(canary::sings(Canary::CountGangTwice));
             let half = || repairs && state.started && judge.leaves_lost(job, group, (first, end));
-            (bound || half()) && live + judge.scratch.groups[group].accepted * times < state.needed(spec)
+            (bound || half()) && live + judge.scratch.groups[group].accepted < state.needed(spec)
         };
         let short_groups: Vec<usize> = (0..job.groups.len())
             .filter(|&group| (whole || self.scratch.groups[group].touched) && short(self, group))

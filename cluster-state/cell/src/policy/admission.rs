@@ -10,7 +10,6 @@ use crate::state::admission::{Check, CheckState, FailedCheck};
 use crate::state::jobs::{Job, JobState};
 use crate::state::timers::Timer;
 use ohm_model::{EventKind, Index, JobId, OnDisconnect, StopCause};
-use ohm_stdx::canary::{self, Canary};
 
 pub(crate) fn change_check(tx: &mut Tx<'_>, name: CheckName<'_>, change: impl FnOnce(&mut Check)) {
     let job = tx.job_mut(name.job);
@@ -86,9 +85,7 @@ pub(crate) fn admission_due(tx: &mut Tx<'_>, id: JobId, number: u32) {
         let waits = job.admission.back_off_ms > 0 && job.admission.back_off_ms <= now_ms;
         if waits && let Some(job) = tx.cell.jobs.get_mut(id) {
             tx.applied.jobs.push(id);
-            if !canary::sings(Canary::EndlessBackOff) {
-                job.admission.back_off_ms = 0;
-            }
+            job.admission.back_off_ms = 0;
         }
         return;
     };

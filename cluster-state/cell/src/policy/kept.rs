@@ -17,7 +17,6 @@ use ohm_model::{
     Conflict, ConflictReason, EventKind, Grain, Guard, Incarnation, Index, JobGuard, JobId, NodeId, Placement,
     Reconcile, RunRef, SessionId, ShapeId, Shard, StopCause, Transaction,
 };
-use ohm_stdx::canary::{self, Canary};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,9 +79,6 @@ fn clear_the_way(tx: &mut Tx<'_>, run: RunRef) {
     forget_kept_where(tx, task.job, |other, kept| {
         other.task == task && other.incarnation != own && kept.back.is_some()
     });
-    if canary::sings(Canary::KeepBoth) {
-        return;
-    }
     let job = tx.job(task.job);
     let slot = job.groups[usize::from(task.group.0)].tasks[task.task.0 as usize].run;
     stop_run(tx, slot, StopCause::Reconciled);

@@ -12,7 +12,6 @@ use crate::policy::admission::settle_stranded;
 use crate::state::jobs::{JobState, TaskState};
 use crate::state::repairs::{Loss, Losses, OpenRepair, RepairEnd, RepairState, UnhealthyCause};
 use ohm_model::{EventKind, Index, JobId, StopCause};
-use ohm_stdx::canary::{self, Canary};
 
 /// Draws the consequences of everything one entry took away.
 pub(crate) fn settle_losses(tx: &mut Tx<'_>, losses: Losses) {
@@ -58,9 +57,7 @@ fn open_repair(tx: &mut Tx<'_>, id: JobId, loss: &Loss, nodes: &[String]) -> boo
     if !any {
         return false;
     }
-    if !canary::sings(Canary::StaleRepair) {
-        job.version = since;
-    }
+    job.version = since;
     if job.repairs.open.is_none() {
         job.repairs.begun += 1;
     }

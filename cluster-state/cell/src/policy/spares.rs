@@ -10,13 +10,13 @@
 use crate::apply::Tx;
 use crate::apply::steps::holds::{hold, sweep_nominations};
 use crate::cell::Cell;
+use crate::planted;
 use crate::rooms::nominations::Held;
 use crate::rooms::overlay::Overlay;
 use crate::rooms::reads::room_for_spares;
 use crate::state::jobs::{Job, JobState, Task};
 use crate::state::nodes::{NOMINATED, PRESENT, READY, STATE_MASK};
 use ohm_model::{EventKind, GroupIndex, JobId, NodeHealth, NodeId, Nomination, Placement};
-use ohm_stdx::canary::{self, Canary};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,8 +25,7 @@ impl Job {
     /// How many spares group `group` is to have: as it asks for, but never more than it has tasks to lose.
     pub fn spares_wanted(&self, group: usize) -> u32 {
         let may = self.groups.get(group).is_some_and(|state| state.started) && !self.is_down();
-        let open = self.state == JobState::Active || canary::sings(Canary::KeepSpares);
-        if may && open { self.spares_at_most(group) } else { 0 }
+        if may && self.state == JobState::Active { self.spares_at_most(group) } else { 0 }
     }
 
     /// The same of a group that stands, or will.
@@ -50,9 +49,7 @@ impl Job {
             let more = spares(self, at);
             let floor = job.floor;
             let group = &mut job.groups[at];
-            if canary::sings(Canary::SpareAstray) {
-                group.domain = None;
-            }
+            planted::show_to_planners(group);
             let first = group.tasks.len() as u32;
             group.tasks.resize((first + more) as usize, Task::new(floor));
             if more > 0 {
@@ -256,7 +253,7 @@ pub(crate) fn spare_misplaced(cell: &Cell, held: &Held, node: NodeId) -> Option<
     if !cell.admits(job.groups[group].shape, node) {
         return Some("its group may not stand on the node");
     }
-    let domain = job.shared_domain(group).filter(|_| !canary::sings(Canary::SpareAstray));
+    let domain = job.shared_domain(group);
     let astray = domain
         .is_some_and(|domain| job.binding_level(group).is_some() && cell.domain_key(job, group, node) != Some(domain));
     astray.then_some("its group stands in another domain")

@@ -136,9 +136,7 @@ impl Sessions {
         if envelope.sequence < session.done_below {
             return Err(Refusal::Acknowledged);
         }
-        if let Some(answer) = session.answers.get(&envelope.sequence)
-            && !ohm_stdx::canary::sings(ohm_stdx::canary::Canary::ApplyTwice)
-        {
+        if let Some(answer) = session.answers.get(&envelope.sequence) {
             return Ok(Admission::Known(answer.clone()));
         }
         if session.answers.len() >= ANSWERS_MAX {

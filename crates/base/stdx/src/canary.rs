@@ -1,8 +1,9 @@
 //! Planted bugs, to prove that the simulator finds such bugs (as a canary proves that there is gas).
 //!
-//! Each is one line in a core that asks [`sings`] and does the wrong thing if it does. Without the feature `canaries`
-//! [`sings`] is a constant `false` and the compiler leaves nothing of them; the `ohm` binary refuses to be built with
-//! the feature. With it, one build holds them all, and only a test can `plant` one.
+//! Each is planted at a seam of a core: a file `planted.rs` asks [`sings`] and alters what goes in or comes out. Where
+//! a core has no such seam, one line in it asks. Without the feature `canaries` [`sings`] is a constant `false` and the
+//! compiler leaves nothing of them; the `ohm` binary refuses to be built with the feature. With it, one build holds
+//! them all, and only a test can `plant` one.
 
 /// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +57,7 @@ pub enum Canary {
     PlaceUnreserved,
     /// A report about an earlier round of admission counts for this one.
     StaleCheck,
-    /// Quota stays reserved for jobs that are over, suspended or evicted.
+    /// Quota stays reserved for jobs that are over or suspended.
     KeepReservation,
     /// The filters that a check brought outlive their round.
     KeepUpdates,

@@ -12,7 +12,6 @@ use crate::state::jobs::{Finish, Job, JobState, TaskState};
 use crate::state::requests::live_request;
 use crate::state::timers::Timer;
 use ohm_model::{Amounts, EventKind, JobId, NodeId, Refusal, StopCause};
-use ohm_stdx::canary::{self, Canary};
 use std::sync::Arc;
 
 /// A finished job is known at least so long, whatever its time to live: who waits for it must get to see its end, and a
@@ -59,9 +58,7 @@ pub(crate) fn finish_if_done(tx: &mut Tx<'_>, job: JobId) {
 /// Ends a job for good: nothing of it is placed any more, and what still runs is stopped.
 pub(crate) fn finish_job(tx: &mut Tx<'_>, job: JobId, finish: Finish, reason: String, cause: StopCause) {
     release_reservation(tx, job);
-    if !canary::sings(Canary::LateRepair) {
-        drop_repair(tx, job);
-    }
+    drop_repair(tx, job);
     set_state(tx, job, JobState::Finished(finish), reason.clone());
     forget_kept_of(tx, job);
     let now_ms = tx.now_ms;
@@ -94,9 +91,7 @@ pub(crate) fn release_reservation(tx: &mut Tx<'_>, job: JobId) {
         found.admission.back_off_ms = 0;
         found.admission.failures.clear();
     }
-    if !canary::sings(Canary::KeepReservation) {
-        give_back_reservation(tx, job);
-    }
+    give_back_reservation(tx, job);
 }
 
 /// What the reservation holds beyond the live runs goes back to the queue.

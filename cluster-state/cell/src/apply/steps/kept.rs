@@ -6,7 +6,6 @@ use crate::apply::steps::room::{give_room, take_room};
 use crate::state::jobs::JobState;
 use crate::state::kept::KeptRun;
 use ohm_model::{Incarnation, JobId, NodeHealth, NodeId, OnDisconnect, RunRef};
-use ohm_stdx::canary::{self, Canary};
 
 /// Remembers the runs that live on although their node is lost. Those that were back are away again.
 pub(crate) fn keep_runs_on(tx: &mut Tx<'_>, node: NodeId) {
@@ -29,11 +28,9 @@ pub(crate) fn keep_runs_on(tx: &mut Tx<'_>, node: NodeId) {
         (keeps && counts && run.stop.is_none()).then_some((run.run, kept))
     };
     let found: Vec<(RunRef, KeptRun)> = tx.runs.on_node(&tx.nodes, node).filter_map(|(_, run)| stays(run)).collect();
-    if !canary::sings(Canary::ForgetKept) {
-        for (run, kept) in found {
-            tx.shapes.join_again(kept.shape, 1);
-            tx.kept.insert(run, kept);
-        }
+    for (run, kept) in found {
+        tx.shapes.join_again(kept.shape, 1);
+        tx.kept.insert(run, kept);
     }
 }
 

@@ -5,7 +5,6 @@ use crate::apply::Tx;
 use crate::state::repairs::{RepairEnd, RepairState, UnhealthyCause, UnhealthyNode};
 use crate::state::timers::Timer;
 use ohm_model::{EventKind, JobId, Move, NodeHealth, NodeId, RepairPolicy};
-use ohm_stdx::canary::{self, Canary};
 
 /// Notes that `job` has to do without these nodes. Lost ones only while they are lost: what only rebooted is fine.
 pub(crate) fn mark_unhealthy(tx: &mut Tx<'_>, id: JobId, nodes: impl Iterator<Item = NodeId>, cause: UnhealthyCause) {
@@ -17,9 +16,7 @@ pub(crate) fn mark_unhealthy(tx: &mut Tx<'_>, id: JobId, nodes: impl Iterator<It
         }
         let name = record.spec.name.clone();
         let job = tx.job_mut(id);
-        if !canary::sings(Canary::StaleRepair) {
-            job.version = since;
-        }
+        job.version = since;
         job.repairs.unhealthy.retain(|entry| entry.name != name);
         job.repairs.unhealthy.push(UnhealthyNode { node: Some(node), name, cause, since, since_ms });
         tx.jobs.note_unhealthy(node, id);

@@ -10,7 +10,6 @@ use crate::state::timers::Timer;
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::selector::Labels;
 use ohm_model::{EventKind, GroupIndex, JobId, RunRef, ShapeId};
-use ohm_stdx::canary::{self, Canary};
 use std::sync::Arc;
 
 /// The quota of `job` is reserved now: when its queue has checks, they are asked.
@@ -33,8 +32,7 @@ pub(crate) fn open_round(tx: &mut Tx<'_>, id: JobId) {
             tolerations: Vec::new(),
         })
         .collect();
-    let again = !job.admission.failures.is_empty() && canary::sings(Canary::SameRequest);
-    job.admission.rounds += u32::from(!again);
+    job.admission.rounds += 1;
     job.admission.back_off_ms = 0;
     job.admission.round = Some(Round { since, since_ms, admitted: false, checks });
     let (name, round) = (job.spec.name.clone(), job.admission.rounds);
@@ -60,17 +58,11 @@ pub(crate) fn note_admitted(tx: &mut Tx<'_>, id: JobId) {
 
 /// Ends the open round of `job`, if there is one: nothing is placed under it any more.
 pub(crate) fn end_round(tx: &mut Tx<'_>, id: JobId) {
-    if tx.jobs.get(id).is_none_or(|job| job.admission.round.is_none()) {
+    if tx.job(id).admission.round.is_none() {
         return;
     }
-    if !canary::sings(Canary::KeepRound)
-        && let Some(job) = tx.jobs.get_mut(id)
-    {
-        job.admission.round = None;
-    }
-    if !canary::sings(Canary::KeepUpdates) {
-        reshape(tx, id);
-    }
+    tx.job_mut(id).admission.round = None;
+    reshape(tx, id);
 }
 
 /// Gives the groups of `job` the shapes they have now, with what checks add or without.

@@ -13,7 +13,6 @@ use crate::state::repairs::{Losses, RepairState};
 use crate::state::runs::{NO_RUN, Run};
 use crate::state::timers::Timer;
 use ohm_model::{ClassKind, EventKind, Exit, Incarnation, JobId, NodeHealth, NodeId, StopCause};
-use ohm_stdx::canary::{self, Canary};
 use std::sync::Arc;
 
 /// The first back-off of a task that failed by itself; doubles with each failure.
@@ -170,8 +169,7 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
         group.backing_off += 1;
         return TaskEnd::BackOff(now_ms.saturating_add(back_off_ms(task.refusals)));
     }
-    let charged = exit.is_charged() || (exit == Exit::NodeLost && canary::sings(Canary::ChargeLostNodes));
-    if run.stop.is_some() || !charged {
+    if run.stop.is_some() || !exit.is_charged() {
         task.state = TaskState::Pending;
         group.pending.insert(index, 1);
         return TaskEnd::Settled;
@@ -256,7 +254,6 @@ fn restart_in_place(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str) -> bo
     task.attempts = Incarnation(task.attempts.0 + 1);
     task.incarnation = task.attempts;
     (task.exit, task.refusals) = (Some(exit), 0);
-    task.failures += u32::from(canary::sings(Canary::ChargeRestarts));
     let incarnation = task.incarnation;
     let run = tx.run_mut(slot);
     run.run.incarnation = incarnation;
