@@ -46,32 +46,27 @@ use crate::state::digest::lengthen_chain;
 use crate::state::sessions::Admission;
 use ohm_model::{Command, Entry, Envelope, Index, Outcome, Refusal};
 
-impl Cell {
-    /// Applies the entry at `index`. The same entries give the same state, outcomes and events on every copy (P9).
-    ///
-    /// # Panics
-    /// When `index` is not above every index applied before: the caller broke the log's order.
-    pub fn apply(&mut self, index: Index, entry: &Entry, applied: &mut Applied) {
-        assert!(index > self.applied, "entry {index} after {}: the log's order is broken", self.applied);
-        applied.outcomes.clear();
-        applied.events.clear();
-        applied.nodes.clear();
-        applied.jobs.clear();
-        applied.freed.clear();
-        self.applied = index;
-        self.now_ms = self.now_ms.max(entry.stamp_ms.min(STAMP_MAX_MS));
-        for envelope in &entry.commands {
-            let planted = Planted::before(self, envelope, applied.events.len());
-            let envelope = planted.envelope(envelope);
-            let mut tx = Tx::new(self, applied, &envelope.command);
-            let outcome = apply_once(&mut tx, envelope);
-            settle_kept(&mut tx);
-            planted::settle_with(&mut tx, settle_spares);
-            tx.applied.outcomes.push(outcome);
-            planted.after(self, applied);
-        }
-        lengthen_chain(self, applied);
+/// Applies the entry at `index`; see [`Cell::apply`].
+pub(crate) fn apply_entry(cell: &mut Cell, index: Index, entry: &Entry, applied: &mut Applied) {
+    assert!(index > cell.applied, "entry {index} after {}: the log's order is broken", cell.applied);
+    applied.outcomes.clear();
+    applied.events.clear();
+    applied.nodes.clear();
+    applied.jobs.clear();
+    applied.freed.clear();
+    cell.applied = index;
+    cell.now_ms = cell.now_ms.max(entry.stamp_ms.min(STAMP_MAX_MS));
+    for envelope in &entry.commands {
+        let planted = Planted::before(cell, envelope, applied.events.len());
+        let envelope = planted.envelope(envelope);
+        let mut tx = Tx::new(cell, applied, &envelope.command);
+        let outcome = apply_once(&mut tx, envelope);
+        settle_kept(&mut tx);
+        planted::settle_with(&mut tx, settle_spares);
+        tx.applied.outcomes.push(outcome);
+        planted.after(cell, applied);
     }
+    lengthen_chain(cell, applied);
 }
 
 fn apply_once(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {

@@ -46,22 +46,25 @@ struct Judge<'a> {
     mark: Savepoint,
 }
 
-impl Cell {
-    /// What the log would say to `transaction` from `session` right now.
-    pub fn judge(&self, session: SessionId, transaction: &Transaction, scratch: &mut Scratch) -> Verdict {
-        let shown = planted::shown_to_judge(self, transaction);
-        let (cell, transaction) = shown.as_deref().map_or((self, transaction), |(cell, shown)| (cell, shown));
-        scratch.over.begin(cell);
-        let accepted = vec![0; transaction.place.len()];
-        let (conflicts, refresh) = (Vec::new(), Index(0));
-        let (adopted, mark) = (None, scratch.over.savepoint());
-        let mut judge = Judge { cell, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark };
-        match judge.judge_whole() {
-            Ok(()) => judge.judge_rows(),
-            Err(reason) => judge.refuse(Row::Whole, None, reason, cell.applied),
-        }
-        planted::said_by_judge(judge.into_verdict())
+/// What the log would say to `transaction` from `session` right now; see [`Cell::judge`].
+pub(crate) fn judge_transaction(
+    cell: &Cell,
+    session: SessionId,
+    transaction: &Transaction,
+    scratch: &mut Scratch,
+) -> Verdict {
+    let shown = planted::shown_to_judge(cell, transaction);
+    let (cell, transaction) = shown.as_deref().map_or((cell, transaction), |(cell, shown)| (cell, shown));
+    scratch.over.begin(cell);
+    let accepted = vec![0; transaction.place.len()];
+    let (conflicts, refresh) = (Vec::new(), Index(0));
+    let (adopted, mark) = (None, scratch.over.savepoint());
+    let mut judge = Judge { cell, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark };
+    match judge.judge_whole() {
+        Ok(()) => judge.judge_rows(),
+        Err(reason) => judge.refuse(Row::Whole, None, reason, cell.applied),
     }
+    planted::said_by_judge(judge.into_verdict())
 }
 
 /// What the log says to kept runs that are to stand again where they are; `transaction` is of one job. `made` says

@@ -12,6 +12,7 @@ mod apply;
 mod cell;
 mod check;
 mod judge;
+mod operations;
 mod planted;
 mod policy;
 mod rooms;

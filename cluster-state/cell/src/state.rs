@@ -8,6 +8,7 @@ pub(crate) mod conditions;
 pub(crate) mod digest;
 pub(crate) mod drain;
 pub(crate) mod flaps;
+mod job_repairs;
 pub(crate) mod jobs;
 pub(crate) mod kept;
 pub(crate) mod nodes;

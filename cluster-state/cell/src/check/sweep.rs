@@ -5,7 +5,10 @@
 
 use crate::apply::Applied;
 use crate::cell::Cell;
-use crate::check::{check_job_promises, check_job_sums, check_kept, check_listed, check_quota, sweep_node, sweep_run};
+use crate::check::jobs::{check_job_promises, check_job_sums};
+use crate::check::nodes::{check_listed, sweep_node};
+use crate::check::quota::check_quota;
+use crate::check::runs::{check_kept, sweep_run};
 use crate::state::requests::charged;
 use ohm_model::{Amounts, JobId, NodeId, ResourceId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +20,7 @@ pub struct Sweep {
     charged: BTreeMap<JobId, (String, Amounts)>,
     /// The sums of `charged` per queue.
     direct: BTreeMap<String, Amounts>,
-    /// How many runs stand on each node that has any.
+    /// How many runs are on each node that has any.
     runs_on: BTreeMap<NodeId, usize>,
     /// The sum of `runs_on`.
     runs: usize,

@@ -13,7 +13,6 @@
 //! class) names a request; another attempt is another round. What a check that is ready says of nodes holds while its
 //! round does: the job's groups have other shapes then, so that planners and the judge look at the same filters.
 
-use crate::state::jobs::Job;
 use ohm_model::selector::Labels;
 use ohm_model::{GroupSpec, Index, Toleration};
 use serde::{Deserialize, Serialize};
@@ -43,7 +42,7 @@ pub struct Check {
     pub since_ms: u64,
     /// Labels that the job's nodes must have besides, once it is ready.
     pub node_selector: Labels,
-    /// Taints the job may stand on besides, once it is ready.
+    /// Taints the job may run on besides, once it is ready.
     pub tolerations: Vec<Toleration>,
 }
 
@@ -93,7 +92,7 @@ pub struct Admission {
     pub failed: Option<FailedCheck>,
 }
 
-/// Where the admission of an active job stands.
+/// How far the admission of an active job is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Nobody is asked: it is placed as it comes.
@@ -138,18 +137,5 @@ impl Admission {
             }
         }
         (labels, tolerations)
-    }
-}
-
-impl Job {
-    /// The name under which the outside is asked by `class` in the open round: the same whoever asks, another one for
-    /// every attempt.
-    pub fn request_id(&self, class: &str) -> String {
-        format!("{}.{:x}.{}.{class}", self.spec.name, self.submitted_ms, self.admission.rounds)
-    }
-
-    /// Whether something of it stands that is not to stop.
-    pub(crate) fn stands(&self) -> bool {
-        self.groups.iter().any(|group| group.live > group.stopping)
     }
 }

@@ -325,6 +325,17 @@ impl Job {
         }
     }
 
+    /// The name under which the outside is asked by `class` in the open round: the same whoever asks, another one for
+    /// every attempt.
+    pub fn request_id(&self, class: &str) -> String {
+        format!("{}.{:x}.{}.{class}", self.spec.name, self.submitted_ms, self.admission.rounds)
+    }
+
+    /// Whether something of it stands that is not to stop.
+    pub(crate) fn stands(&self) -> bool {
+        self.groups.iter().any(|group| group.live > group.stopping)
+    }
+
     /// What binds group `group` to one domain now, as (topology name, level): the level it requires, or the one that a
     /// repair was allowed to go up to.
     pub fn binding_level(&self, group: usize) -> Option<(&str, &str)> {

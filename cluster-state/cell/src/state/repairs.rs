@@ -7,9 +7,8 @@
 //!                     │  └─ policy gives up: the gang ──▶ evicted whole, starts as it did the first time
 //!                     └───────────── another loss ───────┘
 //! ```
-//! Ended too by the end, suspension or eviction of the job, and when nothing of it stands any more.
+//! Ended too by the end, suspension or eviction of the job, and when nothing of it runs any more.
 
-use crate::state::jobs::{Group, Job};
 use ohm_model::{ConditionKind, Index, JobId, NodeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +42,7 @@ pub struct UnhealthyNode {
     pub since_ms: u64,
 }
 
-/// Where a repair stands.
+/// How far a repair is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RepairState {
     /// Nothing is lost.
@@ -108,7 +107,7 @@ pub struct Repairs {
     pub begun: u32,
 }
 
-/// What one entry took away, by job: how many tasks, and the nodes they stood on.
+/// What one entry took away, by job: how many tasks, and the nodes they ran on.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     pub(crate) by_job: BTreeMap<JobId, Loss>,
@@ -123,56 +122,12 @@ pub(crate) struct Loss {
 }
 
 impl Repairs {
-    /// Takes out the nodes that were lost; those to be left stay as long as something stands there. Returns their
+    /// Takes out the nodes that were lost; those to be left stay as long as something runs there. Returns their
     /// slots.
     pub(crate) fn take_lost(&mut self) -> Vec<NodeId> {
         let (gone, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.unhealthy).into_iter().partition(|entry| entry.cause == UnhealthyCause::Lost);
         self.unhealthy = kept;
         gone.into_iter().filter_map(|entry| entry.node).collect()
-    }
-}
-
-impl Job {
-    /// Where its repair stands.
-    pub fn repair_state(&self) -> RepairState {
-        if self.groups.iter().any(|group| !group.lost.is_empty()) {
-            RepairState::Waiting
-        } else if self.groups.iter().any(|group| !group.replaced.is_empty()) {
-            RepairState::InFlight
-        } else {
-            RepairState::Whole
-        }
-    }
-
-    /// Whether a gang that stands has fewer tasks than its minimum, in any group; what is to stop does not count, but
-    /// what moves to a place that is reserved for it does.
-    pub fn is_below_minimum(&self) -> bool {
-        let short = |(group, spec): (&Group, &ohm_model::GroupSpec)| {
-            let stands = group.live.saturating_sub(group.stopping) + group.moving.len();
-            group.started && stands < group.needed(spec)
-        };
-        self.starts_whole() && self.groups.iter().zip(&self.spec.groups).any(short)
-    }
-
-    /// Ends whatever repair is under way. Returns the slots of the nodes that were lost for it.
-    pub(crate) fn drop_repair(&mut self) -> Vec<NodeId> {
-        for group in &mut self.groups {
-            (group.lost, group.replaced) = Default::default();
-        }
-        self.repairs.open = None;
-        self.repairs.take_lost()
-    }
-
-    /// Puts the repair under way, if there is one, to the past.
-    pub(crate) fn close_repair(&mut self, now_ms: u64, end: RepairEnd) -> Option<PastRepair> {
-        let open = self.repairs.open.take()?;
-        let past =
-            PastRepair { since_ms: open.since_ms, ended_ms: now_ms, placed: open.placed, nodes: open.nodes, end };
-        if self.repairs.past.len() >= PAST_REPAIRS_MAX {
-            self.repairs.past.remove(0);
-        }
-        self.repairs.past.push(past.clone());
-        Some(past)
     }
 }

@@ -23,7 +23,6 @@ use crate::state::timers::Timer;
 use crate::state::topologies::{Domain, Topologies, Topology};
 use ohm_model::{Index, Outcome, PriorityClass, ProvisioningClass, RunRef, SchedulingProfile, Sequence, SessionId};
 use ohm_stdx::codec::{self, DecodeError};
-use ohm_stdx::hash::Digest;
 use ohm_stdx::{Chunked, Slab};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
@@ -127,68 +126,51 @@ impl<F: FnMut(&[u8])> Frame<F> {
     }
 }
 
-impl Cell {
-    /// Writes the state, frame by frame; false when one thing in it is so large that it could not be read back, so that
-    /// the snapshot must not be kept.
-    pub fn snapshot(&self, emit: impl FnMut(&[u8])) -> bool {
-        let mut frame = Frame { emit, is_readable: true, buffer: Vec::new() };
-        let nodes = &self.nodes;
-        frame.put(&Header {
-            version: self.version,
-            applied: self.applied,
-            now_ms: self.now_ms,
-            chain: self.chain,
-            columns: nodes.columns().count() as u32,
-            shapes: self.shapes.slab().slots() as u32,
-            records: nodes.slots() as u32,
-            jobs: self.jobs.slab().slots() as u32,
-            runs: self.runs.slab().slots() as u32,
-            kept: self.kept.len() as u32,
-            answers: self.sessions.answers().count() as u32,
-            classes: self.classes.slots() as u32,
-            queues: self.quota.iter().len() as u32,
-            priority_classes: self.priority_classes.iter().len() as u32,
-            provisioning_classes: self.provisioning_classes.iter().len() as u32,
-            profiles: self.profiles.iter().len() as u32,
-            domains: self.topologies.iter().map(|topology| topology.domains.len() as u32).collect(),
-        });
-        frame.put(&self.resources);
-        frame.put_all(self.classes.parts());
-        frame.put_all(self.quota.iter());
-        frame.put_all(self.priority_classes.iter());
-        frame.put_all(self.provisioning_classes.iter().map(|class| &**class));
-        frame.put_all(self.profiles.iter().map(|profile| &**profile));
-        for topology in self.topologies.iter() {
-            frame.put(&**topology);
-            frame.put_all(topology.domains.iter());
-        }
-        frame.put(&(&self.sessions, &self.nominations, &self.timers, &self.health));
-        frame.put(nodes);
-        frame.put(&(self.shapes.slab().free(), self.jobs.slab().free(), self.runs.slab().free()));
-        nodes.amounts().for_each(|column| frame.put(column));
-        self.shapes.slab().slices().for_each(|chunk| frame.put_slice(chunk));
-        nodes.records().slices().for_each(|chunk| frame.put_slice(chunk));
-        self.jobs.slab().slices().for_each(|chunk| frame.put_slice(chunk));
-        self.runs.slab().slices().for_each(|chunk| frame.put_slice(chunk));
-        frame.put_all(self.kept.iter());
-        let answers: Vec<_> = self.sessions.answers().collect();
-        answers.chunks(16).for_each(|answers| frame.put_slice(answers));
-        frame.is_readable
+/// Writes the state, frame by frame; see [`Cell::snapshot`].
+pub(crate) fn write_snapshot(cell: &Cell, emit: impl FnMut(&[u8])) -> bool {
+    let mut frame = Frame { emit, is_readable: true, buffer: Vec::new() };
+    let nodes = &cell.nodes;
+    frame.put(&Header {
+        version: cell.version,
+        applied: cell.applied,
+        now_ms: cell.now_ms,
+        chain: cell.chain,
+        columns: nodes.columns().count() as u32,
+        shapes: cell.shapes.slab().slots() as u32,
+        records: nodes.slots() as u32,
+        jobs: cell.jobs.slab().slots() as u32,
+        runs: cell.runs.slab().slots() as u32,
+        kept: cell.kept.len() as u32,
+        answers: cell.sessions.answers().count() as u32,
+        classes: cell.classes.slots() as u32,
+        queues: cell.quota.iter().len() as u32,
+        priority_classes: cell.priority_classes.iter().len() as u32,
+        provisioning_classes: cell.provisioning_classes.iter().len() as u32,
+        profiles: cell.profiles.iter().len() as u32,
+        domains: cell.topologies.iter().map(|topology| topology.domains.len() as u32).collect(),
+    });
+    frame.put(&cell.resources);
+    frame.put_all(cell.classes.parts());
+    frame.put_all(cell.quota.iter());
+    frame.put_all(cell.priority_classes.iter());
+    frame.put_all(cell.provisioning_classes.iter().map(|class| &**class));
+    frame.put_all(cell.profiles.iter().map(|profile| &**profile));
+    for topology in cell.topologies.iter() {
+        frame.put(&**topology);
+        frame.put_all(topology.domains.iter());
     }
-
-    /// Hashes the whole state. Costs a sweep; [`Cell::chain`] is free and nearly as telling.
-    pub fn digest(&self) -> u64 {
-        let mut digest = Digest::new();
-        let _ = self.snapshot(|frame| digest.update(frame));
-        digest.finish()
-    }
-
-    /// The whole snapshot as one byte string.
-    pub fn snapshot_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        self.snapshot(|frame| bytes.extend_from_slice(frame));
-        bytes
-    }
+    frame.put(&(&cell.sessions, &cell.nominations, &cell.timers, &cell.health));
+    frame.put(nodes);
+    frame.put(&(cell.shapes.slab().free(), cell.jobs.slab().free(), cell.runs.slab().free()));
+    nodes.amounts().for_each(|column| frame.put(column));
+    cell.shapes.slab().slices().for_each(|chunk| frame.put_slice(chunk));
+    nodes.records().slices().for_each(|chunk| frame.put_slice(chunk));
+    cell.jobs.slab().slices().for_each(|chunk| frame.put_slice(chunk));
+    cell.runs.slab().slices().for_each(|chunk| frame.put_slice(chunk));
+    frame.put_all(cell.kept.iter());
+    let answers: Vec<_> = cell.sessions.answers().collect();
+    answers.chunks(16).for_each(|answers| frame.put_slice(answers));
+    frame.is_readable
 }
 
 struct Frames<'a> {

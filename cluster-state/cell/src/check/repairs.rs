@@ -1,0 +1,74 @@
+//! P7: what a job lost with nodes, and what has to leave them.
+
+use crate::cell::Cell;
+use crate::state::jobs::{Job, JobState, TaskState};
+use crate::state::repairs::{RepairState, UnhealthyCause};
+use ohm_model::{GroupIndex, NodeHealth, NodeId};
+use std::collections::BTreeSet;
+/// What is lost waits to be placed, what was placed again has not started, and a repair is under way exactly then.
+pub(crate) fn check_repair(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
+    let name = &job.spec.name;
+    for group in &job.groups {
+        let waiting = |task: u32| {
+            let state = group.tasks.get(task as usize).map(|task| task.state);
+            matches!(state, Some(TaskState::Pending | TaskState::BackingOff))
+        };
+        let lost = group.lost.iter().flat_map(|(first, count)| first..first + count);
+        for task in lost.filter(|task| !waiting(*task)) {
+            broken.push(format!("P7: job {name}: task {task} counts as lost and does not wait"));
+        }
+        let waits = |task: u32| {
+            let run = group.tasks.get(task as usize).and_then(|task| cell.runs.get(task.run));
+            run.is_some_and(|run| run.started_ms == 0)
+        };
+        let replaced = group.replaced.iter().flat_map(|(first, count)| first..first + count);
+        for task in replaced.filter(|task| !waits(*task)) {
+            broken.push(format!("P7: job {name}: task {task} counts as placed again and does not wait to run"));
+        }
+    }
+    if job.repairs.open.is_some() != (job.repair_state() != RepairState::Whole) {
+        broken.push(format!("P7: job {name}: repair {:?} while {:?}", job.repairs.open, job.repair_state()));
+    }
+    let closed = job.state != JobState::Active || job.live() == 0;
+    if closed && !(job.repairs.unhealthy.is_empty() && job.repairs.open.is_none()) {
+        broken.push(format!("P6: job {name} is {} and still to be repaired", job.phase()));
+    }
+    for entry in &job.repairs.unhealthy {
+        let Some(node) = entry.node else { continue };
+        let listed = cell.jobs.with_unhealthy(node).any(|other| other == job.id);
+        let health = cell.nodes.get(node).map(|record| record.health);
+        if !listed || (entry.cause == UnhealthyCause::Lost && health != Some(NodeHealth::Lost)) {
+            broken.push(format!("P7: job {name}: node {} is unhealthy for it and {health:?}", entry.name));
+        }
+    }
+    check_moves(cell, job, broken);
+}
+
+/// Nodes that have to be left are unhealthy for exactly the jobs that something of runs there, and each task on
+/// the move has room for one.
+fn check_moves(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
+    let name = &job.spec.name;
+    let mut to_leave: BTreeSet<NodeId> = BTreeSet::new();
+    for (at, group) in job.groups.iter().enumerate() {
+        let live = group.tasks.iter().filter_map(|task| cell.runs.get(task.run));
+        let staying = live.filter(|run| run.stop.is_none()).map(|run| (run.shape, run.node));
+        let leaving = staying.filter(|(shape, node)| cell.leave_cause(*shape, *node).is_some());
+        to_leave.extend(leaving.map(|(_, node)| node));
+        let held: u32 = cell.rooms_for_moving(job.id, GroupIndex(at as u16)).map(|(_, count)| count).sum();
+        if held != group.moving.len() {
+            broken.push(format!("P7: job {name}: {} tasks on the move with room for {held}", group.moving.len()));
+        }
+        for task in group.moving.iter().flat_map(|(first, count)| first..first + count) {
+            let found = group.tasks.get(task as usize);
+            let stops = found.and_then(|task| cell.runs.get(task.run)).is_some_and(|run| run.stop.is_some());
+            if !stops && found.is_none_or(|task| task.state != TaskState::Pending) {
+                broken.push(format!("P7: job {name}: task {task} is on the move, and neither stops nor waits"));
+            }
+        }
+    }
+    let listed = job.repairs.unhealthy.iter().filter(|entry| entry.cause != UnhealthyCause::Lost);
+    let listed: BTreeSet<NodeId> = listed.filter_map(|entry| entry.node).collect();
+    if listed != to_leave {
+        broken.push(format!("P7: job {name} has to leave {to_leave:?}, and {listed:?} are on its list"));
+    }
+}

@@ -1,0 +1,49 @@
+//! How far the repair of a job is, and how it ends.
+
+use crate::state::jobs::{Group, Job};
+use crate::state::repairs::{PAST_REPAIRS_MAX, PastRepair, RepairEnd, RepairState};
+use ohm_model::{GroupSpec, NodeId};
+
+impl Job {
+    /// How far its repair is.
+    pub fn repair_state(&self) -> RepairState {
+        if self.groups.iter().any(|group| !group.lost.is_empty()) {
+            RepairState::Waiting
+        } else if self.groups.iter().any(|group| !group.replaced.is_empty()) {
+            RepairState::InFlight
+        } else {
+            RepairState::Whole
+        }
+    }
+
+    /// Whether a gang that runs has fewer tasks than its minimum, in any group; what is to stop does not count, but
+    /// what moves to a place that is reserved for it does.
+    pub fn is_below_minimum(&self) -> bool {
+        let short = |(group, spec): (&Group, &GroupSpec)| {
+            let stands = group.live.saturating_sub(group.stopping) + group.moving.len();
+            group.started && stands < group.needed(spec)
+        };
+        self.starts_whole() && self.groups.iter().zip(&self.spec.groups).any(short)
+    }
+
+    /// Ends whatever repair is under way. Returns the slots of the nodes that were lost for it.
+    pub(crate) fn drop_repair(&mut self) -> Vec<NodeId> {
+        for group in &mut self.groups {
+            (group.lost, group.replaced) = Default::default();
+        }
+        self.repairs.open = None;
+        self.repairs.take_lost()
+    }
+
+    /// Puts the repair under way, if there is one, to the past.
+    pub(crate) fn close_repair(&mut self, now_ms: u64, end: RepairEnd) -> Option<PastRepair> {
+        let open = self.repairs.open.take()?;
+        let past =
+            PastRepair { since_ms: open.since_ms, ended_ms: now_ms, placed: open.placed, nodes: open.nodes, end };
+        if self.repairs.past.len() >= PAST_REPAIRS_MAX {
+            self.repairs.past.remove(0);
+        }
+        self.repairs.past.push(past.clone());
+        Some(past)
+    }
+}
