@@ -47,7 +47,7 @@ struct Deferred {
     /// Groups that may leave their domain: decided for the whole transaction, as the judge does, whatever its earlier
     /// rows have placed already.
     may_widen: Vec<(JobId, usize)>,
-    /// Tasks that were lost and stand again.
+    /// Tasks that were lost and are placed again.
     moves: BTreeMap<JobId, Vec<Move>>,
 }
 
@@ -181,7 +181,7 @@ fn place(
     let Some(shape) = tx.shapes.join_again(shape_id, count) else { tx.stop("the shape of a placed group") };
     note_admitted(tx, placement.job);
     widen(tx, (placement.job, group_index), node, deferred);
-    let domain = tx.jobs.get(placement.job).and_then(|job| tx.domain_key(job, group_index, node));
+    let domain = tx.domain_key(tx.job(placement.job), group_index, node);
     use_spares(tx, placement, count);
     collect_moves(tx, placement, count, &mut deferred.moves);
     start_runs(tx, placement, count, (shape_id, revision), &shape, domain);
@@ -272,13 +272,13 @@ fn give_up_repairs(tx: &mut Tx<'_>, transaction: &Transaction, refused: &BTreeSe
     }
 }
 
-/// Takes note of those of the row's tasks that were lost before: where they stood and where they go.
+/// Takes note of those of the row's tasks that were lost before: where they ran and where they go.
 fn collect_moves(tx: &mut Tx<'_>, placement: &Placement, count: u32, moves: &mut BTreeMap<JobId, Vec<Move>>) {
     let group_index = usize::from(placement.group.0);
-    let Some(job) = tx.jobs.get(placement.job).filter(|job| !job.groups[group_index].lost.is_empty()) else {
+    let group = &tx.job(placement.job).groups[group_index];
+    if group.lost.is_empty() {
         return;
-    };
-    let group = &job.groups[group_index];
+    }
     let mut found: Vec<Move> = Vec::new();
     for task in (placement.first.0..placement.first.0 + count).filter(|task| group.lost.contains(*task, 1)) {
         let from = tx.nodes.name(group.tasks[task as usize].node);
@@ -351,7 +351,7 @@ fn start_runs(
     }
 }
 
-/// Groups that now stand with their minimum have started; tasks that a rigid group started without are skipped.
+/// Groups that now have their minimum placed have started; tasks that a rigid group started without are skipped.
 fn settle_start(tx: &mut Tx<'_>, job: JobId) {
     let starts = |group: &Group| !group.started && group.live > 0;
     if !tx.jobs.get(job).is_some_and(|job| job.groups.iter().any(starts)) {

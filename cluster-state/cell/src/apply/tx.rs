@@ -5,8 +5,9 @@ use crate::cell::Cell;
 use crate::state::jobs::{Group, Job};
 use crate::state::nodes::NodeRecord;
 use crate::state::runs::Run;
+use crate::state::shapes::Shape;
 use crate::state::timers::Timer;
-use ohm_model::{Command, Event, EventKind, Index, JobId, NodeId, ResourceId, SessionId};
+use ohm_model::{Command, Event, EventKind, Index, JobId, NodeId, ResourceId, SessionId, ShapeId};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -71,7 +72,22 @@ impl<'a> Tx<'a> {
         self.cell.jobs.get(job).unwrap_or_else(|| self.stop(&format!("job {job}")))
     }
 
-    /// The same to be changed.
+    /// The record of a node that the cell holds.
+    pub(crate) fn record(&self, node: NodeId) -> &NodeRecord {
+        self.cell.nodes.get(node).unwrap_or_else(|| self.stop(&format!("node {node}")))
+    }
+
+    /// A live run.
+    pub(crate) fn run(&self, slot: u32) -> &Run {
+        self.cell.runs.get(slot).unwrap_or_else(|| self.stop(&format!("a run in slot {slot}")))
+    }
+
+    /// A shape that a group, a live run or a kept run has.
+    pub(crate) fn shape(&self, shape: ShapeId) -> &Arc<Shape> {
+        self.cell.shapes.get(shape).unwrap_or_else(|| self.stop(&format!("shape {shape}")))
+    }
+
+    /// A job that the cell holds, to be changed.
     pub(crate) fn job_mut(&mut self, job: JobId) -> &mut Job {
         let (index, command) = (self.cell.applied, self.command);
         self.cell.jobs.get_mut(job).unwrap_or_else(|| stop(index, command, &format!("job {job}")))

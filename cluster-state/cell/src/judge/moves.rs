@@ -1,5 +1,5 @@
 //! Judging moves: nothing is told to leave its node unless it has to, and unless there is room for it in the same
-//! transaction. What is accepted stands whole.
+//! transaction. A move is accepted whole or not at all.
 
 use super::Judge;
 use super::slices::Arrivals;
@@ -117,7 +117,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// The slices of each group stay whole, with what goes to a place counted as standing there.
+    /// The slices of each group stay whole, with what goes to a place counted as running there.
     fn judge_move_slices(&mut self, moves: &Moves) {
         let mut seen = BTreeSet::new();
         for (row, nomination) in self.transaction.nominate.iter().enumerate() {

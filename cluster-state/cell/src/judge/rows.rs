@@ -151,7 +151,7 @@ impl<'a> Judge<'a> {
         tally.touched = true;
     }
 
-    /// A gang starts whole or not at all, and where it stands below its minimum it gets back everything that it lost
+    /// A gang starts whole or not at all, and where it runs below its minimum it gets back everything that it lost
     /// with nodes, or nothing: when a group falls short, the job's rows are given back, of a service the group's rows.
     fn judge_minimum(&mut self, job: &Job, first: usize, end: usize) {
         let (whole, is_down) = (job.starts_whole(), job.is_down());

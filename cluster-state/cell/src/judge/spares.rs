@@ -1,4 +1,4 @@
-//! Judging spares: room is held for a group that stands, or starts with these rows, where its tasks may stand, inside
+//! Judging spares: room is held for a group that runs, or starts with these rows, where its tasks may run, inside
 //! its domain, and only where the room is really there.
 
 use super::Judge;

@@ -83,9 +83,9 @@ pub(crate) fn admission_due(tx: &mut Tx<'_>, id: JobId, number: u32) {
     let Some(job) = tx.jobs.get(id).filter(|job| job.admission.rounds == number) else { return };
     let Some(round) = &job.admission.round else {
         let waits = job.admission.back_off_ms > 0 && job.admission.back_off_ms <= now_ms;
-        if waits && let Some(job) = tx.cell.jobs.get_mut(id) {
-            tx.applied.jobs.push(id);
-            job.admission.back_off_ms = 0;
+        if waits {
+            tx.job_mut(id).admission.back_off_ms = 0;
+            tx.touch_job(id);
         }
         return;
     };
@@ -118,14 +118,14 @@ pub(crate) fn recheck(tx: &mut Tx<'_>, queue: &str) {
     }
 }
 
-/// Everything that stood of an admitted job was lost, and perhaps the nodes that were brought for it are gone for
+/// Everything that ran of an admitted job was lost, and perhaps the nodes that were brought for it are gone for
 /// good: it asks anew, unless its runs may live on there.
 pub(crate) fn settle_stranded(tx: &mut Tx<'_>, id: JobId) {
     let is_stranded = |job: &Job| job.live() == 0 && job.spec.on_disconnect == OnDisconnect::Stop;
     end_admitted_round(tx, id, is_stranded);
 }
 
-/// Everything that stood of an admitted job was taken for more important work: its quota is free again.
+/// Everything that ran of an admitted job was taken for more important work: its quota is free again.
 pub(crate) fn settle_preempted(tx: &mut Tx<'_>, id: JobId) {
     let is_out = |job: &Job| job.live() > 0 && job.groups.iter().all(|group| group.live == group.stopping);
     end_admitted_round(tx, id, is_out);

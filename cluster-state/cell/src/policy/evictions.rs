@@ -92,7 +92,7 @@ fn choose_victims(missing: &mut [i64], candidates: impl Iterator<Item = (u32, Ar
     chosen
 }
 
-/// The deadline of a drain: what still stands there is stopped, place or not, and repaired by its jobs' policies.
+/// The deadline of a drain: what still runs there is stopped, place or not, and repaired by its jobs' policies.
 pub(crate) fn end_drain(tx: &mut Tx<'_>, node: NodeId) {
     let drain = tx.nodes.get(node).and_then(|record| record.drain);
     if drain.is_none_or(|drain| drain.deadline_ms == 0 || drain.deadline_ms > tx.now_ms) {

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What its job's rule says of a kept run whose node is back.
 enum Fate {
-    /// It lives on, once the attempt of this number is over, if one stands.
+    /// It lives on, once the attempt of this number is over, if one runs.
     Lives(Option<Incarnation>),
     /// It is stopped.
     Ends(&'static str),
@@ -31,7 +31,7 @@ enum Fate {
 /// A node is back, and these runs live there: each kept one lives on or is stopped, by its job's rule.
 pub(crate) fn reconcile(tx: &mut Tx<'_>, node: NodeId, alive: &BTreeSet<RunRef>) {
     let mut returned: Vec<RunRef> = tx.kept.on_node(node).collect();
-    // They take room in this order: what nothing stands for, then the most important.
+    // They take room in this order: those without a replacement, then the most important.
     returned.sort_by_key(|run| (is_replaced(tx, *run), Reverse(priority_of_run(tx, *run)), *run));
     let mut unopposed = Vec::new();
     for run in returned {
@@ -73,7 +73,7 @@ fn waits_for_gang(cell: &Cell, run: RunRef) -> bool {
     whole && cell.kept.of_job(run.task.job).any(|(_, kept)| matches!(kept.back, Some(Some(_))))
 }
 
-/// Stops what stands in the way of a run that lives on.
+/// Stops the replacement of a run that lives on, and forgets other kept runs of its task.
 fn clear_the_way(tx: &mut Tx<'_>, run: RunRef) {
     let (task, own) = (run.task, run.incarnation);
     forget_kept_where(tx, task.job, |other, kept| {
@@ -170,7 +170,7 @@ pub(crate) fn settle_kept(tx: &mut Tx<'_>) {
     }
 }
 
-/// Judges whether these runs may stand where they do, as if they were placed there, and lets those live that may.
+/// Judges whether these runs may stay where they are, as if they were placed there, and lets those live that may.
 fn adopt(tx: &mut Tx<'_>, id: JobId, runs: &[RunRef]) {
     runs.iter().for_each(|run| end_waiting_of(tx, *run));
     // From here on they are placements like any others: they take their room anew.
@@ -277,7 +277,7 @@ fn outlives(rule: Reconcile, kept: (Incarnation, u64), rival: (Incarnation, u64)
     }
 }
 
-/// The kept runs as rows of a transaction, each where it stands.
+/// The kept runs as rows of a transaction, each where it is.
 fn adoption(shard: Shard, version: Index, seen: Index, kept: &BTreeMap<RunRef, KeptRun>) -> Transaction {
     let row = |(run, kept): (&RunRef, &KeptRun)| Placement {
         job: run.task.job,

@@ -1,6 +1,6 @@
 //! Moves: tasks that leave their nodes once room is reserved for them elsewhere.
 //!
-//! Each task on the move has room for one, somewhere its group may stand; the rooms of a group are alike, so they are
+//! Each task on the move has room for one, somewhere its group may run; the rooms of a group are alike, so they are
 //! counted and not told apart. A task loses its room with the node that it is on, and is an ordinary loss from then on.
 
 use crate::apply::Tx;
@@ -11,7 +11,7 @@ use crate::state::jobs::TaskState;
 use ohm_model::{Incarnation, JobId, NodeId, Placement, TaskRef};
 use std::collections::BTreeMap;
 
-/// Tasks of the row that were on the move stand again: on `node` if there is room held for them.
+/// Tasks of the row that were on the move are placed again: on `node` if there is room held for them.
 pub(crate) fn settle_moved(tx: &mut Tx<'_>, placement: &Placement, count: u32) {
     let job = tx.job(placement.job);
     let (group, first) = (placement.group.0, placement.first.0);

@@ -1,4 +1,4 @@
-//! What follows when jobs lose tasks with their nodes, and when those tasks stand again.
+//! What follows when jobs lose tasks with their nodes, and when those tasks are placed again.
 //!
 //! A job's version moves whenever its unhealthy nodes do, so a plan made before a later loss is refused by its guard
 //! and the next plan takes all losses together. Nothing here is ever charged to a job's retries.
@@ -29,7 +29,7 @@ fn settle_loss(tx: &mut Tx<'_>, id: JobId, loss: &Loss) {
     if !is_down && open_repair(tx, id, loss, &nodes) {
         mark_unhealthy(tx, id, loss.nodes.iter().copied(), UnhealthyCause::Lost);
         arm_give_up(tx, id);
-    } else if tx.jobs.get(id).is_some_and(|job| job.repair_state() == RepairState::Whole) {
+    } else if tx.job(id).repair_state() == RepairState::Whole {
         drop_repair(tx, id);
     }
     // What moves was told to stop when its place was reserved: nothing is lost with it.
@@ -41,7 +41,7 @@ fn settle_loss(tx: &mut Tx<'_>, id: JobId, loss: &Loss) {
     tx.touch_job(id);
 }
 
-/// Whether there is something to repair: a service's group of which nothing stands starts anew instead.
+/// Whether there is something to repair: a service's group of which nothing runs starts anew instead.
 fn open_repair(tx: &mut Tx<'_>, id: JobId, loss: &Loss, nodes: &[String]) -> bool {
     let (since, since_ms) = (tx.index(), tx.now_ms);
     let job = tx.job_mut(id);
@@ -72,7 +72,7 @@ fn open_repair(tx: &mut Tx<'_>, id: JobId, loss: &Loss, nodes: &[String]) -> boo
     true
 }
 
-/// The time to wait is over: a gang that still stands below its minimum is evicted whole.
+/// The time to wait is over: a gang that still runs below its minimum is evicted whole.
 pub(crate) fn end_waiting(tx: &mut Tx<'_>, id: JobId, since: Index) {
     // The job may be forgotten by now, or this repair be over.
     let Some(job) = tx.jobs.get_mut(id) else { return };

@@ -1,11 +1,11 @@
-//! Spares: room for some more tasks of a group that stands, held for those it may lose.
+//! Spares: room for some more tasks of a group that runs, held for those it may lose.
 //!
 //! A spare is no task: nothing runs there. It is charged to the queue as a task is, and binds everybody of the same or
 //! a lower priority but its own job: what waits of that is never kept waiting by a spare. A task that was lost, or that
 //! has to leave its node, is placed where a spare is before anything is searched for, and the spare is used up.
 //!
 //! Invariants: only groups that have started hold spares, no more than [`Job::spares_wanted`]; each one is where a task
-//! of the group may stand, inside the group's domain, and there is room for it beside everything that binds it.
+//! of the group may run, inside the group's domain, and there is room for it beside everything that binds it.
 
 use crate::apply::Tx;
 use crate::apply::steps::holds::{hold, sweep_nominations};
@@ -28,7 +28,7 @@ impl Job {
         if may && self.state == JobState::Active { self.spares_at_most(group) } else { 0 }
     }
 
-    /// The same of a group that stands, or will.
+    /// The same of a group that runs, or will.
     pub fn spares_at_most(&self, group: usize) -> u32 {
         let (Some(state), Some(spec)) = (self.groups.get(group), self.spec.groups.get(group)) else { return 0 };
         let over = state.succeeded + state.failed + state.skipped;
@@ -120,8 +120,7 @@ fn charge_spares(tx: &mut Tx<'_>, id: JobId, group: u16, count: i64) {
         return;
     }
     let queue = job.spec.queue.clone();
-    let Some(shape) = tx.shape_of(job, usize::from(group)) else { tx.stop("the shape of a group with spares") };
-    let shape = Arc::clone(shape);
+    let shape = Arc::clone(tx.shape(job.groups[usize::from(group)].shape));
     tx.charge_queue(&queue, shape.requests.iter().map(|&(resource, request)| (resource, request * count)));
 }
 

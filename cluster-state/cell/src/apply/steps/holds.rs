@@ -39,11 +39,8 @@ pub(crate) fn sweep_nominations(tx: &mut Tx<'_>, node: NodeId, keep: impl FnMut(
 
 /// Nothing of `job` is on the move any more, and its rooms are free.
 pub(crate) fn drop_moves(tx: &mut Tx<'_>, id: JobId) {
-    let job = tx.job(id);
-    if job.groups.iter().any(|group| !group.moving.is_empty())
-        && let Some(job) = tx.jobs.get_mut(id)
-    {
-        job.groups.iter_mut().for_each(|group| group.moving = Default::default());
+    if tx.job(id).groups.iter().any(|group| !group.moving.is_empty()) {
+        tx.job_mut(id).groups.iter_mut().for_each(|group| group.moving = Default::default());
     }
 }
 

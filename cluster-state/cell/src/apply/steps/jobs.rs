@@ -8,11 +8,10 @@ use crate::apply::steps::rounds::end_round;
 use crate::apply::steps::runs::stop_runs;
 use crate::cell::Cell;
 use crate::rooms::nominations::Held;
-use crate::state::jobs::{Finish, Job, JobState, TaskState};
+use crate::state::jobs::{Finish, JobState, TaskState};
 use crate::state::requests::live_request;
 use crate::state::timers::Timer;
 use ohm_model::{Amounts, EventKind, JobId, NodeId, Refusal, StopCause};
-use std::sync::Arc;
 
 /// A finished job is known at least so long, whatever its time to live: who waits for it must get to see its end, and a
 /// submit that is sent again must find it.
@@ -50,7 +49,8 @@ pub(crate) fn tell_state(tx: &mut Tx<'_>, job: JobId, reason: &str) {
 
 /// Ends an active job of which nothing is left to do, as after its last open tasks were taken away.
 pub(crate) fn finish_if_done(tx: &mut Tx<'_>, job: JobId) {
-    if tx.jobs.get(job).is_some_and(|job| job.state == JobState::Active && job.is_done()) {
+    let found = tx.job(job);
+    if found.state == JobState::Active && found.is_done() {
         finish_job(tx, job, Finish::Succeeded, String::new(), StopCause::JobFailed);
     }
 }
@@ -84,12 +84,11 @@ pub(crate) fn finish_job(tx: &mut Tx<'_>, job: JobId, finish: Finish, reason: St
 /// Nothing is reserved for `job` any more, and its admission begins anew.
 pub(crate) fn release_reservation(tx: &mut Tx<'_>, job: JobId) {
     end_round(tx, job);
-    let waits = |job: &Arc<Job>| job.admission.back_off_ms > 0 || !job.admission.failures.is_empty();
-    if tx.jobs.get(job).is_some_and(waits)
-        && let Some(found) = tx.jobs.get_mut(job)
-    {
-        found.admission.back_off_ms = 0;
-        found.admission.failures.clear();
+    let admission = &tx.job(job).admission;
+    if admission.back_off_ms > 0 || !admission.failures.is_empty() {
+        let admission = &mut tx.job_mut(job).admission;
+        admission.back_off_ms = 0;
+        admission.failures.clear();
     }
     give_back_reservation(tx, job);
 }
@@ -108,7 +107,7 @@ pub(crate) fn give_back_reservation(tx: &mut Tx<'_>, job: JobId) {
     found.reserved.clear();
 }
 
-/// Nothing is kept for `job` any more but spares, which are given back when their group stands no more, and nothing
+/// Nothing is kept for `job` any more but spares, which are given back when their group runs no more, and nothing
 /// of it is on the move.
 pub(crate) fn clear_nominations(tx: &mut Tx<'_>, job: JobId) {
     drop_moves(tx, job);
@@ -144,10 +143,8 @@ pub(crate) fn arm_deadline(tx: &mut Tx<'_>, job: JobId) {
 /// A resumed job has its whole time again, as in Kubernetes; the time-out of before may have passed meanwhile.
 pub(crate) fn restart_deadline(tx: &mut Tx<'_>, job: JobId) {
     let now_ms = tx.now_ms.max(1);
-    if let Some(found) = tx.jobs.get_mut(job)
-        && found.started_ms > 0
-    {
-        found.started_ms = now_ms;
+    if tx.job(job).started_ms > 0 {
+        tx.job_mut(job).started_ms = now_ms;
         arm_deadline(tx, job);
     }
 }

@@ -6,14 +6,15 @@ use crate::apply::steps::room::{give_room, take_room};
 use crate::state::jobs::JobState;
 use crate::state::kept::KeptRun;
 use ohm_model::{Incarnation, JobId, NodeHealth, NodeId, OnDisconnect, RunRef};
+use std::sync::Arc;
 
 /// Remembers the runs that live on although their node is lost. Those that were back are away again.
 pub(crate) fn keep_runs_on(tx: &mut Tx<'_>, node: NodeId) {
     withdraw_kept(tx, node);
     let stays = |run: &crate::state::runs::Run| {
-        let job = tx.jobs.get(run.run.task.job)?;
+        let job = tx.job(run.run.task.job);
         let keeps = job.spec.on_disconnect == OnDisconnect::Keep && job.state == JobState::Active;
-        let counts = run.run.task.task.0 < job.spec.groups.get(usize::from(run.run.task.group.0))?.count;
+        let counts = run.run.task.task.0 < job.spec.groups[usize::from(run.run.task.group.0)].count;
         let kept = KeptRun {
             node,
             shape: run.shape,
@@ -44,9 +45,8 @@ pub(crate) fn set_back(tx: &mut Tx<'_>, run: RunRef, back: Option<Option<Incarna
     }
     match (kept.back.is_some(), back.is_some()) {
         (false, true) => {
-            if let Some(shape) = tx.shapes.get(kept.shape).cloned() {
-                take_room(tx, kept.node, &shape, kept.masks());
-            }
+            let shape = Arc::clone(tx.shape(kept.shape));
+            take_room(tx, kept.node, &shape, kept.masks());
         }
         (true, false) => give_room_of(tx, &kept),
         _ => return,
@@ -55,7 +55,8 @@ pub(crate) fn set_back(tx: &mut Tx<'_>, run: RunRef, back: Option<Option<Incarna
 }
 
 pub(crate) fn give_room_of(tx: &mut Tx<'_>, kept: &KeptRun) {
-    if let Some(shape) = tx.shapes.get(kept.shape).filter(|_| kept.back.is_some()).cloned() {
+    if kept.back.is_some() {
+        let shape = Arc::clone(tx.shape(kept.shape));
         give_room(tx, kept.node, &shape, kept.masks());
     }
 }

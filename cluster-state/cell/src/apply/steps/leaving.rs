@@ -1,5 +1,5 @@
 //! Nodes that have to be left although they answer, because they are being drained or because of a condition with the
-//! action `drain`, and what it means for the jobs that stand there.
+//! action `drain`, and what it means for the jobs that run there.
 //!
 //! A task leaves a node like this: room for it is reserved elsewhere and it is told to stop in one transaction; when it
 //! has ended it is lost by its job and placed again like anything else that was lost, where its room is. Nothing stops
@@ -7,7 +7,7 @@
 //! was not told to stop when its condition ends stays.
 //!
 //! Invariants: a job has a node among its unhealthy ones, with the cause found by [`Cell::leave_cause`], exactly while
-//! a run of it that is not to stop stands there; a group has as many tasks on the move as there is room held for them.
+//! a run of it that is not to stop is there; a group has as many tasks on the move as there is room held for them.
 
 use crate::apply::Tx;
 use crate::apply::steps::repairs::mark_unhealthy;
@@ -17,7 +17,7 @@ use crate::state::repairs::{UnhealthyCause, UnhealthyNode};
 use ohm_model::{EventKind, JobId, NodeId};
 use std::collections::BTreeSet;
 
-/// Says so when nothing stands any more on a node that drains.
+/// Says so when nothing runs any more on a node that drains.
 pub(crate) fn tell_drained(tx: &mut Tx<'_>, node: NodeId) {
     let Some(drain) = tx.nodes.get(node).and_then(|record| record.drain) else { return };
     if tx.runs_on(node) == 0 {
@@ -37,7 +37,7 @@ pub(crate) fn settle_leaving(tx: &mut Tx<'_>, node: NodeId) {
     }
 }
 
-/// The same for one job, whose groups tolerate something else by now, and all nodes that it stands on.
+/// The same for one job, whose groups tolerate something else by now, and all nodes that it runs on.
 pub(crate) fn settle_leaving_by(tx: &mut Tx<'_>, id: JobId) {
     let job = tx.job(id);
     let live = job.groups.iter().filter(|group| group.live > 0).flat_map(|group| group.tasks.iter());
@@ -49,8 +49,7 @@ pub(crate) fn settle_leaving_by(tx: &mut Tx<'_>, id: JobId) {
 /// A run of `job` on `node` ended or is to stop: perhaps it was the last one that had to leave.
 pub(crate) fn settle_left(tx: &mut Tx<'_>, job: JobId, node: NodeId) {
     let leaves = |entry: &UnhealthyNode| entry.node == Some(node) && entry.cause != UnhealthyCause::Lost;
-    let is_known = tx.jobs.get(job).is_some_and(|job| job.repairs.unhealthy.iter().any(leaves));
-    if is_known && may_be_left(tx, node) && settle_leaving_of(tx, job, node) {
+    if tx.job(job).repairs.unhealthy.iter().any(leaves) && may_be_left(tx, node) && settle_leaving_of(tx, job, node) {
         tx.touch_job(job);
     }
 }

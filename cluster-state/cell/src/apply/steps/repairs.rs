@@ -10,7 +10,7 @@ use ohm_model::{EventKind, JobId, Move, NodeHealth, NodeId, RepairPolicy};
 pub(crate) fn mark_unhealthy(tx: &mut Tx<'_>, id: JobId, nodes: impl Iterator<Item = NodeId>, cause: UnhealthyCause) {
     let (since, since_ms) = (tx.index(), tx.now_ms);
     for node in nodes {
-        let Some(record) = tx.nodes.get(node) else { tx.stop("the node of a loss") };
+        let record = tx.record(node);
         if cause == UnhealthyCause::Lost && record.health != NodeHealth::Lost {
             continue;
         }
@@ -45,11 +45,11 @@ pub(crate) fn drop_repair(tx: &mut Tx<'_>, id: JobId) {
     if job.repairs.open.is_none() && job.repairs.unhealthy.is_empty() && job.repair_state() == RepairState::Whole {
         return;
     }
-    let nodes = tx.jobs.get_mut(id).map(crate::state::jobs::Job::drop_repair).unwrap_or_default();
+    let nodes = tx.job_mut(id).drop_repair();
     nodes.into_iter().for_each(|node| tx.jobs.forget_unhealthy(node, id));
 }
 
-/// Tasks that were lost stand again, as `moves` say.
+/// Tasks that were lost are placed again, as `moves` say.
 pub(crate) fn note_moves(tx: &mut Tx<'_>, id: JobId, moves: Vec<Move>) {
     let job = tx.job_mut(id);
     let name = job.spec.name.clone();

@@ -46,14 +46,16 @@ pub(crate) fn open_round(tx: &mut Tx<'_>, id: JobId) {
 
 /// Something was placed: what happened on the way here counts no more.
 pub(crate) fn note_admitted(tx: &mut Tx<'_>, id: JobId) {
-    if tx.jobs.get(id).is_some_and(|job| job.admission.round.as_ref().is_some_and(|round| !round.admitted))
-        && let Some(job) = tx.jobs.get_mut(id)
-        && let Some(round) = &mut job.admission.round
-    {
-        round.admitted = true;
-        job.admission.failures.clear();
-        job.admission.failed = None;
+    // Most rows are of jobs that were admitted before: those are not copied to be changed.
+    if tx.job(id).admission.round.as_ref().is_none_or(|round| round.admitted) {
+        return;
     }
+    let admission = &mut tx.job_mut(id).admission;
+    if let Some(round) = &mut admission.round {
+        round.admitted = true;
+    }
+    admission.failures.clear();
+    admission.failed = None;
 }
 
 /// Ends the open round of `job`, if there is one: nothing is placed under it any more.
@@ -69,7 +71,7 @@ pub(crate) fn end_round(tx: &mut Tx<'_>, id: JobId) {
 pub(crate) fn reshape(tx: &mut Tx<'_>, id: JobId) {
     let job = Arc::clone(tx.job(id));
     for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
-        let Some(former) = tx.shapes.get(group.shape) else { tx.stop("the shape of a group") };
+        let former = tx.shape(group.shape);
         let (node_selector, tolerations) = job.admission.filters(spec);
         if former.node_selector == node_selector && former.tolerations == tolerations {
             continue;
@@ -86,11 +88,11 @@ pub(crate) fn reshape(tx: &mut Tx<'_>, id: JobId) {
     settle_leaving_by(tx, id);
 }
 
-/// What checks add holds for what stands already, too: runs with the former shape of `group` have its new one.
+/// What checks add holds for what runs already, too: runs with the former shape of `group` have its new one.
 fn reshape_runs(tx: &mut Tx<'_>, (id, at): (JobId, usize), group: &Group, joined: ShapeId) {
     for task in group.tasks.iter().filter(|task| task.run != NO_RUN) {
-        if let Some(run) = tx.runs.get_mut(task.run).filter(|run| run.shape == group.shape) {
-            run.shape = joined;
+        if tx.run(task.run).shape == group.shape {
+            tx.run_mut(task.run).shape = joined;
             tx.shapes.leave(group.shape);
             tx.shapes.join_again(joined, 1);
         }

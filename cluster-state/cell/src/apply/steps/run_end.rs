@@ -7,12 +7,11 @@ use crate::apply::steps::leaving::{settle_left, tell_drained};
 use crate::apply::steps::repairs::{drop_repair, end_repair_of};
 use crate::apply::steps::room::give_room;
 use crate::apply::steps::runs::{past_run, tell_ended};
-use crate::cell::Cell;
 use crate::state::jobs::{Finish, Job, JobState, TaskState};
 use crate::state::repairs::{Losses, RepairState};
 use crate::state::runs::{NO_RUN, Run};
 use crate::state::timers::Timer;
-use ohm_model::{ClassKind, EventKind, Exit, Incarnation, JobId, NodeHealth, NodeId, StopCause};
+use ohm_model::{ClassKind, EventKind, Exit, Incarnation, NodeHealth, NodeId, StopCause};
 use std::sync::Arc;
 
 /// The first back-off of a task that failed by itself; doubles with each failure.
@@ -74,7 +73,7 @@ pub(crate) fn end_run(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str, los
         TaskEnd::Fatal if state == JobState::Active => {
             let reason = format!(
                 "task {}/{} failed for good: {exit}{}{message}",
-                group_name(tx, job_id, run.run.task.group.0),
+                job.spec.groups[usize::from(group)].name,
                 run.run.task.task,
                 if message.is_empty() { "" } else { ": " },
             );
@@ -94,11 +93,6 @@ pub(crate) fn end_runs_on(tx: &mut Tx<'_>, node: NodeId, exit: Exit, losses: &mu
     let mut slots: Vec<u32> = tx.runs.on_node(&tx.nodes, node).map(|(slot, _)| slot).collect();
     slots.reverse();
     slots.into_iter().for_each(|slot| end_run(tx, slot, exit, "", losses));
-}
-
-fn group_name(cell: &Cell, job: JobId, group: u16) -> String {
-    let job = cell.jobs.get(job);
-    job.map_or_else(String::new, |job| job.spec.groups[usize::from(group)].name.clone())
 }
 
 pub(crate) fn free_room(tx: &mut Tx<'_>, run: &Run) {
@@ -232,13 +226,12 @@ pub(crate) fn restart_if_down(job: &mut Job) {
 /// not.
 fn restart_in_place(tx: &mut Tx<'_>, slot: u32, exit: Exit, message: &str) -> bool {
     let by_itself = exit.is_charged() || exit == Exit::NeverStarted;
-    let Some(run) = tx.runs.get(slot).filter(|run| run.restart && run.stop.is_none() && by_itself) else {
+    let run = tx.run(slot);
+    if !run.restart || run.stop.is_some() || !by_itself {
         return false;
-    };
+    }
     let (id, group, index, node) = (run.run.task.job, run.run.task.group.0, run.run.task.task.0, run.node);
-    let active = tx.jobs.get(id).is_some_and(|job| job.state == JobState::Active);
-    let stands = tx.nodes.get(node).is_some_and(|record| record.health != NodeHealth::Lost);
-    if !active || !stands {
+    if tx.job(id).state != JobState::Active || tx.record(node).health == NodeHealth::Lost {
         return false;
     }
     let mut ended = run.clone();
