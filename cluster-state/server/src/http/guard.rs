@@ -19,6 +19,9 @@ use std::net::IpAddr;
 /// The path of the long poll.
 const WAIT_PATH: &str = "/v1/jobs/{name}/wait";
 
+/// The path whose bodies are long.
+const SUBMIT_PATH: &str = "/v1/submit";
+
 /// What is answered without the token.
 const HEALTH_PATH: &str = "/healthz";
 
@@ -45,6 +48,8 @@ pub(super) async fn admit(State(shared): State<Shared>, mut request: Request, ne
         Some(HEALTH_PATH) => (None, 0),
         // Those who wait long wait among themselves: they never turn a submit or a cancel away.
         Some(WAIT_PATH) => (Some(&shared.waits), WAITS_MAX),
+        // Who submits waits among themselves, too: a body may take its time.
+        Some(SUBMIT_PATH) => (Some(&shared.submits), shared.options.submits_max()),
         _ => (Some(&shared.requests), shared.options.requests_max),
     };
     let permit = room.map(|room| room.try_acquire()).transpose();

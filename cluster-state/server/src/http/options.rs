@@ -39,6 +39,11 @@ pub struct HttpOptions {
 }
 
 impl HttpOptions {
+    /// How many may submit at once, beside all other requests.
+    pub(super) fn submits_max(&self) -> usize {
+        self.requests_max / 2
+    }
+
     /// For a server that listens on `listen`, with `token`, and everything else by default.
     pub fn new(listen: SocketAddr, token: Option<String>) -> Self {
         HttpOptions {

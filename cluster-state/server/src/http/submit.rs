@@ -72,9 +72,9 @@ pub(super) async fn submit(caller: Caller, Params(query): Params<SubmitQuery>, r
 
 async fn submit_whole(shared: &Shared, mut submission: Submission<'_>, name: &'static str, body: Body) -> Answer {
     let bytes = read_body(body, shared.options.body_bytes_max).await?;
-    let permit = shared.parses.acquire().await;
+    let turn = shared.parses.turn(bytes.len()).await;
     let documents = parse(move || ohm_manifest::parse(name, &bytes)).await?;
-    drop(permit);
+    drop(turn);
     for document in documents {
         submission.add(document, 0).await;
     }
@@ -89,9 +89,10 @@ async fn submit_lines(shared: &Shared, mut submission: Submission<'_>, body: Bod
         let last = piece.is_none();
         let lines = reader.push(piece.as_deref());
         if !lines.is_empty() {
-            let permit = shared.parses.acquire().await;
+            // No piece of the network is long.
+            let turn = shared.parses.turn(0).await;
             let parsed = parse(move || parse_lines(lines)).await?;
-            drop(permit);
+            drop(turn);
             for (lines_before, verdict) in parsed {
                 match verdict {
                     Ok(document) => submission.add(document, lines_before).await,

@@ -1,9 +1,10 @@
 //! Requests that must not be answered, and ones that cannot be.
 
-use super::world::{TOKEN, World, read};
+use super::world::{TOKEN, World, job, read};
 use crate::handle::Unanswered;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
+use futures_util::FutureExt;
 use serde_json::Value;
 
 async fn check(world: &World, headers: &[(&str, &str)], method: &str, path: &str, expected: (u16, &str)) {
@@ -86,4 +87,21 @@ async fn too_many_requests_at_once_are_turned_away() {
     let world = World::with(|options| options.requests_max = 0);
     let (status, answer) = world.get("/v1/jobs").await;
     assert_eq!((status, answer["error"]["code"].as_str()), (StatusCode::SERVICE_UNAVAILABLE, Some("busy")));
+}
+
+#[tokio::test]
+async fn bodies_that_do_not_end_leave_room_for_the_rest() {
+    let world = World::with(|options| options.requests_max = 4);
+    world.submit(&job("a", "")).await;
+    let endless = || Body::from_stream(futures_util::stream::pending::<Result<bytes::Bytes, std::io::Error>>());
+    let submits = (0..8).map(|_| Box::pin(world.ask("POST", "/v1/submit", "application/yaml", endless())));
+    let mut submits: Vec<_> = submits.collect();
+    let answered = submits.iter_mut().filter_map(|submit| submit.as_mut().now_or_never());
+    let refused = answered.filter(|answer| answer.status() == StatusCode::SERVICE_UNAVAILABLE).count();
+    assert_eq!(refused, 6, "two of them wait for their bodies");
+    assert_eq!(world.get("/v1/jobs").await.0, StatusCode::OK);
+    let cancelled = world.send("POST", "/v1/jobs/a/cancel", "application/json", b"").await;
+    assert_eq!(cancelled.0, StatusCode::OK);
+    drop(submits);
+    world.submit(&job("b", "")).await;
 }
