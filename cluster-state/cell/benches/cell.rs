@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_types, reason = "a benchmark is about real time")]
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use ohm_cell::{Applied, Cell, Scratch, restore};
+use ohm_cell::{Applied, Cell, Overlay, Scratch, restore};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
     Amounts, Class, Command, Entry, Envelope, Exit, Grain, GroupIndex, GroupSpec, Guard, Index, JobGuard, JobId,
@@ -287,7 +287,7 @@ fn snapshots(c: &mut Criterion) {
     group.finish();
 }
 
-/// The copy on which a planner looks for places of tasks that have to leave: of a gang of 1,000 beside 100,000 other
+/// The picture on which a planner looks for places of tasks that have to leave: of a gang of 1,000 beside 100,000 other
 /// tasks, with a topology of 250 racks.
 fn moves(c: &mut Criterion) {
     let mut yard = Yard::with_racks(NODES / 40);
@@ -306,7 +306,8 @@ fn moves(c: &mut Criterion) {
     group.sample_size(20);
     for count in [1, 100, 1_000] {
         group.bench_function(BenchmarkId::from_parameter(count), |bencher| {
-            bencher.iter(|| yard.cell.as_if_left(gang, black_box(&runs[..count])));
+            let job = yard.cell.jobs().get(gang).expect("the gang");
+            bencher.iter(|| Overlay::default().leave(&yard.cell, job, black_box(&runs[..count])));
         });
     }
     group.finish();

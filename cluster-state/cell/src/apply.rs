@@ -3,7 +3,6 @@
 //! happened.
 
 mod applied;
-mod as_if;
 mod bound_node_lease;
 mod cancel_job;
 pub(crate) mod commit;

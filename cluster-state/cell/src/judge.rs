@@ -18,7 +18,7 @@ use crate::cell::Cell;
 use crate::judge::scratch::Scratch;
 use crate::planted;
 use crate::rooms::overlay::Savepoint;
-use crate::rooms::room::What;
+use crate::rooms::what_if::WhatIf;
 use crate::state::jobs::{Job, JobState};
 use crate::state::nodes::PRESENT;
 use crate::state::repairs::RepairState;
@@ -55,7 +55,7 @@ pub(crate) fn judge_transaction(
 ) -> Verdict {
     let shown = planted::shown_to_judge(cell, transaction);
     let (cell, transaction) = shown.as_deref().map_or((cell, transaction), |(cell, shown)| (cell, shown));
-    scratch.over.begin(cell);
+    scratch.over.begin();
     let accepted = vec![0; transaction.place.len()];
     let (conflicts, refresh) = (Vec::new(), Index(0));
     let (adopted, mark) = (None, scratch.over.savepoint());
@@ -75,7 +75,7 @@ pub(crate) fn judge_adoption(
     made: &[(ShapeId, u32)],
     scratch: &mut Scratch,
 ) -> Verdict {
-    scratch.over.begin(cell);
+    scratch.over.begin();
     scratch.guards.clear();
     scratch.guards.extend(transaction.jobs.iter().enumerate().map(|(at, guard)| (guard.job, at as u32)));
     let (session, accepted) = (SessionId(0), vec![0; transaction.place.len()]);
@@ -271,13 +271,12 @@ impl<'a> Judge<'a> {
             let held = placed.get(&(job.id, at as u16)).copied().unwrap_or(0);
             add_requests(&mut growth, shape, -i64::from(held));
         }
-        let Judge { cell, scratch, .. } = self;
-        let Some(queue) = cell.quota.find(&job.spec.queue) else { return Ok(()) };
-        if growth.iter().any(|(resource, amount)| scratch.over.quota_left(cell, queue, *resource) < *amount) {
+        let Some(queue) = self.cell.quota.find(&job.spec.queue) else { return Ok(()) };
+        if growth.iter().any(|(resource, amount)| self.what().quota_left(queue, *resource) < *amount) {
             return Err(ConflictReason::QuotaExceeded);
         }
         for (resource, amount) in growth {
-            scratch.over.charge(cell, GroupIndex(0), (queue, resource, amount));
+            self.scratch.over.charge(&self.cell.quota, GroupIndex(0), (queue, resource, amount));
         }
         Ok(())
     }
@@ -289,7 +288,7 @@ impl<'a> Judge<'a> {
     }
 
     /// The cell with what the accepted rows take.
-    fn what(&self) -> What<'_> {
-        What { cell: self.cell, over: &self.scratch.over }
+    fn what(&self) -> WhatIf<'_> {
+        WhatIf { cell: self.cell, over: &self.scratch.over }
     }
 }

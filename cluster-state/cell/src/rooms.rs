@@ -2,7 +2,9 @@
 //! what would be if more were taken.
 
 pub(crate) mod grid;
+pub(crate) mod laying;
 pub(crate) mod nominations;
 pub(crate) mod overlay;
 pub(crate) mod reads;
 pub(crate) mod room;
+pub(crate) mod what_if;

@@ -1,10 +1,11 @@
 //! The hard rules: each one a file, each one a line of [`RULES`]. Whoever asks for room on a node asks them all,
-//! through [`Room::of`]. The compiled scan of the planners, the test model and the oracle say the same in other code,
-//! on purpose; tests prove that they agree.
+//! through [`Room::of`]: judge, planners, explanations. The compiled scan of the planners, the test model and the
+//! oracle say the same in other code, on purpose; tests prove that they agree.
 
 mod claims;
-mod devices;
+pub(crate) mod devices;
 mod limit_per_node;
+pub(crate) mod miss;
 mod node_class;
 mod node_ready;
 mod planted;
@@ -13,35 +14,57 @@ mod quota;
 mod resources;
 mod topology_domain;
 
-use crate::rooms::room::{Asker, Room, What};
+use crate::rooms::room::{Asker, Room};
+use crate::rooms::what_if::WhatIf;
+use crate::rules::miss::Miss;
 use ohm_model::{ConflictReason, NodeId};
 
 /// One hard rule.
 pub(crate) struct Rule {
     /// Its name; kube-scheduler's where it has one for it.
     pub(crate) name: &'static str,
-    /// Whether it counts what is taken on the node, as against where the group may run at all.
-    pub(crate) counts: bool,
+    /// What it is about.
+    pub(crate) about: About,
     /// How many of so many tasks it leaves room for on a node, and why not for more.
-    room: fn(&Asker<'_>, What<'_>, NodeId, u32) -> Room,
+    room: fn(&Asker<'_>, WhatIf<'_>, NodeId, u32) -> Room,
+    /// That reason for people, where it says something of the node.
+    miss: Option<Why>,
 }
+
+/// Says the reason of a verdict for people.
+type Why = fn(&Asker<'_>, WhatIf<'_>, NodeId, ConflictReason) -> Miss;
+
+/// What a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    /// Where the group may run at all: stopping others does not help.
+    Place,
+    /// What is taken on the node, in amounts: there may be nearly enough.
+    Amounts,
+    /// What is taken on the node otherwise.
+    Taken,
+    /// The job's queue.
+    Queue,
+}
+
+use About::{Amounts, Place, Queue, Taken};
 
 /// All hard rules, in the order they are asked: what costs least first; of several that leave no room the first one is
 /// the reason.
 pub(crate) const RULES: &[Rule] = &[
-    Rule { name: "NodeReady", counts: false, room: node_ready::room },
-    Rule { name: "NodeClass", counts: false, room: node_class::room },
-    Rule { name: "TopologyDomain", counts: false, room: topology_domain::room },
-    Rule { name: "NodeResourcesFit", counts: true, room: resources::room },
-    Rule { name: "Claims", counts: true, room: claims::room },
-    Rule { name: "Quota", counts: false, room: quota::room },
-    Rule { name: "NodePorts", counts: true, room: ports::room },
-    Rule { name: "LimitPerNode", counts: true, room: limit_per_node::room },
-    Rule { name: "Devices", counts: true, room: devices::room },
+    Rule { name: "NodeReady", about: Place, room: node_ready::room, miss: Some(node_ready::miss) },
+    Rule { name: "NodeClass", about: Place, room: node_class::room, miss: Some(node_class::miss) },
+    Rule { name: "TopologyDomain", about: Place, room: topology_domain::room, miss: Some(topology_domain::miss) },
+    Rule { name: "NodeResourcesFit", about: Amounts, room: resources::room, miss: Some(resources::miss) },
+    Rule { name: "Claims", about: Amounts, room: claims::room, miss: Some(claims::miss) },
+    Rule { name: "Quota", about: Queue, room: quota::room, miss: None },
+    Rule { name: "NodePorts", about: Taken, room: ports::room, miss: Some(ports::miss) },
+    Rule { name: "LimitPerNode", about: Taken, room: limit_per_node::room, miss: Some(limit_per_node::miss) },
+    Rule { name: "Devices", about: Amounts, room: devices::room, miss: Some(devices::miss) },
 ];
 
 impl Rule {
-    pub(crate) fn ask(&self, asker: &Asker<'_>, what: What<'_>, node: NodeId, most: u32) -> Room {
+    pub(crate) fn ask(&self, asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32) -> Room {
         match planted::is_skipped(self.name, asker, what, node) {
             true => Room::ALL,
             false => (self.room)(asker, what, node, most),
@@ -52,14 +75,14 @@ impl Rule {
 impl Room {
     /// How many of `most` tasks of `asker` find room on `node`: every rule is asked, in the order of the table, until
     /// nothing is left.
-    pub(crate) fn of(asker: &Asker<'_>, what: What<'_>, node: NodeId, most: u32) -> Room {
+    pub fn of(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32) -> Room {
         Room::by(RULES.iter(), asker, what, node, most)
     }
 
     fn by<'r>(
         rules: impl Iterator<Item = &'r Rule>,
         asker: &Asker<'_>,
-        what: What<'_>,
+        what: WhatIf<'_>,
         node: NodeId,
         most: u32,
     ) -> Room {
@@ -77,12 +100,26 @@ impl Room {
     }
 
     /// As [`Room::of`], where less than `count` is of no use.
-    pub(crate) fn whole(asker: &Asker<'_>, what: What<'_>, node: NodeId, count: u32) -> Result<(), ConflictReason> {
+    pub(crate) fn whole(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, count: u32) -> Result<(), ConflictReason> {
         Room::of(asker, what, node, count).for_all(count)
     }
 
     /// As [`Room::of`] beside what is taken on the node, wherever the group may run.
-    pub(crate) fn beside(asker: &Asker<'_>, what: What<'_>, node: NodeId, most: u32) -> Room {
-        Room::by(RULES.iter().filter(|rule| rule.counts), asker, what, node, most)
+    pub(crate) fn beside(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32) -> Room {
+        Room::by(RULES.iter().filter(|rule| matches!(rule.about, Amounts | Taken)), asker, what, node, most)
+    }
+
+    /// Why not even one task of `asker` finds room on `node`, for people: the first rule that says so.
+    pub fn miss(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId) -> Option<Miss> {
+        RULES.iter().find_map(|rule| {
+            let Room { count: 0, reason } = rule.ask(asker, what, node, 1) else { return None };
+            Some((rule.miss?)(asker, what, node, reason?))
+        })
+    }
+
+    /// Whether amounts are all that may keep one task of `asker` from `node`.
+    pub fn is_near(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId) -> bool {
+        let others = RULES.iter().filter(|rule| rule.about != Amounts);
+        Room::by(others, asker, what, node, 1).count == 1
     }
 }

@@ -9,8 +9,8 @@ use crate::plan::PlannedJob;
 use crate::planner::{Need, Planner};
 use crate::scheduler::SchedulerCore;
 use crate::view::View;
-use ohm_cell::{Cell, CheckState, Job, JobState, Standing};
-use ohm_model::{Grain, JobId};
+use ohm_cell::{Cell, CheckState, Job, JobState, Overlay, Standing};
+use ohm_model::{Grain, JobId, SessionId};
 use ohm_stdx::canary::{self, Canary};
 
 const WAIT_MS: u64 = 1_000;
@@ -57,8 +57,8 @@ pub fn admission_obstacle(cell: &Cell, job: &Job) -> Option<Obstacle> {
         }
         Standing::Checking => checks_text(job),
         Standing::Unreserved => {
-            let (holds, session) = (crate::holds::Holds::default(), Default::default());
-            let short = short_quota(&View::new(cell, &holds, session), job);
+            let over = Overlay::default();
+            let short = short_quota(&View::new(cell, &over, SessionId(0)), job);
             return Some(short.unwrap_or(Obstacle::Waiting { what: "its quota, which is reserved next".into() }));
         }
     };
@@ -107,7 +107,7 @@ impl<P: Planner> SchedulerCore<P> {
                 continue;
             }
             let Some(found) = self.follower.cell().jobs().get(job) else { continue };
-            let view = Self::view(self.follower.cell(), &self.holds, self.follower.member());
+            let view = Self::view(self.follower.cell(), &mut self.holds, self.follower.member());
             if let Some(obstacle) = short_quota(&view, found) {
                 self.park(now_ms, job, Explanation::of_obstacle(job, self.follower.cell().applied(), 0, obstacle));
                 continue;

@@ -2,13 +2,12 @@
 
 use crate::admission::{admission_obstacle, need_now};
 use crate::explain::Explanation;
-use crate::holds::Holds;
 use crate::moves::{plan_waiting, seek_places};
 use crate::plan::{Decision, Plan};
 use crate::planner::{Budget, Need, Planner, Work, WorkItem};
 use crate::ticket::rank_of;
-use crate::view::View;
-use ohm_cell::{Cell, Job, JobState};
+use crate::view::Board;
+use ohm_cell::{Cell, Job, JobState, Overlay};
 use ohm_model::{JobId, SessionId};
 use ohm_stdx::Prng;
 
@@ -67,26 +66,26 @@ pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answ
         };
         return Answer::NeedsNothing { why };
     };
-    let holds = Holds::default();
-    let view = View::new(cell, &holds, SessionId(0));
-    planner.reset(&view);
+    let mut over = Overlay::default();
+    let mut board = Board::new(cell, &mut over, SessionId(0));
+    planner.reset(&board.view());
     let nominated = cell.nominations().nominates(job);
     let item = WorkItem { job, need, attempt: 0, nominated };
-    let (budget, picture) = (Budget::UNBOUNDED, (cell, &holds, SessionId(0)));
+    let budget = Budget::UNBOUNDED;
     let of_job = |plan: Plan| plan.decisions.into_iter().find(|decision| decision.job() == job);
     let (need, decision) = match need {
         Need::Move => {
-            let moved = seek_places(planner, picture, item, u64::MAX, &mut Prng::new(0)).decision;
+            let moved = seek_places(planner, &mut board, item, u64::MAX, &mut Prng::new(0)).decision;
             let mut waiting = None;
             if matches!(moved, Decision::Unplaced(_)) && found.pending() > 0 {
-                planner.reset(&view);
-                waiting = plan_waiting(planner, picture, item, budget, &mut Prng::new(0));
+                planner.reset(&board.view());
+                waiting = plan_waiting(planner, &mut board, item, budget, &mut Prng::new(0));
             }
             // Why something stays where it is, its node says.
             waiting.map_or((need, Some(moved)), |(waits, plan)| (waits, of_job(plan)))
         }
         Need::Repair | Need::Start | Need::Grow | Need::Spare => {
-            (need, of_job(planner.plan(&view, &Work { jobs: vec![item], budget }, &mut Prng::new(0))))
+            (need, of_job(planner.plan(&mut board, &Work { jobs: vec![item], budget }, &mut Prng::new(0))))
         }
     };
     match decision {

@@ -1,53 +1,10 @@
 //! Why a job is not placed, as data; [`Explanation::to_text`] says it in words.
 
-use ohm_cell::ClassMiss;
-use ohm_model::{ConflictReason, GroupIndex, Index, JobId, ResourceId, Taint};
+pub use ohm_cell::Miss;
+use ohm_model::{ConflictReason, GroupIndex, Index, JobId, ResourceId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The first filter that keeps a group away from a node. Nodes are counted by it, in the order the filters are asked.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Miss {
-    /// Health does not say ready.
-    NotReady,
-    /// A person keeps new work away.
-    Cordoned,
-    /// It is being drained.
-    Draining,
-    /// This taint is not tolerated.
-    Taint(Taint),
-    /// A selected label is missing or different.
-    NodeSelector,
-    /// No affinity term matches.
-    Affinity,
-    /// It lacks a label of the topology's levels.
-    OutsideTopology,
-    /// It is outside the domain the job must stay in.
-    TopologyDomain,
-    /// Even empty it would have too little of this resource for one task.
-    Capacity(ResourceId),
-    /// Not enough of this resource is free for one task.
-    Resource(ResourceId),
-    /// Enough is free of this device resource in sum, but not on whole devices or not on one device.
-    Devices(ResourceId),
-    /// A port is taken.
-    Port(u16),
-    /// The group's limit per node is reached.
-    LimitPerNode,
-    /// The room is kept for a nominated job.
-    Held,
-}
-
-impl From<ClassMiss> for Miss {
-    fn from(miss: ClassMiss) -> Self {
-        match miss {
-            ClassMiss::Taint(taint) => Miss::Taint(taint),
-            ClassMiss::NodeSelector => Miss::NodeSelector,
-            ClassMiss::Affinity => Miss::Affinity,
-        }
-    }
-}
 
 /// The node that came nearest in one resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

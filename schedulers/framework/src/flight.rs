@@ -108,9 +108,7 @@ impl Flight {
     pub(crate) fn new(cell: &Cell, holds: &mut Holds, batch: &mut Batch, improvements: u64) -> Self {
         let transaction = &batch.transaction;
         let others = transaction.evict.len() + transaction.nominate.len() + transaction.reserve.len();
-        let mut taken = holds.take(cell, &transaction.place, &transaction.evict);
-        holds.reserve(cell, &transaction.reserve, &mut taken);
-        holds.take_rooms(cell, &transaction.nominate, &mut taken);
+        let taken = holds.take(cell, transaction);
         Flight {
             jobs: std::mem::take(&mut batch.jobs),
             taken,

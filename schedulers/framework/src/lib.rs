@@ -43,4 +43,4 @@ pub use pass::TRANSACTION_BYTES_MAX;
 pub use plan::{Decision, Plan, PlannedJob};
 pub use planner::{Budget, Need, Planner, Work, WorkItem, need_of};
 pub use scheduler::{SchedulerCore, Standing, is_class_known};
-pub use view::View;
+pub use view::{Board, View};

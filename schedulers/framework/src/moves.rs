@@ -5,12 +5,11 @@
 //! transaction that is all or nothing.
 
 use crate::explain::{Explanation, Obstacle};
-use crate::holds::Holds;
 use crate::plan::{Decision, Plan, PlannedJob};
 use crate::planner::{Budget, Need, Planner, Work, WorkItem, need_of_waiting};
-use crate::view::View;
+use crate::view::Board;
 use ohm_cell::{Cell, Job};
-use ohm_model::{Grain, GroupIndex, NodeId, Nomination, Purpose, RunRef, SessionId, StopCause};
+use ohm_model::{Grain, GroupIndex, NodeId, Nomination, Purpose, RunRef, StopCause};
 use ohm_stdx::Prng;
 use ohm_stdx::canary::{self, Canary};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,11 +26,12 @@ pub(crate) struct Sought {
 /// nodes is left first.
 pub(crate) fn seek_places<P: Planner + ?Sized>(
     planner: &mut P,
-    (cell, holds, session): (&Cell, &Holds, SessionId),
+    board: &mut Board<'_>,
     item: WorkItem,
     nodes_budget: u64,
     dice: &mut Prng,
 ) -> Sought {
+    let cell = board.cell();
     let mut sought = Sought { decision: Decision::Nothing(item.job), examined: 0, nodes: Vec::new() };
     let Some(job) = cell.jobs().get(item.job) else { return sought };
     let whole = cell.runs_to_move(job);
@@ -39,15 +39,16 @@ pub(crate) fn seek_places<P: Planner + ?Sized>(
     sets.extend(by_node(cell, job, &whole));
     let mut why = None;
     for set in sets.into_iter().filter(|set| !set.is_empty()) {
-        let as_if = cell.as_if_left(item.job, &set);
-        let view = View::new(&as_if, holds, session);
+        let before = board.over().savepoint();
+        let as_if = board.over().leave(cell, job, &set);
         let budget = Budget { nodes: nodes_budget, rows: usize::MAX };
-        let plan = planner.plan(&view, &Work { jobs: vec![item], budget }, dice);
+        let plan = planner.plan(&mut board.with_job(&as_if), &Work { jobs: vec![item], budget }, dice);
+        board.over().roll_back(cell.quota(), before);
         sought.examined += plan.examined;
         match plan.decisions.into_iter().find(|decision| decision.job() == item.job) {
             Some(Decision::Planned(planned)) => {
                 sought.nodes.extend(planned.place.iter().map(|row| row.node));
-                if tears(&planned, job, as_if.jobs().get(item.job), set.len()) {
+                if tears(&planned, job, &as_if, set.len()) {
                     let of = set.len() as u32;
                     let room = || Box::new(Explanation::of_obstacle(item.job, cell.applied(), of, Obstacle::Room));
                     why = why.or_else(|| Some(planned.rest.unwrap_or_else(room)));
@@ -71,21 +72,21 @@ pub(crate) fn seek_places<P: Planner + ?Sized>(
 /// placed. Nothing if nothing of it waits.
 pub(crate) fn plan_waiting<P: Planner + ?Sized>(
     planner: &mut P,
-    (cell, holds, session): (&Cell, &Holds, SessionId),
+    board: &mut Board<'_>,
     item: WorkItem,
     budget: Budget,
     dice: &mut Prng,
 ) -> Option<(Need, Plan)> {
-    let need = need_of_waiting(cell.jobs().get(item.job)?)?;
+    let need = need_of_waiting(board.cell().jobs().get(item.job)?)?;
     let work = Work { jobs: vec![WorkItem { need, ..item }], budget };
-    Some((need, planner.plan(&View::new(cell, holds, session), &work, dice)))
+    Some((need, planner.plan(board, &work, dice)))
 }
 
 /// Whether the plan leaves some of the set behind, of a job that may go to another domain with everything alone.
-fn tears(planned: &PlannedJob, job: &Job, as_if: Option<&std::sync::Arc<Job>>, set: usize) -> bool {
+fn tears(planned: &PlannedJob, job: &Job, as_if: &Job, set: usize) -> bool {
     let places: u32 = planned.place.iter().map(|row| row.count).sum();
-    let left = as_if.map_or(&[][..], |as_if| &as_if.groups);
-    let frees = job.groups.iter().zip(left).any(|(group, left)| group.domain.is_some() && left.domain.is_none());
+    let frees =
+        job.groups.iter().zip(&as_if.groups).any(|(group, left)| group.domain.is_some() && left.domain.is_none());
     frees && (places as usize) < set
 }
 
@@ -93,11 +94,11 @@ fn tears(planned: &PlannedJob, job: &Job, as_if: Option<&std::sync::Arc<Job>>, s
 /// nodes that the planner counts as taken by it.
 pub fn plan_move<P: Planner + ?Sized>(
     planner: &mut P,
-    picture: (&Cell, &Holds, SessionId),
+    board: &mut Board<'_>,
     item: WorkItem,
     dice: &mut Prng,
 ) -> (Decision, Vec<NodeId>) {
-    let sought = seek_places(planner, picture, item, Budget::UNBOUNDED.nodes, dice);
+    let sought = seek_places(planner, board, item, Budget::UNBOUNDED.nodes, dice);
     (sought.decision, sought.nodes)
 }
 

@@ -47,8 +47,8 @@ impl<P: Planner> SchedulerCore<P> {
 
     fn plan_move(&mut self, now_ms: u64, work: &Work, out: &mut Vec<SchedulerEffect>) {
         self.tell_planner();
-        let picture = (self.follower.cell(), &self.holds, self.follower.member().session().unwrap_or_default());
-        let sought = seek_places(&mut self.planner, picture, work.jobs[0], work.budget.nodes, &mut self.dice);
+        let mut board = self.holds.board(self.follower.cell(), self.follower.member().session().unwrap_or_default());
+        let sought = seek_places(&mut self.planner, &mut board, work.jobs[0], work.budget.nodes, &mut self.dice);
         self.counters.passes += 1;
         self.counters.examined += sought.examined;
         self.changes.nodes.extend(sought.nodes);
@@ -56,8 +56,9 @@ impl<P: Planner> SchedulerCore<P> {
         if let Some(Decision::Unplaced(_)) = plan.decisions.first() {
             // The nodes that it counts as taken are free.
             self.tell_planner();
-            let picture = (self.follower.cell(), &self.holds, self.follower.member().session().unwrap_or_default());
-            let waiting = plan_waiting(&mut self.planner, picture, work.jobs[0], work.budget, &mut self.dice);
+            let session = self.follower.member().session().unwrap_or_default();
+            let mut board = self.holds.board(self.follower.cell(), session);
+            let waiting = plan_waiting(&mut self.planner, &mut board, work.jobs[0], work.budget, &mut self.dice);
             let waiting = waiting.map(|(_, placed)| placed).unwrap_or_default();
             self.counters.examined += waiting.examined;
             if matches!(waiting.decisions.first(), Some(Decision::Planned(_))) {
@@ -71,8 +72,8 @@ impl<P: Planner> SchedulerCore<P> {
 
     fn plan_places(&mut self, now_ms: u64, work: &Work, out: &mut Vec<SchedulerEffect>) {
         self.tell_planner();
-        let view = Self::view(self.follower.cell(), &self.holds, self.follower.member());
-        let plan = self.planner.plan(&view, work, &mut self.dice);
+        let mut board = self.holds.board(self.follower.cell(), self.follower.member().session().unwrap_or_default());
+        let plan = self.planner.plan(&mut board, work, &mut self.dice);
         self.counters.passes += 1;
         self.counters.examined += plan.examined;
         let batches = self.settle(now_ms, work, plan);
@@ -95,7 +96,7 @@ impl<P: Planner> SchedulerCore<P> {
         let improved = std::mem::take(&mut self.changes.improved);
         if !improved.is_empty() {
             self.wake_second_passes();
-            let view = Self::view(self.follower.cell(), &self.holds, self.follower.member());
+            let view = Self::view(self.follower.cell(), &mut self.holds, self.follower.member());
             let open: Vec<NodeId> =
                 improved.into_iter().filter(|node| self.follower.cell().nodes().is_schedulable(*node)).collect();
             let most_free = |resource: ResourceId| open.iter().map(|node| view.free(*node, resource)).max();
@@ -144,7 +145,7 @@ impl<P: Planner> SchedulerCore<P> {
 
     /// Tells the planner what changed since it was told last.
     fn tell_planner(&mut self) {
-        let view = Self::view(self.follower.cell(), &self.holds, self.follower.member());
+        let view = Self::view(self.follower.cell(), &mut self.holds, self.follower.member());
         let changes = &mut self.changes;
         let (nodes, jobs) = (std::mem::take(&mut changes.nodes), std::mem::take(&mut changes.jobs));
         if std::mem::take(&mut changes.all) {

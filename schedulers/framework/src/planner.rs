@@ -1,7 +1,7 @@
 //! What a scheduler of one class must be able to do; the framework does the rest.
 
 use crate::plan::Plan;
-use crate::view::View;
+use crate::view::{Board, View};
 use ohm_cell::{Cell, Group, Job, JobState};
 use ohm_model::{Class, GroupSpec, JobId, NodeId};
 use ohm_stdx::Prng;
@@ -18,9 +18,9 @@ pub trait Planner {
     fn class(&self) -> Class;
 
     /// Decides about the jobs of `work`, in their order, as far as the budget goes: it stops before the first job that
-    /// it can't look at any more, but always decides about the first. What earlier jobs of the same pass were given is
-    /// not in `view` yet; the planner counts it itself, with [`View::over`] or in its own tables.
-    fn plan(&mut self, view: &View<'_>, work: &Work, dice: &mut Prng) -> Plan;
+    /// it can't look at any more, but always decides about the first. The planner lays what it plans on the board, so
+    /// that later jobs of the pass see it, and takes it back before it returns.
+    fn plan(&mut self, board: &mut Board<'_>, work: &Work, dice: &mut Prng) -> Plan;
 
     /// Something about these nodes or jobs is other than before; lists may repeat. Read it again from `view`.
     fn changed(&mut self, view: &View<'_>, nodes: &[NodeId], jobs: &[JobId]);
@@ -39,8 +39,8 @@ pub trait Planner {
 pub enum Need {
     /// It stands and lost a part: before all new work.
     Repair,
-    /// Something of it has to leave its node: before all new work too. Places for it are sought on a copy in which it
-    /// has left (`Cell::as_if_left`), so planners make no difference to a repair.
+    /// Something of it has to leave its node: before all new work too. Places for it are sought on a board on which it
+    /// has left (`Overlay::leave`), so planners make no difference to a repair.
     Move,
     /// It has not started.
     Start,

@@ -197,8 +197,8 @@ impl<P: Planner> SchedulerCore<P> {
     }
 
     /// The picture a planner is shown now.
-    pub(crate) fn view<'a>(cell: &'a Cell, holds: &'a Holds, member: &Member<u64>) -> View<'a> {
-        View::new(cell, holds, member.session().unwrap_or_default())
+    pub(crate) fn view<'a>(cell: &'a Cell, holds: &'a mut Holds, member: &Member<u64>) -> View<'a> {
+        holds.view(cell, member.session().unwrap_or_default())
     }
 
     /// Lets the follower do something, and follows what comes of it.

@@ -4,11 +4,12 @@ use crate::world;
 
 use ohm_client::{FollowerCore, SessionInput};
 use ohm_framework::{
-    Again, Decision, Explanation, Holds, Obstacle, Plan, PlannedJob, Planner, Proceed, SchedulerConfig, SchedulerCore,
-    SchedulerEffect, SchedulerInput, Standing, TRANSACTION_BYTES_MAX, View, Work,
+    Again, Board, Decision, Explanation, Holds, Obstacle, Plan, PlannedJob, Planner, Proceed, SchedulerConfig,
+    SchedulerCore, SchedulerEffect, SchedulerInput, Standing, TRANSACTION_BYTES_MAX, View, Work,
 };
 use ohm_model::{
-    Class, Command, Entry, Envelope, Grain, GroupIndex, Index, JobId, NodeId, Placement, Sequence, SessionId, TaskIndex,
+    Class, Command, Entry, Envelope, Epoch, Grain, GroupIndex, Guard, Index, JobId, NodeId, Placement, Sequence,
+    SessionId, Shard, TaskIndex, Transaction,
 };
 use ohm_stdx::Prng;
 use world::{World, job};
@@ -21,7 +22,8 @@ impl Planner for OneByOne {
         Class::BATCH
     }
 
-    fn plan(&mut self, view: &View<'_>, work: &Work, _dice: &mut Prng) -> Plan {
+    fn plan(&mut self, board: &mut Board<'_>, work: &Work, _dice: &mut Prng) -> Plan {
+        let view = board.view();
         let decide = |id: JobId| {
             let job = view.cell().jobs().get(id)?;
             let (node, class) = (NodeId(0), view.cell().nodes().class(NodeId(0)));
@@ -187,27 +189,47 @@ fn holds_are_exact() {
     let id = cell.jobs().find("array").expect("it is there").id;
     let mut dice = Prng::new(11);
     let (mut holds, mut taken, mut tasks) = (Holds::default(), Vec::new(), 0i64);
+    let batch = Class::BATCH;
+    let nothing = Transaction {
+        shard: Shard { class: batch, number: 0 },
+        epoch: Epoch(0),
+        seen: Index(0),
+        grain: Grain::PerTask,
+        guard: Guard::Fits,
+        jobs: Vec::new(),
+        evict: Vec::new(),
+        place: Vec::new(),
+        nominate: Vec::new(),
+        reserve: Vec::new(),
+    };
+    let check = |holds: &mut Holds, tasks: i64| {
+        let view = holds.view(cell, SessionId(0));
+        let held = |node| cell.nodes().free(node, ohm_cell::CPU) - view.free(node, ohm_cell::CPU);
+        assert_eq!((0..3).map(|node| held(NodeId(node))).sum::<i64>(), tasks * 250);
+        assert_eq!(i64::from(view.in_flight(id, GroupIndex(0))), tasks);
+        let on_node = |node| view.standing_on(id, GroupIndex(0), node);
+        assert_eq!((0..3).map(|node| i64::from(on_node(NodeId(node)))).sum::<i64>(), tasks);
+        for (node, _) in cell.nodes().iter() {
+            assert_eq!(view.port_taken(node, 8_080), on_node(node) > 0);
+        }
+    };
     for first in 0..500 {
         let (job, group, node) = (id, GroupIndex(0), NodeId(dice.below(3) as u32));
         let count = 1 + dice.below(3) as u32;
         let row =
             Placement { job, group, first: TaskIndex(first), count, node, class: Default::default(), devices: vec![] };
-        taken.push((holds.take(cell, &[row], &[]), i64::from(count)));
+        let transaction = Transaction { place: vec![row], ..nothing.clone() };
+        taken.push((holds.take(cell, &transaction), i64::from(count)));
         tasks += i64::from(count);
         if dice.chance(600) {
             let (back, count) = taken.swap_remove(dice.below(taken.len() as u64) as usize);
             holds.give_back(&back);
             tasks -= count;
         }
-        let sum: i64 = (0..3).map(|node| holds.amount(NodeId(node), ohm_cell::CPU)).sum();
-        assert_eq!(sum, tasks * 250);
-        let view = View::new(cell, &holds, SessionId(0));
-        assert_eq!(i64::from(view.in_flight(id, GroupIndex(0))), tasks);
-        let port = (0..3).any(|node| holds.has_port(NodeId(node), 8_080));
-        assert_eq!(port, tasks > 0);
+        check(&mut holds, tasks);
     }
     taken.iter().for_each(|(back, _)| holds.give_back(back));
-    assert!(holds.is_empty(), "{holds:?}");
+    check(&mut holds, 0);
 }
 
 #[test]

@@ -40,8 +40,8 @@ fn room_is_explained_by_counts_and_the_nearest_node() {
         &world.reference,
         &[
             "1 of the 4 tasks of group main that must be placed together would find room.",
-            "Of 4 nodes, by the first reason found: 1 can take at least one task; 2 have too little cpu free; \
-             1 is not ready.",
+            "Of 4 nodes, by the first reason found: 1 can take at least one task; 2 have too little cpu for one \
+             task even when empty; 1 is cordoned.",
             "Nearest in cpu: node c has 2500m free of the 3 that one task asks for, and lacks nothing else.",
         ],
     );

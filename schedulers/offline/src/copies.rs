@@ -5,8 +5,8 @@
 use crate::answer::{ClassRoom, Copies, GroupRoom};
 use crate::planning::settle;
 use crate::world::World;
-use ohm_cell::Job;
-use ohm_framework::{Excluded, Holds, Need, View, count_miss, need_of};
+use ohm_cell::{Job, Overlay};
+use ohm_framework::{Excluded, Need, View, count_miss, need_of};
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::{Amounts, GroupIndex, JobSpec, SessionId, Taint};
 use ohm_placement::Subject;
@@ -64,8 +64,8 @@ type Kind<'w> = (&'w Amounts, &'w [Taint], Vec<(&'w String, &'w String)>);
 
 fn classes(world: &World, job: &Job, group: usize) -> Vec<ClassRoom> {
     let topologies: Vec<&String> = world.cell.topologies().iter().flat_map(|topology| &topology.spec.levels).collect();
-    let holds = Holds::default();
-    let view = View::new(&world.cell, &holds, SessionId(0));
+    let over = Overlay::default();
+    let view = View::new(&world.cell, &over, SessionId(0));
     let Some(subject) = Subject::new(view, job, GroupIndex(group as u16)) else { return Vec::new() };
     let mut order: BTreeMap<Kind<'_>, usize> = BTreeMap::new();
     let mut classes: Vec<ClassRoom> = Vec::new();

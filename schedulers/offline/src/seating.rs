@@ -202,8 +202,9 @@ fn admit(group: &GroupSpec, labels: &mut Labels) {
 /// Whether a parked part needs a node of its own: where devices, ports or a limit would not let it stand on the node
 /// beside which it is parked.
 fn is_scaffolded(group: &GroupSpec, part: &Part) -> bool {
-    let crowds =
-        group.max_per_node > 0 || !group.ports.is_empty() || group.requests.keys().any(|name| is_extended(name));
+    let crowds = group.most_on_node() < u32::MAX
+        || !group.ports.is_empty()
+        || group.requests.keys().any(|name| is_extended(name));
     part.parked && crowds
 }
 
@@ -278,7 +279,7 @@ fn scaffold(world: &mut World, scene: &Scene, group: &GroupSpec, part: &Part, nu
     const DEVICES: i64 = 64;
     let by_devices = share.map_or(u32::MAX, |share| (DEVICES * (DEVICE_MILLI / share.max(1))).max(1) as u32);
     let by_ports = if group.ports.is_empty() { u32::MAX } else { 1 };
-    let by_limit = if group.max_per_node == 0 { u32::MAX } else { group.max_per_node };
+    let by_limit = group.most_on_node();
     let each = by_devices.min(by_ports).min(by_limit);
     let mut capacity: Amounts = group.requests.keys().map(|name| (name.clone(), PARKING)).collect();
     capacity.insert(PODS.to_string(), PARKING);

@@ -3,8 +3,8 @@
 //! Nothing here decides: commands go through [`Cell::apply`], plans through the judgement of a commit, exactly as on a
 //! server.
 
-use ohm_cell::{Applied, Cell, Job, READY, Run};
-use ohm_framework::{Budget, Decision, Holds, Need, PlannedJob, Planner, View, Work, WorkItem, plan_move};
+use ohm_cell::{Applied, Cell, Job, Overlay, READY, Run};
+use ohm_framework::{Board, Budget, Decision, Need, PlannedJob, Planner, View, Work, WorkItem, plan_move};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
     Amounts, Class, Command, Entry, Envelope, Epoch, Exit, Index, JobId, JobOutcome, JobSpec, Lease, NodeConclusion,
@@ -29,6 +29,8 @@ pub(crate) struct World {
     sequence: u64,
     instance: u64,
     planners: BTreeMap<Class, ProfilePlanner>,
+    /// Empty between plans; kept for its memory.
+    over: Overlay,
     applied: Applied,
     /// Nodes that joined with more room than they have, because of what stands on them; as they are.
     pub(crate) tight: Vec<NodeSpec>,
@@ -42,6 +44,7 @@ impl World {
             sequence: 0,
             instance: 0,
             planners: BTreeMap::new(),
+            over: Overlay::default(),
             applied: Applied::default(),
             tight: Vec::new(),
         };
@@ -73,6 +76,7 @@ impl World {
             sequence: self.sequence,
             instance: self.instance,
             planners: BTreeMap::new(),
+            over: Overlay::default(),
             applied: Applied::default(),
             tight: self.tight.clone(),
         }
@@ -84,8 +88,8 @@ impl World {
         let entry = Entry { stamp_ms: 1, commands };
         self.cell.apply(index, &entry, &mut self.applied);
         if !self.planners.is_empty() {
-            let holds = Holds::default();
-            let view = View::new(&self.cell, &holds, self.session);
+            let over = Overlay::default();
+            let view = View::new(&self.cell, &over, self.session);
             for planner in self.planners.values_mut() {
                 planner.changed(&view, &self.applied.nodes, &self.applied.jobs);
             }
@@ -156,11 +160,10 @@ impl World {
     pub(crate) fn plan(&mut self, job: JobId) -> Option<Decision> {
         let found = self.cell.jobs().get(job)?;
         let class = found.spec.class;
-        let holds = Holds::default();
-        let view = View::new(&self.cell, &holds, self.session);
+        let mut board = Board::new(&self.cell, &mut self.over, self.session);
         let planner = self.planners.entry(class).or_insert_with(|| {
             let mut planner = ohm_planner::of(class);
-            planner.reset(&view);
+            planner.reset(&board.view());
             planner
         });
         let need = planner.need(&self.cell, found)?;
@@ -168,12 +171,12 @@ impl World {
         let (item, mut dice) = (WorkItem { job, need, attempt: 0, nominated }, Prng::new(0));
         let (decision, nodes) = match need {
             Need::Move => {
-                let (decision, nodes) = plan_move(planner, (&self.cell, &holds, self.session), item, &mut dice);
+                let (decision, nodes) = plan_move(planner, &mut board, item, &mut dice);
                 (Some(decision), nodes)
             }
             Need::Repair | Need::Start | Need::Grow | Need::Spare => {
                 let work = Work { jobs: vec![item], budget: Budget::UNBOUNDED };
-                let decisions = planner.plan(&view, &work, &mut dice).decisions;
+                let decisions = planner.plan(&mut board, &work, &mut dice).decisions;
                 let rows = decisions.iter().filter_map(|decision| match decision {
                     Decision::Planned(planned) => Some((&planned.place, &planned.nominate)),
                     _ => None,
@@ -186,7 +189,7 @@ impl World {
             }
         };
         // A planner may have lowered its own numbers for rows it returned; committed or not, they are read again.
-        planner.changed(&view, &nodes, &[job]);
+        planner.changed(&board.view(), &nodes, &[job]);
         decision
     }
 

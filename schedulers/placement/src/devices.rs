@@ -37,23 +37,9 @@ impl<'a> DeviceRoom<'a> {
             let taken = free.iter_mut().enumerate().filter(|(device, _)| mask >> device & 1 == 1);
             taken.for_each(|(_, left)| *left -= request.min(DEVICE_MILLI));
         }
-        room.room().0
-    }
-
-    /// How many tasks find devices, and the resource that stops the next one.
-    pub fn room(&self) -> (u32, Option<ResourceId>) {
-        let mut least = (u32::MAX, None);
-        for (&(resource, request), bank) in self.shape.devices.iter().zip(&self.banks) {
-            let room = match bank {
-                None if request % DEVICE_MILLI == 0 => u32::MAX,
-                None => 0,
-                Some(free) => room_in(free, request),
-            };
-            if room < least.0 {
-                least = (room, Some(resource));
-            }
-        }
-        least
+        let banks = shape.devices.iter().zip(&room.banks);
+        let counts = banks.filter_map(|((_, request), bank)| Some(room_in(bank.as_deref()?, *request)));
+        counts.min().unwrap_or(u32::MAX)
     }
 
     /// Takes devices for one more task and appends one mask per device resource; false, with nothing appended, when

@@ -5,11 +5,11 @@
 //! counted for a shape is remembered until a node changes: a long queue of equal jobs is explained at the price of one.
 
 use crate::demand::{Demand, REFUSED};
-use crate::filters::{shortages, tightest, topology_domain};
 use crate::placer::{Pass, Placer};
-use crate::subject::{Fence, Subject};
+use crate::subject::Subject;
 use crate::table::{CLOSED, NodeTable, class_of};
 use crate::topology::Refusal;
+use ohm_cell::{Fence, short_of};
 use ohm_framework::{Explanation, Miss, NearMiss, Obstacle};
 use ohm_model::{NodeId, ResourceId};
 use std::collections::BTreeMap;
@@ -62,8 +62,7 @@ impl Placer {
         let nodes = subject.view.cell().nodes();
         let (slot, scanned) = self.index(subject);
         let (table, index) = self.parts(slot);
-        let limited = subject.shape.max_per_node > 0;
-        let plain = index.demand.is_plain() && !limited;
+        let plain = index.demand.is_plain() && !subject.shape.counts_own_tasks();
         // With nominated room about, the counts depend on whose group it is.
         let shared = plain && table.singled().next().is_none();
         let known = index.told.as_ref().filter(|told| shared && told.clock == table.clock());
@@ -99,15 +98,16 @@ fn count(subject: &Subject<'_>, table: &NodeTable, demand: &Demand, plain: bool)
         let name = record.spec.name.as_str();
         let (room, miss) = if !plain || kind == CLOSED {
             let miss = subject.first_miss(node);
-            if subject.passes_all_but_resources(node) {
-                counts.note_near(shortages(subject, node), name);
+            if subject.is_near(node) {
+                let free = |resource| subject.view.free(node, resource);
+                counts.note_near(shortages(subject, free), name);
             }
             (if miss.is_none() { subject.room(node) } else { 0 }, miss)
         } else if demand.kind_cost(kind) == REFUSED {
             *by_kind.entry(kind).or_insert(0) += 1;
             continue;
-        } else if let Some(miss) = topology_domain(subject, node) {
-            (0, Some(miss))
+        } else if subject.fence.is_some_and(|fence| !fence.holds(node)) {
+            (0, subject.first_miss(node))
         } else {
             let room = demand.room(table, node);
             (room, if room == 0 { counts.note_short(subject, table, node, name) } else { None })
@@ -128,6 +128,13 @@ fn count(subject: &Subject<'_>, table: &NodeTable, demand: &Demand, plain: bool)
     counts
 }
 
+/// The resources that are short of for one task, as (resource, asked, free).
+fn shortages(subject: &Subject<'_>, free: impl Fn(ResourceId) -> i64) -> impl Iterator<Item = (ResourceId, i64, i64)> {
+    let requests = subject.shape.requests.iter();
+    let amounts = requests.map(move |&(resource, asked)| (resource, asked, free(resource)));
+    amounts.filter(|(_, asked, free)| free < asked)
+}
+
 impl Counts {
     fn note_misses(&mut self, (miss, nodes): (Option<Miss>, u32)) {
         if let Some(miss) = miss {
@@ -137,13 +144,9 @@ impl Counts {
 
     /// Why a node whose class is fine has no room, by the columns.
     fn note_short(&mut self, subject: &Subject<'_>, table: &NodeTable, node: NodeId, name: &str) -> Option<Miss> {
-        let amounts = subject.shape.requests.iter();
-        let amounts = amounts.map(|&(resource, asked)| (resource, asked, table.free(node, resource)));
-        let mut short = amounts.filter(|(_, asked, free)| free < asked);
-        let (resource, asked, _) = tightest(subject, short.clone())?;
-        let never = subject.view.cell().nodes().capacity(node, resource) < asked;
-        self.note_near(&mut short, name);
-        Some(if never { Miss::Capacity(resource) } else { Miss::Resource(resource) })
+        let short = || shortages(subject, |resource| table.free(node, resource));
+        self.note_near(short(), name);
+        short_of(subject.view.cell(), node, short())
     }
 
     /// Takes note of a node that is short of one resource and of nothing else. Names decide ties.

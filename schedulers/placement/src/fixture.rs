@@ -30,8 +30,8 @@ pub use words::{group, job, node};
 use crate::demand::REFUSED;
 use crate::placer::Placer;
 use crate::subject::Subject;
-use ohm_cell::{Applied, Cell};
-use ohm_framework::{Budget, Decision, Holds, Need, Planner, View, Work, WorkItem, need_of};
+use ohm_cell::{Applied, Cell, Overlay};
+use ohm_framework::{Board, Budget, Decision, Need, Planner, View, Work, WorkItem, need_of};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
     Class, Command, Entry, Envelope, Epoch, Exit, Grain, JobId, JobSpec, Lease, NodeConclusion, NodeHealth, NodeId,
@@ -182,11 +182,11 @@ impl World {
 
     /// The same within a budget.
     pub fn plan_within(&self, names: &[&str], budget: Budget, planner: &mut dyn Planner) -> Vec<Decision> {
-        let holds = Holds::default();
-        let view = View::new(&self.cell, &holds, self.session);
-        planner.reset(&view);
+        let mut over = Overlay::default();
+        let mut board = Board::new(&self.cell, &mut over, self.session);
+        planner.reset(&board.view());
         let jobs = names.iter().map(|name| self.item(name)).collect();
-        planner.plan(&view, &Work { jobs, budget }, &mut Prng::new(1)).decisions
+        planner.plan(&mut board, &Work { jobs, budget }, &mut Prng::new(1)).decisions
     }
 
     /// The job called `name` as work.
@@ -294,8 +294,7 @@ impl World {
         let job = self.cell.jobs().find(name).unwrap_or_else(|| panic!("no job is called {name}")).clone();
         let node = self.cell.nodes().find(node).expect("a node");
         let group = ohm_model::GroupIndex(0);
-        let holds = Holds::default();
-        let guard = View::new(&self.cell, &holds, self.session).guard(&job);
+        let guard = View::new(&self.cell, &Overlay::default(), self.session).guard(&job);
         let transaction = Transaction {
             shard: job.shard,
             epoch: Epoch(1),

@@ -47,7 +47,7 @@ impl<'a> GroupSearch<'a> {
     }
 
     fn site(&mut self) -> Result<Option<Site<'a>>, Box<Explanation>> {
-        let cell = self.pass.base().cell();
+        let cell = self.pass.cell();
         self.placer.site(&self.subject, cell).map_err(|obstacle| self.explain(obstacle))
     }
 
@@ -105,7 +105,7 @@ pub(crate) fn quota(subject: &Subject<'_>, other: Option<&Shape>) -> Option<Quot
     }
     let rooms = subject.shape.requests.iter().filter_map(|&(resource, request)| {
         let beside = other.map_or(0, |other| request_of(other, resource));
-        let left = subject.view.quota_available_for(job, resource)?;
+        let left = subject.view.quota_available(&job.spec.queue, resource)?;
         let tasks = ((left - beside).max(0) / request.max(1)).min(i64::from(u32::MAX)) as u32;
         Some(QuotaRoom { tasks, resource, request, beside, left })
     });

@@ -5,10 +5,10 @@
 
 use crate::asks::GroupAsk;
 use crate::group_search::{GroupSearch, request_of};
-use crate::placer::{Pass, Placer, Savepoint};
+use crate::placer::{Pass, Placer};
 use crate::subject::Subject;
 use crate::together::{Bundle, pair};
-use ohm_cell::Job;
+use ohm_cell::{Job, Savepoint};
 use ohm_framework::{Explanation, Obstacle, WorkItem};
 use ohm_model::{GroupIndex, Placement, TopologyMode};
 use ohm_stdx::Prng;
@@ -25,19 +25,17 @@ pub struct Seek {
     pub most_rows: usize,
     /// See [`crate::flat::Amount::salt`].
     pub salt: u64,
-    /// Whether the spares that the job holds are room for its own tasks.
-    pub lends_spares: bool,
 }
 
 impl Seek {
-    /// For the job of `item`, in order, beside its own spares.
+    /// For the job of `item`, in order.
     pub fn of(item: &WorkItem, most_rows: usize) -> Self {
-        Seek { attempt: item.attempt, nominated: item.nominated, most_rows, salt: 0, lends_spares: false }
+        Seek { attempt: item.attempt, nominated: item.nominated, most_rows, salt: 0 }
     }
 
     /// Group `group` of `job` on what `pass` sees.
     pub fn subject<'p>(&self, pass: &'p Pass<'_>, job: &'p Job, group: GroupIndex) -> Option<Subject<'p>> {
-        Subject::new(pass.view().lending_spares(self.lends_spares), job, group)
+        Subject::new(pass.view(), job, group)
     }
 }
 
@@ -114,7 +112,7 @@ impl<'a> JobSearch<'a, '_> {
     /// Undoes what was planned before a group failed. The job is told of all that it asks for at once, and of all that
     /// is left of its queue for that; where room is what is missing, that room for the others was counted as taken.
     pub(crate) fn undo(&mut self, before: Savepoint, found: &Found, mut why: Failure) -> Failure {
-        let cell = self.pass.base().cell();
+        let cell = self.pass.cell();
         for row in &found.rows {
             if row.group != why.group && !why.beside.contains(&row.group) {
                 why.beside.push(row.group);
@@ -142,7 +140,7 @@ impl<'a> JobSearch<'a, '_> {
         let leader = job.domain_leader(at);
         let placed = || {
             let row = rows.iter().find(|row| job.domain_leader(usize::from(row.group.0)) == leader)?;
-            let topology = self.pass.base().cell().topologies().get(&request.topology)?;
+            let topology = self.pass.cell().topologies().get(&request.topology)?;
             topology.key_of(row.node, topology.level(job.binding_level(at)?.1)?)
         };
         job.shared_domain(at).or_else(placed)
@@ -166,13 +164,13 @@ impl<'a> JobSearch<'a, '_> {
     /// The domain around the one with `key` up to which a repair of the group may go.
     fn wider(&self, group: usize, key: Option<u32>) -> Option<(&'a str, u32)> {
         let (wide, (name, level)) = (self.job.widening_level(group)?, self.job.binding_level(group)?);
-        let topology = self.pass.base().cell().topologies().get(name)?;
+        let topology = self.pass.cell().topologies().get(name)?;
         Some((wide, topology.key_above(topology.level(level)?, key?, topology.level(wide)?)?))
     }
 
     pub(crate) fn place_within(&mut self, ask: &GroupAsk, domain: Option<(&str, u32)>) -> Result<Found, Failure> {
         let rows = self.rows_for(ask, domain)?;
-        self.placer.take(self.pass, &rows);
+        self.placer.take(self.pass, self.job, &rows);
         let placed: u32 = rows.iter().map(|row| row.count).sum();
         let elastic = self.job.spec.groups.get(usize::from(ask.group.0)).is_some_and(|spec| spec.elastic);
         let mut rest = None;

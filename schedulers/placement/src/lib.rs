@@ -16,7 +16,6 @@ mod asks;
 mod demand;
 pub mod devices;
 mod explain;
-pub mod filters;
 #[cfg(feature = "fixture")]
 pub mod fixture;
 mod flat;
@@ -36,8 +35,8 @@ mod verdicts;
 pub use asks::{GroupAsk, asks};
 pub use flat::{Amount, Spots, tasks_of};
 pub use job_search::{Failure, Found, JobSearch, Seek};
-pub use placer::{Config, Pass, Placer, Savepoint};
+pub use placer::{Config, Pass, Placer};
 pub use rows::{rows, rows_bound};
-pub use subject::{Fence, Subject};
+pub use subject::Subject;
 pub use table::{BLOCK, NodeTable, WHOLE};
 pub use together::{Bundle, bundles};

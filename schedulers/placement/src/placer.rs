@@ -8,9 +8,10 @@ use crate::subject::Subject;
 use crate::table::{BLOCK, NodeTable};
 use crate::topology::{Tallies, Tree};
 use crate::verdicts::Memory;
-use ohm_framework::{Holds, Taken, View};
+use ohm_cell::{Cell, Job, Savepoint};
+use ohm_framework::{Board, View};
 use ohm_model::node::HOSTNAME_LABEL;
-use ohm_model::{NodeId, Placement, Role, SchedulingProfile, ShapeId};
+use ohm_model::{JobId, NodeId, Placement, Role, SchedulingProfile, ShapeId};
 use ohm_stdx::hash;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,24 +35,19 @@ impl Config {
     }
 }
 
-/// A state of a pass that it can come back to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Savepoint(usize);
-
-/// One pass over a list of jobs: the picture, less what the pass has planned so far.
+/// One pass over a list of jobs: the picture, on which everything that the pass plans is laid.
 #[derive(Debug)]
 pub struct Pass<'v> {
-    base: View<'v>,
-    holds: Holds,
-    /// What `holds` is made of, in order.
-    taken: Vec<Taken>,
+    board: Board<'v>,
+    start: Savepoint,
     examined: std::cell::Cell<u64>,
 }
 
 impl<'v> Pass<'v> {
     /// A pass that has planned nothing yet.
-    pub fn new(base: View<'v>) -> Self {
-        Pass { base, holds: Holds::default(), taken: Vec::new(), examined: std::cell::Cell::new(0) }
+    pub fn new(mut board: Board<'v>) -> Self {
+        let start = board.over().savepoint();
+        Pass { board, start, examined: std::cell::Cell::new(0) }
     }
 
     /// Nodes looked at so far.
@@ -65,18 +61,35 @@ impl<'v> Pass<'v> {
     }
 
     /// Marks what is planned so far: [`Placer::roll_back`] comes back to it.
-    pub fn savepoint(&self) -> Savepoint {
-        Savepoint(self.taken.len())
+    pub fn savepoint(&mut self) -> Savepoint {
+        self.board.over().savepoint()
     }
 
-    /// The picture without what the pass has planned.
-    pub fn base(&self) -> View<'v> {
-        self.base
+    /// The copy of the cell, without what is planned.
+    pub fn cell(&self) -> &'v Cell {
+        self.board.cell()
+    }
+
+    /// The job, as it would be.
+    pub fn job(&self, id: JobId) -> Option<&'v Job> {
+        self.board.job(id)
     }
 
     /// The picture with everything planned so far taken.
     pub fn view(&self) -> View<'_> {
-        self.base.over(&self.holds)
+        self.board.view()
+    }
+
+    /// From now on the spares of `job` are room and quota for its own tasks, until that is rolled back.
+    pub fn lend_spares(&mut self, job: &Job) {
+        let cell = self.board.cell();
+        self.board.over().lend_spares(cell, job);
+    }
+
+    /// Ends the pass: nothing of it stays on the board.
+    pub fn end(mut self) {
+        let cell = self.board.cell();
+        self.board.over().roll_back(cell.quota(), self.start);
     }
 }
 
@@ -102,6 +115,8 @@ pub struct Placer {
     /// By slot: the node's registration, and a hash of what places it in topologies.
     identities: Vec<(u32, u64)>,
     schedulers: usize,
+    /// Nodes to read anew; empty between calls, kept for its memory.
+    touched: Vec<NodeId>,
 }
 
 impl Placer {
@@ -118,6 +133,7 @@ impl Placer {
             tallies: Tallies::default(),
             identities: Vec::new(),
             schedulers: 0,
+            touched: Vec::new(),
         }
     }
 
@@ -176,10 +192,10 @@ impl Placer {
     }
 
     /// Begins a pass. Whether other schedulers race for the same nodes is looked up once here.
-    pub fn begin<'v>(&mut self, view: &View<'v>) -> Pass<'v> {
-        let schedulers = view.cell().sessions().iter().filter(|(_, found)| matches!(found.role, Role::Scheduler(_)));
+    pub fn begin<'v>(&mut self, board: Board<'v>) -> Pass<'v> {
+        let schedulers = board.cell().sessions().iter().filter(|(_, found)| matches!(found.role, Role::Scheduler(_)));
         self.schedulers = schedulers.count();
-        Pass::new(*view)
+        Pass::new(board)
     }
 
     /// How to choose among equals for a job whose plans were refused `attempt` times: wider each time.
@@ -189,29 +205,32 @@ impl Placer {
         Choice { start: view.start().0 as usize / BLOCK, width: wider.min(64) }
     }
 
-    /// Takes planned rows from what the pass sees from now on.
-    pub fn take(&mut self, pass: &mut Pass<'_>, rows: &[Placement]) {
-        let taken = pass.holds.take(pass.base.cell(), rows, &[]);
-        self.refresh(pass, taken.nodes());
-        pass.taken.push(taken);
+    /// Takes planned rows of `job` from what the pass sees from now on.
+    pub fn take(&mut self, pass: &mut Pass<'_>, job: &Job, rows: &[Placement]) {
+        let cell = pass.board.cell();
+        for row in rows {
+            pass.board.over().place(cell, job, row);
+            pass.board.over().charge_tasks(cell, job, row.group, row.count);
+        }
+        self.touched.clear();
+        self.touched.extend(rows.iter().map(|row| row.node));
+        self.refresh(pass);
     }
 
     /// Gives back what was taken after `savepoint`, the last first.
     pub fn roll_back(&mut self, pass: &mut Pass<'_>, savepoint: Savepoint) {
-        while pass.taken.len() > savepoint.0 {
-            let Some(taken) = pass.taken.pop() else { return };
-            pass.holds.give_back(&taken);
-            self.refresh(pass, taken.nodes());
-        }
+        self.touched.clear();
+        self.touched.extend(pass.board.over().nodes_since(savepoint));
+        let cell = pass.board.cell();
+        pass.board.over().roll_back(cell.quota(), savepoint);
+        self.refresh(pass);
     }
 
-    fn refresh(&mut self, pass: &Pass<'_>, nodes: impl Iterator<Item = NodeId>) {
-        let mut last = None;
-        for node in nodes {
-            if last != Some(node) {
-                self.table.refresh(&pass.view(), node);
-            }
-            last = Some(node);
+    /// Reads the touched nodes anew.
+    fn refresh(&mut self, pass: &Pass<'_>) {
+        self.touched.dedup();
+        for node in &self.touched {
+            self.table.refresh(&pass.view(), *node);
         }
     }
 

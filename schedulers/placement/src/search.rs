@@ -33,7 +33,7 @@ impl<'a> Search<'a> {
         index: &'a mut ShapeIndex,
         choice: Choice,
     ) -> Self {
-        let plain = index.demand.is_plain() && subject.fence.is_none();
+        let plain = index.demand.is_plain() && subject.fence.is_none() && !subject.shape.counts_own_tasks();
         let domains = DomainCosts::new(index.demand.costs(), subject);
         let singled = Vec::new();
         let mut search = Search { subject, table, index, choice, own: None, domains, singled, plain, examined: 1 };
@@ -89,7 +89,7 @@ impl<'a> Search<'a> {
     /// How many tasks of the group fit on `node`, exactly.
     pub(crate) fn room(&self, node: NodeId) -> u32 {
         if self.plain && !self.table.is_singled(node) {
-            return self.subject.limited(node, self.index.demand.room(self.table, node));
+            return self.index.demand.room(self.table, node);
         }
         self.subject.room(node)
     }

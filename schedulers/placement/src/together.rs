@@ -62,7 +62,7 @@ impl<'v> JobSearch<'_, 'v> {
             let leader = seek.subject(pass, job, one.group);
             let workers = seek.subject(pass, job, many.group);
             let (Some(leader), Some(workers)) = (leader, workers) else { return Ok(Found::default()) };
-            let cell = pass.base().cell();
+            let cell = pass.cell();
             let room = quota(&workers, Some(leader.shape));
             let most = room.map_or(many.most, |room| many.most.min(room.tasks));
             if let Some(room) = room.filter(|_| most < many.least) {
@@ -83,12 +83,12 @@ impl<'v> JobSearch<'_, 'v> {
                 Err(refusal) => return Err(self.placer.explain_refusal(pass, &workers, refusal)),
             }
         };
-        self.placer.take(self.pass, &leader_rows);
+        self.placer.take(self.pass, self.job, &leader_rows);
         let worker_rows: Vec<Placement> = match seek.subject(self.pass, job, many.group) {
             Some(workers) => rows(&workers, &spots),
             None => Vec::new(),
         };
-        self.placer.take(self.pass, &worker_rows);
+        self.placer.take(self.pass, self.job, &worker_rows);
         let rows = leader_rows.into_iter().chain(worker_rows).collect();
         Ok(Found { rows, rest: None })
     }
@@ -125,7 +125,7 @@ impl<'v> JobSearch<'_, 'v> {
     /// `why` no domain takes a bundle, found inside the best one, with nodes counted over all of them.
     fn told_of_all_domains(&mut self, why: Failure) -> Failure {
         let Some(subject) = self.seek.subject(self.pass, self.job, why.group) else { return why };
-        let cell = self.pass.base().cell();
+        let cell = self.pass.cell();
         let (Obstacle::Domain { .. }, Ok(Some(site))) = (&why.obstacle, self.placer.site(&subject, cell)) else {
             return why;
         };
@@ -140,7 +140,7 @@ impl<'v> JobSearch<'_, 'v> {
     /// asked for before those above it, less room for the largest group before more, path order at last. When no domain
     /// of a required level takes its share of every group, the one that takes most: what it lacks is the reason.
     fn shared_domains(&mut self, bundle: &[GroupAsk]) -> Result<Vec<(&'v str, u32)>, Failure> {
-        let cell = self.pass.base().cell();
+        let cell = self.pass.cell();
         let mut counted: Vec<(&GroupAsk, Counts)> = Vec::new();
         let mut site = None;
         for ask in bundle {

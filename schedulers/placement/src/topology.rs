@@ -26,7 +26,8 @@ pub(crate) use tally::Tallies;
 pub use tree::{Place, Tree};
 
 use crate::placer::Placer;
-use crate::subject::{Fence, Subject};
+use crate::subject::Subject;
+use ohm_cell::Fence;
 use ohm_cell::{Cell, Topology};
 use ohm_framework::{LayerFit, Obstacle};
 use ohm_model::{DomainId, NodeId, TopologyMode};

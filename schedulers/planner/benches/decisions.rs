@@ -4,7 +4,8 @@
 //! `cargo bench -p ohm-planner`.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use ohm_framework::{Budget, Decision, Holds, Planner, View, Work};
+use ohm_cell::Overlay;
+use ohm_framework::{Board, Budget, Decision, Planner, View, Work};
 use ohm_model::{Class, NodeId, SchedulingProfile, SessionId};
 use ohm_placement::Config;
 use ohm_placement::fixture::World;
@@ -36,15 +37,15 @@ fn cell(nodes: usize) -> World {
     world
 }
 
-fn round(world: &World, planner: &mut ProfilePlanner, holds: &Holds, names: &[&str]) {
-    let view = View::new(&world.cell, holds, SessionId(0));
+fn round(world: &World, planner: &mut ProfilePlanner, over: &mut Overlay, names: &[&str]) {
+    let mut board = Board::new(&world.cell, over, SessionId(0));
     let jobs = names.iter().map(|name| world.item(name)).collect();
     let work = Work { jobs, budget: Budget::UNBOUNDED };
-    let plan = planner.plan(&view, &work, &mut Prng::new(1));
+    let plan = planner.plan(&mut board, &work, &mut Prng::new(1));
     for decision in &plan.decisions {
         if let Decision::Planned(planned) = decision {
             let nodes: Vec<NodeId> = planned.place.iter().map(|row| row.node).collect();
-            planner.changed(&view, &nodes, &[]);
+            planner.changed(&board.view(), &nodes, &[]);
         }
     }
     black_box(plan);
@@ -53,8 +54,7 @@ fn round(world: &World, planner: &mut ProfilePlanner, holds: &Holds, names: &[&s
 fn decisions(criterion: &mut Criterion) {
     for nodes in [10_000, 100_000] {
         let world = cell(nodes);
-        let holds = Holds::default();
-        let view = View::new(&world.cell, &holds, SessionId(0));
+        let mut over = Overlay::default();
         let mut group = criterion.benchmark_group("decide");
         for (name, jobs, remembered) in [
             ("first-of-shape", &["any", "other"][..], 1),
@@ -64,20 +64,20 @@ fn decisions(criterion: &mut Criterion) {
         ] {
             let mut planner =
                 ProfilePlanner::with(&Config { remembered, ..Config::new(SchedulingProfile::built_in(Class::BATCH)) });
-            planner.reset(&view);
+            planner.reset(&View::new(&world.cell, &over, SessionId(0)));
             let mut turn = 0;
             group.bench_function(BenchmarkId::new(name, nodes), |bencher| {
                 bencher.iter(|| {
                     turn += 1;
-                    round(&world, &mut planner, &holds, &jobs[turn % 2..][..1]);
+                    round(&world, &mut planner, &mut over, &jobs[turn % 2..][..1]);
                 });
             });
         }
         let mut planner = of(Class::BATCH);
-        planner.reset(&view);
+        planner.reset(&View::new(&world.cell, &over, SessionId(0)));
         for name in ["gang", "apart", "racked", "near"] {
             group.bench_function(BenchmarkId::new(format!("{name}-of-1000"), nodes), |bencher| {
-                bencher.iter(|| round(&world, &mut planner, &holds, &[name]));
+                bencher.iter(|| round(&world, &mut planner, &mut over, &[name]));
             });
         }
         group.finish();

@@ -4,7 +4,8 @@
 //! `cargo bench -p ohm-planner --bench topologies`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use ohm_framework::{Budget, Decision, Holds, Planner, View, Work};
+use ohm_cell::Overlay;
+use ohm_framework::{Board, Budget, Decision, Planner, View, Work};
 use ohm_model::{Class, NodeId, SessionId};
 use ohm_placement::fixture::World;
 use ohm_planner::{ProfilePlanner, of};
@@ -44,17 +45,17 @@ fn cell(nodes: usize) -> World {
     world
 }
 
-fn round(world: &World, planner: &mut ProfilePlanner, holds: &Holds, name: &str) -> usize {
-    let view = View::new(&world.cell, holds, SessionId(0));
+fn round(world: &World, planner: &mut ProfilePlanner, over: &mut Overlay, name: &str) -> usize {
+    let mut board = Board::new(&world.cell, over, SessionId(0));
     let work = Work { jobs: vec![world.item(name)], budget: Budget::UNBOUNDED };
-    let plan = planner.plan(&view, &work, &mut Prng::new(1));
+    let plan = planner.plan(&mut board, &work, &mut Prng::new(1));
     let mut planned_rows = 0;
     for decision in &plan.decisions {
         match decision {
             Decision::Planned(planned) => {
                 let nodes: Vec<NodeId> = planned.place.iter().map(|row| row.node).collect();
                 planned_rows += nodes.len();
-                planner.changed(&view, &nodes, &[]);
+                planner.changed(&board.view(), &nodes, &[]);
             }
             Decision::Unplaced(_) if name == "refused" => {}
             other => panic!("{}", world.text(other)),
@@ -68,23 +69,23 @@ fn topologies(criterion: &mut Criterion) {
     let mut world = cell(100_000);
     let mut planner = of(Class::TAS);
     let mut group = criterion.benchmark_group("topology-of-100000");
-    let holds = Holds::default();
-    planner.reset(&View::new(&world.cell, &holds, SessionId(0)));
+    let mut over = Overlay::default();
+    planner.reset(&View::new(&world.cell, &over, SessionId(0)));
     for name in ["required", "devices", "small", "preferred", "unconstrained", "sliced", "led"] {
-        group.bench_function(name, |bencher| bencher.iter(|| round(&world, &mut planner, &holds, name)));
+        group.bench_function(name, |bencher| bencher.iter(|| round(&world, &mut planner, &mut over, name)));
     }
     // No rack takes it: every node is counted under what keeps it out.
-    group.bench_function("refused", |bencher| bencher.iter(|| round(&world, &mut planner, &holds, "refused")));
+    group.bench_function("refused", |bencher| bencher.iter(|| round(&world, &mut planner, &mut over, "refused")));
     group.bench_function("refused-after-a-change", |bencher| {
         bencher.iter(|| {
-            planner.changed(&View::new(&world.cell, &holds, SessionId(0)), &[NodeId(0)], &[]);
-            round(&world, &mut planner, &holds, "refused")
+            planner.changed(&View::new(&world.cell, &over, SessionId(0)), &[NodeId(0)], &[]);
+            round(&world, &mut planner, &mut over, "refused")
         });
     });
     group.bench_function("required-first-of-shape", |bencher| {
         bencher.iter(|| {
             planner.placer.forget_counts();
-            round(&world, &mut planner, &holds, "required")
+            round(&world, &mut planner, &mut over, "required")
         });
     });
     let (text, _) = world.place("standing", &mut planner);
@@ -92,9 +93,9 @@ fn topologies(criterion: &mut Criterion) {
     for node in &lost {
         world.extend(&format!("lose {node}"), &mut planner);
     }
-    planner.reset(&View::new(&world.cell, &holds, SessionId(0)));
+    planner.reset(&View::new(&world.cell, &over, SessionId(0)));
     group.bench_function("repair-of-3-nodes", |bencher| {
-        bencher.iter(|| round(&world, &mut planner, &holds, "standing"));
+        bencher.iter(|| round(&world, &mut planner, &mut over, "standing"));
     });
     group.finish();
 }

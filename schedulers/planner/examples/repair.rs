@@ -5,7 +5,8 @@
 
 #![allow(clippy::disallowed_types, reason = "it measures time")]
 
-use ohm_framework::{Budget, Decision, Holds, Need, Planner, View, Work, WorkItem};
+use ohm_cell::Overlay;
+use ohm_framework::{Board, Budget, Decision, Need, Planner, View, Work, WorkItem};
 use ohm_model::{Class, Command, Epoch, NodeConclusion, NodeHealth, NodeId, SessionId};
 use ohm_placement::fixture::World;
 use ohm_planner::{ProfilePlanner, of};
@@ -43,20 +44,20 @@ fn main() {
         .map(|(node, _)| node)
         .filter(|node| whole.cell.nodes().run_count(*node) > 0)
         .collect();
-    let (holds, mut dice) = (Holds::default(), Prng::new(1));
+    let (mut over, mut dice) = (Overlay::default(), Prng::new(1));
     let (mut micros, mut moved) = (Vec::new(), 0);
     for round in 0..ROUNDS {
         let mut world = whole.clone();
-        planner.reset(&View::new(&world.cell, &holds, SessionId(0)));
+        planner.reset(&View::new(&world.cell, &over, SessionId(0)));
         let node = used[round % used.len()];
         let incarnation = world.cell.nodes().get(node).expect("a node").incarnation;
         let conclusions = vec![NodeConclusion { node, incarnation, health: NodeHealth::Lost }];
         let start = Instant::now();
         world.apply(Command::ConcludeNodes { epoch: Epoch(1), conclusions });
-        let view = View::new(&world.cell, &holds, SessionId(0));
-        planner.changed(&view, &[node], &[job]);
+        let mut board = Board::new(&world.cell, &mut over, SessionId(0));
+        planner.changed(&board.view(), &[node], &[job]);
         let item = WorkItem { job, need: Need::Repair, attempt: 0, nominated: false };
-        let plan = planner.plan(&view, &Work { jobs: vec![item], budget: Budget::UNBOUNDED }, &mut dice);
+        let plan = planner.plan(&mut board, &Work { jobs: vec![item], budget: Budget::UNBOUNDED }, &mut dice);
         let Some(decision @ Decision::Planned(planned)) = plan.decisions.first() else { panic!("{plan:?}") };
         let tasks: u32 = planned.place.iter().map(|row| row.count).sum();
         let verdict = world.commit(decision).expect("a verdict");

@@ -1,10 +1,10 @@
 //! What a plan for one job has come to: what strategies read and change.
 
-use crate::spares::{all_work_placed, into_spares};
-use ohm_cell::Job;
+use crate::spares::{into_spares, work_in};
+use ohm_cell::{Job, Savepoint};
 use ohm_framework::{Decision, Explanation, Need, Obstacle, PlannedJob, WorkItem};
 use ohm_model::{Grain, GroupIndex, NodeId, Placement};
-use ohm_placement::{Bundle, Failure, Found, GroupAsk, JobSearch, Pass, Placer, Savepoint, Seek, Subject};
+use ohm_placement::{Bundle, Failure, Found, GroupAsk, JobSearch, Pass, Placer, Seek, Subject};
 use ohm_placement::{asks, bundles};
 use ohm_stdx::Prng;
 
@@ -65,6 +65,8 @@ pub(crate) struct Draft<'a, 'v> {
     why: Option<Failure>,
     /// The job with spares as further tasks of its groups, where they are asked for.
     wide: Option<Job>,
+    /// How many tasks waited when they were asked for.
+    waiting: u32,
     asks: Asks,
     /// In place of what is asked for: the minimums of the groups that start; the rest is placed afterwards.
     minimums: Option<Vec<GroupAsk>>,
@@ -84,6 +86,7 @@ impl<'a, 'v> Draft<'a, 'v> {
             terms: Terms::FIRST,
             why: None,
             wide: None,
+            waiting: 0,
             asks: Asks::Unknown,
             minimums: None,
             seated: Vec::new(),
@@ -103,7 +106,9 @@ impl<'a, 'v> Draft<'a, 'v> {
         });
         (self.asks, self.minimums, self.found) = (Asks::Unknown, None, Found::default());
         self.seated.clear();
-        self.seek.lends_spares = self.terms.lends_spares;
+        if self.terms.lends_spares {
+            self.desk.pass.lend_spares(self.job);
+        }
     }
 
     /// The job.
@@ -131,7 +136,7 @@ impl<'a, 'v> Draft<'a, 'v> {
         !self.seated.is_empty()
     }
 
-    pub(crate) fn savepoint(&self) -> Savepoint {
+    pub(crate) fn savepoint(&mut self) -> Savepoint {
         self.desk.pass.savepoint()
     }
 
@@ -153,19 +158,34 @@ impl<'a, 'v> Draft<'a, 'v> {
         nodes: impl FnOnce(&Subject<'_>) -> Vec<(NodeId, u32)>,
         rows_of: impl FnOnce(&Subject<'_>, Vec<(NodeId, u32)>) -> Vec<Placement>,
     ) -> bool {
-        let seek = Seek { lends_spares, ..self.seek };
-        let Some(subject) = seek.subject(self.desk.pass, self.job, GroupIndex(at as u16)) else { return false };
-        let mut nodes = nodes(&subject);
-        if nodes.is_empty() || !self.desk.placer.sort_by_path(&subject, &mut nodes) {
-            return false;
+        let before = self.desk.pass.savepoint();
+        if lends_spares && !self.terms.lends_spares {
+            self.desk.pass.lend_spares(self.job);
         }
-        let rows = rows_of(&subject, nodes);
+        let rows = self.rows_at(at, nodes, rows_of);
+        self.desk.placer.roll_back(self.desk.pass, before);
         if rows.is_empty() {
             return false;
         }
-        self.desk.placer.take(self.desk.pass, &rows);
+        self.desk.placer.take(self.desk.pass, self.job, &rows);
         self.seated.extend(rows);
         true
+    }
+
+    fn rows_at(
+        &mut self,
+        at: usize,
+        nodes: impl FnOnce(&Subject<'_>) -> Vec<(NodeId, u32)>,
+        rows_of: impl FnOnce(&Subject<'_>, Vec<(NodeId, u32)>) -> Vec<Placement>,
+    ) -> Vec<Placement> {
+        let Some(subject) = self.seek.subject(self.desk.pass, self.job, GroupIndex(at as u16)) else {
+            return Vec::new();
+        };
+        let mut nodes = nodes(&subject);
+        if nodes.is_empty() || !self.desk.placer.sort_by_path(&subject, &mut nodes) {
+            return Vec::new();
+        }
+        rows_of(&subject, nodes)
     }
 
     /// What is asked for beyond what is seated; nothing where no search is of use any more.
@@ -178,7 +198,7 @@ impl<'a, 'v> Draft<'a, 'v> {
                 Err(_) if self.seeks_spares() => self.asks = Asks::Open(Vec::new()),
                 Err(waiting) => {
                     let of = self.job.spec.groups.iter().map(|group| group.min_count).sum();
-                    let seen = self.desk.pass.base().seen();
+                    let seen = self.desk.pass.cell().applied();
                     self.close(Some(Box::new(Explanation::of_obstacle(self.job.id, seen, of, waiting))));
                 }
             }
@@ -190,6 +210,9 @@ impl<'a, 'v> Draft<'a, 'v> {
     pub(crate) fn ask_spares(&mut self, spares: impl Fn(&Job, usize) -> u32) -> bool {
         let wide = self.job.as_if_spared(spares);
         let Ok(asks) = asks(&self.desk.pass.view(), &wide) else { return false };
+        let view = self.desk.pass.view();
+        let waiting = |at: usize| view.pending(self.job, GroupIndex(at as u16)).len();
+        self.waiting = (0..self.job.groups.len()).map(waiting).sum();
         (self.wide, self.asks) = (Some(wide), Asks::Open(asks));
         true
     }
@@ -219,7 +242,7 @@ impl<'a, 'v> Draft<'a, 'v> {
         let found = self.job_search(seek).place(bundles)?;
         self.found = self.grow(found);
         if self.asks_spares() && !self.seeks_spares() {
-            if !all_work_placed(&self.desk.pass.base(), self.job, &self.found.rows) {
+            if work_in(self.job, &self.found.rows) < self.waiting {
                 // A job goes short for no spares: no other order is looked for before it is planned without them.
                 self.close(None);
                 return Ok(Step::Failed);
@@ -285,17 +308,17 @@ impl<'a, 'v> Draft<'a, 'v> {
             return rest.map_or(Decision::Nothing(job.id), Decision::Unplaced);
         }
         merge(&mut rows);
-        let base = self.desk.pass.base();
+        let cell = self.desk.pass.cell();
         let starts_now = job.starts_whole() && job.groups.iter().all(|group| !group.started);
         let grain = if starts_now { Grain::Minimum } else { Grain::PerTask };
         let (rows, mut nominate) = into_spares(job, rows);
         // How ports and devices of spares add up, the log knows better than a search for one more task does.
-        nominate.retain(|row| base.cell().takes_spare(row));
+        nominate.retain(|row| cell.takes_spare(row));
         if rows.is_empty() && nominate.is_empty() {
-            let room = || Box::new(Explanation::of_obstacle(job.id, base.seen(), 1, Obstacle::Room));
+            let room = || Box::new(Explanation::of_obstacle(job.id, cell.applied(), 1, Obstacle::Room));
             return Decision::Unplaced(rest.unwrap_or_else(room));
         }
-        let mut planned = PlannedJob::placing(base.guard(job), grain, rows);
+        let mut planned = PlannedJob::placing(self.desk.pass.view().guard(job), grain, rows);
         planned.nominate = nominate;
         planned.rest = rest;
         Decision::Planned(Box::new(planned))

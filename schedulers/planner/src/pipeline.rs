@@ -50,8 +50,8 @@ impl Pipeline {
 
     /// Decides about the job of `item`.
     pub(crate) fn decide(&mut self, desk: Desk<'_, '_>, item: &WorkItem, most_rows: usize) -> Decision {
-        let base = desk.pass.base();
-        let Some(job) = base.cell().jobs().get(item.job).filter(|job| job.state == JobState::Active) else {
+        let seen = desk.pass.cell().applied();
+        let Some(job) = desk.pass.job(item.job).filter(|job| job.state == JobState::Active) else {
             return Decision::Nothing(item.job);
         };
         let (mut draft, mut ran) = (Draft::new(desk, job, *item, most_rows), Ran::default());
@@ -63,7 +63,7 @@ impl Pipeline {
             }
         }
         let why = draft.give_up();
-        let room = || Box::new(Explanation::of_obstacle(item.job, base.seen(), 1, Obstacle::Room));
+        let room = || Box::new(Explanation::of_obstacle(item.job, seen, 1, Obstacle::Room));
         self.told(Decision::Unplaced(why.unwrap_or_else(room)), ran)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::draft::Desk;
 use crate::pipeline::Pipeline;
-use ohm_framework::{Decision, Plan, Planner, View, Work};
+use ohm_framework::{Board, Decision, Plan, Planner, View, Work};
 use ohm_model::{Class, JobId, NodeId, SchedulingProfile};
 use ohm_placement::{Config, Placer};
 use ohm_stdx::Prng;
@@ -48,8 +48,8 @@ impl Planner for ProfilePlanner {
         self.profile.class
     }
 
-    fn plan(&mut self, view: &View<'_>, work: &Work, dice: &mut Prng) -> Plan {
-        let mut pass = self.placer.begin(view);
+    fn plan(&mut self, board: &mut Board<'_>, work: &Work, dice: &mut Prng) -> Plan {
+        let mut pass = self.placer.begin(board.lend());
         let (mut plan, mut rows) = (Plan::default(), 0);
         for item in &work.jobs {
             let spent = pass.examined() >= work.budget.nodes || rows >= work.budget.rows;
@@ -66,6 +66,7 @@ impl Planner for ProfilePlanner {
             plan.decisions.push(decision);
         }
         plan.examined = pass.examined();
+        pass.end();
         plan
     }
 

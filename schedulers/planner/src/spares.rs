@@ -2,14 +2,12 @@
 //! whatever holds of a task's place holds of it too.
 
 use ohm_cell::Job;
-use ohm_framework::View;
 use ohm_model::{GroupIndex, NodeId, Nomination, Placement, Purpose};
 use std::collections::BTreeMap;
 
-/// Whether every task of `job` that waits has its place in `rows`.
-pub(crate) fn all_work_placed(view: &View<'_>, job: &Job, rows: &[Placement]) -> bool {
-    let waiting: u32 = (0..job.groups.len()).map(|at| view.pending(job, GroupIndex(at as u16)).len()).sum();
-    rows.iter().map(|row| split(job, row).0).sum::<u32>() == waiting
+/// How many tasks of `job`, as against spares, have their place in `rows`.
+pub(crate) fn work_in(job: &Job, rows: &[Placement]) -> u32 {
+    rows.iter().map(|row| split(job, row).0).sum()
 }
 
 /// How many of the row's tasks are work, and how many spares.

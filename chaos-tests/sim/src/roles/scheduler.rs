@@ -5,7 +5,7 @@ use crate::faults::Victim;
 use crate::mischief::{self, Mischief};
 use crate::stage::Stage;
 use ohm_cell::{Cell, Job};
-use ohm_framework::{Again, Decision, Need, Plan, Planner, Proceed, SchedulerCore, SchedulerInput, View, Work};
+use ohm_framework::{Again, Board, Decision, Need, Plan, Planner, Proceed, SchedulerCore, SchedulerInput, View, Work};
 use ohm_model::{Class, JobId, NodeId};
 use ohm_planner::ProfilePlanner;
 use ohm_stdx::Prng;
@@ -52,8 +52,9 @@ impl Planner for SpoiltPlanner {
         self.planner.class()
     }
 
-    fn plan(&mut self, view: &View<'_>, work: &Work, dice: &mut Prng) -> Plan {
-        let mut plan = self.planner.plan(view, work, dice);
+    fn plan(&mut self, board: &mut Board<'_>, work: &Work, dice: &mut Prng) -> Plan {
+        let mut plan = self.planner.plan(board, work, dice);
+        let view = &board.view();
         if self.mischief.get() > 0 {
             // The planner has counted its rows as taken; where they go elsewhere, it must look again.
             let planned = plan.decisions.iter().filter_map(|decision| match decision {

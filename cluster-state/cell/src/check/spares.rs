@@ -44,7 +44,7 @@ pub(crate) fn check_spares_on(cell: &Cell, node: NodeId, broken: &mut Vec<String
                 > (held.priority, std::cmp::Reverse((held.since, held.job, held.group)));
             *other != at && (found.is_move() || (found.is_spare() && stronger))
         };
-        let mut over = Overlay::over(cell);
+        let mut over = Overlay::default();
         over.bare(node);
         on_node.iter().enumerate().filter(binds).for_each(|(_, held)| over.hold(node, held.clone()));
         let Some(found) = cell.jobs.get(held.job) else { continue };

@@ -5,7 +5,6 @@ use super::scratch::GroupTally;
 use crate::rooms::room::{Asker, Room, Wish};
 use crate::state::jobs::Job;
 use crate::state::quota::QueueId;
-use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::transaction::Row;
 use ohm_model::{ConflictReason, Grain, GroupIndex, Guard, Index, JobGuard, NodeId, Placement};
 use std::sync::Arc;
@@ -121,25 +120,14 @@ impl<'a> Judge<'a> {
     fn take(&mut self, asker: &Asker<'_>, placement: &Placement, count: u32) {
         let (cell, over) = (self.cell, &mut self.scratch.over);
         let (job, group, node, shape) = (asker.job, asker.group, placement.node, asker.shape);
-        for &(resource, request) in &shape.requests {
-            over.take(group, node, resource, request * i64::from(count));
-            if let Some(queue) = asker.queue {
-                over.charge(cell, group, (queue, resource, request * i64::from(count)));
+        over.take_row(job, shape, placement, count);
+        if let Some(queue) = asker.queue {
+            for &(resource, request) in &shape.requests {
+                over.charge(&cell.quota, group, (queue, resource, request * i64::from(count)));
             }
         }
-        shape.ports.iter().for_each(|&port| over.take_port(group, node, port));
-        let moved = job.groups[usize::from(group.0)].moving.overlap(placement.first.0, count);
-        if moved > 0 {
-            over.add_moved(job.id, group, node, moved);
-        }
-        if shape.max_per_node > 0 {
-            over.add_on_node(job.id, group, node, count);
-        }
-        for (at, &mask) in placement.devices.iter().take(count as usize * shape.devices.len()).enumerate() {
-            let (resource, request) = shape.devices[at % shape.devices.len()];
-            if mask != 0 {
-                over.take_devices(group, node, resource, mask, request.min(DEVICE_MILLI) as u16);
-            }
+        if shape.counts_own_tasks() {
+            over.add_on_node(job.id, group, node, count as i32);
         }
         let at = usize::from(group.0);
         let domain = cell.domain_key(job, at, node);
@@ -197,7 +185,10 @@ impl<'a> Judge<'a> {
         (first, end): (usize, usize),
         reason: ConflictReason,
     ) {
-        self.scratch.over.roll_back(self.cell, self.mark, group);
+        match group {
+            Some(group) => self.scratch.over.roll_back_group(&self.cell.quota, self.mark, group),
+            None => self.scratch.over.roll_back(&self.cell.quota, self.mark),
+        }
         let mut told = false;
         for row in first..end {
             let placement = &self.transaction.place[row];

@@ -36,7 +36,7 @@ impl Judge<'_> {
         over.hold(row.node, Held::spare(job, row.group, row.count, cell.applied));
         for &(resource, request) in asker.queue.iter().flat_map(|_| &asker.shape.requests) {
             let amount = request.saturating_mul(i64::from(row.count));
-            over.charge(cell, row.group, (asker.queue.expect("a queue is charged"), resource, amount));
+            over.charge(&cell.quota, row.group, (asker.queue.expect("a queue is charged"), resource, amount));
         }
         Ok(())
     }
@@ -96,7 +96,7 @@ impl Judge<'_> {
         let Judge { cell, scratch, .. } = self;
         let Some(queue) = cell.quota.find(&job.spec.queue) else { return };
         for (resource, amount) in cell.resources.columns(&cell.spares_charged(job)) {
-            scratch.over.charge(cell, GroupIndex(0), (queue, resource, amount.saturating_mul(sign)));
+            scratch.over.charge(&cell.quota, GroupIndex(0), (queue, resource, amount.saturating_mul(sign)));
         }
     }
 }

@@ -9,7 +9,8 @@ use crate::cell::Cell;
 use crate::judge::judge_adoption;
 use crate::policy::evictions::{end_drain, evict_repelled, repels};
 use crate::rooms::overlay::Overlay;
-use crate::rooms::room::{Asker, Room, What, Wish};
+use crate::rooms::room::{Asker, Room, Wish};
+use crate::rooms::what_if::WhatIf;
 use crate::state::jobs::{Job, JobState, TaskState};
 use crate::state::kept::KeptRun;
 use ohm_model::transaction::Row;
@@ -123,8 +124,8 @@ fn fate(cell: &Cell, run: RunRef, alive: &BTreeSet<RunRef>) -> Fate {
 fn has_room_for(cell: &Cell, job: &Job, run: RunRef, kept: &KeptRun) -> bool {
     let wish = Wish::Return { devices: kept.masks() };
     let asker = Asker::with_shape(cell, job, (run.task.group, kept.shape), wish);
-    let over = Overlay::over(cell);
-    asker.is_some_and(|asker| Room::beside(&asker, What { cell, over: &over }, kept.node, 1).count == 1)
+    let over = Overlay::default();
+    asker.is_some_and(|asker| Room::beside(&asker, WhatIf { cell, over: &over }, kept.node, 1).count == 1)
 }
 
 /// Whether nothing would drive the run away again, and its group still belongs there: nobody is to be stopped in

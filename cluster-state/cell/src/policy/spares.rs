@@ -203,7 +203,7 @@ fn settle_quota_of_spares(tx: &mut Tx<'_>, id: JobId) {
 fn settle_spares_on(tx: &mut Tx<'_>, node: NodeId) {
     let on_node = tx.nominations.on_node(node).to_vec();
     let (mut spares, others): (Vec<Held>, Vec<Held>) = on_node.into_iter().partition(Held::is_spare);
-    let mut over = Overlay::over(tx);
+    let mut over = Overlay::default();
     over.bare(node);
     others.into_iter().filter(Held::is_move).for_each(|held| over.hold(node, held));
     spares.sort_by_key(|held| (Reverse(held.priority), held.since, held.job, held.group));

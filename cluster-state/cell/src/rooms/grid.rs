@@ -2,7 +2,7 @@
 
 /// Integer sums by (row, column). Rows that were not added to since [`Grid::begin`] read as zero and hold no
 /// memory of their own.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Grid {
     stamp: u32,
     width: usize,
@@ -12,15 +12,20 @@ pub(crate) struct Grid {
     touched: u32,
 }
 
+impl Default for Grid {
+    fn default() -> Self {
+        Grid { stamp: 1, width: 0, rows: Vec::new(), sums: Vec::new(), touched: 0 }
+    }
+}
+
 impl Grid {
-    /// Forgets every sum; from now on rows have `width` columns.
-    pub(crate) fn begin(&mut self, width: usize) {
+    /// Forgets every sum.
+    pub(crate) fn begin(&mut self) {
         self.stamp = self.stamp.wrapping_add(1);
         if self.stamp == 0 {
             self.rows.clear();
             self.stamp = 1;
         }
-        self.width = width;
         self.sums.clear();
         self.touched = 0;
     }
@@ -28,13 +33,18 @@ impl Grid {
     /// The sum at `row` and `column`.
     pub(crate) fn get(&self, row: usize, column: usize) -> i64 {
         match self.rows.get(row) {
-            Some(&(stamp, at)) if stamp == self.stamp => self.sums[at as usize * self.width + column],
+            Some(&(stamp, at)) if stamp == self.stamp && column < self.width => {
+                self.sums[at as usize * self.width + column]
+            }
             _ => 0,
         }
     }
 
     /// Adds `amount` to the sum at `row` and `column`.
     pub(crate) fn add(&mut self, row: usize, column: usize, amount: i64) {
+        if column >= self.width {
+            self.widen(column + 1);
+        }
         if self.rows.len() <= row {
             self.rows.resize(row + 1, (0, 0));
         }
@@ -46,6 +56,17 @@ impl Grid {
         }
         self.sums[entry.1 as usize * self.width + column] += amount;
     }
+
+    /// From now on rows have `width` columns; what they sum stays.
+    fn widen(&mut self, width: usize) {
+        let mut sums = vec![0; self.touched as usize * width];
+        if self.width > 0 {
+            for (wide, narrow) in sums.chunks_mut(width).zip(self.sums.chunks(self.width)) {
+                wide[..self.width].copy_from_slice(narrow);
+            }
+        }
+        (self.width, self.sums) = (width, sums);
+    }
 }
 
 #[cfg(test)]
@@ -56,25 +77,29 @@ mod tests {
     fn sums_are_zero_until_added_to_and_again_after_a_new_beginning() {
         let mut grid = Grid::default();
         assert_eq!(grid.get(7, 1), 0);
-        grid.begin(2);
         grid.add(7, 1, 5);
         grid.add(7, 1, -2);
         grid.add(0, 0, 9);
         assert_eq!((grid.get(7, 1), grid.get(7, 0), grid.get(0, 0), grid.get(3, 1)), (3, 0, 9, 0));
-        grid.begin(2);
+        grid.begin();
         assert_eq!((grid.get(7, 1), grid.get(0, 0)), (0, 0));
-        grid.begin(3);
-        grid.add(19, 2, 1);
-        assert_eq!((grid.get(19, 2), grid.get(7, 1)), (1, 0));
+    }
+
+    #[test]
+    fn a_further_column_leaves_the_sums_of_the_others() {
+        let mut grid = Grid::default();
+        grid.add(7, 1, 5);
+        grid.add(0, 0, 9);
+        grid.add(19, 4, 1);
+        assert_eq!((grid.get(7, 1), grid.get(0, 0), grid.get(19, 4), grid.get(7, 4)), (5, 9, 1, 0));
     }
 
     #[test]
     fn a_stamp_that_wraps_forgets_too() {
         let mut grid = Grid::default();
-        grid.begin(1);
         grid.add(1, 0, 4);
         grid.stamp = u32::MAX;
-        grid.begin(1);
+        grid.begin();
         assert_eq!(grid.get(1, 0), 0);
     }
 }

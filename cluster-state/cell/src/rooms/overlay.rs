@@ -1,29 +1,33 @@
-//! What would be: differences over a borrowed cell, with savepoints. The judge lays over it what a transaction takes.
-//! Nothing copies the cell to ask a question.
+//! What would be: differences to a cell, with savepoints. Judge, planners, moves and spares lay over it what they take
+//! and what they give back; [`WhatIf`](super::what_if::WhatIf) reads the cell with them. Nothing copies the cell to ask
+//! a question.
 
-use crate::cell::Cell;
 use crate::rooms::grid::Grid;
 use crate::rooms::nominations::Held;
 use crate::state::jobs::Job;
-use crate::state::nodes::NOMINATED;
-use crate::state::quota::QueueId;
+use crate::state::quota::{QueueId, Quota};
 use ohm_model::{GroupIndex, JobId, NodeId, ResourceId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is taken beside what the cell counts. Sums by node and by queue are dense and stamped, so that beginning anew
-/// costs nothing and a claim allocates nothing. Each step can be undone, back to a savepoint.
+/// What is taken and given back beside what the cell counts. Sums by node and by queue are dense and stamped, so that
+/// beginning anew costs nothing and a claim allocates nothing. Each step can be undone, back to a savepoint; steps that
+/// are to outlast what comes after them are kept as [`Taken`] and given back in any order.
 #[derive(Debug, Default)]
-pub(crate) struct Overlay {
+pub struct Overlay {
     /// Amounts by node slot and resource.
     nodes: Grid,
     /// What is added to the usage of queues and cohorts, by resource.
-    queues: Grid,
-    ports: BTreeSet<(NodeId, u16)>,
-    devices: BTreeMap<(NodeId, ResourceId), [u16; 64]>,
-    /// Tasks by group and node, of groups with a limit per node.
-    on_node: BTreeMap<(JobId, GroupIndex, NodeId), u32>,
+    pub(super) queues: Grid,
+    ports: BTreeMap<(NodeId, u16), i32>,
+    devices: BTreeMap<(NodeId, ResourceId), [i16; 64]>,
+    /// Tasks by group and node, as far as those who take room tell.
+    on_node: BTreeMap<(JobId, GroupIndex, NodeId), i32>,
     /// Tasks on the move, by where they are placed.
     moved: BTreeMap<(JobId, GroupIndex, NodeId), u32>,
+    /// Tasks that wait no more, as (first, count).
+    placed: BTreeMap<(JobId, GroupIndex), Vec<(u32, u32)>>,
+    /// Jobs whose spares are room for their own tasks.
+    lent: Vec<JobId>,
     /// Room that is held besides.
     held: BTreeMap<NodeId, Vec<Held>>,
     /// Nodes whose held room, as the cell has it, does not count.
@@ -35,125 +39,192 @@ pub(crate) struct Overlay {
 
 /// A point to which an overlay can be rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Savepoint(usize);
+pub struct Savepoint(usize);
+
+/// Steps that stay when an overlay is rolled back, until they are given back. No quota is among them: what a charge
+/// passes on to cohorts depends on what the cell charges at that time.
+#[derive(Clone, Debug, Default)]
+pub struct Taken(Vec<(GroupIndex, Step)>);
+
+impl Taken {
+    /// The nodes that are concerned; may repeat.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.0.iter().filter_map(|(_, step)| step.node())
+    }
+
+    /// Adds what `other` has.
+    pub fn extend(&mut self, other: Taken) {
+        self.0.extend(other.0);
+    }
+}
 
 /// How one step is undone.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Amount(NodeId, ResourceId, i64),
     Quota(QueueId, ResourceId, i64),
-    Port(NodeId, u16),
-    Devices(NodeId, ResourceId, u64, u16),
-    OnNode(JobId, NodeId, u32),
+    Port(NodeId, u16, i32),
+    Devices(NodeId, ResourceId, u64, i16),
+    OnNode(JobId, NodeId, i32),
     Moved(JobId, NodeId, u32),
+    Placed(JobId, u32, u32),
+    Lent(JobId),
     Held(NodeId),
     Domain(JobId, Option<Option<u32>>),
 }
 
+impl Step {
+    /// The node whose room it changes.
+    fn node(&self) -> Option<NodeId> {
+        match self {
+            Step::Amount(node, ..)
+            | Step::Port(node, ..)
+            | Step::Devices(node, ..)
+            | Step::OnNode(_, node, _)
+            | Step::Moved(_, node, _)
+            | Step::Held(node) => Some(*node),
+            Step::Quota(..) | Step::Placed(..) | Step::Lent(_) | Step::Domain(..) => None,
+        }
+    }
+}
+
 impl Overlay {
-    /// Makes this an empty difference to `cell`.
-    pub(crate) fn begin(&mut self, cell: &Cell) {
-        self.nodes.begin(cell.resources.len());
-        self.queues.begin(cell.resources.len());
+    /// Makes this no difference at all.
+    pub(crate) fn begin(&mut self) {
+        self.nodes.begin();
+        self.queues.begin();
         self.ports.clear();
         self.devices.clear();
         self.on_node.clear();
         self.moved.clear();
+        self.placed.clear();
+        self.lent.clear();
         self.held.clear();
         self.bared.clear();
         self.domains.clear();
         self.steps.clear();
     }
 
-    /// An empty difference to `cell`, for a single question.
-    pub(crate) fn over(cell: &Cell) -> Self {
-        let mut overlay = Overlay::default();
-        overlay.begin(cell);
-        overlay
-    }
-
     /// From here on, [`Overlay::roll_back`] undoes.
-    pub(crate) fn savepoint(&self) -> Savepoint {
+    pub fn savepoint(&self) -> Savepoint {
         Savepoint(self.steps.len())
     }
 
-    /// Undoes what `group` has done since the savepoint, or all groups.
-    pub(crate) fn roll_back(&mut self, cell: &Cell, to: Savepoint, group: Option<GroupIndex>) {
-        let undone = self.steps.split_off(to.0);
-        let is_meant = |of: GroupIndex| group.is_none_or(|group| group == of);
-        for &(of, step) in undone.iter().rev().filter(|(of, _)| is_meant(*of)) {
-            self.revert(cell, of, step);
-        }
-        self.steps.extend(undone.into_iter().filter(|(of, _)| !is_meant(*of)));
+    /// The nodes whose room was changed since the savepoint; may repeat.
+    pub fn nodes_since(&self, from: Savepoint) -> impl Iterator<Item = NodeId> + '_ {
+        self.steps.get(from.0..).into_iter().flatten().filter_map(|(_, step)| step.node())
     }
 
-    fn revert(&mut self, cell: &Cell, group: GroupIndex, step: Step) {
+    /// Undoes everything since the savepoint.
+    pub fn roll_back(&mut self, quota: &Quota, to: Savepoint) {
+        while self.steps.len() > to.0
+            && let Some((group, step)) = self.steps.pop()
+        {
+            self.revert(quota, group, step);
+        }
+    }
+
+    /// Undoes what `group` has done since the savepoint.
+    pub(crate) fn roll_back_group(&mut self, quota: &Quota, to: Savepoint, group: GroupIndex) {
+        let undone = self.steps.split_off(to.0);
+        for &(of, step) in undone.iter().rev().filter(|(of, _)| *of == group) {
+            self.revert(quota, of, step);
+        }
+        self.steps.extend(undone.into_iter().filter(|(of, _)| *of != group));
+    }
+
+    /// Takes the steps since the savepoint out of what [`Overlay::roll_back`] undoes. Quota is uncharged.
+    pub fn keep(&mut self, quota: &Quota, from: Savepoint) -> Taken {
+        let mut steps = self.steps.split_off(from.0);
+        steps.retain(|&(group, step)| {
+            let stays = !matches!(step, Step::Quota(..));
+            if !stays {
+                self.revert(quota, group, step);
+            }
+            stays
+        });
+        Taken(steps)
+    }
+
+    /// Gives back what was kept.
+    pub fn give_back(&mut self, taken: &Taken) {
+        taken.0.iter().rev().for_each(|&(group, step)| self.revert(&Quota::default(), group, step));
+    }
+
+    fn revert(&mut self, quota: &Quota, group: GroupIndex, step: Step) {
         match step {
             Step::Amount(node, resource, amount) => {
                 self.nodes.add(node.0 as usize, usize::from(resource.0), -amount);
             }
-            Step::Quota(queue, resource, amount) => cell.quota.charge_over(queue, resource, -amount, &mut self.queues),
-            Step::Port(node, port) => drop(self.ports.remove(&(node, port))),
-            Step::Devices(node, resource, mask, milli) => {
-                if let Some(taken) = self.devices.get_mut(&(node, resource)) {
-                    in_mask(mask).for_each(|device| taken[device] -= milli);
-                }
-            }
-            Step::OnNode(job, node, count) => {
-                if let Some(sum) = self.on_node.get_mut(&(job, group, node)) {
-                    *sum -= count;
-                }
-            }
+            Step::Quota(queue, resource, amount) => quota.charge_over(queue, resource, -amount, &mut self.queues),
+            Step::Port(node, port, by) => add(&mut self.ports, (node, port), -by),
+            Step::Devices(node, resource, mask, milli) => self.add_devices(node, resource, mask, -milli),
+            Step::OnNode(job, node, count) => add(&mut self.on_node, (job, group, node), -count),
             Step::Moved(job, node, count) => {
                 if let Some(sum) = self.moved.get_mut(&(job, group, node)) {
                     *sum -= count;
                 }
             }
+            Step::Placed(job, first, count) => self.drop_placed(job, group, (first, count)),
+            Step::Lent(job) => self.lent.retain(|lent| *lent != job),
             Step::Held(node) => drop(self.held.get_mut(&node).and_then(Vec::pop)),
             Step::Domain(job, Some(former)) => drop(self.domains.insert((job, group.0), former)),
             Step::Domain(job, None) => drop(self.domains.remove(&(job, group.0))),
         }
     }
 
-    /// What is free of `resource` on `node`.
-    pub(crate) fn free(&self, cell: &Cell, node: NodeId, resource: ResourceId) -> i64 {
-        let taken = self.nodes.get(node.0 as usize, usize::from(resource.0));
-        cell.nodes.free(node, resource).saturating_sub(taken)
+    fn drop_placed(&mut self, job: JobId, group: GroupIndex, tasks: (u32, u32)) {
+        let Some(placed) = self.placed.get_mut(&(job, group)) else { return };
+        if let Some(at) = placed.iter().rposition(|known| *known == tasks) {
+            placed.swap_remove(at);
+        }
+        if placed.is_empty() {
+            self.placed.remove(&(job, group));
+        }
     }
 
+    fn add_devices(&mut self, node: NodeId, resource: ResourceId, mask: u64, milli: i16) {
+        let taken = self.devices.entry((node, resource)).or_insert([0; 64]);
+        in_mask(mask).for_each(|device| taken[device] += milli);
+        if taken.iter().all(|milli| *milli == 0) {
+            self.devices.remove(&(node, resource));
+        }
+    }
+
+    /// How much of `resource` is taken on `node`.
+    pub fn taken(&self, node: NodeId, resource: ResourceId) -> i64 {
+        self.nodes.get(node.0 as usize, usize::from(resource.0))
+    }
+
+    /// Takes so much of `resource` on `node` for a task of `group`; below zero gives back.
     pub(crate) fn take(&mut self, group: GroupIndex, node: NodeId, resource: ResourceId, amount: i64) {
         self.nodes.add(node.0 as usize, usize::from(resource.0), amount);
         self.steps.push((group, Step::Amount(node, resource, amount)));
     }
 
-    /// How much more of `resource` may be charged to `queue`.
-    pub(crate) fn quota_left(&self, cell: &Cell, queue: QueueId, resource: ResourceId) -> i64 {
-        cell.quota.left_over(queue, resource, &self.queues)
-    }
-
     pub(crate) fn charge(
         &mut self,
-        cell: &Cell,
+        quota: &Quota,
         group: GroupIndex,
         (queue, resource, amount): (QueueId, ResourceId, i64),
     ) {
-        cell.quota.charge_over(queue, resource, amount, &mut self.queues);
+        quota.charge_over(queue, resource, amount, &mut self.queues);
         self.steps.push((group, Step::Quota(queue, resource, amount)));
     }
 
-    /// Whether a run has `port` of `node`.
-    pub(crate) fn has_port(&self, cell: &Cell, node: NodeId, port: u16) -> bool {
-        let record = cell.nodes.get(node);
-        record.is_none_or(|record| record.ports.binary_search(&port).is_ok()) || self.ports.contains(&(node, port))
+    /// How often `port` of `node` is taken more than the cell counts.
+    pub(super) fn port(&self, node: NodeId, port: u16) -> i32 {
+        self.ports.get(&(node, port)).copied().unwrap_or(0)
     }
 
-    pub(crate) fn take_port(&mut self, group: GroupIndex, node: NodeId, port: u16) {
-        self.ports.insert((node, port));
-        self.steps.push((group, Step::Port(node, port)));
+    /// Takes a port so often; below zero gives back.
+    pub(crate) fn take_port(&mut self, group: GroupIndex, node: NodeId, port: u16, by: i32) {
+        add(&mut self.ports, (node, port), by);
+        self.steps.push((group, Step::Port(node, port, by)));
     }
 
     /// What is taken of each device of `resource` on `node`, in thousandths.
-    pub(crate) fn devices_taken(&self, node: NodeId, resource: ResourceId) -> [u16; 64] {
+    pub(crate) fn devices_taken(&self, node: NodeId, resource: ResourceId) -> [i16; 64] {
         self.devices.get(&(node, resource)).copied().unwrap_or([0; 64])
     }
 
@@ -162,22 +233,25 @@ impl Overlay {
         group: GroupIndex,
         node: NodeId,
         resource: ResourceId,
-        mask: u64,
-        milli: u16,
+        (mask, milli): (u64, i16),
     ) {
-        let taken = self.devices.entry((node, resource)).or_insert([0; 64]);
-        in_mask(mask).for_each(|device| taken[device] += milli);
+        self.add_devices(node, resource, mask, milli);
         self.steps.push((group, Step::Devices(node, resource, mask, milli)));
     }
 
-    /// How many tasks of the group run on `node`.
-    pub(crate) fn on_node(&self, cell: &Cell, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
-        let more = self.on_node.get(&(job, group, node)).copied().unwrap_or(0);
-        cell.standing_on(job, group, node).saturating_add(more)
+    /// How many more tasks of the group are on `node` than the cell counts.
+    pub fn added_on_node(&self, job: JobId, group: GroupIndex, node: NodeId) -> i32 {
+        self.on_node.get(&(job, group, node)).copied().unwrap_or(0)
     }
 
-    pub(crate) fn add_on_node(&mut self, job: JobId, group: GroupIndex, node: NodeId, count: u32) {
-        *self.on_node.entry((job, group, node)).or_insert(0) += count;
+    /// The nodes with more tasks of the group than the cell counts, and how many.
+    pub fn added_nodes(&self, job: JobId, group: GroupIndex) -> impl Iterator<Item = (NodeId, u32)> + '_ {
+        let of_group = self.on_node.range((job, group, NodeId(0))..=(job, group, NodeId(u32::MAX)));
+        of_group.filter(|(_, count)| **count > 0).map(|((_, _, node), count)| (*node, *count as u32))
+    }
+
+    pub(crate) fn add_on_node(&mut self, job: JobId, group: GroupIndex, node: NodeId, count: i32) {
+        add(&mut self.on_node, (job, group, node), count);
         self.steps.push((group, Step::OnNode(job, node, count)));
     }
 
@@ -191,11 +265,34 @@ impl Overlay {
         self.steps.push((group, Step::Moved(job, node, count)));
     }
 
-    /// The room that is held on `node`.
-    pub(crate) fn held<'a>(&'a self, cell: &'a Cell, node: NodeId) -> impl Iterator<Item = &'a Held> + Clone {
-        let holds = cell.nodes.flags(node) & NOMINATED != 0 && !self.bared.contains(&node);
-        let of_cell = if holds { cell.nominations.on_node(node) } else { &[] };
-        of_cell.iter().chain(self.held.get(&node).into_iter().flatten())
+    /// The tasks of the group that wait no more, as (first, count).
+    pub fn placed(&self, job: JobId, group: GroupIndex) -> &[(u32, u32)] {
+        self.placed.get(&(job, group)).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn add_placed(&mut self, job: JobId, group: GroupIndex, (first, count): (u32, u32)) {
+        self.placed.entry((job, group)).or_default().push((first, count));
+        self.steps.push((group, Step::Placed(job, first, count)));
+    }
+
+    /// Whether the spares of `job` are room for its own tasks.
+    pub(super) fn lends_spares_of(&self, job: JobId) -> bool {
+        self.lent.contains(&job)
+    }
+
+    pub(super) fn lend_spares_of(&mut self, job: JobId) {
+        self.lent.push(job);
+        self.steps.push((GroupIndex(0), Step::Lent(job)));
+    }
+
+    /// The room that is held on `node` besides; nothing where the cell's own does not count.
+    pub(super) fn held_besides(&self, node: NodeId) -> &[Held] {
+        self.held.get(&node).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether room that the cell holds on `node` does not count.
+    pub(super) fn is_bare(&self, node: NodeId) -> bool {
+        self.bared.contains(&node)
     }
 
     /// Holds room on `node` besides.
@@ -226,6 +323,19 @@ impl Overlay {
     pub(crate) fn set_domain(&mut self, job: &Job, group: GroupIndex, domain: Option<u32>) {
         let former = self.domains.insert((job.id, group.0), domain);
         self.steps.push((group, Step::Domain(job.id, former)));
+    }
+}
+
+/// Adds to the sum under `key` and drops it at zero.
+fn add<K: Ord>(sums: &mut BTreeMap<K, i32>, key: K, by: i32) {
+    match sums.entry(key) {
+        std::collections::btree_map::Entry::Occupied(mut sum) => {
+            *sum.get_mut() += by;
+            if *sum.get() == 0 {
+                sum.remove();
+            }
+        }
+        std::collections::btree_map::Entry::Vacant(sum) => drop(sum.insert(by)),
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::cell::Cell;
 use crate::rooms::nominations::Held;
 use crate::rooms::overlay::Overlay;
-use crate::rooms::room::{Asker, Room, What, Wish};
+use crate::rooms::room::{Asker, Room, Wish};
+use crate::rooms::what_if::WhatIf;
 use crate::state::admission::Standing;
 use crate::state::conditions::StandingCondition;
 use crate::state::jobs::{Group, Job};
@@ -58,7 +59,7 @@ pub(crate) fn room_for_spares(
     over: &Overlay,
 ) -> u32 {
     let asker = Asker::of(cell, job, group, Wish::Spare { beside_own: true });
-    asker.map_or(0, |asker| Room::beside(&asker, What { cell, over }, node, most).count)
+    asker.map_or(0, |asker| Room::beside(&asker, WhatIf { cell, over }, node, most).count)
 }
 
 /// Whether a reservation may be made for `job` now.
@@ -203,7 +204,7 @@ impl Cell {
     /// Whether there is room for this spare beside what runs on its node and what is held there.
     pub fn takes_spare(&self, row: &Nomination) -> bool {
         let Some(job) = self.jobs.get(row.job) else { return false };
-        room_for_spares(self, (job, row.group), row.node, row.count, &Overlay::over(self)) == row.count
+        room_for_spares(self, (job, row.group), row.node, row.count, &Overlay::default()) == row.count
     }
 
     /// Where the admission of `job` stands. What stands already is not asked again because its queue has got checks.

@@ -1,16 +1,17 @@
-//! How many tasks of a group find room on a node: one answer for the judge, returning runs, moves and spares.
+//! How many tasks of a group find room on a node: one answer for the judge, planners, returning runs, moves and spares.
 
 use crate::cell::Cell;
 use crate::rooms::nominations::Held;
-use crate::rooms::overlay::Overlay;
+use crate::rooms::what_if::WhatIf;
 use crate::state::jobs::Job;
 use crate::state::quota::QueueId;
 use crate::state::shapes::Shape;
+use crate::state::topologies::Fence;
 use ohm_model::{ClassId, ConflictReason, GroupIndex, NodeId, ShapeId};
 
 /// What room is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish<'a> {
+pub enum Wish<'a> {
     /// To run waiting tasks of the group from `first` on. A planner names the class it planned for and the devices of
     /// each task.
     Run {
@@ -27,6 +28,14 @@ pub(crate) enum Wish<'a> {
         /// One mask per device resource.
         devices: &'a [u64],
     },
+    /// To be planned, on any devices and whatever the class of the node is: what a planner asks before it names them.
+    /// Spares of the own job bind unless they are lent.
+    Plan {
+        /// Whether the tasks are on the move, so that the room that is kept for those of their group is theirs.
+        moving: bool,
+        /// The domain that the planner keeps to.
+        within: Option<Fence<'a>>,
+    },
     /// To hold room for tasks on the move.
     Move,
     /// To hold spares; `beside_own` keeps them apart from the spares that the job has.
@@ -38,21 +47,31 @@ pub(crate) enum Wish<'a> {
 
 /// A group that asks for room.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asker<'a> {
-    pub(crate) job: &'a Job,
-    pub(crate) group: GroupIndex,
-    pub(crate) shape_id: ShapeId,
-    pub(crate) shape: &'a Shape,
+pub struct Asker<'a> {
+    /// The job.
+    pub job: &'a Job,
+    /// The group.
+    pub group: GroupIndex,
+    /// The number of its shape.
+    pub shape_id: ShapeId,
+    /// Its shape.
+    pub shape: &'a Shape,
     /// What is charged for each task; nothing where nothing is.
     pub(crate) queue: Option<QueueId>,
-    pub(crate) wish: Wish<'a>,
+    /// What for.
+    pub wish: Wish<'a>,
 }
 
 impl<'a> Asker<'a> {
-    /// Group `group` of `job`, which has it, with a wish that charges no queue.
-    pub(crate) fn of(cell: &'a Cell, job: &'a Job, group: GroupIndex, wish: Wish<'a>) -> Option<Self> {
+    /// Group `group` of `job` with a wish that charges no queue; nothing when the job has no such group.
+    pub fn of(cell: &'a Cell, job: &'a Job, group: GroupIndex, wish: Wish<'a>) -> Option<Self> {
         let shape = job.groups.get(usize::from(group.0))?.shape;
         Asker::with_shape(cell, job, (group, shape), wish)
+    }
+
+    /// The same of a group whose shape is at hand.
+    pub fn made_of(job: &'a Job, group: GroupIndex, (shape_id, shape): (ShapeId, &'a Shape), wish: Wish<'a>) -> Self {
+        Asker { job, group, shape_id, shape, queue: None, wish }
     }
 
     /// The same with another shape than the group has by now.
@@ -70,12 +89,25 @@ impl<'a> Asker<'a> {
         (held.job, held.group) == (self.job.id, self.group.0)
     }
 
-    /// Whether held room is kept from this wish.
-    pub(crate) fn is_bound_by(&self, held: &Held) -> bool {
+    /// The room on `node` that is kept from this wish. What is kept of the own group from tasks to be planned is a
+    /// count of tasks: [`Asker::kept`].
+    pub(crate) fn bound<'b>(
+        &'b self,
+        what: WhatIf<'b>,
+        node: NodeId,
+    ) -> impl Iterator<Item = &'b Held> + Clone + use<'a, 'b> {
+        what.held(node).filter(move |held| self.is_bound_by(what, held))
+    }
+
+    fn is_bound_by(&self, what: WhatIf<'_>, held: &Held) -> bool {
         let (job, priority) = (self.job.id, self.job.spec.priority);
         match self.wish {
             Wish::Return { .. } => false,
             Wish::Run { .. } => held.binds_tasks((job, self.group), priority),
+            Wish::Plan { .. } if held.is_spare() && held.job == job => {
+                !self.is_of(held) && !what.over.lends_spares_of(job)
+            }
+            Wish::Plan { .. } => held.binds_tasks((job, self.group), priority),
             Wish::Move if self.is_of(held) => held.is_move(),
             Wish::Move => held.binds(job, priority),
             Wish::Spare { beside_own } => {
@@ -83,37 +115,27 @@ impl<'a> Asker<'a> {
             }
         }
     }
-}
 
-/// The cell as it would be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct What<'a> {
-    pub(crate) cell: &'a Cell,
-    pub(crate) over: &'a Overlay,
-}
-
-impl<'a> What<'a> {
-    /// The room on `node` that is kept from `asker`.
-    pub(crate) fn bound<'b>(
-        &self,
-        asker: &'b Asker<'b>,
-        node: NodeId,
-    ) -> impl Iterator<Item = &'a Held> + Clone + use<'a, 'b> {
-        self.over.held(self.cell, node).filter(|held| asker.is_bound_by(held))
-    }
-
-    /// The shape of the group that room is held for.
-    pub(crate) fn shape_of(&self, held: &Held) -> Option<&'a Shape> {
-        let job = self.cell.jobs.get(held.job)?;
-        self.cell.shape_of(job, usize::from(held.group)).map(|shape| &**shape)
+    /// For how many other tasks of the own group room on `node` is kept: for those on the move, and as spares.
+    pub(crate) fn kept(&self, what: WhatIf<'_>, node: NodeId) -> u32 {
+        match self.wish {
+            Wish::Run { .. } => what.kept_for_moving(self.job, self.group, node),
+            Wish::Plan { moving: false, .. } => {
+                let moving = what.kept_for_moving(self.job, self.group, node);
+                moving.saturating_add(what.kept_spares(self.job, self.group, node))
+            }
+            Wish::Plan { moving: true, .. } | Wish::Return { .. } | Wish::Move | Wish::Spare { .. } => 0,
+        }
     }
 }
 
 /// How many tasks find room, and what stops the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Room {
-    pub(crate) count: u32,
-    pub(crate) reason: Option<ConflictReason>,
+pub struct Room {
+    /// How many.
+    pub count: u32,
+    /// Why not more, as a verdict says it.
+    pub reason: Option<ConflictReason>,
 }
 
 impl Room {

@@ -1,14 +1,15 @@
 //! Every amount that the tasks ask for is free on the node (kube-scheduler: NodeResourcesFit).
 
-use crate::rooms::room::{Asker, Room, What};
+use crate::rooms::room::{Asker, Room};
+use crate::rooms::what_if::WhatIf;
+use crate::rules::miss::{Miss, short_of};
 use ohm_model::{ConflictReason, NodeId};
 
-pub(super) fn room(asker: &Asker<'_>, what: What<'_>, node: NodeId, most: u32) -> Room {
+pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32) -> Room {
     let mut room = Room { count: most, reason: None };
     for &(resource, request) in &asker.shape.requests {
-        let free = what.over.free(what.cell, node, resource);
-        // The product is bounded: a submit is refused whose request times its count is more than 63 bits hold.
-        if free < request * i64::from(room.count) {
+        let free = what.free(node, resource);
+        if free < request.saturating_mul(i64::from(room.count)) {
             room = Room::up_to(free / request, ConflictReason::NodeFull(resource));
         }
         if room.count == 0 {
@@ -16,4 +17,10 @@ pub(super) fn room(asker: &Asker<'_>, what: What<'_>, node: NodeId, most: u32) -
         }
     }
     room
+}
+
+pub(super) fn miss(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, _: ConflictReason) -> Miss {
+    let amounts = asker.shape.requests.iter();
+    let amounts = amounts.map(|&(resource, asked)| (resource, asked, what.free(node, resource)));
+    short_of(what.cell, node, amounts).unwrap_or(Miss::NotReady)
 }

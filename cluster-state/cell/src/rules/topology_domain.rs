@@ -1,25 +1,32 @@
 //! A group that is bound to a domain stays in it, together with the groups it is placed with.
 
-use crate::rooms::room::{Asker, Room, What, Wish};
+use crate::rooms::room::{Asker, Room, Wish};
+use crate::rooms::what_if::WhatIf;
+use crate::rules::miss::Miss;
 use crate::state::topologies::Topology;
 use ohm_model::{ConflictReason, NodeId};
 
-pub(super) fn room(asker: &Asker<'_>, what: What<'_>, node: NodeId, _: u32) -> Room {
+pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, _: u32) -> Room {
     match is_inside(asker, what, node) {
         true => Room::ALL,
         false => Room::none(ConflictReason::TopologyBroken),
     }
 }
 
-fn is_inside(asker: &Asker<'_>, what: What<'_>, node: NodeId) -> bool {
+fn is_inside(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId) -> bool {
     let (job, group) = (asker.job, usize::from(asker.group.0));
+    if let Wish::Plan { within: Some(fence), .. } = asker.wish
+        && !fence.holds(node)
+    {
+        return false;
+    }
     let Some((name, level)) = job.binding_level(group) else { return true };
     let Some(topology) = what.cell.topologies.get(name) else { return false };
     let Some(level) = topology.level(level) else { return false };
     let Some(key) = topology.key_of(node, level) else { return false };
     let mut fixed = job.partners(group).filter_map(|other| what.over.domain(job, other)).peekable();
     match asker.wish {
-        Wish::Run { .. } | Wish::Return { .. } => {
+        Wish::Run { .. } | Wish::Return { .. } | Wish::Plan { .. } => {
             fixed.all(|domain| domain == key || widens_to(asker, topology, (domain, level), node))
         }
         // A group that leaves its domain with everything it has goes to one other.
@@ -39,4 +46,12 @@ fn widens_to(asker: &Asker<'_>, topology: &Topology, (domain, level): (u32, usiz
         let around = topology.key_above(level, domain, wide);
         around.is_some() && around == topology.key_of(node, wide)
     })
+}
+
+pub(super) fn miss(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, _: ConflictReason) -> Miss {
+    let key = match asker.wish {
+        Wish::Plan { within: Some(fence), .. } => fence.topology.key_of(node, fence.level),
+        _ => what.cell.domain_key(asker.job, usize::from(asker.group.0), node),
+    };
+    key.map_or(Miss::OutsideTopology, |_| Miss::TopologyDomain)
 }

@@ -135,25 +135,8 @@ impl Quota {
         self.available_over(self.find(queue)?, resource, &Grid::default())
     }
 
-    /// As [`Quota::available`], were each of `held`, a queue and an amount of the resource, charged before.
-    pub fn available_beside<'a>(
-        &self,
-        queue: &str,
-        resource: ResourceId,
-        held: impl Iterator<Item = (&'a str, i64)>,
-    ) -> Option<i64> {
-        let queue = self.find(queue)?;
-        let mut over = Grid::default();
-        let mut held = held.filter_map(|(name, amount)| Some((self.find(name)?, amount))).peekable();
-        if held.peek().is_some() {
-            over.begin(usize::from(resource.0) + 1);
-        }
-        held.for_each(|(charged, amount)| self.charge_over(charged, resource, amount, &mut over));
-        self.available_over(queue, resource, &over)
-    }
-
     /// As [`Quota::available`], with the usage that `over` adds.
-    fn available_over(&self, queue: QueueId, resource: ResourceId, over: &Grid) -> Option<i64> {
+    pub(crate) fn available_over(&self, queue: QueueId, resource: ResourceId, over: &Grid) -> Option<i64> {
         let level = self.level_over(queue, resource, over);
         level.limited.then(|| self.spare(queue, resource, over).0)
     }
@@ -340,10 +323,11 @@ mod tests {
             for (queue, amount) in charged {
                 quota.charge(NAMES[queue], [(CPU, amount)].into_iter());
             }
-            let beside = |queue| {
-                let held = held.iter().map(|&(held, amount)| (NAMES[held], amount));
-                quota.available_beside(queue, CPU, held)
-            };
+            let mut over = Grid::default();
+            for &(held, amount) in &held {
+                quota.charge_over(quota.find(NAMES[held]).expect("a queue"), CPU, amount, &mut over);
+            }
+            let beside = |queue| quota.available_over(quota.find(queue).expect("a queue"), CPU, &over);
             let mut after = quota.clone();
             for &(queue, amount) in &held {
                 after.charge(NAMES[queue], [(CPU, amount)].into_iter());

@@ -85,6 +85,16 @@ impl Shape {
         Ok(())
     }
 
+    /// Most tasks of one group on one node.
+    pub fn most_on_node(&self) -> u32 {
+        if self.max_per_node == 0 { u32::MAX } else { self.max_per_node }
+    }
+
+    /// Whether a node's room for a task depends on how many tasks of the group are there.
+    pub fn counts_own_tasks(&self) -> bool {
+        self.max_per_node > 0
+    }
+
     /// As [`Shape::admits`] for all nodes of `class`; only for shapes that name no hosts.
     pub fn admits_class(&self, class: &NodeClass) -> Result<(), ClassMiss> {
         self.admits(&class.labels, &class.taints)

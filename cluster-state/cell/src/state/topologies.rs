@@ -194,3 +194,22 @@ impl Topologies {
         self.by_name.values_mut().for_each(|topology| Arc::make_mut(topology).leave(node));
     }
 }
+
+/// A topology domain that a planner keeps to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fence<'a> {
+    /// The topology.
+    pub topology: &'a Topology,
+    /// The level, from the top.
+    pub level: usize,
+    /// The domain, as [`Topology::key_of`] names it; nothing when any domain will do.
+    pub key: Option<u32>,
+}
+
+impl Fence<'_> {
+    /// Whether `node` is inside.
+    pub fn holds(&self, node: NodeId) -> bool {
+        let key = self.topology.key_of(node, self.level);
+        key.is_some() && (self.key.is_none() || self.key == key)
+    }
+}

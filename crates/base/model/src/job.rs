@@ -256,6 +256,11 @@ impl GroupSpec {
             && (&self.ports, self.max_per_node) == (&other.ports, other.max_per_node)
     }
 
+    /// Most tasks of the group on one node.
+    pub fn most_on_node(&self) -> u32 {
+        if self.max_per_node == 0 { u32::MAX } else { self.max_per_node }
+    }
+
     /// Whether labels or affinity speak of single nodes by name, so that equal node classes can differ for it.
     pub fn names_hosts(&self) -> bool {
         let by_host = |requirement: &Requirement| requirement.key == crate::node::HOSTNAME_LABEL;

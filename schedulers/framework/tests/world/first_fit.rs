@@ -2,9 +2,9 @@
 
 #![allow(unreachable_pub)]
 
-use ohm_cell::{Cell, Job, Shape};
-use ohm_framework::{Decision, Explanation, Holds, Miss, Obstacle, Plan, PlannedJob, Planner, View, Work, WorkItem};
-use ohm_model::{Class, Grain, GroupIndex, JobId, NodeId, Placement, ResourceId, TaskIndex};
+use ohm_cell::{Asker, Job, Room, Shape, Wish};
+use ohm_framework::{Board, Decision, Explanation, Miss, Obstacle, Plan, PlannedJob, Planner, View, Work, WorkItem};
+use ohm_model::{Class, Grain, GroupIndex, JobId, NodeId, Placement, TaskIndex};
 use ohm_stdx::Prng;
 
 #[derive(Debug)]
@@ -19,21 +19,23 @@ impl Planner for FirstFit {
         self.class
     }
 
-    fn plan(&mut self, view: &View<'_>, work: &Work, _dice: &mut Prng) -> Plan {
-        let mut plan = Plan::default();
-        let (mut pass, mut rows) = (Holds::default(), 0);
+    fn plan(&mut self, board: &mut Board<'_>, work: &Work, _dice: &mut Prng) -> Plan {
+        let (mut plan, mut rows) = (Plan::default(), 0);
+        let (cell, start) = (board.cell(), board.over().savepoint());
         for item in &work.jobs {
             let beyond = plan.examined >= work.budget.nodes || rows >= work.budget.rows;
             if beyond && !plan.decisions.is_empty() {
                 break;
             }
-            let decision = self.decide(&view.over(&pass), item, &mut plan.examined);
-            if let Decision::Planned(planned) = &decision {
-                rows += planned.place.len();
-                pass.take(view.cell(), &planned.place, &[]);
+            let before = board.over().savepoint();
+            let decision = self.decide(board, item, &mut plan.examined);
+            match &decision {
+                Decision::Planned(planned) => rows += planned.place.len(),
+                _ => board.over().roll_back(cell.quota(), before),
             }
             plan.decisions.push(decision);
         }
+        board.over().roll_back(cell.quota(), start);
         plan
     }
 
@@ -43,21 +45,29 @@ impl Planner for FirstFit {
 }
 
 impl FirstFit {
-    fn decide(&self, view: &View<'_>, item: &WorkItem, examined: &mut u64) -> Decision {
-        let Some(job) = view.cell().jobs().get(item.job) else { return Decision::Nothing(item.job) };
+    fn decide(&self, board: &mut Board<'_>, item: &WorkItem, examined: &mut u64) -> Decision {
+        let Some(job) = board.job(item.job) else { return Decision::Nothing(item.job) };
+        let job = job.clone();
         let mut own = Vec::new();
         for group in 0..job.groups.len() {
             if job.groups[group].pending.is_empty() {
                 continue;
             }
-            if let Err(explanation) = self.place_group(view, job, group, &mut own, examined) {
+            let before = own.len();
+            if let Err(explanation) = self.place_group(&board.view(), &job, group, &mut own, examined) {
                 return Decision::Unplaced(explanation);
+            }
+            let cell = board.cell();
+            for row in &own[before..] {
+                board.over().place(cell, &job, row);
+                board.over().charge_tasks(cell, &job, row.group, row.count);
             }
         }
         if own.is_empty() {
             return Decision::Nothing(job.id);
         }
-        Decision::Planned(Box::new(PlannedJob::placing(view.guard(job), Grain::PerTask, own)))
+        own.sort_by_key(|row: &Placement| (row.group, row.first));
+        Decision::Planned(Box::new(PlannedJob::placing(board.view().guard(&job), Grain::PerTask, own)))
     }
 
     fn place_group(
@@ -75,19 +85,17 @@ impl FirstFit {
         let of = if state.started { 1 } else { state.needed(spec).saturating_sub(state.live) };
         let mut explanation = Explanation::of_obstacle(job.id, view.seen(), of, Obstacle::Room);
         (explanation.group, explanation.total_nodes) = (index, cell.nodes().len() as u32);
-        let most = match quota_room(view, job, shape, own, of) {
+        let most = match quota_room(view, job, shape, of) {
             Ok(most) => most,
             Err(obstacle) => return Err(Box::new(Explanation { obstacle, ..explanation })),
         };
         let mut left: Vec<(u32, u32)> = view.pending(job, index).iter().collect();
         left.reverse();
-        let mut pass = Holds::default();
-        pass.take(cell, own, &[]);
         let slots = cell.nodes().slots() as u32;
         let start = if self.spreads { view.start().0 } else { 0 };
         for node in (0..slots).map(|offset| NodeId((start + offset) % slots)) {
             *examined += 1;
-            let Some(count) = room_on(view, &pass, job, index, shape, node, &mut explanation) else { continue };
+            let Some(count) = room_on(view, job, index, node, &mut explanation) else { continue };
             explanation.open_nodes += 1;
             let mut count = count.min(most - explanation.fit);
             while count > 0
@@ -106,28 +114,18 @@ impl FirstFit {
                 break;
             }
         }
-        own.sort_by_key(|row| (row.group, row.first));
         if explanation.fit < of || explanation.fit == 0 { Err(Box::new(explanation)) } else { Ok(()) }
     }
 }
 
 /// How many tasks the queue lets the group have; at least `of`.
-fn quota_room(view: &View<'_>, job: &Job, shape: &Shape, own: &[Placement], of: u32) -> Result<u32, Obstacle> {
+fn quota_room(view: &View<'_>, job: &Job, shape: &Shape, of: u32) -> Result<u32, Obstacle> {
     if job.spec.queue.is_empty() || !job.reserved.is_empty() {
         return Ok(u32::MAX);
     }
-    let taken = |resource: ResourceId| -> i64 {
-        let of_row = |row: &Placement| {
-            let shape = view.cell().shape_of(job, usize::from(row.group.0)).expect("a group has a shape");
-            let request = shape.requests.iter().find(|(column, _)| *column == resource);
-            request.map_or(0, |(_, amount)| amount * i64::from(row.count))
-        };
-        own.iter().map(of_row).sum()
-    };
     let mut most = i64::from(u32::MAX);
     for &(resource, request) in &shape.requests {
         let Some(available) = view.quota_available(&job.spec.queue, resource) else { continue };
-        let available = available - taken(resource);
         let asked = request * i64::from(of.max(1));
         if available < asked {
             return Err(Obstacle::Quota { queue: job.spec.queue.clone(), resource, asked, available });
@@ -138,44 +136,15 @@ fn quota_room(view: &View<'_>, job: &Job, shape: &Shape, own: &[Placement], of: 
 }
 
 /// How many tasks fit, or nothing with the first reason counted.
-fn room_on(
-    view: &View<'_>,
-    pass: &Holds,
-    job: &Job,
-    group: GroupIndex,
-    shape: &Shape,
-    node: NodeId,
-    explanation: &mut Explanation,
-) -> Option<u32> {
-    let cell: &Cell = view.cell();
-    let record = cell.nodes().get(node)?;
-    let miss = if !cell.nodes().is_schedulable(node) {
-        Some(Miss::NotReady)
-    } else if let Err(miss) = shape.admits(&record.spec.labels, &record.taints) {
-        Some(miss.into())
-    } else {
-        shape.ports.iter().find(|port| view.port_taken(node, **port)).map(|port| Miss::Port(*port))
+fn room_on(view: &View<'_>, job: &Job, group: GroupIndex, node: NodeId, explanation: &mut Explanation) -> Option<u32> {
+    let asker = Asker::of(view.cell(), job, group, Wish::Plan { moving: false, within: None })?;
+    let Some(miss) = Room::miss(&asker, view.what(), node) else {
+        return Some(Room::of(&asker, view.what(), node, u32::MAX).count);
     };
-    if let Some(miss) = miss {
-        explanation.miss(miss);
-        return None;
+    if let Miss::Resource(resource) | Miss::Capacity(resource) = miss {
+        let request = asker.shape.requests.iter().find(|(column, _)| *column == resource).expect("it is asked for");
+        explanation.near(resource, request.1, view.free(node, resource), view.cell().nodes().name(node));
     }
-    let mut count = if shape.ports.is_empty() { i64::from(u32::MAX) } else { 1 };
-    for &(resource, request) in &shape.requests {
-        let free = view.free_for(job, group, node, resource) - pass.amount(node, resource);
-        if free < request {
-            explanation.miss(Miss::Resource(resource));
-            explanation.near(resource, request, free, cell.nodes().name(node));
-            return None;
-        }
-        count = count.min(free / request);
-    }
-    if shape.max_per_node > 0 {
-        count = count.min(i64::from(shape.max_per_node) - i64::from(view.standing_on(job.id, group, node)));
-        if count <= 0 {
-            explanation.miss(Miss::LimitPerNode);
-            return None;
-        }
-    }
-    Some(count as u32)
+    explanation.miss(miss);
+    None
 }

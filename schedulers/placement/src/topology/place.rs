@@ -7,6 +7,7 @@ use crate::devices::DeviceRoom;
 use crate::flat::{Amount, Spots};
 use crate::placer::{Pass, Placer};
 use crate::subject::Subject;
+use ohm_cell::NOMINATED;
 use ohm_model::{NodeId, TopologyMode};
 
 /// Where tasks go: for each task its rank, or spots for whichever ranks wait.
@@ -223,13 +224,16 @@ impl Subject<'_> {
         if alone == 0 || self.shape.ports.iter().any(|port| leader.shape.ports.contains(port)) {
             return 0;
         }
+        let is_held = self.view.cell().nodes().flags(node) & NOMINATED != 0;
         let mut room = alone;
         for &(resource, request) in &self.shape.requests {
             let taken =
                 leader.shape.requests.iter().find(|(other, _)| *other == resource).map_or(0, |(_, taken)| *taken);
             if taken > 0 {
-                let free = self.view.free_for(self.job, self.group, node, resource) - taken;
-                room = room.min((free / request.max(1)).max(0) as u64);
+                // Where room is held for others, at least what its tasks alone would take is free for the group.
+                let alone = i64::try_from(alone).unwrap_or(i64::MAX).saturating_mul(request);
+                let free = if is_held { alone } else { self.view.free(node, resource) };
+                room = room.min(((free - taken) / request.max(1)).max(0) as u64);
             }
         }
         let shares = |(resource, _): &(ohm_model::ResourceId, i64)| {

@@ -43,7 +43,7 @@ pub(super) fn gaps(subject: &Subject<'_>, site: &Site<'_>) -> Vec<Gap> {
     // What is on the move counts where it goes.
     let (view, job) = (&subject.view, subject.job);
     let rooms = view.cell().rooms_for_moving(job.id, subject.group);
-    rooms.for_each(|(node, _)| add(node, u64::from(view.kept_for_moving(job, subject.group, node))));
+    rooms.for_each(|(node, _)| add(node, u64::from(view.what().kept_for_moving(job, subject.group, node))));
     let mut found: Vec<Gap> = Vec::new();
     for (layer, &(level, size)) in slices.iter().enumerate().rev() {
         let mut sums: BTreeMap<u32, u64> = BTreeMap::new();

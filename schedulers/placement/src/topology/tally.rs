@@ -2,11 +2,10 @@
 
 use super::{Counts, Layers, Site, Tree};
 use crate::demand::{Demand, DemandKey, REFUSED};
-use crate::devices::DeviceRoom;
 use crate::placer::{Pass, Placer};
 use crate::subject::Subject;
 use crate::table::{BLOCK, CLOSED, NodeTable};
-use ohm_cell::Shape;
+use ohm_cell::{Shape, device_room};
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::{ClassId, GroupSpec, NodeId};
 use std::collections::BTreeMap;
@@ -118,7 +117,7 @@ impl Placer {
                 loan.set(position, u64::from(subject.room(node)));
             }
         }
-        if subject.shape.max_per_node > 0 {
+        if subject.shape.counts_own_tasks() {
             for (node, _) in subject.standing() {
                 if let Some(position) = site.tree.position(node) {
                     loan.set(position, u64::from(subject.room(node)));
@@ -213,15 +212,12 @@ pub(super) fn room(subject: &Subject<'_>, table: &NodeTable, demand: &Demand, no
         }
         room = demand
             .whole_devices_room(table, node, room)
-            .unwrap_or_else(|| room.min(DeviceRoom::new(&subject.view, subject.shape, node).room().0));
+            .unwrap_or_else(|| room.min(device_room(subject.view.what(), subject.shape, node).0));
         if !subject.shape.ports.is_empty() {
             room = room.min(1);
         }
     }
-    match subject.shape.max_per_node {
-        0 => u64::from(room),
-        limit => u64::from(room.min(limit)),
-    }
+    u64::from(room.min(subject.shape.most_on_node()))
 }
 
 /// The preferred affinity of nodes, remembered by class.

@@ -1,7 +1,8 @@
 //! Topology plans on cells of up to six nodes, against every placement there is.
 
 use super::fresh;
-use ohm_framework::{Budget, Decision, Holds, Planner, View, Work};
+use ohm_cell::Overlay;
+use ohm_framework::{Board, Budget, Decision, Planner, View, Work};
 use ohm_model::NodeId;
 use ohm_placement::fixture::World;
 use ohm_placement::topology::{Counts, Layers, Tree};
@@ -283,13 +284,12 @@ proptest! {
             let group = format!("group g count=2 cpu=1 topology=preferred:rack prefer=5:zone:1 {slices}");
             world.extend(&format!("job {name} class=tas\n {group}"), &mut other);
         }
-        let holds = Holds::default();
-        follower.reset(&View::new(&world.cell, &holds, world.session));
+        let over = Overlay::default();
+        follower.reset(&View::new(&world.cell, &over, world.session));
         for _ in 0..6 {
             let name = *dice.pick(&["a", "b"]).unwrap();
-            let view = View::new(&world.cell, &holds, world.session);
             let work = Work { jobs: vec![world.item(name)], budget: Budget::UNBOUNDED };
-            let followed = follower.plan(&view, &work, &mut Prng::new(1)).decisions;
+            let followed = follower.plan(&mut Board::new(&world.cell, &mut Overlay::default(), world.session), &work, &mut Prng::new(1)).decisions;
             let anew = world.plan_all(&[name], &mut other);
             let texts = |decisions: &[Decision]| decisions.iter().map(|one| world.text(one)).collect::<Vec<_>>();
             prop_assert_eq!(texts(&followed), texts(&anew));
@@ -303,7 +303,7 @@ proptest! {
                     world.extend(&line, &mut other);
                 }
             }
-            let view = View::new(&world.cell, &holds, world.session);
+            let view = View::new(&world.cell, &over, world.session);
             let all: Vec<NodeId> = world.cell.nodes().iter().map(|(node, _)| node).collect();
             follower.changed(&view, &all, &[]);
         }

@@ -2,13 +2,13 @@
 
 use super::fresh;
 use crate::ProfilePlanner;
-use ohm_cell::{Cell, Scratch};
-use ohm_framework::{Decision, Explanation, Holds, Planner, View};
+use ohm_cell::{Cell, Fence, Overlay, Scratch};
+use ohm_framework::{Board, Decision, Explanation, Planner, View};
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::{Grain, GroupIndex, JobId, NodeId, Placement, TaskIndex, TopologyMode};
+use ohm_placement::Subject;
 use ohm_placement::fixture::random::{self, Kinds};
 use ohm_placement::fixture::{self, World};
-use ohm_placement::{Fence, Subject};
 use ohm_stdx::Prng;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -113,8 +113,8 @@ fn brute_most(world: &World, name: &str) -> u32 {
     group.count += std::mem::take(&mut group.spares).min(group.count);
     probe.submit(Some(spec));
     let job = probe.cell.jobs().find("probe").unwrap().clone();
-    let holds = Holds::default();
-    let guard = View::new(&probe.cell, &holds, probe.session).guard(&job);
+    let over = Overlay::default();
+    let guard = View::new(&probe.cell, &over, probe.session).guard(&job);
     let planned = Decision::Planned(Box::new(ohm_framework::PlannedJob::placing(guard, Grain::PerTask, Vec::new())));
     let planned = probe.transaction(&planned).unwrap();
     let request = &job.spec.groups[0].topology;
@@ -194,8 +194,8 @@ proptest! {
         let job = random::job(&mut dice, "last", CLASSES[0]);
         world.extend(&job, &mut planner);
         text += &job;
-        let holds = Holds::default();
-        let view = View::new(&world.cell, &holds, world.session);
+        let over = Overlay::default();
+        let view = View::new(&world.cell, &over, world.session);
         planner.reset(&view);
         let job = world.cell.jobs().find("last").unwrap();
         let subject = Subject::new(view, job, GroupIndex(0)).unwrap();
@@ -207,7 +207,8 @@ proptest! {
             }
             prop_assert_eq!(subject.room(node) > 0, misses.is_none(), "{} {:?}\n{}", record.spec.name, misses, text);
         }
-        let pass = planner.placer.begin(&view);
+        let mut laid = Overlay::default();
+        let pass = planner.placer.begin(Board::new(&world.cell, &mut laid, world.session));
         let topology = world.cell.topologies().iter().next();
         let keys = [None, Some(0), Some(1)];
         let within = topology.into_iter().flat_map(|topology| keys.map(|key| Fence { topology, level: 0, key }));
@@ -234,8 +235,8 @@ proptest! {
         let mut text = random::nodes(&mut dice);
         let mut world = World::of(&text, &mut fresh());
         let mut follower = fresh();
-        let holds = Holds::default();
-        follower.reset(&View::new(&world.cell, &holds, world.session));
+        let over = Overlay::default();
+        follower.reset(&View::new(&world.cell, &over, world.session));
         for number in 0..6 {
             let name = format!("j{number}");
             let kinds = *dice.pick(&CLASSES).unwrap();
@@ -244,8 +245,7 @@ proptest! {
             text += &job;
             let anew = world.plan(&name, &mut fresh());
             let work = ohm_framework::Work { jobs: vec![world.item(&name)], budget: ohm_framework::Budget::UNBOUNDED };
-            let view = View::new(&world.cell, &holds, world.session);
-            let followed = follower.plan(&view, &work, &mut Prng::new(1)).decisions.remove(0);
+            let followed = follower.plan(&mut Board::new(&world.cell, &mut Overlay::default(), world.session), &work, &mut Prng::new(1)).decisions.remove(0);
             prop_assert_eq!(&followed, &anew, "{}", text);
             world.commit(&followed);
             let nodes: Vec<NodeId> = match &followed {
@@ -255,7 +255,7 @@ proptest! {
                 }
                 _ => Vec::new(),
             };
-            follower.changed(&View::new(&world.cell, &holds, world.session), &nodes, &[]);
+            follower.changed(&View::new(&world.cell, &over, world.session), &nodes, &[]);
         }
     }
 }

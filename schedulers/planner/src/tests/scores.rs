@@ -2,7 +2,8 @@
 
 use super::{fresh, properties::lived_in};
 use crate::ProfilePlanner;
-use ohm_framework::{Holds, Planner, View};
+use ohm_cell::Overlay;
+use ohm_framework::{Board, Planner, View};
 use ohm_model::{Class, FitStrategy, GroupIndex, NodeId, SchedulingProfile, Score};
 use ohm_placement::fixture;
 use ohm_placement::fixture::random::{self, Kinds};
@@ -85,12 +86,13 @@ proptest! {
             .with_score(Score::NodeResourcesBalancedAllocation, dice.below(9) as u32)
             .with_score(Score::PodTopologySpread { topology_key: "rack".into() }, dice.below(5) as u32);
         let mut planner = ProfilePlanner::new(profile);
-        let holds = Holds::default();
-        let view = View::new(&world.cell, &holds, world.session);
+        let over = Overlay::default();
+        let view = View::new(&world.cell, &over, world.session);
         planner.reset(&view);
         let job = world.cell.jobs().find("last").unwrap();
         let subject = Subject::new(view, job, GroupIndex(0)).unwrap();
-        let pass = planner.placer.begin(&view);
+        let mut laid = Overlay::default();
+        let pass = planner.placer.begin(Board::new(&world.cell, &mut laid, world.session));
         let amount = Amount { least: 1, most: dice.between(1, 6) as u32, nodes: usize::MAX, attempt: 0, salt: 0 };
         let nodes: Vec<NodeId> = world.cell.nodes().iter().map(|(node, _)| node).filter(|node| subject.room(*node) > 0).collect();
         if planner.placer.table().singled().next().is_none() {

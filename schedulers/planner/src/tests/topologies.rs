@@ -1,7 +1,8 @@
 //! Topology searches as text: which domains, in which order.
 
 use super::{check, fresh};
-use ohm_framework::{Budget, Holds, Planner, View, Work};
+use ohm_cell::Overlay;
+use ohm_framework::{Board, Budget, Planner, View, Work};
 use ohm_model::NodeId;
 use ohm_placement::fixture::World;
 use ohm_stdx::Prng;
@@ -94,15 +95,19 @@ fn a_node_with_new_labels_stands_in_its_new_domain() {
     let gangs = "job j class=tas\n group g count=9 cpu=1 topology=required:rack
                  job k class=tas\n group g count=12 cpu=1 topology=required:rack";
     let mut world = World::of(&format!("{RACKS} {gangs}"), &mut planner);
-    let holds = Holds::default();
+    let over = Overlay::default();
     let mut decide = |world: &World, name: &str, moved: &[NodeId]| {
-        let view = View::new(&world.cell, &holds, world.session);
+        let view = View::new(&world.cell, &over, world.session);
         match moved {
             [] => planner.reset(&view),
             moved => planner.changed(&view, moved, &[]),
         }
         let work = Work { jobs: vec![world.item(name)], budget: Budget::UNBOUNDED };
-        world.text(&planner.plan(&view, &work, &mut Prng::new(1)).decisions[0])
+        world.text(
+            &planner
+                .plan(&mut Board::new(&world.cell, &mut Overlay::default(), world.session), &work, &mut Prng::new(1))
+                .decisions[0],
+        )
     };
     assert_eq!(decide(&world, "j", &[]), "g 0-7 on c1, 8 on c2");
     // The largest host is carried from rack 3 to rack 1.

@@ -1,0 +1,152 @@
+//! What is laid over a cell: rows of a plan, rooms, reservations, lent spares, runs that leave.
+
+use crate::cell::Cell;
+use crate::rooms::overlay::Overlay;
+use crate::rooms::reads::live_slot;
+use crate::state::jobs::{Job, TaskState};
+use crate::state::runs::{NO_RUN, Run};
+use crate::state::shapes::Shape;
+use ohm_model::resources::DEVICE_MILLI;
+use ohm_model::{GroupIndex, Nomination, Placement, ResourceId, RunRef};
+use ohm_stdx::canary::{self, Canary};
+
+impl Overlay {
+    /// Takes what `count` tasks of `row` take on their node.
+    pub(crate) fn take_row(&mut self, job: &Job, shape: &Shape, row: &Placement, count: u32) {
+        let (group, node) = (row.group, row.node);
+        for &(resource, request) in &shape.requests {
+            self.take(group, node, resource, request * i64::from(count));
+        }
+        shape.ports.iter().for_each(|&port| self.take_port(group, node, port, 1));
+        let moved = job.groups[usize::from(group.0)].moving.overlap(row.first.0, count);
+        if moved > 0 {
+            self.add_moved(job.id, group, node, moved);
+        }
+        let width = shape.devices.len();
+        for (at, &mask) in row.devices.iter().take(count as usize * width).enumerate() {
+            let (resource, request) = shape.devices[at % width];
+            if mask != 0 {
+                self.take_devices(group, node, resource, (mask, request.min(DEVICE_MILLI) as i16));
+            }
+        }
+    }
+
+    /// Takes what a row of a plan for `job` takes on its node; its tasks wait no more. A row of a group that the job
+    /// lacks takes nothing.
+    pub fn place(&mut self, cell: &Cell, job: &Job, row: &Placement) {
+        let Some(shape) = cell.shape_of(job, usize::from(row.group.0)) else { return };
+        self.take_row(job, shape, row, row.count);
+        self.add_on_node(job.id, row.group, row.node, row.count as i32);
+        self.add_placed(job.id, row.group, (row.first.0, row.count));
+    }
+
+    /// Charges the queue of `job` with `count` tasks of a group, unless the job has its quota reserved.
+    pub fn charge_tasks(&mut self, cell: &Cell, job: &Job, group: GroupIndex, count: u32) {
+        let Some(shape) = cell.shape_of(job, usize::from(group.0)) else { return };
+        if job.reserved.is_empty() {
+            charge_all(self, cell, job, group, shape.requests.iter().copied(), i64::from(count));
+        }
+    }
+
+    /// Takes the room that tasks on the move will have reserved, or that spares will.
+    pub fn take_nominated(&mut self, cell: &Cell, job: &Job, room: &Nomination) {
+        let Some(shape) = cell.shape_of(job, usize::from(room.group.0)) else { return };
+        for &(resource, request) in &shape.requests {
+            self.take(room.group, room.node, resource, request.saturating_mul(i64::from(room.count)));
+        }
+        shape.ports.iter().for_each(|&port| self.take_port(room.group, room.node, port, 1));
+        self.add_on_node(job.id, room.group, room.node, room.count as i32);
+    }
+
+    /// Charges queues with these amounts and nothing else.
+    pub fn recharge<'a>(&mut self, cell: &Cell, charges: impl Iterator<Item = (&'a str, ResourceId, i64)>) {
+        self.queues.begin();
+        for (queue, resource, amount) in charges {
+            if let Some(queue) = cell.quota.find(queue) {
+                cell.quota.charge_over(queue, resource, amount, &mut self.queues);
+            }
+        }
+    }
+
+    /// Makes the spares of `job` room and quota for its own tasks.
+    pub fn lend_spares(&mut self, cell: &Cell, job: &Job) {
+        if job.groups.iter().all(|group| group.spares == 0) {
+            return;
+        }
+        self.lend_spares_of(job.id);
+        let charged = cell.spares_charged(job);
+        charge_all(self, cell, job, GroupIndex(0), cell.resources.columns(&charged), -1);
+    }
+
+    /// Gives back what these runs of `job` have, room and quota. Returns the job as if they were lost: their tasks, and
+    /// no others, wait to be placed again. A planner that finds places for them has found where they may move to.
+    pub fn leave(&mut self, cell: &Cell, job: &Job, runs: &[RunRef]) -> Job {
+        let mut left = job.clone();
+        for group in &mut left.groups {
+            (group.pending, group.lost, group.replaced) = Default::default();
+        }
+        let own = runs.iter().filter(|run| run.task.job == job.id);
+        for run in own.filter_map(|run| cell.runs.get(live_slot(cell, *run)?)) {
+            free_run(self, cell, job, run);
+            let group = &mut left.groups[usize::from(run.run.task.group.0)];
+            let task = &mut group.tasks[run.run.task.task.0 as usize];
+            (task.run, task.state) = (NO_RUN, TaskState::Pending);
+            group.live -= 1;
+            group.running -= u32::from(run.started_ms != 0);
+            group.pending.insert(run.run.task.task.0, 1);
+            group.lost.insert(run.run.task.task.0, 1);
+        }
+        free_domains(&mut left);
+        left
+    }
+}
+
+/// Charges the queue of `job` with so many times these amounts.
+fn charge_all(
+    over: &mut Overlay,
+    cell: &Cell,
+    job: &Job,
+    group: GroupIndex,
+    amounts: impl Iterator<Item = (ResourceId, i64)>,
+    times: i64,
+) {
+    if job.spec.queue.is_empty() {
+        return;
+    }
+    let Some(queue) = cell.quota.find(&job.spec.queue) else { return };
+    for (resource, amount) in amounts {
+        over.charge(&cell.quota, group, (queue, resource, amount.saturating_mul(times)));
+    }
+}
+
+fn free_run(over: &mut Overlay, cell: &Cell, job: &Job, run: &Run) {
+    let Some(shape) = cell.shapes.get(run.shape) else { return };
+    let (group, node) = (run.run.task.group, run.node);
+    for &(resource, request) in &shape.requests {
+        over.take(group, node, resource, -request);
+    }
+    if job.reserved.is_empty() {
+        charge_all(over, cell, job, group, shape.requests.iter().copied(), -1);
+    }
+    shape.ports.iter().for_each(|&port| over.take_port(group, node, port, -1));
+    for (&(resource, request), &mask) in shape.devices.iter().zip(run.devices.as_deref().unwrap_or(&[])) {
+        if mask != 0 {
+            over.take_devices(group, node, resource, (mask, -(request.min(DEVICE_MILLI) as i16)));
+        }
+    }
+    over.add_on_node(job.id, group, node, -1);
+}
+
+/// A group of which nothing stays, nor of those placed with it, may go to another domain.
+fn free_domains(job: &mut Job) {
+    let stays = |job: &Job, at: usize| {
+        let mut partners = job.partners(at).map(|other| &job.groups[other]);
+        partners.any(|group| group.live > group.stopping || !group.moving.is_empty())
+    };
+    let free: Vec<bool> = (0..job.groups.len()).map(|at| !stays(job, at)).collect();
+    for (group, free) in job.groups.iter_mut().zip(free) {
+        if free || canary::sings(Canary::MoveAstray) {
+            (group.domain, group.widened) = (None, false);
+        }
+    }
+}

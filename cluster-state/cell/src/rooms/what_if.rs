@@ -1,0 +1,105 @@
+//! The cell as it would be with an overlay: what rules and planners read.
+
+use crate::cell::Cell;
+use crate::rooms::nominations::Held;
+use crate::rooms::overlay::Overlay;
+use crate::state::jobs::Job;
+use crate::state::nodes::NOMINATED;
+use crate::state::quota::QueueId;
+use crate::state::shapes::Shape;
+use ohm_model::{GroupIndex, JobId, NodeId, ResourceId};
+use ohm_stdx::RangeSet;
+
+/// The cell as it would be.
+#[derive(Clone, Copy, Debug)]
+pub struct WhatIf<'a> {
+    /// The cell as it is.
+    pub cell: &'a Cell,
+    /// What is taken and given back besides.
+    pub over: &'a Overlay,
+}
+
+impl<'a> WhatIf<'a> {
+    /// What is free of `resource` on `node`; may be below zero.
+    pub fn free(&self, node: NodeId, resource: ResourceId) -> i64 {
+        self.cell.nodes.free(node, resource).saturating_sub(self.over.taken(node, resource))
+    }
+
+    /// Whether a task has `port` of `node`.
+    pub fn port_taken(&self, node: NodeId, port: u16) -> bool {
+        let Some(record) = self.cell.nodes.get(node) else { return true };
+        let counted = record.ports.binary_search(&port).is_ok();
+        i32::from(counted) + self.over.port(node, port) > 0
+    }
+
+    /// Free thousandths of one device; nothing when the node does not track devices of `resource` singly, or has no
+    /// such device.
+    pub fn device_free(&self, node: NodeId, resource: ResourceId, device: u32) -> Option<i64> {
+        let bank = self.cell.nodes.get(node)?.bank(resource)?;
+        let free = *bank.free_milli.get(device as usize).filter(|_| device < bank.present)?;
+        Some(i64::from(free) - i64::from(*self.over.devices_taken(node, resource).get(device as usize)?))
+    }
+
+    /// How many tasks of the group are on `node` or on their way there.
+    pub fn on_node(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
+        self.cell.standing_on(job, group, node).saturating_add_signed(self.over.added_on_node(job, group, node))
+    }
+
+    /// The tasks of a group that wait to be placed.
+    pub fn pending(&self, job: &Job, group: GroupIndex) -> RangeSet {
+        let Some(found) = job.groups.get(usize::from(group.0)) else { return RangeSet::default() };
+        let mut pending = found.pending.clone();
+        self.over.placed(job.id, group).iter().for_each(|(first, count)| pending.remove(*first, *count));
+        pending
+    }
+
+    /// How many tasks of a group are placed besides.
+    pub fn placed(&self, job: JobId, group: GroupIndex) -> u32 {
+        self.over.placed(job, group).iter().map(|(_, count)| count).sum()
+    }
+
+    /// The room that is held on `node`.
+    pub(crate) fn held(&self, node: NodeId) -> impl Iterator<Item = &'a Held> + Clone + use<'a> {
+        let holds = self.cell.nodes.flags(node) & NOMINATED != 0 && !self.over.is_bare(node);
+        let of_cell = if holds { self.cell.nominations.on_node(node) } else { &[] };
+        of_cell.iter().chain(self.over.held_besides(node))
+    }
+
+    /// The shape of the group that room is held for.
+    pub(crate) fn shape_of(&self, held: &Held) -> Option<&'a Shape> {
+        let job = self.cell.jobs.get(held.job)?;
+        self.cell.shape_of(job, usize::from(held.group)).map(|shape| &**shape)
+    }
+
+    /// For how many tasks of the group that are on the move, and not placed yet, room on `node` is kept from its other
+    /// tasks. A group that starts anew keeps none: those tasks are among the ones that start.
+    pub fn kept_for_moving(&self, job: &Job, group: GroupIndex, node: NodeId) -> u32 {
+        let Some(state) = job.groups.get(usize::from(group.0)).filter(|state| state.started) else { return 0 };
+        if self.cell.nodes.flags(node) & NOMINATED == 0 {
+            return 0;
+        }
+        let used = if state.moving.is_empty() { 0 } else { self.over.moved(job.id, group, node) };
+        self.cell.room_for_moving(job.id, group, node).saturating_sub(used)
+    }
+
+    /// How many spares of the group are kept from its own tasks on `node`: none where they are lent, and each task that
+    /// is on its way there takes one.
+    pub(crate) fn kept_spares(&self, job: &Job, group: GroupIndex, node: NodeId) -> u32 {
+        let any = job.groups.get(usize::from(group.0)).is_some_and(|state| state.spares > 0);
+        if !any || self.over.lends_spares_of(job.id) {
+            return 0;
+        }
+        let under_way = self.over.added_on_node(job.id, group, node).max(0) as u32;
+        self.cell.spares_on(job.id, group, node).saturating_sub(under_way)
+    }
+
+    /// How much more of `resource` may be charged to `queue`; where nothing limits it, what sums can still hold.
+    pub(crate) fn quota_left(&self, queue: QueueId, resource: ResourceId) -> i64 {
+        self.cell.quota.left_over(queue, resource, &self.over.queues)
+    }
+
+    /// How much more of `resource` the queue called `queue` may use, borrowing included; nothing is no limit.
+    pub fn quota_available(&self, queue: &str, resource: ResourceId) -> Option<i64> {
+        self.cell.quota.available_over(self.cell.quota.find(queue)?, resource, &self.over.queues)
+    }
+}
