@@ -1,39 +1,15 @@
 //! A shape made ready for scanning: which columns it is compared with, what it needs in each, and what a node's kind
 //! costs it.
 
+use crate::demand_key::{DemandKey, REFUSED, counted, counts};
 use crate::score::{Costs, NodeQuestion, device_packing, node_resources_fit};
 use crate::table::{BLOCK, Column, NodeTable, WHOLE};
 use crate::verdicts::Verdicts;
-use ohm_cell::{PODS, Shape};
+use ohm_cell::Shape;
 use ohm_framework::View;
 use ohm_model::resources::DEVICE_MILLI;
-use ohm_model::{GroupSpec, NodeId, ResourceId, SelectorTerm, ShapeId, SpreadMode};
+use ohm_model::{NodeId, ResourceId};
 use std::sync::Arc;
-
-/// The score of a node that can't take the shape.
-pub(crate) const REFUSED: i32 = i32::MAX;
-
-/// What makes two groups equal for a scan.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct DemandKey {
-    pub(crate) shape: ShapeId,
-    pub(crate) spreads: bool,
-    pub(crate) preferred: Arc<[(u32, SelectorTerm)]>,
-}
-
-impl DemandKey {
-    pub(crate) fn of(shape: ShapeId, spec: &GroupSpec) -> Self {
-        let preferred = spec.preferred.as_slice().into();
-        DemandKey { shape, spreads: spec.spread == SpreadMode::Spread, preferred }
-    }
-
-    /// As equality with [`DemandKey::of`], without making one.
-    pub(crate) fn is(&self, shape: ShapeId, spec: &GroupSpec) -> bool {
-        self.shape == shape
-            && self.spreads == (spec.spread == SpreadMode::Spread)
-            && *self.preferred == *spec.preferred.as_slice()
-    }
-}
 
 /// How a request is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -305,15 +281,4 @@ fn compare(column: &[i32; BLOCK], least: i32, short: &mut [i32; BLOCK]) {
     for slot in 0..BLOCK {
         short[slot] |= column[slot] - least;
     }
-}
-
-/// Whether the left-over of `resource` counts in the score: how many tasks a node may still take says little about how
-/// full it is, so `pods` counts only where nothing else is asked for.
-fn counts(shape: &Shape, resource: ResourceId) -> bool {
-    resource != PODS || shape.requests.len() == 1
-}
-
-/// How many resources count in the score of `shape`.
-pub(crate) fn counted(shape: &Shape) -> usize {
-    shape.requests.iter().filter(|(resource, _)| counts(shape, *resource)).count()
 }

@@ -4,44 +4,15 @@
 //! verdict is asked once and the columns are compared directly; a property test holds the two ways equal. What was
 //! counted for a shape is remembered until a node changes: a long queue of equal jobs is explained at the price of one.
 
-use crate::demand::{Demand, REFUSED};
+use crate::demand::Demand;
+use crate::demand_key::REFUSED;
 use crate::placer::{Pass, Placer};
 use crate::subject::Subject;
 use crate::table::{CLOSED, NodeTable, class_of};
+use crate::told::{Counts, Told, shortages};
 use crate::topology::Refusal;
-use ohm_cell::{Fence, short_of};
-use ohm_framework::{Explanation, Miss, NearMiss, Obstacle};
-use ohm_model::{NodeId, ResourceId};
+use ohm_framework::{Explanation, Miss, Obstacle};
 use std::collections::BTreeMap;
-
-/// What was counted over all nodes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    misses: BTreeMap<Miss, u32>,
-    nearest: BTreeMap<ResourceId, NearMiss>,
-    open: u32,
-    fit: u64,
-}
-
-/// Counts, and the state of the table and the topology domain they are for.
-#[derive(Clone, Debug)]
-pub(crate) struct Told {
-    clock: u64,
-    fence: Option<(String, usize, Option<u32>)>,
-    counts: Counts,
-}
-
-impl Told {
-    fn is_within(&self, fence: Option<Fence<'_>>) -> bool {
-        match (&self.fence, fence) {
-            (None, None) => true,
-            (Some((name, level, key)), Some(fence)) => {
-                *name == fence.topology.spec.name && (*level, *key) == (fence.level, fence.key)
-            }
-            _ => false,
-        }
-    }
-}
 
 impl Placer {
     /// Counts all nodes for `subject`, which found no seats in its topology.
@@ -126,42 +97,4 @@ fn count(subject: &Subject<'_>, table: &NodeTable, demand: &Demand, plain: bool)
         counts.note_misses((miss.map(Miss::from), nodes));
     }
     counts
-}
-
-/// The resources that are short of for one task, as (resource, asked, free).
-fn shortages(subject: &Subject<'_>, free: impl Fn(ResourceId) -> i64) -> impl Iterator<Item = (ResourceId, i64, i64)> {
-    let requests = subject.shape.requests.iter();
-    let amounts = requests.map(move |&(resource, asked)| (resource, asked, free(resource)));
-    amounts.filter(|(_, asked, free)| free < asked)
-}
-
-impl Counts {
-    fn note_misses(&mut self, (miss, nodes): (Option<Miss>, u32)) {
-        if let Some(miss) = miss {
-            *self.misses.entry(miss).or_insert(0) += nodes;
-        }
-    }
-
-    /// Why a node whose class is fine has no room, by the columns.
-    fn note_short(&mut self, subject: &Subject<'_>, table: &NodeTable, node: NodeId, name: &str) -> Option<Miss> {
-        let short = || shortages(subject, |resource| table.free(node, resource));
-        self.note_near(short(), name);
-        short_of(subject.view.cell(), node, short())
-    }
-
-    /// Takes note of a node that is short of one resource and of nothing else. Names decide ties.
-    fn note_near(&mut self, mut short: impl Iterator<Item = (ResourceId, i64, i64)>, name: &str) {
-        let (Some((resource, asked, free)), None) = (short.next(), short.next()) else { return };
-        match self.nearest.get_mut(&resource) {
-            Some(near) if near.free > free || (near.free == free && near.node.as_str() <= name) => {}
-            Some(near) => {
-                near.free = free;
-                name.clone_into(&mut near.node);
-            }
-            None => {
-                let node = name.to_string();
-                self.nearest.insert(resource, NearMiss { resource, asked, free, node });
-            }
-        }
-    }
 }

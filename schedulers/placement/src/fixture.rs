@@ -27,7 +27,7 @@ mod words;
 
 pub use words::{group, job, node};
 
-use crate::demand::REFUSED;
+use crate::demand_key::REFUSED;
 use crate::placer::Placer;
 use crate::subject::Subject;
 use ohm_cell::{Applied, Cell, Overlay};

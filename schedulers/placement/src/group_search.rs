@@ -2,9 +2,9 @@
 
 use crate::asks::GroupAsk;
 use crate::flat::{Amount, Spots, tasks_of};
-use crate::job_search::Seek;
 use crate::placer::{Pass, Placer};
 use crate::rows::{rows, seated};
+use crate::seek::Seek;
 use crate::subject::Subject;
 use crate::topology::Site;
 use ohm_cell::Shape;

@@ -8,10 +8,11 @@
 //! (The remembered candidate lists are Borg's score cache, EuroSys 2015, section 3.4; the block bounds a one-level
 //! block-max index.)
 
-use crate::demand::{Demand, REFUSED};
-use crate::explain::Told;
+use crate::demand::Demand;
+use crate::demand_key::REFUSED;
 use crate::score::DomainCosts;
 use crate::table::{BLOCK, NodeTable};
+use crate::told::Told;
 use ohm_framework::View;
 use ohm_model::NodeId;
 use ohm_stdx::Prng;

@@ -4,66 +4,15 @@
 //! fails is the planner's to say.
 
 use crate::asks::GroupAsk;
+use crate::bundle::{Bundle, pair};
 use crate::group_search::{GroupSearch, request_of};
 use crate::placer::{Pass, Placer};
-use crate::subject::Subject;
-use crate::together::{Bundle, pair};
+use crate::seek::{Failure, Found, Seek};
 use ohm_cell::{Job, Savepoint};
-use ohm_framework::{Explanation, Obstacle, WorkItem};
+use ohm_framework::Obstacle;
 use ohm_model::{GroupIndex, Placement, TopologyMode};
 use ohm_stdx::Prng;
 use ohm_stdx::canary::{self, Canary};
-
-/// How to search: what strategies vary.
-#[derive(Clone, Copy, Debug)]
-pub struct Seek {
-    /// How many plans of the job collided before; the search spreads wider when it is not 0.
-    pub attempt: u32,
-    /// Whether room is nominated for the job: that room is looked at first and alone.
-    pub nominated: bool,
-    /// At most so many rows, once what a group needs is placed.
-    pub most_rows: usize,
-    /// See [`crate::flat::Amount::salt`].
-    pub salt: u64,
-}
-
-impl Seek {
-    /// For the job of `item`, in order.
-    pub fn of(item: &WorkItem, most_rows: usize) -> Self {
-        Seek { attempt: item.attempt, nominated: item.nominated, most_rows, salt: 0 }
-    }
-
-    /// Group `group` of `job` on what `pass` sees.
-    pub fn subject<'p>(&self, pass: &'p Pass<'_>, job: &'p Job, group: GroupIndex) -> Option<Subject<'p>> {
-        Subject::new(pass.view(), job, group)
-    }
-}
-
-/// Rows that were found for a job, all of them taken in the pass.
-#[derive(Debug, Default)]
-pub struct Found {
-    /// The rows.
-    pub rows: Vec<Placement>,
-    /// Why there are no more.
-    pub rest: Option<Failure>,
-}
-
-/// What a group could not be placed for.
-pub type Failure = Box<Explanation>;
-
-impl Found {
-    /// Adds what was found after it, or why nothing was. Of several reasons the first counts.
-    pub fn add(&mut self, placed: Result<Found, Failure>) {
-        let why = match placed {
-            Ok(more) => {
-                self.rows.extend(more.rows);
-                more.rest
-            }
-            Err(why) => Some(why),
-        };
-        self.rest = self.rest.take().or(why);
-    }
-}
 
 /// One search for the groups of one job.
 pub struct JobSearch<'a, 'v> {

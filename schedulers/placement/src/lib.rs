@@ -13,7 +13,9 @@
 //! Absent on purpose: what is tried for a job in which order; that is the planner's pipeline of strategies.
 
 mod asks;
+mod bundle;
 mod demand;
+mod demand_key;
 pub mod devices;
 mod explain;
 #[cfg(feature = "fixture")]
@@ -26,17 +28,20 @@ mod placer;
 mod rows;
 pub mod score;
 mod search;
+mod seek;
 mod subject;
 mod table;
 mod together;
+mod told;
 pub mod topology;
 mod verdicts;
 
 pub use asks::{GroupAsk, asks};
+pub use bundle::{Bundle, bundles};
 pub use flat::{Amount, Spots, tasks_of};
-pub use job_search::{Failure, Found, JobSearch, Seek};
+pub use job_search::JobSearch;
 pub use placer::{Config, Pass, Placer};
 pub use rows::{rows, rows_bound};
+pub use seek::{Failure, Found, Seek};
 pub use subject::Subject;
 pub use table::{BLOCK, NodeTable, WHOLE};
-pub use together::{Bundle, bundles};

@@ -1,7 +1,8 @@
 //! What a planner keeps between passes: its node table, remembered scans, topology trees; and the pass itself, in which
 //! every row that is planned is taken from what the next one sees.
 
-use crate::demand::{Demand, DemandKey};
+use crate::demand::Demand;
+use crate::demand_key::DemandKey;
 use crate::index::{Choice, ShapeIndex};
 use crate::score::Scoring;
 use crate::subject::Subject;
@@ -84,6 +85,12 @@ impl<'v> Pass<'v> {
     pub fn lend_spares(&mut self, job: &Job) {
         let cell = self.board.cell();
         self.board.over().lend_spares(cell, job);
+    }
+
+    /// Ends that, whatever was planned meanwhile.
+    pub fn recall_spares(&mut self, job: &Job) {
+        let cell = self.board.cell();
+        self.board.over().recall_spares(cell, job);
     }
 
     /// Ends the pass: nothing of it stays on the board.

@@ -1,7 +1,7 @@
 //! A search for nodes on behalf of one group: the remembered scan of its shape, less the nodes that are out of question
 //! for this group alone, plus the nodes that must be asked one by one.
 
-use crate::demand::REFUSED;
+use crate::demand_key::REFUSED;
 use crate::index::{Bests, Choice, Lookup, ShapeIndex};
 use crate::score::DomainCosts;
 use crate::subject::Subject;

@@ -1,7 +1,7 @@
 //! What each kind of node costs a shape, remembered for all shapes that say the same about nodes: most jobs of a cell
 //! differ in what they ask for and agree in selectors, tolerations and preferences.
 
-use crate::demand::{DemandKey, REFUSED, counted};
+use crate::demand_key::{DemandKey, REFUSED, counted};
 use crate::score::{ClassQuestion, Costs, Scoring};
 use crate::table::class_of;
 use ohm_cell::Shape;

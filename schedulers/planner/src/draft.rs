@@ -298,6 +298,11 @@ impl<'a, 'v> Draft<'a, 'v> {
         found
     }
 
+    /// What was lent to the job is no room for the next one.
+    pub(crate) fn recall_spares(&mut self) {
+        self.desk.pass.recall_spares(self.job);
+    }
+
     /// What comes of the plan as it is.
     pub(crate) fn decision(&mut self) -> Decision {
         let (mut rows, Found { rows: found, rest }) =

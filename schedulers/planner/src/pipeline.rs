@@ -88,7 +88,10 @@ impl Pipeline {
                             draft.roll_back(before);
                             draft.close(Some(why));
                         }
-                        decision => return End::Decided(decision),
+                        decision => {
+                            draft.recall_spares();
+                            return End::Decided(decision);
+                        }
                     },
                     Step::Skip | Step::Next => break,
                 }

@@ -78,6 +78,14 @@ impl Overlay {
         charge_all(self, cell, job, GroupIndex(0), cell.resources.columns(&charged), -1);
     }
 
+    /// Ends what [`Overlay::lend_spares`] began. What was planned in between stays.
+    pub fn recall_spares(&mut self, cell: &Cell, job: &Job) {
+        if self.forget_lent(job.id) {
+            let charged = cell.spares_charged(job);
+            charge_all(self, cell, job, GroupIndex(0), cell.resources.columns(&charged), 1);
+        }
+    }
+
     /// Gives back what these runs of `job` have, room and quota. Returns the job as if they were lost: their tasks, and
     /// no others, wait to be placed again. A planner that finds places for them has found where they may move to.
     pub fn leave(&mut self, cell: &Cell, job: &Job, runs: &[RunRef]) -> Job {

@@ -27,7 +27,7 @@ pub struct Overlay {
     /// Tasks that wait no more, as (first, count).
     placed: BTreeMap<(JobId, GroupIndex), Vec<(u32, u32)>>,
     /// Jobs whose spares are room for their own tasks.
-    lent: Vec<JobId>,
+    pub(super) lent: Vec<JobId>,
     /// Room that is held besides.
     held: BTreeMap<NodeId, Vec<Held>>,
     /// Nodes whose held room, as the cell has it, does not count.
@@ -166,7 +166,7 @@ impl Overlay {
                 }
             }
             Step::Placed(job, first, count) => self.drop_placed(job, group, (first, count)),
-            Step::Lent(job) => self.lent.retain(|lent| *lent != job),
+            Step::Lent(job) => drop(self.forget_lent(job)),
             Step::Held(node) => drop(self.held.get_mut(&node).and_then(Vec::pop)),
             Step::Domain(job, Some(former)) => drop(self.domains.insert((job, group.0), former)),
             Step::Domain(job, None) => drop(self.domains.remove(&(job, group.0))),
@@ -275,24 +275,21 @@ impl Overlay {
         self.steps.push((group, Step::Placed(job, first, count)));
     }
 
-    /// Whether the spares of `job` are room for its own tasks.
-    pub(super) fn lends_spares_of(&self, job: JobId) -> bool {
-        self.lent.contains(&job)
-    }
-
     pub(super) fn lend_spares_of(&mut self, job: JobId) {
         self.lent.push(job);
         self.steps.push((GroupIndex(0), Step::Lent(job)));
     }
 
-    /// The room that is held on `node` besides; nothing where the cell's own does not count.
-    pub(super) fn held_besides(&self, node: NodeId) -> &[Held] {
-        self.held.get(&node).map_or(&[], Vec::as_slice)
+    /// True if they were.
+    pub(super) fn forget_lent(&mut self, job: JobId) -> bool {
+        let before = self.lent.len();
+        self.lent.retain(|lent| *lent != job);
+        self.lent.len() < before
     }
 
-    /// Whether room that the cell holds on `node` does not count.
-    pub(super) fn is_bare(&self, node: NodeId) -> bool {
-        self.bared.contains(&node)
+    /// The room that is held on `node` besides, and whether what the cell holds there counts.
+    pub(super) fn held_besides(&self, node: NodeId) -> (&[Held], bool) {
+        (self.held.get(&node).map_or(&[], Vec::as_slice), !self.bared.contains(&node))
     }
 
     /// Holds room on `node` besides.

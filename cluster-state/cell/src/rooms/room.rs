@@ -105,7 +105,7 @@ impl<'a> Asker<'a> {
             Wish::Return { .. } => false,
             Wish::Run { .. } => held.binds_tasks((job, self.group), priority),
             Wish::Plan { .. } if held.is_spare() && held.job == job => {
-                !self.is_of(held) && !what.over.lends_spares_of(job)
+                !self.is_of(held) && !what.over.lent.contains(&job)
             }
             Wish::Plan { .. } => held.binds_tasks((job, self.group), priority),
             Wish::Move if self.is_of(held) => held.is_move(),

@@ -60,9 +60,10 @@ impl<'a> WhatIf<'a> {
 
     /// The room that is held on `node`.
     pub(crate) fn held(&self, node: NodeId) -> impl Iterator<Item = &'a Held> + Clone + use<'a> {
-        let holds = self.cell.nodes.flags(node) & NOMINATED != 0 && !self.over.is_bare(node);
+        let (besides, counts) = self.over.held_besides(node);
+        let holds = counts && self.cell.nodes.flags(node) & NOMINATED != 0;
         let of_cell = if holds { self.cell.nominations.on_node(node) } else { &[] };
-        of_cell.iter().chain(self.over.held_besides(node))
+        of_cell.iter().chain(besides)
     }
 
     /// The shape of the group that room is held for.
@@ -86,7 +87,7 @@ impl<'a> WhatIf<'a> {
     /// is on its way there takes one.
     pub(crate) fn kept_spares(&self, job: &Job, group: GroupIndex, node: NodeId) -> u32 {
         let any = job.groups.get(usize::from(group.0)).is_some_and(|state| state.spares > 0);
-        if !any || self.over.lends_spares_of(job.id) {
+        if !any || self.over.lent.contains(&job.id) {
             return 0;
         }
         let under_way = self.over.added_on_node(job.id, group, node).max(0) as u32;

@@ -3,7 +3,7 @@
 //! kube-scheduler's present formula: 50 + (50 + balance with the task - balance without it) / 2, where the balance of
 //! two used shares is 100 less half of their difference in percent. A group that asks for neither loses nothing.
 
-use super::{Lost, NodeQuestion};
+use super::costs::{Lost, NodeQuestion};
 use ohm_cell::{CPU, MEMORY};
 use ohm_model::ResourceId;
 

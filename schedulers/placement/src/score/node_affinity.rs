@@ -1,6 +1,6 @@
 //! NodeAffinity: the weights of preferred terms that the node does not match, in shares of the weights of all.
 
-use super::{ClassQuestion, Lost};
+use super::costs::{ClassQuestion, Lost};
 
 pub(super) fn lost(question: &ClassQuestion<'_>) -> Lost {
     let all: u64 = question.preferred.iter().map(|(weight, _)| u64::from(*weight)).sum();

@@ -1,7 +1,7 @@
 //! PodTopologySpread, the soft form (`ScheduleAnyway`): tasks of the group that stand in the node's domain already, in
 //! shares of the group. A node outside the topology loses the whole weight.
 
-use super::{COST_MAX, Costs, LATE_COST_MAX, Lost};
+use super::costs::{COST_MAX, Costs, LATE_COST_MAX, Lost};
 use crate::subject::Subject;
 use ohm_cell::Topology;
 use ohm_model::NodeId;

@@ -2,7 +2,7 @@
 //!
 //! kube-scheduler counts them in shares of the node with most of them; here one taint always counts alike.
 
-use super::{ClassQuestion, Lost};
+use super::costs::{ClassQuestion, Lost};
 use ohm_model::{Taint, TaintEffect};
 
 /// More taints than this make a node no worse.

@@ -5,7 +5,7 @@
 //! of the others with the least overshoot; each gets the threshold, and the first in order what is left over.
 
 use super::Count;
-use super::choose::{Given, Search};
+use super::domains::{Given, Search};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

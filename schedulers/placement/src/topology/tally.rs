@@ -1,8 +1,8 @@
 //! Counts kept between passes, per shape, topology and cut: only nodes that changed are counted again.
 
 use super::{Counts, Layers, Site, Tree};
-use crate::demand::{Demand, DemandKey, REFUSED};
-use crate::placer::{Pass, Placer};
+use crate::demand::Demand;
+use crate::demand_key::{DemandKey, REFUSED};
 use crate::subject::Subject;
 use crate::table::{BLOCK, CLOSED, NodeTable};
 use ohm_cell::{Shape, device_room};
@@ -18,7 +18,7 @@ const REMEMBERED: usize = 16;
 /// Counts of one shape under one cut, and the state of the table they are for.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
-    key: DemandKey,
+    pub(super) key: DemandKey,
     shape: Arc<Shape>,
     tree: Arc<Tree>,
     layers: Layers,
@@ -37,7 +37,7 @@ pub(crate) struct Tallies {
 
 impl Tallies {
     /// Takes the tally out that is for this group, cut and tree.
-    fn take(&mut self, subject: &Subject<'_>, tree: &Arc<Tree>, layers: &Layers) -> Option<Tally> {
+    pub(super) fn take(&mut self, subject: &Subject<'_>, tree: &Arc<Tree>, layers: &Layers) -> Option<Tally> {
         let same = |tally: &Tally| {
             tally.key.is(subject.shape_id, subject.spec)
                 && Arc::ptr_eq(&tally.tree, tree)
@@ -73,6 +73,10 @@ pub(crate) struct Loan {
 }
 
 impl Loan {
+    pub(super) fn of(tally: Tally) -> Self {
+        Loan { tally, changed: Vec::new() }
+    }
+
     pub(crate) fn counts(&self) -> &Counts {
         &self.tally.counts
     }
@@ -86,7 +90,7 @@ impl Loan {
     }
 
     /// The tally as it was.
-    fn settle(mut self) -> Tally {
+    pub(super) fn settle(mut self) -> Tally {
         for (position, before) in self.changed.into_iter().rev() {
             self.tally.counts.set(position, before);
         }
@@ -94,48 +98,14 @@ impl Loan {
     }
 }
 
-impl Placer {
-    /// What fits of the subject's group, domain by domain: as the log would judge it now, for this very group.
-    pub(crate) fn borrow_counts(&mut self, pass: &Pass<'_>, subject: &Subject<'_>, site: &Site<'_>) -> Loan {
-        let layers = Layers::new(&site.wish.slices, site.tree.lowest());
-        let (slot, scanned) = self.index(subject);
-        let known = self.tallies.take(subject, &site.tree, &layers);
-        let (table, index) = self.parts(slot);
-        let demand = &index.demand;
-        let (mut tally, counted) = match known {
-            None => (Tally::new(subject, site, layers, table, demand), site.tree.level(site.tree.node_level()).len()),
-            Some(mut tally) => {
-                let counted = tally.sync(subject, table, demand);
-                (tally, counted)
-            }
-        };
-        tally.key = demand.key.clone();
-        let mut loan = Loan { tally, changed: Vec::new() };
-        // What depends on who asks: nominated room, limits where the group stands.
-        for node in table.singled() {
-            if let Some(position) = site.tree.position(node) {
-                loan.set(position, u64::from(subject.room(node)));
-            }
-        }
-        if subject.shape.counts_own_tasks() {
-            for (node, _) in subject.standing() {
-                if let Some(position) = site.tree.position(node) {
-                    loan.set(position, u64::from(subject.room(node)));
-                }
-            }
-        }
-        pass.look_at(scanned + counted as u64);
-        loan
-    }
-
-    /// Keeps borrowed counts for the next time.
-    pub(crate) fn return_counts(&mut self, loan: Loan) {
-        self.tallies.keep(loan.settle());
-    }
-}
-
 impl Tally {
-    fn new(subject: &Subject<'_>, site: &Site<'_>, layers: Layers, table: &NodeTable, demand: &Demand) -> Self {
+    pub(super) fn new(
+        subject: &Subject<'_>,
+        site: &Site<'_>,
+        layers: Layers,
+        table: &NodeTable,
+        demand: &Demand,
+    ) -> Self {
         let tree = &site.tree;
         let places = tree.level(tree.node_level());
         let rooms = places.iter().map(|place| room(subject, table, demand, NodeId(place.key)));
@@ -157,7 +127,7 @@ impl Tally {
     }
 
     /// Counts the nodes anew that changed; returns how many were looked at.
-    fn sync(&mut self, subject: &Subject<'_>, table: &NodeTable, demand: &Demand) -> usize {
+    pub(super) fn sync(&mut self, subject: &Subject<'_>, table: &NodeTable, demand: &Demand) -> usize {
         let blocks = table.blocks();
         let clock = std::mem::replace(&mut self.clock, table.clock());
         if clock == table.clock() && self.seen.len() == blocks {
