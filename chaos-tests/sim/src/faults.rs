@@ -6,7 +6,7 @@
 //! says it again: that is where doubling and reordering come from. People's requests travel apart (HTTP): they
 //! overtake each other, get lost alone, and a proxy may send one twice.
 
-use crate::workload;
+use crate::layout::rack_of;
 use ohm_model::ConditionKind;
 use ohm_stdx::Prng;
 
@@ -343,11 +343,11 @@ fn draw_fault(dice: &mut Prng, family: u64, population: Population) -> Fault {
 /// after the first one each of them does.
 fn draw_losses(dice: &mut Prng, nodes: usize) -> impl Iterator<Item = (u64, Fault)> + use<> {
     let first = dice.below(nodes as u64) as usize;
-    let rack = workload::rack_of(first, false);
+    let rack = rack_of(first, false);
     let struck: Vec<usize> = match dice.below(3) {
         0 => vec![first],
         1 => vec![first, (first + 1 + dice.below(nodes as u64 - 1) as usize) % nodes],
-        _ => (0..nodes).filter(|&node| workload::rack_of(node, false) == rack).collect(),
+        _ => (0..nodes).filter(|&node| rack_of(node, false) == rack).collect(),
     };
     // Within what health gathers, and beyond.
     let within_ms = [0, 150, 500, 3_000][dice.below(4) as usize];

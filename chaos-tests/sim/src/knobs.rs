@@ -13,6 +13,12 @@ use ohm_stdx::{Prng, hash};
 
 /// How many nodes a large cell has.
 pub(crate) const LARGE_NODES: usize = 5_000;
+/// Nodes of a cell in which repairs leave their domain: two blocks of two racks of two nodes.
+const WIDENING_NODES: usize = 8;
+/// Nodes of a cell in which work moves: room for it in the same rack, in the same block, and elsewhere.
+const LEAVING_NODES: usize = 10;
+/// Most nodes that a cell can be simulated with.
+pub(crate) const NODES_MAX: usize = 100_000;
 /// How many of 1000 seeds make a large cell.
 const LARGE_PERMILLE: u64 = 10;
 
@@ -154,7 +160,40 @@ impl Knobs {
 
     /// Draws what the run dwells on; a large cell has no theme.
     pub(crate) fn with_theme(self, seed: u64, asked: Option<usize>) -> Self {
-        if self.is_large() { self } else { Theme::drawn(seed, self.servers).settle(self, asked) }
+        if self.is_large() {
+            return self;
+        }
+        let theme = Theme::drawn(seed, self.servers);
+        self.settled(theme, asked)
+    }
+
+    /// The same for a run with this theme; a count of nodes that was asked for stands.
+    fn settled(self, theme: Theme, asked: Option<usize>) -> Self {
+        let knobs = self;
+        let lasting = Knobs { theme, losses: true, ..knobs.clone() };
+        match theme {
+            Theme::Everything => knobs,
+            Theme::Widening => {
+                Knobs { nodes: asked.unwrap_or(WIDENING_NODES), wishes: knobs.wishes.max(25), ..lasting }
+            }
+            Theme::Handover => Knobs { leases_differ: true, ..lasting },
+            Theme::Provisioning => Knobs { queues: true, wishes: knobs.wishes.max(25), ..lasting },
+            Theme::Deposing => Knobs { theme, wishes: knobs.wishes.max(45), wish_pause_ms: 300, ..knobs },
+            Theme::Flapping => Knobs {
+                theme,
+                wishes: knobs.wishes.max(45),
+                wish_pause_ms: 900,
+                // Short enough that a node is lost three times before the faults end.
+                duty_lease_ms: 2_000,
+                node_lease_ms: 5_000,
+                faults_ms: 60_000,
+                ..knobs
+            },
+            Theme::Leaving => {
+                let nodes = asked.unwrap_or(LEAVING_NODES);
+                Knobs { nodes, drains: 24, wishes: knobs.wishes.max(25), wish_pause_ms: 300, ..lasting }
+            }
+        }
     }
 
     /// The same for a cell so large that everything small would only take time.

@@ -13,6 +13,7 @@ mod aim;
 mod clocks;
 mod faults;
 mod knobs;
+mod layout;
 mod links;
 mod mischief;
 mod operator;

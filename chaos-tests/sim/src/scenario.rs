@@ -1,10 +1,8 @@
 //! What a run is made of, apart from what its seed draws.
 
+use crate::knobs::NODES_MAX;
 use crate::script::Script;
 use std::sync::Arc;
-
-/// Most nodes that a cell can be simulated with.
-pub(crate) const NODES_MAX: usize = 100_000;
 
 /// A run. Everything that is not said here follows from the seed.
 #[derive(Clone, Debug, Default)]

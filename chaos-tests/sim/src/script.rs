@@ -16,9 +16,8 @@ mod words;
 pub(crate) use faults::{fault_line, fault_words, name};
 
 use crate::faults::Fault;
-use crate::knobs::Knobs;
+use crate::knobs::{Knobs, NODES_MAX};
 use crate::report::Report;
-use crate::scenario::NODES_MAX;
 use ohm_cell::Cell;
 use ohm_model::{
     Class, Command, GroupSpec, JobSpec, NodeSpec, OnDisconnect, Reconcile, TaskSpec, TopologyMode, TopologyRequest,

@@ -2,17 +2,12 @@
 //! together. A theme makes one such meeting likely; all else in the run stays as drawn.
 
 use crate::faults::{Fault, Population, Victim, Way};
-use crate::knobs::Knobs;
-use crate::workload::QUEUES;
+use crate::layout::QUEUES;
 use ohm_model::{Class, ConditionKind, JobSpec, RepairPolicy, RepairSpec, TopologyMode, TopologyRequest};
 use ohm_stdx::{Prng, hash};
 
 /// Of 1000 runs, so many have each theme that they can have.
 const EACH_PERMILLE: u64 = 150;
-/// Nodes of a cell in which repairs leave their domain: two blocks of two racks of two nodes.
-const WIDENING_NODES: usize = 8;
-/// Nodes of a cell in which work moves: room for it in the same rack, in the same block, and elsewhere.
-const LEAVING_NODES: usize = 10;
 
 /// The themes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,34 +42,6 @@ impl Theme {
             4 => Theme::Flapping,
             5 => Theme::Leaving,
             _ => Theme::Everything,
-        }
-    }
-
-    /// The parameters of a run with this theme; a count of nodes that was asked for stands.
-    pub(crate) fn settle(self, knobs: Knobs, asked: Option<usize>) -> Knobs {
-        let lasting = Knobs { theme: self, losses: true, ..knobs.clone() };
-        match self {
-            Theme::Everything => knobs,
-            Theme::Widening => {
-                Knobs { nodes: asked.unwrap_or(WIDENING_NODES), wishes: knobs.wishes.max(25), ..lasting }
-            }
-            Theme::Handover => Knobs { leases_differ: true, ..lasting },
-            Theme::Provisioning => Knobs { queues: true, wishes: knobs.wishes.max(25), ..lasting },
-            Theme::Deposing => Knobs { theme: self, wishes: knobs.wishes.max(45), wish_pause_ms: 300, ..knobs },
-            Theme::Flapping => Knobs {
-                theme: self,
-                wishes: knobs.wishes.max(45),
-                wish_pause_ms: 900,
-                // Short enough that a node is lost three times before the faults end.
-                duty_lease_ms: 2_000,
-                node_lease_ms: 5_000,
-                faults_ms: 60_000,
-                ..knobs
-            },
-            Theme::Leaving => {
-                let nodes = asked.unwrap_or(LEAVING_NODES);
-                Knobs { nodes, drains: 24, wishes: knobs.wishes.max(25), wish_pause_ms: 300, ..lasting }
-            }
         }
     }
 

@@ -8,13 +8,9 @@ pub(crate) use profiles::{changed_profiles, first_profile, into_own_class, own_c
 
 use crate::faults::Change;
 use crate::knobs::Knobs;
+use crate::layout::{QUEUES, TAINT, rack_of};
 use ohm_model::{Class, Command, JobSpec, NodeSpec, QueueSpec, Taint, TaintEffect, TopologySpec};
 use ohm_stdx::{Prng, hash};
-
-/// The queues of a cell that has some.
-pub(crate) const QUEUES: [&str; 3] = ["red", "blue", "alone"];
-/// The taint that comes and goes.
-pub(crate) const TAINT: &str = "maintenance";
 
 /// The topology of every simulated cell.
 pub(crate) fn topology() -> TopologySpec {
@@ -52,11 +48,6 @@ pub(crate) fn node(dice: &mut Prng, number: usize, large: bool) -> NodeSpec {
         capacity: capacity.into_iter().collect(),
         address: format!("10.0.{}.{}", number / 250, number % 250),
     }
-}
-
-/// The rack of node `number`; see [`node`].
-pub(crate) fn rack_of(number: usize, large: bool) -> usize {
-    if large { number / 40 } else { number / 2 }
 }
 
 /// Makes a node another one.

@@ -1,6 +1,6 @@
 //! Jobs of drawn shapes: gangs, arrays, services, leaders with workers, and some that ask for rare things.
 
-use super::{QUEUES, TAINT};
+use crate::layout::{QUEUES, TAINT};
 use ohm_model::job::{SpreadMode, TTL_SECONDS_DEFAULT};
 use ohm_model::selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
 use ohm_model::{
