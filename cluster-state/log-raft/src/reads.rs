@@ -6,7 +6,7 @@ use crate::storage::Durable;
 use ohm_log::{LogEvent, Refusal, SubmitError};
 use ohm_model::Index;
 use ohm_stdx::Prng;
-use ohm_stdx::canary::{self, Canary};
+use ohm_stdx::bug::{self, Bug};
 use raft::{RawNode, ReadState, StateRole};
 
 /// Reads that may wait.
@@ -72,7 +72,7 @@ impl Reads {
     /// Asks for those that wait. `dice` tell this question from others.
     pub(crate) fn ask(&mut self, now_ms: u64, node: &mut RawNode<Durable>, dice: &mut Prng, out: &mut Vec<LogEvent>) {
         self.expire(now_ms, out);
-        if canary::sings(Canary::TrustOwnLead) && node.raft.state == StateRole::Leader {
+        if bug::is_planted(Bug::TrustOwnLead) && node.raft.state == StateRole::Leader {
             return self.answer_all(node.raft.raft_log.committed);
         }
         if let Some(context) = self.question(now_ms, dice) {

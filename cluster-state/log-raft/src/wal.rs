@@ -65,7 +65,7 @@ impl Wal {
         fill(&mut self.batch);
         let bytes = self.batch.finish();
         disk.append(&self.file, bytes)?;
-        if !ohm_stdx::canary::sings(ohm_stdx::canary::Canary::AnswerBeforeSync) {
+        if !ohm_stdx::bug::is_planted(ohm_stdx::bug::Bug::AnswerBeforeSync) {
             disk.sync(&self.file)?;
         }
         self.length += bytes.len() as u64;

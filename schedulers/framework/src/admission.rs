@@ -11,7 +11,7 @@ use crate::scheduler::SchedulerCore;
 use crate::view::View;
 use ohm_cell::{Cell, CheckState, Job, JobState, Overlay, Standing};
 use ohm_model::{Grain, JobId, SessionId};
-use ohm_stdx::canary::{self, Canary};
+use ohm_stdx::bug::{self, Bug};
 
 const WAIT_MS: u64 = 1_000;
 const WAIT_MS_MAX: u64 = 30_000;
@@ -131,7 +131,7 @@ impl<P: Planner> SchedulerCore<P> {
         let failed = self.second_passes.entry(job).or_insert(0);
         *failed = failed.saturating_add(1);
         let due_ms = now_ms.saturating_add(wait_ms(*failed));
-        if canary::sings(Canary::DropSecondPass) {
+        if bug::is_planted(Bug::DropSecondPass) {
             return self.backlog.remove(job);
         }
         self.backlog.wait_for_change(job, due_ms, explanation);

@@ -8,7 +8,7 @@ use crate::ticket::ticket_of;
 use ohm_cell::{Applied, Cell};
 use ohm_client::{MemberEffect, SessionInput};
 use ohm_model::{Command, Entry, Envelope, Index, JobId, NodeId, Outcome, Sequence, SessionId};
-use ohm_stdx::canary::{self, Canary};
+use ohm_stdx::bug::{self, Bug};
 use std::sync::Arc;
 
 impl<P: Planner> SchedulerCore<P> {
@@ -51,7 +51,7 @@ impl<P: Planner> SchedulerCore<P> {
     }
 
     fn apply(&mut self, index: Index, entry: &Entry) -> Option<Applied> {
-        if !canary::sings(Canary::UnorderedApply) {
+        if !bug::is_planted(Bug::UnorderedApply) {
             return self.follower.apply(index, entry);
         }
         let commands = entry.commands.iter().rev().cloned().collect();

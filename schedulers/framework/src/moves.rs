@@ -11,7 +11,7 @@ use crate::view::Board;
 use ohm_cell::{Cell, Job};
 use ohm_model::{Grain, GroupIndex, NodeId, Nomination, Purpose, RunRef, StopCause};
 use ohm_stdx::Prng;
-use ohm_stdx::canary::{self, Canary};
+use ohm_stdx::bug::{self, Bug};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a planner found for a job that has to leave nodes.
@@ -130,7 +130,7 @@ fn into_move(planned: PlannedJob, runs: &[RunRef]) -> PlannedJob {
     let job = planned.job.job;
     let purpose = Purpose::Move;
     let room = |((group, node), count): ((GroupIndex, NodeId), u32)| Nomination { job, group, node, count, purpose };
-    let unawaited = canary::sings(Canary::MoveUnawaited);
+    let unawaited = bug::is_planted(Bug::MoveUnawaited);
     let nominate = rooms.into_iter().filter(|_| !unawaited).map(room).collect();
     PlannedJob { grain: Grain::AllOrNothing, place: Vec::new(), evict, nominate, ..planned }
 }

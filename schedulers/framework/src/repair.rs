@@ -6,7 +6,7 @@ use crate::planner::Planner;
 use crate::scheduler::SchedulerCore;
 use ohm_cell::{Job, RepairState};
 use ohm_model::{Grain, Guard, JobGuard, JobId, RepairPolicy, StopCause};
-use ohm_stdx::canary::{self, Canary};
+use ohm_stdx::bug::{self, Bug};
 
 /// Whether `job` is a gang that lost tasks and does not stand with its minimum: then its policy decides.
 fn is_broken(job: &Job) -> bool {
@@ -17,7 +17,7 @@ impl<P: Planner> SchedulerCore<P> {
     /// A broken gang is repaired with everything or not at all: a later loss fails its guard, and the next plan takes
     /// all losses together.
     pub(crate) fn bind_repair(&self, planned: &mut PlannedJob) {
-        let planted = canary::sings(Canary::HalfRepair);
+        let planted = bug::is_planted(Bug::HalfRepair);
         if self.follower.cell().jobs().get(planned.job.job).is_some_and(|job| is_broken(job)) && !planted {
             planned.grain = Grain::AllOrNothing;
         }

@@ -12,7 +12,7 @@ use ohm_cell::{Job, Savepoint};
 use ohm_framework::Obstacle;
 use ohm_model::{GroupIndex, Placement, TopologyMode};
 use ohm_stdx::Prng;
-use ohm_stdx::canary::{self, Canary};
+use ohm_stdx::bug::{self, Bug};
 
 /// One search for the groups of one job.
 pub struct JobSearch<'a, 'v> {
@@ -103,7 +103,7 @@ impl<'a> JobSearch<'a, '_> {
         let placed = self.place_within(ask, level.zip(key));
         match (placed, self.wider(at, key)) {
             (Err(why), Some(domain)) => {
-                let domain = Some(domain).filter(|_| !canary::sings(Canary::WidenTooFar));
+                let domain = Some(domain).filter(|_| !bug::is_planted(Bug::WidenTooFar));
                 self.place_within(ask, domain).map_err(|_| why)
             }
             (placed, _) => placed,

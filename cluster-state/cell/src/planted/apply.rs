@@ -11,7 +11,7 @@ use crate::state::repairs::{RepairState, UnhealthyCause};
 use crate::state::requests::live_request;
 use crate::state::runs::Run;
 use ohm_model::{Command, Envelope, EventKind, Exit, JobId, ResourceId, RunRef, StopCause};
-use ohm_stdx::canary::{self, Canary};
+use ohm_stdx::bug::{self, Bug};
 use std::sync::Arc;
 
 /// A command with a bug, and how things were before it; nothing when no such bug is planted.
@@ -31,38 +31,35 @@ type Enter = fn(&mut Cell, &mut Envelope);
 /// Changes what a command did.
 type Leave = fn(&Former, &mut Cell, &mut Applied);
 
-const BEFORE: [(Canary, Enter); 3] = [
-    (Canary::ApplyTwice, number_anew),
-    (Canary::StaleCheck, name_the_open_round),
-    (Canary::SameRequest, count_a_round_less),
-];
+const BEFORE: [(Bug, Enter); 3] =
+    [(Bug::ApplyTwice, number_anew), (Bug::StaleCheck, name_the_open_round), (Bug::SameRequest, count_a_round_less)];
 
 /// Bugs that compare the state with what it was before.
-const AFTER: [(Canary, Leave); 9] = [
-    (Canary::SameRequest, count_all_rounds),
-    (Canary::KeepRound, keep_round),
-    (Canary::KeepUpdates, keep_updates),
-    (Canary::KeepReservation, keep_reservation),
-    (Canary::ChargeReserved, charge_reserved),
-    (Canary::EndlessBackOff, keep_waiting),
-    (Canary::LateRepair, keep_repair),
-    (Canary::ForgetKept, forget_kept),
-    (Canary::KeepEndedRoom, keep_ended_room),
+const AFTER: [(Bug, Leave); 9] = [
+    (Bug::SameRequest, count_all_rounds),
+    (Bug::KeepRound, keep_round),
+    (Bug::KeepUpdates, keep_updates),
+    (Bug::KeepReservation, keep_reservation),
+    (Bug::ChargeReserved, charge_reserved),
+    (Bug::EndlessBackOff, keep_waiting),
+    (Bug::LateRepair, keep_repair),
+    (Bug::ForgetKept, forget_kept),
+    (Bug::KeepEndedRoom, keep_ended_room),
 ];
 
 /// Bugs that look at nothing but what the command told.
-const AFTER_TOLD: [(Canary, Leave); 5] = [
-    (Canary::RestartNobody, restart_nobody),
-    (Canary::ChargeRestarts, charge_restarts),
-    (Canary::ChargeLostNodes, charge_lost_nodes),
-    (Canary::KeepBoth, keep_both),
-    (Canary::ForgetHoldDown, forget_hold_down),
+const AFTER_TOLD: [(Bug, Leave); 5] = [
+    (Bug::RestartNobody, restart_nobody),
+    (Bug::ChargeRestarts, charge_restarts),
+    (Bug::ChargeLostNodes, charge_lost_nodes),
+    (Bug::KeepBoth, keep_both),
+    (Bug::ForgetHoldDown, forget_hold_down),
 ];
 
 impl Planted {
     /// `events` is how many the entry has caused so far.
     pub(crate) fn before(cell: &mut Cell, envelope: &Envelope, events: usize) -> Self {
-        if !canary::COMPILED {
+        if !bug::COMPILED {
             return Planted(None);
         }
         let (enter, compares) = (planted(&BEFORE), planted(&AFTER).is_some());
@@ -91,13 +88,13 @@ impl Planted {
 }
 
 /// What the bug does that is planted, if it is one of these.
-fn planted<F: Copy>(bugs: &[(Canary, F)]) -> Option<F> {
-    bugs.iter().find(|(canary, _)| canary::sings(*canary)).map(|(_, does)| *does)
+fn planted<F: Copy>(bugs: &[(Bug, F)]) -> Option<F> {
+    bugs.iter().find(|(bug, _)| bug::is_planted(*bug)).map(|(_, does)| *does)
 }
 
 /// Calls `settle`, which gives spares back, with jobs as it is to see them.
 pub(crate) fn settle_with(tx: &mut Tx<'_>, settle: impl FnOnce(&mut Tx<'_>)) {
-    let (keep, astray) = (canary::sings(Canary::KeepSpares), canary::sings(Canary::SpareAstray));
+    let (keep, astray) = (bug::is_planted(Bug::KeepSpares), bug::is_planted(Bug::SpareAstray));
     if !keep && !astray {
         return settle(tx);
     }

@@ -6,7 +6,7 @@ use crate::state::jobs::{Job, JobState};
 use crate::state::repairs::RepairState;
 use ohm_model::transaction::Row;
 use ohm_model::{ConflictReason, JobId, NodeId, StopCause, Transaction, Verdict};
-use ohm_stdx::canary::{self, Canary};
+use ohm_stdx::bug::{self, Bug};
 use std::sync::Arc;
 
 /// Changes what the judge is shown.
@@ -15,22 +15,22 @@ type Alter = fn(&mut Cell, &mut Transaction);
 /// Whether a bug is about a job.
 type IsAbout = fn(&Job) -> bool;
 
-const SHOWN: [(Canary, IsAbout, Alter); 7] = [
-    (Canary::PlaceClosed, |_| true, open_jobs),
-    (Canary::PlaceUnreserved, |job| !job.spec.queue.is_empty(), make_checks_ready),
-    (Canary::CountGangTwice, |_| true, halve_minimums),
-    (Canary::HalfRepair, |job| job.repair_state() == RepairState::Waiting, lower_minimums),
-    (Canary::StaleRepair, has_losses, forget_losses),
-    (Canary::SpareUnused, |job| job.groups.iter().any(|group| group.spares > 0), hide_spares),
-    (Canary::GiveUpWhole, |_| true, name_another_cause),
+const SHOWN: [(Bug, IsAbout, Alter); 7] = [
+    (Bug::PlaceClosed, |_| true, open_jobs),
+    (Bug::PlaceUnreserved, |job| !job.spec.queue.is_empty(), make_checks_ready),
+    (Bug::CountGangTwice, |_| true, halve_minimums),
+    (Bug::HalfRepair, |job| job.repair_state() == RepairState::Waiting, lower_minimums),
+    (Bug::StaleRepair, has_losses, forget_losses),
+    (Bug::SpareUnused, |job| job.groups.iter().any(|group| group.spares > 0), hide_spares),
+    (Bug::GiveUpWhole, |_| true, name_another_cause),
 ];
 
 /// What the judge is shown instead, when one of these bugs is planted and `transaction` names a job that it is about.
 pub(crate) fn shown_to_judge(cell: &Cell, transaction: &Transaction) -> Option<Box<(Cell, Transaction)>> {
-    if !canary::COMPILED {
+    if !bug::COMPILED {
         return None;
     }
-    let (_, is_about, alter) = SHOWN.iter().find(|(canary, ..)| canary::sings(*canary))?;
+    let (_, is_about, alter) = SHOWN.iter().find(|(bug, ..)| bug::is_planted(*bug))?;
     let mut jobs = transaction.jobs.iter().filter_map(|guard| cell.jobs.get(guard.job));
     jobs.any(|job| is_about(job)).then(|| {
         let mut shown = Box::new((cell.clone(), transaction.clone()));
@@ -45,11 +45,11 @@ fn has_losses(job: &Job) -> bool {
 
 /// What is said in place of `verdict`.
 pub(crate) fn said_by_judge(mut verdict: Verdict) -> Verdict {
-    if canary::sings(Canary::WrongRefresh) && !verdict.conflicts.is_empty() {
+    if bug::is_planted(Bug::WrongRefresh) && !verdict.conflicts.is_empty() {
         // An entry that is far away.
         verdict.refresh.0 += 1 << 32;
     }
-    if canary::sings(Canary::MoveUnawaited) {
+    if bug::is_planted(Bug::MoveUnawaited) {
         let unawaited = |row, reason| matches!(row, Row::Evict(_)) && reason == ConflictReason::NotReserved;
         verdict.conflicts.retain(|conflict| !unawaited(conflict.row, conflict.reason));
     }

@@ -8,7 +8,7 @@ use crate::state::runs::{NO_RUN, Run};
 use crate::state::shapes::Shape;
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::{GroupIndex, Nomination, Placement, ResourceId, RunRef};
-use ohm_stdx::canary::{self, Canary};
+use ohm_stdx::bug::{self, Bug};
 
 impl Overlay {
     /// Takes what `count` tasks of `row` take on their node.
@@ -153,7 +153,7 @@ fn free_domains(job: &mut Job) {
     };
     let free: Vec<bool> = (0..job.groups.len()).map(|at| !stays(job, at)).collect();
     for (group, free) in job.groups.iter_mut().zip(free) {
-        if free || canary::sings(Canary::MoveAstray) {
+        if free || bug::is_planted(Bug::MoveAstray) {
             (group.domain, group.widened) = (None, false);
         }
     }

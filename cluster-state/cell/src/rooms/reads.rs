@@ -16,7 +16,7 @@ use ohm_model::{
     Amounts, Class, ClassKind, GroupIndex, Index, JobId, NodeId, Nomination, ResourceId, Role, RunRef, SessionId,
     ShapeId, Taint,
 };
-use ohm_stdx::canary::{self, Canary};
+use ohm_stdx::bug::{self, Bug};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ pub(crate) fn session_name(cell: &Cell, session: SessionId) -> String {
 pub(crate) fn live_slot(cell: &Cell, run: RunRef) -> Option<u32> {
     let job = cell.jobs.get(run.task.job)?;
     let task = job.groups.get(usize::from(run.task.group.0))?.tasks.get(run.task.task.0 as usize)?;
-    let meant = task.incarnation == run.incarnation || canary::sings(Canary::IgnoreIncarnation);
+    let meant = task.incarnation == run.incarnation || bug::is_planted(Bug::IgnoreIncarnation);
     (meant && cell.runs.get(task.run).is_some()).then_some(task.run)
 }
 
@@ -109,7 +109,7 @@ impl Cell {
         let mut driving = self.nodes.get(node)?.driving_conditions().peekable();
         driving.peek()?;
         let tolerations = &self.shapes.get(shape)?.tolerations;
-        let blind = canary::sings(Canary::MoveTolerated);
+        let blind = bug::is_planted(Bug::MoveTolerated);
         let tolerates = |taint: &Taint| !blind && tolerations.iter().any(|toleration| toleration.covers(taint));
         let drives = |condition: &&StandingCondition| condition.taint().is_some_and(|taint| !tolerates(&taint));
         driving.find(drives).map(|condition| UnhealthyCause::Condition(condition.kind))

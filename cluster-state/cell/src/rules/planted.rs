@@ -4,30 +4,30 @@ use crate::rooms::room::{Asker, Wish};
 use crate::rooms::what_if::WhatIf;
 use crate::state::nodes::{CORDONED, SCHEDULABLE, STATE_MASK};
 use ohm_model::NodeId;
-use ohm_stdx::canary::{self, Canary};
+use ohm_stdx::bug::{self, Bug};
 
 pub(super) fn is_skipped(rule: &str, asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId) -> bool {
     // Planners keep to the rules: what is planted is a judge who does not.
-    if !canary::COMPILED || matches!(asker.wish, Wish::Plan { .. }) {
+    if !bug::COMPILED || matches!(asker.wish, Wish::Plan { .. }) {
         return false;
     }
     let runs = matches!(asker.wish, Wish::Run { .. } | Wish::Return { .. });
     match rule {
         "NodeReady" => {
             let state = what.cell.nodes.flags(node) & STATE_MASK & !CORDONED;
-            canary::sings(Canary::IgnoreCordon) && state == SCHEDULABLE
+            bug::is_planted(Bug::IgnoreCordon) && state == SCHEDULABLE
         }
         "TopologyDomain" => match asker.wish {
-            Wish::Move => canary::sings(Canary::MoveAstray),
-            Wish::Spare { .. } => canary::sings(Canary::SpareAstray),
+            Wish::Move => bug::is_planted(Bug::MoveAstray),
+            Wish::Spare { .. } => bug::is_planted(Bug::SpareAstray),
             Wish::Plan { .. } => false,
             Wish::Run { .. } | Wish::Return { .. } => {
-                canary::sings(Canary::SkipTopology)
-                    || (canary::sings(Canary::WidenTooFar) && may_widen(asker, what, node))
+                bug::is_planted(Bug::SkipTopology)
+                    || (bug::is_planted(Bug::WidenTooFar) && may_widen(asker, what, node))
             }
         },
-        "NodeResourcesFit" => runs && canary::sings(Canary::SkipFitCheck),
-        "Quota" => runs && canary::sings(Canary::SkipQuota),
+        "NodeResourcesFit" => runs && bug::is_planted(Bug::SkipFitCheck),
+        "Quota" => runs && bug::is_planted(Bug::SkipQuota),
         _ => false,
     }
 }

@@ -4,7 +4,7 @@
 //! Invariants: nothing here knows a domain word, reads a clock, or iterates over anything unordered; the same inputs
 //! give the same outputs on every machine.
 
-pub mod canary;
+pub mod bug;
 pub mod chunked;
 pub mod codec;
 pub mod hash;

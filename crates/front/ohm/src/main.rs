@@ -61,7 +61,7 @@ enum Chaos {
 }
 
 /// Planted bugs are for the simulator's own test and never for a binary that anybody runs.
-const _: () = assert!(!ohm_stdx::canary::COMPILED, "the ohm binary is not built with the feature canaries");
+const _: () = assert!(!ohm_stdx::bug::COMPILED, "the ohm binary is not built with the feature bugs");
 
 fn chaos(command: &Chaos, globals: &Globals) -> ExitCode {
     match command {

@@ -121,7 +121,7 @@ impl Beats {
         let sent_ms = self.sent.drain(..=position).next_back().map(|(_, sent_ms)| sent_ms)?;
         self.answered = true;
         self.stretch(answer);
-        let times = 1 + u64::from(ohm_stdx::canary::sings(ohm_stdx::canary::Canary::LongLease));
+        let times = 1 + u64::from(ohm_stdx::bug::is_planted(ohm_stdx::bug::Bug::LongLease));
         let deadline_ms = sent_ms.saturating_add(answer.lease_ms * times);
         self.lease_ends_ms = self.lease_ends_ms.max(Some(deadline_ms));
         let since_ms = match self.file {

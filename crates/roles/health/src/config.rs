@@ -1,6 +1,6 @@
 //! How patient the health duty is. Equal for all candidates of a cell.
 
-use ohm_stdx::canary::{self, Canary};
+use ohm_stdx::bug::{self, Bug};
 
 /// The lease lasts at least this many beat intervals, so that lost beats alone do not end it.
 const BEATS_PER_LEASE: u64 = 4;
@@ -70,8 +70,8 @@ impl HealthConfig {
     pub(crate) fn bounded(&self, slots: u32, bound_ms: u64) -> Timing {
         let wished = self.timing(slots);
         let longest_ms = wished.lease_ms.max(bound_ms);
-        let early = canary::sings(Canary::EarlyLoss);
-        let unbound = canary::sings(Canary::UnboundLease);
+        let early = bug::is_planted(Bug::EarlyLoss);
+        let unbound = bug::is_planted(Bug::UnboundLease);
         let lost_ms = if early { longest_ms / 4 } else { longest_ms.saturating_add(self.margin_ms(longest_ms)) };
         Timing {
             lease_ms: if unbound { wished.lease_ms } else { wished.lease_ms.min(bound_ms) },

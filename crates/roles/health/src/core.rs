@@ -5,7 +5,7 @@ use crate::config::{HealthConfig, Timing};
 use crate::watch::{Finding, Watched};
 use ohm_client::Held;
 use ohm_model::{Command, Epoch, Incarnation, NodeConclusion, NodeHealth, NodeId};
-use ohm_stdx::canary::{self, Canary};
+use ohm_stdx::bug::{self, Bug};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A node as the own copy of the cell has it.
@@ -330,7 +330,7 @@ impl HealthCore {
         let run_out = now_ms.saturating_sub(duty.since_ms) >= self.timing.lost_ms;
         let mut commands = Vec::new();
         let differs = lease_ms > seen_ms || (lease_ms < seen_ms && run_out);
-        if differs && !(seen_ms > 0 && canary::sings(Canary::UnboundLease)) {
+        if differs && !(seen_ms > 0 && bug::is_planted(Bug::UnboundLease)) {
             commands.push(Command::BoundNodeLease { epoch, seen_ms, lease_ms });
         }
         let holds = matches!(self.brake, Brake::On { .. });

@@ -6,7 +6,7 @@ use ohm_cell::{Cell, CheckState};
 use ohm_client::{Follower, FollowerCore, FollowerEffect, FollowerInput, LeaseConfig, MemberConfig, MemberEffect};
 use ohm_model::{Command, Entry, Epoch, Index, JobId, Lease, Outcome, ProvisioningClass, Role};
 use ohm_stdx::Prng;
-use ohm_stdx::canary::{self, Canary};
+use ohm_stdx::bug::{self, Bug};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ impl ProvisionerCore {
 
     fn look_at_duty(&mut self, now_ms: u64) {
         let held = self.follower.member().holds(Lease::Provisioning, now_ms);
-        if held == self.duty || (held.is_none() && canary::sings(Canary::AskWithoutDuty)) {
+        if held == self.duty || (held.is_none() && bug::is_planted(Bug::AskWithoutDuty)) {
             return;
         }
         // What an earlier holder asked is asked again, under the same names.
@@ -175,7 +175,7 @@ impl ProvisionerCore {
                 let Some(ask) = ask_of(self.follower.cell(), key, epoch) else { continue };
                 asked += 1;
                 open.is_asked = true;
-                if !canary::sings(Canary::RequestTwice) {
+                if !bug::is_planted(Bug::RequestTwice) {
                     open.due_ms = None;
                 }
                 out.push(ProvisionerEffect::Own(Box::new(ask)));

@@ -3,7 +3,7 @@
 use crate::draft::{Draft, Step};
 use ohm_model::{NodeId, Placement};
 use ohm_placement::{Subject, rows_bound};
-use ohm_stdx::canary::{self, Canary};
+use ohm_stdx::bug::{self, Bug};
 
 pub(super) fn run(draft: &mut Draft<'_, '_>) -> Step {
     if draft.seeks_spares() || !draft.terms.seats_spares {
@@ -19,7 +19,7 @@ pub(super) fn run(draft: &mut Draft<'_, '_>) -> Step {
 /// Where spares of the group are held.
 fn spares(subject: &Subject<'_>) -> Vec<(NodeId, u32)> {
     let started = subject.job.groups.get(usize::from(subject.group.0)).is_some_and(|group| group.started);
-    if !started || canary::sings(Canary::SpareUnused) {
+    if !started || bug::is_planted(Bug::SpareUnused) {
         return Vec::new();
     }
     subject.view.cell().spares_of(subject.job.id, subject.group).collect()

@@ -1,14 +1,14 @@
-//! Planted bugs, to prove that the simulator finds such bugs (as a canary proves that there is gas).
+//! Planted bugs, to prove that the simulator finds such bugs.
 //!
-//! Each is planted at a seam of a core: a file `planted.rs` asks [`sings`] and alters what goes in or comes out. Where
-//! a core has no such seam, one line in it asks. Without the feature `canaries` [`sings`] is a constant `false` and the
-//! compiler leaves nothing of them; the `ohm` binary refuses to be built with the feature. With it, one build holds
-//! them all, and only a test can `plant` one.
+//! Each is planted at a seam of a core: a file `planted.rs` asks [`is_planted`] and alters what goes in or comes out.
+//! Where a core has no such seam, one line in it asks. Without the feature `planted-bugs`, [`is_planted`] is a constant
+//! `false` and the compiler leaves nothing of them; the `ohm` binary refuses to be built with the feature. With it, one
+//! build holds them all, and only a test can `plant` one.
 
 /// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Canary {
+pub enum Bug {
     /// The log takes rows without asking whether there is room.
     SkipFitCheck = 1,
     /// The write-ahead log answers before its bytes are synced.
@@ -101,82 +101,82 @@ pub enum Canary {
     ChargeRestarts,
 }
 
-impl Canary {
+impl Bug {
     /// Those that only several servers can show.
-    pub const OF_GROUPS: [Canary; 1] = [Canary::TrustOwnLead];
+    pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Canary; 44] = [
-        Canary::SkipFitCheck,
-        Canary::AnswerBeforeSync,
-        Canary::ForgetSessions,
-        Canary::ApplyTwice,
-        Canary::EarlyLoss,
-        Canary::LongLease,
-        Canary::CountGangTwice,
-        Canary::UnorderedApply,
-        Canary::IgnoreIncarnation,
-        Canary::PlaceClosed,
-        Canary::SkipTopology,
-        Canary::SkipQuota,
-        Canary::IgnoreCordon,
-        Canary::KeepEndedRoom,
-        Canary::WrongRefresh,
-        Canary::ChargeLostNodes,
-        Canary::StaleRepair,
-        Canary::LateRepair,
-        Canary::GiveUpWhole,
-        Canary::WidenTooFar,
-        Canary::UnboundLease,
-        Canary::HalfRepair,
-        Canary::ForgetHoldDown,
-        Canary::PlaceUnreserved,
-        Canary::StaleCheck,
-        Canary::KeepReservation,
-        Canary::KeepUpdates,
-        Canary::KeepRound,
-        Canary::ChargeReserved,
-        Canary::SameRequest,
-        Canary::AskWithoutDuty,
-        Canary::RequestTwice,
-        Canary::EndlessBackOff,
-        Canary::DropSecondPass,
-        Canary::KeepBoth,
-        Canary::ForgetKept,
-        Canary::MoveUnawaited,
-        Canary::MoveAstray,
-        Canary::MoveTolerated,
-        Canary::SpareAstray,
-        Canary::SpareUnused,
-        Canary::KeepSpares,
-        Canary::RestartNobody,
-        Canary::ChargeRestarts,
+    pub const ALL: [Bug; 44] = [
+        Bug::SkipFitCheck,
+        Bug::AnswerBeforeSync,
+        Bug::ForgetSessions,
+        Bug::ApplyTwice,
+        Bug::EarlyLoss,
+        Bug::LongLease,
+        Bug::CountGangTwice,
+        Bug::UnorderedApply,
+        Bug::IgnoreIncarnation,
+        Bug::PlaceClosed,
+        Bug::SkipTopology,
+        Bug::SkipQuota,
+        Bug::IgnoreCordon,
+        Bug::KeepEndedRoom,
+        Bug::WrongRefresh,
+        Bug::ChargeLostNodes,
+        Bug::StaleRepair,
+        Bug::LateRepair,
+        Bug::GiveUpWhole,
+        Bug::WidenTooFar,
+        Bug::UnboundLease,
+        Bug::HalfRepair,
+        Bug::ForgetHoldDown,
+        Bug::PlaceUnreserved,
+        Bug::StaleCheck,
+        Bug::KeepReservation,
+        Bug::KeepUpdates,
+        Bug::KeepRound,
+        Bug::ChargeReserved,
+        Bug::SameRequest,
+        Bug::AskWithoutDuty,
+        Bug::RequestTwice,
+        Bug::EndlessBackOff,
+        Bug::DropSecondPass,
+        Bug::KeepBoth,
+        Bug::ForgetKept,
+        Bug::MoveUnawaited,
+        Bug::MoveAstray,
+        Bug::MoveTolerated,
+        Bug::SpareAstray,
+        Bug::SpareUnused,
+        Bug::KeepSpares,
+        Bug::RestartNobody,
+        Bug::ChargeRestarts,
     ];
 }
 
 /// Whether planted bugs are compiled in at all.
-pub const COMPILED: bool = cfg!(feature = "canaries");
+pub const COMPILED: bool = cfg!(feature = "planted-bugs");
 
-#[cfg(feature = "canaries")]
+#[cfg(feature = "planted-bugs")]
 thread_local! {
     static PLANTED: std::cell::Cell<u8> = const { std::cell::Cell::new(0) };
 }
 
 /// Plants one bug in place of any other, or none, for what runs in this thread.
-#[cfg(feature = "canaries")]
-pub fn plant(canary: Option<Canary>) {
-    PLANTED.set(canary.map_or(0, |canary| canary as u8));
+#[cfg(feature = "planted-bugs")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug.map_or(0, |bug| bug as u8));
 }
 
 /// Whether this bug is planted.
-#[cfg(feature = "canaries")]
-pub fn sings(canary: Canary) -> bool {
-    PLANTED.get() == canary as u8
+#[cfg(feature = "planted-bugs")]
+pub fn is_planted(bug: Bug) -> bool {
+    PLANTED.get() == bug as u8
 }
 
 /// Whether this bug is planted: never.
-#[cfg(not(feature = "canaries"))]
+#[cfg(not(feature = "planted-bugs"))]
 #[inline(always)]
-pub const fn sings(_: Canary) -> bool {
+pub const fn is_planted(_: Bug) -> bool {
     false
 }
