@@ -35,7 +35,7 @@ struct Context {
     workspace: Workspace,
     files: Vec<SourceFile>,
     selection: Selection,
-    /// The cargo profile of the tests.
+    /// The cargo profile of everything that is built: macros and build scripts are built once for all steps.
     profile: String,
     totals: Totals,
 }
@@ -153,6 +153,7 @@ fn clippy(context: &mut Context) -> Result<Outcome> {
         return Ok(Outcome::Skipped("no crate changed".into()));
     }
     let mut command = cargo(&context.workspace.root, &["clippy", "--quiet", "--all-targets", "--locked"]);
+    command.args(["--profile", &context.profile]);
     command.args(context.selection.arguments()).args(["--", "-D", "warnings"]);
     Ok(match outcome_of(&mut command)? {
         Outcome::Passed(_) => Outcome::Passed(context.selection.notes()),
@@ -162,7 +163,7 @@ fn clippy(context: &mut Context) -> Result<Outcome> {
 
 /// Builds the docs with the default features, which also shows that every library compiles without the others.
 fn docs(context: &mut Context) -> Result<Outcome> {
-    let arguments = ["doc", "--quiet", "--workspace", "--no-deps", "--locked"];
+    let arguments = ["doc", "--quiet", "--workspace", "--no-deps", "--locked", "--profile", &context.profile];
     outcome_of(cargo(&context.workspace.root, &arguments).env("RUSTDOCFLAGS", "-D warnings"))
 }
 

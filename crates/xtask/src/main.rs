@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 const USAGE: &str = "\
-cargo xtask check [--profile NAME]       every check of every crate; tests are built with the profile (dev)
+cargo xtask check [--profile NAME]       every check of every crate, built with the profile (dev)
 cargo xtask check --fast                 format, layers, purity, tidy; clippy and tests of the crates that differ from
                                          the merge base with origin/main (main, where there is no origin), committed or
                                          not, but for the tests of ohm; on a clean main, from the commit before

@@ -32,7 +32,7 @@ pub(crate) enum Scope {
 pub(crate) struct Request {
     /// What is to be checked.
     pub(crate) scope: Scope,
-    /// The cargo profile that tests are built with.
+    /// The cargo profile that everything is built with.
     pub(crate) profile: String,
 }
 
