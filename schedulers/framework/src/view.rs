@@ -13,13 +13,12 @@ pub struct View<'a> {
     what: WhatIf<'a>,
     session: SessionId,
     start: NodeId,
-    as_if: Option<&'a Job>,
 }
 
 impl<'a> View<'a> {
     /// The picture that `session` has of `cell` with `over` laid over it.
     pub fn new(cell: &'a Cell, over: &'a Overlay, session: SessionId) -> Self {
-        View { what: WhatIf { cell, over }, session, start: start_of(cell, session), as_if: None }
+        View { what: WhatIf { cell, over }, session, start: start_of(cell, session) }
     }
 
     /// The copy of the cell, without the overlay.
@@ -30,12 +29,6 @@ impl<'a> View<'a> {
     /// The cell as it would be, as the rules see it.
     pub fn what(&self) -> WhatIf<'a> {
         self.what
-    }
-
-    /// The job, as it would be.
-    pub fn job(&self, id: JobId) -> Option<&'a Job> {
-        let as_if = self.as_if.filter(|job| job.id == id);
-        as_if.or_else(|| self.what.cell.jobs().get(id).map(AsRef::as_ref))
     }
 
     /// The own session; 0 for an offline question.
@@ -136,7 +129,7 @@ impl<'a> Board<'a> {
     /// The picture.
     pub fn view(&self) -> View<'_> {
         let what = WhatIf { cell: self.cell, over: self.over };
-        View { what, session: self.session, start: self.start, as_if: self.as_if }
+        View { what, session: self.session, start: self.start }
     }
 
     /// The copy of the cell, without the overlay.

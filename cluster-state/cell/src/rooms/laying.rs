@@ -7,17 +7,14 @@ use crate::state::jobs::{Job, TaskState};
 use crate::state::runs::{NO_RUN, Run};
 use crate::state::shapes::Shape;
 use ohm_model::resources::DEVICE_MILLI;
-use ohm_model::{GroupIndex, Nomination, Placement, ResourceId, RunRef};
+use ohm_model::{GroupIndex, NodeId, Nomination, Placement, ResourceId, RunRef};
 use ohm_stdx::bug::{self, Bug};
 
 impl Overlay {
     /// Takes what `count` tasks of `row` take on their node.
     pub(crate) fn take_row(&mut self, job: &Job, shape: &Shape, row: &Placement, count: u32) {
         let (group, node) = (row.group, row.node);
-        for &(resource, request) in &shape.requests {
-            self.take(group, node, resource, request * i64::from(count));
-        }
-        shape.ports.iter().for_each(|&port| self.take_port(group, node, port, 1));
+        take_room(self, (group, node), shape, i64::from(count));
         let moved = job.groups[usize::from(group.0)].moving.overlap(row.first.0, count);
         if moved > 0 {
             self.add_moved(job.id, group, node, moved);
@@ -51,10 +48,7 @@ impl Overlay {
     /// Takes the room that tasks on the move will have reserved, or that spares will.
     pub fn take_nominated(&mut self, cell: &Cell, job: &Job, room: &Nomination) {
         let Some(shape) = cell.shape_of(job, usize::from(room.group.0)) else { return };
-        for &(resource, request) in &shape.requests {
-            self.take(room.group, room.node, resource, request.saturating_mul(i64::from(room.count)));
-        }
-        shape.ports.iter().for_each(|&port| self.take_port(room.group, room.node, port, 1));
+        take_room(self, (room.group, room.node), shape, i64::from(room.count));
         self.add_on_node(job.id, room.group, room.node, room.count as i32);
     }
 
@@ -109,6 +103,15 @@ impl Overlay {
     }
 }
 
+/// Takes amounts and ports of so many tasks on a node; below zero gives back. No two tasks have one port there.
+fn take_room(over: &mut Overlay, (group, node): (GroupIndex, NodeId), shape: &Shape, tasks: i64) {
+    for &(resource, request) in &shape.requests {
+        over.take(group, node, resource, request.saturating_mul(tasks));
+    }
+    let by = if tasks < 0 { -1 } else { 1 };
+    shape.ports.iter().for_each(|&port| over.take_port(group, node, port, by));
+}
+
 /// Charges the queue of `job` with so many times these amounts.
 fn charge_all(
     over: &mut Overlay,
@@ -130,13 +133,10 @@ fn charge_all(
 fn free_run(over: &mut Overlay, cell: &Cell, job: &Job, run: &Run) {
     let Some(shape) = cell.shapes.get(run.shape) else { return };
     let (group, node) = (run.run.task.group, run.node);
-    for &(resource, request) in &shape.requests {
-        over.take(group, node, resource, -request);
-    }
+    take_room(over, (group, node), shape, -1);
     if job.reserved.is_empty() {
         charge_all(over, cell, job, group, shape.requests.iter().copied(), -1);
     }
-    shape.ports.iter().for_each(|&port| over.take_port(group, node, port, -1));
     for (&(resource, request), &mask) in shape.devices.iter().zip(run.devices.as_deref().unwrap_or(&[])) {
         if mask != 0 {
             over.take_devices(group, node, resource, (mask, -(request.min(DEVICE_MILLI) as i16)));

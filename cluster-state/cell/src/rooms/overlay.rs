@@ -23,7 +23,7 @@ pub struct Overlay {
     /// Tasks by group and node, as far as those who take room tell.
     on_node: BTreeMap<(JobId, GroupIndex, NodeId), i32>,
     /// Tasks on the move, by where they are placed.
-    moved: BTreeMap<(JobId, GroupIndex, NodeId), u32>,
+    moved: BTreeMap<(JobId, GroupIndex, NodeId), i32>,
     /// Tasks that wait no more, as (first, count).
     placed: BTreeMap<(JobId, GroupIndex), Vec<(u32, u32)>>,
     /// Jobs whose spares are room for their own tasks.
@@ -50,11 +50,6 @@ impl Taken {
     /// The nodes that are concerned; may repeat.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.0.iter().filter_map(|(_, step)| step.node())
-    }
-
-    /// Adds what `other` has.
-    pub fn extend(&mut self, other: Taken) {
-        self.0.extend(other.0);
     }
 }
 
@@ -148,7 +143,8 @@ impl Overlay {
 
     /// Gives back what was kept.
     pub fn give_back(&mut self, taken: &Taken) {
-        taken.0.iter().rev().for_each(|&(group, step)| self.revert(&Quota::default(), group, step));
+        let no_quota = Quota::default();
+        taken.0.iter().rev().for_each(|&(group, step)| self.revert(&no_quota, group, step));
     }
 
     fn revert(&mut self, quota: &Quota, group: GroupIndex, step: Step) {
@@ -160,11 +156,7 @@ impl Overlay {
             Step::Port(node, port, by) => add(&mut self.ports, (node, port), -by),
             Step::Devices(node, resource, mask, milli) => self.add_devices(node, resource, mask, -milli),
             Step::OnNode(job, node, count) => add(&mut self.on_node, (job, group, node), -count),
-            Step::Moved(job, node, count) => {
-                if let Some(sum) = self.moved.get_mut(&(job, group, node)) {
-                    *sum -= count;
-                }
-            }
+            Step::Moved(job, node, count) => add(&mut self.moved, (job, group, node), -(count as i32)),
             Step::Placed(job, first, count) => self.drop_placed(job, group, (first, count)),
             Step::Lent(job) => drop(self.forget_lent(job)),
             Step::Held(node) => drop(self.held.get_mut(&node).and_then(Vec::pop)),
@@ -257,11 +249,11 @@ impl Overlay {
 
     /// How many tasks of the group that are on the move are placed on `node`.
     pub(crate) fn moved(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
-        self.moved.get(&(job, group, node)).copied().unwrap_or(0)
+        self.moved.get(&(job, group, node)).map_or(0, |count| count.unsigned_abs())
     }
 
     pub(crate) fn add_moved(&mut self, job: JobId, group: GroupIndex, node: NodeId, count: u32) {
-        *self.moved.entry((job, group, node)).or_insert(0) += count;
+        add(&mut self.moved, (job, group, node), count as i32);
         self.steps.push((group, Step::Moved(job, node, count)));
     }
 
@@ -339,4 +331,28 @@ fn add<K: Ord>(sums: &mut BTreeMap<K, i32>, key: K, by: i32) {
 /// The devices named by `mask`.
 pub(crate) fn in_mask(mask: u64) -> impl Iterator<Item = usize> {
     (0..64).filter(move |device| mask >> device & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_back_leaves_nothing_behind() {
+        let (mut over, quota) = (Overlay::default(), Quota::default());
+        let (job, group, node, resource) = (JobId(1), GroupIndex(0), NodeId(2), ResourceId(0));
+        let from = over.savepoint();
+        over.take(group, node, resource, 5);
+        over.take_port(group, node, 80, 1);
+        over.take_devices(group, node, resource, (0b101, 300));
+        over.add_on_node(job, group, node, 3);
+        over.add_moved(job, group, node, 3);
+        over.add_placed(job, group, (0, 3));
+        let taken = over.keep(&quota, from);
+        assert_eq!((over.taken(node, resource), over.moved(job, group, node)), (5, 3));
+        over.give_back(&taken);
+        assert_eq!(over.taken(node, resource), 0);
+        assert!(over.ports.is_empty() && over.devices.is_empty() && over.placed.is_empty());
+        assert!(over.on_node.is_empty() && over.moved.is_empty(), "{over:?}");
+    }
 }
