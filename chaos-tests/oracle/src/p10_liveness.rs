@@ -90,7 +90,7 @@ fn attempts_of(job: &Job) -> u64 {
     job.groups.iter().flat_map(|group| group.tasks.iter()).map(|task| u64::from(task.incarnation.0)).sum()
 }
 
-/// A job whose queue has checks waits for its quota although all of it is there.
+/// A job whose queue has checks waits for its quota although all of it is there, or reserved already.
 fn unreserved(cell: &Cell, job: &Job) -> Option<Stuck> {
     let stands = job.live() > 0 || job.pending() == 0;
     if job.state != JobState::Active || stands || cell.standing(job) != Standing::Unreserved {
@@ -110,7 +110,8 @@ fn unreserved(cell: &Cell, job: &Job) -> Option<Stuck> {
     };
     let what = format!("job {} (queue \"{}\") waits for quota that is there", job.spec.name, job.spec.queue);
     let attempts = u64::from(job.admission.rounds) << 32;
-    asked.iter().all(fits).then(|| Stuck { job: job.id, attempts, broken: Broken::new("P10", what) })
+    let is_reserved = !job.reserved.is_empty();
+    (is_reserved || asked.iter().all(fits)).then(|| Stuck { job: job.id, attempts, broken: Broken::new("P10", what) })
 }
 
 /// Tasks in back-off that failed, or that a node would not start, at most three times wait no longer than four seconds:

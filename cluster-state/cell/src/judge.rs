@@ -18,6 +18,7 @@ use crate::cell::Cell;
 use crate::judge::scratch::Scratch;
 use crate::planted;
 use crate::rooms::overlay::Savepoint;
+use crate::rooms::reads::reserves;
 use crate::rooms::what_if::WhatIf;
 use crate::state::jobs::{Job, JobState};
 use crate::state::nodes::PRESENT;
@@ -254,7 +255,7 @@ impl<'a> Judge<'a> {
         let mut seen = BTreeSet::new();
         for (row, &id) in self.transaction.reserve.iter().enumerate() {
             let judged = self.standing(id).and_then(|job| {
-                let new = seen.insert(id) && job.reserved.is_empty() && !job.spec.queue.is_empty();
+                let new = seen.insert(id) && !job.spec.queue.is_empty() && reserves(self.cell, job);
                 if new { self.judge_pass_one(job).and_then(|()| self.judge_reservation(job, &placed)) } else { Ok(()) }
             });
             if let Err(reason) = judged {
@@ -263,8 +264,12 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The queue must have room for what the job does not hold yet, this transaction's placements included.
+    /// The queue must have room for what the job does not hold yet, this transaction's placements included. What is
+    /// reserved already is held, even where the queue was cut below it.
     fn judge_reservation(&mut self, job: &Job, placed: &BTreeMap<(JobId, u16), u32>) -> Result<(), ConflictReason> {
+        if !job.reserved.is_empty() {
+            return Ok(());
+        }
         let mut growth = self.cell.missing_request(job);
         for (at, group) in job.groups.iter().enumerate() {
             let Some(shape) = self.cell.shapes.get(group.shape) else { continue };

@@ -45,7 +45,7 @@ impl Holds {
                 self.charge(job, &shape.requests, row.count, &mut quota);
             }
         }
-        for job in transaction.reserve.iter().filter_map(|id| job(*id)).filter(|job| job.reserved.is_empty()) {
+        for job in transaction.reserve.iter().filter_map(|id| job(*id)) {
             let missing = cell.missing_request(job).into_iter().filter(|(_, amount)| *amount > 0);
             self.charge(job, &missing.collect::<Vec<_>>(), 1, &mut quota);
         }

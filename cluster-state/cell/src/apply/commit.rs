@@ -17,7 +17,7 @@ use crate::policy::repair::give_up_repair;
 use crate::policy::spares::{hold_spare, use_spares};
 use crate::policy::survivors::restart_survivors;
 use crate::rooms::nominations::Held;
-use crate::rooms::reads::{live_slot, session_name};
+use crate::rooms::reads::{live_slot, reserves, session_name};
 use crate::state::admission::Standing;
 use crate::state::jobs::{Group, Job, TaskState};
 use crate::state::nodes::NOMINATED;
@@ -376,10 +376,11 @@ fn settle_start(tx: &mut Tx<'_>, job: JobId) {
 
 fn reserve(tx: &mut Tx<'_>, job: JobId) {
     let found = tx.job(job);
-    if !found.reserved.is_empty() {
+    if !reserves(tx, found) {
         return;
     }
-    let (queue, request) = (found.spec.queue.clone(), whole_request(tx, found));
+    let queue = found.spec.queue.clone();
+    let request = if found.reserved.is_empty() { whole_request(tx, found) } else { found.reserved.clone() };
     let is_asked = tx.standing(found) == Standing::Unreserved;
     // What live runs are charged already becomes part of the reservation.
     let missing = tx.missing_request(found);

@@ -62,6 +62,12 @@ pub(crate) fn room_for_spares(
     asker.map_or(0, |asker| Room::beside(&asker, WhatIf { cell, over }, node, most).count)
 }
 
+/// Whether a reservation changes anything for `job`: its quota is not reserved, or it is and the checks of its queue
+/// were not asked, because the queue had none by then, or the job ran.
+pub(crate) fn reserves(cell: &Cell, job: &Job) -> bool {
+    job.reserved.is_empty() || cell.standing(job) == Standing::Unreserved
+}
+
 /// Whether a reservation may be made for `job` now.
 pub(crate) fn may_reserve(cell: &Cell, job: &Job) -> bool {
     matches!(cell.standing(job), Standing::Free | Standing::Unreserved)
@@ -239,9 +245,12 @@ impl Cell {
         named(self, summed(self, job.groups.iter().map(|group| (group.shape, i64::from(group.spares)))))
     }
 
-    /// What `job` as a whole asks for beyond what its live runs hold. Below zero where they hold more: tasks beyond the
-    /// count that still stop, and runs of former revisions.
+    /// What `job` as a whole asks for beyond what its queue is charged for it: nothing once it is reserved. Below zero
+    /// where live runs hold more: tasks beyond the count that still stop, and runs of former revisions.
     pub fn missing_request(&self, job: &Job) -> BTreeMap<ResourceId, i64> {
+        if !job.reserved.is_empty() {
+            return BTreeMap::new();
+        }
         let asked = job.groups.iter().zip(&job.spec.groups).map(|(group, spec)| (group.shape, i64::from(spec.count)));
         let live = job.groups.iter().flat_map(|group| live_shapes(self, group)).map(|(shape, count)| (shape, -count));
         summed(self, asked.chain(live))

@@ -92,16 +92,17 @@ impl Plain {
         }
     }
 
-    /// What was reserved just now asks the checks of its queue.
+    /// What a row reserved asks the checks of its queue, reserved just now or before there were any.
     pub(crate) fn open_round(&mut self, id: JobId) {
         let index = self.index;
         let job = &self.jobs[&id];
-        if !job.reserved || job.version != index || self.stand(id) != Stand::Unreserved {
+        if !job.reserved || self.stand(id) != Stand::Unreserved {
             return;
         }
         let classes = self.queues[&job.spec.queue].admission_checks.clone();
         let since_ms = self.now_ms;
         let job = self.jobs.get_mut(&id).expect("a job");
+        job.version = index;
         let check = |class: &String| PlainCheck {
             class: class.clone(),
             ready: false,
