@@ -93,6 +93,15 @@ impl<'v> Pass<'v> {
         self.board.over().recall_spares(cell, job);
     }
 
+    /// What `ask` says while `row` of `job` is laid as well.
+    pub(crate) fn with_row<T>(&mut self, job: &Job, row: &Placement, ask: impl FnOnce(&Self) -> T) -> T {
+        let (cell, before) = (self.board.cell(), self.savepoint());
+        self.board.over().place(cell, job, row);
+        let answer = ask(self);
+        self.board.over().roll_back(cell.quota(), before);
+        answer
+    }
+
     /// Ends the pass: nothing of it stays on the board.
     pub fn end(mut self) {
         let cell = self.board.cell();

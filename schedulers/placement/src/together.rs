@@ -8,8 +8,9 @@ use crate::rows::rows;
 use crate::seek::{Failure, Found};
 use crate::topology::{Counts, Refusal};
 use ohm_framework::{Explanation, Obstacle};
-use ohm_model::{Placement, TopologyMode};
+use ohm_model::{NodeId, Placement, TopologyMode};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 impl<'v> JobSearch<'_, 'v> {
     /// Places a leader and its workers as one; why not holds for both.
@@ -22,6 +23,7 @@ impl<'v> JobSearch<'_, 'v> {
 
     fn seat_pair(&mut self, one: &GroupAsk, many: &GroupAsk) -> Result<Found, Failure> {
         let (job, seek) = (self.job, self.seek);
+        let beside = self.room_beside_held(one, many);
         let (leader_rows, spots) = {
             let pass = &*self.pass;
             let leader = seek.subject(pass, job, one.group);
@@ -43,7 +45,7 @@ impl<'v> JobSearch<'_, 'v> {
             }
             let Some(site) = sites.pop() else { return Ok(Found::default()) };
             let amount = Amount { least: many.least, most, nodes: usize::MAX, attempt: 0, salt: seek.salt };
-            match self.placer.place_pair(pass, &leader, &workers, &site, &amount) {
+            match self.placer.place_pair(pass, (&leader, &workers), &beside, &site, &amount) {
                 Ok((node, spots)) => (rows(&leader, &[(node, 1)]), spots),
                 Err(refusal) => return Err(self.placer.explain_refusal(pass, &workers, refusal)),
             }
@@ -56,6 +58,21 @@ impl<'v> JobSearch<'_, 'v> {
         self.placer.take(self.pass, self.job, &worker_rows);
         let rows = leader_rows.into_iter().chain(worker_rows).collect();
         Ok(Found { rows, rest: None })
+    }
+
+    /// How many workers fit beside their leader on each node with held room that takes the leader. Whose the held room
+    /// is follows from all that is laid there, so the leader is laid and the rules are asked.
+    fn room_beside_held(&mut self, one: &GroupAsk, many: &GroupAsk) -> BTreeMap<NodeId, u32> {
+        let (job, seek, mut beside) = (self.job, self.seek, BTreeMap::new());
+        for node in self.placer.table.singled() {
+            let leader = seek.subject(self.pass, job, one.group).filter(|leader| leader.room(node) > 0);
+            let Some(row) = leader.and_then(|leader| rows(&leader, &[(node, 1)]).pop()) else { continue };
+            let room = self.pass.with_row(job, &row, |pass| {
+                seek.subject(pass, job, many.group).map_or(0, |workers| workers.room(node))
+            });
+            beside.insert(node, room);
+        }
+        beside
     }
 
     /// Places groups that share a label in one domain: the smallest that takes all of them in order.

@@ -7,8 +7,8 @@ use crate::devices::DeviceRoom;
 use crate::flat::{Amount, Spots};
 use crate::placer::{Pass, Placer};
 use crate::subject::Subject;
-use ohm_cell::NOMINATED;
 use ohm_model::{NodeId, TopologyMode};
+use std::collections::BTreeMap;
 
 /// Where tasks go: for each task its rank, or spots for whichever ranks wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,12 +36,13 @@ impl Placer {
         seats
     }
 
-    /// Places a leader and as many workers as fit together with it, at least `amount.least`.
+    /// Places a leader and as many workers as fit together with it, at least `amount.least`. `beside` says of nodes
+    /// with held room that take the leader how many workers fit beside it.
     pub(crate) fn place_pair<'c>(
         &mut self,
         pass: &Pass<'_>,
-        leader: &Subject<'_>,
-        workers: &Subject<'_>,
+        (leader, workers): (&Subject<'_>, &Subject<'_>),
+        beside: &BTreeMap<NodeId, u32>,
         site: &Site<'c>,
         amount: &Amount,
     ) -> Result<(NodeId, Spots), Refusal<'c>> {
@@ -49,19 +50,15 @@ impl Placer {
         let (slot, scanned) = self.index(leader);
         let (table, index) = self.parts(slot);
         let tree = &site.tree;
-        let hosts = |position: u32| {
-            let node = tree.node(position);
-            let fits = match table.is_singled(node) {
-                true => u64::from(leader.room(node)),
-                false => room(leader, table, &index.demand, node),
-            };
-            fits > 0
-        };
         let level = tree.node_level();
         pass.look_at(scanned + tree.level(level).len() as u64);
         let counts = loan.counts().clone_for_leader(|counts, position| {
-            let alone = counts.at(level, position).tasks;
-            hosts(position).then(|| workers.room_beside(leader, tree.node(position), alone))
+            let (node, alone) = (tree.node(position), counts.at(level, position).tasks);
+            if table.is_singled(node) {
+                return beside.get(&node).map(|room| u64::from(*room));
+            }
+            let hosts = room(leader, table, &index.demand, node) > 0;
+            hosts.then(|| workers.room_beside(leader, node, alone))
         });
         let found = largest(&counts, site, true, site.wish.level, amount);
         let fence = site.fence(site.wish.level, None);
@@ -219,20 +216,18 @@ fn largest(counts: &Counts, site: &Site<'_>, leader: bool, level: usize, amount:
 }
 
 impl Subject<'_> {
-    /// How many tasks fit on `node` beside one task of `leader`, of the `alone` that fit without it.
+    /// How many tasks fit on `node`, where no room is held, beside one task of `leader`, of the `alone` that fit
+    /// without it.
     fn room_beside(&self, leader: &Subject<'_>, node: NodeId, alone: u64) -> u64 {
         if alone == 0 || self.shape.ports.iter().any(|port| leader.shape.ports.contains(port)) {
             return 0;
         }
-        let is_held = self.view.cell().nodes().flags(node) & NOMINATED != 0;
         let mut room = alone;
         for &(resource, request) in &self.shape.requests {
             let taken =
                 leader.shape.requests.iter().find(|(other, _)| *other == resource).map_or(0, |(_, taken)| *taken);
             if taken > 0 {
-                // Where room is held for others, at least what its tasks alone would take is free for the group.
-                let alone = i64::try_from(alone).unwrap_or(i64::MAX).saturating_mul(request);
-                let free = if is_held { alone } else { self.view.free(node, resource) };
+                let free = self.view.free(node, resource);
                 room = room.min(((free - taken) / request.max(1)).max(0) as u64);
             }
         }

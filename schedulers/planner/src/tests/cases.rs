@@ -197,3 +197,23 @@ fn nominated_room_is_for_its_job_or_for_higher_priority() {
     let mut world = World::of(&format!("{cell} node b cpu=4"), &mut planner);
     assert_eq!(world.place("owner", &mut planner).0, "g 0 on a");
 }
+
+#[test]
+fn workers_stand_beside_their_leader_where_room_is_held() {
+    let cell = "topology main rack kubernetes.io/hostname
+        node a cpu=5 rack=r kubernetes.io/hostname=a
+        job other
+        group g count=2 min=1 cpu=500m
+        nominate other a 1\n";
+    let team = |workers: &str| {
+        let within = "topology=required:kubernetes.io/hostname with=x";
+        format!("{cell} job j class=tas\n group leader cpu=2 {within}\n group workers {workers} cpu=1 {within}")
+    };
+    check(&team("count=6 min=1 max=1"), "leader 0 on a\n workers 0 on a");
+    check(&team("count=6 min=2"), "leader 0 on a\n workers 0-1 on a");
+    check(
+        &team("count=6 min=3"),
+        "3 tasks and their leader (group leader) must stand in one domain of kubernetes.io/hostname; the best, r/a, takes 2.
+         Of 1 node, by the first reason found: 1 can take at least one task.",
+    );
+}
