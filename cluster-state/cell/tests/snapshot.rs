@@ -93,7 +93,7 @@ fn many_classes_and_fat_queues_are_cut_into_frames_that_can_be_read() {
     }
     let mut profile = SchedulingProfile::built_in("gpu".parse().unwrap());
     profile.like = ohm_model::ClassKind::Service;
-    profile.strategies = vec!["place".into()];
+    profile.strategies = vec![ohm_model::Strategy::Place];
     apply(&mut cell, 1, 30_200, Command::PutSchedulingProfile(Box::new(profile.clone())));
     assert_eq!((cell.nodes().len(), cell.quota().iter().count()), (20_000, 200));
     assert_eq!(cell.priority_classes().get("high").map(|class| class.value), Some(7));

@@ -1,7 +1,7 @@
 //! Why a job is not placed, as data; [`Explanation::to_text`] says it in words.
 
 pub use ohm_cell::Miss;
-use ohm_model::{ConflictReason, GroupIndex, Index, JobId, ResourceId};
+use ohm_model::{ConflictReason, GroupIndex, Index, JobId, ResourceId, Strategy};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -99,7 +99,7 @@ pub struct Tried {
     /// The profile that the job was planned with.
     pub profile: String,
     /// The strategies that had something to do, in the order of the profile.
-    pub strategies: Vec<String>,
+    pub strategies: Vec<Strategy>,
 }
 
 /// Why a job is not placed. Every number was counted on one picture of the cell; none is estimated.

@@ -31,7 +31,6 @@ mod spares;
 mod strategies;
 
 pub use planner::{ProfilePlanner, of};
-pub use strategies::strategy_names;
 
 #[cfg(test)]
 mod tests;

@@ -10,9 +10,10 @@
 //! ```
 
 use crate::draft::{Desk, Draft, Step};
-use crate::strategies::{Entry, TABLE};
+use crate::strategies::Entry;
 use ohm_cell::JobState;
 use ohm_framework::{Decision, Explanation, Obstacle, Tried, WorkItem};
+use ohm_model::Strategy;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ const ROUNDS_MAX: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     profile: String,
-    entries: Vec<&'static Entry>,
+    entries: Vec<Entry>,
     /// What explanations say of the strategies that were run: long queues are explained alike.
     told: BTreeMap<Ran, Arc<Tried>>,
 }
@@ -40,11 +41,10 @@ enum End {
 struct Ran(u64);
 
 impl Pipeline {
-    /// The strategies called `names`, in that order; without names all, in the order of the table. Names that the table
-    /// lacks are of a later version and are left out.
-    pub(crate) fn new(profile: &str, names: &[String]) -> Self {
-        let named = names.iter().filter_map(|name| TABLE.iter().find(|entry| entry.name == name));
-        let entries = if names.is_empty() { TABLE.iter().collect() } else { named.collect() };
+    /// These strategies in their order; all of them, when there are none.
+    pub(crate) fn new(profile: &str, strategies: &[Strategy]) -> Self {
+        let strategies = if strategies.is_empty() { &Strategy::ALL } else { strategies };
+        let entries = strategies.iter().copied().map(Entry::of).collect();
         Pipeline { profile: profile.to_string(), entries, told: BTreeMap::new() }
     }
 
@@ -110,7 +110,7 @@ impl Pipeline {
         if let Some(why) = why {
             let told = self.told.entry(ran).or_insert_with(|| {
                 let names = self.entries.iter().enumerate().filter(|(at, _)| ran.holds(*at));
-                let strategies = names.map(|(_, entry)| entry.name.to_string()).collect();
+                let strategies = names.map(|(_, entry)| entry.strategy).collect();
                 Arc::new(Tried { profile: self.profile.clone(), strategies })
             });
             why.tried = Some(Arc::clone(told));

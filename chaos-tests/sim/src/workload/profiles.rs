@@ -2,7 +2,7 @@
 //!
 //! Whatever is drawn here has dice of its own: a run without such a class is what it would be without this file.
 
-use ohm_model::{Class, ClassKind, Command, JobSpec, SCORE_BASES, SchedulingProfile, Score};
+use ohm_model::{Class, ClassKind, Command, JobSpec, SCORE_BASES, SchedulingProfile, Score, Strategy};
 use ohm_stdx::{Prng, hash};
 
 /// The class that an operator adds.
@@ -56,15 +56,29 @@ pub(crate) fn changed_profiles(seed: u64, own: Option<ClassKind>, until_ms: u64)
     asks
 }
 
-/// A profile with drawn scores.
+/// A profile with drawn scores and strategies.
 fn drawn(dice: &mut Prng, class: Class, like: ClassKind) -> SchedulingProfile {
     let (_, base) = SCORE_BASES[dice.below(SCORE_BASES.len() as u64) as usize];
-    let profile = SchedulingProfile { like, scores: base.scores(), ..SchedulingProfile::built_in(class) };
-    match dice.chance(400) {
-        true => {
-            let rack = Score::PodTopologySpread { topology_key: "topology.ohm/rack".into() };
-            profile.with_score(rack, dice.between(0, 20) as u32)
-        }
-        false => profile,
+    let mut profile = SchedulingProfile { like, scores: base.scores(), ..SchedulingProfile::built_in(class) };
+    if dice.chance(400) {
+        let rack = Score::PodTopologySpread { topology_key: "topology.ohm/rack".into() };
+        profile = profile.with_score(rack, dice.between(0, 20) as u32);
     }
+    if dice.chance(500) {
+        profile.strategies = strategies(dice);
+    }
+    profile
+}
+
+/// A list by which every job is placed that fits: the orders of groups are tried in another order, and spares are
+/// asked for together with the tasks or not.
+fn strategies(dice: &mut Prng) -> Vec<Strategy> {
+    let mut orders = [Strategy::MinimumsFirst, Strategy::HardestFirst, Strategy::OtherOrders];
+    dice.shuffle(&mut orders);
+    let asks = dice.chance(500);
+    let mut list = Strategy::ALL.to_vec();
+    list.retain(|strategy| asks || !matches!(strategy, Strategy::AskForSpares | Strategy::WithoutSpares));
+    let places = list.iter_mut().filter(|strategy| orders.contains(strategy));
+    places.zip(orders).for_each(|(place, strategy)| *place = strategy);
+    list
 }

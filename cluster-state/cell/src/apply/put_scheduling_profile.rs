@@ -2,8 +2,8 @@
 
 use crate::apply::Tx;
 use crate::state::jobs::{Job, JobState, Jobs};
-use ohm_model::profile::{NAME_BYTES_MAX, PROFILES_MAX, SCORES_MAX, STRATEGIES_MAX, WEIGHT_MAX};
-use ohm_model::{Class, Outcome, Refusal, SchedulingProfile, Score};
+use ohm_model::profile::{NAME_BYTES_MAX, PROFILES_MAX, SCORES_MAX, WEIGHT_MAX};
+use ohm_model::{Class, Outcome, Refusal, SchedulingProfile, Score, Strategy};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -101,9 +101,8 @@ fn check_profile(profile: &SchedulingProfile) -> Result<(), Refusal> {
         }
     }
     let strategies = &profile.strategies;
-    if strategies.len() > STRATEGIES_MAX || !strategies.iter().all(|strategy| fits(strategy)) {
-        let problem = format!("at most {STRATEGIES_MAX} of 1 to {NAME_BYTES_MAX} characters are possible");
-        return invalid("spec.strategies", problem);
+    if !strategies.is_empty() && !strategies.contains(&Strategy::Place) {
+        return invalid("spec.strategies", "must name Place, too: without it no job is placed".into());
     }
     if strategies.iter().collect::<BTreeSet<_>>().len() != strategies.len() {
         return invalid("spec.strategies", "names a strategy twice".into());

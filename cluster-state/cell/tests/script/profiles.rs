@@ -2,7 +2,7 @@
 
 use super::Script;
 use super::parse::{Words, class};
-use ohm_model::{ClassKind, SchedulingProfile, Score, WeightedScore};
+use ohm_model::{ClassKind, SchedulingProfile, Score, Strategy, WeightedScore};
 use std::fmt::Write;
 
 impl Words<'_> {
@@ -36,7 +36,9 @@ impl Words<'_> {
         if !scores.is_empty() {
             profile.scores = scores;
         }
-        profile.strategies = self.all("strategy:").into_iter().map(|text| pair(text).0).collect();
+        let strategy = |name: &str| Strategy::ALL.into_iter().find(|strategy| strategy.name() == name);
+        let named = self.all("strategy:").into_iter();
+        profile.strategies = named.map(|name| strategy(name).expect("the name of a strategy")).collect();
         profile
     }
 }
@@ -54,7 +56,8 @@ impl Script {
                 write!(text, " {} {}", weighted.score.name(), weighted.weight).unwrap();
             }
             if !profile.strategies.is_empty() {
-                write!(text, "; {}", profile.strategies.join(", ")).unwrap();
+                let names: Vec<&str> = profile.strategies.iter().map(|strategy| strategy.name()).collect();
+                write!(text, "; {}", names.join(", ")).unwrap();
             }
         }
         text

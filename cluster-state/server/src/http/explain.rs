@@ -165,7 +165,8 @@ fn from_explanation(cell: &Cell, job: &Job, explanation: &Explanation, view: Exp
         _ => None,
     });
     let tried = explanation.tried.as_ref();
-    let strategies = tried.into_iter().flat_map(|tried| tried.strategies.iter().cloned());
+    let strategies =
+        tried.into_iter().flat_map(|tried| tried.strategies.iter().map(|strategy| strategy.name().to_string()));
     let causes = taints.flat_map(|taint| causes(cell, taint, CAUSES_TOLD));
     ExplainView {
         summary,

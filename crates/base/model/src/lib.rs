@@ -46,7 +46,7 @@ pub use lease::{Lease, Role, Shard};
 pub use node::{NodeConclusion, NodeHealth, NodeSpec};
 pub use outcome::{JobOutcome, Outcome, Refusal};
 pub use priority::PriorityClass;
-pub use profile::{FitStrategy, SCORE_BASES, SchedulingProfile, Score, ScoreBase, WeightedScore};
+pub use profile::{FitStrategy, SCORE_BASES, SchedulingProfile, Score, ScoreBase, Strategy, WeightedScore};
 pub use provisioning::{CheckReport, Provisioner, ProvisioningClass, RetryPolicy};
 pub use queue::QueueSpec;
 pub use resources::{Amounts, UnitKind};

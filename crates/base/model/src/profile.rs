@@ -9,22 +9,6 @@ pub const WEIGHT_MAX: u32 = 100;
 pub const PROFILES_MAX: usize = 64;
 /// Most scores of one profile, those that are switched off included.
 pub const SCORES_MAX: usize = 32;
-/// The strategies that a profile may name.
-pub const STRATEGY_NAMES: [&str; 11] = [
-    "SeatReserved",
-    "SeatInSpares",
-    "AskForSpares",
-    "Place",
-    "MinimumsFirst",
-    "HardestFirst",
-    "OtherOrders",
-    "WithoutSpares",
-    "KeepSeated",
-    "LendOwnSpares",
-    "WithoutSpareSeats",
-];
-/// Most strategies of one profile.
-pub const STRATEGIES_MAX: usize = 32;
 /// Most bytes of one label or name in a profile.
 pub const NAME_BYTES_MAX: usize = 253;
 /// The levels that PodTopologySpread spreads over when it is given no others, as in Kubernetes.
@@ -40,6 +24,67 @@ pub enum FitStrategy {
     MostAllocated,
     /// Much is good: the node that is emptiest afterwards.
     LeastAllocated,
+}
+
+/// What a planner tries for a job. `schedulers/planner` has a file for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Strategy {
+    /// Tasks on the move where their room is reserved.
+    SeatReserved,
+    /// Lost tasks where spares of their group are held.
+    SeatInSpares,
+    /// Groups that start ask for their spares as well.
+    AskForSpares,
+    /// The groups in their order, each with as many tasks as fit.
+    Place,
+    /// The minimums of the groups that start, and then whatever else fits.
+    MinimumsFirst,
+    /// The group that found no room behind the others, before them.
+    HardestFirst,
+    /// Equally good places in another order.
+    OtherOrders,
+    /// Again without the spares that were asked for as well.
+    WithoutSpares,
+    /// What was seated, though nothing else of the job finds room.
+    KeepSeated,
+    /// Again with the spares that the job holds as room for its own tasks.
+    LendOwnSpares,
+    /// Again without seating lost tasks in spares first.
+    WithoutSpareSeats,
+}
+
+impl Strategy {
+    /// All strategies, in the order in which they are tried unless a profile says otherwise.
+    pub const ALL: [Strategy; 11] = [
+        Strategy::SeatReserved,
+        Strategy::SeatInSpares,
+        Strategy::AskForSpares,
+        Strategy::Place,
+        Strategy::MinimumsFirst,
+        Strategy::HardestFirst,
+        Strategy::OtherOrders,
+        Strategy::WithoutSpares,
+        Strategy::KeepSeated,
+        Strategy::LendOwnSpares,
+        Strategy::WithoutSpareSeats,
+    ];
+
+    /// The name used in files, commands and explanations.
+    pub fn name(self) -> &'static str {
+        match self {
+            Strategy::SeatReserved => "SeatReserved",
+            Strategy::SeatInSpares => "SeatInSpares",
+            Strategy::AskForSpares => "AskForSpares",
+            Strategy::Place => "Place",
+            Strategy::MinimumsFirst => "MinimumsFirst",
+            Strategy::HardestFirst => "HardestFirst",
+            Strategy::OtherOrders => "OtherOrders",
+            Strategy::WithoutSpares => "WithoutSpares",
+            Strategy::KeepSeated => "KeepSeated",
+            Strategy::LendOwnSpares => "LendOwnSpares",
+            Strategy::WithoutSpareSeats => "WithoutSpareSeats",
+        }
+    }
 }
 
 /// One score with its arguments. The names are those of kube-scheduler's plugins where it has one.
@@ -130,8 +175,8 @@ pub struct SchedulingProfile {
     pub like: ClassKind,
     /// The scores that count; each at most once, but for those with different arguments.
     pub scores: Vec<WeightedScore>,
-    /// The names of the strategies to try, in order; none stands for those that `like` has built in.
-    pub strategies: Vec<String>,
+    /// The strategies to try, in order, each at most once; none stands for all of them.
+    pub strategies: Vec<Strategy>,
 }
 
 impl SchedulingProfile {

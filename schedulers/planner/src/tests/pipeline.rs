@@ -2,12 +2,12 @@
 
 use super::fresh;
 use crate::pipeline::Pipeline;
-use crate::strategy_names;
 use ohm_framework::{Decision, Tried};
+use ohm_model::Strategy;
 use ohm_placement::fixture::World;
 
 /// The strategies that were tried for the last of `names` before it was left without all it asks for.
-fn tried(text: &str, names: &[&str]) -> Vec<String> {
+fn tried(text: &str, names: &[&str]) -> Vec<&'static str> {
     let mut planner = fresh();
     let world = World::of(text, &mut planner);
     let why = match world.plan_all(names, &mut planner).pop() {
@@ -17,14 +17,7 @@ fn tried(text: &str, names: &[&str]) -> Vec<String> {
     };
     let tried = why.tried.expect("a planner was asked");
     assert_eq!(tried.profile, "batch");
-    tried.strategies.clone()
-}
-
-#[test]
-fn every_strategy_has_a_name_of_its_own() {
-    let names: std::collections::BTreeSet<&str> = strategy_names().collect();
-    assert_eq!(names.len(), strategy_names().count());
-    assert!(strategy_names().eq(ohm_model::profile::STRATEGY_NAMES), "files are read by the same names");
+    tried.strategies.iter().map(|strategy| strategy.name()).collect()
 }
 
 #[test]
@@ -56,9 +49,9 @@ fn a_profile_names_its_strategies() {
     let mut planner = fresh();
     let world = World::of(&format!("node a cpu=5\n job j\n {groups}"), &mut planner);
     assert_eq!(world.text(&world.plan("j", &mut planner)), "g 0 on a\nh 0 on a");
-    planner.pipeline = Pipeline::new("strict", &["Place".to_string()]);
+    planner.pipeline = Pipeline::new("strict", &[Strategy::Place]);
     let Decision::Unplaced(why) = world.plan("j", &mut planner) else { panic!("it is placed") };
-    let tried = Tried { profile: "strict".into(), strategies: vec!["Place".into()] };
+    let tried = Tried { profile: "strict".into(), strategies: vec![Strategy::Place] };
     assert_eq!(why.tried.as_deref(), Some(&tried));
 }
 

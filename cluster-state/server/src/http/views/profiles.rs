@@ -46,7 +46,7 @@ fn view(profile: &SchedulingProfile) -> ProfileView {
         class: profile.class.to_string(),
         like: profile.like.class().to_string(),
         scores: profile.scores.iter().map(score).collect(),
-        strategies: profile.strategies.clone(),
+        strategies: profile.strategies.iter().map(|strategy| strategy.name().to_string()).collect(),
         ..ProfileView::default()
     }
 }

@@ -2,9 +2,10 @@
 
 use super::{At, Context, Fields};
 use crate::tree::Value;
-use ohm_model::profile::{SCORE_NAMES, SPREAD_KEYS, STRATEGY_NAMES, WEIGHT_MAX};
+use ohm_model::profile::{SCORE_NAMES, SPREAD_KEYS, WEIGHT_MAX};
 use ohm_model::{
-    Class, ClassKind, ClassNameError, FitStrategy, SCORE_BASES, SchedulingProfile, Score, ScoreBase, WeightedScore,
+    Class, ClassKind, ClassNameError, FitStrategy, SCORE_BASES, SchedulingProfile, Score, ScoreBase, Strategy,
+    WeightedScore,
 };
 use std::collections::BTreeSet;
 
@@ -74,8 +75,8 @@ fn score_name(cx: &mut Context, fields: &Fields<'_>) -> Option<&'static str> {
     fields.require(cx, "name", "the name of a score, such as `NodeResourcesFit`")?.choice(cx, &names)
 }
 
-fn strategy(cx: &mut Context, at: At<'_>) -> Option<String> {
-    at.choice(cx, &STRATEGY_NAMES.map(|name| (name, name))).map(String::from)
+fn strategy(cx: &mut Context, at: At<'_>) -> Option<Strategy> {
+    at.choice(cx, &Strategy::ALL.map(|strategy| (strategy.name(), strategy)))
 }
 
 /// Weights: a score that counts already gets another weight, another one counts from here on.

@@ -4,10 +4,10 @@ use super::findings::{Findings, Violation, metadata, spec};
 use super::names;
 use crate::path::FieldPath;
 use ohm_model::priority::DESCRIPTION_BYTES_MAX;
-use ohm_model::profile::{SCORES_MAX, STRATEGIES_MAX};
+use ohm_model::profile::SCORES_MAX;
 use ohm_model::resources::Amounts;
 use ohm_model::topology::LEVELS_MAX;
-use ohm_model::{Class, NodeSpec, PriorityClass, QueueSpec, SchedulingProfile, Score, TopologySpec};
+use ohm_model::{Class, NodeSpec, PriorityClass, QueueSpec, SchedulingProfile, Score, Strategy, TopologySpec};
 use std::collections::BTreeSet;
 
 /// Everything that `node` breaks by itself.
@@ -124,16 +124,12 @@ pub(crate) fn scheduling_profile(profile: &SchedulingProfile) -> Vec<Violation> 
         }
     }
     let strategies = || spec().field("strategies");
-    let number = profile.strategies.len();
-    findings.expect(number <= STRATEGIES_MAX, strategies, || {
-        format!("names {number} strategies; at most {STRATEGIES_MAX} may be")
-    });
-    let places = profile.strategies.is_empty() || profile.strategies.iter().any(|strategy| strategy == "Place");
+    let places = profile.strategies.is_empty() || profile.strategies.contains(&Strategy::Place);
     findings.expect(places, strategies, || "must name `Place`, too: without it no job is placed".to_string());
     let mut seen = BTreeSet::new();
     for (index, strategy) in profile.strategies.iter().enumerate() {
         let field = || strategies().item(index);
-        findings.expect(seen.insert(strategy), field, || format!("names `{strategy}` again; keep one"));
+        findings.expect(seen.insert(strategy), field, || format!("names `{}` again; keep one", strategy.name()));
     }
     findings.violations
 }
