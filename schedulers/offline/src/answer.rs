@@ -1,6 +1,7 @@
 //! The answer, in the words and the order in which it is printed as JSON; see the crate's page.
 
 use ohm_framework::{Counted, Excluded, Tried};
+use ohm_manifest::FieldPath;
 use ohm_model::resources;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -19,6 +20,27 @@ pub struct Answer {
     /// How many more copies of each job would fit, if that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count_fit: Option<Vec<Copies>>,
+    /// Fields of Kubernetes objects that bear on where pods go and are not honoured.
+    pub ignored: Vec<IgnoredField>,
+}
+
+/// A field that is not honoured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IgnoredField {
+    /// The kind of the object.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// The path of the field.
+    pub field: String,
+    /// Why, where there is more to say than that nothing honours it.
+    pub reason: Option<String>,
+}
+
+impl IgnoredField {
+    pub(crate) fn of(kind: &'static str, name: &str, field: &FieldPath, reason: Option<String>) -> Self {
+        IgnoredField { kind, name: name.to_string(), field: field.to_string(), reason }
+    }
 }
 
 /// What became of a job.

@@ -15,7 +15,8 @@
 //! objects Node and Pod (bound pods that have not finished are taken room). `status.used` is what others take. The job
 //! file holds the jobs to plan; where both files have a job, the job file says what it is to become, so that more tasks
 //! than stand are growth and fewer are a cut from the end of the rank order. Jobs of the cell file of which tasks are
-//! missing are planned, too. Node names that an Allocation or a failure names and no file knows are gone.
+//! missing are planned, too. A node that an Allocation or a Pod names and no file
+//! describes is gone; failing or draining a node that no document names is an error.
 //!
 //! # The answer as JSON
 //!
@@ -29,6 +30,8 @@
 //!                   excluded {resource {NAME: n}, taint {"key=value:Effect": n}, nodeSelector, affinity,
 //!                   topologyDomain, port {}, limitPerNode, held}; zero counts are left out
 //! before, after     nodes, nodesUsed, resources {NAME: {allocated, allocatable, percent}}
+//! ignored[]         kind, name, field (its path), reason: fields of Kubernetes objects that bear on where pods go and
+//!                   are not honoured; fields that bear on nothing, such as images, are left out
 //! countFit[]?       job, copies, atLeast, reason, groups[] {name, classes[] {like, nodes, tasks, excluded}}
 //! ```
 //!
@@ -40,8 +43,10 @@
 mod answer;
 mod copies;
 mod devices;
+mod names;
 mod planning;
 mod question;
+mod resolve;
 mod rooms;
 mod seating;
 mod seats;
@@ -51,8 +56,8 @@ mod text;
 mod world;
 
 pub use answer::{
-    Answer, ClassRoom, Copies, DomainCount, GroupAnswer, GroupRoom, JobAnswer, JobOutcome, NodeCount, Taken,
-    TaskCounts, Totals,
+    Answer, ClassRoom, Copies, DomainCount, GroupAnswer, GroupRoom, IgnoredField, JobAnswer, JobOutcome, NodeCount,
+    Taken, TaskCounts, Totals,
 };
 pub use question::{Addition, PlanError, Question};
 pub use text::to_text;
@@ -67,13 +72,23 @@ pub struct Planned {
 
 /// Answers `question`.
 pub fn plan(question: Question) -> Result<Planned, PlanError> {
-    let count_fit = question.count_fit;
-    let scene = question::Scene::of(question)?;
+    let (count_fit, strict) = (question.count_fit, question.strict);
+    let mut scene = question::Scene::of(question)?;
+    resolve::resolve(&mut scene);
+    if strict && !scene.ignored.is_empty() {
+        return Err(PlanError::Ignored(scene.ignored));
+    }
     let mut setting = setting::of(scene)?;
     let jobs = planning::plan_all(&mut setting);
     let after = setting.rooms.totals(&setting.world);
     let counted = setting.jobs.iter().filter(|standing| standing.asked);
     let count_fit = count_fit.then(|| counted.map(|job| copies::count(&setting.world, &job.spec)).collect());
-    let answer = Answer { jobs, before: setting.before.clone(), after, count_fit };
+    let answer = Answer {
+        jobs,
+        before: setting.before.clone(),
+        after,
+        count_fit,
+        ignored: std::mem::take(&mut setting.ignored),
+    };
     Ok(Planned { answer, _setting: setting })
 }

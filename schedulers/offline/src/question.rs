@@ -1,7 +1,8 @@
 //! What is asked: documents put in order, and what they say put together.
 
-use ohm_manifest::kubernetes::QUEUE_LABEL;
-use ohm_manifest::{Allocation, Content, Document, NodeDocument, Origin};
+use crate::answer::IgnoredField;
+use crate::names::{ForeignJob, suggestion};
+use ohm_manifest::{Allocation, Content, Document, KubernetesObject, NodeDocument, Origin, Usage};
 use ohm_model::{Amounts, Class, ClassKind, JobSpec, PriorityClass, QueueSpec, SchedulingProfile, TopologySpec};
 use std::collections::BTreeMap;
 
@@ -20,6 +21,8 @@ pub struct Question {
     pub add: Option<Addition>,
     /// Whether to count how many more copies of each job would fit.
     pub count_fit: bool,
+    /// Whether fields of Kubernetes objects that are not honoured are an error.
+    pub strict: bool,
 }
 
 /// Nodes that join: copies of one that is there, empty.
@@ -44,9 +47,20 @@ pub enum PlanError {
         /// What is wrong and what would be right.
         problem: String,
     },
+    /// Fields are not honoured, and that was to be an error.
+    #[error("{}", lines(.0))]
+    Ignored(Vec<IgnoredField>),
     /// The question itself is wrong.
     #[error("{0}")]
     Question(String),
+}
+
+fn lines(ignored: &[IgnoredField]) -> String {
+    let line = |field: &IgnoredField| {
+        let reason = field.reason.as_ref().map_or("is not honoured", String::as_str);
+        format!("{} {}: {}: {reason}", field.kind, field.name, field.field)
+    };
+    ignored.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 impl PlanError {
@@ -78,6 +92,10 @@ pub(crate) struct Scene {
     pub(crate) jobs: Vec<AskedJob>,
     pub(crate) fail: Vec<String>,
     pub(crate) drain: Vec<String>,
+    /// Fields of Kubernetes objects that are not honoured.
+    pub(crate) ignored: Vec<IgnoredField>,
+    /// Jobs of Kubernetes.
+    pub(crate) foreign: Vec<ForeignJob>,
 }
 
 /// What the classes that the documents add are like.
@@ -102,7 +120,10 @@ impl Scene {
             {
                 document.for_class_like(*kind);
             }
-            let Document { origin, content, .. } = document;
+            let Document { origin, content, kubernetes, .. } = document;
+            if let Some(object) = kubernetes {
+                scene.take_note(*object, &content);
+            }
             match content {
                 Content::Job(spec) => scene.add_job(&mut jobs, &origin, *spec, asked)?,
                 Content::Queue(spec) => scene.queues.push((origin, spec)),
@@ -116,6 +137,7 @@ impl Scene {
                 Content::ProvisioningClass(_) => {}
             }
         }
+        scene.check_nodes(&allocations, &usages)?;
         for (origin, allocation) in allocations {
             scene.seat(&jobs, &origin, allocation)?;
         }
@@ -128,8 +150,36 @@ impl Scene {
             scene.extend(addition)?;
         }
         scene.sort_queues();
-        scene.name_queues();
         Ok(scene)
+    }
+
+    /// Keeps what an object of Kubernetes has that is not honoured, and, of a job, what it names.
+    fn take_note(&mut self, object: KubernetesObject, content: &Content) {
+        let KubernetesObject { kind, name, ignored, names } = object;
+        let ignored = ignored.into_iter();
+        self.ignored.extend(ignored.map(|found| IgnoredField::of(kind, &name, &found.field, found.reason)));
+        if matches!(content, Content::Job(_)) {
+            self.foreign.push(ForeignJob { kind, job: name, names });
+        }
+    }
+
+    /// Refuses to fail or to drain a node that no document names.
+    fn check_nodes(&self, allocations: &[(Origin, Allocation)], usages: &[Usage]) -> Result<(), PlanError> {
+        for (flag, asked) in [("--fail", &self.fail), ("--drain", &self.drain)] {
+            for name in asked.iter().filter(|name| !self.node_index.contains_key(*name)) {
+                let is_named = allocations.iter().any(|(_, allocation)| allocation.node == *name)
+                    || usages.iter().any(|usage| usage.node == *name);
+                if !is_named {
+                    let problem = format!("{flag} {name}: no document names such a node{}", self.suggest_node(name));
+                    return Err(PlanError::Question(problem));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn suggest_node(&self, name: &str) -> String {
+        suggestion(name, self.nodes.iter().map(|node| node.spec.name.as_str()))
     }
 
     fn add_job(
@@ -190,7 +240,8 @@ impl Scene {
     /// Adds empty nodes like one that is there.
     fn extend(&mut self, addition: &Addition) -> Result<(), PlanError> {
         let Some(&at) = self.node_index.get(&addition.like) else {
-            return Err(PlanError::Question(format!("--like {}: the cell file has no such node", addition.like)));
+            let problem = format!("--like {}: the cell file has no such node", addition.like);
+            return Err(PlanError::Question(problem + &self.suggest_node(&addition.like)));
         };
         let pattern = self.nodes[at].clone();
         let mut number = 0;
@@ -224,18 +275,6 @@ impl Scene {
             depth
         };
         self.queues.sort_by_key(|(_, queue)| depth(&queue.name));
-    }
-
-    /// Jobs of Kubernetes name their queue in a label; it counts where the files have such a queue.
-    fn name_queues(&mut self) {
-        for job in &mut self.jobs {
-            let named = job.spec.labels.get(QUEUE_LABEL);
-            if let Some(name) = named.filter(|name| self.queues.iter().any(|(_, queue)| queue.name == **name))
-                && job.spec.queue.is_empty()
-            {
-                job.spec.queue.clone_from(name);
-            }
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Makes a cell stand as the documents say, by commands alone.
 
-use crate::answer::Totals;
+use crate::answer::{IgnoredField, Totals};
 use crate::question::{AskedJob, PlanError, Scene};
 use crate::rooms::Rooms;
 use crate::seating::seat;
@@ -16,6 +16,7 @@ pub(crate) struct Setting {
     pub(crate) jobs: Vec<Standing>,
     pub(crate) rooms: Rooms,
     pub(crate) before: Totals,
+    pub(crate) ignored: Vec<IgnoredField>,
 }
 
 /// Makes the cell of `scene`; nodes have failed and are drained afterwards as it says.
@@ -36,7 +37,7 @@ pub(crate) fn of(mut scene: Scene) -> Result<Setting, PlanError> {
     let mut rooms = Rooms::of(&world, &scene.nodes);
     let before = rooms.totals(&world);
     lose(&mut world, &scene, &mut jobs, &mut rooms);
-    Ok(Setting { world, jobs, rooms, before })
+    Ok(Setting { world, jobs, rooms, before, ignored: scene.ignored })
 }
 
 fn put_topologies(world: &mut World, scene: &Scene) -> Result<(), PlanError> {

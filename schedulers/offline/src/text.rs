@@ -1,6 +1,7 @@
 //! The answer for people.
 
-use crate::answer::{Answer, ClassRoom, Copies, DomainCount, GroupAnswer, JobAnswer, JobOutcome, Totals};
+use crate::answer::{Answer, ClassRoom, Copies, DomainCount, GroupAnswer, IgnoredField, JobAnswer, JobOutcome, Totals};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Spaces between two columns.
@@ -16,6 +17,7 @@ pub fn to_text(answer: &Answer) -> String {
     for copies in answer.count_fit.iter().flatten() {
         write_copies(&mut text, copies);
     }
+    write_ignored(&mut text, &answer.ignored);
     text
 }
 
@@ -124,6 +126,31 @@ fn write_copies(text: &mut String, copies: &Copies) {
         }
         table.write(text, 2);
     }
+}
+
+/// What is not honoured: a line for each field of a kind of objects, with the first object that has it.
+fn write_ignored(text: &mut String, ignored: &[IgnoredField]) {
+    let mut lines: Vec<(&IgnoredField, usize)> = Vec::new();
+    let mut known: BTreeMap<(&str, &str, Option<&str>), usize> = BTreeMap::new();
+    for field in ignored {
+        let line = *known.entry((field.kind, &field.field, field.reason.as_deref())).or_insert(lines.len());
+        match lines.get_mut(line) {
+            Some((_, count)) => *count += 1,
+            None => lines.push((field, 1)),
+        }
+    }
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\nnot honoured, though it bears on where pods go (--strict refuses it):");
+    let mut table = Table::default();
+    table.row(["OBJECT", "FIELD", "REASON"].map(str::to_string));
+    for (field, count) in lines {
+        let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+        let reason = field.reason.clone().unwrap_or_else(|| "-".to_string());
+        table.row([format!("{} {}{more}", field.kind, field.name), field.field.clone(), reason]);
+    }
+    table.write(text, 2);
 }
 
 /// What keeps nodes of one kind from taking a task.

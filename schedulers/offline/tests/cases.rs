@@ -4,17 +4,17 @@
 //! ```text
 //! === what it shows
 //! CELL DOCUMENTS
-//! --jobs [fail NODE] [drain NODE] [add N NODE] [fit] [text]
+//! --jobs [fail NODE] [drain NODE] [add N NODE] [fit] [strict] [text]
 //! JOB DOCUMENTS
 //! ----
 //! ANSWER
 //! ```
 //!
 //! The answer has one line per job, one per group with the nodes in rank order, and one with what an explanation counted,
-//! as JSON; with `text` it is what people are shown. Documents that begin with `{` are JSON.
+//! as JSON; then one for each field that is ignored. With `text` it is what people are shown. Documents that begin with `{` are JSON.
 
 use ohm_manifest::{Dialect, Document, parse_files};
-use ohm_offline::{Addition, JobAnswer, Question, plan, to_text};
+use ohm_offline::{Addition, IgnoredField, JobAnswer, Question, plan, to_text};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +28,7 @@ fn question(words: &str) -> (Question, bool) {
             "drain" => question.drain.push(next()),
             "add" => question.add = Some(Addition { count: next().parse().expect("a count"), like: next() }),
             "fit" => question.count_fit = true,
+            "strict" => question.strict = true,
             "text" => text = true,
             _ => panic!("what is {word}?"),
         }
@@ -55,7 +56,13 @@ fn answer(cell: &str, words: &str, jobs: &str) -> String {
     match plan(question) {
         Err(error) => writeln!(answer, "{error}").unwrap(),
         Ok(planned) if text => answer = to_text(&planned.answer),
-        Ok(planned) => planned.answer.jobs.iter().for_each(|job| write_job(&mut answer, job)),
+        Ok(planned) => {
+            planned.answer.jobs.iter().for_each(|job| write_job(&mut answer, job));
+            for IgnoredField { kind, name, field, reason } in &planned.answer.ignored {
+                let reason = reason.as_ref().map_or(String::new(), |reason| format!(" ({reason})"));
+                writeln!(answer, "ignored: {kind} {name}: {field}{reason}").unwrap();
+            }
+        }
     }
     answer
 }

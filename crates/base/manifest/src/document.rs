@@ -2,6 +2,7 @@
 
 use crate::defaults::LeftOpen;
 use crate::error::Origin;
+use crate::path::FieldPath;
 use ohm_model::resources::Amounts;
 use ohm_model::{
     ClassKind, JobSpec, NodeSpec, PriorityClass, ProvisioningClass, QueueSpec, SchedulingProfile, TopologySpec,
@@ -19,6 +20,50 @@ pub struct Document {
     pub content: Content,
     /// Of a job whose class is not built in: what it leaves to that class.
     pub left_open: Option<LeftOpen>,
+    /// Of an object of Kubernetes: what is to be said of it, if there is anything.
+    pub kubernetes: Option<Box<KubernetesObject>>,
+}
+
+/// What an object of Kubernetes asks for that its content does not say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KubernetesObject {
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+    /// Fields that bear on where pods go and that are not honoured, in the order of the file.
+    pub ignored: Vec<Ignored>,
+    /// Other objects that it names. Whether they are there is known when all documents are.
+    pub names: Vec<Named>,
+}
+
+/// A field that is not honoured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ignored {
+    /// The field.
+    pub field: FieldPath,
+    /// Why, where there is more to say than that nothing honours it.
+    pub reason: Option<String>,
+}
+
+/// A field that names another object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The field.
+    pub field: FieldPath,
+    /// What is named.
+    pub what: NamedKind,
+    /// Its name.
+    pub name: String,
+}
+
+/// What a field names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamedKind {
+    /// The queue of a job.
+    Queue,
+    /// The priority class of the pods of a job.
+    PriorityClass,
 }
 
 impl Document {
@@ -101,6 +146,8 @@ pub struct Allocation {
 pub struct Usage {
     /// The node it is bound to; empty when it is bound to none or is over.
     pub node: String,
+    /// Whether it has finished.
+    pub is_over: bool,
     /// What it takes there, `pods` included.
     pub amounts: Amounts,
 }

@@ -38,7 +38,7 @@ pub(crate) fn decode(dialect: Dialect, file: &Arc<str>, node: &Node<'_>) -> Resu
     match decoded {
         Some(content) if cx.problems.is_empty() => {
             let origin = Origin { file: file.clone(), position: node.position };
-            Ok(Document { origin, content, left_open: cx.left_open })
+            Ok(Document { origin, content, left_open: cx.left_open, kubernetes: cx.object })
         }
         _ => {
             cx.problems.sort_by_key(|problem| problem.position);

@@ -102,7 +102,8 @@
 //! # Kubernetes
 //!
 //! With [`Dialect::Kubernetes`], which is what `ohm plan` reads, objects of Kubernetes are read as well; see
-//! [`kubernetes`]. Their unknown fields are no errors.
+//! [`kubernetes`]. Fields that their API does not have are errors, too; those that bear on where pods go and that
+//! nothing honours are named in [`KubernetesObject::ignored`].
 //!
 //! Invariants: no input panics or overflows the stack; what is accepted obeys [`validate`]; nothing that was written
 //! is dropped in silence.
@@ -125,10 +126,14 @@ pub mod validate;
 mod write;
 
 pub use defaults::LeftOpen;
-pub use document::{API_VERSION, Allocation, Content, Dialect, Document, NodeDocument, Usage};
+pub use document::{
+    API_VERSION, Allocation, Content, Dialect, Document, Ignored, KubernetesObject, Named, NamedKind, NodeDocument,
+    Usage,
+};
 pub use error::{DocumentError, Origin, Position, Problem, ProblemKind};
 pub use limits::{ALIAS_NODES_MAX, BROKEN_MAX, DEPTH_MAX, DOCUMENT_BYTES_MAX, PROBLEMS_MAX};
 pub use parse::{Input, Tail, Verdicts, middle, parse, parse_files, parse_inputs, parse_tail};
 pub use path::{FieldPath, Step};
 pub use quantity::{QuantityError, Rounding, parse as parse_quantity};
+pub use text::nearest;
 pub use write::{WriteError, document, to_json, to_yaml};

@@ -29,7 +29,7 @@ pub(crate) fn alternatives(words: &[&str]) -> String {
 }
 
 /// The one of `known` that `word` is most likely a slip of: at most a third of it differs.
-pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     if word.len() > COMPARED_BYTES_MAX {
         return None;
     }

@@ -5,6 +5,7 @@ use crate::error::{Position, Problem, ProblemKind};
 use crate::path::{FieldPath, Step};
 use crate::text::shorten;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 /// A value and where it begins.
@@ -12,6 +13,8 @@ use std::collections::BTreeSet;
 pub(crate) struct Node<'a> {
     pub(crate) position: Position,
     pub(crate) value: Value<'a>,
+    /// Whether anybody asked for it. Noted where fields are looked up, so that nobody who reads one can forget to.
+    is_read: Cell<bool>,
 }
 
 /// A value as it was written.
@@ -34,10 +37,21 @@ pub(crate) struct Entry<'a> {
 }
 
 impl<'a> Node<'a> {
+    /// A value that nobody has asked for yet.
+    pub(crate) fn new(position: Position, value: Value<'a>) -> Self {
+        Node { position, value, is_read: Cell::new(false) }
+    }
+
+    /// Whether [`Node::get`] has given it to anybody.
+    pub(crate) fn is_read(&self) -> bool {
+        self.is_read.get()
+    }
+
     /// The value under `key`, when this is a map that has it. A null counts as absent, as in Kubernetes.
     pub(crate) fn get(&self, key: &str) -> Option<&Node<'a>> {
         let Value::Map(entries) = &self.value else { return None };
         let node = &entries.iter().find(|entry| entry.key == key)?.value;
+        node.is_read.set(true);
         (node.value != Value::Null).then_some(node)
     }
 

@@ -56,3 +56,36 @@ fn wrong_use_ends_with_2_and_a_broken_document_with_1() {
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(told.contains(":3:11: spec: unknown field `cuont`; did you mean `count`?"), "{told}");
 }
+
+#[test]
+fn what_kubernetes_objects_ask_for_in_vain_is_named_and_strict_refuses_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, pod: &str| {
+        let job = format!(
+            r#"{{"apiVersion": "batch/v1", "kind": "Job", "metadata": {{"name": "k"}}, "spec": {{"template": {{"spec": {pod}}}}}}}"#
+        );
+        let path = folder.path().join(name);
+        std::fs::write(&path, job).unwrap();
+        path.display().to_string()
+    };
+    let cell = example("cell.yaml");
+    let bound = write("bound.json", r#"{"nodeName": "r1-n1", "containers": [{"name": "c"}]}"#);
+    let output = plan(&["--cell", &cell, "--jobs", &bound, "-o", "json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let field = "spec.template.spec.nodeName";
+    let expected = serde_json::json!([{"kind": "Job", "name": "k", "field": field, "reason": null}]);
+    assert_eq!(json["ignored"], expected);
+    let slip = write("slip.json", r#"{"containerz": [{"name": "c"}]}"#);
+    for (words, code, told) in [
+        (&["--jobs", &bound, "--strict"][..], 1, "Job k: spec.template.spec.nodeName: is not honoured"),
+        (&["--jobs", &slip], 1, "unknown field `containerz`; did you mean `containers`?"),
+        (&["--fail", "r1-n9"], 2, "--fail r1-n9: no document names such a node; did you mean `r1-n1`?"),
+        (&["--drain", "r1-n9"], 2, "--drain r1-n9: no document names such a node; did you mean `r1-n1`?"),
+    ] {
+        let output = plan(&[&["--cell", cell.as_str()], words].concat());
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.stdout.is_empty() && said.contains(told), "{words:?}: {said}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use crate::PROBLEMS_MAX;
 use crate::defaults::LeftOpen;
+use crate::document::{KubernetesObject, Named};
 use crate::error::{Position, Problem, ProblemKind};
 use crate::hints::unknown_field_hint;
 use crate::path::Trail;
@@ -18,8 +19,12 @@ use std::ops::RangeInclusive;
 pub(crate) struct Context {
     pub(crate) problems: Vec<Problem>,
     pub(crate) omitted: usize,
-    /// Whether the document is not ours: then fields that nobody knows are nobody's business.
+    /// Whether the document is not ours: then the tables of its API say which fields there are.
     pub(crate) foreign: bool,
+    /// Of an object of Kubernetes: other objects that it names.
+    pub(crate) names: Vec<Named>,
+    /// Of an object of Kubernetes: what is to be said of it.
+    pub(crate) object: Option<Box<KubernetesObject>>,
     /// What the job leaves to its class, which is not built in.
     pub(crate) left_open: Option<LeftOpen>,
 }

@@ -6,6 +6,8 @@ use ohm_model::topology::SLICE_LAYERS_MAX;
 use ohm_model::{TopologyMode, TopologyRequest, TopologySlice};
 use serde::Deserialize;
 
+/// The label that names the queue of a job.
+pub const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
 const REQUIRED: &str = "kueue.x-k8s.io/podset-required-topology";
 const PREFERRED: &str = "kueue.x-k8s.io/podset-preferred-topology";
 const UNCONSTRAINED: &str = "kueue.x-k8s.io/podset-unconstrained-topology";

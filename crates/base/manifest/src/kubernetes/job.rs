@@ -1,10 +1,11 @@
 //! `batch/v1` Job and JobSet.
 
+use super::annotations::QUEUE_LABEL;
 use super::metadata::name;
 use super::{annotations, pod};
 use crate::decode::{At, Context, Fields, node_affinity, toleration};
 use crate::defaults;
-use crate::document::Content;
+use crate::document::{Content, Named, NamedKind};
 use crate::limits::COUNT_RANGE;
 use crate::path::Trail;
 use ohm_model::job::TASKS_MAX;
@@ -61,6 +62,7 @@ fn group(cx: &mut Context, name: String, replicas: u32, at: At<'_>, metadata: Op
     let notes = notes.and_then(|(at, node)| Some((at, node?)));
     let notes = notes.as_ref().map(|(at, node)| At { node, trail: Trail::Field(&at.trail, "annotations") });
     let (topology, place_with) = annotations::read(cx, notes, Some(parallelism).filter(|_| replicas > 1));
+    name_object(cx, NamedKind::PriorityClass, pod.get("priorityClassName"));
     let affinity = pod.get("affinity").and_then(|at| node_affinity(cx, at)).unwrap_or_default();
     Some(GroupSpec {
         requests: pod::requests(cx, &pod),
@@ -79,7 +81,10 @@ fn group(cx: &mut Context, name: String, replicas: u32, at: At<'_>, metadata: Op
 fn finish(cx: &mut Context, fields: &Fields<'_>, groups: Vec<GroupSpec>) -> Option<Content> {
     let name = name(cx, fields)?;
     let metadata = fields.require(cx, "metadata", "at least `{name: NAME}`")?;
-    let labels = Fields::open(cx, metadata, &[])?.labels(cx, "labels");
+    let metadata = Fields::open(cx, metadata, &[])?;
+    let labels = metadata.labels(cx, "labels");
+    let of_queue = metadata.get("labels").and_then(|at| Fields::open(cx, at, &[]));
+    name_object(cx, NamedKind::Queue, of_queue.as_ref().and_then(|labels| labels.get(QUEUE_LABEL)));
     let class = defaults::class(groups.iter().any(|group| group.topology.is_asked()));
     let spec = JobSpec {
         labels,
@@ -87,6 +92,13 @@ fn finish(cx: &mut Context, fields: &Fields<'_>, groups: Vec<GroupSpec>) -> Opti
         ..JobSpec::of(name, class, groups)
     };
     Some(Content::Job(Box::new(spec)))
+}
+
+/// Takes note of the object that the field at `at` names.
+fn name_object(cx: &mut Context, what: NamedKind, at: Option<At<'_>>) {
+    let Some(at) = at else { return };
+    let name = at.text(cx).filter(|name| !name.is_empty());
+    cx.names.extend(name.map(|name| Named { field: at.trail.to_path(), what, name }));
 }
 
 /// The map under `path`, if every step is there.

@@ -1,5 +1,9 @@
-//! Kubernetes objects as `kubectl get -o json` prints them, read as what `ohm plan` needs. They are not ours, so
-//! fields that are not looked at are left alone, whatever they are called.
+//! Kubernetes objects as `kubectl get -o json` prints them, read as what `ohm plan` needs.
+//!
+//! `api` has the fields of each type, and which of them bear on where pods go. Of those, whatever no reader has asked
+//! for when the object is read is named as ignored (`unread`): a reader that honours one more field takes it off the
+//! list by reading it. A field that no table has is an error, but in objects with a `metadata.uid`: an API server has
+//! stored those, so the field is newer than the tables, and ignored.
 //!
 //! | object | becomes |
 //! |---|---|
@@ -8,34 +12,40 @@
 //! | `batch/v1` Job | a Job with one group, `main`, of `parallelism` tasks |
 //! | `jobset.x-k8s.io` JobSet | a Job with one group per replicated job, of `replicas` × `parallelism` tasks |
 //! | `kueue.x-k8s.io` Topology | a Topology |
+//! | `scheduling.k8s.io` PriorityClass | a PriorityClass |
 //!
 //! Kueue's annotations of the pod template (or of the job) say what a group asks of the topology. Whether a job is
 //! suspended is not looked at: Kueue suspends every job until it admits it.
 
 mod annotations;
+mod api;
 mod job;
 mod metadata;
 mod node;
 mod pod;
+mod unread;
 
+use self::api::Type;
 use crate::decode::{self, At, Context, Fields};
 use crate::document::Content;
 use crate::path::Trail;
 
-/// Where Kueue's labels and annotations live.
-pub const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
+pub use annotations::QUEUE_LABEL;
 
 /// Reads the object at `root` if `version` is one of Kubernetes'.
 pub(crate) fn decode(cx: &mut Context, root: At<'_>, version: &str, kind: &str) -> Option<Option<Content>> {
     let group = version.split_once('/').map_or("", |(group, _)| group);
     let content = match (group, kind) {
-        ("", "Node") if version == "v1" => read(cx, root, node::node),
-        ("", "Pod") if version == "v1" => read(cx, root, pod::pod),
-        ("batch", "Job") => read(cx, root, job::job),
-        ("jobset.x-k8s.io", "JobSet") => read(cx, root, job::job_set),
-        ("kueue.x-k8s.io", "Topology") => read(cx, root, topology),
+        ("", "Node") if version == "v1" => read(cx, root, ("Node", &api::NODE), node::node),
+        ("", "Pod") if version == "v1" => read(cx, root, ("Pod", &api::POD), pod::pod),
+        ("batch", "Job") => read(cx, root, ("Job", &api::JOB), job::job),
+        ("jobset.x-k8s.io", "JobSet") => read(cx, root, ("JobSet", &api::JOB_SET), job::job_set),
+        ("kueue.x-k8s.io", "Topology") => read(cx, root, ("Topology", &api::TOPOLOGY), topology),
+        ("scheduling.k8s.io", "PriorityClass") => {
+            read(cx, root, ("PriorityClass", &api::PRIORITY_CLASS), priority_class)
+        }
         ("", _) if version == "v1" => unknown(cx, root, kind),
-        ("batch" | "jobset.x-k8s.io" | "kueue.x-k8s.io", _) => unknown(cx, root, kind),
+        ("batch" | "jobset.x-k8s.io" | "kueue.x-k8s.io" | "scheduling.k8s.io", _) => unknown(cx, root, kind),
         _ => return None,
     };
     Some(content)
@@ -44,21 +54,29 @@ pub(crate) fn decode(cx: &mut Context, root: At<'_>, version: &str, kind: &str) 
 fn read(
     cx: &mut Context,
     root: At<'_>,
+    (kind, of): (&'static str, &'static Type),
     read: impl FnOnce(&mut Context, &Fields<'_>) -> Option<Content>,
 ) -> Option<Content> {
     cx.foreign = true;
     let fields = Fields::open(cx, root, &[])?;
-    read(cx, &fields)
+    let content = read(cx, &fields);
+    cx.object = unread::look(cx, root, (kind, of), content.as_ref());
+    content
 }
 
 fn unknown(cx: &mut Context, root: At<'_>, kind: &str) -> Option<Content> {
     let at = root.node.get("kind").unwrap_or(root.node);
     let problem = format!(
-        "of Kubernetes' objects, Node, Pod, Job, JobSet, Topology and List are read, not {}",
+        "of Kubernetes' objects, Node, Pod, Job, JobSet, Topology, PriorityClass and List are read, not {}",
         crate::text::shorten(kind)
     );
     cx.report(at.position, Trail::Field(&root.trail, "kind"), || crate::ProblemKind::Rule(problem));
     None
+}
+
+fn priority_class(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
+    let name = metadata::name(cx, fields)?;
+    decode::priority_class(cx, name, fields).map(Content::PriorityClass)
 }
 
 fn topology(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {

@@ -16,7 +16,7 @@ pub(super) fn pod(cx: &mut Context, fields: &Fields<'_>) -> Option<Content> {
     let node = spec.text(cx, "nodeName").filter(|_| !is_over).unwrap_or_default();
     let mut amounts = requests(cx, &spec);
     amounts.insert(PODS.to_string(), 1);
-    Some(Content::Usage(Usage { node, amounts }))
+    Some(Content::Usage(Usage { node, is_over, amounts }))
 }
 
 /// What one pod asks for, as Kubernetes counts it (KEP-753): the larger of its containers together and its largest step

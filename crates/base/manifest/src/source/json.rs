@@ -113,7 +113,7 @@ impl<'a> Reader<'a, '_> {
         }
         self.scanner.check_length()?;
         check_keys(&entries)?;
-        let node = Node { position, value: Value::Map(entries) };
+        let node = Node::new(position, Value::Map(entries));
         if !listed {
             sink(Ok(node));
         } else if node.get("kind").and_then(Node::as_text) != Some("List") {
@@ -179,7 +179,7 @@ impl<'a> Reader<'a, '_> {
             Some(b'n') => self.scanner.word("null").map(|()| Value::Null)?,
             _ => return Err(self.scanner.unexpected("a value")),
         };
-        Ok(Node { position, value })
+        Ok(Node::new(position, value))
     }
 
     fn object(&mut self, depth: usize) -> Result<Value<'a>, Problem> {

@@ -100,7 +100,7 @@ fn unpack<'a>(node: Node<'a>, sink: Sink<'_, 'a>) {
                 None => sink(Err(Problem::syntax(node.position, "`kind: List` needs `items`: a list of documents"))),
             }
         }
-        value => sink(Ok(Node { position: node.position, value })),
+        value => sink(Ok(Node::new(node.position, value))),
     }
 }
 
@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
             }
             _ => return Err(Problem::syntax(position, "not YAML: expected a value")),
         };
-        let node = Node { position, value };
+        let node = Node::new(position, value);
         if anchor != 0 {
             let size = Size { nodes: self.read.nodes - before.nodes, bytes: self.read.bytes - before.bytes };
             self.count_copies(size, position)?;
@@ -255,7 +255,7 @@ fn merge<'a>(entries: &mut Vec<Entry<'a>>, merged: Vec<Node<'a>>) -> Result<(), 
     for value in merged {
         let maps = match value.value {
             Value::List(maps) => maps,
-            map => vec![Node { position: value.position, value: map }],
+            map => vec![Node::new(value.position, map)],
         };
         for map in maps {
             let Value::Map(more) = map.value else {

@@ -32,6 +32,9 @@ pub struct Plan {
     /// Count how many more copies of each job would fit, and what limits them
     #[arg(long)]
     pub count_fit: bool,
+    /// Fail where a Kubernetes object has a field that bears on where its pods go and is not honoured
+    #[arg(long)]
+    pub strict: bool,
 }
 
 /// Answers, whatever the answer is.
@@ -62,12 +65,18 @@ pub(super) fn plan(output: &Output, args: &Plan) -> Result<u8, Failure> {
         return Err(Failure::Failed(format!("{what}; nothing was planned")));
     }
     let add = args.add_nodes.zip(args.like.clone()).map(|(count, like)| Addition { count, like });
-    let (fail, drain, count_fit) = (args.fail.clone(), args.drain.clone(), args.count_fit);
-    let planned =
-        ohm_offline::plan(Question { cell, jobs, fail, drain, add, count_fit }).map_err(|error| match error {
-            PlanError::Question(problem) => Failure::Usage(problem),
-            PlanError::Document { .. } => Failure::Failed(error.to_string()),
-        })?;
+    let (fail, drain, count_fit, strict) = (args.fail.clone(), args.drain.clone(), args.count_fit, args.strict);
+    let question = Question { cell, jobs, fail, drain, add, count_fit, strict };
+    let planned = ohm_offline::plan(question).map_err(|error| match error {
+        PlanError::Question(problem) => Failure::Usage(problem),
+        PlanError::Ignored(ref ignored) => {
+            note(&error.to_string());
+            let fields = if ignored.len() == 1 { "1 field is" } else { "fields are" };
+            let count = if ignored.len() == 1 { String::new() } else { format!("{} ", ignored.len()) };
+            Failure::Failed(format!("{count}{fields} not honoured; nothing was planned"))
+        }
+        PlanError::Document { .. } => Failure::Failed(error.to_string()),
+    })?;
     output.print(&planned.answer, |_| ohm_offline::to_text(&planned.answer))?;
     // The process ends here, and freeing a large cell node by node would take a good part of the time of the answer.
     std::mem::forget(planned);

@@ -1,0 +1,108 @@
+//! What of an object nobody has read: named as ignored where it bears on where pods go, an error where the API has no
+//! such field.
+
+use super::api::{Field, Shape, Type, is_for_schedulers};
+use crate::decode::{At, Context};
+use crate::document::{Content, Ignored, KubernetesObject};
+use crate::error::ProblemKind;
+use crate::path::Trail;
+use crate::text::{nearest, shorten};
+use crate::tree::{Node, Value};
+
+/// What is to be said of the object at `root`, which has been read as `content`.
+pub(super) fn look(
+    cx: &mut Context,
+    root: At<'_>,
+    (kind, of): (&'static str, &'static Type),
+    content: Option<&Content>,
+) -> Option<Box<KubernetesObject>> {
+    let name = root.node.get("metadata").and_then(|node| node.get("name")).and_then(Node::as_text);
+    let mut object = KubernetesObject {
+        kind,
+        name: shorten(name.unwrap_or_default()),
+        ignored: Vec::new(),
+        names: std::mem::take(&mut cx.names),
+    };
+    let is_stored = root.node.get("metadata").is_some_and(|node| node.get("uid").is_some());
+    let is_standing = matches!(content, Some(Content::Usage(_)));
+    let mut look = Look { cx, is_stored, is_standing, ignored: &mut object.ignored };
+    match content {
+        Some(Content::Usage(usage)) if usage.is_over => {}
+        Some(Content::Usage(usage)) if usage.node.is_empty() => {
+            let reason = "a Pod without a `nodeName` takes no room and is not planned; write a Job".to_string();
+            let field = Trail::Field(&root.trail, "spec").to_path();
+            look.ignored.push(Ignored { field, reason: Some(reason) });
+            look.walk(root, of, &mut |_, _| {});
+        }
+        _ => look.walk(root, of, &mut Look::ignore),
+    }
+    (!object.ignored.is_empty() || !object.names.is_empty()).then(|| Box::new(object))
+}
+
+/// A walk through an object.
+struct Look<'l> {
+    cx: &'l mut Context,
+    /// Whether an API server has stored the object: then its fields are none of a person's slips.
+    is_stored: bool,
+    /// Whether it is a pod that stands already.
+    is_standing: bool,
+    ignored: &'l mut Vec<Ignored>,
+}
+
+impl Look<'_> {
+    fn walk(&mut self, at: At<'_>, of: &'static Type, ignore: &mut dyn FnMut(&mut Self, Trail<'_>)) {
+        let Value::Map(entries) = &at.node.value else { return };
+        for entry in entries.iter().filter(|entry| !of.is_aside(&entry.key)) {
+            let below = At { node: &entry.value, trail: Trail::Field(&at.trail, &entry.key) };
+            match of.field(&entry.key) {
+                Some(field) if self.is_standing && !field.of_standing => {}
+                Some(field) => self.walk_field(below, field, ignore),
+                None if self.is_stored => ignore(self, below.trail),
+                None => {
+                    let hint = match nearest(&entry.key, of.names()) {
+                        Some(nearest) => format!("; did you mean `{nearest}`?"),
+                        None => format!("; {} of the Kubernetes API has no such field", of.name),
+                    };
+                    let unknown = || ProblemKind::UnknownField { field: shorten(&entry.key), hint };
+                    self.cx.report(entry.position, at.trail, unknown);
+                }
+            }
+        }
+    }
+
+    fn walk_field(&mut self, at: At<'_>, field: &Field, ignore: &mut dyn FnMut(&mut Self, Trail<'_>)) {
+        if says_nothing(at.node, field.default) {
+            return;
+        }
+        match (field.shape, &at.node.value) {
+            (Shape::Whole, _) if !at.node.is_read() => ignore(self, at.trail),
+            (Shape::One(of), _) => self.walk(at, of, ignore),
+            (Shape::Many(of), Value::List(items)) => {
+                for (index, node) in items.iter().enumerate() {
+                    self.walk(At { node, trail: Trail::Item(&at.trail, index) }, of, ignore);
+                }
+            }
+            (Shape::Notes, Value::Map(entries)) => {
+                for entry in entries.iter().filter(|entry| is_for_schedulers(&entry.key) && !entry.value.is_read()) {
+                    ignore(self, Trail::Field(&at.trail, &entry.key));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn ignore(&mut self, trail: Trail<'_>) {
+        self.ignored.push(Ignored { field: trail.to_path(), reason: None });
+    }
+}
+
+/// Whether a value asks for nothing: there is nothing in it, or the default.
+fn says_nothing(node: &Node<'_>, default: Option<&str>) -> bool {
+    match &node.value {
+        Value::Null => true,
+        Value::Bool(value) => default == Some(if *value { "true" } else { "false" }),
+        Value::Number(text) | Value::Text(text) => text.is_empty() || default == Some(text),
+        Value::List(items) => items.is_empty(),
+        Value::Map(entries) => entries.is_empty(),
+    }
+}
