@@ -1,8 +1,7 @@
 //! What the processes recorded and what the log says, merged by time into the one history that the oracle judges.
 
-use ohm_cell::Applied;
 use ohm_model::{Entry, Index, RunRef};
-use ohm_oracle::Record;
+use ohm_oracle::{Caused, Record};
 use ohm_runtime::recorder::{Happened, Line};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,7 +41,7 @@ pub struct Logged {
     /// The entry.
     pub entry: Arc<Entry>,
     /// What it caused.
-    pub applied: Arc<Applied>,
+    pub applied: Arc<Caused>,
     /// The running hash after it.
     pub chain: u64,
 }

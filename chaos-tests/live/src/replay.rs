@@ -8,7 +8,7 @@ use crate::history::Logged;
 use crate::verdict::Finding;
 use ohm_cell::{Applied, Cell};
 use ohm_model::{Entry, JobId};
-use ohm_oracle::stuck_jobs;
+use ohm_oracle::{Caused, Oracle, Record};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,13 +39,13 @@ struct Idle {
 }
 
 impl Idle {
-    fn look(&mut self, now_ms: u64, cell: &Cell) {
+    fn look(&mut self, now_ms: u64, oracle: &Oracle) {
         if now_ms < self.next_ms {
             return;
         }
         self.next_ms = now_ms + LOOK_MS;
         let former = std::mem::take(&mut self.since_ms);
-        for stuck in stuck_jobs(cell) {
+        for stuck in oracle.stuck_jobs() {
             let since_ms = former.get(&(stuck.job, stuck.attempts)).copied().unwrap_or(now_ms);
             let idle_ms = now_ms - since_ms;
             self.since_ms.insert((stuck.job, stuck.attempts), since_ms);
@@ -70,17 +70,23 @@ pub(crate) fn replay(server_folders: &[PathBuf], etcd: &[String], judges_waits: 
     if let Some(index) = snapshot {
         return Err(LiveError::Log(format!("the log begins after entry {index}: what came before can't be judged")));
     }
-    let (mut cell, mut log, mut idle) = (Cell::new(), Vec::new(), Idle::default());
+    let (mut cell, mut oracle) = (Cell::new(), Oracle::default());
+    let (mut log, mut idle) = (Vec::new(), Idle::default());
     for (index, bytes) in &entries {
         let entry = Entry::decode(bytes).map_err(|error| LiveError::Log(format!("entry {index}: {error}")))?;
         let mut applied = Applied::default();
         cell.apply(*index, &entry, &mut applied);
+        let (at_ms, index, chain) = (entry.stamp_ms, *index, cell.chain());
+        let caused = Caused { outcomes: applied.outcomes, events: applied.events };
+        let (entry, applied) = (Arc::new(entry), Arc::new(caused));
+        let logged = Logged { index, entry, applied, chain };
+        let Logged { entry, applied, .. } = logged.clone();
+        oracle.watch(&Record::Applied { at_ms, copy: "the log".into(), index, entry, applied, chain });
         if judges_waits {
-            idle.look(entry.stamp_ms, &cell);
+            idle.look(at_ms, &oracle);
         }
-        let (entry, applied) = (Arc::new(entry), Arc::new(applied));
-        log.push(Logged { index: *index, entry, applied, chain: cell.chain() });
+        log.push(logged);
     }
-    let stuck = stuck_jobs(&cell).into_iter().map(|stuck| Finding { broken: stuck.broken, before: Vec::new() });
+    let stuck = oracle.stuck_jobs().into_iter().map(|stuck| Finding { broken: stuck.broken, before: Vec::new() });
     Ok(Replayed { log, findings: stuck.chain(idle.late.into_values()).collect(), longest_idle_ms: idle.longest_ms })
 }

@@ -29,8 +29,8 @@ pub(crate) struct Standing {
 enum Return {
     /// Its run came back with its node.
     WithNode,
-    /// It started again in place.
-    Restarted,
+    /// It started again in place, on this node.
+    Restarted(NodeId),
 }
 
 /// What is there.
@@ -50,6 +50,9 @@ pub(crate) struct Books {
 impl Books {
     /// Takes note of the rules of an entry, before its facts.
     pub(crate) fn rule(&mut self, rules: &Rules<'_>) {
+        for name in &rules.removed_topologies {
+            self.topologies.remove(*name);
+        }
         for spec in &rules.topologies {
             self.topologies.insert(spec.name.clone(), (*spec).clone());
         }
@@ -99,12 +102,12 @@ impl Books {
         }
     }
 
-    /// What has succeeded stays done while its group keeps its name, unless its number is beyond the new count.
     /// Whether the tasks of `job` run until they are stopped, each by itself.
     pub(crate) fn is_endless(&self, job: JobId) -> bool {
         self.endless.contains(&job)
     }
 
+    /// What has succeeded stays done while its group keeps its name, unless its number is beyond the new count.
     fn update(&mut self, job: JobId, spec: &JobSpec) {
         let Some(old) = self.jobs.insert(job, spec.clone()) else { return };
         let mut kept = Vec::new();
@@ -140,7 +143,9 @@ impl Books {
             EventKind::Ended { job, group, task, exit, cause, node, .. } => {
                 // What starts again in place never gives its room away.
                 match cause {
-                    Some(StopCause::Restarted) => drop(self.returned.insert((*job, *group, *task), Return::Restarted)),
+                    Some(StopCause::Restarted) => {
+                        self.returned.insert((*job, *group, *task), Return::Restarted(*node));
+                    }
                     _ => drop(self.returned.remove(&(*job, *group, *task))),
                 }
                 let endless = self.is_endless(*job);
@@ -187,7 +192,15 @@ impl Books {
 
     /// Whether this task has started again in place, so that its room and its quota were never given away.
     pub(crate) fn has_restarted(&self, job: JobId, group: u16, task: u32) -> bool {
-        self.returned.get(&(job, group, task)) == Some(&Return::Restarted)
+        self.home(job, group, task).is_some()
+    }
+
+    /// Where a task stands again that has started again in place.
+    pub(crate) fn home(&self, job: JobId, group: u16, task: u32) -> Option<NodeId> {
+        match self.returned.get(&(job, group, task)) {
+            Some(Return::Restarted(node)) => Some(*node),
+            _ => None,
+        }
     }
 
     /// The tasks of a group that have succeeded, with where each stood.
@@ -200,6 +213,11 @@ impl Books {
         self.succeeded(job, group).map_or(0, |tasks| tasks.len() as u32)
     }
 
+    /// Every task that stands somewhere, with its group.
+    pub(crate) fn standing(&self) -> impl Iterator<Item = (JobId, u16, Standing)> + '_ {
+        self.live.iter().flat_map(|((job, group), tasks)| tasks.values().map(move |standing| (*job, *group, *standing)))
+    }
+
     /// Every task that stands on `node`.
     pub(crate) fn on_node(&self, node: NodeId) -> impl Iterator<Item = (JobId, u16, u32, Standing)> + '_ {
         let all = self.live.iter().flat_map(|((job, group), tasks)| {
@@ -208,13 +226,23 @@ impl Books {
         all.filter(move |(_, _, _, standing)| standing.node == node)
     }
 
+    /// The domain of `node` at the lowest level of the topology. Nothing when it is outside.
+    pub(crate) fn lowest_domain(&self, topology: &str, node: NodeId) -> Option<Vec<String>> {
+        let levels = &self.topology(topology)?.levels;
+        self.domain(topology, levels.last()?, node)
+    }
+
+    fn topology(&self, name: &str) -> Option<&TopologySpec> {
+        match name {
+            "" => self.topologies.values().next(),
+            name => self.topologies.get(name),
+        }
+    }
+
     /// The label values of `node` from the top of the topology down to `level`: its domain there. Nothing when it is
     /// outside.
     pub(crate) fn domain(&self, topology: &str, level: &str, node: NodeId) -> Option<Vec<String>> {
-        let topology = match topology {
-            "" => self.topologies.values().next()?,
-            name => self.topologies.get(name)?,
-        };
+        let topology = self.topology(topology)?;
         let spec = &self.nodes.get(&node)?.spec;
         let depth = topology.levels.iter().position(|label| label == level)?;
         let value = |label: &String| match spec.labels.get(label) {

@@ -1,7 +1,7 @@
 //! An entry and what it caused, as plain facts in the order in which they came true. Events say what happened; who
 //! a new node or job is stands in the command, so the two are brought together here.
 
-use ohm_cell::Applied;
+use crate::history::Caused;
 use ohm_model::{
     Class, ClassKind, Command, Entry, EventKind, Incarnation, JobId, JobOutcome, JobSpec, NodeId, NodeSpec, Outcome,
     QueueSpec, Sequence, SessionId, TopologySpec,
@@ -27,6 +27,8 @@ pub(crate) enum Fact<'a> {
 pub(crate) struct Rules<'a> {
     /// Topologies that are there now.
     pub(crate) topologies: Vec<&'a TopologySpec>,
+    /// Topologies that are gone.
+    pub(crate) removed_topologies: Vec<&'a str>,
     /// Queues and cohorts that are as told now.
     pub(crate) queues: Vec<&'a QueueSpec>,
     /// Queues and cohorts that are gone.
@@ -40,7 +42,7 @@ pub(crate) type Taken<'a> = (&'a Command, &'a Outcome);
 /// have been answered.
 pub(crate) fn taken<'a>(
     entry: &'a Entry,
-    applied: &'a Applied,
+    applied: &'a Caused,
     known: &mut BTreeSet<(SessionId, Sequence)>,
 ) -> Vec<Taken<'a>> {
     let all = entry.commands.iter().zip(&applied.outcomes);
@@ -62,7 +64,7 @@ impl Classes {
 }
 
 /// The facts of one entry.
-pub(crate) fn facts<'a>(taken: &[Taken<'a>], applied: &'a Applied, classes: &mut Classes) -> Vec<Fact<'a>> {
+pub(crate) fn facts<'a>(taken: &[Taken<'a>], applied: &'a Caused, classes: &mut Classes) -> Vec<Fact<'a>> {
     let mut nodes: BTreeMap<Incarnation, &NodeSpec> = BTreeMap::new();
     let mut jobs: BTreeMap<JobId, (&JobSpec, bool)> = BTreeMap::new();
     // One entry may update a job several times.
@@ -114,6 +116,7 @@ pub(crate) fn rules<'a>(taken: &[Taken<'a>]) -> Rules<'a> {
     for (command, outcome) in taken {
         match (command, outcome) {
             (Command::PutTopology(spec), Outcome::Done) => rules.topologies.push(spec),
+            (Command::RemoveTopology { name }, Outcome::Done) => rules.removed_topologies.push(name),
             (Command::PutQueue(spec), Outcome::Done) => rules.queues.push(spec),
             (Command::RemoveQueue { name }, Outcome::Done) => rules.removed_queues.push(name),
             _ => {}

@@ -1,8 +1,16 @@
 //! What the oracle is told.
 
-use ohm_cell::Applied;
-use ohm_model::{Entry, Index, RunRef};
+use ohm_model::{Entry, Event, Index, Outcome, RunRef};
 use std::sync::Arc;
+
+/// What an entry caused.
+#[derive(Clone, Debug, Default)]
+pub struct Caused {
+    /// One outcome per command, in order.
+    pub outcomes: Vec<Outcome>,
+    /// What happened, in order.
+    pub events: Vec<Event>,
+}
 
 /// One thing that happened, at a moment of real time (the simulator's, or CLOCK_BOOTTIME of the one machine).
 #[derive(Clone, Debug)]
@@ -18,7 +26,7 @@ pub enum Record {
         /// The entry.
         entry: Arc<Entry>,
         /// What it caused there.
-        applied: Arc<Applied>,
+        applied: Arc<Caused>,
         /// The copy's running hash after it.
         chain: u64,
     },

@@ -7,8 +7,10 @@
 
 mod ailments;
 mod books;
+mod claims;
 mod facts;
 mod history;
+mod p10_ledger;
 mod p10_liveness;
 mod p10_reasons;
 mod p10_witness;
@@ -29,17 +31,21 @@ mod p7_spares;
 mod p8_hard_constraints;
 mod p8_quota;
 mod p9_equal_copies;
+mod quota;
+mod rooms;
 mod spares;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
-use ohm_cell::Applied;
-use ohm_model::{Command, Entry, Index, Outcome, Sequence, SessionId};
+use ohm_model::{Command, Entry, Index, JobId, Outcome, Sequence, SessionId};
 use std::collections::BTreeSet;
 
-pub use history::{Broken, Record};
-pub use p10_liveness::{Stuck, stuck_jobs};
-pub use p10_reasons::{Reason, Why, judge_reason};
+pub use history::{Broken, Caused, Record};
+pub use p10_liveness::Stuck;
+pub use p10_reasons::{Reason, Why};
+
+use p10_ledger::{Counted, Ledger};
 
 /// All judges together.
 #[derive(Default)]
@@ -65,6 +71,8 @@ pub struct Oracle {
     quotas: p8_quota::Quotas,
     spares: spares::Spares,
     equal_copies: p9_equal_copies::EqualCopies,
+    waiting: waiting::Waiting,
+    claims: claims::Claims,
     broken: Vec<Broken>,
 }
 
@@ -85,7 +93,7 @@ impl Oracle {
         self.exactly_once.watch(record, &mut self.broken);
     }
 
-    fn judge_entry(&mut self, index: Index, entry: &Entry, applied: &Applied) {
+    fn judge_entry(&mut self, index: Index, entry: &Entry, applied: &Caused) {
         let taken = facts::taken(entry, applied, &mut self.answered);
         let (rules, broken) = (facts::rules(&taken), &mut self.broken);
         self.books.rule(&rules);
@@ -93,6 +101,7 @@ impl Oracle {
         for (command, outcome) in &taken {
             if let (Command::Commit(transaction), Outcome::Verdict(verdict)) = (command, outcome) {
                 self.quotas.commit(transaction, verdict);
+                self.admissions.commit(transaction, verdict, &self.books);
             }
         }
         let facts = facts::facts(&taken, applied, &mut self.classes);
@@ -101,9 +110,13 @@ impl Oracle {
         self.restarts.entry_begins(&facts);
         self.moves.entry_begins(index, &taken, &self.books, broken);
         self.spares.entry_begins(&rules);
+        self.waiting.entry_begins(entry.stamp_ms, &taken);
+        self.claims.entry_begins(self.waiting.now_ms, &taken, &self.books);
         self.spares_first.entry_begins(&taken, &self.spares, &self.books);
         for fact in facts {
             self.books.note(&fact);
+            self.waiting.note(&fact, &self.books);
+            self.claims.note(&fact);
             self.capacity.watch(index, &fact, &self.books, broken);
             self.gangs.watch(&fact);
             self.required_topology.watch(index, &fact, (&self.books, &self.repairs), broken);
@@ -138,6 +151,30 @@ impl Oracle {
         p6_counts::finish(&self.books, &mut self.broken);
         self.kept_runs.finish(&self.books, &mut self.broken);
         self.restarts.finish(&self.books, &mut self.broken);
+    }
+
+    /// P10: every job that waits now although it fits by itself and its queue has room for it.
+    pub fn stuck_jobs(&self) -> Vec<Stuck> {
+        p10_liveness::stuck_jobs(&self.ledger())
+    }
+
+    /// P10: what is not true about the reason that a job was given for waiting.
+    pub fn judge_reason(&self, job: JobId, reason: &Reason) -> Option<Broken> {
+        p10_reasons::judge_reason(&self.ledger(), job, reason)
+    }
+
+    fn ledger(&self) -> Ledger<'_> {
+        Ledger {
+            books: &self.books,
+            waiting: &self.waiting,
+            claims: &self.claims,
+            admissions: &self.admissions,
+            repairs: &self.repairs,
+            required_topology: &self.required_topology,
+            spares: &self.spares,
+            quotas: &self.quotas,
+            counted: Counted::default(),
+        }
     }
 
     /// Every broken promise so far.

@@ -1,22 +1,23 @@
 //! P10, the other half: what waits says why, and what it says is true. The numbers of an explanation are counted again
-//! here, node by node, from the state alone.
+//! here, node by node, from the oracle's own books. Where they are unsure, what is said is believed.
 
 use crate::history::Broken;
-use crate::p10_liveness::{Used, used_by_runs};
-use ohm_cell::{Cell, Job, Shape};
-use ohm_model::{GroupIndex, NodeId, ResourceId};
+use crate::p8_hard_constraints::{is_closed, misfit};
+use crate::p10_ledger::Ledger;
+use ohm_model::resources::PODS;
+use ohm_model::{GroupIndex, GroupSpec, JobId, JobSpec, NodeId};
 
 /// Why a node does not take a task of a group, as far as it is counted again here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// It takes no new work at all.
     Closed,
     /// Taints, labels or affinity keep the group away.
     Class,
     /// Even empty it would have too little of this.
-    Capacity(ResourceId),
+    Capacity(String),
     /// Too little of this is free.
-    Resource(ResourceId),
+    Resource(String),
     /// This port is taken.
     Port(u16),
     /// Something that is not counted again.
@@ -41,13 +42,14 @@ pub struct Reason {
     /// All others.
     pub misses: Vec<(Why, u32)>,
     /// Too little quota: of what, how much is asked for, and how much there is.
-    pub quota: Option<(ResourceId, i64, i64)>,
+    pub quota: Option<(String, i64, i64)>,
 }
 
-/// Says what is not true about the reason that `job` was given for waiting.
-pub fn judge_reason(cell: &Cell, job: &Job, reason: &Reason) -> Option<Broken> {
+/// Says what is not true about the reason that a job was given for waiting.
+pub(crate) fn judge_reason(ledger: &Ledger<'_>, job: JobId, reason: &Reason) -> Option<Broken> {
+    let spec = ledger.books.jobs.get(&job)?;
     let wrong = |what: String| {
-        let name = &job.spec.name;
+        let name = &spec.name;
         Some(Broken::new("P10", format!("job {name} waits and is told \"{}\", but {what}", reason.text.trim())))
     };
     if reason.text.trim().is_empty() {
@@ -56,27 +58,25 @@ pub fn judge_reason(cell: &Cell, job: &Job, reason: &Reason) -> Option<Broken> {
     if let Some((fit, of)) = reason.short.filter(|(fit, of)| fit >= of) {
         return wrong(format!("{fit} of {of} would fit"));
     }
-    if let Some((resource, asked, available)) = reason.quota {
-        let name = cell.resources().name(resource);
-        let found = cell.quota().available(&job.spec.queue, resource);
-        if found != Some(available) || asked <= available {
-            return wrong(format!("{asked} of {name} are asked for and {found:?} are left"));
+    if let Some((name, asked, available)) = &reason.quota {
+        let left = ledger.quota_left(&spec.queue, name);
+        if asked <= available || left.is_none_or(|(least, most)| !(least..=most).contains(available)) {
+            return wrong(format!("{asked} of {name} are asked for and {left:?} (least, most) are left"));
         }
     }
     if reason.total_nodes == 0 {
         return None;
     }
-    let nodes = cell.nodes().iter().count() as u32;
+    let nodes = ledger.books.nodes.len() as u32;
     let told: u32 = reason.open_nodes + reason.misses.iter().map(|(_, nodes)| nodes).sum::<u32>();
     if reason.total_nodes != nodes || told != nodes {
         return wrong(format!("of {nodes} nodes it accounts for {told}"));
     }
-    let shape = cell.shape_of(job, usize::from(reason.group.0))?;
-    let used = used_by_runs(cell);
-    for kind in reason.misses.iter().map(|(why, _)| *why).filter(|why| *why != Why::Other) {
-        let told: u32 = reason.misses.iter().filter(|(why, _)| *why == kind).map(|(_, nodes)| nodes).sum();
-        let all = cell.nodes().iter();
-        let holds = all.filter(|(node, _)| is_true(cell, (job, reason, shape), *node, kind, &used)).count();
+    let wish = spec.groups.get(usize::from(reason.group.0))?;
+    let subject = Subject { ledger, job, spec, wish, reason };
+    for kind in reason.misses.iter().map(|(why, _)| why).filter(|why| **why != Why::Other) {
+        let told: u32 = reason.misses.iter().filter(|(why, _)| why == kind).map(|(_, nodes)| nodes).sum();
+        let holds = ledger.books.nodes.keys().filter(|node| subject.is_true(**node, kind)).count();
         if told > holds as u32 {
             return wrong(format!("{kind:?} holds for {holds} nodes, not for {told}"));
         }
@@ -84,35 +84,41 @@ pub fn judge_reason(cell: &Cell, job: &Job, reason: &Reason) -> Option<Broken> {
     None
 }
 
-type Subject<'a> = (&'a Job, &'a Reason, &'a Shape);
+struct Subject<'a> {
+    ledger: &'a Ledger<'a>,
+    job: JobId,
+    spec: &'a JobSpec,
+    wish: &'a GroupSpec,
+    reason: &'a Reason,
+}
 
-fn is_true(cell: &Cell, (job, reason, shape): Subject<'_>, node: NodeId, why: Why, used: &Used) -> bool {
-    let (group, asked) = (reason.group, |resource: ResourceId| requested(shape, resource));
-    // Where the other groups' tasks were put is not told: at most all that wait stand here.
-    let beside = || reason.beside.iter().filter_map(|group| job.groups.get(usize::from(group.0)).zip(Some(*group)));
-    let shape_of = |group: GroupIndex| cell.shape_of(job, usize::from(group.0));
-    match why {
-        Why::Closed => !cell.nodes().is_schedulable(node),
-        Why::Class => !cell.admits(job.groups[usize::from(group.0)].shape, node),
-        Why::Capacity(resource) => cell.nodes().capacity(node, resource) < asked(resource),
-        Why::Resource(resource) => {
-            let taken = used.get(&(node, resource)).copied().unwrap_or(0);
-            let held = cell.held_from(job, group, node, resource);
-            let put = beside().map(|(found, group)| {
-                let request = shape_of(group).map_or(0, |shape| requested(shape, resource));
-                request * i64::from(found.pending.len())
-            });
-            cell.nodes().capacity(node, resource) - taken - held - put.sum::<i64>() < asked(resource)
+impl Subject<'_> {
+    fn is_true(&self, node: NodeId, why: &Why) -> bool {
+        let Some(book) = self.ledger.books.nodes.get(&node) else { return false };
+        let room = || self.ledger.room(self.job, node);
+        let is_unsettled = self.ledger.claims.is_unsettled(node);
+        // Where the other groups' tasks were put is not told: at most all of them stand here.
+        let beside = || self.reason.beside.iter().filter_map(|group| self.spec.groups.get(usize::from(group.0)));
+        match why {
+            Why::Closed => is_closed(book).is_some(),
+            Why::Class => {
+                let admissions = self.ledger.admissions;
+                let wish = admissions.filtered(self.job, self.wish);
+                misfit(&wish, book, self.ledger.waiting.now_ms).is_some() || admissions.is_unsure(self.job)
+            }
+            Why::Capacity(name) => book.spec.capacity.get(name).copied().unwrap_or(0) < requested(self.wish, name),
+            Why::Resource(name) => {
+                let put: i64 = beside().map(|group| requested(group, name) * i64::from(group.count)).sum();
+                is_unsettled || room().free(name) - put < requested(self.wish, name)
+            }
+            Why::Port(port) => {
+                is_unsettled || room().has_port(*port) || beside().any(|group| group.ports.contains(port))
+            }
+            Why::Other => true,
         }
-        Why::Port(port) => {
-            let asks = |(_, group)| shape_of(group).is_some_and(|shape| shape.ports.contains(&port));
-            let is_taken = cell.nodes().get(node).is_some_and(|record| record.ports.contains(&port));
-            is_taken || cell.is_port_held(job.id, group, node, port) || beside().any(asks)
-        }
-        Why::Other => true,
     }
 }
 
-fn requested(shape: &Shape, resource: ResourceId) -> i64 {
-    shape.requests.iter().find(|(known, _)| *known == resource).map_or(0, |(_, request)| *request)
+fn requested(group: &GroupSpec, resource: &str) -> i64 {
+    group.requests.get(resource).copied().unwrap_or(0) + i64::from(resource == PODS)
 }

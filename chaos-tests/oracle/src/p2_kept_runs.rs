@@ -5,8 +5,8 @@
 
 use crate::books::Books;
 use crate::facts::Taken;
+use crate::history::Caused;
 use crate::history::{Broken, Record};
-use ohm_cell::Applied;
 use ohm_model::{Command, EventKind, Exit, Index, JobId, NodeHealth, NodeId, OnDisconnect, Outcome, RunRef, TaskRef};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +42,7 @@ impl KeptRuns {
         &mut self,
         index: Index,
         taken: &[Taken<'_>],
-        applied: &Applied,
+        applied: &Caused,
         books: &Books,
         broken: &mut Vec<Broken>,
     ) {

@@ -1,7 +1,7 @@
 //! P3: what was acknowledged stays and happened exactly once.
 
+use crate::history::Caused;
 use crate::history::{Broken, Record};
-use ohm_cell::Applied;
 use ohm_model::{Entry, EventKind, Index, Sequence, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub(crate) struct ExactlyOnce {
 }
 
 impl ExactlyOnce {
-    pub(crate) fn applied(&mut self, index: Index, entry: &Entry, applied: &Applied, broken: &mut Vec<Broken>) {
+    pub(crate) fn applied(&mut self, index: Index, entry: &Entry, applied: &Caused, broken: &mut Vec<Broken>) {
         for event in &applied.events {
             match &event.kind {
                 EventKind::JobSubmitted { name, .. } => {

@@ -105,7 +105,8 @@ impl RequiredTopology {
         }
     }
 
-    fn is_widened(&self, spec: &JobSpec, job: JobId, group: u16) -> bool {
+    /// Whether a repair has taken the group, or one that it is placed with, to the wider level.
+    pub(crate) fn is_widened(&self, spec: &JobSpec, job: JobId, group: u16) -> bool {
         let is_bound = |other: &u16| required(&spec.groups, *other).is_some();
         partners(spec, group).filter(is_bound).any(|other| self.widened.contains(&(job, other)))
     }

@@ -6,7 +6,10 @@ use crate::books::Books;
 use crate::facts::{Fact, Rules, Taken};
 use crate::history::Broken;
 use ohm_model::selector::Labels;
-use ohm_model::{CheckReport, Command, EventKind, GroupSpec, Index, JobId, JobSpec, Outcome, Toleration};
+use ohm_model::transaction::Row;
+use ohm_model::{
+    CheckReport, Command, EventKind, GroupSpec, Index, JobId, JobSpec, Outcome, Toleration, Transaction, Verdict,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of the admission of one job.
@@ -33,8 +36,7 @@ impl AdmissionBook {
     /// another one, the reservation ends, and with it the round and what its checks brought.
     fn updated(&mut self, spec: &JobSpec) {
         let Some(asked) = &self.asked else { return };
-        let groups = |spec: &JobSpec| -> Vec<GroupSpec> { spec.groups.iter().map(without_topology_name).collect() };
-        self.is_over |= asked.queue != spec.queue || groups(asked) != groups(spec);
+        self.is_over |= is_other(asked, spec);
         // A name that is left out may mean the same topology.
         self.may_be_over |= asked.groups != spec.groups;
     }
@@ -46,6 +48,9 @@ pub(crate) struct Admissions {
     jobs: BTreeMap<JobId, AdmissionBook>,
     /// Queues with checks.
     queues: BTreeSet<String>,
+    /// Jobs whose quota is reserved as a whole, with a round of checks or without one, as they were when it was. Where
+    /// a round may be over, so may its reservation.
+    reserved: BTreeMap<JobId, JobSpec>,
 }
 
 impl Admissions {
@@ -110,9 +115,9 @@ impl Admissions {
             }
             EventKind::CheckChanged { job, state, .. } if state != "ready" => self.end(*job),
             EventKind::RepairFailed { job, .. } => self.end(*job),
-            EventKind::TasksLost { job, standing: 0, .. } => {
-                self.jobs.get_mut(job).into_iter().for_each(|book| book.may_be_over = true);
-            }
+            EventKind::TasksLost { job, standing: 0, .. } => self.may_end(*job),
+            // Everything of it is to stop: perhaps for more important work.
+            EventKind::Stopping { job, .. } if all_stops(books, *job) => self.may_end(*job),
             EventKind::JobState { job, state, .. } if !["pending", "running"].contains(&state.as_str()) => {
                 self.end(*job);
             }
@@ -128,14 +133,33 @@ impl Admissions {
         }
     }
 
+    /// Takes note of the quota that a transaction reserves, before its entry's facts.
+    pub(crate) fn commit(&mut self, transaction: &Transaction, verdict: &Verdict, books: &Books) {
+        let refused = |row: Row| verdict.conflicts.iter().any(|found| found.row == row || found.row == Row::Whole);
+        let reserving = transaction.reserve.iter().enumerate().filter(|(at, _)| !refused(Row::Reserve(*at as u32)));
+        for (_, job) in reserving {
+            if let Some(spec) = books.jobs.get(job) {
+                self.reserved.entry(*job).or_insert_with(|| spec.clone());
+            }
+        }
+    }
+
     fn updated(&mut self, job: JobId, spec: &JobSpec) {
+        if self.reserved.get(&job).is_some_and(|asked| is_other(asked, spec)) {
+            self.reserved.remove(&job);
+        }
         self.jobs.get_mut(&job).into_iter().for_each(|book| book.updated(spec));
     }
 
     fn end(&mut self, job: JobId) {
+        self.reserved.remove(&job);
         if let Some(book) = self.jobs.get_mut(&job) {
             book.is_over = true;
         }
+    }
+
+    fn may_end(&mut self, job: JobId) {
+        self.jobs.get_mut(&job).into_iter().for_each(|book| book.may_be_over = true);
     }
 
     fn judge(&self, index: Index, row: (JobId, u16, u32), books: &Books, broken: &mut Vec<Broken>) {
@@ -166,6 +190,37 @@ impl Admissions {
         }
     }
 
+    /// Whether the job's round is open and every check of it ready, without doubt.
+    pub(crate) fn is_ready_for_sure(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|book| book.round > 0 && book.is_ready() && !book.may_be_over)
+    }
+
+    /// Whether no round of the job is open, without doubt.
+    pub(crate) fn is_over_for_sure(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_none_or(|book| book.round == 0 || book.is_over)
+    }
+
+    /// Jobs whose quota may be reserved as a whole, as they were when it was.
+    pub(crate) fn reservations(&self) -> impl Iterator<Item = (JobId, &JobSpec)> {
+        self.reserved.iter().map(|(job, asked)| (*job, asked))
+    }
+
+    /// Whether the quota of the job may be reserved as a whole.
+    pub(crate) fn may_hold(&self, job: JobId) -> bool {
+        self.reserved.contains_key(&job)
+    }
+
+    /// Whether the quota of the job is reserved as a whole, without doubt, and no check keeps it waiting.
+    pub(crate) fn holds_for_sure(&self, job: JobId) -> bool {
+        let book = self.jobs.get(&job).filter(|book| book.round > 0);
+        self.may_hold(job) && book.is_none_or(|book| book.is_over || (book.is_ready() && !book.may_be_over))
+    }
+
+    /// Whether a round of the job may be open or over.
+    pub(crate) fn is_unsure(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|book| book.may_be_over)
+    }
+
     /// A group of the job with what the ready checks of its open round add to its filters.
     pub(crate) fn filtered(&self, job: JobId, group: &GroupSpec) -> GroupSpec {
         let mut wish = group.clone();
@@ -173,12 +228,26 @@ impl Admissions {
         for (labels, tolerations) in book.ready.values() {
             // Whoever may be free of both is held to neither.
             if !book.may_be_over {
-                wish.node_selector.extend(labels.clone());
+                // Where a label is given twice, its own counts.
+                for (label, value) in labels {
+                    wish.node_selector.entry(label.clone()).or_insert_with(|| value.clone());
+                }
             }
             wish.tolerations.extend(tolerations.iter().cloned());
         }
         wish
     }
+}
+
+fn all_stops(books: &Books, job: JobId) -> bool {
+    let groups = books.jobs.get(&job).map_or(0, |spec| spec.groups.len() as u16);
+    (0..groups).flat_map(|group| books.live(job, group)).all(|(_, standing)| standing.stopping)
+}
+
+/// Whether what was reserved for a job is not what it would ask for now.
+fn is_other(asked: &JobSpec, spec: &JobSpec) -> bool {
+    let groups = |spec: &JobSpec| -> Vec<GroupSpec> { spec.groups.iter().map(without_topology_name).collect() };
+    asked.queue != spec.queue || groups(asked) != groups(spec)
 }
 
 fn without_topology_name(group: &GroupSpec) -> GroupSpec {

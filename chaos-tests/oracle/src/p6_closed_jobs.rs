@@ -1,7 +1,6 @@
 //! P6: a finished, cancelled or suspended job is never placed by a late pass.
 
-use crate::history::Broken;
-use ohm_cell::Applied;
+use crate::history::{Broken, Caused};
 use ohm_model::{EventKind, Index, JobId};
 use std::collections::BTreeMap;
 
@@ -12,7 +11,7 @@ pub(crate) struct ClosedJobs {
 }
 
 impl ClosedJobs {
-    pub(crate) fn watch(&mut self, index: Index, applied: &Applied, broken: &mut Vec<Broken>) {
+    pub(crate) fn watch(&mut self, index: Index, applied: &Caused, broken: &mut Vec<Broken>) {
         for event in &applied.events {
             match &event.kind {
                 EventKind::JobState { job, state, .. } => match state.as_str() {

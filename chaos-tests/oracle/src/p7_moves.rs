@@ -79,7 +79,7 @@ impl Moves {
 }
 
 /// Whether a node drives away the tasks of a group: it is being drained, or has a condition that they don't tolerate.
-fn must_leave(node: &NodeBook, wish: Option<&GroupSpec>, at_ms: u64) -> bool {
+pub(crate) fn must_leave(node: &NodeBook, wish: Option<&GroupSpec>, at_ms: u64) -> bool {
     let covered = |taint: &Taint| wish.is_some_and(|wish| wish.tolerations.iter().any(|one| covers(one, taint)));
     let drives = |taint: &Taint| taint.effect == TaintEffect::NoExecute && !covered(taint);
     node.draining || node.ailments.taints(at_ms).iter().any(drives)

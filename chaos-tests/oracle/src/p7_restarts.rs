@@ -5,7 +5,7 @@ use crate::books::Books;
 use crate::facts::Fact;
 use crate::history::Broken;
 use crate::p7_repairs::Repairs;
-use ohm_model::{EventKind, Exit, Index, JobId, NodeId, StopCause, Survivors};
+use ohm_model::{EventKind, Exit, Index, JobId, StopCause, Survivors};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who is to start again has done so after this long when nothing goes wrong any more: it ends with its grace.
@@ -23,8 +23,8 @@ pub(crate) struct Restarts {
     /// Tasks that may start again where they are: what was lost of their job may all be placed again, or not. A task
     /// that was to stop and was lost with its node before that counts as either.
     allowed: BTreeSet<Task>,
-    /// Tasks that ended for it in the entry at hand, and where.
-    ended: BTreeMap<Task, NodeId>,
+    /// Tasks that ended for it in the entry at hand.
+    ended: Vec<Task>,
     /// Jobs of which a run came back with its node in the entry at hand: for that nobody starts again.
     returned: BTreeSet<JobId>,
     now_ms: u64,
@@ -55,7 +55,7 @@ impl Restarts {
                 for task in *first..first + count {
                     let key = (*job, *group, task);
                     self.placed.insert(key, index);
-                    if self.ended.remove(&key).is_some_and(|home| home != *node) {
+                    if books.home(*job, *group, task).is_some_and(|home| home != *node) {
                         broken.push(Broken::new("P7", format!("entry {index}: {} moves", name(books, key))));
                     }
                 }
@@ -64,14 +64,14 @@ impl Restarts {
                 self.due.remove(&(*job, *group, *task));
                 self.allowed.remove(&(*job, *group, *task));
             }
-            EventKind::Ended { job, group, task, exit, cause, node, .. } => {
+            EventKind::Ended { job, group, task, exit, cause, .. } => {
                 let key = (*job, *group, *task);
                 self.placed.remove(&key);
                 let was_due = self.due.remove(&key).is_some();
                 let was_allowed = self.allowed.remove(&key) || was_due;
                 let what = match (was_due, cause) {
                     (_, Some(StopCause::Restarted)) if was_allowed => {
-                        self.ended.insert(key, *node);
+                        self.ended.push(key);
                         return;
                     }
                     (_, Some(StopCause::Restarted)) => "starts again for nothing",
@@ -107,7 +107,11 @@ impl Restarts {
 
     /// What ended to start again stands again when the entry is over.
     pub(crate) fn entry_over(&mut self, index: Index, books: &Books, broken: &mut Vec<Broken>) {
-        for key in std::mem::take(&mut self.ended).into_keys() {
+        for key in std::mem::take(&mut self.ended) {
+            let (job, group, task) = key;
+            if books.live(job, group).any(|(live, _)| live == task) {
+                continue;
+            }
             broken.push(Broken::new("P7", format!("entry {index}: {} loses its place", name(books, key))));
         }
     }

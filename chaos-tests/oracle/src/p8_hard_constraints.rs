@@ -44,15 +44,28 @@ pub(crate) fn watch(
 
 /// Why a node does not take one more task of a group, `standing` of which are there then.
 pub(crate) fn objection(wish: &GroupSpec, node: &NodeBook, standing: usize, at_ms: u64) -> Option<String> {
+    if let Some(why) = is_closed(node).or_else(|| misfit(wish, node, at_ms)) {
+        return Some(why);
+    }
+    if wish.max_per_node > 0 && standing > wish.max_per_node as usize {
+        return Some(format!("{standing} tasks of it stand there, at most {} may", wish.max_per_node));
+    }
+    None
+}
+
+/// Why a node takes no new work at all.
+pub(crate) fn is_closed(node: &NodeBook) -> Option<String> {
     if node.health != NodeHealth::Ready {
         return Some(format!("the node is {:?}", node.health));
     }
     if node.cordoned {
         return Some("the node is cordoned".into());
     }
-    if node.draining {
-        return Some("the node is being drained".into());
-    }
+    node.draining.then(|| "the node is being drained".into())
+}
+
+/// Why labels or taints of a node keep a group away.
+pub(crate) fn misfit(wish: &GroupSpec, node: &NodeBook, at_ms: u64) -> Option<String> {
     if let Some((key, value)) = wish.node_selector.iter().find(|(key, value)| label(node, key) != Some(value)) {
         return Some(format!("the node has no label {key}={value}"));
     }
@@ -64,9 +77,6 @@ pub(crate) fn objection(wish: &GroupSpec, node: &NodeBook, standing: usize, at_m
     let caused = node.ailments.taints(at_ms);
     if let Some(taint) = node.spec.taints.iter().chain(&caused).find(|taint| bars(taint.effect) && !covered(taint)) {
         return Some(format!("it does not tolerate {taint}"));
-    }
-    if wish.max_per_node > 0 && standing > wish.max_per_node as usize {
-        return Some(format!("{standing} tasks of it stand there, at most {} may", wish.max_per_node));
     }
     None
 }

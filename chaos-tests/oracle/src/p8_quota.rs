@@ -5,14 +5,14 @@
 use crate::books::Books;
 use crate::facts::{Fact, Rules};
 use crate::history::Broken;
-use ohm_model::{Amounts, EventKind, Index, JobId, QueueSpec, Transaction, Verdict, transaction::Row};
+use crate::quota::{QuotaTree, asks};
+use ohm_model::{Amounts, EventKind, Index, JobId, Transaction, Verdict, transaction::Row};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Queues, and what stands in them.
 #[derive(Default)]
 pub(crate) struct Quotas {
-    queues: BTreeMap<String, QueueSpec>,
-    used: BTreeMap<String, BTreeMap<String, i64>>,
+    tree: QuotaTree,
     /// Jobs that reserved their quota once: what they place was charged then.
     reserved: BTreeSet<JobId>,
     /// What spares are charged to which queue, by group.
@@ -87,45 +87,38 @@ impl Quotas {
             self.check_each(index, &charge.queue, name, known, broken);
         }
         self.unlimited.clear();
-        for name in &rules.removed_queues {
-            self.queues.remove(*name);
-        }
-        for spec in &rules.queues {
-            self.queues.insert(spec.name.clone(), (*spec).clone());
-        }
+        self.tree.rule(rules);
+    }
+
+    /// What stands in queues, and the spares.
+    pub(crate) fn tree(&self) -> &QuotaTree {
+        &self.tree
     }
 
     fn take(&mut self, job: JobId, group: u16, count: i64, books: &Books) -> Option<String> {
         let spec = books.jobs.get(&job)?;
         let wish = spec.groups.get(usize::from(group)).filter(|_| !spec.queue.is_empty())?;
-        let unlimited =
-            wish.requests.keys().filter(|resource| count > 0 && !limits(&self.queues, &spec.queue, resource));
-        self.unlimited.extend(unlimited.cloned());
-        let used = self.used.entry(spec.queue.clone()).or_default();
-        for (resource, amount) in &wish.requests {
-            *used.entry(resource.clone()).or_insert(0) += amount * count;
-        }
+        self.charge(&spec.queue, &asks(wish, 1), count);
         Some(spec.queue.clone())
+    }
+
+    fn charge(&mut self, queue: &str, each: &Amounts, count: i64) {
+        let unlimited = each.keys().filter(|resource| count > 0 && !self.tree.limits(queue, resource));
+        self.unlimited.extend(unlimited.cloned());
+        self.tree.charge(queue, each, count);
     }
 
     /// Charges spares, or gives them back, to the queue that they were charged to; returns it.
     fn hold(&mut self, (job, group): (JobId, u16), count: i64, books: &Books) -> Option<String> {
         let spec = books.jobs.get(&job)?;
         let wish = spec.groups.get(usize::from(group));
-        let charge = || Charge {
-            queue: spec.queue.clone(),
-            each: wish.map(|wish| wish.requests.clone()).unwrap_or_default(),
-            count: 0,
-        };
+        let charge =
+            || Charge { queue: spec.queue.clone(), each: wish.map(|wish| asks(wish, 1)).unwrap_or_default(), count: 0 };
         let charge = self.spares.entry((job, group)).or_insert_with(charge);
-        let unlimited =
-            charge.each.keys().filter(|resource| count > 0 && !limits(&self.queues, &charge.queue, resource));
-        self.unlimited.extend(unlimited.cloned());
         charge.count += count;
-        let queue = charge.queue.clone();
+        let (queue, each) = (charge.queue.clone(), charge.each.clone());
         if !queue.is_empty() {
-            let used = self.used.entry(queue.clone()).or_default();
-            charge.charge(used, count);
+            self.charge(&queue, &each, count);
         }
         self.spares.retain(|_, charge| charge.count > 0);
         (!queue.is_empty()).then_some(queue)
@@ -134,8 +127,8 @@ impl Quotas {
     /// Takes what the spares of `job` are charged out of the books, or puts it back.
     fn lend(&mut self, job: JobId, sign: i64) {
         for charge in self.spares.range((job, 0)..=(job, u16::MAX)).map(|(_, charge)| charge) {
-            if let Some(used) = self.used.get_mut(&charge.queue) {
-                charge.charge(used, charge.count * sign);
+            if !charge.queue.is_empty() {
+                self.tree.charge(&charge.queue, &charge.each, charge.count * sign);
             }
         }
     }
@@ -143,8 +136,8 @@ impl Quotas {
     fn check(&self, index: Index, queue: &str, (job, group): (JobId, u16), books: &Books, broken: &mut Vec<Broken>) {
         let Some(spec) = books.jobs.get(&job) else { return };
         let Some(wish) = spec.groups.get(usize::from(group)) else { return };
-        let resources = wish.requests.keys().map(String::as_str);
-        self.check_each(index, queue, &spec.name, resources, broken);
+        let asked = asks(wish, 1);
+        self.check_each(index, queue, &spec.name, asked.keys().map(String::as_str), broken);
     }
 
     fn check_each<'a>(
@@ -155,78 +148,16 @@ impl Quotas {
         resources: impl Iterator<Item = &'a str>,
         broken: &mut Vec<Broken>,
     ) {
-        for resource in resources.filter(|resource| limits(&self.queues, queue, resource)) {
-            if let Some((name, over)) = self.overdrawn(queue, resource) {
-                let what = format!("entry {index}: {job} takes {name} {over} {resource} over its quota");
+        for resource in resources.filter(|resource| self.tree.limits(queue, resource)) {
+            let left = self.tree.left(queue, resource);
+            if left < 0 {
+                let what = format!("entry {index}: {job} takes queue {queue} {} {resource} over its quota", -left);
                 broken.push(Broken::new("P8", what));
             }
-        }
-    }
-
-    /// The queue or cohort on the way from `queue` to its root that is over what it may use, and by how much.
-    fn overdrawn(&self, queue: &str, resource: &str) -> Option<(String, i64)> {
-        let mut at = self.queues.get(queue)?;
-        for _ in 0..=self.queues.len() {
-            let (used, own) = (self.usage(&at.name, resource), self.capacity(&at.name, resource));
-            let Some(parent) = self.queues.get(&at.parent) else {
-                return (used > own).then(|| (at.name.clone(), used - own));
-            };
-            if let Some(limit) = at.borrowing_limit.get(resource)
-                && used > own.saturating_add(*limit)
-            {
-                return Some((at.name.clone(), used - own - limit));
-            }
-            if used <= own - self.lent(at, resource) {
-                // What is never lent may be used however much others borrow.
-                return None;
-            }
-            at = parent;
-        }
-        None
-    }
-
-    /// What a queue has: its own, and what its children lend.
-    fn capacity(&self, name: &str, resource: &str) -> i64 {
-        let own = self.queues.get(name).and_then(|spec| spec.nominal.get(resource)).copied().unwrap_or(0);
-        let lent: i64 = self.children(name).map(|child| self.lent(child, resource)).sum();
-        own + lent
-    }
-
-    fn lent(&self, child: &QueueSpec, resource: &str) -> i64 {
-        let capacity = self.capacity(&child.name, resource);
-        child.lending_limit.get(resource).map_or(capacity, |limit| capacity.min(*limit))
-    }
-
-    /// What is used in a queue, and what its children use of it beyond what they never lend.
-    fn usage(&self, name: &str, resource: &str) -> i64 {
-        let own = self.used.get(name).and_then(|used| used.get(resource)).copied().unwrap_or(0);
-        let beyond: i64 = self
-            .children(name)
-            .map(|child| {
-                let kept = self.capacity(&child.name, resource) - self.lent(child, resource);
-                (self.usage(&child.name, resource) - kept).max(0)
-            })
-            .sum();
-        own + beyond
-    }
-
-    fn children<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a QueueSpec> {
-        self.queues.values().filter(move |spec| spec.parent == name)
-    }
-}
-
-impl Charge {
-    fn charge(&self, used: &mut BTreeMap<String, i64>, count: i64) {
-        for (resource, amount) in &self.each {
-            *used.entry(resource.clone()).or_insert(0) += amount * count;
         }
     }
 }
 
 fn is_changing(rules: &Rules<'_>) -> bool {
     !rules.queues.is_empty() || !rules.removed_queues.is_empty()
-}
-
-fn limits(queues: &BTreeMap<String, QueueSpec>, queue: &str, resource: &str) -> bool {
-    queues.get(queue).is_some_and(|found| found.nominal.contains_key(resource))
 }

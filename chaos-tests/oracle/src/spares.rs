@@ -41,6 +41,12 @@ impl Spares {
         self.held.get(&(job, group)).into_iter().flatten().map(|(node, count)| (*node, *count))
     }
 
+    /// The spares on `node`: whose, and for how many tasks.
+    pub(crate) fn on_node(&self, node: NodeId) -> impl Iterator<Item = (JobId, u16, u32)> + '_ {
+        let here = move |on_nodes: &BTreeMap<NodeId, u32>| on_nodes.get(&node).copied();
+        self.held.iter().filter_map(move |((job, group), on_nodes)| Some((*job, *group, here(on_nodes)?)))
+    }
+
     /// Whether spares of other jobs are held on `node`.
     pub(crate) fn has_others(&self, job: JobId, node: NodeId) -> bool {
         self.held.iter().any(|((other, _), on_nodes)| *other != job && on_nodes.contains_key(&node))

@@ -29,7 +29,7 @@ impl History {
         let at_ms = self.index * 1000;
         let events = kinds.into_iter().map(|kind| Event { index: Index(self.index), at_ms, kind }).collect();
         let entry = Entry { stamp_ms: at_ms, commands: vec![Envelope::without_session(command)] };
-        let applied = Applied { outcomes: vec![outcome], events, ..Applied::default() };
+        let applied = Caused { outcomes: vec![outcome], events };
         self.oracle.watch(&Record::Applied {
             at_ms,
             copy: "server".into(),

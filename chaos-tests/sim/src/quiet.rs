@@ -5,16 +5,16 @@ use crate::roles::SpoiltPlanner;
 use ohm_cell::{Cell, Job, JobState, Standing};
 use ohm_framework::{Answer, Explanation, Miss, Obstacle, explain_job};
 use ohm_model::NodeHealth;
-use ohm_oracle::{Broken, Reason, Why, judge_reason};
+use ohm_oracle::{Broken, Oracle, Reason, Why};
 
 /// Once nothing goes wrong any more, a check is ready and a wait is over within this time.
 const SETTLED_MS: u64 = 25_000;
 
 /// Reasons that are missing or not true: what a person would be told about each job that waits, asked as the server
 /// asks it, and judged by the oracle.
-pub(crate) fn wrong_reasons(cell: &Cell) -> Vec<Broken> {
+pub(crate) fn wrong_reasons(cell: &Cell, oracle: &Oracle) -> Vec<Broken> {
     let waiting = cell.jobs().iter().filter(|job| job.state == JobState::Active && job.pending() > 0);
-    waiting.filter_map(|job| wrong_reason(cell, job)).collect()
+    waiting.filter_map(|job| wrong_reason(cell, job, oracle)).collect()
 }
 
 /// Jobs that nobody moves on although nothing goes wrong any more.
@@ -52,11 +52,11 @@ fn quiet(what: String) -> Broken {
     Broken { promise: "P10", what }
 }
 
-fn wrong_reason(cell: &Cell, job: &Job) -> Option<Broken> {
+fn wrong_reason(cell: &Cell, job: &Job, oracle: &Oracle) -> Option<Broken> {
     let mut planner = SpoiltPlanner::new(job.spec.class, Mischief::default());
     let broken = |what: String| Some(Broken { promise: "P10", what });
     match explain_job(cell, &mut planner, job.id) {
-        Answer::Waits(why) => judge_reason(cell, job, &reason(cell, &why)),
+        Answer::Waits(why) => oracle.judge_reason(job.id, &reason(cell, &why)),
         // Whether it has fitted for long is judged apart.
         Answer::Fits { .. } | Answer::Moves { .. } | Answer::LacksSpares { .. } => None,
         // What runs, or backs off, goes first.
@@ -69,7 +69,9 @@ fn reason(cell: &Cell, why: &Explanation) -> Reason {
     let (mut short, mut quota) = (None, None);
     match &why.obstacle {
         Obstacle::Room | Obstacle::Domain { .. } => short = Some((why.fit, why.of)),
-        Obstacle::Quota { resource, asked, available, .. } => quota = Some((*resource, *asked, *available)),
+        Obstacle::Quota { resource, asked, available, .. } => {
+            quota = Some((cell.resources().name(*resource).to_string(), *asked, *available))
+        }
         _ => {}
     }
     Reason {
@@ -79,17 +81,17 @@ fn reason(cell: &Cell, why: &Explanation) -> Reason {
         short,
         total_nodes: why.total_nodes,
         open_nodes: why.open_nodes,
-        misses: why.misses.iter().map(|(miss, nodes)| (kind(miss), *nodes)).collect(),
+        misses: why.misses.iter().map(|(miss, nodes)| (kind(cell, miss), *nodes)).collect(),
         quota,
     }
 }
 
-fn kind(miss: &Miss) -> Why {
+fn kind(cell: &Cell, miss: &Miss) -> Why {
     match miss {
         Miss::NotReady | Miss::Cordoned | Miss::Draining => Why::Closed,
         Miss::Taint(_) | Miss::NodeSelector | Miss::Affinity => Why::Class,
-        Miss::Capacity(resource) => Why::Capacity(*resource),
-        Miss::Resource(resource) => Why::Resource(*resource),
+        Miss::Capacity(resource) => Why::Capacity(cell.resources().name(*resource).to_string()),
+        Miss::Resource(resource) => Why::Resource(cell.resources().name(*resource).to_string()),
         Miss::Port(port) => Why::Port(*port),
         Miss::OutsideTopology | Miss::TopologyDomain | Miss::Devices(_) | Miss::LimitPerNode | Miss::Held => Why::Other,
     }

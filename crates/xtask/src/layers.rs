@@ -61,9 +61,11 @@ pub(crate) const LAYERS: &[&[Place]] = &[
         pure("ohm-manifest", &["serde-saphyr", "serde_json", "serde_path_to_error"]),
         pure("ohm-cell", &[]),
         pure("ohm-log", &["bytes"]),
+        // Beside the cell, which it judges: the oracle counts everything itself.
+        pure("ohm-oracle", &[]),
     ],
     // Sessions and leases are what schedulers, the health duty and servers are built on.
-    &[WIRE, pure("ohm-client", &[]), pure("ohm-agent", &[]), pure("ohm-oracle", &["serde_json"])],
+    &[WIRE, pure("ohm-client", &[]), pure("ohm-agent", &[])],
     // The order of work knows nothing of planners; the scheduler core uses it.
     &[pure("ohm-health", &[]), pure("ohm-provisioning", &[]), pure("ohm-queueing", &[])],
     &[pure("ohm-framework", &[])],
@@ -199,6 +201,13 @@ mod tests {
         let entry = |reason| [Neighbours { from: "ohm-server", to: "ohm-daemon", reason }];
         assert_eq!(findings(&members, &entry("")).len(), 1);
         assert_eq!(findings(&members, &entry("a reason")).len(), 0);
+    }
+
+    #[test]
+    fn the_oracle_does_not_ask_the_cell_that_it_judges() {
+        assert!(refused("ohm-oracle", "ohm-cell", false));
+        assert!(refused("ohm-oracle", "ohm-cell", true));
+        assert!(!refused("ohm-oracle", "ohm-model", false));
     }
 
     #[test]

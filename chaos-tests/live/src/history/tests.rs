@@ -78,7 +78,7 @@ fn a_task_that_writes_after_its_end_or_without_a_beginning_is_seen() {
 /// A log whose only entry submits a job, applied by two copies.
 fn log(job: &str, chain: u64) -> Vec<Logged> {
     let kind = EventKind::JobSubmitted { job: JobId(7), name: job.into() };
-    let applied = Applied { events: vec![Event { index: Index(1), at_ms: 0, kind }], ..Applied::default() };
+    let applied = Caused { events: vec![Event { index: Index(1), at_ms: 0, kind }], ..Caused::default() };
     let entry = Entry { stamp_ms: 1_000_050, commands: Vec::new() };
     vec![Logged { index: Index(1), entry: Arc::new(entry), applied: Arc::new(applied), chain }]
 }
@@ -116,7 +116,7 @@ fn expectations_are_judged_from_the_log() {
     let history = History::merge(&[], &log, Vec::new());
     assert_eq!(judge(&history, &expected).len(), 1, "it was not lost");
     let kind = EventKind::NodeHealth { node: NodeId(0), name: "node-1".into(), health: NodeHealth::Lost };
-    let applied = Applied { events: vec![Event { index: Index(2), at_ms: 0, kind }], ..Applied::default() };
+    let applied = Caused { events: vec![Event { index: Index(2), at_ms: 0, kind }], ..Caused::default() };
     log.push(Logged { index: Index(2), applied: Arc::new(applied), ..log[0].clone() });
     let findings = judge(&History::merge(&[], &log, Vec::new()), &expected);
     assert_eq!(findings[0].broken.what, "declared lost: node-1");
@@ -132,7 +132,7 @@ fn expectations_are_judged_from_the_log() {
 fn a_run_that_nobody_recorded_is_seen() {
     let (job, node, incarnation) = (JobId(7), NodeId(0), Incarnation(1));
     let kind = EventKind::Started { job, group: 0, task: 3, incarnation, node };
-    let applied = Applied { events: vec![Event { index: Index(1), at_ms: 0, kind }], ..Applied::default() };
+    let applied = Caused { events: vec![Event { index: Index(1), at_ms: 0, kind }], ..Caused::default() };
     let log = [Logged { applied: Arc::new(applied), ..log("a", 9)[0].clone() }];
     let fleet = |run| tape("fleet", "fleet", 11, vec![began(10, "sim-1", run)]);
     assert!(judge(&History::merge(&[fleet(1)], &log, Vec::new()), &[]).is_empty());
@@ -161,7 +161,7 @@ fn a_job_that_succeeded_did_all_of_its_work() {
     let mut log = log("a", 9);
     let state = "succeeded".to_string();
     let kind = EventKind::JobState { job: JobId(7), name: "a".into(), state, reason: String::new() };
-    let applied = Applied { events: vec![Event { index: Index(2), at_ms: 0, kind }], ..Applied::default() };
+    let applied = Caused { events: vec![Event { index: Index(2), at_ms: 0, kind }], ..Caused::default() };
     log.push(Logged { index: Index(2), applied: Arc::new(applied), ..log[0].clone() });
     let run = |task, incarnation| RunRef::new(JobId(7), 0, task, incarnation);
     let sign = |run| Sign { run, at_ms: 50, node: "node-1".into() };

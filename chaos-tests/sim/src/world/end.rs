@@ -5,8 +5,9 @@ use crate::faults::Victim;
 use crate::quiet;
 use crate::report::Report;
 use crate::stage::Event;
+use ohm_cell::Cell;
 use ohm_model::Command;
-use ohm_oracle::{Broken, Stuck, stuck_jobs};
+use ohm_oracle::{Broken, Stuck};
 use ohm_stdx::hash;
 
 /// What is stuck stays so: two looks this far apart must show the same job with no attempt in between.
@@ -53,7 +54,7 @@ impl World {
     }
 
     fn judge_quiet(&mut self) {
-        let first = self.stuck();
+        let first = self.oracle.stuck_jobs();
         let reached = self.roles.leader().map(|number| self.roles.servers[number].applied()).unwrap_or_default();
         self.run_until(self.stage.now_ms() + BETWEEN_MS);
         if !self.stage.report.broken.is_empty() {
@@ -63,11 +64,12 @@ impl World {
         self.stage.report.broken.extend(self.stage.failed.take());
         let still =
             |stuck: &Stuck| first.iter().any(|early| (early.job, early.attempts) == (stuck.job, stuck.attempts));
-        let mut broken: Vec<Broken> = self.stuck().into_iter().filter(still).map(|stuck| stuck.broken).collect();
+        let mut broken: Vec<Broken> =
+            self.oracle.stuck_jobs().into_iter().filter(still).map(|stuck| stuck.broken).collect();
         match self.roles.cell() {
             None => broken.push(Broken { promise: "P10", what: "no server leads".into() }),
             Some(cell) => {
-                broken.extend(quiet::wrong_reasons(cell));
+                broken.extend(self.seen_cell().into_iter().flat_map(|cell| quiet::wrong_reasons(cell, &self.oracle)));
                 broken.extend(quiet::stuck_admissions(cell));
                 let names = self.roles.nodes.iter().map(|node| node.spec.name.as_str());
                 broken.extend(quiet::lost_nodes(cell, names));
@@ -77,8 +79,10 @@ impl World {
         self.stage.report.broken.extend(broken);
     }
 
-    fn stuck(&self) -> Vec<Stuck> {
-        self.roles.cell().map_or_else(Vec::new, stuck_jobs)
+    /// The cell of the server that has applied most: all that the oracle has seen, and no more.
+    fn seen_cell(&self) -> Option<&Cell> {
+        let cores = self.roles.servers.iter().filter_map(|server| server.core());
+        cores.map(|core| core.replica().cell()).max_by_key(|cell| cell.applied())
     }
 
     /// The cell's own invariants.

@@ -1,7 +1,6 @@
 //! What planners, scans and other crates ask that several parts of the state answer together.
 
 use crate::cell::Cell;
-use crate::rooms::nominations::Held;
 use crate::rooms::overlay::Overlay;
 use crate::rooms::room::{Asker, Room, Wish};
 use crate::rooms::what_if::WhatIf;
@@ -19,17 +18,6 @@ use ohm_model::{
 use ohm_stdx::bug::{self, Bug};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-pub(crate) fn held_amount(cell: &Cell, held: &Held, resource: ResourceId) -> i64 {
-    let shape = cell.jobs.get(held.job).and_then(|job| cell.shape_of(job, usize::from(held.group)));
-    let request = shape.and_then(|shape| shape.requests.iter().find(|(column, _)| *column == resource));
-    request.map_or(0, |(_, amount)| amount.saturating_mul(i64::from(held.count)))
-}
-
-fn held_ports<'a>(cell: &'a Cell, held: &crate::rooms::nominations::Held) -> &'a [u16] {
-    let shape = cell.jobs.get(held.job).and_then(|job| cell.shape_of(job, usize::from(held.group)));
-    shape.map_or(&[], |shape| &shape.ports)
-}
 
 /// Whether [`Cell::leave_cause`] may find anything on `node`: what is asked before the runs there are looked at.
 pub(crate) fn may_be_left(cell: &Cell, node: NodeId) -> bool {
@@ -99,13 +87,6 @@ impl Cell {
         self.nodes.run_count(node) + self.kept.on_node(node).count() as u32
     }
 
-    /// How much of `resource` on `node` is kept from group `group` of `job` by nominations it may not override.
-    pub fn held_from(&self, job: &Job, group: GroupIndex, node: NodeId, resource: ResourceId) -> i64 {
-        let binds = |held: &&Held| held.binds_tasks((job.id, group), job.spec.priority);
-        let amounts = self.nominations.on_node(node).iter().filter(binds).map(|held| held_amount(self, held, resource));
-        amounts.fold(0, i64::saturating_add)
-    }
-
     /// Why tasks of `shape` have to leave `node`, if they have to. Whatever drives tasks away from a
     /// node that still answers is found here, and `settle_leaving` is called when it may have changed.
     pub fn leave_cause(&self, shape: ShapeId, node: NodeId) -> Option<UnhealthyCause> {
@@ -164,15 +145,6 @@ impl Cell {
         on_node.filter(|held| held.moves(job, group.0)).map(|held| held.count).sum()
     }
 
-    /// Whether `port` of `node` is kept for tasks on the move that are not of this group, or as a spare of another job
-    /// that this one may not override.
-    pub fn is_port_held(&self, job: JobId, group: GroupIndex, node: NodeId, port: u16) -> bool {
-        let on_node = self.nominations.on_node(node).iter();
-        let priority = self.jobs.get(job).map_or(i32::MAX, |job| job.spec.priority);
-        let mut others = on_node.filter(|held| held.holds_ports() && held.binds_tasks((job, group), priority));
-        others.any(|held| held_ports(self, held).contains(&port))
-    }
-
     /// Where room is held for tasks of the group that are on the move, and for how many.
     pub fn rooms_for_moving(&self, job: JobId, group: GroupIndex) -> impl Iterator<Item = (NodeId, u32)> + '_ {
         let rooms = self.nominations.of_job(job).filter(move |(_, held)| held.moves(job, group.0));
@@ -189,13 +161,6 @@ impl Cell {
     pub fn spares_on(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
         let on_node = self.nominations.on_node(node).iter();
         on_node.filter(|held| held.spares(job, group.0)).map(|held| held.count).sum()
-    }
-
-    /// How much of `resource` on `node` is held as spares of `job`, of other groups than `group`.
-    pub fn spares_beside(&self, job: JobId, group: GroupIndex, node: NodeId, resource: ResourceId) -> i64 {
-        let on_node = self.nominations.on_node(node).iter();
-        let others = on_node.filter(|held| held.is_spare() && held.job == job && held.group != group.0);
-        others.map(|held| held_amount(self, held, resource)).fold(0, i64::saturating_add)
     }
 
     /// The sessions that schedule jobs of `class`, for sharing out its shards; of replicas that started anew, the last.

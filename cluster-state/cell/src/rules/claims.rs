@@ -1,7 +1,7 @@
 //! Room that is held for others stays free, and so does room for other tasks of the own group: those on the move, and
 //! its spares where they are not lent.
 
-use crate::rooms::reads::held_amount;
+use crate::rooms::nominations::Held;
 use crate::rooms::room::{Asker, Room, Wish};
 use crate::rooms::what_if::WhatIf;
 use crate::rules::miss::Miss;
@@ -14,8 +14,7 @@ pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32)
     }
     let kept = asker.kept(what, node);
     for &(resource, request) in &asker.shape.requests {
-        let free = what.free(node, resource);
-        let unheld = free.saturating_sub(held_from(asker, what, node, resource));
+        let unheld = unheld(asker, what, node, resource);
         let count = beside_kept(asker, kept, unheld / request, room.count);
         if count < room.count {
             room = Room { count, reason: Some(ConflictReason::Held) };
@@ -24,10 +23,13 @@ pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32)
     room
 }
 
-/// How much of `resource` on `node` is kept from `asker`.
-fn held_from(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, resource: ResourceId) -> i64 {
-    let amount = |held| held_amount(what.cell, held, resource);
-    asker.bound(what, node).map(amount).fold(0, i64::saturating_add)
+/// What is free of `resource` on `node` and not held from `asker`.
+fn unheld(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, resource: ResourceId) -> i64 {
+    let amount = |held: &Held| {
+        let request = what.shape_of(held)?.requests.iter().find(|(column, _)| *column == resource);
+        request.map(|(_, amount)| amount.saturating_mul(i64::from(held.count)))
+    };
+    asker.bound(what, node).filter_map(amount).fold(what.free(node, resource), i64::saturating_sub)
 }
 
 /// How many of `most` tasks fit into `room` when room for `kept` others, which are on the move, stays free. A task that

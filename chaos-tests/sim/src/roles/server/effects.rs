@@ -5,7 +5,7 @@ use crate::stage::{Down, Event, Stage};
 use ohm_cell::{Cell, restore};
 use ohm_log::{Alarm, Bytes, LogFailure, MemLog};
 use ohm_model::{Command, ConflictReason, Entry, EventKind, Index, Lease, Outcome, Refusal};
-use ohm_oracle::Record;
+use ohm_oracle::{Caused, Record};
 use ohm_replica::{AppendResult, Clock, CopyEffect, Replica, ReplicaFailure, RequestId, ServerEffect, ServerInput};
 use std::sync::Arc;
 
@@ -105,12 +105,13 @@ impl ServerProcess {
                 stage.report.entries += 1;
                 let Ok(entry) = Entry::decode(&bytes) else { return };
                 count_conflicts(&entry, &applied, stage);
+                let applied = Caused { outcomes: applied.outcomes, events: applied.events };
                 stage.history.push(Record::Applied {
                     at_ms: stage.agenda.now_ms(),
                     copy: self.copy(),
                     index,
                     entry: Arc::new(entry),
-                    applied: Arc::from(applied),
+                    applied: Arc::new(applied),
                     chain,
                 });
             }

@@ -1,0 +1,142 @@
+//! Room on nodes that is claimed for somebody who does not stand there yet: preemptors, tasks on the move, and runs
+//! that came back with their node. (Spares are in a book of their own.) From the log alone; where it does not say that
+//! a claim has ended, it is taken to be there for a while.
+
+use crate::books::Books;
+use crate::facts::{Fact, Taken};
+use ohm_model::transaction::Row;
+use ohm_model::{
+    Command, EventKind, JobId, NodeHealth, NodeId, OnDisconnect, Outcome, Purpose, RunRef, StopCause, Transaction,
+    Verdict,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// No event tells that a claim for tasks on the move has ended unused, nor that what came back with its node has: after
+/// this long it has.
+const CLAIM_MS_MAX: u64 = 120_000;
+
+/// Room on a node for tasks of a group.
+#[derive(Debug)]
+struct Claim {
+    job: JobId,
+    group: u16,
+    node: NodeId,
+    count: u32,
+    is_move: bool,
+    until_ms: u64,
+}
+
+/// The books.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    claims: Vec<Claim>,
+    /// Tasks that were told to leave for room that is claimed for them, and that are not placed again.
+    moving: BTreeMap<(JobId, u16), BTreeSet<u32>>,
+    /// Runs that came back with their node, of which it is not said yet what becomes of them.
+    returned: BTreeMap<RunRef, (NodeId, u64)>,
+}
+
+impl Claims {
+    /// Takes note of the commands of an entry, before its facts.
+    pub(crate) fn entry_begins(&mut self, now_ms: u64, taken: &[Taken<'_>], books: &Books) {
+        for (command, outcome) in taken {
+            match (command, outcome) {
+                (Command::Commit(transaction), Outcome::Verdict(verdict)) => self.commit(now_ms, transaction, verdict),
+                (Command::RegisterNode { alive, .. }, Outcome::Node { node, .. }) => {
+                    let stands = |run: &RunRef| {
+                        let mut live = books.live(run.task.job, run.task.group.0);
+                        live.any(|(task, standing)| (task, standing.node) == (run.task.task.0, *node))
+                    };
+                    let keeps = |run: &&RunRef| {
+                        let spec = books.jobs.get(&run.task.job);
+                        spec.is_some_and(|spec| spec.on_disconnect == OnDisconnect::Keep) && !stands(run)
+                    };
+                    let back = alive.iter().filter(keeps).map(|run| (*run, (*node, now_ms + CLAIM_MS_MAX)));
+                    self.returned.extend(back);
+                }
+                _ => {}
+            }
+        }
+        self.claims.retain(|claim| claim.until_ms > now_ms);
+        self.returned.retain(|_, (_, until_ms)| *until_ms > now_ms);
+    }
+
+    fn commit(&mut self, now_ms: u64, transaction: &Transaction, verdict: &Verdict) {
+        let refused = |row: Row| verdict.conflicts.iter().any(|found| [row, Row::Whole].contains(&found.row));
+        for (at, row) in transaction.nominate.iter().enumerate() {
+            let (is_move, until_ms) = match row.purpose {
+                Purpose::Preemptor { expires_ms } => (false, expires_ms),
+                Purpose::Move => (true, now_ms + CLAIM_MS_MAX),
+                Purpose::Spare => continue,
+            };
+            if !refused(Row::Nominate(at as u32)) {
+                let (job, group, node, count) = (row.job, row.group.0, row.node, row.count);
+                self.claims.push(Claim { job, group, node, count, is_move, until_ms });
+            }
+        }
+        for (run, _) in transaction.evict.iter().filter(|(_, cause)| *cause == StopCause::Drained) {
+            self.moving.entry((run.task.job, run.task.group.0)).or_default().insert(run.task.task.0);
+        }
+    }
+
+    /// Takes note of one fact.
+    pub(crate) fn note(&mut self, fact: &Fact<'_>) {
+        let Fact::Happened { kind, .. } = *fact else { return };
+        match kind {
+            EventKind::Placed { job, group, first, count, node } => {
+                self.placed((*job, *group), *first..first + count, *node);
+            }
+            EventKind::JobState { job, state, .. } if !matches!(state.as_str(), "pending" | "running") => {
+                self.claims.retain(|claim| claim.job != *job);
+                self.moving.retain(|(of, _), _| of != job);
+            }
+            EventKind::Reconciled { job, group, task, incarnation, .. } => {
+                self.returned.remove(&RunRef::new(*job, *group, *task, incarnation.0));
+            }
+            EventKind::NodeHealth { node, health: NodeHealth::Lost, .. } => {
+                self.returned.retain(|_, (on, _)| on != node);
+                self.claims.retain(|claim| claim.node != *node);
+            }
+            _ => {}
+        }
+    }
+
+    /// What is placed uses up its claims. Those for tasks on the move last as long as one of them waits.
+    fn placed(&mut self, group: (JobId, u16), tasks: std::ops::Range<u32>, node: NodeId) {
+        let mut left = tasks.len() as u32;
+        let moving = self.moving.entry(group).or_default();
+        let before = moving.len();
+        moving.retain(|task| !tasks.contains(task));
+        let (mut moved, settled) = ((before - moving.len()) as u32, moving.is_empty());
+        if settled {
+            self.moving.remove(&group);
+        }
+        for claim in self.claims.iter_mut().filter(|claim| (claim.job, claim.group) == group) {
+            let uses = if claim.is_move { &mut moved } else { &mut left };
+            let used = if claim.node == node { claim.count.min(*uses) } else { 0 };
+            (claim.count, *uses) = (claim.count - used, *uses - used);
+            if claim.is_move && settled {
+                claim.count = 0;
+            }
+        }
+        self.claims.retain(|claim| claim.count > 0);
+    }
+
+    /// Room on `node` that is kept from waiting tasks of `job`, as job, group and count: for tasks on the move, its own
+    /// among them, and for preemptors that are others than it and than those who `yield` to it.
+    pub(crate) fn against(
+        &self,
+        job: JobId,
+        node: NodeId,
+        yields: impl Fn(JobId) -> bool,
+    ) -> impl Iterator<Item = (JobId, u16, u32)> {
+        let binds =
+            move |claim: &&Claim| claim.node == node && (claim.is_move || (claim.job != job && !yields(claim.job)));
+        self.claims.iter().filter(binds).map(|claim| (claim.job, claim.group, claim.count))
+    }
+
+    /// Whether runs that came back with the node may live on there.
+    pub(crate) fn is_unsettled(&self, node: NodeId) -> bool {
+        self.returned.values().any(|(on, _)| *on == node)
+    }
+}

@@ -1,0 +1,187 @@
+//! All books that P10 is judged from, and the questions that they answer together: who may be placed, what is free for
+//! whom, and what queues let in. Where they don't know, less is there: who is found to wait although he fits does so
+//! for sure.
+
+use crate::books::{Books, Standing};
+use crate::claims::Claims;
+use crate::p5_required_topology::RequiredTopology;
+use crate::p6_admission::Admissions;
+use crate::p7_repairs::Repairs;
+use crate::p8_hard_constraints::objection;
+use crate::p8_quota::Quotas;
+use crate::quota::{QuotaTree, add, asks};
+use crate::rooms::{Room, Rooms, rooms};
+use crate::spares::Spares;
+use crate::waiting::{GroupWait, Wait, Waiting};
+use ohm_model::{Amounts, GroupSpec, JobId, JobSpec, NodeId};
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+
+/// All books, and what is counted from them once.
+pub(crate) struct Ledger<'a> {
+    pub(crate) books: &'a Books,
+    pub(crate) waiting: &'a Waiting,
+    pub(crate) claims: &'a Claims,
+    pub(crate) admissions: &'a Admissions,
+    pub(crate) repairs: &'a Repairs,
+    pub(crate) required_topology: &'a RequiredTopology,
+    pub(crate) spares: &'a Spares,
+    pub(crate) quotas: &'a Quotas,
+    pub(crate) counted: Counted,
+}
+
+/// What is counted when somebody asks for it first.
+#[derive(Default)]
+pub(crate) struct Counted {
+    rooms: OnceCell<Rooms>,
+    fullest: OnceCell<QuotaTree>,
+}
+
+/// The tasks of a group that wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Missing {
+    /// How many may be placed now: those in back-off may not.
+    pub(crate) pending: u32,
+    /// How many must be placed together.
+    pub(crate) needed: u32,
+}
+
+impl Ledger<'_> {
+    fn rooms(&self) -> &Rooms {
+        self.counted.rooms.get_or_init(|| rooms(self.books))
+    }
+
+    /// What waiting tasks of `job` may use of a node: nobody stands there, and no claim or spare of others keeps it
+    /// from them. What is held for less important work is no hindrance, unless that is on the move.
+    pub(crate) fn room(&self, job: JobId, node: NodeId) -> Room {
+        let mut room = self.rooms().get(&node).cloned().unwrap_or_default();
+        let priority = |job: JobId| self.books.jobs.get(&job).map_or(i32::MAX, |spec| spec.priority);
+        let own = priority(job);
+        let yields = |other: JobId| priority(other) < own;
+        let spares = self.spares.on_node(node).filter(|(other, ..)| *other != job && !yields(*other));
+        for (other, group, count) in self.claims.against(job, node, yields).chain(spares) {
+            let spec = self.books.jobs.get(&other).and_then(|spec| spec.groups.get(usize::from(group)));
+            spec.into_iter().for_each(|spec| room.occupy(spec, count));
+        }
+        room
+    }
+
+    /// Whether a node takes new tasks of a group at all.
+    pub(crate) fn is_open(&self, node: NodeId, wish: &GroupSpec) -> bool {
+        let book = self.books.nodes.get(&node);
+        book.is_some_and(|book| objection(wish, book, 0, self.waiting.now_ms).is_none())
+            && !self.claims.is_unsettled(node)
+    }
+
+    /// The nodes that take new tasks of a group.
+    pub(crate) fn open_nodes<'b>(&'b self, wish: &'b GroupSpec) -> impl Iterator<Item = NodeId> + 'b {
+        self.books.nodes.keys().copied().filter(|node| self.is_open(*node, wish))
+    }
+
+    /// The domain of a node. One that lacks any level of the topology is outside it, whatever it has of the others.
+    pub(crate) fn domain(&self, topology: &str, level: &str, node: NodeId) -> Option<Vec<String>> {
+        self.books.lowest_domain(topology, node).and_then(|_| self.books.domain(topology, level, node))
+    }
+
+    /// Which tasks of a group wait, and how many of them must be placed together.
+    pub(crate) fn missing(&self, (job, index): (JobId, u16), spec: &JobSpec, wait: &Wait) -> Missing {
+        let (group, none) = (&spec.groups[usize::from(index)], GroupWait::default());
+        let state = wait.group(&group.name).unwrap_or(&none);
+        let endless = self.books.is_endless(job);
+        // What is beyond the count stops and is not asked for again.
+        let live = self.books.live(job, index).map(|(task, _)| task).filter(|task| *task < group.count);
+        let live: BTreeSet<u32> = live.collect();
+        let is_done = |task: &u32| self.books.succeeded(job, index).is_some_and(|tasks| tasks.contains_key(task));
+        let done = self.books.done(job, index);
+        // What a group that does not grow left out when it started is not asked for any more.
+        let chosen = state.chosen().filter(|_| !group.elastic);
+        let wanted = match chosen {
+            Some(chosen) => chosen.iter().filter(|task| **task < group.count && !is_done(task)).count() as u32 + done,
+            None => group.count,
+        };
+        let is_wanted = |task: &u32| *task < group.count && chosen.is_none_or(|chosen| chosen.contains(task));
+        let backing_off = state.backing_off(self.waiting.now_ms);
+        let backing_off = backing_off.filter(|task| is_wanted(task) && !live.contains(task) && !is_done(task)).count();
+        let pending = wanted.saturating_sub(live.len() as u32 + done + backing_off as u32);
+        let minimum = group.min_count.saturating_sub(done).max(1).min(wanted.saturating_sub(done));
+        let needed = match state.has_started {
+            true if endless => 1,
+            true => minimum.saturating_sub(live.len() as u32).min(pending).max(1),
+            false => minimum,
+        };
+        Missing { pending, needed }
+    }
+
+    fn stands(&self, job: JobId, spec: &JobSpec) -> bool {
+        self.live(job, spec).next().is_some()
+    }
+
+    /// The tasks of all groups that stand somewhere.
+    pub(crate) fn live<'b>(&'b self, job: JobId, spec: &JobSpec) -> impl Iterator<Item = Standing> + use<'b> {
+        let groups = 0..spec.groups.len() as u16;
+        groups.flat_map(move |group| self.books.live(job, group)).map(|(_, standing)| standing)
+    }
+
+    /// Whether the checks of this job's queue, if it has any, let it be placed now for sure.
+    pub(crate) fn may_place(&self, job: JobId, spec: &JobSpec) -> bool {
+        match self.quotas.tree().queue(&spec.queue) {
+            _ if spec.queue.is_empty() => true,
+            None => false,
+            Some(queue) => {
+                queue.admission_checks.is_empty() || self.stands(job, spec) || self.admissions.is_ready_for_sure(job)
+            }
+        }
+    }
+
+    /// Whether the job waits for a round of checks to be opened, with its quota reserved by then or not: nothing of it
+    /// stands, and no round and no other attempt is under way.
+    pub(crate) fn is_unasked(&self, job: JobId, spec: &JobSpec, wait: &Wait) -> bool {
+        let Some(queue) = self.quotas.tree().queue(&spec.queue) else { return false };
+        let waits = |index: u16| self.missing((job, index), spec, wait).pending > 0;
+        !queue.admission_checks.is_empty()
+            && queue.admission_checks.iter().all(|class| self.waiting.knows_class(class))
+            && !self.stands(job, spec)
+            && wait.admission_ms <= self.waiting.now_ms
+            && self.admissions.is_over_for_sure(job)
+            && (0..spec.groups.len() as u16).any(waits)
+    }
+
+    /// Whether the queue lets so much more in for sure, or has let all of the job in already.
+    pub(crate) fn queue_takes(&self, job: JobId, spec: &JobSpec, asked: &Amounts) -> bool {
+        if spec.queue.is_empty() {
+            return true;
+        }
+        if self.admissions.may_hold(job) {
+            return self.admissions.holds_for_sure(job);
+        }
+        let tree = self.fullest();
+        let limited = asked.iter().filter(|(resource, _)| tree.limits(&spec.queue, resource));
+        limited.into_iter().all(|(resource, amount)| tree.left(&spec.queue, resource) >= *amount)
+    }
+
+    /// How much of a resource is left for the queue: at least and at most. Nothing when the queue does not limit it.
+    pub(crate) fn quota_left(&self, queue: &str, resource: &str) -> Option<(i64, i64)> {
+        let tree = self.quotas.tree();
+        tree.limits(queue, resource).then(|| (self.fullest().left(queue, resource), tree.left(queue, resource)))
+    }
+
+    /// The quota tree with every reservation that may be there.
+    fn fullest(&self) -> &QuotaTree {
+        self.counted.fullest.get_or_init(|| {
+            let mut tree = self.quotas.tree().clone();
+            for (job, asked) in self.admissions.reservations() {
+                let mut whole = Amounts::new();
+                asked.groups.iter().for_each(|group| add(&mut whole, &asks(group, group.count)));
+                for (index, group) in asked.groups.iter().enumerate() {
+                    let live = self.books.live(job, index as u16).count() as u32;
+                    asks(group, live)
+                        .iter()
+                        .for_each(|(name, amount)| *whole.entry(name.clone()).or_insert(0) -= amount);
+                }
+                whole.values_mut().for_each(|amount| *amount = (*amount).max(0));
+                tree.charge(&asked.queue, &whole, 1);
+            }
+            tree
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! The quota tree: what queues and cohorts have, lend, borrow and use. What is charged to whom is told by those who
+//! judge it.
+
+use crate::facts::Rules;
+use ohm_model::resources::PODS;
+use ohm_model::{Amounts, GroupSpec, QueueSpec};
+use std::collections::BTreeMap;
+
+/// Queues and cohorts, and what each is charged itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct QuotaTree {
+    queues: BTreeMap<String, QueueSpec>,
+    used: BTreeMap<String, Amounts>,
+}
+
+impl QuotaTree {
+    /// Takes note of the rules of an entry.
+    pub(crate) fn rule(&mut self, rules: &Rules<'_>) {
+        for name in &rules.removed_queues {
+            self.queues.remove(*name);
+        }
+        for spec in &rules.queues {
+            self.queues.insert(spec.name.clone(), (*spec).clone());
+        }
+    }
+
+    /// The queue or cohort of this name.
+    pub(crate) fn queue(&self, name: &str) -> Option<&QueueSpec> {
+        self.queues.get(name)
+    }
+
+    /// Charges `times` the amounts to a queue; negative gives back.
+    pub(crate) fn charge(&mut self, queue: &str, amounts: &Amounts, times: i64) {
+        let used = self.used.entry(queue.to_string()).or_default();
+        for (resource, amount) in amounts {
+            *used.entry(resource.clone()).or_insert(0) += amount * times;
+        }
+    }
+
+    /// Whether the queue limits the resource at all.
+    pub(crate) fn limits(&self, queue: &str, resource: &str) -> bool {
+        self.queues.get(queue).is_some_and(|found| found.nominal.contains_key(resource))
+    }
+
+    /// How much more of a resource the queue or cohort may use. Less than nothing is what it is over by.
+    ///
+    /// At the root that is what is there less what is used. Below, it is what is kept from the others and not used, and
+    /// what the cohort can spare, as far as may be borrowed. A cohort that was cut below what is used in it spares less
+    /// than nothing: what its queues keep from each other has to make up for that.
+    pub(crate) fn left(&self, name: &str, resource: &str) -> i64 {
+        let Some(spec) = self.queues.get(name) else { return 0 };
+        let (has, used) = (self.capacity(name, resource), self.usage(name, resource));
+        if !self.queues.contains_key(&spec.parent) {
+            return has - used;
+        }
+        let kept = has - self.lent(spec, resource);
+        let spared = self.left(&spec.parent, resource);
+        let borrowable = |limit: &i64| has.saturating_add(*limit) - used.max(kept);
+        let spared = spec.borrowing_limit.get(resource).map_or(spared, |limit| spared.min(borrowable(limit)));
+        (kept - used).max(0).saturating_add(spared)
+    }
+
+    /// What a queue has: its own, and what its children lend.
+    fn capacity(&self, name: &str, resource: &str) -> i64 {
+        let own = self.queues.get(name).and_then(|spec| spec.nominal.get(resource)).copied().unwrap_or(0);
+        own + self.children(name).map(|child| self.lent(child, resource)).sum::<i64>()
+    }
+
+    fn lent(&self, child: &QueueSpec, resource: &str) -> i64 {
+        let capacity = self.capacity(&child.name, resource);
+        child.lending_limit.get(resource).map_or(capacity, |limit| capacity.min(*limit))
+    }
+
+    /// What is used in a queue, and what its children use of it beyond what they never lend.
+    fn usage(&self, name: &str, resource: &str) -> i64 {
+        let own = self.used.get(name).and_then(|used| used.get(resource)).copied().unwrap_or(0);
+        let beyond = self.children(name).map(|child| {
+            let kept = self.capacity(&child.name, resource) - self.lent(child, resource);
+            (self.usage(&child.name, resource) - kept).max(0)
+        });
+        own + beyond.sum::<i64>()
+    }
+
+    fn children<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a QueueSpec> {
+        self.queues.values().filter(move |spec| spec.parent == name)
+    }
+}
+
+/// What `count` tasks of a group ask for.
+pub(crate) fn asks(group: &GroupSpec, count: u32) -> Amounts {
+    let mut asked: Amounts =
+        group.requests.iter().map(|(name, amount)| (name.clone(), amount * i64::from(count))).collect();
+    *asked.entry(PODS.to_string()).or_insert(0) += i64::from(count);
+    asked
+}
+
+/// Adds amounts to a sum.
+pub(crate) fn add(sum: &mut Amounts, amounts: &Amounts) {
+    for (name, amount) in amounts {
+        *sum.entry(name.clone()).or_insert(0) += amount;
+    }
+}
