@@ -1,9 +1,10 @@
 //! Planted bugs of the cell, at its seams: a command before it is applied, the state and the events after it, what the
-//! judge is shown and what it says. The code between the seams knows nothing of them. Those that skip a hard rule are
-//! beside the rules. Without the feature `planted-bugs` nothing of this is left.
+//! judge is shown and what it says, and what is seen of quotas. The code between the seams knows nothing of them. Those
+//! that skip a hard rule are beside the rules. Without the feature `planted-bugs` nothing of this is left.
 
 mod apply;
 mod judge;
+pub(crate) mod quota;
 
 pub(crate) use apply::{Planted, settle_with};
 pub(crate) use judge::{said_by_judge, shown_to_judge};

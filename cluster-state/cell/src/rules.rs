@@ -65,10 +65,7 @@ pub(crate) const RULES: &[Rule] = &[
 
 impl Rule {
     pub(crate) fn ask(&self, asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32) -> Room {
-        match planted::is_skipped(self.name, asker, what, node) {
-            true => Room::ALL,
-            false => (self.room)(asker, what, node, most),
-        }
+        planted::answer(self.name, asker, what, node).unwrap_or_else(|| (self.room)(asker, what, node, most))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The cell as it would be with an overlay: what rules and planners read.
 
 use crate::cell::Cell;
+use crate::planted::quota::show_left;
 use crate::rooms::nominations::Held;
 use crate::rooms::overlay::Overlay;
 use crate::state::jobs::Job;
@@ -96,11 +97,12 @@ impl<'a> WhatIf<'a> {
 
     /// How much more of `resource` may be charged to `queue`; where nothing limits it, what sums can still hold.
     pub(crate) fn quota_left(&self, queue: QueueId, resource: ResourceId) -> i64 {
-        self.cell.quota.left_over(queue, resource, &self.over.queues)
+        show_left(self.cell.quota.left_over(queue, resource, &self.over.queues))
     }
 
     /// How much more of `resource` the queue called `queue` may use, borrowing included; nothing is no limit.
     pub fn quota_available(&self, queue: &str, resource: ResourceId) -> Option<i64> {
-        self.cell.quota.available_over(self.cell.quota.find(queue)?, resource, &self.over.queues)
+        let left = self.cell.quota.available_over(self.cell.quota.find(queue)?, resource, &self.over.queues)?;
+        Some(show_left(left))
     }
 }

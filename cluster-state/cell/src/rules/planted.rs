@@ -1,12 +1,22 @@
-//! Planted bugs that skip a rule. All of them sit here, outside the rules; without the feature nothing is left of them.
+//! Planted bugs that skip a rule, or answer in its place. All of them sit here, outside the rules; without the feature
+//! nothing is left of them.
 
-use crate::rooms::room::{Asker, Wish};
+use crate::rooms::room::{Asker, Room, Wish};
 use crate::rooms::what_if::WhatIf;
 use crate::state::nodes::{CORDONED, SCHEDULABLE, STATE_MASK};
-use ohm_model::NodeId;
+use ohm_model::{ConflictReason, NodeId};
 use ohm_stdx::bug::{self, Bug};
 
-pub(super) fn is_skipped(rule: &str, asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId) -> bool {
+/// What is answered in place of `rule`.
+pub(super) fn answer(rule: &str, asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId) -> Option<Room> {
+    if is_skipped(rule, asker, what, node) {
+        return Some(Room::ALL);
+    }
+    let fills = bug::is_planted(Bug::HoldTooMuch) && rule == "Claims" && asker.bound(what, node).next().is_some();
+    fills.then(|| Room::none(ConflictReason::Held))
+}
+
+fn is_skipped(rule: &str, asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId) -> bool {
     // Planners keep to the rules: what is planted is a judge who does not.
     if !bug::COMPILED || matches!(asker.wish, Wish::Plan { .. }) {
         return false;

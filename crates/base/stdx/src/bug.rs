@@ -99,6 +99,10 @@ pub enum Bug {
     RestartNobody,
     /// A start in place counts as the task's own failure.
     ChargeRestarts,
+    /// Planners and the judge see half of what is left of a quota.
+    HideQuota,
+    /// Where room is held for others, the whole node is.
+    HoldTooMuch,
 }
 
 impl Bug {
@@ -106,7 +110,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 44] = [
+    pub const ALL: [Bug; 46] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -151,6 +155,8 @@ impl Bug {
         Bug::KeepSpares,
         Bug::RestartNobody,
         Bug::ChargeRestarts,
+        Bug::HideQuota,
+        Bug::HoldTooMuch,
     ];
 }
 
