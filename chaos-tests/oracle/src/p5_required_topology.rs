@@ -71,9 +71,16 @@ impl RequiredTopology {
             return;
         }
         for other in partners(spec, group).filter(|other| required(&spec.groups, *other).is_some()) {
-            // What stands there tells the wider domain, whatever its levels are called.
+            let Some(known) = self.domains.get(&(job, other)) else { continue };
+            // What stands there tells the wider domain, whatever its levels are called. Where all that stands has left
+            // it with this node, the path of the domain begins with the wider one.
             let stands = books.live(job, other).map(|(_, standing)| standing.node).find(|&stood| stood != node);
-            let Some(wide) = stands.and_then(|stood| at(&spec.repair.widen_to, stood)) else { continue };
+            let depth = || at(&spec.repair.widen_to, node).map(|wide| wide.len());
+            let wide = match stands {
+                Some(stood) => at(&spec.repair.widen_to, stood),
+                None => depth().map(|depth| known.iter().take(depth).cloned().collect()),
+            };
+            let Some(wide) = wide else { continue };
             self.domains.insert((job, other), wide);
             self.widened.insert((job, other));
         }

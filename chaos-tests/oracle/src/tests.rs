@@ -228,6 +228,24 @@ fn p5_lets_a_repair_go_as_far_as_its_job_says() {
 }
 
 #[test]
+fn p5_lets_a_repair_widen_what_left_its_domain_with_its_node() {
+    let comes_back_on = |node_of_first: u32| {
+        let mut history = in_racks();
+        history.node(4, node("far", &[("block", "b1"), ("rack", "r9")]));
+        let wish = TopologyRequest { mode: TopologyMode::Required, level: "rack".into(), ..TopologyRequest::default() };
+        let repair = RepairSpec { policy: RepairPolicy::Widen, widen_to: "block".into(), ..RepairSpec::default() };
+        history.job(1, job("wide", 3, |job| (job.groups[0].topology, job.repair) = (wish, repair)));
+        history.happened(vec![placed(1, 0, 2, 0)]);
+        let both = [0, 1].map(|task| stopping(1, task, 0, StopCause::Moved)).to_vec();
+        history.node_and(0, node("a", &[("block", "b0"), ("rack", "r1")]), both);
+        history.happened(vec![ended(1, 0, 0, Exit::NodeLost)]).happened(vec![placed(1, 0, 1, node_of_first)]).broken()
+    };
+    assert_eq!(comes_back_on(0), [""; 0], "the other task still stops there");
+    assert_eq!(comes_back_on(2), [""; 0]);
+    assert_eq!(comes_back_on(4), ["P5"], "another block");
+}
+
+#[test]
 fn p5_wants_tasks_off_a_node_that_left_their_domain() {
     let moved = || node("b", &[("block", "b0"), ("rack", "r1")]);
     let mut history = in_racks();
