@@ -130,7 +130,12 @@ mod tests {
         let run = |incarnation| RunRef::new(JobId(7), 0, 3, incarnation);
         let began = |node: &str, incarnation| {
             let mut recorder = Recorder::open(folder.path(), "shim", node).unwrap();
-            recorder.write(|| Happened::Began { node: node.into(), run: run(incarnation), keeps: false });
+            recorder.write(|| Happened::Began {
+                node: node.into(),
+                run: run(incarnation),
+                keeps: false,
+                fence_in_ms: 1,
+            });
             recorder
         };
         let judged = || judge(&History::merge(&tapes(folder.path()).unwrap(), &[], Vec::new()), &Plan::default(), &[]);
@@ -154,7 +159,7 @@ mod tests {
     #[test]
     fn a_silence_belongs_to_the_moment_after_which_it_ended() {
         let run = RunRef::new(JobId(7), 0, 3, 2);
-        let began = |at_ms| Record::Began { at_ms, node: "n".into(), run, keeps: false };
+        let began = |at_ms| Record::Began { at_ms, node: "n".into(), run, keeps: false, fence_in_ms: 1 };
         let history = History { records: [10, 20, 90, 95].map(began).to_vec(), ..History::default() };
         assert_eq!(longest_silences(&[15, 50, 200], &history), [Some(10), Some(70), None]);
     }

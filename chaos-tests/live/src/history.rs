@@ -79,8 +79,8 @@ impl History {
             for Line { at_ms, what } in &tape.lines {
                 let at_ms = *at_ms;
                 match what.clone() {
-                    Happened::Began { node, run, keeps } => {
-                        timed.push(Record::Began { at_ms, node, run, keeps });
+                    Happened::Began { node, run, keeps, fence_in_ms } => {
+                        timed.push(Record::Began { at_ms, node, run, keeps, fence_in_ms });
                     }
                     Happened::Over { node, run } => timed.push(Record::Over { at_ms, node, run }),
                     Happened::Acknowledged { job } => timed.push(Record::Acknowledged { at_ms, job }),

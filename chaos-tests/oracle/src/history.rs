@@ -56,6 +56,8 @@ pub enum Record {
         run: RunRef,
         /// Whether it may overlap with its replacement (`onDisconnect: keep`).
         keeps: bool,
+        /// How long until its node may end it because of its lease, in milliseconds.
+        fence_in_ms: u64,
     },
     /// A task was really over.
     Over {

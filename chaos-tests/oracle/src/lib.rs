@@ -24,6 +24,7 @@ mod p5_slices;
 mod p6_admission;
 mod p6_closed_jobs;
 mod p6_counts;
+mod p7_lease_ends;
 mod p7_moves;
 mod p7_repairs;
 mod p7_restarts;
@@ -64,6 +65,7 @@ pub struct Oracle {
     admissions: p6_admission::Admissions,
     closed_jobs: p6_closed_jobs::ClosedJobs,
     counts: p6_counts::Counts,
+    lease_ends: p7_lease_ends::LeaseEnds,
     moves: p7_moves::Moves,
     repairs: p7_repairs::Repairs,
     restarts: p7_restarts::Restarts,
@@ -89,6 +91,7 @@ impl Oracle {
             self.equal_copies.watch(copy, *index, *chain, &mut self.broken);
         }
         self.single_run.watch(record, &mut self.broken);
+        self.lease_ends.began(record, &mut self.broken);
         self.kept_runs.watch(record);
         self.exactly_once.watch(record, &mut self.broken);
     }
@@ -125,6 +128,7 @@ impl Oracle {
             self.repairs.watch(index, &fact, &self.books, broken);
             self.restarts.watch(index, &fact, (&self.books, &self.repairs), broken);
             self.counts.watch(index, &fact, &self.books, broken);
+            self.lease_ends.watch(index, &fact, broken);
             self.admissions.watch(index, &fact, &self.books, &rules, broken);
             p8_hard_constraints::watch(index, &fact, (&self.books, &self.admissions), broken);
             self.quotas.watch(index, &fact, &self.books, &rules, broken);

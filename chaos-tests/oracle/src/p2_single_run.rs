@@ -13,7 +13,7 @@ pub(crate) struct SingleRun {
 impl SingleRun {
     pub(crate) fn watch(&mut self, record: &Record, broken: &mut Vec<Broken>) {
         match record {
-            Record::Began { at_ms, node, run, keeps } => {
+            Record::Began { at_ms, node, run, keeps, .. } => {
                 let live = self.live.entry(run.task).or_default();
                 if let Some((other, where_, _)) = live.iter().find(|(_, _, keeps)| !keeps) {
                     let what = format!("at {at_ms} ms run {run} began on {node} while {other} lived on {where_}");

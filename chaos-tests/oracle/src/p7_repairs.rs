@@ -115,10 +115,10 @@ impl Repairs {
             self.lost.entry(job).or_default().insert((group, task), at_once);
         };
         match (exit, cause) {
-            (Exit::NodeLost | Exit::Vanished | Exit::LeaseExpired | Exit::NodeShutdown, None)
+            (Exit::NodeLost | Exit::Vanished | Exit::NodeShutdown, None)
             | (_, Some(StopCause::NodeShrunk | StopCause::Drained | StopCause::Moved)) => lost(true),
             // It backs off first.
-            (Exit::NeverStarted, None) => lost(false),
+            (Exit::NeverStarted | Exit::LeaseExpired, None) => lost(false),
             // A success is charged to nobody.
             (Exit::Code(0), None) => {}
             (Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::StartFailed, None) => {

@@ -2,6 +2,7 @@
 
 mod jobs;
 mod kept;
+mod leases;
 mod nodes;
 mod p10;
 mod restarts;
@@ -144,6 +145,7 @@ fn p2_sees_two_live_runs_of_one_task() {
         node: node.into(),
         run: RunRef::new(JobId::new(0, 0), 0, 0, incarnation),
         keeps,
+        fence_in_ms: 1,
     };
     let over = Record::Over { at_ms: 6, node: "a".into(), run: RunRef::new(JobId::new(0, 0), 0, 0, 1) };
     for (records, expected) in [
@@ -360,7 +362,8 @@ fn p7_counts_only_what_a_task_did_itself() {
     for (exit, expected) in [(Exit::Code(1), 0), (Exit::NodeLost, 1), (Exit::Vanished, 1), (Exit::LeaseExpired, 1)] {
         let mut history = History::default();
         history.node(0, node("a", &[])).job(0, job("j", 1, |_| {}));
-        history.happened(vec![placed(0, 0, 1, 0), ended(0, 0, 0, exit), placed(0, 0, 1, 0), ended(0, 0, 0, exit)]);
+        let attempt = || vec![placed(0, 0, 1, 0), ended(0, 0, 0, exit)];
+        history.happened(attempt()).happened(attempt());
         assert_eq!(history.happened(vec![state(0, "failed")]).broken().len(), expected, "{exit}");
     }
 }

@@ -55,6 +55,8 @@ pub(crate) enum Fault {
     Amnesia { client: usize, down_ms: u64 },
     /// The process stands still (on a node: the agent; its tasks run on).
     Pause { victim: Victim, for_ms: u64 },
+    /// Every candidate for the health duty stands still: nobody answers beats, and the leases of all nodes run down.
+    Freeze { for_ms: u64 },
     /// Nothing passes between the process and the servers, in one direction or both.
     Cut { victim: Victim, way: Way, for_ms: u64 },
     /// Nothing passes between two servers.
@@ -100,6 +102,7 @@ pub const FAULT_KINDS: &[&str] = &[
     "scheduler pause",
     "health crash",
     "health pause",
+    "health frozen",
     "provisioner crash",
     "provisioner pause",
     "agent crash",
@@ -162,6 +165,7 @@ impl Fault {
                 Victim::Node(_) => "agent pause",
                 Victim::Client(_) => "client pause",
             },
+            Fault::Freeze { .. } => "health frozen",
             Fault::PowerLoss { .. } => "server power loss",
             Fault::Amnesia { .. } => "client amnesia",
             Fault::Cut { way: Way::Both, .. } => "network cut",
@@ -274,6 +278,17 @@ pub(crate) fn draw_ailments(dice: &mut Prng, population: Population, until_ms: u
         (dice.between(1_000.min(until_ms), until_ms), Fault::Ail { node, kind, for_ms })
     };
     (0..count).map(ailment).collect()
+}
+
+/// All candidates for the health duty stand still, in one of four runs, for about as long as a node lease lasts. Its
+/// dice are its own, too.
+pub(crate) fn draw_freezes(dice: &mut Prng, node_lease_ms: u64, until_ms: u64) -> Vec<(u64, Fault)> {
+    let count = if dice.chance(250) { dice.between(1, 2) } else { 0 };
+    let freeze = |_| {
+        let for_ms = dice.between(node_lease_ms / 2, node_lease_ms + node_lease_ms / 2);
+        (dice.between(1_000.min(until_ms), until_ms), Fault::Freeze { for_ms })
+    };
+    (0..count).map(freeze).collect()
 }
 
 fn draw_fault(dice: &mut Prng, family: u64, population: Population) -> Fault {

@@ -3,7 +3,7 @@
 
 use crate::links::NetworkFaults;
 use crate::theme::Theme;
-use ohm_agent::{AgentConfig, CheckPolicy};
+use ohm_agent::{AgentConfig, CheckPolicy, DriverConfig};
 use ohm_framework::SchedulerConfig;
 use ohm_health::HealthConfig;
 use ohm_log_raft::RaftConfig;
@@ -253,6 +253,11 @@ impl Knobs {
             checks: ConditionKind::ALL.map(check).to_vec(),
             ..AgentConfig::default()
         }
+    }
+
+    /// How simulated tasks behave.
+    pub(crate) fn tasks(&self) -> DriverConfig {
+        DriverConfig { stop_ms: self.stop_ms, fence_lead_ms: self.agent().fence_lead_ms() }
     }
 
     /// Of a founder, or of one that joins later.

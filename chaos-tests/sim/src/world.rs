@@ -170,7 +170,7 @@ impl World {
         }
         for newcomer in self.stage.newcomers.drain(..) {
             let number = self.roles.nodes.len();
-            self.roles.nodes.push(NodeProcess::new(number, newcomer, self.stage.knobs.stop_ms));
+            self.roles.nodes.push(NodeProcess::new(number, newcomer, self.stage.knobs.tasks()));
         }
     }
 

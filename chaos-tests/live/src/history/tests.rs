@@ -21,7 +21,7 @@ fn run(incarnation: u32) -> RunRef {
 }
 
 fn began(at_ms: u64, node: &str, incarnation: u32) -> Line {
-    line(at_ms, Happened::Began { node: node.into(), run: run(incarnation), keeps: false })
+    line(at_ms, Happened::Began { node: node.into(), run: run(incarnation), keeps: false, fence_in_ms: 1 })
 }
 
 fn over(at_ms: u64, node: &str, incarnation: u32) -> Line {
@@ -165,7 +165,7 @@ fn a_job_that_succeeded_did_all_of_its_work() {
     log.push(Logged { index: Index(2), applied: Arc::new(applied), ..log[0].clone() });
     let run = |task, incarnation| RunRef::new(JobId(7), 0, task, incarnation);
     let sign = |run| Sign { run, at_ms: 50, node: "node-1".into() };
-    let began = |run| line(1, Happened::Began { node: "node-1".into(), run, keeps: true });
+    let began = |run| line(1, Happened::Began { node: "node-1".into(), run, keeps: true, fence_in_ms: 1 });
     let over = |run| line(60, Happened::Over { node: "node-1".into(), run });
     let runs = [run(0, 1), run(0, 2), run(1, 1)];
     let lines = runs.into_iter().map(began).chain(runs.into_iter().map(over));

@@ -8,7 +8,7 @@ fn run(task: u32, incarnation: u32) -> RunRef {
 }
 
 fn began(at_ms: u64, node: &str, run: RunRef) -> Record {
-    Record::Began { at_ms, node: node.into(), run, keeps: true }
+    Record::Began { at_ms, node: node.into(), run, keeps: true, fence_in_ms: 1 }
 }
 
 fn over(at_ms: u64, node: &str, run: RunRef) -> Record {

@@ -21,7 +21,7 @@ pub(crate) struct NodeProcess {
     boot: u64,
     agent: Option<AgentCore>,
     driver: SimDriver,
-    stop_ms: u64,
+    tasks: DriverConfig,
     /// What lived after the last step, and whether it keeps on without a server.
     lived: BTreeMap<RunRef, bool>,
     /// When the agent is ticked next, and when the driver is.
@@ -36,7 +36,7 @@ pub(crate) struct NodeProcess {
 }
 
 impl NodeProcess {
-    pub(crate) fn new(number: usize, Newcomer { spec, clock, key }: Newcomer, stop_ms: u64) -> Self {
+    pub(crate) fn new(number: usize, Newcomer { spec, clock, key }: Newcomer, tasks: DriverConfig) -> Self {
         NodeProcess {
             spec,
             number,
@@ -44,8 +44,8 @@ impl NodeProcess {
             key,
             boot: 1,
             agent: None,
-            driver: SimDriver::new(DriverConfig { stop_ms }),
-            stop_ms,
+            driver: SimDriver::new(tasks),
+            tasks,
             lived: BTreeMap::new(),
             tick_ms: None,
             driver_ms: None,
@@ -59,7 +59,7 @@ impl NodeProcess {
     pub(crate) fn reboot(&mut self, stage: &mut Stage) {
         self.agent = None;
         self.boot += 1;
-        self.driver = SimDriver::new(DriverConfig { stop_ms: self.stop_ms });
+        self.driver = SimDriver::new(self.tasks);
         for (run, _) in std::mem::take(&mut self.lived) {
             stage.history.push(Record::Over { at_ms: stage.agenda.now_ms(), node: self.spec.name.clone(), run });
         }
@@ -217,6 +217,7 @@ impl NodeProcess {
 
     fn record(&mut self, real_ms: u64, keeps: bool, history: &mut Vec<Record>) {
         let live: Vec<RunRef> = self.driver.live().collect();
+        let fence_in_ms = self.driver.fence_in_ms(self.shell.clock.boot_ms(real_ms));
         let node = self.spec.name.clone();
         let ended: Vec<RunRef> = self.lived.keys().filter(|run| !live.contains(run)).copied().collect();
         for run in ended {
@@ -225,7 +226,7 @@ impl NodeProcess {
         }
         for run in live {
             if self.lived.insert(run, keeps).is_none() {
-                history.push(Record::Began { at_ms: real_ms, node: node.clone(), run, keeps });
+                history.push(Record::Began { at_ms: real_ms, node: node.clone(), run, keeps, fence_in_ms });
             }
         }
     }

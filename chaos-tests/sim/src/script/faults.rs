@@ -10,6 +10,7 @@ pub(super) const VERBS: &[&str] = &[
     "power-off",
     "forget",
     "pause",
+    "freeze-health",
     "cut",
     "split",
     "depose",
@@ -53,6 +54,7 @@ pub(crate) fn fault_words(fault: &Fault) -> String {
         }
         Fault::Amnesia { client, down_ms } => format!("forget client {} for {down_ms}ms", client + 1),
         Fault::Pause { victim, for_ms } => format!("pause {} for {for_ms}ms", name(victim)),
+        Fault::Freeze { for_ms } => format!("freeze-health for {for_ms}ms"),
         Fault::Cut { victim, way, for_ms } => format!("cut {}{} for {for_ms}ms", name(victim), way_word(way)),
         Fault::Split { one, other, way, for_ms } => {
             format!("split server {} server {}{} for {for_ms}ms", one + 1, other + 1, way_word(way))
@@ -109,6 +111,7 @@ pub(super) fn read(words: &mut Words<'_>) -> Result<Option<Fault>, String> {
     let fault = match verb {
         "crash" => Fault::Crash { victim: victim(words)?, down_ms: time_for(words)? },
         "pause" => Fault::Pause { victim: victim(words)?, for_ms: time_for(words)? },
+        "freeze-health" => Fault::Freeze { for_ms: time_for(words)? },
         "cut" => Fault::Cut { victim: victim(words)?, way: way(words), for_ms: time_for(words)? },
         "split" => {
             Fault::Split { one: server(words)?, other: server(words)?, way: way(words), for_ms: time_for(words)? }
@@ -221,7 +224,7 @@ fn time_for(words: &mut Words<'_>) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{Population, draw, draw_ailments};
+    use crate::faults::{Population, draw, draw_ailments, draw_freezes};
     use crate::theme::Theme;
     use ohm_stdx::Prng;
 
@@ -232,7 +235,8 @@ mod tests {
         let themes = [Theme::Widening, Theme::Handover, Theme::Deposing, Theme::Flapping, Theme::Leaving];
         let of_themes = themes.into_iter().flat_map(|theme| theme.faults(&mut Prng::new(1), population, 9_000));
         let ailments = (0..20).flat_map(|seed| draw_ailments(&mut Prng::new(seed), population, 9_000));
-        for fault in drawn.chain(of_themes).chain(ailments).map(|(_, fault)| fault) {
+        let freezes = (0..20).flat_map(|seed| draw_freezes(&mut Prng::new(seed), 5_000, 9_000));
+        for fault in drawn.chain(of_themes).chain(ailments).chain(freezes).map(|(_, fault)| fault) {
             let text = fault_words(&fault);
             let mut words = Words::new(&text);
             assert_eq!(read(&mut words), Ok(Some(fault)), "{text}");

@@ -44,6 +44,8 @@ impl World {
         drawn.extend(knobs.theme.faults(&mut dice, population, knobs.faults_ms));
         let mut ailing = Prng::new(hash::chain(hash::mix(scenario.seed), 0xa11));
         drawn.extend(faults::draw_ailments(&mut ailing, population, knobs.faults_ms));
+        let mut freezing = Prng::new(hash::chain(hash::mix(scenario.seed), 0xf4ee));
+        drawn.extend(faults::draw_freezes(&mut freezing, knobs.node_lease_ms, knobs.faults_ms));
         drawn.sort_by_key(|(at_ms, _)| *at_ms);
         let calm = scenario.script.as_ref().is_some_and(|script| script.is_calm);
         let network = if calm { NetworkFaults::calm() } else { knobs.network };
@@ -137,7 +139,7 @@ fn nodes(dice: &mut Prng, knobs: &Knobs, plain: bool) -> Vec<NodeProcess> {
         let spec = if plain { script::plain_node(number) } else { workload::node(dice, number, knobs.is_large()) };
         let key = dice.u64();
         let clock = Clock::drawn(dice, knobs.drift_ppm);
-        NodeProcess::new(number, Newcomer { spec, clock, key }, knobs.stop_ms)
+        NodeProcess::new(number, Newcomer { spec, clock, key }, knobs.tasks())
     };
     (0..knobs.nodes).map(node).collect()
 }

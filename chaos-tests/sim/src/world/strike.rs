@@ -42,6 +42,10 @@ impl World {
             Fault::Pause { victim, for_ms } => {
                 roles.get(victim).shell_mut().pause((now_ms + for_ms).min(stage.knobs.faults_ms));
             }
+            Fault::Freeze { for_ms } => {
+                let until_ms = (now_ms + for_ms).min(stage.knobs.faults_ms);
+                roles.health.iter_mut().for_each(|candidate| candidate.shell_mut().pause(until_ms));
+            }
             Fault::Reboot { node, down_ms } | Fault::Wipe { node, down_ms } => {
                 let process = &mut roles.nodes[node];
                 process.kill(stage);
@@ -106,7 +110,7 @@ impl World {
             | Fault::Ail { node, .. }
             | Fault::Respec { node, .. } => exists(Victim::Node(node)),
             Fault::Split { one, other, .. } => exists(Victim::Server(one.max(other))),
-            Fault::Storm { .. } | Fault::AddServer | Fault::Depose { .. } => true,
+            Fault::Storm { .. } | Fault::Freeze { .. } | Fault::AddServer | Fault::Depose { .. } => true,
             Fault::LostDisk { server }
             | Fault::Retire { server }
             | Fault::Transfer { server }

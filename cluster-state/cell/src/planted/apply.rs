@@ -6,7 +6,7 @@ use crate::apply::{Applied, Tx};
 use crate::cell::Cell;
 use crate::policy::conditions::settle_taints;
 use crate::state::flaps::Flaps;
-use crate::state::jobs::{Job, JobState};
+use crate::state::jobs::{Job, JobState, TaskState};
 use crate::state::repairs::{RepairState, UnhealthyCause};
 use crate::state::requests::live_request;
 use crate::state::runs::Run;
@@ -48,12 +48,13 @@ const AFTER: [(Bug, Leave); 9] = [
 ];
 
 /// Bugs that look at nothing but what the command told.
-const AFTER_TOLD: [(Bug, Leave); 5] = [
+const AFTER_TOLD: [(Bug, Leave); 6] = [
     (Bug::RestartNobody, restart_nobody),
     (Bug::ChargeRestarts, charge_restarts),
     (Bug::ChargeLostNodes, charge_lost_nodes),
     (Bug::KeepBoth, keep_both),
     (Bug::ForgetHoldDown, forget_hold_down),
+    (Bug::HurryFenced, hurry_fenced),
 ];
 
 impl Planted {
@@ -298,6 +299,19 @@ fn charge_ended(former: &Former, cell: &mut Cell, applied: &Applied, is_meant: f
             && let Some(task) = job.groups[usize::from(*group)].tasks.get_mut(*task as usize)
         {
             task.failures += 1;
+        }
+    }
+}
+
+fn hurry_fenced(former: &Former, cell: &mut Cell, applied: &mut Applied) {
+    for kind in former.told(applied) {
+        let EventKind::Ended { job, group, task, exit: Exit::LeaseExpired, cause: None, .. } = kind else { continue };
+        let Some(job) = cell.jobs.get_mut(*job) else { continue };
+        let group = &mut job.groups[usize::from(*group)];
+        if let Some(found) = group.tasks.get_mut(*task as usize).filter(|found| found.state == TaskState::BackingOff) {
+            found.state = TaskState::Pending;
+            group.backing_off -= 1;
+            group.pending.insert(*task, 1);
         }
     }
 }

@@ -74,7 +74,8 @@ pub struct Task {
     pub attempts: Incarnation,
     /// How many attempts failed by themselves.
     pub failures: u32,
-    /// How many attempts in a row their nodes could not start; never charged, but each waits longer than the last.
+    /// How many attempts in a row their nodes could not start, or ended with their lease; never charged, but each waits
+    /// longer than the last.
     pub refusals: u32,
     /// How the last attempt ended.
     pub exit: Option<Exit>,

@@ -344,25 +344,28 @@ impl Plain {
         let succeeded = exit == Exit::Code(0);
         let charged = matches!(exit, Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::StartFailed);
         let leaves = run.task >= job.spec.groups[usize::from(run.group)].count;
+        let refused = run.stop.is_none() && matches!(exit, Exit::NeverStarted | Exit::LeaseExpired);
+        let well = run.started_ms.is_some_and(|started| started + 600_000 <= self.now_ms);
+        task.refusals *= u32::from(run.started_ms.is_none() || (refused && !well));
         task.phase = match () {
             () if leaves => Phase::Removed,
             () if !open && succeeded && run.stop.is_none() => Phase::Succeeded,
             () if !open => Phase::Stopped,
-            () if run.stop.is_none() && exit == Exit::NeverStarted => {
+            () if refused => {
                 task.refusals += 1;
                 Phase::BackingOff
             }
             () if run.stop.is_some() || !charged => Phase::Pending,
             () if succeeded && !is_service => Phase::Succeeded,
             () => {
-                if is_service && run.started_ms.is_some_and(|started| started + 600_000 <= self.now_ms) {
+                if is_service && well {
                     task.failures = 0;
                 }
                 task.failures += 1;
                 if !is_service && task.failures > retries { Phase::Failed } else { Phase::BackingOff }
             }
         };
-        let failures = if exit == Exit::NeverStarted { task.refusals } else { task.failures };
+        let failures = if refused { task.refusals } else { task.failures };
         let phase = task.phase;
         let lost = !leaves
             && match run.stop {

@@ -154,7 +154,6 @@ impl Plain {
 
     pub(crate) fn run_started(&mut self, id: JobId, group: u16, task: u32) {
         let job = self.jobs.get_mut(&id).expect("a job");
-        job.tasks.get_mut(&(group, task)).expect("a task").refusals = 0;
         if job.repair.replaced.remove(&(group, task)) && job.nothing_lost() {
             job.repair.open = None;
         }

@@ -54,6 +54,8 @@ pub enum Happened {
         run: RunRef,
         /// Whether it may overlap with its replacement (`onDisconnect: keep`).
         keeps: bool,
+        /// How long until its node may end it because of its lease, in milliseconds.
+        fence_in_ms: u64,
     },
     /// Nothing of a task is left, or nothing came of its beginning.
     Over {
@@ -207,11 +209,14 @@ mod tests {
         let folder = folder();
         let run = RunRef::new(JobId(7), 0, 3, 1);
         let mut recorder = Recorder::open(&folder, "shim", "node 1").unwrap();
-        recorder.write_at(5, Happened::Began { node: "n".into(), run, keeps: false });
+        recorder.write_at(5, Happened::Began { node: "n".into(), run, keeps: false, fence_in_ms: 9 });
         recorder.write_at(9, Happened::Over { node: "n".into(), run });
         let path = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
         let lines = read(&path).unwrap();
-        assert_eq!(lines[1], Line { at_ms: 5, what: Happened::Began { node: "n".into(), run, keeps: false } });
+        assert_eq!(
+            lines[1],
+            Line { at_ms: 5, what: Happened::Began { node: "n".into(), run, keeps: false, fence_in_ms: 9 } }
+        );
         assert_eq!(lines.len(), 3);
         let text = fs::read_to_string(&path).unwrap();
         let first = text.find('\n').unwrap() + 1;

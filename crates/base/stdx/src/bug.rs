@@ -103,6 +103,10 @@ pub enum Bug {
     HideQuota,
     /// Where room is held for others, the whole node is.
     HoldTooMuch,
+    /// Runs start under a lease that is about to end them.
+    StartLate,
+    /// What ended with the lease of its node starts again at once.
+    HurryFenced,
 }
 
 impl Bug {
@@ -110,7 +114,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 46] = [
+    pub const ALL: [Bug; 48] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -157,6 +161,8 @@ impl Bug {
         Bug::ChargeRestarts,
         Bug::HideQuota,
         Bug::HoldTooMuch,
+        Bug::StartLate,
+        Bug::HurryFenced,
     ];
 }
 

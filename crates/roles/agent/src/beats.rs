@@ -2,6 +2,7 @@
 
 use crate::runner::LeaseFile;
 use ohm_model::{Epoch, Incarnation};
+use ohm_stdx::bug::{self, Bug};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -39,7 +40,8 @@ pub(crate) struct Beats {
     unsteady: bool,
     answered: bool,
     eager_left: u64,
-    /// The lease of the current registration ends here; nothing is started after it, or before there is one.
+    /// The lease of the current registration ends here; nothing is started shortly before it or later, nor before there
+    /// is one.
     lease_ends_ms: Option<u64>,
     /// The last lease file known: from an earlier process at first, then as written.
     file: Option<LeaseFile>,
@@ -121,7 +123,7 @@ impl Beats {
         let sent_ms = self.sent.drain(..=position).next_back().map(|(_, sent_ms)| sent_ms)?;
         self.answered = true;
         self.stretch(answer);
-        let times = 1 + u64::from(ohm_stdx::bug::is_planted(ohm_stdx::bug::Bug::LongLease));
+        let times = 1 + u64::from(bug::is_planted(Bug::LongLease));
         let deadline_ms = sent_ms.saturating_add(answer.lease_ms * times);
         self.lease_ends_ms = self.lease_ends_ms.max(Some(deadline_ms));
         let since_ms = match self.file {
@@ -142,10 +144,17 @@ impl Beats {
         }
     }
 
-    /// Whether the current registration has a lease that runs at `now_ms`.
-    pub(crate) fn has_lease(&self, now_ms: u64) -> bool {
-        self.lease_ends_ms.is_some_and(|ends_ms| now_ms < ends_ms)
+    /// Whether the current registration has a lease under which something may be started at `now_ms`.
+    pub(crate) fn may_start(&self, now_ms: u64, fence_lead_ms: u64) -> bool {
+        self.lease_ends_ms.is_some_and(|ends_ms| may_start(now_ms, ends_ms, fence_lead_ms))
     }
+}
+
+/// Whether something may be started at `now_ms` under a lease that ends at `deadline_ms`: only before the fence may ask
+/// anybody to end. What is started later ends with the lease, is placed again, and starts there as late.
+pub fn may_start(now_ms: u64, deadline_ms: u64, fence_lead_ms: u64) -> bool {
+    let lead_ms = if bug::is_planted(Bug::StartLate) { 0 } else { fence_lead_ms };
+    now_ms.saturating_add(lead_ms) < deadline_ms
 }
 
 #[cfg(test)]
@@ -163,10 +172,11 @@ mod tests {
         beats.restart(0);
         let first = beats.next(0, |_| 0).unwrap();
         let second = beats.next(5000, |_| 0).unwrap();
-        assert!(!beats.has_lease(1));
+        assert!(!beats.may_start(1, 0));
         let file = beats.on_answer(Incarnation(1), &answer(second, 3)).unwrap();
         assert_eq!((file.deadline_ms, file.since_ms), (15_000, 5000));
-        assert!(beats.has_lease(14_999) && !beats.has_lease(15_000));
+        assert!(beats.may_start(14_999, 0) && !beats.may_start(15_000, 0));
+        assert!(beats.may_start(12_999, 2_000) && !beats.may_start(13_000, 2_000), "the fence is about to act");
         assert_eq!(beats.on_answer(Incarnation(1), &answer(first, 3)), None, "the older beat gives nothing");
         let third = beats.next(7000, |_| 0).unwrap();
         assert_eq!(beats.on_answer(Incarnation(1), &answer(third, 2)), None, "an older duty is not believed");
@@ -183,7 +193,7 @@ mod tests {
         let mut beats = Beats::new(1000);
         beats.adopt(LeaseFile { deadline_ms: 9000, since_ms: 100, incarnation: Incarnation(1) });
         beats.restart(2000);
-        assert!(!beats.has_lease(2000));
+        assert!(!beats.may_start(2000, 0));
         let beat = beats.next(2000, |_| 0).unwrap();
         let file = beats.on_answer(Incarnation(1), &answer(beat, 1)).unwrap();
         assert_eq!((file.deadline_ms, file.since_ms), (12_000, 100));

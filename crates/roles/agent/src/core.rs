@@ -27,6 +27,13 @@ pub struct AgentConfig {
     pub checks: Vec<CheckPolicy>,
 }
 
+impl AgentConfig {
+    /// How long before the end of its lease the node may begin to end what runs there: two beats.
+    pub fn fence_lead_ms(&self) -> u64 {
+        self.beat_interval_ms.saturating_mul(2)
+    }
+}
+
 impl Default for AgentConfig {
     fn default() -> Self {
         AgentConfig {
@@ -105,9 +112,9 @@ impl AgentCore {
         }
     }
 
-    /// Whether runs may be started at `now_ms`.
+    /// Whether the lease lets runs start at `now_ms`.
     pub fn has_lease(&self, now_ms: u64) -> bool {
-        self.registration().is_some() && self.beats.has_lease(now_ms)
+        self.registration().is_some() && self.beats.may_start(now_ms, self.config.fence_lead_ms())
     }
 
     /// How many runs are known, in any phase.
@@ -268,7 +275,7 @@ impl AgentCore {
         }
     }
 
-    /// A lease that runs, a set made for this registration, and a runner whose state is known.
+    /// A lease that runs for long enough, a set made for this registration, and a runner whose state is known.
     fn may_start(&self, now_ms: u64) -> bool {
         self.attached && self.wanted_index.is_some() && self.has_lease(now_ms)
     }

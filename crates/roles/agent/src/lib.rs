@@ -10,9 +10,9 @@
 //! deadline passes, agent or no agent.
 //!
 //! Invariants: all times are milliseconds of the node's own clock that runs through pauses and suspend
-//! (CLOCK_BOOTTIME); the lease counts from the *sending* of the last answered beat; nothing is started without a lease;
-//! nothing that ended here is ever started again; nothing is stopped but on the word of a wanted set made for this very
-//! registration.
+//! (CLOCK_BOOTTIME); the lease counts from the *sending* of the last answered beat; nothing is started without a lease
+//! that outlives the fence's lead; nothing that ended here is ever started again; nothing is stopped but on the word
+//! of a wanted set made for this very registration.
 
 mod beats;
 mod conditions;
@@ -25,7 +25,7 @@ mod step;
 mod wanted;
 
 pub use self::core::{AgentConfig, AgentCore};
-pub use beats::BeatAnswer;
+pub use beats::{BeatAnswer, may_start};
 pub use conditions::{CheckPolicy, Finding};
 pub use runner::{FoundExit, FoundRun, LeaseFile, RunnerEvent};
 pub use sim_driver::{DriverConfig, DriverInput, SimDriver};

@@ -1,5 +1,6 @@
 //! The runner of the simulator and of `sim` nodes: tasks are timers, and the lease is obeyed as the shim obeys it.
 
+use crate::beats::may_start;
 use crate::runner::{FoundExit, FoundRun, LeaseFile, RunnerEvent};
 use crate::wanted::StartOrder;
 use ohm_model::{Exit, Incarnation, JobId, OnDisconnect, RunRef};
@@ -13,6 +14,9 @@ const SIGNAL_TERMINATE: i32 = 15;
 pub struct DriverConfig {
     /// How long a task takes to obey the polite signal; the kill comes after its grace in any case.
     pub stop_ms: u64,
+    /// How long before the end of the lease what runs under it gets the polite signal. A shim waits as much longer as
+    /// the grace of a task allows.
+    pub fence_lead_ms: u64,
 }
 
 /// What a driver is told: an agent's orders, and that time passes.
@@ -57,6 +61,8 @@ struct LiveRun {
     started_ms: u64,
     end_ms: u64,
     exit: Exit,
+    /// It got the polite signal because the lease is about to end; a renewal does not save it.
+    is_fenced: bool,
 }
 
 /// Simulated tasks of one node. It plays the shim: it outlives the agent core and runs on while that is paused.
@@ -68,8 +74,9 @@ pub struct SimDriver {
     exits: BTreeMap<RunRef, Exit>,
     /// When timers of live runs ring; a run whose end moved forward has an old timer left, which is ignored.
     timers: BTreeSet<(u64, RunRef)>,
-    /// Live runs that end with the lease.
+    /// Live runs that end with the lease, and those of them that were not asked to end yet.
     leased: usize,
+    unfenced: usize,
 }
 
 impl SimDriver {
@@ -98,10 +105,16 @@ impl SimDriver {
         self.live.iter().filter(|(_, live)| live.on_disconnect == OnDisconnect::Stop).map(|(&run, _)| run)
     }
 
-    /// The next moment at which something ends by itself.
+    /// How long it takes until the lease ends what is started at `now_ms`; 0 when that would be asked to end at once.
+    pub fn fence_in_ms(&self, now_ms: u64) -> u64 {
+        self.lease.map_or(0, |lease| lease.deadline_ms.saturating_sub(now_ms.saturating_add(self.config.fence_lead_ms)))
+    }
+
+    /// The next moment at which something ends by itself, or is asked to.
     pub fn due_ms(&self) -> Option<u64> {
         let timer_ms = self.timers.first().map(|(at_ms, _)| *at_ms);
-        let fence_ms = self.lease.filter(|_| self.leased > 0).map(|lease| lease.deadline_ms);
+        let lead_ms = if self.unfenced > 0 { self.config.fence_lead_ms } else { 0 };
+        let fence_ms = self.lease.filter(|_| self.leased > 0).map(|lease| lease.deadline_ms.saturating_sub(lead_ms));
         timer_ms.into_iter().chain(fence_ms).min()
     }
 
@@ -111,6 +124,9 @@ impl SimDriver {
         self.ring(now_ms, out);
         if self.lease.is_some_and(|lease| lease.deadline_ms <= now_ms) {
             self.fence(now_ms, u64::MAX, out);
+        } else if self.fence_in_ms(now_ms) == 0 {
+            self.ask_to_end(now_ms);
+            self.ring(now_ms, out);
         }
         match input {
             DriverInput::Attach => self.attach(out),
@@ -143,10 +159,12 @@ impl SimDriver {
             return out.push(RunnerEvent::Started { run, pid: 0 });
         }
         // Late orders are not obeyed: the cell may have placed the task elsewhere by now.
-        let in_time = self.lease.is_some_and(|lease| now_ms < lease.deadline_ms && lease.incarnation <= incarnation);
-        if !in_time {
-            self.exits.insert(run, Exit::LeaseExpired);
-            return out.push(RunnerEvent::Exited { run, exit: Exit::LeaseExpired });
+        let lead_ms = self.config.fence_lead_ms;
+        let may_start =
+            |lease: LeaseFile| may_start(now_ms, lease.deadline_ms, lead_ms) && lease.incarnation <= incarnation;
+        if !self.lease.is_some_and(may_start) {
+            self.exits.insert(run, Exit::NeverStarted);
+            return out.push(RunnerEvent::Exited { run, exit: Exit::NeverStarted });
         }
         let task = &wanted.launch.task;
         let end_ms = match task.sim_duration_ms {
@@ -155,8 +173,10 @@ impl SimDriver {
         };
         let (on_disconnect, grace_ms) = (wanted.launch.on_disconnect, task.grace_ms);
         let exit = Exit::Code(task.sim_exit_code);
-        self.live.insert(run, LiveRun { on_disconnect, grace_ms, started_ms: now_ms, end_ms, exit });
+        let live = LiveRun { on_disconnect, grace_ms, started_ms: now_ms, end_ms, exit, is_fenced: false };
+        self.live.insert(run, live);
         self.leased += usize::from(on_disconnect == OnDisconnect::Stop);
+        self.unfenced += usize::from(on_disconnect == OnDisconnect::Stop);
         if end_ms != u64::MAX {
             self.timers.insert((end_ms, run));
         }
@@ -201,6 +221,21 @@ impl SimDriver {
         }
     }
 
+    /// Asks the leased runs to end, since the lease is about to.
+    fn ask_to_end(&mut self, now_ms: u64) {
+        if self.unfenced == 0 {
+            return;
+        }
+        let is_due = |live: &&mut LiveRun| live.on_disconnect == OnDisconnect::Stop && !live.is_fenced;
+        for (run, live) in self.live.iter_mut().map(|(run, live)| (*run, live)).filter(|(_, live)| is_due(live)) {
+            let asked_ms = now_ms.saturating_add(self.config.stop_ms.min(live.grace_ms));
+            (live.is_fenced, live.exit) = (true, Exit::LeaseExpired);
+            live.end_ms = live.end_ms.min(asked_ms);
+            self.timers.insert((live.end_ms, run));
+        }
+        self.unfenced = 0;
+    }
+
     /// Ends the leased runs that were started before `since_ms`; all of them once the lease has ended.
     fn fence(&mut self, now_ms: u64, since_ms: u64, out: &mut Vec<RunnerEvent>) {
         let ended = self.lease.is_none_or(|lease| lease.deadline_ms <= now_ms);
@@ -218,6 +253,7 @@ impl SimDriver {
     fn end(&mut self, run: RunRef, exit: Exit, out: &mut Vec<RunnerEvent>) {
         if let Some(live) = self.live.remove(&run) {
             self.leased -= usize::from(live.on_disconnect == OnDisconnect::Stop);
+            self.unfenced -= usize::from(live.on_disconnect == OnDisconnect::Stop && !live.is_fenced);
             self.exits.insert(run, exit);
             out.push(RunnerEvent::Exited { run, exit });
         }

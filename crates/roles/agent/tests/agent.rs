@@ -50,7 +50,7 @@ struct Node {
 
 impl Node {
     fn new() -> Self {
-        let driver = SimDriver::new(DriverConfig { stop_ms: 20 });
+        let driver = SimDriver::new(DriverConfig { stop_ms: 20, ..DriverConfig::default() });
         let core = AgentCore::new(AgentConfig::default(), Prng::new(1));
         let mut node = Node { now_ms: 1000, core, driver, sent: Vec::new(), starts: Vec::new(), stops: Vec::new() };
         node.tell(AgentInput::Connected);
@@ -210,6 +210,43 @@ fn nothing_is_started_before_the_first_answer_or_after_the_lease() {
 }
 
 #[test]
+fn nothing_is_started_when_the_fence_is_about_to_act() {
+    let mut node = Node::ready();
+    node.pass(LEASE_MS - 2_000);
+    node.want(1, 10, vec![wanted(0, 0)]);
+    assert_eq!((node.live(), node.starts.len()), (vec![], 0), "two beats before the end of the lease");
+    node.answer_beat(1, 1);
+    assert_eq!(node.live(), [run(0)], "it waited for the next lease");
+}
+
+#[test]
+fn a_driver_asks_before_the_lease_ends_and_starts_nothing_then() {
+    let config = DriverConfig { stop_ms: 20, fence_lead_ms: 2_000 };
+    let mut driver = SimDriver::new(config);
+    let mut step = |now_ms, input| {
+        let mut events = Vec::new();
+        driver.step(now_ms, input, &mut events);
+        events
+    };
+    let start = |task, duration_ms| DriverInput::Start {
+        incarnation: Incarnation(1),
+        wanted: wanted(task, duration_ms).order().unwrap(),
+    };
+    let lease = |deadline_ms| DriverInput::Lease(LeaseFile { deadline_ms, since_ms: 0, incarnation: Incarnation(1) });
+    step(1_000, lease(11_000));
+    for (task, duration_ms) in [(0, 0), (1, 8_000), (2, 8_010)] {
+        assert_eq!(step(1_000, start(task, duration_ms)), [RunnerEvent::Started { run: run(task), pid: 0 }]);
+    }
+    let refused = RunnerEvent::Exited { run: run(3), exit: Exit::NeverStarted };
+    let own = RunnerEvent::Exited { run: run(1), exit: Exit::Code(0) };
+    assert_eq!(step(9_000, start(3, 0)), [own, refused], "what ended before it was asked ended by itself");
+    step(9_005, lease(21_000));
+    let ended = |task| RunnerEvent::Exited { run: run(task), exit: Exit::LeaseExpired };
+    assert_eq!(step(9_030, DriverInput::Tick), [ended(2), ended(0)], "no renewal saves who was asked");
+    assert_eq!(step(9_031, start(4, 0)), [RunnerEvent::Started { run: run(4), pid: 0 }]);
+}
+
+#[test]
 fn old_indices_and_sets_of_other_registrations_change_nothing() {
     let mut node = Node::ready();
     node.want(1, 10, vec![wanted(0, 0)]);
@@ -323,7 +360,7 @@ fn a_driver_that_slept_over_a_deadline_still_ends_what_should_have_ended() {
     node.driver.step(30_001, late, &mut events);
     assert_eq!(
         events,
-        [RunnerEvent::Exited { run: run(5), exit: Exit::LeaseExpired }],
+        [RunnerEvent::Exited { run: run(5), exit: Exit::NeverStarted }],
         "an order of an older registration"
     );
 }

@@ -20,7 +20,7 @@ const BACK_OFF_MS: u64 = 1_000;
 /// No back-off is longer.
 const BACK_OFF_MAX_MS: u64 = 300_000;
 
-/// A task of a service that ran so long was well: its back-off begins anew (Kubernetes: ten minutes, too).
+/// What ran so long was well: its back-off begins anew (Kubernetes: ten minutes, too).
 const HEALTHY_MS: u64 = 600_000;
 
 /// The run in `slot` is over: its room is free, and its task goes where its end sends it.
@@ -126,6 +126,7 @@ enum TaskEnd {
 /// job over ───────────────▶ Succeeded (exit 0, not stopped) or Stopped
 /// stopped by wish ────────▶ Pending, not charged
 /// not started by its node ▶ BackingOff, not charged
+/// ended with the lease ───▶ BackingOff, not charged
 /// exit 0 (batch, tas) ────▶ Succeeded
 /// not its own doing ──────▶ Pending, not charged
 /// failed, service exit ───▶ BackingOff, then Pending; Failed when the retries are used up
@@ -156,8 +157,14 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
         return TaskEnd::Settled;
     }
     let is_service = job_kind == ClassKind::Service;
-    if run.stop.is_none() && exit == Exit::NeverStarted {
-        // A node whose disk is full would be given the same task once a second for ever.
+    let ran_ms = if run.started_ms == 0 { 0 } else { now_ms.saturating_sub(run.started_ms) };
+    let is_refused = run.stop.is_none() && matches!(exit, Exit::NeverStarted | Exit::LeaseExpired);
+    if run.started_ms != 0 && (!is_refused || ran_ms >= HEALTHY_MS) {
+        task.refusals = 0;
+    }
+    if is_refused {
+        // A node whose disk is full would be given the same task once a second for ever, and one whose leases run out
+        // would start and end it as often.
         task.refusals = task.refusals.saturating_add(1);
         task.state = TaskState::BackingOff;
         group.backing_off += 1;
@@ -173,7 +180,6 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
         group.succeeded += 1;
         return TaskEnd::Settled;
     }
-    let ran_ms = if run.started_ms == 0 { 0 } else { now_ms.saturating_sub(run.started_ms) };
     if is_service && ran_ms >= HEALTHY_MS {
         task.failures = 0;
     }

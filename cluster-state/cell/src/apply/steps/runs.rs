@@ -20,7 +20,6 @@ pub(crate) fn run_started(tx: &mut Tx<'_>, slot: u32, pid: u32) {
     let job = tx.job_mut(task.job);
     let group = &mut job.groups[usize::from(task.group.0)];
     group.running += 1;
-    group.tasks[task.task.0 as usize].refusals = 0;
     tx.touch_job(task.job);
     let (job, group, task) = (task.job, task.group.0, task.task.0);
     tx.tell(EventKind::Started { job, group, task, incarnation, node });

@@ -76,7 +76,7 @@ impl AgentOptions {
     fn shim_command(&self, folder: &Path) -> Result<ShimCommand, AgentError> {
         let (wants_namespace, wants_cgroups) = (self.wants_namespace, self.wants_cgroups);
         // The last signal before the lease ends comes at most two beats early.
-        let fence_lead_ms = self.agent.beat_interval_ms.saturating_mul(2);
+        let fence_lead_ms = self.agent.fence_lead_ms();
         let options = ShimOptions { folder: folder.to_path_buf(), wants_namespace, wants_cgroups, fence_lead_ms };
         match &self.shim_program {
             Some(program) => Ok(ShimCommand { program: program.clone(), options }),

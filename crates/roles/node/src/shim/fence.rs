@@ -9,6 +9,8 @@
 //!   beats): an outage shorter than the lease less two beats must not touch a task, so a longer grace cannot be had
 //!   here;
 //! - a run that got its SIGTERM is stopped for good, even if the lease is renewed a moment later;
+//! - a run whose first process had ended before its first signal has ended by itself, and only the rest is killed;
+//! - nothing is started any more once now + `lead` has reached D: the fence might end it at once;
 //! - SIGKILL at once for a run that is older than the lease without a gap: it has outlived an earlier deadline, because
 //!   this very shim was stopped then.
 //!
@@ -20,7 +22,10 @@ use super::lease::{LeaseReader, NodeLease};
 use crate::cgroup::GroupOfRun;
 use crate::clock;
 use crate::processes::signal_group;
+use nix::errno::Errno;
 use nix::sys::signal::Signal;
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -62,6 +67,14 @@ struct Member {
     group: Option<GroupOfRun>,
     step: Step,
     kill_at_ms: u64,
+    /// Its first process was gone before it got a signal.
+    ended_by_itself: bool,
+}
+
+impl Member {
+    fn new(started_ms: u64, grace_ms: u64, group: Option<GroupOfRun>) -> Self {
+        Member { started_ms, grace_ms, group, step: Step::None, kill_at_ms: u64::MAX, ended_by_itself: false }
+    }
 }
 
 type Members = BTreeMap<u32, Member>;
@@ -128,13 +141,14 @@ impl Fence {
     /// Watches over the run whose first process is `pid`, started at `started_ms`. The shim must not stand in `group`
     /// any more.
     pub(super) fn add(&self, pid: u32, started_ms: u64, grace_ms: u64, group: Option<GroupOfRun>) {
-        let member = Member { started_ms, grace_ms, group, step: Step::None, kill_at_ms: u64::MAX };
-        lock(&self.shared.watched).members.insert(pid, member);
+        lock(&self.shared.watched).members.insert(pid, Member::new(started_ms, grace_ms, group));
     }
 
-    /// Ends the watch, which must happen before `pid` is reaped: from then on the number means nothing.
+    /// Ends the watch, which must happen before `pid` is reaped: from then on the number means nothing. Says how far
+    /// the fence has gone to end it; nowhere, if it had ended before.
     pub(super) fn remove(&self, pid: u32) -> Step {
-        lock(&self.shared.watched).members.remove(&pid).map_or(Step::None, |member| member.step)
+        let member = lock(&self.shared.watched).members.remove(&pid).filter(|member| !member.ended_by_itself);
+        member.map_or(Step::None, |member| member.step)
     }
 }
 
@@ -187,6 +201,9 @@ fn last_resort_at_ms(watched: &Watched, now_ms: u64, deadline_ms: u64) -> u64 {
 }
 
 fn enforce(pid: u32, member: &mut Member, now_ms: u64, due: Step, deadline_ms: u64) {
+    if due > Step::None && member.step == Step::None {
+        member.ended_by_itself = has_ended(pid);
+    }
     if due == Step::Killed || now_ms >= member.kill_at_ms {
         member.step = Step::Killed;
         member.kill_at_ms = now_ms;
@@ -204,9 +221,40 @@ fn enforce(pid: u32, member: &mut Member, now_ms: u64, due: Step, deadline_ms: u
     }
 }
 
+/// Whether this child has ended. It stays as it is, to be reaped by the loop.
+fn has_ended(pid: u32) -> bool {
+    let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    let status = waitid(Id::Pid(Pid::from_raw(pid.cast_signed())), look);
+    // The library has no name for the signals above 31 and makes an error of them.
+    matches!(status, Ok(status) if status.pid().is_some()) || status == Err(Errno::EINVAL)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Child, Command};
+
+    /// What the fence has done to a task that takes so many seconds, `after_ms` after its start.
+    fn step_of(seconds: &str, after_ms: u64) -> (Step, Child) {
+        let mut child = Command::new("sleep").arg(seconds).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(after_ms));
+        let shared = Arc::new(Shared::default());
+        let mut member = Member::new(0, 0, None);
+        enforce(child.id(), &mut member, 100, Step::Killed, 100);
+        // It leads no group of its own here, so nobody was signalled.
+        let _ = child.kill();
+        lock(&shared.watched).members.insert(child.id(), member);
+        (Fence { shared }.remove(child.id()), child)
+    }
+
+    #[test]
+    fn what_ended_before_its_signal_ended_by_itself() {
+        for (seconds, after_ms, expected) in [("0", 500, Step::None), ("9", 100, Step::Killed)] {
+            let (step, mut child) = step_of(seconds, after_ms);
+            assert_eq!(step, expected);
+            assert_eq!(child.wait().unwrap().success(), expected == Step::None, "it is there to be reaped");
+        }
+    }
 
     #[test]
     fn the_kill_comes_before_the_deadline_and_the_polite_signal_at_most_two_beats_before() {
@@ -229,7 +277,7 @@ mod tests {
         watched.starts_until_ms = 101;
         assert_eq!(last_resort_at_ms(&watched, 100, 500), 500, "somebody starts");
         assert_eq!(last_resort_at_ms(&watched, 101, 500), 0, "nobody did");
-        let member = |step| Member { started_ms: 0, grace_ms: 0, group: None, step, kill_at_ms: 0 };
+        let member = |step| Member { step, ..Member::new(0, 0, None) };
         watched.members.insert(7, member(Step::Terminated));
         assert_eq!(last_resort_at_ms(&watched, 200, 500), 500);
         watched.members.insert(7, member(Step::Killed));

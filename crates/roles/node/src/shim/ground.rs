@@ -10,6 +10,7 @@ use crate::cgroup::{Cgroups, Slot};
 use crate::clock;
 use crate::processes::{Processes, signal_group};
 use nix::sys::signal::Signal;
+use ohm_agent::may_start;
 use ohm_model::{Incarnation, RunRef};
 use std::path::PathBuf;
 
@@ -22,13 +23,16 @@ pub(super) struct Ground {
     pub(super) cgroups: Option<Cgroups>,
     pub(super) fence: Fence,
     pub(super) lease: LeaseReader,
+    pub(super) fence_lead_ms: u64,
 }
 
 impl Ground {
-    /// Whether a task that was ordered under `registration` may be started now.
-    pub(super) fn has_lease(&mut self, registration: Incarnation) -> bool {
-        let lease = self.lease.read();
-        clock::boottime_ms() < lease.deadline_ms && lease.incarnation <= registration.0
+    /// How long it takes until the fence may end a task that was ordered under `registration` and is started now;
+    /// nothing if it may not be started.
+    pub(super) fn fence_in_ms(&mut self, registration: Incarnation) -> Option<u64> {
+        let (lease, now_ms) = (self.lease.read(), clock::boottime_ms());
+        let may = may_start(now_ms, lease.deadline_ms, self.fence_lead_ms) && lease.incarnation <= registration.0;
+        may.then(|| lease.deadline_ms.saturating_sub(now_ms.saturating_add(self.fence_lead_ms)))
     }
 
     pub(super) fn guard_is_ending(&self) -> bool {

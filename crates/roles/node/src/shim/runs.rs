@@ -32,7 +32,7 @@ const STARTS_PER_TURN_MAX: usize = 64;
 const AGAIN_MS: u64 = 5;
 /// Between two looks at the sizes of log files, in milliseconds.
 const ROTATE_MS: u64 = 1_000;
-const NO_LEASE: &str = "the lease of this node has run out, or is of a later registration";
+const NO_LEASE: &str = "the lease of this node has run out or is about to, or is of a later registration";
 const ENDING: &str = "the shim is ending";
 /// Entries in one part of a list.
 const LIST_PART: usize = 1_000;

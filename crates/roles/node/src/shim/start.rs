@@ -91,7 +91,8 @@ pub fn run_shim(options: ShimOptions) -> Result<(), ShimError> {
     let lease = LeaseReader::open(&folder)?;
     let info =
         ShimInfo { version: PROTOCOL_VERSION, pid: std::process::id(), has_namespace: guard.has_namespace, warnings };
-    let ground = Ground { folder, processes, guard, guard_starter, cgroups, fence, lease };
+    let fence_lead_ms = options.fence_lead_ms;
+    let ground = Ground { folder, processes, guard, guard_starter, cgroups, fence, lease, fence_lead_ms };
     serve::serve(Runs::new(ground, journal, ended, recorder), info, &socket)
 }
 

@@ -213,7 +213,7 @@ impl Fleet {
     fn tell_driver(&mut self, now_ms: u64, local: usize, input: DriverInput) {
         let node = &mut self.nodes[local];
         let (mut events, mut effects) = (Vec::<RunnerEvent>::new(), Vec::new());
-        let witness = self.recorder.is_on().then(|| Witness::before(&node.driver, &input));
+        let witness = self.recorder.is_on().then(|| Witness::before(now_ms, &node.driver, &input));
         node.driver.step(now_ms, input, &mut events);
         if let Some(witness) = witness {
             witness.record(now_ms, &node.name, &events, &mut self.recorder);

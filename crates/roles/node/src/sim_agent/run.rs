@@ -47,7 +47,8 @@ impl SimAgentOptions {
     pub fn new(servers: Servers, nodes: Vec<NodeSpec>) -> Self {
         let mut agent = AgentConfig::default();
         agent.report_delay_ms = agent.report_delay_ms.max(nodes.len() as u64 * 1000 / REPORT_BATCHES_PER_SECOND);
-        SimAgentOptions { servers, nodes, data_dir: None, down_dir: None, driver: DriverConfig::default(), agent }
+        let driver = DriverConfig { fence_lead_ms: agent.fence_lead_ms(), ..DriverConfig::default() };
+        SimAgentOptions { servers, nodes, data_dir: None, down_dir: None, driver, agent }
     }
 }
 

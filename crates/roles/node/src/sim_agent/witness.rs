@@ -10,17 +10,20 @@ pub(super) struct Witness {
     deadline_ms: u64,
     /// A run that would be new, and whether it may overlap with its replacement.
     starts: Option<(RunRef, bool)>,
+    /// How long until the lease would end it.
+    fence_in_ms: u64,
 }
 
 impl Witness {
-    pub(super) fn before(driver: &SimDriver, input: &DriverInput) -> Self {
+    pub(super) fn before(now_ms: u64, driver: &SimDriver, input: &DriverInput) -> Self {
         let starts = match input {
             DriverInput::Start { wanted, .. } if !driver.is_live(wanted.run) => {
                 Some((wanted.run, wanted.launch.on_disconnect == OnDisconnect::Keep))
             }
             _ => None,
         };
-        Witness { deadline_ms: driver.lease().map_or(u64::MAX, |lease| lease.deadline_ms), starts }
+        let deadline_ms = driver.lease().map_or(u64::MAX, |lease| lease.deadline_ms);
+        Witness { deadline_ms, starts, fence_in_ms: driver.fence_in_ms(now_ms) }
     }
 
     pub(super) fn record(&self, now_ms: u64, node: &str, events: &[RunnerEvent], recorder: &mut Recorder) {
@@ -29,7 +32,8 @@ impl Witness {
             match *event {
                 RunnerEvent::Started { run, .. } => {
                     if let Some((_, keeps)) = self.starts.filter(|(new, _)| *new == run) {
-                        recorder.write_at(now_ms, Happened::Began { node, run, keeps });
+                        let fence_in_ms = self.fence_in_ms;
+                        recorder.write_at(now_ms, Happened::Began { node, run, keeps, fence_in_ms });
                     }
                 }
                 RunnerEvent::Exited { run, .. } => {

@@ -25,6 +25,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("the_fence_ends_tasks_before_the_deadline", the_fence_ends_tasks_before_the_deadline),
     ("a_stopped_shim_ends_its_tasks_with_the_lease", a_stopped_shim_ends_its_tasks_with_the_lease),
     ("nothing_starts_without_a_lease", nothing_starts_without_a_lease),
+    ("nothing_starts_shortly_before_a_lease_ends", nothing_starts_shortly_before_a_lease_ends),
     (
         "a_run_that_outlived_a_lease_is_ended_under_the_next_one",
         a_run_that_outlived_a_lease_is_ended_under_the_next_one,
@@ -242,6 +243,21 @@ fn nothing_starts_without_a_lease(setup: Setup) {
     assert_eq!(world.list(), (vec![], vec![]));
 }
 
+/// The fence would end it at once, and the cell would have it started again.
+fn nothing_starts_shortly_before_a_lease_ends(setup: Setup) {
+    let mut world = World::new(setup);
+    world.lease_for(1_950);
+    for on_disconnect in [OnDisconnect::Stop, OnDisconnect::Keep] {
+        world.start(0, RunSpec { on_disconnect, ..shell("true") });
+        world.find(|event| match event {
+            Event::StartRefused { .. } => Some(()),
+            Event::Started(_) | Event::Exited(_) => panic!("it was started"),
+            _ => None,
+        });
+    }
+    assert_eq!(world.list(), (vec![], vec![]));
+}
+
 /// What a shim finds that was stopped over a deadline and wakes to a newer lease.
 fn a_run_that_outlived_a_lease_is_ended_under_the_next_one(setup: Setup) {
     let mut world = World::new(setup);
@@ -270,7 +286,7 @@ fn orders_of_an_earlier_registration_are_refused(setup: Setup) {
 
 fn a_damaged_lease_runs_out(setup: Setup) {
     let mut world = World::new(setup);
-    world.lease_for(3_000);
+    world.lease_for(7_000);
     world.start_script(0, "sleep 730");
     // Long enough to be read; then nothing whole can be read any more.
     std::thread::sleep(Duration::from_millis(300));

@@ -31,13 +31,13 @@ impl Runs {
         let mut started = Vec::with_capacity(starts.len());
         for (run, spec) in starts {
             // The sync may have taken any time.
-            if !self.ground.has_lease(spec.registration) {
+            let Some(fence_in_ms) = self.ground.fence_in_ms(spec.registration) else {
                 self.withdraw(run, NO_LEASE.into());
                 continue;
-            }
+            };
             let keeps = spec.on_disconnect == OnDisconnect::Keep;
             let node = self.recorder.name().to_string();
-            self.recorder.write(|| Happened::Began { node, run, keeps });
+            self.recorder.write(|| Happened::Began { node, run, keeps, fence_in_ms });
             match self.ground.launch(&mut self.launcher, run, &spec) {
                 Ok((pid, slot)) => started.push((run, spec, pid, slot)),
                 Err(LaunchError::Task(reason)) => {
@@ -76,7 +76,7 @@ impl Runs {
         let mut starts = Vec::with_capacity(count);
         for (run, spec) in self.waiting.drain(..count).collect::<Vec<_>>() {
             self.waits.remove(&run);
-            if !self.ground.has_lease(spec.registration) {
+            if self.ground.fence_in_ms(spec.registration).is_none() {
                 self.events.push(Event::StartRefused { run, reason: NO_LEASE.into() });
             } else if let Err(reason) = spec.check() {
                 self.ended(run, End::StartFailed(reason), false, Cause::Own, now_ms);

@@ -106,7 +106,7 @@ fn a_task_runs_on_one_of_many_nodes_and_its_end_is_reported() {
     let path = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
     let lines = recorder::read(&path).unwrap();
     let node = || "node-3".to_string();
-    assert_eq!(lines[1].what, Happened::Began { node: node(), run, keeps: false });
+    assert_eq!(lines[1].what, Happened::Began { node: node(), run, keeps: false, fence_in_ms: 9_950 });
     assert_eq!(lines[2].what, Happened::Over { node: node(), run });
     assert_eq!((lines.len(), lines[2].at_ms - lines[1].at_ms), (3, 500));
 }
