@@ -32,7 +32,7 @@ pub(crate) enum Up {
     Beats(Vec<Beat>),
     Reports { node: NodeId, batch: u64, reports: Vec<RunReport> },
     Conditions { node: NodeId, incarnation: Incarnation, number: u64, conditions: Vec<NodeCondition> },
-    Duty(SessionId),
+    Duty(SessionId, u64),
     Answers(Vec<(NodeId, BeatAnswer)>),
     Command { request: u64, asked: Asked },
 }

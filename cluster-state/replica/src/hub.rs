@@ -88,7 +88,8 @@ pub(crate) struct Hub {
     cell_incarnation: u64,
     nodes: BTreeMap<NodeId, Attached>,
     dirty: BTreeSet<NodeId>,
-    duty: BTreeMap<SessionId, Peer>,
+    /// Connections of candidates for the health duty: the session of each, and the nonce shown with it.
+    duty: BTreeMap<Peer, (SessionId, u64)>,
     beats: Vec<Beat>,
     /// Beats of nodes that this copy does not know. Perhaps it only lags.
     doubtful: Vec<(Peer, Beat)>,
@@ -129,15 +130,43 @@ impl Hub {
         self.nodes.get(&node).map(|attached| attached.peer)
     }
 
-    pub(crate) fn attach_duty(&mut self, peer: Peer, session: SessionId) {
-        self.duty.retain(|_, known| *known != peer);
-        self.duty.insert(session, peer);
+    /// A candidate for the health duty is connected; false when it is known that the session is somebody else's. Of
+    /// several connections of one candidate the latest counts, and an earlier one again when that is over.
+    pub(crate) fn attach_duty(&mut self, peer: Peer, session: SessionId, nonce: u64, cell: &Cell) -> bool {
+        let is_strange = cell.sessions().get(session).is_some() && !is_owner(session, nonce, cell);
+        if !is_strange {
+            self.duty.insert(peer, (session, nonce));
+        }
+        !is_strange
+    }
+
+    /// The connection of the owner of `session`.
+    fn owner_of(&self, session: SessionId, cell: &Cell) -> Option<Peer> {
+        let is_its = |(of, nonce): &(SessionId, u64)| *of == session && is_owner(session, *nonce, cell);
+        self.duty.iter().rev().find(|(_, claim)| is_its(claim)).map(|(peer, _)| *peer)
+    }
+
+    /// Those of the answers that hold: from the holder of the duty, under its present epoch.
+    pub(crate) fn believed(
+        &self,
+        peer: Peer,
+        mut answers: Vec<(NodeId, BeatAnswer)>,
+        cell: &Cell,
+    ) -> Vec<(NodeId, BeatAnswer)> {
+        let lease = cell.sessions().lease(Lease::Health);
+        let is_holder =
+            |(session, nonce): &(SessionId, u64)| lease.holder == Some(*session) && is_owner(*session, *nonce, cell);
+        match self.duty.get(&peer).is_some_and(is_holder) {
+            true => answers.retain(|(_, answer)| answer.duty_epoch == lease.epoch),
+            false => answers.clear(),
+        }
+        answers
     }
 
     /// The connection is over.
     pub(crate) fn detach(&mut self, peer: Peer) {
         self.nodes.retain(|_, attached| attached.peer != peer);
-        self.duty.retain(|_, known| *known != peer);
+        self.duty.remove(&peer);
     }
 
     pub(crate) fn applied(&mut self, applied: &Applied, cell: &Cell) {
@@ -254,8 +283,9 @@ impl Hub {
     }
 
     /// The candidates that are connected here.
-    pub(crate) fn duty_here(&self) -> Vec<SessionId> {
-        self.duty.keys().copied().collect()
+    pub(crate) fn duty_here(&self, cell: &Cell) -> Vec<SessionId> {
+        let own = self.duty.values().filter(|(session, nonce)| is_owner(*session, *nonce, cell));
+        own.map(|(session, _)| *session).collect::<BTreeSet<SessionId>>().into_iter().collect()
     }
 
     /// Answers of the health duty, on their way back. What is left is for agents at other servers.
@@ -309,12 +339,18 @@ impl Hub {
         }
         let beats = std::mem::take(&mut self.beats);
         let holder = cell.sessions().lease(Lease::Health).holder?;
-        if let Some(peer) = self.duty.get(&holder) {
-            return Some((BeatRoute::Here(*peer), beats));
+        if let Some(peer) = self.owner_of(holder, cell) {
+            return Some((BeatRoute::Here(peer), beats));
         }
         let elsewhere = self.elsewhere.get(&holder).filter(|(_, heard_ms)| heard_ms + ELSEWHERE_MS > now_ms);
         elsewhere.map(|(server, _)| (BeatRoute::Server(*server), beats))
     }
+}
+
+/// Whether `nonce` shows that one has opened `session`; what this copy does not know yet shows nothing.
+fn is_owner(session: SessionId, nonce: u64, cell: &Cell) -> bool {
+    let known = cell.sessions().get(session);
+    known.is_some_and(|known| known.nonce == nonce)
 }
 
 fn ended(beat: &Beat) -> AgentOrder {

@@ -185,12 +185,15 @@ impl<L: Log> ServerCore<L> {
                 let command = Command::ReportConditions { node, incarnation, number, conditions };
                 self.speak(clock, Speaker::Report { peer, node, batch: number }, command.into(), out)
             }
-            ServerInput::Duty { peer, session } => {
-                self.hub.attach_duty(peer, session);
+            ServerInput::Duty { peer, session, nonce } => {
+                if !self.hub.attach_duty(peer, session, nonce, self.replica.cell()) {
+                    out.push(ServerEffect::DutyRefused { peer, session });
+                }
                 Ok(())
             }
-            ServerInput::Answers { answers } => {
-                self.route_answers(answers, out);
+            ServerInput::Answers { peer, answers } => {
+                let believed = self.hub.believed(peer, answers, self.replica.cell());
+                self.route_answers(believed, out);
                 Ok(())
             }
             ServerInput::Gone { peer } => {
@@ -312,7 +315,7 @@ impl<L: Log> ServerCore<L> {
                     self.answer(tag, Err(AppendResult::Unknown(reason)), out);
                 }
                 SessionEffect::Busy { tag, asked } => self.waiting.push_back((tag, asked)),
-                SessionEffect::Opened(_)
+                SessionEffect::Opened { .. }
                 | SessionEffect::OpenRefused(_)
                 | SessionEffect::Renewed { .. }
                 | SessionEffect::Gone

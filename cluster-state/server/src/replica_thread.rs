@@ -298,6 +298,10 @@ impl<L: Log> Worker<L> {
             ServerEffect::Appended { peer, ticket, result } => self.outlets.send_append(peer, ticket, result),
             ServerEffect::Done { request, result } => self.finish(request, result),
             ServerEffect::ToAgent { peer, order } => self.outlets.order(peer, order),
+            ServerEffect::DutyRefused { peer, session } => {
+                tracing::warn!(%peer, %session, "refused as health: the session was opened by somebody else");
+                self.outlets.remove(peer);
+            }
             ServerEffect::ToDuty { peer, beats } => self.outlets.send_duty(peer, beats),
             ServerEffect::ToServer { to, bytes } => {
                 if !self.links.send(to, bytes) {

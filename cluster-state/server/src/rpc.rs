@@ -11,9 +11,9 @@ use ohm_replica::{Beat, FollowerId, Peer, ServerInput};
 use ohm_wire::api::ServerEngine;
 use ohm_wire::cell_server::Cell;
 use ohm_wire::{
-    AgentDown, AgentUp, AppendReply, AppendRequest, BeatAnswers, DutyDown, DutyUp, FollowReply, FollowRequest,
-    JoinReply, JoinRequest, Malformed, ServerAddress, ServerFarewell, ServerWord, agent_up, duty_up, follow_request,
-    read, server_word,
+    AgentDown, AgentUp, AppendReply, AppendRequest, BeatAnswers, DutyAttach, DutyDown, DutyUp, FollowReply,
+    FollowRequest, JoinReply, JoinRequest, Malformed, ServerAddress, ServerFarewell, ServerWord, agent_up, duty_up,
+    follow_request, read, server_word,
 };
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -172,8 +172,10 @@ impl Cell for CellService {
         self.pump(peer, request.into_inner(), move |message: DutyUp| {
             Ok(message.kind.map(|kind| {
                 Message::Input(match kind {
-                    duty_up::Kind::Attach(session) => ServerInput::Duty { peer, session: SessionId(session) },
-                    duty_up::Kind::Answers(answers) => ServerInput::Answers { answers: beat_answers(answers) },
+                    duty_up::Kind::Attach(DutyAttach { session, nonce }) => {
+                        ServerInput::Duty { peer, session: SessionId(session), nonce }
+                    }
+                    duty_up::Kind::Answers(answers) => ServerInput::Answers { peer, answers: beat_answers(answers) },
                 })
             }))
         });

@@ -1,4 +1,5 @@
 //! All tests around the crate, in one program: each further one would be linked by itself.
 
+mod duty;
 mod golden;
 mod three_servers;

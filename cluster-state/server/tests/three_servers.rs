@@ -194,8 +194,19 @@ fn commands_go_on_when_the_leader_is_gone() {
     });
 }
 
-#[test]
-fn beats_reach_the_holder_of_the_duty_and_answers_come_back() {
+/// An agent at one server, and at another one the holder of the duty.
+struct Ways {
+    world: World,
+    one: u64,
+    two: u64,
+    agent: Peer,
+    holder: Peer,
+    session: SessionId,
+    node: NodeId,
+    incarnation: Incarnation,
+}
+
+fn ways() -> Ways {
     let mut world = World::new();
     let [one, two] = world.others()[..] else { panic!("two others") };
     let (agent, holder) = (Peer(11), Peer(12));
@@ -213,8 +224,14 @@ fn beats_reach_the_holder_of_the_duty_and_answers_come_back() {
         _ => None,
     });
     take_duty(&mut world, two, holder, session);
-    world.input(two, ServerInput::Duty { peer: holder, session });
+    world.input(two, ServerInput::Duty { peer: holder, session, nonce: 5 });
     (0..10).for_each(|_| world.step());
+    Ways { world, one, two, agent, holder, session, node, incarnation }
+}
+
+#[test]
+fn beats_reach_the_holder_of_the_duty_and_answers_come_back() {
+    let Ways { mut world, one, two, agent, holder, node, incarnation, .. } = ways();
     let beat = Beat { node, incarnation, sequence: 4 };
     world.input(one, ServerInput::Beats { peer: agent, beats: vec![beat] });
     let beats = world.wait(two, "beats for the holder", |effect| match effect {
@@ -223,7 +240,7 @@ fn beats_reach_the_holder_of_the_duty_and_answers_come_back() {
     });
     assert_eq!(beats, [beat]);
     let answer = BeatAnswer { incarnation, duty_epoch: Epoch(1), sequence: 4, lease_ms: 10_000, interval_ms: 1_000 };
-    world.input(two, ServerInput::Answers { answers: vec![(node, answer)] });
+    world.input(two, ServerInput::Answers { peer: holder, answers: vec![(node, answer)] });
     let answered = world.wait(one, "the answer for the agent", |effect| match effect {
         ServerEffect::ToAgent { peer, order: AgentOrder::BeatAnswers(answers) } if *peer == agent => {
             Some(answers.clone())
@@ -231,6 +248,54 @@ fn beats_reach_the_holder_of_the_duty_and_answers_come_back() {
         _ => None,
     });
     assert_eq!(answered, [(node, answer)]);
+}
+
+#[test]
+fn a_stranger_neither_hears_beats_nor_answers_them_and_the_owner_may_connect_anew() {
+    let Ways { mut world, one, two, agent, holder, session, node, incarnation } = ways();
+    let beat = Beat { node, incarnation, sequence: 4 };
+    let answer = BeatAnswer { incarnation, duty_epoch: Epoch(1), sequence: 4, lease_ms: 10_000, interval_ms: 1_000 };
+    world.input(one, ServerInput::Beats { peer: agent, beats: vec![beat] });
+    (0..50).for_each(|_| world.step());
+    // A stranger names the session, here and elsewhere, and answers; nobody listens, and the beats go where they went.
+    world.effects.clear();
+    let (stranger, long) = (Peer(13), BeatAnswer { lease_ms: 3_600_000, ..answer });
+    for server in SERVERS {
+        world.input(server, ServerInput::Duty { peer: stranger, session, nonce: 6 });
+        world.input(server, ServerInput::Answers { peer: stranger, answers: vec![(node, long)] });
+        world.wait(server, "refused", |effect| match effect {
+            ServerEffect::DutyRefused { peer, .. } if *peer == stranger => Some(()),
+            _ => None,
+        });
+    }
+    let old = BeatAnswer { duty_epoch: Epoch(0), ..answer };
+    world.input(two, ServerInput::Answers { peer: holder, answers: vec![(node, old)] });
+    (0..200).for_each(|_| world.step());
+    let is_answer =
+        |effect: &ServerEffect| matches!(effect, ServerEffect::ToAgent { order: AgentOrder::BeatAnswers(_), .. });
+    assert!(
+        !world.effects.iter().any(|(_, effect)| is_answer(effect)),
+        "neither a stranger nor an old duty is believed"
+    );
+    world.input(one, ServerInput::Beats { peer: agent, beats: vec![beat] });
+    world.wait(two, "beats for the holder", |effect| match effect {
+        ServerEffect::ToDuty { peer, .. } if *peer == holder => Some(()),
+        _ => None,
+    });
+    // The owner itself may connect anew; when that is over its former connection counts again.
+    let again = Peer(14);
+    world.input(two, ServerInput::Duty { peer: again, session, nonce: 5 });
+    world.effects.clear();
+    world.input(one, ServerInput::Beats { peer: agent, beats: vec![beat] });
+    let reached = |effect: &ServerEffect| match effect {
+        ServerEffect::ToDuty { peer, .. } => Some(*peer),
+        _ => None,
+    };
+    assert_eq!(world.wait(two, "beats", reached), again);
+    world.input(two, ServerInput::Gone { peer: again });
+    world.effects.clear();
+    world.input(one, ServerInput::Beats { peer: agent, beats: vec![beat] });
+    assert_eq!(world.wait(two, "beats", reached), holder);
 }
 
 fn take_duty(world: &mut World, server: u64, peer: Peer, session: SessionId) {

@@ -17,6 +17,8 @@ pub(crate) type Effect<F> = FollowerEffect<OwnEffect<F>>;
 pub(crate) enum Wish {
     /// Hand in what has arrived, then [`Follower::proceed`].
     Again,
+    /// Give the connection up and make another one.
+    Reconnect,
     /// Answers to beats that came over this relay.
     Answer { relay: u64, answers: BeatAnswers },
 }

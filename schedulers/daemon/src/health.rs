@@ -94,6 +94,10 @@ impl Follower for Candidate {
                 let answers = BeatAnswers { answers: answers.into_iter().map(answer).collect() };
                 Some(Wish::Answer { relay, answers })
             }
+            DutyWord::HearsNobody { silent_ms, nodes } => {
+                tracing::warn!(silent_ms, nodes, "holds the duty and hears no beat of any node; connecting anew");
+                Some(Wish::Reconnect)
+            }
             DutyWord::BrakeEngaged { count } => {
                 tracing::warn!(missing = count, "very many nodes fell silent at once; conclusions wait for a while");
                 None

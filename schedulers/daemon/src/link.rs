@@ -13,7 +13,7 @@ use ohm_wire::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
@@ -58,6 +58,8 @@ pub(crate) struct Link {
     /// How often the cell had been restored from a backup when that copy was taken.
     pub(crate) cell_incarnation: AtomicU64,
     pub(crate) arrivals: mpsc::Sender<Arrival>,
+    /// The shell gives the connection up.
+    pub(crate) reconnect: Arc<Notify>,
 }
 
 /// Why one connection ended.
@@ -157,6 +159,7 @@ impl Link {
         let mut pieces = Pieces::default();
         loop {
             let arrival = tokio::select! { biased;
+                () = self.reconnect.notified() => return Err(Ended::Lost("given up here".into())),
                 reply = streams.replies.next() => match reply {
                     Some(reply) => Some(Arrival::Reply(reply?)),
                     None => return Ok(()),

@@ -11,11 +11,11 @@ use ohm_runtime::clock::boot_ms;
 use ohm_runtime::recorder::{Happened, Recorder};
 use ohm_runtime::servers::{Dialer, Servers};
 use ohm_runtime::shutdown::Shutdown;
-use ohm_wire::{BeatAnswers, DutyUp, duty_up};
+use ohm_wire::{BeatAnswers, DutyAttach, DutyUp, duty_up};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
@@ -39,7 +39,9 @@ pub(crate) async fn run<F: Follower>(
     let applied = Arc::new(AtomicU64::new(0));
     let (sender, arrivals) = mpsc::channel(ARRIVALS_MAX);
     let recorder = Recorder::from_environment("follower", &name);
+    let reconnect = Arc::new(Notify::new());
     let link = Link {
+        reconnect: Arc::clone(&reconnect),
         dialer,
         name,
         has_duty: F::HAS_DUTY,
@@ -56,6 +58,7 @@ pub(crate) async fn run<F: Follower>(
         tickets: Tickets::default(),
         outlets: None,
         session: None,
+        reconnect,
         held: 0,
         again: false,
         is_closed: false,
@@ -70,8 +73,10 @@ struct Shell<F: Follower> {
     applied: Arc<AtomicU64>,
     tickets: Tickets,
     outlets: Option<Outlets>,
-    /// The session opened last, which the duty stream is attached for.
-    session: Option<SessionId>,
+    /// The session opened last, which the duty stream is attached for, and its nonce.
+    session: Option<(SessionId, u64)>,
+    /// Tells the link to connect anew.
+    reconnect: Arc<Notify>,
     /// How many leases are held.
     held: usize,
     /// The core has more to do once everything that has arrived is handed in.
@@ -172,9 +177,9 @@ impl<F: Follower> Shell<F> {
         for effect in effects.drain(..) {
             match effect {
                 Effect::<F>::Send(envelopes) => self.send(&envelopes),
-                Effect::<F>::Opened(session) => {
+                Effect::<F>::Opened { session, nonce } => {
                     tracing::info!(%session, "session open");
-                    self.session = Some(session);
+                    self.session = Some((session, nonce));
                     self.attach();
                 }
                 Effect::<F>::OpenRefused(refusal) => tracing::warn!(%refusal, "no session"),
@@ -185,6 +190,8 @@ impl<F: Follower> Shell<F> {
                 Effect::<F>::Own(effect) => match self.process.perform(effect) {
                     Some(Wish::Again) => self.again = true,
                     Some(Wish::Answer { relay, answers }) => self.answer(relay, answers),
+                    Some(Wish::Reconnect) if self.outlets.take().is_some() => self.reconnect.notify_one(),
+                    Some(Wish::Reconnect) => {}
                     None => {}
                 },
             }
@@ -209,10 +216,11 @@ impl<F: Follower> Shell<F> {
     /// Tells the server which session competes for the duty here.
     fn attach(&self) {
         let duty = self.outlets.as_ref().and_then(|outlets| outlets.duty.as_ref());
-        if let (Some(duty), Some(session)) = (duty, self.session)
-            && duty.try_send(DutyUp { kind: Some(duty_up::Kind::Attach(session.0)) }).is_err()
-        {
-            tracing::warn!("no room on the duty stream");
+        if let (Some(duty), Some((session, nonce))) = (duty, self.session) {
+            let attach = DutyAttach { session: session.0, nonce };
+            if duty.try_send(DutyUp { kind: Some(duty_up::Kind::Attach(attach)) }).is_err() {
+                tracing::warn!("no room on the duty stream");
+            }
         }
     }
 

@@ -48,7 +48,7 @@ pub(crate) struct Follower<D: Duty> {
     pub(super) shell: Shell,
     core: Option<D::Core>,
     duty: D,
-    session: Option<SessionId>,
+    session: Option<(SessionId, u64)>,
     /// Pieces of a snapshot that is arriving.
     pieces: Vec<Bytes>,
 }
@@ -79,10 +79,10 @@ impl<D: Duty> Follower<D> {
                 match effect {
                     FollowerEffect::Send(envelopes) => stage.send_commands(self.shell.connection, envelopes),
                     FollowerEffect::Own(own) => inputs.extend(D::perform(self, own, stage)),
-                    FollowerEffect::Opened(session) if D::SHOWS_SESSION => {
-                        self.session = Some(session);
+                    FollowerEffect::Opened { session, nonce } if D::SHOWS_SESSION => {
+                        self.session = Some((session, nonce));
                         if let Some(connection) = self.shell.connection {
-                            stage.send_up(connection, Up::Duty(session));
+                            stage.send_up(connection, Up::Duty(session, nonce));
                         }
                     }
                     _ => {}
@@ -167,8 +167,8 @@ impl<D: Duty> Role for Follower<D> {
         let from = self.core.as_ref().map_or(Index(0), |core| core.cell().applied());
         self.pieces.clear();
         stage.send_up(connection, Up::Follow { from });
-        if let Some(session) = self.session {
-            stage.send_up(connection, Up::Duty(session));
+        if let Some((session, nonce)) = self.session {
+            stage.send_up(connection, Up::Duty(session, nonce));
         }
         self.step(FollowerInput::Session(SessionInput::Connected), stage);
     }

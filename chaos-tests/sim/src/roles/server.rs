@@ -131,8 +131,8 @@ impl ServerProcess {
             Up::Conditions { node, incarnation, number, conditions } => {
                 ServerInput::Conditions { peer, node, incarnation, number, conditions }
             }
-            Up::Duty(session) => ServerInput::Duty { peer, session },
-            Up::Answers(answers) => ServerInput::Answers { answers },
+            Up::Duty(session, nonce) => ServerInput::Duty { peer, session, nonce },
+            Up::Answers(answers) => ServerInput::Answers { peer, answers },
             Up::Command { request, asked } => {
                 stage.note_order(connection, request);
                 let own = stage.next_request();

@@ -198,7 +198,7 @@ impl<L: Log> ServerCore<L> {
         }
         let late = self.group.give_up_late(clock.now_ms);
         self.give_up(late, out);
-        let sessions = self.hub.duty_here();
+        let sessions = self.hub.duty_here(self.replica.cell());
         if self.group.tells_duty(clock.now_ms, &sessions) {
             self.tell_others(&ServerMessage::DutyHere { sessions }, out);
         }

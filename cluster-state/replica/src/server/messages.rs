@@ -105,9 +105,13 @@ pub enum ServerInput {
         peer: Peer,
         /// The session that competes for the duty.
         session: SessionId,
+        /// What its owner drew when it was opened: a stranger does not know it.
+        nonce: u64,
     },
     /// The health duty answers beats.
     Answers {
+        /// The connection they came over; only the holder of the duty is believed.
+        peer: Peer,
         /// By node.
         answers: Vec<(NodeId, BeatAnswer)>,
     },
@@ -217,6 +221,13 @@ pub enum ServerEffect {
         peer: Peer,
         /// The message.
         order: AgentOrder,
+    },
+    /// A connection that named a session which is not its own: it gets no beats, and is to be ended.
+    DutyRefused {
+        /// The connection.
+        peer: Peer,
+        /// The session.
+        session: SessionId,
     },
     /// Beats for the holder of the health duty.
     ToDuty {

@@ -33,7 +33,12 @@ pub enum FollowerEffect<X> {
     /// To a server, in this order.
     Send(Vec<Envelope>),
     /// A session is open.
-    Opened(SessionId),
+    Opened {
+        /// Its number.
+        session: SessionId,
+        /// Shows servers that one is its owner.
+        nonce: u64,
+    },
     /// The cell refuses to open a session; it is tried again.
     OpenRefused(Refusal),
     /// The session is gone, and every lease with it; a new one is being opened.
@@ -63,7 +68,7 @@ impl<T> MemberEffect<T> {
     pub fn told<X>(self) -> Option<FollowerEffect<X>> {
         Some(match self {
             MemberEffect::Send(envelopes) => FollowerEffect::Send(envelopes),
-            MemberEffect::Opened(session) => FollowerEffect::Opened(session),
+            MemberEffect::Opened { session, nonce } => FollowerEffect::Opened { session, nonce },
             MemberEffect::OpenRefused(refusal) => FollowerEffect::OpenRefused(refusal),
             MemberEffect::Gone => FollowerEffect::SessionGone,
             MemberEffect::Gained { lease, epoch } => FollowerEffect::Gained { lease, epoch },

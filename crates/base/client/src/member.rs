@@ -48,7 +48,12 @@ pub enum MemberEffect<T> {
         command: Command,
     },
     /// A (new) session is open.
-    Opened(SessionId),
+    Opened {
+        /// Its number.
+        session: SessionId,
+        /// Shows servers that one is its owner.
+        nonce: u64,
+    },
     /// The cell refuses to open a session; the core tries again.
     OpenRefused(Refusal),
     /// The session is gone, and every lease with it; a new one is being opened.
@@ -204,9 +209,9 @@ impl<T> Member<T> {
                 SessionEffect::Lost { tag: Tag::Lease(lease) } | SessionEffect::Busy { tag: Tag::Lease(lease), .. } => {
                     self.feed_leases(now_ms, LeaseInput::Lost { lease }, out);
                 }
-                SessionEffect::Opened(session) => {
+                SessionEffect::Opened { session, nonce } => {
                     self.feed_leases(now_ms, LeaseInput::Opened(session), out);
-                    out.push(MemberEffect::Opened(session));
+                    out.push(MemberEffect::Opened { session, nonce });
                 }
                 SessionEffect::OpenRefused(refusal) => out.push(MemberEffect::OpenRefused(refusal)),
                 SessionEffect::Renewed { sent_ms } => self.feed_leases(now_ms, LeaseInput::Renewed { sent_ms }, out),

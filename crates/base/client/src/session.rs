@@ -87,7 +87,12 @@ pub enum SessionEffect<T> {
         asked: Asked,
     },
     /// A (new) session is open.
-    Opened(SessionId),
+    Opened {
+        /// Its number.
+        session: SessionId,
+        /// What only its owner has drawn: who shows it is its owner.
+        nonce: u64,
+    },
     /// The cell refuses to open a session; the core tries again.
     OpenRefused(Refusal),
     /// The session and its leases were renewed by a command that was first sent at `sent_ms`.
@@ -217,7 +222,7 @@ impl<T> SessionCore<T> {
             Outcome::Session(session) => {
                 self.state = State::Open(session);
                 self.renew_due_ms = now_ms.saturating_add(self.config.keep_alive_ms);
-                out.push(SessionEffect::Opened(session));
+                out.push(SessionEffect::Opened { session, nonce });
             }
             Outcome::Refused(refusal) => {
                 self.state = State::Opening { nonce, due_ms: now_ms.saturating_add(self.config.resend_ms_max) };

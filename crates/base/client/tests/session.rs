@@ -207,7 +207,7 @@ fn a_lost_session_is_replaced_and_nothing_sent_before_is_sent_again() {
     let nonce = core.opening().unwrap();
     core.step(6, SessionInput::OpenAnswer { nonce, outcome: Outcome::Session(SessionId(20)) }, &mut out);
     let envelope = Envelope::new(SessionId(20), Sequence(1), Sequence(1), named(3));
-    assert_eq!(out, [SessionEffect::Opened(SessionId(20)), SessionEffect::Send(vec![envelope])]);
+    assert_eq!(out, [SessionEffect::Opened { session: SessionId(20), nonce }, SessionEffect::Send(vec![envelope])]);
 }
 
 #[test]

@@ -30,6 +30,9 @@ pub struct HealthConfig {
     pub gather_ms: u64,
     /// A conclusion that does not show in the own copy is repeated after this long.
     pub retry_ms: u64,
+    /// Who holds the duty and hears of no node at all for so long looks for another way to the servers; again after
+    /// twice as long.
+    pub deaf_ms: u64,
     /// Most conclusions in one step; the others follow with the next.
     pub conclusions_max: usize,
 }
@@ -48,6 +51,7 @@ impl Default for HealthConfig {
             brake_ms: 30_000,
             gather_ms: 200,
             retry_ms: 1000,
+            deaf_ms: 3000,
             conclusions_max: 4096,
         }
     }

@@ -88,12 +88,22 @@ pub enum DutyWord {
         /// The beats answered.
         answers: Vec<BeatMark>,
     },
+    /// Not one beat of any node comes, so the fault is most likely on the way: connect anew.
+    HearsNobody {
+        /// For how long.
+        silent_ms: u64,
+        /// How many nodes there are that should beat.
+        nodes: usize,
+    },
     /// Very many nodes are missing at once; conclusions wait for a while. Said once per time.
     BrakeEngaged {
         /// How many are missing.
         count: usize,
     },
 }
+
+/// No patience with silence is longer.
+const PATIENCE_MS_MAX: u64 = 600_000;
 
 /// The duty, while its lease runs here.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +139,11 @@ pub struct HealthCore {
     gather_until_ms: Option<u64>,
     last_tick_ms: u64,
     stalled: bool,
+    /// For how long no beat came, while this process ran and held the duty.
+    silent_ms: u64,
+    /// For how long none may come before it is said: twice as long each time, lest a holder that looks for ways all the
+    /// time never judges.
+    patience_ms: u64,
 }
 
 impl HealthCore {
@@ -136,6 +151,7 @@ impl HealthCore {
     pub fn new(config: HealthConfig) -> Self {
         HealthCore {
             timing: config.bounded(0, 0),
+            patience_ms: config.deaf_ms,
             config,
             slots: 0,
             lease_bound_ms: 0,
@@ -150,6 +166,7 @@ impl HealthCore {
             gather_until_ms: None,
             last_tick_ms: 0,
             stalled: false,
+            silent_ms: 0,
         }
     }
 
@@ -212,6 +229,7 @@ impl HealthCore {
     fn begin_watch(&mut self, now_ms: u64, held: Held) {
         self.duty = Some(Duty { held, since_ms: now_ms });
         (self.last_tick_ms, self.stalled, self.speak_ms) = (now_ms, false, now_ms);
+        self.silent_ms = 0;
         let first_look_ms = now_ms.saturating_add(self.timing.suspect_ms);
         for (&id, node) in &mut self.nodes {
             node.begin(held.epoch);
@@ -270,6 +288,9 @@ impl HealthCore {
 
     fn on_beats(&mut self, now_ms: u64, relay: u64, beats: Vec<BeatMark>, out: &mut Vec<HealthEffect>) {
         let Some(Duty { held, .. }) = self.duty.filter(|_| self.timing.lease_ms > 0) else { return };
+        if !beats.is_empty() {
+            (self.silent_ms, self.patience_ms) = (0, self.config.deaf_ms);
+        }
         let mut answers = Vec::with_capacity(beats.len());
         for beat in beats {
             let Some(node) = self.nodes.get_mut(&beat.node) else { continue };
@@ -295,9 +316,12 @@ impl HealthCore {
     fn on_tick(&mut self, now_ms: u64, out: &mut Vec<HealthEffect>) {
         // After a stall of this very process beats wait to be read: they are heard before anybody is judged. Put off
         // once only, lest a slow process never judges.
-        let late = now_ms.saturating_sub(self.last_tick_ms) >= self.config.beat_interval_ms;
+        let passed_ms = now_ms.saturating_sub(self.last_tick_ms);
+        let late = passed_ms >= self.config.beat_interval_ms;
         self.last_tick_ms = now_ms;
         self.stalled = late && !self.stalled;
+        // What passed while this process stood still says nothing about others.
+        self.listen(if late { 0 } else { passed_ms }, out);
         self.brake.relax(self.missing, self.watched, &self.config);
         self.speak(now_ms, out);
         let Some(duty) = self.duty.filter(|_| !self.stalled) else { return };
@@ -318,6 +342,20 @@ impl HealthCore {
         if !conclusions.is_empty() {
             let epoch = duty.held.epoch;
             out.push(HealthEffect::Conclude(vec![Command::ConcludeNodes { epoch, conclusions }]));
+        }
+    }
+
+    /// Another `passed_ms` went by.
+    fn listen(&mut self, passed_ms: u64, out: &mut Vec<HealthEffect>) {
+        if self.duty.is_none() || self.watched == 0 {
+            self.silent_ms = 0;
+            return;
+        }
+        self.silent_ms += passed_ms;
+        if self.silent_ms >= self.patience_ms {
+            self.patience_ms = (self.patience_ms * 2).min(PATIENCE_MS_MAX);
+            let silent_ms = std::mem::take(&mut self.silent_ms);
+            out.push(HealthEffect::Say(DutyWord::HearsNobody { silent_ms, nodes: self.watched }));
         }
     }
 

@@ -158,6 +158,31 @@ fn a_stall_of_the_holder_itself_condemns_nobody() {
 }
 
 #[test]
+fn who_hears_nobody_at_all_says_so_but_not_after_its_own_standstill() {
+    let deaf = |duty: &Duty| {
+        let words = duty.out.iter().filter(|effect| matches!(effect, HealthEffect::Say(DutyWord::HearsNobody { .. })));
+        words.count()
+    };
+    let mut duty = Duty::new(2);
+    duty.pass(9_900, &[0]);
+    assert_eq!(deaf(&duty), 0, "one of them is enough");
+    duty.pass(10_900, &[]);
+    assert_eq!(deaf(&duty), 0);
+    duty.now_ms += 12_000;
+    duty.pass(23_500, &[]);
+    assert_eq!(deaf(&duty), 0, "it stood still itself");
+    duty.pass(24_200, &[]);
+    assert_eq!(deaf(&duty), 1);
+    duty.pass(29_800, &[]);
+    assert_eq!(deaf(&duty), 1, "not again at once");
+    duty.pass(30_200, &[]);
+    assert_eq!(deaf(&duty), 2, "but after twice as long");
+    let mut duty = Duty::new(0);
+    duty.pass(60_000, &[]);
+    assert_eq!(deaf(&duty), 0, "nobody is there");
+}
+
+#[test]
 fn the_brake_delays_a_mass_loss_and_says_so_once() {
     let mut duty = Duty::new(30);
     let all: Vec<u32> = (0..30).collect();

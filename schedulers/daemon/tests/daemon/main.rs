@@ -159,3 +159,20 @@ async fn health_takes_the_duty_answers_beats_and_gives_it_back() {
     health.stop().await;
     assert!(server.state().cell.sessions().lease(Lease::Health).holder.is_none());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_that_hears_nobody_connects_anew_and_keeps_its_session() {
+    let (server, address) = Server::start().await;
+    register(&server, "node-1");
+    let health = Daemon::health(&address);
+    until("the duty", || server.state().cell.sessions().lease(Lease::Health).holder.is_some()).await;
+    let follows = server.state().follows;
+    until("another connection", || server.state().follows > follows).await;
+    until("the session on it", || server.state().attached.len() >= 2).await;
+    let attached = server.state().attached.clone();
+    assert!(attached.iter().all(|attach| *attach == attached[0]), "{attached:?}");
+    let session = server.state().cell.sessions().lease(Lease::Health).holder.unwrap();
+    assert_eq!(attached[0].session, session.0);
+    assert_eq!(attached[0].nonce, server.state().cell.sessions().get(session).unwrap().nonce);
+    health.stop().await;
+}

@@ -5,8 +5,8 @@ use ohm_cell::{Applied, Cell};
 use ohm_model::{Command, Entry, Envelope, Index, Outcome};
 use ohm_runtime::test_server::{Replies, TestServer, serve};
 use ohm_wire::{
-    AppendReply, AppendRequest, BeatAnswers, Beats, Committed, DutyDown, DutyUp, Entries, FollowReply, FollowRequest,
-    LogEntry, SnapshotPiece, append_reply, duty_up, follow_reply, follow_request, write,
+    AppendReply, AppendRequest, BeatAnswers, Beats, Committed, DutyAttach, DutyDown, DutyUp, Entries, FollowReply,
+    FollowRequest, LogEntry, SnapshotPiece, append_reply, duty_up, follow_reply, follow_request, write,
 };
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::mpsc;
@@ -21,7 +21,7 @@ pub(crate) struct State {
     pub(crate) cell: Cell,
     pub(crate) follows: u32,
     pub(crate) acknowledged: u64,
-    pub(crate) attached: Vec<u64>,
+    pub(crate) attached: Vec<DutyAttach>,
     pub(crate) answers: Vec<BeatAnswers>,
     /// What every follow request is answered with, if not with a stream.
     pub(crate) refusal: Option<Status>,
@@ -158,7 +158,7 @@ impl TestServer for Server {
         tokio::spawn(async move {
             while let Some(Ok(message)) = messages.next().await {
                 match message.kind {
-                    Some(duty_up::Kind::Attach(session)) => server.state().attached.push(session),
+                    Some(duty_up::Kind::Attach(attach)) => server.state().attached.push(attach),
                     Some(duty_up::Kind::Answers(answers)) => server.state().answers.push(answers),
                     None => {}
                 }

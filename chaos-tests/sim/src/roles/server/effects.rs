@@ -94,7 +94,7 @@ impl ServerProcess {
             ServerEffect::Readable { request, result } => self.read_answered(request, result.is_ok(), stage),
             ServerEffect::Copy(effect) => self.perform_copy(effect, stage),
             // What came of a change shows in the members.
-            ServerEffect::MembersChanged { .. } => {}
+            ServerEffect::MembersChanged { .. } | ServerEffect::DutyRefused { .. } => {}
         }
     }
 

@@ -288,7 +288,7 @@ impl World {
                         self.send(Some(node), Message::ToAgent(node, AgentInput::BeatAnswer(answer)));
                     }
                 }
-                HealthEffect::Say(DutyWord::BrakeEngaged { .. }) => {}
+                HealthEffect::Say(DutyWord::BrakeEngaged { .. } | DutyWord::HearsNobody { .. }) => {}
             }
         }
     }
