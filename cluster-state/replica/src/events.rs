@@ -1,7 +1,8 @@
 //! The last events, for people who ask what happened.
 
-use ohm_model::{Event, Index};
-use std::collections::VecDeque;
+use ohm_cell::{Cell, JobState};
+use ohm_model::{Event, Index, JobId, Subject};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A bounded memory of events; the oldest ones go first.
 #[derive(Clone, Debug)]
@@ -23,6 +24,9 @@ pub struct EventPage {
     pub dropped: u64,
     /// The entry of the last event that was dropped; 0 when none was.
     pub dropped_through: Index,
+    /// The names of those jobs in the events that are over or forgotten: events of runs say only a number, and whoever
+    /// looks it up later may find nothing any more.
+    pub names: BTreeMap<JobId, String>,
 }
 
 impl EventPage {
@@ -47,22 +51,66 @@ impl EventRing {
         }
     }
 
-    /// The events of entries after `index`.
-    pub fn page(&self, index: Index) -> EventPage {
+    /// The events of entries after `index`, up to the last entry that `cell` has applied.
+    pub fn page(&self, index: Index, cell: &Cell) -> EventPage {
         let start = self.events.partition_point(|event| event.index <= index);
         EventPage {
             events: self.events.range(start..).cloned().collect(),
+            names: self.names(start, cell),
             before: self.dropped + start as u64,
             dropped: self.dropped,
             dropped_through: self.dropped_through,
         }
+    }
+
+    /// The names of the jobs whose runs are told of from `start` on, if they are over or forgotten. What is forgotten
+    /// is known from events about the job as a whole.
+    fn names(&self, start: usize, cell: &Cell) -> BTreeMap<JobId, String> {
+        let (mut names, mut forgotten) = (BTreeMap::new(), BTreeSet::new());
+        for event in self.events.range(start..) {
+            let Subject::Run { job, .. } = event.kind.subject() else { continue };
+            match cell.jobs().get(job) {
+                Some(found) if matches!(found.state, JobState::Finished(_)) => {
+                    names.entry(job).or_insert_with(|| found.spec.name.clone());
+                }
+                Some(_) => {}
+                None => drop(forgotten.insert(job)),
+            }
+        }
+        for event in self.events.iter().rev() {
+            if forgotten.is_empty() {
+                break;
+            }
+            if let Subject::Job { id: Some(job), name } = event.kind.subject()
+                && forgotten.remove(&job)
+            {
+                names.insert(job, name.to_string());
+            }
+        }
+        names
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ohm_model::EventKind;
+    use ohm_model::{EventKind, Incarnation, NodeId};
+
+    #[test]
+    fn a_forgotten_job_keeps_its_name_in_what_happened() {
+        let (job, other) = (JobId::new(0, 1), JobId::new(1, 1));
+        let started = |job, index| {
+            let kind = EventKind::Started { job, group: 0, task: 0, incarnation: Incarnation(1), node: NodeId(1) };
+            Event { index: Index(index), at_ms: 1, kind }
+        };
+        let submitted = EventKind::JobSubmitted { job, name: "train".into() };
+        let mut ring = EventRing::new(3);
+        ring.extend(&[Event { index: Index(1), at_ms: 1, kind: submitted }, started(job, 2), started(other, 3)]);
+        let page = ring.page(Index(1), &Cell::new());
+        assert_eq!(page.names, [(job, "train".to_string())].into(), "known from what came before the page");
+        ring.extend(&[started(job, 4)]);
+        assert!(ring.page(Index(1), &Cell::new()).names.is_empty(), "what named it was dropped");
+    }
 
     #[test]
     fn what_a_reader_lacks_can_be_counted() {
@@ -72,13 +120,14 @@ mod tests {
         };
         let mut ring = EventRing::new(4);
         ring.extend(&entry(1, 2));
-        let seen = ring.page(Index(0));
+        let cell = Cell::new();
+        let seen = ring.page(Index(0), &cell);
         assert_eq!((seen.events.len(), seen.before, seen.dropped, seen.end()), (2, 0, 0, 2));
         ring.extend(&entry(2, 3));
-        assert_eq!(ring.page(Index(1)).before, seen.end(), "what was dropped had been seen");
+        assert_eq!(ring.page(Index(1), &cell).before, seen.end(), "what was dropped had been seen");
         ring.extend(&entry(3, 3));
-        let next = ring.page(Index(1));
+        let next = ring.page(Index(1), &cell);
         assert_eq!((next.events.len(), next.before - seen.end(), next.dropped_through), (4, 2, Index(2)));
-        assert_eq!(ring.page(Index(3)).end(), 8);
+        assert_eq!(ring.page(Index(3), &cell).end(), 8);
     }
 }

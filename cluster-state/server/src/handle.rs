@@ -1,7 +1,8 @@
 //! What the rest of the process knows of the replica thread: ask for a copy of the cell, hand a command in, read
 //! events.
 
-use crate::log_readers::{AgentOutlet, LogQuery, LogReaders, LogStream};
+use crate::log_readers::{AgentOutlet, AgentStream, LogQuery, LogReaders};
+use crate::log_relay::{LogRelay, LogStream};
 use ohm_cell::Cell;
 use ohm_log::{MemberChange, Members};
 use ohm_model::{Asked, Index, NodeId, Outcome};
@@ -60,12 +61,22 @@ pub struct Servers {
     pub addresses: BTreeMap<u64, String>,
 }
 
+impl Servers {
+    /// All but the one that answers, with where they listen. Over etcd nobody is a member.
+    fn others(self) -> Vec<(u64, String)> {
+        let Servers { here, members, addresses, .. } = self;
+        let is_there = |server: u64| members.voters.is_empty() || members.all().any(|member| member == server);
+        addresses.into_iter().filter(|(server, _)| *server != here && is_there(*server)).collect()
+    }
+}
+
 /// A cheap handle of the replica thread.
 #[derive(Clone)]
 pub struct ReplicaHandle {
     pub(crate) questions: mpsc::Sender<Question>,
     pub(crate) applied: watch::Receiver<Index>,
     pub(crate) log_readers: Arc<LogReaders>,
+    pub(crate) log_relay: Arc<LogRelay>,
 }
 
 impl ReplicaHandle {
@@ -112,8 +123,18 @@ impl ReplicaHandle {
         self.applied.clone()
     }
 
-    /// The output of a task, piece by piece; none when the node's agent is not connected to this server.
-    pub async fn read_log(&self, query: LogQuery) -> Result<Option<LogStream>, Unanswered> {
+    /// The output of a task, piece by piece, from whichever server the node's agent is connected to; or why there is
+    /// none.
+    pub async fn read_log(&self, query: LogQuery) -> Result<Result<LogStream, String>, Unanswered> {
+        if let Some(stream) = self.read_log_here(query).await? {
+            return Ok(Ok(LogStream::Agent(stream)));
+        }
+        let others = self.servers().await?.others();
+        Ok(self.log_relay.open(&others, &query).await.map(LogStream::Server))
+    }
+
+    /// The same; none when the node's agent is not connected to this server.
+    pub(crate) async fn read_log_here(&self, query: LogQuery) -> Result<Option<AgentStream>, Unanswered> {
         let agent = self.ask(|answer| Question::AgentOf(query.node, answer)).await?;
         Ok(match agent {
             Some(agent) => Some(Arc::clone(&self.log_readers).open(query, agent).await),
@@ -141,7 +162,7 @@ mod tests {
     async fn a_command_whose_server_stops_has_an_unknown_outcome() {
         let (questions, mut asked) = mpsc::channel(1);
         let (_applied, seen) = watch::channel(Index(0));
-        let handle = ReplicaHandle { questions, applied: seen, log_readers: Arc::default() };
+        let handle = ReplicaHandle { questions, applied: seen, log_readers: Arc::default(), log_relay: Arc::default() };
         let asking = tokio::spawn({
             let handle = handle.clone();
             async move { handle.command(Command::Tick.into()).await }

@@ -15,6 +15,7 @@ pub mod http;
 mod inbox;
 mod links;
 mod log_readers;
+mod log_relay;
 mod metrics;
 mod options;
 mod outlets;
@@ -26,6 +27,7 @@ mod token;
 
 pub use error::ServerError;
 pub use handle::{ReplicaHandle, Servers, Unanswered};
-pub use log_readers::{LogPiece, LogQuery, LogStream};
+pub use log_readers::{LogPiece, LogQuery};
+pub use log_relay::LogStream;
 pub use options::ServerOptions;
 pub use run::run;

@@ -56,12 +56,12 @@ struct Reader {
 
 impl LogReaders {
     /// Asks the agent for what `query` names.
-    pub(crate) async fn open(self: Arc<Self>, query: LogQuery, agent: AgentOutlet) -> LogStream {
+    pub(crate) async fn open(self: Arc<Self>, query: LogQuery, agent: AgentOutlet) -> AgentStream {
         let request = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         // One more than the credit: room for the word that the agent is gone.
         let (sender, pieces) = mpsc::channel(CREDIT as usize + 1);
         self.open.insert(request, Reader { agent: agent.peer, pieces: sender });
-        let stream = LogStream { request, pieces, orders: agent.orders, readers: self, taken: 0 };
+        let stream = AgentStream { request, pieces, orders: agent.orders, readers: self, taken: 0 };
         stream.order(agent_down::Kind::ReadLog(order_of(request, &query))).await;
         stream
     }
@@ -91,7 +91,7 @@ impl LogReaders {
     }
 }
 
-fn order_of(request: u64, query: &LogQuery) -> ReadLog {
+pub(crate) fn order_of(request: u64, query: &LogQuery) -> ReadLog {
     ReadLog {
         request,
         node: query.node.0,
@@ -107,8 +107,9 @@ fn order_of(request: u64, query: &LogQuery) -> ReadLog {
     }
 }
 
-/// A task's output, piece by piece, at the pace of whoever takes them. To drop it is to stop reading.
-pub struct LogStream {
+/// A task's output from the agent's connection, piece by piece, at the pace of whoever takes them. To drop it is to
+/// stop reading.
+pub struct AgentStream {
     request: u64,
     pieces: mpsc::Receiver<LogPiece>,
     orders: mpsc::WeakSender<AgentDown>,
@@ -117,7 +118,7 @@ pub struct LogStream {
     taken: u32,
 }
 
-impl LogStream {
+impl AgentStream {
     /// The next piece; none at the end.
     pub async fn next(&mut self) -> Option<LogPiece> {
         let piece = self.pieces.recv().await?;
@@ -143,7 +144,7 @@ fn gone(request: u64) -> WirePiece {
     WirePiece { request, data: bytes::Bytes::new(), last: true, error }
 }
 
-impl Drop for LogStream {
+impl Drop for AgentStream {
     fn drop(&mut self) {
         if self.readers.open.remove(&self.request).is_some()
             && let Some(orders) = self.orders.upgrade()

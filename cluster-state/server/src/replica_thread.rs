@@ -4,6 +4,7 @@
 use crate::handle::{Question, ReplicaHandle, Servers, Unanswered};
 use crate::inbox::{Inbox, Message};
 use crate::links::Links;
+use crate::log_relay::LogRelay;
 use crate::metrics::Meter;
 use crate::outlets::Outlets;
 use ohm_cell::Cell;
@@ -45,6 +46,7 @@ pub(crate) fn start<L: Log + 'static>(
     link: impl FnOnce(mpsc::WeakSender<Message>) -> Links + Send + 'static,
     failure: impl FnOnce(&ReplicaFailure, &Cell) + Send + 'static,
     place: Place,
+    log_relay: Arc<LogRelay>,
     meter: Meter,
     shutdown: Shutdown,
 ) -> (ReplicaHandle, Inbox, oneshot::Receiver<String>) {
@@ -95,8 +97,8 @@ pub(crate) fn start<L: Log + 'static>(
     if let Err(error) = spawned {
         tracing::error!(%error, "the replica thread could not be started");
     }
-    let log_readers = Arc::default();
-    (ReplicaHandle { questions, applied: applied_seen, log_readers }, Inbox(inbox), failed)
+    let handle = ReplicaHandle { questions, applied: applied_seen, log_readers: Arc::default(), log_relay };
+    (handle, Inbox(inbox), failed)
 }
 
 /// Where the outcome of a person's command goes.
@@ -253,7 +255,8 @@ impl<L: Log> Worker<L> {
                 let _ = answer.send(cell);
             }
             Question::Events(index, answer) => {
-                let _ = answer.send(self.core.replica().events().page(index));
+                let replica = self.core.replica();
+                let _ = answer.send(replica.events().page(index, replica.cell()));
             }
             Question::Command(asked, answer) => return self.command(*asked, answer),
             Question::Read(answer) => {

@@ -3,6 +3,7 @@
 use crate::handle::ReplicaHandle;
 use crate::inbox::{Inbox, Message};
 use crate::log_readers::LogReaders;
+use crate::log_relay::{self, Pieces};
 use bytes::Bytes;
 use ohm_agent::BeatAnswer;
 use ohm_log::MemberChange;
@@ -12,13 +13,13 @@ use ohm_wire::api::ServerEngine;
 use ohm_wire::cell_server::Cell;
 use ohm_wire::{
     AgentDown, AgentUp, AppendReply, AppendRequest, BeatAnswers, DutyAttach, DutyDown, DutyUp, FollowReply,
-    FollowRequest, JoinReply, JoinRequest, Malformed, ServerAddress, ServerFarewell, ServerWord, agent_up, duty_up,
-    follow_request, read, server_word,
+    FollowRequest, JoinReply, JoinRequest, Malformed, ReadLog, ServerAddress, ServerFarewell, ServerWord, agent_up,
+    duty_up, follow_request, read, server_word,
 };
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicU64};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -34,6 +35,7 @@ pub(crate) struct CellService {
     handle: ReplicaHandle,
     cell: CellFacts,
     next: Arc<AtomicU64>,
+    relays: Arc<Semaphore>,
 }
 
 /// What a server that joins must know, besides who is there.
@@ -49,7 +51,8 @@ type Replies<T> = ReceiverStream<Result<T, Status>>;
 
 impl CellService {
     pub(crate) fn new(inbox: Inbox, handle: ReplicaHandle, cell: CellFacts) -> Self {
-        CellService { inbox, handle, cell, next: Arc::new(AtomicU64::new(1)) }
+        let (next, relays) = (Arc::new(AtomicU64::new(1)), Arc::new(Semaphore::new(log_relay::RELAYS_MAX)));
+        CellService { inbox, handle, cell, next, relays }
     }
 
     fn number(&self) -> u64 {
@@ -109,6 +112,7 @@ impl Cell for CellService {
     type FollowStream = Replies<FollowReply>;
     type AgentStream = Replies<AgentDown>;
     type DutyStream = Replies<DutyDown>;
+    type ReadOutputStream = Pieces;
 
     async fn append(&self, request: Request<Streaming<AppendRequest>>) -> Result<Response<Self::AppendStream>, Status> {
         let peer = Peer(self.number());
@@ -184,6 +188,19 @@ impl Cell for CellService {
 
     async fn between(&self, request: Request<Streaming<ServerWord>>) -> Result<Response<ServerFarewell>, Status> {
         hear(self.inbox.clone(), self.cell.cell, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn read_output(&self, request: Request<ReadLog>) -> Result<Response<Pieces>, Status> {
+        let Ok(permit) = Arc::clone(&self.relays).try_acquire_owned() else {
+            return Err(Status::resource_exhausted(
+                "as much output is read through this server as may be; try again later",
+            ));
+        };
+        let found = self.handle.read_log_here(log_relay::query_of(&request.into_inner())).await;
+        match found.map_err(|error| Status::unavailable(error.to_string()))? {
+            Some(stream) => Ok(Response::new(log_relay::serve(stream, permit))),
+            None => Err(Status::not_found("the node's agent is not connected to this server")),
+        }
     }
 
     async fn join(&self, request: Request<JoinRequest>) -> Result<Response<JoinReply>, Status> {

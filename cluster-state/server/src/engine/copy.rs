@@ -4,6 +4,7 @@ use crate::found;
 use crate::handle::ReplicaHandle;
 use crate::inbox::{Inbox, Message};
 use crate::links::{AddressBook, Introduction, Links};
+use crate::log_relay::LogRelay;
 use crate::metrics::Meter;
 use crate::options::ServerOptions;
 use crate::replica_thread::{self, Place};
@@ -14,6 +15,7 @@ use ohm_replica::{Replica, ReplicaConfig, ReplicaFailure, ServerConfig, ServerCo
 use ohm_runtime::dice;
 use ohm_runtime::shutdown::Shutdown;
 use std::path::Path;
+use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 /// A running copy, and what others should know of it.
@@ -63,7 +65,8 @@ pub(super) fn assemble<L: Log + 'static>(
     let evidence_dir = options.data_dir.clone();
     let failure = move |failure: &ReplicaFailure, cell: &Cell| keep_evidence(&evidence_dir, failure, cell);
     let place = Place { server, cell_incarnation, engine };
-    let (handle, inbox, failed) = replica_thread::start(open, link, failure, place, Meter::default(), shutdown.clone());
+    let (relay, meter) = (Arc::new(LogRelay::new(token, &options.tls)), Meter::default());
+    let (handle, inbox, failed) = replica_thread::start(open, link, failure, place, relay, meter, shutdown.clone());
     Started { handle, inbox, failed, facts }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::handle::{ReplicaHandle, Servers, Unanswered};
 use crate::log_readers::LogQuery;
-use crate::log_readers::LogStream;
+use crate::log_relay::LogStream;
 use ohm_cell::Cell;
 use ohm_log::MemberChange;
 use ohm_model::{Asked, Index, Outcome};
@@ -108,7 +108,7 @@ impl Cells {
         in_time(self.handle.events_after(index)).await
     }
 
-    pub(super) async fn read_log(&self, query: LogQuery) -> Result<Option<LogStream>, Unanswered> {
+    pub(super) async fn read_log(&self, query: LogQuery) -> Result<Result<LogStream, String>, Unanswered> {
         in_time(self.handle.read_log(query)).await
     }
 

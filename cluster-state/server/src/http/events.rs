@@ -83,13 +83,14 @@ impl Look {
         // Taken after the events, so that what they name is known there.
         let cell = cells.now().await?;
         let next = page.events.last().map_or(after, |event| event.index).0;
+        let names = &views::Names { cell: &cell, jobs: &page.names };
         let limit = query.limit.unwrap_or(LIMIT_DEFAULT);
         let is_meant = |event: &&Event| {
             (query.leases || !matches!(event.kind, EventKind::LeaseTaken { .. }))
-                && query.job.as_ref().is_none_or(|job| views::is_event_of(&cell, event, job))
+                && query.job.as_ref().is_none_or(|job| views::is_event_of(names, event, job))
         };
         let mut newest: Vec<EventView> =
-            page.events.iter().rev().filter(is_meant).take(limit).map(|event| views::event(&cell, event)).collect();
+            page.events.iter().rev().filter(is_meant).take(limit).map(|event| views::event(names, event)).collect();
         newest.extend(gap(&page, after, seen, cell.now_ms()));
         newest.reverse();
         Ok(Look { end: page.end(), list: EventList { events: newest, dropped: page.dropped, next } })

@@ -38,7 +38,10 @@ pub(super) fn explain(cell: &Cell, job: &Job) -> ExplainView {
             ExplainView { summary: format!("{name} is {}{reason}.", summary.state), hint: hint.into(), ..view }
         }
         JobState::Suspended => ExplainView {
-            summary: format!("{name} is suspended and is not placed."),
+            summary: match summary.reason.trim_end_matches('.') {
+                "" => format!("{name} is suspended and is not placed."),
+                reason => format!("{name} is suspended and is not placed: {reason}."),
+            },
             hint: format!("`ohm resume {name}` lets it be placed again"),
             ..view
         },

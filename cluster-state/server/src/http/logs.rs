@@ -4,8 +4,8 @@ use super::answer::{Answer, Problem, stamped};
 use super::params::{Name, Params};
 use super::shared::Shared;
 use super::streams::OpenStream;
-use crate::log_readers::LogStream;
 use crate::log_readers::{LogPiece, LogQuery};
+use crate::log_relay::LogStream;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -44,9 +44,7 @@ pub(super) async fn logs(State(shared): State<Shared>, Name(name): Name, Params(
     let LogsQuery { stderr, follow, tail, tail_lines, .. } = query;
     let query = LogQuery { node, run, stderr, follow, tail_bytes: tail, tail_lines };
     let open = shared.log_streams.open()?;
-    let Some(mut pieces) = shared.cells.read_log(query).await? else {
-        return Err(unreadable("the node's agent is not connected to this server"));
-    };
+    let mut pieces = shared.cells.read_log(query).await?.map_err(|reason| unreadable(&reason))?;
     let first = tokio::time::timeout(FIRST_PIECE, pieces.next()).await;
     let first = match first {
         Ok(Some(Err(reason))) => return Err(unreadable(&reason)),

@@ -355,8 +355,15 @@ fn counted() -> CountedView {
 }
 
 fn status() -> StatusView {
-    let session =
-        SessionView { id: 1, role: text(), name: text(), renewed_index: 1, spoke_ms: 1, leases: vec![text()] };
+    let session = SessionView {
+        id: 1,
+        role: text(),
+        name: text(),
+        state: text(),
+        renewed_index: 1,
+        spoke_ms: 1,
+        leases: vec![text()],
+    };
     StatusView {
         applied_index: 1,
         chain: text(),

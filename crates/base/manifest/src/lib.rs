@@ -14,9 +14,10 @@
 //! # Files
 //!
 //! A file is YAML (`.yaml`, `.yml`) or JSON (`.json`); under any other name it is JSON when it begins with `{` or
-//! `[`. It holds any number of documents: in YAML between `---` lines, in JSON one after another, in a list, or as
-//! `items` of a `kind: List`; YAML takes lists, too. A document may be [`DOCUMENT_BYTES_MAX`] long and [`DEPTH_MAX`]
-//! deep; a list of documents in JSON has no bound. Each document gets its own verdict. Every document states
+//! `[`. It holds any number of documents: in YAML between `---` lines, in JSON one after another, between
+//! `---` lines, in a list, or as `items` of a `kind: List`; YAML takes lists, too. A document may be
+//! [`DOCUMENT_BYTES_MAX`] long and [`DEPTH_MAX`] deep; a list of documents in JSON has no bound.
+//! Each document gets its own verdict. Every document states
 //! `apiVersion: ohm/v1`, a `kind` and, but for an Allocation, a `metadata.name`. Unknown fields are errors. A field
 //! that is null is absent.
 //!

@@ -95,6 +95,10 @@ fn json_is_what_serde_json_says_it_is() {
     for round in 0..ROUNDS {
         let (_, mut bytes) = dice.pick(&seeds).unwrap().clone();
         mutate(&mut dice, &mut bytes, &seeds);
+        if bytes.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"---")) {
+            // Such lines may stand between documents here, and nowhere there.
+            continue;
+        }
         let is_broken = |error: &DocumentError| {
             let broken = |kind: &ProblemKind| matches!(kind, ProblemKind::Syntax(_) | ProblemKind::Encoding(_));
             error.problems.iter().any(|problem| broken(&problem.kind))

@@ -3,7 +3,7 @@
 use ohm_wire::cell_server::{Cell, CellServer};
 use ohm_wire::{
     AgentDown, AgentUp, AppendReply, AppendRequest, DutyDown, DutyUp, FollowReply, FollowRequest, JoinReply,
-    JoinRequest, ServerFarewell, ServerWord,
+    JoinRequest, LogPiece, ReadLog, ServerFarewell, ServerWord,
 };
 use std::net::SocketAddr;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
@@ -53,6 +53,7 @@ impl<S: TestServer> Cell for Played<S> {
     type FollowStream = Replies<FollowReply>;
     type AgentStream = Replies<AgentDown>;
     type DutyStream = Replies<DutyDown>;
+    type ReadOutputStream = Replies<LogPiece>;
 
     async fn append(&self, request: Request<Streaming<AppendRequest>>) -> Result<Response<Self::AppendStream>, Status> {
         self.0.append(request.into_inner()).await.map(Response::new)
@@ -71,6 +72,10 @@ impl<S: TestServer> Cell for Played<S> {
     }
 
     async fn between(&self, _: Request<Streaming<ServerWord>>) -> Result<Response<ServerFarewell>, Status> {
+        Err(Status::unimplemented("there is one server"))
+    }
+
+    async fn read_output(&self, _: Request<ReadLog>) -> Result<Response<Self::ReadOutputStream>, Status> {
         Err(Status::unimplemented("there is one server"))
     }
 

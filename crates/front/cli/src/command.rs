@@ -87,6 +87,9 @@ pub struct Submit {
     /// Wait until the jobs are finished (services: until they run)
     #[arg(long)]
     pub wait: bool,
+    /// Wait no longer than this, such as 90s, 5m, 1h, and fail then; the jobs stay as they are [default: for ever]
+    #[arg(long, requires = "wait", value_parser = duration)]
+    pub timeout: Option<Duration>,
     /// Run finished jobs of the same names again, with what the files say now
     #[arg(long)]
     pub replace: bool,
@@ -142,6 +145,9 @@ pub struct Run {
     /// Label that nodes must have
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub node_selector: Vec<(String, String)>,
+    /// Cancel it and fail after this long, such as 90s, 5m, 1h, the wait for room included [default: never]
+    #[arg(long, value_parser = duration)]
+    pub timeout: Option<Duration>,
     /// Where the tasks start [default: a folder of their own]
     #[arg(long, value_name = "DIR")]
     pub working_dir: Option<String>,
@@ -271,6 +277,9 @@ pub struct Logs {
     /// What it wrote to standard error, instead of standard output
     #[arg(long)]
     pub stderr: bool,
+    /// With --follow: wait no longer than this for the task to start, such as 90s, 5m, 1h [default: for ever]
+    #[arg(long, requires = "follow", value_parser = duration)]
+    pub timeout: Option<Duration>,
     /// Only so many of the last lines
     #[arg(long, value_name = "LINES")]
     pub tail: Option<usize>,
@@ -319,6 +328,9 @@ pub struct DrainNode {
     /// Wait until nothing stands on the node any more
     #[arg(long)]
     pub wait: bool,
+    /// Wait no longer than this, such as 90s, 5m, 1h, and fail then; the drain goes on [default: for ever]
+    #[arg(long, requires = "wait", value_parser = duration)]
+    pub timeout: Option<Duration>,
 }
 
 /// A node.
@@ -337,7 +349,7 @@ pub struct Events {
     /// Only events of this job
     #[arg(long)]
     pub job: Option<String>,
-    /// Of the events there are already, at most so many of the last
+    /// Of the lines there are already, at most so many of the last
     #[arg(long, default_value_t = 100)]
     pub limit: usize,
     /// Also who took which lease; a start writes dozens of them

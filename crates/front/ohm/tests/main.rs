@@ -30,3 +30,4 @@ mod strangers;
 mod submit;
 mod survivors;
 mod tls;
+mod waits;

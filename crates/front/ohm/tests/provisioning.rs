@@ -210,6 +210,8 @@ fn a_server_brings_nodes_and_takes_them_back() {
     let view = cell.json(&["job", "served"]);
     let reason = view["reason"].as_str().unwrap();
     assert!(reason.contains("cloud") && reason.contains("reclaimed"), "{reason}");
+    let explained = cell.json(&["explain", "served"]);
+    assert!(explained["summary"].as_str().unwrap().contains(reason), "{explained}");
     cell.ask(&["resume", "served"]).good();
     wait("it runs again", || {
         let tasks = cell.tasks("served");

@@ -82,6 +82,45 @@ fn nothing_acknowledged_is_lost_when_leaders_die() {
 }
 
 #[test]
+fn any_server_gives_the_output_of_any_task() {
+    let cell = Cell::start(&["--servers", "3", "--shape", "1x1x2"]);
+    wait_for_voters(&cell, 3);
+    cell.wait_for_nodes(2);
+    let text = "apiVersion: ohm/v1\nkind: Job\nmetadata: {name: talks}\n\
+                spec: {requests: {cpu: 10m}, command: [sh, -c, 'echo hello; seq 100000; sleep 1000']}\n";
+    cell.submit(text);
+    cell.wait_for_tasks("talks");
+    let urls: Vec<String> = cell.urls().split(',').map(str::to_string).collect();
+    let asked_at = |url: &str, words: &[&str], rest: &[&str]| {
+        let mut command = std::process::Command::new(cell.path("ohm"));
+        command.args(words).args(["--server", url, "--data-dir", &cell.data_dir()]);
+        if !rest.is_empty() {
+            command.arg("--").args(rest);
+        }
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let expected = 1 + 100_000;
+    let ask_all = |urls: &[String], round: &str| {
+        for url in urls {
+            wait("all of the output comes", || {
+                let (code, out, _) = asked_at(url, &["logs", "talks"], &[]);
+                code == Some(0) && out.starts_with("hello\n1\n") && out.lines().count() == expected
+            });
+            let (code, out, err) = asked_at(url, &["run"], &["echo", "hi"]);
+            assert_eq!((code, out.as_str()), (Some(0), "hi\n"), "{round}, {url}: {err}");
+        }
+    };
+    ask_all(&urls, "all servers live");
+    let dead = leader(&cell).unwrap()["address"].as_str().unwrap().to_string();
+    signal(process_of(&cell, &dead).unwrap(), "STOP");
+    let others: Vec<String> = urls.iter().filter(|url| **url != dead).cloned().collect();
+    wait("another one leads", || others.iter().any(|url| asked_at(url, &["status"], &[]).0 == Some(0)));
+    ask_all(&others, "the former leader is frozen");
+    signal(process_of(&cell, &dead).unwrap(), "CONT");
+}
+
+#[test]
 fn a_server_is_removed_and_another_leads() {
     let cell = Cell::start(&["--servers", "3", "--nodes", "0"]);
     wait_for_voters(&cell, 3);

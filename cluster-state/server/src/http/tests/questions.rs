@@ -229,3 +229,42 @@ async fn a_backup_is_the_whole_state() {
     assert_eq!((state.digest(), state.applied().0), (truth.cell.digest(), index));
     assert!(state.jobs().find("a").is_some());
 }
+
+#[tokio::test]
+async fn what_happened_to_a_forgotten_job_keeps_its_name() {
+    let world = World::new();
+    world.node("n1", 4);
+    world.submit(&job("a", "")).await;
+    let run = world.run("a", "n1");
+    world.end(run, "n1", Exit::Code(0));
+    world.truth.lock().unwrap().person(Command::ForgetJob { name: "a".into() });
+    let (_, list) = world.get("/v1/events?job=a").await;
+    let told = |kind: &str| {
+        let events = list["events"].as_array().unwrap().iter();
+        events.filter(|event| event["kind"] == kind).map(|event| event["message"].to_string()).collect::<String>()
+    };
+    assert_eq!(told("placed"), "\"task 0 of a placed on n1\"");
+    assert_eq!(told("ended"), "\"task 0 of a on n1 ended: exit 0\"");
+    assert_eq!(told("jobForgotten"), "\"job a is forgotten\"");
+}
+
+#[tokio::test]
+async fn sessions_that_are_dead_are_told_from_those_that_live() {
+    let world = World::new();
+    {
+        let mut truth = world.truth.lock().unwrap();
+        for (role, name) in [
+            (Role::Health, "health old"),
+            (Role::Scheduler(Class::BATCH), "scheduler 1"),
+            (Role::Scheduler(Class::BATCH), "scheduler 1"),
+        ] {
+            truth.open(role, name);
+        }
+        (0..20).for_each(|_| drop(truth.person(Command::Tick)));
+        truth.open(Role::Health, "health new");
+    }
+    let (_, status) = world.get("/v1/status").await;
+    let states: Vec<&str> =
+        status["sessions"].as_array().unwrap().iter().map(|session| session["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["alive", "silent", "replaced", "silent", "alive"]);
+}

@@ -108,7 +108,7 @@ impl Truth {
                 drop(answer.send(result));
             }
             Question::Events(index, answer) => {
-                drop(answer.send(self.events.page(index)));
+                drop(answer.send(self.events.page(index, &self.cell)));
             }
             Question::Read(answer) => {
                 self.reads += 1;
@@ -184,7 +184,10 @@ impl World {
         });
         let mut options = HttpOptions::new("127.0.0.1:6460".parse().unwrap(), Some(TOKEN.into()));
         change(&mut options);
-        let router = router(ReplicaHandle { questions, applied: applied_reader, log_readers }, options);
+        let router = router(
+            ReplicaHandle { questions, applied: applied_reader, log_readers, log_relay: Arc::default() },
+            options,
+        );
         World { router, truth }
     }
 

@@ -4,21 +4,38 @@ use super::words::{health, stop_cause};
 use ohm_cell::{Cell, FLAP_WINDOW_MS};
 use ohm_model::{ConditionAction, Event, EventKind, JobId, Move, NodeId, Subject};
 use ohm_wire::api::EventView;
+use std::collections::BTreeMap;
 
 /// So many moves of one repair are told in a line.
 const MOVES_TOLD: usize = 8;
 
+/// Where the names are that events say as numbers.
+pub(crate) struct Names<'n> {
+    /// Jobs and nodes that are there.
+    pub(crate) cell: &'n Cell,
+    /// Jobs that are over or forgotten.
+    pub(crate) jobs: &'n BTreeMap<JobId, String>,
+}
+
+impl Names<'_> {
+    fn job(&self, job: JobId) -> Option<&str> {
+        let known = self.cell.jobs().get(job).map(|job| job.spec.name.as_str());
+        known.or_else(|| self.jobs.get(&job).map(String::as_str))
+    }
+}
+
 /// Whether `event` is about the job called `name`.
-pub(crate) fn is_event_of(cell: &Cell, event: &Event, name: &str) -> bool {
+pub(crate) fn is_event_of(names: &Names<'_>, event: &Event, name: &str) -> bool {
     match event.kind.subject() {
         Subject::Job { name: job, .. } => job == name,
-        Subject::Run { job, .. } => cell.jobs().get(job).is_some_and(|job| job.spec.name == name),
+        Subject::Run { job, .. } => names.job(job) == Some(name),
         Subject::Node { .. } | Subject::Cell => false,
     }
 }
 
-/// `event`, with the names that its numbers have in `cell`.
-pub(crate) fn event(cell: &Cell, event: &Event) -> EventView {
+/// `event`, with the names that its numbers have.
+pub(crate) fn event(names: &Names<'_>, event: &Event) -> EventView {
+    let cell = names.cell;
     let view = EventView { index: event.index.0, at_ms: event.at_ms, ..EventView::default() };
     match &event.kind {
         EventKind::JobSubmitted { .. }
@@ -26,7 +43,7 @@ pub(crate) fn event(cell: &Cell, event: &Event) -> EventView {
         | EventKind::JobState { .. }
         | EventKind::JobForgotten { .. } => of_job(&event.kind, view),
         EventKind::Placed { .. } | EventKind::Stopping { .. } | EventKind::Started { .. } | EventKind::Ended { .. } => {
-            of_run(cell, event, view)
+            of_run(names, event, view)
         }
         EventKind::TasksLost { .. }
         | EventKind::RepairCommitted { .. }
@@ -343,10 +360,10 @@ fn shortened(names: &[String]) -> String {
     if names.len() > MOVES_TOLD { format!("{told} and {} more", names.len() - MOVES_TOLD) } else { told }
 }
 
-fn of_run(cell: &Cell, event: &Event, view: EventView) -> EventView {
+fn of_run(names: &Names<'_>, event: &Event, view: EventView) -> EventView {
     match &event.kind {
         EventKind::Placed { job, group, first, count, node } => {
-            let view = placed(cell, event, view, (*job, *group, *first, *node));
+            let view = placed(names, event, view, (*job, *group, *first, *node));
             let tasks = match count {
                 1 => format!("task {first}"),
                 _ => format!("tasks {first} to {}", u64::from(*first) + u64::from(*count) - 1),
@@ -355,18 +372,18 @@ fn of_run(cell: &Cell, event: &Event, view: EventView) -> EventView {
             EventView { kind: "placed".into(), message, count: *count, ..view }
         }
         EventKind::Started { job, group, task, incarnation, node } => {
-            let view = placed(cell, event, view, (*job, *group, *task, *node));
+            let view = placed(names, event, view, (*job, *group, *task, *node));
             let message = format!("task {task} of {} runs on {}", view.job, view.node);
             EventView { kind: "started".into(), message, incarnation: incarnation.0, ..view }
         }
         EventKind::Stopping { job, group, task, incarnation, node, cause } => {
-            let view = placed(cell, event, view, (*job, *group, *task, *node));
+            let view = placed(names, event, view, (*job, *group, *task, *node));
             let cause = stop_cause(*cause).to_string();
             let message = format!("task {task} of {} on {} is to stop: {cause}", view.job, view.node);
             EventView { kind: "stopping".into(), message, incarnation: incarnation.0, stop_cause: cause, ..view }
         }
         EventKind::Ended { job, group, task, incarnation, node, exit, cause } => {
-            let view = placed(cell, event, view, (*job, *group, *task, *node));
+            let view = placed(names, event, view, (*job, *group, *task, *node));
             let stop_cause = cause.map_or("", stop_cause).to_string();
             let why = if stop_cause.is_empty() { String::new() } else { format!(" ({stop_cause})") };
             let message = format!("task {task} of {} on {} ended: {exit}{why}", view.job, view.node);
@@ -377,14 +394,14 @@ fn of_run(cell: &Cell, event: &Event, view: EventView) -> EventView {
     }
 }
 
-/// `view` with the names of a task and its node. A job that is forgotten and a node that is gone have no name left.
-fn placed(cell: &Cell, event: &Event, view: EventView, of: (JobId, u16, u32, NodeId)) -> EventView {
+/// `view` with the names of a task and its node. A node that is gone has no name left.
+fn placed(names: &Names<'_>, event: &Event, view: EventView, of: (JobId, u16, u32, NodeId)) -> EventView {
     let (job_id, group, task, node) = of;
-    let job = cell.jobs().get(job_id);
+    let job = names.cell.jobs().get(job_id);
     let group = job.and_then(|job| job.spec.groups.get(usize::from(group)));
-    let record = cell.nodes().get(node).filter(|record| record.registered <= event.index);
+    let record = names.cell.nodes().get(node).filter(|record| record.registered <= event.index);
     EventView {
-        job: job.map_or_else(|| format!("#{job_id}"), |job| job.spec.name.clone()),
+        job: names.job(job_id).map_or_else(|| format!("#{job_id}"), str::to_string),
         group: group.map_or_else(String::new, |group| group.name.clone()),
         task: Some(task),
         node: record.map_or_else(|| format!("#{node}"), |record| record.spec.name.clone()),

@@ -12,7 +12,7 @@ mod words;
 
 pub(super) use admission::provisioning_classes;
 pub(super) use causes::causes;
-pub(super) use events::{event, is_event_of};
+pub(super) use events::{Names, event, is_event_of};
 pub(super) use jobs::{TaskWindow, job, job_summary};
 pub(super) use nodes::{node_detail, node_summary};
 pub(super) use profiles::{profiles, replicas};

@@ -1,8 +1,8 @@
 //! The cell in numbers.
 
 use super::words::shard;
-use ohm_cell::{CORDONED, Cell, JobState};
-use ohm_model::{Lease, NodeHealth, Role};
+use ohm_cell::{CORDONED, Cell, JobState, Session};
+use ohm_model::{Lease, NodeHealth, Role, SessionId};
 use ohm_wire::api::{JobTotals, NodeTotals, SessionView, StatusView, TaskTotals};
 
 /// The cell in numbers, its sessions and leases.
@@ -73,6 +73,7 @@ fn sessions(cell: &Cell) -> (Vec<SessionView>, Vec<String>) {
             id: id.0,
             role: role(session.role),
             name: session.name.clone(),
+            state: state(cell, id, session).to_string(),
             renewed_index: session.renewed.0,
             spoke_ms: session.spoke_ms,
             leases: Vec::new(),
@@ -91,6 +92,24 @@ fn sessions(cell: &Cell) -> (Vec<SessionView>, Vec<String>) {
         }
     }
     (views, free)
+}
+
+/// Servers and clients say that they are there once a minute; two of their words may be lost.
+const SILENT_MS: u64 = 150_000;
+/// Whoever competes for leases speaks every few seconds.
+const COMPETITOR_SILENT_MS: u64 = 15_000;
+
+/// Whether the process behind a session is there, as far as the log knows.
+fn state(cell: &Cell, id: SessionId, session: &Session) -> &'static str {
+    let silent_ms = match session.role {
+        Role::Server | Role::Client => SILENT_MS,
+        Role::Scheduler(_) | Role::Health | Role::Provisioner => COMPETITOR_SILENT_MS,
+    };
+    match cell.now_ms().saturating_sub(session.spoke_ms) {
+        _ if cell.sessions().is_superseded(id) => "replaced",
+        silence_ms if silence_ms > silent_ms => "silent",
+        _ => "alive",
+    }
 }
 
 fn role(role: Role) -> String {

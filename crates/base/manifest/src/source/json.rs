@@ -1,4 +1,5 @@
-//! JSON documents: a stream of objects, a list of them, or a `kind: List` with `items`; in any mixture.
+//! JSON documents: a stream of objects, with `---` lines between them or without, a list of them, or a `kind: List`
+//! with `items`; in any mixture.
 
 use super::scan::Scanner;
 use super::{Place, Resume, Sink};
@@ -14,6 +15,9 @@ pub(super) fn read<'a>(bytes: &'a [u8], sink: Sink<'_, 'a>, resume: Option<Resum
     let mut reader = Reader { scanner: Scanner::new(bytes), resume };
     let mut found = false;
     while let Some(byte) = reader.scanner.peek() {
+        if reader.scanner.take_separator() {
+            continue;
+        }
         found = true;
         let start = reader.scanner.place;
         reader.scanner.document_start = start.at;

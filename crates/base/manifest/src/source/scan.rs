@@ -61,6 +61,17 @@ impl<'a> Scanner<'a> {
         None
     }
 
+    /// Whether the cursor, after white space, stands on a line that begins with `---`, as between documents of YAML;
+    /// then steps over it.
+    pub(super) fn take_separator(&mut self) -> bool {
+        self.peek();
+        let rest = self.bytes.get(self.place.at..).unwrap_or_default();
+        let is_alone = rest.get(3).is_none_or(u8::is_ascii_whitespace);
+        let found = self.place.at == self.place.line_start && rest.starts_with(b"---") && is_alone;
+        self.place.at += if found { 3 } else { 0 };
+        found
+    }
+
     /// Whether the byte under the cursor, after white space, is `byte`; then steps over it.
     pub(super) fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);

@@ -99,6 +99,9 @@ pub struct SessionView {
     pub role: String,
     /// Host and process.
     pub name: String,
+    /// `alive`, `silent` (it did not speak in time: its process has ended, hangs or is cut off) or `replaced` (its
+    /// process has ended: a later session has its name).
+    pub state: String,
     /// The log entry of its last renewal.
     pub renewed_index: u64,
     /// Stamped time of its last command.

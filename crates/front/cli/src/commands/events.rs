@@ -3,8 +3,9 @@
 use super::Session;
 use crate::command::Events;
 use crate::failure::{EXIT_DONE, Failure};
+use crate::globals::OutputFormat;
 use crate::output::note;
-use crate::text;
+use crate::text::{self, Style};
 use ohm_wire::api::{EventList, EventView};
 use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
@@ -16,11 +17,22 @@ pub(crate) fn events(session: &Session, args: &Events) -> Result<u8, Failure> {
     if args.follow {
         return follow(session, args);
     }
-    let list: EventList = session.client.get("/v1/events", &query(args))?;
-    session
-        .output
-        .print(&list, |style| text::story(&list.events).iter().map(|event| text::event_line(event, style)).collect())?;
-    Ok(EXIT_DONE)
+    let mut args = args.clone();
+    let lines = args.limit;
+    loop {
+        let list: EventList = session.client.get("/v1/events", &query(&args))?;
+        let story = text::story(&list.events);
+        // Of what the story leaves out, nothing counts as a line.
+        if session.output.format == OutputFormat::Table && story.len() < lines && list.events.len() >= args.limit {
+            args.limit = args.limit.saturating_mul(2);
+            continue;
+        }
+        let told = story.len().saturating_sub(lines);
+        let line =
+            |style: &Style| -> String { story[told..].iter().map(|event| text::event_line(event, style)).collect() };
+        session.output.print(&list, line)?;
+        return Ok(EXIT_DONE);
+    }
 }
 
 fn query(args: &Events) -> Vec<(&'static str, String)> {

@@ -12,8 +12,11 @@ use std::io::Read;
 pub(crate) fn command(session: &Session, args: &Logs) -> Result<u8, Failure> {
     if args.follow {
         let progress = Progress::start(format!("waiting for {} to start", args.name));
-        wait_for(session, &args.name, Goal::Running, None)?;
+        let answer = wait_for(session, &args.name, Goal::Running, args.timeout)?;
         drop(progress);
+        if !answer.reached {
+            return Err(Failure::Failed(format!("{} has not started after that time", args.name)));
+        }
     }
     let source = Source {
         job: args.name.clone(),

@@ -74,7 +74,7 @@ fn drain(session: &Session, args: &DrainNode) -> Result<u8, Failure> {
         session.output.print(&node, |_| text)?;
         return Ok(EXIT_DONE);
     }
-    let node = wait_until_drained(session, &path, name)?;
+    let node = wait_until_drained(session, &path, args)?;
     let drained = node.drain.is_some();
     let text = if drained { "drained: nothing stands on it" } else { "drained no more: somebody ended the drain" };
     session.output.print(&node, |_| format!("node {name} is {text}\n"))?;
@@ -82,25 +82,40 @@ fn drain(session: &Session, args: &DrainNode) -> Result<u8, Failure> {
 }
 
 /// The node once nothing stands on it, or once its drain was ended. An outage of the server is waited through.
-fn wait_until_drained(session: &Session, path: &str, name: &str) -> Result<NodeSummary, Failure> {
+fn wait_until_drained(session: &Session, path: &str, args: &DrainNode) -> Result<NodeSummary, Failure> {
+    let name = &args.name;
     let progress = Progress::start(format!("draining {name}"));
-    let mut answered = Instant::now();
+    let (started, mut answered, mut left) = (Instant::now(), Instant::now(), String::new());
     loop {
         match session.client.get::<NodeDetail>(path, &[("runs", "0".to_string())]) {
             Ok(node) if node.summary.runs == 0 || node.summary.drain.is_none() => return Ok(node.summary),
             Ok(node) => {
                 answered = Instant::now();
-                let stopping: u64 = node.leaving.iter().map(|job| job.stopping).sum();
-                let why = node.leaving.iter().map(|job| job.reason.as_str()).find(|reason| !reason.is_empty());
-                let left = text::counted(node.summary.runs, "task");
-                progress.say(match why.filter(|_| stopping == 0) {
-                    Some(why) => format!("draining {name}: {left} left. {why}"),
-                    None => format!("draining {name}: {left} left, {stopping} of them moving"),
-                });
+                left = what_is_left(&node);
+                progress.tell(format!("draining {name}: {left}"));
             }
             Err(failure) if !failure.is_passing() || answered.elapsed() > OUTAGE_MAX => return Err(failure),
             Err(_) => {}
         }
+        if let Some(timeout) = args.timeout.filter(|timeout| started.elapsed() >= *timeout) {
+            let message = format!("node {name} is not drained after {} s: {left}", timeout.as_secs());
+            return Err(Failure::Hinted {
+                message,
+                hint: format!("the drain goes on; `ohm node undrain {name}` ends it"),
+            });
+        }
         std::thread::sleep(PAUSE);
+    }
+}
+
+/// What a drain waits for: what stands there still, and why the first job that does not move stays.
+fn what_is_left(node: &NodeDetail) -> String {
+    let stopping: u64 = node.leaving.iter().map(|job| job.stopping).sum();
+    let left = text::counted(node.summary.runs, "task");
+    let stays = node.leaving.iter().find(|job| job.staying > 0 && !job.reason.is_empty());
+    let why = stays.map(|job| format!(" {}: {}", job.job, job.reason)).unwrap_or_default();
+    match stopping {
+        0 => format!("{left} left.{why}"),
+        _ => format!("{left} left, {stopping} of them moving.{why}"),
     }
 }

@@ -1,11 +1,19 @@
-//! Progress, on a terminal only.
+//! Progress: a line that turns on a terminal, a word now and then elsewhere.
 
+use crate::output::note;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::cell::Cell;
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// A line on stderr that turns while something is waited for; nothing where stderr is no terminal.
-pub(crate) struct Progress(Option<ProgressBar>);
+/// Between two lines where stderr is no terminal.
+const TOLD_EVERY: Duration = Duration::from_secs(5);
+
+/// A line on stderr that turns while something is waited for; where stderr is no terminal, only what is told.
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+    told: Cell<Instant>,
+}
 
 impl Progress {
     /// Begins with `message`.
@@ -19,20 +27,30 @@ impl Progress {
             bar.set_message(message);
             bar
         });
-        Progress(bar)
+        Progress { bar, told: Cell::new(Instant::now()) }
     }
 
     /// Goes on with `message`.
     pub(crate) fn say(&self, message: String) {
-        if let Some(bar) = &self.0 {
+        if let Some(bar) = &self.bar {
             bar.set_message(message);
         }
+    }
+
+    /// Goes on with `message`, of which a person or a log has to know: where stderr is no terminal it is a line of its
+    /// own every few seconds.
+    pub(crate) fn tell(&self, message: String) {
+        if self.bar.is_none() && self.told.get().elapsed() >= TOLD_EVERY {
+            self.told.set(Instant::now());
+            note(&message);
+        }
+        self.say(message);
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.0 {
+        if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Of how many tasks the output is printed as it comes.
 const SHOWN_TASKS: u32 = 16;
@@ -32,8 +32,13 @@ pub(crate) fn run(session: &Session, args: &Run) -> Result<u8, Failure> {
     cancel_on_signals(&session.client, &name)?;
     submit(session, &document(&name, args))?;
     let progress = Progress::start(format!("{name} waits for room; `ohm explain {name}` says why"));
-    wait_for(session, &name, Goal::Running, None)?;
+    let started = Instant::now();
+    let left = || args.timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
+    let has_started = wait_for(session, &name, Goal::Running, left())?.reached;
     drop(progress);
+    if !has_started {
+        return give_up(session, &name, args.timeout);
+    }
     let shown = args.count.min(SHOWN_TASKS);
     if shown < args.count {
         note(&format!("printing the output of the first {shown} of {} tasks", args.count));
@@ -47,17 +52,41 @@ pub(crate) fn run(session: &Session, args: &Run) -> Result<u8, Failure> {
             // Standard output is for programs when they asked for it.
             let to_stderr = stderr || session.output.format != OutputFormat::Table;
             thread::spawn(move || {
-                print_output(&client, &source, &prefix, to_stderr);
+                let whole = print_output(&client, &source, &prefix, to_stderr);
                 // Nobody listens any more when the job was over long ago.
-                let _ = done.send(());
+                let _ = done.send(whole);
             });
         }
     }
     drop(done);
-    let job = wait_for(session, &name, Goal::Finished, None)?.job;
+    let answer = wait_for(session, &name, Goal::Finished, left())?;
+    if !answer.reached {
+        return give_up(session, &name, args.timeout);
+    }
     // Each thread says once that it is done; one that hangs is left behind.
-    while ended.recv_timeout(LAST_OUTPUT).is_ok() {}
-    finish(session, &job)
+    let mut left = 2 * shown;
+    let mut is_whole = true;
+    while let Ok(whole) = ended.recv_timeout(LAST_OUTPUT) {
+        (left, is_whole) = (left - 1, is_whole && whole);
+    }
+    if left > 0 {
+        note(&format!("the end of the output did not come within {} s", LAST_OUTPUT.as_secs()));
+    }
+    match finish(session, &answer.job)? {
+        EXIT_DONE if left > 0 || !is_whole => {
+            let message = format!("{name} has succeeded, but not all of its output could be read");
+            Err(Failure::Hinted { message, hint: format!("`ohm logs {name}` tries again") })
+        }
+        code => Ok(code),
+    }
+}
+
+/// Ends a job that took too long.
+fn give_up(session: &Session, name: &str, timeout: Option<Duration>) -> Result<u8, Failure> {
+    let job: JobSummary = session.client.post(&format!("{}/cancel", path_of("jobs", name)))?;
+    note(text::job_line(&job).trim_end());
+    let seconds = timeout.unwrap_or_default().as_secs();
+    Err(Failure::Failed(format!("{name} was not over after {seconds} s and is cancelled")))
 }
 
 fn submit(session: &Session, document: &Value) -> Result<(), Failure> {
@@ -115,10 +144,10 @@ fn cancel_on_signals(client: &Client, name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints one output of a task through all of its attempts, until the job is over. A stream that breaks off, because
-/// the server was restarted, is taken up again where it broke off.
-fn print_output(client: &Client, source: &Source, prefix: &str, to_stderr: bool) {
-    let (mut attempt, mut is_printed) = (0, true);
+/// Prints one output of a task through all of its attempts, until the job is over; whether all of it came. A stream
+/// that breaks off, because the server was restarted, is taken up again where it broke off.
+fn print_output(client: &Client, source: &Source, prefix: &str, to_stderr: bool) -> bool {
+    let (mut attempt, mut is_printed, mut is_whole) = (0, true, true);
     let mut lines = Prefixed::new(prefix, to_stderr);
     let (mut taken_bytes, mut broken) = (0, 0);
     loop {
@@ -133,7 +162,8 @@ fn print_output(client: &Client, source: &Source, prefix: &str, to_stderr: bool)
         }
         if is_printed {
             if job.summary.is_finished() {
-                return lines.end();
+                lines.end();
+                return is_whole;
             }
             thread::sleep(PAUSE);
             continue;
@@ -146,7 +176,7 @@ fn print_output(client: &Client, source: &Source, prefix: &str, to_stderr: bool)
             }
             Err(failure) => {
                 note(&format!("{prefix}{failure}"));
-                is_printed = true;
+                (is_printed, is_whole) = (true, false);
             }
         }
     }

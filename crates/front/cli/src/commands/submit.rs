@@ -48,7 +48,9 @@ pub(crate) fn submit(session: &Session, args: &Submit) -> Result<u8, Failure> {
         totals.extend(SubmitAnswer { verdicts: Vec::new(), ..answer });
     }
     drop(progress);
-    let jobs = if args.wait { wait_for_jobs(session, &verdicts)? } else { Vec::new() };
+    let waited = if args.wait { wait_for_jobs(session, &verdicts, args.timeout)? } else { Vec::new() };
+    let late = waited.iter().filter(|waited| !waited.is_over).count();
+    let jobs: Vec<JobSummary> = waited.into_iter().map(|waited| waited.job).collect();
     let before: BTreeMap<String, u64> = finished_before(&verdicts).collect();
     if args.quiet {
         verdicts.retain(|listed| !listed.verdict.verdict.is_good());
@@ -68,6 +70,10 @@ pub(crate) fn submit(session: &Session, args: &Submit) -> Result<u8, Failure> {
     if !before.is_empty() && session.output.format == OutputFormat::Table {
         let what = "hint: a job that is over keeps its name; --replace runs it again, `ohm remove NAME` forgets it";
         note(what);
+    }
+    if let (1.., Some(timeout)) = (late, args.timeout) {
+        let jobs = if late == 1 { "1 job is".to_string() } else { format!("{late} jobs are") };
+        return Err(Failure::Failed(format!("{jobs} not there yet after {} s", timeout.as_secs())));
     }
     if totals.is_good() && all_good { Ok(EXIT_DONE) } else { Err(Failure::Told) }
 }
@@ -167,8 +173,13 @@ fn cannot_read(path: &Path, error: io::Error) -> Failure {
     Failure::Usage(format!("cannot read {}: {error}", path.display()))
 }
 
-/// Waits for every job that is in the cell now: until it is finished, or runs if it is a service.
-fn wait_for_jobs(session: &Session, verdicts: &[ListedVerdict]) -> Result<Vec<JobSummary>, Failure> {
+/// Waits for every job that is in the cell now: until it is finished, or runs if it is a service; at most `limit`.
+fn wait_for_jobs(
+    session: &Session,
+    verdicts: &[ListedVerdict],
+    limit: Option<Duration>,
+) -> Result<Vec<Waited>, Failure> {
+    let started = Instant::now();
     let is_job = |verdict: &&DocumentVerdict| verdict.kind == "Job" && verdict.verdict.is_good();
     let names: Vec<&String> =
         verdicts.iter().map(|listed| &listed.verdict).filter(is_job).map(|verdict| &verdict.name).collect();
@@ -177,6 +188,7 @@ fn wait_for_jobs(session: &Session, verdicts: &[ListedVerdict]) -> Result<Vec<Jo
     let mut waits: Vec<Waited> = names.into_iter().map(|name| Waited::new(name.clone())).collect();
     let mut answered = Instant::now();
     loop {
+        let left = limit.map(|limit| limit.saturating_sub(started.elapsed()));
         let open: Vec<&mut Waited> = waits.iter_mut().filter(|waited| !waited.is_over).collect();
         let Some(first) = open.first() else { break };
         progress.say(format!("waiting for {} ({} of {} jobs left)", first.job.name, open.len(), names_count));
@@ -184,7 +196,8 @@ fn wait_for_jobs(session: &Session, verdicts: &[ListedVerdict]) -> Result<Vec<Jo
         // forgotten while another one is waited for.
         let (is_last, mut is_out) = (open.len() == 1, false);
         for waited in open {
-            match waited.look(session, is_last) {
+            let looked = waited.look(session, if is_last { left } else { Some(Duration::ZERO) });
+            match looked {
                 Ok(()) => answered = Instant::now(),
                 Err(failure) if failure.is_passing() && answered.elapsed() < wait::OUTAGE_MAX => {
                     is_out = true;
@@ -193,11 +206,14 @@ fn wait_for_jobs(session: &Session, verdicts: &[ListedVerdict]) -> Result<Vec<Jo
                 Err(failure) => return Err(failure),
             }
         }
+        if left.is_some_and(|left| left.is_zero()) {
+            break;
+        }
         if is_out || !is_last {
             std::thread::sleep(wait::PAUSE);
         }
     }
-    Ok(waits.into_iter().map(|waited| waited.job).collect())
+    Ok(waits)
 }
 
 /// A job that is waited for, as it was seen last.
@@ -211,10 +227,10 @@ impl Waited {
         Waited { job: JobSummary { name, ..JobSummary::default() }, is_over: false }
     }
 
-    fn look(&mut self, session: &Session, to_the_end: bool) -> Result<(), Failure> {
+    fn look(&mut self, session: &Session, limit: Option<Duration>) -> Result<(), Failure> {
         let found = wait::look(session, &self.job.name).and_then(|job| {
             let goal = if job.class == "service" { Goal::Running } else { Goal::Finished };
-            wait_for(session, &job.name, goal, (!to_the_end).then_some(Duration::ZERO))
+            wait_for(session, &job.name, goal, limit)
         });
         self.take(found.map(|answer| (answer.reached, answer.job)))
     }

@@ -69,12 +69,13 @@ fn listed(counts: &[(u64, &str)]) -> String {
 }
 
 fn sessions(sessions: &[SessionView], style: &Style) -> String {
-    let mut grid = Grid::new(style, &["SESSION", "ROLE", "NAME", "SPOKE", "HOLDS"]);
+    let mut grid = Grid::new(style, &["SESSION", "ROLE", "NAME", "STATE", "SPOKE", "HOLDS"]);
     for session in sessions {
         grid.row([
             session.id.to_string(),
             session.role.clone(),
             session.name.clone(),
+            session.state.clone(),
             format!("{} ago", age(style.now_ms, session.spoke_ms)),
             leases(&session.leases),
         ]);
@@ -124,6 +125,7 @@ mod tests {
             id,
             role: role.into(),
             name: "host 1".into(),
+            state: "alive".into(),
             spoke_ms: PLAIN.now_ms - 1000,
             leases,
             ..SessionView::default()
@@ -147,9 +149,9 @@ Jobs:      1 running
 Tasks:     none
 Not held:  tas/0
 
-SESSION  ROLE             NAME    SPOKE   HOLDS
-1        server           host 1  1s ago  -
-2        scheduler batch  host 1  1s ago  health batch/0-2,7
+SESSION  ROLE             NAME    STATE  SPOKE   HOLDS
+1        server           host 1  alive  1s ago  -
+2        scheduler batch  host 1  alive  1s ago  health batch/0-2,7
 "
         );
     }
