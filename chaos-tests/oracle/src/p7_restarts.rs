@@ -34,7 +34,7 @@ impl Restarts {
     /// Takes note of what came back in an entry, before its facts.
     pub(crate) fn entry_begins(&mut self, facts: &[Fact<'_>]) {
         let returned = facts.iter().filter_map(|fact| match fact {
-            Fact::Happened { kind: EventKind::Reconciled { job, .. }, .. } => Some(*job),
+            Fact::Happened { kind: EventKind::Reconciled { job, lives: true, .. }, .. } => Some(*job),
             _ => None,
         });
         self.returned = returned.collect();

@@ -5,6 +5,11 @@ use ohm_model::Survivors;
 
 /// A gang of two with one task lost and placed anew: what happens to the other one then.
 fn broken(after: impl FnOnce(&mut History)) -> Vec<&'static str> {
+    broken_beside(Vec::new(), after)
+}
+
+/// The same, when more happens in the entry that places the lost task.
+fn broken_beside(more: Vec<EventKind>, after: impl FnOnce(&mut History)) -> Vec<&'static str> {
     let restarts = |spec: &mut JobSpec| {
         (spec.groups[0].min_count, spec.groups[0].elastic) = (2, false);
         spec.repair =
@@ -15,7 +20,7 @@ fn broken(after: impl FnOnce(&mut History)) -> Vec<&'static str> {
     history.happened(vec![placed(0, 0, 1, 0), placed(0, 1, 1, 1)]);
     history.happened(vec![ended(0, 0, 0, Exit::NodeLost)]);
     let repaired = EventKind::RepairCommitted { job: JobId::new(0, 0), name: "j".into(), moves: Vec::new() };
-    history.happened(vec![placed(0, 0, 1, 1), repaired]);
+    history.happened([placed(0, 0, 1, 1), repaired].into_iter().chain(more).collect());
     after(&mut history);
     history.broken()
 }
@@ -119,4 +124,22 @@ fn p8_takes_what_starts_again_in_place_for_no_new_use_of_quota() {
     };
     assert!(!over_quota(restarted(1, 0)));
     assert!(over_quota(ended(0, 1, 1, Exit::NodeLost)));
+}
+
+#[test]
+fn p7_lets_a_job_restart_when_a_former_run_of_it_is_given_up_in_the_same_entry() {
+    let given_up = EventKind::Reconciled {
+        job: JobId::new(0, 0),
+        name: "j".into(),
+        group: 0,
+        task: 0,
+        incarnation: Incarnation(1),
+        node: NodeId(0),
+        lives: false,
+        reason: "it ended while its node was away".into(),
+    };
+    let restarts = |history: &mut History| {
+        history.happened(vec![restarted(1, 1), placed(0, 1, 1, 1)]);
+    };
+    assert_eq!(broken_beside(vec![given_up], restarts), [""; 0]);
 }
