@@ -1,7 +1,9 @@
 //! P10: jobs that wait although they fit, and reasons that are not true.
 
 use super::*;
-use ohm_model::{Amounts, Grain, GroupIndex, Guard, Nomination, Purpose, Shard, Transaction, Verdict};
+use ohm_model::{
+    Amounts, CheckReport, Epoch, Grain, GroupIndex, Guard, Nomination, Purpose, Shard, Transaction, Verdict,
+};
 
 const RACK: &str = "rack";
 
@@ -413,4 +415,27 @@ fn so_is_one_whose_checks_are_not_asked() {
     assert_eq!(with(4000, false, &["spot"]), 0);
     assert_eq!(with(4000, true, &["spot"]), 1, "its quota is reserved");
     assert_eq!(with(8000, false, &["other"]), 0, "nobody knows the check");
+}
+
+#[test]
+fn a_round_may_be_over_when_the_last_that_left_is_lost() {
+    let mut history = cell();
+    let class = ohm_model::ProvisioningClass::of("spot", ohm_model::Provisioner::Sim);
+    history.entry(Command::PutProvisioningClass(class), Outcome::Done, Vec::new());
+    let checks = vec!["spot".to_string()];
+    history.put(QueueSpec { admission_checks: checks.clone(), ..queue("red", "", 8000, 0) });
+    history.job(0, job("j", 3, |job| job.queue = "red".into()));
+    let (id, name) = (JobId::new(0, 0), "j".to_string());
+    history.reserve(0).happened(vec![EventKind::QuotaReserved { job: id, name, round: 1, checks }]);
+    let report =
+        CheckReport::Ready { node_selector: Default::default(), tolerations: Vec::new(), message: String::new() };
+    let command = Command::ReportCheck { epoch: Epoch(1), job: id, round: 1, class: "spot".into(), report };
+    history.entry(command, Outcome::Done, Vec::new());
+    history.happened(vec![placed(0, 0, 1, 0), placed(0, 1, 1, 1), placed(0, 2, 1, 2)]);
+    history.happened(vec![stopping(0, 0, 0, StopCause::Drained), ended(0, 2, 2, Exit::Code(0))]);
+    history.happened(vec![ended(0, 1, 1, Exit::Code(0))]);
+    let (group, task, incarnation, node) = (0, 0, Incarnation(1), NodeId(0));
+    let (exit, cause) = (Exit::NodeLost, Some(StopCause::Drained));
+    history.happened(vec![EventKind::Ended { job: id, group, task, incarnation, node, exit, cause }]);
+    assert!(history.oracle.stuck_jobs().is_empty());
 }
