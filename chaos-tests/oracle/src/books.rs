@@ -184,6 +184,12 @@ impl Books {
         self.live.get(&(job, group)).into_iter().flatten().map(|(task, standing)| (*task, *standing))
     }
 
+    /// What stands of all groups of a job.
+    pub(crate) fn live_of(&self, job: JobId) -> impl Iterator<Item = Standing> + '_ {
+        let groups = self.jobs.get(&job).map_or(0, |spec| spec.groups.len() as u16);
+        (0..groups).flat_map(move |group| self.live(job, group)).map(|(_, standing)| standing)
+    }
+
     /// Whether the run of this task stands where an earlier one stood all the time: it came back with its node and
     /// lives on, or has started again in place.
     pub(crate) fn has_returned(&self, job: JobId, group: u16, task: u32) -> bool {

@@ -2,7 +2,7 @@
 //! whom, and what queues let in. Where they don't know, less is there: who is found to wait although he fits does so
 //! for sure.
 
-use crate::books::{Books, Standing};
+use crate::books::Books;
 use crate::claims::Claims;
 use crate::p5_required_topology::RequiredTopology;
 use crate::p6_admission::Admissions;
@@ -112,14 +112,8 @@ impl Ledger<'_> {
         Missing { pending, needed }
     }
 
-    fn stands(&self, job: JobId, spec: &JobSpec) -> bool {
-        self.live(job, spec).next().is_some()
-    }
-
-    /// The tasks of all groups that stand somewhere.
-    pub(crate) fn live<'b>(&'b self, job: JobId, spec: &JobSpec) -> impl Iterator<Item = Standing> + use<'b> {
-        let groups = 0..spec.groups.len() as u16;
-        groups.flat_map(move |group| self.books.live(job, group)).map(|(_, standing)| standing)
+    fn stands(&self, job: JobId) -> bool {
+        self.books.live_of(job).next().is_some()
     }
 
     /// Whether the checks of this job's queue, if it has any, let it be placed now for sure.
@@ -128,7 +122,7 @@ impl Ledger<'_> {
             _ if spec.queue.is_empty() => true,
             None => false,
             Some(queue) => {
-                queue.admission_checks.is_empty() || self.stands(job, spec) || self.admissions.is_ready_for_sure(job)
+                queue.admission_checks.is_empty() || self.stands(job) || self.admissions.is_ready_for_sure(job)
             }
         }
     }
@@ -140,7 +134,7 @@ impl Ledger<'_> {
         let waits = |index: u16| self.missing((job, index), spec, wait).pending > 0;
         !queue.admission_checks.is_empty()
             && queue.admission_checks.iter().all(|class| self.waiting.knows_class(class))
-            && !self.stands(job, spec)
+            && !self.stands(job)
             && wait.admission_ms <= self.waiting.now_ms
             && self.admissions.is_over_for_sure(job)
             && (0..spec.groups.len() as u16).any(waits)

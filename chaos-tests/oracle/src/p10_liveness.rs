@@ -35,8 +35,8 @@ fn why_stuck(ledger: &Ledger<'_>, job: JobId, wait: &Wait) -> Option<String> {
     let spec = ledger.books.jobs.get(&job)?;
     let (kind, name, queue) = (spec.class.name(), &spec.name, &spec.queue);
     // What stops as a whole starts anew when all of it has ended.
-    let stands = ledger.live(job, spec).next().is_some();
-    if stands && ledger.live(job, spec).all(|standing| standing.stopping) {
+    let stands = ledger.books.live_of(job).next().is_some();
+    if stands && ledger.books.live_of(job).all(|standing| standing.stopping) {
         return None;
     }
     if ledger.is_unasked(job, spec, wait) {
@@ -81,7 +81,7 @@ fn unmoved(ledger: &Ledger<'_>, job: JobId, spec: &JobSpec) -> Option<String> {
         true => left.iter().map(|node| pace(*node)).max().unwrap_or(0).min(left.len() as u32),
         false => left.len() as u32,
     };
-    let is_settled = !ledger.live(job, spec).any(|standing| standing.stopping);
+    let is_settled = !ledger.books.live_of(job).any(|standing| standing.stopping);
     let fits = is_settled && leaving > 0 && best_room(ledger, (job, spec), leaving) >= leaving;
     let (kind, name) = (spec.class.name(), &spec.name);
     fits.then(|| format!("{kind} job {name} has {leaving} tasks to move, and there is room for them"))

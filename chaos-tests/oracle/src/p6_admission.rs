@@ -2,7 +2,7 @@
 //! own round only, and no round has the name of another one. From the log alone; where it does not say whether a round
 //! still is open, it is taken to be.
 
-use crate::books::{Books, Standing};
+use crate::books::Books;
 use crate::facts::{Fact, Rules, Taken};
 use crate::history::Broken;
 use ohm_model::selector::Labels;
@@ -117,9 +117,11 @@ impl Admissions {
             EventKind::RepairFailed { job, .. } => self.end(*job),
             EventKind::TasksLost { job, standing: 0, .. } => self.may_end(*job),
             // What was to leave its node and is lost with it is not told as lost.
-            EventKind::Ended { job, cause: Some(_), .. } if stands_nowhere(books, *job) => self.may_end(*job),
+            EventKind::Ended { job, cause: Some(_), .. } if books.live_of(*job).next().is_none() => self.may_end(*job),
             // Everything of it is to stop: perhaps for more important work.
-            EventKind::Stopping { job, .. } if all_stops(books, *job) => self.may_end(*job),
+            EventKind::Stopping { job, .. } if books.live_of(*job).all(|standing| standing.stopping) => {
+                self.may_end(*job)
+            }
             EventKind::JobState { job, state, .. } if !["pending", "running"].contains(&state.as_str()) => {
                 self.end(*job);
             }
@@ -167,8 +169,7 @@ impl Admissions {
     fn judge(&self, index: Index, row: (JobId, u16, u32), books: &Books, broken: &mut Vec<Broken>) {
         let (job, _, count) = row;
         let Some(spec) = books.jobs.get(&job) else { return };
-        let groups = 0..spec.groups.len() as u16;
-        let staying = groups.flat_map(|group| books.live(job, group)).filter(|(_, standing)| !standing.stopping);
+        let staying = books.live_of(job).filter(|standing| !standing.stopping);
         // What stands is not asked again when its queue gets checks.
         let first = staying.count() <= count as usize;
         let book = self.jobs.get(&job);
@@ -239,19 +240,6 @@ impl Admissions {
         }
         wish
     }
-}
-
-fn all_stops(books: &Books, job: JobId) -> bool {
-    live(books, job).all(|standing| standing.stopping)
-}
-
-fn stands_nowhere(books: &Books, job: JobId) -> bool {
-    live(books, job).next().is_none()
-}
-
-fn live(books: &Books, job: JobId) -> impl Iterator<Item = Standing> + '_ {
-    let groups = books.jobs.get(&job).map_or(0, |spec| spec.groups.len() as u16);
-    (0..groups).flat_map(move |group| books.live(job, group)).map(|(_, standing)| standing)
 }
 
 /// Whether what was reserved for a job is not what it would ask for now.
