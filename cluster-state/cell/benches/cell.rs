@@ -6,9 +6,9 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use ohm_cell::{Applied, Cell, Overlay, Scratch, restore};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
-    Amounts, Class, Command, Entry, Envelope, Exit, Grain, GroupIndex, GroupSpec, Guard, Index, JobGuard, JobId,
-    JobOutcome, JobSpec, Lease, NodeId, NodeSpec, Outcome, Placement, QueueSpec, Role, RunRef, RunReport,
-    RunReportKind, Sequence, SessionId, Shard, TaskIndex, TopologySpec, Transaction, Verdict,
+    Amounts, Class, Command, Entry, Envelope, Exit, Grain, GroupIndex, GroupSpec, Index, JobGuard, JobId, JobOutcome,
+    JobSpec, Lease, NodeId, NodeSpec, Outcome, Placement, QueueSpec, Role, RunRef, RunReport, RunReportKind, Sequence,
+    SessionId, Shard, TaskIndex, TopologySpec, Transaction, Verdict,
 };
 use ohm_stdx::codec;
 use std::hint::black_box;
@@ -112,18 +112,12 @@ impl Yard {
     /// One transaction that places every task of the jobs, `per_row` to a node.
     fn plan(&self, jobs: &[JobId], per_row: u32) -> Transaction {
         let first = self.cell.jobs().get(jobs[0]).expect("a job");
-        let mut transaction = Transaction {
-            shard: first.shard,
-            epoch: self.cell.sessions().lease(Lease::Shard(first.shard)).epoch,
-            seen: self.cell.applied(),
-            grain: Grain::Minimum,
-            guard: Guard::Fits,
-            jobs: Vec::new(),
-            evict: Vec::new(),
-            place: Vec::new(),
-            nominate: Vec::new(),
-            reserve: Vec::new(),
-        };
+        let mut transaction = Transaction::empty(
+            first.shard,
+            self.cell.sessions().lease(Lease::Shard(first.shard)).epoch,
+            self.cell.applied(),
+            Grain::Minimum,
+        );
         for id in jobs {
             let job = self.cell.jobs().get(*id).expect("a job");
             if job.shard != transaction.shard {

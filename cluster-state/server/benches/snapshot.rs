@@ -9,9 +9,9 @@ use ohm_cell::{Applied, Cell, restore};
 use ohm_log::{Bytes, Disk, DiskError, FileStatus};
 use ohm_log_raft::{FileDisk, RaftConfig, RaftLog, Remarks};
 use ohm_model::{
-    Amounts, Class, Command, Entry, Envelope, Exit, Grain, GroupIndex, GroupSpec, Guard, Index, JobGuard, JobId,
-    JobOutcome, JobSpec, Lease, NodeId, NodeSpec, Outcome, Placement, Role, RunRef, RunReport, RunReportKind, Sequence,
-    SessionId, TaskIndex, Transaction,
+    Amounts, Class, Command, Entry, Envelope, Exit, Grain, GroupIndex, GroupSpec, Index, JobGuard, JobId, JobOutcome,
+    JobSpec, Lease, NodeId, NodeSpec, Outcome, Placement, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId,
+    TaskIndex, Transaction,
 };
 use ohm_replica::{Clock, CopyEffect, Effect, Input, Replica, ReplicaConfig, Ticket};
 use ohm_stdx::Prng;
@@ -126,16 +126,14 @@ impl Builder {
             Placement { job, group, first: TaskIndex(start), count, node, class, devices: Vec::new() }
         };
         let transaction = Transaction {
-            shard,
-            epoch: self.cell.sessions().lease(Lease::Shard(shard)).epoch,
-            seen: self.cell.applied(),
-            grain: Grain::PerTask,
-            guard: Guard::Fits,
             jobs: vec![JobGuard { job, version, reserved: false }],
-            evict: Vec::new(),
             place: (0..TASKS_PER_JOB).step_by(per_node as usize).map(row).collect(),
-            nominate: Vec::new(),
-            reserve: Vec::new(),
+            ..Transaction::empty(
+                shard,
+                self.cell.sessions().lease(Lease::Shard(shard)).epoch,
+                self.cell.applied(),
+                Grain::PerTask,
+            )
         };
         let outcomes = self.run(vec![Command::Commit(transaction)]);
         assert!(matches!(&outcomes[0], Outcome::Verdict(verdict) if verdict.conflicts.is_empty()), "{outcomes:?}");

@@ -38,9 +38,7 @@ impl Batch {
     /// A transaction with this plan alone.
     pub(crate) fn new(shard: Shard, epoch: Epoch, seen: Index, plan: PlannedJob) -> Self {
         let (grain, guard) = (plan.grain, plan.guard);
-        let lists = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (jobs, evict, place, nominate, reserve) = lists;
-        let transaction = Transaction { shard, epoch, seen, grain, guard, jobs, evict, place, nominate, reserve };
+        let transaction = Transaction { guard, ..Transaction::empty(shard, epoch, seen, grain) };
         let mut batch = Batch { transaction, jobs: Vec::new(), bytes: 0, closed: !plan.is_mergeable() };
         batch.add(plan);
         batch

@@ -8,8 +8,8 @@ use ohm_framework::{
     SchedulerCore, SchedulerEffect, SchedulerInput, Standing, TRANSACTION_BYTES_MAX, View, Work,
 };
 use ohm_model::{
-    Class, Command, Entry, Envelope, Epoch, Grain, GroupIndex, Guard, Index, JobId, NodeId, Placement, Sequence,
-    SessionId, Shard, TaskIndex, Transaction,
+    Class, Command, Entry, Envelope, Epoch, Grain, GroupIndex, Index, JobId, NodeId, Placement, Sequence, SessionId,
+    Shard, TaskIndex, Transaction,
 };
 use ohm_stdx::Prng;
 use world::{World, job};
@@ -190,18 +190,7 @@ fn holds_are_exact() {
     let mut dice = Prng::new(11);
     let (mut holds, mut taken, mut tasks) = (Holds::default(), Vec::new(), 0i64);
     let batch = Class::BATCH;
-    let nothing = Transaction {
-        shard: Shard { class: batch, number: 0 },
-        epoch: Epoch(0),
-        seen: Index(0),
-        grain: Grain::PerTask,
-        guard: Guard::Fits,
-        jobs: Vec::new(),
-        evict: Vec::new(),
-        place: Vec::new(),
-        nominate: Vec::new(),
-        reserve: Vec::new(),
-    };
+    let nothing = Transaction::empty(Shard { class: batch, number: 0 }, Epoch(0), Index(0), Grain::PerTask);
     let check = |holds: &mut Holds, tasks: i64| {
         let view = holds.view(cell, SessionId(0));
         let held = |node| cell.nodes().free(node, ohm_cell::CPU) - view.free(node, ohm_cell::CPU);

@@ -218,16 +218,12 @@ impl World {
         let Decision::Planned(planned) = decision else { return None };
         let shard = self.cell.jobs().get(planned.job.job)?.shard;
         Some(Transaction {
-            shard,
-            epoch: Epoch(1),
-            seen: self.cell.applied(),
-            grain: planned.grain,
             guard: planned.guard,
             jobs: vec![planned.job],
             evict: planned.evict.clone(),
             place: planned.place.clone(),
             nominate: planned.nominate.clone(),
-            reserve: Vec::new(),
+            ..Transaction::empty(shard, Epoch(1), self.cell.applied(), planned.grain)
         })
     }
 
@@ -296,16 +292,10 @@ impl World {
         let group = ohm_model::GroupIndex(0);
         let guard = View::new(&self.cell, &Overlay::default(), self.session).guard(&job);
         let transaction = Transaction {
-            shard: job.shard,
-            epoch: Epoch(1),
-            seen: self.cell.applied(),
-            grain,
-            guard: ohm_model::Guard::Fits,
             jobs: vec![guard],
             evict,
-            place: Vec::new(),
             nominate: vec![Nomination { job: job.id, group, node, count, purpose }],
-            reserve: Vec::new(),
+            ..Transaction::empty(job.shard, Epoch(1), self.cell.applied(), grain)
         };
         self.done(Command::Commit(transaction));
     }

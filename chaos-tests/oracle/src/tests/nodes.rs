@@ -88,9 +88,7 @@ fn p8_judges_hold_downs() {
 fn p7_sees_who_leaves_a_node_that_lets_it_stay() {
     use ohm_model::ConditionAction::{Drain, NoNewWork};
     use ohm_model::selector::{Toleration, TolerationOperator};
-    use ohm_model::{
-        ConditionKind, Grain, GroupIndex, Guard, Nomination, Shard, TaskIndex, TaskRef, Transaction, Verdict,
-    };
+    use ohm_model::{ConditionKind, Grain, GroupIndex, Nomination, Shard, TaskIndex, TaskRef, Transaction, Verdict};
     let (id, group) = (JobId::new(0, 0), GroupIndex(0));
     let leaves = |before: Vec<EventKind>, tolerated: Option<&str>, rooms: u32| {
         let mut history = History::default();
@@ -105,14 +103,7 @@ fn p7_sees_who_leaves_a_node_that_lets_it_stay() {
         history.happened(vec![placed(0, 0, 1, 0)]).happened(before);
         let task = TaskRef { job: id, group, task: TaskIndex(0) };
         let transaction = Transaction {
-            shard: Shard { class: Class::BATCH, number: 0 },
-            epoch: Default::default(),
-            seen: Index(0),
-            grain: Grain::AllOrNothing,
-            guard: Guard::Fits,
-            jobs: Vec::new(),
             evict: vec![(RunRef { task, incarnation: Incarnation(1) }, StopCause::Drained)],
-            place: Vec::new(),
             nominate: vec![Nomination {
                 job: id,
                 group,
@@ -120,7 +111,12 @@ fn p7_sees_who_leaves_a_node_that_lets_it_stay() {
                 count: rooms,
                 purpose: ohm_model::Purpose::Move,
             }],
-            reserve: Vec::new(),
+            ..Transaction::empty(
+                Shard { class: Class::BATCH, number: 0 },
+                Default::default(),
+                Index(0),
+                Grain::AllOrNothing,
+            )
         };
         let verdict = Verdict { accepted: Vec::new(), conflicts: Vec::new(), refresh: Index(0) };
         let told = vec![stopping(0, 0, 0, StopCause::Drained)];

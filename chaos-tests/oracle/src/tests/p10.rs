@@ -1,9 +1,7 @@
 //! P10: jobs that wait although they fit, and reasons that are not true.
 
 use super::*;
-use ohm_model::{
-    Amounts, CheckReport, Epoch, Grain, GroupIndex, Guard, Nomination, Purpose, Shard, Transaction, Verdict,
-};
+use ohm_model::{Amounts, CheckReport, Epoch, Grain, GroupIndex, Nomination, Purpose, Shard, Transaction, Verdict};
 
 const RACK: &str = "rack";
 
@@ -82,18 +80,7 @@ impl History {
 }
 
 fn nothing() -> Transaction {
-    Transaction {
-        shard: Shard { class: Class::TAS, number: 0 },
-        epoch: ohm_model::Epoch(1),
-        seen: Index(0),
-        grain: Grain::AllOrNothing,
-        guard: Guard::Fits,
-        jobs: Vec::new(),
-        evict: Vec::new(),
-        place: Vec::new(),
-        nominate: Vec::new(),
-        reserve: Vec::new(),
-    }
+    Transaction::empty(Shard { class: Class::TAS, number: 0 }, ohm_model::Epoch(1), Index(0), Grain::AllOrNothing)
 }
 
 #[test]

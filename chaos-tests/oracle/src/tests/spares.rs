@@ -1,7 +1,7 @@
 //! Room held for tasks that a group may lose.
 
 use super::*;
-use ohm_model::{Grain, Guard, JobGuard, Shard, Transaction, Verdict};
+use ohm_model::{Grain, JobGuard, Shard, Transaction, Verdict};
 
 fn held(job: u32, node: u32, count: u32) -> EventKind {
     EventKind::SpareHeld { job: JobId::new(job, 0), name: "j".into(), group: 0, node: NodeId(node), count }
@@ -123,16 +123,8 @@ fn repaired(kinds: Vec<EventKind>, change: &dyn Fn(&mut JobSpec), between: &dyn 
     between(&mut history);
     let seen = Index(history.index);
     let transaction = Transaction {
-        shard: Shard { class: Class::BATCH, number: 0 },
-        epoch: ohm_model::Epoch(1),
-        seen,
-        grain: Grain::Minimum,
-        guard: Guard::Fits,
         jobs: vec![JobGuard { job: JobId::new(0, 0), version: seen, reserved: false }],
-        evict: Vec::new(),
-        place: Vec::new(),
-        nominate: Vec::new(),
-        reserve: Vec::new(),
+        ..Transaction::empty(Shard { class: Class::BATCH, number: 0 }, ohm_model::Epoch(1), seen, Grain::Minimum)
     };
     let verdict = Verdict { accepted: Vec::new(), conflicts: Vec::new(), refresh: Index(0) };
     history.entry(Command::Commit(transaction), Outcome::Verdict(verdict), kinds).broken()

@@ -7,9 +7,9 @@ use crate::state::runs::Run;
 use crate::state::shapes::Shape;
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
-    Amounts, Class, Command, Entry, Envelope, Epoch, Exit, Grain, GroupIndex, GroupSpec, Guard, Incarnation, Index,
-    JobGuard, JobSpec, Lease, NodeConclusion, NodeHealth, NodeId, NodeSpec, OnDisconnect, Outcome, Placement,
-    QueueSpec, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, Shard, TaskIndex, Transaction,
+    Amounts, Class, Command, Entry, Envelope, Epoch, Exit, Grain, GroupIndex, GroupSpec, Incarnation, Index, JobGuard,
+    JobSpec, Lease, NodeConclusion, NodeHealth, NodeId, NodeSpec, OnDisconnect, Outcome, Placement, QueueSpec, Role,
+    RunRef, RunReport, RunReportKind, Sequence, SessionId, Shard, TaskIndex, Transaction,
 };
 use std::sync::Arc;
 
@@ -88,16 +88,13 @@ impl World {
     fn commit(&mut self, change: impl FnOnce(&Cell, &mut Transaction)) {
         let job = Arc::clone(self.cell.jobs().find("web").unwrap());
         let mut transaction = Transaction {
-            shard: job.shard,
-            epoch: self.cell.sessions().lease(Lease::Shard(job.shard)).epoch,
-            seen: self.cell.applied(),
-            grain: Grain::PerTask,
-            guard: Guard::Fits,
             jobs: vec![JobGuard { job: job.id, version: job.version, reserved: false }],
-            evict: Vec::new(),
-            place: Vec::new(),
-            nominate: Vec::new(),
-            reserve: Vec::new(),
+            ..Transaction::empty(
+                job.shard,
+                self.cell.sessions().lease(Lease::Shard(job.shard)).epoch,
+                self.cell.applied(),
+                Grain::PerTask,
+            )
         };
         change(&self.cell, &mut transaction);
         self.run(Command::Commit(transaction));

@@ -15,8 +15,8 @@ use crate::state::jobs::{Job, JobState, TaskState};
 use crate::state::kept::KeptRun;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Conflict, ConflictReason, EventKind, Grain, Guard, Incarnation, Index, JobGuard, JobId, NodeId, Placement,
-    Reconcile, RunRef, SessionId, ShapeId, Shard, StopCause, Transaction,
+    Conflict, ConflictReason, EventKind, Grain, Incarnation, Index, JobGuard, JobId, NodeId, Placement, Reconcile,
+    RunRef, SessionId, ShapeId, Shard, StopCause, Transaction,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -291,15 +291,8 @@ fn adoption(shard: Shard, version: Index, seen: Index, kept: &BTreeMap<RunRef, K
     };
     let guard = kept.keys().next().map(|run| JobGuard { job: run.task.job, version, reserved: false });
     Transaction {
-        shard,
-        epoch: Default::default(),
-        seen,
-        grain: Grain::PerTask,
-        guard: Guard::Fits,
         jobs: guard.into_iter().collect(),
-        evict: Vec::new(),
         place: kept.iter().map(row).collect(),
-        nominate: Vec::new(),
-        reserve: Vec::new(),
+        ..Transaction::empty(shard, Default::default(), seen, Grain::PerTask)
     }
 }

@@ -4,7 +4,7 @@ use crate::judge::{Expected, Facts};
 use crate::life::NOBODY;
 use crate::state::{GPU, Phase, Plain, PlainKept, PlainRun, State, request};
 use ohm_model::{
-    ClassId, Grain, GroupSpec, Guard, JobGuard, JobId, JobSpec, NodeHealth, NodeId, OnDisconnect, Placement, Reconcile,
+    ClassId, Grain, GroupSpec, JobGuard, JobId, JobSpec, NodeHealth, NodeId, OnDisconnect, Placement, Reconcile,
     RunRef, StopCause, Transaction,
 };
 use std::cmp::Reverse;
@@ -194,16 +194,9 @@ impl Plain {
             devices: run.masks.clone(),
         };
         let transaction = Transaction {
-            shard,
-            epoch: Default::default(),
-            seen: self.index,
-            grain: Grain::PerTask,
-            guard: Guard::Fits,
             jobs: vec![guard],
-            evict: Vec::new(),
             place: runs.iter().map(row).collect(),
-            nominate: Vec::new(),
-            reserve: Vec::new(),
+            ..Transaction::empty(shard, Default::default(), self.index, Grain::PerTask)
         };
         let mut expected = Expected { accepted: vec![0; runs.len()], conflicts: Vec::new() };
         let mut before = self.clone();

@@ -14,16 +14,13 @@ impl Script {
     pub(super) fn transaction(&mut self, session: &str, words: &mut Words) -> Transaction {
         let number = |text: &str| text.parse::<u64>().expect("a number");
         let mut transaction = Transaction {
-            shard: Shard { class: ohm_model::Class::BATCH, number: 0 },
-            epoch: Epoch(0),
-            seen: Index(words.option("seen").map_or(self.cell.applied().0, |seen| self.seen(seen))),
-            grain: words.option("grain").map_or(Grain::PerTask, grain),
             guard: words.option("guard").map_or(Guard::Fits, guard),
-            jobs: Vec::new(),
-            evict: Vec::new(),
-            place: Vec::new(),
-            nominate: Vec::new(),
-            reserve: Vec::new(),
+            ..Transaction::empty(
+                Shard { class: ohm_model::Class::BATCH, number: 0 },
+                Epoch(0),
+                Index(words.option("seen").map_or(self.cell.applied().0, |seen| self.seen(seen))),
+                words.option("grain").map_or(Grain::PerTask, grain),
+            )
         };
         let (epoch, shard) = (words.option("epoch").map(number), words.option("shard").map(parse::lease));
         while words.take("/") {

@@ -2,9 +2,8 @@
 
 use ohm_cell::{Applied, Cell};
 use ohm_model::{
-    Class, Command, Entry, Envelope, Epoch, Grain, GroupIndex, GroupSpec, Guard, Index, JobGuard, JobId, JobSpec,
-    Lease, NodeId, NodeSpec, Outcome, Placement, Role, RunReport, Sequence, SessionId, TaskIndex, TaskSpec,
-    Transaction,
+    Class, Command, Entry, Envelope, Epoch, Grain, GroupIndex, GroupSpec, Index, JobGuard, JobId, JobSpec, Lease,
+    NodeId, NodeSpec, Outcome, Placement, Role, RunReport, Sequence, SessionId, TaskIndex, TaskSpec, Transaction,
 };
 
 pub(crate) struct World {
@@ -63,13 +62,7 @@ impl World {
         self.say(Command::TakeLease { lease: Lease::Shard(shard), epoch: Epoch(0), renewed: Index(0) });
         let class = self.cell.nodes().class(node);
         let outcome = self.say(Command::Commit(Transaction {
-            shard,
-            epoch: Epoch(1),
-            seen: self.cell.applied(),
-            grain: Grain::PerTask,
-            guard: Guard::Fits,
             jobs: vec![JobGuard { job, version, reserved: false }],
-            evict: Vec::new(),
             place: vec![Placement {
                 job,
                 group: GroupIndex(0),
@@ -79,8 +72,7 @@ impl World {
                 class,
                 devices: Vec::new(),
             }],
-            nominate: Vec::new(),
-            reserve: Vec::new(),
+            ..Transaction::empty(shard, Epoch(1), self.cell.applied(), Grain::PerTask)
         }));
         let Outcome::Verdict(verdict) = &outcome else { panic!("{outcome:?}") };
         assert!(verdict.conflicts.is_empty(), "{verdict:?}");

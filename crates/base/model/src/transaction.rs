@@ -124,6 +124,22 @@ pub struct Transaction {
 }
 
 impl Transaction {
+    /// A transaction that asks for nothing yet; of nodes it wants that what it places fits.
+    pub fn empty(shard: Shard, epoch: Epoch, seen: Index, grain: Grain) -> Self {
+        Transaction {
+            shard,
+            epoch,
+            seen,
+            grain,
+            guard: Guard::Fits,
+            jobs: Vec::new(),
+            evict: Vec::new(),
+            place: Vec::new(),
+            nominate: Vec::new(),
+            reserve: Vec::new(),
+        }
+    }
+
     /// Whether it moves tasks away from nodes that they have to leave: runs are told to stop as drained, and room for
     /// them is reserved, in one. Such a transaction is all or nothing, and does nothing else.
     pub fn is_move(&self) -> bool {

@@ -11,10 +11,9 @@ use bytes::Bytes;
 use ohm_cell::{Applied, Cell};
 use ohm_log::{MemberChange, Members};
 use ohm_model::{
-    Actor, Amounts, Asked, Command, Entry, Envelope, Epoch, Exit, GroupIndex, Index, JobGuard, JobId, Lease, NodeSpec,
-    Outcome, Placement, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, TaskIndex, Transaction,
+    Actor, Amounts, Asked, Command, Entry, Envelope, Epoch, Exit, Grain, GroupIndex, Index, JobGuard, JobId, Lease,
+    NodeSpec, Outcome, Placement, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, TaskIndex, Transaction,
 };
-use ohm_model::{Grain, Guard};
 use ohm_replica::{ChangeFailure, EventRing, Peer};
 use ohm_wire::{AgentDown, LogPiece as WirePiece, ReadLog, agent_down};
 use serde_json::Value;
@@ -217,13 +216,7 @@ impl World {
         assert_eq!(truth.apply(scheduler, take).1, Outcome::Lease(Epoch(state.epoch.0 + 1)));
         let node = truth.cell.nodes().find(node).unwrap();
         let transaction = Transaction {
-            shard: found.shard,
-            epoch: Epoch(state.epoch.0 + 1),
-            seen: truth.cell.applied(),
-            grain: Grain::PerTask,
-            guard: Guard::Fits,
             jobs: vec![JobGuard { job: found.id, version: found.version, reserved: false }],
-            evict: vec![],
             place: vec![Placement {
                 job: found.id,
                 group: GroupIndex(0),
@@ -233,8 +226,7 @@ impl World {
                 class: truth.cell.nodes().class(node),
                 devices: vec![],
             }],
-            nominate: vec![],
-            reserve: vec![],
+            ..Transaction::empty(found.shard, Epoch(state.epoch.0 + 1), truth.cell.applied(), Grain::PerTask)
         };
         let (_, outcome) = truth.apply(scheduler, Command::Commit(transaction));
         assert!(matches!(&outcome, Outcome::Verdict(verdict) if verdict.conflicts.is_empty()), "{outcome:?}");
