@@ -7,6 +7,7 @@ mod jobs;
 mod nodes;
 mod profiles;
 mod queues;
+mod sessions;
 mod status;
 mod words;
 

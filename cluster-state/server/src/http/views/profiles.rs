@@ -1,13 +1,10 @@
 //! Scheduling profiles as HTTP shows them.
 
+use super::sessions::is_alive;
 use ohm_cell::{Cell, JobState};
 use ohm_model::{Class, FitStrategy, SchedulingProfile, Score};
 use ohm_wire::api::{ProfileList, ProfileView, ScoreView};
 use std::collections::BTreeMap;
-
-/// A scheduler that the log has not heard for so long does not count as running: it renews its session every few
-/// seconds.
-const SILENCE_MS: u64 = 30_000;
 
 /// The profile of every class.
 pub(crate) fn profiles(cell: &Cell) -> ProfileList {
@@ -29,10 +26,10 @@ pub(crate) fn profiles(cell: &Cell) -> ProfileList {
 
 /// How many schedulers of `class` run.
 pub(crate) fn replicas(cell: &Cell, class: Class) -> u64 {
-    let heard = |(id, _): &(ohm_model::SessionId, _)| {
-        cell.sessions().get(*id).is_some_and(|session| session.spoke_ms.saturating_add(SILENCE_MS) > cell.now_ms())
+    let runs = |(id, _): &(ohm_model::SessionId, _)| {
+        cell.sessions().get(*id).is_some_and(|session| is_alive(cell, *id, session))
     };
-    cell.replicas(class).filter(heard).count() as u64
+    cell.replicas(class).filter(runs).count() as u64
 }
 
 fn view(profile: &SchedulingProfile) -> ProfileView {
