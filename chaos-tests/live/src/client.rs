@@ -1,9 +1,9 @@
-//! The clients: they submit what the plan says when it says so, again and again until it is acknowledged, and write
+//! The clients: they submit what the timeline says when it says so, again and again until it is acknowledged, and write
 //! down what they were answered.
 
-use crate::outage::Request;
-use crate::plan::Submission;
+use crate::outage::SubmitRequest;
 use crate::scenario::{Pool, Repair};
+use crate::timeline::Submission;
 use ohm_runtime::clock::boot_ms;
 use ohm_runtime::recorder::{Happened, Recorder};
 use ohm_wire::api::{JobList, JobSummary, NodeList, ServerList, ServerRole, SubmitAnswer};
@@ -147,13 +147,13 @@ pub(crate) struct Book {
     pub(crate) acknowledged: AtomicUsize,
     /// Set when nobody needs to try any longer.
     pub(crate) give_up: AtomicBool,
-    requests: Mutex<Vec<Request>>,
+    requests: Mutex<Vec<SubmitRequest>>,
     /// Jobs that the cell will never take, and why.
     refused: Mutex<Vec<String>>,
 }
 
 impl Book {
-    pub(crate) fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<SubmitRequest> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -162,7 +162,7 @@ impl Book {
     }
 }
 
-/// One client with its part of the plan.
+/// One client with its part of the timeline.
 pub(crate) struct Submitter {
     pub(crate) client: Client,
     pub(crate) recorder: Recorder,
@@ -187,9 +187,9 @@ impl Submitter {
     }
 
     /// Sends the job until it is acknowledged or refused for good.
-    fn submit(&mut self, submission: &Submission, book: &Book) -> Request {
+    fn submit(&mut self, submission: &Submission, book: &Book) -> SubmitRequest {
         let document = document(submission, &self.signs);
-        let mut request = Request { sent_ms: boot_ms(), answered_ms: None, tries: 0 };
+        let mut request = SubmitRequest { sent_ms: boot_ms(), answered_ms: None, tries: 0 };
         while !book.give_up.load(Ordering::Relaxed) {
             request.tries += 1;
             if let Ok(answer) = self.client.submit(&document) {

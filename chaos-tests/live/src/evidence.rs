@@ -120,7 +120,7 @@ pub(crate) fn longest_silences(moments: &[u64], history: &History) -> Vec<Option
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Plan;
+    use crate::timeline::Timeline;
     use crate::verdict::judge;
     use ohm_runtime::recorder::{Happened, Recorder};
 
@@ -138,7 +138,8 @@ mod tests {
             });
             recorder
         };
-        let judged = || judge(&History::merge(&tapes(folder.path()).unwrap(), &[], Vec::new()), &Plan::default(), &[]);
+        let judged =
+            || judge(&History::merge(&tapes(folder.path()).unwrap(), &[], Vec::new()), &Timeline::default(), &[]);
         let mut first = began("node-1", 1);
         first.write(|| Happened::Over { node: "node-1".into(), run: run(1) });
         let _second = began("node-2", 2);

@@ -1,12 +1,12 @@
 //! Live chaos: a whole cell of real processes, real faults, and the oracle's verdict on what was recorded.
 //!
 //! ```text
-//!  scenario ──▶ plan ──▶ run ── kills, pauses, cuts, fills ──▶ processes ──▶ records ┐
+//!  scenario ──▶ timeline ──▶ run ── kills, pauses, cuts, fills ──▶ processes ──▶ records ┐
 //!                         └─ clients submit, and write what they are told ─▶ records ┼▶ history ──▶ verdict
 //!                                              tasks write that they live ─▶ signs   │
 //!                                                  the server's log, replayed ───────┘
 //! ```
-//! Scenario, plan, history, outage and verdict are pure; the rest is processes, signals and sockets.
+//! Scenario, timeline, history, outage and verdict are pure; the rest is processes, signals and sockets.
 //!
 //! Invariants: nobody is believed who could be asked twice (the log is replayed, tasks write for themselves, ends are
 //! recorded after they happened and beginnings before); what the machine can't do is said; evidence of a broken promise
@@ -21,7 +21,6 @@ mod etcd;
 mod evidence;
 pub mod history;
 pub mod outage;
-pub mod plan;
 mod process;
 mod proxy;
 pub mod repairs;
@@ -29,16 +28,17 @@ mod replay;
 pub mod report;
 mod run;
 pub mod scenario;
+pub mod timeline;
 pub mod verdict;
 
 use error::LiveError;
 use ohm_runtime::shutdown::Shutdown;
-use plan::Plan;
 use report::Report;
 use scenario::Scenario;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use timeline::Timeline;
 
 /// Everything held.
 const EXIT_HELD: u8 = 0;
@@ -101,8 +101,8 @@ fn perform(options: &Live) -> Result<Report, LiveError> {
     let runtime = runtime.map_err(|error| LiveError::Io("the runtime".into(), error))?;
     let shutdown = runtime.block_on(async { Shutdown::on_signals() });
     let shutdown = shutdown.map_err(|error| LiveError::Io("signals".into(), error))?;
-    let plan = Plan::new(&scenario, options.for_ms, options.seed);
-    let outcome = run::run(&scenario, &name, plan, folder.path(), &shutdown);
+    let timeline = Timeline::new(&scenario, options.for_ms, options.seed);
+    let outcome = run::run(&scenario, &name, timeline, folder.path(), &shutdown);
     runtime.shutdown_background();
     match outcome {
         Ok(mut report) => {

@@ -3,8 +3,8 @@
 //! While a way is cut nothing is read from its sender: what was sent waits in the sockets, nobody is told, and it
 //! arrives late once the way is healed, as on a network that loses packets for a while.
 
-use crate::plan::LinkState;
 use crate::scenario::Way;
+use crate::timeline::LinkState;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};

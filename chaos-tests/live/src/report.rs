@@ -1,8 +1,8 @@
 //! What came of a run, for people and for programs.
 
-use crate::plan::KILL_LEADER;
 use crate::repairs::Repairs;
 use crate::scenario::JUDGED;
+use crate::timeline::KILL_LEADER;
 use crate::verdict::Finding;
 use comfy_table::{Table, presets};
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub struct Report {
     /// Faults in the order in which they struck.
     pub strikes: Vec<Strike>,
     /// Jobs by what became of them.
-    pub jobs: Jobs,
+    pub jobs: JobCounts,
     /// How much was judged.
     pub history: Counts,
     /// What was lost with nodes, and repaired.
@@ -67,8 +67,8 @@ pub struct Strike {
 /// Jobs by what became of them.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Jobs {
-    /// In the plan.
+pub struct JobCounts {
+    /// In the timeline.
     pub planned: usize,
     /// Acknowledged to a client.
     pub acknowledged: usize,
@@ -175,7 +175,7 @@ impl Report {
         table.lines().for_each(|line| text.push_str(&format!("{}\n", line.trim())));
         let outage = self.outage();
         let kinds = self.by_kind().into_iter().map(|(kind, count)| format!("{kind} {count}")).collect::<Vec<_>>();
-        let Jobs { planned, acknowledged, ended, succeeded, requests } = self.jobs;
+        let JobCounts { planned, acknowledged, ended, succeeded, requests } = self.jobs;
         let Counts { files, entries, copied, began, over, signs } = self.history;
         // Writing to a String cannot fail.
         let mut line = |name: &str, what: String| {
@@ -254,7 +254,7 @@ mod tests {
             about: "a test".into(),
             seconds: 9,
             strikes: vec![strike],
-            jobs: Jobs::default(),
+            jobs: JobCounts::default(),
             history: Counts::default(),
             repairs: Repairs::default(),
             ended_by_themselves: BTreeMap::new(),

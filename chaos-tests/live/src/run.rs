@@ -1,4 +1,4 @@
-//! One run: start the cell, let the plan happen, heal, wait until quiet, stop, judge.
+//! One run: start the cell, let the timeline happen, heal, wait until quiet, stop, judge.
 
 use crate::cell::Cell;
 use crate::client::{Book, Submitter};
@@ -6,12 +6,12 @@ use crate::disk::SmallDisk;
 use crate::error::LiveError;
 use crate::evidence;
 use crate::history::History;
-use crate::outage::{Request, longest_waits};
-use crate::plan::{Action, Plan};
+use crate::outage::{SubmitRequest, longest_waits};
 use crate::repairs::Repairs;
 use crate::replay;
-use crate::report::{Jobs, Report, Strike};
+use crate::report::{JobCounts, Report, Strike};
 use crate::scenario::Scenario;
+use crate::timeline::{Action, Timeline};
 use crate::verdict::{Finding, expected, judge};
 use ohm_runtime::clock::boot_ms;
 use ohm_runtime::recorder::Recorder;
@@ -34,21 +34,21 @@ const SUBMITTING_MS: u64 = 120_000;
 /// Jobs named when something is wrong with many.
 const NAMED_MAX: usize = 5;
 
-/// Runs the plan of a scenario in `folder` and judges it.
+/// Runs the timeline of a scenario in `folder` and judges it.
 pub(crate) fn run(
     scenario: &Scenario,
     name: &str,
-    mut plan: Plan,
+    mut timeline: Timeline,
     folder: &Path,
     shutdown: &Shutdown,
 ) -> Result<Report, LiveError> {
     let started = Instant::now();
     let mut skipped = Vec::new();
-    let disk = mount(scenario, folder, &mut plan, &mut skipped);
+    let disk = mount(scenario, folder, &mut timeline, &mut skipped);
     say(started, &format!("starting {} processes in {}", scenario.cell.processes().len(), folder.display()));
-    let mut cell = Cell::start(folder, &scenario.cell, &plan.disturbed(), disk)?;
+    let mut cell = Cell::start(folder, &scenario.cell, &timeline.disturbed(), disk)?;
     let book = Book::default();
-    let mut drive = Drive { cell: &mut cell, plan: &plan, book: &book, shutdown, started };
+    let mut drive = Drive { cell: &mut cell, timeline: &timeline, book: &book, shutdown, started };
     let Lived { strikes, jobs, mut findings } = drive.live(scenario.quiet_ms)?;
     let ended_by_themselves = cell.ended_by_themselves();
     say(started, "stopping the cell");
@@ -56,9 +56,9 @@ pub(crate) fn run(
         findings.push(Finding::alone("stop", format!("{stubborn} did not stop when it was asked to and was killed")));
     }
     findings.extend(book.refused().into_iter().map(|refused| Finding::alone("submit", format!("refused: {refused}"))));
-    findings.extend(unsuccessful(&jobs, &plan));
+    findings.extend(unsuccessful(&jobs, &timeline));
     say(started, "judging");
-    let judged = judge_all(&cell, scenario, &plan, folder, &mut findings)?;
+    let judged = judge_all(&cell, scenario, &timeline, folder, &mut findings)?;
     let (hits, findings) = expected(&scenario.expectations, findings);
     let requests = book.requests();
     Ok(Report {
@@ -67,11 +67,11 @@ pub(crate) fn run(
         about: scenario.about.clone(),
         seconds: started.elapsed().as_secs(),
         strikes: told(&strikes, &requests, &judged.history),
-        jobs: Jobs {
-            planned: plan.jobs(),
+        jobs: JobCounts {
+            planned: timeline.jobs(),
             acknowledged: book.acknowledged.load(Ordering::Relaxed),
             ended: jobs.iter().filter(|job| job.is_finished()).count(),
-            succeeded: jobs.iter().filter(|job| has_succeeded(job, &plan)).count(),
+            succeeded: jobs.iter().filter(|job| has_succeeded(job, &timeline)).count(),
             requests: requests.iter().map(|request| u64::from(request.tries)).sum(),
         },
         history: evidence::counts(&judged.history, judged.files),
@@ -97,12 +97,12 @@ struct Judged {
 fn judge_all(
     cell: &Cell,
     scenario: &Scenario,
-    plan: &Plan,
+    timeline: &Timeline,
     folder: &Path,
     findings: &mut Vec<Finding>,
 ) -> Result<Judged, LiveError> {
     let folders = cell.server_folders();
-    let replayed = replay::replay(&folders, cell.etcd(), plan.strikes_nodes_only())?;
+    let replayed = replay::replay(&folders, cell.etcd(), timeline.strikes_nodes_only())?;
     findings.extend(replayed.findings);
     let mut verified = Vec::new();
     for folder in &folders {
@@ -112,7 +112,7 @@ fn judge_all(
     }
     let tapes = evidence::tapes(&cell.records())?;
     let history = History::merge(&tapes, &replayed.log, evidence::signs(&cell.signs())?);
-    findings.extend(judge(&history, plan, &scenario.expectations));
+    findings.extend(judge(&history, timeline, &scenario.expectations));
     evidence::write_history(&folder.join("history.txt"), &history)?;
     // A small disk goes with the run.
     for server in folders.iter().filter(|server| server.parent() != Some(folder)) {
@@ -123,7 +123,7 @@ fn judge_all(
 }
 
 /// Faults with what clients and tasks felt of them.
-fn told(strikes: &[(u64, Action)], requests: &[Request], history: &History) -> Vec<Strike> {
+fn told(strikes: &[(u64, Action)], requests: &[SubmitRequest], history: &History) -> Vec<Strike> {
     let moments: Vec<u64> = strikes.iter().map(|(at_ms, _)| *at_ms).collect();
     let first_ms = moments.first().copied().unwrap_or(0);
     let felt = longest_waits(&moments, requests).into_iter().zip(evidence::longest_silences(&moments, history));
@@ -137,14 +137,14 @@ fn told(strikes: &[(u64, Action)], requests: &[Request], history: &History) -> V
     strikes.iter().zip(felt).map(one).collect()
 }
 
-/// The file system the scenario wants, or a plan without what needs it.
-fn mount(scenario: &Scenario, folder: &Path, plan: &mut Plan, skipped: &mut Vec<String>) -> Option<SmallDisk> {
+/// The file system the scenario wants, or a timeline without what needs it.
+fn mount(scenario: &Scenario, folder: &Path, timeline: &mut Timeline, skipped: &mut Vec<String>) -> Option<SmallDisk> {
     match SmallDisk::mount(&folder.join("disk"), scenario.cell.disk_bytes?) {
         Ok(disk) => Some(disk),
         Err(reason) => {
-            let before = plan.steps.len();
-            plan.steps.retain(|step| !matches!(step.action, Action::FillDisk | Action::MakeRoom));
-            let count = (before - plan.steps.len()) / 2;
+            let before = timeline.steps.len();
+            timeline.steps.retain(|step| !matches!(step.action, Action::FillDisk | Action::MakeRoom));
+            let count = (before - timeline.steps.len()) / 2;
             skipped.push(format!("full disk, {count} times: no file system can be mounted here ({reason})"));
             None
         }
@@ -161,25 +161,25 @@ struct Lived {
 /// The part with the cell alive.
 struct Drive<'d> {
     cell: &'d mut Cell,
-    plan: &'d Plan,
+    timeline: &'d Timeline,
     book: &'d Book,
     shutdown: &'d Shutdown,
     started: Instant,
 }
 
 impl Drive<'_> {
-    /// Clients submit while the plan happens; then all is healed and waited for.
+    /// Clients submit while the timeline happens; then all is healed and waited for.
     fn live(&mut self, quiet_ms: u64) -> Result<Lived, LiveError> {
-        let (plan, book) = (self.plan, self.book);
+        let (timeline, book) = (self.timeline, self.book);
         let (mut strikes, mut submitters) = (Vec::new(), Vec::new());
-        for number in 1..=plan.submissions.len() {
+        for number in 1..=timeline.submissions.len() {
             let recorder = Recorder::open(&self.cell.records(), "client", &format!("client-{number}"));
             let recorder = recorder.map_err(|error| LiveError::Io("records".into(), error))?;
             submitters.push(Submitter { client: self.cell.far_client(), recorder, signs: self.cell.signs() });
         }
         let quiet = scope(|scope| {
             let start = Instant::now();
-            for (mut submitter, submissions) in submitters.into_iter().zip(&plan.submissions) {
+            for (mut submitter, submissions) in submitters.into_iter().zip(&timeline.submissions) {
                 scope.spawn(move || submitter.run(submissions, start, book));
             }
             let quiet = self.happen(start, &mut strikes).and_then(|untaken| {
@@ -193,10 +193,10 @@ impl Drive<'_> {
         quiet.map(|(findings, jobs)| Lived { strikes, jobs, findings })
     }
 
-    /// Lets the plan happen until every job is taken; every strike is noted with its moment.
+    /// Lets the timeline happen until every job is taken; every strike is noted with its moment.
     fn happen(&mut self, start: Instant, strikes: &mut Vec<(u64, Action)>) -> Result<Option<Finding>, LiveError> {
-        let mut steps = self.plan.steps.iter().peekable();
-        let (jobs, mut said) = (self.plan.jobs(), Instant::now());
+        let mut steps = self.timeline.steps.iter().peekable();
+        let (jobs, mut said) = (self.timeline.jobs(), Instant::now());
         loop {
             let now_ms = start.elapsed().as_millis() as u64;
             while let Some(step) = steps.next_if(|step| step.at_ms <= now_ms) {
@@ -215,7 +215,7 @@ impl Drive<'_> {
                 self.cell.heal();
                 return Ok(None);
             }
-            if now_ms > self.plan.length_ms() + SUBMITTING_MS {
+            if now_ms > self.timeline.length_ms() + SUBMITTING_MS {
                 self.cell.heal();
                 let what = format!("{done} of {jobs} jobs were acknowledged {SUBMITTING_MS} ms after the last fault");
                 return Ok(Some(Finding::alone("P10", what)));
@@ -263,9 +263,10 @@ impl Drive<'_> {
     /// end make no room for each other: all must be whole first.
     fn done_their_part<'j>(&self, open: &[&'j JobSummary]) -> Vec<&'j JobSummary> {
         let is_whole = |job: &&&JobSummary| job.state == "running" && job.tasks.running == job.tasks.total;
-        let mut done: Vec<&JobSummary> = open.iter().copied().filter(|job| self.plan.is_service(&job.name)).collect();
+        let mut done: Vec<&JobSummary> =
+            open.iter().copied().filter(|job| self.timeline.is_service(&job.name)).collect();
         done.retain(|job| job.state == "running");
-        let until_the_end = open.iter().filter(|job| self.plan.is_until_the_end(&job.name));
+        let until_the_end = open.iter().filter(|job| self.timeline.is_until_the_end(&job.name));
         if until_the_end.clone().all(|job| is_whole(&job)) {
             done.extend(until_the_end);
         }
@@ -298,14 +299,15 @@ fn too_late(open: &[&JobSummary], missing: usize, quiet_ms: u64) -> Vec<Finding>
 }
 
 /// Whether the job ended as it should.
-fn has_succeeded(job: &JobSummary, plan: &Plan) -> bool {
+fn has_succeeded(job: &JobSummary, timeline: &Timeline) -> bool {
     job.state == "succeeded"
-        || (job.state == "cancelled" && (plan.is_service(&job.name) || plan.is_until_the_end(&job.name)))
+        || (job.state == "cancelled" && (timeline.is_service(&job.name) || timeline.is_until_the_end(&job.name)))
 }
 
 /// No task of these loads fails by itself, and what faults end is never charged to it.
-fn unsuccessful(jobs: &[JobSummary], plan: &Plan) -> Option<Finding> {
-    let failed: Vec<&JobSummary> = jobs.iter().filter(|job| job.is_finished() && !has_succeeded(job, plan)).collect();
+fn unsuccessful(jobs: &[JobSummary], timeline: &Timeline) -> Option<Finding> {
+    let failed: Vec<&JobSummary> =
+        jobs.iter().filter(|job| job.is_finished() && !has_succeeded(job, timeline)).collect();
     let named = failed.iter().take(NAMED_MAX).map(|job| format!("{} {} ({})", job.name, job.state, job.reason));
     let named = named.collect::<Vec<_>>().join(", ");
     (!failed.is_empty()).then(|| Finding::alone("P7", format!("{} jobs did not succeed: {named}", failed.len())))

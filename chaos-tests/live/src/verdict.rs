@@ -1,8 +1,8 @@
 //! The verdict: the oracle over the history, what tasks wrote themselves, and what the scenario expects.
 
 use crate::history::{History, describe};
-use crate::plan::{Plan, Submission};
 use crate::scenario::Expectation;
+use crate::timeline::{Submission, Timeline};
 use ohm_model::{EventKind, JobId, NodeHealth, RunRef};
 use ohm_oracle::{Broken, Oracle, Record};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,7 +27,7 @@ impl Finding {
 }
 
 /// Judges a whole history of what was planned.
-pub fn judge(history: &History, plan: &Plan, expectations: &[Expectation]) -> Vec<Finding> {
+pub fn judge(history: &History, timeline: &Timeline, expectations: &[Expectation]) -> Vec<Finding> {
     let mut oracle = Oracle::default();
     let mut findings: Vec<Finding> = Vec::new();
     let mut before: VecDeque<String> = VecDeque::new();
@@ -49,7 +49,7 @@ pub fn judge(history: &History, plan: &Plan, expectations: &[Expectation]) -> Ve
     findings.extend(late.map(|broken| Finding { broken: broken.clone(), before: Vec::new() }));
     findings.extend(signs_of_life(history));
     findings.extend(unrecorded(history));
-    findings.extend(half_done(history, plan));
+    findings.extend(half_done(history, timeline));
     findings.extend(expectations.iter().filter_map(|expectation| disappointed(expectation, history)));
     findings
 }
@@ -120,7 +120,7 @@ fn unrecorded(history: &History) -> Option<Finding> {
 }
 
 /// A job that is called succeeded and of which a real task never wrote all that it should have.
-fn half_done(history: &History, plan: &Plan) -> Option<Finding> {
+fn half_done(history: &History, timeline: &Timeline) -> Option<Finding> {
     let (mut names, mut succeeded): (BTreeMap<JobId, &str>, BTreeSet<&str>) = Default::default();
     for record in &history.records {
         let Record::Applied { applied, .. } = record else { continue };
@@ -141,7 +141,7 @@ fn half_done(history: &History, plan: &Plan) -> Option<Finding> {
             *known = count.max(*known);
         }
     }
-    let all = plan.submissions.iter().flatten().filter(|submission| succeeded.contains(submission.job.as_str()));
+    let all = timeline.submissions.iter().flatten().filter(|submission| succeeded.contains(submission.job.as_str()));
     let is_half_done = |submission: &&Submission| {
         let signs = |task: u32| most.get(&(submission.job.as_str(), task)).copied().unwrap_or(0);
         (0..submission.tasks as u32).any(|task| signs(task) < submission.signs())

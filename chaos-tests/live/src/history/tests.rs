@@ -1,8 +1,8 @@
 //! The verdict must be able to fail: recorded histories with a planted break, and the same without it.
 
 use super::*;
-use crate::plan::{Plan, Submission};
 use crate::scenario::{Expectation, Load, Pool};
+use crate::timeline::{Submission, Timeline};
 use crate::verdict::{self, Finding, expected};
 use ohm_model::{Class, Event, EventKind, Incarnation, JobId, NodeHealth, NodeId};
 
@@ -33,7 +33,7 @@ fn promises(findings: &[Finding]) -> Vec<&'static str> {
 }
 
 fn judge(history: &History, expectations: &[Expectation]) -> Vec<Finding> {
-    verdict::judge(history, &Plan::default(), expectations)
+    verdict::judge(history, &Timeline::default(), expectations)
 }
 
 fn judged(tapes: &[Tape], signs: Vec<Sign>) -> Vec<Finding> {
@@ -154,9 +154,9 @@ fn a_job_that_succeeded_did_all_of_its_work() {
     let (class, pool) = (Class::BATCH, Pool::Real);
     let load =
         Load { jobs: 1, class, pool, per_second: 1, tasks: (4, 4), task_ms: Some(200), in_rack: false, repair: None };
-    let plan = |tasks| {
+    let timeline = |tasks| {
         let submission = Submission { at_ms: 0, job: "a".into(), tasks, load: load.clone() };
-        Plan { submissions: vec![vec![submission]], ..Plan::default() }
+        Timeline { submissions: vec![vec![submission]], ..Timeline::default() }
     };
     let mut log = log("a", 9);
     let state = "succeeded".to_string();
@@ -172,7 +172,7 @@ fn a_job_that_succeeded_did_all_of_its_work() {
     let shim = tape("shim", "node-1", 11, lines.collect());
     let found = |tasks, signs: &[RunRef]| {
         let signs = signs.iter().map(|run| sign(*run)).collect();
-        promises(&verdict::judge(&History::merge(std::slice::from_ref(&shim), &log, signs), &plan(tasks), &[]))
+        promises(&verdict::judge(&History::merge(std::slice::from_ref(&shim), &log, signs), &timeline(tasks), &[]))
     };
     assert_eq!(found(1, &[run(0, 1), run(0, 1), run(0, 1)]), [""; 0]);
     assert_eq!(found(1, &[run(0, 1), run(0, 1)]), ["P3"]);

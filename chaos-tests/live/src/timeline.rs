@@ -16,7 +16,7 @@ const SIGN_MS: u64 = 100;
 
 /// Everything that will be done, in order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct Timeline {
     /// Faults and their ends.
     pub steps: Vec<Step>,
     /// Jobs by the load they belong to.
@@ -142,12 +142,12 @@ impl Submission {
     }
 }
 
-impl Plan {
+impl Timeline {
     /// Lays the scenario out: once, or in rounds until `for_ms`, when nothing new begins any more. What it leaves to
     /// chance follows from the seed, in each round anew.
-    pub fn new(scenario: &Scenario, for_ms: Option<u64>, seed: u64) -> Plan {
+    pub fn new(scenario: &Scenario, for_ms: Option<u64>, seed: u64) -> Timeline {
         let mut chance = Chance::new(&scenario.cell, seed);
-        let mut once = Plan { submissions: vec![Vec::new(); scenario.loads.len()], ..Plan::default() };
+        let mut once = Timeline { submissions: vec![Vec::new(); scenario.loads.len()], ..Timeline::default() };
         for fault in &scenario.faults {
             once.steps.extend(steps(fault.at_ms, &chance.drawn(fault.at_ms, &fault.kind)));
         }
@@ -157,7 +157,7 @@ impl Plan {
         let Some(for_ms) = for_ms else { return once.in_order() };
         chance.all_are_up();
         let period_ms = once.length_ms() + PAUSE_MS;
-        let mut whole = Plan { submissions: vec![Vec::new(); scenario.loads.len()], ..Plan::default() };
+        let mut whole = Timeline { submissions: vec![Vec::new(); scenario.loads.len()], ..Timeline::default() };
         for (round, start_ms) in (0..for_ms).step_by(period_ms as usize).enumerate() {
             for fault in scenario.faults.iter().filter(|fault| start_ms + fault.at_ms < for_ms) {
                 let at_ms = start_ms + fault.at_ms;
@@ -270,32 +270,32 @@ mod tests {
         .unwrap()
     }
 
-    fn shown(plan: &Plan) -> Vec<(u64, String)> {
-        plan.steps.iter().map(|step| (step.at_ms, step.action.to_string())).collect()
+    fn shown(timeline: &Timeline) -> Vec<(u64, String)> {
+        timeline.steps.iter().map(|step| (step.at_ms, step.action.to_string())).collect()
     }
 
     #[test]
     fn faults_end_and_come_in_order() {
-        let plan = Plan::new(&scenario(), None, 1);
+        let timeline = Timeline::new(&scenario(), None, 1);
         let words = ["cut node-1", "heal node-1", "pause server", "kill -9 7 processes at once", "continue server"];
-        assert_eq!(shown(&plan).iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(), words);
-        assert_eq!((plan.length_ms(), plan.jobs()), (5_000, 4));
-        assert_eq!(plan.disturbed().into_iter().collect::<Vec<_>>(), ["node-1"]);
-        assert_eq!(plan.steps.iter().filter_map(|step| step.action.fault()).count(), 3);
+        assert_eq!(shown(&timeline).iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(), words);
+        assert_eq!((timeline.length_ms(), timeline.jobs()), (5_000, 4));
+        assert_eq!(timeline.disturbed().into_iter().collect::<Vec<_>>(), ["node-1"]);
+        assert_eq!(timeline.steps.iter().filter_map(|step| step.action.fault()).count(), 3);
     }
 
     #[test]
     fn rounds_repeat_everything_under_new_names_until_the_time_is_over() {
         // A round takes 5 s and a pause of 2 s: the second begins at 7 s, and its last fault would be at 10 s.
-        let plan = Plan::new(&scenario(), Some(9_500), 1);
-        let second: Vec<(u64, String)> = shown(&plan).into_iter().filter(|(at_ms, _)| *at_ms >= 7_000).collect();
+        let timeline = Timeline::new(&scenario(), Some(9_500), 1);
+        let second: Vec<(u64, String)> = shown(&timeline).into_iter().filter(|(at_ms, _)| *at_ms >= 7_000).collect();
         let words =
             [(8_000, "cut node-1"), (9_000, "heal node-1"), (9_000, "pause server"), (12_000, "continue server")];
         assert_eq!(second, words.map(|(at_ms, text)| (at_ms, text.to_string())), "what began also ends");
-        let names: Vec<&str> = plan.submissions[0].iter().map(|submission| submission.job.as_str()).collect();
+        let names: Vec<&str> = timeline.submissions[0].iter().map(|submission| submission.job.as_str()).collect();
         assert_eq!(names.len(), 7);
         assert_eq!((names[0], names[6]), ("round1-load1-0", "round2-load1-2"));
-        assert_eq!(Plan::new(&scenario(), Some(1_500), 1).jobs(), 2, "a short time cuts it off");
+        assert_eq!(Timeline::new(&scenario(), Some(1_500), 1).jobs(), 2, "a short time cuts it off");
     }
 
     #[test]
@@ -303,13 +303,13 @@ mod tests {
         let text = "cell: 2 real nodes\nload: 4 batch jobs on real nodes, 1 per second, 1 task of 1s\n\
                     fault: from 1s every 1s strike at random 300 times\n";
         let scenario = Scenario::parse(text).unwrap();
-        let plan = Plan::new(&scenario, None, 7);
-        assert_eq!(plan, Plan::new(&scenario, None, 7));
-        assert_ne!(plan, Plan::new(&scenario, None, 8));
-        let kinds: BTreeSet<&str> = plan.steps.iter().filter_map(|step| step.action.fault()).collect();
+        let timeline = Timeline::new(&scenario, None, 7);
+        assert_eq!(timeline, Timeline::new(&scenario, None, 7));
+        assert_ne!(timeline, Timeline::new(&scenario, None, 8));
+        let kinds: BTreeSet<&str> = timeline.steps.iter().filter_map(|step| step.action.fault()).collect();
         assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["cut", "delay", "kill -9", "pause", "reset"]);
         let is_shim_asleep = |step: &Step| matches!(&step.action, Action::Pause(name) if name.starts_with("shim"));
-        assert!(!plan.steps.iter().any(is_shim_asleep));
+        assert!(!timeline.steps.iter().any(is_shim_asleep));
     }
 
     #[test]
@@ -318,17 +318,17 @@ mod tests {
                     until the end, in one rack, repair widens\nfault: from 0s every 1s take a node down for 2s to 9s \
                     50 times\nfault: from 0s every 2s take two nodes down for 4s 20 times\nfault: from 0s every 9s \
                     take a rack down for 9s 5 times\n";
-        let plan = Plan::new(&Scenario::parse(text).unwrap(), None, 3);
+        let timeline = Timeline::new(&Scenario::parse(text).unwrap(), None, 3);
         let mut down = BTreeSet::new();
-        for step in &plan.steps {
+        for step in &timeline.steps {
             match &step.action {
                 Action::Down(_, nodes) => assert!(nodes.iter().all(|node| down.insert(node)), "{}", step.action),
                 Action::Up(nodes) => assert!(nodes.iter().all(|node| down.remove(node)), "{}", step.action),
                 other => panic!("{other}"),
             }
         }
-        assert!(down.is_empty() && plan.strikes_nodes_only() && plan.is_until_the_end("load1-0"));
-        let kinds: BTreeSet<&str> = plan.steps.iter().filter_map(|step| step.action.fault()).collect();
+        assert!(down.is_empty() && timeline.strikes_nodes_only() && timeline.is_until_the_end("load1-0"));
+        let kinds: BTreeSet<&str> = timeline.steps.iter().filter_map(|step| step.action.fault()).collect();
         assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["node down", "rack down", "two nodes down"]);
     }
 }
