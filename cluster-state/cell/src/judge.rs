@@ -1,11 +1,11 @@
-//! The judgement over a transaction: a pure read that decides, row by row, what may stand. `apply` calls it inside
+//! The judgement over a transaction: a pure read that decides, row by row, what is accepted. `apply` calls it inside
 //! the log on every copy; servers may call it early to turn hopeless work away; planners call the same rules through
 //! the cell.
 //!
-//! Everything is judged first and applied afterwards, so nothing is ever rolled back. Rows of one job stand together
+//! Everything is judged first and applied afterwards, so nothing is ever rolled back. Rows of one job come together
 //! and in the order of `jobs`; rows of one group ascend by task. A row that breaks this is `Malformed`, and so is a
 //! whole transaction that lists a job twice. A job that falls short of its gang, or falls with others of an
-//! all-or-nothing transaction, is told so once, at the first of its rows that would have stood.
+//! all-or-nothing transaction, is told so once, at the first of its rows that would have been accepted.
 
 mod admission;
 mod moves;
@@ -40,7 +40,7 @@ struct Judge<'a> {
     accepted: Vec<u32>,
     conflicts: Vec<Conflict>,
     refresh: Index,
-    /// The rows are runs that stand there already, known or not, each with the shape and the revision that it has:
+    /// The rows are runs that are there already, known or not, each with the shape and the revision that it has:
     /// cordons and taints that only bar new work don't count.
     adopted: Option<&'a [(ShapeId, u32)]>,
     /// Where the rows of the job at hand began.
@@ -68,7 +68,7 @@ pub(crate) fn judge_transaction(
     planted::said_by_judge(judge.into_verdict())
 }
 
-/// What the log says to kept runs that are to stand again where they are; `transaction` is of one job. `made` says
+/// What the log says to kept runs that are to be taken back where they are; `transaction` is of one job. `made` says
 /// for each row what the run is made of.
 pub(crate) fn judge_adoption(
     cell: &Cell,
@@ -103,7 +103,7 @@ impl<'a> Judge<'a> {
         if gives_up && more {
             return Err(ConflictReason::Malformed);
         }
-        // Nor does whoever moves tasks to places that are reserved for them: all of it stands, or nothing.
+        // Nor does whoever moves tasks to places that are reserved for them: all of it is accepted, or nothing.
         if transaction.is_move() && !transaction.is_pure_move() {
             return Err(ConflictReason::Malformed);
         }
@@ -124,8 +124,8 @@ impl<'a> Judge<'a> {
             return self.judge_move();
         }
         if !transaction.evict.is_empty() {
-            let standing = transaction.jobs.iter().filter_map(|guard| self.guarded(guard).ok());
-            let highest = standing.map(|job| job.spec.priority).max();
+            let guarded = transaction.jobs.iter().filter_map(|guard| self.guarded(guard).ok());
+            let highest = guarded.map(|job| job.spec.priority).max();
             for (row, (run, cause)) in transaction.evict.iter().enumerate() {
                 if let Err(reason) = self.judge_eviction(*run, *cause, highest) {
                     self.refuse(Row::Evict(row as u32), None, reason, self.cell.applied);
@@ -157,7 +157,7 @@ impl<'a> Judge<'a> {
         Verdict { accepted, conflicts: self.conflicts, refresh: self.refresh }
     }
 
-    /// Takes back what would have stood, because something else did not.
+    /// Refuses what would have been accepted, because something else was not.
     fn fall_together(&mut self) {
         let mut told = None;
         for (row, placement) in self.transaction.place.iter().enumerate() {
@@ -181,7 +181,7 @@ impl<'a> Judge<'a> {
     }
 
     /// The job as the transaction's guard wants it.
-    fn standing(&self, job: JobId) -> Result<&'a Arc<Job>, ConflictReason> {
+    fn job_of(&self, job: JobId) -> Result<&'a Arc<Job>, ConflictReason> {
         self.guarded(self.guard_of(job).ok_or(ConflictReason::Malformed)?)
     }
 
@@ -234,7 +234,7 @@ impl<'a> Judge<'a> {
     }
 
     fn judge_nomination(&self, nomination: &Nomination) -> Result<(), ConflictReason> {
-        let job = self.standing(nomination.job)?;
+        let job = self.job_of(nomination.job)?;
         let group = job.spec.groups.get(usize::from(nomination.group.0)).ok_or(ConflictReason::Malformed)?;
         if nomination.count == 0 || nomination.count > group.count {
             return Err(ConflictReason::Malformed);
@@ -254,9 +254,13 @@ impl<'a> Judge<'a> {
         }
         let mut seen = BTreeSet::new();
         for (row, &id) in self.transaction.reserve.iter().enumerate() {
-            let judged = self.standing(id).and_then(|job| {
+            let judged = self.job_of(id).and_then(|job| {
                 let new = seen.insert(id) && !job.spec.queue.is_empty() && reserves(self.cell, job);
-                if new { self.judge_pass_one(job).and_then(|()| self.judge_reservation(job, &placed)) } else { Ok(()) }
+                if new {
+                    admission::judge_pass_one(self.cell, job).and_then(|()| self.judge_reservation(job, &placed))
+                } else {
+                    Ok(())
+                }
             });
             if let Err(reason) = judged {
                 self.refuse(Row::Reserve(row as u32), None, reason, self.cell.applied);

@@ -69,7 +69,7 @@ impl<'a> View<'a> {
     }
 
     /// How many tasks of a group are on `node` or on their way there.
-    pub fn standing_on(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
+    pub fn live_on(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
         self.what.on_node(job, group, node)
     }
 

@@ -196,7 +196,7 @@ fn holds_are_exact() {
         let held = |node| cell.nodes().free(node, ohm_cell::CPU) - view.free(node, ohm_cell::CPU);
         assert_eq!((0..3).map(|node| held(NodeId(node))).sum::<i64>(), tasks * 250);
         assert_eq!(i64::from(view.in_flight(id, GroupIndex(0))), tasks);
-        let on_node = |node| view.standing_on(id, GroupIndex(0), node);
+        let on_node = |node| view.live_on(id, GroupIndex(0), node);
         assert_eq!((0..3).map(|node| i64::from(on_node(NodeId(node)))).sum::<i64>(), tasks);
         for (node, _) in cell.nodes().iter() {
             assert_eq!(view.port_taken(node, 8_080), on_node(node) > 0);

@@ -55,7 +55,7 @@ impl Placer {
         let search = Search::new(subject, table, index, choice);
         let mut open: Vec<(u32, i32, NodeId, u32)> = nodes
             .iter()
-            .map(|&node| (subject.standing_on(node), search.score(node), node, search.room(node)))
+            .map(|&node| (subject.live_on(node), search.score(node), node, search.room(node)))
             .filter(|(_, _, _, room)| *room > 0)
             .collect();
         pass.look_at(scanned + nodes.len() as u64);
@@ -119,7 +119,7 @@ fn spread(search: &mut Search<'_>, subject: &Subject<'_>, amount: &Amount, dice:
             nodes.into_iter().for_each(|node| search.reopen(node));
             continue;
         };
-        let standing = || if stands { subject.standing_on(node) } else { 0 };
+        let standing = || if stands { subject.live_on(node) } else { 0 };
         let is_new = !known.contains_key(&node);
         if is_new && known.len() >= amount.nodes && placed >= amount.least {
             break;

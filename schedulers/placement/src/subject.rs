@@ -77,8 +77,8 @@ impl<'a> Subject<'a> {
     }
 
     /// How many tasks of the group stand on `node` or are on their way there.
-    pub fn standing_on(&self, node: NodeId) -> u32 {
-        self.view.standing_on(self.job.id, self.group, node)
+    pub fn live_on(&self, node: NodeId) -> u32 {
+        self.view.live_on(self.job.id, self.group, node)
     }
 
     /// Whether `node` is in the domain that the group stands in, if it stands in one.

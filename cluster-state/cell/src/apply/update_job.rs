@@ -195,7 +195,7 @@ fn is_scalable(kind: ClassKind, group: &GroupSpec) -> bool {
 
 fn is_equal_but_size(old: &GroupSpec, new: &GroupSpec) -> bool {
     let sized = GroupSpec { count: old.count, min_count: old.min_count, spares: old.spares, ..new.clone() };
-    // What stands beside slices is not in any: a lone task that gets company would have to stand in them from now on.
+    // What is placed beside slices is not in any: a lone task that gets company would have to be in them from now on.
     sized == *old && old.slices() == new.slices()
 }
 
@@ -206,7 +206,7 @@ fn change_of(known: &Job, spec: &JobSpec, at: usize) -> Change {
     if stays { Change::Sized } else { Change::Anew }
 }
 
-/// Whether what stands under the old words may be out of place under the new ones.
+/// Whether what is placed under the old words may be out of place under the new ones.
 fn is_elsewhere(old: &GroupSpec, new: &GroupSpec) -> bool {
     old.topology != new.topology || old.place_with != new.place_with || old.slices() != new.slices()
 }
@@ -262,12 +262,12 @@ fn check_update(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
     let (name, why) = match changed.into_iter().find(|name| !(is_scalable && is_size(name))) {
         Some(name) if is_size(&name) => (name, "a gang that is not elastic keeps its size while it runs"),
         Some(name) => (name, "it stays as it is while something runs"),
-        None => ("count", "a lone task stands beside the slices of those it is placed with, several stand in slices"),
+        None => ("count", "a lone task is beside the slices of those it is placed with, several are in slices"),
     };
     refuse(&format!("spec.groups[{at}].{name}"), &format!("{why}; {first}"))
 }
 
-/// A minimum may not be raised above what stands: the next loss would take down a gang that never stood with it.
+/// A minimum may not be raised above what is there: the next loss would take down a gang that never had it.
 fn check_minimums(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
     for (at, (group, wanted)) in known.groups.iter().zip(&spec.groups).enumerate() {
         let was = &known.spec.groups[at];
@@ -275,9 +275,9 @@ fn check_minimums(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
             continue;
         }
         let refuse = |problem| Err(Refusal::Invalid { field: format!("spec.groups[{at}].minCount"), problem });
-        let stands = group.live - group.stopping + group.succeeded + group.failed;
-        if wanted.min_count > stands {
-            return refuse(format!("{stands} stand; let it grow first, then raise its minimum"));
+        let there = group.live - group.stopping + group.succeeded + group.failed;
+        if wanted.min_count > there {
+            return refuse(format!("{there} tasks are there; let it grow first, then raise its minimum"));
         }
         if wanted.count < was.count {
             return refuse("lower the count first, then raise the minimum".into());

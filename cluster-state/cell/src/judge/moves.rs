@@ -43,10 +43,10 @@ impl Judge<'_> {
         self.judge_move_slices(&moves);
     }
 
-    /// A run may be told to leave while it has to, its guard stands, there is room for it, and not too many of its
+    /// A run may be told to leave while it has to, its guard holds, there is room for it, and not too many of its
     /// group are on the move. One that has ended, or stops already, is fine.
     fn judge_departure(&self, run: RunRef, moves: &mut Moves) -> Result<(), ConflictReason> {
-        let job = self.standing(run.task.job)?;
+        let job = self.job_of(run.task.job)?;
         let at = usize::from(run.task.group.0);
         let group = job.groups.get(at);
         let Some(task) = group.and_then(|group| group.tasks.get(run.task.task.0 as usize)) else {
@@ -85,7 +85,7 @@ impl Judge<'_> {
     fn leave_domains(&mut self, moves: &Moves) {
         let jobs: BTreeSet<JobId> = self.transaction.nominate.iter().map(|row| row.job).collect();
         for job in jobs {
-            let Ok(job) = self.standing(job) else { continue };
+            let Ok(job) = self.job_of(job) else { continue };
             let stays = |other: usize| {
                 let group = &job.groups[other];
                 let leaving = moves.leaving.get(&(job.id, other as u16)).map_or(0, |tasks| tasks.len() as u32);
@@ -99,7 +99,7 @@ impl Judge<'_> {
 
     /// The room is really there, where the tasks may run, beside everything that is held already.
     fn judge_room(&mut self, row: &Nomination, moves: &mut Moves) -> Result<(), ConflictReason> {
-        let job = self.standing(row.job)?;
+        let job = self.job_of(row.job)?;
         let at = usize::from(row.group.0);
         let spec = job.spec.groups.get(at).ok_or(ConflictReason::Malformed)?;
         if row.count == 0 || row.count > spec.count {

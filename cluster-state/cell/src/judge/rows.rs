@@ -1,6 +1,7 @@
 //! Judging placements: each hard constraint of each row, then what must hold of the job as a whole.
 
 use super::Judge;
+use super::admission::judge_admitted;
 use super::scratch::GroupTally;
 use crate::rooms::room::{Asker, Room, Wish};
 use crate::state::jobs::Job;
@@ -27,7 +28,7 @@ impl<'a> Judge<'a> {
     }
 
     fn judge_job(&mut self, guard: &JobGuard, first: usize, end: usize) {
-        let admitted = |job: &'a Arc<Job>| self.judge_admitted(job).map(|()| job);
+        let admitted = |job: &'a Arc<Job>| judge_admitted(self.cell, job).map(|()| job);
         let job = match self.guarded(guard).and_then(admitted) {
             Ok(job) => job,
             Err(reason) => {
@@ -39,7 +40,8 @@ impl<'a> Judge<'a> {
         self.scratch.groups.resize(job.groups.len(), GroupTally::default());
         let charged = !job.spec.queue.is_empty() && job.reserved.is_empty();
         let queue = if charged { self.cell.quota.find(&job.spec.queue) } else { None };
-        self.lend_spares(job, -1);
+        // Spares never keep back what waits of their own job. What is over the quota then is given back in this entry.
+        self.scratch.over.lend_spares(self.cell, job);
         self.mark = self.scratch.over.savepoint();
         for row in first..end {
             let transaction = self.transaction;
@@ -53,7 +55,7 @@ impl<'a> Judge<'a> {
         self.judge_slices(job, first, end);
         self.judge_spares_first(job, first, end);
         self.judge_minimum(job, first, end);
-        self.lend_spares(job, 1);
+        self.scratch.over.recall_spares(self.cell, job);
     }
 
     /// The entry a planner must have applied to see why the row was refused.

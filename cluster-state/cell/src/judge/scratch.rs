@@ -10,7 +10,7 @@ pub struct Scratch {
     /// What the accepted rows take.
     pub(super) over: Overlay,
     pub(super) groups: Vec<GroupTally>,
-    /// The jobs of the transaction and where their guards stand, by job.
+    /// The jobs of the transaction and where their guards are listed, by job.
     pub(super) guards: Vec<(JobId, u32)>,
 }
 

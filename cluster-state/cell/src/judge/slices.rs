@@ -1,5 +1,5 @@
-//! Judging slices: every domain of a layer's level holds whole slices of the group when the rows stand, or less than
-//! one that was broken before.
+//! Judging slices: every domain of a layer's level holds whole slices of the group once the rows are accepted, or less
+//! than one that was broken before.
 
 use super::Judge;
 use crate::state::jobs::{Group, Job, TaskState};
@@ -35,12 +35,12 @@ pub(super) struct Arrivals {
     /// May repeat.
     pub(super) onto: Vec<(NodeId, u32)>,
     pub(super) leaving: BTreeSet<u32>,
-    /// Room held for tasks on the move that is not taken by these arrivals. It counts as if they stood there.
+    /// Room held for tasks on the move that is not taken by these arrivals. It counts as if they ran there.
     pub(super) rooms: Vec<(NodeId, u32)>,
 }
 
 impl Judge<'_> {
-    /// Takes back what groups were given that would stand in broken slices.
+    /// Takes back what groups were given that would be in broken slices.
     pub(super) fn judge_slices(&mut self, job: &Job, first: usize, end: usize) {
         for (at, spec) in job.spec.groups.iter().enumerate() {
             if spec.slices().is_empty() || self.scratch.groups[at].accepted == 0 {
@@ -58,7 +58,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The room held for tasks on the move that is still held when these rows of one group stand.
+    /// The room held for tasks on the move that is still held when these rows of one group are accepted.
     fn rooms_left(&self, job: &Job, index: GroupIndex, rows: &[usize]) -> Vec<(NodeId, u32)> {
         let mut rooms: Vec<(NodeId, u32)> = self.cell.rooms_for_moving(job.id, index).collect();
         if rooms.is_empty() {

@@ -15,7 +15,7 @@ impl Judge<'_> {
         row: &Nomination,
         named: &mut BTreeMap<(JobId, u16), u32>,
     ) -> Result<(), ConflictReason> {
-        let job = self.standing(row.job)?;
+        let job = self.job_of(row.job)?;
         let at = usize::from(row.group.0);
         let (Some(group), true) = (job.groups.get(at), row.count > 0) else { return Err(ConflictReason::Malformed) };
         let starts = self.accepts_of(row.job, row.group);
@@ -85,18 +85,5 @@ impl Judge<'_> {
     fn accepts_of(&self, job: JobId, group: GroupIndex) -> bool {
         let mut rows = self.transaction.place.iter().zip(&self.accepted);
         rows.any(|(row, accepted)| (row.job, row.group) == (job, group) && *accepted > 0)
-    }
-
-    /// Takes the spares of `job` out of what its queue is charged, or puts them back: they never keep back what waits
-    /// of their own job. What is over the quota afterwards is given back in the same entry.
-    pub(super) fn lend_spares(&mut self, job: &Job, sign: i64) {
-        if job.spec.queue.is_empty() || job.groups.iter().all(|group| group.spares == 0) {
-            return;
-        }
-        let Judge { cell, scratch, .. } = self;
-        let Some(queue) = cell.quota.find(&job.spec.queue) else { return };
-        for (resource, amount) in cell.resources.columns(&cell.spares_charged(job)) {
-            scratch.over.charge(&cell.quota, GroupIndex(0), (queue, resource, amount.saturating_mul(sign)));
-        }
     }
 }

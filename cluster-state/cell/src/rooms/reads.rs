@@ -76,7 +76,7 @@ pub(crate) fn live_slot(cell: &Cell, run: RunRef) -> Option<u32> {
 
 impl Cell {
     /// How many tasks of group `group` of `job` stand on `node`: live runs, and those that came back and live on.
-    pub fn standing_on(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
+    pub fn live_on(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
         let same = |run: &Run| run.run.task.job == job && run.run.task.group == group;
         let back = self.kept.back_on(node).filter(|run| (run.task.job, run.task.group) == (job, group));
         (self.runs.on_node(&self.nodes, node).filter(|(_, run)| same(run)).count() + back.count()) as u32

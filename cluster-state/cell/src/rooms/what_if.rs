@@ -43,7 +43,7 @@ impl<'a> WhatIf<'a> {
 
     /// How many tasks of the group are on `node` or on their way there.
     pub fn on_node(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
-        self.cell.standing_on(job, group, node).saturating_add_signed(self.over.added_on_node(job, group, node))
+        self.cell.live_on(job, group, node).saturating_add_signed(self.over.added_on_node(job, group, node))
     }
 
     /// The tasks of a group that wait to be placed.

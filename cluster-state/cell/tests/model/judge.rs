@@ -60,7 +60,7 @@ impl Plain {
                 judged.unwrap_or_else(|reason| expected.conflicts.push((Row::Nominate(row as u32), reason)));
                 continue;
             }
-            let judged = self.standing(transaction, nomination.job).and_then(|()| {
+            let judged = self.job_of(transaction, nomination.job).and_then(|()| {
                 let groups = &self.jobs[&nomination.job].spec.groups;
                 let group = groups.get(usize::from(nomination.group.0)).ok_or(ConflictReason::Malformed)?;
                 let sane = (1..=group.count).contains(&nomination.count);
@@ -69,7 +69,7 @@ impl Plain {
             judged.unwrap_or_else(|reason| expected.conflicts.push((Row::Nominate(row as u32), reason)));
         }
         for (row, &job) in transaction.reserve.iter().enumerate() {
-            let may = self.standing(transaction, job).and_then(|()| self.judge_pass_one(job));
+            let may = self.job_of(transaction, job).and_then(|()| self.judge_pass_one(job));
             let judged = may.and_then(|()| trial.try_reserve(job));
             judged.unwrap_or_else(|reason| expected.conflicts.push((Row::Reserve(row as u32), reason)));
         }
@@ -98,7 +98,7 @@ impl Plain {
         }
     }
 
-    pub(crate) fn standing(&self, transaction: &Transaction, job: JobId) -> Result<(), ConflictReason> {
+    pub(crate) fn job_of(&self, transaction: &Transaction, job: JobId) -> Result<(), ConflictReason> {
         let guard = transaction.jobs.iter().find(|guard| guard.job == job).ok_or(ConflictReason::Malformed)?;
         self.guarded(transaction, guard)
     }
@@ -106,7 +106,7 @@ impl Plain {
     fn judge_eviction(&self, transaction: &Transaction, run: RunRef, cause: StopCause) -> Result<(), ConflictReason> {
         let Some(job) = self.jobs.get(&run.task.job) else { return Ok(()) };
         if cause == StopCause::RepairFailed {
-            self.standing(transaction, run.task.job)?;
+            self.job_of(transaction, run.task.job)?;
         }
         let place = (run.task.group.0, run.task.task.0);
         let Some(task) = job.tasks.get(&place) else {
@@ -123,7 +123,7 @@ impl Plain {
             return Err(ConflictReason::TaskNotPending);
         }
         if transaction.jobs.iter().any(|guard| guard.job == run.task.job) {
-            self.standing(transaction, run.task.job)?;
+            self.job_of(transaction, run.task.job)?;
             let waits = !job.repair.lost.is_empty() && self.is_below_minimum(run.task.job);
             return if cause != StopCause::RepairFailed || waits { Ok(()) } else { Err(ConflictReason::JobChanged) };
         }

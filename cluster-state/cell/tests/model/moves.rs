@@ -214,7 +214,7 @@ impl Plain {
         leaving: &mut Vec<(JobId, u16, u32)>,
     ) -> Result<(), ConflictReason> {
         let (id, group, index) = (run.task.job, run.task.group.0, run.task.task.0);
-        self.standing(transaction, id)?;
+        self.job_of(transaction, id)?;
         let job = &self.jobs[&id];
         let Some(task) = job.tasks.get(&(group, index)) else {
             return if run.incarnation.0 <= job.floor { Ok(()) } else { Err(ConflictReason::Malformed) };
@@ -263,7 +263,7 @@ impl Plain {
         facts: &dyn Facts,
     ) -> Result<(), ConflictReason> {
         let (id, group, node) = (row.job, row.group.0, row.node);
-        self.standing(transaction, id)?;
+        self.job_of(transaction, id)?;
         let job = &self.jobs[&id];
         let spec = job.spec.groups.get(usize::from(group)).ok_or(ConflictReason::Malformed)?;
         if !(1..=spec.count).contains(&row.count) {

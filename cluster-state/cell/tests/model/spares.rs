@@ -209,7 +209,7 @@ impl Plain {
         facts: &dyn Facts,
     ) -> Result<(), ConflictReason> {
         let (id, group, node) = (row.job, row.group.0, row.node);
-        before.standing(transaction, id)?;
+        before.job_of(transaction, id)?;
         let job = before.jobs[&id].clone();
         let spec =
             job.spec.groups.get(usize::from(group)).filter(|_| row.count > 0).ok_or(ConflictReason::Malformed)?;
