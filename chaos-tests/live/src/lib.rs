@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  scenario ──▶ timeline ──▶ run ── kills, pauses, cuts, fills ──▶ processes ──▶ records ┐
-//!                         └─ clients submit, and write what they are told ─▶ records ┼▶ history ──▶ verdict
-//!                                              tasks write that they live ─▶ signs   │
-//!                                                  the server's log, replayed ───────┘
+//!                             └─ clients submit, and write what they are told ─▶ records ┼▶ history ──▶ verdict
+//!                                                  tasks write that they live ─▶ signs   │
+//!                                                      the server's log, replayed ───────┘
 //! ```
 //! Scenario, timeline, history, outage and verdict are pure; the rest is processes, signals and sockets.
 //!
