@@ -35,6 +35,7 @@ pub use applied::Applied;
 pub use freed::Freed;
 pub(crate) use tx::Tx;
 
+use crate::apply::steps::names::{check_actor, check_session};
 use crate::cell::{Cell, STAMP_MAX_MS};
 use crate::planted::{self, Planted};
 use crate::policy::admission::CheckName;
@@ -71,6 +72,9 @@ pub(crate) fn apply_entry(cell: &mut Cell, index: Index, entry: &Entry, applied:
 fn apply_once(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
     match &envelope.command {
         Command::OpenSession { nonce, role, name } => {
+            if let Err(refusal) = check_session(name) {
+                return Outcome::Refused(refusal);
+            }
             let session = tx.cell.sessions.open(tx.cell.applied, tx.cell.now_ms, *nonce, *role, name.clone());
             return Outcome::Session(session);
         }
@@ -84,7 +88,8 @@ fn apply_once(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
         Err(refusal) => Outcome::Refused(refusal),
         Ok(Admission::Known(outcome)) => outcome,
         Ok(Admission::Fresh) => {
-            let outcome = apply_fresh(tx, envelope);
+            let refused = check_actor(&envelope.actor).err().map(Outcome::Refused);
+            let outcome = refused.unwrap_or_else(|| apply_fresh(tx, envelope));
             tx.sessions.remember(envelope.session, envelope.sequence, outcome.clone());
             outcome
         }

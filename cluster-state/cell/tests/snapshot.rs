@@ -78,7 +78,7 @@ fn many_classes_and_fat_queues_are_cut_into_frames_that_can_be_read() {
     let class = ohm_model::PriorityClass { name: "high".into(), value: 7, description: "first".into() };
     apply(&mut cell, 1, 29_999, Command::PutPriorityClass(class));
     for number in 0..200u64 {
-        let amounts = (0..120).map(|resource| (format!("example.com/{resource:0200}"), 1));
+        let amounts = (0..120).map(|resource| (format!("{}.example.com/{resource:063}", "x".repeat(125)), 1));
         let spec = QueueSpec {
             name: format!("queue-{number}"),
             is_cohort: false,

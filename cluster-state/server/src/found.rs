@@ -13,6 +13,7 @@ use ohm_runtime::{data_dir, dice};
 use ohm_wire::{JoinReply, JoinRequest};
 use std::path::Path;
 use std::time::Duration;
+use tonic::Code;
 
 /// Between two attempts to join.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -101,8 +102,8 @@ async fn join(options: &ServerOptions, token: &str) -> Result<JoinReply, ServerE
         let address = &options.join[attempt % options.join.len()];
         let answer = match connect_server(address, token, &options.tls).await {
             Ok(mut client) => client.join(request.clone()).await.map_err(|status| {
-                let is_final = matches!(status.code(), tonic::Code::Unauthenticated | tonic::Code::Unimplemented);
-                (is_final, status.message().to_string())
+                let (code, reason) = (status.code(), status.message().to_string());
+                (matches!(code, Code::Unauthenticated | Code::Unimplemented | Code::InvalidArgument), reason)
             }),
             Err(error) => Err((false, error.to_string())),
         };

@@ -7,7 +7,7 @@ use crate::log_relay::{self, Pieces};
 use bytes::Bytes;
 use ohm_agent::BeatAnswer;
 use ohm_log::MemberChange;
-use ohm_model::{Envelope, Epoch, Incarnation, Index, NodeId, SessionId};
+use ohm_model::{Envelope, Epoch, Incarnation, Index, NodeId, SessionId, names};
 use ohm_replica::{Beat, FollowerId, Peer, ServerInput};
 use ohm_wire::api::ServerEngine;
 use ohm_wire::cell_server::Cell;
@@ -210,6 +210,7 @@ impl Cell for CellService {
                         and --etcd-prefix, without --join";
             return Err(Status::unimplemented(text));
         }
+        names::server_address(&address).map_err(|error| Status::invalid_argument(format!("address: {error}")))?;
         let change = MemberChange::Add { member: 0, address, key };
         let changed =
             self.handle.change_members(change).await.map_err(|error| Status::unavailable(error.to_string()))?;

@@ -1,15 +1,14 @@
 //! Priority classes are put and removed.
 
 use crate::apply::Tx;
+use crate::apply::steps::names::check_names;
 use ohm_model::priority::{DESCRIPTION_BYTES_MAX, PRIORITY_CLASSES_MAX};
 use ohm_model::{Outcome, PriorityClass, Refusal};
 
 /// Adds a class. Its value stays, so that equal names mean equal priorities for as long as the class is there.
 pub(crate) fn put_priority_class(tx: &mut Tx<'_>, class: &PriorityClass) -> Result<Outcome, Refusal> {
     let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
-    if class.name.is_empty() || class.name.len() > 253 {
-        return invalid("metadata.name", "must have 1 to 253 characters".into());
-    }
+    check_names(class)?;
     if class.description.len() > DESCRIPTION_BYTES_MAX {
         return invalid("description", format!("at most {DESCRIPTION_BYTES_MAX} bytes are possible"));
     }

@@ -1,6 +1,7 @@
 //! Provisioning classes are put and removed.
 
 use crate::apply::Tx;
+use crate::apply::steps::names::check_names;
 use ohm_model::provisioning::{PART_BYTES_MAX, PARTS_MAX, PROVISIONING_CLASSES_MAX};
 use ohm_model::{Outcome, Provisioner, ProvisioningClass, Refusal};
 
@@ -41,9 +42,7 @@ pub(crate) fn remove_provisioning_class(tx: &mut Tx<'_>, name: &str) -> Result<O
 
 fn check_class(class: &ProvisioningClass) -> Result<(), Refusal> {
     let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
-    if class.name.is_empty() || class.name.len() > 253 {
-        return invalid("metadata.name", "must have 1 to 253 characters".into());
-    }
+    check_names(class)?;
     let bounds = format!("at most {PARTS_MAX} of {PART_BYTES_MAX} bytes are possible");
     match &class.provisioner {
         Provisioner::Command { command } if command.first().is_none_or(String::is_empty) => {

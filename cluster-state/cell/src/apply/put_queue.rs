@@ -1,6 +1,7 @@
 //! Queues and cohorts are put and removed.
 
 use crate::apply::Tx;
+use crate::apply::steps::names::check_names;
 use crate::cell::Cell;
 use crate::policy::admission::recheck;
 use crate::state::quota::DEPTH_MAX;
@@ -29,9 +30,7 @@ pub(crate) fn put_queue(tx: &mut Tx<'_>, spec: &QueueSpec) -> Result<Outcome, Re
 
 fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
     let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
-    if spec.name.is_empty() {
-        return invalid("metadata.name", "must not be empty".into());
-    }
+    check_names(spec)?;
     let negative = [&spec.nominal, &spec.borrowing_limit, &spec.lending_limit];
     if negative.iter().any(|amounts| amounts.values().any(|amount| *amount < 0)) {
         return invalid("spec", "amounts are never negative".into());

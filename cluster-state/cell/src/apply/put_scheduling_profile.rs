@@ -1,8 +1,9 @@
 //! Scheduling profiles are put and removed, and with them the classes that are not built in.
 
 use crate::apply::Tx;
+use crate::apply::steps::names::check_names;
 use crate::state::jobs::{Job, JobState, Jobs};
-use ohm_model::profile::{NAME_BYTES_MAX, PROFILES_MAX, SCORES_MAX, WEIGHT_MAX};
+use ohm_model::profile::{PROFILES_MAX, SCORES_MAX, WEIGHT_MAX};
 use ohm_model::{Class, Outcome, Refusal, SchedulingProfile, Score, Strategy};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -65,11 +66,8 @@ fn refuse_used(jobs: &Jobs, profile: &SchedulingProfile, wish: &str) -> Result<(
 
 fn check_profile(profile: &SchedulingProfile) -> Result<(), Refusal> {
     let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
-    let fits = |text: &str| (1..=NAME_BYTES_MAX).contains(&text.len());
+    check_names(profile)?;
     let (name, class) = (&profile.name, profile.class);
-    if !fits(name) {
-        return invalid("metadata.name", format!("must have 1 to {NAME_BYTES_MAX} characters"));
-    }
     if Class::BUILT_IN.iter().any(|built_in| built_in.name() == name && *built_in != class) {
         return invalid("spec.class", format!("\"{class}\"; a profile that is called {name} is for class {name}"));
     }
@@ -87,9 +85,6 @@ fn check_profile(profile: &SchedulingProfile) -> Result<(), Refusal> {
                 "spec.scores",
                 format!("{name} weighs {}; at most {WEIGHT_MAX} is possible", weighted.weight),
             );
-        }
-        if matches!(&weighted.score, Score::PodTopologySpread { topology_key } if !fits(topology_key)) {
-            return invalid("spec.scores", format!("{name} needs a label of 1 to {NAME_BYTES_MAX} characters"));
         }
         // Of what is not spread over several levels there is one.
         let place = match &weighted.score {

@@ -1,6 +1,7 @@
 //! Topologies are put and removed.
 
 use crate::apply::Tx;
+use crate::apply::steps::names::check_names;
 use crate::state::topologies::Topology;
 use ohm_model::topology::LEVELS_MAX;
 use ohm_model::{NodeId, Outcome, Refusal, TopologySpec};
@@ -8,9 +9,7 @@ use std::collections::BTreeSet;
 
 pub(crate) fn put_topology(tx: &mut Tx<'_>, spec: &TopologySpec) -> Result<Outcome, Refusal> {
     let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
-    if spec.name.is_empty() {
-        return invalid("metadata.name", "must not be empty".into());
-    }
+    check_names(spec)?;
     let distinct: BTreeSet<&String> = spec.levels.iter().collect();
     if spec.levels.is_empty() || spec.levels.len() > LEVELS_MAX || distinct.len() != spec.levels.len() {
         return invalid("spec.levels", format!("1 to {LEVELS_MAX} distinct labels are possible"));

@@ -2,6 +2,7 @@
 
 use crate::apply::Tx;
 use crate::apply::steps::kept::{forget_kept_on, withdraw_kept};
+use crate::apply::steps::names::check_names;
 use crate::apply::steps::repairs::clear_unhealthy;
 use crate::apply::steps::run_end::end_runs_on;
 use crate::cell::Cell;
@@ -168,9 +169,7 @@ fn set_devices(record: &mut NodeRecord, counts: &[(ResourceId, u32)]) {
 
 fn check_node(cell: &Cell, spec: &NodeSpec) -> Result<(), Refusal> {
     let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
-    if spec.name.is_empty() || spec.name.len() > 253 {
-        return invalid("metadata.name", "must have 1 to 253 characters".into());
-    }
+    check_names(spec)?;
     if let Some(taint) = spec.taints.iter().find(|taint| taint.key.starts_with(TAINT_PREFIX)) {
         let problem = format!("{taint}: the cell sets taints with {TAINT_PREFIX} by itself; choose another key");
         return invalid("spec.taints", problem);

@@ -1,6 +1,7 @@
 //! The provisioning duty reports what a check has come to.
 
 use crate::apply::Tx;
+use crate::apply::steps::names::check_names;
 use crate::apply::steps::rounds::reshape;
 use crate::policy::admission::{CheckName, change_check, fail_check, reject, tell_check};
 use crate::state::admission::CheckState;
@@ -37,6 +38,7 @@ pub(crate) fn report_check(
         }
         CheckReport::Ready { node_selector, tolerations, .. } if found.state == CheckState::Pending => {
             check_updates(node_selector, tolerations)?;
+            check_names(&(node_selector, tolerations.as_slice()))?;
             let clash = clash(job, node_selector);
             ready_check(tx, check, &message, (node_selector, tolerations), clash);
         }

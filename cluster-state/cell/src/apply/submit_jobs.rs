@@ -2,6 +2,7 @@
 
 use crate::apply::Tx;
 use crate::apply::steps::job_spec::{check_job, completed, too_many_resources};
+use crate::apply::steps::names::check_names;
 use crate::state::jobs::{Group, Job, JobState};
 use crate::state::shapes::Shape;
 use ohm_model::{EventKind, Incarnation, JobId, JobOutcome, JobSpec, Outcome, Refusal};
@@ -17,6 +18,7 @@ pub(crate) fn submit_jobs(tx: &mut Tx<'_>, owner: &str, jobs: &[JobSpec]) -> Out
 }
 
 fn submit_job(tx: &mut Tx<'_>, owner: &Arc<str>, spec: &JobSpec) -> Result<JobOutcome, Refusal> {
+    check_names(spec)?;
     let known = tx.jobs.find(&spec.name);
     let spec = completed(tx, spec, known.map(|known| &*known.spec))?;
     if let Some(known) = known {

@@ -24,6 +24,7 @@ use crate::apply::steps::jobs::{
     restart_deadline, set_state, tell_state,
 };
 use crate::apply::steps::kept::{forget_kept_of, forget_kept_where};
+use crate::apply::steps::names::check_names;
 use crate::apply::steps::repairs::{arm_give_up, drop_repair, forget_lost_nodes};
 use crate::apply::steps::run_end::restart_if_down;
 use crate::apply::steps::runs::stop_run;
@@ -57,6 +58,7 @@ pub(crate) fn update_job(tx: &mut Tx<'_>, owner: &str, spec: &JobSpec, version: 
 }
 
 fn try_update(tx: &mut Tx<'_>, owner: &str, spec: &JobSpec, version: Option<Index>) -> Result<JobOutcome, Refusal> {
+    check_names(spec)?;
     let missing = || Refusal::NotFound { kind: "job".into(), name: spec.name.clone() };
     let known = Arc::clone(tx.jobs.find(&spec.name).ok_or_else(missing)?);
     if version.is_some_and(|version| version != known.version) {

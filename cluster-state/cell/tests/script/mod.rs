@@ -58,9 +58,10 @@ impl Script {
         script
     }
 
-    /// Runs one line.
+    /// Runs one line; `\\e` in it is the character that begins what terminals act on.
     pub(crate) fn run(&mut self, line: &str) {
-        let mut words = Words::new(line);
+        let line = line.replace("\\e", "\x1b");
+        let mut words = Words::new(&line);
         let Some(verb) = words.next() else { return };
         match verb {
             "session" => self.session(&mut words),

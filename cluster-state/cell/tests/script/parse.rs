@@ -83,14 +83,15 @@ impl<'a> Words<'a> {
         amounts
     }
 
-    /// `node NAME [key=1] [instance=1] [boot=1] [label:KEY=VALUE…] [taint:KEY=VALUE:EFFECT…] [alive:JOB/GROUP/TASK#INCARNATION…] RESOURCE=QUANTITY…`
+    /// `node NAME [key=1] [instance=1] [boot=1] [address=…] [label:KEY=VALUE…] [taint:KEY=VALUE:EFFECT…] [alive:JOB/GROUP/TASK#INCARNATION…] RESOURCE=QUANTITY…`
     pub(super) fn node(&mut self, run_ref: impl Fn(&str) -> RunRef) -> Command {
         let name = self.need("name").to_string();
         let (key, instance, boot) = (self.parsed("key", 1), self.parsed("instance", 1), self.parsed("boot", 1));
         let labels = self.all("label:").into_iter().map(pair).collect();
         let taints = self.all("taint:").into_iter().map(taint).collect();
         let alive: Vec<RunRef> = self.all("alive:").into_iter().map(run_ref).collect();
-        let spec = NodeSpec { name, labels, taints, capacity: self.amounts(), address: String::new() };
+        let address = self.option("address").unwrap_or_default().to_string();
+        let spec = NodeSpec { name, labels, taints, capacity: self.amounts(), address };
         Command::RegisterNode { spec, key, instance, boot, alive }
     }
 

@@ -5,12 +5,10 @@ use super::answer::Problem;
 use crate::Unanswered;
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
-use ohm_model::{Actor, Asked, Command, Index, Outcome};
+use ohm_model::{Actor, Asked, Command, Index, Outcome, names};
 use ohm_wire::api::OWNER_HEADER;
 use serde::de::DeserializeOwned;
 
-/// Longest owner.
-const OWNER_BYTES_MAX: usize = 253;
 /// The name of a caller who gives none.
 const OWNER_DEFAULT: &str = "unknown";
 
@@ -58,11 +56,11 @@ impl FromRequestParts<Shared> for Caller {
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Problem> {
         let caller = |name: &str| Caller { shared: shared.clone(), actor: name.into() };
         let Some(given) = parts.headers.get(OWNER_HEADER) else { return Ok(caller(OWNER_DEFAULT)) };
-        let is_name = |owner: &&str| !owner.is_empty() && owner.len() <= OWNER_BYTES_MAX;
+        let is_name = |owner: &&str| !owner.is_empty() && names::line(owner).is_ok();
         let owner = given.to_str().ok().map(str::trim).filter(is_name);
         let refused = || {
             let message = format!("the {OWNER_HEADER} header is no name");
-            Problem::invalid(message, format!("1 to {OWNER_BYTES_MAX} visible ASCII characters are a name"))
+            Problem::invalid(message, format!("1 to {} visible ASCII characters are a name", names::LINE_BYTES_MAX))
         };
         owner.map(caller).ok_or_else(refused)
     }

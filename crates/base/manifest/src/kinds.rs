@@ -55,7 +55,7 @@ fn violations(content: &Content) -> Vec<validate::Violation> {
         Content::Topology(topology) => validate::topology(topology),
         Content::Node(node) => {
             let mut violations = validate::node(&node.spec);
-            violations.extend(validate::resources(&node.used, "used"));
+            violations.extend(validate::used(&node.used));
             violations
         }
         Content::PriorityClass(class) => validate::priority_class(class),

@@ -1,22 +1,9 @@
 //! Text for error messages: values shortened to what fits a line, and the nearest of some known words.
 
-/// Longest piece of a document that an error message repeats.
-const SHOWN_CHARACTERS_MAX: usize = 60;
+pub(crate) use ohm_stdx::text::shorten;
+
 /// Longer words are not compared: no field of ours is that long, and the comparison is quadratic.
 const COMPARED_BYTES_MAX: usize = 48;
-
-/// `text` on one line, without control characters, cut to a bearable length.
-pub(crate) fn shorten(text: &str) -> String {
-    let mut shown: String = text
-        .chars()
-        .take(SHOWN_CHARACTERS_MAX)
-        .map(|character| if character.is_control() { '\u{fffd}' } else { character })
-        .collect();
-    if text.chars().nth(SHOWN_CHARACTERS_MAX).is_some() {
-        shown.push('…');
-    }
-    shown
-}
 
 /// Joins `words` as people do: `a`, `b` or `c`.
 pub(crate) fn alternatives(words: &[&str]) -> String {
@@ -82,9 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn shown_text_is_one_short_line() {
-        assert_eq!(shorten("a\nb"), "a\u{fffd}b");
-        assert_eq!(shorten(&"é".repeat(61)).chars().count(), 61);
+    fn words_are_joined_as_people_do() {
         assert_eq!(alternatives(&["a", "b", "c"]), "`a`, `b` or `c`");
     }
 }

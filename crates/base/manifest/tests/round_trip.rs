@@ -50,8 +50,8 @@ fn amounts() -> impl Strategy<Value = Amounts> {
 
 fn requirement() -> impl Strategy<Value = Requirement> {
     let operators = prop_oneof![
-        (Just(Operator::In), vec(words(), 1..3)),
-        (Just(Operator::NotIn), vec(words(), 1..3)),
+        (Just(Operator::In), vec(value(), 1..3)),
+        (Just(Operator::NotIn), vec(value(), 1..3)),
         Just((Operator::Exists, vec![])),
         Just((Operator::DoesNotExist, vec![])),
         (Just(Operator::Gt), any::<i64>().prop_map(|bound| vec![bound.to_string()])),
@@ -67,7 +67,7 @@ fn term() -> impl Strategy<Value = SelectorTerm> {
 fn toleration() -> impl Strategy<Value = Toleration> {
     let effects = [TaintEffect::NoSchedule, TaintEffect::PreferNoSchedule, TaintEffect::NoExecute];
     let effect = option::of(prop::sample::select(effects.to_vec()));
-    (key(), words(), any::<bool>(), any::<bool>(), effect).prop_map(|(key, value, equal, any_key, effect)| {
+    (key(), value(), any::<bool>(), any::<bool>(), effect).prop_map(|(key, value, equal, any_key, effect)| {
         if equal {
             Toleration { key, operator: TolerationOperator::Equal, value, effect }
         } else {

@@ -9,8 +9,6 @@ pub const WEIGHT_MAX: u32 = 100;
 pub const PROFILES_MAX: usize = 64;
 /// Most scores of one profile, those that are switched off included.
 pub const SCORES_MAX: usize = 32;
-/// Most bytes of one label or name in a profile.
-pub const NAME_BYTES_MAX: usize = 253;
 /// The levels that PodTopologySpread spreads over when it is given no others, as in Kubernetes.
 pub const SPREAD_KEYS: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
 

@@ -13,6 +13,7 @@ pub mod map;
 pub mod prng;
 pub mod range_set;
 pub mod slab;
+pub mod text;
 
 pub use chunked::Chunked;
 pub use map::ChunkedMap;

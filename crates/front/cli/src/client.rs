@@ -1,7 +1,8 @@
 //! The public HTTP API, asked. One method per way of asking; what is asked is the commands' matter.
 
+use crate::answers::read_visible;
 use crate::failure::Failure;
-use crate::globals::Globals;
+use crate::globals::{Globals, OutputFormat};
 use nix::unistd::{Uid, User};
 use ohm_runtime::recorder::{Happened, Recorder};
 use ohm_runtime::tls::TlsError;
@@ -33,6 +34,8 @@ pub(crate) struct Client {
     current: Arc<AtomicUsize>,
     token: Option<String>,
     owner: String,
+    /// Answers are for people.
+    is_shown: bool,
 }
 
 /// Query parameters.
@@ -61,7 +64,8 @@ impl Client {
         // Nobody's proxy leads to this machine's own loopback.
         let config = if is_local { config.proxy(None) } else { config };
         let (servers, current) = (Arc::new(servers), Arc::default());
-        Ok(Client { agent: config.build().new_agent(), servers, current, token: globals.token()?, owner: owner() })
+        let (agent, token, owner) = (config.build().new_agent(), globals.token()?, owner());
+        Ok(Client { agent, servers, current, token, owner, is_shown: globals.output == OutputFormat::Table })
     }
 
     /// The server that is asked now.
@@ -139,9 +143,9 @@ impl Client {
         let mut response = self.send("POST", &target("/v1/submit", query), content_type, body)?;
         let status = response.status();
         let bytes = self.read_bytes(&mut response)?;
-        let answer: SubmitAnswer = match serde_json::from_slice::<ErrorAnswer>(&bytes) {
+        let answer: SubmitAnswer = match read_visible::<ErrorAnswer>(&bytes) {
             Ok(answer) if !status.is_success() => return Err(Failure::Refused(answer.error)),
-            _ => serde_json::from_slice(&bytes).map_err(|error| self.unreadable(&error))?,
+            _ => self.decode(&bytes)?,
         };
         if recorder.is_on() {
             for job in answer.acknowledged_jobs() {
@@ -174,7 +178,13 @@ impl Client {
 
     fn read<T: DeserializeOwned>(&self, mut response: Response<Body>) -> Result<T, Failure> {
         let bytes = self.read_bytes(&mut response)?;
-        serde_json::from_slice(&bytes).map_err(|error| self.unreadable(&error))
+        self.decode(&bytes)
+    }
+
+    /// Reads an answer, or a message of a stream.
+    pub(crate) fn decode<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, Failure> {
+        let decoded = if self.is_shown { read_visible(bytes) } else { serde_json::from_slice(bytes) };
+        decoded.map_err(|error| self.unreadable(&error))
     }
 
     fn read_bytes(&self, response: &mut Response<Body>) -> Result<Vec<u8>, Failure> {
@@ -235,7 +245,7 @@ fn good(mut response: Response<Body>, server: &str) -> Result<Response<Body>, Fa
         return Ok(response);
     }
     let text = response.body_mut().with_config().limit(1 << 20).lossy_utf8(true).read_to_string().unwrap_or_default();
-    match serde_json::from_str::<ErrorAnswer>(&text) {
+    match read_visible::<ErrorAnswer>(text.as_bytes()) {
         Ok(answer) => Err(Failure::Refused(answer.error)),
         Err(_) => {
             let first = text.lines().next().unwrap_or_default();

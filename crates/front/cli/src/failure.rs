@@ -1,5 +1,6 @@
 //! What can go wrong with a command, and which exit code says so.
 
+use crate::answers::visible_lines;
 use crate::terminal::stderr_width;
 use crate::text::wrapped;
 use ohm_wire::api::ApiError;
@@ -123,7 +124,7 @@ impl Failure {
         let (red, cyan, plain) = if color { ("\x1b[1;31m", "\x1b[1;36m", "\x1b[0m") } else { ("", "", "") };
         let width = stderr_width();
         let told = |color: &str, word: &str, text: &str| {
-            let lines = wrapped(&format!("{word}: {text}"), width, 0);
+            let lines = wrapped(&format!("{word}: {}", visible_lines(text)), width, 0);
             eprintln!("{color}{word}:{plain}{}", &lines[word.len() + 1..]);
         };
         told(red, "error", &self.to_string());

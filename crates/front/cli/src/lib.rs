@@ -5,6 +5,7 @@
 //! only; a table fits the terminal; the exit code is 0 when it was done, 1 when it failed, 2 when the command was
 //! used wrongly and 3 when no server could be reached (`run` ends with the code of its task).
 
+mod answers;
 mod chaos;
 mod client;
 mod command;

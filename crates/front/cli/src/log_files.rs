@@ -1,11 +1,13 @@
 //! `ohm log verify` and `ohm log dump`: a data folder replayed offline, from its oldest kept snapshot.
 
+use crate::answers::visible_json;
 use crate::etcd::EngineArguments;
 use crate::failure::Failure;
 use ohm_cell::{Applied, Cell, Sweep, restore};
 use ohm_log::Bytes;
 use ohm_log_raft::{Archive, FileDisk, open_read_only};
 use ohm_model::{Entry, Index};
+use ohm_stdx::text::visible;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -124,7 +126,7 @@ fn verify(archive: &AtRest, problems_max: usize) -> Result<(), Failure> {
     problems.extend(sweep.whole(&cell).into_iter().map(|problem| (cell.applied(), problem)));
     bar.finish_and_clear();
     archive.alarms.iter().for_each(|alarm| println!("note: {alarm}"));
-    problems.iter().for_each(|(index, problem)| println!("entry {index}: {problem}"));
+    problems.iter().for_each(|(index, problem)| println!("entry {index}: {}", visible(problem)));
     println!("{entries} entries with {commands} commands after index {first}, up to index {}", cell.applied());
     println!("{} jobs, {} live runs, {} nodes", cell.jobs().len(), cell.runs().len(), cell.nodes().len());
     println!("conflicts: {}", if conflicts.is_empty() { "none".into() } else { list(&conflicts) });
@@ -152,7 +154,7 @@ fn dump(archive: &AtRest, after: Index) -> Result<(), Failure> {
     for (index, bytes) in archive.entries().filter(|(index, _)| *index > after) {
         let entry = Entry::decode(bytes).map_err(|error| Failure::Failed(format!("entry {index}: {error}")))?;
         let line = serde_json::json!({ "index": index, "entry": entry });
-        if let Err(error) = writeln!(out, "{line}") {
+        if let Err(error) = writeln!(out, "{}", visible_json(&line.to_string())) {
             return match error.kind() {
                 std::io::ErrorKind::BrokenPipe => Ok(()),
                 _ => Err(Failure::io("standard output", error)),

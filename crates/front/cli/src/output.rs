@@ -1,5 +1,6 @@
 //! Printing: tables for people, JSON and YAML for programs.
 
+use crate::answers::{visible_json, visible_lines};
 use crate::failure::Failure;
 use crate::globals::{Globals, OutputFormat};
 use crate::terminal::stderr_width;
@@ -28,7 +29,7 @@ impl Output {
             OutputFormat::Table => write_out(table(&self.style).as_bytes()),
             OutputFormat::Json => {
                 let text = serde_json::to_string_pretty(value).map_err(|error| cannot_print(&error))?;
-                write_out(format!("{text}\n").as_bytes())
+                write_out(format!("{}\n", visible_json(&text)).as_bytes())
             }
             OutputFormat::Yaml => {
                 let text = serde_saphyr::to_string(value).map_err(|error| cannot_print(&error))?;
@@ -47,7 +48,7 @@ impl Output {
             OutputFormat::Table => write_out(table(&self.style).as_bytes()),
             OutputFormat::Json => {
                 let text = serde_json::to_string(value).map_err(|error| cannot_print(&error))?;
-                write_out(format!("{text}\n").as_bytes())
+                write_out(format!("{}\n", visible_json(&text)).as_bytes())
             }
             OutputFormat::Yaml => {
                 let text = serde_saphyr::to_string(value).map_err(|error| cannot_print(&error))?;
@@ -70,5 +71,5 @@ pub(crate) fn write_out(bytes: &[u8]) -> Result<(), Failure> {
 /// Says something on stderr that is no result.
 pub(crate) fn note(text: &str) {
     // Whoever closed our stderr does not want to know.
-    let _ = writeln!(io::stderr().lock(), "{}", wrapped(text, stderr_width(), 0));
+    let _ = writeln!(io::stderr().lock(), "{}", wrapped(&visible_lines(text), stderr_width(), 0));
 }

@@ -3,7 +3,8 @@
 use crate::checks::CheckArguments;
 use ohm_manifest::{Content, Rounding, parse, parse_quantity};
 use ohm_model::resources::{self, UnitKind};
-use ohm_model::{NodeSpec, Taint, TaintEffect};
+use ohm_model::{NameError, NodeSpec, Taint, TaintEffect, names};
+use ohm_stdx::text::visible;
 use std::path::{Path, PathBuf};
 
 /// Simulated nodes in one rack, and racks in one block.
@@ -73,12 +74,15 @@ fn simulated_node(number: usize) -> NodeSpec {
 
 /// The node that the arguments describe; `detected` is what this machine has.
 pub(crate) fn described(arguments: &AgentArguments, detected: NodeSpec) -> Result<NodeSpec, String> {
+    named("--address", &arguments.address, names::address(&arguments.address))?;
     let mut spec = NodeSpec { address: arguments.address.clone(), ..detected };
     if let Some(name) = &arguments.name {
         spec.name.clone_from(name);
     }
+    named("--name", &spec.name, names::dns_name(&spec.name))?;
     for label in &arguments.label {
         let (key, value) = pair("--label", label)?;
+        named("--label", label, names::label_key(&key).and_then(|()| names::label_value(&value)))?;
         spec.labels.insert(key, value);
     }
     for taint in &arguments.taint {
@@ -90,6 +94,7 @@ pub(crate) fn described(arguments: &AgentArguments, detected: NodeSpec) -> Resul
     }
     for room in &arguments.capacity {
         let (name, quantity) = pair("--capacity", room)?;
+        named("--capacity", room, names::resource(&name))?;
         let amount = parse_quantity(&quantity, UnitKind::of(&name), Rounding::Down);
         spec.capacity.insert(name, amount.map_err(|error| format!("--capacity {room}: {error}"))?);
     }
@@ -103,6 +108,11 @@ pub(crate) fn state_folder(data_dir: &Path, name: &str) -> Result<PathBuf, Strin
         return Err(format!("--name {name}: must be made of letters, digits, `-`, `_` and `.`"));
     }
     Ok(data_dir.join("nodes").join(name))
+}
+
+/// What an argument may be called.
+fn named(flag: &str, text: &str, rule: Result<(), NameError>) -> Result<(), String> {
+    rule.map_err(|error| format!("{flag} {}: {error}", visible(text)))
 }
 
 fn pair(flag: &str, text: &str) -> Result<(String, String), String> {
@@ -125,6 +135,7 @@ fn taint(text: &str) -> Result<Taint, String> {
     if key.is_empty() {
         return Err(wanted());
     }
+    named("--taint", text, names::label_key(key).and_then(|()| names::label_value(value)))?;
     Ok(Taint { key: key.to_string(), value: value.to_string(), effect })
 }
 
@@ -157,6 +168,27 @@ mod tests {
         assert_eq!(capacity("agent"), room(8000, 110));
         assert_eq!(capacity("agent --capacity cpu=4"), room(4000, 110));
         assert_eq!(capacity("agent --capacity cpu=4 --capacity pods=7"), room(4000, 7));
+    }
+
+    #[test]
+    fn what_describes_a_node_keeps_the_rules_of_the_cell() {
+        let refused = |line: &[&str]| {
+            let words = ["agent"].iter().chain(line);
+            let arguments = Line::try_parse_from(words).ok().unwrap().agent;
+            let detected = NodeSpec { name: "here".into(), ..simulated_node(0) };
+            described(&arguments, detected).unwrap_err()
+        };
+        for (flag, value) in [
+            ("--name", "N\x1b1"),
+            ("--address", "10.0.0.1\n"),
+            ("--label", "a\x1b[2J=b"),
+            ("--label", "a=b\x1b"),
+            ("--taint", "a=b c:NoSchedule"),
+            ("--capacity", "gp\u{9b}u=1"),
+        ] {
+            let said = refused(&[flag, value]);
+            assert!(said.starts_with(flag) && !said.contains(['\x1b', '\n', '\u{9b}']), "{said}");
+        }
     }
 
     #[test]

@@ -62,9 +62,6 @@ fn no_class(profiles: &Profiles, class: Class) -> Refusal {
 /// Returns what its class is like.
 pub(crate) fn check_job(cell: &Cell, spec: &JobSpec) -> Result<ClassKind, Refusal> {
     let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
-    if spec.name.is_empty() || spec.name.len() > 253 {
-        return invalid("metadata.name", "must have 1 to 253 characters".into());
-    }
     if spec.namespace != NAMESPACE_DEFAULT {
         let problem = format!("there is no namespace \"{}\"; a cell has {NAMESPACE_DEFAULT} only", spec.namespace);
         return invalid("metadata.namespace", problem);

@@ -1,6 +1,7 @@
 //! What specs break, and where.
 
 use crate::path::FieldPath;
+use ohm_model::spelling::Spelled;
 
 /// A rule that a spec breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,11 @@ impl Findings {
         Findings { violations: Vec::new() }
     }
 
+    /// Notes every name in `spec` that breaks its rule.
+    pub(super) fn spelling(&mut self, spec: &impl Spelled) {
+        spec.spell(&mut |field, error| self.violations.push(Violation { field, problem: error.to_string() }));
+    }
+
     /// Notes `problem` at `field` unless `holds`. Both are made only when needed: most specs are right.
     pub(super) fn expect(&mut self, holds: bool, field: impl FnOnce() -> FieldPath, problem: impl FnOnce() -> String) {
         if !holds {
@@ -38,8 +44,4 @@ impl Findings {
 
 pub(super) fn spec() -> FieldPath {
     FieldPath::root().field("spec")
-}
-
-pub(super) fn metadata() -> FieldPath {
-    FieldPath::root().field("metadata")
 }

@@ -18,7 +18,6 @@ const PORTS_MAX: usize = 64;
 type Place<'p> = &'p dyn Fn() -> FieldPath;
 
 pub(super) fn check(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
-    findings.check(names::dns_label(&group.name), || at().field("name"));
     let count = group.count;
     findings.expect(
         (1..=TASKS_MAX).contains(&count),
@@ -32,10 +31,6 @@ pub(super) fn check(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
     );
     requests(findings, group, at);
     findings.check(group.limits_problem().map_or(Ok(()), Err), || at().field("limits"));
-    for (key, value) in &group.node_selector {
-        findings.check(names::label_key(key), || at().field("nodeSelector").field(key));
-        findings.check(names::label_value(value), || at().field("nodeSelector").field(key));
-    }
     affinity(findings, group, at);
     for (index, toleration) in group.tolerations.iter().enumerate() {
         findings.check(toleration_rule(toleration), || at().field("tolerations").item(index));
@@ -43,16 +38,13 @@ pub(super) fn check(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
     ports(findings, group, at);
     findings.check(topology_rule(&group.topology), || at().field("topology"));
     slices(findings, &group.topology, at);
-    if !group.place_with.is_empty() {
-        findings.check(names::label_value(&group.place_with), || at().field("placeWith"));
-    }
     task(findings, &group.task, at);
 }
 
 fn requests(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
     for (name, &amount) in &group.requests {
         let field = || at().field("requests").field(name);
-        findings.check(names::resource(name), field);
+        findings.check(names::known_resource(name), field);
         findings.check(rest::amount(amount), field);
         findings.expect(name != PODS, field, || "every task takes one of `pods` by itself; leave it out".to_string());
         let is_whole = !is_extended(name) || amount < DEVICE_MILLI || amount % DEVICE_MILLI == 0;
@@ -86,7 +78,6 @@ fn affinity(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
 fn requirements(findings: &mut Findings, requirements: &[Requirement], term: Place<'_>) {
     for (index, requirement) in requirements.iter().enumerate() {
         let field = || term().field("matchExpressions").item(index);
-        findings.check(names::label_key(&requirement.key), || field().field("key"));
         findings.check(requirement_rule(requirement), || field().field("values"));
     }
 }
@@ -122,7 +113,7 @@ fn toleration_rule(toleration: &Toleration) -> Result<(), String> {
     if toleration.operator == TolerationOperator::Equal && toleration.key.is_empty() {
         return Err("needs a `key`; only operator Exists goes without one, and then tolerates every taint".to_string());
     }
-    if toleration.key.is_empty() { Ok(()) } else { names::label_key(&toleration.key) }
+    Ok(())
 }
 
 fn ports(findings: &mut Findings, group: &GroupSpec, at: Place<'_>) {
@@ -145,10 +136,7 @@ fn topology_rule(request: &TopologyRequest) -> Result<(), String> {
     if !needs_level && !request.level.is_empty() {
         return Err("a level stands under `required` or `preferred` only".to_string());
     }
-    if !request.topology.is_empty() {
-        names::dns_name(&request.topology)?;
-    }
-    if request.level.is_empty() { Ok(()) } else { names::label_key(&request.level) }
+    Ok(())
 }
 
 fn task(findings: &mut Findings, task: &TaskSpec, at: Place<'_>) {
@@ -164,7 +152,7 @@ fn task(findings: &mut Findings, task: &TaskSpec, at: Place<'_>) {
     let mut seen = BTreeSet::new();
     for (index, (name, value)) in task.env.iter().enumerate() {
         let item = || at().field("env").item(index);
-        findings.check(names::environment(name), || item().field("name"));
+        findings.check(names::own_variable(name), || item().field("name"));
         findings.check(names::system_text(value), || item().field("value"));
         let is_new = seen.insert(name.as_str());
         findings.expect(is_new, || item().field("name"), || format!("`{}` is set twice; keep one", shorten(name)));
@@ -182,8 +170,6 @@ fn task(findings: &mut Findings, task: &TaskSpec, at: Place<'_>) {
 fn slices(findings: &mut Findings, request: &TopologyRequest, at: Place<'_>) {
     let field = || at().field("topology").field("slices");
     for (layer, slice) in request.slices.iter().enumerate() {
-        let item = || field().item(layer).field("level");
-        findings.check(names::label_key(&slice.level), item);
         findings.expect(
             (1..=TASKS_MAX).contains(&slice.size),
             || field().item(layer).field("size"),

@@ -1,7 +1,7 @@
 //! Rules for jobs.
 
-use super::findings::{Findings, Violation, metadata, spec};
-use super::{group, names};
+use super::findings::{Findings, Violation, spec};
+use super::group;
 use ohm_model::job::GROUPS_MAX;
 use ohm_model::{ClassKind, JobSpec};
 use std::collections::BTreeSet;
@@ -9,18 +9,7 @@ use std::collections::BTreeSet;
 /// Everything that `job` breaks by itself, whatever the cell is like.
 pub fn job(job: &JobSpec) -> Vec<Violation> {
     let mut findings = Findings::new();
-    findings.check(names::dns_name(&job.name), || metadata().field("name"));
-    for (key, value) in &job.labels {
-        let field = || metadata().field("labels").field(key);
-        findings.check(names::label_key(key), field);
-        findings.check(names::label_value(value), field);
-    }
-    if !job.queue.is_empty() {
-        findings.check(names::dns_name(&job.queue), || spec().field("queue"));
-    }
-    if !job.priority_class.is_empty() {
-        findings.check(names::dns_name(&job.priority_class), || spec().field("priorityClassName"));
-    }
+    findings.spelling(job);
     let groups = || spec().field("groups");
     let number = job.groups.len();
     findings.expect((1..=GROUPS_MAX).contains(&number), groups, || {

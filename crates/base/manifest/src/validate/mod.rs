@@ -13,4 +13,4 @@ pub use job::job;
 pub use rest::{node, queue, topology};
 
 pub(crate) use provisioning::provisioning_class;
-pub(crate) use rest::{priority_class, resources, scheduling_profile};
+pub(crate) use rest::{priority_class, scheduling_profile, used};

@@ -1,7 +1,6 @@
 //! Rules for provisioning classes, and for the queues that name them.
 
-use super::findings::{Findings, Violation, metadata, spec};
-use super::names;
+use super::findings::{Findings, Violation, spec};
 use ohm_model::provisioning::{ADMISSION_CHECKS_MAX, PART_BYTES_MAX, PARTS_MAX};
 use ohm_model::{Provisioner, ProvisioningClass};
 use std::collections::BTreeSet;
@@ -9,7 +8,7 @@ use std::collections::BTreeSet;
 /// Everything that `class` breaks by itself.
 pub(crate) fn provisioning_class(class: &ProvisioningClass) -> Vec<Violation> {
     let mut findings = Findings::new();
-    findings.check(names::dns_name(&class.name), || metadata().field("name"));
+    findings.spelling(class);
     let long = |part: &String| part.len() > PART_BYTES_MAX;
     match &class.provisioner {
         Provisioner::Command { command } => {
@@ -44,7 +43,6 @@ pub(super) fn admission_checks(findings: &mut Findings, checks: &[String]) {
     let mut seen = BTreeSet::new();
     for (index, check) in checks.iter().enumerate() {
         let field = || spec().field("admissionChecks").item(index);
-        findings.check(names::dns_name(check), field);
         findings.expect(seen.insert(check), field, || format!("names `{check}` again; keep one"));
     }
 }

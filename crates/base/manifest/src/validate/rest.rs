@@ -1,36 +1,30 @@
 //! Rules for nodes, topologies, queues, cohorts, priority classes and scheduling profiles.
 
-use super::findings::{Findings, Violation, metadata, spec};
+use super::findings::{Findings, Violation, spec};
 use super::names;
 use crate::path::FieldPath;
 use ohm_model::priority::DESCRIPTION_BYTES_MAX;
 use ohm_model::profile::SCORES_MAX;
 use ohm_model::resources::Amounts;
 use ohm_model::topology::LEVELS_MAX;
-use ohm_model::{Class, NodeSpec, PriorityClass, QueueSpec, SchedulingProfile, Score, Strategy, TopologySpec};
+use ohm_model::{Class, NodeSpec, PriorityClass, QueueSpec, SchedulingProfile, Strategy, TopologySpec};
 use std::collections::BTreeSet;
 
 /// Everything that `node` breaks by itself.
 pub fn node(node: &NodeSpec) -> Vec<Violation> {
     let mut findings = Findings::new();
-    findings.check(names::dns_name(&node.name), || metadata().field("name"));
-    for (key, value) in &node.labels {
-        findings.check(names::label_key(key), || metadata().field("labels").field(key));
-        findings.check(names::label_value(value), || metadata().field("labels").field(key));
-    }
-    for (index, taint) in node.taints.iter().enumerate() {
-        let field = || spec().field("taints").item(index);
-        findings.check(names::label_key(&taint.key), || field().field("key"));
-        findings.check(names::label_value(&taint.value), || field().field("value"));
-    }
-    findings.violations.extend(resources(&node.capacity, "allocatable"));
+    findings.spelling(node);
+    check_amounts(&mut findings, &node.capacity, &FieldPath::root().field("status").field("allocatable"));
     findings.violations
 }
 
-/// Rules for amounts in a node's status.
-pub(crate) fn resources(amounts: &Amounts, field: &str) -> Vec<Violation> {
+/// Rules for what is used on a node, as a document tells it.
+pub(crate) fn used(amounts: &Amounts) -> Vec<Violation> {
     let mut findings = Findings::new();
-    let place = FieldPath::root().field("status").field(field);
+    let place = FieldPath::root().field("status").field("used");
+    for name in amounts.keys() {
+        findings.check(ohm_model::names::resource(name).map_err(|error| error.to_string()), || place.field(name));
+    }
     check_amounts(&mut findings, amounts, &place);
     findings.violations
 }
@@ -38,7 +32,7 @@ pub(crate) fn resources(amounts: &Amounts, field: &str) -> Vec<Violation> {
 /// Everything that `topology` breaks by itself.
 pub fn topology(topology: &TopologySpec) -> Vec<Violation> {
     let mut findings = Findings::new();
-    findings.check(names::dns_name(&topology.name), || metadata().field("name"));
+    findings.spelling(topology);
     let levels = || spec().field("levels");
     let number = topology.levels.len();
     findings.expect((1..=LEVELS_MAX).contains(&number), levels, || {
@@ -47,7 +41,6 @@ pub fn topology(topology: &TopologySpec) -> Vec<Violation> {
     let mut seen = BTreeSet::new();
     for (index, level) in topology.levels.iter().enumerate() {
         let field = || levels().item(index).field("nodeLabel");
-        findings.check(names::label_key(level), field);
         findings.expect(seen.insert(level), field, || format!("`{level}` is an earlier level, too; keep one"));
     }
     findings.violations
@@ -56,12 +49,9 @@ pub fn topology(topology: &TopologySpec) -> Vec<Violation> {
 /// Everything that `queue`, or a cohort, breaks by itself.
 pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
     let mut findings = Findings::new();
-    findings.check(names::dns_name(&queue.name), || metadata().field("name"));
+    findings.spelling(queue);
     let parent_field = if queue.is_cohort { "parent" } else { "cohort" };
     let parent = || spec().field(parent_field);
-    if !queue.parent.is_empty() {
-        findings.check(names::dns_name(&queue.parent), parent);
-    }
     findings.expect(queue.parent != queue.name || queue.parent.is_empty(), parent, || {
         "names itself; name the cohort above, or leave it out".to_string()
     });
@@ -91,7 +81,7 @@ pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
 /// Rules for priority classes.
 pub(crate) fn priority_class(class: &PriorityClass) -> Vec<Violation> {
     let mut findings = Findings::new();
-    findings.check(names::dns_name(&class.name), || metadata().field("name"));
+    findings.spelling(class);
     let length = class.description.len();
     findings.expect(
         length <= DESCRIPTION_BYTES_MAX,
@@ -104,7 +94,7 @@ pub(crate) fn priority_class(class: &PriorityClass) -> Vec<Violation> {
 /// Rules for scheduling profiles.
 pub(crate) fn scheduling_profile(profile: &SchedulingProfile) -> Vec<Violation> {
     let mut findings = Findings::new();
-    findings.check(names::dns_name(&profile.name), || metadata().field("name"));
+    findings.spelling(profile);
     let is_of = |class: &Class| class.name() == profile.name && *class != profile.class;
     let name = &profile.name;
     findings.expect(
@@ -118,11 +108,6 @@ pub(crate) fn scheduling_profile(profile: &SchedulingProfile) -> Vec<Violation> 
         || spec().field("scores"),
         || format!("gives {number} scores; at most {SCORES_MAX} may be"),
     );
-    for weighted in &profile.scores {
-        if let Score::PodTopologySpread { topology_key } = &weighted.score {
-            findings.check(names::label_key(topology_key), || spec().field("pluginConfig"));
-        }
-    }
     let strategies = || spec().field("strategies");
     let places = profile.strategies.is_empty() || profile.strategies.contains(&Strategy::Place);
     findings.expect(places, strategies, || "must name `Place`, too: without it no job is placed".to_string());
@@ -136,7 +121,7 @@ pub(crate) fn scheduling_profile(profile: &SchedulingProfile) -> Vec<Violation> 
 
 fn check_amounts(findings: &mut Findings, amounts: &Amounts, place: &FieldPath) {
     for (name, &value) in amounts {
-        findings.check(names::resource(name), || place.field(name));
+        findings.check(names::known_resource(name), || place.field(name));
         findings.check(amount(value), || place.field(name));
     }
 }

@@ -71,7 +71,7 @@ fn print_stream(session: &Session, stream: impl Read) -> Result<Option<u64>, Fai
     let mut seen = None;
     each_message(stream, |id, data| {
         // A message of a kind that this version does not know is passed over.
-        if let Ok(event) = serde_json::from_str::<EventView>(data) {
+        if let Ok(event) = session.client.decode::<EventView>(data.as_bytes()) {
             session.output.print_item(&event, |style| text::event_line(&event, style))?;
         }
         seen = id.or(seen);

@@ -17,11 +17,12 @@ pub fn machine_capacity() -> Amounts {
     capacity
 }
 
-/// This machine as a node: its name, its capacity, no labels, and an address that only itself can reach.
+/// This machine as a node: its name in lower case, its capacity, no labels, and an address that only itself can reach.
 pub fn machine_node() -> NodeSpec {
     let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    let name = name.filter(|name| !name.is_empty()).map(|name| name.to_ascii_lowercase());
     NodeSpec {
-        name: name.filter(|name| !name.is_empty()).unwrap_or_else(|| "localhost".to_string()),
+        name: name.unwrap_or_else(|| "localhost".to_string()),
         labels: Default::default(),
         taints: Vec::new(),
         capacity: machine_capacity(),
