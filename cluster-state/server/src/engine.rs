@@ -38,13 +38,13 @@ async fn over_raft(options: &ServerOptions, token: &str, shutdown: &Shutdown) ->
     let config = &identified.config;
     let (cell, founders, server) = (config.cell, config.founders.clone(), config.member);
     let cell_incarnation = identified.cell_incarnation;
-    let facts = CellFacts { cell, founders, cell_incarnation, engine: ServerEngine::Raft };
+    let facts = CellFacts { cell, server, founders, cell_incarnation, engine: ServerEngine::Raft };
     let log_dir = options.data_dir.join("log");
     let open = move |_| {
         data_dir::create(&log_dir).map_err(|error| error.to_string())?;
         identified.open(&log_dir, Remarks::to(Tracing))
     };
-    Ok(assemble(options, token, shutdown, Member { server, facts, book }, open))
+    Ok(assemble(options, token, shutdown, Member { facts, book }, open))
 }
 
 /// What the raft crate has to say goes to the log of the process.

@@ -29,3 +29,8 @@ impl Inbox {
         self.0.send(message).await.is_ok()
     }
 }
+
+/// What a caller hears when the thread is gone.
+pub(crate) fn stopping() -> tonic::Status {
+    tonic::Status::unavailable("the server is stopping")
+}

@@ -6,6 +6,7 @@
 //! ```
 //! Everything that is decided is decided in `ServerCore`; this crate moves bytes and time.
 
+mod between;
 mod connections;
 mod engine;
 mod error;

@@ -12,7 +12,7 @@ use futures_util::stream::FuturesUnordered;
 use ohm_model::{NodeId, RunRef};
 use ohm_runtime::connect::connect_server;
 use ohm_runtime::tls::TlsFiles;
-use ohm_wire::{LogPiece as WirePiece, ReadLog};
+use ohm_wire::{IdentifyReply, IdentifyRequest, LogPiece as WirePiece, ReadLog};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
@@ -55,6 +55,17 @@ pub(crate) struct LogRelay {
 impl LogRelay {
     pub(crate) fn new(token: &str, tls: &TlsFiles) -> Self {
         LogRelay { token: token.to_string(), tls: tls.clone() }
+    }
+
+    /// Which server answers at `address`.
+    pub(crate) async fn identify(&self, address: &str) -> Result<IdentifyReply, String> {
+        let ask = async {
+            let mut client =
+                connect_server(address, &self.token, &self.tls).await.map_err(|error| error.to_string())?;
+            let answer = client.identify(IdentifyRequest {}).await.map_err(|status| status.message().to_string())?;
+            Ok(answer.into_inner())
+        };
+        timeout(ANSWER_TIMEOUT, ask).await.unwrap_or_else(|_| Err("no answer in time".to_string()))
     }
 
     /// Asks all `others` at once, by number and address; the one that has the agent answers.

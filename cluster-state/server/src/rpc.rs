@@ -1,7 +1,8 @@
 //! The RPC side: streams of messages in and out of the replica thread. No decisions here.
 
+use crate::between::Between;
 use crate::handle::ReplicaHandle;
-use crate::inbox::{Inbox, Message};
+use crate::inbox::{Inbox, Message, stopping};
 use crate::log_readers::LogReaders;
 use crate::log_relay::{self, Pieces};
 use bytes::Bytes;
@@ -9,12 +10,13 @@ use ohm_agent::BeatAnswer;
 use ohm_log::MemberChange;
 use ohm_model::{Envelope, Epoch, Incarnation, Index, NodeId, SessionId, names};
 use ohm_replica::{Beat, FollowerId, Peer, ServerInput};
+use ohm_runtime::dice;
 use ohm_wire::api::ServerEngine;
 use ohm_wire::cell_server::Cell;
 use ohm_wire::{
     AgentDown, AgentUp, AppendReply, AppendRequest, BeatAnswers, DutyAttach, DutyDown, DutyUp, FollowReply,
-    FollowRequest, JoinReply, JoinRequest, Malformed, ReadLog, ServerAddress, ServerFarewell, ServerWord, agent_up,
-    duty_up, follow_request, read, server_word,
+    FollowRequest, IdentifyReply, IdentifyRequest, JoinReply, JoinRequest, Malformed, ReadLog, ServerAddress,
+    ServerFarewell, ServerWord, agent_up, duty_up, follow_request, read,
 };
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -36,12 +38,15 @@ pub(crate) struct CellService {
     cell: CellFacts,
     next: Arc<AtomicU64>,
     relays: Arc<Semaphore>,
+    /// Drawn when this process started.
+    instance: u64,
 }
 
 /// What a server that joins must know, besides who is there.
 #[derive(Clone, Debug)]
 pub(crate) struct CellFacts {
     pub(crate) cell: u64,
+    pub(crate) server: u64,
     pub(crate) founders: Vec<u64>,
     pub(crate) cell_incarnation: u64,
     pub(crate) engine: ServerEngine,
@@ -52,7 +57,7 @@ type Replies<T> = ReceiverStream<Result<T, Status>>;
 impl CellService {
     pub(crate) fn new(inbox: Inbox, handle: ReplicaHandle, cell: CellFacts) -> Self {
         let (next, relays) = (Arc::new(AtomicU64::new(1)), Arc::new(Semaphore::new(log_relay::RELAYS_MAX)));
-        CellService { inbox, handle, cell, next, relays }
+        CellService { inbox, handle, cell, next, relays, instance: dice::random_u64() }
     }
 
     fn number(&self) -> u64 {
@@ -100,10 +105,6 @@ fn outlet<T: Send + 'static>(limit: usize) -> (mpsc::Sender<T>, Replies<T>) {
         let _ = forward.send(Err(Status::unavailable("connection ended by the server; connect again"))).await;
     });
     (sender, ReceiverStream::new(stream))
-}
-
-fn stopping() -> Status {
-    Status::unavailable("the server is stopping")
 }
 
 #[tonic::async_trait]
@@ -187,7 +188,13 @@ impl Cell for CellService {
     }
 
     async fn between(&self, request: Request<Streaming<ServerWord>>) -> Result<Response<ServerFarewell>, Status> {
-        hear(self.inbox.clone(), self.cell.cell, request.into_inner()).await.map(Response::new)
+        let between = Between { inbox: self.inbox.clone(), handle: self.handle.clone(), cell: self.cell.cell };
+        between.hear(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn identify(&self, _request: Request<IdentifyRequest>) -> Result<Response<IdentifyReply>, Status> {
+        let CellFacts { cell, server, .. } = self.cell;
+        Ok(Response::new(IdentifyReply { cell, server, instance: self.instance }))
     }
 
     async fn read_output(&self, request: Request<ReadLog>) -> Result<Response<Pieces>, Status> {
@@ -224,30 +231,6 @@ impl Cell for CellService {
         let addresses = servers.addresses.into_iter().map(address).collect();
         Ok(Response::new(JoinReply { cell, server, founders, addresses, cell_incarnation }))
     }
-}
-
-/// Hands on what another server sends, until it ends.
-async fn hear(inbox: Inbox, cell: u64, mut stream: Streaming<ServerWord>) -> Result<ServerFarewell, Status> {
-    let hello = match stream.next().await {
-        Some(Ok(ServerWord { kind: Some(server_word::Kind::Hello(hello)) })) => hello,
-        _ => return Err(Status::invalid_argument("a server introduces itself first")),
-    };
-    if hello.cell != cell {
-        let text = format!("this server is of cell {cell:016x}, not of {:016x}", hello.cell);
-        return Err(Status::permission_denied(text));
-    }
-    if !inbox.send(Message::ServerAt(hello.server, hello.address)).await {
-        return Err(stopping());
-    }
-    while let Some(Ok(word)) = stream.next().await {
-        if let Some(server_word::Kind::Parcel(bytes)) = word.kind {
-            let input = ServerInput::FromServer { from: hello.server, bytes };
-            if !inbox.send(Message::Input(input)).await {
-                return Err(stopping());
-            }
-        }
-    }
-    Ok(ServerFarewell {})
 }
 
 /// Whether every envelope can be read. What stands in the log and can't be would end this server, and every copy, at

@@ -30,15 +30,16 @@ struct Talk<Up, Down> {
     down: Streaming<Down>,
 }
 
-struct World {
-    client: Client,
+pub(crate) struct World {
+    pub(crate) client: Client,
+    pub(crate) address: String,
     shutdown: Shutdown,
     server: tokio::task::JoinHandle<Result<(), ohm_server::ServerError>>,
-    _folder: tempfile::TempDir,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl World {
-    async fn new() -> World {
+    pub(crate) async fn new() -> World {
         let folder = tempfile::tempdir().unwrap();
         let listen = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let options = ServerOptions {
@@ -59,7 +60,7 @@ impl World {
             tokio::time::sleep(Duration::from_millis(50)).await;
             let Ok(token) = std::fs::read_to_string(folder.path().join("token")) else { continue };
             if let Ok(client) = connect(&address, Some(token.trim()), &TlsFiles::default()).await {
-                return World { client, shutdown, server, _folder: folder };
+                return World { client, address, shutdown, server, folder };
             }
         }
         panic!("the server does not answer");

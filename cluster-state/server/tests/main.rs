@@ -2,4 +2,5 @@
 
 mod duty;
 mod golden;
+mod hello;
 mod three_servers;

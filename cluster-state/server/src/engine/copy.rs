@@ -29,7 +29,6 @@ pub(crate) struct Started {
 
 /// This server among the others.
 pub(super) struct Member {
-    pub(super) server: u64,
     pub(super) facts: CellFacts,
     pub(super) book: AddressBook,
 }
@@ -42,8 +41,8 @@ pub(super) fn assemble<L: Log + 'static>(
     member: Member,
     open: impl FnOnce(mpsc::WeakSender<Message>) -> Result<L, String> + Send + 'static,
 ) -> Started {
-    let Member { server, facts, book } = member;
-    let CellFacts { cell, cell_incarnation, engine, .. } = facts;
+    let Member { facts, book } = member;
+    let CellFacts { cell, server, cell_incarnation, engine, .. } = facts;
     let introduction = Introduction {
         cell,
         server,

@@ -35,13 +35,13 @@ pub(super) async fn start(
     tracing::info!(server = note.server, cell = format!("{:016x}", note.cell.cell), "over etcd");
     let facts = CellFacts {
         cell: note.cell.cell,
+        server: note.server,
         founders: Vec::new(),
         cell_incarnation: note.cell.incarnation,
         engine: ServerEngine::Etcd,
     };
     let mut book = AddressBook::open(folder.join("servers"));
     book.note(note.server, &options.advertised());
-    let server = note.server;
     let config = EtcdConfig {
         compact: !wanted.keep_history,
         seed: dice::random_u64(),
@@ -51,7 +51,7 @@ pub(super) async fn start(
     let open = move |inbox: mpsc::WeakSender<Message>| {
         Ok(EtcdLog::new(config, connection.line(&runtime, note_path, wake(inbox))))
     };
-    Ok(assemble(options, token, shutdown, Member { server, facts, book }, open))
+    Ok(assemble(options, token, shutdown, Member { facts, book }, open))
 }
 
 /// A thread whose inbox is full is awake anyway.

@@ -2,8 +2,8 @@
 
 use ohm_wire::cell_server::{Cell, CellServer};
 use ohm_wire::{
-    AgentDown, AgentUp, AppendReply, AppendRequest, DutyDown, DutyUp, FollowReply, FollowRequest, JoinReply,
-    JoinRequest, LogPiece, ReadLog, ServerFarewell, ServerWord,
+    AgentDown, AgentUp, AppendReply, AppendRequest, DutyDown, DutyUp, FollowReply, FollowRequest, IdentifyReply,
+    IdentifyRequest, JoinReply, JoinRequest, LogPiece, ReadLog, ServerFarewell, ServerWord,
 };
 use std::net::SocketAddr;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
@@ -76,6 +76,10 @@ impl<S: TestServer> Cell for Played<S> {
     }
 
     async fn read_output(&self, _: Request<ReadLog>) -> Result<Response<Self::ReadOutputStream>, Status> {
+        Err(Status::unimplemented("there is one server"))
+    }
+
+    async fn identify(&self, _: Request<IdentifyRequest>) -> Result<Response<IdentifyReply>, Status> {
         Err(Status::unimplemented("there is one server"))
     }
 
