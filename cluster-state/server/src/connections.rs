@@ -8,6 +8,6 @@ mod seat;
 mod serve;
 
 pub(crate) use guests::Guest;
-pub(crate) use room::{Full, Limits};
+pub(crate) use room::{Full, Limits, network_of};
 pub(crate) use seat::Kind;
 pub(crate) use serve::serve;

@@ -130,7 +130,7 @@ impl Room {
 }
 
 /// Whoever has one address of IPv6 has all that share its first half.
-fn network_of(address: IpAddr) -> IpAddr {
+pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
         address @ IpAddr::V4(_) => address,

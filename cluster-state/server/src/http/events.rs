@@ -2,6 +2,7 @@
 
 use super::answer::{Answer, json, stamped};
 use super::cells::Cells;
+use super::lanes::Client;
 use super::params::Params;
 use super::shared::Shared;
 use super::views;
@@ -46,6 +47,7 @@ fn yes() -> bool {
 
 pub(super) async fn events(
     State(shared): State<Shared>,
+    client: Client,
     Params(query): Params<EventsQuery>,
     headers: HeaderMap,
 ) -> Answer {
@@ -57,7 +59,7 @@ pub(super) async fn events(
     if !query.follow && !accepts.contains("text/event-stream") {
         return Ok(json(next, &look.list));
     }
-    let open = shared.event_streams.open()?;
+    let open = shared.event_streams.open(&client)?;
     let (sender, receiver) = mpsc::channel(UNREAD_MAX);
     let cells = Arc::clone(&shared.cells);
     tokio::spawn(async move {

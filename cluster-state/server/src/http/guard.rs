@@ -6,14 +6,17 @@
 
 use super::answer::Problem;
 use super::cells::with_staleness;
+use super::lanes::Client;
 use super::options::HttpOptions;
-use super::shared::{Shared, WAITS_MAX};
-use crate::connections::{Full, Guest, Kind};
+use super::shared::Shared;
+use crate::connections::{Full, Guest, Kind, network_of};
 use crate::token::same_bytes;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use ohm_model::names::LINE_BYTES_MAX;
+use ohm_wire::api::OWNER_HEADER;
 use std::net::IpAddr;
 
 /// The path of the long poll.
@@ -43,20 +46,24 @@ pub(super) async fn admit(State(shared): State<Shared>, mut request: Request, ne
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_string());
     let verdict = judge(&shared.options, request.method(), request.uri(), request.headers());
     let verdict = verdict.and_then(|()| recognise(&request));
-    let (room, limit) = match path.as_deref() {
+    let lane = match path.as_deref() {
         // Whoever asks whether the server lives must not be told that others ask, too.
-        Some(HEALTH_PATH) => (None, 0),
+        Some(HEALTH_PATH) => None,
         // Those who wait long wait among themselves: they never turn a submit or a cancel away.
-        Some(WAIT_PATH) => (Some(&shared.waits), WAITS_MAX),
+        Some(WAIT_PATH) => Some(&shared.waits),
         // Who submits waits among themselves, too: a body may take its time.
-        Some(SUBMIT_PATH) => (Some(&shared.submits), shared.options.submits_max()),
-        _ => (Some(&shared.requests), shared.options.requests_max),
+        Some(SUBMIT_PATH) => Some(&shared.submits),
+        _ => Some(&shared.requests),
     };
-    let permit = room.map(|room| room.try_acquire()).transpose();
-    let response = match (verdict, permit) {
-        (Err(problem), _) => problem.into_response(),
-        (Ok(()), Err(_)) => too_many(limit).into_response(),
-        (Ok(()), Ok(_permit)) => with_staleness(stale, next.run(request)).await,
+    let client = client_of(&request);
+    // Who may not ask takes no place.
+    let place = verdict.and_then(|()| Ok(lane.map(|lane| lane.try_enter(&client)).transpose()?));
+    let response = match place {
+        Err(problem) => problem.into_response(),
+        Ok(_place) => {
+            request.extensions_mut().insert(client);
+            with_staleness(stale, next.run(request)).await
+        }
     };
     let path = path.unwrap_or_else(|| "other".to_string());
     let status = response.status().as_u16().to_string();
@@ -93,9 +100,12 @@ fn take_stale(request: &mut Request) -> bool {
     true
 }
 
-fn too_many(limit: usize) -> Problem {
-    let message = format!("{limit} requests are under way already");
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message, "nothing was done; try again in a moment")
+/// Whose share a request counts against.
+fn client_of(request: &Request) -> Client {
+    let address = request.extensions().get::<Guest>().map(|guest| network_of(guest.address()));
+    let owner = request.headers().get(OWNER_HEADER).map(HeaderValue::as_bytes).unwrap_or_default();
+    // A longer one is refused where it is read.
+    Client::new(address, &owner[..owner.len().min(LINE_BYTES_MAX)])
 }
 
 /// Whether a request may be answered.

@@ -1,6 +1,7 @@
 //! The output of a task.
 
 use super::answer::{Answer, Problem, stamped};
+use super::lanes::Client;
 use super::params::{Name, Params};
 use super::shared::Shared;
 use super::streams::OpenStream;
@@ -35,7 +36,12 @@ pub(super) struct LogsQuery {
     tail_lines: Option<u64>,
 }
 
-pub(super) async fn logs(State(shared): State<Shared>, Name(name): Name, Params(query): Params<LogsQuery>) -> Answer {
+pub(super) async fn logs(
+    State(shared): State<Shared>,
+    client: Client,
+    Name(name): Name,
+    Params(query): Params<LogsQuery>,
+) -> Answer {
     let cell = shared.cells.now().await?;
     let job = cell.jobs().find(&name).ok_or_else(|| Problem::no_job(&name))?;
     let (node, run) = find_run(&cell, job, query.group.as_deref(), query.task)?;
@@ -43,7 +49,7 @@ pub(super) async fn logs(State(shared): State<Shared>, Name(name): Name, Params(
     drop(cell);
     let LogsQuery { stderr, follow, tail, tail_lines, .. } = query;
     let query = LogQuery { node, run, stderr, follow, tail_bytes: tail, tail_lines };
-    let open = shared.log_streams.open()?;
+    let open = shared.log_streams.open(&client)?;
     let mut pieces = shared.cells.read_log(query).await?.map_err(|reason| unreadable(&reason))?;
     let first = tokio::time::timeout(FIRST_PIECE, pieces.next()).await;
     let first = match first {

@@ -8,12 +8,14 @@
 
 mod answer;
 mod backup;
+mod bodies;
 mod cells;
 mod control;
 mod events;
 mod explain;
 mod guard;
 mod jobs;
+mod lanes;
 mod lines;
 mod logs;
 mod nodes;

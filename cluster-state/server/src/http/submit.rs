@@ -5,7 +5,9 @@
 //! tried because an earlier one got no answer is `unknown`: whoever sends everything again gets `unchanged` for what is
 //! there.
 
-use super::answer::{Answer, Problem, json_with};
+use super::answer::{Answer, json_with};
+use super::bodies::{Parsed, broken_body};
+use super::lanes::Client;
 use super::lines::{LINE_BYTES_MAX, LineReader, Lines};
 use super::params::{Caller, Params};
 use super::verdicts::{Ticket, unreadable};
@@ -16,7 +18,7 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use ohm_cell::JobState;
 use ohm_log::ENTRY_BYTES_MAX;
-use ohm_manifest::{Content, Document, DocumentError};
+use ohm_manifest::{Content, Document};
 use ohm_model::{Command, GroupSpec, Index, JobOutcome, JobSpec, Outcome, Refusal};
 use ohm_stdx::codec;
 use ohm_wire::api::{DocumentVerdict, SubmitAnswer};
@@ -56,27 +58,38 @@ pub(super) struct SubmitQuery {
     update: bool,
 }
 
-pub(super) async fn submit(caller: Caller, Params(query): Params<SubmitQuery>, request: Request) -> Answer {
+pub(super) async fn submit(
+    caller: Caller,
+    client: Client,
+    Params(query): Params<SubmitQuery>,
+    request: Request,
+) -> Answer {
     let content_type = guard::content_type(request.headers());
     let mut submission = Submission::new(&caller, query.verdicts == Listed::All);
     (submission.replace, submission.update) = (query.replace, query.update);
     let body = request.into_body();
     match content_type.as_str() {
-        "application/json" => submit_whole(&caller.shared, submission, "input.json", body).await,
+        "application/json" => submit_whole(&caller.shared, &client, submission, "input.json", body).await,
         "application/x-ndjson" | "application/ndjson" | "application/jsonl" => {
             submit_lines(&caller.shared, submission, body).await
         }
-        _ => submit_whole(&caller.shared, submission, "input.yaml", body).await,
+        _ => submit_whole(&caller.shared, &client, submission, "input.yaml", body).await,
     }
 }
 
-async fn submit_whole(shared: &Shared, mut submission: Submission<'_>, name: &'static str, body: Body) -> Answer {
-    let bytes = read_body(body, shared.options.body_bytes_max).await?;
-    let turn = shared.parses.turn(bytes.len()).await;
-    let documents = parse(move || ohm_manifest::parse(name, &bytes)).await?;
-    drop(turn);
-    for document in documents {
-        submission.add(document, 0).await;
+async fn submit_whole(
+    shared: &Shared,
+    client: &Client,
+    mut submission: Submission<'_>,
+    name: &'static str,
+    body: Body,
+) -> Answer {
+    let body = shared.bodies.read(client, body, shared.options.body_bytes_max).await?;
+    let mut documents = shared.bodies.parse(name, body);
+    while let Some(chunk) = documents.next().await? {
+        for document in chunk {
+            submission.add(document, 0).await;
+        }
     }
     submission.finish().await
 }
@@ -90,9 +103,7 @@ async fn submit_lines(shared: &Shared, mut submission: Submission<'_>, body: Bod
         let lines = reader.push(piece.as_deref());
         if !lines.is_empty() {
             // No piece of the network is long.
-            let turn = shared.parses.turn(0).await;
-            let parsed = parse(move || parse_lines(lines)).await?;
-            drop(turn);
+            let parsed = shared.bodies.parse_small(move || parse_lines(lines)).await?;
             for (lines_before, verdict) in parsed {
                 match verdict {
                     Ok(document) => submission.add(document, lines_before).await,
@@ -106,8 +117,6 @@ async fn submit_lines(shared: &Shared, mut submission: Submission<'_>, body: Bod
     }
 }
 
-type Parsed = Result<Document, DocumentError>;
-
 /// The documents of each line with the number of lines before it; of a line that was too long, its length.
 fn parse_lines(lines: Lines) -> Vec<(u64, Result<Parsed, usize>)> {
     let mut parsed = Vec::new();
@@ -119,45 +128,6 @@ fn parse_lines(lines: Lines) -> Vec<(u64, Result<Parsed, usize>)> {
         Err(length) => parsed.push((number - 1, Err(length))),
     });
     parsed
-}
-
-/// Runs `work` where it holds up nobody.
-async fn parse<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
-    let failed = |_| Problem::from(Unanswered::NotServing("reading the documents failed".into()));
-    tokio::task::spawn_blocking(work).await.map_err(failed)
-}
-
-fn broken_body(error: &axum::Error) -> Problem {
-    Problem::invalid(
-        format!("the request ended early: {error}"),
-        "what was read before may be in the cell; send it again",
-    )
-}
-
-/// The whole body, unless it is too long. A longer one is read on for a while, so that its sender gets to read the
-/// answer.
-async fn read_body(body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
-    let mut bytes = Vec::new();
-    let mut length = 0usize;
-    let mut pieces = body.into_data_stream();
-    while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|error| broken_body(&error))?;
-        length += piece.len();
-        if length <= limit {
-            bytes.extend_from_slice(&piece);
-        } else {
-            bytes = Vec::new();
-        }
-        if length > limit.saturating_mul(2) {
-            break;
-        }
-    }
-    if length <= limit {
-        return Ok(bytes);
-    }
-    let message = format!("the body is longer than {limit} bytes");
-    let hint = "split the input, or send it as NDJSON (application/x-ndjson), which may be of any length";
-    Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message, hint))
 }
 
 /// What whoever submits `spec` should know, although it is no mistake: simulated nodes need no command, so that traces

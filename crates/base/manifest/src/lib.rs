@@ -133,7 +133,7 @@ pub use document::{
 };
 pub use error::{DocumentError, Origin, Position, Problem, ProblemKind};
 pub use limits::{ALIAS_NODES_MAX, BROKEN_MAX, DEPTH_MAX, DOCUMENT_BYTES_MAX, PROBLEMS_MAX};
-pub use parse::{Input, Tail, Verdicts, middle, parse, parse_files, parse_inputs, parse_tail};
+pub use parse::{Input, Tail, Verdicts, middle, parse, parse_each, parse_files, parse_inputs, parse_tail};
 pub use path::{FieldPath, Step};
 pub use quantity::{QuantityError, Rounding, parse as parse_quantity};
 pub use text::nearest;

@@ -7,7 +7,7 @@ use crate::kinds;
 use crate::path::FieldPath;
 use crate::source;
 use crate::tree::Node;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -19,6 +19,12 @@ pub type Verdicts = Vec<Result<Document, DocumentError>>;
 /// as a bracket too many, is an answer of its own, so there is at least one answer unless the file is an empty list.
 pub fn parse(file_name: &str, bytes: &[u8]) -> Verdicts {
     parse_files(Dialect::Ohm, &[(file_name, bytes)]).pop().unwrap_or_default()
+}
+
+/// Reads every document of one file as [`parse`] does and hands out each answer as it is found, as long as `take` wants
+/// more: a long file is never in memory twice, and may be read with pauses.
+pub fn parse_each(file_name: &str, bytes: &[u8], take: &mut dyn FnMut(Result<Document, DocumentError>) -> bool) {
+    read_file(Dialect::Ohm, &mut Input { name: file_name, bytes, tail: None }, take);
 }
 
 /// Reads several files, given by name and bytes. The answers come file by file.
@@ -67,14 +73,25 @@ pub fn parse_tail(dialect: Dialect, file_name: &str, bytes: &[u8], at: usize) ->
 
 /// Reads several files as [`parse_files`] does.
 pub fn parse_inputs(dialect: Dialect, files: &mut [Input<'_>]) -> Vec<Verdicts> {
-    files.iter_mut().map(|file| read_file(dialect, file)).collect()
+    let read = |file: &mut Input<'_>| {
+        let mut verdicts = Vec::new();
+        read_file(dialect, file, &mut |verdict| {
+            verdicts.push(verdict);
+            true
+        });
+        verdicts
+    };
+    files.iter_mut().map(read).collect()
 }
 
-fn read_file(dialect: Dialect, input: &mut Input<'_>) -> Verdicts {
+/// Takes an answer; false when no more are wanted.
+type Take<'t> = &'t mut dyn FnMut(Result<Document, DocumentError>) -> bool;
+
+fn read_file(dialect: Dialect, input: &mut Input<'_>, take: Take<'_>) {
     let file: &Arc<str> = &Arc::from(input.name);
     let mut names: Names = BTreeMap::new();
-    let mut verdicts = Vec::new();
     let (mut broken, mut first_omitted) = (0, Position::default());
+    let is_over = Cell::new(false);
     let mut judge = |verdict: Result<Document, DocumentError>| {
         let verdict = verdict.and_then(|document| check_name(document, &mut names));
         if let Err(error) = &verdict {
@@ -87,7 +104,7 @@ fn read_file(dialect: Dialect, input: &mut Input<'_>) -> Verdicts {
                 return;
             }
         }
-        verdicts.push(verdict);
+        is_over.set(is_over.get() || !take(verdict));
     };
     // The documents of the second half wait here for what comes after them.
     let tail: RefCell<Vec<Document>> = RefCell::default();
@@ -102,18 +119,20 @@ fn read_file(dialect: Dialect, input: &mut Input<'_>) -> Verdicts {
     let resume = end.as_mut().map(|(at, end)| source::Resume { at: *at, end });
     let mut sink = |node: Result<Node<'_>, Problem>| {
         tail.take().into_iter().for_each(|document| judge(Ok(document)));
+        if is_over.get() {
+            return;
+        }
         judge(match node {
             Ok(node) => kinds::decode(dialect, file, &node),
             Err(problem) => Err(DocumentError { file: file.clone(), problems: vec![problem], omitted: 0 }),
         });
     };
-    source::read(file, input.bytes, &mut sink, resume);
+    source::read(file, input.bytes, source::Reading { sink: &mut sink, resume, is_over: &is_over });
     tail.take().into_iter().for_each(|document| judge(Ok(document)));
-    if broken > BROKEN_MAX {
+    if broken > BROKEN_MAX && !is_over.get() {
         let omitted = ProblemKind::ManyBroken(broken - BROKEN_MAX);
-        verdicts.push(Err(error(file, first_omitted, FieldPath::root(), omitted)));
+        take(Err(error(file, first_omitted, FieldPath::root(), omitted)));
     }
-    verdicts
 }
 
 /// The line of each name, by kind.

@@ -1,6 +1,7 @@
 //! All tests around the crate, in one program: each further one would be linked by itself.
 
 mod cases;
+mod each;
 mod examples;
 mod halves;
 mod mutations;

@@ -105,3 +105,24 @@ async fn bodies_that_do_not_end_leave_room_for_the_rest() {
     drop(submits);
     world.submit(&job("b", "")).await;
 }
+
+#[tokio::test]
+async fn one_client_leaves_room_for_others() {
+    let world = World::with(|options| options.requests_max = 8);
+    let endless = || Body::from_stream(futures_util::stream::pending::<Result<bytes::Bytes, std::io::Error>>());
+    let submit = |owner: &str, body: Body| {
+        let request = Request::post("/v1/submit").header("host", "localhost").header("ohm-owner", owner);
+        let request = request.header("authorization", format!("Bearer {TOKEN}"));
+        Box::pin(world.raw(request.header("content-type", "application/yaml").body(body).unwrap()))
+    };
+    let mut submits: Vec<_> = (0..8).map(|_| submit("ann", endless())).collect();
+    let answered = submits.iter_mut().filter_map(|submit| submit.as_mut().now_or_never());
+    let refused = answered.filter(|answer| answer.status() == StatusCode::SERVICE_UNAVAILABLE).count();
+    assert_eq!(refused, 5, "three of four places are one client's");
+    let answer = submit("bob", Body::from(job("a", ""))).await;
+    assert_eq!(answer.status(), StatusCode::OK);
+    let answer = submit("ann", Body::from(job("b", ""))).await;
+    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let answer: Value = serde_json::from_slice(&read(answer).await).unwrap();
+    assert!(answer["error"]["message"].as_str().unwrap().contains("of this owner"), "{answer}");
+}

@@ -8,11 +8,17 @@ use crate::text::shorten;
 use crate::tree::{Entry, Node, Value, check_keys};
 use crate::{DEPTH_MAX, DOCUMENT_BYTES_MAX};
 use std::borrow::Cow;
+use std::cell::Cell;
 
 /// Reads every document; whether there was anything to read. Where `resume` is about the document at the cursor, it is
 /// asked where the list ends instead.
-pub(super) fn read<'a>(bytes: &'a [u8], sink: Sink<'_, 'a>, resume: Option<Resume<'_>>) -> bool {
-    let mut reader = Reader { scanner: Scanner::new(bytes), resume };
+pub(super) fn read<'a, 'r>(
+    bytes: &'a [u8],
+    sink: Sink<'_, 'a>,
+    resume: Option<Resume<'r>>,
+    is_over: &'r Cell<bool>,
+) -> bool {
+    let mut reader = Reader { scanner: Scanner::new(bytes), resume, is_over };
     let mut found = false;
     while let Some(byte) = reader.scanner.peek() {
         if reader.scanner.take_separator() {
@@ -41,7 +47,7 @@ pub(super) fn read<'a>(bytes: &'a [u8], sink: Sink<'_, 'a>, resume: Option<Resum
                 reader.scanner.skip_to_next_document()
             }
         };
-        if !resumed {
+        if !resumed || is_over.get() {
             break;
         }
     }
@@ -51,7 +57,8 @@ pub(super) fn read<'a>(bytes: &'a [u8], sink: Sink<'_, 'a>, resume: Option<Resum
 /// Reads the documents of a list from the one that begins at byte `at` to the end of the list; where that is. Nothing
 /// if any of them is broken.
 pub(super) fn read_tail<'a>(bytes: &'a [u8], at: usize, sink: Sink<'_, 'a>) -> Option<Place> {
-    let mut reader = Reader { scanner: Scanner::starting_at(bytes, at), resume: None };
+    let is_over = &Cell::new(false);
+    let mut reader = Reader { scanner: Scanner::starting_at(bytes, at), resume: None, is_over };
     let mut is_whole = true;
     let read = reader.items(&mut |node| {
         is_whole &= node.is_ok();
@@ -92,6 +99,7 @@ impl From<Problem> for Failure {
 struct Reader<'a, 'r> {
     scanner: Scanner<'a>,
     resume: Option<Resume<'r>>,
+    is_over: &'r Cell<bool>,
 }
 
 impl<'a> Reader<'a, '_> {
@@ -137,7 +145,7 @@ impl<'a> Reader<'a, '_> {
     /// The items of such a list from one of them to the end.
     fn items(&mut self, sink: Sink<'_, 'a>) -> Result<(), Failure> {
         let mut more = true;
-        while more {
+        while more && !self.is_over.get() {
             self.scanner.peek();
             let start = self.scanner.place;
             if let Some(resume) = self.resume.as_mut().filter(|resume| resume.at == start.at)

@@ -3,9 +3,18 @@
 use super::scan::Place;
 use crate::error::Problem;
 use crate::tree::Node;
+use std::cell::Cell;
 
 /// Takes the documents one by one, so that the trees of a file of 100 MB never exist at once.
 pub(crate) type Sink<'s, 'a> = &'s mut dyn FnMut(Result<Node<'a>, Problem>);
+
+/// How a file is read.
+pub(crate) struct Reading<'s, 'r, 'a> {
+    pub(crate) sink: Sink<'s, 'a>,
+    pub(crate) resume: Option<Resume<'r>>,
+    /// No more documents are wanted; looked at before each one.
+    pub(crate) is_over: &'r Cell<bool>,
+}
 
 /// What is read elsewhere meanwhile: the documents from byte `at` to the end of their list.
 pub(crate) struct Resume<'r> {

@@ -9,13 +9,14 @@ use crate::tree::{Entry, Node, Value, check_keys};
 use crate::{ALIAS_NODES_MAX, DEPTH_MAX, DOCUMENT_BYTES_MAX};
 use serde_saphyr::granit_parser::{self, Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads every document; whether there was anything to read.
-pub(super) fn read<'a>(bytes: &'a [u8], sink: Sink<'_, 'a>) -> bool {
+pub(super) fn read<'a>(bytes: &'a [u8], sink: Sink<'_, 'a>, is_over: &Cell<bool>) -> bool {
     let mut found = false;
-    for piece in pieces(bytes) {
-        if let Err(problem) = read_piece(&piece, sink, &mut found) {
+    for piece in pieces(bytes).iter().take_while(|_| !is_over.get()) {
+        if let Err(problem) = read_piece(piece, sink, &mut found) {
             found = true;
             sink(Err(problem));
         }
