@@ -6,7 +6,7 @@
 use dashmap::DashMap;
 use ohm_model::{NodeId, RunRef};
 use ohm_replica::Peer;
-use ohm_wire::{AgentDown, LogPiece as WirePiece, MoreLog, ReadLog, agent_down};
+use ohm_wire::{AgentDown, LogPiece as WirePiece, MoreLog, NODE_READERS_MAX, ReadLog, agent_down};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
@@ -15,6 +15,8 @@ use tokio::sync::mpsc;
 const CREDIT: u32 = 16;
 /// Pieces are granted again in lots of this many.
 const GRANT: u32 = CREDIT / 2;
+/// Readers of one client on a node: there is always room for somebody else.
+const SHARE_MAX: usize = NODE_READERS_MAX / 4 * 3;
 
 /// Which part of a task's output is wanted.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +33,8 @@ pub struct LogQuery {
     pub tail_bytes: u64,
     /// Only so many of the last lines, if at all.
     pub tail_lines: Option<u64>,
+    /// Who reads, as a number: nobody has all readers of a node.
+    pub client: u64,
 }
 
 /// One piece of a task's output, or why it ends.
@@ -51,6 +55,8 @@ pub(crate) struct LogReaders {
 
 struct Reader {
     agent: Peer,
+    node: NodeId,
+    client: u64,
     pieces: mpsc::Sender<LogPiece>,
 }
 
@@ -60,10 +66,22 @@ impl LogReaders {
         let request = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         // One more than the credit: room for the word that the agent is gone.
         let (sender, pieces) = mpsc::channel(CREDIT as usize + 1);
-        self.open.insert(request, Reader { agent: agent.peer, pieces: sender });
+        let LogQuery { node, client, .. } = query;
+        self.open.insert(request, Reader { agent: agent.peer, node, client, pieces: sender });
+        // Counted with this one, so that of two who come at once neither is passed over.
+        let is_refused = self.count(node, client) > SHARE_MAX;
         let stream = AgentStream { request, pieces, orders: agent.orders, readers: self, taken: 0 };
-        stream.order(agent_down::Kind::ReadLog(order_of(request, &query))).await;
+        if is_refused {
+            stream.readers.pass(refused(request));
+        } else {
+            stream.order(agent_down::Kind::ReadLog(order_of(request, &query))).await;
+        }
         stream
+    }
+
+    /// How many readers on `node` are one client's.
+    fn count(&self, node: NodeId, client: u64) -> usize {
+        self.open.iter().filter(|reader| (reader.node, reader.client) == (node, client)).count()
     }
 
     /// Hands a piece to its reader, if it still reads.
@@ -104,6 +122,7 @@ pub(crate) fn order_of(request: u64, query: &LogQuery) -> ReadLog {
         tail_bytes: query.tail_bytes,
         tail_lines: query.tail_lines,
         credit: CREDIT,
+        client: query.client,
     }
 }
 
@@ -144,6 +163,13 @@ fn gone(request: u64) -> WirePiece {
     WirePiece { request, data: bytes::Bytes::new(), last: true, error }
 }
 
+fn refused(request: u64) -> WirePiece {
+    let error = format!(
+        "{SHARE_MAX} readers of this owner read on the node from there already, as many as one may have; end some of them"
+    );
+    WirePiece { request, data: bytes::Bytes::new(), last: true, error }
+}
+
 impl Drop for AgentStream {
     fn drop(&mut self) {
         if self.readers.open.remove(&self.request).is_some()
@@ -181,7 +207,7 @@ mod tests {
 
     fn query() -> LogQuery {
         let run = RunRef::new(JobId(1), 0, 0, 1);
-        LogQuery { node: NodeId(1), run, stderr: false, follow: false, tail_bytes: 0, tail_lines: None }
+        LogQuery { node: NodeId(1), run, stderr: false, follow: false, tail_bytes: 0, tail_lines: None, client: 1 }
     }
 
     #[tokio::test]
@@ -225,5 +251,36 @@ mod tests {
         assert!(gone.next().await.is_some_and(|piece| piece.is_err()));
         assert!(gone.next().await.is_none());
         assert_eq!(readers.open.len(), 1, "the other agent's reader stays");
+    }
+
+    #[tokio::test]
+    async fn no_client_has_all_readers_of_a_node() {
+        let readers = Arc::new(LogReaders::default());
+        let (orders, mut inbox) = mpsc::channel(256);
+        let open = |node, client| {
+            let query = LogQuery { node: NodeId(node), client, ..query() };
+            Arc::clone(&readers).open(query, AgentOutlet { peer: Peer(1), orders: orders.downgrade() })
+        };
+        let mut held = Vec::new();
+        for _ in 0..NODE_READERS_MAX {
+            held.push(open(1, 1).await);
+        }
+        let mut asked = 0;
+        while let Ok(order) = inbox.try_recv() {
+            asked += usize::from(matches!(order.kind, Some(agent_down::Kind::ReadLog(_))));
+        }
+        assert_eq!(asked, 48, "the agent is asked for no more");
+        let refused = held[48].next().await.unwrap().unwrap_err();
+        assert!(refused.contains("48 readers of this owner"), "{refused}");
+        assert!(held[48].next().await.is_none());
+        let mut others = Vec::new();
+        for (node, client) in [(1, 2), (2, 1)] {
+            others.push(open(node, client).await);
+            assert!(matches!(inbox.recv().await.unwrap().kind, Some(agent_down::Kind::ReadLog(_))));
+        }
+        drop((held, others));
+        assert_eq!(readers.open.len(), 0);
+        let _again = open(1, 1).await;
+        assert_eq!(readers.open.len(), 1);
     }
 }

@@ -129,11 +129,11 @@ impl RelayedStream {
 
 /// What another server asks for.
 pub(crate) fn query_of(order: &ReadLog) -> LogQuery {
-    let ReadLog { node, job, task, incarnation, stderr, follow, tail_bytes, tail_lines, .. } = *order;
+    let ReadLog { node, job, task, incarnation, stderr, follow, tail_bytes, tail_lines, client, .. } = *order;
     // No job has more groups; what is cut names a run that nobody has.
     let group = u16::try_from(order.group).unwrap_or(u16::MAX);
     let run = RunRef::new(ohm_model::JobId(job), group, task, incarnation);
-    LogQuery { node: NodeId(node), run, stderr, follow, tail_bytes, tail_lines }
+    LogQuery { node: NodeId(node), run, stderr, follow, tail_bytes, tail_lines, client }
 }
 
 /// Sends what `stream` gives to another server; ends with whoever reads there.

@@ -6,6 +6,7 @@ use super::answer::Problem;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use ohm_stdx::hash;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
@@ -23,6 +24,11 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(address: Option<IpAddr>, owner: &[u8]) -> Self {
         Client { address: address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), owner: owner.to_vec() }
+    }
+
+    /// A number for it, the same on every server.
+    pub(super) fn number(&self) -> u64 {
+        hash::bytes(&[self.address.to_string().as_bytes(), b" ", &self.owner].concat())
     }
 }
 

@@ -48,7 +48,8 @@ pub(super) async fn logs(
     let index = cell.applied();
     drop(cell);
     let LogsQuery { stderr, follow, tail, tail_lines, .. } = query;
-    let query = LogQuery { node, run, stderr, follow, tail_bytes: tail, tail_lines };
+    let reader = client.number();
+    let query = LogQuery { node, run, stderr, follow, tail_bytes: tail, tail_lines, client: reader };
     let open = shared.log_streams.open(&client)?;
     let mut pieces = shared.cells.read_log(query).await?.map_err(|reason| unreadable(&reason))?;
     let first = tokio::time::timeout(FIRST_PIECE, pieces.next()).await;

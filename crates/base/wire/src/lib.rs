@@ -15,3 +15,6 @@ pub use messages::*;
 
 /// No message is longer.
 pub const MESSAGE_BYTES_MAX: usize = 8 << 20;
+
+/// Readers of output at a time on one node.
+pub const NODE_READERS_MAX: usize = 64;

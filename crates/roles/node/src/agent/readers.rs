@@ -4,7 +4,7 @@ use super::messages::{self, LogRequest};
 use super::output::Output;
 use crate::shim::log_folder;
 use ohm_model::RunRef;
-use ohm_wire::AgentUp;
+use ohm_wire::{AgentUp, NODE_READERS_MAX};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,6 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
-/// Readers at a time on one node.
-const READERS_MAX: usize = 64;
 /// How long a reader may take nothing of what is ready.
 const STALL: Duration = Duration::from_secs(30);
 /// Pieces granted at once are no more than this, whatever a message says.
@@ -58,8 +56,8 @@ impl Readers {
     pub(super) fn open(&mut self, request: LogRequest, is_live: bool, pieces: &mpsc::Sender<AgentUp>) {
         while self.tasks.try_join_next().is_some() {}
         self.open.retain(|_, reader| !reader.task.is_finished());
-        if self.open.len() >= READERS_MAX && !self.end_most_stalled(pieces) {
-            let reason = format!("{READERS_MAX} readers are served already; try again later");
+        if self.open.len() >= NODE_READERS_MAX && !self.end_most_stalled(pieces) {
+            let reason = format!("{NODE_READERS_MAX} readers are served already; try again later");
             // If even this finds no room, the reader is told by its own patience.
             let _ = pieces.try_send(messages::log_piece(request.request, Err(reason)));
             return;
@@ -236,7 +234,7 @@ mod tests {
         let (sender, mut pieces) = mpsc::channel(1024);
         let request =
             |request| LogRequest { request, run, is_stderr: false, follow: false, tail: Tail::All, credit: 1 };
-        let count = READERS_MAX as u64;
+        let count = NODE_READERS_MAX as u64;
         for number in 1..=count {
             readers.open(request(number), true, &sender);
             assert_eq!(next(&mut pieces).await, (number, String::new()));
@@ -250,6 +248,6 @@ mod tests {
         let (ended, why) = next(&mut pieces).await;
         assert!((1..=count).contains(&ended) && why.contains("takes nothing"), "{ended} {why}");
         assert_eq!(next(&mut pieces).await, (count + 1, String::new()));
-        assert_eq!(readers.open.len(), READERS_MAX);
+        assert_eq!(readers.open.len(), NODE_READERS_MAX);
     }
 }

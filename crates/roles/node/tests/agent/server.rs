@@ -157,6 +157,7 @@ impl Server {
             tail_bytes: 0,
             tail_lines: None,
             credit: 1,
+            client: 0,
         }));
     }
 
