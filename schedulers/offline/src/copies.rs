@@ -22,14 +22,13 @@ pub(crate) fn count(world: &World, spec: &JobSpec) -> Copies {
     let mut world = world.fork();
     let mut copies = Copies { job: spec.name.clone(), copies: 0, at_least: false, reason: None, groups: Vec::new() };
     let tasks: u64 = spec.groups.iter().map(|group| u64::from(group.count)).sum();
-    let mut last = None;
+    let (mut last, mut number) = (None, 0);
     loop {
         if copies.copies >= COPIES_MAX || u64::from(copies.copies) * tasks >= TASKS_MAX {
             copies.at_least = true;
             break;
         }
-        // No document may hold this name: it has a space.
-        let name = format!("{} copy {}", spec.name, copies.copies + 1);
+        let name = free_name(&world, &mut number);
         let job = match world.submit(JobSpec { name, suspended: false, ..spec.clone() }) {
             Ok(job) => job,
             Err(refusal) => {
@@ -57,6 +56,17 @@ pub(crate) fn count(world: &World, spec: &JobSpec) -> Copies {
         copies.groups = groups.map(room).collect();
     }
     copies
+}
+
+/// The next name after `copy-NUMBER` that no job has.
+fn free_name(world: &World, number: &mut u32) -> String {
+    loop {
+        *number += 1;
+        let name = format!("copy-{number}");
+        if world.cell.jobs().find(&name).is_none() {
+            return name;
+        }
+    }
 }
 
 /// What makes two nodes of one kind.
