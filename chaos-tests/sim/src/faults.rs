@@ -81,6 +81,9 @@ pub(crate) enum Fault {
     ClockJump { server: usize, by_ms: i64 },
     /// The disk of a server is gone, and with it the server: the operator puts a new one in its place.
     LostDisk { server: usize },
+    /// The log of a server is gone, and nothing else in its data folder: somebody puts the files back, or where there
+    /// are several servers a new one in its place.
+    LostLog { server: usize, down_ms: u64 },
     /// The operator removes a server that runs.
     Retire { server: usize },
     /// The operator adds a server.
@@ -130,6 +133,7 @@ pub const FAULT_KINDS: &[&str] = &[
     "disk call failed",
     "disk write torn",
     "disk bit flipped",
+    "server log lost",
     "clock jump",
 ];
 
@@ -174,6 +178,7 @@ impl Fault {
             Fault::Split { .. } => "network split",
             Fault::Depose { .. } => "leader cut off",
             Fault::LostDisk { .. } => "server disk lost",
+            Fault::LostLog { .. } => "server log lost",
             Fault::Retire { .. } => "server retired",
             Fault::AddServer => "server added",
             Fault::Transfer { .. } => "leader changed",
@@ -207,6 +212,7 @@ impl Fault {
             | Fault::BitRot { server, .. }
             | Fault::ClockJump { server, .. }
             | Fault::LostDisk { server }
+            | Fault::LostLog { server, .. }
             | Fault::Retire { server }
             | Fault::Transfer { server } => *server = standing(*server),
             Fault::Split { one, other, .. } => (*one, *other) = (standing(*one), standing(*other)),
@@ -289,6 +295,13 @@ pub(crate) fn draw_freezes(dice: &mut Prng, node_lease_ms: u64, until_ms: u64) -
         (dice.between(1_000.min(until_ms), until_ms), Fault::Freeze { for_ms })
     };
     (0..count).map(freeze).collect()
+}
+
+/// A server that loses its log and keeps the rest, in one of six runs. Its dice are its own, too.
+pub(crate) fn draw_lost_logs(dice: &mut Prng, population: Population, until_ms: u64) -> Option<(u64, Fault)> {
+    let server = dice.below(population.servers as u64) as usize;
+    let (at_ms, down_ms) = (dice.between(1_000.min(until_ms), until_ms), dice.between(100, 8_000));
+    dice.chance(170).then_some((at_ms, Fault::LostLog { server, down_ms }))
 }
 
 fn draw_fault(dice: &mut Prng, family: u64, population: Population) -> Fault {

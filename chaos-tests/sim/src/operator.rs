@@ -86,7 +86,8 @@ impl Operator {
     /// One change at a time, and none that could cost the majority.
     pub(crate) fn may_change(&self, fault: &Fault, roles: &Roles) -> bool {
         match fault {
-            Fault::LostDisk { server } | Fault::Retire { server } => {
+            Fault::LostLog { .. } if self.standing.len() < 2 => true,
+            Fault::LostDisk { server } | Fault::LostLog { server, .. } | Fault::Retire { server } => {
                 let spares_one = self.wanted.len() >= VOTERS_MIN && self.wanted.contains(server);
                 spares_one && self.has_what_it_wants(roles)
             }
@@ -101,6 +102,11 @@ impl Operator {
                 roles.servers[server].leave(stage);
                 let new = add_server(roles, stage);
                 self.replace(server, new);
+            }
+            Fault::LostLog { server, down_ms } => {
+                if roles.servers[server].lose_log(down_ms, stage) && self.standing.len() > 1 {
+                    self.change(Fault::LostDisk { server }, roles, stage);
+                }
             }
             Fault::Retire { server } => drop(self.wanted.remove(&server)),
             Fault::AddServer => {

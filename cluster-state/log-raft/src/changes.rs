@@ -3,6 +3,7 @@
 use crate::group::Group;
 use crate::members;
 use ohm_log::{ChangeRefusal, LogEvent, LogFailure, MemberChange, Refusal, SubmitError};
+use ohm_stdx::bug::{Bug, is_planted};
 use raft::eraftpb::{ConfChange, ConfChangeType, Entry};
 use std::collections::VecDeque;
 
@@ -68,7 +69,11 @@ impl Changes {
         }
         let change = match change {
             MemberChange::Add { member, address, key } => {
+                // Whoever asks has no log. One that never had one asks again because the answer was lost.
                 if let Some(member) = group.membership.with_key(key) {
+                    if group.had_log(member) && !is_planted(Bug::ReturnAmnesiac) {
+                        return refused(ChangeRefusal::HadLog(member).into());
+                    }
                     return Ok(Some(LogEvent::MembersChanged { token, member }));
                 }
                 let member = if member == 0 { group.membership.members().unused() } else { member };

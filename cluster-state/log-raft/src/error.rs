@@ -1,6 +1,7 @@
 //! Why a log cannot be opened.
 
 use ohm_log::DiskError;
+use ohm_model::Index;
 
 /// Why a log was not created or opened. In all of these cases the files are as they were.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +52,41 @@ pub enum OpenError {
         /// Where the damage begins, in bytes from the start.
         offset: u64,
         /// What is wrong there.
+        reason: String,
+    },
+    /// A log stood here and is gone.
+    #[error(
+        "the log of member {member} of cell {cell:016x} is gone, and with it how it voted and what it acknowledged up \
+         to entry {index} and after: it does not come back under this number; put the files back, or replace this \
+         member by a new one"
+    )]
+    Gone {
+        /// The cell.
+        cell: u64,
+        /// The member.
+        member: u64,
+        /// Entries up to here were durable.
+        index: Index,
+    },
+    /// The mark is of another log.
+    #[error(
+        "the log is of member {member} of cell {cell:016x}, log.mark beside it of member {mark_member} of cell \
+         {mark_cell:016x}: put the right log back, or remove log.mark if the log is the right one"
+    )]
+    OtherMark {
+        /// The cell of the log.
+        cell: u64,
+        /// The member whose log it is.
+        member: u64,
+        /// The cell that the mark names.
+        mark_cell: u64,
+        /// The member that the mark names.
+        mark_member: u64,
+    },
+    /// The mark cannot be read.
+    #[error("log.mark is damaged: {reason}; remove it if the log beside it is whole, and it is written anew")]
+    MarkDamaged {
+        /// What is wrong.
         reason: String,
     },
     /// The configuration cannot work.

@@ -64,6 +64,11 @@ impl<'g> Group<'g> {
         matched > 0 && matched + PROMOTION_GAP >= last && self.was_heard(member)
     }
 
+    /// Whether `member` surely had a log: it voted, or this leader knows of entries in it.
+    pub(crate) fn had_log(&self, member: u64) -> bool {
+        self.membership.voters.contains(&member) || self.matched(member) > 0
+    }
+
     /// Whether a majority of the other voters was heard of lately.
     pub(crate) fn has_majority_without(&self, member: u64) -> bool {
         let left = self.membership.voters.iter().copied().filter(|voter| *voter != member);

@@ -7,7 +7,7 @@ use ohm_stdx::codec::{self, DecodeError};
 use raft::eraftpb::HardState;
 use serde::{Deserialize, Serialize};
 
-const IDENTITY: &str = "log.identity";
+pub(crate) const IDENTITY: &str = "log.identity";
 const IDENTITY_NEW: &str = "log.identity.new";
 /// A snapshot that is being written.
 pub(crate) const SNAPSHOT_NEW: &str = "snapshot.new";

@@ -7,8 +7,9 @@
 //! Code map: [`RaftLog`] (the core: `raft_log`, `exchange`, `settle`) and its parts: `inbox`, `appends`, `reads`
 //! (linearizable ones), `changes` (of members), `transfers` (snapshots on their way) · `members` (who votes),
 //! `group` (who is heard of) · `wal`, `record`, `replay` (segments) · `snapshots` · `identity`, `recovery` (what a
-//! folder holds, and how it is opened) · `storage` (what raft reads) · `message` (what members send) · [`Archive`]
-//! (reading without a process) · [`FileDisk`] (the real disk).
+//! folder holds, and how it is opened) · `mark`, `marked` (what stands beside a folder, should it be lost) · `storage`
+//! (what raft reads) · `message` (what members send) · [`Archive`] (reading without a process) · [`FileDisk`] (the real
+//! disk).
 //!
 //! How several members work together:
 //! - Pre-vote and check-quorum are on, time-outs are drawn from the seed in [`RaftConfig`]: a run can be repeated, and
@@ -17,7 +18,8 @@
 //!   messages and bytes on both sides.
 //! - Every member knows the founders of the group; every change since is an entry, and snapshots carry the sum of them.
 //!   One change at a time, by one member at a time. A new one learns first, and the leader lets it vote once it has
-//!   caught up. Numbers are never used twice: whoever lost its disk comes back under another one.
+//!   caught up. Numbers are never used twice: whoever lost its disk comes back under another one. A member whose log is
+//!   gone refuses to be what its [`Mark`] says it was, and a leader refuses a key whose member had a log.
 //! - A removed member is told by whomever it turns to, and ends.
 //! - A read asks a majority whether the leader still leads, never a clock; all that wait share one question.
 //! - Snapshots travel in pieces that are answered one by one, repeated when lost, and checked as a whole before raft
@@ -44,6 +46,8 @@ mod file_disk;
 mod group;
 mod identity;
 mod inbox;
+mod mark;
+mod marked;
 mod members;
 mod message;
 mod raft_log;
@@ -63,5 +67,6 @@ pub use config::RaftConfig;
 pub use error::OpenError;
 pub use file_disk::FileDisk;
 pub use identity::{Folder, Identity, inspect};
+pub use mark::{MARK, Mark, Standing, stand};
 pub use raft_log::{RaftLog, RaftStatus};
 pub use remark::{Listener, Remarks, Weight};

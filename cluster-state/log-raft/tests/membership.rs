@@ -14,10 +14,12 @@ fn a_lone_server_grows_to_three_and_back() {
     let mut group = Group::new(1, 1);
     group.append(30);
     for member in [2, 3] {
-        group.create(member);
         assert_eq!(group.changed(add(member)), Ok(member));
         assert_eq!(group.changed(add(member)), Ok(member), "the same key is the same member");
+        group.create(member);
         group.wait_until("it votes", |group| group.alive[&1].members.voters.contains(&member));
+        let again = group.changed(add(member));
+        assert_eq!(again, Err(ChangeRefusal::HadLog(member).into()), "whoever asks again has lost its log");
         group.append(10);
     }
     assert_eq!(group.alive[&3].members.addresses[&2], "http://server-2");

@@ -42,7 +42,8 @@ pub enum MemberChange {
         member: u64,
         /// Where it listens.
         address: String,
-        /// Drawn by the new member: a repeated change with the same key is answered with the same member.
+        /// Drawn by the new member: a repeated change with the same key is answered with the same member, as long as
+        /// that one had no log.
         key: u64,
     },
     /// A learner that has caught up votes from now on. The leader does this by itself.
@@ -69,6 +70,12 @@ pub enum ChangeRefusal {
     /// Numbers are used once.
     #[error("number {0} is or was a member of this cell; numbers are never used again, take another one")]
     Used(u64),
+    /// Whoever asks to be added has no log, and the member that its key names had one.
+    #[error(
+        "this server was number {0} and its log is gone, and with it how it voted and what it acknowledged: it never comes \
+         back under that number. Say `ohm server members remove {0}`, then start it again: it joins under a new one"
+    )]
+    HadLog(u64),
     /// It has not received all entries yet.
     #[error("{0} has not caught up yet; it votes as soon as it has")]
     Behind(u64),

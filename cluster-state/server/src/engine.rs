@@ -39,10 +39,10 @@ async fn over_raft(options: &ServerOptions, token: &str, shutdown: &Shutdown) ->
     let (cell, founders, server) = (config.cell, config.founders.clone(), config.member);
     let cell_incarnation = identified.cell_incarnation;
     let facts = CellFacts { cell, server, founders, cell_incarnation, engine: ServerEngine::Raft };
-    let log_dir = options.data_dir.join("log");
+    let folder = options.data_dir.clone();
     let open = move |_| {
-        data_dir::create(&log_dir).map_err(|error| error.to_string())?;
-        identified.open(&log_dir, Remarks::to(Tracing))
+        data_dir::create(&folder.join("log")).map_err(|error| error.to_string())?;
+        identified.open(&folder, Remarks::to(Tracing))
     };
     Ok(assemble(options, token, shutdown, Member { facts, book }, open))
 }

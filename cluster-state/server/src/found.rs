@@ -2,12 +2,13 @@
 //!
 //! A folder that holds a log is opened, whatever else was said. An empty one founds a cell of one server, unless it is
 //! told which cell to join: then an existing server gives it a number that was never used before. So a server whose
-//! disk is gone always comes back under a new number, and never as what it was.
+//! disk is gone always comes back under a new number, and never as what it was. One whose log alone is gone is told by
+//! the mark beside it: it founds nothing, and joins once the others have removed it.
 
 use crate::error::ServerError;
 use crate::links::AddressBook;
 use crate::options::ServerOptions;
-use ohm_log_raft::{FileDisk, Folder, RaftConfig, RaftLog, Remarks, inspect};
+use ohm_log_raft::{FileDisk, MARK, Mark, RaftConfig, RaftLog, Remarks, Standing, stand};
 use ohm_runtime::connect::connect_server;
 use ohm_runtime::{data_dir, dice};
 use ohm_wire::{JoinReply, JoinRequest};
@@ -46,16 +47,22 @@ pub(crate) async fn find(
             options.data_dir.display()
         )));
     }
-    let found = {
+    let standing = {
         data_dir::create(&options.data_dir.join("log"))?;
         let mut disk = FileDisk::open(&options.data_dir.join("log")).map_err(|error| failed(&error))?;
-        inspect(&mut disk).map_err(|error| failed(&error))?
+        let mut marks = FileDisk::open(&options.data_dir).map_err(|error| failed(&error))?;
+        stand(&mut disk, &mut marks).map_err(|error| failed(&error))?
     };
-    let (config, create) = match found {
-        Folder::Log(identity) => (RaftConfig::group(identity.cell, identity.member, identity.founders), false),
-        _ if options.join.is_empty() => (RaftConfig::single(dice::random_u64(), 1), true),
-        _ => {
-            let reply = join(options, token).await?;
+    let (config, create) = match standing {
+        Standing::Member(identity) => (RaftConfig::group(identity.cell, identity.member, identity.founders), false),
+        Standing::Gone(mark) if options.join.is_empty() => return Err(gone(&options.data_dir, &mark)),
+        Standing::New if options.join.is_empty() => (RaftConfig::single(dice::random_u64(), 1), true),
+        Standing::New | Standing::Gone(_) => {
+            let former = if let Standing::Gone(mark) = &standing { Some(mark) } else { None };
+            let reply = join(options, token, former).await?;
+            if let Some(mark) = former.filter(|mark| (mark.cell, mark.member) == (reply.cell, reply.server)) {
+                return Err(gone(&options.data_dir, mark));
+            }
             for known in &reply.addresses {
                 book.note(known.server, &known.address);
             }
@@ -67,6 +74,21 @@ pub(crate) async fn find(
     book.note(config.member, &options.advertised());
     let config = RaftConfig { seed: dice::random_u64(), ..config };
     Ok(Identified { config, create, cell_incarnation: data_dir::cell_incarnation(&options.data_dir) })
+}
+
+/// What a server does not do whose log is gone, and what can be done.
+fn gone(data_dir: &Path, mark: &Mark) -> ServerError {
+    let (folder, server, mark_file) = (data_dir.display(), mark.member, data_dir.join(MARK));
+    ServerError::Replica(format!(
+        "the log of server {server} of cell {:016x} is gone from {folder}/log, and with it how it voted and what it \
+         acknowledged (entries up to {} and after): it does not start as server {server} without it. Put the files \
+         back if there is a copy. If other servers have the cell: say `ohm server members remove {server}`, then \
+         start this one with --join; it gets a new number. If this was the only one: `ohm server restore` puts a \
+         backup into this folder, and without {} an empty cell is founded here",
+        mark.cell,
+        mark.index(),
+        mark_file.display()
+    ))
 }
 
 /// A copy that was not like the others serves no more.
@@ -84,27 +106,29 @@ pub(crate) fn refuse_diverged(data_dir: &Path) -> Result<(), ServerError> {
 
 impl Identified {
     /// Opens the log, or makes it.
-    pub(crate) fn open(self, log_dir: &Path, remarks: Remarks) -> Result<RaftLog<FileDisk>, String> {
-        let disk = FileDisk::open(log_dir).map_err(|error| error.to_string())?;
+    pub(crate) fn open(self, data_dir: &Path, remarks: Remarks) -> Result<RaftLog<FileDisk>, String> {
+        let disk = FileDisk::open(&data_dir.join("log")).map_err(|error| error.to_string())?;
+        let marks = FileDisk::open(data_dir).map_err(|error| error.to_string())?;
         let log = match self.create {
-            true => RaftLog::create(disk, self.config, remarks),
-            false => RaftLog::open(disk, self.config, remarks),
+            true => RaftLog::create_marked(disk, marks, self.config, remarks),
+            false => RaftLog::open_marked(disk, marks, self.config, remarks),
         };
         log.map_err(|error| error.to_string())
     }
 }
 
-/// Asks the servers of a cell for a number, until one gives it.
-async fn join(options: &ServerOptions, token: &str) -> Result<JoinReply, ServerError> {
+/// Asks the servers of a cell for a number, until one gives it or refuses for good. `former` is of a log that is gone.
+async fn join(options: &ServerOptions, token: &str, former: Option<&Mark>) -> Result<JoinReply, ServerError> {
     let key = key(&options.data_dir).map_err(|error| ServerError::Replica(error.to_string()))?;
-    let request = JoinRequest { address: options.advertised(), key };
+    let (former_cell, former_server) = former.map_or((0, 0), |mark| (mark.cell, mark.member));
+    let request = JoinRequest { address: options.advertised(), key, former_cell, former_server };
     for attempt in 0_usize.. {
         let address = &options.join[attempt % options.join.len()];
         let answer = match connect_server(address, token, &options.tls).await {
-            Ok(mut client) => client.join(request.clone()).await.map_err(|status| {
-                let (code, reason) = (status.code(), status.message().to_string());
-                (matches!(code, Code::Unauthenticated | Code::Unimplemented | Code::InvalidArgument), reason)
-            }),
+            Ok(mut client) => client
+                .join(request.clone())
+                .await
+                .map_err(|status| (is_final(status.code()), status.message().to_string())),
             Err(error) => Err((false, error.to_string())),
         };
         match answer {
@@ -113,12 +137,19 @@ async fn join(options: &ServerOptions, token: &str) -> Result<JoinReply, ServerE
                 tracing::info!(server = reply.server, cell = format!("{:016x}", reply.cell), "joined");
                 return Ok(reply);
             }
-            Err((true, reason)) => return Err(ServerError::Replica(format!("{address} lets nobody join: {reason}"))),
+            Err((true, reason)) => {
+                return Err(ServerError::Replica(format!("{address} does not let this server join: {reason}")));
+            }
             Err((false, reason)) => tracing::warn!(address, reason, "could not join yet; trying again"),
         }
         tokio::time::sleep(PAUSE).await;
     }
     Err(ServerError::Replica("no server to join".into()))
+}
+
+/// Whether asking again does not help.
+fn is_final(code: Code) -> bool {
+    matches!(code, Code::Unauthenticated | Code::Unimplemented | Code::InvalidArgument | Code::FailedPrecondition)
 }
 
 /// Drawn once and kept: joining that is repeated gives the same number again.

@@ -7,7 +7,7 @@ use crate::log_readers::LogReaders;
 use crate::log_relay::{self, Pieces};
 use bytes::Bytes;
 use ohm_agent::BeatAnswer;
-use ohm_log::MemberChange;
+use ohm_log::{ChangeRefusal, MemberChange};
 use ohm_model::{Envelope, Epoch, Incarnation, Index, NodeId, SessionId, names};
 use ohm_replica::{Beat, FollowerId, Peer, ServerInput};
 use ohm_runtime::dice;
@@ -211,13 +211,17 @@ impl Cell for CellService {
     }
 
     async fn join(&self, request: Request<JoinRequest>) -> Result<Response<JoinReply>, Status> {
-        let JoinRequest { address, key } = request.into_inner();
+        let JoinRequest { address, key, former_cell, former_server } = request.into_inner();
         if self.cell.engine == ServerEngine::Etcd {
             let text = "the log of this cell is kept by etcd: start the new server with --engine etcd and the same --etcd \
                         and --etcd-prefix, without --join";
             return Err(Status::unimplemented(text));
         }
         names::server_address(&address).map_err(|error| Status::invalid_argument(format!("address: {error}")))?;
+        let known = self.handle.servers().await.map_err(|error| Status::unavailable(error.to_string()))?;
+        if former_cell == self.cell.cell && known.members.contains(former_server) {
+            return Err(Status::failed_precondition(ChangeRefusal::HadLog(former_server).to_string()));
+        }
         let change = MemberChange::Add { member: 0, address, key };
         let changed =
             self.handle.change_members(change).await.map_err(|error| Status::unavailable(error.to_string()))?;

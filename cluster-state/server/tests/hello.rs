@@ -52,7 +52,7 @@ async fn an_address_is_believed_once_its_server_has_answered_there() {
 async fn nobody_joins_with_an_address_that_is_none() {
     let mut world = World::new().await;
     for address in ["", "three:6460", "http://", "http://three:6460\n", "http://\u{1b}[2J"] {
-        let request = ohm_wire::JoinRequest { address: address.into(), key: 9 };
+        let request = ohm_wire::JoinRequest { address: address.into(), key: 9, ..Default::default() };
         let refused = world.client.join(request).await.unwrap_err();
         assert_eq!(refused.code(), Code::InvalidArgument, "{address:?}: {refused}");
     }

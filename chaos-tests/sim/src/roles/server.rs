@@ -10,7 +10,7 @@ use crate::knobs::Knobs;
 use crate::role::{Role, Shell};
 use crate::stage::{Event, Stage, Up};
 use ohm_log::{Bytes, MemDisk};
-use ohm_log_raft::{OpenError, RaftConfig, RaftLog, Remarks};
+use ohm_log_raft::{OpenError, RaftConfig, RaftLog, Remarks, Standing, stand};
 use ohm_model::Index;
 use ohm_replica::{FollowerId, Peer, Replica, ReplicaConfig, RequestId, ServerConfig, ServerCore, ServerInput};
 use ohm_stdx::Prng;
@@ -33,6 +33,8 @@ pub(crate) struct ServerProcess {
     raft: RaftConfig,
     core: Option<Box<Core>>,
     disk: SharedDisk,
+    /// What stands beside the log.
+    marks: SharedDisk,
     flush_planned: bool,
     /// The start and the entry at which its copy was last looked at as a whole.
     swept: (u64, Index),
@@ -54,6 +56,7 @@ impl ServerProcess {
             raft: knobs.raft(number),
             core: None,
             disk: SharedDisk::default(),
+            marks: SharedDisk::default(),
             flush_planned: false,
             swept: (0, Index(0)),
             caught_up: false,
@@ -91,11 +94,13 @@ impl ServerProcess {
         if self.is_up() || self.shell.over {
             return Ok(());
         }
-        let disk = Rc::clone(&self.disk);
+        let (disk, marks) = (Rc::clone(&self.disk), Rc::clone(&self.marks));
         let config = RaftConfig { seed: dice.u64(), ..self.raft.clone() };
-        let log = match self.shell.starts {
-            0 => RaftLog::create(disk, config, Remarks::none())?,
-            _ => RaftLog::open(disk, config, Remarks::none())?,
+        let standing = stand(&mut *disk.borrow_mut(), &mut *marks.borrow_mut())?;
+        let log = match standing {
+            Standing::New => RaftLog::create_marked(disk, marks, config, Remarks::none())?,
+            Standing::Member(_) => RaftLog::open_marked(disk, marks, config, Remarks::none())?,
+            Standing::Gone(mark) => return Err(mark.gone()),
         };
         self.shell.starts += 1;
         let server =

@@ -46,22 +46,15 @@ impl World {
                 let until_ms = (now_ms + for_ms).min(stage.knobs.faults_ms);
                 roles.health.iter_mut().for_each(|candidate| candidate.shell_mut().pause(until_ms));
             }
-            Fault::Reboot { node, down_ms } | Fault::Wipe { node, down_ms } => {
-                let process = &mut roles.nodes[node];
-                process.kill(stage);
-                if matches!(fault, Fault::Wipe { .. }) {
-                    process.wipe(stage);
-                }
-                process.reboot(stage);
-                stage.agenda.after(down_ms, Event::Restart(Victim::Node(node)));
-            }
-            Fault::Ail { node, kind, for_ms } => drop(roles.nodes[node].ails.insert(kind, now_ms + for_ms)),
-            Fault::Respec { node, change } => {
-                roles.nodes[node].kill(stage);
-                workload::change(&mut roles.nodes[node].spec, change);
-                stage.agenda.after(300, Event::Restart(Victim::Node(node)));
-            }
-            Fault::LostDisk { .. } | Fault::Retire { .. } | Fault::AddServer | Fault::Transfer { .. } => {
+            Fault::Reboot { node, .. }
+            | Fault::Wipe { node, .. }
+            | Fault::Ail { node, .. }
+            | Fault::Respec { node, .. } => self.strike_node(node, fault),
+            Fault::LostDisk { .. }
+            | Fault::LostLog { .. }
+            | Fault::Retire { .. }
+            | Fault::AddServer
+            | Fault::Transfer { .. } => {
                 self.operator.change(fault, roles, stage);
             }
             Fault::ClockJump { server, by_ms } => roles.servers[server].shell_mut().clock.jump(by_ms),
@@ -73,6 +66,27 @@ impl World {
             Fault::Cut { .. } | Fault::Split { .. } | Fault::Depose { .. } | Fault::Storm { .. } => {
                 self.strike_network(fault, now_ms);
             }
+        }
+    }
+
+    fn strike_node(&mut self, node: usize, fault: Fault) {
+        let (process, stage) = (&mut self.roles.nodes[node], &mut self.stage);
+        match fault {
+            Fault::Reboot { down_ms, .. } | Fault::Wipe { down_ms, .. } => {
+                process.kill(stage);
+                if matches!(fault, Fault::Wipe { .. }) {
+                    process.wipe(stage);
+                }
+                process.reboot(stage);
+                stage.agenda.after(down_ms, Event::Restart(Victim::Node(node)));
+            }
+            Fault::Ail { kind, for_ms, .. } => drop(process.ails.insert(kind, stage.now_ms() + for_ms)),
+            Fault::Respec { change, .. } => {
+                process.kill(stage);
+                workload::change(&mut process.spec, change);
+                stage.agenda.after(300, Event::Restart(Victim::Node(node)));
+            }
+            _ => {}
         }
     }
 
@@ -112,6 +126,7 @@ impl World {
             Fault::Split { one, other, .. } => exists(Victim::Server(one.max(other))),
             Fault::Storm { .. } | Fault::Freeze { .. } | Fault::AddServer | Fault::Depose { .. } => true,
             Fault::LostDisk { server }
+            | Fault::LostLog { server, .. }
             | Fault::Retire { server }
             | Fault::Transfer { server }
             | Fault::PowerLoss { server, .. }

@@ -8,6 +8,7 @@ use crate::links::AddressBook;
 use crate::options::ServerOptions;
 use crate::rpc::CellFacts;
 use ohm_log_etcd::{Connection, EtcdConfig, EtcdLog, EtcdOptions, Wake, read_note, write_note};
+use ohm_log_raft::MARK;
 use ohm_runtime::shutdown::Shutdown;
 use ohm_runtime::{clock, dice};
 use ohm_wire::api::ServerEngine;
@@ -21,8 +22,8 @@ pub(super) async fn start(
 ) -> Result<Started, ServerError> {
     let folder = &options.data_dir;
     let refused = |reason: &str| Err(ServerError::Replica(format!("{}: {reason}", folder.display())));
-    if folder.join("log").exists() {
-        return refused("the folder holds a log of its own: name an empty one for --engine etcd");
+    if folder.join("log").exists() || folder.join(MARK).exists() {
+        return refused("the folder holds a log of its own, or the mark of one: name an empty one for --engine etcd");
     }
     if !options.join.is_empty() {
         return refused("--join is for servers that keep the log themselves; over etcd every server just starts");

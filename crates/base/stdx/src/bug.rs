@@ -107,6 +107,8 @@ pub enum Bug {
     StartLate,
     /// What ended with the lease of its node starts again at once.
     HurryFenced,
+    /// A member whose log is gone comes back under its old number.
+    ReturnAmnesiac,
 }
 
 impl Bug {
@@ -114,7 +116,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 48] = [
+    pub const ALL: [Bug; 49] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -163,6 +165,7 @@ impl Bug {
         Bug::HoldTooMuch,
         Bug::StartLate,
         Bug::HurryFenced,
+        Bug::ReturnAmnesiac,
     ];
 }
 

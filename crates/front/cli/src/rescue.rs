@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::globals::Globals;
 use ohm_cell::{Applied, BackupSource, Cell, read_backup, restore, write_backup};
 use ohm_log::Bytes;
-use ohm_log_raft::{FileDisk, RaftConfig, RaftLog, open_read_only};
+use ohm_log_raft::{FileDisk, Mark, RaftConfig, RaftLog, open_read_only};
 use ohm_model::Entry;
 use ohm_runtime::{clock, data_dir, dice};
 use std::fs::{self, File};
@@ -133,7 +133,7 @@ fn read_file(file: &Path) -> Result<(BackupSource, Cell), Failure> {
 fn restore_from(folder: &Path, from: &Path) -> Result<(), Failure> {
     let (source, cell) = read_file(from)?;
     data_dir::create(folder).map_err(|error| Failure::Failed(error.to_string()))?;
-    if folder.join("log").exists() {
+    if fs::read_dir(folder.join("log")).is_ok_and(|mut files| files.next().is_some()) {
         return Err(Failure::Usage(format!("{} holds a log already; name an empty folder", folder.display())));
     }
     found(folder, &cell, source.cell_incarnation)?;
@@ -151,9 +151,10 @@ fn recover(folder: &Path, is_sure: bool) -> Result<(), Failure> {
     let kept = folder.join(format!("log.of-cell-{number:016x}"));
     // The new log is made beside the old one; only when it is whole do they change places.
     let made = make_log(folder, &cell, data_dir::cell_incarnation(folder))?;
+    made.mark(folder)?;
     fs::rename(folder.join("log"), &kept).map_err(|error| Failure::io(kept.display().to_string(), error))?;
     let _ = fs::remove_file(folder.join("servers"));
-    publish(folder, &made)?;
+    publish(folder, &made.log)?;
     eprintln!(
         "WARNING: this server is a new cell of one now. What other servers had acknowledged and this one had not"
     );
@@ -165,11 +166,27 @@ fn recover(folder: &Path, is_sure: bool) -> Result<(), Failure> {
 
 fn found(folder: &Path, cell: &Cell, incarnation: u64) -> Result<(), Failure> {
     let made = make_log(folder, cell, incarnation)?;
-    publish(folder, &made)
+    made.mark(folder)?;
+    publish(folder, &made.log)
+}
+
+/// A log of a new cell that is not in its place yet.
+struct Made {
+    log: PathBuf,
+    mark: Mark,
+}
+
+impl Made {
+    /// Puts its mark in the place of the former one. A crash before the log follows leaves a folder that no server
+    /// takes for an empty one, and on which the same command works again.
+    fn mark(&self, folder: &Path) -> Result<(), Failure> {
+        let written = FileDisk::open(folder).and_then(|mut marks| self.mark.write(&mut marks));
+        written.map_err(|error| Failure::Failed(error.to_string()))
+    }
 }
 
 /// A log of a new cell of one server with this state, under a name of its own.
-fn make_log(folder: &Path, cell: &Cell, incarnation: u64) -> Result<PathBuf, Failure> {
+fn make_log(folder: &Path, cell: &Cell, incarnation: u64) -> Result<Made, Failure> {
     let made = folder.join("log.new");
     if made.exists() {
         fs::remove_dir_all(&made).map_err(|error| Failure::io(made.display().to_string(), error))?;
@@ -186,7 +203,7 @@ fn make_log(folder: &Path, cell: &Cell, incarnation: u64) -> Result<PathBuf, Fai
     // Twice restored from one backup must not be twice the same incarnation.
     let next = (incarnation + 1).max(clock::wall_ms());
     data_dir::set_cell_incarnation(folder, next).map_err(|error| failed(&error))?;
-    Ok(made)
+    Ok(Made { log: made, mark: Mark::of_restored(&config, cell.applied()) })
 }
 
 fn publish(folder: &Path, made: &Path) -> Result<(), Failure> {

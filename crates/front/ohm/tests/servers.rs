@@ -197,6 +197,65 @@ fn assert_serves_jobs(cell: &Cell, folder: &str) {
     assert_eq!((list["servers"].as_array().unwrap().len(), &list["servers"][0]["leads"]), (1, &true.into()), "{list}");
 }
 
+/// Starts a server that is expected to end by itself, and gives what it says.
+fn refusal(cell: &Cell, folder: &str) -> String {
+    let listen = free_addresses(1).unwrap()[0].to_string();
+    let words = ["server", "--listen", &listen, "--data-dir", folder];
+    let mut command = std::process::Command::new("timeout");
+    let output = command.args(["-s", "KILL", "20"]).arg(cell.path("ohm")).args(words).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "it serves: {said}");
+    said
+}
+
+#[test]
+fn a_server_without_its_log_comes_back_under_a_new_number_only() {
+    let cell = Cell::start(&["--servers", "3", "--nodes", "0"]);
+    wait_for_voters(&cell, 3);
+    cell.submit(&jobs());
+    let third = cell.urls().split(',').next_back().unwrap().to_string();
+    let number = servers(&cell).into_iter().find(|server| server["address"] == third.as_str()).unwrap();
+    let number = number["server"].to_string();
+    // The mark alone, then the key alone that it had joined with: each is enough.
+    let folder = cell.path("data").join("server-3");
+    let log = cell.path("data").join("logs").join("server-3.log");
+    let never = format!("remove {number}`, then start it again: it joins under a new one");
+    let key = std::fs::read(folder.join("join.key")).unwrap();
+    for left in ["log.mark", "join.key"] {
+        std::fs::write(folder.join("join.key"), &key).unwrap();
+        let said_before = std::fs::read_to_string(&log).unwrap().matches(&never).count();
+        for gone in ["log.mark", "join.key"].into_iter().filter(|file| *file != left) {
+            let _ = std::fs::remove_file(folder.join(gone));
+        }
+        let _ = std::fs::remove_dir_all(folder.join("log"));
+        if let Some(pid) = process_of(&cell, &third) {
+            signal(pid, "KILL");
+        }
+        wait("it says what to do", || std::fs::read_to_string(&log).unwrap().matches(&never).count() > said_before);
+    }
+    let list = servers(&cell);
+    assert!(list.iter().any(|server| server["server"].to_string() == number), "it still belongs to them: {list:?}");
+    cell.ask(&["server", "members", "remove", &number]).good();
+    wait_for_voters(&cell, 3);
+    let list = servers(&cell);
+    let back = list.iter().find(|server| server["address"] == third.as_str()).unwrap();
+    assert!(back["server"].to_string() != number, "{list:?}");
+}
+
+#[test]
+fn a_lone_server_without_its_log_founds_nothing() {
+    let mut cell = Cell::start(&["--nodes", "0"]);
+    cell.submit(&jobs());
+    let backup = cell.path("cell.backup").display().to_string();
+    cell.ask(&["server", "backup", "--to", &backup]).good();
+    let folder = format!("{}/server", cell.stop());
+    std::fs::remove_dir_all(format!("{folder}/log")).unwrap();
+    let said = refusal(&cell, &folder);
+    assert!(said.contains("the log of server 1 of cell") && said.contains("ohm server restore"), "{said}");
+    cell::ohm(&["server", "restore", "--data-dir", &folder, "--from", &backup]);
+    assert_serves_jobs(&cell, &folder);
+}
+
 /// Entries after which the copies have surely been compared.
 const COMPARED: usize = 300;
 /// The format bytes of the write-ahead log and of the entries in it.

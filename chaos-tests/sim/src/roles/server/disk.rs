@@ -22,7 +22,7 @@ impl ServerProcess {
         let power_loss = power_loss || self.doomed.is_some();
         (self.doomed, self.slow_disk) = (None, None);
         match power_loss {
-            true => self.disk.borrow_mut().crash(&mut dice),
+            true => [&self.disk, &self.marks].into_iter().for_each(|disk| disk.borrow_mut().crash(&mut dice)),
             false => self.disk.borrow_mut().power_on(),
         }
         stage.break_connections_to(self.number);
@@ -96,6 +96,27 @@ impl ServerProcess {
         }
     }
 
+    /// It restarts and finds its log gone, and the rest of its data folder as it was. True if it says so and stays
+    /// down: then the files are put back.
+    pub(crate) fn lose_log(&mut self, down_ms: u64, stage: &mut Stage) -> bool {
+        if !self.is_up() || self.doomed.is_some() {
+            return false;
+        }
+        self.crash(down_ms, false, stage);
+        let (mut dice, lost) = (stage.dice.fork(), self.disk.take());
+        match self.open(&mut dice) {
+            Err(error) => {
+                stage.note(|| format!("server {} does not start: {error}", self.number + 1));
+                self.disk.replace(lost);
+                true
+            }
+            Ok(()) => {
+                stage.note(|| format!("server {} starts without its log", self.number + 1));
+                false
+            }
+        }
+    }
+
     /// From so many more disk calls on, every one fails: the machine is losing power.
     fn lose_power_after(&mut self, calls: u64, down_ms: u64) {
         let mut disk = self.disk.borrow_mut();
@@ -114,9 +135,11 @@ impl ServerProcess {
 
     /// Leaves the disk no room, or gives all of it back.
     fn fill_disk(&mut self, full: bool) {
-        let mut disk = self.disk.borrow_mut();
-        let used = disk.used_bytes();
-        disk.set_capacity_bytes(full.then_some(used));
+        for disk in [&self.disk, &self.marks] {
+            let mut disk = disk.borrow_mut();
+            let used = disk.used_bytes();
+            disk.set_capacity_bytes(full.then_some(used));
+        }
     }
 
     /// Flips a bit of something that was durable long ago: anywhere but in the last write to the newest segment, where
