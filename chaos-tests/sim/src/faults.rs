@@ -84,6 +84,8 @@ pub(crate) enum Fault {
     /// The log of a server is gone, and nothing else in its data folder: somebody puts the files back, or where there
     /// are several servers a new one in its place.
     LostLog { server: usize, down_ms: u64 },
+    /// The same with the end of the log, from before what was durable when it was looked at last.
+    CutLog { server: usize, down_ms: u64 },
     /// The operator removes a server that runs.
     Retire { server: usize },
     /// The operator adds a server.
@@ -134,6 +136,7 @@ pub const FAULT_KINDS: &[&str] = &[
     "disk write torn",
     "disk bit flipped",
     "server log lost",
+    "server log cut",
     "clock jump",
 ];
 
@@ -179,6 +182,7 @@ impl Fault {
             Fault::Depose { .. } => "leader cut off",
             Fault::LostDisk { .. } => "server disk lost",
             Fault::LostLog { .. } => "server log lost",
+            Fault::CutLog { .. } => "server log cut",
             Fault::Retire { .. } => "server retired",
             Fault::AddServer => "server added",
             Fault::Transfer { .. } => "leader changed",
@@ -213,6 +217,7 @@ impl Fault {
             | Fault::ClockJump { server, .. }
             | Fault::LostDisk { server }
             | Fault::LostLog { server, .. }
+            | Fault::CutLog { server, .. }
             | Fault::Retire { server }
             | Fault::Transfer { server } => *server = standing(*server),
             Fault::Split { one, other, .. } => (*one, *other) = (standing(*one), standing(*other)),
@@ -297,11 +302,17 @@ pub(crate) fn draw_freezes(dice: &mut Prng, node_lease_ms: u64, until_ms: u64) -
     (0..count).map(freeze).collect()
 }
 
-/// A server that loses its log and keeps the rest, in one of six runs. Its dice are its own, too.
-pub(crate) fn draw_lost_logs(dice: &mut Prng, population: Population, until_ms: u64) -> Option<(u64, Fault)> {
-    let server = dice.below(population.servers as u64) as usize;
-    let (at_ms, down_ms) = (dice.between(1_000.min(until_ms), until_ms), dice.between(100, 8_000));
-    dice.chance(170).then_some((at_ms, Fault::LostLog { server, down_ms }))
+/// A server that loses its log and keeps the rest, in one of six runs, and one that loses the end of it, in as many.
+/// Their dice are their own, too.
+pub(crate) fn draw_lost_logs(dice: &mut Prng, population: Population, until_ms: u64) -> Vec<(u64, Fault)> {
+    let mut draw = |fault: fn(usize, u64) -> Fault| {
+        let server = dice.below(population.servers as u64) as usize;
+        let (at_ms, down_ms) = (dice.between(1_000.min(until_ms), until_ms), dice.between(100, 8_000));
+        dice.chance(170).then(|| (at_ms, fault(server, down_ms)))
+    };
+    let lost = draw(|server, down_ms| Fault::LostLog { server, down_ms });
+    let cut = draw(|server, down_ms| Fault::CutLog { server, down_ms });
+    lost.into_iter().chain(cut).collect()
 }
 
 fn draw_fault(dice: &mut Prng, family: u64, population: Population) -> Fault {

@@ -86,8 +86,11 @@ impl Operator {
     /// One change at a time, and none that could cost the majority.
     pub(crate) fn may_change(&self, fault: &Fault, roles: &Roles) -> bool {
         match fault {
-            Fault::LostLog { .. } if self.standing.len() < 2 => true,
-            Fault::LostDisk { server } | Fault::LostLog { server, .. } | Fault::Retire { server } => {
+            Fault::LostLog { .. } | Fault::CutLog { .. } if self.standing.len() < 2 => true,
+            Fault::LostDisk { server }
+            | Fault::LostLog { server, .. }
+            | Fault::CutLog { server, .. }
+            | Fault::Retire { server } => {
                 let spares_one = self.wanted.len() >= VOTERS_MIN && self.wanted.contains(server);
                 spares_one && self.has_what_it_wants(roles)
             }
@@ -103,8 +106,13 @@ impl Operator {
                 let new = add_server(roles, stage);
                 self.replace(server, new);
             }
-            Fault::LostLog { server, down_ms } => {
-                if roles.servers[server].lose_log(down_ms, stage) && self.standing.len() > 1 {
+            Fault::LostLog { server, down_ms } | Fault::CutLog { server, down_ms } => {
+                let process = &mut roles.servers[server];
+                let stays_down = match fault {
+                    Fault::LostLog { .. } => process.lose_log(down_ms, stage),
+                    _ => process.cut_log(down_ms, stage),
+                };
+                if stays_down && self.standing.len() > 1 {
                     self.change(Fault::LostDisk { server }, roles, stage);
                 }
             }

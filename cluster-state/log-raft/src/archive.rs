@@ -21,6 +21,8 @@ pub struct Archive {
     /// The last entry that is known to be committed. A lone voter commits what it has written; one of several learns
     /// of the last commits from its leader only.
     pub committed: Index,
+    /// The last entry that is there, raft's own included.
+    pub last: Index,
     /// Who belongs to the group, as far as it is known to be committed.
     pub members: Members,
     entries: Vec<(Index, Bytes)>,
@@ -50,7 +52,9 @@ pub fn open_read_only(disk: &mut (impl Disk + ?Sized)) -> Result<Archive, OpenEr
     if matches!(inspect(disk)?, Folder::Empty | Folder::Unfinished) {
         return Err(OpenError::Empty);
     }
-    let Found { identity, replay, shelf, snapshot: newest, restart, mut alarms } = find(disk)?;
+    let found = find(disk)?;
+    let last = Index(found.last());
+    let Found { identity, replay, shelf, snapshot: newest, restart, mut alarms } = found;
     let mut membership = newest
         .as_ref()
         .map_or_else(|| Membership::founded(&identity.founders), |found| found.header.membership(&identity.founders));
@@ -83,6 +87,7 @@ pub fn open_read_only(disk: &mut (impl Disk + ?Sized)) -> Result<Archive, OpenEr
         snapshot: oldest.map(|snapshot| (snapshot.header.applied(), snapshot.pieces)),
         alarms,
         committed: Index(committed),
+        last,
         members: membership.members(),
         entries: entries.into_iter().map(|entry| (Index(entry.index), entry.data)).collect(),
         uncommitted: uncommitted.into_iter().map(|entry| (Index(entry.index), entry.data)).collect(),

@@ -68,6 +68,19 @@ pub enum OpenError {
         /// Entries up to here were durable.
         index: Index,
     },
+    /// The log lacks what was durable in it.
+    #[error(
+        "the log has lost entries that were durable: {reason}. Put the files back. Otherwise, among other servers, \
+         remove this member (`ohm server members remove {member}`) and the folder of the log, then let it join anew; a \
+         lone one takes a backup (`ohm server restore`, without the folder of the log), or goes on with what is left \
+         once log.mark is removed"
+    )]
+    Short {
+        /// Whose log it is.
+        member: u64,
+        /// What the mark says and what is there.
+        reason: String,
+    },
     /// The mark is of another log.
     #[error(
         "the log is of member {member} of cell {cell:016x}, log.mark beside it of member {mark_member} of cell \

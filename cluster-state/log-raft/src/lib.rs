@@ -20,6 +20,7 @@
 //!   One change at a time, by one member at a time. A new one learns first, and the leader lets it vote once it has
 //!   caught up. Numbers are never used twice: whoever lost its disk comes back under another one. A member whose log is
 //!   gone refuses to be what its [`Mark`] says it was, and a leader refuses a key whose member had a log.
+//! - A log that ends before its mark is not opened: what was acknowledged would be lost without a word.
 //! - A removed member is told by whomever it turns to, and ends.
 //! - A read asks a majority whether the leader still leads, never a clock; all that wait share one question.
 //! - Snapshots travel in pieces that are answered one by one, repeated when lost, and checked as a whole before raft

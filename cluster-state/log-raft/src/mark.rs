@@ -1,4 +1,5 @@
-//! What stands beside the log about it, so that a log that is gone is not taken for one that never was.
+//! What stands beside the log about it, so that a log that is gone is not taken for one that never was, and one that
+//! was cut short not for a whole one.
 //!
 //! ```text
 //! log.mark:  frame(mark)      outside of the folder of the log; written under another name, synced, renamed
@@ -7,6 +8,11 @@
 //! again in the same term and let what a majority had acknowledged be lost, so it never comes back under that number:
 //! the others remove it, and it joins anew. The mark is written before the log is created (`begun: false`), so that a
 //! crash leaves no log without a mark of the same member, and again before the log is used.
+//!
+//! While the log grows, the mark follows: at most every ten seconds, and when the process ends in order, it names the
+//! last entry that the copy was given, which was durable and committed by then. A log that ends before it, or has
+//! another entry in that place, has lost what was acknowledged, and is not opened. What came after the last mark may be
+//! cut off unnoticed.
 
 use crate::config::RaftConfig;
 use crate::error::OpenError;
@@ -24,6 +30,8 @@ const MARK_NEW: &str = "log.mark.new";
 const PURPOSE: &str = "ohm log mark";
 /// No mark is longer.
 const MARK_BYTES_MAX: usize = 4096;
+/// How often a mark is written at most.
+const MARK_EVERY_MS: u64 = 10_000;
 
 /// Whose log stands beside it, and how far that was durable at least.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +111,11 @@ impl Mark {
         marks.sync_folder()
     }
 
+    /// The last entry that is known to have been durable.
+    pub(crate) fn position(&self) -> Position {
+        Position { index: self.index, term: self.term }
+    }
+
     /// Entries up to here were durable in the log.
     pub fn index(&self) -> Index {
         Index(self.index)
@@ -128,5 +141,27 @@ impl Mark {
     /// Why the log of this mark is not created again.
     pub fn gone(&self) -> OpenError {
         OpenError::Gone { cell: self.cell, member: self.member, index: self.index() }
+    }
+}
+
+/// The mark of a log that is open.
+pub(crate) struct Marker<D> {
+    pub(crate) marks: D,
+    pub(crate) mark: Mark,
+    pub(crate) due_ms: u64,
+}
+
+impl<D: Disk> Marker<D> {
+    /// Writes that the log is durable up to there.
+    pub(crate) fn follow(&mut self, now_ms: u64, Position { index, term }: Position) -> Result<(), DiskError> {
+        let mark = Mark { index, term, ..self.mark.clone() };
+        self.due_ms = now_ms + MARK_EVERY_MS;
+        match mark.write(&mut self.marks) {
+            Ok(()) => self.mark = mark,
+            // The former mark still is true.
+            Err(DiskError::Full { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 }

@@ -3,11 +3,11 @@
 use crate::config::RaftConfig;
 use crate::error::OpenError;
 use crate::identity::{self, Folder, inspect};
-use crate::mark::Mark;
+use crate::mark::{Mark, Marker};
 use crate::raft_log::RaftLog;
 use crate::record::Position;
 use crate::remark::Remarks;
-use ohm_log::Disk;
+use ohm_log::{Disk, DiskError, LogFailure};
 
 impl<D: Disk> RaftLog<D> {
     /// The same as [`RaftLog::create`] with a mark on `marks`. A member whose mark says that it had a log is refused.
@@ -31,11 +31,35 @@ impl<D: Disk> RaftLog<D> {
         if let Some(mark) = &mark {
             mark.check(config.cell, config.member)?;
         }
-        let log = Self::open(disk, config, remarks)?;
-        if mark.is_none_or(|mark| !mark.begun) {
-            Mark::new(&log.config, true, log.node.store().snapshot_position()).write(&mut marks)?;
-        }
+        let mut log = Self::open_checked(disk, config, remarks, mark.as_ref())?;
+        let is_former = mark.is_none();
+        let mark = match mark.filter(|mark| mark.begun) {
+            Some(mark) => mark,
+            None => {
+                let mark = Mark::new(&log.config, true, log.node.store().snapshot_position());
+                match mark.write(&mut marks) {
+                    // It has gone without one so far, and gets one once there is room.
+                    Err(DiskError::Full { .. }) if is_former => {}
+                    written => written?,
+                }
+                mark
+            }
+        };
+        log.marker = Some(Marker { marks, mark, due_ms: 0 });
         Ok(log)
+    }
+
+    /// Lets the mark follow the log, if it is time; with `at_once` it always is.
+    pub(crate) fn keep_mark(&mut self, at_once: bool) -> Result<(), LogFailure> {
+        let Some(marker) = &mut self.marker else { return Ok(()) };
+        let is_due = at_once || marker.due_ms <= self.now_ms;
+        if is_due
+            && self.yielded > marker.mark.index().0
+            && let Some(position) = self.node.store().position(self.yielded)
+        {
+            marker.follow(self.now_ms, position)?;
+        }
+        Ok(())
     }
 }
 

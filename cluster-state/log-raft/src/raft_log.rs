@@ -14,6 +14,7 @@ use crate::error::OpenError;
 use crate::group::Group;
 use crate::identity;
 use crate::inbox::Inbox;
+use crate::mark::{Mark, Marker};
 use crate::members::Membership;
 use crate::reads::Reads;
 use crate::record::Position;
@@ -77,6 +78,8 @@ pub struct RaftLog<D> {
     next_tick_ms: Option<u64>,
     trim_below: u64,
     polls: u64,
+    /// What stands beside the log about it, if anything does.
+    pub(crate) marker: Option<Marker<D>>,
     ended: bool,
 }
 
@@ -128,9 +131,19 @@ impl<D: Disk> RaftLog<D> {
 
     /// Opens the log that is there. What a crash cut short is repaired; anything else that is wrong is an error and
     /// leaves the files alone.
-    pub fn open(mut disk: D, config: RaftConfig, remarks: Remarks) -> Result<Self, OpenError> {
+    pub fn open(disk: D, config: RaftConfig, remarks: Remarks) -> Result<Self, OpenError> {
+        Self::open_checked(disk, config, remarks, None)
+    }
+
+    /// The same, if the log holds what `mark` says.
+    pub(crate) fn open_checked(
+        mut disk: D,
+        config: RaftConfig,
+        remarks: Remarks,
+        mark: Option<&Mark>,
+    ) -> Result<Self, OpenError> {
         config.check()?;
-        let Recovered { durable, wal, shelf, snapshot, membership, alarms } = recover(&mut disk, &config)?;
+        let Recovered { durable, wal, shelf, snapshot, membership, alarms } = recover(&mut disk, &config, mark)?;
         let applied = snapshot.as_ref().map_or(0, |snapshot| snapshot.header.position().index);
         let visible = snapshot.as_ref().map_or(Index(0), |snapshot| snapshot.header.applied());
         let node = RawNode::new(&config.raft(applied), durable, &remarks.0)
@@ -165,6 +178,7 @@ impl<D: Disk> RaftLog<D> {
             next_tick_ms: None,
             trim_below: 0,
             polls: 0,
+            marker: None,
             ended: false,
         };
         log.lead_if_alone().map_err(|failure| OpenError::Configuration(failure.to_string()))?;
@@ -255,6 +269,7 @@ impl<D: Disk> RaftLog<D> {
             self.transfers.stop_sending();
         }
         self.transfers.send(&mut self.disk, &self.config, self.now_ms, &mut self.inbox, out)?;
+        self.keep_mark(false)?;
         self.write_snapshot(out)
     }
 
@@ -422,6 +437,10 @@ impl<D: Disk> Log for RaftLog<D> {
         let worked = self.work(now_ms, out);
         self.ended = worked.is_err();
         worked
+    }
+
+    fn close(&mut self) -> Result<(), LogFailure> {
+        if self.ended { Ok(()) } else { self.keep_mark(true) }
     }
 
     fn wake_ms(&self) -> Option<u64> {

@@ -4,6 +4,7 @@
 use crate::config::RaftConfig;
 use crate::error::OpenError;
 use crate::identity::{Folder, Identity, inspect, segment_file, snapshot_file};
+use crate::mark::{MARK, Mark};
 use crate::members::Membership;
 use crate::record::Position;
 use crate::replay::{Replay, replay};
@@ -11,6 +12,7 @@ use crate::snapshots::{self, Shelf, Snapshot};
 use crate::storage::Durable;
 use crate::wal::Wal;
 use ohm_log::{Alarm, Disk};
+use ohm_stdx::bug::{Bug, is_planted};
 
 /// A log as it was left.
 pub(crate) struct Recovered {
@@ -52,11 +54,17 @@ pub(crate) fn find(disk: &mut (impl Disk + ?Sized)) -> Result<Found, OpenError> 
 }
 
 /// Opens a folder for writing.
-pub(crate) fn recover(disk: &mut (impl Disk + ?Sized), config: &RaftConfig) -> Result<Recovered, OpenError> {
+pub(crate) fn recover(
+    disk: &mut (impl Disk + ?Sized),
+    config: &RaftConfig,
+    mark: Option<&Mark>,
+) -> Result<Recovered, OpenError> {
     if let Folder::Log(identity) = inspect(disk)? {
         identity.check(config.cell, config.member, &config.founders)?;
     }
-    let Found { identity, mut replay, shelf, snapshot, restart, alarms } = find(disk)?;
+    let found = find(disk)?;
+    mark.map_or(Ok(()), |mark| found.check_mark(mark))?;
+    let Found { identity, mut replay, shelf, snapshot, restart, alarms } = found;
     let mut wal = Wal::open(disk, &identity, config.segment_bytes, &replay)?;
     let position = snapshot.as_ref().map_or(Position::default(), |snapshot| snapshot.header.position());
     if restart {
@@ -147,11 +155,33 @@ impl Found {
         Ok(())
     }
 
+    /// The last entry that is there.
+    pub(crate) fn last(&self) -> u64 {
+        let snapshot = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.header.position().index);
+        if self.restart { snapshot } else { self.replay.last().index.max(snapshot) }
+    }
+
+    /// What was durable and committed stays where it was for ever.
+    fn check_mark(&self, mark: &Mark) -> Result<(), OpenError> {
+        let (Position { index, term }, last) = (mark.position(), self.last());
+        // Of entries that a snapshot stands for, terms need not be known.
+        let found = self.replay.term(index).filter(|found| !self.restart && *found > 0 && term > 0);
+        let reason = match found {
+            _ if is_planted(Bug::TrustShortLog) => return Ok(()),
+            _ if index > last => {
+                format!("it ends at entry {last}, and {MARK} beside it says that there was entry {index}")
+            }
+            Some(found) if found != term => {
+                format!("entry {index} is of term {found}, and {MARK} beside it says that it was of term {term}")
+            }
+            _ => return Ok(()),
+        };
+        Err(OpenError::Short { member: mark.member, reason })
+    }
+
     /// Raft would panic on a commit beyond the end.
     fn check_commit(&self) -> Result<(), OpenError> {
-        let snapshot = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.header.position().index);
-        let last = if self.restart { snapshot } else { self.replay.last().index.max(snapshot) };
-        let commit = self.replay.state.commit;
+        let (commit, last) = (self.replay.state.commit, self.last());
         if commit > last {
             let newest = self.replay.segments.back().map_or(1, |segment| segment.sequence);
             let reason = format!("entries up to {commit} were committed, the log ends at {last}");

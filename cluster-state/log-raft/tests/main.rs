@@ -8,5 +8,6 @@ mod damage;
 mod disk_faults;
 mod group;
 mod hostile;
+mod marks;
 mod membership;
 mod world;

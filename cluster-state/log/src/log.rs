@@ -25,6 +25,11 @@ pub trait Log {
     /// After an error the log is over: the process must end, and start again from what is on disk.
     fn poll(&mut self, now_ms: u64, out: &mut Vec<LogEvent>) -> Result<(), LogFailure>;
 
+    /// The process is about to end in order: writes down what the next start should find.
+    fn close(&mut self) -> Result<(), LogFailure> {
+        Ok(())
+    }
+
     /// When to poll next, even if nothing is submitted or delivered before, in the milliseconds of `now_ms`.
     fn wake_ms(&self) -> Option<u64>;
 }

@@ -172,6 +172,7 @@ impl<L: Log> Replica<L> {
                 self.pump(out);
             }
             Input::Encoded { purpose: Purpose::Keep, index, pieces } => self.save(clock.now_ms, index, pieces),
+            Input::Close => self.log.close()?,
             Input::Flush => self.flush(clock, out)?,
         }
         Ok(())

@@ -144,7 +144,10 @@ impl<L: Log> Worker<L> {
             let sleep = Duration::from_millis(wake_ms.min(SLEEP_MS_MAX));
             tokio::select! {
                 biased;
-                () = shutdown.started() => return self.hand_over(&mut inbox).await,
+                () = shutdown.started() => {
+                    self.hand_over(&mut inbox).await?;
+                    return self.step(ServerInput::Close);
+                }
                 Some(question) = questions.recv(), if self.caught_up => self.ask(question)?,
                 Some(message) = inbox.recv() => self.take(message)?,
                 () = tokio::time::sleep(sleep) => {}

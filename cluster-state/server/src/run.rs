@@ -14,9 +14,12 @@ use ohm_runtime::shutdown::Shutdown;
 use ohm_runtime::{data_dir, descriptors};
 use ohm_wire::MESSAGE_BYTES_MAX;
 use ohm_wire::cell_server::CellServer;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tonic::{Request, Status};
 
+/// How long the replica may take to end once nobody is served any more.
+const CLOSING: Duration = Duration::from_secs(5);
 /// The paths of the RPC service.
 const RPC_PATHS: &str = "/ohm.v1.Cell/{*method}";
 
@@ -41,7 +44,7 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
         () = shutdown.started() => return Ok(()),
         started = engine::start(&options, &token, &shutdown) => started?,
     };
-    let Started { handle, inbox, failed, facts } = started;
+    let Started { handle, inbox, mut failed, facts } = started;
     let source = BackupSource { cell: facts.cell, cell_incarnation: facts.cell_incarnation };
     let bearer = format!("Bearer {token}");
     let check = move |request: Request<()>| check_token(&bearer, request);
@@ -52,13 +55,14 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
     // Roles and people share the port; the path says who speaks.
     let app = people(handle, token, &options, source, metrics).route_service(RPC_PATHS, rpc);
     tracing::info!(address = options.advertised(), "serving");
+    let ended = |reason: Result<String, _>| reason.map_or(Ok(()), |reason| Err(ServerError::Replica(reason)));
     tokio::select! {
         biased;
-        reason = failed => match reason {
-            Ok(reason) => Err(ServerError::Replica(reason)),
-            Err(_) => Ok(()),
-        },
-        () = connections::serve(listener, tls.map(Encryption::start), app, limits, shutdown) => Ok(()),
+        reason = &mut failed => ended(reason),
+        () = connections::serve(listener, tls.map(Encryption::start), app, limits, shutdown) => {
+            // The replica ends at the same word: it hands over and closes its log.
+            tokio::time::timeout(CLOSING, failed).await.map_or(Ok(()), ended)
+        }
     }
 }
 

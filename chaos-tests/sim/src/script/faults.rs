@@ -16,6 +16,7 @@ pub(super) const VERBS: &[&str] = &[
     "depose",
     "lose-disk",
     "lose-log",
+    "cut-log",
     "retire",
     "add-server",
     "transfer",
@@ -63,6 +64,7 @@ pub(crate) fn fault_words(fault: &Fault) -> String {
         Fault::Depose { for_ms } => format!("depose for {for_ms}ms"),
         Fault::LostDisk { server } => format!("lose-disk server {}", server + 1),
         Fault::LostLog { server, down_ms } => format!("lose-log server {} for {down_ms}ms", server + 1),
+        Fault::CutLog { server, down_ms } => format!("cut-log server {} for {down_ms}ms", server + 1),
         Fault::Retire { server } => format!("retire server {}", server + 1),
         Fault::AddServer => "add-server".to_string(),
         Fault::Transfer { server } => format!("transfer server {}", server + 1),
@@ -121,6 +123,7 @@ pub(super) fn read(words: &mut Words<'_>) -> Result<Option<Fault>, String> {
         "depose" => Fault::Depose { for_ms: time_for(words)? },
         "lose-disk" => Fault::LostDisk { server: server(words)? },
         "lose-log" => Fault::LostLog { server: server(words)?, down_ms: time_for(words)? },
+        "cut-log" => Fault::CutLog { server: server(words)?, down_ms: time_for(words)? },
         "retire" => Fault::Retire { server: server(words)? },
         "add-server" => Fault::AddServer,
         "transfer" => Fault::Transfer { server: server(words)? },
@@ -239,7 +242,7 @@ mod tests {
         let of_themes = themes.into_iter().flat_map(|theme| theme.faults(&mut Prng::new(1), population, 9_000));
         let ailments = (0..20).flat_map(|seed| draw_ailments(&mut Prng::new(seed), population, 9_000));
         let freezes = (0..20).flat_map(|seed| draw_freezes(&mut Prng::new(seed), 5_000, 9_000));
-        let lost_logs = (0..20).filter_map(|seed| draw_lost_logs(&mut Prng::new(seed), population, 9_000));
+        let lost_logs = (0..20).flat_map(|seed| draw_lost_logs(&mut Prng::new(seed), population, 9_000));
         let all = drawn.chain(of_themes).chain(ailments).chain(freezes).chain(lost_logs);
         for fault in all.map(|(_, fault)| fault) {
             let text = fault_words(&fault);

@@ -52,6 +52,7 @@ impl World {
             | Fault::Respec { node, .. } => self.strike_node(node, fault),
             Fault::LostDisk { .. }
             | Fault::LostLog { .. }
+            | Fault::CutLog { .. }
             | Fault::Retire { .. }
             | Fault::AddServer
             | Fault::Transfer { .. } => {
@@ -127,6 +128,7 @@ impl World {
             Fault::Storm { .. } | Fault::Freeze { .. } | Fault::AddServer | Fault::Depose { .. } => true,
             Fault::LostDisk { server }
             | Fault::LostLog { server, .. }
+            | Fault::CutLog { server, .. }
             | Fault::Retire { server }
             | Fault::Transfer { server }
             | Fault::PowerLoss { server, .. }

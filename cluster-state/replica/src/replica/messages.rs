@@ -103,6 +103,8 @@ pub enum Input {
         /// The bytes, cut into pieces; see [`crate::Replica::encode`]. None when it could not be encoded.
         pieces: Vec<Bytes>,
     },
+    /// The process is about to end in order.
+    Close,
     /// Append what waits, and see what the log says. Shells send this after each bunch of other inputs.
     Flush,
 }

@@ -291,6 +291,7 @@ impl<L: Log> ServerCore<L> {
                 self.change_members(clock, ticket, change, out)
             }
             ServerInput::Transfer { to } => self.transfer(clock, to, out),
+            ServerInput::Close => self.feed_replica(clock, Input::Close, out),
             _ => Ok(()),
         }
     }

@@ -158,6 +158,8 @@ pub enum ServerInput {
         /// The bytes.
         pieces: Vec<Bytes>,
     },
+    /// The process is about to end in order.
+    Close,
     /// Time passes, and what came in before is worked off. Shells send this after each bunch of other inputs.
     Flush,
 }

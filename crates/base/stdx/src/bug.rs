@@ -109,6 +109,8 @@ pub enum Bug {
     HurryFenced,
     /// A member whose log is gone comes back under its old number.
     ReturnAmnesiac,
+    /// A log is opened although it lacks what was durable in it.
+    TrustShortLog,
 }
 
 impl Bug {
@@ -116,7 +118,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 49] = [
+    pub const ALL: [Bug; 50] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -166,6 +168,7 @@ impl Bug {
         Bug::StartLate,
         Bug::HurryFenced,
         Bug::ReturnAmnesiac,
+        Bug::TrustShortLog,
     ];
 }
 

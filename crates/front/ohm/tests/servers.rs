@@ -256,6 +256,24 @@ fn a_lone_server_without_its_log_founds_nothing() {
     assert_serves_jobs(&cell, &folder);
 }
 
+#[test]
+fn a_log_that_was_cut_in_the_middle_is_not_served() {
+    let mut cell = Cell::start(&["--nodes", "0"]);
+    cell.submit(&jobs());
+    let folder = format!("{}/server", cell.stop());
+    let log = std::path::Path::new(&folder).join("log");
+    let files = std::fs::read_dir(&log).unwrap().map(|file| file.unwrap().path());
+    let segment = files.filter(|file| file.display().to_string().ends_with(".log")).max().unwrap();
+    let whole = std::fs::read(&segment).unwrap();
+    std::fs::write(&segment, &whole[..whole.len() / 2]).unwrap();
+    let said = refusal(&cell, &folder);
+    assert!(said.contains("has lost entries that were durable") && said.contains("log.mark"), "{said}");
+    assert_eq!(std::fs::read(&segment).unwrap(), whole[..whole.len() / 2], "the evidence stays");
+    // Back in its place, all is there.
+    std::fs::write(&segment, &whole).unwrap();
+    assert_serves_jobs(&cell, &folder);
+}
+
 /// Entries after which the copies have surely been compared.
 const COMPARED: usize = 300;
 /// The format bytes of the write-ahead log and of the entries in it.

@@ -4,11 +4,16 @@ use super::ServerProcess;
 use crate::faults::{Fault, Victim};
 use crate::role::Role;
 use crate::stage::{Event, Stage};
-use ohm_log::{Disk, Fault as DiskFault};
+use ohm_log::{Disk, Fault as DiskFault, MemDisk};
+use ohm_log_raft::{Mark, open_read_only};
+use ohm_model::Index;
 use ohm_stdx::Prng;
 
 /// How long a machine goes on that is about to lose power.
 const LAST_MS: u64 = 500;
+
+/// How many places are tried to cut a log at.
+const CUTS_MAX: usize = 16;
 
 /// A bit that was flipped: file and position.
 type FlippedBit = (String, u64);
@@ -99,19 +104,39 @@ impl ServerProcess {
     /// It restarts and finds its log gone, and the rest of its data folder as it was. True if it says so and stays
     /// down: then the files are put back.
     pub(crate) fn lose_log(&mut self, down_ms: u64, stage: &mut Stage) -> bool {
+        self.damage_log(down_ms, stage, |_, _, _| Some(MemDisk::new()))
+    }
+
+    /// The same with a log whose end is gone, if it can be cut before what its mark says was durable.
+    pub(crate) fn cut_log(&mut self, down_ms: u64, stage: &mut Stage) -> bool {
+        self.damage_log(down_ms, stage, |whole, marked, dice| {
+            let mut cuts = (0..CUTS_MAX).map(|_| cut(whole.clone(), dice));
+            cuts.find(|cut| open_read_only(&mut cut.clone()).is_ok_and(|found| found.last < marked))
+        })
+    }
+
+    fn damage_log(
+        &mut self,
+        down_ms: u64,
+        stage: &mut Stage,
+        damage: impl FnOnce(&MemDisk, Index, &mut Prng) -> Option<MemDisk>,
+    ) -> bool {
         if !self.is_up() || self.doomed.is_some() {
             return false;
         }
+        let (mut dice, mark) = (stage.dice.fork(), Mark::read(&mut *self.marks.borrow_mut()));
+        let marked = mark.ok().flatten().map_or(Index(0), |mark| mark.index());
+        let Some(damaged) = damage(&self.disk.borrow(), marked, &mut dice) else { return false };
         self.crash(down_ms, false, stage);
-        let (mut dice, lost) = (stage.dice.fork(), self.disk.take());
+        let whole = self.disk.replace(damaged);
         match self.open(&mut dice) {
             Err(error) => {
                 stage.note(|| format!("server {} does not start: {error}", self.number + 1));
-                self.disk.replace(lost);
+                self.disk.replace(whole);
                 true
             }
             Ok(()) => {
-                stage.note(|| format!("server {} starts without its log", self.number + 1));
+                stage.note(|| format!("server {} starts over the log that is left", self.number + 1));
                 false
             }
         }
@@ -164,4 +189,17 @@ impl ServerProcess {
     pub(super) fn syncs(&self) -> u64 {
         self.disk.borrow().syncs()
     }
+}
+
+/// The log without its end: segments from one on are gone, and a part of the one before.
+fn cut(mut disk: MemDisk, dice: &mut Prng) -> MemDisk {
+    let files = disk.list().unwrap_or_default();
+    let segments: Vec<ohm_log::FileStatus> = files.into_iter().filter(|file| file.name.starts_with("wal-")).collect();
+    let kept = dice.below(segments.len().max(1) as u64) as usize;
+    if let Some(last) = segments.get(kept) {
+        let done = disk.truncate(&last.name, dice.below(last.bytes.max(1))).and_then(|()| disk.sync(&last.name));
+        let gone = segments[kept + 1..].iter().try_for_each(|file| disk.remove(&file.name));
+        let _ = done.and(gone).and_then(|()| disk.sync_folder());
+    }
+    disk
 }
