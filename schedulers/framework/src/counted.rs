@@ -67,7 +67,7 @@ pub struct Excluded {
     /// No term of the node affinity matches.
     #[serde(skip_serializing_if = "is_zero")]
     pub affinity: u32,
-    /// Outside the domain it must stand in.
+    /// Outside the domain it must be placed in.
     #[serde(skip_serializing_if = "is_zero")]
     pub topology_domain: u32,
     /// A host port is taken.

@@ -97,7 +97,7 @@ impl Explanation {
             let whose = if self.of == 1 { "its" } else { "their" };
             format!(" and {whose} leader (group {})", leader.name)
         });
-        let stand = if spreads { "would stand in" } else { "must stand in" };
+        let stand = if spreads { "would be placed in" } else { "must be placed in" };
         format!("{what}{} {stand}", leader.unwrap_or_default())
     }
 
@@ -168,7 +168,7 @@ fn miss_text(cell: &Cell, miss: &Miss, nodes: u32) -> String {
         Miss::NodeSelector => format!("{lack} a label of its nodeSelector"),
         Miss::Affinity => format!("{} no term of its node affinity", if one { "matches" } else { "match" }),
         Miss::OutsideTopology => format!("{lack} a label of the topology it asks for"),
-        Miss::TopologyDomain => format!("{are} outside the topology domain it must stand in"),
+        Miss::TopologyDomain => format!("{are} outside the topology domain it must be placed in"),
         Miss::Capacity(resource) => format!("{have} too little {} for one task even when empty", name(resource)),
         Miss::Resource(resource) => format!("{have} too little {} free", name(resource)),
         Miss::Devices(resource) => {

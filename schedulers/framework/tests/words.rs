@@ -99,11 +99,11 @@ fn every_obstacle_has_its_sentence() {
                 layers: Vec::new(),
                 spreads: false,
             },
-            "3 tasks must stand in one domain of rack; the best, b1/r2, takes 2.",
+            "3 tasks must be placed in one domain of rack; the best, b1/r2, takes 2.",
         ),
         (
             Obstacle::Domain { level: "rack".into(), best: Vec::new(), fit: 0, layers: Vec::new(), spreads: false },
-            "3 tasks must stand in one domain of rack; no domain takes any.",
+            "3 tasks must be placed in one domain of rack; no domain takes any.",
         ),
         (Obstacle::Stopping { runs: 1 }, "Room is kept for it; 1 run there was told to stop and has not ended yet."),
         (

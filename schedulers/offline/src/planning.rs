@@ -139,7 +139,7 @@ fn answer(world: &World, standing: &Standing, found: &Settled, evicted: &BTreeMa
         }
     }
     if unmet && standing.drained > 0 {
-        explanation.push("What stands on the drained nodes stays there until room is found.".to_string());
+        explanation.push("What runs on the drained nodes stays there until room is found.".to_string());
     }
     let reason = unmet.then(|| reason(job, &explanation, found, evicted.get(&job.id))).flatten();
     JobAnswer { name, outcome, reason, explanation, tried, tasks, groups }

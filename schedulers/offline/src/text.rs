@@ -23,7 +23,7 @@ pub fn to_text(answer: &Answer) -> String {
 
 fn write_job(text: &mut String, job: &JobAnswer) {
     let tasks = job.tasks;
-    let _ = write!(text, "{}: {}, {} of {} tasks stand", job.name, job.outcome.name(), tasks.after, tasks.asked);
+    let _ = write!(text, "{}: {}, {} of {} tasks are placed", job.name, job.outcome.name(), tasks.after, tasks.asked);
     if tasks.before > 0 {
         let _ = write!(text, " ({} before", tasks.before);
         let _ = if tasks.lost > 0 { write!(text, ", {} of them displaced)", tasks.lost) } else { write!(text, ")") };

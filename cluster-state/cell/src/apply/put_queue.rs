@@ -68,7 +68,7 @@ fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
         at = &node.spec.parent;
     }
     if cell.quota.depth_under(&spec.name, &spec.parent) > DEPTH_MAX {
-        return invalid("spec.cohort", format!("more than {DEPTH_MAX} levels of cohorts would stand above a queue"));
+        return invalid("spec.cohort", format!("more than {DEPTH_MAX} levels of cohorts would be above a queue"));
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ pub(crate) fn remove_node(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, Refusa
             kind: "node".into(),
             name: name.into(),
             state: format!("holding {runs} runs"),
-            hint: "drain it and wait until nothing stands on it, or cancel the jobs, first".into(),
+            hint: "drain it and wait until nothing runs on it, or cancel the jobs, first".into(),
         });
     }
     lose_rooms(tx, node);

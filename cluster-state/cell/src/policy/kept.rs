@@ -197,12 +197,12 @@ fn adopt(tx: &mut Tx<'_>, id: JobId, runs: &[RunRef]) {
         let refused = || told().map(|conflict| conflict.reason);
         let reason = match (lives, found.back) {
             (true, Some(Some(_))) => "by the job's rule, in place of its replacement".to_string(),
-            (true, _) => "nothing stands in its place".to_string(),
+            (true, _) => "nothing runs in its place".to_string(),
             (false, _) if refused() == Some(ConflictReason::GangShort) => {
                 "what is back of its gang is less than its minimum".to_string()
             }
             (false, _) => {
-                format!("it may not stand there any more: {}", refused().map_or("", |reason| reason.name()))
+                format!("it may not run there any more: {}", refused().map_or("", |reason| reason.name()))
             }
         };
         tell_reconciled(tx, *run, found.node, lives, &reason);

@@ -250,10 +250,10 @@ pub(crate) fn spare_misplaced(cell: &Cell, held: &Held, node: NodeId) -> Option<
         return Some("its node takes no work");
     }
     if !cell.admits(job.groups[group].shape, node) {
-        return Some("its group may not stand on the node");
+        return Some("its group may not run on the node");
     }
     let domain = job.shared_domain(group);
     let astray = domain
         .is_some_and(|domain| job.binding_level(group).is_some() && cell.domain_key(job, group, node) != Some(domain));
-    astray.then_some("its group stands in another domain")
+    astray.then_some("its group is in another domain")
 }

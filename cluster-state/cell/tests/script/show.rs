@@ -125,7 +125,7 @@ impl Script {
     fn repair_event(&self, kind: &EventKind) -> String {
         match kind {
             EventKind::TasksLost { name, tasks, standing, nodes, .. } => {
-                format!("{name} lost {tasks} tasks on {}, {standing} stand", nodes.join(", "))
+                format!("{name} lost {tasks} tasks on {}, {standing} are left", nodes.join(", "))
             }
             EventKind::RepairCommitted { name, moves, .. } => {
                 let step = |step: &Move| {

@@ -144,7 +144,7 @@ const RELEASE_NODE: &[Operation] =
     &[operation("post", "Trust a node again that is held down because it fell silent too often", &[], "NodeSummary")];
 const DRAIN: &[Operation] = &[operation(
     "post",
-    "Move what stands on a node elsewhere, and keep new work away from it",
+    "Move what runs on a node elsewhere, and keep new work away from it",
     &[
         ("deadlineMs", "integer", "after so many milliseconds what is left is stopped; never by default"),
         ("atOnce", "integer", "how many tasks of one group of a service move at the same time; 1 by default"),

@@ -137,7 +137,7 @@ fn refuse_kind(cx: &mut Context, kind: &Node<'_>) {
             kind: "ResourceFlavor",
             instead: "name node labels in the job's `nodeSelector`",
         },
-        Some("List") => ProblemKind::Rule("a list cannot stand inside a list; put its documents there".to_string()),
+        Some("List") => ProblemKind::Rule("a list cannot be inside a list; put its documents there".to_string()),
         Some(text) => ProblemKind::UnknownKind {
             kind: crate::text::shorten(text),
             nearest: nearest(text, KINDS.iter().copied()),

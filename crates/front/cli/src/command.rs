@@ -296,7 +296,7 @@ pub enum NodeCommand {
     Uncordon(NodeName),
     /// Trust a node again that is held down because it fell silent and came back too often
     Release(NodeName),
-    /// Move what stands on a node elsewhere: each task gets its new place before it is stopped
+    /// Move what runs on a node elsewhere: each task gets its new place before it is stopped
     Drain(DrainNode),
     /// End the drain of a node: what moves goes on, the rest stays
     Undrain(NodeName),
@@ -325,7 +325,7 @@ pub struct DrainNode {
     /// How many tasks of one group of a service move at the same time; gangs and arrays move as there is room
     #[arg(long, value_name = "TASKS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub at_once: u32,
-    /// Wait until nothing stands on the node any more
+    /// Wait until nothing runs on the node any more
     #[arg(long)]
     pub wait: bool,
     /// Wait no longer than this, such as 90s, 5m, 1h, and fail then; the drain goes on [default: for ever]

@@ -27,7 +27,7 @@ fn a_gang_leaves_a_drained_node_for_room_that_was_reserved_in_its_rack() {
     wait("all write", || (0..4).all(|task| lives_of(&cell, "gang", task).len() == 1));
     let left = node(&before[0]);
     let processes: Vec<_> = before.iter().map(process).collect();
-    assert!(drain(&cell, &left, &["--wait"]).contains("nothing stands on it"));
+    assert!(drain(&cell, &left, &["--wait"]).contains("nothing runs on it"));
     let mut after = Vec::new();
     wait("the gang is whole again", || {
         after = cell.wait_for_tasks("gang");

@@ -43,7 +43,7 @@ fn the_example_keeps_its_place_when_a_node_dies() {
     let refuge = node(&after[lost[0]]);
     let moved = format!("tasks {} to {}", lost[0], lost[1]);
     let told = story(&cell);
-    assert_eq!(told[0], format!("job {JOB} lost 2 tasks on {dead}; 6 stand"));
+    assert_eq!(told[0], format!("job {JOB} lost 2 tasks on {dead}; 6 are left"));
     assert_eq!(told[1], format!("job {JOB} is repaired: {moved} {dead} → {refuge}"));
     assert!(told.len() <= 5 && told.last().unwrap().ends_with(": 2 tasks placed anew"), "in a few lines: {told:?}");
 

@@ -213,7 +213,7 @@ fn workers_stand_beside_their_leader_where_room_is_held() {
     check(&team("count=6 min=2"), "leader 0 on a\n workers 0-1 on a");
     check(
         &team("count=6 min=3"),
-        "3 tasks and their leader (group leader) must stand in one domain of kubernetes.io/hostname; the best, r/a, takes 2.
+        "3 tasks and their leader (group leader) must be placed in one domain of kubernetes.io/hostname; the best, r/a, takes 2.
          Of 1 node, by the first reason found: 1 can take at least one task.",
     );
 }

@@ -28,9 +28,9 @@ fn a_replacement_stays_in_the_required_domain() {
     let (text, _) = world.place("j", &mut planner);
     assert_eq!(
         text,
-        "2 tasks must stand in one domain of rack; the best, 1, takes 1.\n\
+        "2 tasks must be placed in one domain of rack; the best, 1, takes 1.\n\
          Of 4 nodes, by the first reason found: 1 can take at least one task; 1 is not ready; \
-         1 is outside the topology domain it must stand in; 1 has too little cpu free.\n\
+         1 is outside the topology domain it must be placed in; 1 has too little cpu free.\n\
          Nearest in cpu: node a1 has 0 free of the 1 that one task asks for, and lacks nothing else."
     );
     world.extend("node a4 cpu=1 rack=1", &mut planner);
@@ -143,7 +143,7 @@ fn a_shrunk_node_takes_nothing_until_it_has_settled() {
     let mut world = World::of(text, &mut planner);
     assert_eq!(
         world.place("j", &mut planner).0,
-        "1 task must stand in one domain of rack; no domain takes any.\n\
+        "1 task must be placed in one domain of rack; no domain takes any.\n\
          Of 1 node, by the first reason found: 1 is not ready."
     );
     world.extend("node b cpu=1 gpu=1 rack=2", &mut planner);

@@ -32,7 +32,7 @@ fn slices_stand_whole() {
     );
     check(
         &format!("{CELL} job j class=tas\n group g count=24 cpu=1 topology=required:block slices=rack:8"),
-        "3 slices of 8 tasks must stand in one domain of block; the best, 1, takes 2. There it holds 2 of 3 slices of rack.
+        "3 slices of 8 tasks must be placed in one domain of block; the best, 1, takes 2. There it holds 2 of 3 slices of rack.
          Of 6 nodes, by the first reason found: 6 can take at least one task.",
     );
 }
@@ -57,7 +57,7 @@ fn layers_of_slices_lie_inside_each_other() {
         &format!(
             "{CELL} job j class=tas\n group g count=16 cpu=1 topology=required:block slices=rack:8,kubernetes.io/hostname:4"
         ),
-        "2 slices of 8 tasks must stand in one domain of block; the best, 2, takes 1. There it holds 1 of 2 slices of rack. There it holds 2 of 4 slices of kubernetes.io/hostname.
+        "2 slices of 8 tasks must be placed in one domain of block; the best, 2, takes 1. There it holds 1 of 2 slices of rack. There it holds 2 of 4 slices of kubernetes.io/hostname.
          Of 6 nodes, by the first reason found: 6 can take at least one task.",
     );
 }
@@ -133,7 +133,7 @@ fn what_a_leader_leaves_no_room_for_is_not_told_as_room() {
          job j class=tas
          group lead cpu=2 topology=required:rack with=x
          group work count=5 cpu=1 topology=required:rack with=x slices=rack:1",
-        "5 tasks and their leader (group lead) must stand in one domain of rack; the best, 1, takes 4. There it holds 4 of 5 slices of rack.
+        "5 tasks and their leader (group lead) must be placed in one domain of rack; the best, 1, takes 4. There it holds 4 of 5 slices of rack.
          Of 1 node, by the first reason found: 1 can take at least one task.",
     );
 }
@@ -165,7 +165,7 @@ fn a_minimum_within_a_slice_asks_for_the_whole_slice() {
          job j class=tas
          group lead cpu=1 topology=required:rack with=x
          group work count=8 min=1 cpu=1 topology=required:rack slices=rack:4 with=x",
-        "1 slice of 4 tasks and its leader (group lead) must stand in one domain of rack; no domain takes any.
+        "1 slice of 4 tasks and its leader (group lead) must be placed in one domain of rack; no domain takes any.
          Of 1 node, by the first reason found: 1 can take at least one task.",
     );
 }
@@ -185,9 +185,9 @@ fn broken_slices_are_filled_where_they_stand_and_ranks_stay() {
     world.extend("lose a1", &mut planner);
     assert_eq!(
         world.place("j", &mut planner).0,
-        "1 slice of 3 tasks must stand in one domain of rack; no domain takes any.\n\
+        "1 slice of 3 tasks must be placed in one domain of rack; no domain takes any.\n\
          Of 7 nodes, by the first reason found: 1 can take at least one task; 2 are not ready; \
-         2 lack a label of its nodeSelector; 2 are outside the topology domain it must stand in."
+         2 lack a label of its nodeSelector; 2 are outside the topology domain it must be placed in."
     );
     world.extend("node a4 cpu=8 block=1 rack=1", &mut planner);
     let (text, verdict) = world.place("j", &mut planner);

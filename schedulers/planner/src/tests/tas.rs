@@ -38,7 +38,7 @@ fn the_host_level_is_the_nodes_themselves() {
     );
     check(
         &format!("{RACKS} job j class=tas\n group g count=9 cpu=1 topology=required:kubernetes.io/hostname"),
-        "9 tasks must stand in one domain of kubernetes.io/hostname; the best, 2/3/c1, takes 8.
+        "9 tasks must be placed in one domain of kubernetes.io/hostname; the best, 2/3/c1, takes 8.
          Of 4 nodes, by the first reason found: 4 can take at least one task.",
     );
 }

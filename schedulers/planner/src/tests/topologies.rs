@@ -33,7 +33,7 @@ fn required_takes_the_smallest_domain_that_holds_all() {
 fn required_fails_with_the_best_domain() {
     check(
         &format!("{RACKS} job j class=tas\n group g count=10 cpu=1 topology=required:rack"),
-        "10 tasks must stand in one domain of rack; the best, 2/3, takes 9.
+        "10 tasks must be placed in one domain of rack; the best, 2/3, takes 9.
          Of 7 nodes, by the first reason found: 6 can take at least one task; 1 lacks a label of the topology it asks for.",
     );
     check(
@@ -48,7 +48,7 @@ fn a_domain_with_more_room_goes_before_a_preferred_one_that_takes_fewer() {
     check(&format!("{RACKS} {gang}"), "g 0-7 on c1, 8 on c2");
     check(
         &format!("{RACKS} job j class=tas\n group g count=10 cpu=1 prefer=50:rack:2 topology=required:rack"),
-        "10 tasks must stand in one domain of rack; the best, 2/3, takes 9.
+        "10 tasks must be placed in one domain of rack; the best, 2/3, takes 9.
          Of 7 nodes, by the first reason found: 6 can take at least one task; 1 lacks a label of the topology it asks for.",
     );
 }
@@ -136,7 +136,7 @@ fn groups_with_one_label_share_a_domain() {
     );
     check(
         &format!("{RACKS} job j class=tas\n group lead cpu=4 topology=required:rack with=x\n group work count=6 cpu=1 topology=required:rack with=x"),
-        "6 tasks and their leader (group lead) must stand in one domain of rack; the best, 2/3, takes 5.
+        "6 tasks and their leader (group lead) must be placed in one domain of rack; the best, 2/3, takes 5.
          Of 7 nodes, by the first reason found: 6 can take at least one task; 1 lacks a label of the topology it asks for.",
     );
     check(
@@ -164,7 +164,7 @@ fn groups_that_share_no_domain_hear_what_the_best_one_lacks() {
              group work count=4 cpu=1 topology=required:rack with=x
              group more count=1 cpu=1 topology=required:rack with=x"
         ),
-        "4 tasks must stand in one domain of rack; the best, 1/2, takes 2.
+        "4 tasks must be placed in one domain of rack; the best, 1/2, takes 2.
          Room for group lead was found and is counted as taken.
          Of 3 nodes, by the first reason found: 3 can take at least one task.",
     );
@@ -174,7 +174,7 @@ fn groups_that_share_no_domain_hear_what_the_best_one_lacks() {
              group one count=2 cpu=1 topology=required:rack with=x
              group two count=2 cpu=1 topology=required:rack with=x"
         ),
-        "2 tasks must stand in one domain of rack; the best, 1/2, takes 1.
+        "2 tasks must be placed in one domain of rack; the best, 1/2, takes 1.
          Room for group one was found and is counted as taken.
          Of 3 nodes, by the first reason found: 3 can take at least one task.",
     );

@@ -146,7 +146,7 @@ fn of_repair(kind: &EventKind, view: EventView) -> EventView {
     match kind {
         EventKind::TasksLost { name, tasks, standing, nodes, .. } => EventView {
             kind: "tasksLost".into(),
-            message: format!("job {name} lost {} on {}; {standing} stand", some_tasks(*tasks), nodes.join(", ")),
+            message: format!("job {name} lost {} on {}; {standing} are left", some_tasks(*tasks), nodes.join(", ")),
             job: name.clone(),
             node: if let [node] = nodes.as_slice() { node.clone() } else { String::new() },
             count: *tasks,
@@ -323,7 +323,7 @@ fn of_drain(at_ms: u64, kind: &EventKind, view: EventView) -> EventView {
         EventKind::NodeDrained { name, took_ms, .. } => EventView {
             kind: "nodeDrained".into(),
             message: format!(
-                "node {name} is drained: nothing stands on it after {}.{} s",
+                "node {name} is drained: nothing runs on it after {}.{} s",
                 took_ms / 1000,
                 took_ms / 100 % 10
             ),

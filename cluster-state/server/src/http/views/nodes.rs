@@ -104,7 +104,7 @@ fn leaving(cell: &Cell, node: NodeId) -> Vec<LeavingView> {
         let reason = match () {
             () if staying > 0 => explain(cell, job).summary,
             () if kept > 0 && is_lost => "They live on while the node is lost.".to_string(),
-            () if kept > 0 => "They came back with the node; what stands in their place ends first.".to_string(),
+            () if kept > 0 => "They came back with the node; what runs in their place ends first.".to_string(),
             () => String::new(),
         };
         Some(LeavingView { job: job.spec.name.clone(), staying: staying + kept, stopping, reason })

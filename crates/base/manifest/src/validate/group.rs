@@ -134,7 +134,7 @@ fn topology_rule(request: &TopologyRequest) -> Result<(), String> {
         return Err("needs a level: the label key of one of the topology's levels".to_string());
     }
     if !needs_level && !request.level.is_empty() {
-        return Err("a level stands under `required` or `preferred` only".to_string());
+        return Err("a level belongs under `required` or `preferred` only".to_string());
     }
     Ok(())
 }

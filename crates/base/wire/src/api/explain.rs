@@ -135,7 +135,7 @@ pub struct ExcludedView {
     /// No term of the node affinity matches.
     #[serde(skip_serializing_if = "is_default")]
     pub affinity: u32,
-    /// Outside the domain it must stand in.
+    /// Outside the domain it must be placed in.
     #[serde(skip_serializing_if = "is_default")]
     pub topology_domain: u32,
     /// A host port is taken.

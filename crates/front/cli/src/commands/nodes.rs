@@ -68,7 +68,7 @@ fn drain(session: &Session, args: &DrainNode) -> Result<u8, Failure> {
     let name = &args.name;
     if !args.wait {
         let text = match node.runs {
-            0 => format!("node {name} is drained: nothing stands on it\n"),
+            0 => format!("node {name} is drained: nothing runs on it\n"),
             runs => format!("node {name} is being drained: {} to leave\n", text::counted(runs, "task")),
         };
         session.output.print(&node, |_| text)?;
@@ -76,12 +76,12 @@ fn drain(session: &Session, args: &DrainNode) -> Result<u8, Failure> {
     }
     let node = wait_until_drained(session, &path, args)?;
     let drained = node.drain.is_some();
-    let text = if drained { "drained: nothing stands on it" } else { "drained no more: somebody ended the drain" };
+    let text = if drained { "drained: nothing runs on it" } else { "drained no more: somebody ended the drain" };
     session.output.print(&node, |_| format!("node {name} is {text}\n"))?;
     Ok(if drained { EXIT_DONE } else { EXIT_FAILED })
 }
 
-/// The node once nothing stands on it, or once its drain was ended. An outage of the server is waited through.
+/// The node once nothing runs on it, or once its drain was ended. An outage of the server is waited through.
 fn wait_until_drained(session: &Session, path: &str, args: &DrainNode) -> Result<NodeSummary, Failure> {
     let name = &args.name;
     let progress = Progress::start(format!("draining {name}"));

@@ -213,7 +213,7 @@ fn read_rows<R: DeserializeOwned, T>(
         let row = record.deserialize(Some(&header)).map_err(unreadable)?;
         let (name, thing) = make(row).map_err(wrong)?;
         if let Some(name) = names.replace(name) {
-            return Err(wrong(format!("the name {name} stands in an earlier line, too")));
+            return Err(wrong(format!("the name {name} is in an earlier line, too")));
         }
         things.push(thing);
     }
@@ -269,7 +269,7 @@ d,500,512,0,0,,Guaranteed,Running,5,9,5
             ("a,-1,1,0,0,,LS,Running,0,0,0", "pods.csv, line 2: cpu_milli is -1; 0 to 1099511627776 is possible"),
             (
                 "a,1,1,0,0,,LS,Running,0,0,0\na,1,1,0,0,,LS,Running,0,0,0",
-                "pods.csv, line 3: the name a stands in an earlier line, too",
+                "pods.csv, line 3: the name a is in an earlier line, too",
             ),
             (",1,1,0,0,,LS,Running,0,0,0", "pods.csv, line 2: the name is empty"),
         ] {
