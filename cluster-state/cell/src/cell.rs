@@ -175,6 +175,7 @@ impl Cell {
     }
 
     /// Whether the labels and taints of `node` let `shape` stand there, the host name included.
+    #[inline]
     pub fn admits(&self, shape: ShapeId, node: NodeId) -> bool {
         let Some(content) = self.shapes.get(shape) else { return false };
         if !content.names_hosts {
@@ -184,6 +185,7 @@ impl Cell {
     }
 
     /// The domain that `node` puts group `group` of `job` into, if the group is bound to one; see `Topology::key_of`.
+    #[inline]
     pub(crate) fn domain_key(&self, job: &Job, group: usize, node: NodeId) -> Option<u32> {
         let (name, level) = job.binding_level(group)?;
         let topology = self.topologies.get(name)?;

@@ -8,6 +8,7 @@
 //! all-or-nothing transaction, is told so once, at the first of its rows that would have been accepted.
 
 mod admission;
+mod charge;
 mod moves;
 mod rows;
 pub(crate) mod scratch;
@@ -22,12 +23,13 @@ use crate::rooms::reads::reserves;
 use crate::rooms::what_if::WhatIf;
 use crate::state::jobs::{Job, JobState};
 use crate::state::nodes::PRESENT;
+use crate::state::quota::QueueId;
 use crate::state::repairs::RepairState;
 use crate::state::requests::add_requests;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Conflict, ConflictReason, Grain, GroupIndex, Index, JobGuard, JobId, Lease, NodeId, Nomination, Purpose, RunRef,
-    SessionId, ShapeId, StopCause, Transaction, Verdict,
+    Conflict, ConflictReason, Grain, GroupIndex, Index, JobGuard, JobId, Lease, NodeId, Nomination, Purpose,
+    ResourceId, RunRef, SessionId, ShapeId, StopCause, Transaction, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,6 +47,8 @@ struct Judge<'a> {
     adopted: Option<&'a [(ShapeId, u32)]>,
     /// Where the rows of the job at hand began.
     mark: Savepoint,
+    /// The queue of the job before: most jobs of a transaction share one.
+    last_queue: Option<QueueId>,
 }
 
 /// What the log would say to `transaction` from `session` right now; see [`Cell::judge`].
@@ -57,10 +61,12 @@ pub(crate) fn judge_transaction(
     let shown = planted::shown_to_judge(cell, transaction);
     let (cell, transaction) = shown.as_deref().map_or((cell, transaction), |(cell, shown)| (cell, shown));
     scratch.over.begin();
+    scratch.ask_quota_again();
     let accepted = vec![0; transaction.place.len()];
     let (conflicts, refresh) = (Vec::new(), Index(0));
-    let (adopted, mark) = (None, scratch.over.savepoint());
-    let mut judge = Judge { cell, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark };
+    let (adopted, mark, last_queue) = (None, scratch.over.savepoint(), None);
+    let mut judge =
+        Judge { cell, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark, last_queue };
     match judge.judge_whole() {
         Ok(()) => judge.judge_rows(),
         Err(reason) => judge.refuse(Row::Whole, None, reason, cell.applied),
@@ -77,12 +83,14 @@ pub(crate) fn judge_adoption(
     scratch: &mut Scratch,
 ) -> Verdict {
     scratch.over.begin();
+    scratch.ask_quota_again();
     scratch.guards.clear();
     scratch.guards.extend(transaction.jobs.iter().enumerate().map(|(at, guard)| (guard.job, at as u32)));
     let (session, accepted) = (SessionId(0), vec![0; transaction.place.len()]);
     let (conflicts, refresh) = (Vec::new(), Index(0));
-    let (adopted, mark) = (Some(made), scratch.over.savepoint());
-    let mut judge = Judge { cell, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark };
+    let (adopted, mark, last_queue) = (Some(made), scratch.over.savepoint(), None);
+    let mut judge =
+        Judge { cell, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark, last_queue };
     judge.judge_rows();
     judge.into_verdict()
 }
@@ -281,12 +289,13 @@ impl<'a> Judge<'a> {
             add_requests(&mut growth, shape, -i64::from(held));
         }
         let Some(queue) = self.cell.quota.find(&job.spec.queue) else { return Ok(()) };
-        if growth.iter().any(|(resource, amount)| self.what().quota_left(queue, *resource) < *amount) {
+        let is_over = |(&resource, &amount): (&ResourceId, &i64)| {
+            self.what().quota_left(queue, &[(resource, amount)])[0] < amount
+        };
+        if growth.iter().any(is_over) {
             return Err(ConflictReason::QuotaExceeded);
         }
-        for (resource, amount) in growth {
-            self.scratch.over.charge(&self.cell.quota, GroupIndex(0), (queue, resource, amount));
-        }
+        self.scratch.over.charge(&self.cell.quota, GroupIndex(0), queue, growth.into_iter());
         Ok(())
     }
 

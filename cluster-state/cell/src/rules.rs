@@ -23,8 +23,6 @@ use ohm_model::{ConflictReason, NodeId};
 pub(crate) struct Rule {
     /// Its name; kube-scheduler's where it has one for it.
     pub(crate) name: &'static str,
-    /// What it is about.
-    pub(crate) about: About,
     /// How many of so many tasks it leaves room for on a node, and why not for more.
     room: fn(&Asker<'_>, WhatIf<'_>, NodeId, u32) -> Room,
     /// That reason for people, where it says something of the node.
@@ -49,19 +47,49 @@ pub(crate) enum About {
 
 use About::{Amounts, Place, Queue, Taken};
 
-/// All hard rules, in the order they are asked: what costs least first; of several that leave no room the first one is
-/// the reason.
-pub(crate) const RULES: &[Rule] = &[
-    Rule { name: "NodeReady", about: Place, room: node_ready::room, miss: Some(node_ready::miss) },
-    Rule { name: "NodeClass", about: Place, room: node_class::room, miss: Some(node_class::miss) },
-    Rule { name: "TopologyDomain", about: Place, room: topology_domain::room, miss: Some(topology_domain::miss) },
-    Rule { name: "NodeResourcesFit", about: Amounts, room: resources::room, miss: Some(resources::miss) },
-    Rule { name: "Claims", about: Amounts, room: claims::room, miss: Some(claims::miss) },
-    Rule { name: "Quota", about: Queue, room: quota::room, miss: None },
-    Rule { name: "NodePorts", about: Taken, room: ports::room, miss: Some(ports::miss) },
-    Rule { name: "LimitPerNode", about: Taken, room: limit_per_node::room, miss: Some(limit_per_node::miss) },
-    Rule { name: "Devices", about: Amounts, room: devices::room, miss: Some(devices::miss) },
-];
+/// Makes the table, and [`ask_in_turn`] from the same lines: what is asked for every row of a transaction calls its
+/// rules by name, not through the table, so that the compiler sees what costs nothing where it does not happen.
+macro_rules! rules {
+    ($($name:literal $about:ident $rule:ident $miss:expr;)*) => {
+        /// All hard rules, in the order they are asked: what costs least first; of several that leave no room the first
+        /// one is the reason.
+        pub(crate) const RULES: &[Rule] =
+            &[$(Rule { name: $name, room: $rule::room, miss: $miss }),*];
+
+        /// How many of `most` tasks find room by the rules about what `is_asked` says, in the order of the table, until
+        /// nothing is left.
+        #[inline(always)]
+        fn ask_in_turn(
+            is_asked: impl Fn(About) -> bool,
+            asker: &Asker<'_>,
+            what: WhatIf<'_>,
+            node: NodeId,
+            most: u32,
+        ) -> Room {
+            let mut room = Room { count: most, reason: None };
+            $(if room.count > 0 && is_asked($about) {
+                let said = planted::answer($name, asker, what, node);
+                let left = said.unwrap_or_else(|| $rule::room(asker, what, node, room.count));
+                if left.count < room.count {
+                    room = left;
+                }
+            })*
+            room
+        }
+    };
+}
+
+rules! {
+    "NodeReady" Place node_ready Some(node_ready::miss);
+    "NodeClass" Place node_class Some(node_class::miss);
+    "TopologyDomain" Place topology_domain Some(topology_domain::miss);
+    "NodeResourcesFit" Amounts resources Some(resources::miss);
+    "Claims" Amounts claims Some(claims::miss);
+    "Quota" Queue quota None;
+    "NodePorts" Taken ports Some(ports::miss);
+    "LimitPerNode" Taken limit_per_node Some(limit_per_node::miss);
+    "Devices" Amounts devices Some(devices::miss);
+}
 
 impl Rule {
     pub(crate) fn ask(&self, asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32) -> Room {
@@ -73,27 +101,7 @@ impl Room {
     /// How many of `most` tasks of `asker` find room on `node`: every rule is asked, in the order of the table, until
     /// nothing is left.
     pub fn of(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32) -> Room {
-        Room::by(RULES.iter(), asker, what, node, most)
-    }
-
-    fn by<'r>(
-        rules: impl Iterator<Item = &'r Rule>,
-        asker: &Asker<'_>,
-        what: WhatIf<'_>,
-        node: NodeId,
-        most: u32,
-    ) -> Room {
-        let mut room = Room { count: most, reason: None };
-        for rule in rules {
-            let left = rule.ask(asker, what, node, room.count);
-            if left.count < room.count {
-                room = left;
-            }
-            if room.count == 0 {
-                break;
-            }
-        }
-        room
+        ask_in_turn(|_| true, asker, what, node, most)
     }
 
     /// As [`Room::of`], where less than `count` is of no use.
@@ -103,7 +111,7 @@ impl Room {
 
     /// As [`Room::of`] beside what is taken on the node, wherever the group may run.
     pub(crate) fn beside(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32) -> Room {
-        Room::by(RULES.iter().filter(|rule| matches!(rule.about, Amounts | Taken)), asker, what, node, most)
+        ask_in_turn(|about| matches!(about, Amounts | Taken), asker, what, node, most)
     }
 
     /// Why not even one task of `asker` finds room on `node`, for people: the first rule that says so.
@@ -116,7 +124,6 @@ impl Room {
 
     /// Whether amounts are all that may keep one task of `asker` from `node`.
     pub fn is_near(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId) -> bool {
-        let others = RULES.iter().filter(|rule| rule.about != Amounts);
-        Room::by(others, asker, what, node, 1).count == 1
+        ask_in_turn(|about| about != Amounts, asker, what, node, 1).count == 1
     }
 }

@@ -57,7 +57,7 @@ impl Holds {
                 self.charge(job, &shape.requests, room.count, &mut quota);
             }
         }
-        Taken { rooms: self.over.keep(cell.quota(), from), quota }
+        Taken { rooms: self.over.keep(cell, from), quota }
     }
 
     /// Gives back what a transaction held.

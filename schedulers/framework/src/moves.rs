@@ -43,7 +43,7 @@ pub(crate) fn seek_places<P: Planner + ?Sized>(
         let as_if = board.over().leave(cell, job, &set);
         let budget = Budget { nodes: nodes_budget, rows: usize::MAX };
         let plan = planner.plan(&mut board.with_job(&as_if), &Work { jobs: vec![item], budget }, dice);
-        board.over().roll_back(cell.quota(), before);
+        board.over().roll_back(cell, before);
         sought.examined += plan.examined;
         match plan.decisions.into_iter().find(|decision| decision.job() == item.job) {
             Some(Decision::Planned(planned)) => {

@@ -98,14 +98,14 @@ impl<'v> Pass<'v> {
         let (cell, before) = (self.board.cell(), self.savepoint());
         self.board.over().place(cell, job, row);
         let answer = ask(self);
-        self.board.over().roll_back(cell.quota(), before);
+        self.board.over().roll_back(cell, before);
         answer
     }
 
     /// Ends the pass: nothing of it stays on the board.
     pub fn end(mut self) {
         let cell = self.board.cell();
-        self.board.over().roll_back(cell.quota(), self.start);
+        self.board.over().roll_back(cell, self.start);
     }
 }
 
@@ -238,7 +238,7 @@ impl Placer {
         self.touched.clear();
         self.touched.extend(pass.board.over().nodes_since(savepoint));
         let cell = pass.board.cell();
-        pass.board.over().roll_back(cell.quota(), savepoint);
+        pass.board.over().roll_back(cell, savepoint);
         self.refresh(pass);
     }
 

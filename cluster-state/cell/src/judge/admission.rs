@@ -2,13 +2,14 @@
 //! may not be.
 
 use crate::cell::Cell;
-use crate::rooms::reads::may_reserve;
+use crate::rooms::reads::{may_reserve, standing_in};
 use crate::state::jobs::Job;
+use crate::state::quota::QueueId;
 use ohm_model::ConflictReason;
 
-/// Whether tasks of `job` may be placed, as far as its queue's checks go.
-pub(super) fn judge_admitted(cell: &Cell, job: &Job) -> Result<(), ConflictReason> {
-    if cell.standing(job).may_place() { Ok(()) } else { Err(ConflictReason::NotReserved) }
+/// Whether tasks of `job` may be placed, as far as the checks of its queue go.
+pub(super) fn judge_admitted(cell: &Cell, job: &Job, queue: Option<QueueId>) -> Result<(), ConflictReason> {
+    if standing_in(cell, job, queue).may_place() { Ok(()) } else { Err(ConflictReason::NotReserved) }
 }
 
 /// Whether quota of `job` may be reserved: not while it waits for another attempt, nor for a class nobody knows.

@@ -28,9 +28,13 @@ impl<'a> Judge<'a> {
     }
 
     fn judge_job(&mut self, guard: &JobGuard, first: usize, end: usize) {
-        let admitted = |job: &'a Arc<Job>| judge_admitted(self.cell, job).map(|()| job);
-        let job = match self.guarded(guard).and_then(admitted) {
-            Ok(job) => job,
+        let last = self.last_queue;
+        let admitted = |job: &'a Arc<Job>| {
+            let queue = self.cell.quota.find_near(&job.spec.queue, last);
+            judge_admitted(self.cell, job, queue).map(|()| (job, queue))
+        };
+        let (job, queue) = match self.guarded(guard).and_then(admitted) {
+            Ok(found) => found,
             Err(reason) => {
                 let changed = self.cell.jobs.get(guard.job).map_or(self.cell.applied, |job| job.version);
                 return (first..end).for_each(|row| self.refuse(Row::Place(row as u32), None, reason, changed));
@@ -38,10 +42,14 @@ impl<'a> Judge<'a> {
         };
         self.scratch.groups.clear();
         self.scratch.groups.resize(job.groups.len(), GroupTally::default());
-        let charged = !job.spec.queue.is_empty() && job.reserved.is_empty();
-        let queue = if charged { self.cell.quota.find(&job.spec.queue) } else { None };
+        self.last_queue = queue;
+        let queue = queue.filter(|_| job.reserved.is_empty());
         // Spares never keep back what waits of their own job. What is over the quota then is given back in this entry.
-        self.scratch.over.lend_spares(self.cell, job);
+        let lends = job.groups.iter().any(|group| group.spares > 0);
+        if lends {
+            self.scratch.ask_quota_again();
+            self.scratch.over.lend_spares(self.cell, job);
+        }
         self.mark = self.scratch.over.savepoint();
         for row in first..end {
             let transaction = self.transaction;
@@ -52,10 +60,14 @@ impl<'a> Judge<'a> {
                 self.refuse(Row::Place(row as u32), Some(placement.node), reason, self.seen_by(reason, placement));
             }
         }
+        self.scratch.settle(self.cell);
         self.judge_slices(job, first, end);
         self.judge_spares_first(job, first, end);
         self.judge_minimum(job, first, end);
-        self.scratch.over.recall_spares(self.cell, job);
+        if lends {
+            self.scratch.ask_quota_again();
+            self.scratch.over.recall_spares(self.cell, job);
+        }
     }
 
     /// The entry a planner must have applied to see why the row was refused.
@@ -106,7 +118,9 @@ impl<'a> Judge<'a> {
             true => Wish::Return { devices },
             false => Wish::Run { first: placement.first.0, class: placement.class, devices },
         };
-        Ok(Asker { job, group: placement.group, shape_id, shape, queue, wish })
+        let of = queue.map(|queue| (queue, placement.group, shape_id));
+        let quota = of.map(|of| self.scratch.left_for(self.cell, of, shape));
+        Ok(Asker { job, group: placement.group, shape_id, shape, quota, wish })
     }
 
     /// Whether the node is as the planner saw it, as far as the transaction asks.
@@ -122,12 +136,7 @@ impl<'a> Judge<'a> {
     fn take(&mut self, asker: &Asker<'_>, placement: &Placement, count: u32) {
         let (cell, over) = (self.cell, &mut self.scratch.over);
         let (job, group, node, shape) = (asker.job, asker.group, placement.node, asker.shape);
-        over.take_row(job, shape, placement, count);
-        if let Some(queue) = asker.queue {
-            for &(resource, request) in &shape.requests {
-                over.charge(&cell.quota, group, (queue, resource, request * i64::from(count)));
-            }
-        }
+        over.take_row(job, (asker.shape_id, shape), placement, count);
         if shape.counts_own_tasks() {
             over.add_on_node(job.id, group, node, count as i32);
         }
@@ -135,6 +144,9 @@ impl<'a> Judge<'a> {
         let domain = cell.domain_key(job, at, node);
         if domain.is_some() && over.domain(job, at).is_none() {
             over.set_domain(job, group, domain);
+        }
+        if asker.quota.is_some() {
+            self.scratch.charge(count);
         }
         let tally = &mut self.scratch.groups[at];
         tally.accepted += count;
@@ -187,9 +199,10 @@ impl<'a> Judge<'a> {
         (first, end): (usize, usize),
         reason: ConflictReason,
     ) {
+        self.scratch.ask_quota_again();
         match group {
-            Some(group) => self.scratch.over.roll_back_group(&self.cell.quota, self.mark, group),
-            None => self.scratch.over.roll_back(&self.cell.quota, self.mark),
+            Some(group) => self.scratch.over.roll_back_group(self.cell, self.mark, group),
+            None => self.scratch.over.roll_back(self.cell, self.mark),
         }
         let mut told = false;
         for row in first..end {

@@ -1,7 +1,8 @@
 //! The working memory of a judgement.
 
 use crate::rooms::overlay::Overlay;
-use ohm_model::JobId;
+use crate::state::quota::QueueId;
+use ohm_model::{GroupIndex, JobId, ShapeId};
 
 /// Working memory of [`Cell::judge`](crate::Cell::judge). Keep one and hand it in again: after warming up, judging a
 /// claim allocates nothing.
@@ -10,8 +11,21 @@ pub struct Scratch {
     /// What the accepted rows take.
     pub(super) over: Overlay,
     pub(super) groups: Vec<GroupTally>,
+    pub(super) charge: Charge,
     /// The jobs of the transaction and where their guards are listed, by job.
     pub(super) guards: Vec<(JobId, u32)>,
+}
+
+/// What a queue is to be charged for rows of one shape that come one after another: the tree is asked before the first
+/// of them and charged once for each job. What is left falls by what is taken, as in the tree; whatever else changes
+/// the tree makes it be asked again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Charge {
+    pub(super) of: Option<(QueueId, GroupIndex, ShapeId)>,
+    /// How many tasks more.
+    pub(super) left: u32,
+    /// How many are not charged yet.
+    pub(super) tasks: u32,
 }
 
 impl Clone for Scratch {

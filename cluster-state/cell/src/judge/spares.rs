@@ -29,14 +29,15 @@ impl Judge<'_> {
         self.is_known(row.node)?;
         let wish = Wish::Spare { beside_own: true };
         let asker = Asker::of(self.cell, job, row.group, wish).ok_or(ConflictReason::Malformed)?;
-        let asker = Asker { queue: self.cell.quota.find(&job.spec.queue), ..asker };
+        let queue = self.cell.quota.find(&job.spec.queue);
+        let quota = queue.map(|queue| self.what().quota_tasks(queue, &asker.shape.requests, row.count));
+        let asker = Asker { quota, ..asker };
         Room::whole(&asker, self.what(), row.node, row.count)?;
         *named += row.count;
         let (cell, over) = (self.cell, &mut self.scratch.over);
         over.hold(row.node, Held::spare(job, row.group, row.count, cell.applied));
-        for &(resource, request) in asker.queue.iter().flat_map(|_| &asker.shape.requests) {
-            let amount = request.saturating_mul(i64::from(row.count));
-            over.charge(&cell.quota, row.group, (asker.queue.expect("a queue is charged"), resource, amount));
+        if let Some(queue) = queue {
+            over.charge_shape(&cell.quota, row.group, queue, (asker.shape_id, asker.shape, row.count as i32));
         }
         Ok(())
     }

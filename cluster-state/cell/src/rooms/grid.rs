@@ -31,6 +31,7 @@ impl Grid {
     }
 
     /// The sum at `row` and `column`.
+    #[inline]
     pub(crate) fn get(&self, row: usize, column: usize) -> i64 {
         match self.rows.get(row) {
             Some(&(stamp, at)) if stamp == self.stamp && column < self.width => {
@@ -40,10 +41,40 @@ impl Grid {
         }
     }
 
+    /// The sums of `row`, as far as there are any; all others are zero.
+    #[inline]
+    pub(crate) fn peek(&self, row: usize) -> &[i64] {
+        match self.rows.get(row) {
+            Some(&(stamp, at)) if stamp == self.stamp => {
+                let first = at as usize * self.width;
+                &self.sums[first..first + self.width]
+            }
+            _ => &[],
+        }
+    }
+
     /// Adds `amount` to the sum at `row` and `column`.
+    #[inline]
     pub(crate) fn add(&mut self, row: usize, column: usize, amount: i64) {
-        if column >= self.width {
-            self.widen(column + 1);
+        self.row(row, column + 1)[column] += amount;
+    }
+
+    /// The sums of `row`, at least `width` of them.
+    #[inline]
+    pub(crate) fn row(&mut self, row: usize, width: usize) -> &mut [i64] {
+        let at = match self.rows.get(row) {
+            Some(&(stamp, at)) if stamp == self.stamp && width <= self.width => at,
+            _ => self.touch(row, width),
+        };
+        let first = at as usize * self.width;
+        &mut self.sums[first..first + self.width]
+    }
+
+    /// Where the sums of `row` are from now on.
+    #[inline(never)]
+    fn touch(&mut self, row: usize, width: usize) -> u32 {
+        if width > self.width {
+            self.widen(width);
         }
         if self.rows.len() <= row {
             self.rows.resize(row + 1, (0, 0));
@@ -54,7 +85,7 @@ impl Grid {
             self.touched += 1;
             self.sums.resize(self.touched as usize * self.width, 0);
         }
-        self.sums[entry.1 as usize * self.width + column] += amount;
+        entry.1
     }
 
     /// From now on rows have `width` columns; what they sum stays.

@@ -1,20 +1,27 @@
 //! What is laid over a cell: rows of a plan, rooms, reservations, lent spares, runs that leave.
 
 use crate::cell::Cell;
-use crate::rooms::overlay::Overlay;
+use crate::rooms::overlay::{Overlay, ShapesAndQuota};
 use crate::rooms::reads::live_slot;
 use crate::state::jobs::{Job, TaskState};
 use crate::state::runs::{NO_RUN, Run};
 use crate::state::shapes::Shape;
 use ohm_model::resources::DEVICE_MILLI;
-use ohm_model::{GroupIndex, NodeId, Nomination, Placement, ResourceId, RunRef};
+use ohm_model::{GroupIndex, NodeId, Nomination, Placement, ResourceId, RunRef, ShapeId};
 use ohm_stdx::bug::{self, Bug};
+
+impl<'a> From<&'a Cell> for ShapesAndQuota<'a> {
+    fn from(cell: &'a Cell) -> Self {
+        ShapesAndQuota { shapes: &cell.shapes, quota: &cell.quota }
+    }
+}
 
 impl Overlay {
     /// Takes what `count` tasks of `row` take on their node.
-    pub(crate) fn take_row(&mut self, job: &Job, shape: &Shape, row: &Placement, count: u32) {
+    #[inline]
+    pub(crate) fn take_row(&mut self, job: &Job, (id, shape): (ShapeId, &Shape), row: &Placement, count: u32) {
         let (group, node) = (row.group, row.node);
-        take_room(self, (group, node), shape, i64::from(count));
+        take_room(self, (group, node), (id, shape), count as i32);
         let moved = job.groups[usize::from(group.0)].moving.overlap(row.first.0, count);
         if moved > 0 {
             self.add_moved(job.id, group, node, moved);
@@ -32,7 +39,7 @@ impl Overlay {
     /// lacks takes nothing.
     pub fn place(&mut self, cell: &Cell, job: &Job, row: &Placement) {
         let Some(shape) = cell.shape_of(job, usize::from(row.group.0)) else { return };
-        self.take_row(job, shape, row, row.count);
+        self.take_row(job, (job.groups[usize::from(row.group.0)].shape, shape), row, row.count);
         self.add_on_node(job.id, row.group, row.node, row.count as i32);
         self.add_placed(job.id, row.group, (row.first.0, row.count));
     }
@@ -41,14 +48,15 @@ impl Overlay {
     pub fn charge_tasks(&mut self, cell: &Cell, job: &Job, group: GroupIndex, count: u32) {
         let Some(shape) = cell.shape_of(job, usize::from(group.0)) else { return };
         if job.reserved.is_empty() {
-            charge_all(self, cell, job, group, shape.requests.iter().copied(), i64::from(count));
+            charge_tasks(self, cell, (job, group), (job.groups[usize::from(group.0)].shape, shape), count as i32);
         }
     }
 
     /// Takes the room that tasks on the move will have reserved, or that spares will.
     pub fn take_nominated(&mut self, cell: &Cell, job: &Job, room: &Nomination) {
         let Some(shape) = cell.shape_of(job, usize::from(room.group.0)) else { return };
-        take_room(self, (room.group, room.node), shape, i64::from(room.count));
+        let id = job.groups[usize::from(room.group.0)].shape;
+        take_room(self, (room.group, room.node), (id, shape), room.count as i32);
         self.add_on_node(job.id, room.group, room.node, room.count as i32);
     }
 
@@ -69,14 +77,14 @@ impl Overlay {
         }
         self.lend_spares_of(job.id);
         let charged = cell.spares_charged(job);
-        charge_all(self, cell, job, GroupIndex(0), cell.resources.columns(&charged), -1);
+        charge_all(self, cell, job, cell.resources.columns(&charged).map(|(resource, amount)| (resource, -amount)));
     }
 
     /// Ends what [`Overlay::lend_spares`] began. What was planned in between stays.
     pub fn recall_spares(&mut self, cell: &Cell, job: &Job) {
         if self.forget_lent(job.id) {
             let charged = cell.spares_charged(job);
-            charge_all(self, cell, job, GroupIndex(0), cell.resources.columns(&charged), 1);
+            charge_all(self, cell, job, cell.resources.columns(&charged));
         }
     }
 
@@ -104,38 +112,39 @@ impl Overlay {
 }
 
 /// Takes amounts and ports of so many tasks on a node; below zero gives back. No two tasks have one port there.
-fn take_room(over: &mut Overlay, (group, node): (GroupIndex, NodeId), shape: &Shape, tasks: i64) {
-    for &(resource, request) in &shape.requests {
-        over.take(group, node, resource, request.saturating_mul(tasks));
-    }
+#[inline]
+fn take_room(over: &mut Overlay, (group, node): (GroupIndex, NodeId), (id, shape): (ShapeId, &Shape), tasks: i32) {
+    over.take(group, node, (id, shape), tasks);
     let by = if tasks < 0 { -1 } else { 1 };
     shape.ports.iter().for_each(|&port| over.take_port(group, node, port, by));
 }
 
-/// Charges the queue of `job` with so many times these amounts.
-fn charge_all(
+/// Charges the queue of `job` with so many tasks of a shape.
+fn charge_tasks(
     over: &mut Overlay,
     cell: &Cell,
-    job: &Job,
-    group: GroupIndex,
-    amounts: impl Iterator<Item = (ResourceId, i64)>,
-    times: i64,
+    (job, group): (&Job, GroupIndex),
+    (id, shape): (ShapeId, &Shape),
+    tasks: i32,
 ) {
-    if job.spec.queue.is_empty() {
-        return;
+    if let Some(queue) = cell.quota.find(&job.spec.queue) {
+        over.charge_shape(&cell.quota, group, queue, (id, shape, tasks));
     }
-    let Some(queue) = cell.quota.find(&job.spec.queue) else { return };
-    for (resource, amount) in amounts {
-        over.charge(&cell.quota, group, (queue, resource, amount.saturating_mul(times)));
+}
+
+/// Charges the queue of `job` with these amounts.
+fn charge_all(over: &mut Overlay, cell: &Cell, job: &Job, amounts: impl Iterator<Item = (ResourceId, i64)>) {
+    if let Some(queue) = cell.quota.find(&job.spec.queue) {
+        over.charge(&cell.quota, GroupIndex(0), queue, amounts);
     }
 }
 
 fn free_run(over: &mut Overlay, cell: &Cell, job: &Job, run: &Run) {
     let Some(shape) = cell.shapes.get(run.shape) else { return };
     let (group, node) = (run.run.task.group, run.node);
-    take_room(over, (group, node), shape, -1);
+    take_room(over, (group, node), (run.shape, shape), -1);
     if job.reserved.is_empty() {
-        charge_all(over, cell, job, group, shape.requests.iter().copied(), -1);
+        charge_tasks(over, cell, (job, group), (run.shape, shape), -1);
     }
     for (&(resource, request), &mask) in shape.devices.iter().zip(run.devices.as_deref().unwrap_or(&[])) {
         if mask != 0 {

@@ -6,7 +6,8 @@ use crate::rooms::grid::Grid;
 use crate::rooms::nominations::Held;
 use crate::state::jobs::Job;
 use crate::state::quota::{QueueId, Quota};
-use ohm_model::{GroupIndex, JobId, NodeId, ResourceId};
+use crate::state::shapes::{Shape, Shapes};
+use ohm_model::{GroupIndex, JobId, NodeId, ResourceId, ShapeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is taken and given back beside what the cell counts. Sums by node and by queue are dense and stamped, so that
@@ -37,6 +38,13 @@ pub struct Overlay {
     steps: Vec<(GroupIndex, Step)>,
 }
 
+/// What tells the amounts of a step that is undone: any `&Cell` does.
+#[derive(Clone, Copy, Debug)]
+pub struct ShapesAndQuota<'a> {
+    pub(super) shapes: &'a Shapes,
+    pub(super) quota: &'a Quota,
+}
+
 /// A point to which an overlay can be rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint(usize);
@@ -56,7 +64,11 @@ impl Taken {
 /// How one step is undone.
 #[derive(Clone, Copy, Debug)]
 enum Step {
+    /// What so many tasks of a shape take on a node; its amounts by themselves once it is kept, as the shape may go.
+    Tasks(NodeId, ShapeId, i32),
     Amount(NodeId, ResourceId, i64),
+    /// What a queue is charged for so many tasks of a shape.
+    Charged(QueueId, ShapeId, i32),
     Quota(QueueId, ResourceId, i64),
     Port(NodeId, u16, i32),
     Devices(NodeId, ResourceId, u64, i16),
@@ -72,13 +84,14 @@ impl Step {
     /// The node whose room it changes.
     fn node(&self) -> Option<NodeId> {
         match self {
-            Step::Amount(node, ..)
+            Step::Tasks(node, ..)
+            | Step::Amount(node, ..)
             | Step::Port(node, ..)
             | Step::Devices(node, ..)
             | Step::OnNode(_, node, _)
             | Step::Moved(_, node, _)
             | Step::Held(node) => Some(*node),
-            Step::Quota(..) | Step::Placed(..) | Step::Lent(_) | Step::Domain(..) => None,
+            Step::Charged(..) | Step::Quota(..) | Step::Placed(..) | Step::Lent(_) | Step::Domain(..) => None,
         }
     }
 }
@@ -111,97 +124,89 @@ impl Overlay {
     }
 
     /// Undoes everything since the savepoint.
-    pub fn roll_back(&mut self, quota: &Quota, to: Savepoint) {
+    pub fn roll_back<'a>(&mut self, cell: impl Into<ShapesAndQuota<'a>>, to: Savepoint) {
+        let of = cell.into();
         while self.steps.len() > to.0
             && let Some((group, step)) = self.steps.pop()
         {
-            self.revert(quota, group, step);
+            revert(self, of, group, step);
         }
     }
 
     /// Undoes what `group` has done since the savepoint.
-    pub(crate) fn roll_back_group(&mut self, quota: &Quota, to: Savepoint, group: GroupIndex) {
-        let undone = self.steps.split_off(to.0);
+    pub(crate) fn roll_back_group<'a>(
+        &mut self,
+        cell: impl Into<ShapesAndQuota<'a>>,
+        to: Savepoint,
+        group: GroupIndex,
+    ) {
+        let (of_cell, undone) = (cell.into(), self.steps.split_off(to.0));
         for &(of, step) in undone.iter().rev().filter(|(of, _)| *of == group) {
-            self.revert(quota, of, step);
+            revert(self, of_cell, of, step);
         }
         self.steps.extend(undone.into_iter().filter(|(of, _)| *of != group));
     }
 
     /// Takes the steps since the savepoint out of what [`Overlay::roll_back`] undoes. Quota is uncharged.
-    pub fn keep(&mut self, quota: &Quota, from: Savepoint) -> Taken {
-        let mut steps = self.steps.split_off(from.0);
-        steps.retain(|&(group, step)| {
-            let stays = !matches!(step, Step::Quota(..));
-            if !stays {
-                self.revert(quota, group, step);
+    pub fn keep<'a>(&mut self, cell: impl Into<ShapesAndQuota<'a>>, from: Savepoint) -> Taken {
+        let (of, mut kept) = (cell.into(), Vec::new());
+        for (group, step) in self.steps.split_off(from.0) {
+            match step {
+                Step::Charged(..) | Step::Quota(..) => revert(self, of, group, step),
+                Step::Tasks(node, shape, tasks) => {
+                    kept.extend(requests_of(of, shape).iter().map(|&(resource, request)| {
+                        (group, Step::Amount(node, resource, request.saturating_mul(i64::from(tasks))))
+                    }));
+                }
+                _ => kept.push((group, step)),
             }
-            stays
-        });
-        Taken(steps)
+        }
+        Taken(kept)
     }
 
     /// Gives back what was kept.
     pub fn give_back(&mut self, taken: &Taken) {
-        let no_quota = Quota::default();
-        taken.0.iter().rev().for_each(|&(group, step)| self.revert(&no_quota, group, step));
-    }
-
-    fn revert(&mut self, quota: &Quota, group: GroupIndex, step: Step) {
-        match step {
-            Step::Amount(node, resource, amount) => {
-                self.nodes.add(node.0 as usize, usize::from(resource.0), -amount);
-            }
-            Step::Quota(queue, resource, amount) => quota.charge_over(queue, resource, -amount, &mut self.queues),
-            Step::Port(node, port, by) => add(&mut self.ports, (node, port), -by),
-            Step::Devices(node, resource, mask, milli) => self.add_devices(node, resource, mask, -milli),
-            Step::OnNode(job, node, count) => add(&mut self.on_node, (job, group, node), -count),
-            Step::Moved(job, node, count) => add(&mut self.moved, (job, group, node), -(count as i32)),
-            Step::Placed(job, first, count) => self.drop_placed(job, group, (first, count)),
-            Step::Lent(job) => drop(self.forget_lent(job)),
-            Step::Held(node) => drop(self.held.get_mut(&node).and_then(Vec::pop)),
-            Step::Domain(job, Some(former)) => drop(self.domains.insert((job, group.0), former)),
-            Step::Domain(job, None) => drop(self.domains.remove(&(job, group.0))),
-        }
-    }
-
-    fn drop_placed(&mut self, job: JobId, group: GroupIndex, tasks: (u32, u32)) {
-        let Some(placed) = self.placed.get_mut(&(job, group)) else { return };
-        if let Some(at) = placed.iter().rposition(|known| *known == tasks) {
-            placed.swap_remove(at);
-        }
-        if placed.is_empty() {
-            self.placed.remove(&(job, group));
-        }
-    }
-
-    fn add_devices(&mut self, node: NodeId, resource: ResourceId, mask: u64, milli: i16) {
-        let taken = self.devices.entry((node, resource)).or_insert([0; 64]);
-        in_mask(mask).for_each(|device| taken[device] += milli);
-        if taken.iter().all(|milli| *milli == 0) {
-            self.devices.remove(&(node, resource));
-        }
+        taken.0.iter().rev().for_each(|&(group, step)| revert_kept(self, group, step));
     }
 
     /// How much of `resource` is taken on `node`.
+    #[inline]
     pub fn taken(&self, node: NodeId, resource: ResourceId) -> i64 {
         self.nodes.get(node.0 as usize, usize::from(resource.0))
     }
 
-    /// Takes so much of `resource` on `node` for a task of `group`; below zero gives back.
-    pub(crate) fn take(&mut self, group: GroupIndex, node: NodeId, resource: ResourceId, amount: i64) {
-        self.nodes.add(node.0 as usize, usize::from(resource.0), amount);
-        self.steps.push((group, Step::Amount(node, resource, amount)));
+    /// Takes on `node` what so many tasks of a shape ask for; below zero gives back.
+    #[inline]
+    pub(crate) fn take(&mut self, group: GroupIndex, node: NodeId, (id, shape): (ShapeId, &Shape), tasks: i32) {
+        add_amounts(&mut self.nodes, node, &shape.requests, i64::from(tasks));
+        self.steps.push((group, Step::Tasks(node, id, tasks)));
     }
 
+    /// Charges `queue` with so many tasks of a shape; below zero gives back.
+    #[inline(never)]
+    pub(crate) fn charge_shape(
+        &mut self,
+        quota: &Quota,
+        group: GroupIndex,
+        queue: QueueId,
+        (id, shape, tasks): (ShapeId, &Shape, i32),
+    ) {
+        quota.charge_all_over(queue, &shape.requests, i64::from(tasks), &mut self.queues);
+        self.steps.push((group, Step::Charged(queue, id, tasks)));
+    }
+
+    /// Charges `queue` with these amounts; below zero gives back.
     pub(crate) fn charge(
         &mut self,
         quota: &Quota,
         group: GroupIndex,
-        (queue, resource, amount): (QueueId, ResourceId, i64),
+        queue: QueueId,
+        amounts: impl Iterator<Item = (ResourceId, i64)>,
     ) {
-        quota.charge_over(queue, resource, amount, &mut self.queues);
-        self.steps.push((group, Step::Quota(queue, resource, amount)));
+        for (resource, amount) in amounts {
+            quota.charge_over(queue, resource, amount, &mut self.queues);
+            self.steps.push((group, Step::Quota(queue, resource, amount)));
+        }
     }
 
     /// How often `port` of `node` is taken more than the cell counts.
@@ -227,7 +232,7 @@ impl Overlay {
         resource: ResourceId,
         (mask, milli): (u64, i16),
     ) {
-        self.add_devices(node, resource, mask, milli);
+        add_devices(self, (node, resource), mask, milli);
         self.steps.push((group, Step::Devices(node, resource, mask, milli)));
     }
 
@@ -280,6 +285,7 @@ impl Overlay {
     }
 
     /// The room that is held on `node` besides, and whether what the cell holds there counts.
+    #[inline]
     pub(super) fn held_besides(&self, node: NodeId) -> (&[Held], bool) {
         (self.held.get(&node).map_or(&[], Vec::as_slice), !self.bared.contains(&node))
     }
@@ -297,6 +303,7 @@ impl Overlay {
     }
 
     /// The domain that group `group` of `job` is in.
+    #[inline]
     pub(crate) fn domain(&self, job: &Job, group: usize) -> Option<u32> {
         if self.domains.is_empty() {
             return job.groups[group].domain;
@@ -315,6 +322,73 @@ impl Overlay {
     }
 }
 
+/// What one task of a shape asks for.
+fn requests_of(of: ShapesAndQuota<'_>, shape: ShapeId) -> &[(ResourceId, i64)] {
+    of.shapes.get(shape).map_or(&[], |shape| &shape.requests)
+}
+
+fn revert(over: &mut Overlay, of: ShapesAndQuota<'_>, group: GroupIndex, step: Step) {
+    let quota = of.quota;
+    match step {
+        Step::Tasks(node, shape, tasks) => {
+            add_amounts(&mut over.nodes, node, requests_of(of, shape), i64::from(-tasks));
+        }
+        Step::Charged(queue, shape, tasks) => {
+            quota.charge_all_over(queue, requests_of(of, shape), i64::from(-tasks), &mut over.queues);
+        }
+        Step::Quota(queue, resource, amount) => quota.charge_over(queue, resource, -amount, &mut over.queues),
+        _ => revert_kept(over, group, step),
+    }
+}
+
+/// Undoes a step that says all by itself.
+fn revert_kept(over: &mut Overlay, group: GroupIndex, step: Step) {
+    match step {
+        Step::Tasks(..) | Step::Charged(..) | Step::Quota(..) => unreachable!("is not kept"),
+        Step::Amount(node, resource, amount) => {
+            over.nodes.add(node.0 as usize, usize::from(resource.0), -amount);
+        }
+        Step::Port(node, port, by) => add(&mut over.ports, (node, port), -by),
+        Step::Devices(node, resource, mask, milli) => add_devices(over, (node, resource), mask, -milli),
+        Step::OnNode(job, node, count) => add(&mut over.on_node, (job, group, node), -count),
+        Step::Moved(job, node, count) => add(&mut over.moved, (job, group, node), -(count as i32)),
+        Step::Placed(job, first, count) => drop_placed(over, job, group, (first, count)),
+        Step::Lent(job) => drop(over.forget_lent(job)),
+        Step::Held(node) => drop(over.held.get_mut(&node).and_then(Vec::pop)),
+        Step::Domain(job, Some(former)) => drop(over.domains.insert((job, group.0), former)),
+        Step::Domain(job, None) => drop(over.domains.remove(&(job, group.0))),
+    }
+}
+
+fn drop_placed(over: &mut Overlay, job: JobId, group: GroupIndex, tasks: (u32, u32)) {
+    let Some(placed) = over.placed.get_mut(&(job, group)) else { return };
+    if let Some(at) = placed.iter().rposition(|known| *known == tasks) {
+        placed.swap_remove(at);
+    }
+    if placed.is_empty() {
+        over.placed.remove(&(job, group));
+    }
+}
+
+fn add_devices(over: &mut Overlay, of: (NodeId, ResourceId), mask: u64, milli: i16) {
+    let taken = over.devices.entry(of).or_insert([0; 64]);
+    in_mask(mask).for_each(|device| taken[device] += milli);
+    let is_free = |device: usize| taken[device] == 0;
+    if in_mask(mask).next().is_none_or(is_free) && (0..64).all(is_free) {
+        over.devices.remove(&of);
+    }
+}
+
+/// Adds so many times these amounts to what is taken on `node`.
+#[inline]
+fn add_amounts(nodes: &mut Grid, node: NodeId, amounts: &[(ResourceId, i64)], times: i64) {
+    let width = amounts.iter().map(|(resource, _)| usize::from(resource.0) + 1).max().unwrap_or(0);
+    let sums = nodes.row(node.0 as usize, width);
+    for (resource, amount) in amounts {
+        sums[usize::from(resource.0)] += amount.saturating_mul(times);
+    }
+}
+
 /// Adds to the sum under `key` and drops it at zero.
 fn add<K: Ord>(sums: &mut BTreeMap<K, i32>, key: K, by: i32) {
     match sums.entry(key) {
@@ -330,7 +404,12 @@ fn add<K: Ord>(sums: &mut BTreeMap<K, i32>, key: K, by: i32) {
 
 /// The devices named by `mask`.
 pub(crate) fn in_mask(mask: u64) -> impl Iterator<Item = usize> {
-    (0..64).filter(move |device| mask >> device & 1 == 1)
+    let mut rest = mask;
+    std::iter::from_fn(move || {
+        let device = (rest != 0).then(|| rest.trailing_zeros() as usize);
+        rest &= rest.wrapping_sub(1);
+        device
+    })
 }
 
 #[cfg(test)]
@@ -339,16 +418,17 @@ mod tests {
 
     #[test]
     fn what_is_given_back_leaves_nothing_behind() {
-        let (mut over, quota) = (Overlay::default(), Quota::default());
+        let (mut over, shapes, quota) = (Overlay::default(), Shapes::default(), Quota::default());
         let (job, group, node, resource) = (JobId(1), GroupIndex(0), NodeId(2), ResourceId(0));
         let from = over.savepoint();
-        over.take(group, node, resource, 5);
+        add_amounts(&mut over.nodes, node, &[(resource, 5)], 1);
+        over.steps.push((group, Step::Amount(node, resource, 5)));
         over.take_port(group, node, 80, 1);
         over.take_devices(group, node, resource, (0b101, 300));
         over.add_on_node(job, group, node, 3);
         over.add_moved(job, group, node, 3);
         over.add_placed(job, group, (0, 3));
-        let taken = over.keep(&quota, from);
+        let taken = over.keep(ShapesAndQuota { shapes: &shapes, quota: &quota }, from);
         assert_eq!((over.taken(node, resource), over.moved(job, group, node)), (5, 3));
         over.give_back(&taken);
         assert_eq!(over.taken(node, resource), 0);

@@ -8,6 +8,7 @@ use crate::state::admission::Standing;
 use crate::state::conditions::StandingCondition;
 use crate::state::jobs::{Group, Job};
 use crate::state::nodes::{DRAINING, NodeRecord};
+use crate::state::quota::QueueId;
 use crate::state::repairs::UnhealthyCause;
 use crate::state::requests::{live_shapes, named, summed};
 use crate::state::runs::{NO_RUN, Run};
@@ -59,6 +60,31 @@ pub(crate) fn reserves(cell: &Cell, job: &Job) -> bool {
 /// Whether a reservation may be made for `job` now.
 pub(crate) fn may_reserve(cell: &Cell, job: &Job) -> bool {
     matches!(cell.standing(job), Standing::Free | Standing::Unreserved)
+}
+
+/// As [`Cell::standing`], where the queue of the job has been looked up.
+pub(crate) fn standing_in(cell: &Cell, job: &Job, queue: Option<QueueId>) -> Standing {
+    if let Some(round) = &job.admission.round {
+        return if round.is_ready() { Standing::Ready } else { Standing::Checking };
+    }
+    if job.spec.queue.is_empty() {
+        return Standing::Free;
+    }
+    let Some(queue) = queue.map(|queue| cell.quota.at(queue)) else {
+        return Standing::Invalid(format!("queue \"{}\" is not known", job.spec.queue));
+    };
+    let checks = &queue.spec.admission_checks;
+    if checks.is_empty() || job.stands() {
+        return Standing::Free;
+    }
+    if let Some(class) = checks.iter().find(|class| cell.provisioning_classes.get(class).is_none()) {
+        let queue = &job.spec.queue;
+        return Standing::Invalid(format!("queue \"{queue}\" asks provisioning class \"{class}\", which is not known"));
+    }
+    match job.admission.back_off_ms {
+        0 => Standing::Unreserved,
+        due_ms => Standing::BackOff(due_ms),
+    }
 }
 
 /// What people call `session`; for counting conflicts by their cause.
@@ -178,31 +204,9 @@ impl Cell {
         room_for_spares(self, (job, row.group), row.node, row.count, &Overlay::default()) == row.count
     }
 
-    /// Where the admission of `job` stands. What stands already is not asked again because its queue has got checks.
+    /// Where the admission of `job` stands. What runs already is not asked again because its queue has got checks.
     pub fn standing(&self, job: &Job) -> Standing {
-        if let Some(round) = &job.admission.round {
-            return if round.is_ready() { Standing::Ready } else { Standing::Checking };
-        }
-        if job.spec.queue.is_empty() {
-            return Standing::Free;
-        }
-        let Some(queue) = self.quota.get(&job.spec.queue) else {
-            return Standing::Invalid(format!("queue \"{}\" is not known", job.spec.queue));
-        };
-        let checks = &queue.spec.admission_checks;
-        if checks.is_empty() || job.stands() {
-            return Standing::Free;
-        }
-        if let Some(class) = checks.iter().find(|class| self.provisioning_classes.get(class).is_none()) {
-            let queue = &job.spec.queue;
-            return Standing::Invalid(format!(
-                "queue \"{queue}\" asks provisioning class \"{class}\", which is not known"
-            ));
-        }
-        match job.admission.back_off_ms {
-            0 => Standing::Unreserved,
-            due_ms => Standing::BackOff(due_ms),
-        }
+        standing_in(self, job, self.quota.find(&job.spec.queue))
     }
 
     /// What the spares of `job` are charged to its queue, by resource.

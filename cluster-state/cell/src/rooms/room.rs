@@ -4,7 +4,6 @@ use crate::cell::Cell;
 use crate::rooms::nominations::Held;
 use crate::rooms::what_if::WhatIf;
 use crate::state::jobs::Job;
-use crate::state::quota::QueueId;
 use crate::state::shapes::Shape;
 use crate::state::topologies::Fence;
 use ohm_model::{ClassId, ConflictReason, GroupIndex, NodeId, ShapeId};
@@ -56,8 +55,8 @@ pub struct Asker<'a> {
     pub shape_id: ShapeId,
     /// Its shape.
     pub shape: &'a Shape,
-    /// What is charged for each task; nothing where nothing is.
-    pub(crate) queue: Option<QueueId>,
+    /// How many tasks its queue may still be charged for; nothing where nothing is charged.
+    pub(crate) quota: Option<u32>,
     /// What for.
     pub wish: Wish<'a>,
 }
@@ -71,7 +70,7 @@ impl<'a> Asker<'a> {
 
     /// The same of a group whose shape is at hand.
     pub fn made_of(job: &'a Job, group: GroupIndex, (shape_id, shape): (ShapeId, &'a Shape), wish: Wish<'a>) -> Self {
-        Asker { job, group, shape_id, shape, queue: None, wish }
+        Asker { job, group, shape_id, shape, quota: None, wish }
     }
 
     /// The same with another shape than the group has by now.
@@ -82,7 +81,7 @@ impl<'a> Asker<'a> {
         wish: Wish<'a>,
     ) -> Option<Self> {
         let shape = cell.shapes.get(shape_id)?;
-        Some(Asker { job, group, shape_id, shape, queue: None, wish })
+        Some(Asker { job, group, shape_id, shape, quota: None, wish })
     }
 
     pub(crate) fn is_of(&self, held: &Held) -> bool {

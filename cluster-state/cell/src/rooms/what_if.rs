@@ -6,7 +6,7 @@ use crate::rooms::nominations::Held;
 use crate::rooms::overlay::Overlay;
 use crate::state::jobs::Job;
 use crate::state::nodes::NOMINATED;
-use crate::state::quota::QueueId;
+use crate::state::quota::{AT_ONCE, QueueId};
 use crate::state::shapes::Shape;
 use ohm_model::{GroupIndex, JobId, NodeId, ResourceId};
 use ohm_stdx::RangeSet;
@@ -22,6 +22,7 @@ pub struct WhatIf<'a> {
 
 impl<'a> WhatIf<'a> {
     /// What is free of `resource` on `node`; may be below zero.
+    #[inline]
     pub fn free(&self, node: NodeId, resource: ResourceId) -> i64 {
         self.cell.nodes.free(node, resource).saturating_sub(self.over.taken(node, resource))
     }
@@ -60,6 +61,7 @@ impl<'a> WhatIf<'a> {
     }
 
     /// The room that is held on `node`.
+    #[inline]
     pub(crate) fn held(&self, node: NodeId) -> impl Iterator<Item = &'a Held> + Clone + use<'a> {
         let (besides, counts) = self.over.held_besides(node);
         let holds = counts && self.cell.nodes.flags(node) & NOMINATED != 0;
@@ -75,6 +77,7 @@ impl<'a> WhatIf<'a> {
 
     /// For how many tasks of the group that are on the move, and not placed yet, room on `node` is kept from its other
     /// tasks. A group that starts anew keeps none: those tasks are among the ones that start.
+    #[inline]
     pub fn kept_for_moving(&self, job: &Job, group: GroupIndex, node: NodeId) -> u32 {
         let Some(state) = job.groups.get(usize::from(group.0)).filter(|state| state.started) else { return 0 };
         if self.cell.nodes.flags(node) & NOMINATED == 0 {
@@ -95,9 +98,24 @@ impl<'a> WhatIf<'a> {
         self.cell.spares_on(job.id, group, node).saturating_sub(under_way)
     }
 
-    /// How much more of `resource` may be charged to `queue`; where nothing limits it, what sums can still hold.
-    pub(crate) fn quota_left(&self, queue: QueueId, resource: ResourceId) -> i64 {
-        show_left(self.cell.quota.left_over(queue, resource, &self.over.queues))
+    /// How many of `most` tasks that ask for so much `queue` may still be charged for.
+    pub(crate) fn quota_tasks(&self, queue: QueueId, requests: &[(ResourceId, i64)], most: u32) -> u32 {
+        let mut tasks = i64::from(most);
+        for requests in requests.chunks(AT_ONCE) {
+            for (&(_, request), left) in requests.iter().zip(self.quota_left(queue, requests)) {
+                if left < request.saturating_mul(tasks) {
+                    tasks = (left / request).max(0);
+                }
+            }
+        }
+        tasks as u32
+    }
+
+    /// How much more of each resource, at most [`AT_ONCE`] of them, may be charged to `queue`; where nothing limits it,
+    /// what sums can still hold.
+    #[inline]
+    pub(crate) fn quota_left(&self, queue: QueueId, asked: &[(ResourceId, i64)]) -> [i64; AT_ONCE] {
+        self.cell.quota.left_over(queue, asked, &self.over.queues).map(show_left)
     }
 
     /// How much more of `resource` the queue called `queue` may use, borrowing included; nothing is no limit.

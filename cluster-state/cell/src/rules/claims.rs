@@ -7,6 +7,7 @@ use crate::rooms::what_if::WhatIf;
 use crate::rules::miss::Miss;
 use ohm_model::{ConflictReason, NodeId, ResourceId};
 
+#[inline]
 pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32) -> Room {
     let mut room = Room { count: most, reason: None };
     if matches!(asker.wish, Wish::Return { .. }) || what.held(node).next().is_none() {

@@ -10,6 +10,7 @@ use crate::state::shapes::Shape;
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::{ConflictReason, NodeId, ResourceId};
 
+#[inline]
 pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32) -> Room {
     if asker.shape.devices.is_empty() {
         return Room::ALL;

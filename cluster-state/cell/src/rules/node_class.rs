@@ -5,6 +5,7 @@ use crate::rooms::what_if::WhatIf;
 use crate::rules::miss::Miss;
 use ohm_model::{ConflictReason, NodeId};
 
+#[inline]
 pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, _: u32) -> Room {
     let is_as_planned = match asker.wish {
         Wish::Return { .. } => return Room::ALL,

@@ -6,6 +6,7 @@ use crate::rules::miss::Miss;
 use crate::state::nodes::{CORDONED, DRAINING, PRESENT, SCHEDULABLE, STATE_MASK};
 use ohm_model::{ConflictReason, NodeId};
 
+#[inline]
 pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, _: u32) -> Room {
     let nodes = &what.cell.nodes;
     if nodes.flags(node) & PRESENT == 0 {

@@ -5,6 +5,7 @@ use crate::rooms::what_if::WhatIf;
 use crate::rules::miss::Miss;
 use ohm_model::{ConflictReason, NodeId};
 
+#[inline]
 pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32) -> Room {
     let Some(&first) = asker.shape.ports.first() else { return Room::ALL };
     let taken = |port: &&u16| what.port_taken(node, **port) || is_held(asker, what, node, **port);

@@ -4,14 +4,10 @@ use crate::rooms::room::{Asker, Room};
 use crate::rooms::what_if::WhatIf;
 use ohm_model::{ConflictReason, NodeId};
 
-pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, _: NodeId, most: u32) -> Room {
-    let mut room = Room { count: most, reason: None };
-    let Some(queue) = asker.queue else { return room };
-    for &(resource, request) in &asker.shape.requests {
-        let left = what.quota_left(queue, resource);
-        if left < request.saturating_mul(i64::from(room.count)) {
-            room = Room::up_to(left / request, ConflictReason::QuotaExceeded);
-        }
+#[inline]
+pub(super) fn room(asker: &Asker<'_>, _: WhatIf<'_>, _: NodeId, most: u32) -> Room {
+    match asker.quota {
+        Some(left) if left < most => Room { count: left, reason: Some(ConflictReason::QuotaExceeded) },
+        _ => Room { count: most, reason: None },
     }
-    room
 }

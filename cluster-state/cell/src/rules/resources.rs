@@ -5,6 +5,7 @@ use crate::rooms::what_if::WhatIf;
 use crate::rules::miss::{Miss, short_of};
 use ohm_model::{ConflictReason, NodeId};
 
+#[inline]
 pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32) -> Room {
     let mut room = Room { count: most, reason: None };
     for &(resource, request) in &asker.shape.requests {

@@ -6,6 +6,7 @@ use crate::rules::miss::Miss;
 use crate::state::topologies::Topology;
 use ohm_model::{ConflictReason, NodeId};
 
+#[inline]
 pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, _: u32) -> Room {
     match is_inside(asker, what, node) {
         true => Room::ALL,
@@ -13,6 +14,7 @@ pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, _: u32) ->
     }
 }
 
+#[inline]
 fn is_inside(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId) -> bool {
     let (job, group) = (asker.job, usize::from(asker.group.0));
     if let Wish::Plan { within: Some(fence), .. } = asker.wish
@@ -20,7 +22,12 @@ fn is_inside(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId) -> bool {
     {
         return false;
     }
-    let Some((name, level)) = job.binding_level(group) else { return true };
+    let Some(bound) = job.binding_level(group) else { return true };
+    is_in_domain(asker, what, node, bound)
+}
+
+fn is_in_domain(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, (name, level): (&str, &str)) -> bool {
+    let (job, group) = (asker.job, usize::from(asker.group.0));
     let Some(topology) = what.cell.topologies.get(name) else { return false };
     let Some(level) = topology.level(level) else { return false };
     let Some(key) = topology.key_of(node, level) else { return false };

@@ -339,6 +339,7 @@ impl Job {
 
     /// What binds group `group` to one domain now, as (topology name, level): the level it requires, or the one that a
     /// repair was allowed to go up to.
+    #[inline]
     pub fn binding_level(&self, group: usize) -> Option<(&str, &str)> {
         let (topology, level) = required_level(&self.spec.groups[group])?;
         Some((topology, if self.is_widened(group) { self.spec.repair.widen_to.as_str() } else { level }))
@@ -478,6 +479,7 @@ impl Jobs {
 }
 
 /// What is required of a group's topology, as (topology name, level).
+#[inline]
 pub(crate) fn required_level(spec: &GroupSpec) -> Option<(&str, &str)> {
     let request = &spec.topology;
     (request.mode == ohm_model::TopologyMode::Required).then_some((request.topology.as_str(), request.level.as_str()))

@@ -196,21 +196,25 @@ impl Nodes {
     }
 
     /// The state flags of `node`.
+    #[inline]
     pub fn flags(&self, node: NodeId) -> u8 {
         self.flags.get(node.0 as usize).copied().unwrap_or(0)
     }
 
     /// Whether `node` may take new work.
+    #[inline]
     pub fn is_schedulable(&self, node: NodeId) -> bool {
         self.flags(node) & STATE_MASK == SCHEDULABLE
     }
 
     /// The class of `node`.
+    #[inline]
     pub fn class(&self, node: NodeId) -> ClassId {
         self.class.get(node.0 as usize).copied().unwrap_or_default()
     }
 
     /// What is free of `resource` on `node`; below zero while a shrunk node is being emptied.
+    #[inline]
     pub fn free(&self, node: NodeId, resource: ResourceId) -> i64 {
         self.free.get(usize::from(resource.0)).and_then(|column| column.get(node.0 as usize)).copied().unwrap_or(0)
     }
@@ -221,6 +225,7 @@ impl Nodes {
     }
 
     /// When `node` changed last, and by whom.
+    #[inline]
     pub fn version(&self, node: NodeId) -> NodeVersion {
         self.version.get(node.0 as usize).copied().unwrap_or_default()
     }

@@ -20,6 +20,9 @@ pub const DEPTH_MAX: usize = 32;
 /// No usage is let above this, whatever the quotas say, so that sums over jobs never overflow.
 pub(crate) const USAGE_MAX: i64 = 1 << 62;
 
+/// Resources that are worked out at once: one walk up the tree for what a task asks for.
+pub(crate) const AT_ONCE: usize = 4;
+
 /// A queue or cohort of one copy of the cell, valid until queues are put or removed. Never written anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueId(u32);
@@ -40,19 +43,21 @@ struct Level {
 }
 
 impl Level {
-    /// How much more may be used here, when the cohort above can spare `above`; nothing is the root.
-    fn spare(&self, above: Option<i64>) -> i64 {
-        let Some(mut above) = above else { return self.subtree.saturating_sub(self.usage) };
+    const NONE: Level = Level { limited: false, subtree: 0, usage: 0, local: 0, borrowing: None };
+
+    /// How much more may be used here beside `usage`, when the cohort above can spare `above`; nothing is the root.
+    fn spare(&self, usage: i64, above: Option<i64>) -> i64 {
+        let Some(mut above) = above else { return self.subtree.saturating_sub(usage) };
         if let Some(limit) = self.borrowing {
             let lent = self.subtree - self.local;
-            above = above.min(lent.saturating_sub((self.usage - self.local).max(0)).saturating_add(limit));
+            above = above.min(lent.saturating_sub((usage - self.local).max(0)).saturating_add(limit));
         }
-        (self.local - self.usage).max(0).saturating_add(above)
+        (self.local - usage).max(0).saturating_add(above)
     }
 
-    /// How much of `amount`, charged on top of the usage, counts in the cohort above.
-    fn passed_on(&self, amount: i64) -> i64 {
-        (self.usage + amount - self.local).max(0) - (self.usage - self.local).max(0)
+    /// How much of `amount`, charged on top of `usage`, counts in the cohort above.
+    fn passed_on(&self, usage: i64, amount: i64) -> i64 {
+        (usage + amount - self.local).max(0) - (usage - self.local).max(0)
     }
 }
 
@@ -80,8 +85,8 @@ impl QuotaNode {
         sums.filter(|(_, usage, subtree)| (*usage, *subtree) != (0, 0))
     }
 
-    fn level(&self, resource: ResourceId) -> Level {
-        self.columns.get(usize::from(resource.0)).copied().unwrap_or_default()
+    fn level(&self, resource: ResourceId) -> &Level {
+        self.columns.get(usize::from(resource.0)).unwrap_or(&Level::NONE)
     }
 }
 
@@ -94,8 +99,16 @@ pub struct Quota {
 impl Quota {
     /// Where the queue or cohort called `name` is.
     pub fn find(&self, name: &str) -> Option<QueueId> {
+        if name.is_empty() {
+            return None;
+        }
         let at = self.nodes.binary_search_by(|node| node.spec.name.as_str().cmp(name)).ok()?;
         Some(QueueId(at as u32))
+    }
+
+    /// As [`Quota::find`], where it probably is `last`.
+    pub(crate) fn find_near(&self, name: &str, last: Option<QueueId>) -> Option<QueueId> {
+        if last.is_some_and(|last| self.at(last).spec.name == name) { last } else { self.find(name) }
     }
 
     /// The queue or cohort called `name`.
@@ -108,7 +121,8 @@ impl Quota {
         self.nodes.iter()
     }
 
-    fn at(&self, queue: QueueId) -> &QuotaNode {
+    /// What is at this place.
+    pub(crate) fn at(&self, queue: QueueId) -> &QuotaNode {
         &self.nodes[queue.0 as usize]
     }
 
@@ -137,39 +151,72 @@ impl Quota {
 
     /// As [`Quota::available`], with the usage that `over` adds.
     pub(crate) fn available_over(&self, queue: QueueId, resource: ResourceId, over: &Grid) -> Option<i64> {
-        let level = self.level_over(queue, resource, over);
-        level.limited.then(|| self.spare(queue, resource, over).0)
+        let (mut spare, mut room_in_sums) = ([0; AT_ONCE], [USAGE_MAX; AT_ONCE]);
+        self.spare_over(queue, &[(resource, 0)], over, (&mut spare, &mut room_in_sums));
+        self.at(queue).level(resource).limited.then_some(spare[0])
     }
 
-    /// How much more of `resource` may be charged to the queue. Where nothing limits it, what sums can still hold.
-    pub(crate) fn left_over(&self, queue: QueueId, resource: ResourceId, over: &Grid) -> i64 {
-        let (spare, room_in_sums) = self.spare(queue, resource, over);
-        let limited = self.level_over(queue, resource, over).limited;
-        if limited { spare.min(room_in_sums) } else { room_in_sums }
+    /// How much more of each resource, at most [`AT_ONCE`] of them, may be charged to the queue. Where nothing limits
+    /// it, what sums can still hold.
+    #[inline]
+    pub(crate) fn left_over(&self, queue: QueueId, asked: &[(ResourceId, i64)], over: &Grid) -> [i64; AT_ONCE] {
+        let (mut spare, mut room_in_sums) = ([0; AT_ONCE], [USAGE_MAX; AT_ONCE]);
+        self.spare_over(queue, asked, over, (&mut spare, &mut room_in_sums));
+        let node = self.at(queue);
+        for ((resource, _), (spare, room)) in asked.iter().zip(spare.into_iter().zip(&mut room_in_sums)) {
+            if node.level(*resource).limited {
+                *room = spare.min(*room);
+            }
+        }
+        room_in_sums
     }
 
-    fn level_over(&self, queue: QueueId, resource: ResourceId, over: &Grid) -> Level {
-        let level = self.at(queue).level(resource);
-        Level { usage: level.usage + over.get(queue.0 as usize, usize::from(resource.0)), ..level }
-    }
-
-    /// What the queue may use more, and what the sums from here to the root can still hold.
-    fn spare(&self, queue: QueueId, resource: ResourceId, over: &Grid) -> (i64, i64) {
-        let above = self.above(queue).map(|above| self.spare(above, resource, over));
-        let level = self.level_over(queue, resource, over);
-        let room_in_sums = (USAGE_MAX - level.usage).min(above.map_or(USAGE_MAX, |(_, room)| room));
-        (level.spare(above.map(|(spare, _)| spare)), room_in_sums)
+    /// What the queue may use more of each resource, and what the sums from here to the root can still hold.
+    fn spare_over(
+        &self,
+        queue: QueueId,
+        asked: &[(ResourceId, i64)],
+        over: &Grid,
+        (spare, room_in_sums): (&mut [i64; AT_ONCE], &mut [i64; AT_ONCE]),
+    ) {
+        let node = self.at(queue);
+        if let Some(above) = node.above {
+            self.spare_over(QueueId(above), asked, over, (spare, room_in_sums));
+        }
+        let added = over.peek(queue.0 as usize);
+        for ((resource, _), (spare, room)) in asked.iter().zip(spare.iter_mut().zip(room_in_sums)) {
+            let level = node.level(*resource);
+            let usage = level.usage + added.get(usize::from(resource.0)).copied().unwrap_or(0);
+            *spare = level.spare(usage, node.above.map(|_| *spare));
+            *room = (*room).min(USAGE_MAX - usage);
+        }
     }
 
     /// Adds `amount` to the usage of the queue in `over`, and what passes its own to those above; negative gives back.
     pub(crate) fn charge_over(&self, queue: QueueId, resource: ResourceId, amount: i64, over: &mut Grid) {
-        let (mut at, mut amount) = (Some(queue), amount);
-        while let Some(here) = at
-            && amount != 0
-        {
-            let passed_on = self.level_over(here, resource, over).passed_on(amount);
-            over.add(here.0 as usize, usize::from(resource.0), amount);
-            (at, amount) = (self.above(here), passed_on);
+        self.charge_all_over(queue, &[(resource, amount)], 1, over);
+    }
+
+    /// As [`Quota::charge_over`] with so many times each of these amounts.
+    pub(crate) fn charge_all_over(&self, queue: QueueId, amounts: &[(ResourceId, i64)], times: i64, over: &mut Grid) {
+        for amounts in amounts.chunks(AT_ONCE) {
+            let width = amounts.iter().map(|(resource, _)| usize::from(resource.0) + 1).max().unwrap_or(0);
+            let mut rest = [0; AT_ONCE];
+            amounts.iter().zip(&mut rest).for_each(|((_, amount), rest)| *rest = amount.saturating_mul(times));
+            let mut at = Some(queue.0);
+            while let Some(here) = at
+                && rest != [0; AT_ONCE]
+            {
+                let node = &self.nodes[here as usize];
+                let added = over.row(here as usize, width);
+                for ((resource, _), rest) in amounts.iter().zip(&mut rest) {
+                    let (level, added) = (node.level(*resource), &mut added[usize::from(resource.0)]);
+                    let passed_on = level.passed_on(level.usage + *added, *rest);
+                    *added += *rest;
+                    *rest = passed_on;
+                }
+                at = node.above;
+            }
         }
     }
 
@@ -186,8 +233,9 @@ impl Quota {
                 if node.columns.len() <= column {
                     node.columns.resize(column + 1, Level::default());
                 }
-                let passed_on = node.columns[column].passed_on(amount);
-                node.columns[column].usage += amount;
+                let level = &mut node.columns[column];
+                let passed_on = level.passed_on(level.usage, amount);
+                level.usage += amount;
                 (at, amount) = (node.above, passed_on);
             }
         }

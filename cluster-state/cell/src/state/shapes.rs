@@ -212,6 +212,7 @@ impl Shapes {
     }
 
     /// Whether nodes of `class` may take `shape`, as far as the class decides.
+    #[inline]
     pub fn admits(&self, shape: ShapeId, class: ClassId, classes: &Classes) -> bool {
         let known = self.memo.0.get(shape.0 as usize).and_then(|verdicts| *verdicts.get(class.0 as usize)?);
         known.or_else(|| self.decide(shape, class, classes)).unwrap_or(false)

@@ -20,11 +20,13 @@ impl RangeSet {
     }
 
     /// How many elements are in the set.
+    #[inline]
     pub fn len(&self) -> u32 {
         self.count
     }
 
     /// Whether the set is empty.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -41,7 +43,12 @@ impl RangeSet {
     }
 
     /// How many elements of `first .. first + count` are in the set.
+    #[inline]
     pub fn overlap(&self, first: u32, count: u32) -> u32 {
+        if self.is_empty() { 0 } else { self.overlap_of_some(first, count) }
+    }
+
+    fn overlap_of_some(&self, first: u32, count: u32) -> u32 {
         let end = first.saturating_add(count);
         let below = self.ranges.range(..end).rev();
         let ranges = below.take_while(|(_, range_end)| **range_end > first);

@@ -31,11 +31,11 @@ impl Planner for FirstFit {
             let decision = self.decide(board, item, &mut plan.examined);
             match &decision {
                 Decision::Planned(planned) => rows += planned.place.len(),
-                _ => board.over().roll_back(cell.quota(), before),
+                _ => board.over().roll_back(cell, before),
             }
             plan.decisions.push(decision);
         }
-        board.over().roll_back(cell.quota(), start);
+        board.over().roll_back(cell, start);
         plan
     }
 
