@@ -7,7 +7,8 @@
 //!   spares of a group  yes                                  yes
 //!   rest of a group    yes: what has not succeeded of it    no
 //!                      begins anew
-//!   queue, onDisconnect, repair while one is under way      no
+//!   repair, where one has left its domain for a wider one   no
+//!   queue, onDisconnect                                     no
 //!   everything else    yes                                  yes
 //! ```
 //!
@@ -37,7 +38,7 @@ use crate::state::runs::NO_RUN;
 use crate::state::shapes::Shape;
 use ohm_model::{
     ClassKind, EventKind, GroupSpec, Incarnation, Index, JobId, JobOutcome, JobSpec, OnDisconnect, Outcome, Refusal,
-    ShapeId, StopCause,
+    RepairSpec, ShapeId, StopCause,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -171,10 +172,26 @@ fn settle_update(tx: &mut Tx<'_>, known: &Job, spec: &JobSpec) {
     if spec.active_deadline_seconds != known.spec.active_deadline_seconds && known.started_ms > 0 {
         arm_deadline(tx, id);
     }
+    if spec.repair != known.spec.repair {
+        rearm_give_up(tx, known);
+    }
     settle_repair_of_update(tx, id);
     let job = tx.job_mut(id);
     restart_if_down(job);
     finish_if_done(tx, id);
+}
+
+/// A repair that waits goes by the new policy from here on. What it has waited already counts.
+fn rearm_give_up(tx: &mut Tx<'_>, known: &Job) {
+    let timeout_ms = |repair: &RepairSpec| repair.timeout_seconds.saturating_mul(1000);
+    let (now_ms, former_ms) = (tx.now_ms, timeout_ms(&known.spec.repair));
+    let Some(open) = tx.job_mut(known.id).repairs.open.as_mut() else { return };
+    let waited_ms = match open.give_up_ms {
+        0 => 0,
+        give_up_ms => now_ms.saturating_sub(give_up_ms.saturating_sub(former_ms)),
+    };
+    open.give_up_ms = 0;
+    arm_give_up(tx, known.id, waited_ms);
 }
 
 /// Removed tasks are repaired no more, and another minimum may start the clock of a policy that waits.
@@ -186,7 +203,7 @@ fn settle_repair_of_update(tx: &mut Tx<'_>, id: JobId) {
     match job.repair_state() {
         RepairState::Whole if job.repairs.open.is_some() => drop_repair(tx, id),
         RepairState::Whole => {}
-        RepairState::Waiting | RepairState::InFlight => arm_give_up(tx, id),
+        RepairState::Waiting | RepairState::InFlight => arm_give_up(tx, id, 0),
     }
 }
 
@@ -243,8 +260,12 @@ fn check_update(known: &Job, spec: &JobSpec) -> Result<(), Refusal> {
     if spec.on_disconnect != old.on_disconnect {
         return refuse("spec.onDisconnect", &format!("what runs was started under the other one; {first}"));
     }
-    if spec.repair != old.repair && (known.repairs.open.is_some() || known.groups.iter().any(|group| group.widened)) {
-        return refuse("spec.repair", "a repair is under way, or has left its domain; wait for it, or suspend the job");
+    let is_wide = known.groups.iter().any(|group| group.widened);
+    if is_wide && (spec.repair.policy, &spec.repair.widen_to) != (old.repair.policy, &old.repair.widen_to) {
+        return refuse(
+            "spec.repair",
+            "a repair has left its domain by `widenTo`; both stay until the job is suspended",
+        );
     }
     let may_be = known.state == JobState::Suspended;
     if spec.suspended != old.suspended && spec.suspended != may_be {

@@ -77,7 +77,7 @@ fn settle_lost_rooms(tx: &mut Tx<'_>, lost: Vec<(JobId, u16, u32)>) {
             let Some(last) = moving.iter().last().map(|(first, count)| first + count - 1) else { break };
             moving.remove(last, 1);
         }
-        arm_give_up(tx, id);
+        arm_give_up(tx, id, 0);
         tx.touch_job(id);
     }
 }
@@ -113,6 +113,6 @@ pub(crate) fn end_room(tx: &mut Tx<'_>, task: TaskRef, incarnation: Incarnation)
     }
     tx.group_mut(task.job, task.group.0).moving.remove(index, 1);
     give_rooms(tx, task.job, task.group.0, 1, None);
-    arm_give_up(tx, task.job);
+    arm_give_up(tx, task.job, 0);
     tx.touch_job(task.job);
 }

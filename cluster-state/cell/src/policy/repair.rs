@@ -28,7 +28,7 @@ fn settle_loss(tx: &mut Tx<'_>, id: JobId, loss: &Loss) {
     let nodes: Vec<String> = loss.nodes.iter().map(|node| tx.nodes.name(*node).to_string()).collect();
     if !is_down && open_repair(tx, id, loss, &nodes) {
         mark_unhealthy(tx, id, loss.nodes.iter().copied(), UnhealthyCause::Lost);
-        arm_give_up(tx, id);
+        arm_give_up(tx, id, 0);
     } else if tx.job(id).repair_state() == RepairState::Whole {
         drop_repair(tx, id);
     }
@@ -74,10 +74,13 @@ fn open_repair(tx: &mut Tx<'_>, id: JobId, loss: &Loss, nodes: &[String]) -> boo
 
 /// The time to wait is over: a gang that still runs below its minimum is evicted whole.
 pub(crate) fn end_waiting(tx: &mut Tx<'_>, id: JobId, since: Index) {
+    let now_ms = tx.now_ms;
     // The job may be forgotten by now, or this repair be over.
     let Some(job) = tx.jobs.get_mut(id) else { return };
     let (below, state) = (job.is_below_minimum(), job.repair_state());
-    let Some(open) = job.repairs.open.as_mut().filter(|open| open.since == since) else { return };
+    // The clock of a policy that was changed meanwhile rings for nobody.
+    let is_due = |open: &&mut OpenRepair| open.since == since && (1..=now_ms).contains(&open.give_up_ms);
+    let Some(open) = job.repairs.open.as_mut().filter(is_due) else { return };
     if !below || state != RepairState::Waiting {
         // Counted anew with the next loss that takes it below.
         open.give_up_ms = 0;

@@ -113,7 +113,9 @@ impl Plain {
     }
 
     pub(crate) fn end_waiting(&mut self, id: JobId, since: Index) {
-        let Some(job) = self.jobs.get(&id).filter(|job| job.repair.open.is_some_and(|open| open.0 == since)) else {
+        let now_ms = self.now_ms;
+        let is_due = |open: (Index, Option<u64>)| open.0 == since && open.1.is_some_and(|due_ms| due_ms <= now_ms);
+        let Some(job) = self.jobs.get(&id).filter(|job| job.repair.open.is_some_and(is_due)) else {
             return;
         };
         if !job.repair.lost.is_empty() && self.is_below_minimum(id) {

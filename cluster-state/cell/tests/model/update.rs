@@ -65,7 +65,6 @@ impl PlainJob {
         spec.class == old.class
             && spec.queue == old.queue
             && spec.on_disconnect == old.on_disconnect
-            && (spec.repair == old.repair || self.repair.open.is_none())
             && (spec.groups == old.groups || self.admission.round.is_none())
             && (spec.suspended == old.suspended || spec.suspended == (self.state == State::Suspended))
             && groups.into_iter().all(|at| self.stays(spec, at))
@@ -174,7 +173,7 @@ impl Plain {
         }
         self.forget_changed(id, &stays, &spec);
         self.change_state(id, old, &spec);
-        self.settle_repair(id);
+        self.settle_repair(id, &old.spec);
         self.jobs.get_mut(&id).expect("a job").restart_if_down(true);
         self.finish_if_over(id);
     }
@@ -193,7 +192,7 @@ impl Plain {
         }
     }
 
-    fn settle_repair(&mut self, id: JobId) {
+    fn settle_repair(&mut self, id: JobId, old: &JobSpec) {
         let below = self.is_below_minimum(id);
         let (index, now_ms) = (self.index, self.now_ms);
         let job = self.jobs.get_mut(&id).expect("a job");
@@ -205,9 +204,17 @@ impl Plain {
             job.version = index;
         }
         let timeout_ms = job.spec.repair.timeout_seconds * 1000;
+        let (mut due_ms, mut waited_ms) = (due_ms, 0);
+        if job.spec.repair != old.repair {
+            let began_ms = due_ms.map(|due_ms| due_ms.saturating_sub(old.repair.timeout_seconds * 1000));
+            waited_ms = began_ms.map_or(0, |began_ms| now_ms.saturating_sub(began_ms));
+            due_ms = None;
+        }
+        job.repair.open = Some((since, due_ms));
         if below && due_ms.is_none() && job.spec.repair.policy == RepairPolicy::Wait && timeout_ms > 0 {
-            job.repair.open = Some((since, Some(now_ms + timeout_ms)));
-            self.alarm(now_ms + timeout_ms, Alarm::Repair(id, since));
+            let due_ms = now_ms + timeout_ms.saturating_sub(waited_ms);
+            job.repair.open = Some((since, Some(due_ms)));
+            self.alarm(due_ms, Alarm::Repair(id, since));
         }
     }
 }

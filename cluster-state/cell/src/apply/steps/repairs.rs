@@ -23,8 +23,8 @@ pub(crate) fn mark_unhealthy(tx: &mut Tx<'_>, id: JobId, nodes: impl Iterator<It
     }
 }
 
-/// The first loss below the minimum starts the clock of a policy that waits.
-pub(crate) fn arm_give_up(tx: &mut Tx<'_>, id: JobId) {
+/// The first loss below the minimum starts the clock of a policy that waits; so much of its time has passed already.
+pub(crate) fn arm_give_up(tx: &mut Tx<'_>, id: JobId, waited_ms: u64) {
     let now_ms = tx.now_ms;
     let job = tx.job_mut(id);
     let waits = matches!(job.spec.repair.policy, RepairPolicy::Wait | RepairPolicy::Widen);
@@ -34,7 +34,7 @@ pub(crate) fn arm_give_up(tx: &mut Tx<'_>, id: JobId) {
     if !waits || timeout_ms == 0 || !below {
         return;
     }
-    open.give_up_ms = now_ms.saturating_add(timeout_ms);
+    open.give_up_ms = now_ms.saturating_add(timeout_ms.saturating_sub(waited_ms));
     let (due_ms, since) = (open.give_up_ms, open.since);
     tx.arm(due_ms, Timer::Repair(id, since));
 }
