@@ -188,8 +188,9 @@ fn admit(group: &GroupSpec, labels: &mut Labels) {
             _ if requirement.matches(labels) => continue,
             Operator::In => requirement.values.first().cloned(),
             Operator::Exists => Some(String::new()),
-            Operator::Gt => Some(number().saturating_add(1).to_string()),
-            Operator::Lt => Some(number().saturating_sub(1).to_string()),
+            // No label is a negative number.
+            Operator::Gt => Some(number().saturating_add(1).max(0).to_string()),
+            Operator::Lt => (number() > 0).then(|| (number() - 1).to_string()),
             Operator::NotIn | Operator::DoesNotExist => None,
         };
         match value {
@@ -290,8 +291,8 @@ fn scaffold(world: &mut World, scene: &Scene, group: &GroupSpec, part: &Part, nu
     let mut hosts = Vec::new();
     let mut left = part.count;
     while left > 0 {
-        // No document may hold this name: it begins with a space.
-        let name = format!(" parked {} {}", number + hosts.len(), group.name);
+        let mut names = (number + hosts.len()..).map(|number| format!("parked-{number}"));
+        let Some(name) = names.find(|name| world.cell.nodes().find(name).is_none()) else { break };
         let mut labels = scene.nodes[part.node].spec.labels.clone();
         labels.remove(HOSTNAME_LABEL);
         admit(group, &mut labels);
