@@ -21,7 +21,7 @@ impl Scratch {
 
     /// So many of those tasks are accepted.
     pub(super) fn charge(&mut self, tasks: u32) {
-        self.charge.left -= tasks;
+        self.charge.left = self.charge.left.saturating_sub(tasks);
         self.charge.tasks += tasks;
     }
 
