@@ -57,6 +57,9 @@ pub(crate) enum Fault {
     Pause { victim: Victim, for_ms: u64 },
     /// Every candidate for the health duty stands still: nobody answers beats, and the leases of all nodes run down.
     Freeze { for_ms: u64 },
+    /// A stranger with the cell's token says at every server that it is health, answers beats with endless leases, and
+    /// leaves after a while.
+    Stranger { for_ms: u64 },
     /// Nothing passes between the process and the servers, in one direction or both.
     Cut { victim: Victim, way: Way, for_ms: u64 },
     /// Nothing passes between two servers.
@@ -108,6 +111,7 @@ pub const FAULT_KINDS: &[&str] = &[
     "health crash",
     "health pause",
     "health frozen",
+    "stranger as health",
     "provisioner crash",
     "provisioner pause",
     "agent crash",
@@ -173,6 +177,7 @@ impl Fault {
                 Victim::Client(_) => "client pause",
             },
             Fault::Freeze { .. } => "health frozen",
+            Fault::Stranger { .. } => "stranger as health",
             Fault::PowerLoss { .. } => "server power loss",
             Fault::Amnesia { .. } => "client amnesia",
             Fault::Cut { way: Way::Both, .. } => "network cut",
@@ -291,15 +296,21 @@ pub(crate) fn draw_ailments(dice: &mut Prng, population: Population, until_ms: u
     (0..count).map(ailment).collect()
 }
 
-/// All candidates for the health duty stand still, in one of four runs, for about as long as a node lease lasts. Its
-/// dice are its own, too.
-pub(crate) fn draw_freezes(dice: &mut Prng, node_lease_ms: u64, until_ms: u64) -> Vec<(u64, Fault)> {
+/// What befalls the health duty: in one of four runs all candidates stand still for about as long as a node lease
+/// lasts, in one of four somebody else says that it is health. Its dice are its own, too.
+pub(crate) fn draw_duty_faults(dice: &mut Prng, node_lease_ms: u64, until_ms: u64) -> Vec<(u64, Fault)> {
     let count = if dice.chance(250) { dice.between(1, 2) } else { 0 };
     let freeze = |_| {
         let for_ms = dice.between(node_lease_ms / 2, node_lease_ms + node_lease_ms / 2);
         (dice.between(1_000.min(until_ms), until_ms), Fault::Freeze { for_ms })
     };
-    (0..count).map(freeze).collect()
+    let mut faults: Vec<(u64, Fault)> = (0..count).map(freeze).collect();
+    let strangers = if dice.chance(250) { dice.between(1, 3) } else { 0 };
+    for _ in 0..strangers {
+        let for_ms = dice.between(1, 3_000);
+        faults.push((dice.between(1_000.min(until_ms), until_ms), Fault::Stranger { for_ms }));
+    }
+    faults
 }
 
 /// A server that loses its log and keeps the rest, in one of six runs, and one that loses the end of it, in as many.

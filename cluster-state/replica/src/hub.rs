@@ -5,6 +5,7 @@ use crate::wanted::{Launches, tells_peers};
 use ohm_agent::{BeatAnswer, WantedSet};
 use ohm_cell::{Applied, Cell};
 use ohm_model::{EventKind, Incarnation, Index, JobId, Lease, NodeHealth, NodeId, Refusal, SessionId};
+use ohm_stdx::bug::{self, Bug};
 use ohm_stdx::define_id;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -156,7 +157,7 @@ impl Hub {
         let lease = cell.sessions().lease(Lease::Health);
         let is_holder =
             |(session, nonce): &(SessionId, u64)| lease.holder == Some(*session) && is_owner(*session, *nonce, cell);
-        match self.duty.get(&peer).is_some_and(is_holder) {
+        match self.duty.get(&peer).is_some_and(is_holder) || bug::is_planted(Bug::BelieveStrangers) {
             true => answers.retain(|(_, answer)| answer.duty_epoch == lease.epoch),
             false => answers.clear(),
         }
@@ -350,7 +351,7 @@ impl Hub {
 /// Whether `nonce` shows that one has opened `session`; what this copy does not know yet shows nothing.
 fn is_owner(session: SessionId, nonce: u64, cell: &Cell) -> bool {
     let known = cell.sessions().get(session);
-    known.is_some_and(|known| known.nonce == nonce)
+    known.is_some_and(|known| known.nonce == nonce || bug::is_planted(Bug::BelieveStrangers))
 }
 
 fn ended(beat: &Beat) -> AgentOrder {

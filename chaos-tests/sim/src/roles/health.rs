@@ -33,7 +33,11 @@ impl Duty for Health {
         DutyCore::new(DutyConfig { name, duty_lease_ms, resend_ms: 500, health }, dice.fork())
     }
 
-    fn perform(_: &mut HealthProcess, word: DutyWord, stage: &mut Stage) -> Option<DutyInput> {
+    fn perform(health: &mut HealthProcess, word: DutyWord, stage: &mut Stage) -> Option<DutyInput> {
+        if let (DutyWord::HearsNobody { .. }, Some(connection)) = (&word, health.shell.connection) {
+            stage.break_connection(connection);
+            return None;
+        }
         if let DutyWord::Answers { duty_epoch, lease_ms, interval_ms, answers, relay } = word {
             let answers = answers.into_iter().map(|mark| {
                 let (incarnation, sequence) = (mark.incarnation, mark.sequence);

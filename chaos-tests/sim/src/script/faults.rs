@@ -11,6 +11,7 @@ pub(super) const VERBS: &[&str] = &[
     "forget",
     "pause",
     "freeze-health",
+    "stranger",
     "cut",
     "split",
     "depose",
@@ -57,6 +58,7 @@ pub(crate) fn fault_words(fault: &Fault) -> String {
         Fault::Amnesia { client, down_ms } => format!("forget client {} for {down_ms}ms", client + 1),
         Fault::Pause { victim, for_ms } => format!("pause {} for {for_ms}ms", name(victim)),
         Fault::Freeze { for_ms } => format!("freeze-health for {for_ms}ms"),
+        Fault::Stranger { for_ms } => format!("stranger for {for_ms}ms"),
         Fault::Cut { victim, way, for_ms } => format!("cut {}{} for {for_ms}ms", name(victim), way_word(way)),
         Fault::Split { one, other, way, for_ms } => {
             format!("split server {} server {}{} for {for_ms}ms", one + 1, other + 1, way_word(way))
@@ -116,6 +118,7 @@ pub(super) fn read(words: &mut Words<'_>) -> Result<Option<Fault>, String> {
         "crash" => Fault::Crash { victim: victim(words)?, down_ms: time_for(words)? },
         "pause" => Fault::Pause { victim: victim(words)?, for_ms: time_for(words)? },
         "freeze-health" => Fault::Freeze { for_ms: time_for(words)? },
+        "stranger" => Fault::Stranger { for_ms: time_for(words)? },
         "cut" => Fault::Cut { victim: victim(words)?, way: way(words), for_ms: time_for(words)? },
         "split" => {
             Fault::Split { one: server(words)?, other: server(words)?, way: way(words), for_ms: time_for(words)? }
@@ -230,7 +233,7 @@ fn time_for(words: &mut Words<'_>) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{Population, draw, draw_ailments, draw_freezes, draw_lost_logs};
+    use crate::faults::{Population, draw, draw_ailments, draw_duty_faults, draw_lost_logs};
     use crate::theme::Theme;
     use ohm_stdx::Prng;
 
@@ -241,7 +244,7 @@ mod tests {
         let themes = [Theme::Widening, Theme::Handover, Theme::Deposing, Theme::Flapping, Theme::Leaving];
         let of_themes = themes.into_iter().flat_map(|theme| theme.faults(&mut Prng::new(1), population, 9_000));
         let ailments = (0..20).flat_map(|seed| draw_ailments(&mut Prng::new(seed), population, 9_000));
-        let freezes = (0..20).flat_map(|seed| draw_freezes(&mut Prng::new(seed), 5_000, 9_000));
+        let freezes = (0..20).flat_map(|seed| draw_duty_faults(&mut Prng::new(seed), 5_000, 9_000));
         let lost_logs = (0..20).flat_map(|seed| draw_lost_logs(&mut Prng::new(seed), population, 9_000));
         let all = drawn.chain(of_themes).chain(ailments).chain(freezes).chain(lost_logs);
         for fault in all.map(|(_, fault)| fault) {

@@ -45,7 +45,7 @@ impl World {
         let mut ailing = Prng::new(hash::chain(hash::mix(scenario.seed), 0xa11));
         drawn.extend(faults::draw_ailments(&mut ailing, population, knobs.faults_ms));
         let mut freezing = Prng::new(hash::chain(hash::mix(scenario.seed), 0xf4ee));
-        drawn.extend(faults::draw_freezes(&mut freezing, knobs.node_lease_ms, knobs.faults_ms));
+        drawn.extend(faults::draw_duty_faults(&mut freezing, knobs.node_lease_ms, knobs.faults_ms));
         let mut forgetting = Prng::new(hash::chain(hash::mix(scenario.seed), 0x109));
         drawn.extend(faults::draw_lost_logs(&mut forgetting, population, knobs.faults_ms));
         drawn.sort_by_key(|(at_ms, _)| *at_ms);

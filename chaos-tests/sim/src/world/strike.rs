@@ -4,8 +4,15 @@ use super::World;
 use crate::faults::{Fault, Victim, Way};
 use crate::role::Role;
 use crate::script;
-use crate::stage::Event;
+use crate::stage::{Event, Up};
 use crate::workload;
+use ohm_agent::BeatAnswer;
+use ohm_model::Lease;
+
+/// Of how many nodes a stranger answers beats, and how many beats of each; the leases it gives.
+const STRANGE_NODES_MAX: usize = 16;
+const STRANGE_BEATS: u64 = 300;
+const ENDLESS_MS: u64 = 3_600_000;
 
 impl World {
     pub(super) fn strike(&mut self, fault: Fault) {
@@ -42,6 +49,7 @@ impl World {
             Fault::Pause { victim, for_ms } => {
                 roles.get(victim).shell_mut().pause((now_ms + for_ms).min(stage.knobs.faults_ms));
             }
+            Fault::Stranger { for_ms } => self.strange_health(for_ms),
             Fault::Freeze { for_ms } => {
                 let until_ms = (now_ms + for_ms).min(stage.knobs.faults_ms);
                 roles.health.iter_mut().for_each(|candidate| candidate.shell_mut().pause(until_ms));
@@ -114,6 +122,30 @@ impl World {
         }
     }
 
+    /// Somebody who has the cell's token and reads the log, but never opened the session of health, attaches with its
+    /// number at every server, and answers all beats that may be under way.
+    fn strange_health(&mut self, for_ms: u64) {
+        let (roles, stage) = (&mut self.roles, &mut self.stage);
+        for (number, server) in roles.servers.iter_mut().enumerate() {
+            let Some(core) = server.core().filter(|_| !server.shell().over) else { continue };
+            let cell = core.replica().cell();
+            let lease = cell.sessions().lease(Lease::Health);
+            let Some(session) = lease.holder else { continue };
+            let duty_epoch = lease.epoch;
+            let answer = |(node, incarnation), sequence| {
+                (node, BeatAnswer { incarnation, duty_epoch, sequence, lease_ms: ENDLESS_MS, interval_ms: 1_000 })
+            };
+            let nodes = cell.nodes().iter().map(|(node, record)| (node, record.incarnation)).take(STRANGE_NODES_MAX);
+            let answers = nodes.flat_map(|node| (1..STRANGE_BEATS).map(move |beat| answer(node, beat))).collect();
+            let starts = server.shell().starts;
+            let connection = stage.open_connection(Victim::Client(0), number, starts);
+            server.reach(connection, starts, Up::Duty(session, 1), stage);
+            server.reach(connection, starts, Up::Answers(answers), stage);
+            stage.connections.remove(&connection);
+            stage.agenda.after(for_ms, Event::ServerLoses { connection, server: number, starts });
+        }
+    }
+
     /// Whether everybody whom the fault strikes exists: a scenario may name anybody.
     fn is_there(&self, fault: &Fault) -> bool {
         let exists = |victim| self.roles.find(victim).is_some();
@@ -125,7 +157,11 @@ impl World {
             | Fault::Ail { node, .. }
             | Fault::Respec { node, .. } => exists(Victim::Node(node)),
             Fault::Split { one, other, .. } => exists(Victim::Server(one.max(other))),
-            Fault::Storm { .. } | Fault::Freeze { .. } | Fault::AddServer | Fault::Depose { .. } => true,
+            Fault::Storm { .. }
+            | Fault::Freeze { .. }
+            | Fault::Stranger { .. }
+            | Fault::AddServer
+            | Fault::Depose { .. } => true,
             Fault::LostDisk { server }
             | Fault::LostLog { server, .. }
             | Fault::CutLog { server, .. }

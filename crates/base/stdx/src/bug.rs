@@ -111,6 +111,8 @@ pub enum Bug {
     ReturnAmnesiac,
     /// A log is opened although it lacks what was durable in it.
     TrustShortLog,
+    /// Who names the session of health is believed to be health.
+    BelieveStrangers,
 }
 
 impl Bug {
@@ -118,7 +120,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 50] = [
+    pub const ALL: [Bug; 51] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -169,6 +171,7 @@ impl Bug {
         Bug::HurryFenced,
         Bug::ReturnAmnesiac,
         Bug::TrustShortLog,
+        Bug::BelieveStrangers,
     ];
 }
 
