@@ -2,6 +2,7 @@
 
 use crate::error::OpenError;
 use crate::identity::{Folder, Identity, inspect, snapshot_file};
+use crate::mark::Mark;
 use crate::members::Membership;
 use crate::recovery::{Found, find};
 use crate::snapshots;
@@ -47,7 +48,29 @@ impl Archive {
     }
 }
 
-/// Reads and checks everything that is in the folder.
+/// Reads and checks everything that is in the folder, and looks at the mark beside it. With the log comes why a server
+/// would not open it, if the mark forbids that: it lacks what was durable, or is another's.
+pub fn open_marked_read_only(
+    disk: &mut (impl Disk + ?Sized),
+    marks: &mut (impl Disk + ?Sized),
+) -> Result<(Archive, Option<OpenError>), OpenError> {
+    // The mark first: the log of a server that runs only grows.
+    let mark = Mark::read(marks);
+    if let (Folder::Empty | Folder::Unfinished, Ok(Some(mark))) = (inspect(disk)?, &mark)
+        && mark.forbids()
+    {
+        return Err(mark.gone());
+    }
+    let archive = open_read_only(disk)?;
+    let judge = |mark: Mark| {
+        mark.check(archive.identity.cell, archive.identity.member)?;
+        find(disk)?.check_mark(&mark)
+    };
+    let forbidden = mark.and_then(|mark| mark.map_or(Ok(()), judge)).err();
+    Ok((archive, forbidden))
+}
+
+/// Reads and checks everything that is in the folder, whatever stands beside it.
 pub fn open_read_only(disk: &mut (impl Disk + ?Sized)) -> Result<Archive, OpenError> {
     if matches!(inspect(disk)?, Folder::Empty | Folder::Unfinished) {
         return Err(OpenError::Empty);

@@ -63,7 +63,7 @@ mod storage;
 mod transfers;
 mod wal;
 
-pub use archive::{Archive, open_read_only};
+pub use archive::{Archive, open_marked_read_only, open_read_only};
 pub use config::RaftConfig;
 pub use error::OpenError;
 pub use file_disk::FileDisk;

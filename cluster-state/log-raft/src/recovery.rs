@@ -162,7 +162,7 @@ impl Found {
     }
 
     /// What was durable and committed stays where it was for ever.
-    fn check_mark(&self, mark: &Mark) -> Result<(), OpenError> {
+    pub(crate) fn check_mark(&self, mark: &Mark) -> Result<(), OpenError> {
         let (Position { index, term }, last) = (mark.position(), self.last());
         // Of entries that a snapshot stands for, terms need not be known.
         let found = self.replay.term(index).filter(|found| !self.restart && *found > 0 && term > 0);

@@ -5,7 +5,7 @@ use crate::etcd::EngineArguments;
 use crate::failure::Failure;
 use ohm_cell::{Applied, Cell, Sweep, restore};
 use ohm_log::Bytes;
-use ohm_log_raft::{Archive, FileDisk, open_read_only};
+use ohm_log_raft::{Archive, FileDisk, MARK, Mark, OpenError, open_marked_read_only};
 use ohm_model::{Entry, Index};
 use ohm_stdx::text::visible;
 use std::collections::BTreeMap;
@@ -51,6 +51,8 @@ struct AtRest {
     snapshot: Option<(Index, Vec<Bytes>)>,
     entries: Vec<(Index, Bytes)>,
     alarms: Vec<String>,
+    /// Why no server would open it, in words.
+    forbidden: Option<String>,
 }
 
 impl AtRest {
@@ -65,26 +67,48 @@ impl AtRest {
 
 fn open(data_dir: &Path, engine: &EngineArguments) -> Result<AtRest, Failure> {
     match engine.options().map_err(Failure::Usage)? {
-        Some(etcd) => {
-            crate::etcd::archive(etcd).map(|(snapshot, entries)| AtRest { snapshot, entries, alarms: Vec::new() })
-        }
+        Some(etcd) => crate::etcd::archive(etcd).map(|(snapshot, entries)| AtRest {
+            snapshot,
+            entries,
+            alarms: Vec::new(),
+            forbidden: None,
+        }),
         None => {
-            let archive = open_folder(data_dir)?;
+            let (archive, forbidden) = open_folder(data_dir)?;
             let entries = archive.entries().map(|(index, bytes)| (index, bytes.clone())).collect();
             let alarms = archive.alarms.iter().map(ToString::to_string).collect();
-            Ok(AtRest { snapshot: archive.snapshot, entries, alarms })
+            let forbidden = forbidden.map(|error| error.to_string());
+            Ok(AtRest { snapshot: archive.snapshot, entries, alarms, forbidden })
         }
     }
 }
 
-fn open_folder(data_dir: &Path) -> Result<Archive, Failure> {
+fn open_folder(data_dir: &Path) -> Result<(Archive, Option<OpenError>), Failure> {
     [data_dir.join("server").as_path(), data_dir].into_iter().try_for_each(crate::etcd::refuse_folder)?;
+    for folder in [data_dir.join("server"), data_dir.to_path_buf()] {
+        if folder.join(MARK).is_file() && !folder.join("log").is_dir() {
+            return read_folder(&folder.join("log"));
+        }
+    }
     let candidates: [PathBuf; 3] = [data_dir.join("server").join("log"), data_dir.join("log"), data_dir.to_path_buf()];
     let Some(folder) = candidates.iter().find(|folder| folder.is_dir()) else {
         return Err(Failure::Usage(format!("{} is no data folder; name one with --data-dir", data_dir.display())));
     };
-    let mut disk = FileDisk::read_only(folder).map_err(|error| Failure::Failed(error.to_string()))?;
-    open_read_only(&mut disk).map_err(|error| Failure::Failed(format!("{}: {error}", folder.display())))
+    read_folder(folder)
+}
+
+/// The log in a folder, and why no server would open it, by the mark beside the folder.
+pub(crate) fn read_folder(log: &Path) -> Result<(Archive, Option<OpenError>), Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", log.display()));
+    let beside = log.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut marks = FileDisk::read_only(beside).map_err(|error| failed(&error))?;
+    if !log.is_dir()
+        && let Ok(Some(mark)) = Mark::read(&mut marks)
+    {
+        return Err(failed(&mark.gone()));
+    }
+    let mut disk = FileDisk::read_only(log).map_err(|error| failed(&error))?;
+    open_marked_read_only(&mut disk, &mut marks).map_err(|error| failed(&error))
 }
 
 fn start(archive: &AtRest) -> Result<Cell, Failure> {
@@ -125,18 +149,19 @@ fn verify(archive: &AtRest, problems_max: usize) -> Result<(), Failure> {
     }
     problems.extend(sweep.whole(&cell).into_iter().map(|problem| (cell.applied(), problem)));
     bar.finish_and_clear();
-    archive.alarms.iter().for_each(|alarm| println!("note: {alarm}"));
+    archive.alarms.iter().chain(&archive.forbidden).for_each(|alarm| println!("note: {alarm}"));
     problems.iter().for_each(|(index, problem)| println!("entry {index}: {}", visible(problem)));
     println!("{entries} entries with {commands} commands after index {first}, up to index {}", cell.applied());
     println!("{} jobs, {} live runs, {} nodes", cell.jobs().len(), cell.runs().len(), cell.nodes().len());
     println!("conflicts: {}", if conflicts.is_empty() { "none".into() } else { list(&conflicts) });
     println!("digest {:016x}, chain {:016x}", cell.digest(), cell.chain());
-    match problems.len() {
-        0 => {
-            println!("every invariant held at every index");
-            Ok(())
-        }
-        count => Err(Failure::Failed(format!("{count} broken invariants"))),
+    if problems.is_empty() {
+        println!("every invariant held at every index");
+    }
+    match (problems.len(), &archive.forbidden) {
+        (0, None) => Ok(()),
+        (0, Some(reason)) => Err(Failure::Failed(reason.clone())),
+        (count, _) => Err(Failure::Failed(format!("{count} broken invariants"))),
     }
 }
 

@@ -7,9 +7,10 @@
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::globals::Globals;
+use crate::log_files::read_folder;
 use ohm_cell::{Applied, BackupSource, Cell, read_backup, restore, write_backup};
 use ohm_log::Bytes;
-use ohm_log_raft::{FileDisk, Mark, RaftConfig, RaftLog, open_read_only};
+use ohm_log_raft::{FileDisk, Mark, OpenError, RaftConfig, RaftLog};
 use ohm_model::Entry;
 use ohm_runtime::{clock, data_dir, dice};
 use std::fs::{self, File};
@@ -66,13 +67,20 @@ pub(crate) fn rescue(command: &RescueCommand, globals: &Globals) -> Result<(), F
     }
 }
 
-/// What a server has: the number of its cell and its state, with or without what it does not know to be committed.
-fn read(folder: &Path, with_uncommitted: bool) -> Result<(u64, Cell), Failure> {
+/// What a server has, and why no server would open its log, if that is so.
+struct AtRest {
+    /// The number of its cell.
+    cell: u64,
+    state: Cell,
+    forbidden: Option<OpenError>,
+}
+
+/// What a server has, with or without what it does not know to be committed.
+fn read(folder: &Path, with_uncommitted: bool) -> Result<AtRest, Failure> {
     crate::etcd::refuse_folder(folder)?;
     let log = folder.join("log");
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", log.display()));
-    let mut disk = FileDisk::read_only(&log).map_err(|error| failed(&error))?;
-    let archive = open_read_only(&mut disk).map_err(|error| failed(&error))?;
+    let (archive, forbidden) = read_folder(&log)?;
     let mut cell = match &archive.snapshot {
         Some((_, pieces)) => restore(&pieces.concat()).map_err(|error| failed(&error))?,
         None => Cell::new(),
@@ -85,7 +93,7 @@ fn read(folder: &Path, with_uncommitted: bool) -> Result<(u64, Cell), Failure> {
             cell.apply(index, &entry, &mut applied);
         }
     }
-    Ok((archive.identity.cell, cell))
+    Ok(AtRest { cell: archive.identity.cell, state: cell, forbidden })
 }
 
 fn backup(globals: &Globals, to: &Path) -> Result<(), Failure> {
@@ -99,7 +107,10 @@ fn backup(globals: &Globals, to: &Path) -> Result<(), Failure> {
 
 fn backup_folder(folder: &Path, to: &Path) -> Result<(), Failure> {
     let _lock = data_dir::lock(folder).map_err(|error| Failure::Failed(error.to_string()))?;
-    let (number, cell) = read(folder, false)?;
+    let AtRest { cell: number, state: cell, forbidden } = read(folder, false)?;
+    if let Some(reason) = forbidden {
+        return Err(Failure::Failed(format!("{}: {reason}", folder.join("log").display())));
+    }
     let source = BackupSource { cell: number, cell_incarnation: data_dir::cell_incarnation(folder) };
     write_new(to, |file| {
         let mut written = Ok(());
@@ -147,7 +158,10 @@ fn recover(folder: &Path, is_sure: bool) -> Result<(), Failure> {
     }
     let failed = |error: data_dir::DataDirError| Failure::Failed(error.to_string());
     let _lock = data_dir::lock(folder).map_err(failed)?;
-    let (number, cell) = read(folder, true)?;
+    let AtRest { cell: number, state: cell, forbidden } = read(folder, true)?;
+    if let Some(reason) = forbidden {
+        eprintln!("WARNING: {reason}");
+    }
     let kept = folder.join(format!("log.of-cell-{number:016x}"));
     // The new log is made beside the old one; only when it is whole do they change places.
     let made = make_log(folder, &cell, data_dir::cell_incarnation(folder))?;

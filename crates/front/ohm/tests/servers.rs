@@ -251,6 +251,9 @@ fn a_lone_server_without_its_log_founds_nothing() {
     cell.ask(&["server", "backup", "--to", &backup]).good();
     let folder = format!("{}/server", cell.stop());
     std::fs::remove_dir_all(format!("{folder}/log")).unwrap();
+    let output = std::process::Command::new(cell.path("ohm")).args(["log", "verify", "--data-dir", &folder]).output();
+    let said = String::from_utf8_lossy(&output.unwrap().stderr).into_owned();
+    assert!(said.contains("is gone") && said.contains("put the files back"), "{said}");
     let said = refusal(&cell, &folder);
     assert!(said.contains("the log of server 1 of cell") && said.contains("ohm server restore"), "{said}");
     cell::ohm(&["server", "restore", "--data-dir", &folder, "--from", &backup]);
@@ -270,8 +273,19 @@ fn a_log_that_was_cut_in_the_middle_is_not_served() {
     let said = refusal(&cell, &folder);
     assert!(said.contains("has lost entries that were durable") && said.contains("log.mark"), "{said}");
     assert_eq!(std::fs::read(&segment).unwrap(), whole[..whole.len() / 2], "the evidence stays");
+    // Whoever looks at it, or takes a backup of it, hears the same.
+    let backup = cell.path("cut.backup").display().to_string();
+    for words in [vec!["log", "verify"], vec!["server", "backup", "--offline", "--to", &backup]] {
+        let output = std::process::Command::new(cell.path("ohm")).args(&words).args(["--data-dir", &folder]).output();
+        let output = output.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
+        assert!(said.contains("has lost entries that were durable"), "{words:?}: {said}");
+    }
+    assert!(!cell.path("cut.backup").exists(), "half a backup is none");
     // Back in its place, all is there.
     std::fs::write(&segment, &whole).unwrap();
+    verify_log(&folder);
     assert_serves_jobs(&cell, &folder);
 }
 
