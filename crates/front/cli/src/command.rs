@@ -346,6 +346,9 @@ pub struct Events {
     /// Go on with what happens from here on
     #[arg(short, long)]
     pub follow: bool,
+    /// With --follow: end after this, such as 90s, 5m, 1h [default: never]
+    #[arg(long, requires = "follow", value_parser = duration)]
+    pub timeout: Option<Duration>,
     /// Only events of this job
     #[arg(long)]
     pub job: Option<String>,

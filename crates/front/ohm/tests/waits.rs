@@ -44,6 +44,10 @@ fn a_wait_without_an_end_in_sight_says_why_and_ends_in_time() {
     let said = cell.ask_with(&["run", "--name", "late", "--cpu", "1m", "--timeout", "1s"], &["true"]);
     assert!(said.code == 1 && said.err.contains("late was not over after 1 s and is cancelled"), "{said:?}");
     assert_eq!(cell.json(&["job", "late"])["state"], "cancelled");
+    let started = Instant::now();
+    let said = cell.ask(&["events", "--follow", "--job", "waiting", "--timeout", "2s"]);
+    assert!(said.code == 0 && said.out.contains("waiting"), "{said:?}");
+    assert!((2..10).contains(&started.elapsed().as_secs()), "{said:?}");
     let said = cell.ask(&["node", "drain", "b1-r1-h1", "--timeout", "1s"]);
     assert_eq!(said.code, 2, "a time-out of no wait: {said:?}");
 }

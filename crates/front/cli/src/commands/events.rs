@@ -1,6 +1,7 @@
 //! `ohm events`.
 
 use super::Session;
+use crate::client::Client;
 use crate::command::Events;
 use crate::failure::{EXIT_DONE, Failure};
 use crate::globals::OutputFormat;
@@ -8,10 +9,13 @@ use crate::output::note;
 use crate::text::{self, Style};
 use ohm_wire::api::{EventList, EventView};
 use std::io::{BufRead, BufReader, Read};
-use std::time::Duration;
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
 
 /// Between two attempts to go on after the stream broke off.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Events that may wait to be printed.
+const HEARD_MAX: usize = 1024;
 
 pub(crate) fn events(session: &Session, args: &Events) -> Result<u8, Failure> {
     if args.follow {
@@ -42,49 +46,77 @@ fn query(args: &Events) -> Vec<(&'static str, String)> {
     query
 }
 
-/// Prints until it is stopped. A server that goes away is asked again until it is back.
+/// What is heard of the stream.
+enum Heard {
+    Event(String),
+    BrokeOff,
+    Failed(Failure),
+}
+
+/// Prints until it is stopped or the time is up. A server that goes away is asked again until it is back.
 fn follow(session: &Session, args: &Events) -> Result<u8, Failure> {
-    let mut args = args.clone();
+    let (sender, heard) = mpsc::sync_channel(HEARD_MAX);
+    let (client, asked, started) = (session.client.clone(), args.clone(), Instant::now());
+    // A read ends with the next message only, so it has a thread of its own; that one ends with the process.
+    std::thread::spawn(move || hear(&client, asked, &sender));
+    loop {
+        let next = match args.timeout {
+            None => heard.recv().ok(),
+            Some(timeout) => match heard.recv_timeout(timeout.saturating_sub(started.elapsed())) {
+                Err(RecvTimeoutError::Timeout) => return Ok(EXIT_DONE),
+                next => next.ok(),
+            },
+        };
+        match next {
+            // A message of a kind that this version does not know is passed over.
+            Some(Heard::Event(data)) => {
+                if let Ok(event) = session.client.decode::<EventView>(data.as_bytes()) {
+                    session.output.print_item(&event, |style| text::event_line(&event, style))?;
+                }
+            }
+            Some(Heard::BrokeOff) => note("the stream of events broke off; going on"),
+            Some(Heard::Failed(failure)) => return Err(failure),
+            None => return Ok(EXIT_DONE),
+        }
+    }
+}
+
+/// Reads streams of events, one after the other, until nobody listens.
+fn hear(client: &Client, mut args: Events, heard: &SyncSender<Heard>) {
     let mut connected = false;
     loop {
         let mut asked = query(&args);
         asked.push(("follow", "true".to_string()));
-        match session.client.stream("/v1/events", &asked) {
+        let told = match client.stream("/v1/events", &asked) {
             Ok(stream) => {
                 connected = true;
-                let seen = print_stream(session, stream)?;
+                let mut seen = None;
+                let listens = each_message(stream, |id, data| {
+                    seen = id.or(seen);
+                    heard.send(Heard::Event(data.to_string())).is_ok()
+                });
                 if let Some(index) = seen {
                     args.after = Some(index);
                     args.limit = usize::MAX;
                 }
-                note("the stream of events broke off; going on");
+                listens && heard.send(Heard::BrokeOff).is_ok()
             }
-            Err(failure) if !connected || !failure.is_passing() => return Err(failure),
-            Err(_) => {}
+            Err(failure) if !connected || !failure.is_passing() => {
+                let _ = heard.send(Heard::Failed(failure));
+                false
+            }
+            Err(_) => true,
+        };
+        if !told {
+            return;
         }
         std::thread::sleep(PAUSE);
     }
 }
 
-/// Prints events until the stream ends; returns the last entry that came whole.
-fn print_stream(session: &Session, stream: impl Read) -> Result<Option<u64>, Failure> {
-    let mut seen = None;
-    each_message(stream, |id, data| {
-        // A message of a kind that this version does not know is passed over.
-        if let Ok(event) = session.client.decode::<EventView>(data.as_bytes()) {
-            session.output.print_item(&event, |style| text::event_line(&event, style))?;
-        }
-        seen = id.or(seen);
-        Ok(())
-    })?;
-    Ok(seen)
-}
-
-/// Calls `take` with the id and the data of every server-sent message, until the stream ends.
-fn each_message(
-    stream: impl Read,
-    mut take: impl FnMut(Option<u64>, &str) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+/// Calls `take` with the id and the data of every server-sent message, until the stream ends or it has enough; whether
+/// it wants more.
+fn each_message(stream: impl Read, mut take: impl FnMut(Option<u64>, &str) -> bool) -> bool {
     let (mut id, mut data) = (None, String::new());
     for line in BufReader::new(stream).lines() {
         // A stream that breaks off has ended, too.
@@ -93,13 +125,15 @@ fn each_message(
             Some(("data", rest)) => data.push_str(rest.strip_prefix(' ').unwrap_or(rest)),
             Some(("id", rest)) => id = rest.trim().parse().ok(),
             _ if line.is_empty() && !data.is_empty() => {
-                take(id.take(), &data)?;
+                if !take(id.take(), &data) {
+                    return false;
+                }
                 data.clear();
             }
             _ => {}
         }
     }
-    Ok(())
+    true
 }
 
 #[cfg(test)]
@@ -110,11 +144,10 @@ mod tests {
     fn messages_are_taken_from_a_stream() {
         let stream = ":\n\nevent: a\ndata: {\"x\":1}\nid: 7\n\ndata:two\n\n: keep alive\n\ndata: cut off";
         let mut found = Vec::new();
-        each_message(stream.as_bytes(), |id, data| {
+        assert!(each_message(stream.as_bytes(), |id, data| {
             found.push((id, data.to_string()));
-            Ok(())
-        })
-        .unwrap();
+            true
+        }));
         assert_eq!(found, [(Some(7), "{\"x\":1}".to_string()), (None, "two".to_string())]);
     }
 }
