@@ -46,6 +46,12 @@ pub enum Record {
         /// The job's name.
         job: String,
     },
+    /// The clocks of a majority of the servers were set forward, or the operator said that one is right: from here on
+    /// the time of the cell may jump.
+    ClocksMoved {
+        /// When.
+        at_ms: u64,
+    },
     /// A task really began on a node.
     Began {
         /// When.

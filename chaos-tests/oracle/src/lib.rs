@@ -26,6 +26,7 @@ mod p6_closed_jobs;
 mod p6_counts;
 mod p7_lease_ends;
 mod p7_moves;
+mod p7_real_time;
 mod p7_repairs;
 mod p7_restarts;
 mod p7_spares;
@@ -67,6 +68,7 @@ pub struct Oracle {
     counts: p6_counts::Counts,
     lease_ends: p7_lease_ends::LeaseEnds,
     moves: p7_moves::Moves,
+    real_time: p7_real_time::RealTime,
     repairs: p7_repairs::Repairs,
     restarts: p7_restarts::Restarts,
     spares_first: p7_spares::SparesFirst,
@@ -81,14 +83,17 @@ pub struct Oracle {
 impl Oracle {
     /// Takes one record. Records come in the order of real time.
     pub fn watch(&mut self, record: &Record) {
-        if let Record::Applied { index, entry, applied, copy, chain, .. } = record {
+        if let Record::Applied { at_ms, index, entry, applied, copy, chain } = record {
             // Copies apply the same entries; the books are kept once, by whichever copy is first.
             if self.equal_copies.watch(copy, *index, *chain, &mut self.broken) {
-                self.judge_entry(*index, entry, applied);
+                self.judge_entry((*index, *at_ms), entry, applied);
             }
         }
         if let Record::Copied { copy, index, chain } = record {
             self.equal_copies.watch(copy, *index, *chain, &mut self.broken);
+        }
+        if let Record::ClocksMoved { .. } = record {
+            self.real_time.clocks_moved();
         }
         self.single_run.watch(record, &mut self.broken);
         self.lease_ends.began(record, &mut self.broken);
@@ -96,7 +101,7 @@ impl Oracle {
         self.exactly_once.watch(record, &mut self.broken);
     }
 
-    fn judge_entry(&mut self, index: Index, entry: &Entry, applied: &Caused) {
+    fn judge_entry(&mut self, (index, at_ms): (Index, u64), entry: &Entry, applied: &Caused) {
         let taken = facts::taken(entry, applied, &mut self.answered);
         let (rules, broken) = (facts::rules(&taken), &mut self.broken);
         self.books.rule(&rules);
@@ -108,6 +113,7 @@ impl Oracle {
             }
         }
         let facts = facts::facts(&taken, applied, &mut self.classes);
+        self.real_time.entry((index, at_ms), &taken, &facts, broken);
         self.admissions.reports(index, &taken, &facts, broken);
         self.repairs.entry_begins(&facts);
         self.restarts.entry_begins(&facts);

@@ -29,7 +29,10 @@ impl SingleRun {
                     }
                 }
             }
-            Record::Applied { .. } | Record::Copied { .. } | Record::Acknowledged { .. } => {}
+            Record::Applied { .. }
+            | Record::Copied { .. }
+            | Record::Acknowledged { .. }
+            | Record::ClocksMoved { .. } => {}
         }
     }
 }

@@ -5,6 +5,7 @@ mod kept;
 mod leases;
 mod nodes;
 mod p10;
+mod real_time;
 mod restarts;
 mod spares;
 

@@ -2,6 +2,9 @@
 
 use ohm_stdx::Prng;
 
+/// What a wall clock that is right shows in the first moment.
+const EPOCH_MS: u64 = 1_700_000_000_000;
+
 /// One machine's clock: a different start, and a rate that is off by up to the drawn bound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
@@ -16,7 +19,7 @@ impl Clock {
         Clock {
             offset_ms: dice.below(1_000_000),
             rate_ppm: 1_000_000 - drift_ppm + dice.below(2 * drift_ppm + 1),
-            wall_offset_ms: 1_700_000_000_000 + dice.below(5_000),
+            wall_offset_ms: EPOCH_MS + dice.below(5_000),
         }
     }
 
@@ -35,6 +38,11 @@ impl Clock {
     /// What its wall clock shows.
     pub(crate) fn wall_ms(&self, real_ms: u64) -> u64 {
         self.wall_offset_ms + real_ms * self.rate_ppm / 1_000_000
+    }
+
+    /// How far its wall clock is ahead of one that is right.
+    pub(crate) fn wall_ahead_ms(&self, real_ms: u64) -> i64 {
+        self.wall_ms(real_ms) as i64 - (EPOCH_MS + real_ms) as i64
     }
 
     /// Somebody sets the wall clock.

@@ -10,6 +10,8 @@ use crate::layout::rack_of;
 use ohm_model::ConditionKind;
 use ohm_stdx::Prng;
 
+const DAY_MS: i64 = 86_400_000;
+
 /// Whom a fault strikes: a position in the world's list of that role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Victim {
@@ -311,6 +313,28 @@ pub(crate) fn draw_duty_faults(dice: &mut Prng, node_lease_ms: u64, until_ms: u6
         faults.push((dice.between(1_000.min(until_ms), until_ms), Fault::Stranger { for_ms }));
     }
     faults
+}
+
+/// In one of five runs somebody sets the clock of a server a day forward, and it restarts soon after, with or without
+/// its machine; in a part of these, the clock of another one is set as well. Its dice are its own, too.
+pub(crate) fn draw_clock_jumps(dice: &mut Prng, population: Population, until_ms: u64) -> Vec<(u64, Fault)> {
+    if !dice.chance(200) {
+        return Vec::new();
+    }
+    let by_ms = [DAY_MS, DAY_MS, 30 * DAY_MS][dice.below(3) as usize];
+    let first = dice.below(population.servers as u64) as usize;
+    let both = dice.chance(300) && population.servers > 1;
+    let others = both.then(|| (first + 1) % population.servers);
+    let jumps = std::iter::once(first).chain(others).map(|server| {
+        let at_ms = dice.between(1_000.min(until_ms), until_ms);
+        let (after_ms, down_ms) = (dice.between(1, 4_000), dice.between(100, 4_000));
+        let restart = match dice.chance(300) {
+            true => Fault::PowerLoss { server, after_calls: dice.below(8), down_ms },
+            false => Fault::Crash { victim: Victim::Server(server), down_ms },
+        };
+        [(at_ms, Fault::ClockJump { server, by_ms }), ((at_ms + after_ms).min(until_ms), restart)]
+    });
+    jumps.flatten().collect()
 }
 
 /// A server that loses its log and keeps the rest, in one of six runs, and one that loses the end of it, in as many.

@@ -45,6 +45,10 @@ pub(crate) enum ServerMessage {
     Answers { answers: Vec<Answered> },
     /// The running hash of the sender's copy after an entry.
     Digest { index: Index, chain: u64 },
+    /// What the sender's wall clock shows.
+    Clock { wall_ms: u64 },
+    /// The operator believes the wall clock of this server; for whoever stamps entries.
+    BelieveClock { server: u64 },
 }
 
 /// What became of commands that another server sent on.
@@ -186,6 +190,8 @@ mod tests {
                 result: Forwarded::Committed { index: Index(3), outcomes },
             }),
             Parcel::Message(ServerMessage::Digest { index: Index(9), chain: 10 }),
+            Parcel::Message(ServerMessage::Clock { wall_ms: 11 }),
+            Parcel::Message(ServerMessage::BelieveClock { server: 3 }),
         ] {
             let bytes = parcel.encode();
             assert_eq!(Parcel::decode(bytes.clone()), Some(parcel.clone()));

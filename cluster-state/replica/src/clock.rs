@@ -5,6 +5,6 @@
 pub struct Clock {
     /// The monotonic clock.
     pub now_ms: u64,
-    /// The wall clock, which stamps of entries keep close to.
+    /// The wall clock, which time closes in on while it is near, or believed.
     pub wall_ms: u64,
 }

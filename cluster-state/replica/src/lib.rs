@@ -15,8 +15,8 @@
 //! Invariants: commands are answered only after their entry is committed and applied here; commands
 //! are forwarded once at most; a follower sees every entry
 //! exactly once and in order, starting from its own index or from a snapshot; no queue grows without a limit; a beat is
-//! answered by the health duty or not at all; time and bytes come from outside (`now_ms` for patience, `wall_ms` only
-//! to be stamped).
+//! answered by the health duty or not at all; time and bytes come from outside (`now_ms` for patience, `wall_ms` as
+//! one of the clocks that time is made from).
 
 mod batch;
 mod between;
@@ -29,7 +29,9 @@ mod proposal;
 mod replica;
 mod server;
 mod stamp;
+mod time;
 mod wanted;
+mod witnesses;
 
 pub use clock::Clock;
 pub use events::{EventPage, EventRing};
@@ -38,4 +40,6 @@ pub use hub::{AgentOrder, Beat, Peer};
 pub use proposal::{ProposeError, Ticket};
 pub use replica::{CopyEffect, Effect, Input, Purpose, Replica, ReplicaConfig, ReplicaFailure};
 pub use server::{AppendResult, ChangeFailure, RequestId, ServerConfig, ServerCore, ServerEffect, ServerInput};
+pub use stamp::{NEAR_MS, TimeNote};
+pub use time::{TimeView, TimeWord};
 pub use wanted::Launches;

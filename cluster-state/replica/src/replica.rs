@@ -9,7 +9,8 @@ use crate::clock::Clock;
 use crate::events::EventRing;
 use crate::followers::{FollowerId, Followers};
 use crate::proposal::{ProposeError, Ticket};
-use crate::stamp::StampClock;
+use crate::stamp::TimeNote;
+use crate::time::{CellTime, TimeView};
 use ohm_cell::{Applied, Cell, restore};
 use ohm_log::{Bytes, Log, LogEvent, LogRequest, Refusal, SNAPSHOT_PIECE_BYTES_MAX, SubmitError};
 use ohm_model::{Command, Entry, Envelope, Index, Outcome};
@@ -31,7 +32,7 @@ pub struct Replica<L> {
     cell: Cell,
     config: ReplicaConfig,
     batches: Batches,
-    stamps: StampClock,
+    pub(crate) time: CellTime,
     followers: Followers,
     events: EventRing,
     tick_in_flight: bool,
@@ -62,7 +63,7 @@ impl<L: Log> Replica<L> {
             log,
             cell: Cell::new(),
             batches: Batches::new(config.waiting_bytes_max, config.entries_in_flight_max),
-            stamps: StampClock::default(),
+            time: CellTime::new(None),
             followers: Followers::new(config.kept_bytes_max),
             events: EventRing::new(config.events_max),
             config,
@@ -81,6 +82,17 @@ impl<L: Log> Replica<L> {
             entries_since_snapshot: 0,
             log_events: Vec::new(),
         }
+    }
+
+    /// The same for a process that was told what time it was by a former one of the same boot.
+    pub fn with_time(mut self, noted: Option<TimeNote>) -> Self {
+        self.time = CellTime::new(noted);
+        self
+    }
+
+    /// What time it is, and how the clocks differ from that; nothing before the first entry is known.
+    pub fn time(&self, clock: Clock) -> Option<TimeView> {
+        self.time.view(clock)
     }
 
     /// The copy.
@@ -179,9 +191,11 @@ impl<L: Log> Replica<L> {
     }
 
     fn flush(&mut self, clock: Clock, out: &mut Vec<Effect>) -> Result<(), ReplicaFailure> {
-        let stamp_ms = self.stamps.stamp_ms(clock.now_ms, clock.wall_ms, self.cell.now_ms());
-        self.propose_tick(stamp_ms);
-        while let Some((token, bytes)) = self.batches.next(stamp_ms) {
+        let (stamp_ms, word) = self.time.pass(clock, self.cell.now_ms(), self.leads);
+        out.extend(word.map(|word| Effect::Copy(CopyEffect::Time(word))));
+        self.propose_tick(stamp_ms.unwrap_or(0));
+        // Where no time is known nobody leads, and the log refuses what it is given.
+        while let Some((token, bytes)) = self.batches.next(stamp_ms.unwrap_or(clock.wall_ms)) {
             if let Err(error) = self.log.submit(clock.now_ms, LogRequest::Append { token, bytes }) {
                 self.not_submitted(token, error, out);
             }
@@ -204,7 +218,7 @@ impl<L: Log> Replica<L> {
     /// Time-outs of the cell become an entry of their own when their time has come.
     fn propose_tick(&mut self, stamp_ms: u64) {
         let due = self.cell.next_due_ms().is_some_and(|due_ms| due_ms <= stamp_ms);
-        if due && self.leads && !self.tick_in_flight {
+        if self.leads && !self.tick_in_flight && (due || self.time.take_step()) {
             let command = Envelope::without_session(Command::Tick).encode();
             self.tick_in_flight = self.batches.push(OWN_TICKET, vec![command.into()]).is_ok();
         }
@@ -290,7 +304,10 @@ impl<L: Log> Replica<L> {
             LogEvent::MembersChanged { token, member } => {
                 out.extend(self.questions.remove(&token).map(|ticket| Effect::MembersChanged { ticket, member }));
             }
-            LogEvent::Members(members) => out.push(Effect::Copy(CopyEffect::Members(members))),
+            LogEvent::Members(members) => {
+                self.time.set_members(&members);
+                out.push(Effect::Copy(CopyEffect::Members(members)));
+            }
             LogEvent::SnapshotWanted => self.wanted = true,
             LogEvent::Refused { token, reason } => self.refuse(token, reason, out),
             LogEvent::Unknown { token } => {

@@ -85,7 +85,8 @@ pub struct ServerCore<L> {
 
 impl<L: Log> ServerCore<L> {
     /// A server around `replica`. `dice` must differ between processes.
-    pub fn new(replica: Replica<L>, config: ServerConfig, dice: Prng) -> Self {
+    pub fn new(mut replica: Replica<L>, config: ServerConfig, dice: Prng) -> Self {
+        replica.time.server = config.server;
         let session = SessionConfig {
             role: Role::Server,
             name: config.name.clone(),
@@ -146,7 +147,8 @@ impl<L: Log> ServerCore<L> {
 
     /// When to flush next although nothing came in.
     pub fn wake_ms(&self) -> Option<u64> {
-        [self.replica.wake_ms(), self.session.due_ms(), self.group.due_ms()].into_iter().flatten().min()
+        let tells_ms = (!self.group.others.is_empty()).then(|| self.replica.time.witnesses.due_ms());
+        [self.replica.wake_ms(), self.session.due_ms(), self.group.due_ms(), tells_ms].into_iter().flatten().min()
     }
 
     /// Takes one input.
@@ -432,7 +434,10 @@ impl<L: Log> ServerCore<L> {
             }
             CopyEffect::Leader { member, here } => self.leader_changed(*member, *here, out),
             CopyEffect::Alarm(alarm) => self.alarmed(alarm, out),
-            CopyEffect::ToFollower { .. } | CopyEffect::Encode { .. } | CopyEffect::SnapshotSaved { .. } => {}
+            CopyEffect::ToFollower { .. }
+            | CopyEffect::Encode { .. }
+            | CopyEffect::Time(_)
+            | CopyEffect::SnapshotSaved { .. } => {}
         }
         out.push(ServerEffect::Copy(effect));
         compared.map_or(Ok(()), |(index, chain)| self.compare(index, chain, out))

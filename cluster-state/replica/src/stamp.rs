@@ -1,38 +1,161 @@
-//! What entries are stamped with: time that never falls, never stands still, and never jumps while the process
-//! lives.
+//! What entries are stamped with: the time of the cell. It never falls, never stands still, and goes forward only as
+//! fast as time surely passes.
 //!
-//! Back-offs, deadlines and time-outs of sessions are counted in stamped time, so a wall clock that somebody sets
-//! must not freeze them (set back) or end them all at once (set forward). The wall clock is believed when the
-//! process begins; from then on stamped time goes on with the monotonic clock, and closes in on the wall clock a
-//! little faster or slower, as NTP slews a clock.
+//! ```text
+//!  time = last stamp + what the monotonic clock has passed since ── closes in on wall clocks within NEAR_MS
+//!            │                                                  └── steps to a wall clock that is believed
+//!            └── after a restart: from the entries that others stamped, or from the note of the former process
+//! ```
+//! Back-offs, deadlines, the time that finished jobs are kept and time-outs of sessions are counted in stamped time, so
+//! a wall clock that somebody sets must neither freeze them (set back) nor end them all at once (set forward). Time
+//! goes on with the monotonic clock and closes in on the wall clock a little faster or slower, as NTP slews a clock. A
+//! wall clock further ahead is believed only when
+//! - a majority of the voters shows the same time (see [`crate::witnesses`]),
+//! - the operator says so,
+//! - the cell is new: there is nothing yet that could end too early,
+//! - or a server without others to ask comes up after a boot, and what it is ahead is no more than a boot takes.
+//!
+//! Until then time is held: it goes on at its own pace, and all else works. The boot-time clock runs over a restart of
+//! the process and is set by nobody, so the note of the former process of the same boot tells how long it was down.
 
-/// Behind the wall clock, stamped time goes at most this many times as fast as the monotonic clock.
-const FASTER: u64 = 2;
-/// Ahead of it, it goes slower by one part in this many.
-const SLOWER_PART: u64 = 10;
+use ohm_stdx::bug::{Bug, is_planted};
 
+/// Clocks that are no further apart show the same time. Time closes in on a wall clock that is no further ahead.
+pub const NEAR_MS: u64 = 10_000;
+/// Time goes faster or slower than the monotonic clock by one part in so many while it closes in on a wall clock.
+const SLEW_PART: u64 = 10;
 /// How long stamps are counted from the same moment: long enough that a part of it can be left out.
 const ANCHOR_MS: u64 = 1_000;
+/// What a boot of the machine takes at most, where nothing else tells how long a server was down.
+const BOOT_MS_MAX: u64 = 600_000;
+
+/// What time it was in the cell at a moment of the boot-time clock. Good for the processes of one boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeNote {
+    /// The boot-time clock.
+    pub now_ms: u64,
+    /// The time of the cell.
+    pub stamp_ms: u64,
+}
+
+/// What is known about the moment of a stamp.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moment {
+    /// The boot-time clock.
+    pub(crate) now_ms: u64,
+    /// The own wall clock.
+    pub(crate) wall_ms: u64,
+    /// The stamp of the last entry applied here; 0 when there is none.
+    pub(crate) applied_ms: u64,
+    /// What a majority of the voters takes for the time.
+    pub(crate) majority_ms: Option<u64>,
+    /// Whether this server stamps entries.
+    pub(crate) leads: bool,
+    /// Whether there are others whose clocks could be asked.
+    pub(crate) is_alone: bool,
+}
 
 /// The stamps of one process.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct StampClock {
-    /// A moment of the monotonic clock, and the stamp at it.
-    anchor: Option<(u64, u64)>,
+    /// A moment of the monotonic clock, and the time at it.
+    anchor: Option<TimeNote>,
+    /// What a former process of the same boot has noted; it counts until this one leads.
+    noted: Option<TimeNote>,
+    led: bool,
+    /// How far the wall clock may be ahead after a boot.
+    boot_ms: u64,
+    /// The stamp of the last entry applied, as far as it was looked at.
+    applied_ms: u64,
     last_ms: u64,
+    /// Time was moved on, and no entry says so yet.
+    stepped: bool,
 }
 
 impl StampClock {
-    /// The stamp for an entry made now, when the last one applied had `applied_ms`.
-    pub(crate) fn stamp_ms(&mut self, now_ms: u64, wall_ms: u64, applied_ms: u64) -> u64 {
-        let (then_ms, anchor_ms) = *self.anchor.get_or_insert((now_ms, wall_ms));
-        let elapsed_ms = now_ms.saturating_sub(then_ms);
-        let (slowest_ms, fastest_ms) = (elapsed_ms - elapsed_ms / SLOWER_PART, elapsed_ms.saturating_mul(FASTER));
-        let slewed_ms = anchor_ms.saturating_add(wall_ms.saturating_sub(anchor_ms).clamp(slowest_ms, fastest_ms));
-        let stamp_ms = slewed_ms.max(self.last_ms).max(applied_ms);
-        if elapsed_ms >= ANCHOR_MS || stamp_ms > slewed_ms {
-            self.anchor = Some((now_ms, stamp_ms));
+    /// The stamps of a process, which finds the note of a former one of the same boot or none.
+    pub(crate) fn new(noted: Option<TimeNote>) -> Self {
+        let boot_ms = if noted.is_some() { 0 } else { BOOT_MS_MAX };
+        StampClock { anchor: None, noted, led: false, boot_ms, applied_ms: 0, last_ms: 0, stepped: false }
+    }
+
+    /// What time it is; the stamp for an entry made now. Nothing while a server that does not lead knows no entry.
+    pub(crate) fn stamp_ms(&mut self, moment: Moment) -> Option<u64> {
+        let Moment { now_ms, wall_ms, applied_ms, leads, .. } = moment;
+        if applied_ms == 0 && self.anchor.is_none() {
+            return leads.then(|| self.set(now_ms, wall_ms));
         }
+        self.follow(moment);
+        let anchor = self.anchor?;
+        let elapsed_ms = now_ms.saturating_sub(anchor.now_ms);
+        let held_ms = anchor.stamp_ms.saturating_add(elapsed_ms);
+        let reference_ms = moment.majority_ms.unwrap_or(wall_ms);
+        let ahead_ms = reference_ms.saturating_sub(held_ms);
+        // What a boot takes is taken once, with the first stamp.
+        let boot_ms = if leads { std::mem::take(&mut self.boot_ms) } else { 0 };
+        let is_after_boot = moment.is_alone && ahead_ms <= boot_ms;
+        if ahead_ms > NEAR_MS && leads && (moment.majority_ms.is_some() || is_after_boot) {
+            self.stepped = true;
+            return Some(self.set(now_ms, reference_ms));
+        }
+        let part_ms = elapsed_ms / SLEW_PART;
+        let (slowest_ms, fastest_ms) = (elapsed_ms - part_ms, elapsed_ms + part_ms);
+        let passed_ms = match ahead_ms > NEAR_MS {
+            true => elapsed_ms,
+            false => reference_ms.saturating_sub(anchor.stamp_ms).clamp(slowest_ms, fastest_ms),
+        };
+        let slewed_ms = anchor.stamp_ms.saturating_add(passed_ms);
+        let stamp_ms = slewed_ms.max(self.last_ms);
+        if elapsed_ms >= ANCHOR_MS || stamp_ms > slewed_ms {
+            self.set(now_ms, stamp_ms);
+        }
+        self.last_ms = stamp_ms;
+        Some(stamp_ms)
+    }
+
+    /// Learns from entries that others stamped, and from the note. Whoever leads takes them only to move on.
+    fn follow(&mut self, moment: Moment) {
+        let Moment { now_ms, wall_ms, applied_ms, leads, .. } = moment;
+        let own_ms = self.shows_ms(now_ms);
+        let is_news = applied_ms != std::mem::replace(&mut self.applied_ms, applied_ms);
+        if own_ms.is_none_or(|own_ms| applied_ms > own_ms) || (is_news && !leads) {
+            self.set(now_ms, applied_ms);
+        }
+        // Two clocks that are independent must say that so much time has passed.
+        let noted = self.noted.filter(|noted| noted.now_ms <= now_ms && !self.led);
+        let noted_ms = noted.map(|noted| {
+            let at_most_ms = noted.stamp_ms.saturating_add(now_ms - noted.now_ms);
+            at_most_ms.min(wall_ms.saturating_add(NEAR_MS))
+        });
+        let known_ms = self.shows_ms(now_ms).unwrap_or(0);
+        if let Some(noted_ms) = noted_ms.filter(|noted_ms| *noted_ms > known_ms) {
+            self.set(now_ms, noted_ms);
+        }
+        if leads && !std::mem::replace(&mut self.led, true) && is_planted(Bug::BelieveClocks) {
+            self.set(now_ms, wall_ms.max(applied_ms));
+        }
+    }
+
+    /// The operator says what time it is. Time never falls.
+    pub(crate) fn believe(&mut self, now_ms: u64, stamp_ms: u64) {
+        if self.shows_ms(now_ms).is_some_and(|own_ms| stamp_ms > own_ms) {
+            self.set(now_ms, stamp_ms);
+            self.stepped = true;
+        }
+    }
+
+    /// What time it is, without moving it.
+    pub(crate) fn shows_ms(&self, now_ms: u64) -> Option<u64> {
+        self.anchor.map(|anchor| anchor.stamp_ms + now_ms.saturating_sub(anchor.now_ms))
+    }
+
+    /// Whether an entry is wanted that says what time it is. Asked once for each step.
+    pub(crate) fn take_step(&mut self) -> bool {
+        std::mem::take(&mut self.stepped)
+    }
+
+    fn set(&mut self, now_ms: u64, stamp_ms: u64) -> u64 {
+        self.anchor = Some(TimeNote { now_ms, stamp_ms });
         self.last_ms = stamp_ms;
         stamp_ms
     }
@@ -43,36 +166,102 @@ mod tests {
     use super::*;
 
     const HOUR_MS: u64 = 3_600_000;
+    const WALL_MS: u64 = 1_000 * HOUR_MS;
 
-    /// Stamps every 10 ms for a second, the wall clock being off by `jump_ms` after the first.
-    fn second(jump_ms: i64) -> (u64, u64) {
-        let mut clock = StampClock::default();
-        let wall_ms = 10 * HOUR_MS;
-        let first = clock.stamp_ms(500, wall_ms, 0);
-        let stamps = (1..=100)
-            .map(|step| clock.stamp_ms(500 + step * 10, (wall_ms + step * 10).saturating_add_signed(jump_ms), 0));
-        (first, stamps.last().unwrap_or(0))
+    fn alone(now_ms: u64, wall_ms: u64, applied_ms: u64) -> Moment {
+        Moment { now_ms, wall_ms, applied_ms, majority_ms: None, leads: true, is_alone: true }
+    }
+
+    /// How far stamps of every 10 ms get within a second, the wall clock being off by `jump_ms` after the first.
+    fn second(jump_ms: i64, majority: bool) -> u64 {
+        let mut clock = StampClock::new(None);
+        let first = clock.stamp_ms(alone(500, WALL_MS, 0)).unwrap();
+        let stamps = (1..=100).map(|step| {
+            let wall_ms = (WALL_MS + step * 10).saturating_add_signed(jump_ms);
+            let majority_ms = majority.then_some(wall_ms);
+            clock.stamp_ms(Moment { majority_ms, ..alone(500 + step * 10, wall_ms, first) }).unwrap()
+        });
+        stamps.last().unwrap() - first
     }
 
     #[test]
     fn stamps_follow_a_wall_clock_that_behaves() {
-        assert_eq!(second(0), (10 * HOUR_MS, 10 * HOUR_MS + 1_000));
-        let (first, last) = second(200);
-        assert_eq!(last - first, 1_200, "a small correction is taken over");
+        assert_eq!(second(0, false), 1_000);
+        assert_eq!(second(50, false), 1_050, "a small correction is taken over");
+        assert_eq!(second(9_000, false), 1_100);
+        assert_eq!(second(-9_000, false), 900);
     }
 
     #[test]
     fn a_jump_neither_freezes_nor_ends_anything() {
-        let (first, last) = second(HOUR_MS as i64);
-        assert_eq!(last - first, 2_000);
-        let (first, last) = second(-(HOUR_MS as i64));
-        assert!((900..=1_000).contains(&(last - first)), "{}", last - first);
+        assert_eq!(second(24 * HOUR_MS as i64, false), 1_000, "the pace of the monotonic clock");
+        assert!((900..=1_000).contains(&second(-24 * HOUR_MS as i64, false)));
+    }
+
+    #[test]
+    fn a_majority_moves_time() {
+        assert_eq!(second(24 * HOUR_MS as i64, true), 1_000 + 24 * HOUR_MS);
     }
 
     #[test]
     fn a_process_that_begins_behind_goes_on_from_what_was_applied() {
-        let mut clock = StampClock::default();
-        assert_eq!(clock.stamp_ms(0, HOUR_MS, 3 * HOUR_MS), 3 * HOUR_MS);
-        assert_eq!(clock.stamp_ms(1_000, HOUR_MS + 1_000, 3 * HOUR_MS), 3 * HOUR_MS + 900);
+        let mut clock = StampClock::new(None);
+        assert_eq!(clock.stamp_ms(alone(0, HOUR_MS, 3 * HOUR_MS)), Some(3 * HOUR_MS));
+        assert_eq!(clock.stamp_ms(alone(1_000, HOUR_MS + 1_000, 3 * HOUR_MS)), Some(3 * HOUR_MS + 900));
+    }
+
+    #[test]
+    fn a_restart_goes_on_with_the_boot_time_clock_whatever_the_wall_clock_shows() {
+        let noted = TimeNote { now_ms: 5_000, stamp_ms: WALL_MS };
+        for ahead_ms in [0, 24 * HOUR_MS] {
+            let mut clock = StampClock::new(Some(noted));
+            let stamp_ms = clock.stamp_ms(alone(65_000, WALL_MS + 60_000 + ahead_ms, WALL_MS + 10));
+            assert_eq!(stamp_ms, Some(WALL_MS + 60_000), "a minute has passed");
+        }
+        let mut clock = StampClock::new(Some(TimeNote { now_ms: 70_000, stamp_ms: WALL_MS }));
+        let stamp_ms = clock.stamp_ms(alone(65_000, WALL_MS + HOUR_MS, WALL_MS + 10));
+        assert_eq!(stamp_ms, Some(WALL_MS + 10), "a note from the future is of another boot");
+        let mut clock = StampClock::new(Some(TimeNote { now_ms: 0, stamp_ms: WALL_MS }));
+        let stamp_ms = clock.stamp_ms(alone(HOUR_MS, WALL_MS + 1_000, WALL_MS)).unwrap();
+        assert!(stamp_ms <= WALL_MS + 1_000 + NEAR_MS, "the wall clock saw no hour pass");
+    }
+
+    #[test]
+    fn after_a_boot_a_lone_server_believes_what_a_boot_takes_and_no_more() {
+        for (ahead_ms, taken_ms) in [(BOOT_MS_MAX, BOOT_MS_MAX), (BOOT_MS_MAX + 1, 0)] {
+            let mut clock = StampClock::new(None);
+            assert_eq!(clock.stamp_ms(alone(0, WALL_MS + ahead_ms, WALL_MS)), Some(WALL_MS + taken_ms));
+        }
+        let mut clock = StampClock::new(None);
+        clock.stamp_ms(alone(0, WALL_MS + BOOT_MS_MAX, WALL_MS));
+        let stamp_ms = clock.stamp_ms(alone(10, WALL_MS + 2 * BOOT_MS_MAX, WALL_MS + BOOT_MS_MAX));
+        assert_eq!(stamp_ms, Some(WALL_MS + BOOT_MS_MAX + 10), "once");
+        let mut clock = StampClock::new(None);
+        let among_others = Moment { is_alone: false, ..alone(0, WALL_MS + HOUR_MS / 10, WALL_MS) };
+        assert_eq!(clock.stamp_ms(among_others), Some(WALL_MS), "the others can be asked");
+    }
+
+    #[test]
+    fn the_operator_moves_time_forward_only() {
+        let mut clock = StampClock::new(None);
+        clock.stamp_ms(alone(0, WALL_MS + 48 * HOUR_MS, WALL_MS));
+        assert!(!clock.take_step());
+        clock.believe(10, WALL_MS + 48 * HOUR_MS);
+        assert!(clock.take_step() && !clock.take_step());
+        let moved = clock.stamp_ms(alone(10, WALL_MS + 48 * HOUR_MS + 10, WALL_MS)).unwrap();
+        assert!(moved >= WALL_MS + 48 * HOUR_MS);
+        clock.believe(10, WALL_MS);
+        assert!(clock.stamp_ms(alone(20, WALL_MS + 48 * HOUR_MS + 20, WALL_MS)).unwrap() >= moved);
+    }
+
+    #[test]
+    fn whoever_follows_keeps_the_time_of_whoever_leads() {
+        let mut clock = StampClock::new(None);
+        let follower = |now_ms, applied_ms| Moment { leads: false, ..alone(now_ms, 9 * WALL_MS, applied_ms) };
+        assert_eq!(clock.stamp_ms(follower(0, 0)), None);
+        assert_eq!(clock.stamp_ms(follower(10, HOUR_MS)), Some(HOUR_MS));
+        assert_eq!(clock.stamp_ms(follower(1_010, HOUR_MS)), Some(HOUR_MS + 1_000));
+        assert_eq!(clock.stamp_ms(follower(1_020, HOUR_MS + 500)), Some(HOUR_MS + 500), "its time was slower");
+        assert_eq!(clock.stamp_ms(alone(2_020, 9 * WALL_MS, HOUR_MS + 500)), Some(HOUR_MS + 1_500));
     }
 }

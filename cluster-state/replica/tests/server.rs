@@ -3,8 +3,8 @@
 use ohm_log::{MemFaults, MemLog, MemStore};
 use ohm_model::{Command, Exit, JobId, NodeId, Outcome, QueueSpec, Refusal, RunRef, RunReport, RunReportKind};
 use ohm_replica::{
-    AgentOrder, AppendResult, Clock, Peer, Replica, ReplicaConfig, RequestId, ServerConfig, ServerCore, ServerEffect,
-    ServerInput,
+    AgentOrder, AppendResult, Clock, CopyEffect, Peer, Replica, ReplicaConfig, RequestId, ServerConfig, ServerCore,
+    ServerEffect, ServerInput,
 };
 use ohm_stdx::Prng;
 
@@ -101,4 +101,26 @@ fn time_goes_on_after_a_clock_that_was_ahead() {
     server.ask(2, queue("b", 1));
     let passed = server.core.replica().cell().now_ms() - before;
     assert!((5_000..12_000).contains(&passed), "{passed} ms");
+}
+
+#[test]
+fn a_clock_that_is_a_day_ahead_is_shown_and_followed_when_the_operator_says_so() {
+    const DAY_MS: u64 = 86_400_000;
+    let mut server = Server::new();
+    server.pass(1);
+    server.ask(1, queue("a", 1));
+    let before_ms = server.core.replica().cell().now_ms();
+    server.clock.wall_ms += DAY_MS;
+    let told = server.pass(2);
+    let held = |effect: &ServerEffect| matches!(effect, ServerEffect::Copy(CopyEffect::Time(word)) if word.is_held);
+    assert!(told.iter().any(held));
+    server.ask(2, queue("b", 1));
+    assert!(server.core.replica().cell().now_ms() - before_ms < 10_000);
+    let offset_ms = |server: &Server| server.core.replica().time(server.clock).unwrap().offsets_ms[0].1;
+    assert!((DAY_MS as i64 - 1_000..=DAY_MS as i64).contains(&offset_ms(&server)));
+    // Time moves without anybody else's command.
+    server.say(ServerInput::BelieveClock { server: 1 });
+    server.pass(1);
+    assert!(server.core.replica().cell().now_ms() - before_ms >= DAY_MS);
+    assert!(offset_ms(&server).abs() < 1_000);
 }

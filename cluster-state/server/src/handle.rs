@@ -6,7 +6,7 @@ use crate::log_relay::{LogRelay, LogStream};
 use ohm_cell::Cell;
 use ohm_log::{MemberChange, Members};
 use ohm_model::{Asked, Index, NodeId, Outcome};
-use ohm_replica::{ChangeFailure, EventPage};
+use ohm_replica::{ChangeFailure, EventPage, TimeView};
 use ohm_wire::api::ServerEngine;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,6 +40,8 @@ pub(crate) enum Question {
     ChangeMembers(MemberChange, oneshot::Sender<Result<u64, ChangeFailure>>),
     /// Another server is to lead.
     Transfer(Option<u64>),
+    /// The wall clock of this server is right.
+    BelieveClock(u64),
     /// Who belongs to the group.
     Servers(oneshot::Sender<Servers>),
     /// The connection of the agent that holds a node, if it is here.
@@ -59,6 +61,8 @@ pub struct Servers {
     pub members: Members,
     /// Where they listen, as far as that is known.
     pub addresses: BTreeMap<u64, String>,
+    /// What time it is, and how the wall clocks differ from that.
+    pub time: Option<TimeView>,
 }
 
 impl Servers {
@@ -98,6 +102,11 @@ impl ReplicaHandle {
     /// Lets another server lead; which one that is shows a little later.
     pub async fn transfer(&self, to: Option<u64>) -> Result<(), Unanswered> {
         self.send(Question::Transfer(to)).await
+    }
+
+    /// Believes the wall clock of a server; what time it is then shows a little later.
+    pub async fn believe_clock(&self, server: u64) -> Result<(), Unanswered> {
+        self.send(Question::BelieveClock(server)).await
     }
 
     /// Who belongs to the group of servers, as far as this one knows.

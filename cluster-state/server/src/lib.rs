@@ -23,6 +23,7 @@ mod outlets;
 mod replica_thread;
 mod rpc;
 mod run;
+mod time_file;
 mod tls;
 mod token;
 

@@ -3,6 +3,7 @@
 use ohm_cell::Applied;
 use ohm_log::Alarm;
 use ohm_model::{EventKind, Index, NodeHealth};
+use ohm_replica::TimeWord;
 use std::collections::BTreeSet;
 
 /// How many schedulers are counted by name. A scheduler that was given no name has a new one after each restart, and a
@@ -13,6 +14,8 @@ const SCHEDULERS_MAX: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meter {
     schedulers: BTreeSet<String>,
+    /// Whether time was held when it was last told.
+    is_held: bool,
 }
 
 impl Meter {
@@ -64,6 +67,25 @@ impl Meter {
             self.schedulers.insert(scheduler.to_string());
         }
         scheduler.to_string()
+    }
+
+    /// Shows how far the wall clock is from the time of the cell, and says when that begins to hold time and when it
+    /// no longer does.
+    pub(crate) fn time(&mut self, word: TimeWord) {
+        metrics::gauge!("ohm_clock_offset_ms").set(word.offset_ms as f64);
+        metrics::gauge!("ohm_time_held").set(if word.is_held { 1.0 } else { 0.0 });
+        if std::mem::replace(&mut self.is_held, word.is_held) == word.is_held {
+            return;
+        }
+        match word.is_held {
+            true => tracing::warn!(
+                ahead_ms = word.offset_ms,
+                "the wall clock of this server is ahead of the time of the cell and is not believed: deadlines and the \
+                 like go on by the time that has surely passed. Set the clock right; if it is right, \
+                 `ohm server believe-clock` moves time"
+            ),
+            false => tracing::info!("the wall clock of this server is close to the time of the cell again"),
+        }
     }
 
     /// Counts an alarm of the log.

@@ -7,6 +7,7 @@ use crate::links::Links;
 use crate::log_relay::LogRelay;
 use crate::metrics::Meter;
 use crate::outlets::Outlets;
+use crate::time_file::TimeFile;
 use ohm_cell::Cell;
 use ohm_log::Log;
 use ohm_model::{Asked, Index, Outcome};
@@ -32,12 +33,13 @@ const SLEEP_MS_MAX: u64 = 100;
 /// How long a server that stops waits for another one to lead.
 const HAND_OVER_MS: u64 = 1_500;
 
-/// Which server this is, on which engine.
-#[derive(Clone, Copy, Debug)]
+/// Which server this is, on which engine, and where it notes the time.
+#[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) server: u64,
     pub(crate) cell_incarnation: u64,
     pub(crate) engine: ServerEngine,
+    pub(crate) time_file: TimeFile,
 }
 
 /// Starts the thread. It ends with the shutdown, or with a failure, which it hands out at `failed`.
@@ -57,7 +59,7 @@ pub(crate) fn start<L: Log + 'static>(
     let own_inbox = inbox.clone();
     let body = move || {
         let run = || -> Result<(), String> {
-            let Place { server, cell_incarnation, engine } = place;
+            let Place { server, cell_incarnation, engine, time_file } = place;
             let core = open(own_inbox.downgrade())?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
             let runtime = runtime.map_err(|error| error.to_string())?;
@@ -66,6 +68,7 @@ pub(crate) fn start<L: Log + 'static>(
                 links: link(own_inbox.downgrade()),
                 server,
                 engine,
+                time_file,
                 unreachable: Vec::new(),
                 reads: BTreeMap::new(),
                 changes: BTreeMap::new(),
@@ -110,6 +113,7 @@ struct Worker<L> {
     links: Links,
     server: u64,
     engine: ServerEngine,
+    time_file: TimeFile,
     /// Servers that messages could not be sent to.
     unreachable: Vec<u64>,
     reads: BTreeMap<RequestId, oneshot::Sender<Result<(), Unanswered>>>,
@@ -272,13 +276,14 @@ impl<L: Log> Worker<L> {
                 self.changes.insert(request, answer);
                 return self.step(ServerInput::ChangeMembers { request, change });
             }
+            Question::BelieveClock(server) => return self.step(ServerInput::BelieveClock { server }),
             Question::Transfer(to) => return self.step(ServerInput::Transfer { to }),
             Question::Servers(answer) => {
                 let members = self.core.members().clone();
                 let addresses = self.links.addresses().clone();
                 let leader = self.core.leader().0;
-                let engine = self.engine;
-                let _ = answer.send(Servers { here: self.server, engine, leader, members, addresses });
+                let (engine, time) = (self.engine, self.core.replica().time(clock()));
+                let _ = answer.send(Servers { here: self.server, engine, leader, members, addresses, time });
             }
             Question::AgentOf(node, answer) => {
                 let peer = self.core.peer_of(node);
@@ -342,6 +347,10 @@ impl<L: Log> Worker<L> {
                 self.links.keep(members.all());
             }
             CopyEffect::Leader { member, here } => tracing::info!(?member, here, "who takes appends"),
+            CopyEffect::Time(word) => {
+                self.time_file.keep(word.note);
+                self.meter.time(word);
+            }
             CopyEffect::Alarm(alarm) => {
                 self.meter.alarm(&alarm);
                 tracing::warn!("{alarm}");

@@ -6,7 +6,7 @@ use super::*;
 fn p3_sees_a_job_forgotten_before_it_is_over() {
     for (state, expected) in [(Some("succeeded"), 0), (Some("suspended"), 1), (None, 1)] {
         let mut history = History::default();
-        history.job(0, job("j", 1, |_| {}));
+        history.job(0, job("j", 1, |job| job.ttl_seconds_after_finished = 1));
         let over = |state: &str| EventKind::JobState {
             job: JobId::new(0, 0),
             name: "j".into(),

@@ -12,7 +12,9 @@ use crate::stage::{Event, Stage, Up};
 use ohm_log::{Bytes, MemDisk};
 use ohm_log_raft::{OpenError, RaftConfig, RaftLog, Remarks, Standing, stand};
 use ohm_model::Index;
-use ohm_replica::{FollowerId, Peer, Replica, ReplicaConfig, RequestId, ServerConfig, ServerCore, ServerInput};
+use ohm_replica::{
+    FollowerId, Peer, Replica, ReplicaConfig, RequestId, ServerConfig, ServerCore, ServerInput, TimeNote,
+};
 use ohm_stdx::Prng;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -35,6 +37,8 @@ pub(crate) struct ServerProcess {
     disk: SharedDisk,
     /// What stands beside the log.
     marks: SharedDisk,
+    /// What time it was, for the next process of the same boot.
+    noted: Option<TimeNote>,
     flush_planned: bool,
     /// The start and the entry at which its copy was last looked at as a whole.
     swept: (u64, Index),
@@ -57,6 +61,7 @@ impl ServerProcess {
             core: None,
             disk: SharedDisk::default(),
             marks: SharedDisk::default(),
+            noted: None,
             flush_planned: false,
             swept: (0, Index(0)),
             caught_up: false,
@@ -105,7 +110,8 @@ impl ServerProcess {
         self.shell.starts += 1;
         let server =
             ServerConfig { name: self.copy(), cell_incarnation: 1, resend_ms: 500, server: self.number as u64 + 1 };
-        self.core = Some(Box::new(ServerCore::new(Replica::new(log, self.config), server, dice.fork())));
+        let replica = Replica::new(log, self.config).with_time(self.noted);
+        self.core = Some(Box::new(ServerCore::new(replica, server, dice.fork())));
         (self.flush_planned, self.caught_up) = (false, false);
         Ok(())
     }

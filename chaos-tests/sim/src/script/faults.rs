@@ -233,7 +233,7 @@ fn time_for(words: &mut Words<'_>) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{Population, draw, draw_ailments, draw_duty_faults, draw_lost_logs};
+    use crate::faults::{Population, draw, draw_ailments, draw_clock_jumps, draw_duty_faults, draw_lost_logs};
     use crate::theme::Theme;
     use ohm_stdx::Prng;
 
@@ -246,7 +246,8 @@ mod tests {
         let ailments = (0..20).flat_map(|seed| draw_ailments(&mut Prng::new(seed), population, 9_000));
         let freezes = (0..20).flat_map(|seed| draw_duty_faults(&mut Prng::new(seed), 5_000, 9_000));
         let lost_logs = (0..20).flat_map(|seed| draw_lost_logs(&mut Prng::new(seed), population, 9_000));
-        let all = drawn.chain(of_themes).chain(ailments).chain(freezes).chain(lost_logs);
+        let jumps = (0..20).flat_map(|seed| draw_clock_jumps(&mut Prng::new(seed), population, 9_000));
+        let all = drawn.chain(of_themes).chain(ailments).chain(freezes).chain(lost_logs).chain(jumps);
         for fault in all.map(|(_, fault)| fault) {
             let text = fault_words(&fault);
             let mut words = Words::new(&text);

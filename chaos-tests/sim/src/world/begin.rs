@@ -48,6 +48,8 @@ impl World {
         drawn.extend(faults::draw_duty_faults(&mut freezing, knobs.node_lease_ms, knobs.faults_ms));
         let mut forgetting = Prng::new(hash::chain(hash::mix(scenario.seed), 0x109));
         drawn.extend(faults::draw_lost_logs(&mut forgetting, population, knobs.faults_ms));
+        let mut jumping = Prng::new(hash::chain(hash::mix(scenario.seed), 0xc10c));
+        drawn.extend(faults::draw_clock_jumps(&mut jumping, population, knobs.faults_ms));
         drawn.sort_by_key(|(at_ms, _)| *at_ms);
         let calm = scenario.script.as_ref().is_some_and(|script| script.is_calm);
         let network = if calm { NetworkFaults::calm() } else { knobs.network };

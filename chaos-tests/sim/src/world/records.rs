@@ -13,6 +13,7 @@ pub(super) fn fold(digest: u64, record: &Record) -> u64 {
         Record::Copied { copy, index, chain } => text(numbers(digest, &[2, index.0, *chain]), copy),
         Record::Acknowledged { at_ms, job } => text(numbers(digest, &[3, *at_ms]), job),
         Record::Began { at_ms, node, run, .. } => text(text(numbers(digest, &[4, *at_ms]), node), &run.to_string()),
+        Record::ClocksMoved { at_ms } => numbers(digest, &[6, *at_ms]),
         Record::Over { at_ms, node, run } => text(text(numbers(digest, &[5, *at_ms]), node), &run.to_string()),
     }
 }
@@ -31,6 +32,7 @@ pub(super) fn summary(record: &Record) -> Option<String> {
         }
         Record::Copied { .. } => return None,
         Record::Acknowledged { job, .. } => format!("a client is told that job {job} is in the cell"),
+        Record::ClocksMoved { .. } => "a majority of the clocks was moved".to_string(),
         Record::Began { node, run, .. } => format!("run {run} begins on {node}"),
         Record::Over { node, run, .. } => format!("run {run} is over on {node}"),
     })

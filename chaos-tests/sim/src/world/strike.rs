@@ -8,6 +8,8 @@ use crate::stage::{Event, Up};
 use crate::workload;
 use ohm_agent::BeatAnswer;
 use ohm_model::Lease;
+use ohm_oracle::Record;
+use ohm_replica::NEAR_MS;
 
 /// Of how many nodes a stranger answers beats, and how many beats of each; the leases it gives.
 const STRANGE_NODES_MAX: usize = 16;
@@ -66,7 +68,13 @@ impl World {
             | Fault::Transfer { .. } => {
                 self.operator.change(fault, roles, stage);
             }
-            Fault::ClockJump { server, by_ms } => roles.servers[server].shell_mut().clock.jump(by_ms),
+            Fault::ClockJump { server, by_ms } => {
+                roles.servers[server].shell_mut().clock.jump(by_ms);
+                let offsets = roles.servers.iter().filter(|server| !server.shell().over);
+                if agree_ahead(offsets.map(|server| server.shell().clock.wall_ahead_ms(now_ms))) {
+                    stage.history.push(Record::ClocksMoved { at_ms: now_ms });
+                }
+            }
             Fault::PowerLoss { server, .. }
             | Fault::FullDisk { server, .. }
             | Fault::SlowDisk { server, .. }
@@ -175,4 +183,12 @@ impl World {
             | Fault::ClockJump { server, .. } => exists(Victim::Server(server)),
         }
     }
+}
+
+/// Whether two clocks are ahead of real time and may pass for the same: one alone moves nothing, whatever it shows.
+fn agree_ahead(offsets_ms: impl Iterator<Item = i64>) -> bool {
+    let near_ms = NEAR_MS as i64;
+    let mut ahead: Vec<i64> = offsets_ms.filter(|offset_ms| *offset_ms > near_ms / 2).collect();
+    ahead.sort_unstable();
+    ahead.windows(2).any(|pair| pair[1] - pair[0] <= 2 * near_ms)
 }

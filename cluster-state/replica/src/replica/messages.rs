@@ -2,6 +2,7 @@
 
 use crate::followers::{FollowFrame, FollowerId};
 use crate::proposal::{ProposeError, Ticket};
+use crate::time::TimeWord;
 use ohm_cell::{Applied, Cell};
 use ohm_log::{Alarm, Bytes, Delivery, LogFailure, MemberChange, Members, Refusal};
 use ohm_model::{Index, Outcome};
@@ -205,6 +206,8 @@ pub enum CopyEffect {
         /// Whether it is this one.
         here: bool,
     },
+    /// What time it is: to be noted for the next process, and to be told when time is held.
+    Time(TimeWord),
     /// For the operator.
     Alarm(Alarm),
     /// A snapshot is kept by the log.

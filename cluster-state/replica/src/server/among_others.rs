@@ -105,6 +105,8 @@ impl<L: Log> ServerCore<L> {
                 self.digests.note(from, index, chain);
                 return self.judge_digests();
             }
+            ServerMessage::Clock { wall_ms } => self.replica.time.witnesses.hear(clock.now_ms, from, wall_ms),
+            ServerMessage::BelieveClock { server } => drop(self.replica.time.believe(clock, server)),
         }
         Ok(())
     }
@@ -202,6 +204,9 @@ impl<L: Log> ServerCore<L> {
         if self.group.tells_duty(clock.now_ms, &sessions) {
             self.tell_others(&ServerMessage::DutyHere { sessions }, out);
         }
+        if self.replica.time.witnesses.tells(clock.now_ms) {
+            self.tell_others(&ServerMessage::Clock { wall_ms: clock.wall_ms }, out);
+        }
         Ok(())
     }
 
@@ -291,6 +296,12 @@ impl<L: Log> ServerCore<L> {
                 self.change_members(clock, ticket, change, out)
             }
             ServerInput::Transfer { to } => self.transfer(clock, to, out),
+            // Whoever stamps entries hears it; the others go by its entries.
+            ServerInput::BelieveClock { server } => {
+                self.replica.time.believe(clock, server);
+                self.tell_others(&ServerMessage::BelieveClock { server }, out);
+                Ok(())
+            }
             ServerInput::Close => self.feed_replica(clock, Input::Close, out),
             _ => Ok(()),
         }

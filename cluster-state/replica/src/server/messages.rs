@@ -149,6 +149,11 @@ pub enum ServerInput {
         /// The server.
         to: Option<u64>,
     },
+    /// The operator believes the wall clock of a server. There is no answer but the time that follows.
+    BelieveClock {
+        /// The server.
+        server: u64,
+    },
     /// A snapshot that was asked for.
     Encoded {
         /// What for.

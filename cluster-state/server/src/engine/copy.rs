@@ -9,6 +9,7 @@ use crate::metrics::Meter;
 use crate::options::ServerOptions;
 use crate::replica_thread::{self, Place};
 use crate::rpc::CellFacts;
+use crate::time_file::TimeFile;
 use ohm_cell::Cell;
 use ohm_log::{Log, MemLog};
 use ohm_replica::{Replica, ReplicaConfig, ReplicaFailure, ServerConfig, ServerCore};
@@ -54,16 +55,18 @@ pub(super) fn assemble<L: Log + 'static>(
     if let Some(entries) = options.snapshot_every_entries {
         config.snapshot_every_entries = entries;
     }
+    let time_file = TimeFile::open(&options.data_dir);
+    let noted = time_file.noted();
     let open = move |inbox| {
         let name = format!("server {server} ({})", std::process::id());
         let server = ServerConfig { name, cell_incarnation, resend_ms: 500, server };
-        Ok(ServerCore::new(Replica::new(open(inbox)?, config), server, dice::dice()))
+        Ok(ServerCore::new(Replica::new(open(inbox)?, config).with_time(noted), server, dice::dice()))
     };
     let runtime = tokio::runtime::Handle::current();
     let link = move |inbox| Links::new(introduction, book, runtime, inbox);
     let evidence_dir = options.data_dir.clone();
     let failure = move |failure: &ReplicaFailure, cell: &Cell| keep_evidence(&evidence_dir, failure, cell);
-    let place = Place { server, cell_incarnation, engine };
+    let place = Place { server, cell_incarnation, engine, time_file };
     let (relay, meter) = (Arc::new(LogRelay::new(token, &options.tls)), Meter::default());
     let (handle, inbox, failed) = replica_thread::start(open, link, failure, place, relay, meter, shutdown.clone());
     Started { handle, inbox, failed, facts }

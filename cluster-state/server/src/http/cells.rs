@@ -124,6 +124,10 @@ impl Cells {
         in_time(self.handle.transfer(to)).await
     }
 
+    pub(super) async fn believe_clock(&self, server: u64) -> Result<(), Unanswered> {
+        in_time(self.handle.believe_clock(server)).await
+    }
+
     pub(super) fn applied(&self) -> watch::Receiver<Index> {
         self.handle.applied()
     }

@@ -35,8 +35,8 @@ pub(super) async fn profiles(State(shared): State<Shared>) -> Answer {
 
 pub(super) async fn status(State(shared): State<Shared>) -> Answer {
     let cell = shared.cells.now().await?;
-    let leader = shared.cells.servers().await?.leader.map_or_else(String::new, |leader| leader.to_string());
-    Ok(json(cell.applied(), &views::status(&cell, leader)))
+    let servers = shared.cells.servers().await?;
+    Ok(json(cell.applied(), &views::status(&cell, &servers)))
 }
 
 pub(super) async fn openapi(State(shared): State<Shared>) -> Response {

@@ -72,6 +72,12 @@ const SERVERS: &[Operation] = &[operation("get", "The servers of the cell, as th
 const SERVER: &[Operation] =
     &[operation("delete", "Remove a server for good: its number is never used again", &[], "")];
 const LEAD: &[Operation] = &[operation("post", "Let this server lead, if it can", &[], "ServerList")];
+const BELIEVE_CLOCK: &[Operation] = &[operation(
+    "post",
+    "Say that the wall clock of this server is right: the time of the cell moves forward to it",
+    &[],
+    "StatusView",
+)];
 const BACKUP: &[Operation] = &[operation(
     "get",
     "The whole state as a file for `ohm server restore`, with everything acknowledged before the request",
@@ -216,6 +222,7 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/servers", SERVERS), get(servers::list)),
         (route("/v1/servers/{name}", SERVER), delete(servers::remove)),
         (route("/v1/servers/{name}/lead", LEAD), post(servers::transfer)),
+        (route("/v1/servers/{name}/believe-clock", BELIEVE_CLOCK), post(servers::believe_clock)),
         (route("/v1/backup", BACKUP), get(backup::backup)),
         (route("/v1/queues", QUEUES), get(overview::queues)),
         (route("/v1/queues/{name}", QUEUE), delete(control::remove_queue)),

@@ -2,7 +2,7 @@
 //! does not compile.
 
 use ohm_wire::api::{
-    AdmissionView, ApiError, BestDomainView, CheckView, CountedView, DocumentVerdict, DomainView, DrainView,
+    AdmissionView, ApiError, BestDomainView, CheckView, ClockView, CountedView, DocumentVerdict, DomainView, DrainView,
     ErrorAnswer, EventList, EventView, ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary,
     JobTotals, JobView, LayerFitView, LeavingView, NearestView, NodeConditionView, NodeDetail, NodeList, NodeRunView,
     NodeSummary, NodeTotals, PastRepairView, PastRunView, PriorityClassList, PriorityClassView, ProblemView,
@@ -370,6 +370,7 @@ fn status() -> StatusView {
         cell_version: 1,
         stamped_ms: 1,
         leader: text(),
+        clocks: vec![ClockView { server: 1, offset_ms: 1, unbelieved: true }],
         silent_nodes: 1,
         held_until_ms: 1,
         node_lease_ms: 1,

@@ -54,6 +54,19 @@ pub(super) async fn transfer(State(shared): State<Shared>, Name(name): Name) -> 
     list(State(shared)).await
 }
 
+/// Answers at once; what time it is then shows in the status a little later.
+pub(super) async fn believe_clock(State(shared): State<Shared>, Name(name): Name) -> Answer {
+    let server = number(&name)?;
+    let known = shared.cells.servers().await?;
+    if !known.time.iter().flat_map(|time| &time.offsets_ms).any(|(of, _)| *of == server) {
+        let message = format!("the wall clock of server {server} is not known here");
+        let hint = "`ohm status` shows the clocks of the servers that were heard in the last 10 s";
+        return Err(Problem::new(StatusCode::CONFLICT, "not_possible", message, hint));
+    }
+    shared.cells.believe_clock(server).await?;
+    super::overview::status(State(shared)).await
+}
+
 /// What is done about a group of servers has no meaning where etcd orders the log.
 async fn refuse_with_etcd(shared: &Shared, instead: &str) -> Result<(), Problem> {
     match shared.cells.servers().await?.engine {

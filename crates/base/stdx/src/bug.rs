@@ -113,6 +113,8 @@ pub enum Bug {
     TrustShortLog,
     /// Who names the session of health is believed to be health.
     BelieveStrangers,
+    /// A server that begins to lead believes its wall clock.
+    BelieveClocks,
 }
 
 impl Bug {
@@ -120,7 +122,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 51] = [
+    pub const ALL: [Bug; 52] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -172,6 +174,7 @@ impl Bug {
         Bug::ReturnAmnesiac,
         Bug::TrustShortLog,
         Bug::BelieveStrangers,
+        Bug::BelieveClocks,
     ];
 }
 

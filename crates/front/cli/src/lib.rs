@@ -8,6 +8,7 @@
 mod answers;
 mod chaos;
 mod client;
+mod clock;
 mod command;
 mod commands;
 mod etcd;
@@ -24,6 +25,7 @@ mod tls;
 mod up;
 
 pub use chaos::Simulate;
+pub use clock::BelieveClock;
 pub use command::ClientCommand;
 pub use etcd::{Engine, EngineArguments};
 pub use failure::{EXIT_DONE, EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, Failure};
@@ -60,6 +62,11 @@ pub fn chaos_node(node: &ChaosNode, is_down: bool, globals: &Globals) -> ExitCod
 /// Asks about the servers of the cell, and changes who they are.
 pub fn members(command: &MembersCommand, globals: &Globals) -> ExitCode {
     exit_code(members::members(command, globals), globals)
+}
+
+/// Says that the wall clock of a server is right.
+pub fn believe_clock(options: &BelieveClock, globals: &Globals) -> ExitCode {
+    exit_code(clock::believe_clock(options, globals), globals)
 }
 
 /// Makes certificates.

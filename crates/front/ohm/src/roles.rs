@@ -1,7 +1,9 @@
 //! The roles that run as processes: their arguments, and the one call that runs each.
 
 use crate::agent::{self, AgentArguments};
-use ohm_cli::{EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EngineArguments, Globals, MembersCommand, RescueCommand};
+use ohm_cli::{
+    BelieveClock, EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EngineArguments, Globals, MembersCommand, RescueCommand,
+};
 use ohm_daemon::{HealthOptions, ProvisionerOptions, SchedulerOptions, SimOptions};
 use ohm_daemon::{run_health, run_provisioner, run_scheduler};
 use ohm_model::Class;
@@ -51,6 +53,8 @@ pub(crate) enum ServerCommand {
     /// The servers of the cell: list, add, remove, transfer
     #[command(subcommand)]
     Members(MembersCommand),
+    /// Say that the wall clock of a server is right: the time of the cell moves forward to it
+    BelieveClock(BelieveClock),
     #[command(flatten)]
     Rescue(RescueCommand),
 }
@@ -128,6 +132,7 @@ where
 pub(crate) fn server(arguments: ServerArguments, globals: &Globals) -> ExitCode {
     match &arguments.command {
         Some(ServerCommand::Members(command)) => return ohm_cli::members(command, globals),
+        Some(ServerCommand::BelieveClock(options)) => return ohm_cli::believe_clock(options, globals),
         Some(ServerCommand::Rescue(command)) => return ohm_cli::rescue(command, globals),
         None => {}
     }

@@ -3,6 +3,7 @@
 mod cancels;
 mod cell;
 mod chaos;
+mod clocks;
 mod clones;
 mod conditions;
 mod disk;

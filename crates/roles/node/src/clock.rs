@@ -1,7 +1,6 @@
 //! The clock of leases and deadlines, and the name of the boot it counts from.
 
 use nix::time::{ClockId, clock_gettime};
-use std::io;
 
 /// Milliseconds since this machine booted, suspended time included (`CLOCK_BOOTTIME`). No time step moves it.
 ///
@@ -13,10 +12,7 @@ pub fn boottime_ms() -> u64 {
     now.tv_sec() as u64 * 1000 + now.tv_nsec() as u64 / 1_000_000
 }
 
-/// The kernel's random name of this boot. Process ids and [`boottime_ms`] mean nothing under another one.
-pub fn boot_id() -> io::Result<String> {
-    Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
-}
+pub use ohm_runtime::clock::boot_id;
 
 #[cfg(test)]
 mod tests {

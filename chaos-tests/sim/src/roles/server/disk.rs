@@ -26,6 +26,10 @@ impl ServerProcess {
         // A disk that is about to fail does not work again because a process ended.
         let power_loss = power_loss || self.doomed.is_some();
         (self.doomed, self.slow_disk) = (None, None);
+        if power_loss {
+            // The machine boots anew.
+            self.noted = None;
+        }
         match power_loss {
             true => [&self.disk, &self.marks].into_iter().for_each(|disk| disk.borrow_mut().crash(&mut dice)),
             false => self.disk.borrow_mut().power_on(),

@@ -217,6 +217,20 @@ async fn servers_are_listed_removed_and_told_to_lead() {
 }
 
 #[tokio::test]
+async fn clocks_are_shown_and_one_of_them_is_believed() {
+    let world = World::new();
+    let (_, body) = world.get("/v1/status").await;
+    let first = serde_json::json!({"server": 1, "offsetMs": -3, "unbelieved": false});
+    let second = serde_json::json!({"server": 2, "offsetMs": 86_400_000, "unbelieved": true});
+    assert_eq!(body["clocks"], serde_json::json!([first, second]));
+    let believe = |server| world.send("POST", server, "application/json", b"");
+    let (status, body) = believe("/v1/servers/2/believe-clock").await;
+    assert_eq!((status, body["clocks"].as_array().map(Vec::len)), (StatusCode::OK, Some(2)));
+    assert_eq!(believe("/v1/servers/3/believe-clock").await.0, StatusCode::CONFLICT, "nobody heard it");
+    assert_eq!(world.truth.lock().unwrap().believed, [2]);
+}
+
+#[tokio::test]
 async fn a_backup_is_the_whole_state() {
     let world = World::with(|options| options.source = ohm_cell::BackupSource { cell: 7, cell_incarnation: 3 });
     world.node("n1", 4);

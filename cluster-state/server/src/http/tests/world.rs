@@ -14,7 +14,7 @@ use ohm_model::{
     Actor, Amounts, Asked, Command, Entry, Envelope, Epoch, Exit, Grain, GroupIndex, Index, JobGuard, JobId, Lease,
     NodeSpec, Outcome, Placement, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, TaskIndex, Transaction,
 };
-use ohm_replica::{ChangeFailure, EventRing, Peer};
+use ohm_replica::{ChangeFailure, EventRing, Peer, TimeView};
 use ohm_wire::{AgentDown, LogPiece as WirePiece, ReadLog, agent_down};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -39,6 +39,8 @@ pub(super) struct Truth {
     /// Reads that were asked to see everything acknowledged, and answers to those that fail, last one first.
     /// On whose behalf each command came.
     pub(super) actors: Vec<Actor>,
+    /// The servers whose clocks a person believes.
+    pub(super) believed: Vec<u64>,
     pub(super) reads: usize,
     pub(super) read_failures: Vec<Unanswered>,
     logs: BTreeMap<RunRef, Vec<LogPiece>>,
@@ -121,10 +123,13 @@ impl Truth {
                 drop(answer.send(result));
             }
             Question::Transfer(_) => {}
+            Question::BelieveClock(server) => self.believed.push(server),
             Question::Servers(answer) => {
                 let members = Members { voters: vec![1, 2], learners: vec![3], ..Members::default() };
                 let addresses = [(1, "http://one".to_string())].into();
-                drop(answer.send(Servers { here: 1, leader: Some(2), members, addresses, ..Servers::default() }));
+                let time = Some(TimeView { stamp_ms: 5, offsets_ms: vec![(1, -3), (2, 86_400_000)] });
+                let known = Servers { here: 1, leader: Some(2), members, addresses, time, ..Servers::default() };
+                drop(answer.send(known));
             }
             Question::AgentOf(_, answer) => {
                 let outlet = AgentOutlet { peer: Peer(1), orders: self.agent.downgrade() };
@@ -158,6 +163,7 @@ impl World {
             failures: Vec::new(),
             commands: 0,
             actors: Vec::new(),
+            believed: Vec::new(),
             reads: 0,
             read_failures: Vec::new(),
             logs: BTreeMap::new(),

@@ -1,12 +1,14 @@
 //! The cell in numbers.
 
 use super::sessions::sessions;
+use crate::handle::Servers;
 use ohm_cell::{CORDONED, Cell, JobState};
 use ohm_model::NodeHealth;
-use ohm_wire::api::{JobTotals, NodeTotals, StatusView, TaskTotals};
+use ohm_replica::NEAR_MS;
+use ohm_wire::api::{ClockView, JobTotals, NodeTotals, StatusView, TaskTotals};
 
 /// The cell in numbers, its sessions and leases.
-pub(crate) fn status(cell: &Cell, leader: String) -> StatusView {
+pub(crate) fn status(cell: &Cell, servers: &Servers) -> StatusView {
     let (jobs, tasks) = job_totals(cell);
     let (sessions, free_leases) = sessions(cell);
     StatusView {
@@ -14,7 +16,8 @@ pub(crate) fn status(cell: &Cell, leader: String) -> StatusView {
         chain: format!("{:016x}", cell.chain()),
         cell_version: cell.version(),
         stamped_ms: cell.now_ms(),
-        leader,
+        leader: servers.leader.map_or_else(String::new, |leader| leader.to_string()),
+        clocks: clocks(servers),
         silent_nodes: cell.health().silent,
         held_until_ms: cell.health().held_until_ms,
         node_lease_ms: cell.health().lease_bound_ms,
@@ -24,6 +27,13 @@ pub(crate) fn status(cell: &Cell, leader: String) -> StatusView {
         sessions,
         free_leases,
     }
+}
+
+fn clocks(servers: &Servers) -> Vec<ClockView> {
+    let offsets = servers.time.iter().flat_map(|time| &time.offsets_ms);
+    offsets
+        .map(|&(server, offset_ms)| ClockView { server, offset_ms, unbelieved: offset_ms > NEAR_MS as i64 })
+        .collect()
 }
 
 fn node_totals(cell: &Cell) -> NodeTotals {

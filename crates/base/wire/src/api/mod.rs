@@ -35,7 +35,7 @@ pub use queue::{
     TopologyView,
 };
 pub use server::{ServerEngine, ServerList, ServerRole, ServerView};
-pub use status::{JobTotals, NodeTotals, SessionView, StatusView, TaskTotals};
+pub use status::{ClockView, JobTotals, NodeTotals, SessionView, StatusView, TaskTotals};
 pub use submit::{DocumentVerdict, ProblemView, SubmitAnswer, VerdictKind};
 
 /// The header of every answer that says which log entry the answer has seen.

@@ -18,6 +18,8 @@ pub struct StatusView {
     /// The server that leads; empty when the one that answers does not know.
     #[serde(skip_serializing_if = "is_default")]
     pub leader: String,
+    /// The wall clocks of the servers that were heard lately, against the time of the cell.
+    pub clocks: Vec<ClockView>,
     /// How many nodes fell silent at once, while no node is declared lost because of that; 0 otherwise.
     #[serde(skip_serializing_if = "is_default")]
     pub silent_nodes: u32,
@@ -37,6 +39,18 @@ pub struct StatusView {
     /// Leases that nobody holds, of those that were ever held.
     #[serde(skip_serializing_if = "is_default")]
     pub free_leases: Vec<String>,
+}
+
+/// The wall clock of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClockView {
+    /// The server.
+    pub server: u64,
+    /// By how many milliseconds it is ahead of the time of the cell; negative when it is behind.
+    pub offset_ms: i64,
+    /// It is further ahead than one clock is believed: time does not follow it.
+    pub unbelieved: bool,
 }
 
 /// Nodes by condition.

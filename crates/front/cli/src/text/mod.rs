@@ -24,7 +24,7 @@ pub(crate) use nodes::{node_text, nodes_table};
 pub(crate) use plural::counted;
 pub(crate) use queues::{priority_classes_table, profiles_table, queues_table, topologies_text};
 pub(crate) use servers::servers_table;
-pub(crate) use status::status_text;
+pub(crate) use status::{clocks, status_text};
 #[cfg(test)]
 pub(crate) use style::PLAIN;
 pub(crate) use style::Style;

@@ -2,8 +2,8 @@
 
 use super::Style;
 use super::table::Grid;
-use super::times::{age, utc};
-use ohm_wire::api::{SessionView, StatusView};
+use super::times::{age, length, utc};
+use ohm_wire::api::{ClockView, SessionView, StatusView};
 
 /// The cell in numbers, its sessions and leases.
 pub(crate) fn status_text(status: &StatusView, style: &Style) -> String {
@@ -42,6 +42,8 @@ pub(crate) fn status_text(status: &StatusView, style: &Style) -> String {
             ]),
         ),
         ("Brake", brake(status)),
+        ("Clocks", if status.clocks.is_empty() { String::new() } else { clocks(&status.clocks) }),
+        ("Time", held(&status.clocks)),
         ("Not held", leases(&status.free_leases)),
     ];
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
@@ -50,6 +52,27 @@ pub(crate) fn status_text(status: &StatusView, style: &Style) -> String {
         text.push_str(&format!("\n{}", sessions(&status.sessions, style)));
     }
     text
+}
+
+/// By how much the wall clocks of the servers differ from the time of the cell.
+pub(crate) fn clocks(clocks: &[ClockView]) -> String {
+    let word = |clock: &ClockView| {
+        let sign = if clock.offset_ms < 0 { "-" } else { "+" };
+        let note = if clock.unbelieved { " (not believed)" } else { "" };
+        format!("server {} {sign}{}{note}", clock.server, length(clock.offset_ms.unsigned_abs()))
+    };
+    clocks.iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
+/// What to do about a clock that is not believed.
+fn held(clocks: &[ClockView]) -> String {
+    match clocks.iter().find(|clock| clock.unbelieved) {
+        None => String::new(),
+        Some(ClockView { server, .. }) => format!(
+            "held: it does not follow the clock of server {server}. Deadlines and the like count the time that has \
+             surely passed. Set that clock right; if it is right: `ohm server believe-clock {server}`"
+        ),
+    }
 }
 
 /// Why nobody is declared lost, if that is so.
@@ -135,6 +158,10 @@ mod tests {
             chain: "00ff".into(),
             nodes: NodeTotals { total: 8, ready: 7, lost: 1, ..NodeTotals::default() },
             jobs: JobTotals { total: 1, running: 1, ..JobTotals::default() },
+            clocks: vec![
+                ClockView { server: 1, offset_ms: -40, unbelieved: false },
+                ClockView { server: 2, offset_ms: 200_000_000, unbelieved: true },
+            ],
             sessions: vec![session(1, "server", vec![]), session(2, "scheduler batch", held)],
             free_leases: vec!["tas/0".into()],
             ..StatusView::default()
@@ -147,6 +174,9 @@ Chain:     00ff
 Nodes:     7 ready, 1 lost
 Jobs:      1 running
 Tasks:     none
+Clocks:    server 1 -40ms, server 2 +2d (not believed)
+Time:      held: it does not follow the clock of server 2. Deadlines and the like count the time that has surely \
+passed. Set that clock right; if it is right: `ohm server believe-clock 2`
 Not held:  tas/0
 
 SESSION  ROLE             NAME    STATE  SPOKE   HOLDS
