@@ -64,7 +64,7 @@ pub(crate) struct Draft<'a, 'v> {
     /// Why the job finds no room, by the last search that says so.
     why: Option<Failure>,
     /// The job with spares as further tasks of its groups, where they are asked for.
-    wide: Option<Job>,
+    wide: Option<Box<Job>>,
     /// How many tasks waited when they were asked for.
     waiting: u32,
     asks: Asks,
@@ -102,7 +102,7 @@ impl<'a, 'v> Draft<'a, 'v> {
         self.wide = self.seeks_spares().then(|| {
             let mut wide = self.job.as_if_spared(Job::spares_missing);
             wide.reserved.clear();
-            wide
+            Box::new(wide)
         });
         (self.asks, self.minimums, self.found) = (Asks::Unknown, None, Found::default());
         self.seated.clear();
@@ -192,7 +192,7 @@ impl<'a, 'v> Draft<'a, 'v> {
     pub(crate) fn asks(&mut self) -> Option<&[GroupAsk]> {
         if matches!(self.asks, Asks::Unknown) {
             let view = self.desk.pass.view();
-            match asks(&view, self.wide.as_ref().unwrap_or(self.job)) {
+            match asks(&view, self.wide.as_deref().unwrap_or(self.job)) {
                 Ok(asks) => self.asks = Asks::Open(asks),
                 // Spares wait for whatever the job waits for.
                 Err(_) if self.seeks_spares() => self.asks = Asks::Open(Vec::new()),
@@ -213,7 +213,7 @@ impl<'a, 'v> Draft<'a, 'v> {
         let view = self.desk.pass.view();
         let waiting = |at: usize| view.pending(self.job, GroupIndex(at as u16)).len();
         self.waiting = (0..self.job.groups.len()).map(waiting).sum();
-        (self.wide, self.asks) = (Some(wide), Asks::Open(asks));
+        (self.wide, self.asks) = (Some(Box::new(wide)), Asks::Open(asks));
         true
     }
 
@@ -227,7 +227,7 @@ impl<'a, 'v> Draft<'a, 'v> {
         self.asks()?;
         let Asks::Open(asks) = &self.asks else { return None };
         let wanted = self.minimums.as_ref().unwrap_or(asks);
-        Some(bundles(self.wide.as_ref().unwrap_or(self.job), wanted))
+        Some(bundles(self.wide.as_deref().unwrap_or(self.job), wanted))
     }
 
     /// No other order is of use.
@@ -264,13 +264,13 @@ impl<'a, 'v> Draft<'a, 'v> {
     }
 
     /// Ends without a plan.
-    pub(crate) fn give_up(mut self) -> Option<Failure> {
+    pub(crate) fn give_up(&mut self) -> Option<Failure> {
         self.roll_back(self.start);
-        self.why
+        self.why.take()
     }
 
     fn job_search(&mut self, seek: Seek) -> JobSearch<'_, 'v> {
-        let job = self.wide.as_ref().unwrap_or(self.job);
+        let job = self.wide.as_deref().unwrap_or(self.job);
         JobSearch { placer: self.desk.placer, pass: self.desk.pass, job, seek, dice: self.desk.dice }
     }
 

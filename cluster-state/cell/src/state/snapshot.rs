@@ -99,21 +99,25 @@ struct Frame<F: FnMut(&[u8])> {
 
 impl<F: FnMut(&[u8])> Frame<F> {
     fn put<T: Serialize + ?Sized>(&mut self, value: &T) {
-        self.put_body(&codec::encode(value));
+        self.encode(value);
+        self.emit();
     }
 
-    fn put_body(&mut self, body: &[u8]) {
-        self.is_readable &= body.len() <= codec::BODY_BYTES_MAX;
+    fn encode<T: Serialize + ?Sized>(&mut self, value: &T) {
         self.buffer.clear();
-        codec::frame(SNAPSHOT_FORMAT, body, &mut self.buffer);
+        codec::encode_frame(SNAPSHOT_FORMAT, value, &mut self.buffer);
+    }
+
+    fn emit(&mut self) {
+        self.is_readable &= self.buffer.len() - codec::HEADER_BYTES <= codec::BODY_BYTES_MAX;
         (self.emit)(&self.buffer);
     }
 
     /// A piece of a column, in as many frames as it takes.
     fn put_slice<T: Serialize>(&mut self, slice: &[T]) {
-        let body = codec::encode(slice);
-        if body.len() <= FRAME_BYTES || slice.len() < 2 {
-            return self.put_body(&body);
+        self.encode(slice);
+        if self.buffer.len() <= FRAME_BYTES + codec::HEADER_BYTES || slice.len() < 2 {
+            return self.emit();
         }
         let (front, back) = slice.split_at(slice.len() / 2);
         self.put_slice(front);

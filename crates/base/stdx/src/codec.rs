@@ -6,6 +6,7 @@
 //! A frame of an unknown format, a short one and a damaged one are three different errors, because the reader must do
 //! three different things: refuse, cut the torn tail, stop loudly.
 
+use bincode::{enc::write::Writer, error::EncodeError};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Bytes before the body of a frame.
@@ -47,12 +48,29 @@ fn configuration() -> impl bincode::config::Config {
     bincode::config::standard().with_limit::<BODY_BYTES_MAX>()
 }
 
+/// Appends what is encoded to a buffer that its owner may use again: no allocation and no copy once it is large enough.
+struct Tail<'a>(&'a mut Vec<u8>);
+
+impl Writer for Tail<'_> {
+    #[inline(always)]
+    fn write(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
 /// The bare `bincode` body of `value`, without a frame.
 ///
 /// # Panics
 /// Only when a `Serialize` implementation fails by itself, which ours do not.
 pub fn encode<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
-    bincode::serde::encode_to_vec(value, configuration()).expect("our own types encode")
+    let mut bytes = Vec::new();
+    append(value, &mut bytes);
+    bytes
+}
+
+fn append<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+    bincode::serde::encode_into_writer(value, Tail(out), configuration()).expect("our own types encode");
 }
 
 /// Reads a bare body; left-over bytes are an error.
@@ -67,17 +85,31 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
 
 /// Appends `body` to `out` as one frame.
 pub fn frame(format: u8, body: &[u8], out: &mut Vec<u8>) {
-    let length = u32::try_from(body.len()).expect("frames are below 4 GiB");
     out.reserve(HEADER_BYTES + body.len());
-    out.push(format);
-    out.extend_from_slice(&length.to_le_bytes());
-    out.extend_from_slice(&checksum(format, length, body).to_le_bytes());
+    let start = open_frame(format, out);
     out.extend_from_slice(body);
+    close_frame(start, out);
 }
 
 /// Appends `value` to `out` as one frame.
 pub fn encode_frame<T: Serialize + ?Sized>(format: u8, value: &T, out: &mut Vec<u8>) {
-    frame(format, &encode(value), out);
+    let start = open_frame(format, out);
+    append(value, out);
+    close_frame(start, out);
+}
+
+/// Leaves room for length and checksum; says where the frame starts.
+fn open_frame(format: u8, out: &mut Vec<u8>) -> usize {
+    out.extend_from_slice(&[format, 0, 0, 0, 0, 0, 0, 0, 0]);
+    out.len() - HEADER_BYTES
+}
+
+fn close_frame(start: usize, out: &mut [u8]) {
+    let (header, body) = out[start..].split_at_mut(HEADER_BYTES);
+    let length = u32::try_from(body.len()).expect("frames are below 4 GiB");
+    header[1..5].copy_from_slice(&length.to_le_bytes());
+    let crc = checksum(header[0], length, body);
+    header[5..].copy_from_slice(&crc.to_le_bytes());
 }
 
 /// The body of the frame at the start of `bytes`, and how many bytes the whole frame takes.
