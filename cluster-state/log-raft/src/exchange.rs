@@ -33,6 +33,9 @@ impl<D: Disk> RaftLog<D> {
         match word {
             Word::Raft(message) => {
                 self.check_not_lost(&message)?;
+                if self.follows_nothing(&message) {
+                    return Ok(());
+                }
                 // Raft answers stale and surplus messages with errors that mean no more than that.
                 self.node.step(*message).ok();
             }
@@ -86,6 +89,13 @@ impl<D: Disk> RaftLog<D> {
             out.push(LogEvent::Send { to, bytes });
         }
         Ok(any)
+    }
+
+    /// Whether entries are to follow one that is not here, and of which no term is said. No leader says so; raft takes
+    /// what it does not have for an entry of no term, and would panic.
+    fn follows_nothing(&self, message: &Message) -> bool {
+        let is_append = message.get_msg_type() == MessageType::MsgAppend;
+        is_append && message.log_term == 0 && message.index > self.node.raft.raft_log.last_index()
     }
 
     /// A leader never tells a member to commit more than that member has acknowledged. If it does, the entries were

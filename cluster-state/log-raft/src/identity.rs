@@ -1,7 +1,7 @@
 //! Whose folder this is, and the names of the files in it.
 
 use crate::error::OpenError;
-use crate::record::{Batch, FORMAT, Position, SegmentHeader};
+use crate::record::{Batch, COUNT_MAX, FORMAT, Position, SegmentHeader};
 use ohm_log::Disk;
 use ohm_stdx::codec::{self, DecodeError};
 use raft::eraftpb::HardState;
@@ -158,7 +158,8 @@ pub(crate) fn snapshot_index(name: &str) -> Option<u64> {
 
 fn numbered(name: &str, before: &str, after: &str) -> Option<u64> {
     let digits = name.strip_prefix(before)?.strip_suffix(after)?;
-    digits.parse().ok().filter(|_| digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit()))
+    let is_number = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|number| is_number && *number <= COUNT_MAX)
 }
 
 #[cfg(test)]

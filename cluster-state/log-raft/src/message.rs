@@ -9,6 +9,7 @@
 //! member that this copy knows: one that was added later may lead before this copy hears of it.
 
 use crate::config::RaftConfig;
+use crate::record::COUNT_MAX;
 use bytes::Bytes;
 use ohm_log::DeliverError;
 use ohm_stdx::{codec, hash};
@@ -192,6 +193,11 @@ pub(crate) fn raft_message(bytes: &Bytes) -> Result<Message, DeliverError> {
 
 fn check(message: &Message) -> Result<(), DeliverError> {
     let malformed = |reason: String| Err(DeliverError::Malformed(reason));
+    let of_entries = message.entries.iter().flat_map(|entry| [entry.index, entry.term]);
+    let counts = [message.term, message.log_term, message.index, message.commit, message.reject_hint];
+    if let Some(count) = counts.into_iter().chain(of_entries).find(|count| *count > COUNT_MAX) {
+        return malformed(format!("it counts to {count}, which no log does"));
+    }
     match message.get_msg_type() {
         MessageType::MsgAppend => {
             let expected = |place: usize| message.index.checked_add(place as u64 + 1);
@@ -255,6 +261,9 @@ mod tests {
             let refused = open(&config, &seal(7, &message(MessageType::MsgHeartbeat, from, to)).unwrap());
             assert_eq!(refused, Err(DeliverError::Member { from, to, here: 1 }));
         }
+        let far = Message { msg_type: MessageType::MsgHeartbeat, from: 2, to: 1, term: u64::MAX, ..Message::default() };
+        let refused = open(&config, &seal(7, &Word::Raft(Box::new(far))).unwrap());
+        assert!(matches!(refused, Err(DeliverError::Malformed(_))), "raft would count beyond the last number");
         for kind in [MessageType::MsgPropose, MessageType::MsgHup, MessageType::MsgSnapshot, MessageType::MsgReadIndex]
         {
             let refused = open(&config, &seal(7, &message(kind, 2, 1)).unwrap());

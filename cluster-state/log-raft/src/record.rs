@@ -20,6 +20,9 @@ const FRAME_BYTES: usize = 4 << 20;
 /// Bytes of the length that starts each body.
 const DURABLE_BYTES: usize = 8;
 
+/// No index, term or number of a segment is higher: what counts on from it stays a number, whatever a file says.
+pub(crate) const COUNT_MAX: u64 = 1 << 62;
+
 const KIND_SEGMENT: u8 = 1;
 const KIND_STATE: u8 = 2;
 const KIND_ENTRY: u8 = 3;
@@ -140,16 +143,16 @@ pub(crate) fn read_body(mut body: Bytes) -> Result<Vec<Record>, String> {
             KIND_SEGMENT => Record::Segment(SegmentHeader {
                 cell: number(&mut body)?,
                 member: number(&mut body)?,
-                sequence: number(&mut body)?,
+                sequence: count(&mut body)?,
                 base: position(&mut body)?,
                 previous_bytes: number(&mut body)?,
             }),
             KIND_STATE => {
-                let (term, vote, commit) = (number(&mut body)?, number(&mut body)?, number(&mut body)?);
+                let (term, vote, commit) = (count(&mut body)?, number(&mut body)?, count(&mut body)?);
                 Record::State(HardState { term, vote, commit, ..HardState::default() })
             }
             KIND_ENTRY => Record::Entry(entry(&mut body)?),
-            KIND_TRUNCATE => Record::Truncate { from: number(&mut body)? },
+            KIND_TRUNCATE => Record::Truncate { from: count(&mut body)? },
             KIND_RESTART => Record::Restart(position(&mut body)?),
             kind => return Err(format!("a record of kind {kind}, which format {FORMAT:#x} does not have")),
         };
@@ -165,7 +168,7 @@ pub(crate) fn stated_durable(bytes: &[u8]) -> Option<u64> {
 }
 
 fn entry(body: &mut Bytes) -> Result<Entry, String> {
-    let (index, term) = (number(body)?, number(body)?);
+    let (index, term) = (count(body)?, count(body)?);
     let entry_type = match byte(body)? {
         0 => EntryType::EntryNormal,
         1 => EntryType::EntryConfChange,
@@ -179,7 +182,15 @@ fn entry(body: &mut Bytes) -> Result<Entry, String> {
 }
 
 fn position(body: &mut Bytes) -> Result<Position, String> {
-    Ok(Position { index: number(body)?, term: number(body)? })
+    Ok(Position { index: count(body)?, term: count(body)? })
+}
+
+/// An index, a term or the number of a segment.
+fn count(body: &mut Bytes) -> Result<u64, String> {
+    match number(body)? {
+        count if count <= COUNT_MAX => Ok(count),
+        count => Err(format!("it counts to {count}, which no log does")),
+    }
 }
 
 fn number(body: &mut Bytes) -> Result<u64, String> {
@@ -233,6 +244,27 @@ mod tests {
             let cut = read_body(Bytes::copy_from_slice(&body[..end]));
             assert!(cut.is_err() || cut.is_ok_and(|records| records.len() < expected.len()), "cut at {end}");
         }
+    }
+
+    /// Raft, and whoever goes on from there, would count beyond the last number.
+    #[test]
+    fn what_no_log_counts_to_is_refused() {
+        let refused = |write: &dyn Fn(&mut Batch, u64)| {
+            for (value, is_read) in [(COUNT_MAX, true), (u64::MAX, false)] {
+                let mut batch = Batch::default();
+                batch.begin(0);
+                write(&mut batch, value);
+                let (body, _) = codec::unframe(FORMAT, batch.finish()).unwrap();
+                assert_eq!(read_body(Bytes::copy_from_slice(body)).is_ok(), is_read, "{value}");
+            }
+        };
+        let state = |term, commit| HardState { term, commit, ..HardState::default() };
+        refused(&|batch, value| batch.state(&state(value, 0)));
+        refused(&|batch, value| batch.state(&state(0, value)));
+        refused(&|batch, value| batch.truncate(value));
+        refused(&|batch, value| batch.restart(Position { index: value, term: 0 }));
+        refused(&|batch, value| batch.restart(Position { index: 0, term: value }));
+        refused(&|batch, value| batch.entry(&entry_of(value, vec![1])));
     }
 
     #[test]

@@ -94,6 +94,9 @@ impl Replay {
                 Err(error) => return Err(OpenError::damaged(file, offset as u64, error.to_string())),
             }
         }
+        if offset > 0 && self.header_due {
+            return Err(OpenError::damaged(file, 0, "it has no header"));
+        }
         if offset > 0 {
             self.torn_bytes = (bytes.len() - offset) as u64;
             self.segments.back_mut().into_iter().for_each(|segment| segment.bytes = offset as u64);

@@ -8,7 +8,7 @@
 use crate::error::OpenError;
 use crate::identity::{SNAPSHOT_NEW, SNAPSHOT_RECEIVED, snapshot_file, snapshot_index};
 use crate::members::Membership;
-use crate::record::{FORMAT, Position};
+use crate::record::{COUNT_MAX, FORMAT, Position};
 use bytes::Bytes;
 use ohm_log::{Disk, DiskError, SNAPSHOT_PIECE_BYTES_MAX};
 use ohm_model::Index;
@@ -285,6 +285,9 @@ pub(crate) fn parse(file: &str, bytes: &Bytes) -> Result<Snapshot, OpenError> {
     let (header, mut offset) = read_header(file, bytes)?;
     if header.purpose != PURPOSE {
         return Err(OpenError::Foreign { file: file.into() });
+    }
+    if let Some(count) = [header.index, header.term, header.applied].into_iter().find(|count| *count > COUNT_MAX) {
+        return Err(OpenError::damaged(file, 0, format!("it counts to {count}, which no log does")));
     }
     let mut pieces = Vec::new();
     while offset < bytes.len() {

@@ -1,7 +1,9 @@
 //! The server core over a log that never fails: what people and agents are answered.
 
 use ohm_log::{MemFaults, MemLog, MemStore};
-use ohm_model::{Command, Exit, JobId, NodeId, Outcome, QueueSpec, Refusal, RunRef, RunReport, RunReportKind};
+use ohm_model::{
+    Command, Envelope, Exit, JobId, NodeId, Outcome, QueueSpec, Refusal, RunRef, RunReport, RunReportKind,
+};
 use ohm_replica::{
     AgentOrder, AppendResult, Clock, CopyEffect, Peer, Replica, ReplicaConfig, RequestId, ServerConfig, ServerCore,
     ServerEffect, ServerInput,
@@ -73,6 +75,25 @@ fn what_no_entry_can_hold_is_refused_and_holds_up_nothing() {
     for number in 2..1_500 {
         assert_eq!(server.ask(number, queue("short", 2)), Outcome::Done, "command {number}");
     }
+}
+
+/// Of a newer version, perhaps: what stands in the log and can't be read ends every copy at each start again.
+#[test]
+fn a_command_of_another_server_that_can_not_be_read_never_reaches_the_log() {
+    let mut server = Server::new();
+    server.pass(1);
+    let parcel = |command: &[u8]| {
+        let (ticket, length) = (5u64.to_le_bytes(), (command.len() as u32).to_le_bytes());
+        [&[3][..], &ticket, &length, command].concat().into()
+    };
+    let mut effects = server.say(ServerInput::FromServer { from: 2, bytes: parcel(&[250, 250]) });
+    effects.extend(server.pass(1));
+    let answered = |effect: &ServerEffect| matches!(effect, ServerEffect::ToServer { to: 2, .. });
+    assert!(effects.iter().any(answered), "the other server is told");
+    let before = server.core.replica().cell().applied();
+    server.say(ServerInput::FromServer { from: 2, bytes: parcel(&Envelope::without_session(Command::Tick).encode()) });
+    server.pass(1);
+    assert!(server.core.replica().cell().applied() > before, "what can be read is taken as ever");
 }
 
 #[test]

@@ -169,17 +169,15 @@ impl Sessions {
         renewed: Index,
         index: Index,
     ) -> Result<Epoch, Refusal> {
-        let state = self.leases.entry(lease).or_default();
-        if state.holder == Some(session) {
-            // The holder counts from this command's sending, so nobody may take over on an older renewal.
-            state.renewed = index;
-            return Ok(state.epoch);
-        }
-        if state.epoch != epoch || (state.holder.is_some() && state.renewed != renewed) {
+        let state = self.lease(lease);
+        let is_held_here = state.holder == Some(session);
+        if !is_held_here && (state.epoch != epoch || (state.holder.is_some() && state.renewed != renewed)) {
             return Err(Refusal::LeaseMoved { epoch: state.epoch });
         }
-        *state = LeaseState { holder: Some(session), epoch: Epoch(epoch.0 + 1), renewed: index };
-        Ok(state.epoch)
+        // The holder counts from this command's sending, so nobody may take over on an older renewal.
+        let epoch = if is_held_here { state.epoch } else { Epoch(epoch.0 + 1) };
+        self.leases.insert(lease, LeaseState { holder: Some(session), epoch, renewed: index });
+        Ok(epoch)
     }
 
     pub(crate) fn release(&mut self, lease: Lease, session: SessionId, epoch: Epoch) {
@@ -200,5 +198,21 @@ impl Sessions {
     /// Forgets sessions that have been silent for too long; their leases stay with them.
     pub(crate) fn expire(&mut self, now_ms: u64) {
         self.sessions.retain(|_, session| session.spoke_ms.saturating_add(SESSION_TTL_MS) > now_ms);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_lease_leaves_nothing_behind() {
+        let mut sessions = Sessions::default();
+        let session = sessions.open(Index(1), 0, 7, Role::Health, "h".into());
+        for (epoch, renewed) in [(1, 0), (0, 9)] {
+            let taken = sessions.take(Lease::Provisioning, session, Epoch(epoch), Index(renewed), Index(2));
+            assert_eq!(taken.is_ok(), epoch == 0, "free leases have epoch 0, and nobody renewed them");
+            assert_eq!(sessions.leases().count(), usize::from(epoch == 0));
+        }
     }
 }

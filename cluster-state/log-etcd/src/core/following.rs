@@ -145,7 +145,7 @@ impl Following {
     /// Watches from the first revision that was not taken in.
     fn watch_on(&mut self, shared: &mut Shared) {
         self.half = None;
-        self.stage = Stage::Watching(shared.calls.watch(shared.keys.log(), self.position + 1, false));
+        self.stage = Stage::Watching(shared.calls.watch(shared.keys.log(), self.position.saturating_add(1), false));
     }
 
     /// A watch has ended; true if it was ours and broke.
@@ -191,7 +191,7 @@ impl Following {
         }
         if pair.key == shared.keys.head() {
             let half = self.half.take().filter(|(half, ..)| *half == revision);
-            let is_next = pair.version == self.count + 1;
+            let is_next = self.count.checked_add(1) == Some(pair.version);
             let (Some((_, id, value)), true) = (half, is_next) else {
                 return self.missed(revision, pair.version, shared);
             };
@@ -209,7 +209,7 @@ impl Following {
         if let Stage::Watching(watch) = self.stage {
             shared.calls.unwatch(watch);
         }
-        let missing = version.saturating_sub(self.count + 1);
+        let missing = version.saturating_sub(self.count).saturating_sub(1);
         shared.told.tell(LogEvent::Alarm(Alarm::EventsMissed { missing, at: Index(revision) }));
         self.stage = Stage::Idle;
     }
@@ -269,7 +269,7 @@ impl Following {
         self.count = count;
         let applied = self.applied();
         // A copy that just starts takes the snapshot; one that runs only if entries that it lacks are gone.
-        let needs_snapshot = applied == 0 || applied + 1 < self.marks.trimmed_below;
+        let needs_snapshot = applied == 0 || applied.saturating_add(1) < self.marks.trimmed_below;
         let is_newer = |manifest: &Manifest| needs_snapshot && manifest.index > applied;
         let snapshot = self.marks.pointer.clone().filter(is_newer);
         if let Stage::Reading(reading) = &mut self.stage {
@@ -357,6 +357,10 @@ impl Following {
         trimming: &mut Trimming,
         shared: &mut Shared,
     ) {
+        // Whoever else writes two keys at once would have two entries at one index, and every copy would end there.
+        if self.applied() >= revision {
+            return shared.told.broken(&format!("entry {revision}"), &"another one was written at the same revision");
+        }
         let bytes = match records::entry_of(value) {
             Ok(bytes) => bytes,
             Err(error) => return shared.told.broken(&format!("entry {revision}"), &error),

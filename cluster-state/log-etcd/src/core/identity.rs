@@ -98,7 +98,7 @@ impl Identity {
             Step::Founding => Ok(self.ask_cell()),
             Step::Restored(record) if succeeded => Ok(self.ask_numbers(record)),
             Step::Restored(_) => Ok(self.ask_cell()),
-            Step::Numbers(cell) => Ok(self.numbers_read(cell, found)),
+            Step::Numbers(cell) => self.numbers_read(cell, found),
             Step::Claiming(cell, server) if succeeded => Ok(self.done(cell, server)),
             Step::Claiming(cell, _) => Ok(self.ask_numbers(cell)),
             Step::Done => Ok(self.ask_cell()),
@@ -128,7 +128,7 @@ impl Identity {
         if is_there || note.cell.incarnation < record.incarnation {
             return Ok(self.ask_numbers(record));
         }
-        let incarnation = self.restored_incarnation.max(record.incarnation + 1);
+        let incarnation = self.restored_incarnation.max(record.incarnation.saturating_add(1));
         let record = CellRecord { incarnation, ..record };
         let guards = vec![Guard::Modified(self.keys.cell(), cell.modified)];
         let then = vec![Op::Put { key: self.keys.cell(), value: record.value(), lease: 0 }];
@@ -150,19 +150,22 @@ impl Identity {
     }
 
     /// Numbers are used once: a server whose folder is gone comes back under another one.
-    fn numbers_read(&mut self, cell: CellRecord, found: &[Pair]) -> Next {
+    fn numbers_read(&mut self, cell: CellRecord, found: &[Pair]) -> Result<Next, IdentityError> {
         let number = |pair: &Pair| self.keys.number_of(&pair.key);
         let claim = format!("{:016x}", self.key);
         let own = found.iter().find(|pair| pair.value == claim.as_bytes()).and_then(number);
         if let Some(server) = own {
-            return self.done(cell, server);
+            return Ok(self.done(cell, server));
         }
-        let server = found.iter().filter_map(number).max().unwrap_or(0) + 1;
+        let last = found.iter().filter_map(number).max().unwrap_or(0);
+        let server = last.checked_add(1);
+        let server =
+            server.ok_or_else(|| IdentityError::Unreadable(format!("no number of a server follows {last}")))?;
         let key = self.keys.number(server);
         self.step = Step::Claiming(cell, server);
         let guards = vec![Guard::Absent(key.clone())];
         let then = vec![Op::Put { key, value: Bytes::from(claim), lease: 0 }];
-        Next::Ask(Request::Txn(Txn { guards, then, otherwise: Vec::new() }))
+        Ok(Next::Ask(Request::Txn(Txn { guards, then, otherwise: Vec::new() })))
     }
 
     fn done(&mut self, cell: CellRecord, server: u64) -> Next {

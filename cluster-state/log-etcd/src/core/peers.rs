@@ -40,7 +40,7 @@ impl Peers {
         for pair in pairs {
             self.note(&pair.key, &pair.value, shared);
         }
-        self.watch = Some(shared.calls.watch(shared.keys.servers(), revision + 1, true));
+        self.watch = Some(shared.calls.watch(shared.keys.servers(), revision.saturating_add(1), true));
         self.tell(shared);
     }
 

@@ -49,7 +49,7 @@ impl Trimming {
             match runs.back_mut() {
                 Some((first, last))
                     if last.proposer == id.proposer
-                        && last.sequence + 1 == id.sequence
+                        && last.sequence.checked_add(1) == Some(id.sequence)
                         && id.sequence - first.sequence < DELETED_AT_ONCE =>
                 {
                     *last = id;
@@ -62,7 +62,7 @@ impl Trimming {
 
     pub(super) fn trim(&mut self, below: u64, marks: &Marks) {
         // The snapshot before the newest one covers what may go: whoever is a little behind finds the rest still there.
-        let covered = marks.pointer.as_ref().map_or(0, |manifest| manifest.previous + 1);
+        let covered = marks.pointer.as_ref().map_or(0, |manifest| manifest.previous.saturating_add(1));
         self.wanted_below = self.wanted_below.max(below.min(covered));
     }
 

@@ -13,7 +13,8 @@ use crate::hub::{Beat, BeatRoute};
 use crate::proposal::Ticket;
 use crate::replica::{Input, ReplicaFailure};
 use ohm_log::{Bytes, Delivery, Log, MemberChange, Refusal};
-use ohm_model::Index;
+use ohm_model::{Envelope, Index};
+use ohm_stdx::codec;
 
 impl<L: Log> ServerCore<L> {
     /// Proposes commands where they can be taken: here, or at the server that leads.
@@ -51,6 +52,12 @@ impl<L: Log> ServerCore<L> {
             Some(Parcel::Log(word)) => self.feed_replica(clock, Input::Deliver(Delivery::Message(word)), out),
             Some(Parcel::Commands(ticket, commands)) => {
                 let own = self.ticket(Origin::Server(from, ticket));
+                if !commands.iter().all(|command| codec::decode::<Envelope>(command).is_ok()) {
+                    // In the log it would end every copy, at each start again.
+                    let reason = "the server that leads can't read the command: update it first";
+                    self.unanswered(own, AppendResult::Busy(reason.into()), out);
+                    return Ok(());
+                }
                 if self.group.leads {
                     return self.feed_replica(clock, Input::Propose { ticket: own, commands }, out);
                 }
