@@ -12,6 +12,7 @@ mod engine;
 mod error;
 mod found;
 mod handle;
+pub mod heard;
 pub mod http;
 mod inbox;
 mod links;
@@ -23,6 +24,8 @@ mod outlets;
 mod replica_thread;
 mod rpc;
 mod run;
+#[cfg(feature = "stand-in")]
+pub mod stand_in;
 mod time_file;
 mod tls;
 mod token;

@@ -2,21 +2,20 @@
 
 use crate::between::Between;
 use crate::handle::ReplicaHandle;
+use crate::heard::{self, AgentWord};
 use crate::inbox::{Inbox, Message, stopping};
 use crate::log_readers::LogReaders;
 use crate::log_relay::{self, Pieces};
-use bytes::Bytes;
-use ohm_agent::BeatAnswer;
 use ohm_log::{ChangeRefusal, MemberChange};
-use ohm_model::{Envelope, Epoch, Incarnation, Index, NodeId, SessionId, names};
-use ohm_replica::{Beat, FollowerId, Peer, ServerInput};
+use ohm_model::{Index, names};
+use ohm_replica::{FollowerId, Peer, ServerInput};
 use ohm_runtime::dice;
 use ohm_wire::api::ServerEngine;
 use ohm_wire::cell_server::Cell;
 use ohm_wire::{
-    AgentDown, AgentUp, AppendReply, AppendRequest, BeatAnswers, DutyAttach, DutyDown, DutyUp, FollowReply,
-    FollowRequest, IdentifyReply, IdentifyRequest, JoinReply, JoinRequest, Malformed, ReadLog, ServerAddress,
-    ServerFarewell, ServerWord, agent_up, duty_up, follow_request, read,
+    AgentDown, AgentUp, AppendReply, AppendRequest, DutyDown, DutyUp, FollowReply, FollowRequest, IdentifyReply,
+    IdentifyRequest, JoinReply, JoinRequest, Malformed, ReadLog, ServerAddress, ServerFarewell, ServerWord,
+    follow_request,
 };
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -122,9 +121,7 @@ impl Cell for CellService {
             return Err(stopping());
         }
         self.pump(peer, request.into_inner(), move |message: AppendRequest| {
-            let (ticket, commands) = (message.ticket, message.command_bytes);
-            check_commands(&commands)?;
-            Ok(Some(Message::Input(ServerInput::Append { peer, ticket, commands })))
+            heard::append(peer, message).map(Message::Input).map(Some)
         });
         Ok(Response::new(stream))
     }
@@ -174,16 +171,11 @@ impl Cell for CellService {
         if !self.inbox.send(Message::DutyPeer(peer, sender)).await {
             return Err(stopping());
         }
-        self.pump(peer, request.into_inner(), move |message: DutyUp| {
-            Ok(message.kind.map(|kind| {
-                Message::Input(match kind {
-                    duty_up::Kind::Attach(DutyAttach { session, nonce }) => {
-                        ServerInput::Duty { peer, session: SessionId(session), nonce }
-                    }
-                    duty_up::Kind::Answers(answers) => ServerInput::Answers { peer, answers: beat_answers(answers) },
-                })
-            }))
-        });
+        self.pump(
+            peer,
+            request.into_inner(),
+            move |message: DutyUp| Ok(heard::duty(peer, message).map(Message::Input)),
+        );
         Ok(Response::new(stream))
     }
 
@@ -237,15 +229,6 @@ impl Cell for CellService {
     }
 }
 
-/// Whether every envelope can be read. What stands in the log and can't be would end this server, and every copy, at
-/// each start again.
-fn check_commands(commands: &[Bytes]) -> Result<(), Malformed> {
-    if commands.is_empty() {
-        return Err(Malformed { what: "a list of commands", reason: "it is empty".into() });
-    }
-    commands.iter().try_for_each(|bytes| read::<Envelope>("a command", bytes).map(drop))
-}
-
 /// An older copy can't apply what this cell holds; a newer one would send what this server can't read.
 fn check_version(found: u32, name: &str) -> Result<(), Status> {
     let needed = ohm_cell::VERSION;
@@ -270,74 +253,22 @@ impl Drop for Reading {
 }
 
 fn agent_message(reading: &Reading, message: AgentUp) -> Result<Option<Message>, Malformed> {
-    let Some(kind) = message.kind else { return Ok(None) };
-    let peer = reading.agent;
-    let input = match kind {
-        agent_up::Kind::Register(register) => ServerInput::Register {
-            peer,
-            local: register.local,
-            spec: read("the node's description", &register.spec_bytes)?,
-            key: register.key,
-            instance: register.instance,
-            boot: register.boot,
-            alive: match register.alive_bytes.is_empty() {
-                true => Vec::new(),
-                false => read("the runs that live on the node", &register.alive_bytes)?,
-            },
-        },
-        agent_up::Kind::Beats(beats) => {
-            let beat = |beat: ohm_wire::Beat| Beat {
-                node: NodeId(beat.node),
-                incarnation: Incarnation(beat.incarnation),
-                sequence: beat.sequence,
-            };
-            ServerInput::Beats { peer, beats: beats.beats.into_iter().map(beat).collect() }
-        }
-        agent_up::Kind::Reports(reports) => ServerInput::Reports {
-            peer,
-            node: NodeId(reports.node),
-            batch: reports.batch,
-            reports: read("reports", &reports.reports_bytes)?,
-        },
-        agent_up::Kind::Conditions(told) => ServerInput::Conditions {
-            peer,
-            node: NodeId(told.node),
-            incarnation: Incarnation(told.incarnation),
-            number: told.number,
-            conditions: read("conditions", &told.conditions_bytes)?,
-        },
-        agent_up::Kind::Log(piece) => {
+    Ok(match heard::agent(reading.agent, message)? {
+        Some(AgentWord::Input(input)) => Some(Message::Input(input)),
+        Some(AgentWord::Output(piece)) => {
             reading.readers.pass(piece);
-            return Ok(None);
+            None
         }
-    };
-    Ok(Some(Message::Input(input)))
-}
-
-fn beat_answers(answers: BeatAnswers) -> Vec<(NodeId, BeatAnswer)> {
-    let answer = |answer: ohm_wire::BeatAnswer| {
-        let incarnation = Incarnation(answer.incarnation);
-        let (duty_epoch, sequence) = (Epoch(answer.duty_epoch), answer.sequence);
-        let (lease_ms, interval_ms) = (answer.lease_ms, answer.interval_ms);
-        (NodeId(answer.node), BeatAnswer { incarnation, duty_epoch, sequence, lease_ms, interval_ms })
-    };
-    answers.answers.into_iter().map(answer).collect()
+        None => None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ohm_model::Command;
 
     #[test]
-    fn what_can_not_be_read_never_reaches_the_log() {
-        let good: Bytes = Envelope::without_session(Command::Tick).encode().into();
-        assert_eq!(check_commands(&[good.clone(), good.clone()]), Ok(()));
-        let longer: Bytes = [&good[..], &[0]].concat().into();
-        let newer: Bytes = [&good[..good.len() - 1], &[250]].concat().into();
-        for bad in [vec![], vec![Bytes::new()], vec![good.clone(), good.slice(1..)], vec![longer], vec![newer]] {
-            assert!(check_commands(&bad).is_err(), "{bad:?}");
-        }
+    fn copies_of_another_version_are_refused() {
         assert!(check_version(ohm_cell::VERSION, "a").is_ok());
         assert!(
             check_version(ohm_cell::VERSION - 1, "a").is_err() && check_version(ohm_cell::VERSION + 1, "a").is_err()

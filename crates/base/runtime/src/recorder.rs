@@ -188,9 +188,18 @@ pub enum RecordError {
 pub fn read(path: &Path) -> Result<Vec<Line>, RecordError> {
     let file = path.display().to_string();
     let text = fs::read_to_string(path).map_err(|source| RecordError::Io { file: file.clone(), source })?;
+    parse(&file, &text)
+}
+
+/// The records in `text`, which is what is in `file`; see [`read`].
+///
+/// # Errors
+/// [`RecordError::Line`] when a whole line of it makes no sense.
+pub fn parse(file: &str, text: &str) -> Result<Vec<Line>, RecordError> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let parse = |(number, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|source| RecordError::Line { file: file.clone(), line: number + 1, source })
+        let file = || file.to_string();
+        serde_json::from_str(line).map_err(|source| RecordError::Line { file: file(), line: number + 1, source })
     };
     whole.lines().enumerate().map(parse).collect()
 }

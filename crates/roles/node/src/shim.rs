@@ -43,6 +43,7 @@ mod wire;
 pub use client::{ShimClient, ShimCommand, ShimEvents, ShimSender};
 pub use error::ShimError;
 pub use folder::cgroup_name;
+pub use journal::{Record as JournalRecord, Replayed as ReplayedJournal};
 pub use launch::log_folder;
 pub use lease::{LeaseFile, LeaseReader, NodeLease};
 pub use options::ShimOptions;

@@ -29,7 +29,7 @@ const REWRITE_BYTES_MIN: u64 = 4 << 20;
 
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Record {
+pub enum Record {
     /// What follows happened under this boot.
     Boot(String),
     /// The run is about to be started; from now on it may have processes.
@@ -46,18 +46,50 @@ pub(super) enum Record {
 
 /// What the journal of an earlier shim says.
 #[derive(Debug, Default)]
-pub(super) struct Replayed {
+pub struct Replayed {
     /// Runs that were started, or nearly, and of which no end is known.
-    pub(super) open: BTreeMap<RunRef, Option<Identity>>,
+    pub open: BTreeMap<RunRef, Option<Identity>>,
     /// Ends not yet forgotten.
-    pub(super) ended: BTreeMap<RunRef, EndedRun>,
+    pub ended: BTreeMap<RunRef, EndedRun>,
     /// The boot it was written under.
-    pub(super) boot: String,
+    pub boot: String,
     /// What was wrong with it.
-    pub(super) warning: Option<String>,
+    pub warning: Option<String>,
+}
+
+impl Record {
+    /// Appends the record as it stands in a journal.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        codec::encode_frame(FORMAT, self, out);
+    }
 }
 
 impl Replayed {
+    /// What the bytes of a journal say, up to a torn tail, or to damage: then there is a warning.
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut replayed = Replayed::default();
+        let mut at = 0;
+        while at < bytes.len() {
+            match codec::decode_frame::<Record>(FORMAT, &bytes[at..]) {
+                Ok((record, taken)) => {
+                    replayed.apply(record);
+                    at += taken;
+                }
+                // The write that was under way when its writer died; nothing hung on it yet.
+                Err(DecodeError::Short { .. }) => break,
+                Err(error) => {
+                    replayed.warning = Some(format!(
+                        "the journal could not be read from byte {at} of {} on ({error}); it is kept as \
+                         journal.damaged, and runs that only the rest spoke of are reported as unknown",
+                        bytes.len()
+                    ));
+                    break;
+                }
+            }
+        }
+        replayed
+    }
+
     fn apply(&mut self, record: Record) {
         match record {
             Record::Boot(boot) => self.boot = boot,
@@ -73,32 +105,15 @@ impl Replayed {
     }
 }
 
-/// Reads the journal in `folder`. A missing one is an empty one.
+/// Reads the journal in `folder`. A missing one is an empty one; a damaged one is kept aside.
 pub(super) fn replay(folder: &Path) -> io::Result<Replayed> {
-    let mut replayed = Replayed::default();
     let bytes = match fs::read(folder.join("journal")) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(replayed),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Replayed::default()),
         bytes => bytes?,
     };
-    let mut at = 0;
-    while at < bytes.len() {
-        match codec::decode_frame::<Record>(FORMAT, &bytes[at..]) {
-            Ok((record, taken)) => {
-                replayed.apply(record);
-                at += taken;
-            }
-            // The write that was under way when its writer died; nothing hung on it yet.
-            Err(DecodeError::Short { .. }) => break,
-            Err(error) => {
-                fs::copy(folder.join("journal"), folder.join("journal.damaged"))?;
-                replayed.warning = Some(format!(
-                    "the journal could not be read from byte {at} of {} on ({error}); it is kept as journal.damaged, and \
-                     runs that only the rest spoke of are reported as unknown",
-                    bytes.len()
-                ));
-                break;
-            }
-        }
+    let replayed = Replayed::of(&bytes);
+    if replayed.warning.is_some() {
+        fs::copy(folder.join("journal"), folder.join("journal.damaged"))?;
     }
     Ok(replayed)
 }
@@ -140,7 +155,7 @@ impl Journal {
     /// Adds `record` to what the next commit writes.
     pub(super) fn push(&mut self, record: &Record) {
         self.needs_sync |= matches!(record, Record::Intent(_) | Record::Ended(_));
-        codec::encode_frame(FORMAT, record, &mut self.buffer);
+        record.encode(&mut self.buffer);
     }
 
     /// Writes what was pushed, and syncs it if an intent or an end is among it. `contents` must include what was
@@ -169,13 +184,13 @@ impl Journal {
 
     fn rewrite(&mut self, contents: &impl Contents) -> io::Result<File> {
         let mut bytes = Vec::new();
-        codec::encode_frame(FORMAT, &Record::Boot(self.boot.clone()), &mut bytes);
+        Record::Boot(self.boot.clone()).encode(&mut bytes);
         for (run, identity) in contents.open() {
             let record = identity.map_or(Record::Intent(run), |identity| Record::Started(run, identity));
-            codec::encode_frame(FORMAT, &record, &mut bytes);
+            record.encode(&mut bytes);
         }
         for ended in contents.ended().values() {
-            codec::encode_frame(FORMAT, &Record::Ended(ended.clone()), &mut bytes);
+            Record::Ended(ended.clone()).encode(&mut bytes);
         }
         let file = data_dir::replace(&self.folder.join("journal"), 0o666, &bytes)?;
         self.bytes = bytes.len() as u64;
