@@ -39,6 +39,13 @@ impl StandIn {
         (handle, StandIn { questions: asked, applied, events: EventRing::new(EVENTS_MAX) })
     }
 
+    /// Begins anew: nothing has happened, and nobody has asked.
+    pub fn forget(&mut self) {
+        while self.questions.try_recv().is_ok() {}
+        self.events = EventRing::new(EVENTS_MAX);
+        self.applied.send_replace(Index(0));
+    }
+
     /// The next question; never ends while there is a handle.
     pub async fn answer(&mut self, truth: &mut impl Truth) {
         let Some(question) = self.questions.recv().await else { return std::future::pending().await };

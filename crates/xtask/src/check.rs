@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use crate::scope::{Request, Selection};
 use crate::source::{self, SourceFile};
 use crate::totals::Totals;
 use crate::workspace::Workspace;
-use crate::{layers, purity, ratchet, tidy};
+use crate::{fuzz, layers, purity, ratchet, tidy};
 
 /// How long the advisory database may take to be fetched and searched.
 const ADVISORIES_LIMIT: Duration = Duration::from_secs(60);
@@ -221,16 +222,34 @@ fn dependencies(context: &mut Context) -> Result<Outcome> {
     if let Some(outcome) = without_deny(context)? {
         return Ok(outcome);
     }
-    outcome_of(&mut cargo(&context.workspace.root, &["deny", "--locked", "check", "licenses", "bans", "sources"]))
+    for folder in locked_folders(context) {
+        let outcome = outcome_of(&mut cargo(&folder, &["deny", "--locked", "check", "licenses", "bans", "sources"]))?;
+        if !matches!(outcome, Outcome::Passed(_)) {
+            return Ok(outcome);
+        }
+    }
+    Ok(Outcome::Passed(Vec::new()))
+}
+
+/// Where there is a `Cargo.lock`: the workspace, and what stands apart from it. All are judged by one `deny.toml`.
+fn locked_folders(context: &Context) -> [PathBuf; 2] {
+    let root = &context.workspace.root;
+    [root.clone(), root.join(fuzz::DRIVER)]
 }
 
 fn advisories(context: &mut Context) -> Result<Outcome> {
     if let Some(outcome) = without_deny(context)? {
         return Ok(outcome);
     }
-    let mut command = cargo(&context.workspace.root, &["deny", "--locked", "check", "advisories"]);
-    let ended = run(&mut command, Some(ADVISORIES_LIMIT))?;
-    Ok(judge_advisories(ended.success, ended.timed_out, ended.output))
+    for folder in locked_folders(context) {
+        let mut command = cargo(&folder, &["deny", "--locked", "check", "advisories"]);
+        let ended = run(&mut command, Some(ADVISORIES_LIMIT))?;
+        let outcome = judge_advisories(ended.success, ended.timed_out, ended.output);
+        if !matches!(outcome, Outcome::Passed(_)) {
+            return Ok(outcome);
+        }
+    }
+    Ok(Outcome::Passed(Vec::new()))
 }
 
 /// Tells a finding from a database that could not be had.

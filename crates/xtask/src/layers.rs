@@ -80,7 +80,7 @@ pub(crate) const LAYERS: &[&[Place]] = &[
     &[shell("ohm-runtime")],
     &[shell("ohm-log-etcd")],
     &[shell("ohm-server"), shell("ohm-daemon"), shell("ohm-node"), shell("ohm-cli"), shell("ohm-live")],
-    &[shell("ohm")],
+    &[shell("ohm"), shell("ohm-fuzz")],
 ];
 
 /// Third parties that every pure crate may name.

@@ -9,6 +9,7 @@ mod check;
 mod circles;
 mod command;
 mod functions;
+mod fuzz;
 mod layers;
 mod manifests;
 mod purity;
@@ -37,6 +38,10 @@ cargo xtask layers                       print which crate may import which, and
 cargo xtask ratchet                      rewrite the list of exceptions, crates/xtask/ratchet.txt
 cargo xtask sim --seeds A..B [--profile NAME] [-- OPTIONS]
                                          run the simulation for the seeds A to B - 1
+cargo xtask fuzz [TARGET…] [--seconds N] [--keep]
+                                         let libFuzzer run each target (all) for N (10) seconds; --keep puts what is
+                                         worth it into the corpora
+cargo xtask fuzz TARGET --input FILE     run one input, such as one that was found
 ";
 
 fn main() -> ExitCode {
@@ -47,6 +52,7 @@ fn main() -> ExitCode {
         ["layers"] => print_layers(),
         ["ratchet"] => rewrite_ratchet(),
         ["sim", ..] => sim::sim(&arguments[1..]),
+        ["fuzz", ..] => fuzz::fuzz(&arguments[1..]),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(true)
