@@ -22,7 +22,8 @@ struct Claim {
     group: u16,
     node: NodeId,
     count: u32,
-    is_move: bool,
+    /// Which ones, if they move.
+    tasks: Option<BTreeSet<u32>>,
     until_ms: u64,
 }
 
@@ -64,14 +65,14 @@ impl Claims {
     fn commit(&mut self, now_ms: u64, transaction: &Transaction, verdict: &Verdict) {
         let refused = |row: Row| verdict.conflicts.iter().any(|found| [row, Row::Whole].contains(&found.row));
         for (at, row) in transaction.nominate.iter().enumerate() {
-            let (is_move, until_ms) = match row.purpose {
-                Purpose::Preemptor { expires_ms } => (false, expires_ms),
-                Purpose::Move => (true, now_ms + CLAIM_MS_MAX),
+            let (tasks, until_ms) = match row.purpose {
+                Purpose::Preemptor { expires_ms } => (None, expires_ms),
+                Purpose::Move => (Some((row.first.0..row.first.0 + row.count).collect()), now_ms + CLAIM_MS_MAX),
                 Purpose::Spare => continue,
             };
             if !refused(Row::Nominate(at as u32)) {
                 let (job, group, node, count) = (row.job, row.group.0, row.node, row.count);
-                self.claims.push(Claim { job, group, node, count, is_move, until_ms });
+                self.claims.push(Claim { job, group, node, count, tasks, until_ms });
             }
         }
         for (run, _) in transaction.evict.iter().filter(|(_, cause)| *cause == StopCause::Drained) {
@@ -105,18 +106,22 @@ impl Claims {
     fn placed(&mut self, group: (JobId, u16), tasks: std::ops::Range<u32>, node: NodeId) {
         let mut left = tasks.len() as u32;
         let moving = self.moving.entry(group).or_default();
-        let before = moving.len();
         moving.retain(|task| !tasks.contains(task));
-        let (mut moved, settled) = ((before - moving.len()) as u32, moving.is_empty());
+        let settled = moving.is_empty();
         if settled {
             self.moving.remove(&group);
         }
         for claim in self.claims.iter_mut().filter(|claim| (claim.job, claim.group) == group) {
-            let uses = if claim.is_move { &mut moved } else { &mut left };
-            let used = if claim.node == node { claim.count.min(*uses) } else { 0 };
-            (claim.count, *uses) = (claim.count - used, *uses - used);
-            if claim.is_move && settled {
-                claim.count = 0;
+            match &mut claim.tasks {
+                Some(_) if settled => claim.count = 0,
+                Some(named) => {
+                    named.retain(|task| !tasks.contains(task));
+                    claim.count = named.len() as u32;
+                }
+                None => {
+                    let used = if claim.node == node { claim.count.min(left) } else { 0 };
+                    (claim.count, left) = (claim.count - used, left - used);
+                }
             }
         }
         self.claims.retain(|claim| claim.count > 0);
@@ -130,8 +135,9 @@ impl Claims {
         node: NodeId,
         yields: impl Fn(JobId) -> bool,
     ) -> impl Iterator<Item = (JobId, u16, u32)> {
-        let binds =
-            move |claim: &&Claim| claim.node == node && (claim.is_move || (claim.job != job && !yields(claim.job)));
+        let binds = move |claim: &&Claim| {
+            claim.node == node && (claim.tasks.is_some() || (claim.job != job && !yields(claim.job)))
+        };
         self.claims.iter().filter(binds).map(|claim| (claim.job, claim.group, claim.count))
     }
 

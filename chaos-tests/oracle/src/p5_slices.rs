@@ -1,8 +1,9 @@
-//! P5, inside the domains: slices stand whole, at every layer, from the first start through every repair. Books: where
-//! each task of a group with slices stands, those that are done included, for their slice stays where it was.
+//! P5, inside the domains: slices are whole by rank, at every layer, from the first start through every repair. A
+//! slice is a run of ranks, and all of its tasks are in one domain of its level. Books: where each task of a group with
+//! slices runs, those that are done included, for their slice stays where it was.
 //!
-//! Whatever is placed at once either completes slices in each domain it touches, or fills up a part of one slice that
-//! was broken there before. Tasks that are to stop may be counted or not: their place is theirs until they have ended.
+//! Whatever is placed at once joins the domain in which others of its slice are, or brings the whole slice. Tasks that
+//! are to stop bind nobody any more; those that move come one by one, as their old runs end.
 
 use crate::books::{Books, Standing};
 use crate::facts::Fact;
@@ -10,43 +11,21 @@ use crate::history::Broken;
 use ohm_model::{EventKind, Index, JobId, JobSpec, NodeId, StopCause};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where groups with slices stand.
+/// Where the tasks of groups with slices are.
 #[derive(Default)]
 pub(crate) struct Slices {
     seats: BTreeMap<(JobId, u16), BTreeMap<u32, Seat>>,
-    at_once: BTreeMap<(JobId, u16), AtOnce>,
-    /// Tasks that were told to leave their nodes and are not placed again, and those that ended meanwhile. They come
-    /// one by one, as their old runs end; their places were reserved together, beside what stood then.
+    /// Tasks of one group between whose placements nothing of it stops or ends.
+    at_once: BTreeMap<(JobId, u16), BTreeSet<u32>>,
+    /// Tasks that were told to leave their nodes and are not placed again, and those that ended meanwhile.
     moving: BTreeMap<(JobId, u16), BTreeSet<u32>>,
 }
 
-/// Where one task stands or stood to its good end.
+/// Where one task runs, or ran to its good end.
 #[derive(Clone, Copy)]
 struct Seat {
     node: NodeId,
     stopping: bool,
-}
-
-/// Placements of one group between which nothing of it stops or ends: by layer and domain.
-type AtOnce = Vec<BTreeMap<Vec<String>, Tally>>;
-
-/// Tasks of the group in one domain.
-#[derive(Clone, Copy, Default)]
-struct Tally {
-    staying: u64,
-    stopping: u64,
-    placed: u64,
-}
-
-impl Tally {
-    /// Whether slices of `size` stand whole, once up to `moving` more tasks have come.
-    fn is_whole(self, size: u64, moving: u64) -> bool {
-        [self.staying, self.staying + self.stopping].into_iter().any(|before| {
-            let broken = before % size;
-            let is_full = |more: u64| (broken + self.placed + more).is_multiple_of(size);
-            (0..=moving.min(size)).any(is_full) || (broken > 0 && broken + self.placed < size)
-        })
-    }
 }
 
 impl Slices {
@@ -124,55 +103,58 @@ impl Slices {
             seats.extend(tasks.map(|task| (task, Seat { node, stopping: false })));
             return;
         }
-        let domains = |node: NodeId| {
-            let layers = wish.slices().iter();
-            layers.map(move |layer| books.domain(&wish.topology.topology, &layer.level, node)).collect::<Vec<_>>()
-        };
-        let at_once = self.at_once.entry((job, group)).or_insert_with(|| {
-            let mut layers = vec![BTreeMap::<Vec<String>, Tally>::new(); wish.slices().len()];
-            for seat in seats.values() {
-                for (layer, domain) in layers.iter_mut().zip(domains(seat.node)) {
-                    let Some(domain) = domain else { continue };
-                    let tally = layer.entry(domain).or_default();
-                    *if seat.stopping { &mut tally.stopping } else { &mut tally.staying } += 1;
-                }
-            }
-            layers
-        });
-        for (layer, domain) in at_once.iter_mut().zip(domains(node)) {
-            match domain {
-                Some(domain) => layer.entry(domain).or_default().placed += tasks.len() as u64,
-                None => {
-                    let what =
-                        format!("entry {index}: {}/{} stands on {node}, outside its slices", spec.name, wish.name);
-                    broken.push(Broken::new("P5", what));
-                }
-            }
+        let is_inside = |level: &str| books.domain(&wish.topology.topology, level, node).is_some();
+        if !wish.slices().iter().all(|layer| is_inside(&layer.level)) {
+            let what = format!("entry {index}: {}/{} stands on {node}, outside its slices", spec.name, wish.name);
+            broken.push(Broken::new("P5", what));
         }
+        self.at_once.entry((job, group)).or_default().extend(tasks.clone());
         seats.extend(tasks.map(|task| (task, Seat { node, stopping: false })));
     }
 
     /// Judges what was placed at once, now that it is over.
-    fn judge(&mut self, (job, group): (JobId, u16), index: Index, books: &Books, broken: &mut Vec<Broken>) {
-        let Some(layers) = self.at_once.remove(&(job, group)) else { return };
-        let Some(spec) = books.jobs.get(&job) else { return };
-        let moving = self.moving.get(&(job, group)).map_or(0, |tasks| tasks.len() as u64);
-        for (slice, domains) in slices_of(spec, group).zip(&layers) {
-            for (domain, tally) in domains.iter().filter(|(_, tally)| tally.placed > 0) {
-                if !tally.is_whole(u64::from(slice.size.max(1)), moving) {
-                    let Tally { staying, stopping, placed } = tally;
-                    let what = format!(
-                        "entry {index}: {placed} tasks of group {group} of {} join {staying} (and {stopping} that are \
-                         to stop) in {domain:?} of {}, which makes no whole slices of {}",
-                        spec.name, slice.level, slice.size
-                    );
+    fn judge(&mut self, of: (JobId, u16), index: Index, books: &Books, broken: &mut Vec<Broken>) {
+        let Some(placed) = self.at_once.remove(&of) else { return };
+        let Some(wish) = books.jobs.get(&of.0).and_then(|spec| spec.groups.get(usize::from(of.1))) else { return };
+        for layer in wish.slices() {
+            let size = layer.size.max(1);
+            let slices: BTreeSet<u32> = placed.iter().map(|task| task / size).collect();
+            for first in slices.into_iter().map(|slice| slice * size) {
+                let ranks = first..first.saturating_add(size).min(wish.count);
+                let domain = |node: NodeId| books.domain(&wish.topology.topology, &layer.level, node);
+                if let Some(why) = self.torn(of, &ranks, &placed, &domain) {
+                    let (name, group, level) = (&books.jobs[&of.0].name, &wish.name, &layer.level);
+                    let what = format!("entry {index}: slice {ranks:?} of {name}/{group} is torn in {level}: {why}");
                     broken.push(Broken::new("P5", what));
                 }
             }
         }
     }
-}
 
-fn slices_of(spec: &JobSpec, group: u16) -> impl Iterator<Item = &ohm_model::TopologySlice> {
-    spec.groups.get(usize::from(group)).into_iter().flat_map(|wish| wish.slices())
+    /// Why the slice of `ranks` is not in one domain once those of them among `placed` have come.
+    fn torn(
+        &self,
+        of: (JobId, u16),
+        ranks: &std::ops::Range<u32>,
+        placed: &BTreeSet<u32>,
+        domain: &dyn Fn(NodeId) -> Option<Vec<String>>,
+    ) -> Option<String> {
+        let seats: Vec<(u32, Seat)> =
+            self.seats.get(&of)?.range(ranks.clone()).map(|(task, seat)| (*task, *seat)).collect();
+        let new: BTreeSet<_> =
+            seats.iter().filter(|(task, _)| placed.contains(task)).filter_map(|(_, seat)| domain(seat.node)).collect();
+        let mates = || seats.iter().filter(|(task, _)| !placed.contains(task));
+        let homes: BTreeSet<_> =
+            mates().filter(|(_, seat)| !seat.stopping).filter_map(|(_, seat)| domain(seat.node)).collect();
+        if !homes.is_empty() {
+            return (!new.is_subset(&homes)).then(|| format!("{new:?} joins {homes:?}"));
+        }
+        if new.len() > 1 {
+            return Some(format!("it comes to {new:?}"));
+        }
+        let moves = self.moving.get(&of).is_some_and(|moving| moving.range(ranks.clone()).next().is_some());
+        let leaves = moves || mates().any(|(_, seat)| seat.stopping);
+        let come = seats.len() as u32;
+        (!leaves && come < ranks.len() as u32).then(|| format!("{come} of {} tasks come", ranks.len()))
+    }
 }

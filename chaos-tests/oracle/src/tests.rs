@@ -290,10 +290,10 @@ fn p5_sees_a_slice_cut_at_any_layer() {
     let mut told_between = in_slices();
     told_between.happened(vec![placed(0, 0, 2, 0), state(0, "running"), placed(0, 2, 2, 1)]);
     assert!(told_between.broken().is_empty(), "rows of one plan belong together");
-    assert_eq!(starts(&[(2, 0), (2, 2)]), 2, "no rack has four");
-    assert_eq!(starts(&[(3, 0), (1, 1)]), 2, "no host has twos");
-    assert_eq!(starts(&[(2, 0), (2, 1), (1, 2)]), 2, "one task more, in no slice of its rack and host");
-    assert_eq!(starts(&[(2, 0), (2, 4)]), 3, "a node without a rack; no rack has four, but its host has two");
+    assert_eq!(starts(&[(2, 0), (2, 2)]), 1, "the slice of four is in two racks");
+    assert_eq!(starts(&[(3, 0), (1, 1)]), 1, "a slice of two is on two hosts");
+    assert_eq!(starts(&[(2, 0), (2, 1), (1, 2)]), 2, "one task more: a part of a slice of its rack and of its host");
+    assert_eq!(starts(&[(2, 0), (2, 4)]), 1, "a node without a rack");
 }
 
 #[test]
@@ -319,6 +319,20 @@ fn p5_follows_slices_through_repairs() {
     let mut moves = stands();
     moves.happened(vec![stopping(0, 2, 1, StopCause::Moved), ended(0, 3, 1, Exit::NodeLost)]);
     assert!(moves.happened(vec![placed(0, 3, 1, 1)]).broken().is_empty());
+}
+
+#[test]
+fn p5_tells_slices_apart_by_rank() {
+    let comes_back = |nodes: [u32; 2]| {
+        let mut history = in_slices();
+        history.happened(vec![placed(0, 0, 2, 0), placed(0, 2, 2, 1), placed(0, 4, 2, 0), placed(0, 6, 2, 1)]);
+        let lost = [(0, 0), (1, 0), (6, 1), (7, 1)].map(|(task, node)| ended(0, task, node, Exit::NodeLost));
+        history.happened(lost.to_vec());
+        history.happened(vec![placed(0, 0, 2, nodes[0]), placed(0, 6, 2, nodes[1])]).broken()
+    };
+    assert_eq!(comes_back([1, 0]), [""; 0]);
+    assert_eq!(comes_back([2, 3]), ["P5", "P5"], "four in each rack, and both slices are torn");
+    assert_eq!(comes_back([0, 3]), ["P5"]);
 }
 
 #[test]

@@ -113,7 +113,14 @@ fn reservable(view: &View<'_>, job: JobId) -> bool {
 fn nominate(planned: &mut PlannedJob, view: &View<'_>, dice: &mut Prng) {
     let Some(node) = any_node(view, dice) else { return };
     let purpose = Purpose::Preemptor { expires_ms: view.now_ms() + NOMINATION_MS };
-    planned.nominate.push(Nomination { job: planned.job.job, group: GroupIndex(0), node, count: 1, purpose });
+    planned.nominate.push(Nomination {
+        job: planned.job.job,
+        group: GroupIndex(0),
+        node,
+        first: TaskIndex(0),
+        count: 1,
+        purpose,
+    });
     planned.place.clear();
 }
 

@@ -9,7 +9,7 @@ use crate::plan::{Decision, Plan, PlannedJob};
 use crate::planner::{Budget, Need, Planner, Work, WorkItem, need_of_waiting};
 use crate::view::Board;
 use ohm_cell::{Cell, Job};
-use ohm_model::{Grain, GroupIndex, NodeId, Nomination, Purpose, RunRef, StopCause};
+use ohm_model::{Grain, NodeId, Nomination, Placement, Purpose, RunRef, StopCause};
 use ohm_stdx::Prng;
 use ohm_stdx::bug::{self, Bug};
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,14 +123,12 @@ fn into_move(planned: PlannedJob, runs: &[RunRef]) -> PlannedJob {
         })
     };
     let evict: Vec<(RunRef, StopCause)> = leaving.iter().filter(placed).map(|run| (*run, StopCause::Drained)).collect();
-    let mut rooms: BTreeMap<(GroupIndex, NodeId), u32> = BTreeMap::new();
-    for row in &planned.place {
-        *rooms.entry((row.group, row.node)).or_insert(0) += row.count;
-    }
-    let job = planned.job.job;
     let purpose = Purpose::Move;
-    let room = |((group, node), count): ((GroupIndex, NodeId), u32)| Nomination { job, group, node, count, purpose };
+    let room = |row: &Placement| {
+        let Placement { job, group, node, first, count, .. } = *row;
+        Nomination { job, group, node, first, count, purpose }
+    };
     let unawaited = bug::is_planted(Bug::MoveUnawaited);
-    let nominate = rooms.into_iter().filter(|_| !unawaited).map(room).collect();
+    let nominate = planned.place.iter().filter(|_| !unawaited).map(room).collect();
     PlannedJob { grain: Grain::AllOrNothing, place: Vec::new(), evict, nominate, ..planned }
 }

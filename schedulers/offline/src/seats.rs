@@ -71,12 +71,20 @@ pub(crate) fn broken_levels<'s>(scene: &'s Scene, group: &GroupSpec, parts: &[Pa
 }
 
 /// The tasks that stand, in rank order; those beyond the group's count are cut from the end.
+///
+/// What stood on a failed node has its ranks where the file's slices are whole. Where they are not, it completes them.
 fn standing(scene: &Scene, job: &AskedJob, group: &GroupSpec) -> GroupSeats {
+    let seats = standing_where(scene, job, group, |_| true);
+    if group.slices().is_empty() || broken_levels(scene, group, &seats.parts).is_empty() {
+        return seats;
+    }
+    standing_where(scene, job, group, |node| !scene.fail.iter().any(|failed| failed == node))
+}
+
+fn standing_where(scene: &Scene, job: &AskedJob, group: &GroupSpec, is_there: impl Fn(&str) -> bool) -> GroupSeats {
     let mut seats = GroupSeats::default();
     for allocation in job.stands.iter().filter(|allocation| allocation.group == group.name) {
-        // What stood on a failed node completes the slices that stand: they are whole even where the file's were not.
-        let is_lost = !group.slices().is_empty() && scene.fail.contains(&allocation.node);
-        match scene.node_index.get(&allocation.node).filter(|_| !is_lost) {
+        match scene.node_index.get(&allocation.node).filter(|_| is_there(&allocation.node)) {
             None => seats.gone = seats.gone.saturating_add(allocation.count),
             Some(&node) => match seats.parts.iter_mut().find(|part| part.node == node) {
                 Some(part) => part.count = part.count.saturating_add(allocation.count),

@@ -290,11 +290,12 @@ impl World {
         let job = self.cell.jobs().find(name).unwrap_or_else(|| panic!("no job is called {name}")).clone();
         let node = self.cell.nodes().find(node).expect("a node");
         let group = ohm_model::GroupIndex(0);
+        let first = evict.iter().map(|(run, _)| run.task.task).min().unwrap_or_default();
         let guard = View::new(&self.cell, &Overlay::default(), self.session).guard(&job);
         let transaction = Transaction {
             jobs: vec![guard],
             evict,
-            nominate: vec![Nomination { job: job.id, group, node, count, purpose }],
+            nominate: vec![Nomination { job: job.id, group, node, first, count, purpose }],
             ..Transaction::empty(job.shard, Epoch(1), self.cell.applied(), grain)
         };
         self.done(Command::Commit(transaction));

@@ -30,17 +30,15 @@ pub fn rows(subject: &Subject<'_>, spots: &[(NodeId, u32)]) -> Vec<Placement> {
 /// Rows for waiting tasks that are bound to a node each.
 pub fn rows_bound(subject: &Subject<'_>, mut bound: Vec<(u32, NodeId)>) -> Vec<Placement> {
     bound.sort_unstable();
-    seated(subject, &Seats { bound, free: Vec::new() })
+    seated(subject, &Seats { bound, ..Seats::default() })
 }
 
-/// Rows for seats: ranks that are bound to a node there, the other waiting ones in order.
+/// Rows for seats: ranks that are bound to a node there, others in order.
 pub(crate) fn seated(subject: &Subject<'_>, seats: &Seats) -> Vec<Placement> {
-    if seats.bound.is_empty() {
+    if seats.bound.is_empty() && seats.ranks.is_empty() {
         return rows(subject, &seats.free);
     }
-    let mut pending = subject.view.pending(subject.job, subject.group);
-    seats.bound.iter().for_each(|(rank, _)| pending.remove(*rank, 1));
-    let ranks = pending.iter().flat_map(|(first, count)| first..first + count);
+    let ranks = seats.ranks.iter().copied();
     let free = seats.free.iter().flat_map(|(node, count)| std::iter::repeat_n(*node, *count as usize));
     let bound = seats.bound.iter().map(|(rank, node)| (*node, *rank));
     let mut by_node: Vec<(NodeId, u32)> = bound.chain(free.zip(ranks)).collect();

@@ -2,7 +2,7 @@
 //! whatever holds of a task's place holds of it too.
 
 use ohm_cell::Job;
-use ohm_model::{GroupIndex, NodeId, Nomination, Placement, Purpose};
+use ohm_model::{GroupIndex, NodeId, Nomination, Placement, Purpose, TaskIndex};
 use std::collections::BTreeMap;
 
 /// How many tasks of `job`, as against spares, have their place in `rows`.
@@ -33,6 +33,9 @@ pub(crate) fn into_spares(job: &Job, rows: Vec<Placement>) -> (Vec<Placement>, V
             placed.push(row);
         }
     }
-    let room = |((group, node), count)| Nomination { job: job.id, group, node, count, purpose: Purpose::Spare };
+    let room = |((group, node), count)| {
+        let (first, purpose) = (TaskIndex(0), Purpose::Spare);
+        Nomination { job: job.id, group, node, first, count, purpose }
+    };
     (placed, rooms.into_iter().map(room).collect())
 }

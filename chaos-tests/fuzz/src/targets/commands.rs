@@ -190,7 +190,7 @@ fn transactions(world: &World) -> Vec<Said> {
             ..Transaction::empty(shard, epoch, world.cell.applied(), Grain::PerTask)
         };
         let place = |first| Placement { job, group, first: TaskIndex(first), count: 1, node, class, devices: vec![] };
-        let nominate = |purpose| vec![Nomination { job, group, node, count: 1, purpose }];
+        let nominate = |purpose| vec![Nomination { job, group, node, first: TaskIndex(0), count: 1, purpose }];
         let evict = vec![(run_of(world, name, 0), StopCause::Moved)];
         for transaction in [
             Transaction { place: vec![place(1), place(2)], ..empty() },

@@ -108,6 +108,7 @@ fn p7_sees_who_leaves_a_node_that_lets_it_stay() {
                 job: id,
                 group,
                 node: NodeId(1),
+                first: TaskIndex(0),
                 count: rooms,
                 purpose: ohm_model::Purpose::Move,
             }],

@@ -1,7 +1,9 @@
 //! P10: jobs that wait although they fit, and reasons that are not true.
 
 use super::*;
-use ohm_model::{Amounts, CheckReport, Epoch, Grain, GroupIndex, Nomination, Purpose, Shard, Transaction, Verdict};
+use ohm_model::{
+    Amounts, CheckReport, Epoch, Grain, GroupIndex, Nomination, Purpose, Shard, TaskIndex, Transaction, Verdict,
+};
 
 const RACK: &str = "rack";
 
@@ -56,7 +58,14 @@ fn what_runs_ends_and_fails_is_counted() {
 
 /// Room for one task of a job on a node.
 fn claim(job: u32, node: u32, purpose: Purpose) -> Nomination {
-    Nomination { job: JobId::new(job, 0), group: GroupIndex(0), node: NodeId(node), count: 1, purpose }
+    Nomination {
+        job: JobId::new(job, 0),
+        group: GroupIndex(0),
+        node: NodeId(node),
+        first: TaskIndex(0),
+        count: 1,
+        purpose,
+    }
 }
 
 impl History {

@@ -31,6 +31,7 @@ use ohm_model::{
     ConflictReason, EventKind, Grain, GroupIndex, Incarnation, JobId, Move, NodeId, Nomination, Outcome, Placement,
     Purpose, RepairPolicy, ResourceId, RunRef, SessionId, ShapeId, StopCause, TaskIndex, TaskRef, Transaction, Verdict,
 };
+use ohm_stdx::RangeSet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -400,7 +401,8 @@ fn nominate(tx: &mut Tx<'_>, nomination: &Nomination) {
     let (job, group, priority) = (nomination.job, nomination.group.0, job.spec.priority);
     let (node, count, purpose, since) = (nomination.node, nomination.count, nomination.purpose, tx.index());
     sweep_nominations(tx, node, |former| !(former.is_preemptor() && (former.job, former.group) == (job, group)));
-    hold(tx, node, Held { job, group, count, priority, purpose, since });
+    let tasks = RangeSet::default();
+    hold(tx, node, Held { job, group, count, tasks, priority, purpose, since });
     if let Purpose::Preemptor { expires_ms } = purpose {
         tx.arm(expires_ms, Timer::Nomination(node));
     }

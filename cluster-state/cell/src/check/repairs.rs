@@ -3,7 +3,8 @@
 use crate::cell::Cell;
 use crate::state::jobs::{Job, JobState, TaskState};
 use crate::state::repairs::{RepairState, UnhealthyCause};
-use ohm_model::{GroupIndex, NodeHealth, NodeId};
+use ohm_model::{NodeHealth, NodeId};
+use ohm_stdx::RangeSet;
 use std::collections::BTreeSet;
 /// What is lost waits to be placed, what was placed again has not started, and a repair is under way exactly then.
 pub(crate) fn check_repair(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
@@ -54,9 +55,15 @@ fn check_moves(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
         let staying = live.filter(|run| run.stop.is_none()).map(|run| (run.shape, run.node));
         let leaving = staying.filter(|(shape, node)| cell.leave_cause(*shape, *node).is_some());
         to_leave.extend(leaving.map(|(_, node)| node));
-        let held: u32 = cell.rooms_for_moving(job.id, GroupIndex(at as u16)).map(|(_, count)| count).sum();
-        if held != group.moving.len() {
-            broken.push(format!("P7: job {name}: {} tasks on the move with room for {held}", group.moving.len()));
+        let rooms = cell.nominations.of_job(job.id).filter(|(_, held)| held.moves(job.id, at as u16));
+        let (mut tasks, mut held) = (RangeSet::default(), 0);
+        for (_, room) in rooms {
+            held += room.count;
+            room.tasks.iter().for_each(|(first, count)| tasks.insert(first, count));
+        }
+        if held != tasks.len() || tasks != group.moving {
+            let moving = &group.moving;
+            broken.push(format!("P7: job {name}: {moving:?} are on the move, with {held} rooms, for {tasks:?}"));
         }
         for task in group.moving.iter().flat_map(|(first, count)| first..first + count) {
             let found = group.tasks.get(task as usize);

@@ -2,34 +2,33 @@
 //! transaction. A move is accepted whole or not at all.
 
 use super::Judge;
-use super::slices::Arrivals;
-use crate::rooms::nominations::Held;
+use crate::rooms::nominations::{Held, rooms_named};
 use crate::rooms::room::{Asker, Room, Wish};
 use crate::state::jobs::Group;
 use ohm_model::transaction::Row;
 use ohm_model::{ConflictReason, GroupIndex, JobId, NodeId, Nomination, RunRef};
+use ohm_stdx::RangeSet;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the accepted rows of a move come to.
 #[derive(Default)]
 struct Moves {
-    /// Tasks that are told to leave, by group.
+    /// Tasks that are told to leave, or were, by group.
+    told: BTreeMap<(JobId, u16), BTreeSet<u32>>,
+    /// Those that leave now.
     leaving: BTreeMap<(JobId, u16), BTreeSet<u32>>,
-    /// Rooms that are named, by group.
-    named: BTreeMap<(JobId, u16), u32>,
+    /// The tasks that room is named for, by group.
+    named: BTreeMap<(JobId, u16), RangeSet>,
     /// Where they go, by group.
-    onto: BTreeMap<(JobId, u16, NodeId), u32>,
+    onto: BTreeMap<(JobId, u16), BTreeMap<u32, NodeId>>,
 }
 
 impl Judge<'_> {
     pub(super) fn judge_move(&mut self) {
         let (transaction, changed) = (self.transaction, self.cell.applied);
-        let mut moves = Moves::default();
-        for row in &transaction.nominate {
-            let named = moves.named.entry((row.job, row.group.0)).or_insert(0);
-            *named = named.saturating_add(row.count);
-        }
+        let mut moves = Moves { named: rooms_named(transaction), ..Moves::default() };
         for (row, (run, _)) in transaction.evict.iter().enumerate() {
+            moves.told.entry((run.task.job, run.task.group.0)).or_default().insert(run.task.task.0);
             if let Err(reason) = self.judge_departure(*run, &mut moves) {
                 self.refuse(Row::Evict(row as u32), None, reason, changed);
             }
@@ -69,8 +68,7 @@ impl Judge<'_> {
         let key = (job.id, run.task.group.0);
         let leaving = moves.leaving.entry(key).or_default();
         leaving.insert(run.task.task.0);
-        let count = leaving.len() as u32;
-        if moves.named.get(&key).copied().unwrap_or(0) < count {
+        if !moves.named.get(&key).is_some_and(|named| named.contains(run.task.task.0, 1)) {
             return Err(ConflictReason::NotReserved);
         }
         let is_new = |task: &&u32| group.is_some_and(|group| !group.replaced.contains(**task, 1));
@@ -105,15 +103,23 @@ impl Judge<'_> {
         if row.count == 0 || row.count > spec.count {
             return Err(ConflictReason::Malformed);
         }
+        let (key, tasks) = ((row.job, row.group.0), row.first.0..row.first.0.saturating_add(row.count));
+        let told = moves.told.get(&key).map_or(0, |told| told.range(tasks.clone()).count());
+        let twice = moves.onto.get(&key).is_some_and(|onto| onto.range(tasks.clone()).next().is_some());
+        if told < row.count as usize || twice {
+            return Err(ConflictReason::Malformed);
+        }
         self.is_known(row.node)?;
         let asker = Asker::of(self.cell, job, row.group, Wish::Move).ok_or(ConflictReason::Malformed)?;
         Room::whole(&asker, self.what(), row.node, row.count)?;
         let (cell, over) = (self.cell, &mut self.scratch.over);
-        over.hold(row.node, Held::for_moving(row.job, row.group, row.count, cell.applied));
+        let mut held = RangeSet::default();
+        held.insert(row.first.0, row.count);
+        over.hold(row.node, Held::for_moving(row.job, row.group, held, cell.applied));
         if over.has_domain_of(job, at) && over.domain(job, at).is_none() {
             over.set_domain(job, row.group, cell.domain_key(job, at, row.node));
         }
-        *moves.onto.entry((row.job, row.group.0, row.node)).or_insert(0) += row.count;
+        moves.onto.entry(key).or_default().extend(tasks.map(|task| (task, row.node)));
         Ok(())
     }
 
@@ -127,12 +133,8 @@ impl Judge<'_> {
             if job.spec.groups.get(at).is_none_or(|spec| spec.slices().is_empty()) {
                 continue;
             }
-            let onto = moves.onto.iter().filter(|((other, of, _), _)| (*other, *of) == (id, group));
-            let arrivals = Arrivals {
-                onto: onto.map(|((.., node), count)| (*node, *count)).collect(),
-                leaving: moves.leaving.get(&(id, group)).cloned().unwrap_or_default(),
-                rooms: self.cell.rooms_for_moving(id, GroupIndex(group)).collect(),
-            };
+            let onto = moves.onto.get(&(id, group)).into_iter().flatten();
+            let arrivals: Vec<(u32, NodeId)> = onto.map(|(task, node)| (*task, *node)).collect();
             if !self.are_slices_whole(job, at, &arrivals) {
                 let (row, reason) = (Row::Nominate(row as u32), ConflictReason::TopologyBroken);
                 self.refuse(row, Some(nomination.node), reason, self.cell.applied);

@@ -136,7 +136,7 @@ impl<'a> Judge<'a> {
     fn take(&mut self, asker: &Asker<'_>, placement: &Placement, count: u32) {
         let (cell, over) = (self.cell, &mut self.scratch.over);
         let (job, group, node, shape) = (asker.job, asker.group, placement.node, asker.shape);
-        over.take_row(job, (asker.shape_id, shape), placement, count);
+        over.take_row(cell, job, (asker.shape_id, shape), placement, count);
         if shape.counts_own_tasks() {
             over.add_on_node(job.id, group, node, count as i32);
         }

@@ -1,117 +1,108 @@
-//! Judging slices: every domain of a layer's level holds whole slices of the group once the rows are accepted, or less
-//! than one that was broken before.
+//! Judging slices: a slice is a run of ranks, and all of its tasks are in one domain of its level. What comes joins the
+//! others of its slice, or brings the whole slice.
 
 use super::Judge;
-use crate::state::jobs::{Group, Job, TaskState};
+use crate::state::jobs::{Job, TaskState};
 use crate::state::topologies::Topology;
 use ohm_model::{ConflictReason, GroupIndex, NodeId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-/// Tasks of a group in one domain.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    /// They stay: live and not to stop, or succeeded.
-    staying: u64,
-    /// They are to stop.
-    stopping: u64,
-    /// Accepted now.
-    accepted: u64,
-}
-
-impl Tally {
-    /// Whether what is accepted completes slices, or fills up a part of one that was broken. Runs that are to stop may
-    /// be counted or not: their slice is theirs until they have ended.
-    fn is_whole(&self, size: u64) -> bool {
-        let fills = |before: u64| {
-            let missing = (size - before % size) % size;
-            (before + self.accepted).is_multiple_of(size) || self.accepted < missing
-        };
-        self.accepted == 0 || fills(self.staying) || fills(self.staying + self.stopping)
-    }
-}
-
-/// What is new of a group: how many tasks go where, and which of its tasks leave.
-pub(super) struct Arrivals {
-    /// May repeat.
-    pub(super) onto: Vec<(NodeId, u32)>,
-    pub(super) leaving: BTreeSet<u32>,
-    /// Room held for tasks on the move that is not taken by these arrivals. It counts as if they ran there.
-    pub(super) rooms: Vec<(NodeId, u32)>,
+/// Where the tasks of one slice are that don't come now.
+#[derive(Debug, Default)]
+struct Mates {
+    /// The domains of those that stay: they run on, have succeeded, or have their room there.
+    staying: Vec<u32>,
+    /// The domains of those that are to stop and have no room elsewhere.
+    stopping: Vec<u32>,
+    /// How many have succeeded on nodes that are in no domain any more.
+    done: u32,
 }
 
 impl Judge<'_> {
-    /// Takes back what groups were given that would be in broken slices.
+    /// Takes back what groups were given that would tear slices.
     pub(super) fn judge_slices(&mut self, job: &Job, first: usize, end: usize) {
         for (at, spec) in job.spec.groups.iter().enumerate() {
             if spec.slices().is_empty() || self.scratch.groups[at].accepted == 0 {
                 continue;
             }
             let index = GroupIndex(at as u16);
-            let rows = (first..end).filter(|row| self.transaction.place[*row].group == index);
-            let rows: Vec<usize> = rows.filter(|row| self.accepted[*row] > 0).collect();
-            let rooms = self.rooms_left(job, index, &rows);
-            let onto = rows.into_iter().map(|row| (self.transaction.place[row].node, self.accepted[row])).collect();
-            if !self.are_slices_whole(job, at, &Arrivals { onto, leaving: BTreeSet::new(), rooms }) {
+            let rows = (first..end).map(|row| (&self.transaction.place[row], self.accepted[row]));
+            let rows = rows.filter(|(row, _)| row.group == index);
+            let arrivals: Vec<(u32, NodeId)> =
+                rows.flat_map(|(row, count)| (row.first.0..row.first.0 + count).map(|task| (task, row.node))).collect();
+            if !self.are_slices_whole(job, at, &arrivals) {
                 self.give_back(Some(index), (first, end), ConflictReason::TopologyBroken);
                 self.scratch.groups[at].accepted = 0;
             }
         }
     }
 
-    /// The room held for tasks on the move that is still held when these rows of one group are accepted.
-    fn rooms_left(&self, job: &Job, index: GroupIndex, rows: &[usize]) -> Vec<(NodeId, u32)> {
-        let mut rooms: Vec<(NodeId, u32)> = self.cell.rooms_for_moving(job.id, index).collect();
-        if rooms.is_empty() {
-            return rooms;
-        }
-        let moving = &job.groups[usize::from(index.0)].moving;
-        let of_row = |row: &usize| moving.overlap(self.transaction.place[*row].first.0, self.accepted[*row]);
-        let mut elsewhere: u32 = rows.iter().map(of_row).sum();
-        for (node, count) in &mut rooms {
-            let taken = self.scratch.over.moved(job.id, index, *node).min(*count);
-            (*count, elsewhere) = (*count - taken, elsewhere - taken.min(elsewhere));
-        }
-        for (_, count) in rooms.iter_mut().rev() {
-            let given = elsewhere.min(*count);
-            (*count, elsewhere) = (*count - given, elsewhere - given);
-        }
-        rooms
-    }
-
-    /// Whether every domain that something of group `at` goes to holds whole slices then.
-    pub(super) fn are_slices_whole(&self, job: &Job, at: usize, arrivals: &Arrivals) -> bool {
+    /// Whether each slice of group `at` that a task of `arrivals` belongs to is in one domain then, at every layer;
+    /// `arrivals` ascend by task.
+    pub(super) fn are_slices_whole(&self, job: &Job, at: usize, arrivals: &[(u32, NodeId)]) -> bool {
         let spec = &job.spec.groups[at];
-        self.cell.topologies.get(&spec.topology.topology).is_some_and(|topology| {
-            let levels = spec.slices().iter().map(|slice| (topology.level(&slice.level), slice.size));
-            levels.into_iter().all(|(level, size)| {
-                level.is_some_and(|level| self.is_layer_whole(&job.groups[at], topology, level, size, arrivals))
-            })
+        let Some(topology) = self.cell.topologies.get(&spec.topology.topology) else { return false };
+        spec.slices().iter().all(|slice| {
+            let (level, size) = (topology.level(&slice.level), slice.size.max(1));
+            let mut slices = arrivals.chunk_by(|one, other| one.0 / size == other.0 / size);
+            level.is_some_and(|level| slices.all(|come| self.is_slice_whole(job, at, (topology, level, size), come)))
         })
     }
 
-    fn is_layer_whole(&self, group: &Group, topology: &Topology, level: usize, size: u32, arrivals: &Arrivals) -> bool {
-        let mut domains: BTreeMap<Option<u32>, Tally> = BTreeMap::new();
-        for &(node, count) in &arrivals.onto {
-            domains.entry(topology.key_of(node, level)).or_default().accepted += u64::from(count);
+    fn is_slice_whole(
+        &self,
+        job: &Job,
+        at: usize,
+        (topology, level, size): (&Topology, usize, u32),
+        come: &[(u32, NodeId)],
+    ) -> bool {
+        let first = come[0].0 / size * size;
+        let ranks = first..first.saturating_add(size).min(job.spec.groups[at].count);
+        let key = |node| topology.key_of(node, level);
+        let Some(home) = key(come[0].1) else { return false };
+        let mates = self.mates(job, at, ranks.clone(), come, key);
+        if !mates.staying.is_empty() {
+            return come.iter().all(|(_, node)| key(*node).is_some_and(|key| mates.staying.contains(&key)));
         }
-        for &(node, count) in &arrivals.rooms {
-            if let Some(tally) = domains.get_mut(&topology.key_of(node, level)) {
-                tally.staying += u64::from(count);
+        let together = come.iter().all(|(_, node)| key(*node) == Some(home));
+        let all = || come.len() as u32 + mates.done >= ranks.len() as u32;
+        together && if mates.stopping.is_empty() { all() } else { mates.stopping.contains(&home) }
+    }
+
+    /// The tasks of a slice that are not among those that come.
+    fn mates(
+        &self,
+        job: &Job,
+        at: usize,
+        ranks: Range<u32>,
+        come: &[(u32, NodeId)],
+        key: impl Fn(NodeId) -> Option<u32>,
+    ) -> Mates {
+        let (group, mut mates) = (&job.groups[at], Mates::default());
+        let comes = |rank: &u32| come.binary_search_by_key(rank, |(task, _)| *task).is_ok();
+        for rank in ranks.filter(|rank| !comes(rank)) {
+            let Some(task) = group.tasks.get(rank as usize) else { continue };
+            let room = self.room_of(job, at, rank).and_then(&key);
+            match (task.state, self.cell.runs.get(task.run)) {
+                _ if room.is_some() => mates.staying.extend(room),
+                (TaskState::Succeeded, _) => match key(task.node) {
+                    Some(key) => mates.staying.push(key),
+                    None => mates.done += 1,
+                },
+                (TaskState::Live, Some(run)) if run.stop.is_some() => mates.stopping.extend(key(run.node)),
+                (TaskState::Live, Some(run)) => mates.staying.extend(key(run.node)),
+                _ => {}
             }
         }
-        if group.live > 0 || group.succeeded > 0 {
-            for (index, task) in group.tasks.iter().enumerate() {
-                let tally = domains.get_mut(&topology.key_of(task.node, level));
-                let run = self.cell.runs.get(task.run).filter(|_| task.state == TaskState::Live);
-                let leaves = arrivals.leaving.contains(&(index as u32));
-                match (tally, task.state, run) {
-                    (Some(tally), TaskState::Succeeded, _) => tally.staying += 1,
-                    (Some(tally), TaskState::Live, Some(run)) if leaves || run.stop.is_some() => tally.stopping += 1,
-                    (Some(tally), TaskState::Live, _) => tally.staying += 1,
-                    _ => {}
-                }
-            }
+        mates
+    }
+
+    /// Where the room of a task is that is on the move.
+    fn room_of(&self, job: &Job, at: usize, rank: u32) -> Option<NodeId> {
+        if !job.groups[at].moving.contains(rank, 1) {
+            return None;
         }
-        !domains.contains_key(&None) && domains.values().all(|tally| tally.is_whole(u64::from(size.max(1))))
+        let mut rooms = self.cell.rooms_for_moving(job.id, GroupIndex(at as u16));
+        rooms.find(|(_, tasks)| tasks.contains(rank, 1)).map(|(node, _)| node)
     }
 }

@@ -15,7 +15,7 @@ type Alter = fn(&mut Cell, &mut Transaction);
 /// Whether a bug is about a job.
 type IsAbout = fn(&Job) -> bool;
 
-const SHOWN: [(Bug, IsAbout, Alter); 7] = [
+const SHOWN: [(Bug, IsAbout, Alter); 8] = [
     (Bug::PlaceClosed, |_| true, open_jobs),
     (Bug::PlaceUnreserved, |job| !job.spec.queue.is_empty(), make_checks_ready),
     (Bug::CountGangTwice, |_| true, halve_minimums),
@@ -23,6 +23,7 @@ const SHOWN: [(Bug, IsAbout, Alter); 7] = [
     (Bug::StaleRepair, has_losses, forget_losses),
     (Bug::SpareUnused, |job| job.groups.iter().any(|group| group.spares > 0), hide_spares),
     (Bug::GiveUpWhole, |_| true, name_another_cause),
+    (Bug::TearSlices, |job| job.spec.groups.iter().any(|group| !group.slices().is_empty()), forget_slices),
 ];
 
 /// What the judge is shown instead, when one of these bugs is planted and `transaction` names a job that it is about.
@@ -119,6 +120,13 @@ fn hide_spares(cell: &mut Cell, transaction: &mut Transaction) {
 fn name_another_cause(_: &mut Cell, transaction: &mut Transaction) {
     let given_up = transaction.evict.iter_mut().filter(|(_, cause)| *cause == StopCause::RepairFailed);
     given_up.for_each(|(_, cause)| *cause = StopCause::Preempted);
+}
+
+fn forget_slices(cell: &mut Cell, transaction: &mut Transaction) {
+    for former in transaction.jobs.iter().filter_map(|guard| cell.jobs.get(guard.job).cloned()).collect::<Vec<_>>() {
+        let job = cell.jobs.get_mut(former.id).expect("a job that is guarded");
+        Arc::make_mut(&mut job.spec).groups.iter_mut().for_each(|group| group.topology.slices.clear());
+    }
 }
 
 /// Sets how many tasks the groups need that tasks are placed of, where `needed` says it.

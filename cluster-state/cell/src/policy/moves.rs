@@ -1,45 +1,50 @@
 //! Moves: tasks that leave their nodes once room is reserved for them elsewhere.
 //!
-//! Each task on the move has room for one, somewhere its group may run; the rooms of a group are alike, so they are
-//! counted and not told apart. A task loses its room with the node that it is on, and is an ordinary loss from then on.
+//! Each task on the move has room of its own, somewhere its group may run: slices are made of certain tasks, so rooms
+//! are told apart. A task loses its room with the node that it is on, and is an ordinary loss from then on.
 
 use crate::apply::Tx;
 use crate::apply::steps::holds::{arm_room, sweep_nominations};
 use crate::apply::steps::repairs::arm_give_up;
 use crate::rooms::nominations::Held;
 use crate::state::jobs::TaskState;
-use ohm_model::{Incarnation, JobId, NodeId, Placement, TaskRef};
+use ohm_model::{GroupIndex, Incarnation, JobId, NodeId, Placement, TaskRef};
+use ohm_stdx::RangeSet;
 use std::collections::BTreeMap;
 
-/// Tasks of the row that were on the move are placed again: on `node` if there is room held for them.
+/// Tasks of the row that were on the move are placed again: their rooms are used, or given back.
 pub(crate) fn settle_moved(tx: &mut Tx<'_>, placement: &Placement, count: u32) {
-    let job = tx.job(placement.job);
     let (group, first) = (placement.group.0, placement.first.0);
-    let moved = job.groups[usize::from(group)].moving.overlap(first, count);
-    if moved == 0 {
+    let moving = &tx.job(placement.job).groups[usize::from(group)].moving;
+    if moving.overlap(first, count) == 0 {
         return;
     }
-    let job = tx.job_mut(placement.job);
-    job.groups[usize::from(group)].moving.remove(first, count);
-    give_rooms(tx, placement.job, group, moved, Some(placement.node));
+    let moved = within(moving, first, count);
+    tx.group_mut(placement.job, group).moving.remove(first, count);
+    give_rooms(tx, placement.job, group, &moved, Some(placement.node));
 }
 
-/// Gives back room for `count` tasks of the group: first on `at`, then on the nodes that come last.
-fn give_rooms(tx: &mut Tx<'_>, job: JobId, group: u16, count: u32, at: Option<NodeId>) {
-    let mut nodes: Vec<NodeId> = tx.rooms_for_moving(job, ohm_model::GroupIndex(group)).map(|(node, _)| node).collect();
-    nodes.reverse();
-    nodes.sort_by_key(|node| Some(*node) != at);
-    let mut left = count;
+/// Those of `tasks` from `first` on to `count` further.
+pub(crate) fn within(tasks: &RangeSet, first: u32, count: u32) -> RangeSet {
+    let mut found = tasks.clone();
+    found.remove(0, first);
+    let end = first.saturating_add(count);
+    found.remove(end, u32::MAX - end);
+    found
+}
+
+/// Gives back the rooms of these tasks of the group. Whoever placed something on `at` has touched it.
+fn give_rooms(tx: &mut Tx<'_>, job: JobId, group: u16, tasks: &RangeSet, at: Option<NodeId>) {
+    let concerned = |held: &RangeSet| tasks.iter().any(|(first, count)| held.overlap(first, count) > 0);
+    let rooms = tx.rooms_for_moving(job, GroupIndex(group));
+    let nodes: Vec<NodeId> = rooms.filter(|(_, held)| concerned(held)).map(|(node, _)| node).collect();
     for node in nodes {
-        if left == 0 {
-            return;
-        }
         sweep_nominations(tx, node, |held| {
-            let taken = if held.moves(job, group) { held.count.min(left) } else { 0 };
-            (held.count, left) = (held.count - taken, left - taken);
+            if held.moves(job, group) {
+                held.give_back(tasks);
+            }
             held.count > 0
         });
-        // Whoever placed something there has touched it.
         if Some(node) != at {
             tx.touch_node(node);
         }
@@ -49,7 +54,7 @@ fn give_rooms(tx: &mut Tx<'_>, job: JobId, group: u16, count: u32, at: Option<No
 /// The node is lost or removed, and all room held there with it. Spares are given back like any others.
 pub(crate) fn lose_rooms(tx: &mut Tx<'_>, node: NodeId) {
     let held = tx.nominations.on_node(node).iter().filter(|held| held.is_move());
-    let lost = held.map(|held| (held.job, held.group, held.count)).collect();
+    let lost = held.map(|held| (held.job, held.group, held.tasks.clone())).collect();
     sweep_nominations(tx, node, |held| held.is_spare());
     settle_lost_rooms(tx, lost);
 }
@@ -61,7 +66,7 @@ pub(crate) fn lose_rooms_to_leave(tx: &mut Tx<'_>, node: NodeId) {
         held.is_move() && shape.is_some_and(|shape| tx.leave_cause(shape, node).is_some())
     };
     let held = tx.nominations.on_node(node).iter().filter(leaves);
-    let lost: Vec<(JobId, u16, u32)> = held.map(|held| (held.job, held.group, held.count)).collect();
+    let lost: Vec<(JobId, u16, RangeSet)> = held.map(|held| (held.job, held.group, held.tasks.clone())).collect();
     if !lost.is_empty() {
         let is_lost = |held: &Held| lost.iter().any(|(job, group, _)| held.moves(*job, *group));
         sweep_nominations(tx, node, |held| !is_lost(held));
@@ -69,14 +74,10 @@ pub(crate) fn lose_rooms_to_leave(tx: &mut Tx<'_>, node: NodeId) {
     }
 }
 
-fn settle_lost_rooms(tx: &mut Tx<'_>, lost: Vec<(JobId, u16, u32)>) {
-    for (id, group, count) in lost {
-        let job = tx.job_mut(id);
-        let moving = &mut job.groups[usize::from(group)].moving;
-        for _ in 0..count {
-            let Some(last) = moving.iter().last().map(|(first, count)| first + count - 1) else { break };
-            moving.remove(last, 1);
-        }
+fn settle_lost_rooms(tx: &mut Tx<'_>, lost: Vec<(JobId, u16, RangeSet)>) {
+    for (id, group, tasks) in lost {
+        let moving = &mut tx.group_mut(id, group).moving;
+        tasks.iter().for_each(|(first, count)| moving.remove(first, count));
         arm_give_up(tx, id, 0);
         tx.touch_job(id);
     }
@@ -84,13 +85,16 @@ fn settle_lost_rooms(tx: &mut Tx<'_>, lost: Vec<(JobId, u16, u32)>) {
 
 /// Rooms of tasks or groups that are gone, or will never run, are given back.
 pub(crate) fn settle_rooms(tx: &mut Tx<'_>, id: JobId) {
-    let mut held: BTreeMap<u16, u32> = BTreeMap::new();
+    let mut unused: BTreeMap<u16, RangeSet> = BTreeMap::new();
     for (_, room) in tx.nominations.of_job(id).filter(|(_, held)| held.is_move()) {
-        *held.entry(room.group).or_insert(0) += room.count;
+        let unused = unused.entry(room.group).or_default();
+        room.tasks.iter().for_each(|(first, count)| unused.insert(first, count));
     }
-    for (group, count) in held {
-        let moving = tx.job(id).groups.get(usize::from(group)).map_or(0, |group| group.moving.len());
-        give_rooms(tx, id, group, count.saturating_sub(moving), None);
+    for (group, mut unused) in unused {
+        let moving = tx.job(id).groups.get(usize::from(group)).map(|group| &group.moving);
+        let moving = moving.into_iter().flat_map(|moving| moving.iter());
+        moving.for_each(|(first, count)| unused.remove(first, count));
+        give_rooms(tx, id, group, &unused, None);
     }
 }
 
@@ -112,7 +116,9 @@ pub(crate) fn end_room(tx: &mut Tx<'_>, task: TaskRef, incarnation: Incarnation)
         return arm_room(tx, task, incarnation);
     }
     tx.group_mut(task.job, task.group.0).moving.remove(index, 1);
-    give_rooms(tx, task.job, task.group.0, 1, None);
+    let mut tasks = RangeSet::default();
+    tasks.insert(index, 1);
+    give_rooms(tx, task.job, task.group.0, &tasks, None);
     arm_give_up(tx, task.job, 0);
     tx.touch_job(task.job);
 }

@@ -2,7 +2,7 @@
 
 use crate::cell::Cell;
 use crate::rooms::overlay::{Overlay, ShapesAndQuota};
-use crate::rooms::reads::live_slot;
+use crate::rooms::reads::{live_slot, rooms_of};
 use crate::state::jobs::{Job, TaskState};
 use crate::state::runs::{NO_RUN, Run};
 use crate::state::shapes::Shape;
@@ -19,12 +19,21 @@ impl<'a> From<&'a Cell> for ShapesAndQuota<'a> {
 impl Overlay {
     /// Takes what `count` tasks of `row` take on their node.
     #[inline]
-    pub(crate) fn take_row(&mut self, job: &Job, (id, shape): (ShapeId, &Shape), row: &Placement, count: u32) {
+    pub(crate) fn take_row(
+        &mut self,
+        cell: &Cell,
+        job: &Job,
+        (id, shape): (ShapeId, &Shape),
+        row: &Placement,
+        count: u32,
+    ) {
         let (group, node) = (row.group, row.node);
         take_room(self, (group, node), (id, shape), count as i32);
-        let moved = job.groups[usize::from(group.0)].moving.overlap(row.first.0, count);
-        if moved > 0 {
-            self.add_moved(job.id, group, node, moved);
+        if !job.groups[usize::from(group.0)].moving.is_empty() {
+            let moved = rooms_of(cell, (job.id, group), node, (row.first.0, count));
+            if moved > 0 {
+                self.add_moved(job.id, group, node, moved);
+            }
         }
         let width = shape.devices.len();
         for (at, &mask) in row.devices.iter().take(count as usize * width).enumerate() {
@@ -39,9 +48,9 @@ impl Overlay {
     /// lacks takes nothing.
     pub fn place(&mut self, cell: &Cell, job: &Job, row: &Placement) {
         let Some(shape) = cell.shape_of(job, usize::from(row.group.0)) else { return };
-        self.take_row(job, (job.groups[usize::from(row.group.0)].shape, shape), row, row.count);
+        self.take_row(cell, job, (job.groups[usize::from(row.group.0)].shape, shape), row, row.count);
         self.add_on_node(job.id, row.group, row.node, row.count as i32);
-        self.add_placed(job.id, row.group, (row.first.0, row.count));
+        self.add_placed(job.id, row.group, (row.first.0, row.count, row.node));
     }
 
     /// Charges the queue of `job` with `count` tasks of a group, unless the job has its quota reserved.

@@ -1,7 +1,8 @@
 //! Room kept on nodes for tasks that don't stand there: by node, and by the job that it is for.
 
 use crate::state::jobs::Job;
-use ohm_model::{GroupIndex, Index, JobId, NodeId, Purpose};
+use ohm_model::{GroupIndex, Index, JobId, NodeId, Purpose, Transaction};
+use ohm_stdx::RangeSet;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +15,8 @@ pub struct Held {
     pub group: u16,
     /// For how many tasks still.
     pub count: u32,
+    /// Which ones, of tasks on the move; others are not told apart.
+    pub tasks: RangeSet,
     /// Its priority.
     pub priority: i32,
     /// What for.
@@ -26,12 +29,19 @@ impl Held {
     /// Room for `count` spares of a group of `job`, as of the entry `since`.
     pub(crate) fn spare(job: &Job, group: GroupIndex, count: u32, since: Index) -> Held {
         let (priority, purpose) = (job.spec.priority, Purpose::Spare);
-        Held { job: job.id, group: group.0, count, priority, purpose, since }
+        Held { job: job.id, group: group.0, count, tasks: RangeSet::default(), priority, purpose, since }
     }
 
-    /// Room for `count` tasks of a group that are on the move, as of the entry `since`.
-    pub(crate) fn for_moving(job: JobId, group: GroupIndex, count: u32, since: Index) -> Held {
-        Held { job, group: group.0, count, priority: i32::MAX, purpose: Purpose::Move, since }
+    /// Room for these tasks of a group, which are on the move, as of the entry `since`.
+    pub(crate) fn for_moving(job: JobId, group: GroupIndex, tasks: RangeSet, since: Index) -> Held {
+        let (count, priority, purpose) = (tasks.len(), i32::MAX, Purpose::Move);
+        Held { job, group: group.0, count, tasks, priority, purpose, since }
+    }
+
+    /// Gives back the room of those of `tasks` that it is for.
+    pub(crate) fn give_back(&mut self, tasks: &RangeSet) {
+        tasks.iter().for_each(|(first, count)| self.tasks.remove(first, count));
+        self.count = self.tasks.len();
     }
 
     /// Whether it is for tasks on the move: together these are as many as their group has on the move.
@@ -151,7 +161,10 @@ impl Nominations {
         let on_node = self.by_node.entry(node).or_default();
         let key = |held: &Held| (held.job, held.group, held.purpose);
         match on_node.iter_mut().find(|known| key(known) == key(&held)) {
-            Some(known) => known.count += held.count,
+            Some(known) => {
+                known.count += held.count;
+                held.tasks.iter().for_each(|(first, count)| known.tasks.insert(first, count));
+            }
             None => {
                 self.spares += usize::from(held.is_spare());
                 on_node.push(held);
@@ -186,4 +199,14 @@ impl Nominations {
     pub(crate) fn is_consistent(&self) -> bool {
         *self == Nominations::from(self.by_node.clone())
     }
+}
+
+/// The tasks that rows of a move name room for, by group.
+pub(crate) fn rooms_named(transaction: &Transaction) -> BTreeMap<(JobId, u16), RangeSet> {
+    let mut named: BTreeMap<(JobId, u16), RangeSet> = BTreeMap::new();
+    for row in transaction.nominate.iter().filter(|row| row.is_move()) {
+        let first = row.first.0;
+        named.entry((row.job, row.group.0)).or_default().insert(first, row.count.min(u32::MAX - first));
+    }
+    named
 }

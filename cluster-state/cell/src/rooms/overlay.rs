@@ -10,6 +10,9 @@ use crate::state::shapes::{Shape, Shapes};
 use ohm_model::{GroupIndex, JobId, NodeId, ResourceId, ShapeId};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Consecutive tasks of a group and where they go: (first, count, node).
+pub type TasksOn = (u32, u32, NodeId);
+
 /// What is taken and given back beside what the cell counts. Sums by node and by queue are dense and stamped, so that
 /// beginning anew costs nothing and a claim allocates nothing. Each step can be undone, back to a savepoint; steps that
 /// are to outlast what comes after them are kept as [`Taken`] and given back in any order.
@@ -23,10 +26,10 @@ pub struct Overlay {
     devices: BTreeMap<(NodeId, ResourceId), [i16; 64]>,
     /// Tasks by group and node, as far as those who take room tell.
     on_node: BTreeMap<(JobId, GroupIndex, NodeId), i32>,
-    /// Tasks on the move, by where they are placed.
+    /// Tasks on the move that are placed where their room is.
     moved: BTreeMap<(JobId, GroupIndex, NodeId), i32>,
-    /// Tasks that wait no more, as (first, count).
-    placed: BTreeMap<(JobId, GroupIndex), Vec<(u32, u32)>>,
+    /// Tasks that wait no more.
+    placed: BTreeMap<(JobId, GroupIndex), Vec<TasksOn>>,
     /// Jobs whose spares are room for their own tasks.
     pub(super) lent: Vec<JobId>,
     /// Room that is held besides.
@@ -74,7 +77,7 @@ enum Step {
     Devices(NodeId, ResourceId, u64, i16),
     OnNode(JobId, NodeId, i32),
     Moved(JobId, NodeId, u32),
-    Placed(JobId, u32, u32),
+    Placed(JobId, TasksOn),
     Lent(JobId),
     Held(NodeId),
     Domain(JobId, Option<Option<u32>>),
@@ -252,7 +255,7 @@ impl Overlay {
         self.steps.push((group, Step::OnNode(job, node, count)));
     }
 
-    /// How many tasks of the group that are on the move are placed on `node`.
+    /// How many tasks of the group that are on the move are placed in their room on `node`.
     pub(crate) fn moved(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
         self.moved.get(&(job, group, node)).map_or(0, |count| count.unsigned_abs())
     }
@@ -262,14 +265,14 @@ impl Overlay {
         self.steps.push((group, Step::Moved(job, node, count)));
     }
 
-    /// The tasks of the group that wait no more, as (first, count).
-    pub fn placed(&self, job: JobId, group: GroupIndex) -> &[(u32, u32)] {
+    /// The tasks of the group that wait no more.
+    pub fn placed(&self, job: JobId, group: GroupIndex) -> &[TasksOn] {
         self.placed.get(&(job, group)).map_or(&[], Vec::as_slice)
     }
 
-    pub(super) fn add_placed(&mut self, job: JobId, group: GroupIndex, (first, count): (u32, u32)) {
-        self.placed.entry((job, group)).or_default().push((first, count));
-        self.steps.push((group, Step::Placed(job, first, count)));
+    pub(super) fn add_placed(&mut self, job: JobId, group: GroupIndex, tasks: TasksOn) {
+        self.placed.entry((job, group)).or_default().push(tasks);
+        self.steps.push((group, Step::Placed(job, tasks)));
     }
 
     pub(super) fn lend_spares_of(&mut self, job: JobId) {
@@ -352,7 +355,7 @@ fn revert_kept(over: &mut Overlay, group: GroupIndex, step: Step) {
         Step::Devices(node, resource, mask, milli) => add_devices(over, (node, resource), mask, -milli),
         Step::OnNode(job, node, count) => add(&mut over.on_node, (job, group, node), -count),
         Step::Moved(job, node, count) => add(&mut over.moved, (job, group, node), -(count as i32)),
-        Step::Placed(job, first, count) => drop_placed(over, job, group, (first, count)),
+        Step::Placed(job, tasks) => drop_placed(over, job, group, tasks),
         Step::Lent(job) => drop(over.forget_lent(job)),
         Step::Held(node) => drop(over.held.get_mut(&node).and_then(Vec::pop)),
         Step::Domain(job, Some(former)) => drop(over.domains.insert((job, group.0), former)),
@@ -360,7 +363,7 @@ fn revert_kept(over: &mut Overlay, group: GroupIndex, step: Step) {
     }
 }
 
-fn drop_placed(over: &mut Overlay, job: JobId, group: GroupIndex, tasks: (u32, u32)) {
+fn drop_placed(over: &mut Overlay, job: JobId, group: GroupIndex, tasks: TasksOn) {
     let Some(placed) = over.placed.get_mut(&(job, group)) else { return };
     if let Some(at) = placed.iter().rposition(|known| *known == tasks) {
         placed.swap_remove(at);
@@ -427,7 +430,7 @@ mod tests {
         over.take_devices(group, node, resource, (0b101, 300));
         over.add_on_node(job, group, node, 3);
         over.add_moved(job, group, node, 3);
-        over.add_placed(job, group, (0, 3));
+        over.add_placed(job, group, (0, 3, node));
         let taken = over.keep(ShapesAndQuota { shapes: &shapes, quota: &quota }, from);
         assert_eq!((over.taken(node, resource), over.moved(job, group, node)), (5, 3));
         over.give_back(&taken);

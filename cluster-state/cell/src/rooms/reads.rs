@@ -16,6 +16,7 @@ use ohm_model::{
     Amounts, Class, ClassKind, GroupIndex, Index, JobId, NodeId, Nomination, ResourceId, Role, RunRef, SessionId,
     ShapeId, Taint,
 };
+use ohm_stdx::RangeSet;
 use ohm_stdx::bug::{self, Bug};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -100,6 +101,17 @@ pub(crate) fn live_slot(cell: &Cell, run: RunRef) -> Option<u32> {
     (meant && cell.runs.get(task.run).is_some()).then_some(task.run)
 }
 
+/// How many of these tasks of the group, which are on the move, have their room on `node`.
+pub(crate) fn rooms_of(
+    cell: &Cell,
+    (job, group): (JobId, GroupIndex),
+    node: NodeId,
+    (first, count): (u32, u32),
+) -> u32 {
+    let on_node = cell.nominations.on_node(node).iter();
+    on_node.filter(|held| held.moves(job, group.0)).map(|held| held.tasks.overlap(first, count)).sum()
+}
+
 impl Cell {
     /// How many tasks of group `group` of `job` stand on `node`: live runs, and those that came back and live on.
     pub fn live_on(&self, job: JobId, group: GroupIndex, node: NodeId) -> u32 {
@@ -171,10 +183,10 @@ impl Cell {
         on_node.filter(|held| held.moves(job, group.0)).map(|held| held.count).sum()
     }
 
-    /// Where room is held for tasks of the group that are on the move, and for how many.
-    pub fn rooms_for_moving(&self, job: JobId, group: GroupIndex) -> impl Iterator<Item = (NodeId, u32)> + '_ {
+    /// Where room is held for tasks of the group that are on the move, and for which.
+    pub fn rooms_for_moving(&self, job: JobId, group: GroupIndex) -> impl Iterator<Item = (NodeId, &RangeSet)> {
         let rooms = self.nominations.of_job(job).filter(move |(_, held)| held.moves(job, group.0));
-        rooms.map(|(node, held)| (node, held.count))
+        rooms.map(|(node, held)| (node, &held.tasks))
     }
 
     /// Where spares of the group are held, and for how many tasks.

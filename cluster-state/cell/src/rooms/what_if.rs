@@ -51,13 +51,13 @@ impl<'a> WhatIf<'a> {
     pub fn pending(&self, job: &Job, group: GroupIndex) -> RangeSet {
         let Some(found) = job.groups.get(usize::from(group.0)) else { return RangeSet::default() };
         let mut pending = found.pending.clone();
-        self.over.placed(job.id, group).iter().for_each(|(first, count)| pending.remove(*first, *count));
+        self.over.placed(job.id, group).iter().for_each(|(first, count, _)| pending.remove(*first, *count));
         pending
     }
 
     /// How many tasks of a group are placed besides.
     pub fn placed(&self, job: JobId, group: GroupIndex) -> u32 {
-        self.over.placed(job, group).iter().map(|(_, count)| count).sum()
+        self.over.placed(job, group).iter().map(|(_, count, _)| count).sum()
     }
 
     /// The room that is held on `node`.

@@ -2,6 +2,7 @@
 //! its spares where they are not lent.
 
 use crate::rooms::nominations::Held;
+use crate::rooms::reads::rooms_of;
 use crate::rooms::room::{Asker, Room, Wish};
 use crate::rooms::what_if::WhatIf;
 use crate::rules::miss::Miss;
@@ -16,7 +17,7 @@ pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32)
     let kept = asker.kept(what, node);
     for &(resource, request) in &asker.shape.requests {
         let unheld = unheld(asker, what, node, resource);
-        let count = beside_kept(asker, kept, unheld / request, room.count);
+        let count = beside_kept(asker, what, node, (kept, unheld / request), room.count);
         if count < room.count {
             room = Room { count, reason: Some(ConflictReason::Held) };
         }
@@ -34,13 +35,12 @@ fn unheld(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, resource: ResourceI
 }
 
 /// How many of `most` tasks fit into `room` when room for `kept` others, which are on the move, stays free. A task that
-/// is on the move itself is among those others.
-fn beside_kept(asker: &Asker<'_>, kept: u32, room: i64, most: u32) -> u32 {
-    let moving = &asker.job.groups[usize::from(asker.group.0)].moving;
+/// is on the move and has its room here is among those others.
+fn beside_kept(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, (kept, room): (u32, i64), most: u32) -> u32 {
     match asker.wish {
         Wish::Run { first, .. } if kept > 0 => {
-            let others = |count: u32| kept - moving.overlap(first, count).min(kept);
-            let fits = |count: &u32| i64::from(*count) + i64::from(others(*count)) <= room;
+            let own = |count: u32| rooms_of(what.cell, (asker.job.id, asker.group), node, (first, count));
+            let fits = |count: &u32| i64::from(*count) + i64::from(kept.saturating_sub(own(*count))) <= room;
             (0..=most).rev().find(fits).unwrap_or(0)
         }
         _ => i64::from(most).min(room.saturating_sub(i64::from(kept))).max(0) as u32,

@@ -96,7 +96,7 @@ impl Plain {
         let same = |hold: &PlainHold| (hold.job, hold.group, hold.node) == (job, group, node);
         self.holds.retain(|hold| !hold.is_preemptor() || !same(hold));
         let (purpose, since) = (Purpose::Preemptor { expires_ms }, self.index);
-        self.holds.push(PlainHold { job, group, node, count, purpose, since });
+        self.holds.push(PlainHold { job, group, node, count, tasks: BTreeSet::new(), purpose, since });
         self.alarm(expires_ms, Alarm::Hold(node));
         self.touch(node, NOBODY);
     }

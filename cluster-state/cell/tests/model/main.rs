@@ -10,6 +10,7 @@ mod conditions;
 mod dice;
 mod judge;
 mod kept;
+mod leaving;
 mod life;
 mod moves;
 mod plans;

@@ -3,15 +3,12 @@
 use crate::judge::{Expected, Facts};
 use crate::life::NOBODY;
 use crate::state::{Alarm, GPU, Phase, Plain, PlainHold, State, request};
-use crate::world::World;
-use ohm_cell::Job;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    ClassKind, Command, ConditionKind, ConflictReason, Grain, GroupIndex, Index, JobGuard, JobId, NodeCondition,
-    NodeId, Nomination, Placement, Purpose, RunRef, StopCause, TaintEffect, TopologyMode, Transaction,
+    ConditionKind, ConflictReason, Grain, JobId, NodeCondition, NodeId, Nomination, Placement, Purpose, RunRef,
+    StopCause, TaintEffect, TopologyMode, Transaction,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 impl Plain {
     pub(crate) fn drain(&mut self, id: NodeId, deadline_ms: u64, at_once: u32) {
@@ -99,35 +96,35 @@ impl Plain {
         if !self.jobs[&id].started[usize::from(group)] {
             return 0;
         }
-        let moving = &self.jobs[&id].moving;
         let here = self.runs.iter().filter(|run| (run.job, run.group, run.node) == (id, group, node));
-        let new = here.filter(|run| run.placed == self.index && moving.contains(&(group, run.task)));
-        let used = new.count() as u32 + u32::from(moving.contains(&(group, task)));
-        i64::from(self.room_on((id, group), node).saturating_sub(used))
+        let new = here.filter(|run| run.placed == self.index).map(|run| run.task);
+        let come: BTreeSet<u32> = new.chain([task]).collect();
+        let of_group = |hold: &&PlainHold| (hold.job, hold.group, hold.node, hold.is_move()) == (id, group, node, true);
+        let rooms = self.holds.iter().filter(of_group).flat_map(|hold| &hold.tasks);
+        rooms.filter(|room| !come.contains(room)).count() as i64
     }
 
-    /// Tasks of an accepted row that were on the move stand again.
+    /// Tasks of an accepted row that were on the move run again.
     pub(crate) fn note_moved(&mut self, placement: &Placement, count: u32) {
         let job = self.jobs.get_mut(&placement.job).expect("a job");
         let tasks = placement.first.0..placement.first.0 + count;
-        let moved = tasks.filter(|task| job.moving.remove(&(placement.group.0, *task))).count() as u32;
-        self.give_rooms((placement.job, placement.group.0), moved, Some(placement.node));
+        let moved: Vec<u32> = tasks.filter(|task| job.moving.remove(&(placement.group.0, *task))).collect();
+        self.give_rooms((placement.job, placement.group.0), &moved, Some(placement.node));
     }
 
-    /// Room by room: where it was used, then from the last node on.
-    fn give_rooms(&mut self, (job, group): (JobId, u16), count: u32, at: Option<NodeId>) {
-        for _ in 0..count {
-            let of_group = |hold: &PlainHold| (hold.job, hold.group, hold.is_move()) == (job, group, true);
-            let nodes: Vec<NodeId> = self.holds.iter().filter(|hold| of_group(hold)).map(|hold| hold.node).collect();
-            let used = at.filter(|at| nodes.contains(at));
-            let Some(node) = used.or(nodes.iter().max().copied()) else { return };
-            let hold = self.holds.iter_mut().find(|hold| of_group(hold) && hold.node == node).expect("a hold");
-            hold.count -= 1;
-            self.holds.retain(|hold| hold.count > 0);
-            if Some(node) != at {
-                self.touch(node, NOBODY);
+    /// Each task has a room of its own.
+    fn give_rooms(&mut self, (job, group): (JobId, u16), tasks: &[u32], at: Option<NodeId>) {
+        let mut touched = BTreeSet::new();
+        for hold in self.holds.iter_mut().filter(|hold| (hold.job, hold.group, hold.is_move()) == (job, group, true)) {
+            let before = hold.tasks.len();
+            hold.tasks.retain(|task| !tasks.contains(task));
+            hold.count = hold.tasks.len() as u32;
+            if hold.tasks.len() < before && Some(hold.node) != at {
+                touched.insert(hold.node);
             }
         }
+        self.holds.retain(|hold| hold.count > 0);
+        touched.into_iter().for_each(|node| self.touch(node, NOBODY));
     }
 
     pub(crate) fn lose_rooms(&mut self, node: NodeId) {
@@ -148,22 +145,19 @@ impl Plain {
         self.holds = kept;
         for hold in gone.into_iter().filter(PlainHold::is_move) {
             let job = self.jobs.get_mut(&hold.job).expect("a job");
-            for _ in 0..hold.count {
-                let last = job.moving.iter().rev().find(|place| place.0 == hold.group).copied();
-                job.moving.remove(&last.expect("a room for each"));
-            }
+            hold.tasks.iter().for_each(|task| assert!(job.moving.remove(&(hold.group, *task))));
             self.start_waiting(hold.job);
         }
     }
 
-    /// After an update: as many rooms as tasks on the move.
+    /// After an update: rooms for nothing but tasks on the move.
     pub(crate) fn settle_rooms(&mut self, id: JobId) {
-        let groups: BTreeSet<u16> = self.holds.iter().filter(|hold| hold.job == id).map(|hold| hold.group).collect();
-        for group in groups {
-            let of_group = self.holds.iter().filter(|hold| (hold.job, hold.group, hold.is_move()) == (id, group, true));
-            let rooms: u32 = of_group.map(|hold| hold.count).sum();
-            let moving = self.jobs[&id].moving.iter().filter(|place| place.0 == group).count() as u32;
-            self.give_rooms((id, group), rooms.saturating_sub(moving), None);
+        let moving = self.jobs[&id].moving.clone();
+        let of_job: Vec<PlainHold> =
+            self.holds.iter().filter(|hold| hold.job == id && hold.is_move()).cloned().collect();
+        for hold in of_job {
+            let unused = hold.tasks.iter().copied().filter(|task| !moving.contains(&(hold.group, *task)));
+            self.give_rooms((id, hold.group), &unused.collect::<Vec<_>>(), None);
         }
     }
 
@@ -177,7 +171,7 @@ impl Plain {
             return self.alarm(self.now_ms + 60_000, Alarm::Room(id, place.0, place.1, incarnation));
         }
         self.jobs.get_mut(&id).expect("a job").moving.remove(&place);
-        self.give_rooms((id, place.0), 1, None);
+        self.give_rooms((id, place.0), &[place.1], None);
         self.start_waiting(id);
     }
 
@@ -239,9 +233,10 @@ impl Plain {
         if !leaving.contains(&(id, group, index)) {
             leaving.push((id, group, index));
         }
-        let leave = leaving.iter().filter(|(job, of, _)| (*job, *of) == (id, group)).count() as u64;
-        let rooms = transaction.nominate.iter().filter(|row| (row.job, row.group.0) == (id, group));
-        if rooms.map(|row| u64::from(row.count)).sum::<u64>() < leave {
+        let names = |row: &Nomination| {
+            (row.job, row.group.0) == (id, group) && (row.first.0..row.first.0 + row.count).contains(&index)
+        };
+        if !transaction.nominate.iter().any(names) {
             return Err(ConflictReason::NotReserved);
         }
         let repair = &job.repair;
@@ -267,6 +262,18 @@ impl Plain {
         let job = &self.jobs[&id];
         let spec = job.spec.groups.get(usize::from(group)).ok_or(ConflictReason::Malformed)?;
         if !(1..=spec.count).contains(&row.count) {
+            return Err(ConflictReason::Malformed);
+        }
+        let told = |task: &u32| {
+            transaction
+                .evict
+                .iter()
+                .any(|(run, _)| (run.task.job, run.task.group.0, run.task.task.0) == (id, group, *task))
+        };
+        let tasks = row.first.0..row.first.0 + row.count;
+        let same = named.iter().filter(|other| (other.job, other.group.0) == (id, group));
+        let twice = |task: &u32| same.clone().any(|other| (other.first.0..other.first.0 + other.count).contains(task));
+        if !tasks.clone().all(|task| told(&task)) || tasks.clone().any(|task| twice(&task)) {
             return Err(ConflictReason::Malformed);
         }
         self.node_stands(node, transaction.seen)?;
@@ -358,7 +365,7 @@ impl Plain {
 
     /// Does what was granted: the runs stop, and there is room for as many as really do.
     pub(crate) fn move_away(&mut self, transaction: &Transaction) {
-        let mut left: BTreeMap<(JobId, u16), u32> = BTreeMap::new();
+        let mut left: BTreeSet<(JobId, u16, u32)> = BTreeSet::new();
         for (run, cause) in &transaction.evict {
             let (id, group, task) = (run.task.job, run.task.group.0, run.task.task.0);
             let named = |one: &&mut crate::state::PlainRun| {
@@ -368,130 +375,34 @@ impl Plain {
             live.stop = Some(*cause);
             let node = live.node;
             self.touch(node, NOBODY);
-            *left.entry((id, group)).or_default() += 1;
+            left.insert((id, group, task));
             self.jobs.get_mut(&id).expect("a job").moving.insert((group, task));
         }
         for row in &transaction.nominate {
-            let Some(left) = left.get_mut(&(row.job, row.group.0)) else { continue };
-            let count = row.count.min(*left);
-            *left -= count;
-            if count == 0 {
+            let (job, group, node, since) = (row.job, row.group.0, row.node, self.index);
+            let tasks: BTreeSet<u32> =
+                (row.first.0..row.first.0 + row.count).filter(|task| left.contains(&(job, group, *task))).collect();
+            if tasks.is_empty() {
                 continue;
             }
-            let (job, group, node, since) = (row.job, row.group.0, row.node, self.index);
+            let count = tasks.len() as u32;
             let same =
                 |hold: &&mut PlainHold| (hold.job, hold.group, hold.node, hold.is_move()) == (job, group, node, true);
             self.use_spares((job, group), node, count);
             match self.holds.iter_mut().find(same) {
-                Some(hold) => hold.count += count,
-                None => self.holds.push(PlainHold { job, group, node, count, purpose: Purpose::Move, since }),
+                Some(hold) => {
+                    hold.tasks.extend(tasks);
+                    hold.count = hold.tasks.len() as u32;
+                }
+                None => {
+                    self.holds.push(PlainHold { job, group, node, count, tasks, purpose: Purpose::Move, since });
+                }
             }
             self.touch(node, NOBODY);
         }
     }
 
-    fn is_active(&self, job: JobId) -> bool {
+    pub(crate) fn is_active(&self, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|job| job.state == State::Active)
-    }
-}
-
-impl World {
-    pub(crate) fn drain(&mut self) -> Command {
-        let mut name = format!("n{}", self.dice.below(5));
-        let nodes = self.cell.nodes();
-        let draining: Vec<String> = nodes
-            .iter()
-            .filter(|(_, record)| record.drain.is_some())
-            .map(|(_, record)| record.spec.name.clone())
-            .collect();
-        // Nothing is placed where too many drain.
-        if self.dice.chance(50 + 350 * draining.len() as u64) {
-            return Command::UndrainNode { name: self.dice.pick(&draining).cloned().unwrap_or(name) };
-        }
-        let busy: Vec<String> = nodes
-            .iter()
-            .filter(|(node, _)| nodes.run_count(*node) > 0)
-            .map(|(_, record)| record.spec.name.clone())
-            .collect();
-        if let Some(busy) = self.dice.pick(&busy) {
-            name.clone_from(busy);
-        }
-        let deadline_ms = if self.dice.chance(300) { self.dice.between(1, 20_000) } else { 0 };
-        Command::DrainNode { name, deadline_ms, at_once: self.dice.below(3) as u32 }
-    }
-
-    /// A transaction that moves what has to leave: most of it, and most often with room for it.
-    pub(crate) fn move_away(&mut self, jobs: &[Arc<Job>], transaction: &mut Transaction) {
-        let all_or_nothing = self.dice.chance(980);
-        transaction.grain = if all_or_nothing { Grain::AllOrNothing } else { transaction.grain };
-        for job in jobs {
-            let version = if self.dice.chance(980) { job.version } else { Index(job.version.0 - 1) };
-            transaction.jobs.push(JobGuard { job: job.id, version, reserved: false });
-            let runs: Vec<RunRef> = self.cell.runs_to_leave(job).map(|run| run.run).collect();
-            let paced = job.kind == ClassKind::Service && self.dice.chance(800);
-            let mut counts: BTreeMap<u16, u32> = BTreeMap::new();
-            for run in runs {
-                let count = counts.entry(run.task.group.0).or_default();
-                if self.dice.chance(if paced && *count > 0 { 100 } else { 950 }) {
-                    *count += 1;
-                    transaction.evict.push((run, StopCause::Drained));
-                }
-            }
-            for (group, count) in counts {
-                self.rooms(job, group, count, transaction);
-            }
-        }
-        if self.dice.chance(60) {
-            let job = jobs[0].id;
-            let stray = self.cell.runs().iter().map(|(_, run)| run.run).collect::<Vec<_>>();
-            transaction.evict.extend(self.dice.pick(&stray).map(|run| (*run, StopCause::Drained)));
-            if self.dice.chance(300) && self.plain.is_active(job) {
-                transaction.reserve.push(job);
-            }
-        }
-    }
-
-    fn rooms(&mut self, job: &Job, group: u16, mut count: u32, transaction: &mut Transaction) {
-        if self.dice.chance(60) {
-            count += 1;
-        } else if self.dice.chance(40) {
-            count = count.saturating_sub(1);
-        }
-        while count > 0 {
-            let node = self.node_for_room(job, group, transaction);
-            let taken = self.dice.between(1, u64::from(count)) as u32;
-            let taken = if self.dice.chance(500) { taken.min(1) } else { taken };
-            let until = Purpose::Preemptor { expires_ms: self.now_ms + 1 };
-            let purpose = if self.dice.chance(990) { Purpose::Move } else { until };
-            transaction.nominate.push(Nomination {
-                job: job.id,
-                group: GroupIndex(group),
-                node,
-                count: taken,
-                purpose,
-            });
-            count -= taken;
-        }
-    }
-
-    /// Most often in the domain that the group stands in.
-    fn node_for_room(&mut self, job: &Job, group: u16, transaction: &Transaction) -> NodeId {
-        let spec = &job.spec.groups[usize::from(group)];
-        let domain = self.plain.jobs[&job.id].domain[usize::from(group)].clone();
-        let inside = |node: &NodeId| domain.is_none() || self.plain.domain(spec, *node) == domain;
-        let likely: Vec<NodeId> = self.plain.nodes.keys().copied().collect();
-        let named = |node: &NodeId| transaction.nominate.iter().filter(|row| row.node == *node).count();
-        let free = |node: &NodeId| {
-            let fits = |(name, amount): (&String, &i64)| self.plain.free(*node, name) >= *amount;
-            named(node) == 0
-                && self.plain.admits(spec, *node)
-                && self.plain.node_stands(*node, Index(u64::MAX)).is_ok()
-                && request(spec).iter().all(fits)
-        };
-        let likely: Vec<NodeId> = likely.into_iter().filter(|node| inside(node) && free(node)).collect();
-        if likely.is_empty() || self.dice.chance(80) {
-            return self.node_for(job, group, transaction);
-        }
-        self.dice.pick(&likely).copied().unwrap_or_default()
     }
 }

@@ -109,7 +109,7 @@ impl World {
             let (group, count) = (GroupIndex(self.dice.below(groups) as u16), self.dice.below(3) as u32 + 1);
             let (node, expires_ms) = (NodeId(self.dice.below(NODES) as u32), self.now_ms + self.dice.below(5_000));
             let purpose = Purpose::Preemptor { expires_ms };
-            transaction.nominate.push(Nomination { job: job.id, group, node, count, purpose });
+            transaction.nominate.push(Nomination { job: job.id, group, node, first: TaskIndex(0), count, purpose });
         }
         self.add_spares(job, 150, transaction);
         if self.dice.chance(if waits { 700 } else { 80 }) {

@@ -7,7 +7,8 @@ use crate::world::World;
 use ohm_cell::Job;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    ConflictReason, GroupIndex, JobId, NodeHealth, NodeId, Nomination, Placement, Purpose, TopologyMode, Transaction,
+    ConflictReason, GroupIndex, JobId, NodeHealth, NodeId, Nomination, Placement, Purpose, TaskIndex, TopologyMode,
+    Transaction,
 };
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -239,7 +240,8 @@ impl Plain {
                 return Err(ConflictReason::TopologyBroken);
             }
         }
-        let hold = PlainHold { job: id, group, node, count: row.count, purpose: Purpose::Spare, since: self.index };
+        let (purpose, since, tasks) = (Purpose::Spare, self.index, BTreeSet::new());
+        let hold = PlainHold { job: id, group, node, count: row.count, tasks, purpose, since };
         let binds = |other: &&PlainHold| {
             let outranks = self.jobs[&other.job].spec.priority >= job.spec.priority;
             let binds = match other.purpose {
@@ -270,7 +272,8 @@ impl Plain {
             hold.node == node && (hold.is_move() || (hold.job != id && outranks))
         };
         let others: Vec<PlainHold> = self.holds.iter().filter(binds).cloned().collect();
-        let one = PlainHold { job: id, group, node, count: 1, purpose: Purpose::Spare, since: self.index };
+        let (purpose, since, tasks) = (Purpose::Spare, self.index, BTreeSet::new());
+        let one = PlainHold { job: id, group, node, count: 1, tasks, purpose, since };
         before.node_stands(node, transaction.seen).is_ok() && self.misfit(&one, &others, &|_| true, None).is_ok()
     }
 
@@ -339,7 +342,10 @@ impl Plain {
         let same = |hold: &&mut PlainHold| hold.is_spare() && (hold.job, hold.group, hold.node) == (job, group, node);
         match self.holds.iter_mut().find(same) {
             Some(hold) => hold.count += count,
-            None => self.holds.push(PlainHold { job, group, node, count, purpose: Purpose::Spare, since }),
+            None => {
+                let (tasks, purpose) = (BTreeSet::new(), Purpose::Spare);
+                self.holds.push(PlainHold { job, group, node, count, tasks, purpose, since });
+            }
         }
         self.spares_held += u64::from(count);
         self.touch(node, NOBODY);
@@ -378,7 +384,7 @@ impl World {
                 let Some(node) = self.node_for_spare(job, at, transaction) else { continue };
                 let count = 1 + u32::from(self.dice.chance(100)) - u32::from(self.dice.chance(10));
                 let (job, group, purpose) = (job.id, GroupIndex(at as u16), Purpose::Spare);
-                transaction.nominate.push(Nomination { job, group, node, count, purpose });
+                transaction.nominate.push(Nomination { job, group, node, first: TaskIndex(0), count, purpose });
             }
         }
     }

@@ -132,6 +132,8 @@ pub(crate) struct PlainHold {
     pub(crate) group: u16,
     pub(crate) node: NodeId,
     pub(crate) count: u32,
+    /// Which tasks, where they move.
+    pub(crate) tasks: BTreeSet<u32>,
     pub(crate) purpose: Purpose,
     pub(crate) since: Index,
 }

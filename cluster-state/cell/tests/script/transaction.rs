@@ -103,10 +103,14 @@ impl Script {
         }
     }
 
-    /// `JOB/GROUP COUNT on NODE until TIME`, or `… moving`, or `… spare`
+    /// `JOB/GROUP COUNT on NODE until TIME`, `… spare`, or `JOB/GROUP FIRST..END on NODE moving`
     fn nomination(&self, words: &mut Words) -> Nomination {
         let (job, group) = self.job_and_group(words.need("job/group"));
-        let count = words.need("a count").parse().expect("a count");
+        let tasks = words.need("a count, or a range of tasks");
+        let (first, count) = match tasks.contains("..") {
+            true => parse::range(tasks),
+            false => (0, tasks.parse().expect("a count")),
+        };
         let node = self.node(words);
         let purpose = match words.need("until, moving or spare") {
             "moving" => Purpose::Move,
@@ -114,7 +118,7 @@ impl Script {
             "until" => Purpose::Preemptor { expires_ms: parse::time(words.need("a time"), self.now_ms) },
             other => panic!("room is kept until a time, moving or spare, not {other}"),
         };
-        Nomination { job, group: GroupIndex(group), node, count, purpose }
+        Nomination { job, group: GroupIndex(group), node, first: TaskIndex(first), count, purpose }
     }
 
     fn node(&self, words: &mut Words) -> NodeId {

@@ -80,6 +80,8 @@ pub struct Nomination {
     pub group: GroupIndex,
     /// The node.
     pub node: NodeId,
+    /// Of tasks that move, the first one; 0 for others, which are not told apart.
+    pub first: TaskIndex,
     /// For how many tasks.
     pub count: u32,
     /// What for.

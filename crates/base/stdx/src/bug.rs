@@ -83,6 +83,8 @@ pub enum Bug {
     MoveUnawaited,
     /// Room for tasks that leave a node is reserved outside the domain of their group.
     MoveAstray,
+    /// A repair gives each domain as many tasks of broken slices as it lacks, whichever these are.
+    TearSlices,
     /// Conditions drive away what tolerates them too.
     MoveTolerated,
     /// Spares are held outside the domain of their group.
@@ -122,7 +124,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 52] = [
+    pub const ALL: [Bug; 53] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -161,6 +163,7 @@ impl Bug {
         Bug::ForgetKept,
         Bug::MoveUnawaited,
         Bug::MoveAstray,
+        Bug::TearSlices,
         Bug::MoveTolerated,
         Bug::SpareAstray,
         Bug::SpareUnused,

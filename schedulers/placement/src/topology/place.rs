@@ -1,6 +1,6 @@
 //! Placing one group, or a leader with its workers, on counts borrowed for it.
 
-use super::repair::{Gap, gaps};
+use super::repair::{Gap, waiting};
 use super::tally::{Loan, room};
 use super::{Choice, Counts, Layers, Reach, Refusal, Request, Short, Site, choose};
 use crate::devices::DeviceRoom;
@@ -13,10 +13,12 @@ use std::collections::BTreeMap;
 /// Where tasks go: for each task its rank, or spots for whichever ranks wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seats {
-    /// Ranks that belong to slices which stand already, and their nodes.
+    /// Ranks that are bound to a node each.
     pub(crate) bound: Vec<(u32, NodeId)>,
-    /// Nodes for the other waiting ranks in ascending order.
+    /// Nodes for `ranks` in their order.
     pub(crate) free: Spots,
+    /// Waiting ranks that may take any of them, ascending; empty where all that wait may.
+    pub(crate) ranks: Vec<u32>,
 }
 
 impl Placer {
@@ -88,19 +90,24 @@ fn lay<'c>(
 ) -> Result<Seats, Refusal<'c>> {
     let mut seats = Seats::default();
     let mut rest = *amount;
-    for gap in gaps(subject, site) {
-        let tasks = gap.tasks.min(rest.most);
-        if tasks == 0 {
-            break;
+    if !site.wish.slices.is_empty() {
+        let waits = waiting(subject, site);
+        for gap in waits.gaps {
+            let unit = gap.inner.first().map_or(1, |(_, size)| *size as usize);
+            let tasks = gap.ranks.len().min(rest.most as usize) / unit * unit;
+            if tasks > 0 {
+                fill_gap(loan, subject, site, &gap, tasks, &mut seats)?;
+                rest.most -= tasks as u32;
+                rest.least = rest.least.saturating_sub(tasks as u32);
+            }
         }
-        fill_gap(loan, subject, site, &gap, tasks, &mut seats)?;
-        rest.most -= tasks;
-        rest.least = rest.least.saturating_sub(tasks);
+        rest.most = rest.most.min(waits.free.len() as u32);
+        seats.ranks = waits.free;
     }
-    if rest.most / site.wish.size() == 0 {
+    if rest.most / site.wish.size() == 0 && !seats.bound.is_empty() {
         return Ok(seats);
     }
-    rest.least = rest.least.max(u32::from(seats == Seats::default()));
+    rest.least = rest.least.max(u32::from(seats.bound.is_empty()));
     let counts;
     let found = match domain {
         None => largest(loan.counts(), site, false, site.wish.level, &rest).map_err(|short| (short, loan.counts())),
@@ -125,19 +132,18 @@ fn lay<'c>(
     }
 }
 
+/// Binds the first `tasks` ranks of a gap to nodes of its domain.
 fn fill_gap<'c>(
     loan: &mut Loan,
     subject: &Subject<'_>,
     site: &Site<'c>,
     gap: &Gap,
-    tasks: u32,
+    tasks: usize,
     seats: &mut Seats,
 ) -> Result<(), Refusal<'c>> {
-    let whole = |(_, size): &(usize, u64)| u64::from(tasks).is_multiple_of(*size);
-    let inner = if gap.inner.iter().all(whole) { gap.inner.as_slice() } else { &[] };
-    let counts = loan.counts().within(Layers::new(inner, site.tree.lowest()), gap.level, gap.position);
+    let counts = loan.counts().within(Layers::new(&gap.inner, site.tree.lowest()), gap.level, gap.position);
     let request = Request {
-        tasks: u64::from(tasks),
+        tasks: tasks as u64,
         leader: false,
         level: gap.level,
         reach: Reach::One,
@@ -148,22 +154,14 @@ fn fill_gap<'c>(
     let choice = choose(&counts, &request).map_err(|short| {
         let key = site.tree.level(gap.level).get(gap.position as usize).map(|place| place.key);
         let fence = site.fence(gap.level, key);
-        site.inside_slice(gap.level, inner).refusal(subject.view.cell(), &counts, &short, tasks, fence)
+        site.inside_slice(gap.level, &gap.inner).refusal(subject.view.cell(), &counts, &short, tasks as u32, fence)
     })?;
     let mut ranks = gap.ranks.iter().copied();
     let level = site.tree.node_level();
     for &(position, given) in &choice.nodes {
         loan.set(position, loan.counts().at(level, position).tasks.saturating_sub(given));
         let node = site.tree.node(position);
-        for left in (0..given as u32).rev() {
-            match ranks.next() {
-                Some(rank) => seats.bound.push((rank, node)),
-                None => {
-                    seats.free.push((node, left + 1));
-                    break;
-                }
-            }
-        }
+        seats.bound.extend(ranks.by_ref().take(given as usize).map(|rank| (rank, node)));
     }
     Ok(())
 }

@@ -1,91 +1,118 @@
-//! What a group that stands already lacks: slices that lost some of their tasks are whole again only where they stand.
+//! What a group that runs already lacks: a slice of which some tasks are placed is whole again only where they are.
 
 use super::Site;
 use crate::subject::Subject;
 use ohm_cell::TaskState;
+use ohm_model::NodeId;
+use ohm_stdx::RangeSet;
+use ohm_stdx::bug::{self, Bug};
 use std::collections::BTreeMap;
 
-/// A broken slice, or several of one domain: so many tasks must come back inside it.
+/// Broken slices of one domain: their waiting tasks must come back inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
     /// The level of the slices.
     pub(super) level: usize,
     /// The domain.
     pub(super) position: u32,
-    /// How many tasks are missing.
-    pub(super) tasks: u32,
-    /// The layers inside.
+    /// The layers inside, of which the tasks make whole slices.
     pub(super) inner: Vec<(usize, u64)>,
-    /// Waiting ranks whose neighbours of the same slice stand there.
+    /// The waiting tasks, by rank.
     pub(super) ranks: Vec<u32>,
 }
 
-/// The gaps of the subject's group, innermost layers first. Nothing where no slices are asked for, or none stands.
-pub(super) fn gaps(subject: &Subject<'_>, site: &Site<'_>) -> Vec<Gap> {
+/// What waits of a group, by where it may go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Waiting {
+    /// What belongs to slices of which others are placed, innermost layers first.
+    pub(super) gaps: Vec<Gap>,
+    /// Whole slices that may go anywhere, by rank.
+    pub(super) free: Vec<u32>,
+}
+
+/// What waits of the subject's group. Parts of slices that nothing binds to a domain are left out: they wait for the
+/// rest of their slice.
+pub(super) fn waiting(subject: &Subject<'_>, site: &Site<'_>) -> Waiting {
     let slices = &site.wish.slices;
-    let Some(group) = subject.job.groups.get(usize::from(subject.group.0)) else { return Vec::new() };
-    if slices.is_empty() || (group.live == 0 && group.succeeded == 0) {
-        return Vec::new();
-    }
-    let mut standing: BTreeMap<u32, u64> = BTreeMap::new();
-    let mut add = |node, tasks: u64| {
-        if let Some(position) = site.tree.position(node) {
-            *standing.entry(position).or_insert(0) += tasks;
-        }
+    let mut waits = subject.view.pending(subject.job, subject.group);
+    let Some(&(_, size)) = slices.first() else {
+        return Waiting { gaps: Vec::new(), free: ranks(&waits) };
     };
-    let stands = |rank: usize, state: TaskState| {
-        let moves = group.moving.contains(rank as u32, 1);
-        state == TaskState::Succeeded || (state == TaskState::Live && !moves)
-    };
-    let standing_tasks = group.tasks.iter().enumerate().filter(|(rank, task)| stands(*rank, task.state));
-    standing_tasks.for_each(|(_, task)| add(task.node, 1));
-    subject.under_way().for_each(|(node, tasks)| add(node, u64::from(tasks)));
-    // What is on the move counts where it goes.
-    let (view, job) = (&subject.view, subject.job);
-    let rooms = view.cell().rooms_for_moving(job.id, subject.group);
-    rooms.for_each(|(node, _)| add(node, u64::from(view.what().kept_for_moving(job, subject.group, node))));
-    let mut found: Vec<Gap> = Vec::new();
-    for (layer, &(level, size)) in slices.iter().enumerate().rev() {
-        let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
-        for (position, tasks) in &standing {
-            *sums.entry(site.tree.above(*position, level)).or_insert(0) += tasks;
-        }
-        for gap in &found {
-            let at = site.tree.ancestor(gap.level, gap.position, level);
-            *sums.entry(at).or_insert(0) += u64::from(gap.tasks);
-        }
-        for (position, tasks) in sums {
-            let missing = (size - tasks % size) % size;
-            if missing > 0 {
-                let inner = slices[layer + 1..].to_vec();
-                found.push(Gap { level, position, tasks: missing as u32, inner, ranks: Vec::new() });
+    let homes = homes(subject, site);
+    let mut found = Waiting::default();
+    if !homes.is_empty() {
+        for layer in (0..slices.len()).rev() {
+            for gap in gaps_of_layer(site, layer, &homes, &waits) {
+                gap.ranks.iter().for_each(|rank| waits.remove(*rank, 1));
+                found.gaps.push(gap);
             }
         }
     }
-    bind_ranks(subject, site, &mut found);
+    found.free = whole(&ranks(&waits), size);
+    if bug::is_planted(Bug::TearSlices) {
+        tear(&mut found.gaps);
+    }
     found
 }
 
-/// Gives each gap the waiting ranks whose slice stands in its domain, innermost layers first.
-fn bind_ranks(subject: &Subject<'_>, site: &Site<'_>, gaps: &mut [Gap]) {
-    let Some(group) = subject.job.groups.get(usize::from(subject.group.0)) else { return };
-    let pending = subject.view.pending(subject.job, subject.group);
-    let ranks = pending.iter().flat_map(|(first, count)| first..first + count);
-    for rank in ranks {
-        for (level, size) in site.wish.slices.iter().rev() {
-            let first = u64::from(rank) / size * size;
-            let stays = |mate: &u64| !group.moving.contains(*mate as u32, 1);
-            let mates = (first..first + size).filter(stays).filter_map(|mate| group.tasks.get(mate as usize));
-            let mut standing = mates.filter(|mate| matches!(mate.state, TaskState::Live | TaskState::Succeeded));
-            let home = standing.find_map(|mate| site.tree.position(mate.node));
-            let Some(home) = home.map(|position| site.tree.above(position, *level)) else { continue };
-            let open = gaps
-                .iter_mut()
-                .find(|gap| gap.level == *level && gap.position == home && gap.ranks.len() < gap.tasks as usize);
-            if let Some(gap) = open {
-                gap.ranks.push(rank);
-                break;
-            }
+/// A planted bug: each domain gets as many tasks as it lacks, whichever.
+fn tear(gaps: &mut [Gap]) {
+    let mut pool: Vec<u32> = gaps.iter().flat_map(|gap| gap.ranks.iter().copied()).collect();
+    pool.sort_unstable();
+    for gap in gaps {
+        let rest = pool.len() - gap.ranks.len();
+        gap.ranks = pool.split_off(rest);
+    }
+}
+
+/// The broken slices of one layer, joined by domain.
+fn gaps_of_layer(site: &Site<'_>, layer: usize, homes: &BTreeMap<u32, u32>, waits: &RangeSet) -> Vec<Gap> {
+    let (level, size) = site.wish.slices[layer];
+    let inner = &site.wish.slices[layer + 1..];
+    let mut by_position: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for slice in ranks(waits).chunk_by(|one, other| u64::from(*one) / size == u64::from(*other) / size) {
+        let first = (u64::from(slice[0]) / size * size) as u32;
+        let end = u64::from(first) + size;
+        let Some((_, home)) = homes.range(first..).next().filter(|(rank, _)| u64::from(**rank) < end) else { continue };
+        let come = inner.first().map_or_else(|| slice.to_vec(), |(_, size)| whole(slice, *size));
+        if !come.is_empty() {
+            by_position.entry(site.tree.above(*home, level)).or_default().extend(come);
         }
     }
+    let gap = |(position, ranks)| Gap { level, position, inner: inner.to_vec(), ranks };
+    by_position.into_iter().map(gap).collect()
+}
+
+/// Those of `ranks`, ascending, that make whole slices of `size`.
+fn whole(ranks: &[u32], size: u64) -> Vec<u32> {
+    let slices = ranks.chunk_by(|one, other| u64::from(*one) / size == u64::from(*other) / size);
+    slices.filter(|slice| slice.len() as u64 == size).flatten().copied().collect()
+}
+
+fn ranks(set: &RangeSet) -> Vec<u32> {
+    set.iter().flat_map(|(first, count)| first..first + count).collect()
+}
+
+/// Where tasks of the group are or are on their way to, by rank: what is on the move counts where it goes, and what has
+/// succeeded where it ran.
+fn homes(subject: &Subject<'_>, site: &Site<'_>) -> BTreeMap<u32, u32> {
+    let (job, group) = (subject.job, subject.group);
+    let Some(state) = job.groups.get(usize::from(group.0)) else { return BTreeMap::new() };
+    let mut homes = BTreeMap::new();
+    let mut add = |rank: u32, node: NodeId| {
+        if let Some(position) = site.tree.position(node) {
+            homes.insert(rank, position);
+        }
+    };
+    if state.live > 0 || state.succeeded > 0 {
+        let moves = |rank: usize| state.moving.contains(rank as u32, 1);
+        let placed = |state: TaskState| matches!(state, TaskState::Live | TaskState::Succeeded);
+        let tasks = state.tasks.iter().enumerate().filter(|(rank, task)| placed(task.state) && !moves(*rank));
+        tasks.for_each(|(rank, task)| add(rank as u32, task.node));
+    }
+    let rooms = subject.view.cell().rooms_for_moving(job.id, group);
+    rooms.for_each(|(node, tasks)| ranks(tasks).into_iter().for_each(|rank| add(rank, node)));
+    let under_way = subject.view.what().over.placed(job.id, group);
+    under_way.iter().for_each(|&(first, count, node)| (first..first + count).for_each(|rank| add(rank, node)));
+    homes
 }

@@ -1,12 +1,10 @@
 //! Tasks on the move where their room is reserved: nothing is searched for.
 //!
-//! The tasks of a group that are on the move and its rooms are paired in order, ranks ascending with the path of the
-//! topology: so each task has the same room from the reservation to its start, whoever ends first.
+//! Each task on the move has room of its own, from the reservation to its start.
 
 use crate::draft::{Draft, Step};
 use ohm_model::{NodeId, Placement};
 use ohm_placement::{Subject, rows_bound};
-use std::collections::BTreeMap;
 
 pub(super) fn run(draft: &mut Draft<'_, '_>) -> Step {
     let (job, lends) = (draft.job(), draft.terms.lends_spares);
@@ -29,22 +27,19 @@ fn rooms(subject: &Subject<'_>) -> Vec<(NodeId, u32)> {
     if moving == 0 || (!group.started && moving < pending.len()) {
         return Vec::new();
     }
-    subject.view.cell().rooms_for_moving(subject.job.id, subject.group).collect()
+    let rooms = subject.view.cell().rooms_for_moving(subject.job.id, subject.group);
+    rooms.map(|(node, tasks)| (node, tasks.len())).collect()
 }
 
 /// Rows for the waiting tasks of the group in its rooms, where those are still of use.
 fn moved(subject: &Subject<'_>, rooms: Vec<(NodeId, u32)>) -> Vec<Placement> {
-    let Some(group) = subject.job.groups.get(usize::from(subject.group.0)) else { return Vec::new() };
     let pending = subject.view.pending(subject.job, subject.group);
-    let rooms = rooms.into_iter().flat_map(|(node, count)| std::iter::repeat_n(node, count as usize));
-    let tasks = group.moving.iter().flat_map(|(first, count)| first..first + count);
-    let mut by_node: BTreeMap<NodeId, Vec<u32>> = BTreeMap::new();
-    for (task, node) in tasks.zip(rooms).filter(|(task, _)| pending.contains(*task, 1)) {
-        by_node.entry(node).or_default().push(task);
-    }
     let mut bound = Vec::new();
-    for (node, tasks) in by_node {
-        let room = if subject.is_in_domain(node) { subject.room_reserved(node) as usize } else { 0 };
+    for (node, tasks) in subject.view.cell().rooms_for_moving(subject.job.id, subject.group) {
+        let tasks = tasks.iter().flat_map(|(first, count)| first..first + count);
+        let tasks: Vec<u32> = tasks.filter(|task| pending.contains(*task, 1)).collect();
+        let is_of_use = rooms.iter().any(|(room, _)| *room == node) && subject.is_in_domain(node);
+        let room = if is_of_use && !tasks.is_empty() { subject.room_reserved(node) as usize } else { 0 };
         bound.extend(tasks.into_iter().take(room).map(|task| (task, node)));
     }
     if bound.is_empty() { Vec::new() } else { rows_bound(subject, bound) }

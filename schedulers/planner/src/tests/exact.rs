@@ -168,6 +168,42 @@ fn standing(world: &World, nodes: &[Node], gang: &Gang) -> (Vec<u64>, Option<usi
     (tasks, leader)
 }
 
+/// Where each task of the gang is, by rank.
+fn ranks(world: &World, nodes: &[Node], gang: &Gang) -> Vec<Option<usize>> {
+    let job = world.cell.jobs().find("j").unwrap();
+    let index = |node: NodeId| nodes.iter().position(|other| other.path[2] == world.cell.nodes().name(node)).unwrap();
+    let tasks = job.groups[usize::from(gang.leader.is_some())].tasks.iter();
+    tasks.map(|task| world.cell.runs().get(task.run).map(|run| index(run.node))).collect()
+}
+
+/// Whether all of each slice that are placed are in one domain of its level, at every layer.
+fn in_one_piece(nodes: &[Node], gang: &Gang, ranks: &[Option<usize>]) -> bool {
+    gang.slices.iter().all(|(level, size)| {
+        ranks.chunks(*size as usize).all(|slice| {
+            let mut domains = slice.iter().flatten().map(|at| &nodes[*at].path[..=*level]);
+            let first = domains.next();
+            domains.all(|domain| Some(domain) == first)
+        })
+    })
+}
+
+/// Whether the tasks from rank `from` on that have no place find one each.
+fn comes_back(nodes: &[Node], gang: &Gang, ranks: &mut Vec<Option<usize>>, from: usize) -> bool {
+    let Some(lost) = (from..ranks.len()).find(|rank| ranks[*rank].is_none()) else {
+        let mut tasks = vec![0; nodes.len()];
+        ranks.iter().flatten().for_each(|at| tasks[*at] += 1);
+        return fits(nodes, gang, &tasks, None) && obeys(nodes, gang, &tasks, None);
+    };
+    (0..nodes.len()).any(|at| {
+        ranks[lost] = Some(at);
+        let count = ranks.iter().filter(|other| **other == Some(at)).count() as u64;
+        let room = count * gang.cpu <= nodes[at].cpu && count <= nodes[at].pods;
+        let found = room && in_one_piece(nodes, gang, ranks) && comes_back(nodes, gang, ranks, lost + 1);
+        ranks[lost] = None;
+        found
+    })
+}
+
 fn shares(nodes: &[Node], tasks: &[u64], leader: Option<usize>, level: usize) -> bool {
     let used: Vec<usize> = (0..nodes.len()).filter(|at| tasks[*at] > 0 || leader == Some(*at)).collect();
     used.iter().all(|at| nodes[*at].path[..=level] == nodes[used[0]].path[..=level])
@@ -201,6 +237,7 @@ proptest! {
         let placed = tasks.iter().sum::<u64>();
         prop_assert_eq!(Some(placed), most, "{}\n{}", text, found);
         prop_assert!(obeys(&cell, &gang, &tasks, leader), "{}\n{}", text, found);
+        prop_assert!(in_one_piece(&cell, &gang, &ranks(&world, &cell, &gang)), "{}\n{}", text, found);
         if gang.mode == "preferred" && !gang.balanced {
             let single = (0..=gang.level).rev().find(|level| {
                 leaders(&cell, &gang).into_iter().any(|leader| {
@@ -234,14 +271,15 @@ proptest! {
         if missing == 0 {
             return Ok(());
         }
+        let exists = comes_back(&cell, &gang, &mut ranks(&world, &cell, &gang), 0);
         let (again, verdict) = world.place("j", &mut planner);
-        let mut visit = |tasks: &[u64]| fits(&cell, &gang, tasks, None) && obeys(&cell, &gang, tasks, None);
-        let exists = any_layout(&mut kept.clone(), 0, missing, &mut visit);
         prop_assert_eq!(verdict.is_some(), exists, "{}\n{}\n{:?} of {:?}\n{}", text, found, kept, before, again);
         if let Some(verdict) = verdict {
             prop_assert_eq!(verdict.conflicts, [], "{}\n{}\n{}", text, found, again);
             let (tasks, _) = standing(&world, &cell, &gang);
             prop_assert!(obeys(&cell, &gang, &tasks, None), "{}\n{}\n{}", text, found, again);
+            let whole = in_one_piece(&cell, &gang, &ranks(&world, &cell, &gang));
+            prop_assert!(whole, "{}\n{}\n{}", text, found, again);
             prop_assert!(tasks.iter().zip(&kept).all(|(now, kept)| now >= kept));
         }
     }

@@ -195,6 +195,61 @@ fn broken_slices_are_filled_where_they_stand_and_ranks_stay() {
     assert!(verdict.is_some_and(|verdict| verdict.conflicts.is_empty()));
 }
 
+const PAIR: &str = "
+    topology main block rack kubernetes.io/hostname
+    node a1 cpu=2 block=1 rack=1
+    node a2 cpu=2 block=1 rack=1
+    node a3 cpu=2 block=1 rack=1
+    node a4 cpu=2 block=1 rack=1
+    job j class=tas
+    group g count=8 cpu=1 topology=required:block slices=rack:4
+    place j
+    node b1 cpu=2 block=1 rack=2
+    node b2 cpu=2 block=1 rack=2
+    node b3 cpu=2 block=1 rack=2
+";
+
+#[test]
+fn a_slice_is_a_run_of_ranks() {
+    // Four tasks of two slices would be one slice elsewhere, by number: they wait.
+    let mut planner = fresh();
+    let mut world = World::of(&format!("{PAIR} lose a1\n lose a4"), &mut planner);
+    let told = world.place("j", &mut planner).0;
+    assert!(told.starts_with("4 tasks must be placed in one domain of rack; no domain takes any."), "{told}");
+    // Room for one of the slices where it is does not let the other one go.
+    world.extend("node a5 cpu=2 block=1 rack=1", &mut planner);
+    assert!(world.place("j", &mut planner).1.is_none());
+    world.extend("node a6 cpu=2 block=1 rack=1", &mut planner);
+    assert_eq!(world.place("j", &mut planner).0, "g 0-1 on a5, 6-7 on a6");
+    // A slice that is lost whole may go elsewhere, the other one may not.
+    let mut world =
+        World::of(&format!("{PAIR} lose a1\n lose a2\n lose a4\n node a5 cpu=2 block=1 rack=1"), &mut planner);
+    assert_eq!(world.place("j", &mut planner).0, "g 0-1 on b1, 2-3 on b2, 6-7 on a5");
+}
+
+#[test]
+fn nested_slices_come_back_by_rank() {
+    let mut planner = fresh();
+    let text = format!("{} lose a1\n lose a3", PAIR.replace("rack:4", "rack:4,kubernetes.io/hostname:2"));
+    let mut world = World::of(&text, &mut planner);
+    // Each pair is lost whole, and bound to its rack by the other one of its slice.
+    assert!(world.place("j", &mut planner).1.is_none());
+    world.extend("node a5 cpu=3 block=1 rack=1\n node a6 cpu=3 block=1 rack=1", &mut planner);
+    assert_eq!(world.place("j", &mut planner).0, "g 0-1 on a5, 4-5 on a6");
+}
+
+#[test]
+fn slices_of_workers_come_back_by_rank_beside_their_leader() {
+    let mut planner = fresh();
+    let text = PAIR.replace("group g count=8 cpu=1 topology=required:block slices=rack:4", "group lead cpu=1 topology=required:block with=x\n group g count=7 cpu=1 topology=required:block slices=rack:7 with=x");
+    let mut world = World::of(&format!("{text} lose a1\n lose a4"), &mut planner);
+    assert!(world.place("j", &mut planner).1.is_none());
+    world.extend("node a5 cpu=4 block=1 rack=1", &mut planner);
+    let (told, verdict) = world.place("j", &mut planner);
+    assert!(verdict.is_some_and(|verdict| verdict.conflicts.is_empty()), "{told}");
+    assert!(!told.contains(" on b"), "{told}");
+}
+
 #[test]
 fn several_lost_nodes_are_one_repair() {
     let mut planner = fresh();
