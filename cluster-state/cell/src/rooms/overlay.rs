@@ -178,6 +178,12 @@ impl Overlay {
         self.nodes.get(node.0 as usize, usize::from(resource.0))
     }
 
+    /// How much of each resource is taken on `node`, by column; all others are zero.
+    #[inline]
+    pub(crate) fn taken_on(&self, node: NodeId) -> &[i64] {
+        self.nodes.peek(node.0 as usize)
+    }
+
     /// Takes on `node` what so many tasks of a shape ask for; below zero gives back.
     #[inline]
     pub(crate) fn take(&mut self, group: GroupIndex, node: NodeId, (id, shape): (ShapeId, &Shape), tasks: i32) {
@@ -382,10 +388,10 @@ fn add_devices(over: &mut Overlay, of: (NodeId, ResourceId), mask: u64, milli: i
     }
 }
 
-/// Adds so many times these amounts to what is taken on `node`.
+/// Adds so many times these amounts, ascending by column, to what is taken on `node`.
 #[inline]
 fn add_amounts(nodes: &mut Grid, node: NodeId, amounts: &[(ResourceId, i64)], times: i64) {
-    let width = amounts.iter().map(|(resource, _)| usize::from(resource.0) + 1).max().unwrap_or(0);
+    let width = amounts.last().map_or(0, |(resource, _)| usize::from(resource.0) + 1);
     let sums = nodes.row(node.0 as usize, width);
     for (resource, amount) in amounts {
         sums[usize::from(resource.0)] += amount.saturating_mul(times);

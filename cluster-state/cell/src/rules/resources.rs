@@ -7,9 +7,10 @@ use ohm_model::{ConflictReason, NodeId};
 
 #[inline]
 pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32) -> Room {
-    let mut room = Room { count: most, reason: None };
+    let (mut room, taken) = (Room { count: most, reason: None }, what.over.taken_on(node));
     for &(resource, request) in &asker.shape.requests {
-        let free = what.free(node, resource);
+        let taken = taken.get(usize::from(resource.0)).copied().unwrap_or(0);
+        let free = what.cell.nodes.free(node, resource).saturating_sub(taken);
         if free < request.saturating_mul(i64::from(room.count)) {
             room = Room::up_to(free / request, ConflictReason::NodeFull(resource));
         }
