@@ -6,6 +6,7 @@ use crate::plan::PlannedJob;
 use ohm_cell::Cell;
 use ohm_model::transaction::Row;
 use ohm_model::{ConflictReason, Epoch, Grain, Index, JobId, Sequence, Shard, Transaction, Verdict};
+use ohm_queueing::Fare;
 use std::collections::BTreeMap;
 
 /// Several plans that travel together.
@@ -25,22 +26,35 @@ pub(crate) struct FlyingJob {
     rows_end: usize,
     /// Why nothing more was planned.
     pub(crate) rest: Option<Box<Explanation>>,
+    /// What its queue was charged for it.
+    pub(crate) fare: Option<Fare>,
 }
 
 /// What became of one plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fate {
+    pub(crate) planned_tasks: u64,
     pub(crate) accepted_tasks: u64,
     pub(crate) conflict: Option<ConflictReason>,
 }
 
+impl Fate {
+    /// How much of the plan was refused, and of how much.
+    pub(crate) fn refused(&self) -> (u64, u64) {
+        match self.planned_tasks {
+            0 => (u64::from(self.conflict.is_some()), 1),
+            planned => (planned - self.accepted_tasks.min(planned), planned),
+        }
+    }
+}
+
 impl Batch {
     /// A transaction with this plan alone.
-    pub(crate) fn new(shard: Shard, epoch: Epoch, seen: Index, plan: PlannedJob) -> Self {
+    pub(crate) fn new(shard: Shard, epoch: Epoch, seen: Index, plan: PlannedJob, fare: Option<Fare>) -> Self {
         let (grain, guard) = (plan.grain, plan.guard);
         let transaction = Transaction { guard, ..Transaction::empty(shard, epoch, seen, grain) };
         let mut batch = Batch { transaction, jobs: Vec::new(), bytes: 0, closed: !plan.is_mergeable() };
-        batch.add(plan);
+        batch.add(plan, fare);
         batch
     }
 
@@ -51,7 +65,7 @@ impl Batch {
         same && !self.closed && plan.is_mergeable() && self.bytes + plan.bytes_max() <= limit
     }
 
-    pub(crate) fn add(&mut self, plan: PlannedJob) {
+    pub(crate) fn add(&mut self, plan: PlannedJob, fare: Option<Fare>) {
         self.bytes += plan.bytes_max();
         let transaction = &mut self.transaction;
         if plan.reserve {
@@ -63,7 +77,7 @@ impl Batch {
         transaction.place.extend(plan.place);
         transaction.nominate.extend(plan.nominate);
         let rows_end = transaction.place.len();
-        self.jobs.push(FlyingJob { job: plan.job.job, rows_end, rest: plan.rest });
+        self.jobs.push(FlyingJob { job: plan.job.job, rows_end, rest: plan.rest, fare });
     }
 }
 
@@ -133,7 +147,7 @@ impl Flight {
 
     /// What became of each plan, in the order of `jobs`.
     pub(crate) fn fates(&self, verdict: &Verdict) -> Vec<Fate> {
-        let nothing = Fate { accepted_tasks: 0, conflict: None };
+        let nothing = Fate { planned_tasks: 0, accepted_tasks: 0, conflict: None };
         let mut fates = vec![nothing; self.jobs.len()];
         for conflict in &verdict.conflicts {
             match conflict.row {
@@ -154,6 +168,7 @@ impl Flight {
         for (fate, job) in fates.iter_mut().zip(&self.jobs) {
             for at in row..job.rows_end {
                 let accepted = if verdict.accepted.is_empty() { self.counts.get(at) } else { verdict.accepted.get(at) };
+                fate.planned_tasks += u64::from(self.counts.get(at).copied().unwrap_or(0));
                 fate.accepted_tasks += u64::from(accepted.copied().unwrap_or(0));
             }
             row = job.rows_end;

@@ -1,6 +1,7 @@
 //! Following the log: what each entry means for the backlog and for the transactions under way.
 
 use crate::admission::need_now;
+use crate::cost::CellSize;
 use crate::input::SchedulerEffect;
 use crate::planner::Planner;
 use crate::scheduler::{Changes, SchedulerCore};
@@ -131,6 +132,7 @@ impl<P: Planner> SchedulerCore<P> {
     /// Makes the backlog anew from the cell.
     fn rebuild(&mut self) {
         self.backlog.clear();
+        self.size = CellSize::of(self.follower.cell());
         let lines: Vec<(Arc<str>, u32)> = self
             .follower
             .cell()

@@ -18,6 +18,7 @@ mod repair;
 
 mod admission;
 mod ask;
+mod cost;
 mod counters;
 mod flight;
 mod follow;

@@ -1,6 +1,7 @@
 //! One planning pass: wake, take, plan, put together, send.
 
 use crate::admission::Pass;
+use crate::cost::CellSize;
 use crate::explain::{Explanation, Obstacle};
 use crate::flight::{Batch, Flight};
 use crate::input::SchedulerEffect;
@@ -117,8 +118,11 @@ impl<P: Planner> SchedulerCore<P> {
     fn take_work(&mut self, now_ms: u64) -> (Work, Vec<JobId>) {
         let mut steps = self.config.jobs_per_pass.saturating_mul(TAKE_STEPS);
         let (mut jobs, mut unreserved) = (Vec::new(), Vec::new());
+        if self.size.is_empty() {
+            self.size = CellSize::of(self.follower.cell());
+        }
         while jobs.len() + unreserved.len() < self.config.jobs_per_pass
-            && let Some(job) = self.backlog.take(&mut steps)
+            && let Some(job) = self.backlog.take(&mut steps, |job| self.size.cost_of_job(self.follower.cell(), job))
         {
             let need = match self.pass_of(job) {
                 Some(Pass::Place(need)) => need,
@@ -212,11 +216,11 @@ impl<P: Planner> SchedulerCore<P> {
             return self.park(now_ms, job, Explanation::of_obstacle(job, self.follower.cell().applied(), of, obstacle));
         }
         self.counters.planned += 1;
-        self.backlog.remove(job);
+        let fare = self.backlog.depart(job, self.size.cost_of_plan(self.follower.cell(), &planned));
         let limit = self.config.transaction_bytes.min(TRANSACTION_BYTES_MAX);
         match batches.iter_mut().rev().find(|batch| batch.takes(shard, &planned, limit)) {
-            Some(batch) => batch.add(planned),
-            None => batches.push(Batch::new(shard, epoch, self.follower.cell().applied(), planned)),
+            Some(batch) => batch.add(planned, fare),
+            None => batches.push(Batch::new(shard, epoch, self.follower.cell().applied(), planned, fare)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The scheduler core: its state, and how inputs become effects.
 
+use crate::cost::CellSize;
 use crate::counters::Counters;
 use crate::explain::Explanation;
 use crate::flight::Flights;
@@ -56,6 +57,8 @@ pub struct SchedulerCore<P> {
     /// Gained in this step; their jobs are gathered at its end.
     pub(crate) gained: BTreeSet<Shard>,
     pub(crate) changes: Changes,
+    /// What turns of queues are paid in.
+    pub(crate) size: CellSize,
     pub(crate) counters: Counters,
     pub(crate) sweep_due_ms: u64,
     pub(crate) sweeping: bool,
@@ -107,6 +110,7 @@ impl<P: Planner> SchedulerCore<P> {
             shards: BTreeMap::new(),
             gained: BTreeSet::new(),
             changes: Changes { all: true, ..Changes::default() },
+            size: CellSize::default(),
             counters: Counters::default(),
             sweep_due_ms: 0,
             sweeping: false,
@@ -192,6 +196,7 @@ impl<P: Planner> SchedulerCore<P> {
         if now_ms >= self.sweep_due_ms {
             self.sweep_due_ms = now_ms.saturating_add(self.config.sweep_ms);
             self.sweeping = true;
+            self.size = CellSize::of(self.follower.cell());
             self.counters.sweeps += 1;
         }
     }

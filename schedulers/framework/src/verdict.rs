@@ -1,7 +1,7 @@
 //! What becomes of plans: accepted, tried again at once, or parked.
 
 use crate::explain::{Explanation, Obstacle};
-use crate::flight::{Fate, Flight};
+use crate::flight::{Fate, Flight, FlyingJob};
 use crate::planner::Planner;
 use crate::scheduler::SchedulerCore;
 use crate::ticket::blocker_of;
@@ -29,6 +29,8 @@ impl<P: Planner> SchedulerCore<P> {
         for (job, fate) in flight.jobs.into_iter().zip(fates) {
             self.counters.tasks += fate.accepted_tasks;
             self.refresh(job.job);
+            let (refused, of) = fate.refused();
+            self.backlog.settle(job.fare, refused, of);
             match fate.conflict {
                 Some(reason) => self.retry(now_ms, job.job, &fate, reason, verdict.refresh),
                 None => {
@@ -53,15 +55,19 @@ impl<P: Planner> SchedulerCore<P> {
     /// state.
     pub(crate) fn abandon(&mut self, tag: u64) {
         let Some(flight) = self.take_down(tag, true) else { return };
-        flight.jobs.iter().for_each(|job| self.refresh(job.job));
+        for job in flight.jobs {
+            self.refresh(job.job);
+            self.backlog.settle(job.fare, 1, 1);
+        }
     }
 
     /// The cell does not take transactions like this one; trying at once would not help.
     fn on_refusal(&mut self, now_ms: u64, tag: u64, refusal: &str) {
         let Some(flight) = self.take_down(tag, true) else { return };
         let due_ms = now_ms.saturating_add(self.config.collided_ms);
-        for job in flight.jobs.iter().map(|job| job.job) {
+        for FlyingJob { job, fare, .. } in flight.jobs {
             self.refresh(job);
+            self.backlog.settle(fare, 1, 1);
             let what = format!("the cell to take its plan: {refusal}");
             let note = Explanation::of_obstacle(job, self.follower.cell().applied(), 0, Obstacle::Waiting { what });
             self.backlog.wait_until(job, due_ms, note);

@@ -4,5 +4,6 @@ mod commits;
 mod moves;
 mod racing;
 mod repair;
+mod shares;
 mod words;
 mod world;

@@ -1,7 +1,7 @@
 //! The backlog: every job of the held shards that needs attention and is not in flight.
 
 use crate::kin::{Blocker, Kins};
-use crate::lines::Lines;
+use crate::lines::{Fare, Lines};
 use crate::rank::{Rank, Ticket};
 use ohm_model::{Index, JobId, ResourceId, Shard};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +32,8 @@ struct Entry<N> {
     kin: u32,
     mark: u64,
     state: State,
+    /// While it is taken: what its line pledged for it, and whether others follow it.
+    pledge: Option<(u128, bool)>,
     /// Why this one alone waits.
     note: Option<N>,
 }
@@ -90,17 +92,30 @@ impl<N> Backlog<N> {
             }
         }
         let state = self.entries.get(&job).map(|entry| entry.state);
+        // A line is not without work for the moment in between.
+        let line = self.lines.number(&ticket.line);
+        self.lines.join(line);
         self.remove(job);
         self.insert(ticket, state);
+        self.lines.leave(line);
     }
 
     fn insert(&mut self, ticket: Ticket, former: Option<State>) {
         let job = ticket.rank.job;
         let (line, kin) = (self.lines.number(&ticket.line), self.kins.join(&ticket.kin));
         self.shards.entry(ticket.shard).or_default().insert(job);
-        let state = State::Taken;
-        let entry = Entry { rank: ticket.rank, line, shard: ticket.shard, kin, mark: ticket.mark, state, note: None };
+        let entry = Entry {
+            rank: ticket.rank,
+            line,
+            shard: ticket.shard,
+            kin,
+            mark: ticket.mark,
+            state: State::Taken,
+            pledge: None,
+            note: None,
+        };
         self.entries.insert(job, entry);
+        self.lines.join(line);
         match former {
             Some(State::Taken) => {}
             Some(State::Behind(index)) => self.wait_for(job, index),
@@ -122,6 +137,24 @@ impl<N> Backlog<N> {
         self.lines.release(entry.line, entry.rank);
         let woken = self.kins.leave(entry.kin, entry.rank);
         self.ready_all(&woken);
+        self.lines.leave(entry.line);
+    }
+
+    /// Takes a job out because a plan for it is under way, which costs so much of [`crate::WHOLE`]. Hand what comes
+    /// back to [`Backlog::settle`]; what goes before all lines costs nothing.
+    pub fn depart(&mut self, job: JobId, cost: u64) -> Option<Fare> {
+        let entry = self.entries.get(&job)?;
+        let fare = (!entry.rank.is_urgent()).then_some(entry.line).map(|line| self.lines.charge(line, cost));
+        self.remove(job);
+        fare
+    }
+
+    /// It is known what became of a plan: so much of `of` was refused. Its job is in the backlog again by then, if it
+    /// needs more, so that its line has work all the time.
+    pub fn settle(&mut self, fare: Option<Fare>, refused: u64, of: u64) {
+        if let Some(fare) = fare {
+            self.lines.settle(fare, refused, of);
+        }
     }
 
     /// Takes all jobs of a shard out.
@@ -144,8 +177,10 @@ impl<N> Backlog<N> {
     }
 
     /// The next job to look at, if there is one within `steps` jobs; jobs of which it is known that they find no place
-    /// are parked on the way and count. Hand it back with `give_back`, `park`, `wait_until` or `remove`.
-    pub fn take(&mut self, steps: &mut usize) -> Option<JobId> {
+    /// are parked on the way and count. Hand it back with `give_back`, `park`, `wait_until`, `depart` or `remove`.
+    /// There is none, either, while who is next depends on what comes of those that were taken. `cost_of` says what a
+    /// job asks for now, in parts of [`crate::WHOLE`].
+    pub fn take(&mut self, steps: &mut usize, cost_of: impl Fn(JobId) -> u64) -> Option<JobId> {
         while *steps > 0 {
             *steps -= 1;
             if let Some(rank) = self.urgent.first().copied() {
@@ -159,11 +194,17 @@ impl<N> Backlog<N> {
             if self.send_away(rank) {
                 continue;
             }
-            self.lines.charge(line);
             self.set_state(rank.job, State::Taken);
+            self.pledge(rank.job, line, cost_of(rank.job));
             return Some(rank.job);
         }
         None
+    }
+
+    fn pledge(&mut self, job: JobId, line: u32, cost: u64) {
+        let Some(entry) = self.entries.get_mut(&job) else { return };
+        let followed = self.kins.has_followers(entry.kin);
+        entry.pledge = Some((self.lines.pledge(line, cost, followed), followed));
     }
 
     /// Parks a job that is behind one of its kin which found no place.
@@ -333,8 +374,11 @@ impl<N> Backlog<N> {
 
     /// Takes the job out of whatever list it stands in.
     fn detach(&mut self, job: JobId) {
-        let Some(entry) = self.entries.get(&job) else { return };
+        let Some(entry) = self.entries.get_mut(&job) else { return };
         let (rank, line, kin) = (entry.rank, entry.line, entry.kin);
+        if let Some((step, followed)) = entry.pledge.take() {
+            self.lines.redeem(line, step, followed);
+        }
         match entry.state {
             State::Ready if rank.is_urgent() => {
                 self.urgent.remove(&rank);

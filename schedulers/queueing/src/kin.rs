@@ -105,6 +105,11 @@ impl<N> Kins<N> {
         closed.is_some_and(|(from, _)| from <= rank)
     }
 
+    /// Whether more members are looked at when the one that is looked at now finds a place.
+    pub(crate) fn has_followers(&self, number: u32) -> bool {
+        self.bunches.get(&number).is_some_and(|bunch| bunch.closed.is_none() && !bunch.parked.is_empty())
+    }
+
     pub(crate) fn add_parked(&mut self, number: u32, rank: Rank) {
         if let Some(bunch) = self.bunches.get_mut(&number) {
             bunch.parked.insert(rank);

@@ -1,4 +1,12 @@
-//! One line per queue, served in turn by weight.
+//! One line per queue, served by weight: start-time fair queueing (Goyal, Vin and Cheng 1996) over what is placed.
+//!
+//! A line has a *tag*: what was placed of it so far, in shares of the whole cell, divided by its weight. The line with
+//! the smallest tag is served. What is only looked at is *pledged* until it is known what comes of it, so that the jobs
+//! of one pass are taken in the right order and those that find no place cost nothing.
+//!
+//! The virtual time is the tag at which a line was served last. A line that had no work joins there: it gets no credit
+//! for having had nothing to do. A line that has work but nothing ready (its jobs are parked, under way, or wait for an
+//! entry) keeps its tag, up to the worth of the whole cell, so that what kept it back for ever is not made up for.
 
 use crate::rank::Rank;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,32 +14,63 @@ use std::sync::Arc;
 
 /// The weight of a line that nobody gave one.
 const WEIGHT_MILLI: u32 = 1000;
-/// How far a line of weight 1000 moves back with each turn.
-const STRIDE: u64 = 1 << 20;
+/// What everything that a cell has costs.
+pub const WHOLE: u64 = 1 << 40;
+
+/// What a plan was charged to its line, to be given back as far as it is refused.
+#[derive(Clone, Copy, Debug)]
+pub struct Fare {
+    line: u32,
+    step: u128,
+}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lines {
     by_name: BTreeMap<Arc<str>, u32>,
     lines: Vec<Line>,
-    /// Lines with somebody to serve, by the turn they have come to; those that have no work left come last.
-    active: BTreeSet<(bool, u64, u32)>,
-    turn: u64,
+    /// Lines with somebody to serve, by their tags; those that have no work left come last, equals by their heads.
+    active: BTreeSet<(bool, u128, Rank, u32)>,
+    /// Lines with nobody to serve yet: who will be is known once the jobs that were taken are planned.
+    awaiting: BTreeSet<(u128, u32)>,
+    virtual_time: u128,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Line {
     weight_milli: u32,
     ready: BTreeSet<Rank>,
-    turn: u64,
+    tag: u128,
+    /// For jobs that were taken and not planned yet.
+    pledged: u128,
+    /// How many of those will be followed by others if they find a place.
+    awaited: u32,
+    /// Jobs of the backlog and plans under way.
+    members: u32,
     strict: bool,
     /// In a strict line: the job whose turn it is and that its quota keeps back; nobody behind it is served.
     held_at: Option<Rank>,
 }
 
+/// Where a line stands among the others.
+type Place = (Option<(bool, u128, Rank)>, Option<u128>);
+
 impl Line {
     fn head(&self) -> Option<Rank> {
         let head = *self.ready.first()?;
         self.held_at.is_none_or(|held| head <= held).then_some(head)
+    }
+
+    fn place(&self) -> Place {
+        let due = self.tag.saturating_add(self.pledged);
+        match self.head() {
+            Some(head) => (Some((head.is_idle(), due, head)), None),
+            None => (None, (self.awaited > 0).then_some(due)),
+        }
+    }
+
+    /// How far the line moves back for what costs so much.
+    fn step(&self, cost: u64) -> u128 {
+        u128::from(cost) * u128::from(WEIGHT_MILLI) / u128::from(self.weight_milli.max(1))
     }
 }
 
@@ -58,6 +97,22 @@ impl Lines {
         });
     }
 
+    /// One more job or plan of the line is there, whatever it waits for.
+    pub(crate) fn join(&mut self, line: u32) {
+        let virtual_time = self.virtual_time;
+        self.change(line, |line| {
+            if line.members == 0 {
+                line.tag = line.tag.max(virtual_time);
+            }
+            line.members += 1;
+        });
+    }
+
+    /// One less is there.
+    pub(crate) fn leave(&mut self, line: u32) {
+        self.change(line, |line| line.members = line.members.saturating_sub(1));
+    }
+
     pub(crate) fn add(&mut self, line: u32, rank: Rank) {
         self.change(line, |line| {
             line.ready.insert(rank);
@@ -70,18 +125,47 @@ impl Lines {
         });
     }
 
-    /// The line whose turn it is, and who is first in it.
+    /// The line whose turn it is, and who is first in it. Nothing while that depends on what was taken.
     pub(crate) fn next(&self) -> Option<(u32, Rank)> {
-        let &(.., line) = self.active.first()?;
-        Some((line, self.lines[line as usize].head()?))
+        let &(is_idle, due, head, line) = self.active.first()?;
+        let waits = self.awaiting.first().is_some_and(|&(awaited, _)| is_idle || awaited < due);
+        (!waits).then_some((line, head))
     }
 
-    /// Counts a turn against a line.
-    pub(crate) fn charge(&mut self, line: u32) {
-        self.turn = self.turn.max(self.lines[line as usize].turn);
+    /// A job that costs so much was taken; others of its line follow it if it finds a place, or not. Returns what
+    /// [`Lines::redeem`] takes.
+    pub(crate) fn pledge(&mut self, line: u32, cost: u64, followed: bool) -> u128 {
+        let Some(step) = self.lines.get(line as usize).map(|line| line.step(cost)) else { return 0 };
         self.change(line, |line| {
-            line.turn = line.turn.saturating_add(STRIDE * u64::from(WEIGHT_MILLI) / u64::from(line.weight_milli));
+            line.pledged = line.pledged.saturating_add(step);
+            line.awaited += u32::from(followed);
         });
+        step
+    }
+
+    /// It is known what comes of a job that was taken.
+    pub(crate) fn redeem(&mut self, line: u32, step: u128, followed: bool) {
+        self.change(line, |line| {
+            line.pledged = line.pledged.saturating_sub(step);
+            line.awaited = line.awaited.saturating_sub(u32::from(followed));
+        });
+    }
+
+    /// Charges a plan to its line, which has it as a member until [`Lines::settle`].
+    pub(crate) fn charge(&mut self, line: u32, cost: u64) -> Fare {
+        let Some(found) = self.lines.get(line as usize) else { return Fare { line, step: 0 } };
+        let step = found.step(cost);
+        self.virtual_time = self.virtual_time.max(found.tag);
+        self.join(line);
+        self.change(line, |line| line.tag = line.tag.saturating_add(step));
+        Fare { line, step }
+    }
+
+    /// Of a plan so much of `of` was refused, and is given back.
+    pub(crate) fn settle(&mut self, fare: Fare, refused: u64, of: u64) {
+        let back = fare.step.saturating_mul(u128::from(refused.min(of))) / u128::from(of.max(1));
+        self.change(fare.line, |line| line.tag = line.tag.saturating_sub(back));
+        self.leave(fare.line);
     }
 
     /// A job of a strict line was kept back by its quota.
@@ -105,23 +189,27 @@ impl Lines {
         !self.active.is_empty()
     }
 
-    /// Changes a line and keeps its entry among the active ones right. A line that was idle joins at the present turn:
-    /// it gets no credit for having had nothing to do.
+    /// Changes a line and keeps its place among the others right. A line that had nobody to serve for a while is owed
+    /// no more than the whole cell.
     fn change(&mut self, number: u32, change: impl FnOnce(&mut Line)) {
-        let turn = self.turn;
+        let virtual_time = self.virtual_time;
         let Some(line) = self.lines.get_mut(number as usize) else { return };
-        let was = line.head().map(|head| (head.is_idle(), line.turn, number));
+        let was = line.place();
         change(line);
-        let is_active = line.head().is_some();
-        if is_active && was.is_none() {
-            line.turn = line.turn.max(turn);
+        if was.0.is_none() && line.head().is_some() {
+            line.tag = line.tag.max(virtual_time.saturating_sub(line.step(WHOLE)));
         }
-        let now = line.head().map(|head| (head.is_idle(), line.turn, number));
-        if was != now {
-            if let Some(was) = was {
-                self.active.remove(&was);
-            }
-            self.active.extend(now);
+        let now = line.place();
+        if was == now {
+            return;
         }
+        if let Some((is_idle, due, head)) = was.0 {
+            self.active.remove(&(is_idle, due, head, number));
+        }
+        if let Some(due) = was.1 {
+            self.awaiting.remove(&(due, number));
+        }
+        self.active.extend(now.0.map(|(is_idle, due, head)| (is_idle, due, head, number)));
+        self.awaiting.extend(now.1.map(|due| (due, number)));
     }
 }

@@ -1,7 +1,7 @@
 //! Order, turns, kin and wake-ups of the backlog.
 
 use ohm_model::{Class, Index, JobId, ResourceId, Shard};
-use ohm_queueing::{Backlog, Blocker, Rank, Ticket};
+use ohm_queueing::{Backlog, Blocker, Rank, Ticket, WHOLE};
 use ohm_stdx::Prng;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ fn backlog(tickets: impl IntoIterator<Item = Ticket>) -> Backlog<&'static str> {
 }
 
 fn take(backlog: &mut Backlog<&'static str>) -> Option<u64> {
-    backlog.take(&mut usize::MAX.clone()).map(|job| job.0)
+    backlog.take(&mut usize::MAX.clone(), |_| WHOLE / 100).map(|job| job.0)
 }
 
 fn take_all(backlog: &mut Backlog<&'static str>) -> Vec<u64> {
@@ -59,7 +59,11 @@ fn lines_take_turns_by_weight() {
 #[test]
 fn an_idle_line_saves_up_no_turns() {
     let mut jobs = backlog((0..20).map(|job| alone(job, "busy", 0)));
-    assert!((0..10).all(|_| take(&mut jobs).is_some()));
+    for _ in 0..10 {
+        let job = take(&mut jobs).map(JobId).unwrap();
+        let fare = jobs.depart(job, WHOLE / 100);
+        jobs.settle(fare, 0, 1);
+    }
     (100..110).for_each(|job| jobs.put(alone(job, "late", 0)));
     let next: Vec<u64> = take_all(&mut jobs).into_iter().take(6).collect();
     let late = next.iter().filter(|job| **job >= 100).count();

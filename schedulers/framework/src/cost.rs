@@ -1,0 +1,92 @@
+//! What a job or a plan costs its queue: the largest of its shares in what the nodes of the cell have (dominant share,
+//! Ghodsi et al. 2011).
+
+use crate::plan::PlannedJob;
+use ohm_cell::{Cell, Job};
+use ohm_model::{GroupIndex, JobId, ResourceId};
+use ohm_queueing::WHOLE;
+use std::collections::BTreeMap;
+
+/// What all nodes have together, as it was when it was counted last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CellSize {
+    capacity: Vec<i64>,
+}
+
+impl CellSize {
+    /// Costs a pass over all nodes.
+    pub(crate) fn of(cell: &Cell) -> Self {
+        let resources = u16::try_from(cell.resources().len()).unwrap_or(u16::MAX);
+        let of_all = |resource| {
+            let capacities = cell.nodes().iter().map(|(node, _)| cell.nodes().capacity(node, resource).max(0));
+            capacities.fold(0, i64::saturating_add)
+        };
+        CellSize { capacity: (0..resources).map(ResourceId).map(of_all).collect() }
+    }
+
+    /// Whether no node was there.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.capacity.iter().all(|amount| *amount == 0)
+    }
+
+    /// The largest share that these amounts are, in parts of [`WHOLE`]. Nothing is for nothing.
+    fn share(&self, amounts: &BTreeMap<ResourceId, i64>) -> u64 {
+        let share_of = |(resource, amount): (&ResourceId, &i64)| {
+            let all = self.capacity.get(usize::from(resource.0)).copied().filter(|all| *all > 0)?;
+            let share = u128::from(WHOLE) * u128::from(amount.max(&0).unsigned_abs()) / u128::from(all.unsigned_abs());
+            Some(u64::try_from(share).unwrap_or(u64::MAX))
+        };
+        amounts.iter().filter_map(share_of).max().unwrap_or(0).max(1)
+    }
+
+    /// What `job` asks for now.
+    pub(crate) fn cost_of_job(&self, cell: &Cell, job: JobId) -> u64 {
+        let Some(job) = cell.jobs().get(job) else { return 0 };
+        let waits = job.groups.iter().map(|group| group.pending.len());
+        let spares = (0..job.groups.len()).map(|group| job.spares_missing(group));
+        let counts = waits.zip(spares).map(|(waits, spares)| if waits > 0 { waits } else { spares });
+        let counts = counts.enumerate().map(|(group, count)| (GroupIndex(group as u16), count));
+        self.share(&amounts(cell, job, counts))
+    }
+
+    /// What a plan takes: its placements and spares, or the whole request that it reserves.
+    pub(crate) fn cost_of_plan(&self, cell: &Cell, planned: &PlannedJob) -> u64 {
+        let Some(job) = cell.jobs().get(planned.job.job) else { return 0 };
+        if planned.reserve {
+            return self.share(&cell.missing_request(job));
+        }
+        let places = planned.place.iter().map(|row| (row.group, row.count));
+        let spares = planned.nominate.iter().filter(|room| room.is_spare()).map(|room| (room.group, room.count));
+        self.share(&amounts(cell, job, places.chain(spares)))
+    }
+}
+
+/// What so many tasks of these groups ask for together.
+fn amounts(cell: &Cell, job: &Job, counts: impl Iterator<Item = (GroupIndex, u32)>) -> BTreeMap<ResourceId, i64> {
+    let mut sums = BTreeMap::new();
+    for (group, count) in counts.filter(|(_, count)| *count > 0) {
+        let Some(shape) = cell.shape_of(job, usize::from(group.0)) else { continue };
+        for (resource, amount) in &shape.requests {
+            let sum: &mut i64 = sums.entry(*resource).or_insert(0);
+            *sum = sum.saturating_add(amount.saturating_mul(i64::from(count)));
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_share_counts() {
+        let size = CellSize { capacity: vec![1000, 64_000, 0] };
+        let share = |amounts: &[(u16, i64)]| {
+            size.share(&amounts.iter().map(|(resource, amount)| (ResourceId(*resource), *amount)).collect())
+        };
+        assert_eq!(share(&[(0, 10), (1, 32_000)]), WHOLE / 2);
+        assert_eq!(share(&[(0, 100), (1, 640)]), WHOLE / 10);
+        assert_eq!(share(&[(0, 5000)]), 5 * WHOLE, "more than there is");
+        assert_eq!((share(&[(2, 7), (9, 1)]), share(&[])), (1, 1), "what no node has costs next to nothing");
+    }
+}
