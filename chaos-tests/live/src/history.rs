@@ -66,6 +66,8 @@ pub struct History {
     pub faults: Vec<(u64, String)>,
     /// What tasks wrote themselves.
     pub signs: Vec<Sign>,
+    /// Runs of real nodes, and when the shim that started each was gone if it is.
+    pub shims: BTreeMap<RunRef, Option<u64>>,
 }
 
 impl History {
@@ -91,6 +93,10 @@ impl History {
                     Happened::Fault { what } => history.faults.push((at_ms, what)),
                     Happened::Process { .. } | Happened::Exited { .. } => {}
                 }
+            }
+            if tape.role == "shim" {
+                let gone_ms = ends.get(&tape.pid).copied().or_else(|| gone_by_itself(tape, tapes));
+                history.shims.extend(begun(tape).map(|run| (run, gone_ms)));
             }
             if let Some(&at_ms) = ends.get(&tape.pid) {
                 let over = |(node, run)| Record::Over { at_ms, node, run };
@@ -131,6 +137,23 @@ fn ends_of_processes(tapes: &[Tape]) -> BTreeMap<u32, u64> {
         _ => None,
     };
     tapes.iter().flat_map(|tape| &tape.lines).filter_map(ended).collect()
+}
+
+/// When a shim that nobody struck wrote its last record, if another one came in its place: its own fence ended it.
+fn gone_by_itself(tape: &Tape, tapes: &[Tape]) -> Option<u64> {
+    let last_ms = tape.lines.last()?.at_ms;
+    let is_next = |other: &Tape| {
+        let first = other.lines.first();
+        other.role == tape.role && other.name == tape.name && first.is_some_and(|first| first.at_ms > last_ms)
+    };
+    tapes.iter().any(is_next).then_some(last_ms)
+}
+
+fn begun(tape: &Tape) -> impl Iterator<Item = RunRef> {
+    tape.lines.iter().filter_map(|line| match &line.what {
+        Happened::Began { run, .. } => Some(*run),
+        _ => None,
+    })
 }
 
 /// Runs that began and of whose end the process that ran them could not tell.

@@ -28,6 +28,7 @@ mod replay;
 pub mod report;
 mod run;
 pub mod scenario;
+pub mod starts;
 pub mod timeline;
 pub mod verdict;
 

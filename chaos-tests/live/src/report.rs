@@ -2,6 +2,7 @@
 
 use crate::repairs::Repairs;
 use crate::scenario::JUDGED;
+use crate::starts::Starts;
 use crate::timeline::KILL_LEADER;
 use crate::verdict::Finding;
 use comfy_table::{Table, presets};
@@ -33,6 +34,8 @@ pub struct Report {
     pub history: Counts,
     /// What was lost with nodes, and repaired.
     pub repairs: Repairs,
+    /// How often tasks were started, and why again.
+    pub starts: Starts,
     /// How often processes ended that nobody had struck.
     pub ended_by_themselves: BTreeMap<String, u32>,
     /// What `ohm log verify` said.
@@ -122,6 +125,7 @@ impl Report {
             "jobs": self.jobs,
             "history": self.history,
             "repairs": self.repairs,
+            "starts": self.starts,
             "endedByThemselves": self.ended_by_themselves,
             "logVerify": self.verified,
             "notTested": self.skipped,
@@ -193,6 +197,9 @@ impl Report {
         for (number, figures) in self.repairs.text().into_iter().enumerate() {
             line(if number == 0 { "repairs" } else { "" }, figures);
         }
+        for (number, figures) in self.starts.text().into_iter().enumerate() {
+            line(if number == 0 { "starts" } else { "" }, figures);
+        }
         line("log", self.verified.clone());
         for (name, count) in &self.ended_by_themselves {
             line("note", format!("{name} ended {count} times without having been struck"));
@@ -257,6 +264,7 @@ mod tests {
             jobs: JobCounts::default(),
             history: Counts::default(),
             repairs: Repairs::default(),
+            starts: Starts::default(),
             ended_by_themselves: BTreeMap::new(),
             verified: String::new(),
             skipped: vec!["flying".into()],

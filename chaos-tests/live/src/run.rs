@@ -11,6 +11,7 @@ use crate::repairs::Repairs;
 use crate::replay;
 use crate::report::{JobCounts, Report, Strike};
 use crate::scenario::Scenario;
+use crate::starts::Starts;
 use crate::timeline::{Action, Timeline};
 use crate::verdict::{Finding, expected, judge};
 use ohm_runtime::clock::boot_ms;
@@ -76,6 +77,7 @@ pub(crate) fn run(
         },
         history: evidence::counts(&judged.history, judged.files),
         repairs: judged.repairs,
+        starts: judged.starts,
         ended_by_themselves,
         verified: judged.verified,
         skipped,
@@ -89,6 +91,7 @@ pub(crate) fn run(
 struct Judged {
     history: History,
     repairs: Repairs,
+    starts: Starts,
     files: usize,
     verified: String,
 }
@@ -113,13 +116,15 @@ fn judge_all(
     let tapes = evidence::tapes(&cell.records())?;
     let history = History::merge(&tapes, &replayed.log, evidence::signs(&cell.signs())?);
     findings.extend(judge(&history, timeline, &scenario.expectations));
+    let (starts, needless) = Starts::of(&history, timeline);
+    findings.extend(needless);
     evidence::write_history(&folder.join("history.txt"), &history)?;
     // A small disk goes with the run.
     for server in folders.iter().filter(|server| server.parent() != Some(folder)) {
         evidence::copy(server, &folder.join(server.file_name().unwrap_or_default()))?;
     }
     let repairs = Repairs::of(&history, replayed.longest_idle_ms);
-    Ok(Judged { history, repairs, files: tapes.len(), verified: verified.join("; ") })
+    Ok(Judged { history, repairs, starts, files: tapes.len(), verified: verified.join("; ") })
 }
 
 /// Faults with what clients and tasks felt of them.
