@@ -13,6 +13,7 @@ mod etcd;
 mod faults;
 mod kept;
 mod live;
+mod memory;
 mod outages;
 mod plan;
 #[cfg(feature = "etcd")]

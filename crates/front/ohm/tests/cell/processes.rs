@@ -28,6 +28,22 @@ impl Process {
         words.split_once(' ').map_or_else(String::new, |(_, rest)| rest.to_string())
     }
 
+    /// How much memory it has, in MiB.
+    pub fn memory_mib(&self) -> u64 {
+        self.status_mib("VmRSS:")
+    }
+
+    /// The most it ever had, in MiB.
+    pub fn peak_memory_mib(&self) -> u64 {
+        self.status_mib("VmHWM:")
+    }
+
+    fn status_mib(&self, field: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+        line.split_whitespace().next().unwrap().parse::<u64>().unwrap() >> 10
+    }
+
     /// Stops it until [`Process::go_on`].
     pub fn freeze(&self) {
         signal(self.pid, "STOP");
