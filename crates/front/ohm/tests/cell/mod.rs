@@ -3,6 +3,7 @@
 
 pub mod diary;
 pub mod http;
+pub mod misuse;
 pub mod processes;
 pub mod submitter;
 pub mod tasks;
