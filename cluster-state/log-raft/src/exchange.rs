@@ -33,7 +33,7 @@ impl<D: Disk> RaftLog<D> {
         match word {
             Word::Raft(message) => {
                 self.check_not_lost(&message)?;
-                if self.follows_nothing(&message) {
+                if is_of_no_term(&message) || self.follows_nothing(&message) {
                     return Ok(());
                 }
                 // Raft answers stale and surplus messages with errors that mean no more than that.
@@ -107,5 +107,35 @@ impl<D: Disk> RaftLog<D> {
             return Err(LogFailure::Lost { acknowledged: Index(message.commit), last: Index(last) });
         }
         Ok(())
+    }
+}
+
+/// Whether a word of a leader says no term. No leader leaves it out; raft takes such a word for one of this member's
+/// own, believes it whatever the term is, and may panic.
+fn is_of_no_term(message: &Message) -> bool {
+    use MessageType::{MsgAppend, MsgHeartbeat, MsgSnapshot};
+    message.term == 0 && matches!(message.get_msg_type(), MsgAppend | MsgHeartbeat | MsgSnapshot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leader_says_its_term() {
+        let mut message = Message::default();
+        for (kind, refused) in [
+            (MessageType::MsgHeartbeat, true),
+            (MessageType::MsgAppend, true),
+            (MessageType::MsgSnapshot, true),
+            (MessageType::MsgPropose, false),
+            (MessageType::MsgReadIndex, false),
+        ] {
+            message.set_msg_type(kind);
+            message.term = 0;
+            assert_eq!(is_of_no_term(&message), refused, "{kind:?}");
+            message.term = 1;
+            assert!(!is_of_no_term(&message), "{kind:?}");
+        }
     }
 }
