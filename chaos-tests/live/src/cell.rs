@@ -148,10 +148,11 @@ impl Cell {
                 self.add_with_server(&name, 1, arguments)?;
             }
         }
-        let lease_ms = shape.node_lease_ms.to_string();
+        let (lease_ms, duty_ms) = (shape.node_lease_ms.to_string(), shape.duty_lease_ms.to_string());
         for number in 1..=shape.health {
             let name = format!("health-{number}");
-            let arguments = ["health", "--name", &name, "--node-lease-ms", &lease_ms].map(String::from).to_vec();
+            let leases = ["--node-lease-ms", &lease_ms, "--duty-lease-ms", &duty_ms];
+            let arguments = ["health", "--name", &name].into_iter().chain(leases).map(String::from).collect();
             self.add_with_server(&name, 1, arguments)?;
         }
         Ok(())

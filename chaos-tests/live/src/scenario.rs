@@ -5,6 +5,7 @@
 //! ```text
 //! about: every process is killed without a word while jobs go through
 //! cell: 4 real nodes, 20 simulated nodes, 2 batch schedulers, 2 health candidates, node lease 10s, disk of 64MiB
+//! cell: 4 real nodes, node lease 8s, duty lease 2s
 //! cell: 4 real nodes, etcd of 3 members
 //! cell: 200 simulated nodes in racks of 10
 //! load: 250 batch jobs on simulated nodes, 8 per second, 1 to 3 tasks of 300ms

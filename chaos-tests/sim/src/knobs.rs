@@ -7,7 +7,7 @@ use ohm_agent::{AgentConfig, CheckPolicy, DriverConfig};
 use ohm_framework::SchedulerConfig;
 use ohm_health::HealthConfig;
 use ohm_log_raft::RaftConfig;
-use ohm_model::{ClassKind, ConditionAction, ConditionKind};
+use ohm_model::{ClassKind, ConditionAction, ConditionKind, TakeOver};
 use ohm_replica::ReplicaConfig;
 use ohm_stdx::{Prng, hash};
 
@@ -76,7 +76,7 @@ impl Knobs {
         let mut one_of = |values: &[u64]| values[dice.below(values.len() as u64) as usize];
         let shard_lease_ms = one_of(&[2_000, 3_000, 6_000]);
         let duty_lease_ms = one_of(&[2_000, 3_000, 4_000]);
-        let node_lease_ms = duty_lease_ms * 2 + one_of(&[1_000, 2_000, 6_000]);
+        let beyond_bound_ms = one_of(&[0, 1_000, 5_000]);
         let replica = ReplicaConfig {
             waiting_bytes_max: one_of(&[8 << 10, 256 << 10, 16 << 20]) as usize,
             entries_in_flight_max: one_of(&[1, 2, 4, 16]) as usize,
@@ -101,7 +101,7 @@ impl Knobs {
             jobs_per_pass: one_of(&[1, 8, 256]) as usize,
             transaction_bytes: one_of(&[256, 4 << 10, 128 << 10]) as usize,
             retries: one_of(&[1, 8]) as u32,
-            node_lease_ms,
+            node_lease_ms: 0,
             beat_interval_ms: one_of(&[250, 500, 1_000]),
             report_batch_max: one_of(&[1, 16, 1024]) as usize,
             report_resend_ms: one_of(&[20, 300, 1_000]),
@@ -119,7 +119,8 @@ impl Knobs {
         };
         let network = NetworkFaults::drawn(dice);
         let large = dice.chance(LARGE_PERMILLE);
-        let knobs = Knobs { network, ..knobs };
+        let node_lease_ms = knobs.take_over().node_lease_ms_min() + beyond_bound_ms;
+        let knobs = Knobs { network, node_lease_ms, ..knobs };
         match nodes {
             Some(nodes) if nodes > 200 => Knobs { nodes, ..knobs.large() },
             Some(nodes) => Knobs { nodes, ..knobs },
@@ -185,6 +186,7 @@ impl Knobs {
                 wish_pause_ms: 900,
                 // Short enough that a node is lost three times before the faults end.
                 duty_lease_ms: 2_000,
+                beat_interval_ms: 250,
                 node_lease_ms: 5_000,
                 faults_ms: 60_000,
                 ..knobs
@@ -208,7 +210,7 @@ impl Knobs {
             transactions_in_flight: 64,
             jobs_per_pass: 256,
             transaction_bytes: 128 << 10,
-            node_lease_ms: 20_000,
+            node_lease_ms: 22_000,
             beat_interval_ms: 4_000,
             report_batch_max: 1024,
             report_resend_ms: 1_000,
@@ -237,9 +239,16 @@ impl Knobs {
         }
     }
 
+    /// How the health duty changes hands; the shortest node lease follows from it.
+    fn take_over(&self) -> TakeOver {
+        let (duty_lease_ms, beat_interval_ms) = (self.duty_lease_ms, self.beat_interval_ms);
+        TakeOver { duty_lease_ms, resend_ms: HealthConfig::default().resend_ms, beat_interval_ms }
+    }
+
     pub(crate) fn health(&self) -> HealthConfig {
         HealthConfig {
             node_lease_ms: self.node_lease_ms,
+            duty_lease_ms: self.duty_lease_ms,
             beat_interval_ms: self.beat_interval_ms,
             ..HealthConfig::default()
         }

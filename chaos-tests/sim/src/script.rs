@@ -18,9 +18,10 @@ pub(crate) use faults::{fault_line, fault_words, name};
 use crate::faults::Fault;
 use crate::knobs::{Knobs, NODES_MAX};
 use crate::report::Report;
-use ohm_cell::Cell;
+use ohm_cell::{Cell, TaskState};
 use ohm_model::{
-    Class, Command, GroupSpec, JobSpec, NodeSpec, OnDisconnect, Reconcile, TaskSpec, TopologyMode, TopologyRequest,
+    Class, Command, GroupSpec, Incarnation, JobSpec, NodeSpec, OnDisconnect, Reconcile, TaskSpec, TopologyMode,
+    TopologyRequest,
 };
 use ohm_oracle::Broken;
 use words::Words;
@@ -48,7 +49,12 @@ pub struct Script {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Expectation {
-    Job { name: String, phase: String },
+    Job {
+        name: String,
+        phase: String,
+    },
+    /// Each of its tasks is in its first run.
+    Untouched(String),
     Broken(String),
     Fault(String),
     Conflict(String),
@@ -173,7 +179,10 @@ impl Script {
         let expectation = match words.word("what is expected")? {
             "job" => {
                 let name = words.word("a job")?.into();
-                Expectation::Job { name, phase: words.word("its state")?.into() }
+                match words.word("its state, or untouched")? {
+                    "untouched" => Expectation::Untouched(name),
+                    phase => Expectation::Job { name, phase: phase.into() },
+                }
             }
             "fault" => Expectation::Fault(words.rest()),
             "conflict" => Expectation::Conflict(words.word("a reason")?.into()),
@@ -206,6 +215,13 @@ impl Script {
                 Expectation::Job { name, phase } => {
                     let found = cell.and_then(|cell| cell.jobs().find(name)).map_or("absent", |job| job.phase());
                     (found != phase).then(|| format!("job {name} is {found}, not {phase}"))
+                }
+                Expectation::Untouched(name) => {
+                    let job = cell.and_then(|cell| cell.jobs().find(name));
+                    let mut tasks =
+                        job.into_iter().flat_map(|job| job.groups.iter().flat_map(|group| group.tasks.iter()));
+                    let again = tasks.any(|task| task.state != TaskState::Live || task.attempts != Incarnation(1));
+                    (again || job.is_none()).then(|| format!("tasks of job {name} don't run as they were started"))
                 }
                 Expectation::Broken(promise) => {
                     let holds = !report.broken.iter().any(|broken| broken.promise == promise);

@@ -119,8 +119,8 @@ fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
         Command::ConcludeNodes { epoch, conclusions } => {
             conclude_nodes::conclude_nodes(tx, session, *epoch, conclusions)
         }
-        Command::BoundNodeLease { epoch, seen_ms, lease_ms } => {
-            bound_node_lease::bound_node_lease(tx, session, *epoch, (*seen_ms, *lease_ms))
+        Command::BoundNodeLease { epoch, seen_ms, lease_ms, take_over } => {
+            bound_node_lease::bound_node_lease(tx, session, *epoch, (*seen_ms, *lease_ms), take_over)
         }
         Command::HoldConclusions { epoch, silent, brake_ms } => {
             bound_node_lease::hold_conclusions(tx, session, *epoch, *silent, *brake_ms)

@@ -1,7 +1,7 @@
 //! Why a daemon ends although nobody asked it to.
 
 use ohm_cell::RestoreError;
-use ohm_model::Index;
+use ohm_model::{Index, ShortNodeLease};
 use ohm_runtime::connect::ConnectError;
 use ohm_stdx::codec::DecodeError;
 use ohm_wire::Malformed;
@@ -12,6 +12,9 @@ pub enum DaemonError {
     /// The server addresses can't be used.
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    /// One dead candidate would end tasks.
+    #[error(transparent)]
+    ShortNodeLease(#[from] ShortNodeLease),
     /// The servers will not have this process, today or later.
     #[error("the server refuses this process: {0}")]
     Refused(String),

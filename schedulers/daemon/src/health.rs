@@ -12,10 +12,6 @@ use ohm_wire::{BeatAnswer, BeatAnswers};
 
 /// Between two looks at what is due, in milliseconds: half of what is gathered into one conclusion.
 const TICK_MS: u64 = 100;
-/// How long the duty's lease lasts unless told otherwise, in milliseconds.
-const DUTY_LEASE_MS: u64 = 4_000;
-/// An unanswered command is sent again after this many milliseconds.
-const RESEND_MS: u64 = 500;
 
 /// How a health candidate is started.
 #[derive(Clone, Debug)]
@@ -29,14 +25,18 @@ pub struct HealthOptions {
 impl HealthOptions {
     /// A candidate with the values used in a cell (node lease 30 s), called `name` towards people.
     pub fn new(servers: Servers, name: &str) -> Self {
-        let (duty_lease_ms, resend_ms) = (DUTY_LEASE_MS, RESEND_MS);
-        let config = DutyConfig { name: name.to_string(), duty_lease_ms, resend_ms, health: HealthConfig::default() };
-        HealthOptions { servers, config }
+        HealthOptions { servers, config: DutyConfig { name: name.to_string(), health: HealthConfig::default() } }
     }
 
     /// The same candidate with node leases of `node_lease_ms` milliseconds.
     pub fn with_node_lease_ms(mut self, node_lease_ms: u64) -> Self {
         self.config.health.node_lease_ms = node_lease_ms;
+        self
+    }
+
+    /// The same candidate with a lease of the duty of `duty_lease_ms` milliseconds.
+    pub fn with_duty_lease_ms(mut self, duty_lease_ms: u64) -> Self {
+        self.config.health.duty_lease_ms = duty_lease_ms;
         self
     }
 
@@ -50,9 +50,10 @@ impl HealthOptions {
 /// Runs a health candidate until `shutdown`; then the duty and its session are given back.
 ///
 /// # Errors
-/// See [`DaemonError`]; servers that can't be reached are waited for.
+/// See [`DaemonError`]; a node lease that is too short is one. Servers that can't be reached are waited for.
 pub async fn run_health(options: HealthOptions, shutdown: Shutdown) -> Result<(), DaemonError> {
     let HealthOptions { servers, config } = options;
+    config.health.check()?;
     let name = config.name.clone();
     tracing::info!(name, node_lease_ms = config.health.node_lease_ms, "health started");
     let core = DutyCore::new(config, dice::dice());

@@ -11,7 +11,7 @@ use ohm_cell::{Cell, restore};
 use ohm_model::{
     CheckReport, Command, ConditionAction, ConditionKind, Envelope, Epoch, Exit, Grain, GroupIndex, Guard, Incarnation,
     JobGuard, JobId, Lease, NodeConclusion, NodeCondition, NodeHealth, Nomination, Outcome, Placement, Purpose, Role,
-    RunRef, RunReport, RunReportKind, StopCause, TaskIndex, Transaction,
+    RunRef, RunReport, RunReportKind, StopCause, TakeOver, TaskIndex, Transaction,
 };
 use ohm_stdx::codec;
 
@@ -123,7 +123,8 @@ fn of_nodes(world: &World) -> Vec<Said> {
         let conclusions = vec![NodeConclusion { node, incarnation, health }];
         commands.push((4, Command::ConcludeNodes { epoch: Epoch(1), conclusions }));
     }
-    commands.push((4, Command::BoundNodeLease { epoch: Epoch(1), seen_ms: 0, lease_ms: 30_000 }));
+    let take_over = TakeOver { duty_lease_ms: 4_000, resend_ms: 500, beat_interval_ms: 1_000 };
+    commands.push((4, Command::BoundNodeLease { epoch: Epoch(1), seen_ms: 0, lease_ms: 30_000, take_over }));
     commands.push((4, Command::HoldConclusions { epoch: Epoch(1), silent: 3, brake_ms: 30_000 }));
     let name = || "n0".to_string();
     let (kind, action) = (ConditionKind::DiskPressure, ConditionAction::Drain);

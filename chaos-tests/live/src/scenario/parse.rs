@@ -90,6 +90,9 @@ fn shape(text: &str) -> Parsed<Shape> {
         if words.skip("node") {
             words.expect("lease")?;
             cell.node_lease_ms = words.duration()?;
+        } else if words.skip("duty") {
+            words.expect("lease")?;
+            cell.duty_lease_ms = words.duration()?;
         } else if words.skip("etcd") {
             words.expect("of")?;
             cell.etcd = words.number(ETCD_MEMBERS_MAX)?;
@@ -120,6 +123,7 @@ fn shape(text: &str) -> Parsed<Shape> {
         }
         words.end()?;
     }
+    cell.check_leases().map_err(|short| format!("{short}: say duty lease 2s"))?;
     if ![1, 3, 5].contains(&cell.servers) {
         return Err(format!("{} servers: a cell has 1, 3 or 5", cell.servers));
     }

@@ -1,6 +1,7 @@
 //! What a cell is made of.
 
-use ohm_model::Class;
+use ohm_health::HealthConfig;
+use ohm_model::{Class, ShortNodeLease};
 
 /// Racks of simulated nodes in one block.
 pub const RACKS_PER_BLOCK: usize = 5;
@@ -22,6 +23,8 @@ pub struct Shape {
     pub health: usize,
     /// How long a node may go on without a word from the health duty, in milliseconds.
     pub node_lease_ms: u64,
+    /// How long the lease of the health duty itself lasts, in milliseconds.
+    pub duty_lease_ms: u64,
     /// Members of an etcd that keeps the log: `etcd-1` and so on; without any the server keeps it.
     pub etcd: usize,
     /// Whether real nodes get timers from the kernel; without, a stopped shim has no second fence.
@@ -40,6 +43,7 @@ impl Default for Shape {
             schedulers: Class::BUILT_IN.map(|class| (class, 1)).to_vec(),
             health: 1,
             node_lease_ms: 10_000,
+            duty_lease_ms: 4_000,
             etcd: 0,
             has_timers: true,
             disk_bytes: None,
@@ -48,6 +52,15 @@ impl Default for Shape {
 }
 
 impl Shape {
+    /// Whether tasks outlive the end of whoever holds the health duty.
+    ///
+    /// # Errors
+    /// When the node lease is too short for that.
+    pub fn check_leases(&self) -> Result<(), ShortNodeLease> {
+        let (node_lease_ms, duty_lease_ms) = (self.node_lease_ms, self.duty_lease_ms);
+        HealthConfig { node_lease_ms, duty_lease_ms, ..HealthConfig::default() }.check()
+    }
+
     /// The name of a simulated node, counted from 0.
     pub fn simulated_name(number: usize) -> String {
         format!("sim-{}", number + 1)

@@ -1,7 +1,8 @@
 use super::*;
 use std::fs;
 
-const CELL: &str = "cell: 2 real nodes, 3 simulated nodes, 2 batch schedulers, node lease 8s, disk of 64MiB\n";
+const CELL: &str =
+    "cell: 2 real nodes, 3 simulated nodes, 2 batch schedulers, node lease 8s, duty lease 2s, disk of 64MiB\n";
 const LOAD: &str = "load: 10 batch jobs on real nodes, 4 per second, 1 to 3 tasks of 300ms\n";
 
 fn with(line: &str) -> Result<Scenario, ScenarioError> {
@@ -12,7 +13,8 @@ fn with(line: &str) -> Result<Scenario, ScenarioError> {
 fn sentences_are_read() {
     let scenario = with("fault: from 1s every 2s kill server, shim-2 in turn # and so on").unwrap();
     assert_eq!((scenario.cell.real_nodes, scenario.cell.simulated_nodes, scenario.cell.health), (2, 3, 1));
-    assert_eq!((scenario.cell.node_lease_ms, scenario.cell.disk_bytes), (8_000, Some(64 << 20)));
+    assert_eq!((scenario.cell.node_lease_ms, scenario.cell.duty_lease_ms), (8_000, 2_000));
+    assert_eq!(scenario.cell.disk_bytes, Some(64 << 20));
     let kill = |at_ms, name: &str| Fault { at_ms, kind: Kind::Kill(vec![name.into()]) };
     assert_eq!(scenario.faults, [kill(1_000, "server"), kill(3_000, "shim-2")]);
     let random = with("fault: from 1s every 2s strike at random 3 times").unwrap().faults;

@@ -29,8 +29,7 @@ impl Duty for Health {
         if stage.knobs.leases_differ {
             health.node_lease_ms += stage.knobs.theme.lease_differences_ms()[dice.below(4) as usize];
         }
-        let duty_lease_ms = stage.knobs.duty_lease_ms;
-        DutyCore::new(DutyConfig { name, duty_lease_ms, resend_ms: 500, health }, dice.fork())
+        DutyCore::new(DutyConfig { name, health }, dice.fork())
     }
 
     fn perform(health: &mut HealthProcess, word: DutyWord, stage: &mut Stage) -> Option<DutyInput> {

@@ -2,15 +2,19 @@
 
 use crate::apply::Tx;
 use crate::apply::conclude_nodes::check_duty;
-use ohm_model::{Epoch, EventKind, Outcome, Refusal, SessionId};
+use ohm_model::{Epoch, EventKind, Outcome, Refusal, SessionId, TakeOver};
 
 pub(crate) fn bound_node_lease(
     tx: &mut Tx<'_>,
     session: SessionId,
     epoch: Epoch,
     (seen_ms, lease_ms): (u64, u64),
+    take_over: &TakeOver,
 ) -> Result<Outcome, Refusal> {
     check_duty(tx, session, epoch)?;
+    if let Err(short) = take_over.check(lease_ms) {
+        return Err(Refusal::Invalid { field: "lease_ms".into(), problem: short.to_string() });
+    }
     let bound_ms = tx.health.lease_bound_ms;
     if bound_ms != seen_ms && bound_ms != lease_ms {
         let problem = format!("the bound of node leases is {bound_ms} ms by now, not {seen_ms}");

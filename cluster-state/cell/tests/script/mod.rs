@@ -10,7 +10,7 @@ use ohm_cell::{Applied, Cell};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
     Asked, Command, Entry, Envelope, Epoch, Incarnation, Index, JobId, Lease, NodeConclusion, NodeHealth, NodeId,
-    Outcome, Role, RunReport, RunReportKind, Sequence, SessionId, Shard,
+    Outcome, Role, RunReport, RunReportKind, Sequence, SessionId, Shard, TakeOver,
 };
 use parse::Words;
 use std::collections::BTreeMap;
@@ -235,7 +235,7 @@ impl Script {
         (session, Command::ConcludeNodes { epoch, conclusions: vec![NodeConclusion { node, incarnation, health }] })
     }
 
-    /// `bound LEASE_MS [epoch=N] [seen=MS]`, `hold SILENT BRAKE_MS`.
+    /// `bound LEASE_MS [epoch=N] [seen=MS] [duty=MS]`, `hold SILENT BRAKE_MS`.
     fn health_command(&mut self, verb: &str, words: &mut Words) -> (String, Command) {
         let number = |text: &str| -> u64 { text.parse().expect("a number") };
         let known = self.cell.sessions().lease(Lease::Health).epoch.0;
@@ -244,7 +244,9 @@ impl Script {
         let command = match verb {
             "bound" => {
                 let seen_ms = words.option("seen").map_or(self.cell.health().lease_bound_ms, number);
-                Command::BoundNodeLease { epoch, seen_ms, lease_ms: first }
+                let duty_lease_ms = words.option("duty").map_or(4_000, number);
+                let take_over = TakeOver { duty_lease_ms, resend_ms: 500, beat_interval_ms: 1_000 };
+                Command::BoundNodeLease { epoch, seen_ms, lease_ms: first, take_over }
             }
             _ => Command::HoldConclusions { epoch, silent: first as u32, brake_ms: number(words.need("brake")) },
         };

@@ -11,7 +11,7 @@
 //! already; only a grant of an epoch higher than all that were seen or granted when it was asked for proves a renewal.
 
 use crate::balance::{Peers, owner_of};
-use ohm_model::lease::SHARDS_PER_CLASS;
+use ohm_model::lease::{SHARDS_PER_CLASS, lease_margin_ms};
 use ohm_model::{Class, Command, Epoch, Index, Lease, Outcome, SessionId, Shard};
 use std::collections::BTreeMap;
 
@@ -41,14 +41,14 @@ impl LeaseConfig {
 
     /// A duty: one lease, first come.
     pub fn duty(lease: Lease, lease_ms: u64) -> Self {
-        let (leases, margin_ms) = (vec![lease], lease_ms / 10);
+        let (leases, margin_ms) = (vec![lease], lease_margin_ms(lease_ms));
         LeaseConfig { leases, lease_ms, margin_ms, balance: false, grace_ms: 0, waits_for_former: false }
     }
 
     /// All shards of `class`, shared out among its scheduler replicas.
     pub fn shards(class: Class, lease_ms: u64) -> Self {
         let leases = (0..SHARDS_PER_CLASS).map(|number| Lease::Shard(Shard { class, number })).collect();
-        let margin_ms = lease_ms / 10;
+        let margin_ms = lease_margin_ms(lease_ms);
         LeaseConfig { leases, lease_ms, margin_ms, balance: true, grace_ms: lease_ms, waits_for_former: false }
     }
 

@@ -3,7 +3,7 @@
 use crate::condition::NodeCondition;
 use crate::ids::{Epoch, Incarnation, Index, JobId, NodeId, RunRef, Sequence, SessionId};
 use crate::job::JobSpec;
-use crate::lease::{Lease, Role};
+use crate::lease::{Lease, Role, TakeOver};
 use crate::node::{NodeConclusion, NodeSpec};
 use crate::priority::PriorityClass;
 use crate::profile::SchedulingProfile;
@@ -129,8 +129,10 @@ pub enum Command {
         epoch: Epoch,
         /// The bound that the duty has seen; refused when it is another one by now.
         seen_ms: u64,
-        /// In milliseconds.
+        /// In milliseconds; refused when it does not outlast the duty changing hands.
         lease_ms: u64,
+        /// How long that takes.
+        take_over: TakeOver,
     },
     /// The health duty puts off conclusions because very many nodes fell silent at once, or does so no more.
     HoldConclusions {

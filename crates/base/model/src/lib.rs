@@ -45,7 +45,7 @@ pub use job::{
     GRACE_MS_MAX, GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, SpreadMode, Survivors,
     TaskSpec,
 };
-pub use lease::{Lease, Role, Shard};
+pub use lease::{Lease, Role, Shard, ShortNodeLease, TakeOver};
 pub use names::NameError;
 pub use node::{NodeConclusion, NodeHealth, NodeSpec};
 pub use outcome::{JobOutcome, Outcome, Refusal};

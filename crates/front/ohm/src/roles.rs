@@ -77,9 +77,13 @@ pub(crate) struct HealthArguments {
     /// How it is called in events [default: health and process id]
     #[arg(long)]
     name: Option<String>,
-    /// How long a node may go on after its last answered beat, in milliseconds
+    /// How long a node may go on after its last answered beat, in milliseconds; longer than the duty takes to go to
+    /// another process
     #[arg(long, default_value_t = 30_000, value_name = "MS")]
     node_lease_ms: u64,
+    /// How long the lease of the duty itself lasts, in milliseconds, equal for all candidates
+    #[arg(long, default_value_t = 4_000, value_name = "MS", value_parser = clap::value_parser!(u64).range(500..60_000))]
+    duty_lease_ms: u64,
     /// When more than this share of the nodes falls silent at once, none is declared lost for 30 s; 100 for never
     #[arg(long, default_value_t = 30, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(..=100))]
     brake_percent: u64,
@@ -168,7 +172,11 @@ pub(crate) fn health(arguments: &HealthArguments, globals: &Globals) -> ExitCode
     let name = arguments.name.clone().unwrap_or_else(|| format!("health-{}", std::process::id()));
     let options = HealthOptions::new(servers(globals), &name)
         .with_node_lease_ms(arguments.node_lease_ms)
+        .with_duty_lease_ms(arguments.duty_lease_ms)
         .with_brake_percent(arguments.brake_percent);
+    if let Err(short) = options.config.health.check() {
+        return used_wrongly(&format!("--node-lease-ms: {short} (--duty-lease-ms)"));
+    }
     run(1, |shutdown| run_health(options, shutdown))
 }
 

@@ -38,7 +38,7 @@ fn said(cell: &Cell, files: &[PathBuf]) -> String {
 
 #[test]
 fn of_a_node_and_its_copy_one_is_acknowledged_at_a_time() {
-    let mut cell = Cell::start(&["--shape", "1x1x2", "--node-lease-ms", "6000"]);
+    let mut cell = Cell::start(&["--shape", "1x1x2", "--node-lease-ms", "7000", "--duty-lease-ms", "1500"]);
     cell.wait_for_nodes(2);
     cell.submit(&diary::job(&cell, "work", "retries: 0, count: 2, minCount: 1, maxPerNode: 1"));
     let before = cell.wait_for_tasks("work");

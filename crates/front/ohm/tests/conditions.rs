@@ -87,7 +87,7 @@ fn a_node_whose_health_check_fails_takes_no_new_work_until_it_is_well() {
 
 #[test]
 fn a_node_that_flaps_is_held_down_until_a_person_releases_it() {
-    let mut cell = Cell::start(&["--shape", "1x1x2", "--node-lease-ms", "6000"]);
+    let mut cell = Cell::start(&["--shape", "1x1x2", "--node-lease-ms", "7000", "--duty-lease-ms", "1500"]);
     cell.wait_for_nodes(2);
     let name = cell.json(&["nodes"])["nodes"][0]["name"].as_str().unwrap().to_string();
     let agent: Process = cell.child(&format!("agent --name {name}")).unwrap();

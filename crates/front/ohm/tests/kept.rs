@@ -45,7 +45,7 @@ fn process(task: &Value) -> Process {
 
 #[test]
 fn of_a_kept_task_and_its_replacement_one_is_left_when_the_node_is_back() {
-    let mut cell = Cell::start(&["--node-lease-ms", "6000"]);
+    let mut cell = Cell::start(&["--node-lease-ms", "7000", "--duty-lease-ms", "1500"]);
     cell.wait_for_nodes(NODES);
     fs::create_dir(cell.path("diary")).unwrap();
     let jobs = [("first", "{policy: keep, reconcile: original}"), ("later", "keep")];

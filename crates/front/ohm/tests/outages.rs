@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-const LEASE_S: f64 = 6.0;
+const LEASE_S: f64 = 7.0;
 
 /// The time since boot, as tasks write it into their diaries.
 fn uptime() -> f64 {
@@ -19,7 +19,7 @@ fn uptime() -> f64 {
 
 #[test]
 fn a_control_plane_away_for_longer_than_a_lease_stops_only_what_says_stop() {
-    let mut cell = Cell::start(&["--shape", "1x1x2", "--node-lease-ms", "6000"]);
+    let mut cell = Cell::start(&["--shape", "1x1x2", "--node-lease-ms", "7000", "--duty-lease-ms", "1500"]);
     cell.wait_for_nodes(2);
     cell.submit(&diary::job(&cell, "stops", "retries: 0, count: 2, onDisconnect: stop"));
     cell.submit(&diary::job(&cell, "stays", "retries: 0, count: 2, onDisconnect: keep"));
@@ -113,4 +113,20 @@ fn a_duty_holder_that_stands_still_is_followed_and_does_no_harm_when_it_goes_on(
     diary::let_end(&cell);
     cell.wait_until_all_succeeded(&["work".to_string()], cell::SOON);
     verify_log(&cell.stop());
+}
+
+#[test]
+fn a_node_lease_that_ends_while_the_duty_changes_hands_is_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    for (role, leases, least) in [
+        ("up", &["--node-lease-ms", "4000"][..], "9400 ms are the least"),
+        ("health", &["--node-lease-ms", "9399"], "9400 ms are the least"),
+        ("up", &["--node-lease-ms", "6649", "--duty-lease-ms", "1500"], "6650 ms are the least"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ohm"));
+        let output = command.arg(role).args(leases).arg("--data-dir").arg(scratch.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{role} {leases:?}: {said}");
+        assert!(said.contains(least) && said.contains("--duty-lease-ms"), "{said}");
+    }
 }

@@ -77,7 +77,7 @@ fn a_job_that_waits_for_nodes_runs_once_whoever_is_killed() {
 /// submit.
 #[test]
 fn a_job_that_lost_all_its_brought_nodes_asks_for_others() {
-    let cell = Cell::start(&["--nodes", "0", "--node-lease-ms", "6000"]);
+    let cell = Cell::start(&["--nodes", "0", "--node-lease-ms", "7000", "--duty-lease-ms", "1500"]);
     let sim = class("burst", "provisioner: sim, pollSeconds: 1, parameters: {nodes: 2, cpu: 4, delaySeconds: 1}");
     let crunch = job("crunch", "count: 4, requests: {cpu: 2}, sim: {duration: 12s}, command: [crunch]");
     submit(&cell, &[sim, queue("burst"), crunch].concat());

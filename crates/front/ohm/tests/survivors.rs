@@ -26,7 +26,7 @@ fn addresses(cell: &Cell, tasks: &[Value]) -> Vec<String> {
 
 #[test]
 fn survivors_of_a_repair_are_told_of_their_peers_or_start_again_in_place() {
-    let mut cell = Cell::start(&["--shape", "1x2x3", "--node-lease-ms", "6000"]);
+    let mut cell = Cell::start(&["--shape", "1x2x3", "--node-lease-ms", "7000", "--duty-lease-ms", "1500"]);
     cell.wait_for_nodes(6);
     cell.submit(&gang(&cell, "told", "survivors: notify, signal: SIGUSR1"));
     cell.submit(&gang(&cell, "anew", "survivors: restartAll"));

@@ -1,15 +1,17 @@
 //! How patient the health duty is. Equal for all candidates of a cell.
 
+use ohm_model::{ShortNodeLease, TakeOver};
 use ohm_stdx::bug::{self, Bug};
-
-/// The lease lasts at least this many beat intervals, so that lost beats alone do not end it.
-const BEATS_PER_LEASE: u64 = 4;
 
 /// Times and bounds of the health duty.
 #[derive(Clone, Debug)]
 pub struct HealthConfig {
     /// How long a node may go on after the sending of its last answered beat, in a cell whose beats are not stretched.
     pub node_lease_ms: u64,
+    /// How long the lease of the duty itself lasts.
+    pub duty_lease_ms: u64,
+    /// An unanswered command is sent again after this long.
+    pub resend_ms: u64,
     /// Between two beats, in a cell whose beats are not stretched.
     pub beat_interval_ms: u64,
     /// The interval is stretched so that the cell sends at most this many beats per second.
@@ -41,6 +43,8 @@ impl Default for HealthConfig {
     fn default() -> Self {
         HealthConfig {
             node_lease_ms: 30_000,
+            duty_lease_ms: 4_000,
+            resend_ms: 500,
             beat_interval_ms: 1000,
             beats_per_second_max: 5000,
             missed_beats: 3,
@@ -69,6 +73,19 @@ pub(crate) struct Timing {
 }
 
 impl HealthConfig {
+    /// Whether tasks outlive the end of whoever holds the duty.
+    ///
+    /// # Errors
+    /// When the node lease is too short for that.
+    pub fn check(&self) -> Result<(), ShortNodeLease> {
+        self.take_over(self.beat_interval_ms).check(self.node_lease_ms)
+    }
+
+    /// How the duty changes hands in a cell whose nodes beat so often.
+    pub(crate) fn take_over(&self, beat_interval_ms: u64) -> TakeOver {
+        TakeOver { duty_lease_ms: self.duty_lease_ms, resend_ms: self.resend_ms, beat_interval_ms }
+    }
+
     /// The times for a cell whose leases are bounded by `bound_ms` in its log: none may be granted that is longer, and
     /// nobody is lost before the longest that may be in force has run out.
     pub(crate) fn bounded(&self, slots: u32, bound_ms: u64) -> Timing {
@@ -93,7 +110,7 @@ impl HealthConfig {
     pub(crate) fn timing(&self, slots: u32) -> Timing {
         let stretched_ms = (u64::from(slots) * 1000).div_ceil(self.beats_per_second_max.max(1));
         let interval_ms = self.beat_interval_ms.max(stretched_ms).max(1);
-        let lease_ms = self.node_lease_ms.max(interval_ms.saturating_mul(BEATS_PER_LEASE));
+        let lease_ms = self.node_lease_ms.max(self.take_over(interval_ms).node_lease_ms_min());
         // Half an interval more: the beat that is just due has not been missed.
         let suspect_ms = interval_ms.saturating_mul(self.missed_beats) + interval_ms / 2;
         let lost_ms = lease_ms.saturating_add(self.margin_ms(lease_ms));
@@ -111,7 +128,7 @@ mod tests {
         let small = config.timing(5000);
         assert_eq!((small.interval_ms, small.lease_ms, small.suspect_ms, small.lost_ms), (1000, 30_000, 3500, 31_100));
         let large = config.timing(100_000);
-        assert_eq!((large.interval_ms, large.lease_ms, large.suspect_ms), (20_000, 80_000, 70_000));
+        assert_eq!((large.interval_ms, large.lease_ms, large.suspect_ms), (20_000, 85_400, 70_000));
         assert!(
             (1..200_000).step_by(777).all(|slots| config.timing(slots).lease_ms <= config.timing(slots + 1).lease_ms)
         );

@@ -364,12 +364,13 @@ impl HealthCore {
     fn speak(&mut self, now_ms: u64, out: &mut Vec<HealthEffect>) {
         let Some(duty) = self.duty.filter(|_| self.speak_ms <= now_ms) else { return };
         let (epoch, seen_ms) = (duty.held.epoch, self.lease_bound_ms);
-        let lease_ms = self.config.timing(self.slots).lease_ms;
+        let Timing { lease_ms, interval_ms, .. } = self.config.timing(self.slots);
         let run_out = now_ms.saturating_sub(duty.since_ms) >= self.timing.lost_ms;
         let mut commands = Vec::new();
         let differs = lease_ms > seen_ms || (lease_ms < seen_ms && run_out);
         if differs && !(seen_ms > 0 && bug::is_planted(Bug::UnboundLease)) {
-            commands.push(Command::BoundNodeLease { epoch, seen_ms, lease_ms });
+            let take_over = self.config.take_over(interval_ms);
+            commands.push(Command::BoundNodeLease { epoch, seen_ms, lease_ms, take_over });
         }
         let holds = matches!(self.brake, Brake::On { .. });
         if holds != self.held {

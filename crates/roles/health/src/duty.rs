@@ -15,10 +15,6 @@ use ohm_stdx::Prng;
 pub struct DutyConfig {
     /// For people: host and process.
     pub name: String,
-    /// How long the duty's lease lasts; well below the node lease.
-    pub duty_lease_ms: u64,
-    /// An unanswered command is sent again after this long.
-    pub resend_ms: u64,
     /// How patient the duty is.
     pub health: HealthConfig,
 }
@@ -48,14 +44,15 @@ pub struct DutyCore {
 impl DutyCore {
     /// A candidate without a copy. `dice` must differ between processes.
     pub fn new(config: DutyConfig, dice: Prng) -> Self {
+        let DutyConfig { name, health } = config;
         let member = MemberConfig {
             role: Role::Health,
-            name: config.name,
-            resend_ms: config.resend_ms,
-            resend_ms_max: config.resend_ms * 8,
-            leases: LeaseConfig::health(config.duty_lease_ms),
+            name,
+            resend_ms: health.resend_ms,
+            resend_ms_max: health.resend_ms * 8,
+            leases: LeaseConfig::health(health.duty_lease_ms),
         };
-        let (follower, health) = (Follower::new(member, dice), HealthCore::new(config.health));
+        let (follower, health) = (Follower::new(member, dice), HealthCore::new(health));
         DutyCore { follower, health, laid_told: None }
     }
 

@@ -2,11 +2,13 @@
 
 use ohm_client::Held;
 use ohm_health::{BeatMark, DutyWord, HealthConfig, HealthCore, HealthEffect, HealthInput, NodeSeen};
-use ohm_model::{Command, Epoch, Incarnation, NodeHealth, NodeId};
+use ohm_model::{Command, Epoch, Incarnation, NodeHealth, NodeId, TakeOver};
 
 /// The default lease of 30,000 ms with its margin of 2 percent and 500 ms.
 const LOST_MS: u64 = 31_100;
 const SUSPECT_MS: u64 = 3500;
+/// As it is by default.
+const TAKE_OVER: TakeOver = TakeOver { duty_lease_ms: 4_000, resend_ms: 500, beat_interval_ms: 1_000 };
 
 struct Duty {
     core: HealthCore,
@@ -221,14 +223,14 @@ fn a_lease_is_granted_only_within_the_bound_in_the_log() {
     assert_eq!(duty.beat([0], 1), 0, "nobody knows yet how long to wait for it");
     duty.pass(500, &[0]);
     let (epoch, lease_ms) = (Epoch(1), 30_000);
-    assert_eq!(duty.said[0], (100, Command::BoundNodeLease { epoch, seen_ms: 0, lease_ms }));
+    assert_eq!(duty.said[0], (100, Command::BoundNodeLease { epoch, seen_ms: 0, lease_ms, take_over: TAKE_OVER }));
     duty.bound(30_000);
     assert_eq!(duty.beat([0], 1), 1);
 }
 
 #[test]
 fn a_shorter_lease_counts_only_when_the_longer_ones_have_run_out() {
-    let config = HealthConfig { node_lease_ms: 5_000, ..HealthConfig::default() };
+    let config = HealthConfig { node_lease_ms: 7_000, duty_lease_ms: 1_500, ..HealthConfig::default() };
     let mut duty = Duty { core: HealthCore::new(config), now_ms: 0, out: Vec::new(), said: Vec::new() };
     duty.see(0, 1, NodeHealth::Ready);
     duty.see(1, 1, NodeHealth::Ready);
@@ -239,13 +241,14 @@ fn a_shorter_lease_counts_only_when_the_longer_ones_have_run_out() {
     assert!(concluded.iter().all(|(_, _, health)| *health != NodeHealth::Lost), "{concluded:?}");
     assert_eq!(duty.said, []);
     duty.pass(LOST_MS + 300, &[0]);
-    let shorter = Command::BoundNodeLease { epoch: Epoch(2), seen_ms: 30_000, lease_ms: 5_000 };
+    let take_over = TakeOver { duty_lease_ms: 1_500, ..TAKE_OVER };
+    let shorter = Command::BoundNodeLease { epoch: Epoch(2), seen_ms: 30_000, lease_ms: 7_000, take_over };
     assert_eq!(duty.said.first(), Some(&(LOST_MS, shorter)));
     // From here on silence is judged by the short one.
-    duty.bound(5_000);
+    duty.bound(7_000);
     duty.see(1, 2, NodeHealth::Ready);
     let start_ms = duty.now_ms;
-    let concluded = duty.pass(start_ms + 6_500, &[0]);
+    let concluded = duty.pass(start_ms + 8_500, &[0]);
     assert!(concluded.iter().any(|(_, node, health)| (*node, *health) == (1, NodeHealth::Lost)), "{concluded:?}");
 }
 
@@ -296,7 +299,7 @@ fn a_hundred_thousand_nodes_cost_little_per_tick() {
         removed: false,
     });
     duty.step(HealthInput::NodesSeen { slots: 100_000, nodes: nodes.collect() });
-    duty.bound(80_000);
+    duty.bound(85_400);
     // One beat of each node in 20 s, 500 per step; nobody is ever missing.
     for step in 0..600u32 {
         duty.now_ms += 100;

@@ -28,6 +28,9 @@ pub struct Up {
     /// How long a node may go on without a word from the health duty, in milliseconds
     #[arg(long, default_value_t = 10_000, value_name = "MS")]
     pub(crate) node_lease_ms: u64,
+    /// How long the lease of the health duty itself lasts, in milliseconds; the shorter, the shorter node leases may be
+    #[arg(long, default_value_t = 4_000, value_name = "MS", value_parser = clap::value_parser!(u64).range(500..60_000))]
+    pub(crate) duty_lease_ms: u64,
     #[command(flatten)]
     pub(crate) engine: EngineArguments,
 }

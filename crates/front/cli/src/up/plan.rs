@@ -4,6 +4,7 @@ use super::child::Command;
 use super::options::{HOSTS_MAX, Shape, Up};
 use crate::etcd::{Engine, EngineArguments, LocalEtcd};
 use crate::failure::Failure;
+use ohm_health::HealthConfig;
 use ohm_model::Class;
 use ohm_runtime::data_dir;
 use ohm_runtime::machine;
@@ -41,6 +42,7 @@ pub(super) struct CellPlan {
     /// Where the servers listen.
     listens: Vec<SocketAddr>,
     node_lease_ms: u64,
+    duty_lease_ms: u64,
     replicas: Vec<(Class, usize)>,
     hosts: Vec<Host>,
     /// What keeps the log, and an etcd of our own for it.
@@ -84,13 +86,17 @@ impl CellPlan {
             local_etcd = Some(local);
         }
         engine.options().map_err(Failure::Usage)?;
+        let (node_lease_ms, duty_lease_ms) = (options.node_lease_ms, options.duty_lease_ms);
+        let health = HealthConfig { node_lease_ms, duty_lease_ms, ..HealthConfig::default() };
+        health.check().map_err(|short| Failure::Usage(format!("--node-lease-ms: {short} (--duty-lease-ms)")))?;
         let plan = CellPlan {
             engine,
             local_etcd,
             folder: folder.to_path_buf(),
             instance: instance.to_string(),
             listens: listens.map_err(|error| Failure::Usage(error.to_string()))?,
-            node_lease_ms: options.node_lease_ms,
+            node_lease_ms,
+            duty_lease_ms,
             replicas: replicas.to_vec(),
             hosts,
         };
@@ -190,8 +196,9 @@ impl CellPlan {
                 commands.push(self.command(&name, SCHEDULERS, self.towards_server(arguments), None));
             }
         }
-        let lease = self.node_lease_ms.to_string();
-        let health = vec!["health".into(), "--name".into(), "health".into(), "--node-lease-ms".into(), lease];
+        let mut health = ["health", "--name", "health"].map(String::from).to_vec();
+        health.extend(["--node-lease-ms".into(), self.node_lease_ms.to_string()]);
+        health.extend(["--duty-lease-ms".into(), self.duty_lease_ms.to_string()]);
         commands.push(self.command("health", HEALTH, self.towards_server(health), None));
         let folder = self.folder.display().to_string();
         let provisioner = vec!["provisioner".into(), "--name".into(), "provisioner".into(), "--sim-dir".into(), folder];

@@ -128,8 +128,10 @@ impl Cell {
                     let _ = self.conclude(one.node, one.incarnation, one.health);
                 }
             }
-            Command::BoundNodeLease { epoch, seen_ms, lease_ms }
-                if *epoch == self.duty.epoch && *seen_ms == self.lease_bound_ms =>
+            Command::BoundNodeLease { epoch, seen_ms, lease_ms, take_over }
+                if *epoch == self.duty.epoch
+                    && *seen_ms == self.lease_bound_ms
+                    && take_over.check(*lease_ms).is_ok() =>
             {
                 self.lease_bound_ms = *lease_ms;
             }

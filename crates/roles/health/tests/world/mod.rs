@@ -170,7 +170,9 @@ impl World {
             MemberConfig { role: Role::Health, name: "test".into(), resend_ms: 150, resend_ms_max: 600, leases };
         let health = HealthConfig {
             // Candidates that don't agree must not be dangerous.
-            node_lease_ms: *self.dice.pick(&[2500, 2500, 2000, 1200]).unwrap_or(&2500),
+            node_lease_ms: *self.dice.pick(&[3000, 3000, 2500, 1980]).unwrap_or(&3000),
+            duty_lease_ms: DUTY_LEASE_MS,
+            resend_ms: 150,
             beat_interval_ms: 200,
             margin_ms: 60,
             gather_ms: 50,
