@@ -4,7 +4,7 @@
 use crate::ailments::Ailments;
 use crate::facts::{Fact, Rules};
 use ohm_model::node::HOSTNAME_LABEL;
-use ohm_model::{EventKind, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, StopCause, TopologySpec};
+use ohm_model::{EventKind, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, StopCause, Taint, TopologySpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A node.
@@ -15,6 +15,15 @@ pub(crate) struct NodeBook {
     pub(crate) cordoned: bool,
     pub(crate) draining: bool,
     pub(crate) ailments: Ailments,
+    /// Taints that people put on it. Nobody else takes them off.
+    pub(crate) put_taints: Vec<Taint>,
+}
+
+impl NodeBook {
+    /// The taints that it registers with, and those that people put on it.
+    pub(crate) fn own_taints(&self) -> impl Iterator<Item = &Taint> {
+        self.spec.taints.iter().chain(&self.put_taints)
+    }
 }
 
 /// A task that stands somewhere.
@@ -81,12 +90,12 @@ impl Books {
         let cordoned = known.as_ref().is_some_and(|known| known.cordoned);
         let was_lost = known.as_ref().is_some_and(|known| known.health == NodeHealth::Lost);
         let draining = known.as_ref().is_some_and(|known| known.draining);
-        let mut ailments = known.map(|known| known.ailments).unwrap_or_default();
+        let (mut ailments, put_taints) = known.map(|known| (known.ailments, known.put_taints)).unwrap_or_default();
         if was_lost {
             ailments.note_return(at_ms);
         }
         let (spec, health) = (spec.clone(), NodeHealth::Ready);
-        self.nodes.insert(node, NodeBook { spec, health, cordoned, draining, ailments });
+        self.nodes.insert(node, NodeBook { spec, health, cordoned, draining, ailments, put_taints });
     }
 
     fn note_ailment(&mut self, kind: &EventKind) {
@@ -172,6 +181,12 @@ impl Books {
             EventKind::NodeCordoned { node, cordoned, .. } => {
                 if let Some(found) = self.nodes.get_mut(node) {
                     found.cordoned = *cordoned;
+                }
+            }
+            EventKind::NodeTainted { node, taint, tainted, .. } => {
+                if let Some(found) = self.nodes.get_mut(node) {
+                    found.put_taints.retain(|known| known != taint);
+                    found.put_taints.extend(tainted.then(|| taint.clone()));
                 }
             }
             EventKind::NodeRemoved { name } => self.nodes.retain(|_, book| book.spec.name != *name),

@@ -30,6 +30,7 @@ mod p7_real_time;
 mod p7_repairs;
 mod p7_restarts;
 mod p7_spares;
+mod p7_taints;
 mod p8_hard_constraints;
 mod p8_quota;
 mod p9_equal_copies;
@@ -72,6 +73,7 @@ pub struct Oracle {
     repairs: p7_repairs::Repairs,
     restarts: p7_restarts::Restarts,
     spares_first: p7_spares::SparesFirst,
+    taints: p7_taints::Taints,
     quotas: p8_quota::Quotas,
     spares: spares::Spares,
     equal_copies: p9_equal_copies::EqualCopies,
@@ -115,8 +117,9 @@ impl Oracle {
         let facts = facts::facts(&taken, applied, &mut self.classes);
         self.real_time.entry((index, at_ms), &taken, &facts, broken);
         self.admissions.reports(index, &taken, &facts, broken);
-        self.repairs.entry_begins(&facts);
+        self.repairs.entry_begins();
         self.restarts.entry_begins(&facts);
+        self.taints.entry_begins(&facts);
         self.moves.entry_begins(index, &taken, &self.books, broken);
         self.spares.entry_begins(&rules);
         self.waiting.entry_begins(entry.stamp_ms, &taken);
@@ -132,6 +135,7 @@ impl Oracle {
             self.slices.watch(index, &fact, &self.books, broken);
             self.moves.watch(index, &fact, (&self.books, &self.admissions), broken);
             self.repairs.watch(index, &fact, &self.books, broken);
+            self.taints.watch(index, &fact, (&self.books, &self.admissions), broken);
             self.restarts.watch(index, &fact, (&self.books, &self.repairs), broken);
             self.counts.watch(index, &fact, &self.books, broken);
             self.lease_ends.watch(index, &fact, broken);
@@ -151,6 +155,7 @@ impl Oracle {
         self.admissions.entry_over(&rules);
         self.counts.entry_over(index, &self.books, broken);
         self.restarts.entry_over(index, &self.books, broken);
+        self.taints.entry_over((index, self.waiting.now_ms), (&self.books, &self.admissions), broken);
         self.closed_jobs.watch(index, applied, broken);
         self.exactly_once.applied(index, entry, applied, broken);
     }

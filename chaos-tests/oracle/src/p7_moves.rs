@@ -58,7 +58,7 @@ impl Moves {
                 let name = books.jobs.get(job).map_or("?", |spec| spec.name.as_str());
                 let spec = books.jobs.get(job).and_then(|spec| spec.groups.get(usize::from(*group)));
                 let wish = spec.map(|spec| admissions.filtered(*job, spec));
-                if !books.nodes.get(node).is_some_and(|book| must_leave(book, wish.as_ref(), at_ms)) {
+                if !books.nodes.get(node).is_some_and(|book| may_have_to_leave(book, wish.as_ref(), at_ms)) {
                     let what =
                         format!("entry {index}: task {group}/{task} of {name} leaves node {node}, which may stay");
                     broken.push(Broken::new("P7", what));
@@ -76,6 +76,16 @@ impl Moves {
             _ => {}
         }
     }
+}
+
+/// The same for tasks that tolerate its conditions for a while: the time may be over.
+fn may_have_to_leave(node: &NodeBook, wish: Option<&GroupSpec>, at_ms: u64) -> bool {
+    let for_ever = wish.map(|wish| {
+        let mut wish = wish.clone();
+        wish.tolerations.retain(|toleration| toleration.toleration_seconds.is_none());
+        wish
+    });
+    must_leave(node, for_ever.as_ref(), at_ms)
 }
 
 /// Whether a node drives away the tasks of a group: it is being drained, or has a condition that they don't tolerate.

@@ -1,11 +1,12 @@
 //! P7: a repair keeps every healthy placement of the job, moves the fewest tasks, is never charged, and leaves no gang
-//! half repaired. A gang is given up only where its minimum stands no more. Books: how often each task failed by
-//! itself, and which tasks wait because they lost their node.
+//! half repaired. A gang is given up only where its minimum stands no more. One cause is one loss: what a node drives
+//! away is repaired, or given up, when all of it has ended, and a job is whole again when nothing of it stops any more.
+//! Books: how often each task failed by itself, which tasks wait because they lost their node, and which are about to.
 
 use crate::books::Books;
 use crate::facts::Fact;
 use crate::history::Broken;
-use ohm_model::{EventKind, Exit, Index, JobId, JobSpec, NodeId, StopCause};
+use ohm_model::{EventKind, Exit, Index, JobId, JobSpec, StopCause};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was charged, and what is being repaired.
@@ -15,22 +16,17 @@ pub(crate) struct Repairs {
     first_placed_ms: BTreeMap<JobId, u64>,
     /// Tasks that lost their node and have no new place yet, and whether they can be placed at once.
     lost: BTreeMap<JobId, BTreeMap<(u16, u32), bool>>,
+    /// Tasks that stop because their node can't hold them, and whether a place is held for each elsewhere.
+    driven: BTreeMap<JobId, BTreeMap<(u16, u32), bool>>,
     /// Groups that got lost tasks back in the entry at hand.
     mended: BTreeSet<(JobId, u16)>,
     /// Jobs whose repair is given up in the entry at hand.
     given_up: BTreeSet<JobId>,
-    /// Nodes that were registered anew in the entry at hand.
-    renewed: BTreeSet<NodeId>,
 }
 
 impl Repairs {
-    /// Takes note of the nodes that an entry registers anew: what it says of them may come in any order.
-    pub(crate) fn entry_begins(&mut self, facts: &[Fact<'_>]) {
-        let renewed = facts.iter().filter_map(|fact| match fact {
-            Fact::Registered { node, .. } => Some(*node),
-            _ => None,
-        });
-        self.renewed = renewed.collect();
+    /// An entry begins: what the one before told of counts no more.
+    pub(crate) fn entry_begins(&mut self) {
         self.mended.clear();
         self.given_up.clear();
     }
@@ -65,6 +61,7 @@ impl Repairs {
                 }
             }
             EventKind::Ended { job, group, task, exit, cause, .. } => {
+                self.driven.get_mut(job).into_iter().for_each(|driven| _ = driven.remove(&(*group, *task)));
                 self.ended((*job, *group, *task), *exit, *cause);
                 let spec = books.jobs.get(job).and_then(|spec| spec.groups.get(usize::from(*group)));
                 if let Some(lost) = self.lost.get_mut(job).filter(|_| spec.is_none_or(|spec| *task >= spec.count)) {
@@ -76,21 +73,27 @@ impl Repairs {
                 }
             }
             EventKind::RepairCommitted { job, .. } => self.judge_repair(index, *job, books, broken),
-            EventKind::RepairFailed { job, .. } => {
+            EventKind::Repaired { job, name, .. } => {
+                if let Some(driven) = self.driven.get(job).filter(|driven| !driven.is_empty()) {
+                    let what = format!("entry {index}: {name} is called whole while {} tasks of it stop", driven.len());
+                    broken.push(Broken::new("P7", what));
+                }
+            }
+            EventKind::RepairFailed { job, name, .. } => {
                 self.given_up.insert(*job);
+                if self.awaits(*job) {
+                    let what = format!("entry {index}: {name} is given up before all of its loss is there");
+                    broken.push(Broken::new("P7", what));
+                }
                 self.judge_giving_up(index, *job, books, broken);
             }
             EventKind::Stopping { job, cause: StopCause::RepairFailed, .. } if !self.given_up.contains(job) => {
                 let name = books.jobs.get(job).map_or("?", |spec| spec.name.as_str());
                 broken.push(Broken::new("P7", format!("entry {index}: {name} is evicted whole and nobody says why")));
             }
-            EventKind::Stopping { job, group, task, cause: StopCause::Moved, node, .. } => {
-                let repairing = self.lost.get(job).is_some_and(|lost| !lost.is_empty());
-                if repairing && !self.renewed.contains(node) {
-                    let name = books.jobs.get(job).map_or("?", |spec| spec.name.as_str());
-                    let what = format!("entry {index}: a repair of {name} moves task {group}/{task} off node {node}");
-                    broken.push(Broken::new("P7", what));
-                }
+            EventKind::Stopping { job, group, task, cause, .. } if is_driven(*cause) => {
+                let has_place = *cause == StopCause::Drained;
+                self.driven.entry(*job).or_default().insert((*group, *task), has_place);
             }
             EventKind::Stopping { job, cause: StopCause::GangRestart, .. } => {
                 self.judge_restart(index, *job, books, broken);
@@ -137,10 +140,38 @@ impl Repairs {
         standing < group.min_count.saturating_sub(done).max(1).min(group.count.saturating_sub(done))
     }
 
+    /// Tasks of a group that stop because their node drives them away, with no place held elsewhere.
+    fn driven_of(&self, job: JobId, at: usize) -> impl Iterator<Item = u32> + '_ {
+        let of_job = self.driven.get(&job).into_iter().flatten();
+        of_job.filter(move |((of, _), has_place)| usize::from(*of) == at && !**has_place).map(|((_, task), _)| *task)
+    }
+
+    /// Whether more of a loss is still to come.
+    fn awaits(&self, job: JobId) -> bool {
+        self.driven.get(&job).is_some_and(|driven| driven.values().any(|has_place| !has_place))
+    }
+
+    /// Whether less than the minimum of a group stands or is done when `gone` of what stands are counted out.
+    fn is_short_of(&self, job: JobId, at: usize, books: &Books, gone: u32) -> bool {
+        let Some(group) = books.jobs.get(&job).and_then(|spec| spec.groups.get(at)) else { return false };
+        let standing = (books.live(job, at as u16).count() as u32).saturating_sub(gone);
+        let done = books.done(job, at as u16);
+        standing < group.min_count.saturating_sub(done).max(1).min(group.count.saturating_sub(done))
+    }
+
     /// A gang below its minimum gets back everything it lost, or nothing.
     fn judge_repair(&self, index: Index, job: JobId, books: &Books, broken: &mut Vec<Broken>) {
         let Some(spec) = books.jobs.get(&job).filter(|_| !books.is_endless(job)) else { return };
         for (at, group) in spec.groups.iter().enumerate() {
+            // What came back with its node was there all the time.
+            let mut live = books.live(job, at as u16);
+            let came_back = live.any(|(task, _)| books.has_returned(job, at as u16, task));
+            let gone = self.driven_of(job, at).count() as u32;
+            if gone > 0 && !came_back && self.is_short_of(job, at, books, gone) {
+                let what =
+                    format!("entry {index}: {}/{} is repaired while {gone} of it still stop", spec.name, group.name);
+                broken.push(Broken::new("P7", what));
+            }
             let mut lost = self.lost.get(&job).into_iter().flatten();
             let waits = lost.any(|((of, _), at_once)| usize::from(*of) == at && *at_once);
             if waits && self.is_short(job, at, books, true) {
@@ -201,4 +232,9 @@ impl Repairs {
 /// How many tasks of a group stand somewhere.
 fn stands(books: &Books, job: JobId, group: usize) -> usize {
     books.live(job, group as u16).count()
+}
+
+/// Whether it says that a node can't hold a task any more.
+fn is_driven(cause: StopCause) -> bool {
+    matches!(cause, StopCause::Moved | StopCause::NodeShrunk | StopCause::Drained)
 }

@@ -75,7 +75,7 @@ pub(crate) fn misfit(wish: &GroupSpec, node: &NodeBook, at_ms: u64) -> Option<St
     let bars = |effect: TaintEffect| effect != TaintEffect::PreferNoSchedule;
     let covered = |taint: &ohm_model::Taint| wish.tolerations.iter().any(|toleration| covers(toleration, taint));
     let caused = node.ailments.taints(at_ms);
-    if let Some(taint) = node.spec.taints.iter().chain(&caused).find(|taint| bars(taint.effect) && !covered(taint)) {
+    if let Some(taint) = node.own_taints().chain(&caused).find(|taint| bars(taint.effect) && !covered(taint)) {
         return Some(format!("it does not tolerate {taint}"));
     }
     None
@@ -106,8 +106,14 @@ fn holds(node: &NodeBook, requirement: &Requirement) -> bool {
     }
 }
 
-/// Whether a toleration is for this taint.
+/// Whether a toleration lets a task stand beside this taint, if only for a while.
 pub(crate) fn covers(toleration: &Toleration, taint: &ohm_model::Taint) -> bool {
+    let at_all = taint.effect != TaintEffect::NoExecute || toleration.toleration_seconds != Some(0);
+    at_all && speaks_of(toleration, taint)
+}
+
+/// Whether a toleration is about this taint.
+pub(crate) fn speaks_of(toleration: &Toleration, taint: &ohm_model::Taint) -> bool {
     let any_value = toleration.operator == TolerationOperator::Exists;
     let by_key = toleration.key == taint.key || (toleration.key.is_empty() && any_value);
     let by_value = any_value || toleration.value == taint.value;

@@ -8,6 +8,7 @@ mod p10;
 mod real_time;
 mod restarts;
 mod spares;
+mod taints;
 
 use super::*;
 use ohm_model::{
@@ -317,7 +318,7 @@ fn p5_follows_slices_through_repairs() {
     done.happened(vec![ended(0, 2, 1, Exit::Code(0)), ended(0, 3, 1, Exit::NodeLost)]);
     assert!(done.happened(vec![placed(0, 3, 1, 1)]).broken().is_empty());
     let mut moves = stands();
-    moves.happened(vec![stopping(0, 2, 1, StopCause::Moved), ended(0, 3, 1, Exit::NodeLost)]);
+    moves.happened(vec![stopping(0, 2, 1, StopCause::NodeShrunk), ended(0, 3, 1, Exit::NodeLost)]);
     assert!(moves.happened(vec![placed(0, 3, 1, 1)]).broken().is_empty());
 }
 
@@ -405,9 +406,9 @@ fn p7_keeps_healthy_tasks_where_they_are() {
     assert_eq!(standing(1).happened(vec![stopping(0, 0, 0, StopCause::Moved)]).broken(), ["P7"]);
     assert_eq!(standing(1).happened(vec![stopping(0, 0, 0, StopCause::GangRestart)]).broken(), ["P7"]);
     assert!(standing(3).happened(vec![stopping(0, 0, 0, StopCause::GangRestart)]).broken().is_empty());
-    let mut mended = standing(1);
-    mended.happened(vec![placed(0, 2, 1, 0)]);
-    assert!(mended.happened(vec![stopping(0, 0, 0, StopCause::Moved)]).broken().is_empty(), "no repair any more");
+    let mut driven = standing(1);
+    let relabelled = node("a", &[("tier", "gold")]);
+    assert!(driven.node_and(0, relabelled, vec![stopping(0, 0, 0, StopCause::Moved)]).broken().is_empty());
 }
 
 #[test]

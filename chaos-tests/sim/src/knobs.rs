@@ -266,7 +266,8 @@ impl Knobs {
 
     /// How simulated tasks behave.
     pub(crate) fn tasks(&self) -> DriverConfig {
-        DriverConfig { stop_ms: self.stop_ms, fence_lead_ms: self.agent().fence_lead_ms() }
+        let (stop_ms, fence_lead_ms) = (self.stop_ms, self.agent().fence_lead_ms());
+        DriverConfig { stop_ms, stop_spread_ms: stop_ms / 2, fence_lead_ms }
     }
 
     /// Of a founder, or of one that joins later.

@@ -4,6 +4,8 @@
 pub(crate) const QUEUES: [&str; 3] = ["red", "blue", "alone"];
 /// The taint that comes and goes.
 pub(crate) const TAINT: &str = "maintenance";
+/// The key of taints that people put on nodes.
+pub(crate) const PUT_TAINT: &str = "work";
 
 /// The rack of node `number`; in a large cell racks are large too.
 pub(crate) fn rack_of(number: usize, large: bool) -> usize {

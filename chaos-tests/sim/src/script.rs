@@ -155,6 +155,14 @@ impl Script {
             "forget-job" => Command::ForgetJob { name: words.word("a job")?.into() },
             "cordon" => Command::CordonNode { name: words.word("a node")?.into(), cordoned: true },
             "uncordon" => Command::CordonNode { name: words.word("a node")?.into(), cordoned: false },
+            "taint" => Command::TaintNode {
+                name: words.word("a node")?.into(),
+                taint: words.word("a taint")?.parse().map_err(|problem| format!("the taint: {problem}"))?,
+            },
+            "untaint" => Command::UntaintNode {
+                name: words.word("a node")?.into(),
+                pattern: words.word("a taint")?.parse().map_err(|problem| format!("the taint: {problem}"))?,
+            },
             "release" => Command::ReleaseNode { name: words.word("a node")?.into() },
             "drain" => Command::DrainNode {
                 name: words.word("a node")?.into(),
@@ -166,7 +174,7 @@ impl Script {
             other => {
                 return Err(format!(
                     "\"{other}\" is nothing that happens: submit, cancel, suspend, resume, forget-job, cordon, uncordon, \
-                     release, drain, undrain, remove, {}",
+                     taint, untaint, release, drain, undrain, remove, {}",
                     faults::VERBS.join(", ")
                 ));
             }

@@ -8,8 +8,8 @@ pub(crate) use profiles::{changed_profiles, first_profile, into_own_class, own_c
 
 use crate::faults::Change;
 use crate::knobs::Knobs;
-use crate::layout::{QUEUES, TAINT, rack_of};
-use ohm_model::{Class, Command, JobSpec, NodeSpec, QueueSpec, Taint, TaintEffect, TopologySpec};
+use crate::layout::{PUT_TAINT, QUEUES, TAINT, rack_of};
+use ohm_model::{Class, Command, JobSpec, NodeSpec, QueueSpec, Taint, TaintEffect, TaintPattern, TopologySpec};
 use ohm_stdx::{Prng, hash};
 
 /// The topology of every simulated cell.
@@ -147,6 +147,29 @@ pub(crate) fn drains(seed: u64, knobs: &Knobs) -> Vec<(u64, Command)> {
         asks.push((at_ms, Command::DrainNode { name: name.clone(), deadline_ms, at_once }));
         if dice.chance(undrained_permille) {
             asks.push((at_ms + dice.between(100, undrained_ms), Command::UndrainNode { name }));
+        }
+    }
+    asks
+}
+
+/// The taints that people put on nodes, now and then on two at once, and take off again, sooner or later.
+pub(crate) fn taints(seed: u64, knobs: &Knobs) -> Vec<(u64, Command)> {
+    let mut dice = Prng::new(hash::chain(hash::mix(seed), 0x7a17));
+    let count = if knobs.is_large() { 0 } else { [0, 2, 5, 9][dice.below(4) as usize] };
+    let mut asks = Vec::new();
+    for _ in 0..count {
+        let at_ms = dice.between(3_000, knobs.faults_ms.max(4_000));
+        let effect =
+            *dice.pick(&[TaintEffect::NoExecute, TaintEffect::NoExecute, TaintEffect::NoSchedule]).expect("three");
+        for _ in 0..if dice.chance(300) { 2 } else { 1 } {
+            let name = format!("n{}", dice.below(knobs.nodes as u64));
+            let taint = Taint { key: PUT_TAINT.into(), value: "disk".into(), effect };
+            let (key, lasts_ms) = (taint.key.clone(), dice.between(500, 25_000));
+            asks.push((at_ms, Command::TaintNode { name: name.clone(), taint }));
+            if dice.chance(800) {
+                let pattern = TaintPattern { key, value: None, effect: dice.chance(500).then_some(effect) };
+                asks.push((at_ms + lasts_ms, Command::UntaintNode { name, pattern }));
+            }
         }
     }
     asks

@@ -27,6 +27,7 @@ mod revisions;
 pub(crate) mod steps;
 mod submit_jobs;
 mod suspend_job;
+mod taint_node;
 mod take_lease;
 mod tick;
 mod tx;
@@ -126,6 +127,8 @@ fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
             bound_node_lease::hold_conclusions(tx, session, *epoch, *silent, *brake_ms)
         }
         Command::CordonNode { name, cordoned } => cordon_node::cordon_node(tx, name, *cordoned),
+        Command::TaintNode { name, taint } => taint_node::taint_node(tx, name, taint),
+        Command::UntaintNode { name, pattern } => taint_node::untaint_node(tx, name, pattern),
         Command::RemoveNode { name } => remove_node::remove_node(tx, name),
         Command::Report { node, reports } => {
             report::report(tx, *node, reports);

@@ -24,7 +24,6 @@ use crate::rooms::what_if::WhatIf;
 use crate::state::jobs::{Job, JobState};
 use crate::state::nodes::PRESENT;
 use crate::state::quota::QueueId;
-use crate::state::repairs::RepairState;
 use crate::state::requests::add_requests;
 use ohm_model::transaction::Row;
 use ohm_model::{
@@ -212,7 +211,7 @@ impl<'a> Judge<'a> {
 
     /// A victim is of a job in this transaction, or less important than one: `highest` is the highest priority among
     /// those whose guards hold. One that has ended is fine; one whose task runs again under another incarnation is not.
-    /// A repair is given up only while something waits to be repaired.
+    /// A repair is given up only while something waits to be repaired, and nothing else of the loss is still to come.
     fn judge_eviction(&self, run: RunRef, cause: StopCause, highest: Option<i32>) -> Result<(), ConflictReason> {
         let Some(job) = self.cell.jobs.get(run.task.job) else { return Ok(()) };
         if cause == StopCause::RepairFailed {
@@ -234,7 +233,7 @@ impl<'a> Judge<'a> {
         }
         if let Some(guard) = self.guard_of(job.id) {
             let gives_up = cause == StopCause::RepairFailed;
-            let whole = gives_up && (job.repair_state() != RepairState::Waiting || !job.is_below_minimum());
+            let whole = gives_up && !job.may_be_given_up();
             self.guarded(guard)?;
             return if whole { Err(ConflictReason::JobChanged) } else { Ok(()) };
         }

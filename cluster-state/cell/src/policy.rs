@@ -8,3 +8,4 @@ pub(crate) mod moves;
 pub(crate) mod repair;
 pub(crate) mod spares;
 pub(crate) mod survivors;
+pub(crate) mod tolerations;

@@ -24,4 +24,5 @@ pub(crate) mod sessions;
 pub(crate) mod shapes;
 pub(crate) mod snapshot;
 pub(crate) mod timers;
+pub(crate) mod tolerance;
 pub(crate) mod topologies;

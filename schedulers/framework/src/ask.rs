@@ -59,6 +59,14 @@ pub fn explain_job<P: Planner>(cell: &Cell, planner: &mut P, job: JobId) -> Answ
                 let waiting: u32 = found.groups.iter().map(|group| group.backing_off).sum();
                 format!("{waiting} tasks of job {} failed and wait for their back-off.", found.spec.name)
             }
+            JobState::Active if found.awaits_ends() => {
+                let stopping: u32 = found.groups.iter().map(ohm_cell::Group::driven_out).sum();
+                let tasks = if stopping == 1 { "1 task".to_string() } else { format!("{stopping} tasks") };
+                format!(
+                    "{tasks} of job {} that a node drives away still stop; then all that it lost is repaired at once.",
+                    found.spec.name
+                )
+            }
             JobState::Active if found.pending() > 0 => {
                 format!("job {} waits for its former runs to stop.", found.spec.name)
             }

@@ -53,8 +53,9 @@ pub enum Need {
 /// The need that follows from the tasks alone: some wait to be placed, or have to leave their nodes, or spares are
 /// missing.
 pub fn need_of(cell: &Cell, job: &Job) -> Option<Need> {
-    // A gang of which everything is to stop starts anew when the last run has ended.
-    let stops = job.starts_whole() && job.live() > 0 && job.is_down();
+    // A gang of which everything is to stop starts anew when the last run has ended; what its nodes drive away is
+    // repaired as one loss when all of it has ended.
+    let stops = job.starts_whole() && job.live() > 0 && (job.is_down() || job.awaits_ends());
     // What came back of a gang takes its tasks again, together, once the last of its replacements has ended.
     let returns = job.starts_whole() && cell.kept().of_job(job.id).any(|(_, kept)| kept.back.is_some());
     if job.state != JobState::Active || stops || returns {

@@ -121,6 +121,7 @@ fn a_service_moves_one_task_after_the_other() {
 fn conditions_drive_away_what_does_not_tolerate_them_and_only_while_they_last() {
     let mut calm = job("calm", Class::SERVICE, 1, 1, 1_000);
     calm.groups[0].tolerations = vec![Toleration {
+        toleration_seconds: None,
         key: "node.ohm/health-check-failed".into(),
         operator: TolerationOperator::Exists,
         value: String::new(),

@@ -61,7 +61,8 @@ impl Demand {
         table: &NodeTable,
     ) -> Self {
         let odd = |(_, request): &(ResourceId, i64)| *request >= DEVICE_MILLI && request % DEVICE_MILLI != 0;
-        let careful = shape.names_hosts || !shape.ports.is_empty() || shape.devices.iter().any(odd);
+        let careful =
+            shape.names_hosts || shape.tolerates_briefly() || !shape.ports.is_empty() || shape.devices.iter().any(odd);
         let fit = costs.scoring().fit();
         let wants_empty = fit.is_some_and(|fit| fit.wants_empty(key.spreads));
         let mut needs: Vec<Need> = Vec::with_capacity(shape.requests.len());
@@ -212,7 +213,11 @@ impl Demand {
 
     fn fits_carefully(&self, view: &View<'_>, node: NodeId) -> bool {
         let named = !self.shape.names_hosts || view.admits(self.key.shape, node);
-        named && !self.shape.ports.iter().any(|port| view.port_taken(node, *port)) && self.odd_devices_fit(view, node)
+        let stays = !self.shape.tolerates_briefly() || view.cell().leave_cause(self.key.shape, node).is_none();
+        named
+            && stays
+            && !self.shape.ports.iter().any(|port| view.port_taken(node, *port))
+            && self.odd_devices_fit(view, node)
     }
 
     /// A plain count of devices can't be asked for a whole and a part.

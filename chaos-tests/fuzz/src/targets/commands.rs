@@ -138,6 +138,8 @@ fn of_nodes(world: &World) -> Vec<Said> {
         Command::RegisterNode { spec: spec.clone(), key: 7, instance: 2, boot: 1, alive },
         Command::RegisterNode { spec, key: 7, instance: 3, boot: 2, alive: Vec::new() },
         Command::CordonNode { name: name(), cordoned: true },
+        Command::TaintNode { name: name(), taint: "work=disk:NoExecute".parse().expect("a taint") },
+        Command::UntaintNode { name: name(), pattern: "work".parse().expect("a pattern") },
         Command::DrainNode { name: name(), deadline_ms: 5_000, at_once: 1 },
         Command::UndrainNode { name: name() },
         Command::ReleaseNode { name: name() },

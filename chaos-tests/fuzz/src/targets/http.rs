@@ -142,7 +142,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         "HEAD /v1/jobs/array\norigin: http://example.org",
         "GET /v1/jobs/%61rray\nhost: example.org",
     ];
-    const ORDERS: [&str; 18] = [
+    const ORDERS: [&str; 20] = [
         "POST /v1/jobs/array/cancel?graceSeconds=5\nohm-owner: ada",
         "POST /v1/jobs/array/scale?count=9&group=main",
         "POST /v1/jobs/array/suspend",
@@ -150,6 +150,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         "DELETE /v1/jobs/array",
         "POST /v1/nodes/n0/cordon",
         "POST /v1/nodes/n0/uncordon",
+        "POST /v1/nodes/n0/taint?taint=work=disk:NoExecute",
+        "POST /v1/nodes/n0/untaint?taint=work:NoExecute",
         "POST /v1/nodes/n0/drain?deadlineMs=1000&atOnce=2",
         "POST /v1/nodes/n0/undrain",
         "POST /v1/nodes/n0/release",

@@ -46,7 +46,8 @@ fn p8_judges_labels_taints_limits_and_doors() {
     assert_eq!(place(tainted(TaintEffect::PreferNoSchedule), &none, Vec::new()), 0);
     let tolerates = |group: &mut GroupSpec| {
         let (key, operator) = ("gpu".into(), TolerationOperator::Exists);
-        group.tolerations = vec![Toleration { key, operator, value: String::new(), effect: None }];
+        group.tolerations =
+            vec![Toleration { key, operator, value: String::new(), effect: None, toleration_seconds: None }];
     };
     assert_eq!(place(tainted(TaintEffect::NoSchedule), &tolerates, Vec::new()), 0);
     assert_eq!(place(gold(), &|group| group.max_per_node = 1, Vec::new()), 1);
@@ -93,6 +94,7 @@ fn p7_sees_who_leaves_a_node_that_lets_it_stay() {
     let leaves = |before: Vec<EventKind>, tolerated: Option<&str>, rooms: u32| {
         let mut history = History::default();
         let tolerations = tolerated.iter().map(|key| Toleration {
+            toleration_seconds: None,
             key: key.to_string(),
             operator: TolerationOperator::Exists,
             value: String::new(),

@@ -259,6 +259,7 @@ fn so_is_a_repair_that_may_leave_its_domain() {
 fn so_is_one_that_has_to_leave_an_ailing_node() {
     let ails = |tolerates: bool| {
         let tolerations = vec![ohm_model::Toleration {
+            toleration_seconds: None,
             key: "node.ohm/disk-pressure".into(),
             operator: ohm_model::selector::TolerationOperator::Exists,
             value: String::new(),

@@ -1,6 +1,6 @@
 //! Jobs of drawn shapes: gangs, arrays, services, leaders with workers, and some that ask for rare things.
 
-use crate::layout::{QUEUES, TAINT};
+use crate::layout::{PUT_TAINT, QUEUES, TAINT};
 use ohm_model::job::{SpreadMode, TTL_SECONDS_DEFAULT};
 use ohm_model::selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
 use ohm_model::{
@@ -199,6 +199,7 @@ fn tolerations(dice: &mut Prng) -> Vec<Toleration> {
         operator: TolerationOperator::Exists,
         value: String::new(),
         effect: None,
+        toleration_seconds: None,
     };
     let mut tolerations = Vec::new();
     if dice.chance(400) {
@@ -208,6 +209,10 @@ fn tolerations(dice: &mut Prng) -> Vec<Toleration> {
         tolerations.push(toleration(TAINT));
         // Who endures people at work endures a broken device: one condition that drives away not all of what is there.
         tolerations.push(toleration("node.ohm/device-error"));
+    }
+    if dice.chance(350) {
+        let toleration_seconds = [None, Some(1), Some(4), Some(12)][dice.below(4) as usize];
+        tolerations.push(Toleration { toleration_seconds, ..toleration(PUT_TAINT) });
     }
     tolerations
 }

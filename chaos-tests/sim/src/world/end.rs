@@ -2,11 +2,12 @@
 
 use super::World;
 use crate::faults::Victim;
+use crate::layout::PUT_TAINT;
 use crate::quiet;
 use crate::report::Report;
 use crate::stage::Event;
 use ohm_cell::Cell;
-use ohm_model::Command;
+use ohm_model::{Command, TaintPattern};
 use ohm_oracle::{Broken, Stuck};
 use ohm_stdx::hash;
 
@@ -30,7 +31,9 @@ impl World {
         for node in 0..roles.nodes.len().min(200) {
             let name = format!("n{node}");
             roles.clients[0].request(Command::CordonNode { name: name.clone(), cordoned: false }, stage);
-            roles.clients[0].request(Command::ReleaseNode { name }, stage);
+            roles.clients[0].request(Command::ReleaseNode { name: name.clone() }, stage);
+            let pattern = TaintPattern { key: PUT_TAINT.into(), value: None, effect: None };
+            roles.clients[0].request(Command::UntaintNode { name, pattern }, stage);
         }
     }
 

@@ -16,12 +16,12 @@ use crate::policy::moves::{settle_moved, settle_rooms};
 use crate::policy::repair::give_up_repair;
 use crate::policy::spares::{hold_spare, use_spares};
 use crate::policy::survivors::restart_survivors;
+use crate::policy::tolerations::watch_tolerations;
 use crate::rooms::nominations::Held;
 use crate::rooms::reads::{live_slot, reserves, session_name};
 use crate::state::admission::Standing;
 use crate::state::jobs::{Group, Job, TaskState};
 use crate::state::nodes::NOMINATED;
-use crate::state::repairs::RepairState;
 use crate::state::requests::whole_request;
 use crate::state::runs::Run;
 use crate::state::shapes::Shape;
@@ -198,6 +198,9 @@ fn place(
         use_nomination(tx, placement.job, placement.group, node, count);
     }
     settle_moved(tx, placement, count);
+    if shape.tolerates_briefly() {
+        watch_tolerations(tx, node);
+    }
     tx.cell.nodes.touch(node, tx.cell.applied, session);
     tx.applied.nodes.push(node);
     if deferred.named.replace(placement.job) != Some(placement.job) {
@@ -266,7 +269,7 @@ fn widen(tx: &mut Tx<'_>, (id, group): (JobId, usize), node: NodeId, deferred: &
 fn give_up_repairs(tx: &mut Tx<'_>, transaction: &Transaction, refused: &BTreeSet<Row>) {
     for (row, (run, cause)) in transaction.evict.iter().enumerate() {
         let job = tx.jobs.get(run.task.job);
-        let waits = job.is_some_and(|job| job.repair_state() == RepairState::Waiting && job.is_below_minimum());
+        let waits = job.is_some_and(|job| job.may_be_given_up());
         if *cause == StopCause::RepairFailed && waits && !refused.contains(&Row::Evict(row as u32)) {
             give_up_repair(tx, run.task.job, "no room for what it lost".to_string());
         }

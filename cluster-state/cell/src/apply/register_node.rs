@@ -10,6 +10,7 @@ use crate::policy::conditions::{note_return, reclassify, settle_taints};
 use crate::policy::evictions::{evict_excess, evict_repelled, evict_strayed};
 use crate::policy::kept::reconcile;
 use crate::policy::repair::settle_losses;
+use crate::policy::tolerations::watch_tolerations;
 use crate::state::flaps::Flaps;
 use crate::state::nodes::{DeviceBank, NodeRecord, READY};
 use crate::state::repairs::Losses;
@@ -59,7 +60,10 @@ pub(crate) fn register_node(
         conditions: Vec::new(),
         conditions_number: 0,
         flaps: Flaps::default(),
+        put_taints: Vec::new(),
         taints: spec.taints.clone(),
+        tainted_ms: vec![tx.now_ms; spec.taints.len()],
+        judged_ms: 0,
         drain: None,
     };
     let class = tx.classes.join(&spec.labels, &spec.taints);
@@ -111,6 +115,7 @@ fn register_again(
         tx.topologies.join(node, &spec.labels);
         evict_repelled(tx, node);
         evict_strayed(tx, node);
+        watch_tolerations(tx, node);
     }
     settle_taints(tx, node);
     evict_excess(tx, node);

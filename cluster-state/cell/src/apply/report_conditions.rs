@@ -4,6 +4,7 @@ use crate::apply::Tx;
 use crate::apply::steps::leaving::settle_leaving;
 use crate::policy::conditions::settle_taints;
 use crate::policy::moves::lose_rooms_to_leave;
+use crate::policy::tolerations::watch_tolerations;
 use crate::state::conditions::StandingCondition;
 use ohm_model::{ConditionKind, EventKind, Incarnation, MESSAGE_CHARS_MAX, NodeCondition, NodeId, Outcome, Refusal};
 
@@ -52,6 +53,7 @@ pub(crate) fn report_conditions(
         settle_taints(tx, node);
         lose_rooms_to_leave(tx, node);
         settle_leaving(tx, node);
+        watch_tolerations(tx, node);
     }
     Ok(Outcome::Done)
 }

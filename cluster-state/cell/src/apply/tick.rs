@@ -9,6 +9,7 @@ use crate::policy::conditions::end_hold_down;
 use crate::policy::evictions::end_drain;
 use crate::policy::moves::end_room;
 use crate::policy::repair::end_waiting;
+use crate::policy::tolerations::end_tolerations;
 use crate::rooms::nominations::Held;
 use crate::state::jobs::{Finish, JobState, TaskState};
 use crate::state::timers::Timer;
@@ -40,6 +41,7 @@ fn fire(tx: &mut Tx<'_>, timer: Timer) {
         Timer::Repair(job, since) => end_waiting(tx, job, since),
         Timer::HoldDown(node) => end_hold_down(tx, node),
         Timer::Drain(node) => end_drain(tx, node),
+        Timer::Toleration(node) => end_tolerations(tx, node),
         Timer::Room(task, incarnation) => end_room(tx, task, incarnation),
         Timer::Nomination(node) => {
             let now_ms = tx.now_ms;

@@ -203,7 +203,7 @@ fn settle_repair_of_update(tx: &mut Tx<'_>, id: JobId) {
     match job.repair_state() {
         RepairState::Whole if job.repairs.open.is_some() => drop_repair(tx, id),
         RepairState::Whole => {}
-        RepairState::Waiting | RepairState::InFlight => arm_give_up(tx, id, 0),
+        RepairState::Waiting | RepairState::InFlight | RepairState::Leaving => arm_give_up(tx, id, 0),
     }
 }
 

@@ -107,7 +107,8 @@ fn check_node_details(
     check_spares_on(cell, node, broken);
     let is_classed =
         cell.classes.get(cell.nodes.class(node)) == Some(&NodeClass::of(&record.spec.labels, &record.taints));
-    if record.taints != record.all_taints() || !is_classed {
+    let is_dated = record.tainted_ms.len() == record.taints.len();
+    if record.taints != record.all_taints() || !is_dated || !is_classed {
         broken.push(format!("node {name}: its taints and class do not match its conditions"));
     }
 }

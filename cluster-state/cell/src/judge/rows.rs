@@ -154,7 +154,8 @@ impl<'a> Judge<'a> {
     }
 
     /// A gang starts whole or not at all, and where it runs below its minimum it gets back everything that it lost
-    /// with nodes, or nothing: when a group falls short, the job's rows are given back, of a service the group's rows.
+    /// with nodes, what they drive away and still stops too, or nothing. When a group falls short, the job's rows are
+    /// given back, of a service the group's rows.
     fn judge_minimum(&mut self, job: &Job, first: usize, end: usize) {
         let (whole, is_down) = (job.starts_whole(), job.is_down());
         let grain = self.transaction.grain;
@@ -162,8 +163,9 @@ impl<'a> Judge<'a> {
         let short = |judge: &Self, group: usize| {
             let (state, spec) = (&job.groups[group], &job.spec.groups[group]);
             let bound = !state.started || is_down || grain == Grain::Minimum;
-            let live = if is_down { 0 } else { state.live_within_count() };
-            let half = || repairs && state.started && judge.leaves_lost(job, group, (first, end));
+            let driven = if repairs && judge.adopted.is_none() { state.driven_out() } else { 0 };
+            let live = if is_down { 0 } else { state.live_within_count().saturating_sub(driven) };
+            let half = || repairs && state.started && (driven > 0 || judge.leaves_lost(job, group, (first, end)));
             (bound || half()) && live + judge.scratch.groups[group].accepted < state.needed(spec)
         };
         let short_groups: Vec<usize> = (0..job.groups.len())

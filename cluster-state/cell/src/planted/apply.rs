@@ -323,8 +323,8 @@ fn keep_both(former: &Former, cell: &mut Cell, applied: &mut Applied) {
         let Some(job) = cell.jobs.get_mut(job) else { continue };
         let group = &mut job.groups[usize::from(group)];
         if let Some(run) = cell.runs.get_mut(group.tasks[task as usize].run) {
-            run.stop = None;
             group.stopping -= 1;
+            group.driven -= u32::from(run.stop.take().is_some_and(StopCause::is_loss));
         }
         settle_leaving(&mut Tx::new(cell, applied, &former.envelope.command), node);
     }

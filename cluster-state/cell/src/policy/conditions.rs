@@ -17,9 +17,9 @@ pub(crate) fn settle_taints(tx: &mut Tx<'_>, node: NodeId) {
 
 /// Puts a node into the class that its labels and taints say. Returns the former one, which it has yet to leave.
 pub(crate) fn reclassify(tx: &mut Tx<'_>, node: NodeId) -> ClassId {
-    let former = tx.nodes.class(node);
+    let (former, now_ms) = (tx.nodes.class(node), tx.now_ms);
     if let Some(record) = tx.cell.nodes.record_mut(node) {
-        record.taints = record.all_taints();
+        record.retaint(now_ms);
         let class = tx.cell.classes.join(&record.spec.labels, &record.taints);
         tx.nodes.set_class(node, class);
     }

@@ -8,20 +8,20 @@ use crate::cell::Cell;
 use crate::state::nodes::SHRUNK;
 use crate::state::runs::Run;
 use crate::state::shapes::Shape;
-use ohm_model::{EventKind, NodeId, ResourceId, StopCause, TaintEffect};
+use crate::state::tolerance::repelled_at;
+use ohm_model::{EventKind, NodeId, ResourceId, StopCause};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// Whether a `NoExecute` taint of `node` itself drives away what has this shape.
-pub(crate) fn repels(cell: &Cell, node: NodeId, shape: &Shape) -> bool {
+/// Whether a `NoExecute` taint of `node` itself drives away what has this shape and was placed at `placed_ms`.
+pub(crate) fn repels(cell: &Cell, node: NodeId, shape: &Shape, placed_ms: u64) -> bool {
     let Some(record) = cell.nodes.get(node) else { return false };
-    let driving = record.spec.taints.iter().filter(|taint| taint.effect == TaintEffect::NoExecute);
-    driving.into_iter().any(|taint| !shape.tolerations.iter().any(|toleration| toleration.covers(taint)))
+    repelled_at(record, shape, placed_ms).is_some_and(|due_ms| due_ms <= cell.now_ms)
 }
 
-/// Stops runs that a new `NoExecute` taint drives away.
+/// Stops runs that a `NoExecute` taint drives away, now that it came or was tolerated for long enough.
 pub(crate) fn evict_repelled(tx: &mut Tx<'_>, node: NodeId) {
-    let repelled = |run: &Run| tx.shapes.get(run.shape).is_some_and(|shape| repels(tx, node, shape));
+    let repelled = |run: &Run| tx.shapes.get(run.shape).is_some_and(|shape| repels(tx, node, shape, run.placed_ms));
     let runs = tx.runs.on_node(&tx.nodes, node);
     let slots: Vec<u32> = runs.filter(|(_, run)| repelled(run)).map(|(slot, _)| slot).collect();
     slots.into_iter().for_each(|slot| stop_run(tx, slot, StopCause::Moved));

@@ -8,6 +8,7 @@ use crate::apply::steps::runs::{run_started, stop_run};
 use crate::cell::Cell;
 use crate::judge::judge_adoption;
 use crate::policy::evictions::{end_drain, evict_repelled, repels};
+use crate::policy::tolerations::watch_tolerations;
 use crate::rooms::overlay::Overlay;
 use crate::rooms::room::{Asker, Room, Wish};
 use crate::rooms::what_if::WhatIf;
@@ -133,7 +134,7 @@ fn has_room_for(cell: &Cell, job: &Job, run: RunRef, kept: &KeptRun) -> bool {
 fn is_good_for(cell: &Cell, job: &Job, run: RunRef, kept: &KeptRun) -> bool {
     let (group, node) = (usize::from(run.task.group.0), kept.node);
     let driven = cell.leave_cause(kept.shape, node).is_some()
-        || cell.shapes.get(kept.shape).is_some_and(|shape| repels(cell, node, shape));
+        || cell.shapes.get(kept.shape).is_some_and(|shape| repels(cell, node, shape, kept.placed_ms));
     let domain = job.shared_domain(group);
     !driven && domain.is_none_or(|domain| cell.domain_key(job, group, node) == Some(domain))
 }
@@ -220,6 +221,7 @@ fn adopt(tx: &mut Tx<'_>, id: JobId, runs: &[RunRef]) {
     // What drives away from there while nobody saw them drives them away now, each by its own number.
     for node in nodes {
         evict_repelled(tx, node);
+        watch_tolerations(tx, node);
         end_drain(tx, node);
         settle_leaving(tx, node);
         tell_drained(tx, node);

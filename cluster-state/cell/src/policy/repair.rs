@@ -11,6 +11,7 @@ use crate::apply::steps::runs::stop_runs;
 use crate::policy::admission::settle_stranded;
 use crate::state::jobs::{JobState, TaskState};
 use crate::state::repairs::{Loss, Losses, OpenRepair, RepairEnd, RepairState, UnhealthyCause};
+use crate::state::timers::Timer;
 use ohm_model::{EventKind, Index, JobId, StopCause};
 
 /// Draws the consequences of everything one entry took away.
@@ -77,7 +78,8 @@ pub(crate) fn end_waiting(tx: &mut Tx<'_>, id: JobId, since: Index) {
     let now_ms = tx.now_ms;
     // The job may be forgotten by now, or this repair be over.
     let Some(job) = tx.jobs.get_mut(id) else { return };
-    let (below, state) = (job.is_below_minimum(), job.repair_state());
+    let (below, state, awaits) = (job.is_below_minimum(), job.repair_state(), job.awaits_ends());
+    let timeout_ms = job.spec.repair.timeout_seconds.saturating_mul(1000);
     // The clock of a policy that was changed meanwhile rings for nobody.
     let is_due = |open: &&mut OpenRepair| open.since == since && (1..=now_ms).contains(&open.give_up_ms);
     let Some(open) = job.repairs.open.as_mut().filter(is_due) else { return };
@@ -85,6 +87,12 @@ pub(crate) fn end_waiting(tx: &mut Tx<'_>, id: JobId, since: Index) {
         // Counted anew with the next loss that takes it below.
         open.give_up_ms = 0;
         return;
+    }
+    if awaits {
+        // Nothing is decided before all of the loss is there: the time begins anew.
+        open.give_up_ms = now_ms.saturating_add(timeout_ms);
+        let due_ms = open.give_up_ms;
+        return tx.arm(due_ms, Timer::Repair(id, since));
     }
     let seconds = job.spec.repair.timeout_seconds;
     give_up_repair(tx, id, format!("no room within timeoutSeconds ({seconds})"));

@@ -5,16 +5,16 @@ use crate::rooms::overlay::Overlay;
 use crate::rooms::room::{Asker, Room, Wish};
 use crate::rooms::what_if::WhatIf;
 use crate::state::admission::Standing;
-use crate::state::conditions::StandingCondition;
 use crate::state::jobs::{Group, Job};
 use crate::state::nodes::{DRAINING, NodeRecord};
 use crate::state::quota::QueueId;
 use crate::state::repairs::UnhealthyCause;
 use crate::state::requests::{live_shapes, named, summed};
 use crate::state::runs::{NO_RUN, Run};
+use crate::state::tolerance::driving_condition;
 use ohm_model::{
     Amounts, Class, ClassKind, GroupIndex, Index, JobId, NodeId, Nomination, ResourceId, Role, RunRef, SessionId,
-    ShapeId, Taint,
+    ShapeId,
 };
 use ohm_stdx::RangeSet;
 use ohm_stdx::bug::{self, Bug};
@@ -131,13 +131,12 @@ impl Cell {
         if self.nodes.flags(node) & DRAINING != 0 {
             return Some(UnhealthyCause::Draining);
         }
-        let mut driving = self.nodes.get(node)?.driving_conditions().peekable();
-        driving.peek()?;
-        let tolerations = &self.shapes.get(shape)?.tolerations;
-        let blind = bug::is_planted(Bug::MoveTolerated);
-        let tolerates = |taint: &Taint| !blind && tolerations.iter().any(|toleration| toleration.covers(taint));
-        let drives = |condition: &&StandingCondition| condition.taint().is_some_and(|taint| !tolerates(&taint));
-        driving.find(drives).map(|condition| UnhealthyCause::Condition(condition.kind))
+        let record = self.nodes.get(node)?;
+        let first = record.driving_conditions().next()?;
+        if bug::is_planted(Bug::MoveTolerated) {
+            return Some(UnhealthyCause::Condition(first.kind));
+        }
+        driving_condition(record, self.shapes.get(shape)?).map(UnhealthyCause::Condition)
     }
 
     /// The runs of `job` that have to leave their nodes and are not told to yet, by group and task.

@@ -16,7 +16,9 @@ pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, _: u32) ->
         return Room::ALL;
     }
     let leaves = || what.cell.leave_cause(asker.shape_id, node).is_some();
-    match nodes.is_schedulable(node) && !(asker.wish == Wish::Move && leaves()) {
+    // What tolerates a condition for a while only comes no more once that is over.
+    let is_over = || asker.shape.tolerates_briefly() && what.cell.admits(asker.shape_id, node) && leaves();
+    match nodes.is_schedulable(node) && !(asker.wish == Wish::Move && leaves()) && !is_over() {
         true => Room::ALL,
         false => Room::none(ConflictReason::NodeNotReady),
     }

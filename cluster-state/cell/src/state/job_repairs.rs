@@ -3,6 +3,7 @@
 use crate::state::jobs::{Group, Job};
 use crate::state::repairs::{PAST_REPAIRS_MAX, PastRepair, RepairEnd, RepairState};
 use ohm_model::{GroupSpec, NodeId};
+use ohm_stdx::bug::{self, Bug};
 
 impl Job {
     /// How far its repair is.
@@ -11,6 +12,8 @@ impl Job {
             RepairState::Waiting
         } else if self.groups.iter().any(|group| !group.replaced.is_empty()) {
             RepairState::InFlight
+        } else if self.repairs.open.is_some() && self.is_left() {
+            RepairState::Leaving
         } else {
             RepairState::Whole
         }
@@ -24,6 +27,22 @@ impl Job {
             group.started && stands < group.needed(spec)
         };
         self.starts_whole() && self.groups.iter().zip(&self.spec.groups).any(short)
+    }
+
+    /// Whether something of it that its node drives away still stops.
+    fn is_left(&self) -> bool {
+        self.groups.iter().any(|group| group.driven > 0) && !bug::is_planted(Bug::EarlyWhole)
+    }
+
+    /// Whether a gang that falls below its minimum waits for tasks that its nodes drive away to end: what one cause
+    /// takes is one loss, and what becomes of it is decided when all of it is lost.
+    pub fn awaits_ends(&self) -> bool {
+        self.groups.iter().any(|group| group.driven_out() > 0) && self.is_below_minimum()
+    }
+
+    /// Whether a gang may be given up now: it runs below its minimum, and all of its loss is there.
+    pub(crate) fn may_be_given_up(&self) -> bool {
+        self.repair_state() == RepairState::Waiting && self.is_below_minimum() && !self.awaits_ends()
     }
 
     /// Ends whatever repair is under way. Returns the slots of the nodes that were lost for it.

@@ -6,6 +6,7 @@ use crate::state::runs::NO_RUN;
 use ohm_model::{
     Amounts, ClassKind, Exit, GroupSpec, Incarnation, Index, JobId, JobSpec, NodeId, ShapeId, Shard, StopCause,
 };
+use ohm_stdx::bug::{self, Bug};
 use ohm_stdx::{Chunked, ChunkedMap, RangeSet, Slab};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -125,7 +126,9 @@ pub struct Group {
     pub reshaped: u32,
     /// How many of the live ones are to stop.
     pub stopping: u32,
-    /// How many of those are beyond the count, since an update: they end and don't come back.
+    /// How many of those are driven away by their nodes: they are lost when they end.
+    pub driven: u32,
+    /// How many of those that stop are beyond the count, since an update: they end and don't come back.
     pub leaving: u32,
     /// How many succeeded.
     pub succeeded: u32,
@@ -161,6 +164,7 @@ impl Group {
             running: 0,
             reshaped: 0,
             stopping: 0,
+            driven: 0,
             leaving: 0,
             succeeded: 0,
             failed: 0,
@@ -191,6 +195,16 @@ impl Group {
     /// How many of its live runs count for the group: all but those of removed tasks.
     pub fn live_within_count(&self) -> u32 {
         self.live - self.leaving
+    }
+
+    /// How many of its tasks were driven away by their nodes, have no place held elsewhere, and still stop.
+    pub fn driven_out(&self) -> u32 {
+        if self.driven == 0 || bug::is_planted(Bug::PiecewiseRepair) {
+            return 0;
+        }
+        let moving = self.moving.iter().flat_map(|(first, count)| first..first + count);
+        let with_room = moving.filter(|task| self.tasks[*task as usize].state == TaskState::Live).count();
+        self.driven.saturating_sub(with_room as u32)
     }
 
     /// How many of its tasks don't run because of their nodes: those on the move, those that were lost, and those of

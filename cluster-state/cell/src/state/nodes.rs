@@ -73,8 +73,14 @@ pub struct NodeRecord {
     pub conditions_number: u64,
     /// How often it came back of late.
     pub flaps: Flaps,
-    /// All taints that count: as registered, then those of its conditions and of a hold-down.
+    /// Taints that people put on it, in their order. They stay when it registers anew.
+    pub put_taints: Vec<Taint>,
+    /// All taints that count: as registered, then those of people, of its conditions and of a hold-down.
     pub taints: Vec<Taint>,
+    /// Since when it has each of them, in stamped time.
+    pub tainted_ms: Vec<u64>,
+    /// Up to when it was judged which conditions are tolerated no longer, in stamped time.
+    pub judged_ms: u64,
     /// That it is being drained, and how.
     pub drain: Option<Drain>,
 }
@@ -102,8 +108,28 @@ impl NodeRecord {
     /// What [`NodeRecord::taints`] must be.
     pub(crate) fn all_taints(&self) -> Vec<Taint> {
         let mut taints = self.spec.taints.clone();
+        taints.extend_from_slice(&self.put_taints);
         taints.extend(self.caused_taints());
         taints
+    }
+
+    /// Brings [`NodeRecord::taints`] up to what the rest says. What is new came at `now_ms`.
+    pub(crate) fn retaint(&mut self, now_ms: u64) {
+        let taints = self.all_taints();
+        self.tainted_ms = taints.iter().map(|taint| self.tainted_since(taint).unwrap_or(now_ms)).collect();
+        self.taints = taints;
+    }
+
+    /// Since when it has `taint`, in stamped time.
+    pub fn tainted_since(&self, taint: &Taint) -> Option<u64> {
+        let at = self.taints.iter().position(|known| known == taint)?;
+        self.tainted_ms.get(at).copied()
+    }
+
+    /// Its taints that drive away at once what does not tolerate them, registered or put by people.
+    pub(crate) fn driving_taints(&self) -> impl Iterator<Item = &Taint> {
+        let own = self.spec.taints.iter().chain(&self.put_taints);
+        own.filter(|taint| taint.effect == TaintEffect::NoExecute)
     }
 }
 

@@ -3,10 +3,12 @@
 //! ```text
 //!            loss                 all lost tasks placed            all of them run
 //!   Whole ─────────▶ Waiting ───────────────────────▶ InFlight ──────────────────▶ Whole
-//!                     ▲  │                               │
+//!                     ▲  │                               │   └─ something still stops ▶ Leaving
 //!                     │  └─ policy gives up: the gang ──▶ evicted whole, starts as it did the first time
 //!                     └───────────── another loss ───────┘
 //! ```
+//! What a node drives away is lost when it ends. A gang that it takes below its minimum is not repaired before all of
+//! it has ended (`Job::awaits_ends`): one cause is one loss. From `Leaving` the next loss leads to `Waiting`.
 //! Ended too by the end, suspension or eviction of the job, and when nothing of it runs any more.
 
 use ohm_model::{ConditionKind, Index, JobId, NodeId};
@@ -51,6 +53,8 @@ pub enum RepairState {
     Waiting,
     /// All are placed, some don't run yet.
     InFlight,
+    /// All that were lost run again, and something that its node drives away still stops.
+    Leaving,
 }
 
 /// A repair under way.

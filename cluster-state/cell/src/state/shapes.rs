@@ -85,6 +85,12 @@ impl Shape {
         Ok(())
     }
 
+    /// Whether it tolerates something for a while only.
+    #[inline]
+    pub fn tolerates_briefly(&self) -> bool {
+        self.tolerations.iter().any(|toleration| toleration.toleration_seconds.is_some())
+    }
+
     /// Most tasks of one group on one node.
     pub fn most_on_node(&self) -> u32 {
         if self.max_per_node == 0 { u32::MAX } else { self.max_per_node }

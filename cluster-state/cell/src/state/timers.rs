@@ -22,6 +22,8 @@ pub(crate) enum Timer {
     Admission(JobId, u32),
     /// What still stands on a node that drains may have to stop.
     Drain(NodeId),
+    /// Something that runs on a node may have tolerated its taints for long enough.
+    Toleration(NodeId),
     /// A task on the move that has ended may keep its room no longer.
     Room(TaskRef, Incarnation),
 }

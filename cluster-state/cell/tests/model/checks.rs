@@ -73,7 +73,8 @@ impl World {
                 }
                 let (operator, value) = (TolerationOperator::Exists, String::new());
                 let key = if self.dice.chance(500) { "only" } else { "node.ohm/disk-pressure" };
-                let toleration = Toleration { key: key.into(), operator, value, effect: None };
+                let toleration =
+                    Toleration { key: key.into(), operator, value, effect: None, toleration_seconds: None };
                 let tolerations = self.dice.chance(300).then_some(toleration).into_iter().collect();
                 CheckReport::Ready { node_selector, tolerations, message }
             }

@@ -24,7 +24,8 @@ impl Plain {
         for (row, (run, cause)) in transaction.evict.iter().enumerate() {
             let job = run.task.job;
             let waits = self.jobs.get(&job).is_some_and(|found| !found.repair.lost.is_empty());
-            if *cause == StopCause::RepairFailed && waits && not_refused(row) && self.is_below_minimum(job) {
+            let waits = waits && self.is_below_minimum(job) && !self.awaits_ends(job);
+            if *cause == StopCause::RepairFailed && waits && not_refused(row) {
                 self.give_up(job);
             }
         }
@@ -51,6 +52,7 @@ impl Plain {
             self.note_admitted(placement.job);
             self.use_hold(placement, expected.accepted[row]);
             self.note_moved(placement, expected.accepted[row]);
+            self.watch_tolerations(placement.node);
         }
         moved.into_iter().for_each(|id| self.restart_survivors(id));
         let jobs: Vec<JobId> = self.jobs.keys().copied().collect();

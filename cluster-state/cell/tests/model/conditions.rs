@@ -10,6 +10,7 @@ impl PlainNode {
     /// Everything that keeps tasks away, as a set.
     pub(crate) fn taints(&self) -> Vec<Taint> {
         let mut taints = self.spec.taints.clone();
+        taints.extend_from_slice(&self.put);
         for condition in self.conditions.values() {
             let key = format!("node.ohm/{}", condition.kind.name());
             let effect = match condition.action {

@@ -7,8 +7,8 @@ use crate::world::{PEOPLE, World};
 use ohm_model::{
     Amounts, Class, Command, ConditionAction, ConditionKind, Exit, GroupSpec, Incarnation, JobId, JobSpec, Lease,
     NodeConclusion, NodeCondition, NodeHealth, NodeId, NodeSpec, OnDisconnect, PriorityClass, QueueSpec, Reconcile,
-    RepairPolicy, RepairSpec, RunRef, RunReport, RunReportKind, SessionId, Survivors, Taint, TaintEffect, Toleration,
-    TolerationOperator, TopologyMode,
+    RepairPolicy, RepairSpec, RunRef, RunReport, RunReportKind, SessionId, Survivors, Taint, TaintEffect, TaintPattern,
+    Toleration, TolerationOperator, TopologyMode,
 };
 
 pub(crate) const NODES: u64 = 5;
@@ -32,6 +32,7 @@ impl World {
             102..104 if self.cell.kept().is_empty() => Command::Tick,
             0..9 | 102..104 => self.registration(),
             9..12 => self.drain(),
+            12 if self.adds_taints && self.dice.chance(700) => self.taint(),
             12 => self.check_report(),
             13..15 => self.conclusion(),
             15..17 => Command::CordonNode { name: name("n", self.dice.below(NODES)), cordoned: self.dice.chance(400) },
@@ -57,6 +58,21 @@ impl World {
             _ => return self.commit(),
         };
         (PEOPLE, command)
+    }
+
+    /// A person puts a taint on a node, or takes one off.
+    fn taint(&mut self) -> Command {
+        let name = format!("n{}", self.dice.below(NODES));
+        let effects = [TaintEffect::NoSchedule, TaintEffect::NoExecute, TaintEffect::NoExecute];
+        let (key, effect) =
+            (["only", "work"][self.dice.below(2) as usize].to_string(), effects[self.dice.below(3) as usize]);
+        match self.dice.below(3) {
+            0 => {
+                let effect = self.dice.chance(300).then_some(effect);
+                Command::UntaintNode { name, pattern: TaintPattern { key, value: None, effect } }
+            }
+            _ => Command::TaintNode { name, taint: Taint { key, value: String::new(), effect } },
+        }
     }
 
     fn registration(&mut self) -> Command {
@@ -239,7 +255,7 @@ impl World {
     }
 
     fn group(&mut self, at: u64, class: Class, together: bool, level: &str) -> GroupSpec {
-        let dice = &mut self.dice;
+        let (adds_taints, dice) = (self.adds_taints, &mut self.dice);
         let count = dice.between(1, 5) as u32;
         let mut requests = Amounts::new();
         requests.insert("cpu".into(), 500 * dice.between(0, 3) as i64);
@@ -281,8 +297,12 @@ impl World {
         }
         if dice.chance(300) {
             let operator = TolerationOperator::Exists;
-            let key = ["only", "only", "node.ohm/disk-pressure", "node.ohm/flapping", ""][dice.below(5) as usize];
-            group.tolerations.push(Toleration { key: key.into(), operator, value: String::new(), effect: None });
+            let second = if adds_taints { "work" } else { "only" };
+            let key = ["only", second, "node.ohm/disk-pressure", "node.ohm/flapping", ""][dice.below(5) as usize];
+            let is_own = adds_taints && ["only", "work"].contains(&key);
+            let toleration_seconds = (is_own && dice.chance(600)).then(|| [0, 1, 5, 60][dice.below(4) as usize]);
+            let (key, value) = (key.into(), String::new());
+            group.tolerations.push(Toleration { key, operator, value, effect: None, toleration_seconds });
         }
         group
     }

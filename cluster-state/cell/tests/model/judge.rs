@@ -6,6 +6,7 @@ use ohm_model::{
     ClassId, ConflictReason, Grain, Guard, Index, JobGuard, JobId, NodeId, Placement, RunRef, SessionId, StopCause,
     Transaction,
 };
+use std::collections::BTreeSet;
 
 /// What the model expects of a verdict.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -124,7 +125,8 @@ impl Plain {
         }
         if transaction.jobs.iter().any(|guard| guard.job == run.task.job) {
             self.job_of(transaction, run.task.job)?;
-            let waits = !job.repair.lost.is_empty() && self.is_below_minimum(run.task.job);
+            let id = run.task.job;
+            let waits = !job.repair.lost.is_empty() && self.is_below_minimum(id) && !self.awaits_ends(id);
             return if cause != StopCause::RepairFailed || waits { Ok(()) } else { Err(ConflictReason::JobChanged) };
         }
         let outranks = |guard: &JobGuard| {
@@ -284,6 +286,7 @@ impl Plain {
             incarnation,
             node,
             placed,
+            placed_ms: self.now_ms,
             stop: None,
             restart: false,
             started_ms: None,
@@ -364,12 +367,16 @@ impl Plain {
             let tasks = placement.first.0..placement.first.0 + expected.accepted[row];
             tasks.map(move |task| (placement.group.0, task))
         };
-        let half = job.half_repaired(&(first..end).flat_map(tasks_of).collect());
+        let placed: BTreeSet<(u16, u32)> = (first..end).flat_map(tasks_of).collect();
+        let half = job.half_repaired(&placed);
+        let is_repair = job.whole() && !before.adopts && !job.repair.lost.is_disjoint(&placed);
         let is_short = |group: &u16| {
-            let half = job.started[usize::from(*group)] && half.contains(group);
+            let driven = if is_repair { before.driven_out(id, *group) } else { 0 };
+            let half = job.started[usize::from(*group)] && (half.contains(group) || driven > 0);
             let bound = !job.started[usize::from(*group)] || is_down || transaction.grain == Grain::Minimum;
             let within = |run: &&PlainRun| run.task < job.spec.groups[usize::from(*group)].count;
-            let live = if is_down { 0 } else { runs_of(*group).filter(within).count() as u32 };
+            let stands = (runs_of(*group).filter(within).count() as u32).saturating_sub(driven);
+            let live = if is_down { 0 } else { stands };
             let tried = job.whole() || accepted(*group, expected) > 0;
             (bound || half) && tried && live + accepted(*group, expected) < job.needed(*group)
         };

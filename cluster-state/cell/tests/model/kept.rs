@@ -223,13 +223,15 @@ impl Plain {
             let same = |other: &&mut PlainRun| (other.job, other.group, other.task) == (id, run.group, run.task);
             let placed = self.runs.iter_mut().find(same).expect("the run that was placed");
             (placed.incarnation, placed.started_ms) = (run.incarnation, run.started_ms.or(Some(now_ms)));
+            placed.placed_ms = run.placed_ms;
         }
         self.settle_start(id);
         for (_, run) in runs.iter().enumerate().filter(|(row, _)| expected.accepted[*row] > 0) {
             self.run_started(id, run.group, run.task);
         }
         for (_, run) in runs.iter().enumerate().filter(|(row, _)| expected.accepted[*row] > 0) {
-            self.stop_driven_out(run.node);
+            self.stop_repelled(run.node);
+            self.watch_tolerations(run.node);
             self.end_drain(run.node);
         }
     }

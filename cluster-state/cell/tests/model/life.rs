@@ -3,7 +3,7 @@
 use crate::state::{Alarm, Phase, Plain, PlainHold, PlainJob, PlainNode, PlainRun, PlainTask, State, request};
 use ohm_model::{
     ClassKind, Exit, Index, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, QueueSpec, RunReport, RunReportKind,
-    SessionId, StopCause, TaintEffect,
+    SessionId, StopCause,
 };
 use std::cmp::Reverse;
 
@@ -21,7 +21,7 @@ impl Plain {
             self.registrations += 1;
             let (incarnation, registered) = (self.registrations, self.index);
             let health = NodeHealth::Ready;
-            let (conditions, heard, returns, held) = Default::default();
+            let (conditions, heard, returns, held, put, since) = Default::default();
             let node = PlainNode {
                 spec,
                 key,
@@ -36,6 +36,8 @@ impl Plain {
                 heard,
                 returns,
                 held,
+                put,
+                since,
             };
             self.nodes.insert(id, node);
             self.touch(id, NOBODY);
@@ -70,6 +72,7 @@ impl Plain {
         self.touch(id, NOBODY);
         if relabelled {
             self.stop_where(id, StopCause::Moved, |plain, run| plain.is_driven_out(run));
+            self.watch_tolerations(id);
         }
         self.evict_excess(id);
         true
@@ -77,18 +80,10 @@ impl Plain {
 
     /// Whether labels and taints of its node drive the run away: a `NoExecute` taint, or a required domain left.
     pub(crate) fn is_driven_out(&self, run: &PlainRun) -> bool {
-        let (group, job) = (self.group_of(run), &self.jobs[&run.job]);
-        let filtered = job.filtered(group);
-        let taints = &self.nodes[&run.node].spec.taints;
-        let driven = |taint: &&ohm_model::Taint| {
-            taint.effect == TaintEffect::NoExecute && !filtered.tolerations.iter().any(|one| one.covers(taint))
-        };
+        let group = self.group_of(run);
         let domain = &self.jobs[&run.job].domain[usize::from(run.group)];
-        taints.iter().any(|taint| driven(&taint)) || (domain.is_some() && self.domain(group, run.node) != *domain)
-    }
-
-    pub(crate) fn stop_driven_out(&mut self, node: NodeId) {
-        self.stop_where(node, StopCause::Moved, |plain, run| plain.is_driven_out(run));
+        self.leaves_at(run).is_some_and(|due_ms| due_ms <= self.now_ms)
+            || (domain.is_some() && self.domain(group, run.node) != *domain)
     }
 
     fn evict_excess(&mut self, node: NodeId) {
@@ -383,10 +378,8 @@ impl Plain {
             job.domain[group] = None;
         }
         job.restart_if_down(open);
-        let nothing_open = !lost && job.repair.open.is_some() && job.nothing_lost();
-        if job.live() == 0 || nothing_open {
-            job.drop_repair();
-        }
+        self.settle_open(run.job, lost);
+        let job = &self.jobs[&run.job];
         let all_over = (0..job.spec.groups.len() as u16).all(|group| job.is_over(group));
         if moves {
             self.alarm(self.now_ms + 60_000, Alarm::Room(run.job, run.group, run.task, run.incarnation));
@@ -441,6 +434,10 @@ impl Plain {
             Alarm::Repair(id, since) => self.end_waiting(id, since),
             Alarm::Admission(id, round) => self.admission_due(id, round),
             Alarm::Drain(node) => self.end_drain(node),
+            Alarm::Toleration(node) => {
+                self.stop_repelled(node);
+                self.watch_tolerations(node);
+            }
             Alarm::Room(id, group, task, incarnation) => self.end_room(id, (group, task), incarnation),
             Alarm::Hold(node) => {
                 let before = self.holds.len();

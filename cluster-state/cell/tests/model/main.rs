@@ -20,6 +20,7 @@ mod repair;
 mod spares;
 mod state;
 mod survivors;
+mod taints;
 mod update;
 mod world;
 

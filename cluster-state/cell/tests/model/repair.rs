@@ -4,6 +4,10 @@ use crate::state::{Alarm, Phase, Plain, PlainJob, PlainRepair, State};
 use ohm_model::{Index, JobId, NodeHealth, NodeId, Placement, RepairPolicy, StopCause};
 use std::collections::{BTreeMap, BTreeSet};
 
+fn drives(cause: StopCause) -> bool {
+    matches!(cause, StopCause::NodeShrunk | StopCause::Drained | StopCause::Moved)
+}
+
 impl PlainRepair {
     /// Whether some were unhealthy.
     pub(crate) fn forget_nodes(&mut self) -> bool {
@@ -42,6 +46,35 @@ impl PlainJob {
 }
 
 impl Plain {
+    /// Whether something of the job stops because its node drives it away.
+    pub(crate) fn is_driven(&self, id: JobId) -> bool {
+        self.runs.iter().any(|run| run.job == id && run.stop.is_some_and(drives))
+    }
+
+    /// How many tasks of the group still stop that their nodes drive away, and that have no room elsewhere.
+    pub(crate) fn driven_out(&self, id: JobId, group: u16) -> u32 {
+        let moving = &self.jobs[&id].moving;
+        let of_group = self.runs.iter().filter(|run| run.job == id && run.group == group);
+        let driven = of_group.filter(|run| run.stop.is_some_and(drives) && !moving.contains(&(group, run.task)));
+        driven.count() as u32
+    }
+
+    /// Whether what is lost waits for more of the same loss.
+    pub(crate) fn awaits_ends(&self, id: JobId) -> bool {
+        let groups = 0..self.jobs[&id].spec.groups.len() as u16;
+        self.is_below_minimum(id) && groups.into_iter().any(|group| self.driven_out(id, group) > 0)
+    }
+
+    /// A run of the job ended: perhaps nothing is open any more.
+    pub(crate) fn settle_open(&mut self, id: JobId, lost: bool) {
+        let driven = self.is_driven(id);
+        let job = self.jobs.get_mut(&id).expect("a job");
+        let nothing_open = !lost && job.repair.open.is_some() && job.nothing_lost() && !driven;
+        if job.live() == 0 || nothing_open {
+            job.drop_repair();
+        }
+    }
+
     pub(crate) fn is_below_minimum(&self, id: JobId) -> bool {
         let job = &self.jobs[&id];
         let moving = |group: u16| job.moving.iter().filter(|place| place.0 == group).count() as u32;
@@ -68,7 +101,7 @@ impl Plain {
 
     fn settle_loss(&mut self, id: JobId, lost: &[(u16, u32, NodeId)]) {
         let stays = self.runs.iter().any(|run| run.job == id && run.stop.is_none());
-        let index = self.index;
+        let (index, driven) = (self.index, self.is_driven(id));
         let job = self.jobs.get_mut(&id).expect("a job");
         if job.state != State::Active {
             return;
@@ -81,7 +114,7 @@ impl Plain {
             .collect();
         let stands = if job.whole() { stays } else { job.live() > 0 };
         if !stands || found.is_empty() {
-            if job.nothing_lost() {
+            if job.nothing_lost() && !(driven && job.repair.open.is_some()) {
                 job.drop_repair();
             }
             return;
@@ -118,6 +151,11 @@ impl Plain {
         let Some(job) = self.jobs.get(&id).filter(|job| job.repair.open.is_some_and(is_due)) else {
             return;
         };
+        if !job.repair.lost.is_empty() && self.awaits_ends(id) {
+            let due_ms = now_ms + self.jobs[&id].spec.repair.timeout_seconds * 1000;
+            self.jobs.get_mut(&id).expect("a job").repair.open = Some((since, Some(due_ms)));
+            return self.alarm(due_ms, Alarm::Repair(id, since));
+        }
         if !job.repair.lost.is_empty() && self.is_below_minimum(id) {
             return self.give_up(id);
         }
@@ -155,8 +193,9 @@ impl Plain {
     }
 
     pub(crate) fn run_started(&mut self, id: JobId, group: u16, task: u32) {
+        let driven = self.is_driven(id);
         let job = self.jobs.get_mut(&id).expect("a job");
-        if job.repair.replaced.remove(&(group, task)) && job.nothing_lost() {
+        if job.repair.replaced.remove(&(group, task)) && job.nothing_lost() && !driven {
             job.repair.open = None;
         }
     }

@@ -3,8 +3,8 @@
 use crate::admission::PlainAdmission;
 use ohm_model::{
     Amounts, Class, ClassKind, ConditionKind, ConflictReason, GroupSpec, Index, JobId, JobSpec, NodeCondition,
-    NodeHealth, NodeId, NodeSpec, ProvisioningClass, Purpose, QueueSpec, SessionId, Shard, StopCause, TaintEffect,
-    TopologyMode,
+    NodeHealth, NodeId, NodeSpec, ProvisioningClass, Purpose, QueueSpec, SessionId, Shard, StopCause, Taint,
+    TaintEffect, TopologyMode,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,6 +100,10 @@ pub(crate) struct PlainNode {
     /// Every time it came back since it was new or released by hand.
     pub(crate) returns: Vec<u64>,
     pub(crate) held: bool,
+    /// Taints that people put on it.
+    pub(crate) put: Vec<Taint>,
+    /// Since when it has each of all its taints.
+    pub(crate) since: BTreeMap<Taint, u64>,
     /// Its deadline, if it has one, and how many tasks of a service's group may move at the same time.
     pub(crate) drain: Option<(Option<u64>, u32)>,
 }
@@ -113,6 +117,7 @@ pub(crate) struct PlainRun {
     pub(crate) incarnation: u32,
     pub(crate) node: NodeId,
     pub(crate) placed: Index,
+    pub(crate) placed_ms: u64,
     pub(crate) stop: Option<StopCause>,
     /// Ends and starts again in place.
     pub(crate) restart: bool,
@@ -166,6 +171,7 @@ pub(crate) enum Alarm {
     HoldDown(NodeId),
     Admission(JobId, u32),
     Drain(NodeId),
+    Toleration(NodeId),
     Room(JobId, u16, u32, u32),
 }
 

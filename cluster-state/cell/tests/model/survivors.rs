@@ -30,7 +30,7 @@ impl Plain {
         if with_node || !is_wanted || self.nodes[&run.node].health == NodeHealth::Lost {
             return false;
         }
-        let (index, node) = (self.index, run.node);
+        let (index, node, now_ms) = (self.index, run.node, self.now_ms);
         let job = self.jobs.get_mut(&run.job).expect("a job of a run");
         let task = job.tasks.get_mut(&(run.group, run.task)).expect("a task of a run");
         (task.incarnation, task.attempts, task.refusals) = (task.attempts + 1, task.attempts + 1, 0);
@@ -38,6 +38,7 @@ impl Plain {
         let same = |other: &&mut PlainRun| (other.job, other.group, other.task) == (run.job, run.group, run.task);
         let found = self.runs.iter_mut().find(same).expect("the run itself");
         (found.incarnation, found.placed, found.started_ms, found.restart) = (next, index, None, false);
+        found.placed_ms = now_ms;
         self.touch(node, NOBODY);
         true
     }

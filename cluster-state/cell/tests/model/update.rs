@@ -193,11 +193,11 @@ impl Plain {
     }
 
     fn settle_repair(&mut self, id: JobId, old: &JobSpec) {
-        let below = self.is_below_minimum(id);
+        let (below, driven) = (self.is_below_minimum(id), self.is_driven(id));
         let (index, now_ms) = (self.index, self.now_ms);
         let job = self.jobs.get_mut(&id).expect("a job");
         let Some((since, due_ms)) = job.repair.open else { return };
-        if job.nothing_lost() {
+        if job.nothing_lost() && !driven {
             return job.drop_repair();
         }
         if job.repair.lost.is_empty() && job.repair.forget_nodes() {

@@ -37,6 +37,8 @@ pub(crate) struct World {
     pub(crate) dwells: bool,
     /// Whether an operator adds a class, and takes it back: a fifth of the seeds.
     pub(crate) adds_classes: bool,
+    /// Whether people put taints on nodes, and jobs tolerate them for a while.
+    pub(crate) adds_taints: bool,
     sequences: [u64; 4],
     log: Vec<(Index, Entry)>,
     trail: VecDeque<String>,
@@ -85,6 +87,7 @@ impl World {
             seed,
             dwells: seed % 4 == 3,
             adds_classes: seed % 5 == 1,
+            adds_taints: seed % 4 == 2,
             sequences: [1; 4],
             log: Vec::new(),
             trail: VecDeque::new(),
@@ -148,6 +151,7 @@ impl World {
         self.follow(session, &command, &outcome)?;
         self.plain.settle_kept(&CellFacts(&self.cell));
         self.plain.settle_spares(&self.touched);
+        self.plain.date_taints();
         self.plain.settle_leaving();
         self.broken.extend(self.sweep.whole(&self.cell));
         if !self.broken.is_empty() {
@@ -180,6 +184,7 @@ impl World {
                 let taken = conclusions.iter().map(|one| plain.conclude(one.node, one.incarnation.0, one.health));
                 taken.filter(|taken| *taken).count() > 0
             }
+            Command::TaintNode { .. } | Command::UntaintNode { .. } => plain.follow_taint(command),
             Command::CordonNode { name, cordoned } => {
                 plain.find_node(name).map(|node| plain.cordon(node, *cordoned)).is_some()
             }

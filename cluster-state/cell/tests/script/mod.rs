@@ -122,6 +122,10 @@ impl Script {
             "remove-topology" => Command::RemoveTopology { name: name(words) },
             "remove-node" => Command::RemoveNode { name: name(words) },
             "cordon" | "uncordon" => Command::CordonNode { name: name(words), cordoned: verb == "cordon" },
+            "taint" => Command::TaintNode { name: name(words), taint: words.need("taint").parse().expect("a taint") },
+            "untaint" => {
+                Command::UntaintNode { name: name(words), pattern: words.need("taint").parse().expect("a pattern") }
+            }
             "drain" => {
                 let number = |text: Option<&str>| text.map_or(0, |text| text.parse().expect("a number"));
                 let (deadline_ms, at_once) = (number(words.option("deadline-ms")), number(words.option("at-once")));

@@ -247,10 +247,13 @@ pub(super) fn condition(text: &str) -> NodeCondition {
     NodeCondition { kind, action, message: parts.next().unwrap_or_default().to_string() }
 }
 
+/// `KEY[=VALUE][@SECONDS]`
 pub(super) fn toleration(text: &str) -> Toleration {
+    let (text, seconds) = text.split_once('@').map_or((text, None), |(text, seconds)| (text, Some(seconds)));
+    let toleration_seconds = seconds.map(|seconds| seconds.parse().expect("seconds"));
     let (key, value) = pair(text);
     let operator = if value.is_empty() { TolerationOperator::Exists } else { TolerationOperator::Equal };
-    Toleration { key, operator, value, effect: None }
+    Toleration { key, operator, value, effect: None, toleration_seconds }
 }
 
 fn term(text: &str) -> SelectorTerm {

@@ -97,6 +97,9 @@ impl Script {
             EventKind::NodeRegistered { name, incarnation, .. } => format!("registered {name} as {incarnation}"),
             EventKind::NodeHealth { name, health, .. } => format!("{name} is {health:?}"),
             EventKind::NodeCordoned { name, cordoned, .. } => format!("{name} is cordoned: {cordoned}"),
+            EventKind::NodeTainted { name, taint, tainted, .. } => {
+                format!("{name} {} {taint}", if *tainted { "has" } else { "no longer has" })
+            }
             EventKind::NodeCondition { name, condition, action, message, .. } => match action {
                 Some(action) => format!("{name} has {}, {}: {message}", condition.name(), action.name()),
                 None => format!("{name} has no {} any more", condition.name()),
@@ -374,6 +377,8 @@ fn verb(command: &Command) -> &'static str {
         Command::BoundNodeLease { .. } => "bound node lease",
         Command::HoldConclusions { .. } => "hold conclusions",
         Command::CordonNode { .. } => "cordon",
+        Command::TaintNode { .. } => "taint",
+        Command::UntaintNode { .. } => "untaint",
         Command::RemoveNode { .. } => "remove node",
         Command::Report { .. } => "report",
         Command::SubmitJobs { .. } => "submit",

@@ -6,7 +6,9 @@ use super::views;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use ohm_model::{Command, GRACE_MS_MAX, Index, Outcome};
+use ohm_stdx::text::shorten;
 use serde::Deserialize;
+use std::str::FromStr;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -42,6 +44,29 @@ pub(super) async fn cordon(caller: Caller, Name(name): Name) -> Answer {
 
 pub(super) async fn uncordon(caller: Caller, Name(name): Name) -> Answer {
     change_node(&caller, name, false).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct TaintQuery {
+    taint: String,
+}
+
+impl TaintQuery {
+    fn read<T: FromStr<Err = String>>(&self, wanted: &str) -> Result<T, Problem> {
+        let read = self.taint.parse();
+        read.map_err(|problem| Problem::invalid(format!("taint {}: {problem}", shorten(&self.taint)), wanted))
+    }
+}
+
+pub(super) async fn taint(caller: Caller, Name(name): Name, Params(query): Params<TaintQuery>) -> Answer {
+    let taint = query.read("write key=value:Effect, such as work=disk:NoSchedule")?;
+    command_node(&caller, Command::TaintNode { name: name.clone(), taint }, name).await
+}
+
+pub(super) async fn untaint(caller: Caller, Name(name): Name, Params(query): Params<TaintQuery>) -> Answer {
+    let pattern = query.read("write key, key=value, key:Effect or key=value:Effect")?;
+    command_node(&caller, Command::UntaintNode { name: name.clone(), pattern }, name).await
 }
 
 #[derive(Deserialize)]

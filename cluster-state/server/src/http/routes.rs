@@ -146,6 +146,18 @@ const NODE: &[Operation] = &[
 ];
 const CORDON: &[Operation] = &[operation("post", "Keep new work away from a node", &[], "NodeSummary")];
 const UNCORDON: &[Operation] = &[operation("post", "Let new work come to a node again", &[], "NodeSummary")];
+const TAINT: &[Operation] = &[operation(
+    "post",
+    "Put a taint on a node, beside those that it registers with",
+    &[("taint", "string", "as `key=value:Effect` with NoSchedule, PreferNoSchedule or NoExecute")],
+    "NodeSummary",
+)];
+const UNTAINT: &[Operation] = &[operation(
+    "post",
+    "Take taints off a node that people put there",
+    &[("taint", "string", "which: `key`, `key=value`, `key:Effect` or `key=value:Effect`")],
+    "NodeSummary",
+)];
 const RELEASE_NODE: &[Operation] =
     &[operation("post", "Trust a node again that is held down because it fell silent too often", &[], "NodeSummary")];
 const DRAIN: &[Operation] = &[operation(
@@ -216,6 +228,8 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/nodes/{name}", NODE), get(nodes::show).merge(delete(control::remove_node))),
         (route("/v1/nodes/{name}/cordon", CORDON), post(control::cordon)),
         (route("/v1/nodes/{name}/uncordon", UNCORDON), post(control::uncordon)),
+        (route("/v1/nodes/{name}/taint", TAINT), post(control::taint)),
+        (route("/v1/nodes/{name}/untaint", UNTAINT), post(control::untaint)),
         (route("/v1/nodes/{name}/drain", DRAIN), post(control::drain)),
         (route("/v1/nodes/{name}/undrain", UNDRAIN), post(control::undrain)),
         (route("/v1/nodes/{name}/release", RELEASE_NODE), post(control::release_node)),

@@ -6,10 +6,10 @@ use ohm_wire::api::{
     ErrorAnswer, EventList, EventView, ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary,
     JobTotals, JobView, LayerFitView, LeavingView, NearestView, NodeConditionView, NodeDetail, NodeList, NodeRunView,
     NodeSummary, NodeTotals, PastRepairView, PastRunView, PriorityClassList, PriorityClassView, ProblemView,
-    ProfileList, ProfileView, ProvisioningClassList, ProvisioningClassView, QueueList, QueueResourceView, QueueView,
-    ReasonView, RepairView, RetryView, ScoreView, ServerEngine, ServerList, ServerRole, ServerView, SessionView,
-    StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView,
-    VerdictKind, WaitAnswer,
+    ProfileList, ProfileView, ProvisioningClassList, ProvisioningClassView, PutTaintView, QueueList, QueueResourceView,
+    QueueView, ReasonView, RepairView, RetryView, ScoreView, ServerEngine, ServerList, ServerRole, ServerView,
+    SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView,
+    UnhealthyNodeView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -181,6 +181,7 @@ fn node() -> NodeSummary {
         address: text(),
         labels: texts(),
         taints: vec![text()],
+        put_taints: vec![PutTaintView { taint: text(), since_ms: 1 }],
         capacity: texts(),
         free: texts(),
         devices: [(ANY_KEY.to_string(), vec![1])].into(),

@@ -3,7 +3,7 @@
 use crate::text::nearest;
 
 /// Words of Kubernetes, Kueue, Slurm and Nomad that are no field of ours, and what to do instead.
-const INSTEAD: [(&str, &str); 17] = [
+const INSTEAD: [(&str, &str); 16] = [
     ("annotations", "only `labels` are kept"),
     ("backoffLimit", "write `retries`"),
     ("completions", "write `count`"),
@@ -18,7 +18,6 @@ const INSTEAD: [(&str, &str); 17] = [
     ("queueName", "write `queue`"),
     ("replicas", "write `count`"),
     ("restartPolicy", "write `retries`"),
-    ("tolerationSeconds", "a toleration holds for ever"),
     ("topologySpreadConstraints", "not supported by this version: write `spread: true` or `maxPerNode`"),
     ("valueFrom", "write the `value`"),
 ];

@@ -55,7 +55,7 @@
 //! | `spread` | true: over as many nodes as possible; false: on as few | service true, else false |
 //! | `nodeSelector` | labels the node must have | none |
 //! | `affinity.nodeAffinity` | as in Kubernetes, with `matchExpressions` | none |
-//! | `tolerations` | list of `key`, `operator`, `value`, `effect`, as in Kubernetes | none |
+//! | `tolerations` | list of `key`, `operator`, `value`, `effect`, `tolerationSeconds`, as in Kubernetes | none |
 //! | `topology` | one of `required: LEVEL`, `preferred: LEVEL`, `unconstrained: true`; and see below | none |
 //! | `placeWith` | groups with the same word are placed in one domain | none |
 //! | `command`, `args` | lists of words: the program and its arguments | none |

@@ -175,6 +175,7 @@ fn toleration(toleration: &Toleration) -> TolerationDocument<'_> {
         },
         value: &toleration.value,
         effect: toleration.effect.map(|effect| format!("{effect:?}")),
+        toleration_seconds: toleration.toleration_seconds,
     }
 }
 
@@ -372,6 +373,8 @@ struct TolerationDocument<'j> {
     value: &'j str,
     #[serde(skip_serializing_if = "Option::is_none")]
     effect: Option<String>,
+    #[serde(rename = "tolerationSeconds", skip_serializing_if = "Option::is_none")]
+    toleration_seconds: Option<u64>,
 }
 
 #[derive(Serialize)]

@@ -67,14 +67,19 @@ fn term() -> impl Strategy<Value = SelectorTerm> {
 fn toleration() -> impl Strategy<Value = Toleration> {
     let effects = [TaintEffect::NoSchedule, TaintEffect::PreferNoSchedule, TaintEffect::NoExecute];
     let effect = option::of(prop::sample::select(effects.to_vec()));
-    (key(), value(), any::<bool>(), any::<bool>(), effect).prop_map(|(key, value, equal, any_key, effect)| {
-        if equal {
-            Toleration { key, operator: TolerationOperator::Equal, value, effect }
-        } else {
-            let key = if any_key { String::new() } else { key };
-            Toleration { key, operator: TolerationOperator::Exists, value: String::new(), effect }
-        }
-    })
+    let seconds = option::of(0..=i64::MAX as u64);
+    (key(), value(), any::<bool>(), any::<bool>(), effect, seconds).prop_map(
+        |(key, value, equal, any_key, effect, seconds)| {
+            let lasts = effect.is_none_or(|effect| effect == TaintEffect::NoExecute);
+            let toleration_seconds = seconds.filter(|_| lasts);
+            let (key, operator, value) = match equal {
+                true => (key, TolerationOperator::Equal, value),
+                false if any_key => (String::new(), TolerationOperator::Exists, String::new()),
+                false => (key, TolerationOperator::Exists, String::new()),
+            };
+            Toleration { key, operator, value, effect, toleration_seconds }
+        },
+    )
 }
 
 fn topology() -> impl Strategy<Value = TopologyRequest> {

@@ -10,6 +10,7 @@ use crate::profile::SchedulingProfile;
 use crate::provisioning::{CheckReport, ProvisioningClass};
 use crate::queue::QueueSpec;
 use crate::run::RunReport;
+use crate::taint::{Taint, TaintPattern};
 use crate::topology::TopologySpec;
 use crate::transaction::Transaction;
 use ohm_stdx::codec::{self, DecodeError};
@@ -149,6 +150,21 @@ pub enum Command {
         name: String,
         /// Whether new work is kept away.
         cordoned: bool,
+    },
+    /// Puts a taint on a node, beside those that it registers with; refused where the node has one of this key and
+    /// effect.
+    TaintNode {
+        /// By name.
+        name: String,
+        /// The taint.
+        taint: Taint,
+    },
+    /// Takes taints off a node that were put there by [`Command::TaintNode`]; refused where it has none of them.
+    UntaintNode {
+        /// By name.
+        name: String,
+        /// Which.
+        pattern: TaintPattern,
     },
     /// Takes a node out of the cell; refused while it holds runs, unless it is lost.
     RemoveNode {

@@ -4,6 +4,7 @@ use crate::condition::{ConditionAction, ConditionKind};
 use crate::ids::{Incarnation, Index, JobId, NodeId};
 use crate::node::NodeHealth;
 use crate::run::{Exit, StopCause};
+use crate::taint::Taint;
 use crate::transaction::ConflictReason;
 use serde::{Deserialize, Serialize};
 
@@ -216,6 +217,17 @@ pub enum EventKind {
         name: String,
         /// Which.
         cordoned: bool,
+    },
+    /// A person put a taint on a node, or took it off.
+    NodeTainted {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: String,
+        /// The taint.
+        taint: Taint,
+        /// Whether it was put there.
+        tainted: bool,
     },
     /// A node was removed.
     NodeRemoved {

@@ -59,7 +59,7 @@ pub use run::{Exit, MESSAGE_CHARS_MAX, RunReport, RunReportKind, StopCause};
 pub use scale::ScaleError;
 pub use selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
 pub use subject::Subject;
-pub use taint::{Taint, TaintEffect};
+pub use taint::{Taint, TaintEffect, TaintPattern};
 pub use topology::{TopologyMode, TopologyRequest, TopologySlice, TopologySpec};
 pub use transaction::{
     Conflict, ConflictReason, Grain, Guard, JobGuard, Nomination, Placement, Purpose, Transaction, Verdict,

@@ -90,6 +90,13 @@ pub enum StopCause {
     Reconciled,
 }
 
+impl StopCause {
+    /// Whether it says that the node can't hold the run: its end is a loss of its job, and nobody's wish.
+    pub fn is_loss(self) -> bool {
+        matches!(self, StopCause::NodeShrunk | StopCause::Drained | StopCause::Moved)
+    }
+}
+
 /// One fact about one run, from the node it stands on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunReport {

@@ -88,15 +88,34 @@ pub struct Toleration {
     pub value: String,
     /// The effect tolerated; all when absent.
     pub effect: Option<TaintEffect>,
+    /// For how long a `NoExecute` taint is tolerated by what runs there; for ever when absent. Other effects are
+    /// tolerated for ever.
+    pub toleration_seconds: Option<u64>,
 }
 
 impl Toleration {
-    /// Whether this toleration covers `taint`.
+    /// Whether this toleration covers `taint`, for however long.
     pub fn covers(&self, taint: &Taint) -> bool {
+        let never = self.toleration_seconds == Some(0) && taint.effect == TaintEffect::NoExecute;
+        !never && self.is_about(taint)
+    }
+
+    fn is_about(&self, taint: &Taint) -> bool {
         let key_fits =
             if self.key.is_empty() { self.operator == TolerationOperator::Exists } else { self.key == taint.key };
         let value_fits = self.operator == TolerationOperator::Exists || self.value == taint.value;
         key_fits && value_fits && self.effect.is_none_or(|effect| effect == taint.effect)
+    }
+}
+
+/// For how long `tolerations` let a task stay beside `taint`, in milliseconds: `u64::MAX` is for ever, nothing is not
+/// at all. The first one that is about the taint decides, as in Kubernetes.
+pub fn tolerated_ms(tolerations: &[Toleration], taint: &Taint) -> Option<u64> {
+    let first = tolerations.iter().find(|toleration| toleration.is_about(taint))?;
+    match first.toleration_seconds.filter(|_| taint.effect == TaintEffect::NoExecute) {
+        None => Some(u64::MAX),
+        Some(0) => None,
+        Some(seconds) => Some(seconds.saturating_mul(1000)),
     }
 }
 
@@ -128,13 +147,29 @@ mod tests {
     #[test]
     fn an_empty_key_with_exists_tolerates_everything() {
         let taint = Taint { key: "gpu".into(), value: "yes".into(), effect: TaintEffect::NoSchedule };
-        let mut toleration =
-            Toleration { key: "".into(), operator: TolerationOperator::Exists, value: "".into(), effect: None };
+        let mut toleration = Toleration { operator: TolerationOperator::Exists, ..equal("", "") };
         assert!(toleration.covers(&taint));
         toleration.effect = Some(TaintEffect::NoExecute);
         assert!(!toleration.covers(&taint));
-        toleration =
-            Toleration { key: "gpu".into(), operator: TolerationOperator::Equal, value: "no".into(), effect: None };
+        toleration = equal("gpu", "no");
         assert!(!toleration.covers(&taint));
+    }
+
+    fn equal(key: &str, value: &str) -> Toleration {
+        let (operator, effect, toleration_seconds) = (TolerationOperator::Equal, None, None);
+        Toleration { key: key.into(), operator, value: value.into(), effect, toleration_seconds }
+    }
+
+    #[test]
+    fn a_toleration_with_seconds_ends_beside_a_no_execute_taint_only() {
+        let taint = |effect| Taint { key: "gpu".into(), value: "yes".into(), effect };
+        let brief = |seconds| Toleration { toleration_seconds: Some(seconds), ..equal("gpu", "yes") };
+        assert_eq!(tolerated_ms(&[brief(5)], &taint(TaintEffect::NoExecute)), Some(5_000));
+        assert_eq!(tolerated_ms(&[brief(5)], &taint(TaintEffect::NoSchedule)), Some(u64::MAX));
+        assert_eq!(tolerated_ms(&[brief(0)], &taint(TaintEffect::NoExecute)), None);
+        assert!(!brief(0).covers(&taint(TaintEffect::NoExecute)) && brief(0).covers(&taint(TaintEffect::NoSchedule)));
+        let both = [brief(5), equal("gpu", "yes")];
+        assert_eq!(tolerated_ms(&both, &taint(TaintEffect::NoExecute)), Some(5_000), "the first one decides");
+        assert_eq!(tolerated_ms(&[equal("cpu", "yes")], &taint(TaintEffect::NoExecute)), None);
     }
 }

@@ -56,6 +56,7 @@ impl EventKind {
             EventKind::NodeRegistered { name, .. }
             | EventKind::NodeHealth { name, .. }
             | EventKind::NodeCordoned { name, .. }
+            | EventKind::NodeTainted { name, .. }
             | EventKind::NodeRemoved { name }
             | EventKind::NodeCondition { name, .. }
             | EventKind::NodeHeldDown { name, .. }

@@ -53,6 +53,10 @@ pub enum Bug {
     UnboundLease,
     /// A gang below its minimum gets back what there is room for.
     HalfRepair,
+    /// What a node drives away is repaired task by task, as it ends.
+    PiecewiseRepair,
+    /// A job is called whole while its nodes still drive tasks of it away.
+    EarlyWhole,
     /// Tasks are placed before the checks of their queue are ready.
     PlaceUnreserved,
     /// A report about an earlier round of admission counts for this one.
@@ -124,7 +128,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 53] = [
+    pub const ALL: [Bug; 55] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -147,6 +151,8 @@ impl Bug {
         Bug::WidenTooFar,
         Bug::UnboundLease,
         Bug::HalfRepair,
+        Bug::PiecewiseRepair,
+        Bug::EarlyWhole,
         Bug::ForgetHoldDown,
         Bug::PlaceUnreserved,
         Bug::StaleCheck,

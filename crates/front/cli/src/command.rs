@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use ohm_model::GRACE_MS_MAX;
+use ohm_model::{GRACE_MS_MAX, Taint, TaintPattern};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -294,6 +294,10 @@ pub enum NodeCommand {
     Cordon(NodeName),
     /// Let new work come to a node again
     Uncordon(NodeName),
+    /// Put a taint on a node: it keeps away what does not tolerate it; with NoExecute what runs there leaves, too
+    Taint(TaintNode),
+    /// Take taints off a node that were put there by `ohm node taint`
+    Untaint(UntaintNode),
     /// Trust a node again that is held down because it fell silent and came back too often
     Release(NodeName),
     /// Move what runs on a node elsewhere: each task gets its new place before it is stopped
@@ -331,6 +335,26 @@ pub struct DrainNode {
     /// Wait no longer than this, such as 90s, 5m, 1h, and fail then; the drain goes on [default: for ever]
     #[arg(long, requires = "wait", value_parser = duration)]
     pub timeout: Option<Duration>,
+}
+
+/// `ohm node taint`.
+#[derive(Clone, Debug, Args)]
+pub struct TaintNode {
+    /// The node
+    pub name: String,
+    /// The taint; effects are NoSchedule, PreferNoSchedule and NoExecute
+    #[arg(value_name = "KEY=VALUE:EFFECT")]
+    pub taint: Taint,
+}
+
+/// `ohm node untaint`.
+#[derive(Clone, Debug, Args)]
+pub struct UntaintNode {
+    /// The node
+    pub name: String,
+    /// Which taints: all with the key, or those with this value or effect
+    #[arg(value_name = "KEY[=VALUE][:EFFECT]")]
+    pub taint: TaintPattern,
 }
 
 /// A node.

@@ -3,7 +3,7 @@
 use crate::checks::CheckArguments;
 use ohm_manifest::{Content, Rounding, parse, parse_quantity};
 use ohm_model::resources::{self, UnitKind};
-use ohm_model::{NameError, NodeSpec, Taint, TaintEffect, names};
+use ohm_model::{NameError, NodeSpec, Taint, names};
 use ohm_stdx::text::visible;
 use std::path::{Path, PathBuf};
 
@@ -123,20 +123,7 @@ fn pair(flag: &str, text: &str) -> Result<(String, String), String> {
 }
 
 fn taint(text: &str) -> Result<Taint, String> {
-    let wanted = || format!("--taint {text}: wants KEY=VALUE:EFFECT with NoSchedule, PreferNoSchedule or NoExecute");
-    let (left, effect) = text.rsplit_once(':').ok_or_else(wanted)?;
-    let effect = match effect {
-        "NoSchedule" => TaintEffect::NoSchedule,
-        "PreferNoSchedule" => TaintEffect::PreferNoSchedule,
-        "NoExecute" => TaintEffect::NoExecute,
-        _ => return Err(wanted()),
-    };
-    let (key, value) = left.split_once('=').unwrap_or((left, ""));
-    if key.is_empty() {
-        return Err(wanted());
-    }
-    named("--taint", text, names::label_key(key).and_then(|()| names::label_value(value)))?;
-    Ok(Taint { key: key.to_string(), value: value.to_string(), effect })
+    text.parse().map_err(|problem| format!("--taint {}: {problem}", visible(text)))
 }
 
 #[cfg(test)]

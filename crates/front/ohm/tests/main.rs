@@ -31,5 +31,6 @@ mod spares;
 mod strangers;
 mod submit;
 mod survivors;
+mod taints;
 mod tls;
 mod waits;

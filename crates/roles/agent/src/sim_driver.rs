@@ -14,9 +14,18 @@ const SIGNAL_TERMINATE: i32 = 15;
 pub struct DriverConfig {
     /// How long a task takes to obey the polite signal; the kill comes after its grace in any case.
     pub stop_ms: u64,
+    /// So much longer takes a task for each rank, up to three: tasks of one node don't end together.
+    pub stop_spread_ms: u64,
     /// How long before the end of the lease what runs under it gets the polite signal. A shim waits as much longer as
     /// the grace of a task allows.
     pub fence_lead_ms: u64,
+}
+
+impl DriverConfig {
+    /// How long a run takes to obey the polite signal.
+    fn obeys_ms(&self, run: RunRef) -> u64 {
+        self.stop_ms.saturating_add(self.stop_spread_ms.saturating_mul(u64::from(run.task.task.0 % 4)))
+    }
 }
 
 /// What a driver is told: an agent's orders, and that time passes.
@@ -186,7 +195,7 @@ impl SimDriver {
     fn stop(&mut self, now_ms: u64, run: RunRef, grace_ms: u64, out: &mut Vec<RunnerEvent>) {
         match (self.live.get_mut(&run), self.exits.get(&run)) {
             (Some(live), _) => {
-                let end_ms = now_ms.saturating_add(self.config.stop_ms.min(grace_ms));
+                let end_ms = now_ms.saturating_add(self.config.obeys_ms(run).min(grace_ms));
                 if end_ms < live.end_ms {
                     (live.end_ms, live.exit) = (end_ms, Exit::Signal(SIGNAL_TERMINATE));
                     self.timers.insert((end_ms, run));
@@ -228,7 +237,7 @@ impl SimDriver {
         }
         let is_due = |live: &&mut LiveRun| live.on_disconnect == OnDisconnect::Stop && !live.is_fenced;
         for (run, live) in self.live.iter_mut().map(|(run, live)| (*run, live)).filter(|(_, live)| is_due(live)) {
-            let asked_ms = now_ms.saturating_add(self.config.stop_ms.min(live.grace_ms));
+            let asked_ms = now_ms.saturating_add(self.config.obeys_ms(run).min(live.grace_ms));
             (live.is_fenced, live.exit) = (true, Exit::LeaseExpired);
             live.end_ms = live.end_ms.min(asked_ms);
             self.timers.insert((live.end_ms, run));

@@ -221,7 +221,7 @@ fn nothing_is_started_when_the_fence_is_about_to_act() {
 
 #[test]
 fn a_driver_asks_before_the_lease_ends_and_starts_nothing_then() {
-    let config = DriverConfig { stop_ms: 20, fence_lead_ms: 2_000 };
+    let config = DriverConfig { stop_ms: 20, fence_lead_ms: 2_000, ..DriverConfig::default() };
     let mut driver = SimDriver::new(config);
     let mut step = |now_ms, input| {
         let mut events = Vec::new();

@@ -107,6 +107,9 @@ pub struct TolerationWords {
     /// The effect tolerated; all when absent.
     #[serde(default)]
     pub effect: Option<String>,
+    /// For how long a `NoExecute` taint is tolerated; for ever when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toleration_seconds: Option<u64>,
 }
 
 impl TolerationWords {
@@ -116,6 +119,7 @@ impl TolerationWords {
             operator: Some(format!("{:?}", toleration.operator)),
             value: toleration.value.clone(),
             effect: toleration.effect.map(|effect| format!("{effect:?}")),
+            toleration_seconds: toleration.toleration_seconds,
         }
     }
 
@@ -136,7 +140,8 @@ impl TolerationWords {
             Some("NoExecute") => Some(TaintEffect::NoExecute),
             Some(other) => return Err(format!("tolerations: \"{other}\" is no effect of a taint")),
         };
-        Ok(Toleration { key: self.key.clone(), operator, value: self.value.clone(), effect })
+        let toleration_seconds = self.toleration_seconds;
+        Ok(Toleration { key: self.key.clone(), operator, value: self.value.clone(), effect, toleration_seconds })
     }
 }
 

@@ -110,7 +110,7 @@ pub(crate) fn free_room(tx: &mut Tx<'_>, run: &Run) {
 fn is_loss(run: &Run, exit: Exit) -> bool {
     match run.stop {
         None => !exit.is_charged(),
-        Some(cause) => matches!(cause, StopCause::NodeShrunk | StopCause::Drained | StopCause::Moved),
+        Some(cause) => cause.is_loss(),
     }
 }
 
@@ -140,6 +140,7 @@ fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
     group.running -= u32::from(run.started_ms != 0);
     group.reshaped -= u32::from(run.shape != group.shape);
     group.stopping -= u32::from(run.stop.is_some());
+    group.driven -= u32::from(run.stop.is_some_and(StopCause::is_loss));
     if group.live == 0 {
         (group.domain, group.widened) = (None, false);
     }

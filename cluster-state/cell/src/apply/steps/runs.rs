@@ -35,7 +35,9 @@ pub(crate) fn stop_run(tx: &mut Tx<'_>, slot: u32, cause: StopCause) {
     run.stop = Some(cause);
     let (task, incarnation, node) = (run.run.task, run.run.incarnation, run.node);
     let job = tx.job_mut(task.job);
-    job.groups[usize::from(task.group.0)].stopping += 1;
+    let group = &mut job.groups[usize::from(task.group.0)];
+    group.stopping += 1;
+    group.driven += u32::from(cause.is_loss());
     tx.touch_node(node);
     tx.touch_job(task.job);
     let (job, group, task) = (task.job, task.group.0, task.task.0);

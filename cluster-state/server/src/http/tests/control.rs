@@ -67,6 +67,30 @@ async fn nodes_are_cordoned_and_removed() {
 }
 
 #[tokio::test]
+async fn nodes_are_tainted_and_untainted() {
+    let world = World::new();
+    world.node("n1", 4);
+    let (status, answer) = post(&world, "/v1/nodes/n1/taint?taint=work=disk:NoSchedule").await;
+    assert_eq!((status, &answer["taints"]), (StatusCode::OK, &serde_json::json!(["work=disk:NoSchedule"])));
+    assert_eq!(answer["putTaints"][0]["taint"], "work=disk:NoSchedule");
+    for (path, part) in [
+        ("n1/taint?taint=work=disk", "an effect is missing"),
+        ("n1/taint?taint=work=disk:Never", "PreferNoSchedule"),
+        ("n1/taint?taint=work=other:NoSchedule", "has work=disk:NoSchedule already"),
+        ("n1/taint?taint=node.ohm/flapping:NoSchedule", "choose another key"),
+        ("n2/taint?taint=work:NoSchedule", "n2"),
+        ("n1/untaint?taint=work=disk:NoExecute", "work=disk:NoExecute on node n1"),
+        ("n1/untaint?taint=a%20b", "no key"),
+    ] {
+        let (status, answer) = post(&world, &format!("/v1/nodes/{path}")).await;
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(status.is_client_error() && message.contains(part), "{path}: {status} {answer}");
+    }
+    let (status, answer) = post(&world, "/v1/nodes/n1/untaint?taint=work").await;
+    assert_eq!((status, &answer["taints"], &answer["putTaints"]), (StatusCode::OK, &Value::Null, &Value::Null));
+}
+
+#[tokio::test]
 async fn what_was_written_is_read_at_once() {
     let world = World::new();
     for round in 0..50 {

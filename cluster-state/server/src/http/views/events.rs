@@ -63,6 +63,7 @@ pub(crate) fn event(names: &Names<'_>, event: &Event) -> EventView {
         EventKind::NodeRegistered { .. }
         | EventKind::NodeHealth { .. }
         | EventKind::NodeCordoned { .. }
+        | EventKind::NodeTainted { .. }
         | EventKind::NodeRemoved { .. } => of_node(&event.kind, view),
         EventKind::NodeCondition { .. } | EventKind::NodeHeldDown { .. } | EventKind::NodeReleased { .. } => {
             of_condition(&event.kind, view)
@@ -242,6 +243,14 @@ fn of_node(kind: &EventKind, view: EventView) -> EventView {
             message: format!("node {name} is {}", if *cordoned { "cordoned" } else { "uncordoned" }),
             node: name.clone(),
             state: if *cordoned { "cordoned" } else { "uncordoned" }.to_string(),
+            ..view
+        },
+        EventKind::NodeTainted { name, taint, tainted, .. } => EventView {
+            kind: "nodeTainted".into(),
+            message: format!("node {name} {} the taint {taint}", if *tainted { "has" } else { "no longer has" }),
+            node: name.clone(),
+            state: if *tainted { "tainted" } else { "untainted" }.to_string(),
+            reason: taint.to_string(),
             ..view
         },
         EventKind::NodeRemoved { name } => EventView {

@@ -97,6 +97,7 @@ fn repair(job: &Job) -> RepairView {
             RepairState::Whole => "",
             RepairState::Waiting => "waiting",
             RepairState::InFlight => "inFlight",
+            RepairState::Leaving => "leaving",
         }
         .to_string(),
         since_ms: open.map_or(0, |open| open.since_ms),

@@ -5,8 +5,8 @@ use super::jobs::run_state;
 use super::words::{amounts, health};
 use ohm_cell::{CORDONED, Cell, DeviceBank, NodeRecord, Run, StandingCondition};
 use ohm_model::resources::display;
-use ohm_model::{JobId, NodeHealth, NodeId, RunRef, ShapeId};
-use ohm_wire::api::{DrainView, LeavingView, NodeConditionView, NodeDetail, NodeRunView, NodeSummary};
+use ohm_model::{JobId, NodeHealth, NodeId, RunRef, ShapeId, Taint};
+use ohm_wire::api::{DrainView, LeavingView, NodeConditionView, NodeDetail, NodeRunView, NodeSummary, PutTaintView};
 use std::collections::BTreeMap;
 
 /// So many jobs are told of that stand on a node which is being drained.
@@ -35,6 +35,7 @@ pub(crate) fn node_summary(cell: &Cell, node: NodeId) -> Option<NodeSummary> {
         address: record.spec.address.clone(),
         labels: record.spec.labels.clone(),
         taints: record.taints.iter().map(ToString::to_string).collect(),
+        put_taints: record.put_taints.iter().map(|taint| put_taint(record, taint)).collect(),
         capacity: amounts(&record.spec.capacity),
         free: record.spec.capacity.keys().map(free).collect(),
         devices: devices(cell, record),
@@ -42,6 +43,10 @@ pub(crate) fn node_summary(cell: &Cell, node: NodeId) -> Option<NodeSummary> {
         held_until_ms: if record.flaps.is_held { record.flaps.held_until_ms } else { 0 },
         flaps: record.flaps.returns_ms.len() as u32,
     })
+}
+
+fn put_taint(record: &NodeRecord, taint: &Taint) -> PutTaintView {
+    PutTaintView { taint: taint.to_string(), since_ms: record.tainted_since(taint).unwrap_or(0) }
 }
 
 fn condition(condition: &StandingCondition) -> NodeConditionView {

@@ -68,7 +68,7 @@ fn requirement(cx: &mut Context, at: At<'_>) -> Option<Requirement> {
 }
 
 pub(crate) fn toleration(cx: &mut Context, at: At<'_>) -> Option<Toleration> {
-    let fields = Fields::open(cx, at, &[&["key", "operator", "value", "effect"]])?;
+    let fields = Fields::open(cx, at, &[&["key", "operator", "value", "effect", "tolerationSeconds"]])?;
     let operators = [("Equal", TolerationOperator::Equal), ("Exists", TolerationOperator::Exists)];
     let operator = match fields.get("operator") {
         Some(at) => at.choice(cx, &operators)?,
@@ -82,5 +82,8 @@ pub(crate) fn toleration(cx: &mut Context, at: At<'_>) -> Option<Toleration> {
     };
     let key = fields.text(cx, "key").unwrap_or_default();
     let value = fields.text(cx, "value").unwrap_or_default();
-    Some(Toleration { key, operator, value, effect })
+    // As in Kubernetes, less than no time is no time.
+    let seconds = fields.whole::<i64>(cx, "tolerationSeconds", i64::MIN..=i64::MAX);
+    let toleration_seconds = seconds.map(|seconds| u64::try_from(seconds).unwrap_or(0));
+    Some(Toleration { key, operator, value, effect, toleration_seconds })
 }

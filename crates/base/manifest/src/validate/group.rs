@@ -7,7 +7,8 @@ use crate::text::shorten;
 use ohm_model::job::TASKS_MAX;
 use ohm_model::resources::{DEVICE_MILLI, PODS, is_extended};
 use ohm_model::{
-    GroupSpec, Operator, Requirement, TaskSpec, Toleration, TolerationOperator, TopologyMode, TopologyRequest,
+    GroupSpec, Operator, Requirement, TaintEffect, TaskSpec, Toleration, TolerationOperator, TopologyMode,
+    TopologyRequest,
 };
 use std::collections::BTreeSet;
 
@@ -112,6 +113,11 @@ fn toleration_rule(toleration: &Toleration) -> Result<(), String> {
     }
     if toleration.operator == TolerationOperator::Equal && toleration.key.is_empty() {
         return Err("needs a `key`; only operator Exists goes without one, and then tolerates every taint".to_string());
+    }
+    if toleration.toleration_seconds.is_some()
+        && toleration.effect.is_some_and(|effect| effect != TaintEffect::NoExecute)
+    {
+        return Err("`tolerationSeconds` goes with effect NoExecute; other effects are tolerated for ever".to_string());
     }
     Ok(())
 }

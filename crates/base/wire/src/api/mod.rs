@@ -28,7 +28,9 @@ pub use job::{
     GroupView, JobList, JobSummary, JobView, PastRepairView, PastRunView, RepairView, TaskCounts, TaskView,
     UnhealthyNodeView, WaitAnswer,
 };
-pub use node::{DrainView, LeavingView, NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary};
+pub use node::{
+    DrainView, LeavingView, NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary, PutTaintView,
+};
 pub use profile::{ProfileList, ProfileView, ScoreView};
 pub use queue::{
     DomainView, PriorityClassList, PriorityClassView, QueueList, QueueResourceView, QueueView, TopologyList,

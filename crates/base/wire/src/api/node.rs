@@ -41,9 +41,12 @@ pub struct NodeSummary {
     pub address: String,
     /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// Taints as `key=value:Effect`.
+    /// Taints as `key=value:Effect`: those that it registers with, of people, and of its state.
     #[serde(skip_serializing_if = "is_default")]
     pub taints: Vec<String>,
+    /// Those of them that people put there.
+    #[serde(skip_serializing_if = "is_default")]
+    pub put_taints: Vec<PutTaintView>,
     /// Room for tasks.
     pub capacity: BTreeMap<String, String>,
     /// What is free of it; below zero while a node that shrank is being emptied.
@@ -60,6 +63,16 @@ pub struct NodeSummary {
     /// How often it came back within ten minutes, the last time included.
     #[serde(skip_serializing_if = "is_default")]
     pub flaps: u32,
+}
+
+/// A taint that a person put on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PutTaintView {
+    /// As `key=value:Effect`.
+    pub taint: String,
+    /// Since when.
+    pub since_ms: u64,
 }
 
 /// A condition of a node.

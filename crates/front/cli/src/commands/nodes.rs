@@ -3,7 +3,7 @@
 use super::Session;
 use super::progress::Progress;
 use super::wait::{OUTAGE_MAX, PAUSE};
-use crate::client::path_of;
+use crate::client::{encode, path_of};
 use crate::command::{DrainNode, NodeCommand};
 use crate::failure::{EXIT_DONE, EXIT_FAILED, Failure};
 use crate::output::note;
@@ -38,6 +38,14 @@ pub(crate) fn one(session: &Session, command: &NodeCommand) -> Result<u8, Failur
         }
         NodeCommand::Cordon(node) => change(session, &node.name, "cordon", "cordoned")?,
         NodeCommand::Uncordon(node) => change(session, &node.name, "uncordon", "uncordoned")?,
+        NodeCommand::Taint(args) => {
+            let (action, state) = (with_taint("taint", &args.taint), format!("tainted {}", args.taint));
+            change(session, &args.name, &action, &state)?;
+        }
+        NodeCommand::Untaint(args) => {
+            let (action, state) = (with_taint("untaint", &args.taint), format!("without {}", args.taint));
+            change(session, &args.name, &action, &state)?;
+        }
         NodeCommand::Release(node) => change(session, &node.name, "release", "held down no more")?,
         NodeCommand::Drain(args) => return drain(session, args),
         NodeCommand::Undrain(node) => change(session, &node.name, "undrain", "drained no more")?,
@@ -51,6 +59,11 @@ pub(crate) fn one(session: &Session, command: &NodeCommand) -> Result<u8, Failur
         }
     }
     Ok(EXIT_DONE)
+}
+
+/// The action with what is meant as its parameter.
+fn with_taint(action: &str, taint: &impl std::fmt::Display) -> String {
+    format!("{action}?taint={}", encode(&taint.to_string()))
 }
 
 fn change(session: &Session, name: &str, action: &str, state: &str) -> Result<(), Failure> {

@@ -35,6 +35,7 @@ fn amount(node: &NodeSummary, name: &str) -> String {
 fn state(node: &NodeSummary) -> String {
     let mut words = vec![node.health.as_str()];
     words.extend(node.cordoned.then_some("cordoned"));
+    words.extend((!node.put_taints.is_empty()).then_some("tainted"));
     let drain = node.drain.is_some().then_some(if node.runs > 0 { "draining" } else { "drained" });
     words.extend(drain);
     words.extend((node.held_until_ms > 0).then_some("held down"));
@@ -62,6 +63,15 @@ fn conditions(node: &NodeSummary, style: &Style) -> String {
         format!("{} ({}) for {since}{why}", condition.kind, condition.action)
     };
     node.conditions.iter().map(line).collect::<Vec<_>>().join("\n            ")
+}
+
+/// All taints; of those that people put there since when.
+fn taints(node: &NodeSummary, style: &Style) -> String {
+    let line = |taint: &String| match node.put_taints.iter().find(|put| put.taint == *taint) {
+        Some(put) => format!("{taint} (put there {} ago)", age(style.now_ms, put.since_ms)),
+        None => taint.clone(),
+    };
+    node.taints.iter().map(line).collect::<Vec<_>>().join("\n            ")
 }
 
 /// Why tasks have to leave the node, as the head of the list of those that have not yet.
@@ -113,7 +123,7 @@ pub(crate) fn node_text(node: &NodeDetail, style: &Style) -> String {
         ("Conditions", conditions(summary, style)),
         ("Address", summary.address.clone()),
         ("Room", summary.capacity.iter().map(free).collect::<Vec<_>>().join("\n            ")),
-        ("Taints", summary.taints.join("\n            ")),
+        ("Taints", taints(summary, style)),
         ("Labels", labels),
         ("Ports", ports),
     ];
@@ -146,7 +156,7 @@ pub(crate) fn node_text(node: &NodeDetail, style: &Style) -> String {
 mod tests {
     use super::*;
     use crate::text::PLAIN;
-    use ohm_wire::api::NodeRunView;
+    use ohm_wire::api::{NodeRunView, PutTaintView};
 
     fn node(name: &str, health: &str, cordoned: bool) -> NodeSummary {
         let amounts = |cpu: &str, memory: &str| {
@@ -204,6 +214,8 @@ n2    cordoned  2     3.5/4     7Gi/8Gi      110/110    7.5/8
             conditions: vec![ill],
             held_until_ms: PLAIN.now_ms + 42_000,
             flaps: 3,
+            taints: vec!["gpu:NoSchedule".into(), "work=disk:NoExecute".into()],
+            put_taints: vec![PutTaintView { taint: "work=disk:NoExecute".into(), since_ms: PLAIN.now_ms - 90_000 }],
             ..node("n1", "suspect", true)
         };
         let detail = NodeDetail { summary, run_list: vec![run], ports: vec![80], ..NodeDetail::default() };
@@ -211,12 +223,14 @@ n2    cordoned  2     3.5/4     7Gi/8Gi      110/110    7.5/8
             node_text(&detail, &PLAIN),
             "\
 Node:       n1
-State:      suspect, cordoned, held down, disk-pressure
+State:      suspect, cordoned, tainted, held down, disk-pressure
 Held down:  until 1970-01-12 13:47:22 (42s more); it fell silent 3 times in 10 min
 Conditions: disk-pressure (no-new-work) for 90s: 2.1 % of the space of /data is free
 Room:       cpu 3.5/4 free
             memory 7Gi/8Gi free
             pods 110/110 free
+Taints:     gpu:NoSchedule
+            work=disk:NoExecute (put there 90s ago)
 Labels:     rack=r1
 Ports:      80
 

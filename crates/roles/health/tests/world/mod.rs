@@ -144,7 +144,11 @@ impl World {
     fn add_node(&mut self, id: NodeId) {
         let node = Node {
             agent: self.agent(),
-            driver: SimDriver::new(DriverConfig { stop_ms: self.dice.below(60), fence_lead_ms: 400 }),
+            driver: SimDriver::new(DriverConfig {
+                stop_ms: self.dice.below(60),
+                fence_lead_ms: 400,
+                ..DriverConfig::default()
+            }),
             clock: Clock::draw(&mut self.dice),
             inbox: VecDeque::from([AgentInput::Connected]),
             paused_until_ms: 0,
