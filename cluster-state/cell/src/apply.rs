@@ -55,6 +55,7 @@ pub(crate) fn apply_entry(cell: &mut Cell, index: Index, entry: &Entry, applied:
     applied.nodes.clear();
     applied.jobs.clear();
     applied.freed.clear();
+    applied.judged.clear();
     cell.applied = index;
     cell.now_ms = cell.now_ms.max(entry.stamp_ms.min(STAMP_MAX_MS));
     for envelope in &entry.commands {

@@ -3,9 +3,10 @@
 
 use crate::log_readers::{AgentOutlet, AgentStream, LogQuery, LogReaders};
 use crate::log_relay::{LogRelay, LogStream};
+use crate::metrics::Judged;
 use ohm_cell::Cell;
 use ohm_log::{MemberChange, Members};
-use ohm_model::{Asked, Index, NodeId, Outcome};
+use ohm_model::{Asked, Class, Index, NodeId, Outcome};
 use ohm_replica::{ChangeFailure, EventPage, TimeView};
 use ohm_wire::api::ServerEngine;
 use std::collections::BTreeMap;
@@ -63,6 +64,8 @@ pub struct Servers {
     pub addresses: BTreeMap<u64, String>,
     /// What time it is, and how the wall clocks differ from that.
     pub time: Option<TimeView>,
+    /// What the one that answers saw judged since it started.
+    pub(crate) judged: BTreeMap<Class, Judged>,
 }
 
 impl Servers {

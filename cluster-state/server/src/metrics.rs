@@ -2,18 +2,31 @@
 
 use ohm_cell::Applied;
 use ohm_log::Alarm;
-use ohm_model::{EventKind, Index, NodeHealth};
+use ohm_model::{Class, ConflictReason, EventKind, Index, NodeHealth};
 use ohm_replica::TimeWord;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many schedulers are counted by name. A scheduler that was given no name has a new one after each restart, and a
 /// label must not take a value more each time.
 const SCHEDULERS_MAX: usize = 64;
 
+/// What became of the transactions of one class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Judged {
+    /// How many were judged.
+    pub(crate) transactions: u64,
+    /// In how many of them something was refused.
+    pub(crate) conflicted: u64,
+    /// Refused rows by reason.
+    pub(crate) conflicts: BTreeMap<&'static str, u64>,
+}
+
 /// Counts what happens on this server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meter {
     schedulers: BTreeSet<String>,
+    /// Since the server started.
+    judged: BTreeMap<Class, Judged>,
     /// Whether time was held when it was last told.
     is_held: bool,
 }
@@ -24,6 +37,10 @@ impl Meter {
         metrics::gauge!("ohm_applied_index").set(index.0 as f64);
         metrics::counter!("ohm_entries_total").increment(1);
         metrics::counter!("ohm_commands_total").increment(applied.outcomes.len() as u64);
+        for class in &applied.judged {
+            self.judged.entry(*class).or_default().transactions += 1;
+            metrics::counter!("ohm_transactions_total", "class" => class.to_string()).increment(1);
+        }
         for event in &applied.events {
             match &event.kind {
                 EventKind::JobSubmitted { .. } => metrics::counter!("ohm_jobs_submitted_total").increment(1),
@@ -41,21 +58,33 @@ impl Meter {
                     };
                     metrics::counter!("ohm_runs_ended_total", "how" => how).increment(1);
                 }
-                EventKind::Conflicted { scheduler, reasons } => {
-                    let scheduler = self.label_of(scheduler);
-                    // Each is planned again on what the cell has become.
-                    metrics::counter!("ohm_conflicted_plans_total", "scheduler" => scheduler.clone()).increment(1);
-                    for (reason, count) in reasons {
-                        let labels = [("scheduler", scheduler.clone()), ("reason", reason.name().to_string())];
-                        metrics::counter!("ohm_conflicts_total", &labels).increment(u64::from(*count));
-                    }
-                }
+                EventKind::Conflicted { scheduler, class, reasons } => self.conflicted(scheduler, *class, reasons),
                 EventKind::NodeHealth { health: NodeHealth::Lost, .. } => {
                     metrics::counter!("ohm_nodes_lost_total").increment(1);
                 }
                 _ => {}
             }
         }
+    }
+
+    /// Counts what was refused of one transaction. It is planned again on what the cell has become.
+    fn conflicted(&mut self, scheduler: &str, class: Class, reasons: &[(ConflictReason, u32)]) {
+        let labels = [("scheduler", self.label_of(scheduler)), ("class", class.to_string())];
+        metrics::counter!("ohm_conflicted_plans_total", &labels).increment(1);
+        let judged = self.judged.entry(class).or_default();
+        judged.conflicted += 1;
+        for (reason, count) in reasons {
+            let count = u64::from(*count);
+            *judged.conflicts.entry(reason.name()).or_default() += count;
+            let [scheduler, class] = labels.clone();
+            metrics::counter!("ohm_conflicts_total", &[scheduler, class, ("reason", reason.name().to_string())])
+                .increment(count);
+        }
+    }
+
+    /// What became of transactions, by class.
+    pub(crate) fn judged(&self) -> &BTreeMap<Class, Judged> {
+        &self.judged
     }
 
     /// The name a scheduler is counted under.

@@ -283,7 +283,8 @@ impl<L: Log> Worker<L> {
                 let addresses = self.links.addresses().clone();
                 let leader = self.core.leader().0;
                 let (engine, time) = (self.engine, self.core.replica().time(clock()));
-                let _ = answer.send(Servers { here: self.server, engine, leader, members, addresses, time });
+                let (here, judged) = (self.server, self.meter.judged().clone());
+                let _ = answer.send(Servers { here, engine, leader, members, addresses, time, judged });
             }
             Question::AgentOf(node, answer) => {
                 let peer = self.core.peer_of(node);

@@ -10,7 +10,7 @@ use crate::plan::{Decision, Plan, PlannedJob, row_bytes_max};
 use crate::planner::{Budget, Need, Planner, Work, WorkItem};
 use crate::scheduler::SchedulerCore;
 use ohm_client::SessionInput;
-use ohm_model::{Command, Grain, JobId, Lease, NodeId, Placement, ResourceId, Shard};
+use ohm_model::{Command, Grain, Guard, JobId, Lease, NodeId, Placement, ResourceId, Shard};
 use std::collections::BTreeSet;
 
 /// No transaction is larger: one log entry holds 1 MiB, and a little of it is needed around the transaction.
@@ -214,6 +214,9 @@ impl<P: Planner> SchedulerCore<P> {
             let obstacle = Obstacle::TooLarge { rows: planned.place.len(), limit: TRANSACTION_BYTES_MAX };
             let of = planned.place.iter().fold(0u32, |sum, row| sum.saturating_add(row.count));
             return self.park(now_ms, job, Explanation::of_obstacle(job, self.follower.cell().applied(), of, obstacle));
+        }
+        if self.follower.cell().profiles().guard(shard.class) == Guard::Unchanged {
+            planned.guard = Guard::Unchanged;
         }
         self.counters.planned += 1;
         let fare = self.backlog.depart(job, self.size.cost_of_plan(self.follower.cell(), &planned));

@@ -1,6 +1,7 @@
 //! All tests around the crate, in one program: each further one would be linked by itself.
 
 mod commits;
+mod guards;
 mod moves;
 mod racing;
 mod repair;

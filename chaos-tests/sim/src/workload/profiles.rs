@@ -2,7 +2,7 @@
 //!
 //! Whatever is drawn here has dice of its own: a run without such a class is what it would be without this file.
 
-use ohm_model::{Class, ClassKind, Command, JobSpec, SCORE_BASES, SchedulingProfile, Score, Strategy};
+use ohm_model::{Class, ClassKind, Command, Guard, JobSpec, SCORE_BASES, SchedulingProfile, Score, Strategy};
 use ohm_stdx::{Prng, hash};
 
 /// The class that an operator adds.
@@ -66,6 +66,9 @@ fn drawn(dice: &mut Prng, class: Class, like: ClassKind) -> SchedulingProfile {
     }
     if dice.chance(500) {
         profile.strategies = strategies(dice);
+    }
+    if dice.chance(400) {
+        profile.conflicts = Guard::Unchanged;
     }
     profile
 }

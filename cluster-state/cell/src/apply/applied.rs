@@ -1,7 +1,7 @@
 //! What an entry caused.
 
 use crate::apply::freed::Freed;
-use ohm_model::{Event, JobId, NodeId, Outcome};
+use ohm_model::{Class, Event, JobId, NodeId, Outcome};
 
 /// What an entry caused. Keep one and hand it in again; `Cell::apply` clears it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,4 +16,6 @@ pub struct Applied {
     pub jobs: Vec<JobId>,
     /// What was given back.
     pub freed: Freed,
+    /// The class of each transaction that was judged, in order.
+    pub judged: Vec<Class>,
 }

@@ -28,8 +28,9 @@ use crate::state::shapes::Shape;
 use crate::state::timers::Timer;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    ConflictReason, EventKind, Grain, GroupIndex, Incarnation, JobId, Move, NodeId, Nomination, Outcome, Placement,
-    Purpose, RepairPolicy, ResourceId, RunRef, SessionId, ShapeId, StopCause, TaskIndex, TaskRef, Transaction, Verdict,
+    Class, ConflictReason, EventKind, Grain, GroupIndex, Incarnation, JobId, Move, NodeId, Nomination, Outcome,
+    Placement, Purpose, RepairPolicy, ResourceId, RunRef, SessionId, ShapeId, StopCause, TaskIndex, TaskRef,
+    Transaction, Verdict,
 };
 use ohm_stdx::RangeSet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,8 +80,10 @@ pub(crate) fn commit(tx: &mut Tx<'_>, session: SessionId, transaction: &Transact
     let mut scratch = std::mem::take(&mut tx.scratch);
     let verdict = tx.judge(session, transaction, &mut scratch);
     tx.scratch = scratch;
+    let class = transaction.shard.class;
+    tx.applied.judged.push(class);
     if !verdict.conflicts.is_empty() {
-        tell_conflicts(tx, session, &verdict);
+        tell_conflicts(tx, session, class, &verdict);
     }
     let nothing = transaction.grain == Grain::AllOrNothing && !verdict.conflicts.is_empty();
     if !nothing && !verdict.conflicts.iter().any(|conflict| conflict.row == Row::Whole) {
@@ -99,11 +102,11 @@ fn warm(tx: &mut Tx<'_>, placement: &Placement) {
     }
 }
 
-fn tell_conflicts(tx: &mut Tx<'_>, session: SessionId, verdict: &Verdict) {
+fn tell_conflicts(tx: &mut Tx<'_>, session: SessionId, class: Class, verdict: &Verdict) {
     let mut reasons: BTreeMap<ConflictReason, u32> = BTreeMap::new();
     verdict.conflicts.iter().for_each(|conflict| *reasons.entry(conflict.reason).or_insert(0) += 1);
     let (scheduler, reasons) = (session_name(tx, session), reasons.into_iter().collect());
-    tx.tell(EventKind::Conflicted { scheduler, reasons });
+    tx.tell(EventKind::Conflicted { scheduler, class, reasons });
 }
 
 /// Does what `verdict` has accepted. `made` says for each row what its runs are made of; without it they are of the

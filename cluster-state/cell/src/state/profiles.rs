@@ -1,6 +1,6 @@
 //! Scheduling profiles by class.
 
-use ohm_model::{Class, ClassKind, SchedulingProfile};
+use ohm_model::{Class, ClassKind, Guard, SchedulingProfile};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,6 +26,11 @@ impl Profiles {
     /// What jobs of `class` are like; nothing for a class that the cell does not know.
     pub fn kind(&self, class: Class) -> Option<ClassKind> {
         self.submitted(class).map(|profile| profile.like).or_else(|| class.built_in())
+    }
+
+    /// What transactions of `class` must ask of the nodes.
+    pub fn guard(&self, class: Class) -> Guard {
+        self.submitted(class).map_or(Guard::default(), |profile| profile.conflicts)
     }
 
     /// The submitted profile called `name`.

@@ -2,12 +2,13 @@
 
 use super::Script;
 use super::parse::{Words, class};
-use ohm_model::{ClassKind, SchedulingProfile, Score, Strategy, WeightedScore};
+use ohm_model::transaction::GUARDS;
+use ohm_model::{ClassKind, Guard, SchedulingProfile, Score, Strategy, WeightedScore};
 use std::fmt::Write;
 
 impl Words<'_> {
     /// `profile NAME [class=CLASS] [like=batch|service|tas] [score:NAME=WEIGHT…] [spread:LABEL=WEIGHT…]
-    /// [strategy:WORD=0…]`; without a score, those of a built-in class.
+    /// [strategy:WORD=0…] [conflicts=fit|version]`; without a score, those of a built-in class.
     pub(super) fn profile(&mut self) -> SchedulingProfile {
         let name = self.need("name").to_string();
         let mut profile = SchedulingProfile::built_in(class(self.option("class").unwrap_or(&name)));
@@ -18,6 +19,10 @@ impl Words<'_> {
             Some("service") => profile.like = ClassKind::Service,
             Some("tas") => profile.like = ClassKind::Tas,
             Some(other) => panic!("no class is like {other}"),
+        }
+        if let Some(word) = self.option("conflicts") {
+            let guard = GUARDS.iter().find(|(name, _)| *name == word).expect("fit or version");
+            profile.conflicts = guard.1;
         }
         let mut scores = Vec::new();
         let pair = |text: &str| {
@@ -58,6 +63,9 @@ impl Script {
             if !profile.strategies.is_empty() {
                 let names: Vec<&str> = profile.strategies.iter().map(|strategy| strategy.name()).collect();
                 write!(text, "; {}", names.join(", ")).unwrap();
+            }
+            if profile.conflicts != Guard::default() {
+                write!(text, "; conflicts by {}", profile.conflicts.name()).unwrap();
             }
         }
         text

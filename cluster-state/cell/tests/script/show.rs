@@ -109,7 +109,7 @@ impl Script {
             }
             EventKind::NodeReleased { name, by_hand, .. } => format!("{name} is held down no more, by hand: {by_hand}"),
             EventKind::NodeRemoved { name } => format!("removed {name}"),
-            EventKind::Conflicted { scheduler, reasons } => {
+            EventKind::Conflicted { scheduler, reasons, .. } => {
                 let counts = reasons.iter().map(|(reason, count)| format!("{} {count}", reason.name()));
                 format!("{scheduler} conflicted: {}", counts.collect::<Vec<_>>().join(", "))
             }

@@ -4,11 +4,11 @@
 use ohm_wire::api::{
     AdmissionView, ApiError, BestDomainView, CheckView, ClockView, CountedView, DocumentVerdict, DomainView, DrainView,
     ErrorAnswer, EventList, EventView, ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary,
-    JobTotals, JobView, LayerFitView, LeavingView, NearestView, NodeConditionView, NodeDetail, NodeList, NodeRunView,
-    NodeSummary, NodeTotals, PastRepairView, PastRunView, PriorityClassList, PriorityClassView, ProblemView,
-    ProfileList, ProfileView, ProvisioningClassList, ProvisioningClassView, PutTaintView, QueueList, QueueResourceView,
-    QueueView, ReasonView, RepairView, RetryView, ScoreView, ServerEngine, ServerList, ServerRole, ServerView,
-    SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView,
+    JobTotals, JobView, JudgedView, LayerFitView, LeavingView, NearestView, NodeConditionView, NodeDetail, NodeList,
+    NodeRunView, NodeSummary, NodeTotals, PastRepairView, PastRunView, PriorityClassList, PriorityClassView,
+    ProblemView, ProfileList, ProfileView, ProvisioningClassList, ProvisioningClassView, PutTaintView, QueueList,
+    QueueResourceView, QueueView, ReasonView, RepairView, RetryView, ScoreView, ServerEngine, ServerList, ServerRole,
+    ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView,
     UnhealthyNodeView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
@@ -304,6 +304,7 @@ fn profile() -> ProfileView {
         built_in: true,
         scores: vec![ScoreView { name: text(), weight: 1, args: texts() }],
         strategies: vec![text()],
+        conflicts: text(),
         replicas: 1,
         jobs: 1,
     }
@@ -365,6 +366,8 @@ fn status() -> StatusView {
         spoke_ms: 1,
         leases: vec![text()],
     };
+    let conflicts = [(ANY_KEY.to_string(), 1)].into();
+    let judged = JudgedView { class: text(), transactions: 1, conflicted: 1, conflicts };
     StatusView {
         applied_index: 1,
         chain: text(),
@@ -380,5 +383,6 @@ fn status() -> StatusView {
         tasks: TaskTotals { pending: 1, backing_off: 1, live: 1, running: 1 },
         sessions: vec![session],
         free_leases: vec![text()],
+        judged: vec![judged],
     }
 }

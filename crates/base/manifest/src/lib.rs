@@ -80,7 +80,7 @@
 //! | Cohort | as Queue, with `parent` in place of `cohort`, without `admissionChecks` |
 //! | PriorityClass | `value`, `description` (both beside `metadata`) |
 //! | ProvisioningClass | `provisioner`: `command`, `webhook` (with `url`) or `sim`; `parameters`; see below |
-//! | SchedulingProfile | `class` (else its name), `like`, `base`, `scores`, `pluginConfig`, `strategies`; see below |
+//! | SchedulingProfile | `class` (else its name), `like`, `base`, `scores`, `conflicts` and more; see below |
 //! | Node | `metadata.labels`; `spec`: `taints`, `unschedulable`; `status`: see below |
 //! | Allocation | `spec`: `job`, `group` (default `main`), `node`, `count`: tasks that run already |
 //!
@@ -91,6 +91,9 @@
 //! A ProvisioningClass has `retry` (`baseSeconds` 60, `factor` 2, `maxSeconds` 1800, `limit` 3), and `bookingSeconds`,
 //! `timeoutSeconds`, `watchSeconds` (0, which is without end or never), `callTimeoutSeconds` (60), `pollSeconds` (5).
 //!
+//! The `fairSharing.weight` of a Queue is its share of what starts while there is less room than work, in parts of the
+//! cell and not of jobs, beside the other queues of its cohort (and beside all that the same scheduler plans).
+//!
 //! A SchedulingProfile says how the jobs of a class are planned, and makes a class known. `like` is `batch` (the
 //! default), `service` or `tas`: what the jobs of the class leave out is as in that class. `scores` is a list of `name`
 //! and `weight` (0 to 100, 1 unless said; 0 switches it off), `pluginConfig` a list of `name` and `args`, with the
@@ -98,7 +101,8 @@
 //! or `spreading`; without it the `scores` are all that count, and without both it is `default`. NodeResourcesFit takes
 //! `scoringStrategy.type` (`MostAllocated`, `LeastAllocated` or, the default, `ByGroup`: as the group packs or
 //! spreads), PodTopologySpread `defaultConstraints`: list of `topologyKey`; a level that no topology has counts for
-//! nothing.
+//! nothing. `conflicts` says when a placement collides with what others did to the node meanwhile: when it does not fit
+//! any more (`fit`, the default), or when anything about the node has changed (`version`).
 //!
 //! # Kubernetes
 //!

@@ -1,5 +1,6 @@
 //! What happened, for people and for whoever must react. Events name things as people do.
 
+use crate::class::Class;
 use crate::condition::{ConditionAction, ConditionKind};
 use crate::ids::{Incarnation, Index, JobId, NodeId};
 use crate::node::NodeHealth;
@@ -238,6 +239,8 @@ pub enum EventKind {
     Conflicted {
         /// The scheduler's session name.
         scheduler: String,
+        /// The class that it places.
+        class: Class,
         /// How many rows by reason.
         reasons: Vec<(ConflictReason, u32)>,
     },

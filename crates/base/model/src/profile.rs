@@ -1,6 +1,7 @@
 //! How the jobs of one class are planned: which scores with which weights, which strategies.
 
 use crate::class::{Class, ClassKind};
+use crate::transaction::Guard;
 use serde::{Deserialize, Serialize};
 
 /// The largest weight of one score.
@@ -175,6 +176,8 @@ pub struct SchedulingProfile {
     pub scores: Vec<WeightedScore>,
     /// The strategies to try, in order, each at most once; none stands for all of them.
     pub strategies: Vec<Strategy>,
+    /// What must still be true at commit of the nodes that tasks are placed on.
+    pub conflicts: Guard,
 }
 
 impl SchedulingProfile {
@@ -182,7 +185,8 @@ impl SchedulingProfile {
     pub fn built_in(class: Class) -> Self {
         let like = class.built_in().unwrap_or(ClassKind::Batch);
         let scores = ScoreBase::Default.scores();
-        SchedulingProfile { name: class.to_string(), class, like, scores, strategies: Vec::new() }
+        let (strategies, conflicts) = (Vec::new(), Guard::default());
+        SchedulingProfile { name: class.to_string(), class, like, scores, strategies, conflicts }
     }
 
     /// The same profile in which `score` has this weight, whether it counted before or not.

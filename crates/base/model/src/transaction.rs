@@ -16,13 +16,28 @@ pub enum Grain {
     AllOrNothing,
 }
 
-/// What must still be true of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What must still be true of a node. Omega compares both (section 5.2): `Fits` is its fine-grained detection of
+/// conflicts, `Unchanged` the coarse-grained one by sequence numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Guard {
     /// Every hard constraint holds at commit.
+    #[default]
     Fits,
     /// As `Fits`, and nothing about the node moved since `seen`, own commits apart.
     Unchanged,
+}
+
+/// What the `conflicts` of a profile may be.
+pub const GUARDS: [(&str, Guard); 2] = [("fit", Guard::Fits), ("version", Guard::Unchanged)];
+
+impl Guard {
+    /// The word that profiles have for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Guard::Fits => GUARDS[0].0,
+            Guard::Unchanged => GUARDS[1].0,
+        }
+    }
 }
 
 /// What must still be true of a job.

@@ -84,7 +84,7 @@ pub(crate) fn event(names: &Names<'_>, event: &Event) -> EventView {
             message: format!("node leases last at most {lease_ms} ms"),
             ..view
         },
-        EventKind::Conflicted { scheduler, reasons } => {
+        EventKind::Conflicted { scheduler, reasons, .. } => {
             let mut view = EventView { kind: "conflicted".into(), session: scheduler.clone(), ..view };
             for (reason, rows) in reasons {
                 *view.conflicts.entry(reason.name().to_string()).or_insert(0) += rows;

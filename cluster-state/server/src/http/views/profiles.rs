@@ -44,6 +44,7 @@ fn view(profile: &SchedulingProfile) -> ProfileView {
         like: profile.like.class().to_string(),
         scores: profile.scores.iter().map(score).collect(),
         strategies: profile.strategies.iter().map(|strategy| strategy.name().to_string()).collect(),
+        conflicts: profile.conflicts.name().to_string(),
         ..ProfileView::default()
     }
 }

@@ -2,10 +2,11 @@
 
 use super::sessions::sessions;
 use crate::handle::Servers;
+use crate::metrics::Judged;
 use ohm_cell::{CORDONED, Cell, JobState};
-use ohm_model::NodeHealth;
+use ohm_model::{Class, NodeHealth};
 use ohm_replica::NEAR_MS;
-use ohm_wire::api::{ClockView, JobTotals, NodeTotals, StatusView, TaskTotals};
+use ohm_wire::api::{ClockView, JobTotals, JudgedView, NodeTotals, StatusView, TaskTotals};
 
 /// The cell in numbers, its sessions and leases.
 pub(crate) fn status(cell: &Cell, servers: &Servers) -> StatusView {
@@ -26,6 +27,17 @@ pub(crate) fn status(cell: &Cell, servers: &Servers) -> StatusView {
         tasks,
         sessions,
         free_leases,
+        judged: servers.judged.iter().map(judged).collect(),
+    }
+}
+
+fn judged((class, seen): (&Class, &Judged)) -> JudgedView {
+    let conflicts = seen.conflicts.iter().map(|(reason, rows)| (reason.to_string(), *rows));
+    JudgedView {
+        class: class.to_string(),
+        transactions: seen.transactions,
+        conflicted: seen.conflicted,
+        conflicts: conflicts.collect(),
     }
 }
 

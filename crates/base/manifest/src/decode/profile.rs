@@ -3,6 +3,7 @@
 use super::{At, Context, Fields};
 use crate::tree::Value;
 use ohm_model::profile::{SCORE_NAMES, SPREAD_KEYS, WEIGHT_MAX};
+use ohm_model::transaction::GUARDS;
 use ohm_model::{
     Class, ClassKind, ClassNameError, FitStrategy, SCORE_BASES, SchedulingProfile, Score, ScoreBase, Strategy,
     WeightedScore,
@@ -26,7 +27,7 @@ pub(crate) fn scheduling_profile(
     root: At<'_>,
     spec: Option<At<'_>>,
 ) -> Option<SchedulingProfile> {
-    let known: &[&str] = &["class", "like", "base", "scores", "pluginConfig", "strategies"];
+    let known: &[&str] = &["class", "like", "base", "scores", "pluginConfig", "strategies", "conflicts"];
     let fields = match spec {
         Some(spec) => Some(Fields::open(cx, spec, &[known])?),
         None => None,
@@ -58,6 +59,9 @@ pub(crate) fn scheduling_profile(
         read_arguments(cx, at, &mut profile.scores);
     }
     profile.strategies = get("strategies").map_or_else(Vec::new, |at| at.list(cx, strategy));
+    if let Some(at) = get("conflicts") {
+        profile.conflicts = at.choice(cx, &GUARDS).unwrap_or_default();
+    }
     Some(profile)
 }
 

@@ -37,7 +37,7 @@ pub use queue::{
     TopologyView,
 };
 pub use server::{ServerEngine, ServerList, ServerRole, ServerView};
-pub use status::{ClockView, JobTotals, NodeTotals, SessionView, StatusView, TaskTotals};
+pub use status::{ClockView, JobTotals, JudgedView, NodeTotals, SessionView, StatusView, TaskTotals};
 pub use submit::{DocumentVerdict, ProblemView, SubmitAnswer, VerdictKind};
 
 /// The header of every answer that says which log entry the answer has seen.

@@ -28,6 +28,9 @@ pub struct ProfileView {
     /// The strategies that are tried, in order; empty for those that the class is like have built in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub strategies: Vec<String>,
+    /// When a placement collides with what others did to its node meanwhile: `fit` (it does not fit any more) or
+    /// `version` (anything about the node has changed).
+    pub conflicts: String,
     /// How many schedulers of the class run.
     pub replicas: u64,
     /// How many jobs of the class are not finished.

@@ -2,6 +2,7 @@
 
 use super::is_default;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The answer to `GET /v1/status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +40,24 @@ pub struct StatusView {
     /// Leases that nobody holds, of those that were ever held.
     #[serde(skip_serializing_if = "is_default")]
     pub free_leases: Vec<String>,
+    /// What the server that answers saw judged since it started, by class.
+    #[serde(skip_serializing_if = "is_default")]
+    pub judged: Vec<JudgedView>,
+}
+
+/// What became of the transactions of one class.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JudgedView {
+    /// The class.
+    pub class: String,
+    /// How many transactions its schedulers sent to the log.
+    pub transactions: u64,
+    /// In how many of them something was refused.
+    pub conflicted: u64,
+    /// Refused rows by reason.
+    #[serde(skip_serializing_if = "is_default")]
+    pub conflicts: BTreeMap<String, u64>,
 }
 
 /// The wall clock of a server.

@@ -61,7 +61,8 @@ pub(crate) fn topologies_text(list: &TopologyList) -> String {
 
 /// Profiles, one line each.
 pub(crate) fn profiles_table(list: &ProfileList, style: &Style) -> String {
-    let mut grid = Grid::new(style, &["CLASS", "PROFILE", "LIKE", "REPLICAS", "JOBS", "STRATEGIES", "SCORES"]);
+    let mut grid =
+        Grid::new(style, &["CLASS", "PROFILE", "LIKE", "REPLICAS", "JOBS", "CONFLICTS", "STRATEGIES", "SCORES"]);
     for profile in &list.profiles {
         let name = if profile.built_in { "built in".to_string() } else { profile.name.clone() };
         let [replicas, jobs] = [profile.replicas, profile.jobs].map(|count| count.to_string());
@@ -71,7 +72,8 @@ pub(crate) fn profiles_table(list: &ProfileList, style: &Style) -> String {
         };
         let scores: Vec<String> = profile.scores.iter().filter(|score| score.weight > 0).map(described).collect();
         let (class, like) = (profile.class.clone(), profile.like.clone());
-        grid.row([class, name, like, replicas, jobs, strategies, scores.join(", ")]);
+        let conflicts = profile.conflicts.clone();
+        grid.row([class, name, like, replicas, jobs, conflicts, strategies, scores.join(", ")]);
     }
     grid.text()
 }
@@ -166,6 +168,7 @@ research  Queue   all     cpu       1.5   4        2.5        3        1
             ],
             replicas: 2,
             jobs: 17,
+            conflicts: "fit".into(),
             ..ProfileView::default()
         };
         let web = ProfileView {
@@ -173,14 +176,15 @@ research  Queue   all     cpu       1.5   4        2.5        3        1
             class: "web".into(),
             like: "service".into(),
             strategies: vec!["place".into(), "preempt".into()],
+            conflicts: "version".into(),
             ..ProfileView::default()
         };
         assert_eq!(
             profiles_table(&ProfileList { profiles: vec![batch, web] }, &PLAIN),
             "\
-CLASS  PROFILE     LIKE     REPLICAS  JOBS  STRATEGIES      SCORES
-batch  built in    batch    2         17    as batch        NodeResourcesFit 1 (ByGroup), KeepDevices 4
-web    spread-out  service  0         0     place, preempt  -
+CLASS  PROFILE     LIKE     REPLICAS  JOBS  CONFLICTS  STRATEGIES      SCORES
+batch  built in    batch    2         17    fit        as batch        NodeResourcesFit 1 (ByGroup), KeepDevices 4
+web    spread-out  service  0         0     version    place, preempt  -
 "
         );
     }

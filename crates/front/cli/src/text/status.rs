@@ -1,9 +1,9 @@
 //! The cell in numbers.
 
-use super::Style;
 use super::table::Grid;
 use super::times::{age, length, utc};
-use ohm_wire::api::{ClockView, SessionView, StatusView};
+use super::{Style, counted};
+use ohm_wire::api::{ClockView, JudgedView, SessionView, StatusView};
 
 /// The cell in numbers, its sessions and leases.
 pub(crate) fn status_text(status: &StatusView, style: &Style) -> String {
@@ -45,6 +45,7 @@ pub(crate) fn status_text(status: &StatusView, style: &Style) -> String {
         ("Clocks", if status.clocks.is_empty() { String::new() } else { clocks(&status.clocks) }),
         ("Time", held(&status.clocks)),
         ("Not held", leases(&status.free_leases)),
+        ("Refused", status.judged.iter().map(judged).collect::<Vec<_>>().join("; ")),
     ];
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
     let mut text: String = lines.map(|(name, value)| format!("{:<11}{value}\n", format!("{name}:"))).collect();
@@ -52,6 +53,14 @@ pub(crate) fn status_text(status: &StatusView, style: &Style) -> String {
         text.push_str(&format!("\n{}", sessions(&status.sessions, style)));
     }
     text
+}
+
+/// What became of the transactions of a class since the server started.
+fn judged(class: &JudgedView) -> String {
+    let JudgedView { class, transactions, conflicted, conflicts } = class;
+    let reasons: Vec<String> = conflicts.iter().map(|(reason, rows)| format!("{reason} {rows}")).collect();
+    let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+    format!("{class} {conflicted} of {}{reasons}", counted(*transactions, "transaction"))
 }
 
 /// By how much the wall clocks of the servers differ from the time of the cell.
@@ -164,6 +173,15 @@ mod tests {
             ],
             sessions: vec![session(1, "server", vec![]), session(2, "scheduler batch", held)],
             free_leases: vec!["tas/0".into()],
+            judged: vec![
+                JudgedView {
+                    class: "batch".into(),
+                    transactions: 40,
+                    conflicted: 3,
+                    conflicts: [("NodeChanged".into(), 4), ("NodeFull".into(), 1)].into(),
+                },
+                JudgedView { class: "tas".into(), transactions: 1, ..JudgedView::default() },
+            ],
             ..StatusView::default()
         };
         assert_eq!(
@@ -178,6 +196,7 @@ Clocks:    server 1 -40ms, server 2 +2d (not believed)
 Time:      held: it does not follow the clock of server 2. Deadlines and the like count the time that has surely \
 passed. Set that clock right; if it is right: `ohm server believe-clock 2`
 Not held:  tas/0
+Refused:   batch 3 of 40 transactions (NodeChanged 4, NodeFull 1); tas 0 of 1 transaction
 
 SESSION  ROLE             NAME    STATE  SPOKE   HOLDS
 1        server           host 1  alive  1s ago  -
