@@ -94,7 +94,7 @@ impl StampClock {
         // What a boot takes is taken once, with the first stamp.
         let boot_ms = if leads { std::mem::take(&mut self.boot_ms) } else { 0 };
         let is_after_boot = moment.is_alone && ahead_ms <= boot_ms;
-        // However little a boot took: what several took would add up, and be taken in one step from jobs that came since.
+        // However little a boot took: what several took would add up, to be taken at once from jobs that came since.
         let least_ms = if is_after_boot { 0 } else { NEAR_MS };
         if ahead_ms > least_ms && leads && (moment.majority_ms.is_some() || is_after_boot) {
             self.stepped = true;
