@@ -83,6 +83,7 @@ impl StampClock {
     pub(crate) fn stamp_ms(&mut self, moment: Moment) -> Option<u64> {
         let Moment { now_ms, wall_ms, applied_ms, leads, .. } = moment;
         if applied_ms == 0 && self.anchor.is_none() {
+            self.boot_ms = if leads { 0 } else { self.boot_ms };
             return leads.then(|| self.set(now_ms, wall_ms));
         }
         self.follow(moment);

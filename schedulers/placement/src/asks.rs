@@ -20,12 +20,16 @@ pub struct GroupAsk {
 }
 
 /// What the groups of `job` want now, or what the job waits for by itself: the end of runs that are to stop, because
-/// what still stands does not count ([`Job::is_down`]), or back-offs, because a group that must start has too few
+/// what still stands does not count ([`Job::is_down`]) or all of a loss is repaired at once ([`Job::awaits_ends`]), or
+/// back-offs, because a group that must start has too few
 /// waiting tasks.
 pub fn asks(view: &View<'_>, job: &Job) -> Result<Vec<GroupAsk>, Obstacle> {
     let waits = |what: &str| Obstacle::Waiting { what: what.into() };
     if job.is_down() && job.live() > 0 {
         return Err(waits("its former runs to stop"));
+    }
+    if job.starts_whole() && job.awaits_ends() {
+        return Err(waits("all that its nodes drive away to end"));
     }
     let (mut asks, mut backs_off) = (Vec::new(), false);
     for (at, (state, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two lines of a task, at most, unless it is dead; generous, since the machine may be busy.
 const STEP: Duration = Duration::from_millis(500);
 const LEASE: Duration = Duration::from_secs(10);
-const SHORT_LEASE_MS: &str = "6000";
+const SHORT_LEASE_MS: &str = "7000";
 
 fn start(words: &[&str]) -> Cell {
     let cell = Cell::start(words);
@@ -153,7 +153,7 @@ fn a_server_frozen_for_half_a_lease_touches_no_task() {
 
 #[test]
 fn tasks_of_an_agent_frozen_beyond_its_lease_are_dead_before_others_start() {
-    let mut cell = start(&["--node-lease-ms", SHORT_LEASE_MS]);
+    let mut cell = start(&["--node-lease-ms", SHORT_LEASE_MS, "--duty-lease-ms", "1500"]);
     let before = start_diary(&cell, 3);
     let victim = node(&before[0]);
     let lost: Vec<Value> = before.iter().filter(|task| node(task) == victim).cloned().collect();
