@@ -55,7 +55,10 @@ impl World {
         let network = if calm { NetworkFaults::calm() } else { knobs.network };
         let (faults, mut asks, fault_lines) = what_happens(&scenario, drawn);
         asks.extend(workload::drains(scenario.seed, &knobs));
-        asks.extend(workload::taints(scenario.seed, &knobs));
+        // What a script lets people do is all that they do.
+        if scenario.script.is_none() {
+            asks.extend(workload::taints(scenario.seed, &knobs));
+        }
         asks.extend(workload::changed_profiles(scenario.seed, knobs.own_class, knobs.faults_ms));
         let report = Report {
             seed: scenario.seed,
