@@ -177,7 +177,14 @@ impl Knobs {
             Theme::Widening => {
                 Knobs { nodes: asked.unwrap_or(WIDENING_NODES), wishes: knobs.wishes.max(25), ..lasting }
             }
-            Theme::Handover => Knobs { leases_differ: true, ..lasting },
+            Theme::Handover => Knobs {
+                leases_differ: true,
+                // Short enough that one candidate's lease ends while the other one has the duty.
+                duty_lease_ms: 2_000,
+                beat_interval_ms: 250,
+                node_lease_ms: 5_000,
+                ..lasting
+            },
             Theme::Provisioning => Knobs { queues: true, wishes: knobs.wishes.max(25), ..lasting },
             Theme::Deposing => Knobs { theme, wishes: knobs.wishes.max(45), wish_pause_ms: 300, ..knobs },
             Theme::Flapping => Knobs {
