@@ -110,11 +110,11 @@ impl<D: Disk> RaftLog<D> {
     }
 }
 
-/// Whether a word of a leader says no term. No leader leaves it out; raft takes such a word for one of this member's
-/// own, believes it whatever the term is, and may panic.
+/// Whether a word says no term that should say one; only the question for an index to read goes without. No member
+/// leaves the term out; raft takes such a word for one of this member's own, believes it whatever the term is, and may
+/// panic.
 fn is_of_no_term(message: &Message) -> bool {
-    use MessageType::{MsgAppend, MsgHeartbeat, MsgSnapshot};
-    message.term == 0 && matches!(message.get_msg_type(), MsgAppend | MsgHeartbeat | MsgSnapshot)
+    message.term == 0 && message.get_msg_type() != MessageType::MsgReadIndex
 }
 
 #[cfg(test)]
@@ -122,13 +122,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_leader_says_its_term() {
+    fn all_but_a_question_to_read_say_their_term() {
         let mut message = Message::default();
         for (kind, refused) in [
             (MessageType::MsgHeartbeat, true),
             (MessageType::MsgAppend, true),
             (MessageType::MsgSnapshot, true),
-            (MessageType::MsgPropose, false),
+            (MessageType::MsgRequestPreVote, true),
             (MessageType::MsgReadIndex, false),
         ] {
             message.set_msg_type(kind);

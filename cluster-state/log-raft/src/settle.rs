@@ -1,7 +1,7 @@
 //! From `ready` to `advance`: makes durable what raft wants durable, then says what follows from it.
 
 use crate::raft_log::{RaftLog, full_retry_ms};
-use crate::record::Position;
+use crate::record::{COUNT_MAX, Position};
 use crate::snapshots::Progress;
 use ohm_log::{Alarm, Disk, DiskError, LogEvent, LogFailure};
 use ohm_model::Index;
@@ -51,6 +51,7 @@ impl<D: Disk> RaftLog<D> {
         }
         let durable = self.node.store();
         let (last, state) = (durable.last(), ready.hs().unwrap_or(&durable.state));
+        check_counts(ready, state)?;
         let kept = restart.unwrap_or(last);
         self.wal.append(&mut self.disk, last, &durable.state, |batch| {
             // Term and vote go first and the commit last: of a long batch a crash may keep only the beginning, and
@@ -195,6 +196,13 @@ impl<D: Disk> RaftLog<D> {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// What is written can be read again: a log whose numbers are at their end stops before it counts on.
+fn check_counts(ready: &Ready, state: &HardState) -> Result<(), LogFailure> {
+    let last = ready.entries().last().map_or(0, |entry| entry.index);
+    let count = state.term.max(last);
+    if count > COUNT_MAX { Err(LogFailure::CountsEnd { count }) } else { Ok(()) }
 }
 
 fn snapshot_position(ready: &Ready) -> Option<Position> {

@@ -1,7 +1,7 @@
 //! The write-ahead log: what raft must not forget, in segments that only ever grow at their end.
 
 use crate::identity::{Identity, segment_file};
-use crate::record::{Batch, Position, SegmentHeader};
+use crate::record::{Batch, COUNT_MAX, Position, SegmentHeader};
 use crate::replay::{Replay, Segment};
 use ohm_log::{Disk, DiskError};
 use raft::eraftpb::HardState;
@@ -87,6 +87,10 @@ impl Wal {
     fn rotate(&mut self, disk: &mut (impl Disk + ?Sized), last: Position, state: &HardState) -> Result<(), DiskError> {
         let sequence = self.segments.back().map_or(1, |newest| newest.sequence + 1);
         let file = segment_file(sequence);
+        if sequence > COUNT_MAX {
+            let reason = format!("no segment has a number above {COUNT_MAX}");
+            return Err(DiskError::Failed { operation: "append", file, reason });
+        }
         self.batch.begin(0);
         let header =
             SegmentHeader { cell: self.cell, member: self.member, sequence, base: last, previous_bytes: self.length };

@@ -123,6 +123,12 @@ pub enum LogFailure {
         /// The kind, in the words of the engine.
         kind: String,
     },
+    /// A term or an index would be a higher number than any that is read again.
+    #[error("the log would count to {count}, which no log does: replace this member by a new one")]
+    CountsEnd {
+        /// The number that was not written.
+        count: u64,
+    },
     /// The engine stopped working in a way that should not happen.
     #[error("the engine failed: {0}")]
     Engine(String),

@@ -296,7 +296,7 @@ impl Cell {
 
     /// The names of all jobs with their states; empty when nobody answers.
     pub fn states(&self) -> std::collections::BTreeSet<(String, String)> {
-        let answer = self.try_json(&["jobs", "--limit", "10000"]).unwrap_or_default();
+        let answer = self.try_json(&["jobs", "--limit", "1000000"]).unwrap_or_default();
         let jobs = answer["jobs"].as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
         jobs.iter().map(|job| (text(&job["name"]), text(&job["state"]))).collect()
