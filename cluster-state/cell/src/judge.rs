@@ -46,8 +46,8 @@ struct Judge<'a> {
     adopted: Option<&'a [(ShapeId, u32)]>,
     /// Where the rows of the job at hand began.
     mark: Savepoint,
-    /// The queue of the job before: most jobs of a transaction share one.
-    last_queue: Option<QueueId>,
+    /// The queues of the jobs before, the last one first: most jobs of a transaction share one or two.
+    last_queues: [Option<QueueId>; 2],
 }
 
 /// What the log would say to `transaction` from `session` right now; see [`Cell::judge`].
@@ -63,9 +63,9 @@ pub(crate) fn judge_transaction(
     scratch.ask_quota_again();
     let accepted = vec![0; transaction.place.len()];
     let (conflicts, refresh) = (Vec::new(), Index(0));
-    let (adopted, mark, last_queue) = (None, scratch.over.savepoint(), None);
+    let (adopted, mark, last_queues) = (None, scratch.over.savepoint(), [None; 2]);
     let mut judge =
-        Judge { cell, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark, last_queue };
+        Judge { cell, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark, last_queues };
     match judge.judge_whole() {
         Ok(()) => judge.judge_rows(),
         Err(reason) => judge.refuse(Row::Whole, None, reason, cell.applied),
@@ -87,9 +87,9 @@ pub(crate) fn judge_adoption(
     scratch.guards.extend(transaction.jobs.iter().enumerate().map(|(at, guard)| (guard.job, at as u32)));
     let (session, accepted) = (SessionId(0), vec![0; transaction.place.len()]);
     let (conflicts, refresh) = (Vec::new(), Index(0));
-    let (adopted, mark, last_queue) = (Some(made), scratch.over.savepoint(), None);
+    let (adopted, mark, last_queues) = (Some(made), scratch.over.savepoint(), [None; 2]);
     let mut judge =
-        Judge { cell, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark, last_queue };
+        Judge { cell, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark, last_queues };
     judge.judge_rows();
     judge.into_verdict()
 }

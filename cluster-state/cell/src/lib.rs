@@ -29,6 +29,7 @@ pub use rooms::room::{Asker, Room, Wish};
 pub use rooms::what_if::WhatIf;
 pub use rules::devices::device_room;
 pub use rules::miss::{Miss, short_of};
+pub use rules::topology_domain::miss_outside;
 pub use state::admission::{Admission, Check, CheckState, FailedCheck, Round, Standing};
 pub use state::backup::{BackupError, BackupSource, read_backup, write_backup};
 pub use state::classes::{Classes, NodeClass};

@@ -12,7 +12,7 @@ mod planted;
 mod ports;
 mod quota;
 mod resources;
-mod topology_domain;
+pub(crate) mod topology_domain;
 
 use crate::rooms::room::{Asker, Room};
 use crate::rooms::what_if::WhatIf;

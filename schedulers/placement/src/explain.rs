@@ -11,6 +11,7 @@ use crate::subject::Subject;
 use crate::table::{CLOSED, NodeTable, class_of};
 use crate::told::{Counts, Told, shortages};
 use crate::topology::Refusal;
+use ohm_cell::miss_outside;
 use ohm_framework::{Explanation, Miss, Obstacle};
 use std::collections::BTreeMap;
 
@@ -36,12 +37,17 @@ impl Placer {
         let plain = index.demand.is_plain() && !subject.shape.counts_own_tasks();
         // With nominated room about, the counts depend on whose group it is.
         let shared = plain && table.singled().next().is_none();
-        let known = index.told.as_ref().filter(|told| shared && told.clock == table.clock());
-        let counts = match known.filter(|told| told.is_within(subject.fence)) {
+        let is_known = |told: &&Told| shared && told.clock == table.clock() && told.is_within(subject.fence);
+        let counts = match index.told.as_ref().filter(is_known) {
             Some(told) => told.counts.clone(),
             None => {
                 pass.look_at(scanned + nodes.len() as u64);
-                count(subject, table, &index.demand, plain)
+                let counts = count(subject, table, &index.demand, plain);
+                if shared {
+                    let fence = subject.fence.map(|fence| (fence.topology.spec.name.clone(), fence.level, fence.key));
+                    index.told = Some(Told { clock: table.clock(), fence, counts: counts.clone() });
+                }
+                counts
             }
         };
         let mut explanation = Explanation::of_obstacle(subject.job.id, subject.view.seen(), of, obstacle);
@@ -49,10 +55,6 @@ impl Placer {
         explanation.total_nodes = nodes.len() as u32;
         explanation.open_nodes = counts.open;
         explanation.fit = counts.fit.min(u64::from(u32::MAX)) as u32;
-        if shared {
-            let fence = subject.fence.map(|fence| (fence.topology.spec.name.clone(), fence.level, fence.key));
-            index.told = Some(Told { clock: table.clock(), fence, counts: counts.clone() });
-        }
         explanation.misses = counts.misses;
         explanation.nearest = counts.nearest.into_values().collect();
         explanation
@@ -64,24 +66,24 @@ fn count(subject: &Subject<'_>, table: &NodeTable, demand: &Demand, plain: bool)
     let mut by_kind: BTreeMap<u32, u32> = BTreeMap::new();
     // Nodes in a row mostly share their reason: it is put into the map when it changes.
     let mut last: (Option<Miss>, u32) = (None, 0);
-    for (node, record) in subject.view.cell().nodes().iter() {
+    let nodes = subject.view.cell().nodes();
+    for node in nodes.present() {
         let kind = table.kind(node);
-        let name = record.spec.name.as_str();
         let (room, miss) = if !plain || kind == CLOSED {
             let miss = subject.first_miss(node);
             if subject.is_near(node) {
                 let free = |resource| subject.view.free(node, resource);
-                counts.note_near(shortages(subject, free), name);
+                counts.note_near(shortages(subject, free), || nodes.name(node));
             }
             (if miss.is_none() { subject.room(node) } else { 0 }, miss)
         } else if demand.kind_cost(kind) == REFUSED {
             *by_kind.entry(kind).or_insert(0) += 1;
             continue;
-        } else if subject.fence.is_some_and(|fence| !fence.holds(node)) {
-            (0, subject.first_miss(node))
+        } else if let Some(fence) = subject.fence.filter(|fence| !fence.holds(node)) {
+            (0, Some(miss_outside(fence, node)))
         } else {
             let room = demand.room(table, node);
-            (room, if room == 0 { counts.note_short(subject, table, node, name) } else { None })
+            (room, if room == 0 { counts.note_short(subject, table, node) } else { None })
         };
         counts.fit += u64::from(room);
         match miss {

@@ -54,29 +54,28 @@ impl Counts {
     }
 
     /// Why a node whose class is fine has no room, by the columns.
-    pub(crate) fn note_short(
-        &mut self,
-        subject: &Subject<'_>,
-        table: &NodeTable,
-        node: NodeId,
-        name: &str,
-    ) -> Option<Miss> {
+    pub(crate) fn note_short(&mut self, subject: &Subject<'_>, table: &NodeTable, node: NodeId) -> Option<Miss> {
         let short = || shortages(subject, |resource| table.free(node, resource));
-        self.note_near(short(), name);
+        self.note_near(short(), || subject.view.cell().nodes().name(node));
         short_of(subject.view.cell(), node, short())
     }
 
-    /// Takes note of a node that is short of one resource and of nothing else. Names decide ties.
-    pub(crate) fn note_near(&mut self, mut short: impl Iterator<Item = (ResourceId, i64, i64)>, name: &str) {
+    /// Takes note of a node that is short of one resource and of nothing else. Names decide ties; the name of a node is
+    /// far from its amounts, so it is asked for only where it decides.
+    pub(crate) fn note_near<'n>(
+        &mut self,
+        mut short: impl Iterator<Item = (ResourceId, i64, i64)>,
+        name: impl Fn() -> &'n str,
+    ) {
         let (Some((resource, asked, free)), None) = (short.next(), short.next()) else { return };
         match self.nearest.get_mut(&resource) {
-            Some(near) if near.free > free || (near.free == free && near.node.as_str() <= name) => {}
+            Some(near) if near.free > free || (near.free == free && near.node.as_str() <= name()) => {}
             Some(near) => {
                 near.free = free;
-                name.clone_into(&mut near.node);
+                name().clone_into(&mut near.node);
             }
             None => {
-                let node = name.to_string();
+                let node = name().to_string();
                 self.nearest.insert(resource, NearMiss { resource, asked, free, node });
             }
         }

@@ -178,8 +178,8 @@ fn place(
 ) {
     let (node, group_index) = (placement.node, usize::from(placement.group.0));
     let job = tx.job(placement.job);
-    let (spec, was_live, was_started) = (Arc::clone(&job.spec), job.live() > 0, job.started_ms > 0);
-    let charged = job.reserved.is_empty() && !spec.queue.is_empty();
+    let (was_live, was_started) = (job.live() > 0, job.started_ms > 0);
+    let charged = (job.reserved.is_empty() && !job.spec.queue.is_empty()).then(|| Arc::clone(&job.spec));
     let group = &job.groups[group_index];
     let (shape_id, revision) = made.unwrap_or((group.shape, group.revision));
     let Some(shape) = tx.shapes.join_again(shape_id, count) else { tx.stop("the shape of a placed group") };
@@ -192,7 +192,7 @@ fn place(
     for &(resource, request) in &shape.requests {
         tx.nodes.give(node, resource, -request * i64::from(count));
     }
-    if charged {
+    if let Some(spec) = charged {
         deferred.charge(&spec.queue, &shape.requests, count);
     }
     defer_cut(tx, placement, count, deferred);

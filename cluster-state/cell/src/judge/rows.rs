@@ -28,9 +28,9 @@ impl<'a> Judge<'a> {
     }
 
     fn judge_job(&mut self, guard: &JobGuard, first: usize, end: usize) {
-        let last = self.last_queue;
+        let near = self.last_queues;
         let admitted = |job: &'a Arc<Job>| {
-            let queue = self.cell.quota.find_near(&job.spec.queue, last);
+            let queue = self.cell.quota.find_near(&job.spec.queue, near);
             judge_admitted(self.cell, job, queue).map(|()| (job, queue))
         };
         let (job, queue) = match self.guarded(guard).and_then(admitted) {
@@ -41,8 +41,10 @@ impl<'a> Judge<'a> {
             }
         };
         self.scratch.groups.clear();
-        self.scratch.groups.resize(job.groups.len(), GroupTally::default());
-        self.last_queue = queue;
+        self.scratch.groups.extend(job.groups.iter().map(|_| GroupTally::default()));
+        if queue != near[0] {
+            self.last_queues = [queue, near[0]];
+        }
         let queue = queue.filter(|_| job.reserved.is_empty());
         // Spares never keep back what waits of their own job. What is over the quota then is given back in this entry.
         let lends = job.groups.iter().any(|group| group.spares > 0);
@@ -168,13 +170,14 @@ impl<'a> Judge<'a> {
             let half = || repairs && state.started && (driven > 0 || judge.leaves_lost(job, group, (first, end)));
             (bound || half()) && live + judge.scratch.groups[group].accepted < state.needed(spec)
         };
-        let short_groups: Vec<usize> = (0..job.groups.len())
-            .filter(|&group| (whole || self.scratch.groups[group].touched) && short(self, group))
-            .collect();
-        if whole && !short_groups.is_empty() {
-            self.give_back(None, (first, end), ConflictReason::GangShort);
-        } else {
-            for &group in &short_groups {
+        if whole {
+            if (0..job.groups.len()).any(|group| short(self, group)) {
+                self.give_back(None, (first, end), ConflictReason::GangShort);
+            }
+            return;
+        }
+        for group in 0..job.groups.len() {
+            if self.scratch.groups[group].touched && short(self, group) {
                 self.give_back(Some(GroupIndex(group as u16)), (first, end), ConflictReason::GangShort);
             }
         }

@@ -45,10 +45,10 @@ impl Judge<'_> {
     /// Takes back what groups were given that lost tasks, if one of those goes elsewhere while a spare of the group
     /// could take it (P7).
     pub(super) fn judge_spares_first(&mut self, job: &Job, first: usize, end: usize) {
-        // A run that came back with its node is where it was.
-        let judged = (0..job.groups.len()).filter(|at| job.groups[*at].spares > 0 && self.adopted.is_none());
-        for at in judged.collect::<Vec<_>>() {
-            if self.passes_over_spares(job, at, first, end) {
+        for at in 0..job.groups.len() {
+            // A run that came back with its node is where it was.
+            let judged = job.groups[at].spares > 0 && self.adopted.is_none();
+            if judged && self.passes_over_spares(job, at, first, end) {
                 let group = GroupIndex(at as u16);
                 self.give_back(Some(group), (first, end), ConflictReason::SpareUnused);
                 self.scratch.groups[at].accepted = 0;

@@ -8,6 +8,7 @@ pub(crate) struct Grid {
     width: usize,
     /// Per row: the stamp under which `sums` holds it, and where.
     rows: Vec<(u32, u32)>,
+    /// The sums of rows that were touched, and zeros for those to come.
     sums: Vec<i64>,
     touched: u32,
 }
@@ -26,7 +27,8 @@ impl Grid {
             self.rows.clear();
             self.stamp = 1;
         }
-        self.sums.clear();
+        let used = self.touched as usize * self.width;
+        self.sums[..used].fill(0);
         self.touched = 0;
     }
 
@@ -83,14 +85,17 @@ impl Grid {
         if entry.0 != self.stamp {
             *entry = (self.stamp, self.touched);
             self.touched += 1;
-            self.sums.resize(self.touched as usize * self.width, 0);
+            let used = self.touched as usize * self.width;
+            if self.sums.len() < used {
+                self.sums.resize(used * 2, 0);
+            }
         }
         entry.1
     }
 
     /// From now on rows have `width` columns; what they sum stays.
     fn widen(&mut self, width: usize) {
-        let mut sums = vec![0; self.touched as usize * width];
+        let mut sums = vec![0; self.touched as usize * width * 2];
         if self.width > 0 {
             for (wide, narrow) in sums.chunks_mut(width).zip(self.sums.chunks(self.width)) {
                 wide[..self.width].copy_from_slice(narrow);

@@ -3,7 +3,7 @@
 use crate::rooms::room::{Asker, Room, Wish};
 use crate::rooms::what_if::WhatIf;
 use crate::rules::miss::Miss;
-use crate::state::topologies::Topology;
+use crate::state::topologies::{Fence, Topology};
 use ohm_model::{ConflictReason, NodeId};
 
 #[inline]
@@ -56,9 +56,17 @@ fn widens_to(asker: &Asker<'_>, topology: &Topology, (domain, level): (u32, usiz
 }
 
 pub(super) fn miss(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, _: ConflictReason) -> Miss {
-    let key = match asker.wish {
-        Wish::Plan { within: Some(fence), .. } => fence.topology.key_of(node, fence.level),
-        _ => what.cell.domain_key(asker.job, usize::from(asker.group.0), node),
-    };
-    key.map_or(Miss::OutsideTopology, |_| Miss::TopologyDomain)
+    match asker.wish {
+        Wish::Plan { within: Some(fence), .. } => miss_outside(fence, node),
+        _ => miss_of(what.cell.domain_key(asker.job, usize::from(asker.group.0), node)),
+    }
+}
+
+/// Why a node that is outside of `fence` does not take a group whose planner keeps to it.
+pub fn miss_outside(fence: Fence<'_>, node: NodeId) -> Miss {
+    miss_of(fence.topology.key_of(node, fence.level))
+}
+
+fn miss_of(domain: Option<u32>) -> Miss {
+    domain.map_or(Miss::OutsideTopology, |_| Miss::TopologyDomain)
 }

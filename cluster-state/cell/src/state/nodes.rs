@@ -161,6 +161,18 @@ impl NodeVersion {
     }
 }
 
+/// The runs on a node, which are linked to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct RunList {
+    /// The one that was placed last; none is [`NO_RUN`].
+    first: u32,
+    count: u32,
+}
+
+impl RunList {
+    const NONE: RunList = RunList { first: NO_RUN, count: 0 };
+}
+
 /// All nodes of the cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nodes {
@@ -172,8 +184,7 @@ pub struct Nodes {
     class: Chunked<ClassId>,
     flags: Chunked<u8>,
     version: Chunked<NodeVersion>,
-    first_run: Chunked<u32>,
-    run_count: Chunked<u32>,
+    runs: Chunked<RunList>,
     /// Written apart, chunk by chunk.
     #[serde(skip)]
     records: Chunked<Option<Arc<NodeRecord>>>,
@@ -221,6 +232,12 @@ impl Nodes {
         slots.filter_map(|(slot, record)| Some((NodeId(slot as u32), record.as_ref()?)))
     }
 
+    /// The nodes that are there, by slot; what is asked of each is read from its columns.
+    pub fn present(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let slots = self.flags.iter().zip(0..);
+        slots.filter_map(|(flags, slot)| (flags & PRESENT != 0).then_some(NodeId(slot)))
+    }
+
     /// The state flags of `node`.
     #[inline]
     pub fn flags(&self, node: NodeId) -> u8 {
@@ -258,7 +275,7 @@ impl Nodes {
 
     /// How many runs stand on `node`, stopping ones included.
     pub fn run_count(&self, node: NodeId) -> u32 {
-        self.run_count.get(node.0 as usize).copied().unwrap_or(0)
+        self.runs.get(node.0 as usize).map_or(0, |runs| runs.count)
     }
 
     pub(crate) fn record_mut(&mut self, node: NodeId) -> Option<&mut NodeRecord> {
@@ -347,17 +364,19 @@ impl Nodes {
 
     /// The first run in the list of `node`; no run where there is no such slot.
     pub(super) fn first_run(&self, node: NodeId) -> u32 {
-        self.first_run.get(node.0 as usize).copied().unwrap_or(NO_RUN)
+        self.runs.get(node.0 as usize).map_or(NO_RUN, |runs| runs.first)
     }
 
-    /// The list of runs on `node` begins with `first` from now on.
-    pub(super) fn set_first_run(&mut self, node: NodeId, first: u32) {
-        self.first_run[node.0 as usize] = first;
+    /// One run more is on `node`: `first`, with which its list begins from now on.
+    pub(super) fn add_run(&mut self, node: NodeId, first: u32) {
+        let runs = &mut self.runs[node.0 as usize];
+        *runs = RunList { first, count: runs.count + 1 };
     }
 
-    pub(super) fn count_run(&mut self, node: NodeId, more: bool) {
-        let count = &mut self.run_count[node.0 as usize];
-        *count = if more { *count + 1 } else { *count - 1 };
+    /// One run less is on `node`. If it was the first one, the list begins with `first` from now on.
+    pub(super) fn remove_run(&mut self, node: NodeId, first: Option<u32>) {
+        let runs = &mut self.runs[node.0 as usize];
+        *runs = RunList { first: first.unwrap_or(runs.first), count: runs.count - 1 };
     }
 
     /// All columns of amounts, those of what is free first.
@@ -391,8 +410,7 @@ impl Nodes {
         self.class.push(ClassId::default());
         self.flags.push(0);
         self.version.push(NodeVersion::default());
-        self.first_run.push(NO_RUN);
-        self.run_count.push(0);
+        self.runs.push(RunList::NONE);
         self.records.push(None);
         node
     }

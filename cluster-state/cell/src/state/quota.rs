@@ -106,9 +106,10 @@ impl Quota {
         Some(QueueId(at as u32))
     }
 
-    /// As [`Quota::find`], where it probably is `last`.
-    pub(crate) fn find_near(&self, name: &str, last: Option<QueueId>) -> Option<QueueId> {
-        if last.is_some_and(|last| self.at(last).spec.name == name) { last } else { self.find(name) }
+    /// As [`Quota::find`], where it probably is one of `near`.
+    pub(crate) fn find_near(&self, name: &str, near: [Option<QueueId>; 2]) -> Option<QueueId> {
+        let is_it = |queue: &QueueId| self.at(*queue).spec.name == name;
+        near.into_iter().flatten().find(is_it).or_else(|| self.find(name))
     }
 
     /// The queue or cohort called `name`.
@@ -205,7 +206,7 @@ impl Quota {
             amounts.iter().zip(&mut rest).for_each(|((_, amount), rest)| *rest = amount.saturating_mul(times));
             let mut at = Some(queue.0);
             while let Some(here) = at
-                && rest != [0; AT_ONCE]
+                && rest.iter().fold(0, |any, rest| any | rest) != 0
             {
                 let node = &self.nodes[here as usize];
                 let added = over.row(here as usize, width);

@@ -127,21 +127,17 @@ impl Runs {
         if let Some(next) = self.slab.get_mut(head) {
             next.previous = slot;
         }
-        nodes.set_first_run(node, slot);
-        nodes.count_run(node, true);
+        nodes.add_run(node, slot);
         slot
     }
 
     pub(crate) fn remove(&mut self, nodes: &mut Nodes, slot: u32) -> Option<Run> {
         let run = self.slab.remove(slot)?;
-        match self.slab.get_mut(run.previous) {
-            Some(previous) => previous.next = run.next,
-            None => nodes.set_first_run(run.node, run.next),
-        }
+        let previous = self.slab.get_mut(run.previous).map(|previous| previous.next = run.next);
         if let Some(next) = self.slab.get_mut(run.next) {
             next.previous = run.previous;
         }
-        nodes.count_run(run.node, false);
+        nodes.remove_run(run.node, previous.is_none().then_some(run.next));
         Some(run)
     }
 }

@@ -6,7 +6,8 @@
 //! A frame of an unknown format, a short one and a damaged one are three different errors, because the reader must do
 //! three different things: refuse, cut the torn tail, stop loudly.
 
-use bincode::{enc::write::Writer, error::EncodeError};
+use bincode::enc::{Encode, EncoderImpl, write::Writer};
+use bincode::{error::EncodeError, serde::Compat};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Bytes before the body of a frame.
@@ -49,9 +50,10 @@ fn configuration() -> impl bincode::config::Config {
 }
 
 /// Appends what is encoded to a buffer that its owner may use again: no allocation and no copy once it is large enough.
-struct Tail<'a>(&'a mut Vec<u8>);
+/// The encoder has the buffer itself meanwhile: through a reference each number takes one step more.
+struct Tail(Vec<u8>);
 
-impl Writer for Tail<'_> {
+impl Writer for Tail {
     #[inline(always)]
     fn write(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
         self.0.extend_from_slice(bytes);
@@ -70,7 +72,9 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
 }
 
 fn append<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
-    bincode::serde::encode_into_writer(value, Tail(out), configuration()).expect("our own types encode");
+    let mut encoder = EncoderImpl::new(Tail(std::mem::take(out)), configuration());
+    Compat(value).encode(&mut encoder).expect("our own types encode");
+    *out = encoder.into_writer().0;
 }
 
 /// Reads a bare body; left-over bytes are an error.

@@ -7,6 +7,7 @@ use ohm_model::NodeId;
 use ohm_stdx::RangeSet;
 use ohm_stdx::bug::{self, Bug};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Broken slices of one domain: their waiting tasks must come back inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub(super) fn waiting(subject: &Subject<'_>, site: &Site<'_>) -> Waiting {
     let Some(&(_, size)) = slices.first() else {
         return Waiting { gaps: Vec::new(), free: ranks(&waits) };
     };
-    let homes = homes(subject, site);
+    let homes = homes(subject, site, &near(&waits, size));
     let mut found = Waiting::default();
     if !homes.is_empty() {
         for layer in (0..slices.len()).rev() {
@@ -93,9 +94,23 @@ fn ranks(set: &RangeSet) -> Vec<u32> {
     set.iter().flat_map(|(first, count)| first..first + count).collect()
 }
 
-/// Where tasks of the group are or are on their way to, by rank: what is on the move counts where it goes, and what has
-/// succeeded where it ran.
-fn homes(subject: &Subject<'_>, site: &Site<'_>) -> BTreeMap<u32, u32> {
+/// The ranks of the slices of `size` that lack tasks which wait.
+fn near(waits: &RangeSet, size: u64) -> Vec<Range<u32>> {
+    let mut near: Vec<Range<u32>> = Vec::new();
+    for (first, count) in waits.iter() {
+        let aligned = |rank: u64| u32::try_from(rank).unwrap_or(u32::MAX);
+        let first = aligned(u64::from(first) / size * size)..aligned((u64::from(first + count)).div_ceil(size) * size);
+        match near.last_mut().filter(|last| first.start <= last.end) {
+            Some(last) => last.end = first.end,
+            None => near.push(first),
+        }
+    }
+    near
+}
+
+/// Where tasks of the group are or are on their way to, by rank, as far as their ranks are among `near`: what is on the
+/// move counts where it goes, and what has succeeded where it ran.
+fn homes(subject: &Subject<'_>, site: &Site<'_>, near: &[Range<u32>]) -> BTreeMap<u32, u32> {
     let (job, group) = (subject.job, subject.group);
     let Some(state) = job.groups.get(usize::from(group.0)) else { return BTreeMap::new() };
     let mut homes = BTreeMap::new();
@@ -105,14 +120,23 @@ fn homes(subject: &Subject<'_>, site: &Site<'_>) -> BTreeMap<u32, u32> {
         }
     };
     if state.live > 0 || state.succeeded > 0 {
-        let moves = |rank: usize| state.moving.contains(rank as u32, 1);
         let placed = |state: TaskState| matches!(state, TaskState::Live | TaskState::Succeeded);
-        let tasks = state.tasks.iter().enumerate().filter(|(rank, task)| placed(task.state) && !moves(*rank));
-        tasks.for_each(|(rank, task)| add(rank as u32, task.node));
+        for rank in near.iter().cloned().flatten() {
+            let Some(task) = state.tasks.get(rank as usize) else { break };
+            if placed(task.state) && !state.moving.contains(rank, 1) {
+                add(rank, task.node);
+            }
+        }
     }
+    let is_near = |rank: &u32| {
+        let before = near.partition_point(|ranks| ranks.end <= *rank);
+        near.get(before).is_some_and(|ranks| ranks.contains(rank))
+    };
     let rooms = subject.view.cell().rooms_for_moving(job.id, group);
-    rooms.for_each(|(node, tasks)| ranks(tasks).into_iter().for_each(|rank| add(rank, node)));
+    rooms.for_each(|(node, tasks)| ranks(tasks).into_iter().filter(is_near).for_each(|rank| add(rank, node)));
     let under_way = subject.view.what().over.placed(job.id, group);
-    under_way.iter().for_each(|&(first, count, node)| (first..first + count).for_each(|rank| add(rank, node)));
+    let under_way =
+        under_way.iter().flat_map(|&(first, count, node)| (first..first + count).map(move |rank| (rank, node)));
+    under_way.filter(|(rank, _)| is_near(rank)).for_each(|(rank, node)| add(rank, node));
     homes
 }

@@ -97,10 +97,9 @@ pub(crate) fn end_runs_on(tx: &mut Tx<'_>, node: NodeId, exit: Exit, losses: &mu
 
 pub(crate) fn free_room(tx: &mut Tx<'_>, run: &Run) {
     let job = tx.job(run.run.task.job);
-    let spec = Arc::clone(&job.spec);
-    let charged = job.reserved.is_empty() && !spec.queue.is_empty();
+    let charged = (job.reserved.is_empty() && !job.spec.queue.is_empty()).then(|| Arc::clone(&job.spec));
     let Some(shape) = tx.shapes.leave(run.shape) else { tx.stop("the shape of a run") };
-    if charged {
+    if let Some(spec) = charged {
         tx.charge_queue(&spec.queue, shape.requests.iter().map(|&(resource, request)| (resource, -request)));
     }
     give_room(tx, run.node, &shape, run.devices.as_deref().unwrap_or(&[]));
@@ -132,7 +131,7 @@ enum TaskEnd {
 /// failed, service exit ───▶ BackingOff, then Pending; Failed when the retries are used up
 /// ```
 fn settle_task(job: &mut Job, run: &Run, exit: Exit, now_ms: u64) -> TaskEnd {
-    let (spec, state, job_kind) = (Arc::clone(&job.spec), job.state, job.kind);
+    let (spec, state, job_kind) = (&job.spec, job.state, job.kind);
     let group = &mut job.groups[usize::from(run.run.task.group.0)];
     let index = run.run.task.task.0;
     let task = &mut group.tasks[index as usize];
@@ -209,8 +208,7 @@ pub(crate) fn restart_if_down(job: &mut Job) {
     if whole && job.live() > 0 {
         return;
     }
-    let spec = Arc::clone(&job.spec);
-    for (group, spec) in job.groups.iter_mut().zip(&spec.groups) {
+    for (group, spec) in job.groups.iter_mut().zip(&job.spec.groups) {
         if group.live > 0 || !group.started || group.is_over(spec) {
             continue;
         }
