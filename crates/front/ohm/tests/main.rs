@@ -26,6 +26,7 @@ mod races;
 mod real;
 mod repairs;
 mod servers;
+mod shares;
 mod shutdown;
 mod spares;
 mod strangers;

@@ -1,0 +1,67 @@
+//! Queues share what there is by their weights, for as long as all of them have work.
+
+use crate::cell;
+
+use cell::Cell;
+use std::time::Duration;
+
+const NODES: usize = 4;
+const JOBS: usize = 200;
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn nodes() -> String {
+    let node = |number| {
+        format!(
+            "---\napiVersion: ohm/v1\nkind: Node\nmetadata: {{name: small-{number}}}\nstatus: {{capacity: {{cpu: 5, \
+             memory: 8Gi, pods: 20}}}}\n"
+        )
+    };
+    (0..NODES).map(node).collect()
+}
+
+fn queues() -> String {
+    let queue = |name: &str, weight: &str| {
+        format!(
+            "---\napiVersion: ohm/v1\nkind: Queue\nmetadata: {{name: {name}}}\nspec: {{cohort: all, fairSharing: \
+             {{weight: \"{weight}\"}}}}\n"
+        )
+    };
+    format!("apiVersion: ohm/v1\nkind: Cohort\nmetadata: {{name: all}}\n{}{}", queue("heavy", "3"), queue("light", "1"))
+}
+
+fn job(queue: &str, number: usize) -> String {
+    format!(
+        "---\napiVersion: ohm/v1\nkind: Job\nmetadata: {{name: {queue}-{number}}}\nspec: {{queue: {queue}, requests: {{cpu: 1}}, \
+         command: [\"true\"], sim: {{duration: 500ms}}}}\n"
+    )
+}
+
+/// The names of the jobs that were placed, each with the entry that did it, in order.
+fn placed(cell: &Cell) -> Vec<(u64, String)> {
+    let answer = cell.json(&["events", "--limit", "1000000"]);
+    let events = answer["events"].as_array().unwrap();
+    let placed = events.iter().filter(|event| event["kind"] == "placed");
+    placed.map(|event| (event["index"].as_u64().unwrap(), event["job"].as_str().unwrap().to_string())).collect()
+}
+
+/// 200 equal jobs in each of two queues with weights 3 and 1, and room for 20: what is placed before the last job of
+/// the heavy one, when both queues still have work, is 3 to 1 by 5 %.
+#[test]
+fn weights_hold_while_both_queues_have_work() {
+    let cell = Cell::start(&["--nodes", "0", "--schedulers", "batch=2"]);
+    let file = cell.put("nodes.yaml", nodes());
+    let _agent = cell.sim_agent(file);
+    cell.wait_for_nodes(NODES);
+    let file = cell.put("queues.yaml", queues());
+    assert_eq!(cell.ask(&["submit", &file]).code, 0);
+    let jobs: String = (0..JOBS).flat_map(|number| [job("heavy", number), job("light", number)]).collect();
+    cell.submit(&jobs);
+    let names = (0..JOBS).flat_map(|number| [format!("heavy-{number}"), format!("light-{number}")]);
+    cell.wait_until_all_succeeded(&names.collect::<Vec<_>>(), PATIENCE);
+    let rows = placed(&cell);
+    let end = rows.iter().filter(|(_, name)| name.starts_with("heavy")).map(|(index, _)| *index).max().unwrap();
+    let before = |queue: &str| rows.iter().filter(|(index, name)| *index < end && name.starts_with(queue)).count();
+    let (heavy, light) = (before("heavy"), before("light"));
+    let ratio = heavy as f64 / light as f64;
+    assert!((2.85..=3.15).contains(&ratio), "{heavy} to {light}");
+}
