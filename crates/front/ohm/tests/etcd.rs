@@ -2,6 +2,7 @@
 
 use crate::cell;
 use crate::process;
+use crate::servers::{assert_output_at, freeze, submit_talkative, thaw, wait_until_answered};
 
 use cell::submitter::Submitter;
 use cell::{Cell, ohm, wait};
@@ -44,6 +45,24 @@ fn a_cell_with_an_etcd_of_its_own_finds_everything_again() {
     cell.wait_until_serving();
     let said = cell.ask_with(&["run", "--name", "second"], &["true"]);
     assert_eq!(said.code, 0, "{said:?}");
+}
+
+/// The agents hang on one of three servers, and nobody knows which: each one is frozen in turn.
+#[test]
+#[cfg_attr(not(etcd_installed), ignore = "no etcd here: `apt-get install etcd-server`")]
+fn any_server_over_etcd_gives_the_output_of_any_task() {
+    let cell = Cell::start(&["--engine", "etcd", "--servers", "3", "--shape", "1x1x2"]);
+    cell.wait_for_nodes(2);
+    submit_talkative(&cell);
+    let urls: Vec<String> = cell.urls().split(',').map(str::to_string).collect();
+    assert_output_at(&cell, &urls, "all servers live");
+    for dead in &urls {
+        freeze(&cell, dead);
+        let others: Vec<String> = urls.iter().filter(|url| *url != dead).cloned().collect();
+        wait_until_answered(&cell, &others);
+        assert_output_at(&cell, &others, "another one is frozen");
+        thaw(&cell, dead);
+    }
 }
 
 #[test]

@@ -81,43 +81,66 @@ fn nothing_acknowledged_is_lost_when_leaders_die() {
     }
 }
 
+/// Runs a command of the cell at this server: exit code, output, errors.
+fn asked_at(cell: &Cell, url: &str, words: &[&str], rest: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = std::process::Command::new(cell.path("ohm"));
+    command.args(words).args(["--server", url, "--data-dir", &cell.data_dir()]);
+    if !rest.is_empty() {
+        command.arg("--").args(rest);
+    }
+    let output = command.output().unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// Starts a job whose task writes 100,001 lines and runs on.
+pub(crate) fn submit_talkative(cell: &Cell) {
+    let text = "apiVersion: ohm/v1\nkind: Job\nmetadata: {name: talks}\n\
+                spec: {requests: {cpu: 10m}, command: [sh, -c, 'echo hello; seq 100000; sleep 1000']}\n";
+    cell.submit(text);
+    cell.wait_for_tasks("talks");
+}
+
+/// Each of these servers gives all output of that job, and that of a task which it is asked to run.
+pub(crate) fn assert_output_at(cell: &Cell, urls: &[String], round: &str) {
+    for url in urls {
+        wait("all of the output comes", || {
+            let (code, out, _) = asked_at(cell, url, &["logs", "talks"], &[]);
+            code == Some(0) && out.starts_with("hello\n1\n") && out.lines().count() == 100_001
+        });
+        let (code, out, err) = asked_at(cell, url, &["run"], &["echo", "hi"]);
+        assert_eq!((code, out.as_str()), (Some(0), "hi\n"), "{round}, {url}: {err}");
+    }
+}
+
+/// Stops the process of a server where it is.
+pub(crate) fn freeze(cell: &Cell, url: &str) {
+    signal(process_of(cell, url).unwrap(), "STOP");
+}
+
+/// Lets it go on.
+pub(crate) fn thaw(cell: &Cell, url: &str) {
+    signal(process_of(cell, url).unwrap(), "CONT");
+}
+
+/// Waits until one of these servers says how the cell is.
+pub(crate) fn wait_until_answered(cell: &Cell, urls: &[String]) {
+    wait("a server answers", || urls.iter().any(|url| asked_at(cell, url, &["status"], &[]).0 == Some(0)));
+}
+
 #[test]
 fn any_server_gives_the_output_of_any_task() {
     let cell = Cell::start(&["--servers", "3", "--shape", "1x1x2"]);
     wait_for_voters(&cell, 3);
     cell.wait_for_nodes(2);
-    let text = "apiVersion: ohm/v1\nkind: Job\nmetadata: {name: talks}\n\
-                spec: {requests: {cpu: 10m}, command: [sh, -c, 'echo hello; seq 100000; sleep 1000']}\n";
-    cell.submit(text);
-    cell.wait_for_tasks("talks");
+    submit_talkative(&cell);
     let urls: Vec<String> = cell.urls().split(',').map(str::to_string).collect();
-    let asked_at = |url: &str, words: &[&str], rest: &[&str]| {
-        let mut command = std::process::Command::new(cell.path("ohm"));
-        command.args(words).args(["--server", url, "--data-dir", &cell.data_dir()]);
-        if !rest.is_empty() {
-            command.arg("--").args(rest);
-        }
-        let output = command.output().unwrap();
-        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
-    };
-    let expected = 1 + 100_000;
-    let ask_all = |urls: &[String], round: &str| {
-        for url in urls {
-            wait("all of the output comes", || {
-                let (code, out, _) = asked_at(url, &["logs", "talks"], &[]);
-                code == Some(0) && out.starts_with("hello\n1\n") && out.lines().count() == expected
-            });
-            let (code, out, err) = asked_at(url, &["run"], &["echo", "hi"]);
-            assert_eq!((code, out.as_str()), (Some(0), "hi\n"), "{round}, {url}: {err}");
-        }
-    };
-    ask_all(&urls, "all servers live");
+    assert_output_at(&cell, &urls, "all servers live");
     let dead = leader(&cell).unwrap()["address"].as_str().unwrap().to_string();
-    signal(process_of(&cell, &dead).unwrap(), "STOP");
+    freeze(&cell, &dead);
     let others: Vec<String> = urls.iter().filter(|url| **url != dead).cloned().collect();
-    wait("another one leads", || others.iter().any(|url| asked_at(url, &["status"], &[]).0 == Some(0)));
-    ask_all(&others, "the former leader is frozen");
-    signal(process_of(&cell, &dead).unwrap(), "CONT");
+    wait_until_answered(&cell, &others);
+    assert_output_at(&cell, &others, "the former leader is frozen");
+    thaw(&cell, &dead);
 }
 
 #[test]
