@@ -53,6 +53,12 @@ enum Asks {
     Closed,
 }
 
+/// What was seated up to a point.
+pub(crate) struct Seats {
+    taken: Savepoint,
+    rows: usize,
+}
+
 /// The plan for one job, so far.
 pub(crate) struct Draft<'a, 'v> {
     desk: Desk<'a, 'v>,
@@ -134,6 +140,23 @@ impl<'a, 'v> Draft<'a, 'v> {
     /// Whether tasks were seated.
     pub(crate) fn has_seated(&self) -> bool {
         !self.seated.is_empty()
+    }
+
+    /// Whether tasks wait that are not seated.
+    pub(crate) fn still_waits(&self) -> bool {
+        let view = self.desk.pass.view();
+        (0..self.job.groups.len()).any(|at| !view.pending(self.job, GroupIndex(at as u16)).is_empty())
+    }
+
+    /// What is seated so far.
+    pub(crate) fn seats(&mut self) -> Seats {
+        Seats { taken: self.savepoint(), rows: self.seated.len() }
+    }
+
+    /// What was seated since `before` is not.
+    pub(crate) fn unseat(&mut self, before: Seats) {
+        self.roll_back(before.taken);
+        self.seated.truncate(before.rows);
     }
 
     pub(crate) fn savepoint(&mut self) -> Savepoint {

@@ -1,6 +1,8 @@
 //! Tasks on the move where their room is reserved: nothing is searched for.
 //!
-//! Each task on the move has room of its own, from the reservation to its start.
+//! Each task on the move has room of its own, from the reservation to its start. A job that starts anew does so there
+//! as a whole or not at all: its groups may have to share a domain, and what is left of its rooms may lie in one that
+//! does not take the others.
 
 use crate::draft::{Draft, Step};
 use ohm_model::{NodeId, Placement};
@@ -11,9 +13,13 @@ pub(super) fn run(draft: &mut Draft<'_, '_>) -> Step {
     if draft.seeks_spares() || job.groups.iter().all(|group| group.moving.is_empty()) {
         return Step::Skip;
     }
-    let mut seated = false;
+    let (mut seated, before) = (false, draft.seats());
     for at in (0..job.groups.len()).filter(|at| !job.groups[*at].moving.is_empty()) {
         seated |= draft.seat(at, lends, rooms, moved);
+    }
+    if seated && job.groups.iter().all(|group| !group.started) && draft.still_waits() {
+        draft.unseat(before);
+        return Step::Skip;
     }
     if seated { Step::Next } else { Step::Skip }
 }
