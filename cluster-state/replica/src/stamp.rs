@@ -26,6 +26,8 @@ pub const NEAR_MS: u64 = 10_000;
 const SLEW_PART: u64 = 10;
 /// How long stamps are counted from the same moment: long enough that a part of it can be left out.
 const ANCHOR_MS: u64 = 1_000;
+/// So often whoever follows compares its time with the entries it gets.
+const FOLLOW_MS: u64 = 100;
 /// What a boot of the machine takes at most, where nothing else tells how long a server was down.
 const BOOT_MS_MAX: u64 = 600_000;
 
@@ -67,6 +69,8 @@ pub(crate) struct StampClock {
     boot_ms: u64,
     /// The stamp of the last entry applied, as far as it was looked at.
     applied_ms: u64,
+    /// When it was compared with entries of others last, by the boot-time clock.
+    followed_ms: u64,
     last_ms: u64,
     /// Time was moved on, and no entry says so yet.
     stepped: bool,
@@ -76,7 +80,9 @@ impl StampClock {
     /// The stamps of a process, which finds the note of a former one of the same boot or none.
     pub(crate) fn new(noted: Option<TimeNote>) -> Self {
         let boot_ms = if noted.is_some() { 0 } else { BOOT_MS_MAX };
-        StampClock { anchor: None, noted, led: false, boot_ms, applied_ms: 0, last_ms: 0, stepped: false }
+        let anchor = None;
+        let (applied_ms, followed_ms, last_ms) = (0, 0, 0);
+        StampClock { anchor, noted, led: false, boot_ms, applied_ms, followed_ms, last_ms, stepped: false }
     }
 
     /// What time it is; the stamp for an entry made now. Nothing while a server that does not lead knows no entry.
@@ -119,10 +125,12 @@ impl StampClock {
     /// Learns from entries that others stamped, and from the note. Whoever leads takes them only to move on.
     fn follow(&mut self, moment: Moment) {
         let Moment { now_ms, wall_ms, applied_ms, leads, .. } = moment;
-        let own_ms = self.shows_ms(now_ms);
         let is_news = applied_ms != std::mem::replace(&mut self.applied_ms, applied_ms);
-        if own_ms.is_none_or(|own_ms| applied_ms > own_ms) || (is_news && !leads) {
-            self.set(now_ms, applied_ms);
+        let own_ms = self.shows_ms(now_ms);
+        if own_ms.is_none_or(|own_ms| applied_ms > own_ms) {
+            (self.followed_ms, _) = (now_ms, self.set(now_ms, applied_ms));
+        } else if is_news && !leads {
+            self.slow_down(now_ms, applied_ms);
         }
         // Two clocks that are independent must say that so much time has passed.
         let noted = self.noted.filter(|noted| noted.now_ms <= now_ms && !self.led);
@@ -136,6 +144,18 @@ impl StampClock {
         }
         if leads && !std::mem::replace(&mut self.led, true) && is_planted(Bug::BelieveClocks) {
             self.set(now_ms, wall_ms.max(applied_ms));
+        }
+    }
+
+    /// The time of whoever leads may be slower; but its entry may have been long on its way, too. A clock that took the
+    /// stamp for the present would lose that time for the cell once it stamps entries itself, and the next one would
+    /// jump over it: it only goes slower for a while.
+    fn slow_down(&mut self, now_ms: u64, applied_ms: u64) {
+        let since_ms = now_ms.saturating_sub(self.followed_ms).min(ANCHOR_MS);
+        if let Some(own_ms) = self.shows_ms(now_ms).filter(|_| since_ms >= FOLLOW_MS) {
+            // Twice as much as it may have gone faster by itself.
+            self.set(now_ms, own_ms.saturating_sub(since_ms * 2 / SLEW_PART).max(applied_ms));
+            self.followed_ms = now_ms;
         }
     }
 
@@ -264,7 +284,20 @@ mod tests {
         assert_eq!(clock.stamp_ms(follower(0, 0)), None);
         assert_eq!(clock.stamp_ms(follower(10, HOUR_MS)), Some(HOUR_MS));
         assert_eq!(clock.stamp_ms(follower(1_010, HOUR_MS)), Some(HOUR_MS + 1_000));
-        assert_eq!(clock.stamp_ms(follower(1_020, HOUR_MS + 500)), Some(HOUR_MS + 500), "its time was slower");
-        assert_eq!(clock.stamp_ms(alone(2_020, 9 * WALL_MS, HOUR_MS + 500)), Some(HOUR_MS + 1_500));
+        let stamp_ms = clock.stamp_ms(follower(1_010, HOUR_MS + 950)).unwrap();
+        assert_eq!(stamp_ms, HOUR_MS + 950, "its time is slower");
+        assert_eq!(clock.stamp_ms(alone(2_010, 9 * WALL_MS, HOUR_MS + 950)), Some(HOUR_MS + 1_950));
+    }
+
+    #[test]
+    fn an_entry_that_was_long_on_its_way_does_not_set_a_clock_back() {
+        let mut clock = StampClock::new(None);
+        let follower = |now_ms, applied_ms| Moment { leads: false, ..alone(now_ms, 9 * WALL_MS, applied_ms) };
+        assert_eq!(clock.stamp_ms(follower(0, HOUR_MS)), Some(HOUR_MS));
+        let late_ms = clock.stamp_ms(follower(10_000, HOUR_MS + 100)).unwrap();
+        assert_eq!(late_ms, HOUR_MS + 9_800, "a little slower");
+        let more_ms = clock.stamp_ms(follower(10_010, HOUR_MS + 200)).unwrap();
+        assert_eq!(more_ms, HOUR_MS + 9_810, "not once for each entry");
+        assert_eq!(clock.stamp_ms(alone(11_010, 9 * WALL_MS, HOUR_MS + 200)), Some(HOUR_MS + 10_810));
     }
 }
