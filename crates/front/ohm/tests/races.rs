@@ -13,17 +13,6 @@ const NODES: usize = 4;
 const WAVES: usize = 6;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Small nodes: whoever comes second finds them full.
-fn nodes() -> String {
-    let node = |number| {
-        format!(
-            "---\napiVersion: ohm/v1\nkind: Node\nmetadata: {{name: small-{number}}}\nstatus: {{capacity: {{cpu: 4, \
-             memory: 8Gi, pods: 20}}}}\n"
-        )
-    };
-    (0..NODES).map(node).collect()
-}
-
 fn job(class: &str, name: &str, tasks: usize) -> String {
     format!(
         "---\napiVersion: ohm/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec: {{class: {class}, count: {tasks}, \
@@ -86,7 +75,7 @@ fn schedulers_that_race_for_the_same_nodes_collide_and_place_everything() {
     let services: String = (0..4).map(|number| job("service", &format!("service-{number}"), 1)).collect();
     let services = cell.submit_until_taken(&services.replace(", sim: {duration: 400ms}", ""));
     let mut names = cell.submit_until_taken(&backlog(0));
-    let file = cell.put("nodes.yaml", nodes());
+    let file = cell.put("nodes.yaml", cell::small_nodes(NODES, 4));
     let _agent = cell.sim_agent(file);
     cell.wait_for_nodes(NODES);
     cell.wait_until_all_succeeded(&names, PATIENCE);

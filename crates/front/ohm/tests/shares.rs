@@ -9,16 +9,6 @@ const NODES: usize = 4;
 const JOBS: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(120);
 
-fn nodes() -> String {
-    let node = |number| {
-        format!(
-            "---\napiVersion: ohm/v1\nkind: Node\nmetadata: {{name: small-{number}}}\nstatus: {{capacity: {{cpu: 5, \
-             memory: 8Gi, pods: 20}}}}\n"
-        )
-    };
-    (0..NODES).map(node).collect()
-}
-
 fn queues() -> String {
     let queue = |name: &str, weight: &str| {
         format!(
@@ -49,7 +39,7 @@ fn placed(cell: &Cell) -> Vec<(u64, String)> {
 #[test]
 fn weights_hold_while_both_queues_have_work() {
     let cell = Cell::start(&["--nodes", "0", "--schedulers", "batch=2"]);
-    let file = cell.put("nodes.yaml", nodes());
+    let file = cell.put("nodes.yaml", cell::small_nodes(NODES, 5));
     let _agent = cell.sim_agent(file);
     cell.wait_for_nodes(NODES);
     let file = cell.put("queues.yaml", queues());

@@ -7,7 +7,6 @@ use ohm_model::NodeId;
 use ohm_stdx::RangeSet;
 use ohm_stdx::bug::{self, Bug};
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 /// Broken slices of one domain: their waiting tasks must come back inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,14 +94,13 @@ fn ranks(set: &RangeSet) -> Vec<u32> {
 }
 
 /// The ranks of the slices of `size` that lack tasks which wait.
-fn near(waits: &RangeSet, size: u64) -> Vec<Range<u32>> {
-    let mut near: Vec<Range<u32>> = Vec::new();
-    for (first, count) in waits.iter() {
-        let aligned = |rank: u64| u32::try_from(rank).unwrap_or(u32::MAX);
-        let first = aligned(u64::from(first) / size * size)..aligned((u64::from(first + count)).div_ceil(size) * size);
-        match near.last_mut().filter(|last| first.start <= last.end) {
-            Some(last) => last.end = first.end,
-            None => near.push(first),
+fn near(waits: &RangeSet, size: u64) -> RangeSet {
+    let mut near = RangeSet::default();
+    for rank in ranks(waits) {
+        let first = u64::from(rank) / size * size;
+        let end = u32::try_from(first + size).unwrap_or(u32::MAX);
+        if !near.contains(rank, 1) {
+            near.insert(first as u32, end - first as u32);
         }
     }
     near
@@ -110,7 +108,7 @@ fn near(waits: &RangeSet, size: u64) -> Vec<Range<u32>> {
 
 /// Where tasks of the group are or are on their way to, by rank, as far as their ranks are among `near`: what is on the
 /// move counts where it goes, and what has succeeded where it ran.
-fn homes(subject: &Subject<'_>, site: &Site<'_>, near: &[Range<u32>]) -> BTreeMap<u32, u32> {
+fn homes(subject: &Subject<'_>, site: &Site<'_>, near: &RangeSet) -> BTreeMap<u32, u32> {
     let (job, group) = (subject.job, subject.group);
     let Some(state) = job.groups.get(usize::from(group.0)) else { return BTreeMap::new() };
     let mut homes = BTreeMap::new();
@@ -121,17 +119,14 @@ fn homes(subject: &Subject<'_>, site: &Site<'_>, near: &[Range<u32>]) -> BTreeMa
     };
     if state.live > 0 || state.succeeded > 0 {
         let placed = |state: TaskState| matches!(state, TaskState::Live | TaskState::Succeeded);
-        for rank in near.iter().cloned().flatten() {
+        for rank in near.iter().flat_map(|(first, count)| first..first + count) {
             let Some(task) = state.tasks.get(rank as usize) else { break };
             if placed(task.state) && !state.moving.contains(rank, 1) {
                 add(rank, task.node);
             }
         }
     }
-    let is_near = |rank: &u32| {
-        let before = near.partition_point(|ranks| ranks.end <= *rank);
-        near.get(before).is_some_and(|ranks| ranks.contains(rank))
-    };
+    let is_near = |rank: &u32| near.contains(*rank, 1);
     let rooms = subject.view.cell().rooms_for_moving(job.id, group);
     rooms.for_each(|(node, tasks)| ranks(tasks).into_iter().filter(is_near).for_each(|rank| add(rank, node)));
     let under_way = subject.view.what().over.placed(job.id, group);

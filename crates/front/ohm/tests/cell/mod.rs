@@ -83,6 +83,17 @@ pub fn wait(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
+/// Documents of simulated nodes that soon are full.
+pub fn small_nodes(count: usize, cpu: usize) -> String {
+    let node = |number| {
+        format!(
+            "---\napiVersion: ohm/v1\nkind: Node\nmetadata: {{name: small-{number}}}\nstatus: {{capacity: {{cpu: {cpu}, \
+             memory: 8Gi, pods: 20}}}}\n"
+        )
+    };
+    (0..count).map(node).collect()
+}
+
 impl Cell {
     /// Starts `ohm up` with these further words and waits until it serves.
     pub fn start(words: &[&str]) -> Self {
