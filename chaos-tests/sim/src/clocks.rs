@@ -3,7 +3,7 @@
 use ohm_stdx::Prng;
 
 /// What a wall clock that is right shows in the first moment.
-const EPOCH_MS: u64 = 1_700_000_000_000;
+pub(crate) const EPOCH_MS: u64 = 1_700_000_000_000;
 
 /// One machine's clock: a different start, and a rate that is off by up to the drawn bound.
 #[derive(Clone, Copy, Debug)]

@@ -194,8 +194,11 @@ impl<L: Log> Replica<L> {
         let (stamp_ms, word) = self.time.pass(clock, self.cell.now_ms(), self.leads);
         out.extend(word.map(|word| Effect::Copy(CopyEffect::Time(word))));
         self.propose_tick(stamp_ms.unwrap_or(0));
-        // Where no time is known nobody leads, and the log refuses what it is given.
-        while let Some((token, bytes)) = self.batches.next(stamp_ms.unwrap_or(clock.wall_ms)) {
+        // Where no time is known nobody leads, and the log refuses what it is given; or others are asked for it first.
+        let may_submit = stamp_ms.is_some() || !self.leads;
+        while let Some((token, bytes)) =
+            may_submit.then(|| self.batches.next(stamp_ms.unwrap_or(clock.wall_ms))).flatten()
+        {
             if let Err(error) = self.log.submit(clock.now_ms, LogRequest::Append { token, bytes }) {
                 self.not_submitted(token, error, out);
             }

@@ -3,20 +3,26 @@
 //!
 //! ```text
 //!  time = last stamp + what the monotonic clock has passed since ── closes in on wall clocks within NEAR_MS
-//!            │                                                  └── steps to a wall clock that is believed
-//!            └── after a restart: from the entries that others stamped, or from the note of the former process
+//!            │                                                  └── steps with wall clocks that are believed
+//!            └── whoever follows: the last stamp that it got, whoever it is from
+//!                after a restart: the last stamp in its log; without others, the note of the former process
 //! ```
 //! Back-offs, deadlines, the time that finished jobs are kept and time-outs of sessions are counted in stamped time, so
 //! a wall clock that somebody sets must neither freeze them (set back) nor end them all at once (set forward). Time
 //! goes on with the monotonic clock and closes in on the wall clock a little faster or slower, as NTP slews a clock. A
 //! wall clock further ahead is believed only when
-//! - a majority of the voters shows the same time (see [`crate::witnesses`]),
+//! - a majority of the voters (see [`crate::witnesses`]) moves on by so much, or shows it when the cell comes up again,
 //! - the operator says so,
 //! - the cell is new: there is nothing yet that could end too early,
 //! - or a server without others to ask comes up after a boot, and what it is ahead is no more than a boot takes.
 //!
 //! Until then time is held: it goes on at its own pace, and all else works. The boot-time clock runs over a restart of
 //! the process and is set by nobody, so the note of the former process of the same boot tells how long it was down.
+//!
+//! Entries are on their way for a while, so whoever follows is a little behind whoever leads, and time loses that when
+//! another one leads. No server makes that good at once, although a majority of the clocks shows it: jobs have come
+//! since, and would lose the difference. Time only goes a little faster. A cell that comes up again has stood still for
+//! all of its jobs: whoever leads first asks the others what time it is before it stamps anything.
 
 use ohm_stdx::bug::{Bug, is_planted};
 
@@ -26,8 +32,8 @@ pub const NEAR_MS: u64 = 10_000;
 const SLEW_PART: u64 = 10;
 /// How long stamps are counted from the same moment: long enough that a part of it can be left out.
 const ANCHOR_MS: u64 = 1_000;
-/// So often whoever follows compares its time with the entries it gets.
-const FOLLOW_MS: u64 = 100;
+/// How long whoever leads first waits for the others to say what their clocks show.
+const ASK_MS: u64 = 4_000;
 /// What a boot of the machine takes at most, where nothing else tells how long a server was down.
 const BOOT_MS_MAX: u64 = 600_000;
 
@@ -64,13 +70,18 @@ pub(crate) struct StampClock {
     anchor: Option<TimeNote>,
     /// What a former process of the same boot has noted; it counts until this one leads.
     noted: Option<TimeNote>,
+    /// Since when it leads, as the first one that does since it began.
+    asks_ms: Option<u64>,
+    /// Whether it has stamped entries.
     led: bool,
+    /// Whether it has got entries from others since it began.
+    followed: bool,
+    /// How far time is behind the clocks of a majority, as far as that is no move of theirs.
+    behind_ms: Option<u64>,
     /// How far the wall clock may be ahead after a boot.
     boot_ms: u64,
     /// The stamp of the last entry applied, as far as it was looked at.
     applied_ms: u64,
-    /// When it was compared with entries of others last, by the boot-time clock.
-    followed_ms: u64,
     last_ms: u64,
     /// Time was moved on, and no entry says so yet.
     stepped: bool,
@@ -80,36 +91,46 @@ impl StampClock {
     /// The stamps of a process, which finds the note of a former one of the same boot or none.
     pub(crate) fn new(noted: Option<TimeNote>) -> Self {
         let boot_ms = if noted.is_some() { 0 } else { BOOT_MS_MAX };
-        let anchor = None;
-        let (applied_ms, followed_ms, last_ms) = (0, 0, 0);
-        StampClock { anchor, noted, led: false, boot_ms, applied_ms, followed_ms, last_ms, stepped: false }
+        StampClock {
+            anchor: None,
+            noted,
+            asks_ms: None,
+            led: false,
+            followed: false,
+            behind_ms: None,
+            boot_ms,
+            applied_ms: 0,
+            last_ms: 0,
+            stepped: false,
+        }
     }
 
-    /// What time it is; the stamp for an entry made now. Nothing while a server that does not lead knows no entry.
+    /// What time it is; the stamp for an entry made now. Nothing while a server that does not lead knows no entry, and
+    /// while one that leads asks the others what time it is.
     pub(crate) fn stamp_ms(&mut self, moment: Moment) -> Option<u64> {
         let Moment { now_ms, wall_ms, applied_ms, leads, .. } = moment;
         if applied_ms == 0 && self.anchor.is_none() {
             self.boot_ms = if leads { 0 } else { self.boot_ms };
+            self.led |= leads;
             return leads.then(|| self.set(now_ms, wall_ms));
         }
         self.follow(moment);
+        if self.asks(moment) {
+            return None;
+        }
         let anchor = self.anchor?;
         let elapsed_ms = now_ms.saturating_sub(anchor.now_ms);
         let held_ms = anchor.stamp_ms.saturating_add(elapsed_ms);
-        let reference_ms = moment.majority_ms.unwrap_or(wall_ms);
-        let ahead_ms = reference_ms.saturating_sub(held_ms);
-        // What a boot takes is taken once, with the first stamp.
-        let boot_ms = if leads { std::mem::take(&mut self.boot_ms) } else { 0 };
-        let is_after_boot = moment.is_alone && ahead_ms <= boot_ms;
-        // However little a boot took: what several took would add up, to be taken at once from jobs that came since.
-        let least_ms = if is_after_boot { 0 } else { NEAR_MS };
-        if ahead_ms > least_ms && leads && (moment.majority_ms.is_some() || is_after_boot) {
-            self.stepped = true;
-            return Some(self.set(now_ms, reference_ms));
+        if let Some(step_ms) = self.step_ms(moment, held_ms).filter(|_| leads) {
+            (self.led, self.stepped) = (true, true);
+            return Some(self.set(now_ms, held_ms + step_ms));
         }
+        self.led |= leads;
+        let reference_ms = moment.majority_ms.unwrap_or(wall_ms);
+        let is_held = moment.majority_ms.is_none() && reference_ms.saturating_sub(held_ms) > NEAR_MS;
         let part_ms = elapsed_ms / SLEW_PART;
         let (slowest_ms, fastest_ms) = (elapsed_ms - part_ms, elapsed_ms + part_ms);
-        let passed_ms = match ahead_ms > NEAR_MS {
+        let passed_ms = match is_held {
             true => elapsed_ms,
             false => reference_ms.saturating_sub(anchor.stamp_ms).clamp(slowest_ms, fastest_ms),
         };
@@ -124,16 +145,18 @@ impl StampClock {
 
     /// Learns from entries that others stamped, and from the note. Whoever leads takes them only to move on.
     fn follow(&mut self, moment: Moment) {
-        let Moment { now_ms, wall_ms, applied_ms, leads, .. } = moment;
-        let is_news = applied_ms != std::mem::replace(&mut self.applied_ms, applied_ms);
+        let Moment { now_ms, wall_ms, applied_ms, leads, is_alone, .. } = moment;
         let own_ms = self.shows_ms(now_ms);
-        if own_ms.is_none_or(|own_ms| applied_ms > own_ms) {
-            (self.followed_ms, _) = (now_ms, self.set(now_ms, applied_ms));
-        } else if is_news && !leads {
-            self.slow_down(now_ms, applied_ms);
+        let is_news = applied_ms != std::mem::replace(&mut self.applied_ms, applied_ms) && !leads;
+        self.followed |= is_news && own_ms.is_some();
+        if own_ms.is_none_or(|own_ms| applied_ms > own_ms) || is_news {
+            self.set(now_ms, applied_ms);
         }
-        // Two clocks that are independent must say that so much time has passed.
-        let noted = self.noted.filter(|noted| noted.now_ms <= now_ms && !self.led);
+        if !leads || self.led {
+            return;
+        }
+        // Two clocks that are independent must say that so much time has passed. Where others stamp, they know better.
+        let noted = self.noted.filter(|noted| noted.now_ms <= now_ms && is_alone);
         let noted_ms = noted.map(|noted| {
             let at_most_ms = noted.stamp_ms.saturating_add(now_ms - noted.now_ms);
             at_most_ms.min(wall_ms.saturating_add(NEAR_MS))
@@ -142,21 +165,37 @@ impl StampClock {
         if let Some(noted_ms) = noted_ms.filter(|noted_ms| *noted_ms > known_ms) {
             self.set(now_ms, noted_ms);
         }
-        if leads && !std::mem::replace(&mut self.led, true) && is_planted(Bug::BelieveClocks) {
+        if is_planted(Bug::BelieveClocks) {
             self.set(now_ms, wall_ms.max(applied_ms));
         }
     }
 
-    /// The time of whoever leads may be slower; but its entry may have been long on its way, too. A clock that took the
-    /// stamp for the present would lose that time for the cell once it stamps entries itself, and the next one would
-    /// jump over it: it only goes slower for a while.
-    fn slow_down(&mut self, now_ms: u64, applied_ms: u64) {
-        let since_ms = now_ms.saturating_sub(self.followed_ms).min(ANCHOR_MS);
-        if let Some(own_ms) = self.shows_ms(now_ms).filter(|_| since_ms >= FOLLOW_MS) {
-            // Twice as much as it may have gone faster by itself.
-            self.set(now_ms, own_ms.saturating_sub(since_ms * 2 / SLEW_PART).max(applied_ms));
-            self.followed_ms = now_ms;
+    /// Whether it leads a cell that has come up again, and may still hear what time it is.
+    fn asks(&mut self, moment: Moment) -> bool {
+        let Moment { now_ms, majority_ms, leads, is_alone, .. } = moment;
+        if !leads {
+            self.asks_ms = None;
         }
+        let comes_up = leads && !is_alone && !self.led && !self.followed;
+        comes_up && majority_ms.is_none() && now_ms.saturating_sub(*self.asks_ms.get_or_insert(now_ms)) < ASK_MS
+    }
+
+    /// By how much time is to step, if this server leads, from what it is at the pace of the monotonic clock.
+    fn step_ms(&mut self, moment: Moment, held_ms: u64) -> Option<u64> {
+        let Moment { wall_ms, majority_ms, leads, is_alone, .. } = moment;
+        // What a boot takes is taken once, with the first stamp, and however little it is: what several took would add
+        // up, to be taken at once from jobs that came since.
+        let boot_ms = if leads { std::mem::take(&mut self.boot_ms) } else { 0 };
+        if let Some(majority_ms) = majority_ms {
+            let ahead_ms = majority_ms.saturating_sub(held_ms);
+            let behind_ms = self.behind_ms.map_or(ahead_ms, |behind_ms| behind_ms.min(ahead_ms));
+            // A cell that comes up again has stood still for all of its jobs.
+            let behind_ms = if leads && !self.led && !self.followed { 0 } else { behind_ms };
+            self.behind_ms = Some(behind_ms);
+            return Some(ahead_ms - behind_ms).filter(|step_ms| *step_ms > NEAR_MS);
+        }
+        let ahead_ms = wall_ms.saturating_sub(held_ms);
+        (is_alone && ahead_ms > 0 && ahead_ms <= boot_ms).then_some(ahead_ms)
     }
 
     /// The operator says what time it is. Time never falls.
@@ -199,6 +238,8 @@ mod tests {
     fn second(jump_ms: i64, majority: bool) -> u64 {
         let mut clock = StampClock::new(None);
         let first = clock.stamp_ms(alone(500, WALL_MS, 0)).unwrap();
+        let known = Moment { majority_ms: majority.then_some(WALL_MS), ..alone(500, WALL_MS, first) };
+        clock.stamp_ms(known).unwrap();
         let stamps = (1..=100).map(|step| {
             let wall_ms = (WALL_MS + step * 10).saturating_add_signed(jump_ms);
             let majority_ms = majority.then_some(wall_ms);
@@ -261,7 +302,7 @@ mod tests {
         assert_eq!(stamp_ms, Some(WALL_MS + BOOT_MS_MAX + 10), "once");
         let mut clock = StampClock::new(None);
         let among_others = Moment { is_alone: false, ..alone(0, WALL_MS + HOUR_MS / 10, WALL_MS) };
-        assert_eq!(clock.stamp_ms(among_others), Some(WALL_MS), "the others can be asked");
+        assert_eq!(clock.stamp_ms(among_others), None, "the others can be asked");
     }
 
     #[test]
@@ -284,20 +325,47 @@ mod tests {
         assert_eq!(clock.stamp_ms(follower(0, 0)), None);
         assert_eq!(clock.stamp_ms(follower(10, HOUR_MS)), Some(HOUR_MS));
         assert_eq!(clock.stamp_ms(follower(1_010, HOUR_MS)), Some(HOUR_MS + 1_000));
-        let stamp_ms = clock.stamp_ms(follower(1_010, HOUR_MS + 950)).unwrap();
-        assert_eq!(stamp_ms, HOUR_MS + 950, "its time is slower");
-        assert_eq!(clock.stamp_ms(alone(2_010, 9 * WALL_MS, HOUR_MS + 950)), Some(HOUR_MS + 1_950));
+        assert_eq!(clock.stamp_ms(follower(1_020, HOUR_MS + 500)), Some(HOUR_MS + 500), "its time was slower");
+        assert_eq!(clock.stamp_ms(alone(2_020, 9 * WALL_MS, HOUR_MS + 500)), Some(HOUR_MS + 1_500));
+    }
+
+    fn among_others(now_ms: u64, applied_ms: u64, majority_ms: u64) -> Moment {
+        let majority_ms = (majority_ms > 0).then_some(majority_ms);
+        Moment { majority_ms, is_alone: false, ..alone(now_ms, 9 * WALL_MS, applied_ms) }
     }
 
     #[test]
-    fn an_entry_that_was_long_on_its_way_does_not_set_a_clock_back() {
+    fn what_entries_lose_on_their_way_is_not_made_good_at_once() {
+        let mut clock = StampClock::new(Some(TimeNote { now_ms: 0, stamp_ms: WALL_MS }));
+        let follower =
+            |now_ms, applied_ms| Moment { leads: false, ..among_others(now_ms, applied_ms, WALL_MS + now_ms) };
+        assert_eq!(clock.stamp_ms(follower(0, WALL_MS)), Some(WALL_MS));
+        assert_eq!(clock.stamp_ms(follower(40_000, WALL_MS + 10_000)), Some(WALL_MS + 10_000), "30 s on its way");
+        let stamp_ms = clock.stamp_ms(among_others(41_000, WALL_MS + 10_000, WALL_MS + 41_000)).unwrap();
+        assert_eq!(stamp_ms, WALL_MS + 41_000, "another entry has shown that the cell is not behind");
         let mut clock = StampClock::new(None);
-        let follower = |now_ms, applied_ms| Moment { leads: false, ..alone(now_ms, 9 * WALL_MS, applied_ms) };
-        assert_eq!(clock.stamp_ms(follower(0, HOUR_MS)), Some(HOUR_MS));
-        let late_ms = clock.stamp_ms(follower(10_000, HOUR_MS + 100)).unwrap();
-        assert_eq!(late_ms, HOUR_MS + 9_800, "a little slower");
-        let more_ms = clock.stamp_ms(follower(10_010, HOUR_MS + 200)).unwrap();
-        assert_eq!(more_ms, HOUR_MS + 9_810, "not once for each entry");
-        assert_eq!(clock.stamp_ms(alone(11_010, 9 * WALL_MS, HOUR_MS + 200)), Some(HOUR_MS + 10_810));
+        let late = |now_ms, applied_ms| Moment { leads: false, ..among_others(now_ms, applied_ms, 0) };
+        assert_eq!(clock.stamp_ms(late(0, WALL_MS)), Some(WALL_MS));
+        assert_eq!(clock.stamp_ms(late(40_000, WALL_MS + 10_000)), Some(WALL_MS + 10_000));
+        let stamp_ms = clock.stamp_ms(among_others(41_000, WALL_MS + 10_000, WALL_MS + 41_000)).unwrap();
+        assert_eq!(stamp_ms, WALL_MS + 11_100, "time goes a little faster");
+        let stamp_ms = clock.stamp_ms(among_others(41_000, WALL_MS + 10_000, WALL_MS + 81_000)).unwrap();
+        assert_eq!(stamp_ms, WALL_MS + 51_000, "a move of the clocks is believed");
+    }
+
+    #[test]
+    fn whoever_leads_a_cell_that_comes_up_asks_what_time_it_is() {
+        let comes_up = || {
+            let mut clock = StampClock::new(Some(TimeNote { now_ms: 0, stamp_ms: WALL_MS }));
+            assert_eq!(clock.stamp_ms(among_others(500_000, WALL_MS, 0)), None);
+            clock
+        };
+        let stamp_ms = comes_up().stamp_ms(among_others(501_000, WALL_MS, WALL_MS + 60_000));
+        assert_eq!(stamp_ms, Some(WALL_MS + 60_000), "a minute has passed");
+        let mut clock = comes_up();
+        let stamp_ms = clock.stamp_ms(among_others(500_000 + ASK_MS, WALL_MS, 0));
+        assert_eq!(stamp_ms, Some(WALL_MS + ASK_MS), "it does not wait for ever");
+        let stamp_ms = clock.stamp_ms(among_others(501_000 + ASK_MS, WALL_MS, WALL_MS + 60_000)).unwrap();
+        assert!(stamp_ms <= WALL_MS + ASK_MS + 1_100, "jobs have come since");
     }
 }

@@ -1,5 +1,6 @@
 //! What of the history goes into the digest, and into the trace if one is wanted.
 
+use crate::clocks::EPOCH_MS;
 use ohm_model::Command;
 use ohm_oracle::Record;
 use ohm_stdx::hash;
@@ -24,11 +25,11 @@ pub(super) fn summary(record: &Record) -> Option<String> {
     Some(match record {
         Record::Applied { copy, index, entry, applied, .. } if applied.events.is_empty() => {
             let commands: Vec<String> = entry.commands.iter().map(|envelope| word(&envelope.command)).collect();
-            format!("{copy} applies entry {index}: {}", commands.join(", "))
+            format!("{copy} applies entry {index} of {}: {}", stamp(entry.stamp_ms), commands.join(", "))
         }
-        Record::Applied { copy, index, applied, .. } => {
+        Record::Applied { copy, index, entry, applied, .. } => {
             let kinds: Vec<String> = applied.events.iter().map(|event| format!("{:?}", event.kind)).collect();
-            format!("{copy} applies entry {index}: {}", kinds.join("; "))
+            format!("{copy} applies entry {index} of {}: {}", stamp(entry.stamp_ms), kinds.join("; "))
         }
         Record::Copied { .. } => return None,
         Record::Acknowledged { job, .. } => format!("a client is told that job {job} is in the cell"),
@@ -36,6 +37,12 @@ pub(super) fn summary(record: &Record) -> Option<String> {
         Record::Began { node, run, .. } => format!("run {run} begins on {node}"),
         Record::Over { node, run, .. } => format!("run {run} is over on {node}"),
     })
+}
+
+/// When an entry was made, by the time of the cell: what true clocks show at the beginning of the run is 0.
+fn stamp(stamp_ms: u64) -> String {
+    let since_ms = stamp_ms as i64 - EPOCH_MS as i64;
+    format!("{}.{:03} s", since_ms / 1000, since_ms.rem_euclid(1000))
 }
 
 /// The first word of a command, for entries that caused nothing to tell of.
