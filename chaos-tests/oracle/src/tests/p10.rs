@@ -278,6 +278,20 @@ fn so_is_one_that_has_to_leave_an_ailing_node() {
 }
 
 #[test]
+fn what_its_queue_would_not_take_again_does_not_move() {
+    let leaves = |cpu: i64| {
+        let mut history = cell();
+        history.put(queue("red", "", 4000, 0)).job(0, gang(2, 2, |job| job.queue = "red".into()));
+        history.happened(vec![placed(0, 0, 2, 0)]).put(queue("red", "", cpu, 0));
+        let (node, name) = (NodeId(0), "n0".to_string());
+        history.happened(vec![EventKind::NodeDraining { node, name, runs: 2, deadline_ms: 0 }]);
+        history.oracle.stuck_jobs().len()
+    };
+    assert_eq!(leaves(4000), 1);
+    assert_eq!(leaves(3000), 0, "its quota was cut below what runs");
+}
+
+#[test]
 fn so_is_one_that_was_updated_since_it_started() {
     let sized = |count: u32| gang(count, 2, |job| job.groups[0].min_count = 1);
     let updated = |count: u32| {
