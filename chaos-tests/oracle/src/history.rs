@@ -46,6 +46,13 @@ pub enum Record {
         /// The job's name.
         job: String,
     },
+    /// A server has stamped an entry, and gives it to the log.
+    Stamped {
+        /// When.
+        at_ms: u64,
+        /// The stamp.
+        stamp_ms: u64,
+    },
     /// The clocks of a majority of the servers were set forward, or the operator said that one is right: from here on
     /// the time of the cell may jump.
     ClocksMoved {

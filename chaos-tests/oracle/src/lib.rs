@@ -97,6 +97,9 @@ impl Oracle {
         if let Record::ClocksMoved { .. } = record {
             self.real_time.clocks_moved();
         }
+        if let Record::Stamped { at_ms, stamp_ms } = record {
+            self.real_time.stamped(*at_ms, *stamp_ms);
+        }
         self.single_run.watch(record, &mut self.broken);
         self.lease_ends.began(record, &mut self.broken);
         self.kept_runs.watch(record);
@@ -115,7 +118,7 @@ impl Oracle {
             }
         }
         let facts = facts::facts(&taken, applied, &mut self.classes);
-        self.real_time.entry((index, at_ms), &taken, &facts, broken);
+        self.real_time.entry((index, at_ms, entry.stamp_ms), &taken, &facts, broken);
         self.admissions.reports(index, &taken, &facts, broken);
         self.repairs.entry_begins();
         self.restarts.entry_begins(&facts);

@@ -32,6 +32,7 @@ impl SingleRun {
             Record::Applied { .. }
             | Record::Copied { .. }
             | Record::Acknowledged { .. }
+            | Record::Stamped { .. }
             | Record::ClocksMoved { .. } => {}
         }
     }

@@ -23,6 +23,8 @@ struct Job {
 #[derive(Default)]
 pub(crate) struct RealTime {
     jobs: BTreeMap<JobId, Job>,
+    /// When entries were stamped, by their stamps: some are long on their way into the log.
+    stamped_ms: BTreeMap<u64, u64>,
     /// A majority of the clocks was moved, or the operator said that one is right: time may jump.
     excused: bool,
 }
@@ -33,20 +35,27 @@ impl RealTime {
         self.excused = true;
     }
 
-    /// Judges what happened in an entry that was first applied at `at_ms`, in real time.
+    /// An entry was stamped at `at_ms`, in real time.
+    pub(crate) fn stamped(&mut self, at_ms: u64, stamp_ms: u64) {
+        self.stamped_ms.entry(stamp_ms).or_insert(at_ms);
+    }
+
+    /// Judges what happened in an entry with this stamp that was first applied at `at_ms`, in real time. What it brings
+    /// came when it was stamped.
     pub(crate) fn entry(
         &mut self,
-        (index, at_ms): (Index, u64),
+        (index, at_ms, stamp_ms): (Index, u64, u64),
         taken: &[Taken<'_>],
         facts: &[Fact<'_>],
         broken: &mut Vec<Broken>,
     ) {
+        let submitted_ms = self.stamped_ms.get(&stamp_ms).map_or(at_ms, |stamped_ms| at_ms.min(*stamped_ms));
         for fact in facts {
             match fact {
                 Fact::Submitted { job, spec, .. } => {
                     let (deadline_ms, kept_ms) = times(spec);
                     let name = spec.name.clone();
-                    self.jobs.insert(*job, Job { name, submitted_ms: at_ms, deadline_ms, kept_ms });
+                    self.jobs.insert(*job, Job { name, submitted_ms, deadline_ms, kept_ms });
                 }
                 Fact::Updated { job, spec, .. } => {
                     if let Some(known) = self.jobs.get_mut(job) {

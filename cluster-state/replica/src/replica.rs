@@ -36,6 +36,8 @@ pub struct Replica<L> {
     followers: Followers,
     events: EventRing,
     tick_in_flight: bool,
+    /// Of the entry that was submitted last.
+    stamp_ms: u64,
     leads: bool,
     encoding: bool,
     saving: Option<Index>,
@@ -68,6 +70,7 @@ impl<L: Log> Replica<L> {
             events: EventRing::new(config.events_max),
             config,
             tick_in_flight: false,
+            stamp_ms: 0,
             leads: false,
             encoding: false,
             saving: None,
@@ -93,6 +96,11 @@ impl<L: Log> Replica<L> {
     /// What time it is, and how the clocks differ from that; nothing before the first entry is known.
     pub fn time(&self, clock: Clock) -> Option<TimeView> {
         self.time.view(clock)
+    }
+
+    /// The stamp of the entry that was submitted last; 0 before.
+    pub fn submitted_ms(&self) -> u64 {
+        self.stamp_ms
     }
 
     /// The copy.
@@ -196,9 +204,9 @@ impl<L: Log> Replica<L> {
         self.propose_tick(stamp_ms.unwrap_or(0));
         // Where no time is known nobody leads, and the log refuses what it is given; or others are asked for it first.
         let may_submit = stamp_ms.is_some() || !self.leads;
-        while let Some((token, bytes)) =
-            may_submit.then(|| self.batches.next(stamp_ms.unwrap_or(clock.wall_ms))).flatten()
-        {
+        let stamp_ms = stamp_ms.unwrap_or(clock.wall_ms);
+        while let Some((token, bytes)) = may_submit.then(|| self.batches.next(stamp_ms)).flatten() {
+            self.stamp_ms = stamp_ms;
             if let Err(error) = self.log.submit(clock.now_ms, LogRequest::Append { token, bytes }) {
                 self.not_submitted(token, error, out);
             }

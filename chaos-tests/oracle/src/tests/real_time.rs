@@ -36,6 +36,24 @@ fn p7_sees_a_deadline_that_comes_before_its_time() {
 }
 
 #[test]
+fn a_job_came_when_its_entry_was_stamped() {
+    let late = |stamped: bool| {
+        let mut history = after(1, false);
+        (0..5).for_each(|_| drop(history.happened(vec![]).broken()));
+        if stamped {
+            // The next entry's stamp.
+            history.oracle.watch(&Record::Stamped { at_ms: 1_000, stamp_ms: 7_000 });
+        }
+        history.job(1, job("k", 1, |job| job.active_deadline_seconds = 20));
+        (0..14).for_each(|_| drop(history.happened(vec![]).broken()));
+        history.happened(vec![deadline(1)]);
+        early(history)
+    };
+    assert_eq!(late(false), 1);
+    assert_eq!(late(true), 0, "it was six seconds on its way into the log");
+}
+
+#[test]
 fn p7_sees_a_job_that_is_forgotten_before_its_time() {
     let forgotten = || EventKind::JobForgotten { name: "j".into() };
     for (seconds, expected) in [(60, 0), (20, 1)] {

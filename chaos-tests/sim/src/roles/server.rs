@@ -40,6 +40,8 @@ pub(crate) struct ServerProcess {
     /// What time it was, for the next process of the same boot.
     noted: Option<TimeNote>,
     flush_planned: bool,
+    /// The stamp of the entry that it submitted last.
+    submitted_ms: u64,
     /// The start and the entry at which its copy was last looked at as a whole.
     swept: (u64, Index),
     /// Whether it may answer questions since its last start.
@@ -63,6 +65,7 @@ impl ServerProcess {
             marks: SharedDisk::default(),
             noted: None,
             flush_planned: false,
+            submitted_ms: 0,
             swept: (0, Index(0)),
             caught_up: false,
             doomed: None,

@@ -15,6 +15,7 @@ pub(super) fn fold(digest: u64, record: &Record) -> u64 {
         Record::Acknowledged { at_ms, job } => text(numbers(digest, &[3, *at_ms]), job),
         Record::Began { at_ms, node, run, .. } => text(text(numbers(digest, &[4, *at_ms]), node), &run.to_string()),
         Record::ClocksMoved { at_ms } => numbers(digest, &[6, *at_ms]),
+        Record::Stamped { at_ms, stamp_ms } => numbers(digest, &[7, *at_ms, *stamp_ms]),
         Record::Over { at_ms, node, run } => text(text(numbers(digest, &[5, *at_ms]), node), &run.to_string()),
     }
 }
@@ -31,7 +32,7 @@ pub(super) fn summary(record: &Record) -> Option<String> {
             let kinds: Vec<String> = applied.events.iter().map(|event| format!("{:?}", event.kind)).collect();
             format!("{copy} applies entry {index} of {}: {}", stamp(entry.stamp_ms), kinds.join("; "))
         }
-        Record::Copied { .. } => return None,
+        Record::Copied { .. } | Record::Stamped { .. } => return None,
         Record::Acknowledged { job, .. } => format!("a client is told that job {job} is in the cell"),
         Record::ClocksMoved { .. } => "a majority of the clocks was moved".to_string(),
         Record::Began { node, run, .. } => format!("run {run} begins on {node}"),

@@ -14,6 +14,7 @@ impl ServerProcess {
         let mut effects = Vec::new();
         let (now_ms, syncs, before) = (stage.now_ms(), self.syncs(), self.applied());
         let stepped = self.step_core(now_ms, input, &mut effects);
+        self.look_at_stamps(stage);
         self.look_whether_caught_up(now_ms);
         self.look_at_copy(before, &effects, stage);
         let synced = self.syncs() - syncs;
@@ -50,6 +51,14 @@ impl ServerProcess {
         match &mut self.core {
             Some(core) => core.step(clock, input, out),
             None => Ok(()),
+        }
+    }
+
+    /// An entry that was stamped may be long on its way into the log: when it was is known from here alone.
+    fn look_at_stamps(&mut self, stage: &mut Stage) {
+        let stamp_ms = self.core().map_or(0, |core| core.replica().submitted_ms());
+        if stamp_ms != std::mem::replace(&mut self.submitted_ms, stamp_ms) && stamp_ms > 0 {
+            stage.history.push(Record::Stamped { at_ms: stage.now_ms(), stamp_ms });
         }
     }
 
