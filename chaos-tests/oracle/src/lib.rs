@@ -121,7 +121,7 @@ impl Oracle {
         self.real_time.entry((index, at_ms, entry.stamp_ms), &taken, &facts, broken);
         self.admissions.reports(index, &taken, &facts, broken);
         self.repairs.entry_begins();
-        self.restarts.entry_begins(&facts);
+        self.restarts.entry_begins(&taken, &facts);
         self.taints.entry_begins(&facts);
         self.moves.entry_begins(index, &taken, &self.books, broken);
         self.spares.entry_begins(&rules);

@@ -2,10 +2,10 @@
 //! ends and starts again where it stands, and nothing else is restarted.
 
 use crate::books::Books;
-use crate::facts::Fact;
+use crate::facts::{Fact, Taken};
 use crate::history::Broken;
 use crate::p7_repairs::Repairs;
-use ohm_model::{EventKind, Exit, Index, JobId, StopCause, Survivors};
+use ohm_model::{Command, EventKind, Exit, Index, JobId, StopCause, Survivors};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who is to start again has done so after this long when nothing goes wrong any more: it ends with its grace.
@@ -27,17 +27,24 @@ pub(crate) struct Restarts {
     ended: Vec<Task>,
     /// Jobs of which a run came back with its node in the entry at hand: for that nobody starts again.
     returned: BTreeSet<JobId>,
+    /// Jobs of which a scheduler placed tasks in the entry at hand.
+    planned: BTreeSet<JobId>,
     now_ms: u64,
 }
 
 impl Restarts {
     /// Takes note of what came back in an entry, before its facts.
-    pub(crate) fn entry_begins(&mut self, facts: &[Fact<'_>]) {
+    pub(crate) fn entry_begins(&mut self, taken: &[Taken<'_>], facts: &[Fact<'_>]) {
         let returned = facts.iter().filter_map(|fact| match fact {
             Fact::Happened { kind: EventKind::Reconciled { job, lives: true, .. }, .. } => Some(*job),
             _ => None,
         });
         self.returned = returned.collect();
+        let places = |(command, _): &Taken<'_>| match command {
+            Command::Commit(transaction) => transaction.place.iter().map(|row| row.job).collect(),
+            _ => BTreeSet::new(),
+        };
+        self.planned = taken.iter().flat_map(places).collect();
     }
 
     /// Judges one fact; `books` and `repairs` know of it already.
@@ -87,10 +94,12 @@ impl Restarts {
 
     fn repaired(&mut self, index: Index, at_ms: u64, job: JobId, (books, repairs): (&Books, &Repairs)) {
         let Some(spec) = books.jobs.get(&job) else { return };
-        if spec.repair.survivors != Survivors::RestartAll || self.returned.contains(&job) {
+        let (returned, planned) = (self.returned.contains(&job), self.planned.contains(&job));
+        if spec.repair.survivors != Survivors::RestartAll || (returned && !planned) {
             return;
         }
-        let is_whole = !repairs.is_waiting(job);
+        // Which of both was first is not known.
+        let is_whole = !repairs.is_waiting(job) && !returned;
         for group in 0..spec.groups.len() as u16 {
             for (task, _) in books.live(job, group).filter(|(_, standing)| !standing.stopping) {
                 let key = (job, group, task);

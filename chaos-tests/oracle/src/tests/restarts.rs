@@ -8,8 +8,8 @@ fn broken(after: impl FnOnce(&mut History)) -> Vec<&'static str> {
     broken_beside(Vec::new(), after)
 }
 
-/// The same, when more happens in the entry that places the lost task.
-fn broken_beside(more: Vec<EventKind>, after: impl FnOnce(&mut History)) -> Vec<&'static str> {
+/// A gang of two that starts again with its job and has lost one task.
+fn half_lost() -> History {
     let restarts = |spec: &mut JobSpec| {
         (spec.groups[0].min_count, spec.groups[0].elastic) = (2, false);
         spec.repair =
@@ -19,6 +19,12 @@ fn broken_beside(more: Vec<EventKind>, after: impl FnOnce(&mut History)) -> Vec<
     history.node(0, node("a", &[])).node(1, node("b", &[])).job(0, job("j", 2, restarts));
     history.happened(vec![placed(0, 0, 1, 0), placed(0, 1, 1, 1)]);
     history.happened(vec![ended(0, 0, 0, Exit::NodeLost)]);
+    history
+}
+
+/// The same, when more happens in the entry that places the lost task.
+fn broken_beside(more: Vec<EventKind>, after: impl FnOnce(&mut History)) -> Vec<&'static str> {
+    let mut history = half_lost();
     let repaired = EventKind::RepairCommitted { job: JobId::new(0, 0), name: "j".into(), moves: Vec::new() };
     history.happened([placed(0, 0, 1, 1), repaired].into_iter().chain(more).collect());
     after(&mut history);
@@ -142,4 +148,42 @@ fn p7_lets_a_job_restart_when_a_former_run_of_it_is_given_up_in_the_same_entry()
         history.happened(vec![restarted(1, 1), placed(0, 1, 1, 1)]);
     };
     assert_eq!(broken_beside(vec![given_up], restarts), [""; 0]);
+}
+
+#[test]
+fn p7_lets_a_job_restart_or_not_whose_run_comes_back_in_the_entry_that_repairs_it() {
+    let (job, name, node, incarnation) = (JobId::new(0, 0), "j".to_string(), NodeId(0), Incarnation(1));
+    let back = EventKind::Reconciled {
+        job,
+        name,
+        group: 0,
+        task: 0,
+        incarnation,
+        node,
+        lives: true,
+        reason: "once its replacement is over".into(),
+    };
+    let restarts = |history: &mut History| {
+        history.happened(vec![restarted(1, 1), placed(0, 1, 1, 1)]);
+    };
+    assert_eq!(broken_beside(vec![back.clone()], restarts), ["P7"], "nobody planned a repair");
+    let planned = |after: fn(&mut History)| {
+        let mut history = half_lost();
+        let repaired = EventKind::RepairCommitted { job, name: "j".into(), moves: Vec::new() };
+        let kinds = vec![placed(0, 0, 1, 1), repaired, back.clone()];
+        history.entry(Command::Commit(placing(0)), Outcome::Verdict(ohm_model::Verdict::default()), kinds);
+        after(&mut history);
+        history.broken()
+    };
+    assert_eq!(planned(|history| drop(history.happened(vec![restarted(1, 1), placed(0, 1, 1, 1)]).broken())), [""; 0]);
+    assert_eq!(planned(|history| (0..30).for_each(|_| drop(history.happened(Vec::new()).broken()))), [""; 0]);
+}
+
+/// A transaction that places a task of the job.
+fn placing(task: u32) -> ohm_model::Transaction {
+    use ohm_model::{ClassId, Epoch, Grain, GroupIndex, Placement, Shard, TaskIndex, Transaction};
+    let (job, group, first, node) = (JobId::new(0, 0), GroupIndex(0), TaskIndex(task), NodeId(1));
+    let row = Placement { job, group, first, count: 1, node, class: ClassId::default(), devices: Vec::new() };
+    let empty = Transaction::empty(Shard { class: Class::BATCH, number: 0 }, Epoch(1), Index(0), Grain::PerTask);
+    Transaction { place: vec![row], ..empty }
 }
