@@ -153,15 +153,6 @@ impl Ledger<'_> {
         limited.into_iter().all(|(resource, amount)| tree.left(&spec.queue, resource) >= *amount)
     }
 
-    /// Whether the queue lets in for sure what runs of the job already, were it placed anew.
-    pub(crate) fn may_hold_what_runs(&self, job: JobId, spec: &JobSpec) -> bool {
-        if spec.queue.is_empty() || self.admissions.may_hold(job) {
-            return spec.queue.is_empty() || self.admissions.holds_for_sure(job);
-        }
-        let asked = spec.groups.iter().flat_map(|group| asks(group, 1).into_keys());
-        asked.into_iter().all(|name| self.quota_left(&spec.queue, &name).is_none_or(|(least, _)| least >= 0))
-    }
-
     /// How much of a resource is left for the queue: at least and at most. Nothing when the queue does not limit it.
     pub(crate) fn quota_left(&self, queue: &str, resource: &str) -> Option<(i64, i64)> {
         let tree = self.quotas.tree();

@@ -83,7 +83,7 @@ fn unmoved(ledger: &Ledger<'_>, job: JobId, spec: &JobSpec) -> Option<String> {
     };
     let is_settled = !ledger.books.live_of(job).any(|standing| standing.stopping);
     // What moves is charged again when it is placed: a queue whose quota was cut below what runs takes it no more.
-    let takes = ledger.may_hold_what_runs(job, spec);
+    let takes = ledger.queue_takes(job, spec, &asks(&spec.groups[0], 0));
     let fits = is_settled && takes && leaving > 0 && best_room(ledger, (job, spec), leaving) >= leaving;
     let (kind, name) = (spec.class.name(), &spec.name);
     fits.then(|| format!("{kind} job {name} has {leaving} tasks to move, and there is room for them"))

@@ -170,14 +170,19 @@ impl StampClock {
         }
     }
 
+    /// Whether it leads a cell that comes up again: it has stamped nothing since it began, and got nothing from others.
+    fn begins(&self, leads: bool) -> bool {
+        leads && !self.led && !self.followed
+    }
+
     /// Whether it leads a cell that has come up again, and may still hear what time it is.
     fn asks(&mut self, moment: Moment) -> bool {
         let Moment { now_ms, majority_ms, leads, is_alone, .. } = moment;
         if !leads {
             self.asks_ms = None;
         }
-        let comes_up = leads && !is_alone && !self.led && !self.followed;
-        comes_up && majority_ms.is_none() && now_ms.saturating_sub(*self.asks_ms.get_or_insert(now_ms)) < ASK_MS
+        let is_unsure = self.begins(leads) && !is_alone && majority_ms.is_none();
+        is_unsure && now_ms.saturating_sub(*self.asks_ms.get_or_insert(now_ms)) < ASK_MS
     }
 
     /// By how much time is to step, if this server leads, from what it is at the pace of the monotonic clock.
@@ -190,7 +195,7 @@ impl StampClock {
             let ahead_ms = majority_ms.saturating_sub(held_ms);
             let behind_ms = self.behind_ms.map_or(ahead_ms, |behind_ms| behind_ms.min(ahead_ms));
             // A cell that comes up again has stood still for all of its jobs.
-            let behind_ms = if leads && !self.led && !self.followed { 0 } else { behind_ms };
+            let behind_ms = if self.begins(leads) { 0 } else { behind_ms };
             self.behind_ms = Some(behind_ms);
             return Some(ahead_ms - behind_ms).filter(|step_ms| *step_ms > NEAR_MS);
         }
