@@ -51,11 +51,14 @@ pub(crate) struct Admissions {
     /// Jobs whose quota is reserved as a whole, with a round of checks or without one, as they were when it was. Where
     /// a round may be over, so may its reservation.
     reserved: BTreeMap<JobId, JobSpec>,
+    /// Jobs of which a task left its node in this entry: what is lost is settled once all of the entry has ended.
+    left: BTreeSet<JobId>,
 }
 
 impl Admissions {
     /// Takes note of the rules of an entry, before its facts.
     pub(crate) fn entry_begins(&mut self, rules: &Rules<'_>, books: &Books) {
+        self.left.clear();
         for queue in &rules.queues {
             for (job, book) in &mut self.jobs {
                 let Some(spec) = books.jobs.get(job).filter(|spec| spec.queue == queue.name) else { continue };
@@ -116,8 +119,15 @@ impl Admissions {
             EventKind::CheckChanged { job, state, .. } if state != "ready" => self.end(*job),
             EventKind::RepairFailed { job, .. } => self.end(*job),
             EventKind::TasksLost { job, standing: 0, .. } => self.may_end(*job),
-            // What was to leave its node and is lost with it is not told as lost.
-            EventKind::Ended { job, cause: Some(_), .. } if books.live_of(*job).next().is_none() => self.may_end(*job),
+            // What was to leave its node is not told as lost.
+            EventKind::Ended { job, cause, .. } => {
+                if cause.is_some() {
+                    self.left.insert(*job);
+                }
+                if self.left.contains(job) && books.live_of(*job).next().is_none() {
+                    self.may_end(*job);
+                }
+            }
             // Everything of it is to stop: perhaps for more important work.
             EventKind::Stopping { job, .. } if books.live_of(*job).all(|standing| standing.stopping) => {
                 self.may_end(*job)

@@ -40,6 +40,6 @@ pub use hub::{AgentOrder, Beat, Peer};
 pub use proposal::{ProposeError, Ticket};
 pub use replica::{CopyEffect, Effect, Input, Purpose, Replica, ReplicaConfig, ReplicaFailure};
 pub use server::{AppendResult, ChangeFailure, RequestId, ServerConfig, ServerCore, ServerEffect, ServerInput};
-pub use stamp::{NEAR_MS, TimeNote};
+pub use stamp::{NEAR_MS, Noted, TimeNote};
 pub use time::{TimeView, TimeWord};
 pub use wanted::Launches;

@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::events::EventRing;
 use crate::followers::{FollowerId, Followers};
 use crate::proposal::{ProposeError, Ticket};
-use crate::stamp::TimeNote;
+use crate::stamp::Noted;
 use crate::time::{CellTime, TimeView};
 use ohm_cell::{Applied, Cell, restore};
 use ohm_log::{Bytes, Log, LogEvent, LogRequest, Refusal, SNAPSHOT_PIECE_BYTES_MAX, SubmitError};
@@ -65,7 +65,7 @@ impl<L: Log> Replica<L> {
             log,
             cell: Cell::new(),
             batches: Batches::new(config.waiting_bytes_max, config.entries_in_flight_max),
-            time: CellTime::new(None),
+            time: CellTime::new(Noted::Nothing),
             followers: Followers::new(config.kept_bytes_max),
             events: EventRing::new(config.events_max),
             config,
@@ -87,8 +87,8 @@ impl<L: Log> Replica<L> {
         }
     }
 
-    /// The same for a process that was told what time it was by a former one of the same boot.
-    pub fn with_time(mut self, noted: Option<TimeNote>) -> Self {
+    /// The same for a process that finds what a former one has noted of time.
+    pub fn with_time(mut self, noted: Noted) -> Self {
         self.time = CellTime::new(noted);
         self
     }

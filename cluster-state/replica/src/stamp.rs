@@ -6,6 +6,7 @@
 //!            │                                                  └── steps with wall clocks that are believed
 //!            └── whoever follows: the last stamp that it got, whoever it is from
 //!                after a restart: the last stamp in its log; without others, the note of the former process
+//!                (of the same boot: the boot-time clock; of a former boot: what the wall clock has passed since)
 //! ```
 //! Back-offs, deadlines, the time that finished jobs are kept and time-outs of sessions are counted in stamped time, so
 //! a wall clock that somebody sets must neither freeze them (set back) nor end them all at once (set forward). Time
@@ -14,7 +15,8 @@
 //! - a majority of the voters (see [`crate::witnesses`]) moves on by so much, or shows it when the cell comes up again,
 //! - the operator says so,
 //! - the cell is new: there is nothing yet that could end too early,
-//! - or a server without others to ask comes up after a boot, and what it is ahead is no more than a boot takes.
+//! - or a server without others to ask comes up after a boot, and what it has passed since the former process noted it
+//!   is no more than a boot takes. What it was ahead by then is not taken: jobs have come since time fell behind.
 //!
 //! Until then time is held: it goes on at its own pace, and all else works. The boot-time clock runs over a restart of
 //! the process and is set by nobody, so the note of the former process of the same boot tells how long it was down.
@@ -37,13 +39,46 @@ const ASK_MS: u64 = 4_000;
 /// What a boot of the machine takes at most, where nothing else tells how long a server was down.
 const BOOT_MS_MAX: u64 = 600_000;
 
-/// What time it was in the cell at a moment of the boot-time clock. Good for the processes of one boot.
+/// What time it was in the cell at a moment of the boot-time clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Anchor {
+    now_ms: u64,
+    stamp_ms: u64,
+}
+
+/// What a process notes of time for the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeNote {
-    /// The boot-time clock.
+    /// The boot-time clock. Good for the processes of one boot.
     pub now_ms: u64,
     /// The time of the cell.
     pub stamp_ms: u64,
+    /// The wall clock.
+    pub wall_ms: u64,
+}
+
+impl TimeNote {
+    /// How far the wall clock was ahead of time.
+    pub fn ahead_ms(&self) -> i64 {
+        ahead(self.wall_ms, self.stamp_ms)
+    }
+}
+
+/// What a process finds of a former one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Noted {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A note of the boot that still lasts.
+    ThisBoot(TimeNote),
+    /// A note of a former boot.
+    FormerBoot(TimeNote),
+}
+
+/// By how much `wall_ms` is ahead of `stamp_ms`.
+pub(crate) fn ahead(wall_ms: u64, stamp_ms: u64) -> i64 {
+    i64::try_from(i128::from(wall_ms) - i128::from(stamp_ms)).unwrap_or(i64::MAX)
 }
 
 /// What is known about the moment of a stamp.
@@ -67,7 +102,7 @@ pub(crate) struct Moment {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StampClock {
     /// A moment of the monotonic clock, and the time at it.
-    anchor: Option<TimeNote>,
+    anchor: Option<Anchor>,
     /// What a former process of the same boot has noted; it counts until this one leads.
     noted: Option<TimeNote>,
     /// Since when it leads, as the first one that does since it began.
@@ -78,8 +113,8 @@ pub(crate) struct StampClock {
     followed: bool,
     /// How far time is behind the clocks of a majority, as far as that is no move of theirs.
     behind_ms: Option<u64>,
-    /// How far the wall clock may be ahead after a boot.
-    boot_ms: u64,
+    /// How far the wall clock was ahead before the machine booted, until the boot is counted.
+    ahead_ms: Option<i64>,
     /// The stamp of the last entry applied, as far as it was looked at.
     applied_ms: u64,
     last_ms: u64,
@@ -88,9 +123,13 @@ pub(crate) struct StampClock {
 }
 
 impl StampClock {
-    /// The stamps of a process, which finds the note of a former one of the same boot or none.
-    pub(crate) fn new(noted: Option<TimeNote>) -> Self {
-        let boot_ms = if noted.is_some() { 0 } else { BOOT_MS_MAX };
+    /// The stamps of a process.
+    pub(crate) fn new(noted: Noted) -> Self {
+        let (noted, ahead_ms) = match noted {
+            Noted::Nothing => (None, Some(0)),
+            Noted::ThisBoot(note) => (Some(note), None),
+            Noted::FormerBoot(note) => (None, Some(note.ahead_ms())),
+        };
         StampClock {
             anchor: None,
             noted,
@@ -98,7 +137,7 @@ impl StampClock {
             led: false,
             followed: false,
             behind_ms: None,
-            boot_ms,
+            ahead_ms,
             applied_ms: 0,
             last_ms: 0,
             stepped: false,
@@ -110,7 +149,7 @@ impl StampClock {
     pub(crate) fn stamp_ms(&mut self, moment: Moment) -> Option<u64> {
         let Moment { now_ms, wall_ms, applied_ms, leads, .. } = moment;
         if applied_ms == 0 && self.anchor.is_none() {
-            self.boot_ms = if leads { 0 } else { self.boot_ms };
+            self.ahead_ms = self.ahead_ms.filter(|_| !leads);
             self.led |= leads;
             return leads.then(|| self.set(now_ms, wall_ms));
         }
@@ -158,8 +197,8 @@ impl StampClock {
         // Two clocks that are independent must say that so much time has passed. Where others stamp, they know better.
         let noted = self.noted.filter(|noted| noted.now_ms <= now_ms && is_alone);
         let noted_ms = noted.map(|noted| {
-            let at_most_ms = noted.stamp_ms.saturating_add(now_ms - noted.now_ms);
-            at_most_ms.min(wall_ms.saturating_add(NEAR_MS))
+            let passed_ms = wall_ms.saturating_add(NEAR_MS).saturating_sub(noted.wall_ms);
+            noted.stamp_ms.saturating_add(passed_ms.min(now_ms - noted.now_ms))
         });
         let known_ms = self.shows_ms(now_ms).unwrap_or(0);
         if let Some(noted_ms) = noted_ms.filter(|noted_ms| *noted_ms > known_ms) {
@@ -190,7 +229,7 @@ impl StampClock {
         let Moment { wall_ms, majority_ms, leads, is_alone, .. } = moment;
         // What a boot takes is taken once, with the first stamp, and however little it is: what several took would add
         // up, to be taken at once from jobs that came since.
-        let boot_ms = if leads { std::mem::take(&mut self.boot_ms) } else { 0 };
+        let booted = if leads { self.ahead_ms.take() } else { None };
         if let Some(majority_ms) = majority_ms {
             let ahead_ms = majority_ms.saturating_sub(held_ms);
             let behind_ms = self.behind_ms.map_or(ahead_ms, |behind_ms| behind_ms.min(ahead_ms));
@@ -199,8 +238,8 @@ impl StampClock {
             self.behind_ms = Some(behind_ms);
             return Some(ahead_ms - behind_ms).filter(|step_ms| *step_ms > NEAR_MS);
         }
-        let ahead_ms = wall_ms.saturating_sub(held_ms);
-        (is_alone && ahead_ms > 0 && ahead_ms <= boot_ms).then_some(ahead_ms)
+        let passed_ms = u64::try_from(ahead(wall_ms, held_ms).saturating_sub(booted?)).ok()?;
+        (is_alone && (1..=BOOT_MS_MAX).contains(&passed_ms)).then_some(passed_ms)
     }
 
     /// The operator says what time it is. Time never falls.
@@ -222,7 +261,7 @@ impl StampClock {
     }
 
     fn set(&mut self, now_ms: u64, stamp_ms: u64) -> u64 {
-        self.anchor = Some(TimeNote { now_ms, stamp_ms });
+        self.anchor = Some(Anchor { now_ms, stamp_ms });
         self.last_ms = stamp_ms;
         stamp_ms
     }
@@ -239,9 +278,14 @@ mod tests {
         Moment { now_ms, wall_ms, applied_ms, majority_ms: None, leads: true, is_alone: true }
     }
 
+    /// The note of a former process of the same boot, when the wall clock was right.
+    fn noted(now_ms: u64) -> Noted {
+        Noted::ThisBoot(TimeNote { now_ms, stamp_ms: WALL_MS, wall_ms: WALL_MS })
+    }
+
     /// How far stamps of every 10 ms get within a second, the wall clock being off by `jump_ms` after the first.
     fn second(jump_ms: i64, majority: bool) -> u64 {
-        let mut clock = StampClock::new(None);
+        let mut clock = StampClock::new(Noted::Nothing);
         let first = clock.stamp_ms(alone(500, WALL_MS, 0)).unwrap();
         let known = Moment { majority_ms: majority.then_some(WALL_MS), ..alone(500, WALL_MS, first) };
         clock.stamp_ms(known).unwrap();
@@ -274,23 +318,22 @@ mod tests {
 
     #[test]
     fn a_process_that_begins_behind_goes_on_from_what_was_applied() {
-        let mut clock = StampClock::new(None);
+        let mut clock = StampClock::new(Noted::Nothing);
         assert_eq!(clock.stamp_ms(alone(0, HOUR_MS, 3 * HOUR_MS)), Some(3 * HOUR_MS));
         assert_eq!(clock.stamp_ms(alone(1_000, HOUR_MS + 1_000, 3 * HOUR_MS)), Some(3 * HOUR_MS + 900));
     }
 
     #[test]
     fn a_restart_goes_on_with_the_boot_time_clock_whatever_the_wall_clock_shows() {
-        let noted = TimeNote { now_ms: 5_000, stamp_ms: WALL_MS };
         for ahead_ms in [0, 24 * HOUR_MS] {
-            let mut clock = StampClock::new(Some(noted));
+            let mut clock = StampClock::new(noted(5_000));
             let stamp_ms = clock.stamp_ms(alone(65_000, WALL_MS + 60_000 + ahead_ms, WALL_MS + 10));
             assert_eq!(stamp_ms, Some(WALL_MS + 60_000), "a minute has passed");
         }
-        let mut clock = StampClock::new(Some(TimeNote { now_ms: 70_000, stamp_ms: WALL_MS }));
+        let mut clock = StampClock::new(noted(70_000));
         let stamp_ms = clock.stamp_ms(alone(65_000, WALL_MS + HOUR_MS, WALL_MS + 10));
         assert_eq!(stamp_ms, Some(WALL_MS + 10), "a note from the future is of another boot");
-        let mut clock = StampClock::new(Some(TimeNote { now_ms: 0, stamp_ms: WALL_MS }));
+        let mut clock = StampClock::new(noted(0));
         let stamp_ms = clock.stamp_ms(alone(HOUR_MS, WALL_MS + 1_000, WALL_MS)).unwrap();
         assert!(stamp_ms <= WALL_MS + 1_000 + NEAR_MS, "the wall clock saw no hour pass");
     }
@@ -298,21 +341,44 @@ mod tests {
     #[test]
     fn after_a_boot_a_lone_server_believes_what_a_boot_takes_and_no_more() {
         for (ahead_ms, taken_ms) in [(8_000, 8_000), (BOOT_MS_MAX, BOOT_MS_MAX), (BOOT_MS_MAX + 1, 0)] {
-            let mut clock = StampClock::new(None);
+            let mut clock = StampClock::new(Noted::Nothing);
             assert_eq!(clock.stamp_ms(alone(0, WALL_MS + ahead_ms, WALL_MS)), Some(WALL_MS + taken_ms));
         }
-        let mut clock = StampClock::new(None);
+        let mut clock = StampClock::new(Noted::Nothing);
         clock.stamp_ms(alone(0, WALL_MS + BOOT_MS_MAX, WALL_MS));
         let stamp_ms = clock.stamp_ms(alone(10, WALL_MS + 2 * BOOT_MS_MAX, WALL_MS + BOOT_MS_MAX));
         assert_eq!(stamp_ms, Some(WALL_MS + BOOT_MS_MAX + 10), "once");
-        let mut clock = StampClock::new(None);
+        let mut clock = StampClock::new(Noted::Nothing);
         let among_others = Moment { is_alone: false, ..alone(0, WALL_MS + HOUR_MS / 10, WALL_MS) };
         assert_eq!(clock.stamp_ms(among_others), None, "the others can be asked");
     }
 
     #[test]
+    fn after_a_boot_a_lone_server_takes_what_its_wall_clock_has_passed_not_what_it_was_ahead() {
+        let after = |was_ahead_ms: i64, passed_ms: u64, moved_ms: i64| {
+            let wall_ms = WALL_MS.saturating_add_signed(was_ahead_ms);
+            let note = TimeNote { now_ms: 70_000, stamp_ms: WALL_MS, wall_ms };
+            let mut clock = StampClock::new(Noted::FormerBoot(note));
+            let wall_ms = (wall_ms + passed_ms).saturating_add_signed(moved_ms);
+            clock.stamp_ms(alone(0, wall_ms, WALL_MS)).unwrap() - WALL_MS
+        };
+        let hour_ms = HOUR_MS as i64;
+        assert_eq!(after(6_700, 30_000, 0), 30_000, "it was 7 s ahead before");
+        assert_eq!(after(-hour_ms, 30_000, 0), 30_000, "it was an hour behind before");
+        assert_eq!(after(0, 30_000, -hour_ms), 0, "set back while the machine was off");
+        assert_eq!(after(0, 30_000, hour_ms), 0, "set forward while the machine was off");
+    }
+
+    #[test]
+    fn a_restart_counts_what_the_wall_clock_has_passed_although_it_was_set_back_before() {
+        let note = TimeNote { now_ms: 5_000, stamp_ms: WALL_MS, wall_ms: WALL_MS - HOUR_MS };
+        let mut clock = StampClock::new(Noted::ThisBoot(note));
+        assert_eq!(clock.stamp_ms(alone(65_000, WALL_MS - HOUR_MS + 60_000, WALL_MS)), Some(WALL_MS + 60_000));
+    }
+
+    #[test]
     fn the_operator_moves_time_forward_only() {
-        let mut clock = StampClock::new(None);
+        let mut clock = StampClock::new(Noted::Nothing);
         clock.stamp_ms(alone(0, WALL_MS + 48 * HOUR_MS, WALL_MS));
         assert!(!clock.take_step());
         clock.believe(10, WALL_MS + 48 * HOUR_MS);
@@ -325,7 +391,7 @@ mod tests {
 
     #[test]
     fn whoever_follows_keeps_the_time_of_whoever_leads() {
-        let mut clock = StampClock::new(None);
+        let mut clock = StampClock::new(Noted::Nothing);
         let follower = |now_ms, applied_ms| Moment { leads: false, ..alone(now_ms, 9 * WALL_MS, applied_ms) };
         assert_eq!(clock.stamp_ms(follower(0, 0)), None);
         assert_eq!(clock.stamp_ms(follower(10, HOUR_MS)), Some(HOUR_MS));
@@ -341,14 +407,14 @@ mod tests {
 
     #[test]
     fn what_entries_lose_on_their_way_is_not_made_good_at_once() {
-        let mut clock = StampClock::new(Some(TimeNote { now_ms: 0, stamp_ms: WALL_MS }));
+        let mut clock = StampClock::new(noted(0));
         let follower =
             |now_ms, applied_ms| Moment { leads: false, ..among_others(now_ms, applied_ms, WALL_MS + now_ms) };
         assert_eq!(clock.stamp_ms(follower(0, WALL_MS)), Some(WALL_MS));
         assert_eq!(clock.stamp_ms(follower(40_000, WALL_MS + 10_000)), Some(WALL_MS + 10_000), "30 s on its way");
         let stamp_ms = clock.stamp_ms(among_others(41_000, WALL_MS + 10_000, WALL_MS + 41_000)).unwrap();
         assert_eq!(stamp_ms, WALL_MS + 41_000, "another entry has shown that the cell is not behind");
-        let mut clock = StampClock::new(None);
+        let mut clock = StampClock::new(Noted::Nothing);
         let late = |now_ms, applied_ms| Moment { leads: false, ..among_others(now_ms, applied_ms, 0) };
         assert_eq!(clock.stamp_ms(late(0, WALL_MS)), Some(WALL_MS));
         assert_eq!(clock.stamp_ms(late(40_000, WALL_MS + 10_000)), Some(WALL_MS + 10_000));
@@ -361,7 +427,7 @@ mod tests {
     #[test]
     fn whoever_leads_a_cell_that_comes_up_asks_what_time_it_is() {
         let comes_up = || {
-            let mut clock = StampClock::new(Some(TimeNote { now_ms: 0, stamp_ms: WALL_MS }));
+            let mut clock = StampClock::new(noted(0));
             assert_eq!(clock.stamp_ms(among_others(500_000, WALL_MS, 0)), None);
             clock
         };

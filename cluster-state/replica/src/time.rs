@@ -1,7 +1,7 @@
 //! The time of the cell as one server has it: its stamps, and the clocks it knows of.
 
 use crate::clock::Clock;
-use crate::stamp::{Moment, NEAR_MS, StampClock, TimeNote};
+use crate::stamp::{Moment, NEAR_MS, Noted, StampClock, TimeNote, ahead};
 use crate::witnesses::Witnesses;
 use ohm_log::Members;
 
@@ -20,7 +20,7 @@ pub struct TimeView {
 /// What the shell is told about time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeWord {
-    /// To be kept for the next process of this boot.
+    /// To be kept for the next process.
     pub note: TimeNote,
     /// By how much the own wall clock is ahead.
     pub offset_ms: i64,
@@ -39,7 +39,7 @@ pub(crate) struct CellTime {
 }
 
 impl CellTime {
-    pub(crate) fn new(noted: Option<TimeNote>) -> Self {
+    pub(crate) fn new(noted: Noted) -> Self {
         CellTime {
             server: 0,
             witnesses: Witnesses::default(),
@@ -64,9 +64,9 @@ impl CellTime {
     }
 
     fn word(&mut self, clock: Clock, stamp_ms: u64) -> Option<TimeWord> {
-        let offset_ms = offset(clock.wall_ms, stamp_ms);
+        let note = TimeNote { now_ms: clock.now_ms, stamp_ms, wall_ms: clock.wall_ms };
+        let offset_ms = note.ahead_ms();
         let is_held = offset_ms > NEAR_MS as i64;
-        let note = TimeNote { now_ms: clock.now_ms, stamp_ms };
         let is_old = |said: &TimeWord| said.note.now_ms + SAY_EVERY_MS <= clock.now_ms;
         let says = self.said.as_ref().is_none_or(|said| said.is_held != is_held || is_old(said));
         says.then(|| *self.said.insert(TimeWord { note, offset_ms, is_held }))
@@ -75,9 +75,9 @@ impl CellTime {
     /// The time and the clocks.
     pub(crate) fn view(&self, clock: Clock) -> Option<TimeView> {
         let stamp_ms = self.stamps.shows_ms(clock.now_ms)?;
-        let others = self.witnesses.heard(clock.now_ms).map(|(server, wall_ms)| (server, offset(wall_ms, stamp_ms)));
+        let others = self.witnesses.heard(clock.now_ms).map(|(server, wall_ms)| (server, ahead(wall_ms, stamp_ms)));
         let mut offsets_ms: Vec<(u64, i64)> = others.collect();
-        offsets_ms.push((self.server, offset(clock.wall_ms, stamp_ms)));
+        offsets_ms.push((self.server, ahead(clock.wall_ms, stamp_ms)));
         offsets_ms.sort_unstable();
         Some(TimeView { stamp_ms, offsets_ms })
     }
@@ -95,8 +95,4 @@ impl CellTime {
     pub(crate) fn take_step(&mut self) -> bool {
         self.stamps.take_step()
     }
-}
-
-fn offset(wall_ms: u64, stamp_ms: u64) -> i64 {
-    i64::try_from(i128::from(wall_ms) - i128::from(stamp_ms)).unwrap_or(i64::MAX)
 }

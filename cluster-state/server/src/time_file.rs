@@ -1,12 +1,13 @@
-//! What time it is in the cell, in a file of the data folder, for the next process of the same boot: by the boot-time
-//! clock, which runs on while no server does and which nobody sets, that one knows how long it was down.
+//! What time it is in the cell, in a file of the data folder, for the next process. By the boot-time clock, which runs
+//! on while no server does and which nobody sets, a process of the same boot knows how long the server was down. After
+//! a boot the wall clock says how long the machine was off, where it is known what it was ahead before.
 //!
 //! ```text
-//! time.note:  BOOT_ID  BOOT_CLOCK_MS  TIME_MS
+//! time.note:  BOOT_ID  BOOT_CLOCK_MS  TIME_MS  WALL_CLOCK_MS
 //! ```
-//! The two clocks go alike, so the file is written only when one of them was moved.
+//! The three clocks go alike, so the file is written only when one of them was moved.
 
-use ohm_replica::TimeNote;
+use ohm_replica::{Noted, TimeNote};
 use ohm_runtime::{clock, data_dir};
 use std::path::{Path, PathBuf};
 
@@ -19,35 +20,38 @@ const OFF_MS: u64 = 1_000;
 pub(crate) struct TimeFile {
     path: PathBuf,
     boot_id: String,
+    noted: Noted,
+    /// What this boot has noted last.
     written: Option<TimeNote>,
 }
 
 impl TimeFile {
-    /// The file in `folder`. A note of another boot counts for nothing, and so does one that can't be read: then
-    /// the entries alone say what time it was.
+    /// The file in `folder`. A note that can't be read counts for nothing: then the entries alone say what time it was.
     pub(crate) fn open(folder: &Path) -> Self {
         let boot_id = clock::boot_id().unwrap_or_default();
         let path = folder.join(FILE);
         let text = std::fs::read_to_string(&path).unwrap_or_default();
-        let written = parse(&text, &boot_id);
-        TimeFile { path, boot_id, written }
+        let noted = parse(&text, &boot_id);
+        let written = if let Noted::ThisBoot(note) = noted { Some(note) } else { None };
+        TimeFile { path, boot_id, noted, written }
     }
 
-    /// What a former process of this boot has noted.
-    pub(crate) fn noted(&self) -> Option<TimeNote> {
-        self.written
+    /// What a former process has noted.
+    pub(crate) fn noted(&self) -> Noted {
+        self.noted
     }
 
     /// Keeps the note if it says something new.
     pub(crate) fn keep(&mut self, note: TimeNote) {
         let is_known = self.written.is_some_and(|written| {
             let passed_ms = note.now_ms.saturating_sub(written.now_ms);
-            (written.stamp_ms + passed_ms).abs_diff(note.stamp_ms) < OFF_MS
+            let is_near = |then_ms: u64, now_ms: u64| (then_ms + passed_ms).abs_diff(now_ms) < OFF_MS;
+            is_near(written.stamp_ms, note.stamp_ms) && is_near(written.wall_ms, note.wall_ms)
         });
         if is_known || self.boot_id.is_empty() {
             return;
         }
-        let text = format!("{} {} {}\n", self.boot_id, note.now_ms, note.stamp_ms);
+        let text = format!("{} {} {} {}\n", self.boot_id, note.now_ms, note.stamp_ms, note.wall_ms);
         match data_dir::replace(&self.path, 0o666, text.as_bytes()) {
             Ok(_) => self.written = Some(note),
             // The next word comes in a few seconds. Without a note a restart holds time for as long as it took.
@@ -56,10 +60,16 @@ impl TimeFile {
     }
 }
 
-fn parse(text: &str, boot_id: &str) -> Option<TimeNote> {
-    let [boot, now_ms, stamp_ms] = text.split_whitespace().collect::<Vec<_>>().try_into().ok()?;
-    let note = TimeNote { now_ms: now_ms.parse().ok()?, stamp_ms: stamp_ms.parse().ok()? };
-    (boot == boot_id && !boot_id.is_empty()).then_some(note)
+fn parse(text: &str, boot_id: &str) -> Noted {
+    let Some((boot, clocks)) = text.split_once(' ') else { return Noted::Nothing };
+    let clocks: Result<Vec<u64>, _> = clocks.split_whitespace().map(str::parse).collect();
+    match clocks.as_deref() {
+        Ok(&[now_ms, stamp_ms, wall_ms]) => {
+            let note = TimeNote { now_ms, stamp_ms, wall_ms };
+            if boot == boot_id { Noted::ThisBoot(note) } else { Noted::FormerBoot(note) }
+        }
+        _ => Noted::Nothing,
+    }
 }
 
 #[cfg(test)]
@@ -70,23 +80,30 @@ mod tests {
     fn the_next_process_of_the_same_boot_finds_the_note() {
         let folder = tempfile::tempdir().unwrap();
         let mut file = TimeFile::open(folder.path());
-        assert_eq!(file.noted(), None);
-        let note = TimeNote { now_ms: 5_000, stamp_ms: 70_000 };
-        file.keep(note);
-        assert_eq!(TimeFile::open(folder.path()).noted(), Some(note));
-        file.keep(TimeNote { now_ms: 8_000, stamp_ms: 73_900 });
-        assert_eq!(TimeFile::open(folder.path()).noted(), Some(note), "nothing new");
-        let moved = TimeNote { now_ms: 9_000, stamp_ms: 99_000 };
-        file.keep(moved);
-        assert_eq!(TimeFile::open(folder.path()).noted(), Some(moved));
+        assert_eq!(file.noted(), Noted::Nothing);
+        let note = |passed_ms: u64, stamp_ms: u64, wall_ms: u64| TimeNote {
+            now_ms: 5_000 + passed_ms,
+            stamp_ms: 70_000 + stamp_ms,
+            wall_ms: 90_000 + wall_ms,
+        };
+        let found = || TimeFile::open(folder.path()).noted();
+        file.keep(note(0, 0, 0));
+        assert_eq!(found(), Noted::ThisBoot(note(0, 0, 0)));
+        file.keep(note(3_000, 3_900, 3_000));
+        assert_eq!(found(), Noted::ThisBoot(note(0, 0, 0)), "nothing new");
+        file.keep(note(4_000, 29_000, 4_000));
+        assert_eq!(found(), Noted::ThisBoot(note(4_000, 29_000, 4_000)), "time was moved");
+        file.keep(note(5_000, 30_000, 0));
+        assert_eq!(found(), Noted::ThisBoot(note(5_000, 30_000, 0)), "the wall clock was moved");
     }
 
     #[test]
-    fn a_note_of_another_boot_or_none_at_all_says_nothing() {
-        assert_eq!(parse("a 1 2", "b"), None);
-        for text in ["", "a 1", "a 1 x", "a 1 2 3"] {
-            assert_eq!(parse(text, "a"), None, "{text}");
+    fn a_note_of_another_boot_is_one_and_what_is_none_says_nothing() {
+        let note = TimeNote { now_ms: 1, stamp_ms: 2, wall_ms: 3 };
+        assert_eq!(parse("a 1 2 3\n", "a"), Noted::ThisBoot(note));
+        assert_eq!(parse("a 1 2 3\n", "b"), Noted::FormerBoot(note));
+        for text in ["", "a", "a 1", "a 1 2", "a 1 x 3", "a 1 2 3 4"] {
+            assert_eq!(parse(text, "a"), Noted::Nothing, "{text}");
         }
-        assert_eq!(parse("a 1 2\n", "a"), Some(TimeNote { now_ms: 1, stamp_ms: 2 }));
     }
 }

@@ -429,24 +429,36 @@ fn so_is_one_whose_checks_are_not_asked() {
 }
 
 #[test]
-fn a_round_may_be_over_when_the_last_that_left_is_lost() {
-    let mut history = cell();
-    let class = ohm_model::ProvisioningClass::of("spot", ohm_model::Provisioner::Sim);
-    history.entry(Command::PutProvisioningClass(class), Outcome::Done, Vec::new());
-    let checks = vec!["spot".to_string()];
-    history.put(QueueSpec { admission_checks: checks.clone(), ..queue("red", "", 8000, 0) });
-    history.job(0, job("j", 3, |job| job.queue = "red".into()));
-    let (id, name) = (JobId::new(0, 0), "j".to_string());
-    history.reserve(0).happened(vec![EventKind::QuotaReserved { job: id, name, round: 1, checks }]);
-    let report =
-        CheckReport::Ready { node_selector: Default::default(), tolerations: Vec::new(), message: String::new() };
-    let command = Command::ReportCheck { epoch: Epoch(1), job: id, round: 1, class: "spot".into(), report };
-    history.entry(command, Outcome::Done, Vec::new());
-    history.happened(vec![placed(0, 0, 1, 0), placed(0, 1, 1, 1), placed(0, 2, 1, 2)]);
-    history.happened(vec![stopping(0, 0, 0, StopCause::Drained), ended(0, 2, 2, Exit::Code(0))]);
-    history.happened(vec![ended(0, 1, 1, Exit::Code(0))]);
-    let (group, task, incarnation, node) = (0, 0, Incarnation(1), NodeId(0));
-    let (exit, cause) = (Exit::NodeLost, Some(StopCause::Drained));
-    history.happened(vec![EventKind::Ended { job: id, group, task, incarnation, node, exit, cause }]);
-    assert!(history.oracle.stuck_jobs().is_empty());
+fn a_round_may_be_over_when_a_task_left_and_none_runs() {
+    let with = |entries: &[&[u32]]| {
+        let mut history = cell();
+        let class = ohm_model::ProvisioningClass::of("spot", ohm_model::Provisioner::Sim);
+        history.entry(Command::PutProvisioningClass(class), Outcome::Done, Vec::new());
+        let checks = vec!["spot".to_string()];
+        history.put(QueueSpec { admission_checks: checks.clone(), ..queue("red", "", 8000, 0) });
+        history.job(0, job("j", 3, |job| job.queue = "red".into()));
+        let (id, name) = (JobId::new(0, 0), "j".to_string());
+        history.reserve(0).happened(vec![EventKind::QuotaReserved { job: id, name, round: 1, checks }]);
+        let report =
+            CheckReport::Ready { node_selector: Default::default(), tolerations: Vec::new(), message: String::new() };
+        let command = Command::ReportCheck { epoch: Epoch(1), job: id, round: 1, class: "spot".into(), report };
+        history.entry(command, Outcome::Done, Vec::new());
+        history.happened(vec![placed(0, 0, 1, 0), placed(0, 1, 1, 1), placed(0, 2, 1, 2)]);
+        history.happened(vec![stopping(0, 0, 0, StopCause::Drained), ended(0, 2, 2, Exit::Code(0))]);
+        let left = || EventKind::Ended {
+            job: id,
+            group: 0,
+            task: 0,
+            incarnation: Incarnation(1),
+            node: NodeId(0),
+            exit: Exit::Code(0),
+            cause: Some(StopCause::Drained),
+        };
+        let end = |task: &u32| if *task == 0 { left() } else { ended(0, *task, *task, Exit::Code(0)) };
+        entries.iter().for_each(|tasks| drop(history.happened(tasks.iter().map(end).collect())));
+        history.oracle.stuck_jobs().len()
+    };
+    assert_eq!(with(&[&[1], &[0]]), 0, "the task that left is the last one");
+    assert_eq!(with(&[&[0, 1]]), 0, "another one ended in the same entry");
+    assert_eq!(with(&[&[0], &[1]]), 1, "the job ran when the task left: its round goes on");
 }

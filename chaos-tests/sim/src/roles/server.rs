@@ -12,9 +12,7 @@ use crate::stage::{Event, Stage, Up};
 use ohm_log::{Bytes, MemDisk};
 use ohm_log_raft::{OpenError, RaftConfig, RaftLog, Remarks, Standing, stand};
 use ohm_model::Index;
-use ohm_replica::{
-    FollowerId, Peer, Replica, ReplicaConfig, RequestId, ServerConfig, ServerCore, ServerInput, TimeNote,
-};
+use ohm_replica::{FollowerId, Noted, Peer, Replica, ReplicaConfig, RequestId, ServerConfig, ServerCore, ServerInput};
 use ohm_stdx::Prng;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -38,7 +36,7 @@ pub(crate) struct ServerProcess {
     /// What stands beside the log.
     marks: SharedDisk,
     /// What time it was, for the next process of the same boot.
-    noted: Option<TimeNote>,
+    noted: Noted,
     flush_planned: bool,
     /// The stamp of the entry that it submitted last.
     submitted_ms: u64,
@@ -63,7 +61,7 @@ impl ServerProcess {
             core: None,
             disk: SharedDisk::default(),
             marks: SharedDisk::default(),
-            noted: None,
+            noted: Noted::Nothing,
             flush_planned: false,
             submitted_ms: 0,
             swept: (0, Index(0)),

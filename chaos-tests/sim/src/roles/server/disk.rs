@@ -7,6 +7,7 @@ use crate::stage::{Event, Stage};
 use ohm_log::{Disk, Fault as DiskFault, MemDisk};
 use ohm_log_raft::{Mark, open_read_only};
 use ohm_model::Index;
+use ohm_replica::Noted;
 use ohm_stdx::Prng;
 
 /// How long a machine goes on that is about to lose power.
@@ -26,9 +27,11 @@ impl ServerProcess {
         // A disk that is about to fail does not work again because a process ended.
         let power_loss = power_loss || self.doomed.is_some();
         (self.doomed, self.slow_disk) = (None, None);
-        if power_loss {
+        if let Noted::ThisBoot(note) = self.noted
+            && power_loss
+        {
             // The machine boots anew.
-            self.noted = None;
+            self.noted = Noted::FormerBoot(note);
         }
         match power_loss {
             true => [&self.disk, &self.marks].into_iter().for_each(|disk| disk.borrow_mut().crash(&mut dice)),

@@ -6,7 +6,9 @@ use ohm_cell::{Cell, restore};
 use ohm_log::{Alarm, Bytes, LogFailure, MemLog};
 use ohm_model::{Command, ConflictReason, Entry, EventKind, Index, Lease, Outcome, Refusal};
 use ohm_oracle::{Caused, Record};
-use ohm_replica::{AppendResult, Clock, CopyEffect, Replica, ReplicaFailure, RequestId, ServerEffect, ServerInput};
+use ohm_replica::{
+    AppendResult, Clock, CopyEffect, Noted, Replica, ReplicaFailure, RequestId, ServerEffect, ServerInput,
+};
 use std::sync::Arc;
 
 impl ServerProcess {
@@ -130,7 +132,7 @@ impl ServerProcess {
                 let (after_ms, server, starts) = (stage.dice.below(30), self.number, self.shell.starts);
                 stage.agenda.after(after_ms, Event::Encoded { server, starts, purpose, index, pieces });
             }
-            CopyEffect::Time(word) => self.noted = Some(word.note),
+            CopyEffect::Time(word) => self.noted = Noted::ThisBoot(word.note),
             CopyEffect::Alarm(Alarm::TailCut { .. }) => stage.count("disk write torn"),
             CopyEffect::Members(_)
             | CopyEffect::Leader { .. }
