@@ -68,7 +68,7 @@ impl Claims {
             let (tasks, until_ms) = match row.purpose {
                 Purpose::Preemptor { expires_ms } => (None, expires_ms),
                 Purpose::Move => (Some((row.first.0..row.first.0 + row.count).collect()), now_ms + CLAIM_MS_MAX),
-                Purpose::Spare => continue,
+                Purpose::Spare | Purpose::Repair => continue,
             };
             if !refused(Row::Nominate(at as u32)) {
                 let (job, group, node, count) = (row.job, row.group.0, row.node, row.count);
@@ -139,6 +139,16 @@ impl Claims {
             claim.node == node && (claim.tasks.is_some() || (claim.job != job && !yields(claim.job)))
         };
         self.claims.iter().filter(binds).map(|claim| (claim.job, claim.group, claim.count))
+    }
+
+    /// Whether tasks of `job` are on the move.
+    pub(crate) fn moves(&self, job: JobId) -> bool {
+        self.moving.iter().any(|((of, _), tasks)| *of == job && !tasks.is_empty())
+    }
+
+    /// Whether room on `node` is claimed for anybody.
+    pub(crate) fn is_on(&self, node: NodeId) -> bool {
+        self.claims.iter().any(|claim| claim.node == node)
     }
 
     /// Whether runs that came back with the node may live on there.

@@ -8,6 +8,7 @@
 mod ailments;
 mod books;
 mod claims;
+mod earmarks;
 mod facts;
 mod history;
 mod p10_ledger;
@@ -26,6 +27,7 @@ mod p6_closed_jobs;
 mod p6_counts;
 mod p7_lease_ends;
 mod p7_moves;
+mod p7_owed_room;
 mod p7_real_time;
 mod p7_repairs;
 mod p7_restarts;
@@ -76,6 +78,8 @@ pub struct Oracle {
     taints: p7_taints::Taints,
     quotas: p8_quota::Quotas,
     spares: spares::Spares,
+    earmarks: earmarks::Earmarks,
+    owed_room: p7_owed_room::OwedRoom,
     equal_copies: p9_equal_copies::EqualCopies,
     waiting: waiting::Waiting,
     claims: claims::Claims,
@@ -108,6 +112,7 @@ impl Oracle {
 
     fn judge_entry(&mut self, (index, at_ms): (Index, u64), entry: &Entry, applied: &Caused) {
         let taken = facts::taken(entry, applied, &mut self.answered);
+        let room_before = self.owed_room.before(&self.ledger(), &taken);
         let (rules, broken) = (facts::rules(&taken), &mut self.broken);
         self.books.rule(&rules);
         self.admissions.entry_begins(&rules, &self.books);
@@ -121,6 +126,7 @@ impl Oracle {
         self.real_time.entry((index, at_ms, entry.stamp_ms), &taken, &facts, broken);
         self.admissions.reports(index, &taken, &facts, broken);
         self.repairs.entry_begins();
+        self.owed_room.entry_begins(index, &taken, (&self.books, &self.repairs));
         self.restarts.entry_begins(&taken, &facts);
         self.taints.entry_begins(&facts);
         self.moves.entry_begins(index, &taken, &self.books, broken);
@@ -147,6 +153,8 @@ impl Oracle {
             self.quotas.watch(index, &fact, &self.books, &rules, broken);
             self.spares.watch(index, &fact, (&self.books, &self.admissions), broken);
             self.spares_first.watch(index, &fact, &self.books);
+            self.earmarks.note(index, &fact, broken);
+            self.owed_room.note(&fact, &self.books, &self.repairs);
         }
         self.kept_runs.entry(index, &taken, applied, &self.books, broken);
         self.gangs.entry_over(index, &self.books, broken);
@@ -159,8 +167,11 @@ impl Oracle {
         self.counts.entry_over(index, &self.books, broken);
         self.restarts.entry_over(index, &self.books, broken);
         self.taints.entry_over((index, self.waiting.now_ms), (&self.books, &self.admissions), broken);
+        self.earmarks.entry_over((index, self.waiting.now_ms), (&self.books, &self.repairs), broken);
         self.closed_jobs.watch(index, applied, broken);
         self.exactly_once.applied(index, entry, applied, broken);
+        let taken_away = self.owed_room.judge(index, &self.ledger(), &room_before);
+        self.broken.extend(taken_away);
     }
 
     /// Judges what can only be judged when everything is quiet again.
@@ -190,6 +201,7 @@ impl Oracle {
             repairs: &self.repairs,
             required_topology: &self.required_topology,
             spares: &self.spares,
+            earmarks: &self.earmarks,
             quotas: &self.quotas,
             counted: Counted::default(),
         }

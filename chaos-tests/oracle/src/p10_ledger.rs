@@ -4,6 +4,7 @@
 
 use crate::books::Books;
 use crate::claims::Claims;
+use crate::earmarks::Earmarks;
 use crate::p5_required_topology::RequiredTopology;
 use crate::p6_admission::Admissions;
 use crate::p7_repairs::Repairs;
@@ -26,6 +27,7 @@ pub(crate) struct Ledger<'a> {
     pub(crate) repairs: &'a Repairs,
     pub(crate) required_topology: &'a RequiredTopology,
     pub(crate) spares: &'a Spares,
+    pub(crate) earmarks: &'a Earmarks,
     pub(crate) quotas: &'a Quotas,
     pub(crate) counted: Counted,
 }
@@ -59,11 +61,21 @@ impl Ledger<'_> {
         let own = priority(job);
         let yields = |other: JobId| priority(other) < own;
         let spares = self.spares.on_node(node).filter(|(other, ..)| *other != job && !yields(*other));
-        for (other, group, count) in self.claims.against(job, node, yields).chain(spares) {
+        let repairs = self.earmarks.on_node(node).filter(|(other, ..)| *other != job);
+        for (other, group, count) in self.claims.against(job, node, yields).chain(spares).chain(repairs) {
             let spec = self.books.jobs.get(&other).and_then(|spec| spec.groups.get(usize::from(group)));
             spec.into_iter().for_each(|spec| room.occupy(spec, count));
         }
         room
+    }
+
+    /// Whether anybody else may be held room for on `node`: what is free for `job` there is not known for sure.
+    pub(crate) fn is_promised(&self, job: JobId, node: NodeId) -> bool {
+        let others = self.earmarks.on_node(node).any(|(other, ..)| other != job);
+        others
+            || self.claims.is_on(node)
+            || self.claims.is_unsettled(node)
+            || self.spares.on_node(node).next().is_some()
     }
 
     /// Whether a node takes new tasks of a group at all.

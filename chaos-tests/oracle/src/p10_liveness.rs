@@ -106,7 +106,7 @@ fn best_room(ledger: &Ledger<'_>, (job, spec): (JobId, &JobSpec), enough: u32) -
 }
 
 /// Where tasks of a job's one group may be placed.
-enum Reach {
+pub(crate) enum Reach {
     /// Anywhere.
     All,
     /// Anywhere inside the topology.
@@ -119,7 +119,7 @@ enum Reach {
 
 impl Reach {
     /// Nothing when it is not known.
-    fn of(ledger: &Ledger<'_>, job: JobId, spec: &JobSpec) -> Option<Reach> {
+    pub(crate) fn of(ledger: &Ledger<'_>, job: JobId, spec: &JobSpec) -> Option<Reach> {
         let request = &spec.groups[0].topology;
         let level = match request.mode {
             TopologyMode::None => return Some(Reach::All),
@@ -143,7 +143,7 @@ impl Reach {
     }
 
     /// What the node counts for, if the group may stand there.
-    fn domain(&self, ledger: &Ledger<'_>, spec: &JobSpec, node: NodeId) -> Option<Vec<String>> {
+    pub(crate) fn domain(&self, ledger: &Ledger<'_>, spec: &JobSpec, node: NodeId) -> Option<Vec<String>> {
         let topology = &spec.groups[0].topology.topology;
         match self {
             Reach::All => Some(Vec::new()),

@@ -18,8 +18,12 @@ pub(crate) struct Repairs {
     lost: BTreeMap<JobId, BTreeMap<(u16, u32), bool>>,
     /// Tasks that stop because their node can't hold them, and whether a place is held for each elsewhere.
     driven: BTreeMap<JobId, BTreeMap<(u16, u32), bool>>,
-    /// Groups that got lost tasks back in the entry at hand.
-    mended: BTreeSet<(JobId, u16)>,
+    /// When each job lost something last.
+    last_loss_ms: BTreeMap<JobId, u64>,
+    /// Jobs that are suspended: what they lose is sought no more, and what they lost begins anew when they go on.
+    suspended: BTreeSet<JobId>,
+    /// Lost tasks that were placed in the entry at hand.
+    mended: BTreeSet<(JobId, u16, u32)>,
     /// Jobs whose repair is given up in the entry at hand.
     given_up: BTreeSet<JobId>,
 }
@@ -34,12 +38,29 @@ impl Repairs {
     /// Whether tasks of this group are lost, or were when the entry at hand began.
     pub(crate) fn is_hurt(&self, job: JobId, group: u16) -> bool {
         let lost = self.lost.get(&job).is_some_and(|lost| lost.keys().any(|(of, _)| *of == group));
-        lost || self.mended.contains(&(job, group))
+        lost || self.mended.range((job, group, 0)..=(job, group, u32::MAX)).next().is_some()
+    }
+
+    /// Whether the task is lost, or was when the entry at hand began.
+    pub(crate) fn was_lost(&self, job: JobId, group: u16, task: u32) -> bool {
+        let lost = self.lost.get(&job).is_some_and(|lost| lost.contains_key(&(group, task)));
+        lost || self.mended.contains(&(job, group, task))
     }
 
     /// Whether tasks of this job wait for a place because they lost theirs.
     pub(crate) fn is_waiting(&self, job: JobId) -> bool {
         self.lost.get(&job).is_some_and(|lost| !lost.is_empty())
+    }
+
+    /// How many tasks of a group are lost.
+    pub(crate) fn lost_of(&self, job: JobId, group: u16) -> u32 {
+        let lost = self.lost.get(&job).into_iter().flatten();
+        lost.filter(|((of, _), _)| *of == group).count() as u32
+    }
+
+    /// When the job lost something last.
+    pub(crate) fn last_loss_ms(&self, job: JobId) -> u64 {
+        self.last_loss_ms.get(&job).copied().unwrap_or(0)
     }
 
     /// Judges one fact; `books` knows of it already.
@@ -53,16 +74,15 @@ impl Repairs {
             EventKind::Placed { job, group, first, count, .. } => {
                 self.first_placed_ms.entry(*job).or_insert(at_ms);
                 if let Some(lost) = self.lost.get_mut(job) {
-                    let before = lost.len();
-                    lost.retain(|(of, task), _| of != group || !(*first..first + count).contains(task));
-                    if lost.len() < before {
-                        self.mended.insert((*job, *group));
-                    }
+                    let placed = (*first..first + count).filter(|task| lost.remove(&(*group, *task)).is_some());
+                    self.mended.extend(placed.map(|task| (*job, *group, task)));
                 }
             }
             EventKind::Ended { job, group, task, exit, cause, .. } => {
                 self.driven.get_mut(job).into_iter().for_each(|driven| _ = driven.remove(&(*group, *task)));
-                self.ended((*job, *group, *task), *exit, *cause);
+                if self.ended((*job, *group, *task), *exit, *cause) {
+                    self.last_loss_ms.insert(*job, at_ms);
+                }
                 let spec = books.jobs.get(job).and_then(|spec| spec.groups.get(usize::from(*group)));
                 if let Some(lost) = self.lost.get_mut(job).filter(|_| spec.is_none_or(|spec| *task >= spec.count)) {
                     lost.remove(&(*group, *task));
@@ -98,9 +118,14 @@ impl Repairs {
             EventKind::Stopping { job, cause: StopCause::GangRestart, .. } => {
                 self.judge_restart(index, *job, books, broken);
             }
-            EventKind::JobState { job, state, reason, .. } if state == "failed" => {
-                self.judge_failure(index, *job, at_ms, reason, books, broken);
-            }
+            EventKind::JobState { job, state, reason, .. } => match state.as_str() {
+                "suspended" => {
+                    self.suspended.insert(*job);
+                    self.lost.remove(job);
+                }
+                "failed" => self.judge_failure(index, *job, at_ms, reason, books, broken),
+                _ => drop(self.suspended.remove(job)),
+            },
             _ => {}
         }
     }
@@ -113,9 +138,14 @@ impl Repairs {
         }
     }
 
-    fn ended(&mut self, (job, group, task): (JobId, u16, u32), exit: Exit, cause: Option<StopCause>) {
+    /// Whether it was lost.
+    fn ended(&mut self, (job, group, task): (JobId, u16, u32), exit: Exit, cause: Option<StopCause>) -> bool {
+        if self.suspended.contains(&job) {
+            return false;
+        }
         let mut lost = |at_once| {
             self.lost.entry(job).or_default().insert((group, task), at_once);
+            true
         };
         match (exit, cause) {
             (Exit::NodeLost | Exit::Vanished | Exit::NodeShutdown, None)
@@ -123,11 +153,12 @@ impl Repairs {
             // It backs off first.
             (Exit::NeverStarted | Exit::LeaseExpired, None) => lost(false),
             // A success is charged to nobody.
-            (Exit::Code(0), None) => {}
+            (Exit::Code(0), None) => false,
             (Exit::Code(_) | Exit::Signal(_) | Exit::OutOfMemory | Exit::StartFailed, None) => {
                 *self.failures.entry((job, group, task)).or_insert(0) += 1;
+                false
             }
-            _ => {}
+            _ => false,
         }
     }
 

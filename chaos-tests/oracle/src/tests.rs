@@ -4,6 +4,7 @@ mod jobs;
 mod kept;
 mod leases;
 mod nodes;
+mod owed_room;
 mod p10;
 mod real_time;
 mod restarts;

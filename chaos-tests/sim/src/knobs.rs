@@ -198,6 +198,18 @@ impl Knobs {
                 faults_ms: 60_000,
                 ..knobs
             },
+            Theme::Owing => Knobs {
+                nodes: asked.unwrap_or(WIDENING_NODES),
+                replicas: [2, 2, 2],
+                wishes: knobs.wishes.max(45),
+                wish_pause_ms: 300,
+                // Short enough that much is lost and comes back before the faults end.
+                duty_lease_ms: 2_000,
+                beat_interval_ms: 250,
+                node_lease_ms: 5_000,
+                faults_ms: 60_000,
+                ..lasting
+            },
             Theme::Leaving => {
                 let nodes = asked.unwrap_or(LEAVING_NODES);
                 Knobs { nodes, drains: 24, wishes: knobs.wishes.max(25), wish_pause_ms: 300, ..lasting }

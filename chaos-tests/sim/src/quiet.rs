@@ -3,9 +3,10 @@
 use crate::mischief::Mischief;
 use crate::roles::SpoiltPlanner;
 use ohm_cell::{Cell, Job, JobState, Standing};
-use ohm_framework::{Answer, Explanation, Miss, Obstacle, explain_job};
-use ohm_model::NodeHealth;
+use ohm_framework::{Answer, Explanation, Miss, Need, Obstacle, explain_job, need_of};
+use ohm_model::{GroupIndex, NodeHealth, RepairPolicy};
 use ohm_oracle::{Broken, Oracle, Reason, Why};
+use std::sync::Arc;
 
 /// Once nothing goes wrong any more, a check is ready and a wait is over within this time.
 const SETTLED_MS: u64 = 25_000;
@@ -31,6 +32,28 @@ pub(crate) fn stuck_admissions(cell: &Cell) -> Vec<Broken> {
         Some(quiet(format!("job {} waits for {what} for ever", job.spec.name)))
     });
     stuck.collect()
+}
+
+/// Repairs that wait for room, and to which nobody says that room is owed. What waits for quota, or is given up at
+/// once, claims none.
+pub(crate) fn unclaimed_repairs(cell: &Cell) -> Vec<Broken> {
+    let active = cell.jobs().iter().filter(|job| job.state == JobState::Active && job.spec.queue.is_empty());
+    let repairs = active.filter(|job| need_of(cell, job) == Some(Need::Repair));
+    let waits = |job: &&Arc<Job>| {
+        let since_ms = job.repairs.open.as_ref().map_or(cell.now_ms(), |open| open.since_ms);
+        let at_once = job.spec.repair.policy == RepairPolicy::FailFast && job.is_below_minimum();
+        since_ms + SETTLED_MS < cell.now_ms() && !at_once
+    };
+    let broken = repairs.filter(waits).filter_map(|job| {
+        let unclaimed = |group: &GroupIndex| {
+            let waits = !job.groups[usize::from(group.0)].pending.is_empty();
+            waits && job.may_claim(*group, cell.now_ms()) && cell.nominations().claim(job.id, *group).is_none()
+        };
+        (0..job.groups.len() as u16).map(GroupIndex).find(unclaimed)?;
+        let what = format!("job {} waits to be repaired, and claims no room", job.spec.name);
+        Some(Broken { promise: "P7", what })
+    });
+    broken.collect()
 }
 
 /// Nodes that are not in use although all is well with them. `names` are all there are.

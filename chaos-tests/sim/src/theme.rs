@@ -26,6 +26,9 @@ pub(crate) enum Theme {
     Deposing,
     /// A node is lost and comes back, again and again, and its agent restarts while it is held down.
     Flapping,
+    /// Racks are full of gangs that wait for what they lose, nodes go down and come back, and work of all classes waits
+    /// for whatever becomes free.
+    Owing,
     /// People and conditions drive gangs, services and topology jobs from node to node, and things fail meanwhile.
     Leaving,
 }
@@ -41,6 +44,7 @@ impl Theme {
             3 => Theme::Provisioning,
             4 => Theme::Flapping,
             5 => Theme::Leaving,
+            6 if dice.chance(700) => Theme::Owing,
             _ => Theme::Everything,
         }
     }
@@ -53,10 +57,12 @@ impl Theme {
             Theme::Everything => {}
             Theme::Widening => {
                 for _ in 0..4 {
-                    let (node, down_ms) = (dice.below(nodes) as usize, dice.between(8_000, 30_000));
-                    faults.push((dice.between(5_000, until_ms), Fault::Reboot { node, down_ms }));
+                    let reboot =
+                        Fault::Reboot { node: dice.below(nodes) as usize, down_ms: dice.between(8_000, 30_000) };
+                    faults.push((dice.between(5_000, until_ms), reboot));
                 }
             }
+            Theme::Owing => return (0..6).map(|_| reboot(dice, nodes, until_ms)).collect(),
             Theme::Handover => {
                 // The candidates crash in turn: from the second crash on, each strikes the one that holds the duty.
                 let mut at_ms = dice.between(4_000, 8_000);
@@ -94,23 +100,11 @@ impl Theme {
                     at_ms += dice.between(2_000, 6_000);
                 }
             }
-            Theme::Leaving => {
-                let node = |dice: &mut Prng| dice.below(nodes) as usize;
-                for _ in 0..8 {
-                    let kinds = [ConditionKind::DeviceError, ConditionKind::HealthCheckFailed];
-                    let (node, kind) = (node(dice), kinds[dice.below(2) as usize]);
-                    let ail = Fault::Ail { node, kind, for_ms: dice.between(300, 15_000) };
-                    faults.push((dice.between(3_000, until_ms), ail));
-                }
-                for _ in 0..3 {
-                    let reboot = Fault::Reboot { node: node(dice), down_ms: dice.between(500, 12_000) };
-                    faults.push((dice.between(5_000, until_ms), reboot));
-                }
-            }
+            Theme::Leaving => return leaving(dice, nodes, until_ms),
             Theme::Deposing => {
                 for _ in 0..8 {
-                    let for_ms = dice.between(1_000, 6_000);
-                    faults.push((dice.between(3_000, until_ms), Fault::Depose { for_ms }));
+                    let depose = Fault::Depose { for_ms: dice.between(1_000, 6_000) };
+                    faults.push((dice.between(3_000, until_ms), depose));
                 }
             }
         }
@@ -124,6 +118,7 @@ impl Theme {
             Theme::Handover if dice.chance(700) => lasting(dice, job),
             Theme::Provisioning if dice.chance(850) => provisioned(dice, job),
             Theme::Leaving if dice.chance(700) => movable(dice, job),
+            Theme::Owing if dice.chance(900) => owing(dice, job),
             _ => {}
         }
     }
@@ -144,6 +139,29 @@ impl Theme {
     }
 }
 
+/// Conditions that drive away, and reboots.
+fn leaving(dice: &mut Prng, nodes: u64, until_ms: u64) -> Vec<(u64, Fault)> {
+    let mut faults: Vec<(u64, Fault)> = Vec::new();
+    let node = |dice: &mut Prng| dice.below(nodes) as usize;
+    for _ in 0..8 {
+        let kinds = [ConditionKind::DeviceError, ConditionKind::HealthCheckFailed];
+        let (node, kind) = (node(dice), kinds[dice.below(2) as usize]);
+        let ail = Fault::Ail { node, kind, for_ms: dice.between(300, 15_000) };
+        faults.push((dice.between(3_000, until_ms), ail));
+    }
+    for _ in 0..3 {
+        let reboot = Fault::Reboot { node: node(dice), down_ms: dice.between(500, 12_000) };
+        faults.push((dice.between(5_000, until_ms), reboot));
+    }
+    faults.into_iter().map(|(at_ms, fault)| (at_ms.min(until_ms), fault)).collect()
+}
+
+/// A node goes down for longer than its lease, and comes back.
+fn reboot(dice: &mut Prng, nodes: u64, until_ms: u64) -> (u64, Fault) {
+    let (node, down_ms) = (dice.below(nodes) as usize, dice.between(10_000, 25_000));
+    (dice.between(8_000, until_ms), Fault::Reboot { node, down_ms })
+}
+
 /// Tasks that fill a host or a rack, stay long, and may go one level further when they are lost.
 fn widening(dice: &mut Prng, job: &mut JobSpec) {
     let levels = ["topology.ohm/block", "topology.ohm/rack", "kubernetes.io/hostname"];
@@ -160,6 +178,28 @@ fn widening(dice: &mut Prng, job: &mut JobSpec) {
         group.topology =
             TopologyRequest { mode: TopologyMode::Required, level: levels[at].into(), ..TopologyRequest::default() };
         group.requests.insert("cpu".into(), dice.between(8, 20) as i64 * 100);
+    }
+    lasting(dice, job);
+}
+
+/// A gang that keeps its rack and waits there for what it loses, or work that waits for any room.
+fn owing(dice: &mut Prng, job: &mut JobSpec) {
+    job.suspended = false;
+    if dice.chance(400) {
+        let level = ["topology.ohm/block", "topology.ohm/rack"][dice.below(2) as usize];
+        let timeout_seconds = [0, 0, 20][dice.below(3) as usize];
+        (job.class, job.priority) = (Class::TAS, dice.below(2) as i32);
+        job.repair = RepairSpec { policy: RepairPolicy::Wait, timeout_seconds, ..RepairSpec::default() };
+        for group in &mut job.groups {
+            group.topology =
+                TopologyRequest { mode: TopologyMode::Required, level: level.into(), ..TopologyRequest::default() };
+            group.requests.insert("cpu".into(), dice.between(10, 18) as i64 * 100);
+        }
+    } else {
+        job.priority = [-10, 0, 100][dice.below(3) as usize];
+        job.groups
+            .iter_mut()
+            .for_each(|group| _ = group.requests.insert("cpu".into(), dice.between(2, 8) as i64 * 100));
     }
     lasting(dice, job);
 }

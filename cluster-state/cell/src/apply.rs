@@ -40,6 +40,7 @@ use crate::apply::steps::names::{check_actor, check_session};
 use crate::cell::{Cell, STAMP_MAX_MS};
 use crate::planted::{self, Planted};
 use crate::policy::admission::CheckName;
+use crate::policy::claims::{give_owed_room, settle_claims};
 use crate::policy::kept::settle_kept;
 use crate::policy::spares::settle_spares;
 use crate::rooms::reads::session_name;
@@ -64,7 +65,9 @@ pub(crate) fn apply_entry(cell: &mut Cell, index: Index, entry: &Entry, applied:
         let mut tx = Tx::new(cell, applied, &envelope.command);
         let outcome = apply_once(&mut tx, envelope);
         settle_kept(&mut tx);
+        settle_claims(&mut tx);
         planted::settle_with(&mut tx, settle_spares);
+        give_owed_room(&mut tx);
         tx.applied.outcomes.push(outcome);
         planted.after(cell, applied);
     }

@@ -3,6 +3,7 @@
 //! what each entry touched.
 
 mod admission;
+mod claims;
 mod jobs;
 mod nodes;
 mod quota;

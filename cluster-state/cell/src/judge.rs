@@ -12,7 +12,7 @@ mod charge;
 mod moves;
 mod rows;
 pub(crate) mod scratch;
-mod slices;
+pub(crate) mod slices;
 mod spares;
 
 use crate::cell::Cell;
@@ -27,7 +27,7 @@ use crate::state::quota::QueueId;
 use crate::state::requests::add_requests;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Conflict, ConflictReason, Grain, GroupIndex, Index, JobGuard, JobId, Lease, NodeId, Nomination, Purpose,
+    Claim, Conflict, ConflictReason, Grain, GroupIndex, Index, JobGuard, JobId, Lease, NodeId, Nomination, Purpose,
     ResourceId, RunRef, SessionId, ShapeId, StopCause, Transaction, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,7 +107,7 @@ impl<'a> Judge<'a> {
         // Whoever gives up a repair does nothing else: what the job held is given back with it.
         let gives_up = transaction.evict.iter().any(|(_, cause)| *cause == StopCause::RepairFailed);
         let more = !transaction.place.is_empty() || !transaction.nominate.is_empty() || !transaction.reserve.is_empty();
-        if gives_up && more {
+        if gives_up && (more || !transaction.claim.is_empty()) {
             return Err(ConflictReason::Malformed);
         }
         // Nor does whoever moves tasks to places that are reserved for them: all of it is accepted, or nothing.
@@ -145,6 +145,7 @@ impl<'a> Judge<'a> {
             let judged = match nomination.purpose {
                 Purpose::Spare => self.judge_spare(nomination, &mut spares),
                 Purpose::Preemptor { .. } | Purpose::Move => self.judge_nomination(nomination),
+                Purpose::Repair => Err(ConflictReason::Malformed),
             };
             if let Err(reason) = judged {
                 self.refuse(Row::Nominate(row as u32), Some(nomination.node), reason, self.cell.applied);
@@ -152,6 +153,15 @@ impl<'a> Judge<'a> {
         }
         if !transaction.reserve.is_empty() {
             self.judge_reservations();
+        }
+        for (row, claim) in transaction.claim.iter().enumerate() {
+            let once = || match transaction.claim[..row].contains(claim) {
+                true => Err(ConflictReason::Malformed),
+                false => self.judge_claim(claim),
+            };
+            if let Err(reason) = once() {
+                self.refuse(Row::Claim(row as u32), None, reason, self.cell.applied);
+            }
         }
     }
 
@@ -251,6 +261,22 @@ impl<'a> Judge<'a> {
             true => Ok(()),
             false if self.cell.nodes.flags(nomination.node) & PRESENT == 0 => Err(ConflictReason::NodeGone),
             false => Err(ConflictReason::NodeNotReady),
+        }
+    }
+
+    /// Room is owed to what was lost and waits, once, and for a time.
+    fn judge_claim(&self, claim: &Claim) -> Result<(), ConflictReason> {
+        let job = self.job_of(claim.job)?;
+        if job.groups.get(usize::from(claim.group.0)).is_none() {
+            return Err(ConflictReason::Malformed);
+        }
+        if self.cell.nominations.claim(claim.job, claim.group).is_some() {
+            return Err(ConflictReason::TaskNotPending);
+        }
+        match job.may_claim(claim.group, self.cell.now_ms) {
+            true => Ok(()),
+            false if job.owed(claim.group).is_empty() => Err(ConflictReason::TaskNotPending),
+            false => Err(ConflictReason::LimitReached),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Room on nodes: what a group finds, what is held for tasks that do not run there yet (preemptors, moves, spares), and
-//! what would be if more were taken.
+//! Room on nodes: what a group finds, what is held for tasks that do not run there yet (preemptors, moves, spares,
+//! repairs), and what would be if more were taken.
 
 pub(crate) mod grid;
 pub(crate) mod laying;

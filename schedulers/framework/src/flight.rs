@@ -5,7 +5,7 @@ use crate::holds::{Holds, Taken};
 use crate::plan::PlannedJob;
 use ohm_cell::Cell;
 use ohm_model::transaction::Row;
-use ohm_model::{ConflictReason, Epoch, Grain, Index, JobId, Sequence, Shard, Transaction, Verdict};
+use ohm_model::{Claim, ConflictReason, Epoch, Grain, Index, JobId, Sequence, Shard, Transaction, Verdict};
 use ohm_queueing::Fare;
 use std::collections::BTreeMap;
 
@@ -71,6 +71,7 @@ impl Batch {
         if plan.reserve {
             transaction.reserve.push(plan.job.job);
         }
+        transaction.claim.extend(plan.claim.iter().map(|group| Claim { job: plan.job.job, group: *group }));
         transaction.jobs.push(plan.job);
         transaction.jobs.extend(plan.others);
         transaction.evict.extend(plan.evict);
@@ -119,7 +120,8 @@ pub(crate) struct Flight {
 impl Flight {
     pub(crate) fn new(cell: &Cell, holds: &mut Holds, batch: &mut Batch, improvements: u64) -> Self {
         let transaction = &batch.transaction;
-        let others = transaction.evict.len() + transaction.nominate.len() + transaction.reserve.len();
+        let kept = transaction.nominate.len() + transaction.reserve.len() + transaction.claim.len();
+        let others = transaction.evict.len() + kept;
         let taken = holds.take(cell, transaction);
         Flight {
             jobs: std::mem::take(&mut batch.jobs),
@@ -157,7 +159,7 @@ impl Flight {
                         fate.conflict.get_or_insert(conflict.reason);
                     }
                 }
-                Row::Whole | Row::Evict(_) | Row::Nominate(_) | Row::Reserve(_) => {
+                Row::Whole | Row::Evict(_) | Row::Nominate(_) | Row::Reserve(_) | Row::Claim(_) => {
                     for fate in &mut fates {
                         fate.conflict.get_or_insert(conflict.reason);
                     }

@@ -8,6 +8,7 @@ use crate::input::SchedulerEffect;
 use crate::moves::{plan_waiting, seek_places};
 use crate::plan::{Decision, Plan, PlannedJob, row_bytes_max};
 use crate::planner::{Budget, Need, Planner, Work, WorkItem};
+use crate::repair::claim_for;
 use crate::scheduler::SchedulerCore;
 use ohm_client::SessionInput;
 use ohm_model::{Command, Grain, Guard, JobId, Lease, NodeId, Placement, ResourceId, Shard};
@@ -175,13 +176,14 @@ impl<P: Planner> SchedulerCore<P> {
                     self.bind_repair(&mut planned);
                     self.board(now_ms, *planned, &mut batches);
                 }
-                Decision::Unplaced(explanation) => match self.give_up(job, &explanation) {
-                    Some(planned) => {
-                        self.counters.given_up += 1;
-                        self.board(now_ms, planned, &mut batches);
+                Decision::Unplaced(explanation) => {
+                    let given_up = self.give_up(job, &explanation);
+                    self.counters.given_up += u64::from(given_up.is_some());
+                    match given_up.or_else(|| claim_for(self.follower.cell(), job, &explanation)) {
+                        Some(planned) => self.board(now_ms, planned, &mut batches),
+                        None => self.park(now_ms, job, *explanation),
                     }
-                    None => self.park(now_ms, job, *explanation),
-                },
+                }
                 Decision::Nothing(job) => self.backlog.remove(job),
             }
         }

@@ -1,7 +1,7 @@
 //! What a planner decided.
 
 use crate::explain::Explanation;
-use ohm_model::{Grain, Guard, JobGuard, JobId, Nomination, Placement, RunRef, StopCause};
+use ohm_model::{Grain, GroupIndex, Guard, JobGuard, JobId, Nomination, Placement, RunRef, StopCause};
 
 /// The outcome of one pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub struct PlannedJob {
     pub nominate: Vec<Nomination>,
     /// Whether its whole request is to be charged to its queue.
     pub reserve: bool,
+    /// Its groups to which room is owed from now on.
+    pub claim: Vec<GroupIndex>,
     /// Why nothing more is planned for it, if something will still be missing after the commit.
     pub rest: Option<Box<Explanation>>,
 }
@@ -72,25 +74,28 @@ impl PlannedJob {
             evict: Vec::new(),
             nominate: Vec::new(),
             reserve: false,
+            claim: Vec::new(),
             rest: None,
         }
     }
 
     /// Whether it would change nothing.
     pub fn is_empty(&self) -> bool {
-        self.place.is_empty() && self.evict.is_empty() && self.nominate.is_empty() && !self.reserve
+        let nothing_else = !self.reserve && self.claim.is_empty();
+        self.place.is_empty() && self.evict.is_empty() && self.nominate.is_empty() && nothing_else
     }
 
     /// Whether it may share a transaction with others like it.
     pub fn is_mergeable(&self) -> bool {
-        let only_places = self.evict.is_empty() && self.nominate.is_empty() && !self.reserve && self.others.is_empty();
+        let alone = self.evict.is_empty() && self.nominate.is_empty() && self.others.is_empty();
+        let only_places = alone && !self.reserve && self.claim.is_empty();
         only_places && self.grain != Grain::AllOrNothing
     }
 
     /// An upper bound of its bytes in a log entry: integers are encoded in at most nine bytes.
     pub fn bytes_max(&self) -> usize {
         let rows: usize = self.place.iter().map(row_bytes_max).sum();
-        let others = self.others.len() * 24 + self.evict.len() * 32 + self.nominate.len() * 40;
+        let others = self.others.len() * 24 + self.evict.len() * 32 + self.nominate.len() * 40 + self.claim.len() * 12;
         rows + others + 64
     }
 }

@@ -3,6 +3,7 @@
 use crate::explain::{Explanation, Obstacle};
 use crate::flight::{Fate, Flight, FlyingJob};
 use crate::planner::Planner;
+use crate::repair::may_claim;
 use crate::scheduler::SchedulerCore;
 use crate::ticket::blocker_of;
 use ohm_model::{ConflictReason, Index, JobId, Outcome, Verdict};
@@ -36,7 +37,8 @@ impl<P: Planner> SchedulerCore<P> {
                 None => {
                     self.counters.committed += 1;
                     self.attempts.remove(&job.job);
-                    if let Some(rest) = job.rest.filter(|_| !is_news) {
+                    // What is lost and was not placed claims room first.
+                    if let Some(rest) = job.rest.filter(|_| !is_news && !may_claim(self.follower.cell(), job.job)) {
                         self.park(now_ms, job.job, *rest);
                     }
                 }

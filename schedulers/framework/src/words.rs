@@ -176,7 +176,7 @@ fn miss_text(cell: &Cell, miss: &Miss, nodes: u32) -> String {
         }
         Miss::Port(port) => format!("{have} port {port} taken"),
         Miss::LimitPerNode => format!("{} as many of its tasks as one node may", if one { "holds" } else { "hold" }),
-        Miss::Held => format!("{have} the room kept for nominated jobs"),
+        Miss::Held => format!("{have} the room kept for other jobs"),
     };
     format!("{nodes} {what}")
 }

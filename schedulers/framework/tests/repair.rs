@@ -6,20 +6,25 @@ use crate::world;
 use ohm_cell::{Job, RepairEnd, RepairState};
 use ohm_framework::need_of;
 use ohm_model::{
-    Class, Command, Epoch, Exit, Incarnation, NodeConclusion, NodeHealth, OnDisconnect, Reconcile, RepairPolicy,
-    RunRef, RunReport, RunReportKind,
+    Class, Command, Epoch, Exit, GroupIndex, Incarnation, NodeConclusion, NodeHealth, OnDisconnect, Reconcile,
+    RepairPolicy, RunRef, RunReport, RunReportKind,
 };
 use std::sync::Arc;
 use world::{World, job};
 
 /// A cell of `nodes` nodes with two cores each, and a gang of four tasks that just stands on the first two.
 fn world(nodes: usize, change: impl Fn(&mut ohm_model::JobSpec)) -> World {
+    world_of(nodes, &[Class::BATCH], change)
+}
+
+/// The same with a scheduler for each of these classes.
+fn world_of(nodes: usize, classes: &[Class], change: impl Fn(&mut ohm_model::JobSpec)) -> World {
     let mut world = World::new(1);
     for node in 0..nodes {
         world.register(&format!("n{node}"), &[("cpu", 2_000), ("pods", 20)], 1);
     }
     world.take_health();
-    world.add(Class::BATCH, false);
+    classes.iter().for_each(|class| world.add(*class, false));
     world.run(3_000);
     let mut gang = job("gang", Class::BATCH, 4, 4, 1_000);
     change(&mut gang);
@@ -117,4 +122,28 @@ fn a_gang_whose_runs_came_back_is_not_placed_anew_meanwhile() {
     let back = end(&mut world, runs[1]);
     assert_eq!((back.live(), world.reference.nodes().run_count(away)), (4, 2));
     assert!(runs.iter().all(|run| back.groups[0].tasks[run.task.task.0 as usize].incarnation == run.incarnation));
+}
+
+#[test]
+fn a_repair_that_finds_no_room_claims_the_next_whoever_plans_new_work() {
+    let classes = [Class::BATCH, Class::SERVICE];
+    let mut world = world_of(2, &classes, |gang| gang.repair.policy = RepairPolicy::Wait);
+    let mut rival = job("rival", Class::SERVICE, 2, 1, 1_000);
+    rival.priority = 9;
+    world.submit(vec![rival]);
+    world.run(100);
+    lose(&mut world, "n1");
+    world.run(100);
+    let gang = found(&world, "gang");
+    let claim = world.reference.nominations().claim(gang.id, GroupIndex(0)).copied();
+    assert_eq!(claim.map(|claim| claim.sought_for), Some(2), "it claims room, once");
+    world.run(200);
+    assert_eq!(world.reference.nominations().claim(gang.id, GroupIndex(0)).copied(), claim);
+    world.register("n1", &[("cpu", 2_000), ("pods", 20)], 2);
+    let away = world.reference.nodes().find("n1").expect("a node");
+    let earmarks: Vec<u32> = world.reference.nominations().on_node(away).iter().map(|held| held.count).collect();
+    assert_eq!(earmarks, [2], "in the entry in which the node is back");
+    world.run(200);
+    assert_eq!((found(&world, "gang").live(), found(&world, "rival").live()), (4, 0));
+    assert!(!world.reference.nominations().claims().any(|((job, _), _)| job == gang.id), "nothing is owed any more");
 }

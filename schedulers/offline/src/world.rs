@@ -208,6 +208,7 @@ impl World {
             place: planned.place.clone(),
             nominate: planned.nominate.clone(),
             reserve: if planned.reserve { vec![planned.job.job] } else { Vec::new() },
+            claim: Vec::new(),
         };
         match self.apply(Command::Commit(transaction)) {
             Outcome::Verdict(verdict) => Some(verdict),

@@ -241,7 +241,7 @@ mod tests {
     fn every_fault_reads_back_as_itself() {
         let population = Population { servers: 3, schedulers: 3, health: 2, nodes: 4, clients: 2, losses: true };
         let drawn = (0..200).flat_map(|seed| draw(&mut Prng::new(seed), population, 9_000));
-        let themes = [Theme::Widening, Theme::Handover, Theme::Deposing, Theme::Flapping, Theme::Leaving];
+        let themes = [Theme::Widening, Theme::Handover, Theme::Deposing, Theme::Flapping, Theme::Owing, Theme::Leaving];
         let of_themes = themes.into_iter().flat_map(|theme| theme.faults(&mut Prng::new(1), population, 9_000));
         let ailments = (0..20).flat_map(|seed| draw_ailments(&mut Prng::new(seed), population, 9_000));
         let freezes = (0..20).flat_map(|seed| draw_duty_faults(&mut Prng::new(seed), 5_000, 9_000));

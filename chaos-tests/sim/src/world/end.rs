@@ -74,6 +74,7 @@ impl World {
             Some(cell) => {
                 broken.extend(self.seen_cell().into_iter().flat_map(|cell| quiet::wrong_reasons(cell, &self.oracle)));
                 broken.extend(quiet::stuck_admissions(cell));
+                broken.extend(quiet::unclaimed_repairs(cell));
                 let names = self.roles.nodes.iter().map(|node| node.spec.name.as_str());
                 broken.extend(quiet::lost_nodes(cell, names));
             }

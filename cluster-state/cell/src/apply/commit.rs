@@ -12,6 +12,7 @@ use crate::apply::steps::rounds::{note_admitted, open_round};
 use crate::apply::steps::runs::stop_run;
 use crate::cell::Cell;
 use crate::policy::admission::settle_preempted;
+use crate::policy::claims::make_claim;
 use crate::policy::moves::{settle_moved, settle_rooms};
 use crate::policy::repair::give_up_repair;
 use crate::policy::spares::{hold_spare, use_spares};
@@ -154,7 +155,12 @@ pub(crate) fn perform(
             _ if refused.contains(&Row::Nominate(row as u32)) => {}
             Purpose::Spare => hold_spare(tx, nomination),
             Purpose::Preemptor { .. } => nominate(tx, nomination),
-            Purpose::Move => {}
+            Purpose::Move | Purpose::Repair => {}
+        }
+    }
+    for (row, claim) in transaction.claim.iter().enumerate() {
+        if !refused.contains(&Row::Claim(row as u32)) {
+            make_claim(tx, claim);
         }
     }
     for (row, job) in transaction.reserve.iter().enumerate() {

@@ -4,6 +4,7 @@ use crate::apply::Tx;
 use crate::apply::cordon_node::named_node;
 use crate::apply::steps::kept::forget_kept_on;
 use crate::apply::steps::repairs::detach_unhealthy;
+use crate::policy::claims::clear_earmarks_on;
 use crate::policy::moves::lose_rooms;
 use crate::policy::spares::clear_spares_on;
 use ohm_model::{EventKind, Outcome, Refusal};
@@ -22,6 +23,7 @@ pub(crate) fn remove_node(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, Refusa
     }
     lose_rooms(tx, node);
     clear_spares_on(tx, node, "its node is gone");
+    clear_earmarks_on(tx, node, "its node is gone");
     detach_unhealthy(tx, node);
     forget_kept_on(tx, node);
     tx.cell.classes.leave(tx.cell.nodes.class(node));

@@ -19,8 +19,8 @@ pub(crate) struct Tx<'a> {
     pub(crate) command: &'a Command,
     /// Jobs with kept runs that the command has let live on.
     pub(crate) returned: Vec<JobId>,
-    /// How many nodes and jobs the entry had touched before the command.
-    before: (usize, usize),
+    /// How many nodes and jobs the entry had touched before the command, and how many nodes it had given room back on.
+    before: (usize, usize, usize),
 }
 
 /// The judge has allowed what the state does not hold: this copy stops, as one that diverges does.
@@ -47,7 +47,7 @@ impl DerefMut for Tx<'_> {
 
 impl<'a> Tx<'a> {
     pub(crate) fn new(cell: &'a mut Cell, applied: &'a mut Applied, command: &'a Command) -> Self {
-        let before = (applied.nodes.len(), applied.jobs.len());
+        let before = (applied.nodes.len(), applied.jobs.len(), applied.freed.nodes.len());
         Tx { cell, applied, command, returned: Vec::new(), before }
     }
 
@@ -59,6 +59,11 @@ impl<'a> Tx<'a> {
     /// The jobs that the command has touched so far; may repeat.
     pub(crate) fn touched_jobs(&self) -> &[JobId] {
         &self.applied.jobs[self.before.1..]
+    }
+
+    /// The nodes that the command has given room back on so far; may repeat.
+    pub(crate) fn freed_nodes(&self) -> &[NodeId] {
+        &self.applied.freed.nodes[self.before.2..]
     }
 
     /// Stops this copy: the state does not hold what was `expected` of it.
@@ -135,7 +140,7 @@ impl<'a> Tx<'a> {
 
     /// More may fit on `node` than before.
     pub(crate) fn free_node(&mut self, node: NodeId) {
-        if self.applied.freed.nodes.last() != Some(&node) {
+        if self.freed_nodes().last() != Some(&node) {
             self.applied.freed.nodes.push(node);
         }
     }

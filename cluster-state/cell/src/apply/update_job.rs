@@ -29,6 +29,7 @@ use crate::apply::steps::names::check_names;
 use crate::apply::steps::repairs::{arm_give_up, drop_repair, forget_lost_nodes};
 use crate::apply::steps::run_end::restart_if_down;
 use crate::apply::steps::runs::stop_run;
+use crate::policy::claims::clear_claims;
 use crate::policy::moves::settle_rooms;
 use crate::policy::spares::clear_spares;
 use crate::rooms::nominations::Held;
@@ -95,6 +96,9 @@ fn before_update(tx: &mut Tx<'_>, known: Arc<Job>, spec: &JobSpec, anew: bool) -
     let others = anew || spec.groups.len() != known.groups.len();
     if others || queue || priority {
         clear_spares(tx, id, "its job has changed");
+    }
+    if others || queue || priority || spec.repair != former.repair {
+        clear_claims(tx, id, "its job has changed");
     }
     tx.jobs.get(id).cloned().unwrap_or(known)
 }

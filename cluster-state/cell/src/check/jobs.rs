@@ -2,6 +2,7 @@
 
 use crate::cell::Cell;
 use crate::check::admission::check_admission;
+use crate::check::claims::check_claims;
 use crate::check::repairs::check_repair;
 use crate::check::spares::check_spares;
 use crate::state::jobs::{Job, JobState, Task, TaskState, required_level};
@@ -66,6 +67,7 @@ pub(crate) fn check_job_promises(cell: &Cell, job: &Job, broken: &mut Vec<String
     check_repair(cell, job, broken);
     check_admission(cell, job, broken);
     check_spares(cell, job, broken);
+    check_claims(cell, job, broken);
     let closed = job.state != JobState::Active;
     if !matches!(job.state, JobState::Finished(_)) && cell.profiles.kind(job.spec.class) != Some(job.kind) {
         let (name, class) = (&job.spec.name, job.spec.class);

@@ -1,6 +1,7 @@
 //! P1 and the node's side of P2: what is on a node fits there, and its record says what is there.
 
 use crate::cell::Cell;
+use crate::check::claims::check_earmarks_on;
 use crate::check::spares::check_spares_on;
 use crate::state::classes::NodeClass;
 use crate::state::nodes::{DRAINING, NOMINATED, NodeRecord, PRESENT, READY, SHRUNK};
@@ -105,6 +106,7 @@ fn check_node_details(
         broken.push(format!("node {name}: nomination flag without nomination, or the reverse"));
     }
     check_spares_on(cell, node, broken);
+    check_earmarks_on(cell, node, broken);
     let is_classed =
         cell.classes.get(cell.nodes.class(node)) == Some(&NodeClass::of(&record.spec.labels, &record.taints));
     let is_dated = record.tainted_ms.len() == record.taints.len();

@@ -42,7 +42,7 @@ pub(crate) fn check_spares_on(cell: &Cell, node: NodeId, broken: &mut Vec<String
         let binds = |(other, found): &(usize, &Held)| {
             let stronger = (found.priority, std::cmp::Reverse((found.since, found.job, found.group)))
                 > (held.priority, std::cmp::Reverse((held.since, held.job, held.group)));
-            *other != at && (found.is_move() || (found.is_spare() && stronger))
+            *other != at && (found.is_move() || found.is_earmark() || (found.is_spare() && stronger))
         };
         let mut over = Overlay::default();
         over.bare(node);

@@ -2,6 +2,7 @@
 //! others of its slice, or brings the whole slice.
 
 use super::Judge;
+use crate::cell::Cell;
 use crate::state::jobs::{Job, TaskState};
 use crate::state::topologies::Topology;
 use ohm_model::{ConflictReason, GroupIndex, NodeId};
@@ -60,7 +61,7 @@ impl Judge<'_> {
         let ranks = first..first.saturating_add(size).min(job.spec.groups[at].count);
         let key = |node| topology.key_of(node, level);
         let Some(home) = key(come[0].1) else { return false };
-        let mates = self.mates(job, at, ranks.clone(), come, key);
+        let mates = mates(self.cell, (job, at), ranks.clone(), come, key);
         if !mates.staying.is_empty() {
             return come.iter().all(|(_, node)| key(*node).is_some_and(|key| mates.staying.contains(&key)));
         }
@@ -68,41 +69,58 @@ impl Judge<'_> {
         let all = || come.len() as u32 + mates.done >= ranks.len() as u32;
         together && if mates.stopping.is_empty() { all() } else { mates.stopping.contains(&home) }
     }
+}
 
-    /// The tasks of a slice that are not among those that come.
-    fn mates(
-        &self,
-        job: &Job,
-        at: usize,
-        ranks: Range<u32>,
-        come: &[(u32, NodeId)],
-        key: impl Fn(NodeId) -> Option<u32>,
-    ) -> Mates {
-        let (group, mut mates) = (&job.groups[at], Mates::default());
-        let comes = |rank: &u32| come.binary_search_by_key(rank, |(task, _)| *task).is_ok();
-        for rank in ranks.filter(|rank| !comes(rank)) {
-            let Some(task) = group.tasks.get(rank as usize) else { continue };
-            let room = self.room_of(job, at, rank).and_then(&key);
-            match (task.state, self.cell.runs.get(task.run)) {
-                _ if room.is_some() => mates.staying.extend(room),
-                (TaskState::Succeeded, _) => match key(task.node) {
-                    Some(key) => mates.staying.push(key),
-                    None => mates.done += 1,
-                },
-                (TaskState::Live, Some(run)) if run.stop.is_some() => mates.stopping.extend(key(run.node)),
-                (TaskState::Live, Some(run)) => mates.staying.extend(key(run.node)),
-                _ => {}
-            }
-        }
-        mates
-    }
+/// Whether one lost task of group `at` may come to `node` as far as its slices go: at every layer it joins those that
+/// stay. A slice of which nothing is left is waited for where the task stood last.
+pub(crate) fn may_join(cell: &Cell, (job, at): (&Job, usize), rank: u32, node: NodeId) -> bool {
+    let spec = &job.spec.groups[at];
+    let Some(topology) = cell.topologies.get(&spec.topology.topology) else { return spec.slices().is_empty() };
+    spec.slices().iter().all(|slice| {
+        let Some(level) = topology.level(&slice.level) else { return false };
+        let key = |node| topology.key_of(node, level);
+        let first = rank / slice.size.max(1) * slice.size.max(1);
+        let ranks = first..first.saturating_add(slice.size.max(1)).min(spec.count);
+        let mates = mates(cell, (job, at), ranks, &[(rank, node)], key);
+        let homes = if mates.staying.is_empty() { mates.stopping } else { mates.staying };
+        let Some(come) = key(node) else { return false };
+        let stood = || job.groups[at].tasks.get(rank as usize).and_then(|task| key(task.node));
+        if homes.is_empty() { stood() == Some(come) } else { homes.contains(&come) }
+    })
+}
 
-    /// Where the room of a task is that is on the move.
-    fn room_of(&self, job: &Job, at: usize, rank: u32) -> Option<NodeId> {
-        if !job.groups[at].moving.contains(rank, 1) {
-            return None;
+/// The tasks of a slice that are not among those that come.
+fn mates(
+    cell: &Cell,
+    (job, at): (&Job, usize),
+    ranks: Range<u32>,
+    come: &[(u32, NodeId)],
+    key: impl Fn(NodeId) -> Option<u32>,
+) -> Mates {
+    let (group, mut mates) = (&job.groups[at], Mates::default());
+    let comes = |rank: &u32| come.binary_search_by_key(rank, |(task, _)| *task).is_ok();
+    for rank in ranks.filter(|rank| !comes(rank)) {
+        let Some(task) = group.tasks.get(rank as usize) else { continue };
+        let room = room_of(cell, (job, at), rank).and_then(&key);
+        match (task.state, cell.runs.get(task.run)) {
+            _ if room.is_some() => mates.staying.extend(room),
+            (TaskState::Succeeded, _) => match key(task.node) {
+                Some(key) => mates.staying.push(key),
+                None => mates.done += 1,
+            },
+            (TaskState::Live, Some(run)) if run.stop.is_some() => mates.stopping.extend(key(run.node)),
+            (TaskState::Live, Some(run)) => mates.staying.extend(key(run.node)),
+            _ => {}
         }
-        let mut rooms = self.cell.rooms_for_moving(job.id, GroupIndex(at as u16));
-        rooms.find(|(_, tasks)| tasks.contains(rank, 1)).map(|(node, _)| node)
     }
+    mates
+}
+
+/// Where the room of a task is that is on the move.
+fn room_of(cell: &Cell, (job, at): (&Job, usize), rank: u32) -> Option<NodeId> {
+    if !job.groups[at].moving.contains(rank, 1) {
+        return None;
+    }
+    let mut rooms = cell.rooms_for_moving(job.id, GroupIndex(at as u16));
+    rooms.find(|(_, tasks)| tasks.contains(rank, 1)).map(|(node, _)| node)
 }

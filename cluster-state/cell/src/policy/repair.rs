@@ -62,9 +62,11 @@ fn open_repair(tx: &mut Tx<'_>, id: JobId, loss: &Loss, nodes: &[String]) -> boo
     if job.repairs.open.is_none() {
         job.repairs.begun += 1;
     }
-    let new = || OpenRepair { since, since_ms, give_up_ms: 0, losses: 0, placed: 0, nodes: Vec::new() };
+    let (give_up_ms, last_ms) = (0, since_ms);
+    let new = || OpenRepair { since, since_ms, last_ms, give_up_ms, losses: 0, placed: 0, nodes: Vec::new() };
     let open = job.repairs.open.get_or_insert_with(new);
     open.losses += 1;
+    open.last_ms = last_ms;
     for name in nodes {
         if !open.nodes.contains(name) {
             open.nodes.push(name.clone());

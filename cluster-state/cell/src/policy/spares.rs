@@ -200,12 +200,15 @@ fn settle_quota_of_spares(tx: &mut Tx<'_>, id: JobId) {
 }
 
 /// The most important spares stay, then the oldest, each with as much as there is room for.
-fn settle_spares_on(tx: &mut Tx<'_>, node: NodeId) {
+pub(crate) fn settle_spares_on(tx: &mut Tx<'_>, node: NodeId) {
+    if !tx.nominations.on_node(node).iter().any(Held::is_spare) {
+        return;
+    }
     let on_node = tx.nominations.on_node(node).to_vec();
     let (mut spares, others): (Vec<Held>, Vec<Held>) = on_node.into_iter().partition(Held::is_spare);
     let mut over = Overlay::default();
     over.bare(node);
-    others.into_iter().filter(Held::is_move).for_each(|held| over.hold(node, held));
+    others.into_iter().filter(|held| !held.is_preemptor()).for_each(|held| over.hold(node, held));
     spares.sort_by_key(|held| (Reverse(held.priority), held.since, held.job, held.group));
     let mut any = false;
     for held in spares {

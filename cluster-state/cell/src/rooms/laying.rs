@@ -101,6 +101,8 @@ impl Overlay {
     /// no others, wait to be placed again. A planner that finds places for them has found where they may move to.
     pub fn leave(&mut self, cell: &Cell, job: &Job, runs: &[RunRef]) -> Job {
         let mut left = job.clone();
+        // What leaves is no repair: room that is owed to one is not for it.
+        left.repairs.open = None;
         for group in &mut left.groups {
             (group.pending, group.lost, group.replaced) = Default::default();
         }

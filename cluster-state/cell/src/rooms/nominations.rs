@@ -1,12 +1,14 @@
-//! Room kept on nodes for tasks that don't stand there: by node, and by the job that it is for.
+//! Room kept on nodes for tasks that don't stand there: by node, and by the job that it is for. And claims: to whom
+//! room is owed that is not there yet.
 
 use crate::state::jobs::Job;
 use ohm_model::{GroupIndex, Index, JobId, NodeId, Purpose, Transaction};
 use ohm_stdx::RangeSet;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Room kept for a preemptor, for tasks on the move, or as a spare.
+/// Room kept for a preemptor, for tasks on the move, as a spare, or for a repair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// For which job.
@@ -15,14 +17,21 @@ pub struct Held {
     pub group: u16,
     /// For how many tasks still.
     pub count: u32,
-    /// Which ones, of tasks on the move; others are not told apart.
+    /// Which ones, of tasks on the move and of a repair; others are not told apart.
     pub tasks: RangeSet,
     /// Its priority.
     pub priority: i32,
     /// What for.
     pub purpose: Purpose,
-    /// The entry that made it.
+    /// The entry that made it; of a repair the one that took the first of its tasks.
     pub since: Index,
+}
+
+/// Room that is owed to the lost tasks of a group: what becomes free where they may be placed is kept for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenClaim {
+    /// For how many tasks room was sought on all nodes; once there are more it is sought anew.
+    pub sought_for: u32,
 }
 
 impl Held {
@@ -36,6 +45,12 @@ impl Held {
     pub(crate) fn for_moving(job: JobId, group: GroupIndex, tasks: RangeSet, since: Index) -> Held {
         let (count, priority, purpose) = (tasks.len(), i32::MAX, Purpose::Move);
         Held { job, group: group.0, count, tasks, priority, purpose, since }
+    }
+
+    /// Room for these tasks of a group, which a repair of `job` begun at `since` is to place again.
+    pub(crate) fn earmark(job: &Job, group: u16, tasks: RangeSet, since: Index) -> Held {
+        let (count, priority, purpose) = (tasks.len(), job.spec.priority, Purpose::Repair);
+        Held { job: job.id, group, count, tasks, priority, purpose, since }
     }
 
     /// Gives back the room of those of `tasks` that it is for.
@@ -54,10 +69,16 @@ impl Held {
         matches!(self.purpose, Purpose::Preemptor { .. })
     }
 
-    /// Whether the room is kept from `job`. What tasks on the move will need is nobody else's. Work of higher priority
-    /// may take the rest, and so may the job that it is for: its groups start with each other or not at all.
+    /// Whether the room is kept from `job`. What tasks on the move will need is nobody else's, and what a repair will
+    /// need nobody's but its job's. Work of higher priority may take the rest, and so may the job that it is for: its
+    /// groups start with each other or not at all.
     pub fn binds(&self, job: JobId, priority: i32) -> bool {
-        self.is_move() || (self.job != job && self.priority >= priority)
+        self.is_move() || (self.job != job && (self.is_earmark() || self.priority >= priority))
+    }
+
+    /// Its place among room kept for repairs: the most important repair goes first, then the oldest.
+    pub(crate) fn turn(&self) -> Turn {
+        (Reverse(self.priority), self.since, self.job)
     }
 
     /// Whether the room is kept from waiting tasks of the group. Its own room for tasks on the move is counted with its
@@ -76,6 +97,16 @@ impl Held {
         self.purpose == Purpose::Spare
     }
 
+    /// Whether it is for a repair that claims it.
+    pub fn is_earmark(&self) -> bool {
+        self.purpose == Purpose::Repair
+    }
+
+    /// Whether it is for a repair of this group.
+    pub(crate) fn earmarks(&self, job: JobId, group: u16) -> bool {
+        self.is_earmark() && (self.job, self.group) == (job, group)
+    }
+
     /// Whether it is a spare of this group.
     pub(crate) fn spares(&self, job: JobId, group: u16) -> bool {
         self.is_spare() && (self.job, self.group) == (job, group)
@@ -87,33 +118,40 @@ impl Held {
     }
 }
 
-/// All room that is kept. What it is for says which nodes it is on, so that nothing walks over the room of others.
+/// The order of repairs: by priority, then by age.
+pub(crate) type Turn = (Reverse<i32>, Index, JobId);
+
+/// All room that is kept, and to whom room is owed. What it is for says which nodes it is on, so that nothing walks
+/// over the room of others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "ByNode", into = "ByNode")]
+#[serde(from = "Stored", into = "Stored")]
 pub struct Nominations {
     by_node: ByNode,
     by_job: BTreeSet<(JobId, NodeId)>,
     /// How many of them are spares.
     spares: usize,
+    claims: Claims,
 }
 
 type ByNode = BTreeMap<NodeId, Vec<Held>>;
+type Claims = BTreeMap<(JobId, u16), OpenClaim>;
+type Stored = (ByNode, Claims);
 
-impl From<ByNode> for Nominations {
-    fn from(by_node: ByNode) -> Self {
+impl From<Stored> for Nominations {
+    fn from((by_node, claims): Stored) -> Self {
         let of_node = |(node, on_node): (&NodeId, &Vec<Held>)| {
             let node = *node;
             on_node.iter().map(move |held| (held.job, node)).collect::<Vec<_>>()
         };
         let by_job = by_node.iter().flat_map(of_node).collect();
         let spares = by_node.values().flatten().filter(|held| held.is_spare()).count();
-        Nominations { by_node, by_job, spares }
+        Nominations { by_node, by_job, spares, claims }
     }
 }
 
-impl From<Nominations> for ByNode {
+impl From<Nominations> for Stored {
     fn from(nominations: Nominations) -> Self {
-        nominations.by_node
+        (nominations.by_node, nominations.claims)
     }
 }
 
@@ -138,6 +176,34 @@ impl Nominations {
     /// Whether room is kept as a spare anywhere.
     pub(crate) fn has_spares(&self) -> bool {
         self.spares > 0
+    }
+
+    /// The claim of a group.
+    pub fn claim(&self, job: JobId, group: GroupIndex) -> Option<&OpenClaim> {
+        self.claims.get(&(job, group.0))
+    }
+
+    /// All claims, by job and group.
+    pub fn claims(&self) -> impl Iterator<Item = ((JobId, u16), &OpenClaim)> {
+        self.claims.iter().map(|(of, claim)| (*of, claim))
+    }
+
+    /// The claims of `job`, by group.
+    pub(crate) fn claims_of(&self, job: JobId) -> impl Iterator<Item = (u16, &OpenClaim)> {
+        self.claims.range((job, 0)..=(job, u16::MAX)).map(|((_, group), claim)| (*group, claim))
+    }
+
+    /// Whether room is owed to anybody.
+    pub(crate) fn has_claims(&self) -> bool {
+        !self.claims.is_empty()
+    }
+
+    pub(crate) fn put_claim(&mut self, of: (JobId, u16), claim: OpenClaim) {
+        self.claims.insert(of, claim);
+    }
+
+    pub(crate) fn end_claim(&mut self, of: (JobId, u16)) {
+        self.claims.remove(&of);
     }
 
     /// Everything, by node.
@@ -197,7 +263,7 @@ impl Nominations {
 
     /// Whether the two sides tell the same.
     pub(crate) fn is_consistent(&self) -> bool {
-        *self == Nominations::from(self.by_node.clone())
+        *self == Nominations::from((self.by_node.clone(), self.claims.clone()))
     }
 }
 

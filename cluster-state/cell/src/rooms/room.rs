@@ -4,9 +4,12 @@ use crate::cell::Cell;
 use crate::rooms::nominations::Held;
 use crate::rooms::what_if::WhatIf;
 use crate::state::jobs::Job;
+use crate::state::repairs::OpenRepair;
 use crate::state::shapes::Shape;
 use crate::state::topologies::Fence;
 use ohm_model::{ClassId, ConflictReason, GroupIndex, NodeId, ShapeId};
+use ohm_stdx::bug::{self, Bug};
+use std::cmp::Reverse;
 
 /// What room is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,9 @@ pub enum Wish<'a> {
         /// Whether the spares of the own job bind, too.
         beside_own: bool,
     },
+    /// To keep room for tasks that were lost: beside what is held for others and does not yield to it, and for others of
+    /// its job. Spares of the group are for such tasks.
+    Repair,
 }
 
 /// A group that asks for room.
@@ -102,6 +108,9 @@ impl<'a> Asker<'a> {
         let (job, priority) = (self.job.id, self.job.spec.priority);
         match self.wish {
             Wish::Return { .. } => false,
+            Wish::Repair if held.job == job => !held.spares(job, self.group.0),
+            Wish::Repair => held.binds(job, priority),
+            Wish::Run { .. } | Wish::Plan { .. } if held.is_earmark() => held.job != job && !self.goes_before(held),
             Wish::Run { .. } => held.binds_tasks((job, self.group), priority),
             Wish::Plan { .. } if held.is_spare() && held.job == job => {
                 !self.is_of(held) && !what.over.lent.contains(&job)
@@ -115,6 +124,17 @@ impl<'a> Asker<'a> {
         }
     }
 
+    /// Whether the tasks are to be repaired before those that `held` is for: it is no room that is owed, then. A group
+    /// of which other tasks wait, too, is new work: nobody says which of them will be placed.
+    fn goes_before(&self, held: &Held) -> bool {
+        if bug::is_planted(Bug::TakeOwedRoom) {
+            return true;
+        }
+        let turn = |open: &OpenRepair| (Reverse(self.job.spec.priority), open.since, self.job.id);
+        self.job.is_only_repaired(self.group)
+            && self.job.repairs.open.as_ref().is_some_and(|open| turn(open) < held.turn())
+    }
+
     /// For how many other tasks of the own group room on `node` is kept: for those on the move, and as spares.
     pub(crate) fn kept(&self, what: WhatIf<'_>, node: NodeId) -> u32 {
         match self.wish {
@@ -123,7 +143,8 @@ impl<'a> Asker<'a> {
                 let moving = what.kept_for_moving(self.job, self.group, node);
                 moving.saturating_add(what.kept_spares(self.job, self.group, node))
             }
-            Wish::Plan { moving: true, .. } | Wish::Return { .. } | Wish::Move | Wish::Spare { .. } => 0,
+            Wish::Plan { moving: true, .. } | Wish::Return { .. } => 0,
+            Wish::Move | Wish::Spare { .. } | Wish::Repair => 0,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Room that is held for others stays free, and so does room for other tasks of the own group: those on the move, and
-//! its spares where they are not lent.
+//! Room that is held for others, a repair's among it, stays free, and so does room for other tasks of the own group:
+//! those on the move, and its spares where they are not lent.
 
 use crate::rooms::nominations::Held;
 use crate::rooms::reads::rooms_of;

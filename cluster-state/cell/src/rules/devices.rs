@@ -18,7 +18,7 @@ pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32)
     match asker.wish {
         Wish::Run { devices, .. } | Wish::Return { devices } => named(asker, what, node, (devices, most)),
         Wish::Plan { .. } => unnamed(asker, what, node, most),
-        Wish::Move | Wish::Spare { .. } => beside_each_other(asker, what, node, most),
+        Wish::Move | Wish::Spare { .. } | Wish::Repair => beside_each_other(asker, what, node, most),
     }
 }
 

@@ -10,7 +10,7 @@ pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, _: u32) ->
     let is_as_planned = match asker.wish {
         Wish::Return { .. } => return Room::ALL,
         Wish::Run { class, .. } => what.cell.nodes.class(node) == class,
-        Wish::Plan { .. } | Wish::Move | Wish::Spare { .. } => true,
+        Wish::Plan { .. } | Wish::Move | Wish::Spare { .. } | Wish::Repair => true,
     };
     match is_as_planned && what.cell.admits(asker.shape_id, node) {
         true => Room::ALL,

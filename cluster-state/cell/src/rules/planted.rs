@@ -30,7 +30,7 @@ fn is_skipped(rule: &str, asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId) -> 
         "TopologyDomain" => match asker.wish {
             Wish::Move => bug::is_planted(Bug::MoveAstray),
             Wish::Spare { .. } => bug::is_planted(Bug::SpareAstray),
-            Wish::Plan { .. } => false,
+            Wish::Plan { .. } | Wish::Repair => false,
             Wish::Run { .. } | Wish::Return { .. } => {
                 bug::is_planted(Bug::SkipTopology)
                     || (bug::is_planted(Bug::WidenTooFar) && may_widen(asker, what, node))

@@ -20,8 +20,9 @@ pub(super) fn room(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, most: u32)
 }
 
 fn is_held(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, port: u16) -> bool {
-    let counts =
-        |held: &&crate::rooms::nominations::Held| matches!(asker.wish, Wish::Spare { .. }) || held.holds_ports();
+    let counts = |held: &&crate::rooms::nominations::Held| {
+        matches!(asker.wish, Wish::Spare { .. } | Wish::Repair) || held.holds_ports()
+    };
     let mut bound = asker.bound(what, node).filter(counts);
     bound.any(|held| what.shape_of(held).is_some_and(|shape| shape.ports.contains(&port)))
 }

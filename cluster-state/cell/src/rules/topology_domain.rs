@@ -33,7 +33,7 @@ fn is_in_domain(asker: &Asker<'_>, what: WhatIf<'_>, node: NodeId, (name, level)
     let Some(key) = topology.key_of(node, level) else { return false };
     let mut fixed = job.partners(group).filter_map(|other| what.over.domain(job, other)).peekable();
     match asker.wish {
-        Wish::Run { .. } | Wish::Return { .. } | Wish::Plan { .. } => {
+        Wish::Run { .. } | Wish::Return { .. } | Wish::Plan { .. } | Wish::Repair => {
             fixed.all(|domain| domain == key || widens_to(asker, topology, (domain, level), node))
         }
         // A group that leaves its domain with everything it has goes to one other.

@@ -1,9 +1,13 @@
 //! How far the repair of a job is, and how it ends.
 
-use crate::state::jobs::{Group, Job};
+use crate::state::jobs::{Group, Job, JobState};
 use crate::state::repairs::{PAST_REPAIRS_MAX, PastRepair, RepairEnd, RepairState};
-use ohm_model::{GroupSpec, NodeId};
+use ohm_model::{GroupIndex, GroupSpec, NodeId};
+use ohm_stdx::RangeSet;
 use ohm_stdx::bug::{self, Bug};
+
+/// How long room is owed to a repair that does not say how long it may take.
+const OWED_MS: u64 = 600_000;
 
 impl Job {
     /// How far its repair is.
@@ -27,6 +31,37 @@ impl Job {
             group.started && stands < group.needed(spec)
         };
         self.starts_whole() && self.groups.iter().zip(&self.spec.groups).any(short)
+    }
+
+    /// The lost tasks of a group that no room is held for as they move: room is owed to them once it is claimed.
+    pub fn owed(&self, group: GroupIndex) -> RangeSet {
+        let Some(group) = self.groups.get(usize::from(group.0)) else { return RangeSet::default() };
+        let mut owed = group.lost.clone();
+        group.moving.iter().for_each(|(first, count)| owed.remove(first, count));
+        if self.state == JobState::Active { owed } else { RangeSet::default() }
+    }
+
+    /// Until when room is owed to what it lost, in stamped time: each loss sets it anew, and so does another policy.
+    pub fn owed_until_ms(&self) -> Option<u64> {
+        let timeout_ms = match self.spec.repair.timeout_seconds {
+            0 => OWED_MS,
+            seconds => seconds.saturating_mul(1000),
+        };
+        self.repairs.open.as_ref().map(|open| open.last_ms.saturating_add(timeout_ms))
+    }
+
+    /// Whether room may be claimed for what the group lost, as far as the time for it goes.
+    pub fn may_claim(&self, group: GroupIndex, now_ms: u64) -> bool {
+        self.owed_until_ms().is_some_and(|until_ms| now_ms < until_ms) && !self.owed(group).is_empty()
+    }
+
+    /// Whether everything of the group that waits for a place was lost: it is repaired, and nothing of it is new work.
+    pub(crate) fn is_only_repaired(&self, group: GroupIndex) -> bool {
+        let is_lost = |group: &Group| {
+            let mut waits = group.pending.iter();
+            !group.lost.is_empty() && waits.all(|(first, count)| group.lost.overlap(first, count) == count)
+        };
+        self.groups.get(usize::from(group.0)).is_some_and(is_lost)
     }
 
     /// Whether something of it that its node drives away still stops.

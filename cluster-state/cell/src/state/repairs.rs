@@ -66,6 +66,8 @@ pub struct OpenRepair {
     pub since_ms: u64,
     /// The policy gives up at this stamped time; 0 is never.
     pub give_up_ms: u64,
+    /// Stamped time of the last loss.
+    pub last_ms: u64,
     /// How many losses it has taken together.
     pub losses: u32,
     /// How many tasks were placed again so far.

@@ -26,4 +26,6 @@ pub(crate) enum Timer {
     Toleration(NodeId),
     /// A task on the move that has ended may keep its room no longer.
     Room(TaskRef, Incarnation),
+    /// Room may be owed to what a job lost no longer.
+    Claim(JobId),
 }

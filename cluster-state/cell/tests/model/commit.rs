@@ -3,6 +3,7 @@
 use crate::judge::{Expected, Facts};
 use crate::life::NOBODY;
 use crate::state::{Alarm, Phase, Plain, PlainHold, PlainRun};
+use ohm_model::transaction::Row;
 use ohm_model::{JobId, NodeId, Nomination, Placement, Purpose, SessionId, StopCause, Transaction};
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ impl Plain {
         let (expected, after) = self.judge(session, transaction, facts);
         let refused = |row| expected.conflicts.iter().any(|(other, _)| *other == row);
         let nothing = transaction.grain == ohm_model::Grain::AllOrNothing && !expected.conflicts.is_empty();
-        if nothing || refused(ohm_model::transaction::Row::Whole) {
+        if nothing || refused(Row::Whole) {
             return expected;
         }
         *self = after;
@@ -20,7 +21,7 @@ impl Plain {
             self.move_away(transaction);
             return expected;
         }
-        let not_refused = |row: usize| !refused(ohm_model::transaction::Row::Evict(row as u32));
+        let not_refused = |row: usize| !refused(Row::Evict(row as u32));
         for (row, (run, cause)) in transaction.evict.iter().enumerate() {
             let job = run.task.job;
             let waits = self.jobs.get(&job).is_some_and(|found| !found.repair.lost.is_empty());
@@ -35,7 +36,7 @@ impl Plain {
                 (one.job, one.group, one.task, one.incarnation) == (task.job, task.group.0, task.task.0, incarnation)
             };
             let at = self.runs.iter().position(named);
-            if let Some(at) = at.filter(|_| !refused(ohm_model::transaction::Row::Evict(row as u32)))
+            if let Some(at) = at.filter(|_| !refused(Row::Evict(row as u32)))
                 && self.runs[at].stop.is_none()
             {
                 self.runs[at].stop = Some(*cause);
@@ -58,12 +59,14 @@ impl Plain {
         let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
         jobs.into_iter().for_each(|id| self.settle_start(id));
         for (row, nomination) in transaction.nominate.iter().enumerate() {
-            if !refused(ohm_model::transaction::Row::Nominate(row as u32)) {
+            if !refused(Row::Nominate(row as u32)) {
                 self.keep_room(nomination);
             }
         }
+        let claims = transaction.claim.iter().enumerate();
+        claims.filter(|(row, _)| !refused(Row::Claim(*row as u32))).for_each(|(_, claim)| self.make_claim(claim));
         for (row, job) in transaction.reserve.iter().enumerate() {
-            if !refused(ohm_model::transaction::Row::Reserve(row as u32)) {
+            if !refused(Row::Reserve(row as u32)) {
                 self.open_round(*job);
             }
         }

@@ -47,16 +47,18 @@ impl World {
         let held = cell.nominations().iter();
         let held = held.map(|(node, held)| {
             let tasks: Vec<u32> = held.tasks.iter().flat_map(|(first, count)| first..first + count).collect();
-            (node, held.job, held.group, held.count, tasks, held.is_move(), held.is_spare())
+            (node, held.job, held.group, held.count, tasks, held.is_move(), held.is_spare(), held.is_earmark())
         });
         let expected = plain.holds.iter().map(|hold| {
             let tasks: Vec<u32> = hold.tasks.iter().copied().collect();
-            (hold.node, hold.job, hold.group, hold.count, tasks, hold.is_move(), hold.is_spare())
+            (hold.node, hold.job, hold.group, hold.count, tasks, hold.is_move(), hold.is_spare(), hold.is_earmark())
         });
         let (mut held, mut expected): (Vec<_>, Vec<_>) = (held.collect(), expected.collect());
         held.sort();
         expected.sort();
         same("nominations", held, expected)?;
+        let claims = cell.nominations().claims().map(|(of, claim)| (of, claim.sought_for as usize)).collect();
+        same("claims", claims, plain.claims.clone())?;
         let kept =
             cell.kept().iter().map(|(run, kept)| (*run, kept.node, kept.back.map(|after| after.map(|one| one.0))));
         let expected = plain.kept.iter().map(|kept| {

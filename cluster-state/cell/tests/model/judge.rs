@@ -30,6 +30,7 @@ impl Plain {
         jobs.sort();
         let gives_up = transaction.evict.iter().any(|(_, cause)| *cause == StopCause::RepairFailed);
         let other = transaction.place.len() + transaction.nominate.len() + transaction.reserve.len();
+        let other = other + transaction.claim.len();
         let whole = match (facts.holds_lease(session, transaction), jobs.windows(2).any(|pair| pair[0] == pair[1])) {
             (false, _) => Some(ConflictReason::ShardLost),
             (true, true) => Some(ConflictReason::Malformed),
@@ -73,6 +74,10 @@ impl Plain {
             let may = self.job_of(transaction, job).and_then(|()| self.judge_pass_one(job));
             let judged = may.and_then(|()| trial.try_reserve(job));
             judged.unwrap_or_else(|reason| expected.conflicts.push((Row::Reserve(row as u32), reason)));
+        }
+        for (row, claim) in transaction.claim.iter().enumerate() {
+            let judged = self.judge_claim(transaction, (row, claim));
+            judged.unwrap_or_else(|reason| expected.conflicts.push((Row::Claim(row as u32), reason)));
         }
         trial.holds.truncate(held);
         if transaction.grain == Grain::AllOrNothing && !expected.conflicts.is_empty() {

@@ -272,7 +272,7 @@ impl Plain {
 
     pub(crate) fn clear_holds(&mut self, id: JobId) {
         self.jobs.get_mut(&id).expect("a job").moving.clear();
-        self.clear_holds_of(id, |hold| !hold.is_spare());
+        self.clear_holds_of(id, |hold| !hold.is_spare() && !hold.is_earmark());
     }
 
     pub(crate) fn clear_holds_of(&mut self, id: JobId, which: impl Fn(&PlainHold) -> bool) {
@@ -438,6 +438,7 @@ impl Plain {
                 self.stop_repelled(node);
                 self.watch_tolerations(node);
             }
+            Alarm::Claim(id) => self.end_claims(id),
             Alarm::Room(id, group, task, incarnation) => self.end_room(id, (group, task), incarnation),
             Alarm::Hold(node) => {
                 let before = self.holds.len();

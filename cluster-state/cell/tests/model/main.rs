@@ -4,6 +4,7 @@
 
 mod admission;
 mod checks;
+mod claims;
 mod commit;
 mod compare;
 mod conditions;
@@ -39,7 +40,7 @@ fn the_cell_does_what_the_plain_model_does() {
         None => 0..number("OHM_SEEDS").unwrap_or(200),
     };
     let (mut taken, mut updated, mut admitted, mut moved, mut returned) = (0, 0, 0, 0, 0);
-    let (mut spares, mut used) = (0, 0);
+    let (mut spares, mut used, mut claimed, mut earmarked) = (0, 0, 0, 0);
     for seed in seeds.clone() {
         let mut world = World::new(seed);
         for _ in 0..STEPS {
@@ -55,6 +56,8 @@ fn the_cell_does_what_the_plain_model_does() {
         moved += world.moved;
         spares += world.plain.spares_held;
         used += world.plain.spares_used;
+        claimed += world.plain.claimed;
+        earmarked += world.plain.earmarked;
     }
     // A generator that is always refused proves nothing; the quarter that dwells on admission places little.
     let steps = (seeds.end - seeds.start) * STEPS as u64;
@@ -62,6 +65,8 @@ fn the_cell_does_what_the_plain_model_does() {
     assert!(moved * 500 > steps, "only {moved} tasks were moved in {steps} steps");
     assert!(spares * 800 > steps, "only {spares} spares were held in {steps} steps");
     assert!(used > 0, "none of {spares} spares was used");
+    assert!(claimed * 400 > steps, "only {claimed} repairs claimed room in {steps} steps");
+    assert!(earmarked * 800 > steps, "{claimed} claims got room for {earmarked} tasks in {steps} steps");
     assert!(returned * 1000 > steps, "only {returned} kept runs lived on in {steps} steps");
     assert!(updated * 80 > steps, "only {updated} jobs were updated in {steps} steps");
     assert!(admitted * 40 > steps, "jobs stood admitted for only {admitted} of {steps} steps");

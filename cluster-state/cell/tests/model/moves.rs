@@ -84,6 +84,7 @@ impl Plain {
         here.any(|hold| {
             let (holder, own) = (&self.jobs[&hold.job].spec, &self.jobs[&group.0].spec);
             let binds = match hold.is_spare() {
+                _ if hold.is_earmark() => hold.job != group.0 && !self.is_repaired_before(group, hold),
                 true => hold.job != group.0 && holder.priority >= own.priority,
                 false => (hold.job, hold.group) != group,
             };
@@ -128,7 +129,7 @@ impl Plain {
     }
 
     pub(crate) fn lose_rooms(&mut self, node: NodeId) {
-        self.lose_rooms_where(|_, hold| hold.node == node && !hold.is_spare());
+        self.lose_rooms_where(|_, hold| hold.node == node && !hold.is_spare() && !hold.is_earmark());
     }
 
     /// Those for moves of groups that would have to leave the node again.
@@ -181,7 +182,7 @@ impl Plain {
         let rooms: BTreeSet<bool> = transaction.nominate.iter().map(Nomination::is_move).collect();
         let moves = causes.contains(&true) || rooms.contains(&true);
         let more = causes.contains(&false) || rooms.contains(&false);
-        let others = transaction.place.len() + transaction.reserve.len();
+        let others = transaction.place.len() + transaction.reserve.len() + transaction.claim.len();
         moves && (more || others > 0 || transaction.grain != Grain::AllOrNothing)
     }
 
@@ -328,14 +329,19 @@ impl Plain {
             let of_row =
                 |row: &Nomination| request(spec_of(row)).get(resource).copied().unwrap_or(0) * i64::from(row.count);
             let named = here().map(of_row).sum::<i64>();
-            let held = self.held_from(id, group, node, resource) + amount * i64::from(own) + named;
+            let owed = self.owed_to_later((id, group), node).map(|hold| self.asked_by(hold, resource)).sum::<i64>();
+            let held = self.held_from(id, group, node, resource) + amount * i64::from(own) + named + owed;
             if self.free(node, resource) - held < amount * i64::from(row.count) {
                 return Err(ConflictReason::Held);
             }
         }
         let taken = |port: &&u16| {
             let by_run = self.occupants(node).any(|run| self.group_of(run).ports.contains(port));
-            let by_hold = own > 0 || self.is_port_held((id, group), node, **port);
+            let owed =
+                |hold: &PlainHold| self.jobs[&hold.job].spec.groups[usize::from(hold.group)].ports.contains(port);
+            let by_hold = own > 0
+                || self.is_port_held((id, group), node, **port)
+                || self.owed_to_later((id, group), node).any(owed);
             by_run || by_hold || here().any(|row| spec_of(row).ports.contains(port))
         };
         let missed = spec.ports.iter().find(taken).or(spec.ports.first().filter(|_| row.count > 1));

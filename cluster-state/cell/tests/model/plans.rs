@@ -5,7 +5,7 @@ use crate::state::GPU;
 use crate::world::{BATCH, PEOPLE, TAS, World};
 use ohm_cell::{Job, JobState, RepairState, Standing};
 use ohm_model::{
-    Class, ClassId, Command, Epoch, Grain, GroupIndex, Guard, Index, JobGuard, JobId, Lease, NodeId, Nomination,
+    Claim, Class, ClassId, Command, Epoch, Grain, GroupIndex, Guard, Index, JobGuard, JobId, Lease, NodeId, Nomination,
     Placement, Purpose, SessionId, StopCause, TaskIndex, Transaction,
 };
 use std::sync::Arc;
@@ -25,6 +25,8 @@ impl World {
         let likely = if !leaving.is_empty() && self.dice.chance(700) { &leaving } else { likely };
         let lacking: Vec<Arc<Job>> = open.iter().filter(|job| lacks_spares(job)).cloned().collect();
         let likely = if !lacking.is_empty() && self.dice.chance(60) { &lacking } else { likely };
+        let unclaimed: Vec<Arc<Job>> = open.iter().filter(|job| self.is_unclaimed(job)).cloned().collect();
+        let likely = if !unclaimed.is_empty() && self.dice.chance(300) { &unclaimed } else { likely };
         let Some(first) = self.dice.pick(likely).cloned() else { return (PEOPLE, Command::Tick) };
         let shard = first.shard;
         let mut chosen = vec![first];
@@ -47,7 +49,14 @@ impl World {
             place: Vec::new(),
             nominate: Vec::new(),
             reserve: Vec::new(),
+            claim: Vec::new(),
         };
+        if self.is_unclaimed(&chosen[0]) && self.dice.chance(600) {
+            let job = Arc::clone(&chosen[0]);
+            transaction.jobs.push(JobGuard { job: job.id, version: job.version, reserved: false });
+            self.add_claims(&job, 950, &mut transaction);
+            return (session, Command::Commit(transaction));
+        }
         let leaves = |job: &Arc<Job>| !job.repairs.unhealthy.is_empty() && job.live() > 0;
         if chosen.iter().any(leaves) && self.dice.chance(700) {
             chosen.truncate(self.dice.between(1, 2) as usize);
@@ -82,6 +91,7 @@ impl World {
         }
         if self.dice.chance(950) {
             (transaction.place, transaction.nominate, transaction.reserve) = Default::default();
+            transaction.claim.clear();
         }
     }
 
@@ -112,6 +122,7 @@ impl World {
             transaction.nominate.push(Nomination { job: job.id, group, node, first: TaskIndex(0), count, purpose });
         }
         self.add_spares(job, 150, transaction);
+        self.add_claims(job, 400, transaction);
         if self.dice.chance(if waits { 700 } else { 80 }) {
             transaction.reserve.push(job.id);
         }
@@ -119,6 +130,25 @@ impl World {
             let causes = [StopCause::Preempted, StopCause::Moved, StopCause::GangRestart];
             let cause = if self.dice.chance(20) { StopCause::Drained } else { causes[self.dice.below(3) as usize] };
             transaction.evict.extend(self.run().map(|run| (run, cause)));
+        }
+    }
+
+    /// Whether something of it waits to be repaired and claims no room.
+    fn is_unclaimed(&self, job: &Job) -> bool {
+        let mut groups = (0..job.groups.len() as u16).map(GroupIndex);
+        groups.any(|group| !job.owed(group).is_empty() && self.cell.nominations().claim(job.id, group).is_none())
+    }
+
+    /// Claims of what waits to be repaired, and now and then of something else.
+    fn add_claims(&mut self, job: &Job, most_often: u64, transaction: &mut Transaction) {
+        for group in (0..job.groups.len() as u16).map(GroupIndex) {
+            if !job.owed(group).is_empty() && self.dice.chance(most_often) {
+                transaction.claim.push(Claim { job: job.id, group });
+            }
+        }
+        if self.dice.chance(20) {
+            let group = GroupIndex(self.dice.below(3) as u16);
+            transaction.claim.push(Claim { job: job.id, group });
         }
     }
 

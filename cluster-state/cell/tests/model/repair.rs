@@ -130,6 +130,7 @@ impl Plain {
         }
         job.repair.unhealthy.extend(gone);
         job.repair.open = Some(open);
+        job.repair.last_ms = self.now_ms;
         self.start_waiting(id);
     }
 

@@ -37,7 +37,7 @@ impl Plain {
         if stands { self.most_spares(id, group) } else { 0 }
     }
 
-    fn partners(&self, id: JobId, group: u16) -> Vec<u16> {
+    pub(crate) fn partners(&self, id: JobId, group: u16) -> Vec<u16> {
         let groups = &self.jobs[&id].spec.groups;
         let label = &groups[usize::from(group)].place_with;
         let together =
@@ -104,14 +104,21 @@ impl Plain {
         }
     }
 
-    fn settle_spares_on(&mut self, node: NodeId) {
-        let mut kept: Vec<PlainHold> =
-            self.holds.iter().filter(|hold| hold.node == node && hold.is_move()).cloned().collect();
+    pub(crate) fn settle_spares_on(&mut self, node: NodeId) {
+        let mut kept: Vec<PlainHold> = self
+            .holds
+            .iter()
+            .filter(|hold| hold.node == node && (hold.is_move() || hold.is_earmark()))
+            .cloned()
+            .collect();
         let mut spares = self.spare_holds(|hold| hold.node == node);
         spares.sort_by_key(|hold| (Reverse(self.jobs[&hold.job].spec.priority), hold.since, hold.job, hold.group));
         for hold in spares {
             let mut most = hold.clone();
-            while most.count > 0 && self.misfit(&most, &kept, &|_| true, None).is_err() {
+            // What is kept to repair the own job does not bind it.
+            let binds = |other: &&PlainHold| !(other.is_earmark() && other.job == hold.job);
+            let kept_from: Vec<PlainHold> = kept.iter().filter(binds).cloned().collect();
+            while most.count > 0 && self.misfit(&most, &kept_from, &|_| true, None).is_err() {
                 most.count -= 1;
             }
             if most.count < hold.count {
@@ -122,7 +129,7 @@ impl Plain {
     }
 
     /// Why there is no room for it beside what runs and those that bind it: what stops the first spare that finds none.
-    fn misfit(
+    pub(crate) fn misfit(
         &self,
         hold: &PlainHold,
         others: &[PlainHold],
@@ -246,6 +253,7 @@ impl Plain {
             let outranks = self.jobs[&other.job].spec.priority >= job.spec.priority;
             let binds = match other.purpose {
                 Purpose::Move => true,
+                Purpose::Repair => other.job != id,
                 Purpose::Spare => other.job == id || outranks,
                 Purpose::Preemptor { .. } => other.job != id && outranks,
             };
@@ -269,7 +277,7 @@ impl Plain {
         let priority = self.jobs[&id].spec.priority;
         let binds = |hold: &&PlainHold| {
             let outranks = self.jobs[&hold.job].spec.priority >= priority;
-            hold.node == node && (hold.is_move() || (hold.job != id && outranks))
+            hold.node == node && (hold.is_move() || (hold.job != id && (outranks || hold.is_earmark())))
         };
         let others: Vec<PlainHold> = self.holds.iter().filter(binds).cloned().collect();
         let (purpose, since, tasks) = (Purpose::Spare, self.index, BTreeSet::new());
@@ -334,7 +342,7 @@ impl Plain {
     /// The node is gone.
     pub(crate) fn lose_all_rooms(&mut self, node: NodeId) {
         self.lose_rooms(node);
-        self.holds.retain(|hold| hold.node != node);
+        self.holds.retain(|hold| hold.node != node || hold.is_earmark());
     }
 
     pub(crate) fn hold_spare(&mut self, job: JobId, group: u16, node: NodeId, count: u32) {

@@ -54,6 +54,8 @@ pub(crate) struct PlainRepair {
     pub(crate) unhealthy: BTreeSet<NodeId>,
     /// The names of those that were removed meanwhile.
     pub(crate) removed: BTreeSet<String>,
+    /// When the last of them was lost.
+    pub(crate) last_ms: u64,
     /// The first loss, and when the policy gives up.
     pub(crate) open: Option<(Index, Option<u64>)>,
     pub(crate) failed: u32,
@@ -156,8 +158,12 @@ impl PlainHold {
         matches!(self.purpose, Purpose::Preemptor { expires_ms } if expires_ms <= now_ms)
     }
 
+    pub(crate) fn is_earmark(&self) -> bool {
+        self.purpose == Purpose::Repair
+    }
+
     pub(crate) fn is_preemptor(&self) -> bool {
-        !self.is_move() && !self.is_spare()
+        !self.is_move() && !self.is_spare() && !self.is_earmark()
     }
 }
 
@@ -173,6 +179,7 @@ pub(crate) enum Alarm {
     Drain(NodeId),
     Toleration(NodeId),
     Room(JobId, u16, u32, u32),
+    Claim(JobId),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -184,6 +191,11 @@ pub(crate) struct Plain {
     pub(crate) jobs: BTreeMap<JobId, PlainJob>,
     pub(crate) runs: Vec<PlainRun>,
     pub(crate) holds: Vec<PlainHold>,
+    /// To which groups room is owed, and for how many tasks it was sought last.
+    pub(crate) claims: BTreeMap<(JobId, u16), usize>,
+    /// How many claims were made, and for how many tasks room was earmarked.
+    pub(crate) claimed: u64,
+    pub(crate) earmarked: u64,
     /// The job whose spares are not charged while its rows are judged.
     pub(crate) lent: Option<JobId>,
     pub(crate) kept: Vec<PlainKept>,
@@ -272,7 +284,10 @@ impl Plain {
         let held = on_node.filter_map(|hold| {
             let holder = self.jobs.get(&hold.job)?;
             let amount = request(&holder.spec.groups[usize::from(hold.group)]).get(resource).copied().unwrap_or(0);
-            let binds = hold.is_move() || (holder.spec.priority >= priority && hold.job != job);
+            let binds = match hold.is_earmark() {
+                true => hold.job != job && !self.is_repaired_before((job, group), hold),
+                false => hold.is_move() || (holder.spec.priority >= priority && hold.job != job),
+            };
             binds.then_some(amount * i64::from(hold.count))
         });
         held.sum()

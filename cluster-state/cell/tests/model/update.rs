@@ -143,6 +143,9 @@ impl Plain {
         if others || anew || spec.priority != old.spec.priority {
             self.clear_holds_of(id, PlainHold::is_spare);
         }
+        if others || anew || spec.priority != old.spec.priority || spec.repair != old.spec.repair {
+            self.clear_claims(id);
+        }
         let index = self.index;
         let job = self.jobs.get_mut(&id).expect("a job");
         (job.tasks, job.floor) = old.tasks_under(&spec);

@@ -22,8 +22,9 @@ pub(crate) struct World {
     pub(crate) cell: Cell,
     sweep: Sweep,
     broken: Vec<String>,
-    /// The jobs that the last command named as changed.
+    /// The jobs that the last command named as changed, and the nodes that it gave room back on.
     touched: BTreeSet<JobId>,
+    freed: BTreeSet<NodeId>,
     pub(crate) plain: Plain,
     pub(crate) dice: Prng,
     pub(crate) taken: u64,
@@ -77,6 +78,7 @@ impl World {
             sweep: Sweep::default(),
             broken: Vec::new(),
             touched: BTreeSet::new(),
+            freed: BTreeSet::new(),
             plain: Plain::default(),
             dice: Prng::new(seed),
             taken: 0,
@@ -138,6 +140,7 @@ impl World {
         self.cell.apply(index, &entry, &mut applied);
         self.broken.extend(self.sweep.step(&self.cell, &applied));
         self.touched = applied.jobs.iter().copied().collect();
+        self.freed = applied.freed.nodes.iter().copied().collect();
         self.log.push((index, entry));
         applied.outcomes[0].clone()
     }
@@ -150,7 +153,9 @@ impl World {
         self.plain.now_ms = self.now_ms;
         self.follow(session, &command, &outcome)?;
         self.plain.settle_kept(&CellFacts(&self.cell));
+        self.plain.settle_claims();
         self.plain.settle_spares(&self.touched);
+        self.plain.give_owed_room(&self.freed);
         self.plain.date_taints();
         self.plain.settle_leaving();
         self.broken.extend(self.sweep.whole(&self.cell));

@@ -48,6 +48,7 @@ impl Script {
                 Row::Evict(row) => format!("evict {row}"),
                 Row::Nominate(row) => format!("nominate {row}"),
                 Row::Reserve(row) => format!("reserve {row}"),
+                Row::Claim(row) => format!("claim {row}"),
             };
             let node = conflict.node.map_or(String::new(), |node| format!(" on {}", self.node_name(node)));
             let reason = match conflict.reason {
@@ -162,6 +163,16 @@ impl Script {
             EventKind::SpareGone { name, group, node, count, reason, .. } => {
                 format!("{name}/{group} has {count} spare less on {}: {reason}", self.node_name(*node))
             }
+            EventKind::RoomClaimed { name, group, tasks, .. } => {
+                format!("{name}/{group} claims room for {tasks} tasks")
+            }
+            EventKind::RoomEarmarked { name, group, node, count, .. } => {
+                format!("{name}/{group} has room for {count} on {}", self.node_name(*node))
+            }
+            EventKind::EarmarkGone { name, group, node, count, reason, .. } => {
+                format!("{name}/{group} has room for {count} less on {}: {reason}", self.node_name(*node))
+            }
+            EventKind::ClaimOver { name, group, reason, .. } => format!("{name}/{group} claims no more: {reason}"),
             _ => panic!("{kind:?} has no words"),
         }
     }
@@ -304,6 +315,7 @@ impl Script {
             write!(text, "; held for {} × {}", held.count, self.job_name(held.job)).unwrap();
             text.push_str(if held.is_move() { " on the move" } else { "" });
             text.push_str(if held.is_spare() { " as spare" } else { "" });
+            text.push_str(if held.is_earmark() { " to repair" } else { "" });
         }
         text
     }

@@ -1,11 +1,11 @@
-//! `commit SESSION [grain=…] [guard=…] [seen=N|-N] [epoch=…] [shard=…] / place … / evict … / nominate … / reserve … /
+//! `commit SESSION [grain=…] [guard=…] [seen=N|-N] [epoch=…] [shard=…] / place … / evict … / nominate … / reserve … / claim … /
 //! job …`
 
 use super::Script;
 use super::parse::{self, Words};
 use ohm_model::{
-    ClassId, Epoch, Grain, GroupIndex, Guard, Index, JobGuard, JobId, Lease, NodeId, Nomination, Placement, Purpose,
-    RunRef, Shard, StopCause, TaskIndex, Transaction,
+    Claim, ClassId, Epoch, Grain, GroupIndex, Guard, Index, JobGuard, JobId, Lease, NodeId, Nomination, Placement,
+    Purpose, RunRef, Shard, StopCause, TaskIndex, Transaction,
 };
 
 impl Script {
@@ -29,6 +29,10 @@ impl Script {
                 "evict" => transaction.evict.push((self.run_ref(words.need("run")), cause(words.next()))),
                 "nominate" => transaction.nominate.push(self.nomination(words)),
                 "reserve" => transaction.reserve.push(self.job_id(words.need("job"))),
+                "claim" => {
+                    let (job, group) = self.job_and_group(words.need("job/group"));
+                    transaction.claim.push(Claim { job, group: GroupIndex(group) });
+                }
                 "job" => {
                     let job = self.job_id(words.need("job"));
                     let version = words.option("version").map(number);
@@ -72,7 +76,9 @@ impl Script {
     fn add_guards(&self, transaction: &mut Transaction) {
         let placed = transaction.place.iter().map(|placement| placement.job);
         let nominated = transaction.nominate.iter().map(|nomination| nomination.job);
-        let jobs: Vec<JobId> = placed.chain(nominated).chain(transaction.reserve.iter().copied()).collect();
+        let claimed = transaction.claim.iter().map(|claim| claim.job);
+        let others = transaction.reserve.iter().copied().chain(claimed);
+        let jobs: Vec<JobId> = placed.chain(nominated).chain(others).collect();
         for job in jobs {
             if !transaction.jobs.iter().any(|guard| guard.job == job) {
                 transaction.jobs.push(self.job_guard(job, None, false));

@@ -1,7 +1,7 @@
 //! Why a job is in the state it is in. What keeps a job from being placed is worked out by the planner of its class,
 //! the same code that its scheduler runs, on a copy of the cell.
 
-use super::views::{causes, job_summary, replicas};
+use super::views::{causes, held_for_repairs, held_text, job_summary, owed, owed_text, replicas};
 use ohm_cell::{Cell, Job, JobState};
 use ohm_framework::{Answer, Counted, Excluded, Explanation, LayerFit, Miss, Obstacle, explain_job, jobs_ahead};
 use ohm_model::Class;
@@ -9,6 +9,7 @@ use ohm_model::resources::display;
 use ohm_wire::api::{
     BestDomainView, CountedView, ExcludedView, ExplainView, GroupExplainView, LayerFitView, NearestView, ReasonView,
 };
+use std::collections::BTreeMap;
 
 /// Asks the planner of the job's class what it makes of the job, and how many jobs go before it.
 fn ask_planner(cell: &Cell, job: &Job) -> (Answer, Option<u64>) {
@@ -94,7 +95,10 @@ fn waiting(cell: &Cell, job: &Job, view: ExplainView) -> ExplainView {
     let profile = cell.profiles().of(class).map_or_else(String::new, |profile| profile.name.clone());
     let view = ExplainView { jobs_ahead, profile, ..view };
     let waits = matches!(answer, Answer::Unknown | Answer::Fits { .. } | Answer::Moves { .. } | Answer::Waits(_));
-    let view = of_answer(cell, job, answer, view);
+    let owed = owed(cell, job);
+    let mut view = of_answer(cell, job, answer, view);
+    view.details.extend(owed_text(&owed, cell.now_ms()).into_iter().chain(held_text(&view.held_for)));
+    view.owed = owed;
     if waits && replicas(cell, class) == 0 { without_scheduler(name, class, view) } else { view }
 }
 
@@ -167,6 +171,7 @@ fn from_explanation(cell: &Cell, job: &Job, explanation: &Explanation, view: Exp
         Miss::Taint(taint) => Some(taint),
         _ => None,
     });
+    let is_held = explanation.misses.contains_key(&Miss::Held);
     let tried = explanation.tried.as_ref();
     let strategies =
         tried.into_iter().flat_map(|tried| tried.strategies.iter().map(|strategy| strategy.name().to_string()));
@@ -185,6 +190,7 @@ fn from_explanation(cell: &Cell, job: &Job, explanation: &Explanation, view: Exp
         nearest: nearest.collect(),
         profile: tried.map_or_else(|| view.profile.clone(), |tried| tried.profile.clone()),
         strategies: strategies.collect(),
+        held_for: if is_held { held_for_repairs(cell, job.id) } else { BTreeMap::new() },
         ..view
     }
 }
@@ -257,6 +263,6 @@ fn miss_words(cell: &Cell, miss: &Miss) -> (&'static str, String) {
         Miss::Devices(resource) => ("devices", format!("{} free, but not on the devices left", name(*resource))),
         Miss::Port(port) => ("port", format!("port {port} taken")),
         Miss::LimitPerNode => ("limitPerNode", "limit per node reached".to_string()),
-        Miss::Held => ("held", "room kept for nominated jobs".to_string()),
+        Miss::Held => ("held", "room kept for other jobs".to_string()),
     }
 }

@@ -3,13 +3,13 @@
 
 use ohm_wire::api::{
     AdmissionView, ApiError, BestDomainView, CheckView, ClockView, CountedView, DocumentVerdict, DomainView, DrainView,
-    ErrorAnswer, EventList, EventView, ExcludedView, ExplainView, GroupExplainView, GroupView, JobList, JobSummary,
-    JobTotals, JobView, JudgedView, LayerFitView, LeavingView, NearestView, NodeConditionView, NodeDetail, NodeList,
-    NodeRunView, NodeSummary, NodeTotals, PastRepairView, PastRunView, PriorityClassList, PriorityClassView,
-    ProblemView, ProfileList, ProfileView, ProvisioningClassList, ProvisioningClassView, PutTaintView, QueueList,
-    QueueResourceView, QueueView, ReasonView, RepairView, RetryView, ScoreView, ServerEngine, ServerList, ServerRole,
-    ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView,
-    UnhealthyNodeView, VerdictKind, WaitAnswer,
+    ErrorAnswer, EventList, EventView, ExcludedView, ExplainView, GroupExplainView, GroupView, HeldView, JobList,
+    JobSummary, JobTotals, JobView, JudgedView, LayerFitView, LeavingView, NearestView, NodeConditionView, NodeDetail,
+    NodeList, NodeRunView, NodeSummary, NodeTotals, OwedView, PastRepairView, PastRunView, PriorityClassList,
+    PriorityClassView, ProblemView, ProfileList, ProfileView, ProvisioningClassList, ProvisioningClassView,
+    PutTaintView, QueueList, QueueResourceView, QueueView, ReasonView, RepairView, RetryView, ScoreView, ServerEngine,
+    ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView,
+    TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -203,7 +203,8 @@ fn node_detail() -> NodeDetail {
         started_ms: 1,
     };
     let leaving = vec![LeavingView { job: text(), staying: 1, stopping: 1, reason: text() }];
-    NodeDetail { summary: node(), registered: 1, ports: vec![1], run_list: vec![run], runs_omitted: 1, leaving }
+    let held = vec![HeldView { job: text(), group: text(), tasks: 1, purpose: text() }];
+    NodeDetail { summary: node(), registered: 1, ports: vec![1], run_list: vec![run], runs_omitted: 1, leaving, held }
 }
 
 fn queue() -> QueueView {
@@ -330,6 +331,15 @@ fn explain() -> ExplainView {
         profile: text(),
         strategies: vec![text()],
         jobs_ahead: Some(1),
+        owed: vec![OwedView {
+            group: text(),
+            lost: 1,
+            held: 1,
+            missing: 1,
+            nodes: [(ANY_KEY.to_string(), 1)].into(),
+            until_ms: 1,
+        }],
+        held_for: [(ANY_KEY.to_string(), vec![text()])].into(),
     }
 }
 

@@ -418,4 +418,54 @@ pub enum EventKind {
         /// How many tasks.
         tasks: u32,
     },
+    /// A repair that finds no room claims what becomes free where it may be placed.
+    RoomClaimed {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// The group.
+        group: u16,
+        /// How many tasks of it are lost.
+        tasks: u32,
+    },
+    /// Room that became free is kept for a repair that claims it.
+    RoomEarmarked {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// The group.
+        group: u16,
+        /// The node.
+        node: NodeId,
+        /// For how many tasks.
+        count: u32,
+    },
+    /// Room that was kept for a repair was used or given back.
+    EarmarkGone {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// The group.
+        group: u16,
+        /// The node.
+        node: NodeId,
+        /// For how many tasks.
+        count: u32,
+        /// Why, for people.
+        reason: String,
+    },
+    /// Nothing is owed to the group any more, and all that was kept for it is given back.
+    ClaimOver {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// The group.
+        group: u16,
+        /// Why, for people.
+        reason: String,
+    },
 }

@@ -62,5 +62,5 @@ pub use subject::Subject;
 pub use taint::{Taint, TaintEffect, TaintPattern};
 pub use topology::{TopologyMode, TopologyRequest, TopologySlice, TopologySpec};
 pub use transaction::{
-    Conflict, ConflictReason, Grain, Guard, JobGuard, Nomination, Placement, Purpose, Transaction, Verdict,
+    Claim, Conflict, ConflictReason, Grain, Guard, JobGuard, Nomination, Placement, Purpose, Transaction, Verdict,
 };

@@ -47,6 +47,10 @@ impl EventKind {
             | EventKind::MoveReserved { job, name, .. }
             | EventKind::SpareHeld { job, name, .. }
             | EventKind::SpareGone { job, name, .. }
+            | EventKind::RoomClaimed { job, name, .. }
+            | EventKind::RoomEarmarked { job, name, .. }
+            | EventKind::EarmarkGone { job, name, .. }
+            | EventKind::ClaimOver { job, name, .. }
             | EventKind::Reconciled { job, name, .. } => Subject::Job { id: Some(*job), name },
             EventKind::JobForgotten { name } => Subject::Job { id: None, name },
             EventKind::Placed { job, node, .. }

@@ -84,6 +84,9 @@ pub enum Purpose {
     Move,
     /// For tasks of a started group that may be lost, as many as its `spares`.
     Spare,
+    /// For tasks that were lost and find no room, by a [`Claim`] of theirs. No transaction names such room: the log
+    /// gives it as it becomes free.
+    Repair,
 }
 
 /// Room kept on one node for tasks that don't stand there yet.
@@ -115,6 +118,17 @@ impl Nomination {
     }
 }
 
+/// Room that is owed to lost tasks of a group for which none was found. Where that may be, the state says: the domain
+/// that the group has to stay in, or the whole cell. Room that becomes free there is kept for them, as much as they
+/// lack, until they are placed or the time of their claim is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Claim {
+    /// The job.
+    pub job: JobId,
+    /// The group.
+    pub group: GroupIndex,
+}
+
 /// A scheduler's plan, judged inside the log on every copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transaction {
@@ -138,6 +152,8 @@ pub struct Transaction {
     pub nominate: Vec<Nomination>,
     /// Jobs whose whole request is to be charged to their queue without a placement.
     pub reserve: Vec<JobId>,
+    /// Groups to which room is owed.
+    pub claim: Vec<Claim>,
 }
 
 impl Transaction {
@@ -154,6 +170,7 @@ impl Transaction {
             place: Vec::new(),
             nominate: Vec::new(),
             reserve: Vec::new(),
+            claim: Vec::new(),
         }
     }
 
@@ -168,7 +185,7 @@ impl Transaction {
     pub fn is_pure_move(&self) -> bool {
         let drains = self.evict.iter().all(|(_, cause)| *cause == StopCause::Drained);
         let rooms = self.nominate.iter().all(Nomination::is_move);
-        let nothing_else = self.place.is_empty() && self.reserve.is_empty();
+        let nothing_else = self.place.is_empty() && self.reserve.is_empty() && self.claim.is_empty();
         self.grain == Grain::AllOrNothing && drains && rooms && nothing_else
     }
 }
@@ -186,9 +203,10 @@ pub enum ConflictReason {
     NodeFull(ResourceId),
     /// A port is taken.
     PortTaken(u16),
-    /// The group's limit per node would be exceeded, or that of tasks on the move at the same time.
+    /// The group's limit per node would be exceeded, or that of tasks on the move at the same time; or the time to
+    /// claim room for a repair is over.
     LimitReached,
-    /// The room is kept for a nominated job of this or higher priority.
+    /// The room is kept for a nominated job of this or higher priority, or for a repair.
     Held,
     /// The node's version moved and the guard is `Unchanged`.
     NodeChanged,
@@ -259,6 +277,8 @@ pub enum Row {
     Nominate(u32),
     /// `reserve[i]`.
     Reserve(u32),
+    /// `claim[i]`.
+    Claim(u32),
 }
 
 /// One refused row.

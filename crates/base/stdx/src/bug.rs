@@ -97,6 +97,12 @@ pub enum Bug {
     SpareUnused,
     /// Spares outlive their job.
     KeepSpares,
+    /// New work takes room that is kept for a repair.
+    TakeOwedRoom,
+    /// What becomes free is not kept for the repair that claims it.
+    ForgetClaims,
+    /// Room stays kept for what a repair has placed.
+    KeepEarmarks,
     /// A kept run that lives on and its replacement both stay.
     KeepBoth,
     /// Kept runs are not remembered: when their node is back they are stopped unasked.
@@ -128,7 +134,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 55] = [
+    pub const ALL: [Bug; 58] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -174,6 +180,9 @@ impl Bug {
         Bug::SpareAstray,
         Bug::SpareUnused,
         Bug::KeepSpares,
+        Bug::TakeOwedRoom,
+        Bug::ForgetClaims,
+        Bug::KeepEarmarks,
         Bug::RestartNobody,
         Bug::ChargeRestarts,
         Bug::HideQuota,

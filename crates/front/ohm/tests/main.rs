@@ -15,6 +15,7 @@ mod kept;
 mod live;
 mod memory;
 mod outages;
+mod owed_room;
 mod plan;
 #[cfg(feature = "etcd")]
 #[allow(dead_code)]

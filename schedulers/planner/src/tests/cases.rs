@@ -190,7 +190,7 @@ fn nominated_room_is_for_its_job_or_for_higher_priority() {
     check(
         &format!("{cell} job j priority=5\n group g cpu=1"),
         "0 of the 1 task of group g that must be placed together would find room.
-         Of 1 node, by the first reason found: 1 has the room kept for nominated jobs.",
+         Of 1 node, by the first reason found: 1 has the room kept for other jobs.",
     );
     check(&format!("{cell} job j priority=6\n group g cpu=1"), "g 0 on a");
     let mut planner = fresh();

@@ -60,6 +60,10 @@ pub(crate) fn event(names: &Names<'_>, event: &Event) -> EventView {
         | EventKind::DrainDeadline { .. } => of_drain(event.at_ms, &event.kind, view),
         EventKind::Reconciled { .. } => of_reconciled(cell, &event.kind, view),
         EventKind::SpareHeld { .. } | EventKind::SpareGone { .. } => of_spare(cell, &event.kind, view),
+        EventKind::RoomClaimed { .. }
+        | EventKind::RoomEarmarked { .. }
+        | EventKind::EarmarkGone { .. }
+        | EventKind::ClaimOver { .. } => super::owed::of_claim(cell, &event.kind, view),
         EventKind::NodeRegistered { .. }
         | EventKind::NodeHealth { .. }
         | EventKind::NodeCordoned { .. }
@@ -68,17 +72,7 @@ pub(crate) fn event(names: &Names<'_>, event: &Event) -> EventView {
         EventKind::NodeCondition { .. } | EventKind::NodeHeldDown { .. } | EventKind::NodeReleased { .. } => {
             of_condition(&event.kind, view)
         }
-        EventKind::ConclusionsHeld { silent: 0, .. } => EventView {
-            kind: "conclusionsHeld".into(),
-            message: "nodes that fall silent are judged again as usual".into(),
-            ..view
-        },
-        EventKind::ConclusionsHeld { silent, brake_ms } => EventView {
-            kind: "conclusionsHeld".into(),
-            message: format!("{silent} nodes fell silent at once; none is declared lost for {} s", brake_ms / 1000),
-            count: *silent,
-            ..view
-        },
+        EventKind::ConclusionsHeld { silent, brake_ms } => of_conclusions(*silent, *brake_ms, view),
         EventKind::NodeLeaseBound { lease_ms } => EventView {
             kind: "nodeLeaseBound".into(),
             message: format!("node leases last at most {lease_ms} ms"),
@@ -102,6 +96,14 @@ pub(crate) fn event(names: &Names<'_>, event: &Event) -> EventView {
             ..view
         },
     }
+}
+
+fn of_conclusions(silent: u32, brake_ms: u64, view: EventView) -> EventView {
+    let message = match silent {
+        0 => "nodes that fall silent are judged again as usual".to_string(),
+        _ => format!("{silent} nodes fell silent at once; none is declared lost for {} s", brake_ms / 1000),
+    };
+    EventView { kind: "conclusionsHeld".into(), message, count: silent, ..view }
 }
 
 fn of_job(kind: &EventKind, view: EventView) -> EventView {

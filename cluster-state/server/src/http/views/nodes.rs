@@ -2,6 +2,7 @@
 
 use super::super::explain::explain;
 use super::jobs::run_state;
+use super::owed::held_on;
 use super::words::{amounts, health};
 use ohm_cell::{CORDONED, Cell, DeviceBank, NodeRecord, Run, StandingCondition};
 use ohm_model::resources::display;
@@ -79,6 +80,7 @@ pub(crate) fn node_detail(cell: &Cell, node: NodeId, runs: usize) -> Option<Node
         runs_omitted: u64::from(cell.runs_on(node)).saturating_sub(run_list.len() as u64),
         run_list,
         leaving: leaving(cell, node),
+        held: held_on(cell, node),
     })
 }
 

@@ -59,6 +59,31 @@ pub struct ExplainView {
     /// Jobs of the same queue (or, without a queue, of the same class) that go first; nothing when it does not wait.
     #[serde(skip_serializing_if = "is_default")]
     pub jobs_ahead: Option<u64>,
+    /// Room that is owed to it, because it lost tasks and found none for them.
+    #[serde(skip_serializing_if = "is_default")]
+    pub owed: Vec<OwedView>,
+    /// The jobs for whose repairs room is held that it can't have: where, by name.
+    #[serde(skip_serializing_if = "is_default")]
+    pub held_for: BTreeMap<String, Vec<String>>,
+}
+
+/// Room that is owed to a group of which tasks were lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OwedView {
+    /// The group's name.
+    pub group: String,
+    /// How many of its tasks are lost.
+    pub lost: u64,
+    /// For how many of those room is held.
+    pub held: u64,
+    /// For how many it is missing.
+    pub missing: u64,
+    /// Where it is held, and for how many.
+    #[serde(skip_serializing_if = "is_default")]
+    pub nodes: BTreeMap<String, u64>,
+    /// Until when it is owed; a later loss sets it anew.
+    pub until_ms: u64,
 }
 
 /// Nodes that one filter excludes.

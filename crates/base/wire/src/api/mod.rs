@@ -22,14 +22,15 @@ pub(crate) use defaults::is_default;
 pub use error::{ApiError, ErrorAnswer};
 pub use event::{EventList, EventView};
 pub use explain::{
-    BestDomainView, CountedView, ExcludedView, ExplainView, GroupExplainView, LayerFitView, NearestView, ReasonView,
+    BestDomainView, CountedView, ExcludedView, ExplainView, GroupExplainView, LayerFitView, NearestView, OwedView,
+    ReasonView,
 };
 pub use job::{
     GroupView, JobList, JobSummary, JobView, PastRepairView, PastRunView, RepairView, TaskCounts, TaskView,
     UnhealthyNodeView, WaitAnswer,
 };
 pub use node::{
-    DrainView, LeavingView, NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary, PutTaintView,
+    DrainView, HeldView, LeavingView, NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary, PutTaintView,
 };
 pub use profile::{ProfileList, ProfileView, ScoreView};
 pub use queue::{

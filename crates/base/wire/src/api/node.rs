@@ -118,6 +118,20 @@ pub struct LeavingView {
     pub reason: String,
 }
 
+/// Room on a node that is held for tasks which don't stand there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HeldView {
+    /// The job's name.
+    pub job: String,
+    /// The group's name.
+    pub group: String,
+    /// For how many tasks.
+    pub tasks: u64,
+    /// What for: `preemptor`, `move`, `spare` or `repair`.
+    pub purpose: String,
+}
+
 /// Everything about a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -141,6 +155,9 @@ pub struct NodeDetail {
     /// 20.
     #[serde(default, skip_serializing_if = "is_default")]
     pub leaving: Vec<LeavingView>,
+    /// Room that is held on it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub held: Vec<HeldView>,
 }
 
 /// A run on a node.

@@ -4,7 +4,7 @@ use super::amounts::of_total;
 use super::table::Grid;
 use super::times::{age, length, utc};
 use super::{Style, counted};
-use ohm_wire::api::{NodeConditionView, NodeDetail, NodeList, NodeSummary};
+use ohm_wire::api::{HeldView, NodeConditionView, NodeDetail, NodeList, NodeSummary};
 use std::collections::BTreeSet;
 
 /// All nodes, with what is free of the resources that any of them has.
@@ -106,6 +106,21 @@ fn leaving(node: &NodeDetail, style: &Style) -> String {
     text
 }
 
+/// Room that is held for tasks which don't stand there, job by job.
+fn held(node: &NodeDetail) -> String {
+    let line = |held: &HeldView| {
+        let what = match held.purpose.as_str() {
+            "repair" => "lost with another node".to_string(),
+            "move" => "on the move".to_string(),
+            "spare" => "it may lose (spare)".to_string(),
+            other => format!("to come ({other})"),
+        };
+        format!("  {}: {} of group {} {what}\n", held.job, counted(held.tasks, "task"), held.group)
+    };
+    let lines: String = node.held.iter().map(line).collect();
+    if lines.is_empty() { lines } else { format!("\nRoom held for:\n{lines}") }
+}
+
 /// Everything about a node.
 pub(crate) fn node_text(node: &NodeDetail, style: &Style) -> String {
     let summary = &node.summary;
@@ -130,6 +145,7 @@ pub(crate) fn node_text(node: &NodeDetail, style: &Style) -> String {
     let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
     let mut text: String = lines.map(|(name, value)| format!("{:<12}{value}\n", format!("{name}:"))).collect();
     text.push_str(&leaving(node, style));
+    text.push_str(&held(node));
     if node.run_list.is_empty() {
         return text + "\nno runs\n";
     }

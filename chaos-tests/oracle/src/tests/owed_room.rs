@@ -1,0 +1,97 @@
+//! P7 and P10 for room that is owed to waiting repairs: new work keeps off it, and it is no lock.
+
+use super::*;
+use ohm_model::{Claim, Epoch, Grain, GroupIndex, Placement, Shard, TaskIndex, Transaction, Verdict};
+
+fn nothing() -> Transaction {
+    Transaction::empty(Shard { class: Class::TAS, number: 0 }, Epoch(1), Index(0), Grain::PerTask)
+}
+
+fn lost(node: u32) -> EventKind {
+    EventKind::NodeHealth { node: NodeId(node), name: format!("n{node}"), health: NodeHealth::Lost }
+}
+
+fn earmarked(job: u32, node: u32, count: u32) -> EventKind {
+    EventKind::RoomEarmarked { job: JobId::new(job, 0), name: "gang".into(), group: 0, node: NodeId(node), count }
+}
+
+fn gone(job: u32, node: u32, count: u32) -> EventKind {
+    let (name, reason) = ("gang".into(), "used".into());
+    EventKind::EarmarkGone { job: JobId::new(job, 0), name, group: 0, node: NodeId(node), count, reason }
+}
+
+impl History {
+    /// Says that this is committed, and what came of it.
+    fn committed(&mut self, transaction: Transaction, kinds: Vec<EventKind>) -> &mut Self {
+        self.entry(Command::Commit(transaction), Outcome::Verdict(Verdict::default()), kinds)
+    }
+
+    fn claims(&mut self, job: u32) -> &mut Self {
+        let claim = vec![Claim { job: JobId::new(job, 0), group: GroupIndex(0) }];
+        self.committed(Transaction { claim, ..nothing() }, Vec::new())
+    }
+
+    fn places(&mut self, job: u32, first: u32, node: u32) -> &mut Self {
+        let (job_id, group, node_id) = (JobId::new(job, 0), GroupIndex(0), NodeId(node));
+        let (first_task, class) = (TaskIndex(first), Default::default());
+        let row =
+            Placement { job: job_id, group, first: first_task, count: 1, node: node_id, class, devices: Vec::new() };
+        self.committed(Transaction { place: vec![row], ..nothing() }, vec![placed(job, first, 1, node)])
+    }
+}
+
+/// A gang of two whole nodes has lost one of them, which is back; job 1 is new, and its tasks are small.
+fn waiting(change: impl FnOnce(&mut JobSpec), claims: bool) -> History {
+    let mut history = History::default();
+    history.node(0, node("n0", &[])).node(1, node("n1", &[]));
+    let gang = job("gang", 2, |job| {
+        job.groups[0].requests = [("cpu".to_string(), 4000)].into();
+        job.repair = RepairSpec { policy: RepairPolicy::Wait, ..RepairSpec::default() };
+        change(job);
+    });
+    history.job(0, gang).job(1, job("new", 4, |_| {}));
+    history.happened(vec![placed(0, 0, 1, 0), placed(0, 1, 1, 1)]);
+    history.happened(vec![lost(1), ended(0, 1, 1, Exit::NodeLost)]);
+    if claims {
+        history.claims(0);
+    }
+    history.node(1, node("n1", &[]));
+    history
+}
+
+#[test]
+fn new_work_keeps_off_what_a_repair_claims() {
+    assert_eq!(waiting(|_| {}, true).places(1, 0, 1).broken(), ["P7"]);
+    assert!(waiting(|_| {}, true).places(0, 1, 1).broken().is_empty(), "it is its own");
+    assert!(waiting(|_| {}, false).places(1, 0, 1).broken().is_empty(), "nobody claims it");
+    let more = |history: &mut History| history.node(2, node("n2", &[])).places(1, 0, 1).broken();
+    assert!(more(&mut waiting(|_| {}, true)).is_empty(), "there is enough for both");
+    let mut kept = waiting(|_| {}, true);
+    kept.happened(vec![earmarked(0, 1, 1)]);
+    assert!(kept.places(1, 0, 1).broken().is_empty(), "the room stays kept beside it");
+    let mut over = waiting(|job| job.repair.timeout_seconds = 1, true);
+    over.happened(Vec::new()).happened(Vec::new());
+    assert!(over.places(1, 0, 1).broken().is_empty(), "its time is over");
+    let mut closed = waiting(|_| {}, true);
+    closed.happened(vec![state(0, "suspended")]);
+    assert!(closed.places(1, 0, 1).broken().is_empty(), "nothing of it is placed any more");
+    let mut resumed = waiting(|_| {}, true);
+    resumed.happened(vec![state(0, "suspended")]).happened(vec![state(0, "running")]).claims(0);
+    assert!(resumed.places(1, 0, 1).broken().is_empty(), "what it lost before is begun anew, not repaired");
+}
+
+#[test]
+fn room_that_is_kept_for_a_repair_is_no_lock() {
+    assert!(waiting(|_| {}, true).happened(vec![earmarked(0, 1, 1)]).broken().is_empty());
+    assert_eq!(waiting(|_| {}, true).happened(vec![earmarked(0, 1, 2)]).broken(), ["P10"], "it lacks one");
+    let mut kept = waiting(|_| {}, true);
+    kept.happened(vec![earmarked(0, 1, 1)]);
+    assert_eq!(kept.places(0, 1, 1).broken(), ["P10"], "it lacks none");
+    let mut used = waiting(|_| {}, true);
+    used.happened(vec![earmarked(0, 1, 1)]).happened(vec![placed(0, 1, 1, 1), gone(0, 1, 1)]);
+    assert!(used.broken().is_empty());
+    let mut for_ever = waiting(|job| job.repair.timeout_seconds = 1, true);
+    for_ever.happened(vec![earmarked(0, 1, 1)]);
+    (0..8).for_each(|_| drop(for_ever.happened(Vec::new()).broken()));
+    assert_eq!(for_ever.broken(), ["P10"], "once");
+}
