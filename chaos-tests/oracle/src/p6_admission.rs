@@ -8,7 +8,8 @@ use crate::history::Broken;
 use ohm_model::selector::Labels;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    CheckReport, Command, EventKind, GroupSpec, Index, JobId, JobSpec, Outcome, Toleration, Transaction, Verdict,
+    CheckReport, Command, EventKind, GroupSpec, Index, JobId, JobSpec, Outcome, StopCause, Toleration, Transaction,
+    Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -120,7 +121,7 @@ impl Admissions {
             EventKind::RepairFailed { job, .. } => self.end(*job),
             EventKind::TasksLost { job, standing: 0, .. } => self.may_end(*job),
             // What was to leave its node is not told as lost.
-            EventKind::Ended { job, cause, .. } => {
+            EventKind::Ended { job, cause, .. } if *cause != Some(StopCause::Restarted) => {
                 if cause.is_some() {
                     self.left.insert(*job);
                 }

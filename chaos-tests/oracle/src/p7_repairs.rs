@@ -87,8 +87,8 @@ impl Repairs {
                 if let Some(lost) = self.lost.get_mut(job).filter(|_| spec.is_none_or(|spec| *task >= spec.count)) {
                     lost.remove(&(*group, *task));
                 }
-                if books.jobs.get(job).is_some_and(|spec| (0..spec.groups.len()).all(|at| stands(books, *job, at) == 0))
-                {
+                // What starts again in place stands all the while.
+                if *cause != Some(StopCause::Restarted) && books.live_of(*job).next().is_none() {
                     self.lost.remove(job);
                 }
             }
@@ -258,11 +258,6 @@ impl Repairs {
             broken.push(Broken::new("P7", what));
         }
     }
-}
-
-/// How many tasks of a group stand somewhere.
-fn stands(books: &Books, job: JobId, group: usize) -> usize {
-    books.live(job, group as u16).count()
 }
 
 /// Whether it says that a node can't hold a task any more.

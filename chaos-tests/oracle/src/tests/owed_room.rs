@@ -90,6 +90,12 @@ fn room_that_is_kept_for_a_repair_is_no_lock() {
     let mut used = waiting(|_| {}, true);
     used.happened(vec![earmarked(0, 1, 1)]).happened(vec![placed(0, 1, 1, 1), gone(0, 1, 1)]);
     assert!(used.broken().is_empty());
+    let mut again = waiting(|_| {}, true);
+    let (id, incarnation, cause) = (JobId::new(0, 0), Incarnation(1), Some(StopCause::Restarted));
+    let (task, node, exit) = (0, NodeId(0), Exit::NeverStarted);
+    let restarted = EventKind::Ended { job: id, group: 0, task, incarnation, node, exit, cause };
+    again.happened(vec![earmarked(0, 1, 1)]).happened(vec![restarted, placed(0, 0, 1, 0)]);
+    assert!(!again.broken().contains(&"P10"), "the other one starts again in place: it still lacks one");
     let mut for_ever = waiting(|job| job.repair.timeout_seconds = 1, true);
     for_ever.happened(vec![earmarked(0, 1, 1)]);
     (0..8).for_each(|_| drop(for_ever.happened(Vec::new()).broken()));
