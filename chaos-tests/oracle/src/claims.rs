@@ -11,8 +11,8 @@ use ohm_model::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// No event tells that a claim for tasks on the move has ended unused, nor that what came back with its node has: after
-/// this long it has.
+/// No event tells that a claim for tasks on the move has ended unused, nor that what came back with its node has: so
+/// long after the last task of the job that stops has ended, or the node came back, it has.
 const CLAIM_MS_MAX: u64 = 120_000;
 
 /// Room on a node for tasks of a group.
@@ -58,6 +58,11 @@ impl Claims {
                 _ => {}
             }
         }
+        for claim in self.claims.iter_mut().filter(|claim| claim.tasks.is_some()) {
+            if books.live_of(claim.job).any(|standing| standing.stopping) {
+                claim.until_ms = now_ms + CLAIM_MS_MAX;
+            }
+        }
         self.claims.retain(|claim| claim.until_ms > now_ms);
         self.returned.retain(|_, (_, until_ms)| *until_ms > now_ms);
     }
@@ -86,12 +91,17 @@ impl Claims {
         match kind {
             EventKind::Placed { job, group, first, count, node } => {
                 self.placed((*job, *group), *first..first + count, *node);
+                let is_placed = |run: &RunRef| (run.task.job, run.task.group.0) == (*job, *group);
+                let tasks = *first..first + count;
+                self.returned.retain(|run, (on, _)| on != node || !is_placed(run) || !tasks.contains(&run.task.task.0));
             }
             EventKind::JobState { job, state, .. } if !matches!(state.as_str(), "pending" | "running") => {
                 self.claims.retain(|claim| claim.job != *job);
                 self.moving.retain(|(of, _), _| of != job);
             }
-            EventKind::Reconciled { job, group, task, incarnation, .. } => {
+            // What lives on takes its room, before it is placed again, too: its replacement may have to stop first.
+            EventKind::Reconciled { job, group, task, incarnation, lives: false, .. }
+            | EventKind::Ended { job, group, task, incarnation, .. } => {
                 self.returned.remove(&RunRef::new(*job, *group, *task, incarnation.0));
             }
             EventKind::NodeHealth { node, health: NodeHealth::Lost, .. } => {

@@ -66,6 +66,17 @@ fn p2_wants_a_word_about_every_kept_run_that_is_back() {
 }
 
 #[test]
+fn p10_counts_what_lives_on_before_its_replacement_is_over() {
+    let takes_all = |said: Vec<EventKind>| {
+        let mut history = returned(said);
+        history.job(9, job("all", 1, |job| job.groups[0].requests = [("cpu".to_string(), 4000)].into()));
+        history.oracle.stuck_jobs().iter().any(|stuck| stuck.job == JobId::new(9, 0))
+    };
+    assert!(takes_all(vec![reconciled(false)]));
+    assert!(!takes_all(vec![reconciled(true)]), "its room is taken");
+}
+
+#[test]
 fn p2_lets_runs_of_a_node_that_was_removed_be_forgotten() {
     let lost = EventKind::NodeHealth { node: NodeId(0), name: "a".into(), health: NodeHealth::Lost };
     let gone = vec![lost, ended(0, 0, 0, Exit::NodeLost)];

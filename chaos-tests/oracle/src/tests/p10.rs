@@ -394,6 +394,23 @@ fn what_is_held_for_less_important_work_is_no_hindrance() {
 }
 
 #[test]
+fn room_for_what_moves_is_kept_while_anything_of_its_job_stops_however_long() {
+    let with = |ends: &[u32]| {
+        let mut history = cell();
+        history.job(0, gang(2, 2, |_| {})).happened(vec![placed(0, 0, 2, 0)]);
+        history.commit((0..4).map(|node| claim(0, node, Purpose::Move)).collect());
+        history.happened((0..2).map(|task| stopping(0, task, 0, StopCause::Drained)).collect());
+        history.happened(ends.iter().map(|task| ended(0, *task, 0, Exit::Signal(15))).collect());
+        history.index += 86_400;
+        history.job(9, gang(1, 1, |_| {}));
+        history.oracle.stuck_jobs().iter().any(|stuck| stuck.job == JobId::new(9, 0))
+    };
+    assert!(!with(&[]));
+    assert!(!with(&[0]), "the other one stops");
+    assert!(with(&[0, 1]), "it is over after a while");
+}
+
+#[test]
 fn so_is_one_of_which_a_task_stops() {
     let with = |stops: &[u32]| {
         let mut history = cell();
