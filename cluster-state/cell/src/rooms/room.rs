@@ -45,8 +45,8 @@ pub enum Wish<'a> {
         /// Whether the spares of the own job bind, too.
         beside_own: bool,
     },
-    /// To keep room for tasks that were lost: beside what is held for others and does not yield to it, and for others of
-    /// its job. Spares of the group are for such tasks.
+    /// To keep room for tasks that were lost: beside what is held for others and does not yield to it, and what is held
+    /// for others of its job. Spares of the group are for such tasks.
     Repair,
 }
 
