@@ -3,7 +3,7 @@
 use crate::books::Books;
 use crate::facts::Fact;
 use crate::history::Broken;
-use ohm_model::{EventKind, Index, JobId, JobSpec};
+use ohm_model::{EventKind, Index, JobId, JobSpec, StopCause};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
@@ -21,6 +21,8 @@ pub(crate) struct Gangs {
     groups: BTreeMap<(JobId, u16), Group>,
     /// Groups whose first tasks were placed in the entry at hand.
     begun: BTreeSet<(JobId, u16)>,
+    /// Tasks that start again in place: they stand all the while.
+    restarting: BTreeSet<(JobId, u16, u32)>,
 }
 
 impl Gangs {
@@ -34,7 +36,10 @@ impl Gangs {
                 }
             }
             Fact::Updated { job, spec, endless: false } => self.update(job, spec),
-            Fact::Happened { kind: EventKind::Placed { job, group, count, .. }, .. } => {
+            Fact::Happened { kind: EventKind::Placed { job, group, first, count, .. }, .. } => {
+                if self.restarting.remove(&(*job, *group, *first)) {
+                    return;
+                }
                 let whole_job_down = self.live_of(*job) == 0;
                 if let Some(found) = self.groups.get_mut(&(*job, *group)) {
                     if whole_job_down && self.begun.insert((*job, *group)) {
@@ -43,6 +48,12 @@ impl Gangs {
                     found.live += count;
                     found.peak = found.peak.max(found.live);
                 }
+            }
+            Fact::Happened {
+                kind: EventKind::Ended { job, group, task, cause: Some(StopCause::Restarted), .. },
+                ..
+            } => {
+                self.restarting.insert((*job, *group, *task));
             }
             Fact::Happened { kind: EventKind::Ended { job, group, .. }, .. } => {
                 if let Some(found) = self.groups.get_mut(&(*job, *group)) {

@@ -52,6 +52,16 @@ fn p1_sees_no_new_work_in_what_starts_again_in_place() {
 }
 
 #[test]
+fn p4_takes_no_start_in_place_for_one_of_the_gang() {
+    let mut history = half_lost();
+    history.happened(vec![restarted(1, 1), placed(0, 1, 1, 1)]);
+    assert!(!history.broken().contains(&"P4"));
+    let mut begun = half_lost();
+    begun.happened(vec![ended(0, 1, 1, Exit::NodeLost), placed(0, 1, 1, 1)]);
+    assert!(begun.broken().contains(&"P4"), "it starts anew with one of two");
+}
+
+#[test]
 fn p7_sees_who_starts_again_with_its_job() {
     let none: Vec<&str> = Vec::new();
     assert_eq!(
