@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Stuck {
     /// The job.
     pub job: JobId,
-    /// What it waits for, and after how many attempts: unchanged between two looks, it has waited all the while.
+    /// What it waits for, and after how many attempts: unchanged from look to look, it has waited all the while.
     pub attempts: u64,
     /// In words.
     pub broken: Broken,

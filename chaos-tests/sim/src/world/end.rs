@@ -8,11 +8,14 @@ use crate::report::Report;
 use crate::stage::Event;
 use ohm_cell::Cell;
 use ohm_model::{Command, TaintPattern};
-use ohm_oracle::{Broken, Stuck};
+use ohm_oracle::Broken;
 use ohm_stdx::hash;
 
-/// What is stuck stays so: two looks this far apart must show the same job with no attempt in between.
-const BETWEEN_MS: u64 = 6_000;
+/// What is stuck stays so: every one of several looks must show the same job with no attempt in between. One or two would
+/// be too few: each may come just when room has become free.
+const LOOKS: u64 = 8;
+/// Between the first look and the last.
+const LOOKING_MS: u64 = 6_000;
 
 impl World {
     /// From here on nothing goes wrong any more, and everybody who is down comes back.
@@ -57,18 +60,22 @@ impl World {
     }
 
     fn judge_quiet(&mut self) {
-        let first = self.oracle.stuck_jobs();
+        let mut stuck = self.oracle.stuck_jobs();
         let reached = self.roles.leader().map(|number| self.roles.servers[number].applied()).unwrap_or_default();
-        self.run_until(self.stage.now_ms() + BETWEEN_MS);
-        if !self.stage.report.broken.is_empty() {
-            return;
+        for _ in 0..LOOKS {
+            self.run_until(self.stage.now_ms() + LOOKING_MS / LOOKS);
+            if !self.stage.report.broken.is_empty() {
+                return;
+            }
+            if !stuck.is_empty() {
+                let early = stuck;
+                stuck = self.oracle.stuck_jobs();
+                stuck.retain(|now| early.iter().any(|one| (one.job, one.attempts) == (now.job, now.attempts)));
+            }
         }
         self.sweep_invariants();
         self.stage.report.broken.extend(self.stage.failed.take());
-        let still =
-            |stuck: &Stuck| first.iter().any(|early| (early.job, early.attempts) == (stuck.job, stuck.attempts));
-        let mut broken: Vec<Broken> =
-            self.oracle.stuck_jobs().into_iter().filter(still).map(|stuck| stuck.broken).collect();
+        let mut broken: Vec<Broken> = stuck.into_iter().map(|stuck| stuck.broken).collect();
         match self.roles.cell() {
             None => broken.push(Broken { promise: "P10", what: "no server leads".into() }),
             Some(cell) => {
