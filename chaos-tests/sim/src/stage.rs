@@ -114,6 +114,8 @@ pub(crate) struct Stage {
     pub(crate) nodes: usize,
     pub(crate) newcomers: Vec<Newcomer>,
     pub(crate) readers: Readers,
+    /// What the clocks of servers showed lately before they were set: when, whose, and how far ahead of real time.
+    pub(crate) shown_clocks: Vec<(u64, usize, i64)>,
     pub(crate) mischief: Mischief,
     pub(crate) healed: bool,
     pub(crate) traces: bool,
@@ -141,6 +143,7 @@ impl Stage {
             nodes: knobs.nodes,
             newcomers: Vec::new(),
             readers: Readers::new(report.seed),
+            shown_clocks: Vec::new(),
             mischief: Mischief::new(std::cell::Cell::new(knobs.mischief_permille)),
             healed: false,
             traces,

@@ -15,6 +15,8 @@ use ohm_replica::NEAR_MS;
 const STRANGE_NODES_MAX: usize = 16;
 const STRANGE_BEATS: u64 = 300;
 const ENDLESS_MS: u64 = 3_600_000;
+/// For so long others may go by what a server said of its clock, its way included.
+const SAID_MS: u64 = 15_000;
 
 impl World {
     pub(super) fn strike(&mut self, fault: Fault) {
@@ -69,9 +71,14 @@ impl World {
                 self.operator.change(fault, roles, stage);
             }
             Fault::ClockJump { server, by_ms } => {
-                roles.servers[server].shell_mut().clock.jump(by_ms);
-                let offsets = roles.servers.iter().filter(|server| !server.shell().over);
-                if agree_ahead(offsets.map(|server| server.shell().clock.wall_ahead_ms(now_ms))) {
+                let clock = &mut roles.servers[server].shell_mut().clock;
+                stage.shown_clocks.push((now_ms, server, clock.wall_ahead_ms(now_ms)));
+                clock.jump(by_ms);
+                stage.shown_clocks.retain(|(at_ms, ..)| at_ms + SAID_MS > now_ms);
+                let servers = roles.servers.iter().enumerate().filter(|(_, server)| !server.shell().over);
+                let now = servers.map(|(number, server)| (number, server.shell().clock.wall_ahead_ms(now_ms)));
+                let before = stage.shown_clocks.iter().map(|(_, number, offset_ms)| (*number, *offset_ms));
+                if agree_ahead(now.chain(before)) {
                     stage.history.push(Record::ClocksMoved { at_ms: now_ms });
                 }
             }
@@ -185,10 +192,13 @@ impl World {
     }
 }
 
-/// Whether two clocks are ahead of real time and may pass for the same: one alone moves nothing, whatever it shows.
-fn agree_ahead(offsets_ms: impl Iterator<Item = i64>) -> bool {
+/// Whether the clocks of two servers are ahead of real time and may pass for the same: one alone moves nothing, whatever
+/// it shows.
+fn agree_ahead(offsets_ms: impl Iterator<Item = (usize, i64)>) -> bool {
     let near_ms = NEAR_MS as i64;
-    let mut ahead: Vec<i64> = offsets_ms.filter(|offset_ms| *offset_ms > near_ms / 2).collect();
-    ahead.sort_unstable();
-    ahead.windows(2).any(|pair| pair[1] - pair[0] <= 2 * near_ms)
+    let ahead: Vec<(usize, i64)> = offsets_ms.filter(|(_, offset_ms)| *offset_ms > near_ms / 2).collect();
+    let agrees = |(server, offset_ms): (usize, i64)| {
+        ahead.iter().any(|(other, other_ms)| *other != server && (offset_ms - other_ms).abs() <= 2 * near_ms)
+    };
+    ahead.iter().any(|one| agrees(*one))
 }
