@@ -11,8 +11,8 @@ use ohm_model::{Command, TaintPattern};
 use ohm_oracle::Broken;
 use ohm_stdx::hash;
 
-/// What is stuck stays so: every one of several looks must show the same job with no attempt in between. One or two would
-/// be too few: each may come just when room has become free.
+/// What is stuck stays so: every one of several looks must show the same job with no attempt in between. One or two
+/// would be too few: each may come just when room has become free.
 const LOOKS: u64 = 8;
 /// Between the first look and the last.
 const LOOKING_MS: u64 = 6_000;

@@ -70,18 +70,7 @@ impl World {
             | Fault::Transfer { .. } => {
                 self.operator.change(fault, roles, stage);
             }
-            Fault::ClockJump { server, by_ms } => {
-                let clock = &mut roles.servers[server].shell_mut().clock;
-                stage.shown_clocks.push((now_ms, server, clock.wall_ahead_ms(now_ms)));
-                clock.jump(by_ms);
-                stage.shown_clocks.retain(|(at_ms, ..)| at_ms + SAID_MS > now_ms);
-                let servers = roles.servers.iter().enumerate().filter(|(_, server)| !server.shell().over);
-                let now = servers.map(|(number, server)| (number, server.shell().clock.wall_ahead_ms(now_ms)));
-                let before = stage.shown_clocks.iter().map(|(_, number, offset_ms)| (*number, *offset_ms));
-                if agree_ahead(now.chain(before)) {
-                    stage.history.push(Record::ClocksMoved { at_ms: now_ms });
-                }
-            }
+            Fault::ClockJump { server, by_ms } => self.set_clock(now_ms, server, by_ms),
             Fault::PowerLoss { server, .. }
             | Fault::FullDisk { server, .. }
             | Fault::SlowDisk { server, .. }
@@ -90,6 +79,20 @@ impl World {
             Fault::Cut { .. } | Fault::Split { .. } | Fault::Depose { .. } | Fault::Storm { .. } => {
                 self.strike_network(fault, now_ms);
             }
+        }
+    }
+
+    fn set_clock(&mut self, now_ms: u64, server: usize, by_ms: i64) {
+        let (roles, stage) = (&mut self.roles, &mut self.stage);
+        let clock = &mut roles.servers[server].shell_mut().clock;
+        stage.shown_clocks.push((now_ms, server, clock.wall_ahead_ms(now_ms)));
+        clock.jump(by_ms);
+        stage.shown_clocks.retain(|(at_ms, ..)| at_ms + SAID_MS > now_ms);
+        let servers = roles.servers.iter().enumerate().filter(|(_, server)| !server.shell().over);
+        let now = servers.map(|(number, server)| (number, server.shell().clock.wall_ahead_ms(now_ms)));
+        let before = stage.shown_clocks.iter().map(|(_, number, offset_ms)| (*number, *offset_ms));
+        if agree_ahead(now.chain(before)) {
+            stage.history.push(Record::ClocksMoved { at_ms: now_ms });
         }
     }
 
@@ -192,8 +195,8 @@ impl World {
     }
 }
 
-/// Whether the clocks of two servers are ahead of real time and may pass for the same: one alone moves nothing, whatever
-/// it shows.
+/// Whether the clocks of two servers are ahead of real time and may pass for the same: one alone moves nothing,
+/// whatever it shows.
 fn agree_ahead(offsets_ms: impl Iterator<Item = (usize, i64)>) -> bool {
     let near_ms = NEAR_MS as i64;
     let ahead: Vec<(usize, i64)> = offsets_ms.filter(|(_, offset_ms)| *offset_ms > near_ms / 2).collect();
