@@ -33,6 +33,7 @@ mod p7_repairs;
 mod p7_restarts;
 mod p7_spares;
 mod p7_taints;
+mod p8_brought;
 mod p8_hard_constraints;
 mod p8_quota;
 mod p9_equal_copies;
@@ -76,6 +77,7 @@ pub struct Oracle {
     restarts: p7_restarts::Restarts,
     spares_first: p7_spares::SparesFirst,
     taints: p7_taints::Taints,
+    brought: p8_brought::Brought,
     quotas: p8_quota::Quotas,
     spares: spares::Spares,
     earmarks: earmarks::Earmarks,
@@ -150,6 +152,8 @@ impl Oracle {
             self.lease_ends.watch(index, &fact, broken);
             self.admissions.watch(index, &fact, &self.books, &rules, broken);
             p8_hard_constraints::watch(index, &fact, (&self.books, &self.admissions), broken);
+            let now_ms = self.waiting.now_ms;
+            self.brought.watch((index, now_ms), &fact, (&self.books, &self.admissions), &rules, broken);
             self.quotas.watch(index, &fact, &self.books, &rules, broken);
             self.spares.watch(index, &fact, (&self.books, &self.admissions), broken);
             self.spares_first.watch(index, &fact, &self.books);
@@ -198,6 +202,7 @@ impl Oracle {
             waiting: &self.waiting,
             claims: &self.claims,
             admissions: &self.admissions,
+            brought: &self.brought,
             repairs: &self.repairs,
             required_topology: &self.required_topology,
             spares: &self.spares,

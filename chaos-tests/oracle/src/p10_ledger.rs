@@ -8,6 +8,7 @@ use crate::earmarks::Earmarks;
 use crate::p5_required_topology::RequiredTopology;
 use crate::p6_admission::Admissions;
 use crate::p7_repairs::Repairs;
+use crate::p8_brought::Brought;
 use crate::p8_hard_constraints::objection;
 use crate::p8_quota::Quotas;
 use crate::quota::{QuotaTree, add, asks};
@@ -24,6 +25,7 @@ pub(crate) struct Ledger<'a> {
     pub(crate) waiting: &'a Waiting,
     pub(crate) claims: &'a Claims,
     pub(crate) admissions: &'a Admissions,
+    pub(crate) brought: &'a Brought,
     pub(crate) repairs: &'a Repairs,
     pub(crate) required_topology: &'a RequiredTopology,
     pub(crate) spares: &'a Spares,
@@ -82,6 +84,7 @@ impl Ledger<'_> {
     pub(crate) fn is_open(&self, node: NodeId, wish: &GroupSpec) -> bool {
         let book = self.books.nodes.get(&node);
         book.is_some_and(|book| objection(wish, book, 0, self.waiting.now_ms).is_none())
+            && book.is_some_and(|book| !self.brought.may_keep_away(book))
             && !self.claims.is_unsettled(node)
     }
 

@@ -104,7 +104,9 @@ impl Subject<'_> {
             Why::Class => {
                 let admissions = self.ledger.admissions;
                 let wish = admissions.filtered(self.job, self.wish);
-                misfit(&wish, book, self.ledger.waiting.now_ms).is_some() || admissions.is_unsure(self.job)
+                misfit(&wish, book, self.ledger.waiting.now_ms).is_some()
+                    || admissions.is_unsure(self.job)
+                    || self.ledger.brought.may_keep_away(book)
             }
             Why::Capacity(name) => book.spec.capacity.get(name).copied().unwrap_or(0) < requested(self.wish, name),
             Why::Resource(name) => {

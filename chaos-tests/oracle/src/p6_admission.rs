@@ -209,6 +209,11 @@ impl Admissions {
         self.jobs.get(&job).is_some_and(|book| book.round > 0 && book.is_ready() && !book.may_be_over)
     }
 
+    /// Whether this round of the job is open, without doubt.
+    pub(crate) fn is_open_for_sure(&self, job: JobId, round: u32) -> bool {
+        self.jobs.get(&job).is_some_and(|book| book.round == round && !book.is_over && !book.may_be_over)
+    }
+
     /// Whether no round of the job is open, without doubt.
     pub(crate) fn is_over_for_sure(&self, job: JobId) -> bool {
         self.jobs.get(&job).is_none_or(|book| book.round == 0 || book.is_over)

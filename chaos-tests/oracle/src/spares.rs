@@ -277,7 +277,8 @@ pub(crate) fn node_of(kind: &EventKind) -> Option<NodeId> {
         | EventKind::NodeUndrained { node, .. }
         | EventKind::NodeCordoned { node, .. }
         | EventKind::NodeCondition { node, .. }
-        | EventKind::NodeReleased { node, .. } => Some(*node),
+        | EventKind::NodeReleased { node, .. }
+        | EventKind::NodeReleasing { node, .. } => Some(*node),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 //! take back what they brought. One request is answered alike however often and by whomever it is asked.
 
 use ohm_model::{Command, Epoch, Provisioner, ProvisioningClass, QueueSpec};
-use ohm_provisioning::{Answer, AnswerState, Answered, Ask, TolerationWords};
+use ohm_provisioning::{Answer, AnswerState, Answered, Ask, Question, TolerationWords};
 use ohm_stdx::{Prng, hash};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,7 +59,7 @@ impl Outside {
 
     /// Notes that a request was asked; whether it is the only one of its name under this duty.
     pub(crate) fn is_first(&mut self, ask: &Ask) -> bool {
-        self.waiting.insert((ask.request.id.clone(), ask.epoch.0))
+        self.waiting.insert((ask.question.id().to_string(), ask.epoch.0))
     }
 
     /// The answer has come.
@@ -69,12 +69,19 @@ impl Outside {
 
     /// What is answered, and when; once the world is `calm` at once and as asked.
     pub(crate) fn reply(&mut self, ask: &Ask, calm: bool) -> Reply {
-        let course = self.course_of(&ask.request.id, calm);
+        let course = self.course_of(ask.question.id(), calm);
         let dice = &mut self.dice;
-        let answer = match ask.request.ready {
-            true if !calm && dice.chance(80) => Answer::of(AnswerState::Revoked, "taken back"),
-            true if !calm && dice.chance(80) => Answer::of(AnswerState::Expired, "given to others"),
-            _ => answer_of(course),
+        let answer = match &ask.question {
+            Question::Release(_) if !calm && dice.chance(150) => Answer::of(AnswerState::Failed, "not reached"),
+            Question::Release(_) if !calm && dice.chance(150) => Answer::of(AnswerState::Pending, ""),
+            Question::Release(_) => Answer::of(AnswerState::Released, ""),
+            Question::Provision(request) if request.ready && !calm && dice.chance(80) => {
+                Answer::of(AnswerState::Revoked, "taken back")
+            }
+            Question::Provision(request) if request.ready && !calm && dice.chance(80) => {
+                Answer::of(AnswerState::Expired, "given to others")
+            }
+            Question::Provision(_) => answer_of(course),
         };
         let (after_ms, twice) = match calm {
             true => (10, false),
@@ -106,7 +113,12 @@ impl Outside {
 /// What is told to a cell besides, and its queues with checks.
 pub(crate) fn with_checks(dice: &mut Prng, commands: Vec<Command>) -> Vec<Command> {
     let class = |name: &str| {
-        let mut class = ProvisioningClass::of(name, Provisioner::Sim);
+        let provisioner = match name {
+            "spot" => Provisioner::Command { command: vec!["bring".into()] },
+            _ => Provisioner::Sim,
+        };
+        let mut class = ProvisioningClass::of(name, provisioner);
+        class.idle_seconds = 6;
         (class.poll_seconds, class.retry.base_seconds, class.retry.max_seconds) = (1, 1, 4);
         class.retry.limit = 3;
         match name {

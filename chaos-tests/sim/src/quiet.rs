@@ -2,7 +2,7 @@
 
 use crate::mischief::Mischief;
 use crate::roles::SpoiltPlanner;
-use ohm_cell::{Cell, Job, JobState, Standing};
+use ohm_cell::{Cell, Job, JobState, NodeRecord, Standing};
 use ohm_framework::{Answer, Explanation, Miss, Need, Obstacle, explain_job, need_of};
 use ohm_model::{GroupIndex, NodeHealth, RepairPolicy};
 use ohm_oracle::{Broken, Oracle, Reason, Why};
@@ -58,7 +58,9 @@ pub(crate) fn unclaimed_repairs(cell: &Cell) -> Vec<Broken> {
 
 /// Nodes that are not in use although all is well with them. `names` are all there are.
 pub(crate) fn lost_nodes<'a>(cell: &Cell, names: impl Iterator<Item = &'a str>) -> Vec<Broken> {
-    let unready = cell.nodes().iter().filter(|(_, record)| record.health != NodeHealth::Ready);
+    // What goes back may be gone already.
+    let staying = |record: &NodeRecord| !record.release.is_on_its_way();
+    let unready = cell.nodes().iter().filter(|(_, record)| record.health != NodeHealth::Ready && staying(record));
     let unready =
         unready.map(|(node, record)| quiet(format!("node {} ({node}) is still {:?}", record.spec.name, record.health)));
     let ailing = cell.nodes().iter().flat_map(|(_, record)| {

@@ -166,6 +166,7 @@ impl World {
             Event::Ask(command) => roles.clients[0].request(*command, stage),
             Event::Operate => self.operator.look(roles, stage),
             Event::Read => self.read(),
+            Event::TakeBack { node } => roles.nodes[node].take_back(stage),
             Event::Strike(fault) => self.strike(fault),
         }
         for newcomer in self.stage.newcomers.drain(..) {

@@ -22,6 +22,7 @@ mod remove_node;
 mod report;
 pub(crate) mod report_check;
 mod report_conditions;
+mod report_released;
 #[cfg(test)]
 mod revisions;
 pub(crate) mod steps;
@@ -36,17 +37,19 @@ pub use applied::Applied;
 pub use freed::Freed;
 pub(crate) use tx::Tx;
 
+use crate::apply::report_released::report_released;
 use crate::apply::steps::names::{check_actor, check_session};
 use crate::cell::{Cell, STAMP_MAX_MS};
 use crate::planted::{self, Planted};
 use crate::policy::admission::CheckName;
+use crate::policy::brought::{settle_brought, settle_idle};
 use crate::policy::claims::{give_owed_room, settle_claims};
 use crate::policy::kept::settle_kept;
 use crate::policy::spares::settle_spares;
 use crate::rooms::reads::session_name;
 use crate::state::digest::lengthen_chain;
 use crate::state::sessions::Admission;
-use ohm_model::{Command, Entry, Envelope, Index, Outcome, Refusal};
+use ohm_model::{Command, Entry, Envelope, Index, Outcome, Refusal, SessionId};
 
 /// Applies the entry at `index`; see [`Cell::apply`].
 pub(crate) fn apply_entry(cell: &mut Cell, index: Index, entry: &Entry, applied: &mut Applied) {
@@ -65,9 +68,11 @@ pub(crate) fn apply_entry(cell: &mut Cell, index: Index, entry: &Entry, applied:
         let mut tx = Tx::new(cell, applied, &envelope.command);
         let outcome = apply_once(&mut tx, envelope);
         settle_kept(&mut tx);
+        settle_brought(&mut tx);
         settle_claims(&mut tx);
         planted::settle_with(&mut tx, settle_spares);
         give_owed_room(&mut tx);
+        settle_idle(&mut tx);
         tx.applied.outcomes.push(outcome);
         planted.after(cell, applied);
     }
@@ -105,10 +110,7 @@ fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
     let session = envelope.session;
     let result = match &envelope.command {
         Command::OpenSession { .. } | Command::Tick => Ok(Outcome::Done),
-        Command::CloseSession => {
-            tx.sessions.close(session);
-            Ok(Outcome::Done)
-        }
+        Command::CloseSession => close_session(tx, session),
         Command::KeepAlive => {
             tx.cell.sessions.renew(session, tx.cell.applied);
             Ok(Outcome::Done)
@@ -165,11 +167,17 @@ fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
             let check = CheckName { job: *job, round: *round, class };
             report_check::report_check(tx, (session, *epoch), check, report)
         }
+        Command::ReportReleased { epoch, nodes } => report_released(tx, (session, *epoch), nodes),
         Command::RaiseVersion { version } => raise_version(tx, *version),
         Command::DrainNode { name, deadline_ms, at_once } => drain_node::drain_node(tx, name, *deadline_ms, *at_once),
         Command::UndrainNode { name } => drain_node::undrain_node(tx, name),
     };
     result.unwrap_or_else(Outcome::Refused)
+}
+
+fn close_session(tx: &mut Tx<'_>, session: SessionId) -> Result<Outcome, Refusal> {
+    tx.sessions.close(session);
+    Ok(Outcome::Done)
 }
 
 fn raise_version(tx: &mut Tx<'_>, version: u32) -> Result<Outcome, Refusal> {

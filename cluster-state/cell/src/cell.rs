@@ -2,6 +2,7 @@
 
 use crate::judge::scratch::Scratch;
 use crate::rooms::nominations::Nominations;
+use crate::state::brought::Brought;
 use crate::state::classes::Classes;
 use crate::state::jobs::{Job, Jobs};
 use crate::state::kept::Kept;
@@ -64,6 +65,7 @@ pub struct Cell {
     pub(crate) timers: BTreeMap<u64, Arc<Vec<Timer>>>,
     pub(crate) health: HealthState,
     pub(crate) kept: Kept,
+    pub(crate) brought: Brought,
     pub(crate) scratch: Scratch,
 }
 

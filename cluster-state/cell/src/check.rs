@@ -21,6 +21,7 @@ use crate::check::nodes::{check_listed, sweep_node};
 use crate::check::quota::check_quota;
 use crate::check::runs::{check_kept, sweep_run};
 use crate::check::shapes::check_shapes;
+use crate::state::brought::Brought;
 use crate::state::requests::direct_usage;
 
 /// Every broken invariant; see [`Cell::invariants`].
@@ -36,6 +37,9 @@ pub(crate) fn broken_invariants(cell: &Cell) -> Vec<String> {
     check_quota(cell, &direct_usage(cell), &mut broken);
     check_kept(cell, &mut broken);
     check_shapes(cell, &mut broken);
+    if cell.brought != Brought::of(&cell.nodes, &cell.jobs) {
+        broken.push("the nodes that were brought and the open requests are not those that nodes and jobs say".into());
+    }
     if !cell.nominations.is_consistent() {
         broken.push("the nodes on which room is kept for jobs are not those that keep it".into());
     }

@@ -23,6 +23,7 @@ pub use apply::{Applied, Freed};
 pub use cell::{Cell, HealthState, STAMP_MAX_MS, VERSION};
 pub use check::Sweep;
 pub use judge::scratch::Scratch;
+pub use policy::brought::{releasing_nodes, requester};
 pub use rooms::nominations::{Held, Nominations, OpenClaim};
 pub use rooms::overlay::{Overlay, Savepoint, ShapesAndQuota, Taken, TasksOn};
 pub use rooms::room::{Asker, Room, Wish};
@@ -44,6 +45,7 @@ pub use state::priorities::PriorityClasses;
 pub use state::profiles::Profiles;
 pub use state::provisioning::ProvisioningClasses;
 pub use state::quota::{DEPTH_MAX, Quota, QuotaNode};
+pub use state::release::Release;
 pub use state::repairs::{
     OpenRepair, PAST_REPAIRS_MAX, PastRepair, RepairEnd, RepairState, Repairs, UnhealthyCause, UnhealthyNode,
 };

@@ -1,6 +1,7 @@
 //! What the cell wants next, by itself: what follows from a change beyond what its command says.
 
 pub(crate) mod admission;
+pub(crate) mod brought;
 pub(crate) mod claims;
 pub(crate) mod conditions;
 pub(crate) mod evictions;

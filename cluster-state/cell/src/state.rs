@@ -3,6 +3,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod backup;
+pub(crate) mod brought;
 pub(crate) mod classes;
 pub(crate) mod conditions;
 pub(crate) mod digest;
@@ -16,6 +17,7 @@ pub(crate) mod priorities;
 pub(crate) mod profiles;
 pub(crate) mod provisioning;
 pub(crate) mod quota;
+pub(crate) mod release;
 pub(crate) mod repairs;
 pub(crate) mod requests;
 pub(crate) mod resources;

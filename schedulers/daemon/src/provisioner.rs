@@ -75,7 +75,7 @@ impl Follower for Candidate {
     }
 
     fn perform(&mut self, ask: Box<Ask>) -> Option<Wish> {
-        tracing::info!(id = ask.request.id, class = ask.class.name, "asks for nodes");
+        tracing::info!(id = ask.question.id(), class = ask.class.name, "asks who brings nodes");
         self.outside.ask(*ask);
         None
     }

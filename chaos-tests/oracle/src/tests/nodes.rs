@@ -188,6 +188,29 @@ fn p8_judges_what_checks_brought_as_long_as_they_are_those_of_the_queue() {
 }
 
 #[test]
+fn p8_sees_who_takes_a_node_that_was_brought_for_another() {
+    // The job was submitted with the fourth entry.
+    let labels = [("provisioning.ohm/request", "j.fa0.1.spot"), ("pool", "spot")];
+    let brought = |more: Vec<EventKind>, returns: bool| {
+        let mut history = checked();
+        history.node(1, node("b", &labels)).job(1, job("other", 2, |_| {})).happened(more);
+        if returns {
+            history.node(1, node("b", &labels));
+        }
+        history.happened(vec![placed(1, 0, 1, 1)]).broken()
+    };
+    assert_eq!(brought(Vec::new(), false), ["P8"]);
+    assert!(brought(vec![placed(0, 0, 1, 1)], false).is_empty(), "the other has its place");
+    assert!(brought(vec![state(0, "cancelled")], false).is_empty(), "the request is over");
+    let goes = || {
+        let (node, name, class) = (NodeId(1), "b".to_string(), "spot".to_string());
+        vec![state(0, "cancelled"), EventKind::NodeReleasing { node, name, class, idle_ms: 1 }]
+    };
+    assert_eq!(brought(goes(), false), ["P8"], "the node goes back");
+    assert!(brought(goes(), true).is_empty(), "whether it still does is not known");
+}
+
+#[test]
 fn p8_forgets_what_checks_brought_when_an_update_ends_the_reservation() {
     let updated = |spec: JobSpec| {
         let mut history = checked();

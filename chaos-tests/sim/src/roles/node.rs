@@ -65,6 +65,13 @@ impl NodeProcess {
         }
     }
 
+    /// The machine goes and does not come back.
+    pub(crate) fn take_back(&mut self, stage: &mut Stage) {
+        self.kill(stage);
+        self.reboot(stage);
+        self.shell.over = true;
+    }
+
     /// The machine comes back with an empty disk: what is counted is counted there.
     pub(crate) fn wipe(&mut self, stage: &mut Stage) {
         (self.key, self.boot) = (stage.dice.u64(), 0);

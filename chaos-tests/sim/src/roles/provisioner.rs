@@ -8,7 +8,9 @@ use crate::script;
 use crate::stage::{Event, Newcomer, Stage};
 use crate::workload;
 use ohm_model::{Taint, TaintEffect};
-use ohm_provisioning::{AnswerState, Answered, Ask, ProvisionerConfig, ProvisionerCore, ProvisionerInput};
+use ohm_provisioning::{
+    AnswerState, Answered, Ask, ProvisionerConfig, ProvisionerCore, ProvisionerInput, Question, Request,
+};
 use ohm_stdx::Prng;
 
 /// It asks the outside for nodes.
@@ -31,7 +33,7 @@ impl Duty for Provisioning {
     }
 
     fn perform(follower: &mut ProvisionerProcess, ask: Box<Ask>, stage: &mut Stage) -> Option<ProvisionerInput> {
-        let (id, epoch) = (ask.request.id.clone(), ask.epoch);
+        let (id, epoch) = (ask.question.id().to_string(), ask.epoch);
         stage.note(|| format!("{} asks for {id}", script::name(follower.victim())));
         if stage.outside.is_over(epoch) {
             stage.fail("P6", format!("{id} is asked under duty {epoch}, which is over"));
@@ -42,8 +44,20 @@ impl Duty for Provisioning {
             return None;
         }
         let reply = stage.outside.reply(&ask, stage.healed);
-        if reply.answer.state == AnswerState::Ready && !stage.healed && stage.outside.brings_node() {
-            bring_node(stage);
+        match &ask.question {
+            Question::Provision(request) => {
+                if reply.answer.state == AnswerState::Ready && !stage.healed && stage.outside.brings_node() {
+                    bring_node(request, stage);
+                }
+            }
+            Question::Release(release) if reply.answer.state == AnswerState::Released => {
+                let numbers = release.nodes.iter().filter_map(|name| name.strip_prefix('n')?.parse().ok());
+                for node in numbers {
+                    let after_ms = stage.outside.dice.between(1, 2_000);
+                    stage.agenda.after(after_ms, Event::TakeBack { node });
+                }
+            }
+            Question::Release(_) => {}
         }
         let (provisioner, starts) = (follower.number, follower.shell.starts);
         for time in 1..=reply.times {
@@ -64,12 +78,18 @@ impl ProvisionerProcess {
     }
 }
 
-/// A node that only those find which were told of it.
-fn bring_node(stage: &mut Stage) {
+/// A node that only those find which were told of it. Most say what they were brought for.
+fn bring_node(request: &Request, stage: &mut Stage) {
     let (number, dice) = (stage.nodes, &mut stage.outside.dice);
     let mut spec = workload::node(dice, number, false);
     spec.labels.insert(POOL.into(), "spot".into());
+    if dice.chance(700) {
+        spec.labels.extend(request.node_labels.clone());
+    }
     spec.taints = vec![Taint { key: POOL.into(), value: "spot".into(), effect: TaintEffect::NoSchedule }];
+    if dice.chance(400) {
+        spec.taints.clear();
+    }
     let key = dice.u64();
     let clock = Clock::drawn(dice, stage.knobs.drift_ppm);
     let after_ms = dice.between(1, 3_000);

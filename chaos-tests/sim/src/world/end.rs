@@ -5,6 +5,7 @@ use crate::faults::Victim;
 use crate::layout::PUT_TAINT;
 use crate::quiet;
 use crate::report::Report;
+use crate::role::Role;
 use crate::stage::Event;
 use ohm_cell::Cell;
 use ohm_model::{Command, TaintPattern};
@@ -82,7 +83,8 @@ impl World {
                 broken.extend(self.seen_cell().into_iter().flat_map(|cell| quiet::wrong_reasons(cell, &self.oracle)));
                 broken.extend(quiet::stuck_admissions(cell));
                 broken.extend(quiet::unclaimed_repairs(cell));
-                let names = self.roles.nodes.iter().map(|node| node.spec.name.as_str());
+                let nodes = self.roles.nodes.iter().filter(|node| !node.shell().over);
+                let names = nodes.map(|node| node.spec.name.as_str());
                 broken.extend(quiet::lost_nodes(cell, names));
             }
         }

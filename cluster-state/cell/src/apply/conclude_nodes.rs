@@ -1,6 +1,7 @@
 //! The health duty concludes about nodes.
 
 use crate::apply::Tx;
+use crate::apply::report_released::remove_released;
 use crate::apply::steps::kept::keep_runs_on;
 use crate::apply::steps::run_end::end_runs_on;
 use crate::cell::Cell;
@@ -26,6 +27,8 @@ pub(crate) fn conclude_nodes(
         }
     }
     settle_losses(tx, losses);
+    let lost = conclusions.iter().filter(|conclusion| conclusion.health == NodeHealth::Lost);
+    lost.for_each(|conclusion| remove_released(tx, conclusion.node));
     refused.filter(|_| !taken).map_or(Ok(Outcome::Done), Err)
 }
 

@@ -2,8 +2,10 @@
 
 use crate::apply::Tx;
 use crate::apply::steps::names::check_names;
+use crate::policy::brought::settle_class;
+use crate::state::brought::BroughtFor;
 use ohm_model::provisioning::{PART_BYTES_MAX, PARTS_MAX, PROVISIONING_CLASSES_MAX};
-use ohm_model::{Outcome, Provisioner, ProvisioningClass, Refusal};
+use ohm_model::{NodeId, Outcome, Provisioner, ProvisioningClass, Refusal};
 
 /// Adds or changes a class. What is under way goes on as it was asked for; what is asked next is asked by the new
 /// words.
@@ -15,6 +17,7 @@ pub(crate) fn put_provisioning_class(tx: &mut Tx<'_>, class: &ProvisioningClass)
         return Err(Refusal::Invalid { field: "metadata.name".into(), problem });
     }
     tx.provisioning_classes.put(class.clone());
+    settle_class(tx, &class.name);
     Ok(Outcome::Done)
 }
 
@@ -35,6 +38,14 @@ pub(crate) fn remove_provisioning_class(tx: &mut Tx<'_>, name: &str) -> Result<O
     if let Some(job) = tx.jobs.iter().find(asks) {
         let hint = "cancel the job or wait for its end";
         return in_use(format!("asked for job {}", job.spec.name), hint);
+    }
+    let brought = |node: &NodeId| {
+        let labels = tx.nodes.get(*node).and_then(|record| BroughtFor::of(&record.spec.labels));
+        labels.is_some_and(|brought| brought.class == name)
+    };
+    if let Some(node) = tx.cell.brought.nodes().find(brought) {
+        let hint = "wait until they are released, or remove them, first: who brought them is asked through the class";
+        return in_use(format!("the one that has brought nodes, {} among them", tx.nodes.name(node)), hint);
     }
     tx.provisioning_classes.remove(name);
     Ok(Outcome::Done)

@@ -11,10 +11,12 @@ use crate::policy::evictions::{evict_excess, evict_repelled, evict_strayed};
 use crate::policy::kept::reconcile;
 use crate::policy::repair::settle_losses;
 use crate::policy::tolerations::watch_tolerations;
+use crate::state::brought::BroughtFor;
 use crate::state::flaps::Flaps;
 use crate::state::nodes::{DeviceBank, NodeRecord, READY};
+use crate::state::release::Release;
 use crate::state::repairs::Losses;
-use ohm_model::condition::TAINT_PREFIX;
+use ohm_model::condition::own_prefix;
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::resources::{DEVICE_MILLI, device_count};
 use ohm_model::{EventKind, Exit, Incarnation, NodeHealth, NodeId, NodeSpec, Outcome, Refusal, ResourceId, RunRef};
@@ -65,11 +67,14 @@ pub(crate) fn register_node(
         tainted_ms: vec![tx.now_ms; spec.taints.len()],
         judged_ms: 0,
         drain: None,
+        is_kept_for_request: false,
+        release: Release::InUse,
     };
     let class = tx.classes.join(&spec.labels, &spec.taints);
     let node = tx.nodes.insert(record, class);
     set_capacity(tx, node, &spec);
     tx.topologies.join(node, &spec.labels);
+    tx.cell.brought.add_node(node, &spec.labels);
     finish_registration(tx, node, incarnation);
     Ok(Outcome::Node { node, incarnation })
 }
@@ -95,11 +100,17 @@ fn register_again(
     let spec = Arc::new(spec);
     let index = tx.index();
     let record = tx.record_mut(node);
+    let former = Arc::clone(&record.spec);
     let relabelled = record.spec.labels != spec.labels || record.spec.taints != spec.taints;
     let returned = record.health == NodeHealth::Lost;
     (record.key, record.instance, record.boot) = (key, instance, boot);
     (record.incarnation, record.health) = (incarnation, NodeHealth::Ready);
     record.conditions_number = 0;
+    let is_brought = BroughtFor::of(&spec.labels).is_some();
+    record.is_kept_for_request &= is_brought;
+    if vanished || !is_brought {
+        record.release = Release::InUse;
+    }
     if record.spec.address != spec.address {
         record.addressed = index;
     }
@@ -110,6 +121,8 @@ fn register_again(
         note_return(tx, node);
     }
     if relabelled {
+        tx.cell.brought.remove_node(node, &former.labels);
+        tx.cell.brought.add_node(node, &spec.labels);
         let former = reclassify(tx, node);
         tx.classes.leave(former);
         tx.topologies.join(node, &spec.labels);
@@ -175,8 +188,8 @@ fn set_devices(record: &mut NodeRecord, counts: &[(ResourceId, u32)]) {
 fn check_node(cell: &Cell, spec: &NodeSpec) -> Result<(), Refusal> {
     let invalid = |field: &str, problem: String| Err(Refusal::Invalid { field: field.into(), problem });
     check_names(spec)?;
-    if let Some(taint) = spec.taints.iter().find(|taint| taint.key.starts_with(TAINT_PREFIX)) {
-        let problem = format!("{taint}: the cell sets taints with {TAINT_PREFIX} by itself; choose another key");
+    if let Some((taint, prefix)) = spec.taints.iter().find_map(|taint| Some((taint, own_prefix(&taint.key)?))) {
+        let problem = format!("{taint}: the cell sets taints with {prefix} by itself; choose another key");
         return invalid("spec.taints", problem);
     }
     if let Some((name, amount)) = spec.capacity.iter().find(|(_, amount)| **amount < 0 || **amount > 1 << 60) {

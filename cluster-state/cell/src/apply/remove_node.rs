@@ -7,7 +7,8 @@ use crate::apply::steps::repairs::detach_unhealthy;
 use crate::policy::claims::clear_earmarks_on;
 use crate::policy::moves::lose_rooms;
 use crate::policy::spares::clear_spares_on;
-use ohm_model::{EventKind, Outcome, Refusal};
+use ohm_model::{EventKind, NodeId, Outcome, Refusal};
+use std::sync::Arc;
 
 pub(crate) fn remove_node(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, Refusal> {
     let node = named_node(tx, name)?;
@@ -21,6 +22,12 @@ pub(crate) fn remove_node(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, Refusa
             hint: "drain it and wait until nothing runs on it, or cancel the jobs, first".into(),
         });
     }
+    take_out(tx, node);
+    Ok(Outcome::Done)
+}
+
+/// Takes a node out of the cell that no run is on.
+pub(crate) fn take_out(tx: &mut Tx<'_>, node: NodeId) {
     lose_rooms(tx, node);
     clear_spares_on(tx, node, "its node is gone");
     clear_earmarks_on(tx, node, "its node is gone");
@@ -28,8 +35,9 @@ pub(crate) fn remove_node(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, Refusa
     forget_kept_on(tx, node);
     tx.cell.classes.leave(tx.cell.nodes.class(node));
     tx.topologies.leave(node);
+    let spec = Arc::clone(&tx.record(node).spec);
+    tx.cell.brought.remove_node(node, &spec.labels);
     tx.nodes.remove(node);
     tx.touch_node(node);
-    tx.tell(EventKind::NodeRemoved { name: name.to_string() });
-    Ok(Outcome::Done)
+    tx.tell(EventKind::NodeRemoved { name: spec.name.clone() });
 }

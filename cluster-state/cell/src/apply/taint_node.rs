@@ -6,7 +6,7 @@ use crate::apply::cordon_node::named_node;
 use crate::policy::conditions::reclassify;
 use crate::policy::evictions::evict_repelled;
 use crate::policy::tolerations::watch_tolerations;
-use ohm_model::condition::TAINT_PREFIX;
+use ohm_model::condition::own_prefix;
 use ohm_model::{EventKind, NodeId, Outcome, Refusal, Taint, TaintPattern, names};
 
 /// Most taints that people put on one node.
@@ -20,8 +20,8 @@ pub(crate) fn taint_node(tx: &mut Tx<'_>, name: &str, taint: &Taint) -> Result<O
     let node = named_node(tx, name)?;
     names::label_key(&taint.key).map_err(|error| invalid("key", error.to_string()))?;
     names::label_value(&taint.value).map_err(|error| invalid("value", error.to_string()))?;
-    if taint.key.starts_with(TAINT_PREFIX) {
-        let problem = format!("{taint}: the cell sets taints with {TAINT_PREFIX} by itself; choose another key");
+    if let Some(prefix) = own_prefix(&taint.key) {
+        let problem = format!("{taint}: the cell sets taints with {prefix} by itself; choose another key");
         return Err(invalid("key", problem));
     }
     let record = tx.record(node);

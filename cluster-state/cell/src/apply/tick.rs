@@ -5,6 +5,7 @@ use crate::apply::forget_job::forget_job;
 use crate::apply::steps::holds::sweep_nominations;
 use crate::apply::steps::jobs::finish_job;
 use crate::policy::admission::admission_due;
+use crate::policy::brought::end_idle;
 use crate::policy::claims::end_claims;
 use crate::policy::conditions::end_hold_down;
 use crate::policy::evictions::end_drain;
@@ -45,6 +46,7 @@ fn fire(tx: &mut Tx<'_>, timer: Timer) {
         Timer::Toleration(node) => end_tolerations(tx, node),
         Timer::Room(task, incarnation) => end_room(tx, task, incarnation),
         Timer::Claim(job) => end_claims(tx, job),
+        Timer::Idle(node) => end_idle(tx, node),
         Timer::Nomination(node) => {
             let now_ms = tx.now_ms;
             let is_over =

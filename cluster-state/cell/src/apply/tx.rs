@@ -19,6 +19,8 @@ pub(crate) struct Tx<'a> {
     pub(crate) command: &'a Command,
     /// Jobs with kept runs that the command has let live on.
     pub(crate) returned: Vec<JobId>,
+    /// Nodes besides those touched that may be kept for other jobs, or idle, since the command, if they were brought.
+    pub(crate) brought: Vec<NodeId>,
     /// How many nodes and jobs the entry had touched before the command, and how many nodes it had given room back on.
     before: (usize, usize, usize),
 }
@@ -48,7 +50,7 @@ impl DerefMut for Tx<'_> {
 impl<'a> Tx<'a> {
     pub(crate) fn new(cell: &'a mut Cell, applied: &'a mut Applied, command: &'a Command) -> Self {
         let before = (applied.nodes.len(), applied.jobs.len(), applied.freed.nodes.len());
-        Tx { cell, applied, command, returned: Vec::new(), before }
+        Tx { cell, applied, command, returned: Vec::new(), brought: Vec::new(), before }
     }
 
     /// The nodes that the command has touched so far; may repeat.

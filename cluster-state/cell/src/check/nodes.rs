@@ -3,8 +3,10 @@
 use crate::cell::Cell;
 use crate::check::claims::check_earmarks_on;
 use crate::check::spares::check_spares_on;
+use crate::policy::brought::{is_idle, is_kept_for_request};
 use crate::state::classes::NodeClass;
 use crate::state::nodes::{DRAINING, NOMINATED, NodeRecord, PRESENT, READY, SHRUNK};
+use crate::state::release::Release;
 use crate::state::runs::Run;
 use ohm_model::resources::DEVICE_MILLI;
 use ohm_model::{NodeHealth, NodeId, ResourceId, ShapeId};
@@ -110,6 +112,13 @@ fn check_node_details(
     let is_classed =
         cell.classes.get(cell.nodes.class(node)) == Some(&NodeClass::of(&record.spec.labels, &record.taints));
     let is_dated = record.tainted_ms.len() == record.taints.len();
+    if record.is_kept_for_request != is_kept_for_request(cell, &record.spec.labels) {
+        broken.push(format!("P8: node {name} is kept for who asked for it, or not, against its request"));
+    }
+    let is_idle = is_idle(cell, node, record);
+    if (record.release == Release::InUse && is_idle) || (matches!(record.release, Release::Idle { .. }) && !is_idle) {
+        broken.push(format!("node {name}: its release is {:?}, and it is idle: {is_idle}", record.release));
+    }
     if record.taints != record.all_taints() || !is_dated || !is_classed {
         broken.push(format!("node {name}: its taints and class do not match its conditions"));
     }

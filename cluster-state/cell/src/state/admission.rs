@@ -13,6 +13,7 @@
 //! class) names a request; another attempt is another round. What a check that is ready says of nodes holds while its
 //! round does: the job's groups have other shapes then, so that planners and the judge look at the same filters.
 
+use ohm_model::brought::request_toleration;
 use ohm_model::selector::Labels;
 use ohm_model::{GroupSpec, Index, Toleration};
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,8 @@ pub enum CheckState {
 pub struct Check {
     /// The provisioning class.
     pub class: String,
+    /// The label of the nodes that are brought for it; see `ohm_model::brought::request_label`.
+    pub request: String,
     /// What it has come to.
     pub state: CheckState,
     /// Which attempt this is, from 1.
@@ -123,16 +126,16 @@ impl Admission {
     }
 
     /// The labels that nodes must have for `group`, and the taints it tolerates: its own, and what the checks of a
-    /// round that is ready add. Where a label is given twice, its own counts.
+    /// round that is ready add, that of the nodes brought for them too. Where a label is given twice, its own counts.
     pub fn filters(&self, group: &GroupSpec) -> (Labels, Vec<Toleration>) {
         let (mut labels, mut tolerations) = (group.node_selector.clone(), group.tolerations.clone());
         for check in self.ready().into_iter().flat_map(|round| &round.checks) {
             for (key, value) in &check.node_selector {
                 labels.entry(key.clone()).or_insert_with(|| value.clone());
             }
-            for toleration in &check.tolerations {
-                if !tolerations.contains(toleration) {
-                    tolerations.push(toleration.clone());
+            for toleration in check.tolerations.iter().cloned().chain([request_toleration(&check.request)]) {
+                if !tolerations.contains(&toleration) {
+                    tolerations.push(toleration);
                 }
             }
         }

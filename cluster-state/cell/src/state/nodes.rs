@@ -3,6 +3,8 @@
 use crate::state::conditions::StandingCondition;
 use crate::state::drain::Drain;
 use crate::state::flaps::Flaps;
+use crate::state::release::Release;
+use ohm_model::brought::{REQUEST_LABEL, releasing_taint, request_taint};
 use ohm_model::condition::FLAPPING_TAINT;
 use ohm_model::{
     ClassId, ConditionAction, Incarnation, Index, NodeHealth, NodeId, NodeSpec, ResourceId, SessionId, Taint,
@@ -83,9 +85,21 @@ pub struct NodeRecord {
     pub judged_ms: u64,
     /// That it is being drained, and how.
     pub drain: Option<Drain>,
+    /// Whether it is kept for the job that it was brought for.
+    pub is_kept_for_request: bool,
+    /// How far it is on its way back to who brought it.
+    pub release: Release,
 }
 
 impl NodeRecord {
+    /// Since which entry it goes back to who brought it, while that has not taken it back.
+    pub fn releasing(&self) -> Option<Index> {
+        match self.release {
+            Release::Releasing { since } => Some(since),
+            _ => None,
+        }
+    }
+
     /// The devices of `resource`, if it has any that are tracked singly.
     pub fn bank(&self, resource: ResourceId) -> Option<&DeviceBank> {
         self.devices.iter().find(|bank| bank.resource == resource)
@@ -100,7 +114,10 @@ impl NodeRecord {
     pub fn caused_taints(&self) -> Vec<Taint> {
         let conditions = self.conditions.iter().filter_map(StandingCondition::taint);
         let flapping = || Taint { key: FLAPPING_TAINT.into(), value: String::new(), effect: TaintEffect::NoSchedule };
-        let mut taints: Vec<Taint> = conditions.chain(self.flaps.is_held.then(flapping)).collect();
+        let request = self.spec.labels.get(REQUEST_LABEL).filter(|_| self.is_kept_for_request);
+        let releasing = self.release.is_on_its_way().then(releasing_taint);
+        let brought = request.map(|request| request_taint(request)).into_iter().chain(releasing);
+        let mut taints: Vec<Taint> = conditions.chain(self.flaps.is_held.then(flapping)).chain(brought).collect();
         taints.sort();
         taints
     }

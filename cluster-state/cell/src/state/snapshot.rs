@@ -7,6 +7,7 @@
 use crate::cell::{Cell, HealthState, VERSION};
 use crate::planted;
 use crate::rooms::nominations::Nominations;
+use crate::state::brought::Brought;
 use crate::state::classes::{Classes, NodeClass};
 use crate::state::jobs::Jobs;
 use crate::state::kept::{Kept, KeptRun};
@@ -251,6 +252,8 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     };
     let answers = answers.iter().filter(|_| planted::restores_answers());
     answers.for_each(|(session, sequence, outcome)| sessions.remember(*session, *sequence, outcome.clone()));
+    let jobs = Jobs::from_slab(jobs);
+    let brought = Brought::of(&nodes, &jobs);
     Ok(Cell {
         applied: header.applied,
         now_ms: header.now_ms,
@@ -260,7 +263,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         classes: Classes::from_parts(classes.into_iter()),
         shapes: Shapes::from_slab(shapes),
         nodes,
-        jobs: Jobs::from_slab(jobs),
+        jobs,
         runs: Runs::from_slab(runs),
         topologies,
         quota,
@@ -272,6 +275,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         timers,
         health,
         kept: Kept::from_runs(kept.into_iter()),
+        brought,
         ..Cell::default()
     })
 }

@@ -28,4 +28,6 @@ pub(crate) enum Timer {
     Room(TaskRef, Incarnation),
     /// Room may be owed to what a job lost no longer.
     Claim(JobId),
+    /// A node that was brought may have been used by nobody for long enough.
+    Idle(NodeId),
 }

@@ -3,13 +3,15 @@
 use crate::state::{Alarm, Plain, PlainJob, State};
 use ohm_model::selector::Labels;
 use ohm_model::{
-    CheckReport, ConflictReason, GroupSpec, JobId, OnDisconnect, ProvisioningClass, StopCause, Toleration,
+    CheckReport, ConflictReason, GroupSpec, JobId, OnDisconnect, ProvisioningClass, StopCause, TaintEffect, Toleration,
+    TolerationOperator,
 };
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlainCheck {
     pub(crate) class: String,
+    pub(crate) request: String,
     pub(crate) ready: bool,
     pub(crate) attempt: u32,
     pub(crate) since_ms: u64,
@@ -52,6 +54,13 @@ impl PlainJob {
                 group.node_selector.extend(check.labels.clone());
                 group.node_selector.extend(own);
                 group.tolerations.extend(check.tolerations.clone());
+                group.tolerations.push(Toleration {
+                    key: "provisioning.ohm/request".into(),
+                    operator: TolerationOperator::Equal,
+                    value: check.request.clone(),
+                    effect: Some(TaintEffect::NoSchedule),
+                    toleration_seconds: None,
+                });
             }
         }
         group
@@ -101,10 +110,13 @@ impl Plain {
         }
         let classes = self.queues[&job.spec.queue].admission_checks.clone();
         let since_ms = self.now_ms;
+        let requests = classes.iter().map(|class| self.request_label(id, job.admission.rounds + 1, class));
+        let requests: BTreeMap<String, String> = classes.iter().cloned().zip(requests).collect();
         let job = self.jobs.get_mut(&id).expect("a job");
         job.version = index;
         let check = |class: &String| PlainCheck {
             class: class.clone(),
+            request: requests[class].clone(),
             ready: false,
             attempt: job.admission.failures.get(class).copied().unwrap_or(0) + 1,
             since_ms,
@@ -159,6 +171,7 @@ impl Plain {
 
     pub(crate) fn put_provisioning_class(&mut self, class: &ProvisioningClass) -> bool {
         self.provisioning_classes.insert(class.name.clone(), class.clone());
+        self.watch_class(&class.name);
         true
     }
 
@@ -166,7 +179,7 @@ impl Plain {
         let named = self.queues.values().any(|queue| queue.admission_checks.iter().any(|class| class == name));
         let rounds = self.jobs.values().filter_map(|job| job.admission.round.as_ref());
         let asked = rounds.flat_map(|round| &round.1).any(|check| check.class == name);
-        !named && !asked && self.provisioning_classes.remove(name).is_some()
+        !named && !asked && !self.has_brought(name) && self.provisioning_classes.remove(name).is_some()
     }
 
     /// Whether the report is about something that is asked.

@@ -15,7 +15,8 @@ pub(crate) fn name_of_check(number: u64) -> String {
 impl World {
     /// Of cells that dwell on admission: classes, and queues that name them.
     pub(crate) fn first_checks(&self) -> Vec<Command> {
-        let classes = (0..2).map(|class| ProvisioningClass::of(name_of_check(class), Provisioner::Sim));
+        let provisioners = [Provisioner::Sim, Provisioner::Command { command: vec!["bring".into()] }];
+        let classes = (0..).zip(provisioners).map(|(class, by)| ProvisioningClass::of(name_of_check(class), by));
         let queue = |name: String, classes: u64| QueueSpec {
             name,
             is_cohort: classes == 0,
@@ -38,7 +39,12 @@ impl World {
         if dice.chance(250) {
             return Command::RemoveProvisioningClass { name };
         }
-        let mut class = ProvisioningClass::of(name, Provisioner::Sim);
+        let provisioner = match dice.chance(200) {
+            true => Provisioner::Sim,
+            false => Provisioner::Command { command: vec!["bring".into()] },
+        };
+        let mut class = ProvisioningClass::of(name, provisioner);
+        (class.exclusive, class.idle_seconds) = (dice.chance(200), dice.below(4) * 20);
         class.retry.base_seconds = dice.below(4);
         class.retry.factor = dice.between(1, 3) as u32;
         class.retry.max_seconds = dice.below(20);

@@ -1,9 +1,10 @@
 //! Comparing a cell with its model, thing by thing.
 
 use crate::admission::{PlainAdmission, PlainCheck};
+use crate::brought::PlainRelease;
 use crate::state::{GPU, Phase, PlainJob, State};
 use crate::world::World;
-use ohm_cell::{CORDONED, CheckState, Finish, Job, JobState, SHRUNK, TaskState, UnhealthyCause};
+use ohm_cell::{CORDONED, CheckState, Finish, Job, JobState, Release, SHRUNK, TaskState, UnhealthyCause};
 use ohm_model::{NodeId, RunRef};
 use ohm_stdx::RangeSet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,6 +81,13 @@ impl World {
         same(&format!("shrunk mark of {name}"), nodes.flags(node) & SHRUNK != 0, self.plain.is_shrunk(node))?;
         let mut taints = record.taints.clone();
         taints.sort();
+        let release = match record.release {
+            Release::InUse => PlainRelease::InUse,
+            Release::Idle { since_ms } => PlainRelease::Idle(since_ms),
+            Release::Releasing { since } => PlainRelease::Releasing(since),
+            Release::Released => PlainRelease::Released,
+        };
+        same(&format!("release of {name}"), release, expected.release)?;
         same(&format!("taints of {name}"), taints, expected.taints())?;
         let conditions = record.conditions.iter().map(|one| (one.kind, one.action, one.message.clone())).collect();
         let reported = expected.conditions.values().map(|one| (one.kind, one.action, one.message.clone()));
@@ -98,6 +106,7 @@ fn compare_admission(found: &Job, expected: &PlainAdmission) -> Result<(), Strin
     let round = admission.round.as_ref().map(|round| {
         let check = |check: &ohm_cell::Check| PlainCheck {
             class: check.class.clone(),
+            request: check.request.clone(),
             ready: check.state == CheckState::Ready,
             attempt: check.attempt,
             since_ms: check.since_ms,

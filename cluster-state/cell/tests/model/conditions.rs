@@ -11,6 +11,7 @@ impl PlainNode {
     pub(crate) fn taints(&self) -> Vec<Taint> {
         let mut taints = self.spec.taints.clone();
         taints.extend_from_slice(&self.put);
+        taints.extend(self.brought_taints());
         for condition in self.conditions.values() {
             let key = format!("node.ohm/{}", condition.kind.name());
             let effect = match condition.action {

@@ -24,6 +24,9 @@ impl World {
         if self.dwells && self.dice.chance(200) {
             return (PEOPLE, self.check_report());
         }
+        if self.dwells && self.dice.chance(60) {
+            return (PEOPLE, self.released());
+        }
         if self.cell.jobs().iter().any(|job| self.cell.runs_to_leave(job).next().is_some()) && self.dice.chance(200) {
             return self.commit();
         }
@@ -104,6 +107,9 @@ impl World {
         let effect = effects[dice.below(3) as usize];
         let taint = dice.chance(150).then(|| Taint { key: "only".into(), value: "x".into(), effect });
         let mut spec = NodeSpec { name, labels, taints: taint.into_iter().collect(), capacity, address: String::new() };
+        if self.dwells && self.dice.chance(400) {
+            spec.labels.extend(self.brought_labels());
+        }
         let known = self.cell.nodes().find(&spec.name).and_then(|node| self.cell.nodes().get(node)).cloned();
         let (mut key, mut instance, mut boot) = (1, self.dice.below(1000), 1);
         if let Some(known) = known {

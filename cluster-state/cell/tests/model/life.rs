@@ -1,5 +1,6 @@
 //! What commands do to the plain model, one rule after the other.
 
+use crate::brought::PlainRelease;
 use crate::state::{Alarm, Phase, Plain, PlainHold, PlainJob, PlainNode, PlainRun, PlainTask, State, request};
 use ohm_model::{
     ClassKind, Exit, Index, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, QueueSpec, RunReport, RunReportKind,
@@ -38,6 +39,8 @@ impl Plain {
                 held,
                 put,
                 since,
+                kept: false,
+                release: PlainRelease::InUse,
             };
             self.nodes.insert(id, node);
             self.touch(id, NOBODY);
@@ -67,6 +70,9 @@ impl Plain {
         self.registrations += 1;
         let relabelled = known.spec.labels != spec.labels || known.spec.taints != spec.taints;
         let node = self.nodes.get_mut(&id).expect("a node");
+        if known.boot != boot || known.key != key || !spec.labels.contains_key("provisioning.ohm/request") {
+            node.release = PlainRelease::InUse;
+        }
         (node.spec, node.key, node.instance, node.boot) = (spec, key, instance, boot);
         (node.incarnation, node.health, node.heard) = (self.registrations, NodeHealth::Ready, 0);
         self.touch(id, NOBODY);
@@ -153,6 +159,7 @@ impl Plain {
             self.end_all_on(id, Exit::NodeLost);
             self.lose_rooms(id);
             self.settle_losses();
+            self.remove_released(id);
         }
         true
     }
@@ -180,6 +187,7 @@ impl Plain {
         let mut job = PlainJob {
             state: if spec.suspended { State::Suspended } else { State::Active },
             version: self.index,
+            submitted_ms: self.now_ms,
             shard,
             tasks: Default::default(),
             started: vec![false; spec.groups.len()],
@@ -439,6 +447,7 @@ impl Plain {
                 self.watch_tolerations(node);
             }
             Alarm::Claim(id) => self.end_claims(id),
+            Alarm::Idle(node) => self.end_idle(node),
             Alarm::Room(id, group, task, incarnation) => self.end_room(id, (group, task), incarnation),
             Alarm::Hold(node) => {
                 let before = self.holds.len();

@@ -3,6 +3,7 @@
 //! alone.
 
 mod admission;
+mod brought;
 mod checks;
 mod claims;
 mod commit;
@@ -40,7 +41,7 @@ fn the_cell_does_what_the_plain_model_does() {
         None => 0..number("OHM_SEEDS").unwrap_or(200),
     };
     let (mut taken, mut updated, mut admitted, mut moved, mut returned) = (0, 0, 0, 0, 0);
-    let (mut spares, mut used, mut claimed, mut earmarked) = (0, 0, 0, 0);
+    let (mut spares, mut used, mut claimed, mut earmarked, mut taken_back) = (0, 0, 0, 0, 0);
     for seed in seeds.clone() {
         let mut world = World::new(seed);
         for _ in 0..STEPS {
@@ -58,6 +59,7 @@ fn the_cell_does_what_the_plain_model_does() {
         used += world.plain.spares_used;
         claimed += world.plain.claimed;
         earmarked += world.plain.earmarked;
+        taken_back += world.plain.taken_back;
     }
     // A generator that is always refused proves nothing; the quarter that dwells on admission places little.
     let steps = (seeds.end - seeds.start) * STEPS as u64;
@@ -67,6 +69,7 @@ fn the_cell_does_what_the_plain_model_does() {
     assert!(used > 0, "none of {spares} spares was used");
     assert!(claimed * 400 > steps, "only {claimed} repairs claimed room in {steps} steps");
     assert!(earmarked * 800 > steps, "{claimed} claims got room for {earmarked} tasks in {steps} steps");
+    assert!(taken_back * 3000 > steps, "only {taken_back} nodes were taken back in {steps} steps");
     assert!(returned * 1000 > steps, "only {returned} kept runs lived on in {steps} steps");
     assert!(updated * 80 > steps, "only {updated} jobs were updated in {steps} steps");
     assert!(admitted * 40 > steps, "jobs stood admitted for only {admitted} of {steps} steps");

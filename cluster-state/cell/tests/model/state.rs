@@ -1,6 +1,7 @@
 //! The plain model: what a cell holds, as maps, with every sum worked out anew whenever somebody asks.
 
 use crate::admission::PlainAdmission;
+use crate::brought::PlainRelease;
 use ohm_model::{
     Amounts, Class, ClassKind, ConditionKind, ConflictReason, GroupSpec, Index, JobId, JobSpec, NodeCondition,
     NodeHealth, NodeId, NodeSpec, ProvisioningClass, Purpose, QueueSpec, SessionId, Shard, StopCause, Taint,
@@ -66,6 +67,7 @@ pub(crate) struct PlainJob {
     pub(crate) spec: JobSpec,
     pub(crate) state: State,
     pub(crate) version: Index,
+    pub(crate) submitted_ms: u64,
     pub(crate) shard: Shard,
     pub(crate) tasks: BTreeMap<(u16, u32), PlainTask>,
     pub(crate) started: Vec<bool>,
@@ -106,6 +108,9 @@ pub(crate) struct PlainNode {
     pub(crate) put: Vec<Taint>,
     /// Since when it has each of all its taints.
     pub(crate) since: BTreeMap<Taint, u64>,
+    /// Whether it is kept for the job that it was brought for, and how far it is on its way back.
+    pub(crate) kept: bool,
+    pub(crate) release: PlainRelease,
     /// Its deadline, if it has one, and how many tasks of a service's group may move at the same time.
     pub(crate) drain: Option<(Option<u64>, u32)>,
 }
@@ -180,6 +185,7 @@ pub(crate) enum Alarm {
     Toleration(NodeId),
     Room(JobId, u16, u32, u32),
     Claim(JobId),
+    Idle(NodeId),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -196,6 +202,8 @@ pub(crate) struct Plain {
     /// How many claims were made, and for how many tasks room was earmarked.
     pub(crate) claimed: u64,
     pub(crate) earmarked: u64,
+    /// How many nodes that were brought were taken back.
+    pub(crate) taken_back: u64,
     /// The job whose spares are not charged while its rows are judged.
     pub(crate) lent: Option<JobId>,
     pub(crate) kept: Vec<PlainKept>,

@@ -7,8 +7,8 @@ use crate::update::Update;
 use ohm_cell::{Applied, Cell, Sweep, restore};
 use ohm_model::lease::SHARDS_PER_CLASS;
 use ohm_model::{
-    Class, ClassId, Command, Entry, Envelope, Index, JobId, JobOutcome, Lease, NodeId, Outcome, ResourceId, Role,
-    Sequence, SessionId, Shard, TopologySpec, Transaction, Verdict,
+    Class, ClassId, Command, Entry, Envelope, Index, JobId, JobOutcome, Lease, NodeId, Outcome, QueueSpec, ResourceId,
+    Role, Sequence, SessionId, Shard, TopologySpec, Transaction, Verdict,
 };
 use ohm_stdx::Prng;
 use std::collections::{BTreeSet, VecDeque};
@@ -20,6 +20,8 @@ pub(crate) const TAS: SessionId = SessionId(3);
 
 pub(crate) struct World {
     pub(crate) cell: Cell,
+    /// The cell before the last command: that is what a transaction was judged on.
+    before: Cell,
     sweep: Sweep,
     broken: Vec<String>,
     /// The jobs that the last command named as changed, and the nodes that it gave room back on.
@@ -75,6 +77,7 @@ impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let mut world = World {
             cell: Cell::new(),
+            before: Cell::new(),
             sweep: Sweep::default(),
             broken: Vec::new(),
             touched: BTreeSet::new(),
@@ -148,14 +151,17 @@ impl World {
     /// Draws a command, sends it to both, and compares them.
     pub(crate) fn step(&mut self) -> Result<(), String> {
         let (session, command) = self.draw();
+        self.before = self.cell.clone();
         let outcome = self.apply(session, command.clone());
         self.plain.index = self.cell.applied();
         self.plain.now_ms = self.now_ms;
         self.follow(session, &command, &outcome)?;
         self.plain.settle_kept(&CellFacts(&self.cell));
+        self.plain.settle_brought();
         self.plain.settle_claims();
         self.plain.settle_spares(&self.touched);
         self.plain.give_owed_room(&self.freed);
+        self.plain.settle_idle();
         self.plain.date_taints();
         self.plain.settle_leaving();
         self.broken.extend(self.sweep.whole(&self.cell));
@@ -220,13 +226,8 @@ impl World {
                 let held = self.cell.sessions().lease(Lease::Provisioning).epoch;
                 *epoch == held && plain.report_check(*job, *round, class, report)
             }
-            Command::PutQueue(spec) => {
-                plain.put_queue(spec);
-                let cell = &self.cell;
-                plain.reshard(|spec| cell.shard_of(spec));
-                plain.recheck(&spec.name);
-                true
-            }
+            Command::ReportReleased { epoch, nodes } => self.follow_released(*epoch, nodes),
+            Command::PutQueue(spec) => self.follow_queue(spec),
             Command::PutPriorityClass(class) => plain.put_priority_class(&class.name, class.value),
             Command::RemovePriorityClass { name } => plain.priority_classes.remove(name).is_some(),
             Command::DrainNode { name, deadline_ms, at_once } => {
@@ -264,6 +265,14 @@ impl World {
         }
     }
 
+    fn follow_queue(&mut self, spec: &QueueSpec) -> bool {
+        let (cell, plain) = (&self.cell, &mut self.plain);
+        plain.put_queue(spec);
+        plain.reshard(|spec| cell.shard_of(spec));
+        plain.recheck(&spec.name);
+        true
+    }
+
     fn follow_update(&mut self, spec: &ohm_model::JobSpec, outcome: &Outcome) -> Result<(), String> {
         let Outcome::Jobs(jobs) = outcome else { return Err(format!("{outcome:?} to an update")) };
         let shard = self.cell.shard_of(spec);
@@ -285,7 +294,7 @@ impl World {
         outcome: &Outcome,
     ) -> Result<(), String> {
         let Outcome::Verdict(verdict) = outcome else { return Err(format!("{outcome:?} to a commit")) };
-        let expected = self.plain.commit(session, transaction, &CellFacts(&self.cell));
+        let expected = self.plain.commit(session, transaction, &CellFacts(&self.before));
         let rows = 0..transaction.place.len();
         let accepted: Vec<u32> = rows.map(|row| verdict.accepted_of(transaction, row)).collect();
         self.taken += accepted.iter().map(|count| u64::from(*count)).sum::<u64>();

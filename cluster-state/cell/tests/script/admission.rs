@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 impl Words<'_> {
     /// `provisioning-class NAME sim|URL|PROGRAM [base=…] [factor=…] [max=…] [limit=…] [booking=…] [timeout=…]
-    /// [param:KEY=VALUE…]`, all times in seconds.
+    /// [idle=…] [exclusive] [param:KEY=VALUE…]`, all times in seconds.
     pub(super) fn provisioning_class(&mut self) -> ProvisioningClass {
         let name = self.need("name").to_string();
         let provisioner = match self.need("provisioner") {
@@ -23,6 +23,8 @@ impl Words<'_> {
         class.retry.limit = self.parsed("limit", 3);
         class.booking_seconds = self.parsed("booking", 0);
         class.timeout_seconds = self.parsed("timeout", 0);
+        class.idle_seconds = self.parsed("idle", 60);
+        class.exclusive = self.take("exclusive");
         class.parameters = self.all("param:").into_iter().map(pair).collect();
         class
     }
@@ -53,6 +55,19 @@ impl Script {
             other => panic!("{other} is no report"),
         };
         (session, Command::ReportCheck { epoch, job, round, class, report })
+    }
+
+    /// `released NODE… [epoch=N]`: those nodes were taken back, as far as they go back by now.
+    pub(super) fn released(&mut self, words: &mut Words) -> (String, Command) {
+        let held = self.cell.sessions().lease(Lease::Provisioning).epoch.0;
+        let epoch = Epoch(words.parsed("epoch", held));
+        let mut nodes = Vec::new();
+        while let Some(name) = words.next() {
+            let node = self.node_id(name);
+            let since = self.cell.nodes().get(node).and_then(|record| record.releasing());
+            nodes.push((node, since.unwrap_or_default()));
+        }
+        ("provisioner".to_string(), Command::ReportReleased { epoch, nodes })
     }
 
     pub(super) fn admission_text(&self, job: &Job, text: &mut String) {

@@ -118,6 +118,7 @@ impl Script {
             "profile" => Command::PutSchedulingProfile(Box::new(words.profile())),
             "remove-profile" => Command::RemoveSchedulingProfile { name: name(words) },
             "check" => return self.check(words),
+            "released" => return self.released(words),
             "remove-queue" => Command::RemoveQueue { name: name(words) },
             "remove-topology" => Command::RemoveTopology { name: name(words) },
             "remove-node" => Command::RemoveNode { name: name(words) },

@@ -109,6 +109,9 @@ impl Script {
                 format!("{name} came back {flaps} times and is held down for {hold_down_ms} ms")
             }
             EventKind::NodeReleased { name, by_hand, .. } => format!("{name} is held down no more, by hand: {by_hand}"),
+            EventKind::NodeReleasing { name, class, idle_ms, .. } => {
+                format!("{name} is idle for {idle_ms} ms and goes back to {class}")
+            }
             EventKind::NodeRemoved { name } => format!("removed {name}"),
             EventKind::Conflicted { scheduler, reasons, .. } => {
                 let counts = reasons.iter().map(|(reason, count)| format!("{} {count}", reason.name()));
@@ -411,6 +414,7 @@ fn verb(command: &Command) -> &'static str {
         Command::PutSchedulingProfile(_) => "put profile",
         Command::RemoveSchedulingProfile { .. } => "remove profile",
         Command::ReportCheck { .. } => "report check",
+        Command::ReportReleased { .. } => "report released",
         Command::RaiseVersion { .. } => "raise version",
         Command::ReportConditions { .. } => "report conditions",
         Command::ReleaseNode { .. } => "release node",

@@ -2,14 +2,14 @@
 //! does not compile.
 
 use ohm_wire::api::{
-    AdmissionView, ApiError, BestDomainView, CheckView, ClockView, CountedView, DocumentVerdict, DomainView, DrainView,
-    ErrorAnswer, EventList, EventView, ExcludedView, ExplainView, GroupExplainView, GroupView, HeldView, JobList,
-    JobSummary, JobTotals, JobView, JudgedView, LayerFitView, LeavingView, NearestView, NodeConditionView, NodeDetail,
-    NodeList, NodeRunView, NodeSummary, NodeTotals, OwedView, PastRepairView, PastRunView, PriorityClassList,
-    PriorityClassView, ProblemView, ProfileList, ProfileView, ProvisioningClassList, ProvisioningClassView,
-    PutTaintView, QueueList, QueueResourceView, QueueView, ReasonView, RepairView, RetryView, ScoreView, ServerEngine,
-    ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView,
-    TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
+    AdmissionView, ApiError, BestDomainView, BroughtView, CheckView, ClockView, CountedView, DocumentVerdict,
+    DomainView, DrainView, ErrorAnswer, EventList, EventView, ExcludedView, ExplainView, GroupExplainView, GroupView,
+    HeldView, JobList, JobSummary, JobTotals, JobView, JudgedView, LayerFitView, LeavingView, NearestView,
+    NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, OwedView, PastRepairView,
+    PastRunView, PriorityClassList, PriorityClassView, ProblemView, ProfileList, ProfileView, ProvisioningClassList,
+    ProvisioningClassView, PutTaintView, QueueList, QueueResourceView, QueueView, ReasonView, RepairView, RetryView,
+    ScoreView, ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts,
+    TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -188,6 +188,14 @@ fn node() -> NodeSummary {
         conditions: vec![NodeConditionView { kind: text(), action: text(), since_ms: 1, message: text() }],
         held_until_ms: 1,
         flaps: 1,
+        brought: Some(BroughtView {
+            request: text(),
+            class: text(),
+            job: text(),
+            kept: true,
+            state: text(),
+            idle_until_ms: 1,
+        }),
     }
 }
 
@@ -240,6 +248,8 @@ fn provisioning_class() -> ProvisioningClassView {
         call_timeout_seconds: 1,
         poll_seconds: 1,
         watch_seconds: 1,
+        exclusive: true,
+        idle_seconds: 1,
         queues: vec![text()],
         open: 1,
     }

@@ -304,6 +304,14 @@ pub enum Command {
         /// By name.
         name: String,
     },
+    /// The provisioning duty says that these nodes were taken back by who brought them. Each leaves the cell as soon as
+    /// it is lost; one that has come back to work meanwhile stays.
+    ReportReleased {
+        /// The duty.
+        epoch: Epoch,
+        /// The nodes, each with the entry since which it goes back.
+        nodes: Vec<(NodeId, Index)>,
+    },
 }
 
 /// The format byte of log entries; a newer one is refused.

@@ -1,10 +1,16 @@
 //! What agents say about the state of their node, and what is to follow from it.
 
+use crate::brought::BROUGHT_PREFIX;
 use crate::taint::{Taint, TaintEffect};
 use serde::{Deserialize, Serialize};
 
 /// The prefix of taints that the cell sets by itself; nobody registers a node with one.
 pub const TAINT_PREFIX: &str = "node.ohm/";
+/// The prefix of taints that the cell alone sets which the key has, if it has one.
+pub fn own_prefix(key: &str) -> Option<&'static str> {
+    [TAINT_PREFIX, BROUGHT_PREFIX].into_iter().find(|prefix| key.starts_with(prefix))
+}
+
 /// The taint of a node that was lost too often and is held down for a while.
 pub const FLAPPING_TAINT: &str = "node.ohm/flapping";
 

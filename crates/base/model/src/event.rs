@@ -295,6 +295,17 @@ pub enum EventKind {
         /// Whether a person said so, before its time.
         by_hand: bool,
     },
+    /// Nobody uses a node any more that was brought for a request: who brought it is asked to take it back.
+    NodeReleasing {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: String,
+        /// The provisioning class that brought it.
+        class: String,
+        /// For how long nobody has used it, in milliseconds.
+        idle_ms: u64,
+    },
     /// A job holds its quota, and nodes are asked for before it is placed.
     QuotaReserved {
         /// The job.

@@ -6,6 +6,7 @@
 
 #![warn(missing_docs)]
 
+pub mod brought;
 pub mod class;
 pub mod command;
 pub mod condition;

@@ -36,6 +36,10 @@ pub struct ProvisioningClass {
     pub poll_seconds: u64,
     /// Nodes that are ready are asked about again after so long, while the job has them; 0 is never.
     pub watch_seconds: u64,
+    /// The nodes that it brings are for the job that asked alone, also once it is placed.
+    pub exclusive: bool,
+    /// A node that it has brought and that nobody uses goes back after so long.
+    pub idle_seconds: u64,
 }
 
 impl ProvisioningClass {
@@ -51,7 +55,15 @@ impl ProvisioningClass {
             call_timeout_seconds: 60,
             poll_seconds: 5,
             watch_seconds: 0,
+            exclusive: false,
+            idle_seconds: 60,
         }
+    }
+
+    /// Whether the nodes that it brings are never for others than the job that asked. Nothing of others would really
+    /// run on simulated ones.
+    pub fn is_exclusive(&self) -> bool {
+        self.exclusive || self.provisioner == Provisioner::Sim
     }
 }
 

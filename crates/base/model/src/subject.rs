@@ -65,6 +65,7 @@ impl EventKind {
             | EventKind::NodeCondition { name, .. }
             | EventKind::NodeHeldDown { name, .. }
             | EventKind::NodeReleased { name, .. }
+            | EventKind::NodeReleasing { name, .. }
             | EventKind::NodeDraining { name, .. }
             | EventKind::NodeUndrained { name, .. }
             | EventKind::NodeDrained { name, .. }

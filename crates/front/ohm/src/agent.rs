@@ -37,6 +37,9 @@ pub(crate) struct AgentArguments {
     /// Host simulated nodes instead: a count, or a file of Node documents
     #[arg(long, value_name = "FILE|COUNT")]
     pub(crate) sim: Option<String>,
+    /// End once all simulated nodes are down
+    #[arg(long, hide = true)]
+    pub(crate) ends_with_nodes: bool,
 }
 
 /// The nodes that `--sim` asks for.

@@ -218,6 +218,7 @@ pub(crate) fn agent(arguments: AgentArguments, globals: &Globals) -> ExitCode {
     match agent::simulated(sim) {
         Ok(nodes) => {
             let mut options = SimAgentOptions::new(servers(globals), nodes);
+            options.ends_with_nodes = arguments.ends_with_nodes;
             if let Some(data_dir) = &globals.data_dir {
                 match agent::state_folder(data_dir, arguments.name.as_deref().unwrap_or("sim")) {
                     Ok(folder) => {

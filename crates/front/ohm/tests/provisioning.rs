@@ -95,6 +95,71 @@ fn a_job_that_lost_all_its_brought_nodes_asks_for_others() {
     assert_eq!(queues["queues"][0]["resources"]["cpu"]["used"], "0", "{queues}");
 }
 
+/// An unqueued job waits for just such a node as comes for another one: it does not get it, and neither do simulated
+/// nodes take what really runs, or stay when nobody uses them.
+#[test]
+fn brought_nodes_are_for_who_asked_and_go_when_nobody_uses_them() {
+    let cell = Cell::start(&["--nodes", "0", "--node-lease-ms", "7000", "--duty-lease-ms", "1500"]);
+    let sim = class(
+        "burst",
+        "provisioner: sim, pollSeconds: 1, idleSeconds: 1, parameters: {nodes: 1, cpu: 6, delaySeconds: 1}",
+    );
+    let thief = "apiVersion: ohm/v1\nkind: Job\nmetadata: {name: thief}\nspec: {requests: {cpu: 6}, command: ['true'], \
+                 sim: {duration: 1s}}\n---\n";
+    let crunch = job("crunch", "requests: {cpu: 6}, sim: {duration: 3s}, command: [crunch]");
+    submit(&cell, &[thief, &sim, &queue("burst"), &crunch].concat());
+    wait("crunch runs", || state(&cell, "crunch") == "running");
+    let node = node(&cell.tasks("crunch")[0]);
+    let shown = cell.ask(&["node", "show", &node]).good();
+    assert!(shown.contains("by burst for job crunch, and kept for it"), "{shown}");
+    let explained = cell.ask(&["explain", "thief"]).good();
+    assert!(explained.contains("was brought for job crunch"), "{explained}");
+    let provisioner = cell.child("provisioner").expect("a provisioner");
+    let hosts = || {
+        let children = children_of(provisioner.pid).into_iter();
+        children.filter(|child| child.arguments().starts_with("agent --sim")).count()
+    };
+    assert_eq!(hosts(), 1);
+    cell.wait_until_all_succeeded(&["crunch".to_string()], PATIENCE);
+    wait("the node is gone", || cell.json(&["nodes"])["nodes"].as_array().is_some_and(Vec::is_empty));
+    wait("its process is gone", || hosts() == 0);
+    assert_eq!(state(&cell, "thief"), "pending", "nothing that really runs was given to a simulated node");
+    let told = cell.ask(&["events", "--limit", "1000"]).good();
+    assert!(told.contains(&format!("nobody has used node {node} for")), "{told}");
+    cell.ask(&["provisioning-class", "remove", "burst"]);
+}
+
+/// A server is asked to take back a node that it has brought, by name, once nobody has used it for a while.
+#[test]
+fn a_server_is_told_which_nodes_nobody_uses_any_more() {
+    let cell = Cell::start(&["--nodes", "0", "--node-lease-ms", "7000", "--duty-lease-ms", "1500"]);
+    let (sender, requests) = std::sync::mpsc::channel();
+    let (url, _) = webhook(move |_, request| {
+        let _ = sender.send(request.clone());
+        match request["action"].as_str() {
+            Some("release") => (200, r#"{"state": "released"}"#.into()),
+            _ => (200, r#"{"state": "ready"}"#.into()),
+        }
+    });
+    let hook = class("cloud", &format!("provisioner: webhook, url: \"{url}\", idleSeconds: 1"));
+    let spec = "requests: {cpu: 2}, sim: {duration: 1s}, command: [served]";
+    submit(&cell, &[hook, queue("cloud"), job("served", spec)].concat());
+    let asked = requests.recv_timeout(PATIENCE).expect("a request");
+    assert_eq!(asked["action"], "provision", "{asked}");
+    let labels = asked["nodeLabels"].to_string();
+    let machine = format!(
+        "apiVersion: ohm/v1\nkind: Node\nmetadata: {{name: vm1, labels: {labels}}}\n\
+         status: {{allocatable: {{cpu: 2, memory: 4Gi, pods: 9}}}}\n"
+    );
+    let machine = cell.sim_agent(cell.put("vm1.yaml", machine));
+    cell.wait_until_all_succeeded(&["served".to_string()], PATIENCE);
+    let asked = requests.recv_timeout(PATIENCE).expect("another request");
+    assert_eq!((&asked["action"], &asked["nodes"]), (&"release".into(), &serde_json::json!(["vm1"])), "{asked}");
+    wait("it is taken back", || cell.ask(&["nodes"]).good().contains("released"));
+    drop(machine);
+    wait("it has left the cell", || cell.json(&["nodes"])["nodes"].as_array().is_some_and(Vec::is_empty));
+}
+
 /// A program that has nothing at first, asks for patience then, and names the nodes in the end.
 #[test]
 fn a_program_brings_nodes_at_the_second_attempt() {

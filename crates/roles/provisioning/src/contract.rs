@@ -1,13 +1,50 @@
 //! What the outside is asked, and what it may answer: the words of the JSON that hooks and webhooks see.
 
 use ohm_cell::{Check, Job};
+use ohm_model::brought::{CLASS_LABEL, REQUEST_LABEL};
 use ohm_model::resources::display;
 use ohm_model::selector::Labels;
 use ohm_model::{GroupSpec, ProvisioningClass, TaintEffect, Toleration, TolerationOperator};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A question to the outside.
+/// What the outside is asked. Which it is, is the word in its field `action`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "action", rename_all = "camelCase")]
+pub enum Question {
+    /// Nodes are wanted, or it is asked whether those that were brought are still there.
+    Provision(Request),
+    /// Nodes that were brought are used by nobody any more: they are to be taken back.
+    Release(Release),
+}
+
+impl Question {
+    /// Its name: the same whenever this is asked again.
+    pub fn id(&self) -> &str {
+        match self {
+            Question::Provision(request) => &request.id,
+            Question::Release(release) => &release.id,
+        }
+    }
+}
+
+/// Nodes that are to be taken back. They stay in the cell, without new work, until they are lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Release {
+    /// Its name: the same whenever this is asked again about the same nodes.
+    pub id: String,
+    /// The request that the nodes were brought for, as their label `provisioning.ohm/request` names it.
+    pub request: String,
+    /// The class that brought them.
+    pub class: String,
+    /// Their names.
+    pub nodes: Vec<String>,
+    /// The parameters of the class.
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// A request for nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
@@ -25,6 +62,9 @@ pub struct Request {
     pub attempt: u32,
     /// Whether the nodes were ready before: then this asks whether they still are.
     pub ready: bool,
+    /// Labels that the nodes are to register with: then they are kept for the job, and released when nobody uses them
+    /// any more.
+    pub node_labels: Labels,
     /// What has to find room.
     pub groups: Vec<RequestGroup>,
     /// The parameters of the class.
@@ -89,6 +129,8 @@ pub enum AnswerState {
     Expired,
     /// They are taken away, whatever runs there.
     Revoked,
+    /// Of nodes that are to be taken back: they are, or are about to go.
+    Released,
 }
 
 /// A toleration in Kubernetes' words.
@@ -155,6 +197,9 @@ impl Request {
             class: check.class.clone(),
             attempt: check.attempt,
             ready,
+            node_labels: [(REQUEST_LABEL, &check.request), (CLASS_LABEL, &check.class)]
+                .map(|(key, value)| (key.to_string(), value.clone()))
+                .into(),
             groups: job.spec.groups.iter().map(RequestGroup::of).collect(),
             parameters: class.parameters.clone(),
         }

@@ -1,7 +1,8 @@
 //! The provisioner core: one closed list of inputs, one of effects, one step.
 
-use crate::contract::{Answer, Request};
+use crate::contract::{Answer, Question, Request};
 use crate::open::{Key, Open};
+use crate::releases::Releases;
 use ohm_cell::{Cell, CheckState};
 use ohm_client::{Follower, FollowerCore, FollowerEffect, FollowerInput, LeaseConfig, MemberConfig, MemberEffect};
 use ohm_model::{Command, Entry, Epoch, Index, JobId, Lease, Outcome, ProvisioningClass, Role};
@@ -45,21 +46,30 @@ pub type ProvisionerEffect = FollowerEffect<Box<Ask>>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// The question.
-    pub request: Request,
+    pub question: Question,
     /// The class that says who is asked.
     pub class: Arc<ProvisioningClass>,
     /// The duty under which it is asked.
     pub epoch: Epoch,
 }
 
-/// A report about a check, and the duty under which it is made.
-type Told = (Key, Epoch);
+/// What a report is about.
+#[derive(Clone, Debug)]
+enum About {
+    Check(Key),
+    /// Nodes that were brought for the request with this label.
+    Release(String),
+}
+
+/// What a report is about, and the duty under which it is made.
+type Told = (About, Epoch);
 
 /// One candidate for the provisioning duty.
 pub struct ProvisionerCore {
     follower: Follower<Told>,
     duty: Option<Epoch>,
     open: BTreeMap<Key, Open>,
+    releases: Releases,
 }
 
 impl ProvisionerCore {
@@ -72,7 +82,12 @@ impl ProvisionerCore {
             resend_ms_max: config.resend_ms.saturating_mul(8),
             leases: LeaseConfig::duty(Lease::Provisioning, config.duty_lease_ms),
         };
-        ProvisionerCore { follower: Follower::new(member, dice), duty: None, open: BTreeMap::new() }
+        ProvisionerCore {
+            follower: Follower::new(member, dice),
+            duty: None,
+            open: BTreeMap::new(),
+            releases: Releases::default(),
+        }
     }
 
     /// Whether the duty may be acted on at `now_ms`.
@@ -93,6 +108,7 @@ impl ProvisionerCore {
         // What an earlier holder asked is asked again, under the same names.
         self.duty = held;
         self.open.clear();
+        self.releases.clear();
         self.refresh_all(now_ms);
     }
 
@@ -106,6 +122,10 @@ impl ProvisionerCore {
     fn follow(&mut self, now_ms: u64, index: Index, entry: &Entry, out: &mut Vec<ProvisionerEffect>) {
         let Some(applied) = self.follower.apply(index, entry) else { return };
         applied.jobs.iter().for_each(|job| self.refresh(now_ms, *job));
+        let nodes = self.follower.cell().nodes();
+        if applied.nodes.iter().any(|node| nodes.get(*node).is_none_or(|record| record.release.is_on_its_way())) {
+            self.refresh_releases(now_ms);
+        }
         // Who waited for a class that was not known.
         if entry.commands.iter().any(|envelope| matches!(envelope.command, Command::PutProvisioningClass(_))) {
             self.refresh_all(now_ms);
@@ -121,6 +141,13 @@ impl ProvisionerCore {
         let known = self.open.keys().map(|(job, ..)| *job);
         let jobs: BTreeSet<JobId> = asking.chain(known).collect();
         jobs.into_iter().for_each(|job| self.refresh(now_ms, job));
+        self.refresh_releases(now_ms);
+    }
+
+    fn refresh_releases(&mut self, now_ms: u64) {
+        if self.duty.is_some() {
+            self.releases.refresh(now_ms, self.follower.cell());
+        }
     }
 
     /// What is open of `job` is what its round asks, and what is to be watched.
@@ -157,6 +184,9 @@ impl ProvisionerCore {
         if self.duty != Some(epoch) {
             return;
         }
+        if self.releases.answered(now_ms, id, answer, self.follower.cell()) {
+            return;
+        }
         let Some((key, open)) = self.open.iter_mut().find(|(_, open)| open.id == id && open.is_asked) else { return };
         let Some(job) = self.follower.cell().jobs().get(key.0) else { return };
         let mut checks = job.admission.round.iter().flat_map(|round| &round.checks);
@@ -168,7 +198,7 @@ impl ProvisionerCore {
     /// Asks what is due, and says what is to be said.
     fn speak(&mut self, now_ms: u64, out: &mut Vec<ProvisionerEffect>) {
         let Some(epoch) = self.duty else { return };
-        let mut asked = self.open.values().filter(|open| open.is_asked).count();
+        let mut asked = self.open.values().filter(|open| open.is_asked).count() + self.releases.asked();
         let mut reports = Vec::new();
         for (key, open) in &mut self.open {
             if open.due_ms.is_some_and(|due_ms| due_ms <= now_ms) && asked < ASKED_MAX {
@@ -182,10 +212,20 @@ impl ProvisionerCore {
             }
             if let Some(report) = open.say() {
                 let (job, round, class) = key.clone();
-                reports.push(((key.clone(), epoch), Command::ReportCheck { epoch, job, round, class, report }));
+                let report = Command::ReportCheck { epoch, job, round, class, report };
+                reports.push((About::Check(key.clone()), report));
             }
         }
-        for (tag, command) in reports {
+        for (release, class) in self.releases.ask(now_ms, self.follower.cell(), ASKED_MAX.saturating_sub(asked)) {
+            let Some(class) = self.follower.cell().provisioning_classes().get(&class).map(Arc::clone) else { continue };
+            out.push(ProvisionerEffect::Own(Box::new(Ask { question: Question::Release(release), class, epoch })));
+        }
+        let released = self.releases.say().into_iter();
+        reports.extend(
+            released.map(|(request, nodes)| (About::Release(request), Command::ReportReleased { epoch, nodes })),
+        );
+        for (about, command) in reports {
+            let tag = (about, epoch);
             self.with_follower(out, |follower, effects| follower.submit(now_ms, tag, command, effects));
         }
     }
@@ -208,9 +248,13 @@ impl ProvisionerCore {
     }
 
     /// The log has taken a report, or will not. What was said under an earlier duty of this process is said anew.
-    fn heard(&mut self, (key, epoch): &Told, outcome: Option<&Outcome>) {
-        if let Some(open) = self.open.get_mut(key).filter(|_| self.duty == Some(*epoch)) {
-            open.heard(outcome);
+    fn heard(&mut self, (about, epoch): &Told, outcome: Option<&Outcome>) {
+        if self.duty != Some(*epoch) {
+            return;
+        }
+        match about {
+            About::Check(key) => self.open.get_mut(key).into_iter().for_each(|open| open.heard(outcome)),
+            About::Release(request) => self.releases.heard(request, outcome),
         }
     }
 }
@@ -244,5 +288,5 @@ fn ask_of(cell: &Cell, (job, _, class): &Key, epoch: Epoch) -> Option<Ask> {
     let check = job.admission.round.iter().flat_map(|round| &round.checks).find(|check| check.class == *class)?;
     let class = Arc::clone(cell.provisioning_classes().get(class)?);
     let request = Request::of(job, check, &class, check.state == CheckState::Ready);
-    Some(Ask { request, class, epoch })
+    Some(Ask { question: Question::Provision(request), class, epoch })
 }

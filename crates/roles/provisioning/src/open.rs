@@ -90,6 +90,10 @@ impl Open {
                 self.due_ms = watch;
                 self.tell = Some(CheckReport::BookingExpired { message });
             }
+            AnswerState::Released => {
+                let message = "answered \"released\"; nothing was to be taken back".to_string();
+                self.tell = Some(CheckReport::Failed { message });
+            }
             AnswerState::Revoked => self.tell = Some(CheckReport::CapacityRevoked { message }),
         }
     }

@@ -1,19 +1,19 @@
-//! The command hook: a program that gets the request on its standard input. Exit 0 is an answer, as JSON on its
+//! The command hook: a program that gets the question on its standard input. Exit 0 is an answer, as JSON on its
 //! standard output; any other end is a failure, with the last line of its standard error as the reason.
 
 use super::answer::{self, ANSWER_BYTES_MAX};
-use ohm_provisioning::{Answer, AnswerState, Request};
+use ohm_provisioning::{Answer, AnswerState, Question};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
-pub(super) async fn ask(command: &[String], request: &Request, patience: Duration) -> Answer {
+pub(super) async fn ask(command: &[String], question: &Question, patience: Duration) -> Answer {
     let failed = |why: String| Answer::of(AnswerState::Failed, why);
     let Some((program, arguments)) = command.split_first() else { return failed("its class names no program".into()) };
     let child = Command::new(program)
         .args(arguments)
-        .env("OHM_REQUEST_ID", &request.id)
+        .env("OHM_REQUEST_ID", question.id())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -23,20 +23,20 @@ pub(super) async fn ask(command: &[String], request: &Request, patience: Duratio
         Ok(child) => child,
         Err(error) => return failed(format!("{program} can't be started: {error}")),
     };
-    match tokio::time::timeout(patience, converse(child, request)).await {
+    match tokio::time::timeout(patience, converse(child, question)).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => failed(format!("{program}: {error}")),
         Err(_) => failed(format!("{program} gave no answer within callTimeoutSeconds ({})", patience.as_secs())),
     }
 }
 
-async fn converse(mut child: Child, request: &Request) -> Result<Answer, std::io::Error> {
-    let question = serde_json::to_vec(request).map_err(std::io::Error::other)?;
+async fn converse(mut child: Child, question: &Question) -> Result<Answer, std::io::Error> {
+    let asked = serde_json::to_vec(question).map_err(std::io::Error::other)?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let write = async {
         if let Some(mut stdin) = stdin {
             // A program that does not read its input is fine.
-            let _ = stdin.write_all(&question).await;
+            let _ = stdin.write_all(&asked).await;
         }
     };
     let (mut said, mut complained) = (Vec::new(), Vec::new());

@@ -24,15 +24,15 @@ impl Outside {
         tokio::spawn(async move {
             let patience = Duration::from_secs(ask.class.call_timeout_seconds.max(1));
             let answer = match &ask.class.provisioner {
-                Provisioner::Command { command } => command::ask(command, &ask.request, patience).await,
-                Provisioner::Webhook { url } => webhook::ask(url, &ask.request, patience).await,
+                Provisioner::Command { command } => command::ask(command, &ask.question, patience).await,
+                Provisioner::Webhook { url } => webhook::ask(url, &ask.question, patience).await,
                 Provisioner::Sim => match sim {
-                    Some(sim) => sim::ask(&sim, &ask.request).await,
+                    Some(sim) => sim::ask(&sim, &ask.question).await,
                     None => Answer::of(AnswerState::Failed, "this provisioner was started without --sim-dir"),
                 },
             };
             // Nobody listens any more when the process ends.
-            let _ = answers.send(Answered { id: ask.request.id, epoch: ask.epoch, answer }).await;
+            let _ = answers.send(Answered { id: ask.question.id().to_string(), epoch: ask.epoch, answer }).await;
         });
     }
 }

@@ -1,11 +1,12 @@
 //! Simulated nodes: a process of its own hosts the nodes of each request (`ohm agent --sim`), so that they outlive
 //! whoever started them. What was asked for is kept in a folder per request; asked again, the same nodes are there, or
-//! come back.
+//! come back. A node that is released is down from then on, and the process ends with the last of its nodes.
 //!
 //! Parameters of the class: `nodes` (how many; as many as tasks when left out), `delaySeconds` (1), `cpu` (4), `memory`
 //! (8Gi), `capacity.RESOURCE`, `label.KEY`, and `fail` (fails with this text).
 
-use ohm_provisioning::{Answer, AnswerState, Request};
+use ohm_model::brought::REQUEST_LABEL;
+use ohm_provisioning::{Answer, AnswerState, Question, Release, Request};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
@@ -13,8 +14,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The label that tells the nodes of a request from all others.
-const REQUEST_LABEL: &str = "provisioning.ohm/request";
 /// More nodes than anybody simulates for one job.
 const NODES_MAX: u32 = 10_000;
 
@@ -29,7 +28,24 @@ pub struct SimOptions {
     pub arguments: Vec<String>,
 }
 
-pub(super) async fn ask(options: &SimOptions, request: &Request) -> Answer {
+pub(super) async fn ask(options: &SimOptions, question: &Question) -> Answer {
+    match question {
+        Question::Provision(request) => provision(options, request).await,
+        Question::Release(release) => match take_back(options, release) {
+            Ok(()) => Answer::of(AnswerState::Released, ""),
+            Err(error) => Answer::of(AnswerState::Failed, format!("{}: {error}", options.folder.display())),
+        },
+    }
+}
+
+/// Says that the nodes are to be down, as `ohm agent --sim` reads it.
+fn take_back(options: &SimOptions, release: &Release) -> io::Result<()> {
+    let down = options.folder.join("down");
+    std::fs::create_dir_all(&down)?;
+    release.nodes.iter().try_for_each(|node| std::fs::write(down.join(node), ""))
+}
+
+async fn provision(options: &SimOptions, request: &Request) -> Answer {
     let failed = |why: String| Answer::of(AnswerState::Failed, why);
     if let Some(why) = request.parameters.get("fail") {
         return failed(why.clone());
@@ -38,7 +54,8 @@ pub(super) async fn ask(options: &SimOptions, request: &Request) -> Answer {
         Ok(nodes) => nodes,
         Err(problem) => return failed(problem),
     };
-    let folder = options.folder.join("provisioned").join(plain(&request.id));
+    let label = label(request);
+    let folder = options.folder.join("provisioned").join(label);
     match begin(&folder, &nodes) {
         Err(error) => return failed(format!("{}: {error}", folder.display())),
         Ok(age) => {
@@ -46,18 +63,17 @@ pub(super) async fn ask(options: &SimOptions, request: &Request) -> Answer {
             tokio::time::sleep(delay.unwrap_or_default().saturating_sub(age)).await;
         }
     }
-    if let Err(error) = start(options, &folder, &plain(&request.id)) {
+    if let Err(error) = start(options, &folder, label) {
         return failed(format!("{} can't be started: {error}", options.program.display()));
     }
     let mut answer = Answer::of(AnswerState::Ready, "simulated nodes are joining");
-    answer.node_selector.insert(REQUEST_LABEL.to_string(), plain(&request.id));
+    answer.node_selector.insert(REQUEST_LABEL.to_string(), label.to_string());
     answer
 }
 
-/// A request's name as a label and as part of file names.
-fn plain(id: &str) -> String {
-    let is_plain = |character: &char| character.is_ascii_alphanumeric() || "-_.".contains(*character);
-    id.chars().map(|character| if is_plain(&character) { character } else { '-' }).collect()
+/// A request's name as a label, which is plain enough for file names, too.
+fn label(request: &Request) -> &str {
+    request.node_labels.get(REQUEST_LABEL).map_or("request", String::as_str)
 }
 
 fn number(request: &Request, name: &str, otherwise: u32) -> Result<u32, String> {
@@ -74,7 +90,7 @@ fn documents(request: &Request) -> Result<String, String> {
     let mut capacity: BTreeMap<String, String> = [("pods".to_string(), "110".to_string())].into();
     capacity.insert("cpu".into(), of("cpu", "4"));
     capacity.insert("memory".into(), of("memory", "8Gi"));
-    let mut labels = BTreeMap::from([(REQUEST_LABEL.to_string(), plain(&request.id))]);
+    let mut labels = request.node_labels.clone();
     for (name, value) in &request.parameters {
         if let Some(key) = name.strip_prefix("label.") {
             labels.insert(key.into(), value.clone());
@@ -85,7 +101,7 @@ fn documents(request: &Request) -> Result<String, String> {
     let quoted = |map: &BTreeMap<String, String>| serde_json::to_string(map).unwrap_or_default();
     let mut text = String::new();
     for number in 0..count {
-        let name = format!("{}-{number}", plain(&request.id));
+        let name = format!("{}-{number}", label(request));
         let (labels, capacity) = (quoted(&labels), quoted(&capacity));
         let document = format!(
             "---\napiVersion: ohm/v1\nkind: Node\nmetadata: {{name: \"{name}\", labels: {labels}}}\n\
@@ -117,7 +133,7 @@ fn start(options: &SimOptions, folder: &Path, name: &str) -> io::Result<()> {
     command
         .args(["agent", "--sim"])
         .arg(folder.join("nodes.yaml"))
-        .args(["--name", name])
+        .args(["--ends-with-nodes", "--name", name])
         .arg("--data-dir")
         .arg(&options.folder)
         .args(&options.arguments)
@@ -154,6 +170,7 @@ mod tests {
             class: "sim".into(),
             attempt: 1,
             ready: false,
+            node_labels: [(REQUEST_LABEL.to_string(), "train.18c.1.sim".to_string())].into(),
             groups: Vec::new(),
             parameters: parameters.map(|(key, value)| (key.to_string(), value.to_string())).into(),
         };

@@ -1,21 +1,21 @@
-//! The webhook: the request is posted as JSON. 2xx is an answer, as JSON; 4xx is a failure; whoever can't be reached,
+//! The webhook: the question is posted as JSON. 2xx is an answer, as JSON; 4xx is a failure; whoever can't be reached,
 //! or answers 5xx, is asked again, under the same id.
 
 use super::answer::{self, ANSWER_BYTES_MAX};
-use ohm_provisioning::{Answer, AnswerState, Request};
+use ohm_provisioning::{Answer, AnswerState, Question};
 use std::time::Duration;
 
-pub(super) async fn ask(url: &str, request: &Request, patience: Duration) -> Answer {
-    let (url, request) = (url.to_string(), request.clone());
-    let asked = tokio::task::spawn_blocking(move || post(&url, &request, patience)).await;
+pub(super) async fn ask(url: &str, question: &Question, patience: Duration) -> Answer {
+    let (url, question) = (url.to_string(), question.clone());
+    let asked = tokio::task::spawn_blocking(move || post(&url, &question, patience)).await;
     asked.unwrap_or_else(|error| Answer::of(AnswerState::Pending, format!("the question was lost: {error}")))
 }
 
-fn post(url: &str, request: &Request, patience: Duration) -> Answer {
+fn post(url: &str, question: &Question, patience: Duration) -> Answer {
     let config = ureq::Agent::config_builder().timeout_global(Some(patience)).http_status_as_error(false).build();
     let unreachable = |error: ureq::Error| Answer::of(AnswerState::Pending, format!("{url}: {error}"));
     let posted =
-        ureq::Agent::new_with_config(config).post(url).header("Idempotency-Key", &request.id).send_json(request);
+        ureq::Agent::new_with_config(config).post(url).header("Idempotency-Key", question.id()).send_json(question);
     let mut response = match posted {
         Ok(response) => response,
         Err(error) => return unreachable(error),

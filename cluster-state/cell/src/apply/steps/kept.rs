@@ -81,6 +81,7 @@ pub(crate) fn tell_forgotten(tx: &mut Tx<'_>, run: RunRef, kept: &KeptRun) {
     if tx.nodes.get(kept.node).is_some_and(|record| record.health != NodeHealth::Lost) {
         tx.touch_node(kept.node);
     }
+    tx.brought.push(kept.node);
     tx.touch_job(run.task.job);
 }
 

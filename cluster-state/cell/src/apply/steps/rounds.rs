@@ -3,10 +3,12 @@
 use crate::apply::Tx;
 use crate::apply::steps::leaving::settle_leaving_by;
 use crate::cell::Cell;
+use crate::policy::brought::{close_requests, open_requests};
 use crate::state::admission::{Check, CheckState, Round};
 use crate::state::jobs::Group;
 use crate::state::runs::NO_RUN;
 use crate::state::timers::Timer;
+use ohm_model::brought::request_label;
 use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::selector::Labels;
 use ohm_model::{EventKind, GroupIndex, JobId, RunRef, ShapeId};
@@ -19,11 +21,13 @@ pub(crate) fn open_round(tx: &mut Tx<'_>, id: JobId) {
     let classes = queue.spec.admission_checks.clone();
     let (since, since_ms) = (tx.index(), tx.now_ms);
     let job = tx.job_mut(id);
+    job.admission.rounds += 1;
     let attempt = |class: &String| job.admission.failures.get(class).copied().unwrap_or(0).saturating_add(1);
     let checks: Vec<Check> = classes
         .iter()
         .map(|class| Check {
             class: class.clone(),
+            request: request_label(&job.request_id(class)),
             state: CheckState::Pending,
             attempt: attempt(class),
             message: String::new(),
@@ -32,7 +36,6 @@ pub(crate) fn open_round(tx: &mut Tx<'_>, id: JobId) {
             tolerations: Vec::new(),
         })
         .collect();
-    job.admission.rounds += 1;
     job.admission.back_off_ms = 0;
     job.admission.round = Some(Round { since, since_ms, admitted: false, checks });
     let (name, round) = (job.spec.name.clone(), job.admission.rounds);
@@ -41,6 +44,7 @@ pub(crate) fn open_round(tx: &mut Tx<'_>, id: JobId) {
     for seconds in timeouts {
         tx.arm(since_ms.saturating_add(seconds.saturating_mul(1000)), Timer::Admission(id, round));
     }
+    open_requests(tx, id);
     tx.tell(EventKind::QuotaReserved { job: id, name, round, checks: classes });
 }
 
@@ -63,6 +67,7 @@ pub(crate) fn end_round(tx: &mut Tx<'_>, id: JobId) {
     if tx.job(id).admission.round.is_none() {
         return;
     }
+    close_requests(tx, id);
     tx.job_mut(id).admission.round = None;
     reshape(tx, id);
 }

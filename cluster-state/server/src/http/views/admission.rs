@@ -36,6 +36,8 @@ pub(crate) fn provisioning_classes(cell: &Cell) -> ProvisioningClassList {
         call_timeout_seconds: class.call_timeout_seconds,
         poll_seconds: class.poll_seconds,
         watch_seconds: class.watch_seconds,
+        exclusive: class.is_exclusive(),
+        idle_seconds: class.idle_seconds,
         queues: queues(class),
         open: open(class),
     });

@@ -69,9 +69,10 @@ pub(crate) fn event(names: &Names<'_>, event: &Event) -> EventView {
         | EventKind::NodeCordoned { .. }
         | EventKind::NodeTainted { .. }
         | EventKind::NodeRemoved { .. } => of_node(&event.kind, view),
-        EventKind::NodeCondition { .. } | EventKind::NodeHeldDown { .. } | EventKind::NodeReleased { .. } => {
-            of_condition(&event.kind, view)
-        }
+        EventKind::NodeCondition { .. }
+        | EventKind::NodeHeldDown { .. }
+        | EventKind::NodeReleased { .. }
+        | EventKind::NodeReleasing { .. } => of_condition(&event.kind, view),
         EventKind::ConclusionsHeld { silent, brake_ms } => of_conclusions(*silent, *brake_ms, view),
         EventKind::NodeLeaseBound { lease_ms } => EventView {
             kind: "nodeLeaseBound".into(),
@@ -302,6 +303,13 @@ fn of_condition(kind: &EventKind, view: EventView) -> EventView {
             message: format!("node {name} is held down no more{}", if *by_hand { ": released by hand" } else { "" }),
             node: name.clone(),
             state: "released".into(),
+            ..view
+        },
+        EventKind::NodeReleasing { name, class, idle_ms, .. } => EventView {
+            kind: "nodeReleasing".into(),
+            message: format!("nobody has used node {name} for {} s: it goes back to {class}", idle_ms / 1000),
+            node: name.clone(),
+            state: "releasing".into(),
             ..view
         },
         _ => view,

@@ -4,10 +4,13 @@ use super::super::explain::explain;
 use super::jobs::run_state;
 use super::owed::held_on;
 use super::words::{amounts, health};
-use ohm_cell::{CORDONED, Cell, DeviceBank, NodeRecord, Run, StandingCondition};
+use ohm_cell::{CORDONED, Cell, DeviceBank, NodeRecord, Release, Run, StandingCondition, requester};
+use ohm_model::brought::{CLASS_LABEL, REQUEST_LABEL};
 use ohm_model::resources::display;
 use ohm_model::{JobId, NodeHealth, NodeId, RunRef, ShapeId, Taint};
-use ohm_wire::api::{DrainView, LeavingView, NodeConditionView, NodeDetail, NodeRunView, NodeSummary, PutTaintView};
+use ohm_wire::api::{
+    BroughtView, DrainView, LeavingView, NodeConditionView, NodeDetail, NodeRunView, NodeSummary, PutTaintView,
+};
 use std::collections::BTreeMap;
 
 /// So many jobs are told of that stand on a node which is being drained.
@@ -43,7 +46,23 @@ pub(crate) fn node_summary(cell: &Cell, node: NodeId) -> Option<NodeSummary> {
         conditions: record.conditions.iter().map(condition).collect(),
         held_until_ms: if record.flaps.is_held { record.flaps.held_until_ms } else { 0 },
         flaps: record.flaps.returns_ms.len() as u32,
+        brought: brought(cell, record),
     })
+}
+
+fn brought(cell: &Cell, record: &NodeRecord) -> Option<BroughtView> {
+    let request = record.spec.labels.get(REQUEST_LABEL)?.clone();
+    let class = record.spec.labels.get(CLASS_LABEL).cloned().unwrap_or_default();
+    let idle_ms = cell.provisioning_classes().get(&class).map_or(0, |class| class.idle_seconds.saturating_mul(1000));
+    let (state, idle_until_ms) = match record.release {
+        Release::InUse => ("in use", 0),
+        Release::Idle { since_ms } => ("idle", since_ms.saturating_add(idle_ms)),
+        Release::Releasing { .. } => ("releasing", 0),
+        Release::Released => ("released", 0),
+    };
+    let job = requester(cell, &record.spec.labels).map_or_else(String::new, |job| job.spec.name.clone());
+    let kept = record.is_kept_for_request;
+    Some(BroughtView { request, class, job, kept, state: state.to_string(), idle_until_ms })
 }
 
 fn put_taint(record: &NodeRecord, taint: &Taint) -> PutTaintView {

@@ -15,8 +15,10 @@ const SECONDS_MAX: i64 = 100 * 365 * 86_400;
 
 /// Reads the `spec` of a provisioning class.
 pub(crate) fn provisioning_class(cx: &mut Context, name: String, spec: At<'_>) -> Option<ProvisioningClass> {
-    let times: &[&str] = &["bookingSeconds", "timeoutSeconds", "callTimeoutSeconds", "pollSeconds", "watchSeconds"];
-    let fields = Fields::open(cx, spec, &[&["provisioner", "command", "url", "parameters", "retry"], times])?;
+    let times: &[&str] =
+        &["bookingSeconds", "timeoutSeconds", "callTimeoutSeconds", "pollSeconds", "watchSeconds", "idleSeconds"];
+    let own = &["provisioner", "command", "url", "parameters", "retry", "exclusive"];
+    let fields = Fields::open(cx, spec, &[own, times])?;
     let kind = fields.require(cx, "provisioner", "command, webhook or sim").and_then(|at| at.choice(cx, &KINDS));
     for (field, owner, is_owner) in [
         ("command", "command", matches!(kind, Some(Kind::Command) | None)),
@@ -42,6 +44,8 @@ pub(crate) fn provisioning_class(cx: &mut Context, name: String, spec: At<'_>) -
     class.call_timeout_seconds = seconds(cx, "callTimeoutSeconds", class.call_timeout_seconds);
     class.poll_seconds = seconds(cx, "pollSeconds", class.poll_seconds);
     class.watch_seconds = seconds(cx, "watchSeconds", class.watch_seconds);
+    class.idle_seconds = seconds(cx, "idleSeconds", class.idle_seconds);
+    class.exclusive = fields.get("exclusive").and_then(|at| at.boolean(cx)).unwrap_or(class.exclusive);
     if let Some(at) = fields.get("retry") {
         let retry = Fields::open(cx, at, &[&["baseSeconds", "factor", "maxSeconds", "limit"]])?;
         let policy = &mut class.retry;

@@ -38,6 +38,10 @@ pub struct ProvisioningClassView {
     pub poll_seconds: u64,
     /// Between two questions about ready nodes; 0 is never.
     pub watch_seconds: u64,
+    /// Whether the nodes that it brings are for the job that asked alone.
+    pub exclusive: bool,
+    /// A node that it brought and that nobody uses goes back after so long.
+    pub idle_seconds: u64,
     /// The queues that name it.
     #[serde(skip_serializing_if = "is_default")]
     pub queues: Vec<String>,

@@ -30,7 +30,8 @@ pub use job::{
     UnhealthyNodeView, WaitAnswer,
 };
 pub use node::{
-    DrainView, HeldView, LeavingView, NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary, PutTaintView,
+    BroughtView, DrainView, HeldView, LeavingView, NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary,
+    PutTaintView,
 };
 pub use profile::{ProfileList, ProfileView, ScoreView};
 pub use queue::{

@@ -63,6 +63,30 @@ pub struct NodeSummary {
     /// How often it came back within ten minutes, the last time included.
     #[serde(skip_serializing_if = "is_default")]
     pub flaps: u32,
+    /// What it was brought for; absent when it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub brought: Option<BroughtView>,
+}
+
+/// What a node was brought for, and whether it goes back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BroughtView {
+    /// The label of the request.
+    pub request: String,
+    /// The provisioning class that brought it; empty when the node does not say.
+    #[serde(skip_serializing_if = "is_default")]
+    pub class: String,
+    /// The job that asked, while its request is open.
+    #[serde(skip_serializing_if = "is_default")]
+    pub job: String,
+    /// Whether nobody but that job may use it.
+    pub kept: bool,
+    /// `in use`, `idle`, `releasing` or `released`.
+    pub state: String,
+    /// When it goes back, if nobody uses it until then; 0 when it is not idle.
+    #[serde(skip_serializing_if = "is_default")]
+    pub idle_until_ms: u64,
 }
 
 /// A taint that a person put on a node.

@@ -38,12 +38,36 @@ fn state(node: &NodeSummary) -> String {
     words.extend((!node.put_taints.is_empty()).then_some("tainted"));
     let drain = node.drain.is_some().then_some(if node.runs > 0 { "draining" } else { "drained" });
     words.extend(drain);
+    let brought = node.brought.as_ref().map(|brought| brought.state.as_str());
+    words.extend(brought.filter(|state| ["releasing", "released"].contains(state)));
     words.extend((node.held_until_ms > 0).then_some("held down"));
     words.extend(node.conditions.iter().map(|condition| condition.kind.as_str()));
     if words.len() > 1 && words[0] == "ready" {
         words.remove(0);
     }
     words.join(", ")
+}
+
+/// For whom it was brought, and when it goes back.
+fn brought(node: &NodeSummary, style: &Style) -> String {
+    let Some(brought) = &node.brought else { return String::new() };
+    let by = if brought.class.is_empty() { String::new() } else { format!("by {} ", brought.class) };
+    let whom = match (brought.job.as_str(), brought.kept) {
+        ("", true) => "for a job that is over; for no others".to_string(),
+        ("", false) => "for a job that is over".to_string(),
+        (job, true) => format!("for job {job}, and kept for it"),
+        (job, false) => format!("for job {job}"),
+    };
+    let goes = match brought.state.as_str() {
+        "idle" => {
+            let left = length(brought.idle_until_ms.saturating_sub(style.now_ms));
+            format!("; idle, goes back in {left}")
+        }
+        "releasing" => "; its class is asked to take it back".to_string(),
+        "released" => "; taken back".to_string(),
+        _ => String::new(),
+    };
+    format!("{by}{whom}{goes}")
 }
 
 fn held_down(node: &NodeSummary, style: &Style) -> String {
@@ -136,6 +160,7 @@ pub(crate) fn node_text(node: &NodeDetail, style: &Style) -> String {
         ("State", state(summary)),
         ("Held down", held_down(summary, style)),
         ("Conditions", conditions(summary, style)),
+        ("Brought", brought(summary, style)),
         ("Address", summary.address.clone()),
         ("Room", summary.capacity.iter().map(free).collect::<Vec<_>>().join("\n            ")),
         ("Taints", taints(summary, style)),

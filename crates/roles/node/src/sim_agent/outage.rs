@@ -59,6 +59,11 @@ impl Fleet {
         }
     }
 
+    /// Whether all nodes are down.
+    pub(super) fn is_down(&self) -> bool {
+        self.nodes.iter().all(|node| node.is_down)
+    }
+
     fn go_down(&mut self, now_ms: u64, local: usize) {
         // What was due before it died happened.
         self.drive(now_ms, local, DriverInput::Tick);

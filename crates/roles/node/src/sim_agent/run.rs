@@ -36,6 +36,8 @@ pub struct SimAgentOptions {
     pub data_dir: Option<PathBuf>,
     /// A folder with a file for each node that is to be down at the moment, named after it.
     pub down_dir: Option<PathBuf>,
+    /// Whether the process ends once all its nodes are down.
+    pub ends_with_nodes: bool,
     /// How simulated tasks behave.
     pub driver: DriverConfig,
     /// How their agents behave.
@@ -48,7 +50,7 @@ impl SimAgentOptions {
         let mut agent = AgentConfig::default();
         agent.report_delay_ms = agent.report_delay_ms.max(nodes.len() as u64 * 1000 / REPORT_BATCHES_PER_SECOND);
         let driver = DriverConfig { fence_lead_ms: agent.fence_lead_ms(), ..DriverConfig::default() };
-        SimAgentOptions { servers, nodes, data_dir: None, down_dir: None, driver, agent }
+        SimAgentOptions { servers, nodes, data_dir: None, down_dir: None, ends_with_nodes: false, driver, agent }
     }
 }
 
@@ -82,7 +84,7 @@ pub async fn run_sim_agent(options: SimAgentOptions, shutdown: Shutdown) -> Resu
     // Ends with this function, however that ends.
     let mut tasks = JoinSet::new();
     tasks.spawn(link::run(dialer, sender));
-    let host = Host { fleet, marks, outlets: None };
+    let host = Host { fleet, marks, ends_with_nodes: options.ends_with_nodes, outlets: None };
     tokio::select! { biased;
         () = shutdown.started() => Ok(()),
         ended = host.run(arrivals) => ended,
@@ -92,6 +94,7 @@ pub async fn run_sim_agent(options: SimAgentOptions, shutdown: Shutdown) -> Resu
 struct Host {
     fleet: Fleet,
     marks: Option<Marks>,
+    ends_with_nodes: bool,
     outlets: Option<Outlets>,
 }
 
@@ -101,6 +104,10 @@ impl Host {
             let now_ms = boot_ms();
             if let Some(down) = self.marks.as_mut().and_then(|marks| marks.changed(now_ms)) {
                 self.fleet.keep_down(now_ms, down);
+                if self.ends_with_nodes && self.fleet.is_down() {
+                    tracing::info!("all nodes are down");
+                    return Ok(());
+                }
             }
             let look_ms = self.marks.as_ref().map_or(SLEEP_MS_MAX, |marks| marks.pause_ms(now_ms));
             let sleep_ms = self.fleet.due_ms().map_or(SLEEP_MS_MAX, |due_ms| due_ms.saturating_sub(now_ms));
