@@ -30,6 +30,9 @@ pub enum ServerError {
     /// Its certificate can't be used.
     #[error(transparent)]
     Tls(#[from] TlsServeError),
+    /// The system gives no more threads.
+    #[error("can't start threads: {0}")]
+    Threads(std::io::Error),
     /// The log or the replica failed. What is on disk is left as it was.
     #[error("{0}")]
     Replica(String),

@@ -263,7 +263,7 @@ impl<L: Log> Worker<L> {
             }
             Question::Events(index, answer) => {
                 let replica = self.core.replica();
-                let _ = answer.send(replica.events().page(index, replica.cell()));
+                let _ = answer.send(replica.events().page(index));
             }
             Question::Command(asked, answer) => return self.command(*asked, answer),
             Question::Read(answer) => {

@@ -10,10 +10,12 @@ use crate::rpc::CellService;
 use crate::tls::{self, Encryption};
 use crate::token::same_bytes;
 use ohm_cell::BackupSource;
+use ohm_runtime::background::Background;
 use ohm_runtime::shutdown::Shutdown;
 use ohm_runtime::{data_dir, descriptors};
 use ohm_wire::MESSAGE_BYTES_MAX;
 use ohm_wire::cell_server::CellServer;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tonic::{Request, Status};
@@ -53,7 +55,8 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let rpc = tonic::service::interceptor::InterceptedService::new(service, check);
     // Roles and people share the port; the path says who speaks.
-    let app = people(handle, token, &options, source, metrics).route_service(RPC_PATHS, rpc);
+    let background = Background::start(background_threads()).map_err(ServerError::Threads)?;
+    let app = people(handle, Arc::new(background), token, &options, source, metrics).route_service(RPC_PATHS, rpc);
     tracing::info!(address = options.advertised(), "serving");
     let ended = |reason: Result<String, _>| reason.map_or(Ok(()), |reason| Err(ServerError::Replica(reason)));
     tokio::select! {
@@ -66,6 +69,11 @@ pub async fn run(options: ServerOptions, shutdown: Shutdown) -> Result<(), Serve
     }
 }
 
+/// How many threads work out what may take long: never all cores are theirs, so that whoever does not wait finds one.
+fn background_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() / 2).max(1)
+}
+
 /// The host an address names.
 fn host_of(address: &str) -> Option<String> {
     address.parse::<axum::http::Uri>().ok()?.host().map(str::to_string)
@@ -74,6 +82,7 @@ fn host_of(address: &str) -> Option<String> {
 /// The HTTP side for people and programs.
 fn people(
     handle: ReplicaHandle,
+    background: Arc<Background>,
     token: String,
     options: &ServerOptions,
     source: BackupSource,
@@ -81,6 +90,7 @@ fn people(
 ) -> axum::Router {
     crate::http::router(
         handle,
+        background,
         crate::http::HttpOptions {
             metrics: Some(metrics),
             source,

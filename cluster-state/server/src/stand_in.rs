@@ -58,7 +58,7 @@ impl StandIn {
                 self.applied.send_replace(index);
                 drop(answer.send(Ok((index, outcome))));
             }
-            Question::Events(index, answer) => drop(answer.send(self.events.page(index, truth.cell()))),
+            Question::Events(index, answer) => drop(answer.send(self.events.page(index))),
             Question::Read(answer) => drop(answer.send(Ok(()))),
             Question::ChangeMembers(_, answer) => {
                 drop(answer.send(Err(ChangeFailure { again: false, reason: "it is the last voter".into() })));

@@ -11,8 +11,10 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, StatusCode, header};
 use ohm_cell::Cell;
 use ohm_model::{Asked, Event, Index, Outcome};
+use ohm_runtime::background::Background;
 use ohm_server::http::{HttpOptions, router};
 use ohm_server::stand_in::{StandIn, Truth};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tower::ServiceExt;
@@ -55,7 +57,8 @@ impl Server {
         let (handle, other_end) = StandIn::new();
         let mut options = HttpOptions::new(LISTEN.parse().expect("an address"), Some(TOKEN.into()));
         options.body_bytes_max = 1 << 16;
-        let router = runtime.block_on(async { router(handle, options) });
+        let background = Arc::new(Background::start(1).expect("threads"));
+        let router = runtime.block_on(async { router(handle, background, options) });
         Server { runtime, router, other_end, world: World::new() }
     }
 

@@ -1,7 +1,7 @@
 //! Bodies of documents, read and parsed so that none of them holds up the others.
 //!
 //! ```text
-//!  small body ──▶ one of two turns ──▶ all of its documents
+//!  small body ──▶ all of its documents, where it was read
 //!  long body  ──▶ a place among the long ones ──▶ a turn ──▶ some documents ──▶ the next turn …
 //! ```
 //! Invariants: no more than so many long bodies are in memory, and no client has all of these places; one long body is
@@ -18,11 +18,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
 
-/// How many small bodies are parsed at once.
-const SMALL_PARSES_MAX: usize = 2;
-/// How many long ones are.
+/// How many long bodies are parsed at once.
 const LONG_PARSES_MAX: usize = 1;
 /// Up to this length a body is small.
 const SMALL_BYTES_MAX: usize = 1 << 20;
@@ -39,7 +38,6 @@ pub(super) type Parsed = Result<Document, DocumentError>;
 /// What bounds the work on bodies.
 #[derive(Debug)]
 pub(super) struct Bodies {
-    small: Semaphore,
     long: Semaphore,
     in_memory: Lane,
 }
@@ -54,8 +52,7 @@ pub(super) struct WholeBody {
 
 impl Bodies {
     pub(super) fn new() -> Self {
-        let (small, long) = (Semaphore::new(SMALL_PARSES_MAX), Semaphore::new(LONG_PARSES_MAX));
-        Bodies { small, long, in_memory: Lane::new(LONG_BODIES_MAX) }
+        Bodies { long: Semaphore::new(LONG_PARSES_MAX), in_memory: Lane::new(LONG_BODIES_MAX) }
     }
 
     /// The whole body, unless it is longer than `limit`. A longer one is read on for a while, so that its sender gets
@@ -89,30 +86,16 @@ impl Bodies {
         Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message, hint))
     }
 
-    /// Runs the parsing of something small where it holds up nobody.
-    pub(super) async fn parse_small<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Problem> {
-        let _turn = self.small.acquire().await;
-        tokio::task::spawn_blocking(work).await.map_err(|_| failed())
-    }
-
-    /// Hands the documents of `body` out as they are parsed, some at a time.
+    /// The documents of `body`; those of a long one are handed out as they are parsed, some at a time.
     pub(super) fn parse(self: &Arc<Self>, name: &'static str, body: WholeBody) -> Documents {
+        if body.place.is_none() {
+            // To wake another thread would take longer than most of them.
+            return Documents { first: Some(ohm_manifest::parse(name, &body.bytes)), more: None };
+        }
         let (sender, chunks) = mpsc::channel(1);
         let (bodies, runtime) = (Arc::clone(self), Handle::current());
-        let parsing = async move {
-            if body.place.is_some() {
-                let parse = move || bodies.parse_long(&runtime, name, &body, &sender);
-                return tokio::task::spawn_blocking(parse).await.map_err(|_| failed());
-            }
-            let parsed = bodies.parse_small(move || ohm_manifest::parse(name, &body.bytes)).await?;
-            // Nobody takes it when the request is gone.
-            let _ = sender.send(parsed).await;
-            Ok(())
-        };
-        Documents { chunks, parsing: Some(tokio::spawn(parsing)) }
+        let parsing = tokio::task::spawn_blocking(move || bodies.parse_long(&runtime, name, &body, &sender));
+        Documents { first: None, more: Some((chunks, parsing)) }
     }
 
     /// On a thread of its own. Between two turns everybody else has one; none is held while the documents wait.
@@ -141,18 +124,24 @@ impl Bodies {
 
 /// The documents of a body on their way. To drop it is to stop parsing.
 pub(super) struct Documents {
-    chunks: mpsc::Receiver<Vec<Parsed>>,
-    parsing: Option<tokio::task::JoinHandle<Result<(), Problem>>>,
+    /// Of a small body.
+    first: Option<Vec<Parsed>>,
+    /// Of a long one, and the work on it.
+    more: Option<(mpsc::Receiver<Vec<Parsed>>, JoinHandle<()>)>,
 }
 
 impl Documents {
     /// Some more; none at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Parsed>>, Problem> {
-        if let Some(chunk) = self.chunks.recv().await {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
+        let Some((chunks, _)) = &mut self.more else { return Ok(None) };
+        if let Some(chunk) = chunks.recv().await {
             return Ok(Some(chunk));
         }
-        match self.parsing.take() {
-            Some(parsing) => parsing.await.map_err(|_| failed())?.map(|()| None),
+        match self.more.take() {
+            Some((_, parsing)) => parsing.await.map_err(|_| failed()).map(|()| None),
             None => Ok(None),
         }
     }

@@ -81,18 +81,19 @@ impl Look {
     /// Looks at what came after the entry `after`. Whoever has looked before names how many events there were up to
     /// then, so that what was dropped in between can be counted.
     async fn at(cells: &Cells, query: &EventsQuery, after: Index, seen: Option<u64>) -> Result<Look, Unanswered> {
+        // What the events name is known before them or after them.
+        let earlier = cells.here().await?;
         let page = cells.events_after(after).await?;
-        // Taken after the events, so that what they name is known there.
         let cell = cells.now().await?;
-        let next = page.events.last().map_or(after, |event| event.index).0;
-        let names = &views::Names { cell: &cell, jobs: &page.names };
+        let next = page.events().next_back().map_or(after, |event| event.index).0;
+        let names = &views::Names { cell: &cell, jobs: &page.names_of_forgotten(&earlier, &cell) };
         let limit = query.limit.unwrap_or(LIMIT_DEFAULT);
         let is_meant = |event: &&Event| {
             (query.leases || !matches!(event.kind, EventKind::LeaseTaken { .. }))
                 && query.job.as_ref().is_none_or(|job| views::is_event_of(names, event, job))
         };
         let mut newest: Vec<EventView> =
-            page.events.iter().rev().filter(is_meant).take(limit).map(|event| views::event(names, event)).collect();
+            page.events().rev().filter(is_meant).take(limit).map(|event| views::event(names, event)).collect();
         newest.extend(gap(&page, after, seen, cell.now_ms()));
         newest.reverse();
         Ok(Look { end: page.end(), list: EventList { events: newest, dropped: page.dropped, next } })
@@ -109,7 +110,7 @@ fn gap(page: &EventPage, after: Index, seen: Option<u64>, now_ms: u64) -> Option
     let dropped = count.map_or("events".to_string(), |count| format!("{count} events"));
     Some(EventView {
         index: after.0,
-        at_ms: page.events.first().map_or(now_ms, |event| event.at_ms),
+        at_ms: page.events().next().map_or(now_ms, |event| event.at_ms),
         kind: DROPPED.into(),
         message: format!("dropped {dropped} since entry {after}: this server no longer has them"),
         count: count.unwrap_or(0).try_into().unwrap_or(u32::MAX),

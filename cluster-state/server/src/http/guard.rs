@@ -8,6 +8,7 @@ use super::answer::Problem;
 use super::cells::with_staleness;
 use super::lanes::Client;
 use super::options::HttpOptions;
+use super::pace::{HEALTH_PATH, Pace, WAIT_PATH};
 use super::shared::Shared;
 use crate::connections::{Full, Guest, Kind, network_of};
 use crate::token::same_bytes;
@@ -19,14 +20,8 @@ use ohm_model::names::LINE_BYTES_MAX;
 use ohm_wire::api::OWNER_HEADER;
 use std::net::IpAddr;
 
-/// The path of the long poll.
-const WAIT_PATH: &str = "/v1/jobs/{name}/wait";
-
 /// The path whose bodies are long.
 const SUBMIT_PATH: &str = "/v1/submit";
-
-/// What is answered without the token.
-const HEALTH_PATH: &str = "/healthz";
 
 /// What a body may be. None of them can be sent by a form.
 const CONTENT_TYPES: [&str; 8] = [
@@ -61,14 +56,24 @@ pub(super) async fn admit(State(shared): State<Shared>, mut request: Request, ne
     let response = match place {
         Err(problem) => problem.into_response(),
         Ok(_place) => {
+            let pace = Pace::of(path.as_deref(), &request);
             request.extensions_mut().insert(client);
-            with_staleness(stale, next.run(request)).await
+            let answer = with_staleness(stale, next.run(request));
+            match pace {
+                Pace::Quick => answer.await,
+                Pace::Background => shared.background.run(answer).await.unwrap_or_else(failed),
+            }
         }
     };
     let path = path.unwrap_or_else(|| "other".to_string());
     let status = response.status().as_u16().to_string();
     metrics::counter!("ohm_http_requests_total", "path" => path, "status" => status).increment(1);
     response
+}
+
+fn failed() -> Response {
+    let hint = "this is a mistake in Ohm; what was asked may have been done or not";
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "answering failed", hint).into_response()
 }
 
 /// Whoever has shown the token is no stranger any more.

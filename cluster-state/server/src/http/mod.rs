@@ -22,6 +22,7 @@ mod nodes;
 mod openapi;
 mod options;
 mod overview;
+mod pace;
 mod params;
 mod routes;
 mod samples;
@@ -42,13 +43,15 @@ pub use options::HttpOptions;
 use crate::handle::ReplicaHandle;
 use axum::Router;
 use axum::middleware;
+use ohm_runtime::background::Background;
 use shared::Shared;
+use std::sync::Arc;
 
-/// All routes, guarded. They ask `handle`.
-pub fn router(handle: ReplicaHandle, options: HttpOptions) -> Router {
+/// All routes, guarded. They ask `handle`; what may take long is worked out in `background`.
+pub fn router(handle: ReplicaHandle, background: Arc<Background>, options: HttpOptions) -> Router {
     let table = routes::table();
     let openapi = openapi::document(table.iter().map(|(route, _)| route)).to_string();
-    let shared = Shared::new(handle, options, openapi);
+    let shared = Shared::new(handle, background, options, openapi);
     let paths = table.into_iter().fold(Router::new(), |router, (route, method)| router.route(route.path, method));
     paths
         .fallback(answer::no_such_route)

@@ -6,6 +6,7 @@ use super::lanes::Lane;
 use super::options::HttpOptions;
 use super::streams::Streams;
 use crate::handle::ReplicaHandle;
+use ohm_runtime::background::Background;
 use std::sync::Arc;
 
 /// How many may wait for a job at once, beside the other requests.
@@ -15,6 +16,7 @@ const WAITS_MAX: usize = 8192;
 pub(super) struct Shared {
     pub(super) options: Arc<HttpOptions>,
     pub(super) cells: Arc<Cells>,
+    pub(super) background: Arc<Background>,
     pub(super) bodies: Arc<Bodies>,
     pub(super) requests: Arc<Lane>,
     /// Those that submit, beside the others: bodies that don't end leave room for everything else.
@@ -27,9 +29,15 @@ pub(super) struct Shared {
 
 impl Shared {
     /// For handlers that ask `handle`.
-    pub(super) fn new(handle: ReplicaHandle, options: HttpOptions, openapi: String) -> Self {
+    pub(super) fn new(
+        handle: ReplicaHandle,
+        background: Arc<Background>,
+        options: HttpOptions,
+        openapi: String,
+    ) -> Self {
         Shared {
             cells: Arc::new(Cells::new(handle)),
+            background,
             bodies: Arc::new(Bodies::new()),
             requests: Arc::new(Lane::new(options.requests_max)),
             submits: Arc::new(Lane::new(options.submits_max())),

@@ -6,7 +6,7 @@
 //! there.
 
 use super::answer::{Answer, json_with};
-use super::bodies::{Parsed, broken_body};
+use super::bodies::{Documents, Parsed, broken_body};
 use super::lanes::Client;
 use super::lines::{LINE_BYTES_MAX, LineReader, Lines};
 use super::params::{Caller, Params};
@@ -69,23 +69,17 @@ pub(super) async fn submit(
     (submission.replace, submission.update) = (query.replace, query.update);
     let body = request.into_body();
     match content_type.as_str() {
-        "application/json" => submit_whole(&caller.shared, &client, submission, "input.json", body).await,
-        "application/x-ndjson" | "application/ndjson" | "application/jsonl" => {
-            submit_lines(&caller.shared, submission, body).await
+        "application/x-ndjson" | "application/ndjson" | "application/jsonl" => submit_lines(submission, body).await,
+        given => {
+            let Shared { bodies, options, .. } = &caller.shared;
+            let name = if given == "application/json" { "input.json" } else { "input.yaml" };
+            let body = bodies.read(&client, body, options.body_bytes_max).await?;
+            submit_whole(submission, bodies.parse(name, body)).await
         }
-        _ => submit_whole(&caller.shared, &client, submission, "input.yaml", body).await,
     }
 }
 
-async fn submit_whole(
-    shared: &Shared,
-    client: &Client,
-    mut submission: Submission<'_>,
-    name: &'static str,
-    body: Body,
-) -> Answer {
-    let body = shared.bodies.read(client, body, shared.options.body_bytes_max).await?;
-    let mut documents = shared.bodies.parse(name, body);
+async fn submit_whole(mut submission: Submission<'_>, mut documents: Documents) -> Answer {
     while let Some(chunk) = documents.next().await? {
         for document in chunk {
             submission.add(document, 0).await;
@@ -94,7 +88,7 @@ async fn submit_whole(
     submission.finish().await
 }
 
-async fn submit_lines(shared: &Shared, mut submission: Submission<'_>, body: Body) -> Answer {
+async fn submit_lines(mut submission: Submission<'_>, body: Body) -> Answer {
     let mut pieces = body.into_data_stream();
     let mut reader = LineReader::default();
     loop {
@@ -103,8 +97,7 @@ async fn submit_lines(shared: &Shared, mut submission: Submission<'_>, body: Bod
         let lines = reader.push(piece.as_deref());
         if !lines.is_empty() {
             // No piece of the network is long.
-            let parsed = shared.bodies.parse_small(move || parse_lines(lines)).await?;
-            for (lines_before, verdict) in parsed {
+            for (lines_before, verdict) in parse_lines(lines) {
                 match verdict {
                     Ok(document) => submission.add(document, lines_before).await,
                     Err(length) => submission.add_long_line(lines_before + 1, length),

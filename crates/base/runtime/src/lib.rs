@@ -3,6 +3,7 @@
 //!
 //! Invariant: nothing here decides anything about jobs, nodes or leases.
 
+pub mod background;
 pub mod clock;
 pub mod connect;
 pub mod data_dir;

@@ -1,8 +1,9 @@
 //! What a client feels of others that misuse the server, on this machine: `cargo bench -p ohm --bench misuse`.
 //!
 //! 1,000 jobs are submitted to an idle cell, each by itself, and 1,000 more while 50 clients misuse it and 10,000
-//! connections stand idle. Those are a process of their own with the least priority: they stand for other machines, and
-//! what they compute must not be measured. Every job must end well, and the server must live; the times are printed.
+//! connections stand idle. Those are a process of their own that has only what nobody else wants of this machine: they
+//! stand for other machines, and what they compute must not be measured. Every job must end well, and the server must
+//! live; the times are printed.
 
 #[allow(dead_code)] // A bench uses its part of this.
 #[path = "../tests/cell/mod.rs"]
@@ -12,16 +13,17 @@ use cell::http::Http;
 use cell::misuse::Misuse;
 use cell::{Cell, Killed};
 use std::env;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 const JOBS: usize = 1_000;
 const NODES: usize = 100;
 const CLIENTS: usize = 50;
 const IDLE: usize = 10_000;
-/// Until all connections are there.
-const SETTLING: Duration = Duration::from_secs(15);
+/// Until all clients are at it.
+const SETTLING: Duration = Duration::from_secs(5);
 /// Between two submissions.
 const PAUSE: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -59,7 +61,9 @@ fn misuse(listen: &str) {
     ohm_runtime::descriptors::raise();
     let misuse = Misuse::of(listen, &env::var(TOKEN).unwrap());
     std::thread::scope(|scope| {
-        scope.spawn(|| misuse.run(CLIENTS, IDLE));
+        let begin = || println!("{} connections stand idle", misuse.tally.idle.load(Ordering::Relaxed));
+        let misuse = &misuse;
+        scope.spawn(move || misuse.run(CLIENTS, IDLE, begin));
         let _ = std::io::stdin().read(&mut [0]);
         println!("{:?}", misuse.tally);
         misuse.stop();
@@ -81,11 +85,13 @@ fn main() {
     let mut http = Http::connect(&cell);
     let (idle, misused) = (names("idle"), names("misused"));
     let before = submit(&mut http, &idle);
-    let mut command = Command::new("nice");
-    command.args(["-n", "19"]).arg(env::current_exe().unwrap());
-    command.env(LISTEN, cell.listen()).env(TOKEN, cell.token()).stdin(Stdio::piped());
+    let mut command = Command::new("chrt");
+    command.args(["--idle", "0"]).arg(env::current_exe().unwrap());
+    command.env(LISTEN, cell.listen()).env(TOKEN, cell.token()).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let held = child.stdin.take();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+    println!("{}", said.next().unwrap().unwrap());
     let misusers = Killed::of(child);
     std::thread::sleep(SETTLING);
     let after = submit(&mut http, &misused);
@@ -93,7 +99,7 @@ fn main() {
     let all: Vec<String> = idle.into_iter().chain(misused).collect();
     cell.wait_until_all_succeeded(&all, PATIENCE);
     drop(held);
-    std::thread::sleep(Duration::from_secs(1));
+    println!("{}", said.next().unwrap().unwrap());
     drop(misusers);
     let peak_mib = server.peak_memory_mib();
     std::thread::sleep(Duration::from_secs(20));

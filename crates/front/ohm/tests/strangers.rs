@@ -67,7 +67,7 @@ fn nothing_is_lost_while_clients_misuse_everything() {
     let misuse = Misuse::of(cell.listen(), &cell.token());
     let names: Vec<String> = (0..100).map(|number| format!("job-{number}")).collect();
     std::thread::scope(|scope| {
-        scope.spawn(|| misuse.run(10, 500));
+        scope.spawn(|| misuse.run(10, 500, || {}));
         let mut http = Http::connect(&cell);
         for name in &names {
             let job = format!(

@@ -6,6 +6,8 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use futures_util::FutureExt;
 use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
 
 async fn check(world: &World, headers: &[(&str, &str)], method: &str, path: &str, expected: (u16, &str)) {
     let mut request = Request::builder().method(method).uri(path);
@@ -125,4 +127,38 @@ async fn one_client_leaves_room_for_others() {
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
     let answer: Value = serde_json::from_slice(&read(answer).await).unwrap();
     assert!(answer["error"]["message"].as_str().unwrap().contains("of this owner"), "{answer}");
+}
+
+/// Questions may be about the whole cell, and there may be any number of them.
+#[tokio::test]
+async fn a_job_is_submitted_and_cancelled_while_questions_wait() {
+    let world = World::new();
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let (began, beginning) = tokio::sync::oneshot::channel();
+    let background = Arc::clone(&world.background);
+    let busy = tokio::spawn(async move {
+        background
+            .run(async move {
+                let _ = began.send(());
+                let _ = held.recv();
+            })
+            .await
+    });
+    beginning.await.unwrap();
+    let question = world.get("/v1/jobs");
+    tokio::pin!(question);
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut question).await.is_err());
+    let comment = format!("# {}\n", "x".repeat(8 << 10));
+    let long = job("b", "") + &comment;
+    let long = world.submit(&long);
+    tokio::pin!(long);
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut long).await.is_err(), "long for a job");
+    assert_eq!(world.submit(&job("a", "")).await.0, StatusCode::OK);
+    let cancelled = world.send("POST", "/v1/jobs/a/cancel", "application/json", b"").await;
+    assert_eq!(cancelled.0, StatusCode::OK, "{}", cancelled.1);
+    assert_eq!(world.send("GET", "/healthz", "", b"").await.0, StatusCode::OK);
+    drop(release);
+    busy.await.unwrap();
+    assert_eq!(question.await.0, StatusCode::OK);
+    assert_eq!(long.await.0, StatusCode::OK);
 }

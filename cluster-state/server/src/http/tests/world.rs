@@ -15,6 +15,7 @@ use ohm_model::{
     NodeSpec, Outcome, Placement, Role, RunRef, RunReport, RunReportKind, Sequence, SessionId, TaskIndex, Transaction,
 };
 use ohm_replica::{ChangeFailure, EventRing, Peer, TimeView};
+use ohm_runtime::background::Background;
 use ohm_wire::{AgentDown, LogPiece as WirePiece, ReadLog, agent_down};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -36,11 +37,11 @@ pub(super) struct Truth {
     /// Answers to commands that fail instead of being applied, last one first.
     pub(super) failures: Vec<Unanswered>,
     pub(super) commands: usize,
-    /// Reads that were asked to see everything acknowledged, and answers to those that fail, last one first.
     /// On whose behalf each command came.
     pub(super) actors: Vec<Actor>,
     /// The servers whose clocks a person believes.
     pub(super) believed: Vec<u64>,
+    /// Reads that were asked to see everything acknowledged, and answers to those that fail, last one first.
     pub(super) reads: usize,
     pub(super) read_failures: Vec<Unanswered>,
     logs: BTreeMap<RunRef, Vec<LogPiece>>,
@@ -109,7 +110,7 @@ impl Truth {
                 drop(answer.send(result));
             }
             Question::Events(index, answer) => {
-                drop(answer.send(self.events.page(index, &self.cell)));
+                drop(answer.send(self.events.page(index)));
             }
             Question::Read(answer) => {
                 self.reads += 1;
@@ -143,6 +144,8 @@ impl Truth {
 pub(super) struct World {
     pub(super) router: Router,
     pub(super) truth: Arc<Mutex<Truth>>,
+    /// One thread.
+    pub(super) background: Arc<Background>,
 }
 
 impl World {
@@ -189,11 +192,13 @@ impl World {
         });
         let mut options = HttpOptions::new("127.0.0.1:6460".parse().unwrap(), Some(TOKEN.into()));
         change(&mut options);
+        let background = Arc::new(Background::start(1).unwrap());
         let router = router(
             ReplicaHandle { questions, applied: applied_reader, log_readers, log_relay: Arc::default() },
+            Arc::clone(&background),
             options,
         );
-        World { router, truth }
+        World { router, truth, background }
     }
 
     pub(super) fn node(&self, name: &str, cpus: i64) {

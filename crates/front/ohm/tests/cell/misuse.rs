@@ -5,6 +5,7 @@
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
@@ -13,6 +14,8 @@ use std::time::{Duration, Instant};
 const STRANGER_EVERY: usize = 3;
 /// Addresses of this machine that the idle connections come from: one has not enough ports for all that come and go.
 const IDLE_ADDRESSES: usize = 20;
+/// How many threads hold them.
+const OPENERS: usize = 4;
 /// Between two looks at them.
 const SWEEP: Duration = Duration::from_millis(500);
 /// How long a server may keep one waiting before the client looks whether it is to stop.
@@ -59,10 +62,17 @@ impl Misuse {
         Misuse { listen, token: token.to_string(), is_stopped: AtomicBool::default(), tally: Tally::default() }
     }
 
-    /// Misuses it with so many clients, and so many idle connections beside them, until it is stopped.
-    pub fn run(&self, clients: usize, idle: usize) {
+    /// Misuses it with so many clients, and so many idle connections beside them, until it is stopped. The clients
+    /// begin once all those connections were opened and `begin` returned.
+    pub fn run(&self, clients: usize, idle: usize, begin: impl FnOnce()) {
+        let opened = Barrier::new(OPENERS + 1);
         scope(|scope| {
-            scope.spawn(move || self.hold_idle(idle));
+            for opener in 0..OPENERS {
+                let (numbers, opened) = ((opener..idle).step_by(OPENERS), &opened);
+                scope.spawn(move || self.hold_idle(numbers, opened));
+            }
+            opened.wait();
+            begin();
             for client in 0..clients {
                 let kinds = [Self::send_half, Self::read_nothing, Self::send_on, Self::send_garbage, Self::ask];
                 let kind = kinds[client % kinds.len()];
@@ -103,20 +113,27 @@ impl Misuse {
         )
     }
 
-    /// Holds so many connections on which nothing happens, and opens another one for each that the server ends.
-    fn hold_idle(&self, count: usize) {
-        let mut held: Vec<Option<TcpStream>> = (0..count).map(|_| None).collect();
-        while self.goes_on() {
+    /// Holds connections of these numbers on which nothing happens, and opens another one for each that the server
+    /// ends.
+    fn hold_idle(&self, numbers: impl Iterator<Item = usize>, opened: &Barrier) {
+        let mut held: Vec<(usize, Option<TcpStream>)> = numbers.map(|number| (number, None)).collect();
+        let idle = &self.tally.idle;
+        let mut is_first = true;
+        while self.goes_on() || is_first {
             let swept = Instant::now();
-            for (number, place) in held.iter_mut().enumerate() {
+            for (number, place) in &mut held {
                 if place.as_mut().is_some_and(is_closed) {
                     *place = None;
+                    idle.fetch_sub(1, Ordering::Relaxed);
                 }
                 if place.is_none() && self.goes_on() {
-                    *place = self.idle(number);
+                    *place = self.idle(*number);
+                    add(idle, usize::from(place.is_some()));
                 }
             }
-            self.tally.idle.store(held.iter().flatten().count(), Ordering::Relaxed);
+            if std::mem::take(&mut is_first) {
+                opened.wait();
+            }
             sleep(SWEEP.saturating_sub(swept.elapsed()));
         }
     }
