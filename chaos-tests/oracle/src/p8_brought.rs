@@ -8,7 +8,7 @@ use crate::history::Broken;
 use crate::p6_admission::Admissions;
 use ohm_model::brought::{REQUEST_LABEL, request_label};
 use ohm_model::{EventKind, Index, JobId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Who asked for which nodes, and which nodes go back.
 #[derive(Default)]
@@ -16,10 +16,8 @@ pub(crate) struct Brought {
     submitted_ms: BTreeMap<JobId, u64>,
     /// By the label of the request: who made it, and in which round.
     requests: BTreeMap<String, (JobId, u32)>,
-    /// By name, until they register anew.
-    releasing: BTreeSet<String>,
-    /// By name. Whether one that has registered anew still goes back is not known.
-    may_go: BTreeSet<String>,
+    /// By name; whether for sure, which it is not of one that has registered anew.
+    going_back: BTreeMap<String, bool>,
 }
 
 impl Brought {
@@ -38,7 +36,7 @@ impl Brought {
                 return;
             }
             Fact::Registered { spec, .. } => {
-                self.releasing.remove(&spec.name);
+                self.going_back.entry(spec.name.clone()).and_modify(|for_sure| *for_sure = false);
                 return;
             }
             Fact::Updated { .. } => return,
@@ -51,18 +49,16 @@ impl Brought {
                 self.requests.extend(checks.iter().map(|class| (label(class), (*job, *round))));
             }
             EventKind::NodeReleasing { name, .. } => {
-                self.releasing.insert(name.clone());
-                self.may_go.insert(name.clone());
+                self.going_back.insert(name.clone(), true);
             }
             EventKind::NodeRemoved { name } => {
-                self.releasing.remove(name);
-                self.may_go.remove(name);
+                self.going_back.remove(name);
             }
             EventKind::Placed { job, group, first, node, .. } if !books.has_returned(*job, *group, *first) => {
                 let Some(book) = books.nodes.get(node) else { return };
                 let named = |job: &JobId| books.jobs.get(job).map_or("?", |spec| spec.name.as_str());
                 let what = |why: String| format!("entry {index} places {} on {}, {why}", named(job), book.spec.name);
-                if self.releasing.contains(&book.spec.name) {
+                if self.going_back.get(&book.spec.name) == Some(&true) {
                     broken.push(Broken::new("P8", what("which goes back".into())));
                 }
                 // What an entry changes about queues has no place among its facts.
@@ -84,6 +80,6 @@ impl Brought {
 
     /// Whether a node may be closed to a job because it was brought: for whom it is kept is not known for sure.
     pub(crate) fn may_keep_away(&self, book: &NodeBook) -> bool {
-        book.spec.labels.contains_key(REQUEST_LABEL) || self.may_go.contains(&book.spec.name)
+        book.spec.labels.contains_key(REQUEST_LABEL) || self.going_back.contains_key(&book.spec.name)
     }
 }

@@ -50,71 +50,27 @@ pub(crate) enum Down {
 #[derive(Debug)]
 pub(crate) enum Event {
     Tick(Victim),
-    Flush {
-        server: usize,
-        starts: u64,
-    },
-    ToServer {
-        connection: u64,
-        up: Up,
-    },
-    FromServer {
-        connection: u64,
-        down: Down,
-    },
-    Between {
-        from: usize,
-        to: usize,
-        bytes: Bytes,
-    },
-    Unreachable {
-        from: usize,
-        to: usize,
-    },
-    Outside {
-        provisioner: usize,
-        starts: u64,
-        answered: Answered,
-    },
+    Flush { server: usize, starts: u64 },
+    ToServer { connection: u64, up: Up },
+    FromServer { connection: u64, down: Down },
+    Between { from: usize, to: usize, bytes: Bytes },
+    Unreachable { from: usize, to: usize },
+    Outside { provisioner: usize, starts: u64, answered: Answered },
     Operate,
     Read,
     Connect(Victim),
-    ProcessLoses {
-        victim: Victim,
-        connection: u64,
-    },
-    ServerLoses {
-        connection: u64,
-        server: usize,
-        starts: u64,
-    },
+    ProcessLoses { victim: Victim, connection: u64 },
+    ServerLoses { connection: u64, server: usize, starts: u64 },
     Strike(Fault),
-    /// A node that was brought is taken back, for ever.
-    TakeBack {
-        node: usize,
-    },
+    TakeBack { node: usize },
     Ask(Box<Command>),
     Finish(JobId),
     Restart(Victim),
-    DiskRoom {
-        server: usize,
-        starts: u64,
-    },
-    DiskDeadline {
-        server: usize,
-        starts: u64,
-    },
-    Driver {
-        node: usize,
-    },
+    DiskRoom { server: usize, starts: u64 },
+    DiskDeadline { server: usize, starts: u64 },
+    Driver { node: usize },
     Wake(Victim),
-    Encoded {
-        server: usize,
-        starts: u64,
-        purpose: Purpose,
-        index: Index,
-        pieces: Vec<Bytes>,
-    },
+    Encoded { server: usize, starts: u64, purpose: Purpose, index: Index, pieces: Vec<Bytes> },
 }
 
 /// A stream between a process and a server.

@@ -23,7 +23,7 @@ pub use apply::{Applied, Freed};
 pub use cell::{Cell, HealthState, STAMP_MAX_MS, VERSION};
 pub use check::Sweep;
 pub use judge::scratch::Scratch;
-pub use policy::brought::{releasing_nodes, requester};
+pub use policy::brought::{idle_until_ms, releasing_nodes, requester};
 pub use rooms::nominations::{Held, Nominations, OpenClaim};
 pub use rooms::overlay::{Overlay, Savepoint, ShapesAndQuota, Taken, TasksOn};
 pub use rooms::room::{Asker, Room, Wish};

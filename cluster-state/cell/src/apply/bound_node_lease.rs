@@ -1,8 +1,8 @@
 //! The health duty bounds the leases of nodes, or says that it puts off conclusions.
 
 use crate::apply::Tx;
-use crate::apply::conclude_nodes::check_duty;
-use ohm_model::{Epoch, EventKind, Outcome, Refusal, SessionId, TakeOver};
+use crate::apply::steps::duty::check_duty;
+use ohm_model::{Epoch, EventKind, Lease, Outcome, Refusal, SessionId, TakeOver};
 
 pub(crate) fn bound_node_lease(
     tx: &mut Tx<'_>,
@@ -11,7 +11,7 @@ pub(crate) fn bound_node_lease(
     (seen_ms, lease_ms): (u64, u64),
     take_over: &TakeOver,
 ) -> Result<Outcome, Refusal> {
-    check_duty(tx, session, epoch)?;
+    check_duty(tx, Lease::Health, (session, epoch))?;
     if let Err(short) = take_over.check(lease_ms) {
         return Err(Refusal::Invalid { field: "lease_ms".into(), problem: short.to_string() });
     }
@@ -34,7 +34,7 @@ pub(crate) fn hold_conclusions(
     silent: u32,
     brake_ms: u64,
 ) -> Result<Outcome, Refusal> {
-    check_duty(tx, session, epoch)?;
+    check_duty(tx, Lease::Health, (session, epoch))?;
     let was_held = tx.health.silent > 0;
     tx.health.silent = silent;
     tx.health.held_until_ms = if silent > 0 { tx.now_ms.saturating_add(brake_ms) } else { 0 };

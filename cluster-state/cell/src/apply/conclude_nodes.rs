@@ -2,9 +2,9 @@
 
 use crate::apply::Tx;
 use crate::apply::report_released::remove_released;
+use crate::apply::steps::duty::check_duty;
 use crate::apply::steps::kept::keep_runs_on;
 use crate::apply::steps::run_end::end_runs_on;
-use crate::cell::Cell;
 use crate::policy::moves::lose_rooms;
 use crate::policy::repair::settle_losses;
 use crate::state::nodes::READY;
@@ -17,7 +17,7 @@ pub(crate) fn conclude_nodes(
     epoch: Epoch,
     conclusions: &[NodeConclusion],
 ) -> Result<Outcome, Refusal> {
-    check_duty(tx, session, epoch)?;
+    check_duty(tx, Lease::Health, (session, epoch))?;
     let mut losses = Losses::default();
     let (mut refused, mut taken) = (None, conclusions.is_empty());
     for conclusion in conclusions {
@@ -65,11 +65,4 @@ fn conclude(
         lose_rooms(tx, node);
     }
     Ok(())
-}
-
-pub(crate) fn check_duty(cell: &Cell, session: SessionId, epoch: Epoch) -> Result<(), Refusal> {
-    if cell.sessions.holds(Lease::Health, session, epoch) {
-        return Ok(());
-    }
-    Err(Refusal::LeaseMoved { epoch: cell.sessions.lease(Lease::Health).epoch })
 }

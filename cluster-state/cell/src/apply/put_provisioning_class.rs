@@ -2,10 +2,9 @@
 
 use crate::apply::Tx;
 use crate::apply::steps::names::check_names;
-use crate::policy::brought::settle_class;
-use crate::state::brought::BroughtFor;
+use crate::policy::brought::{nodes_of_class, settle_class};
 use ohm_model::provisioning::{PART_BYTES_MAX, PARTS_MAX, PROVISIONING_CLASSES_MAX};
-use ohm_model::{NodeId, Outcome, Provisioner, ProvisioningClass, Refusal};
+use ohm_model::{Outcome, Provisioner, ProvisioningClass, Refusal};
 
 /// Adds or changes a class. What is under way goes on as it was asked for; what is asked next is asked by the new
 /// words.
@@ -39,11 +38,7 @@ pub(crate) fn remove_provisioning_class(tx: &mut Tx<'_>, name: &str) -> Result<O
         let hint = "cancel the job or wait for its end";
         return in_use(format!("asked for job {}", job.spec.name), hint);
     }
-    let brought = |node: &NodeId| {
-        let labels = tx.nodes.get(*node).and_then(|record| BroughtFor::of(&record.spec.labels));
-        labels.is_some_and(|brought| brought.class == name)
-    };
-    if let Some(node) = tx.cell.brought.nodes().find(brought) {
+    if let Some(node) = nodes_of_class(tx, name).next() {
         let hint = "wait until they are released, or remove them, first: who brought them is asked through the class";
         return in_use(format!("the one that has brought nodes, {} among them", tx.nodes.name(node)), hint);
     }

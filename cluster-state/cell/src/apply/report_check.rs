@@ -1,6 +1,7 @@
 //! The provisioning duty reports what a check has come to.
 
 use crate::apply::Tx;
+use crate::apply::steps::duty::check_duty;
 use crate::apply::steps::names::check_names;
 use crate::apply::steps::rounds::reshape;
 use crate::policy::admission::{CheckName, change_check, fail_check, reject, tell_check};
@@ -13,13 +14,11 @@ use ohm_model::{CheckReport, Epoch, EventKind, Lease, MESSAGE_CHARS_MAX, Outcome
 
 pub(crate) fn report_check(
     tx: &mut Tx<'_>,
-    (session, epoch): (SessionId, Epoch),
+    holder: (SessionId, Epoch),
     check: CheckName<'_>,
     report: &CheckReport,
 ) -> Result<Outcome, Refusal> {
-    if !tx.sessions.holds(Lease::Provisioning, session, epoch) {
-        return Err(Refusal::LeaseMoved { epoch: tx.sessions.lease(Lease::Provisioning).epoch });
-    }
+    check_duty(tx, Lease::Provisioning, holder)?;
     let missing = || Refusal::NotFound { kind: "job".into(), name: check.job.to_string() };
     let job = tx.jobs.get(check.job).ok_or_else(missing)?;
     let round = job.admission.round.as_ref().filter(|_| job.admission.rounds == check.round);

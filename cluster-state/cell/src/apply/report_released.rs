@@ -2,17 +2,16 @@
 
 use crate::apply::Tx;
 use crate::apply::remove_node::take_out;
+use crate::apply::steps::duty::check_duty;
 use crate::state::release::Release;
 use ohm_model::{Epoch, Index, Lease, NodeHealth, NodeId, Outcome, Refusal, SessionId};
 
 pub(crate) fn report_released(
     tx: &mut Tx<'_>,
-    (session, epoch): (SessionId, Epoch),
+    holder: (SessionId, Epoch),
     nodes: &[(NodeId, Index)],
 ) -> Result<Outcome, Refusal> {
-    if !tx.sessions.holds(Lease::Provisioning, session, epoch) {
-        return Err(Refusal::LeaseMoved { epoch: tx.sessions.lease(Lease::Provisioning).epoch });
-    }
+    check_duty(tx, Lease::Provisioning, holder)?;
     for &(node, since) in nodes {
         // It may be gone, or have booted anew, meanwhile.
         if tx.nodes.get(node).is_some_and(|record| record.release == Release::Releasing { since }) {

@@ -10,6 +10,7 @@ use crate::state::release::Release;
 use crate::state::timers::Timer;
 use ohm_model::selector::Labels;
 use ohm_model::{EventKind, JobId, NodeId};
+use ohm_stdx::bug::{self, Bug};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -34,14 +35,18 @@ fn look_at_requests_of(tx: &mut Tx<'_>, job: &Job) {
 
 /// All nodes that this class has brought, or that were brought for a request of it, are looked at: it has other words.
 pub(crate) fn settle_class(tx: &mut Tx<'_>, class: &str) {
-    let of_class = |node: &NodeId| {
-        let brought = tx.nodes.get(*node).and_then(|record| BroughtFor::of(&record.spec.labels));
-        let asked = |request| tx.cell.brought.request(request).map(|(_, class)| class);
-        brought.is_some_and(|brought| brought.class == class || asked(brought.request) == Some(class))
-    };
-    let nodes: Vec<NodeId> = tx.cell.brought.nodes().filter(of_class).collect();
+    let nodes: Vec<NodeId> = nodes_of_class(tx, class).collect();
     nodes.iter().for_each(|node| watch_idle(tx, *node));
     tx.brought.extend(nodes);
+}
+
+/// The nodes that this class has brought, or that were brought for an open request of it.
+pub(crate) fn nodes_of_class(cell: &Cell, class: &str) -> impl Iterator<Item = NodeId> {
+    cell.brought.nodes().filter(move |node| {
+        let brought = cell.nodes.get(*node).and_then(|record| BroughtFor::of(&record.spec.labels));
+        let asked = |request| cell.brought.request(request).map(|(_, class)| class);
+        brought.is_some_and(|brought| brought.class == class || asked(brought.request) == Some(class))
+    })
 }
 
 /// Brings the taints that keep nodes for their requesters up to what labels and requests say. Called after every
@@ -90,15 +95,14 @@ pub(crate) fn settle_idle(tx: &mut Tx<'_>) {
 }
 
 /// When a node that is idle goes back, in stamped time.
-fn due_ms(tx: &Tx<'_>, node: NodeId) -> Option<u64> {
-    let record = tx.nodes.get(node)?;
-    let Release::Idle { since_ms } = record.release else { return None };
-    let class = tx.provisioning_classes.get(BroughtFor::of(&record.spec.labels)?.class)?;
+pub fn idle_until_ms(cell: &Cell, node: &NodeRecord) -> Option<u64> {
+    let Release::Idle { since_ms } = node.release else { return None };
+    let class = cell.provisioning_classes.get(BroughtFor::of(&node.spec.labels)?.class)?;
     Some(since_ms.saturating_add(class.idle_seconds.saturating_mul(1000)))
 }
 
 fn watch_idle(tx: &mut Tx<'_>, node: NodeId) {
-    if let Some(due_ms) = due_ms(tx, node) {
+    if let Some(due_ms) = tx.nodes.get(node).and_then(|record| idle_until_ms(tx, record)) {
         tx.arm(due_ms.max(tx.now_ms + 1), Timer::Idle(node));
     }
 }
@@ -106,7 +110,8 @@ fn watch_idle(tx: &mut Tx<'_>, node: NodeId) {
 /// Nobody may have used `node` for long enough: then who brought it is asked to take it back.
 pub(crate) fn end_idle(tx: &mut Tx<'_>, node: NodeId) {
     // It may be used, or another node in its slot, by now; then it has an alarm of its own.
-    if due_ms(tx, node).is_none_or(|due_ms| due_ms > tx.now_ms) {
+    let due_ms = tx.nodes.get(node).and_then(|record| idle_until_ms(tx, record));
+    if due_ms.is_none_or(|due_ms| due_ms > tx.now_ms) {
         return;
     }
     let (since, now_ms) = (tx.index(), tx.now_ms);
@@ -135,7 +140,7 @@ pub fn releasing_nodes(cell: &Cell) -> impl Iterator<Item = (NodeId, &Arc<NodeRe
 
 /// Whether a node with these labels is kept for the job that asked for it.
 pub(crate) fn is_kept_for_request(cell: &Cell, labels: &Labels) -> bool {
-    let Some(brought) = BroughtFor::of(labels) else { return false };
+    let Some(brought) = BroughtFor::of(labels).filter(|_| !bug::is_planted(Bug::OpenBrought)) else { return false };
     let is_exclusive = |class: &str| cell.provisioning_classes.get(class).is_some_and(|class| class.is_exclusive());
     let Some((job, class)) = cell.brought.request(brought.request) else { return is_exclusive(brought.class) };
     let waits = |job: &Arc<Job>| job.groups.iter().any(|group| !group.pending.is_empty() || group.backing_off > 0);

@@ -127,6 +127,8 @@ pub enum Bug {
     BelieveStrangers,
     /// A server that begins to lead believes its wall clock.
     BelieveClocks,
+    /// Nodes that were brought for a job are open to everybody.
+    OpenBrought,
 }
 
 impl Bug {
@@ -134,7 +136,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 58] = [
+    pub const ALL: [Bug; 59] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -193,6 +195,7 @@ impl Bug {
         Bug::TrustShortLog,
         Bug::BelieveStrangers,
         Bug::BelieveClocks,
+        Bug::OpenBrought,
     ];
 }
 

@@ -4,7 +4,7 @@ use crate::contract::{Answer, AnswerState, Release};
 use ohm_cell::{Cell, releasing_nodes};
 use ohm_model::brought::{CLASS_LABEL, REQUEST_LABEL};
 use ohm_model::{Index, NodeId, Outcome, ProvisioningClass, Refusal};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The nodes that were asked about, each with the entry since which it goes back.
 pub(crate) type Nodes = Vec<(NodeId, Index)>;
@@ -36,15 +36,12 @@ pub(crate) struct Releases {
 impl Releases {
     /// What is open is what the cell says.
     pub(crate) fn refresh(&mut self, now_ms: u64, cell: &Cell) {
-        let mut going = BTreeSet::new();
-        for (_, record) in releasing_nodes(cell) {
-            let labels = &record.spec.labels;
-            let (Some(request), Some(class)) = (labels.get(REQUEST_LABEL), labels.get(CLASS_LABEL)) else { continue };
-            going.insert(request.clone());
-            let new = || OpenRelease { class: class.clone(), due_ms: now_ms, ..OpenRelease::default() };
-            self.open.entry(request.clone()).or_insert_with(new);
+        let going = by_request(cell);
+        self.open.retain(|request, _| going.contains_key(request.as_str()));
+        for (request, Going { class, .. }) in going {
+            let new = || OpenRelease { class: class.to_string(), due_ms: now_ms, ..OpenRelease::default() };
+            self.open.entry(request.to_string()).or_insert_with(new);
         }
-        self.open.retain(|request, _| going.contains(request));
     }
 
     /// Forgets all that is under way.
@@ -60,17 +57,14 @@ impl Releases {
     /// The questions that are due, `most` at most, each with the class that says who is asked.
     pub(crate) fn ask(&mut self, now_ms: u64, cell: &Cell, most: usize) -> Vec<(Release, String)> {
         let is_due = |open: &OpenRelease| open.due_ms <= now_ms && open.asked.is_none() && open.released.is_none();
-        let due = self.open.iter_mut().filter(|(_, open)| is_due(open)).take(most);
+        let mut due = self.open.iter_mut().filter(|(_, open)| is_due(open)).take(most).peekable();
+        if due.peek().is_none() {
+            return Vec::new();
+        }
+        let mut going = by_request(cell);
         let ask = due.filter_map(|(request, open)| {
             let class = cell.provisioning_classes().get(&open.class)?;
-            let of_request = releasing_nodes(cell)
-                .filter_map(|(node, record)| Some((node, record.releasing()?, record)))
-                .filter(|(.., record)| record.spec.labels.get(REQUEST_LABEL) == Some(request));
-            let (mut nodes, mut names) = (Nodes::new(), Vec::new());
-            for (node, since, record) in of_request {
-                nodes.push((node, since));
-                names.push(record.spec.name.clone());
-            }
+            let Going { nodes, names, .. } = going.remove(request.as_str())?;
             let newest = nodes.iter().map(|(_, since)| *since).max()?;
             let id = format!("{request}.release.{newest}");
             open.asked = Some((id.clone(), nodes));
@@ -124,6 +118,31 @@ impl Releases {
             Some(_) => open.released = None,
         }
     }
+}
+
+/// The nodes of one request that go back.
+#[derive(Default)]
+struct Going<'c> {
+    class: &'c str,
+    nodes: Nodes,
+    names: Vec<String>,
+}
+
+/// All nodes that go back, by the label of the request.
+fn by_request(cell: &Cell) -> BTreeMap<&str, Going<'_>> {
+    let mut going: BTreeMap<&str, Going<'_>> = BTreeMap::new();
+    for (node, record) in releasing_nodes(cell) {
+        let (labels, since) = (&record.spec.labels, record.releasing());
+        let (Some(request), Some(class), Some(since)) = (labels.get(REQUEST_LABEL), labels.get(CLASS_LABEL), since)
+        else {
+            continue;
+        };
+        let of_request = going.entry(request).or_default();
+        of_request.class = class;
+        of_request.nodes.push((node, since));
+        of_request.names.push(record.spec.name.clone());
+    }
+    going
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::super::explain::explain;
 use super::jobs::run_state;
 use super::owed::held_on;
 use super::words::{amounts, health};
-use ohm_cell::{CORDONED, Cell, DeviceBank, NodeRecord, Release, Run, StandingCondition, requester};
+use ohm_cell::{CORDONED, Cell, DeviceBank, NodeRecord, Release, Run, StandingCondition, idle_until_ms, requester};
 use ohm_model::brought::{CLASS_LABEL, REQUEST_LABEL};
 use ohm_model::resources::display;
 use ohm_model::{JobId, NodeHealth, NodeId, RunRef, ShapeId, Taint};
@@ -53,13 +53,13 @@ pub(crate) fn node_summary(cell: &Cell, node: NodeId) -> Option<NodeSummary> {
 fn brought(cell: &Cell, record: &NodeRecord) -> Option<BroughtView> {
     let request = record.spec.labels.get(REQUEST_LABEL)?.clone();
     let class = record.spec.labels.get(CLASS_LABEL).cloned().unwrap_or_default();
-    let idle_ms = cell.provisioning_classes().get(&class).map_or(0, |class| class.idle_seconds.saturating_mul(1000));
-    let (state, idle_until_ms) = match record.release {
-        Release::InUse => ("in use", 0),
-        Release::Idle { since_ms } => ("idle", since_ms.saturating_add(idle_ms)),
-        Release::Releasing { .. } => ("releasing", 0),
-        Release::Released => ("released", 0),
+    let state = match record.release {
+        Release::InUse => "in use",
+        Release::Idle { .. } => "idle",
+        Release::Releasing { .. } => "releasing",
+        Release::Released => "released",
     };
+    let idle_until_ms = idle_until_ms(cell, record).unwrap_or(0);
     let job = requester(cell, &record.spec.labels).map_or_else(String::new, |job| job.spec.name.clone());
     let kept = record.is_kept_for_request;
     Some(BroughtView { request, class, job, kept, state: state.to_string(), idle_until_ms })
