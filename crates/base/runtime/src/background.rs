@@ -51,8 +51,8 @@ impl Drop for Background {
     }
 }
 
-/// What makes a thread nicer than the one that asks for this. On Linux the niceness is a thread's own, and those that it
-/// starts have the same.
+/// What makes a thread nicer than the one that asks for this. On Linux a thread has a niceness of its own, and those
+/// that it starts have the same.
 #[cfg(target_os = "linux")]
 fn yield_to_others() -> impl Fn() {
     let nicer = rustix::process::getpriority_process(None).unwrap_or(0) + NICER;
