@@ -26,6 +26,8 @@ const LIMIT_DEFAULT: usize = 1000;
 const DROPPED: &str = "dropped";
 /// How many events wait for a slow reader before its stream stops reading on.
 const UNREAD_MAX: usize = 256;
+/// How much earlier the state may be that knows jobs which are forgotten by now. One more copy of it would be dear.
+const EARLIER: Duration = Duration::from_millis(100);
 /// The pause between two looks while much happens.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -81,8 +83,8 @@ impl Look {
     /// Looks at what came after the entry `after`. Whoever has looked before names how many events there were up to
     /// then, so that what was dropped in between can be counted.
     async fn at(cells: &Cells, query: &EventsQuery, after: Index, seen: Option<u64>) -> Result<Look, Unanswered> {
-        // What the events name is known before them or after them.
-        let earlier = cells.here().await?;
+        // What the events name is known before them or after them, or they say it themselves.
+        let earlier = cells.recent(EARLIER).await?;
         let page = cells.events_after(after).await?;
         let cell = cells.now().await?;
         let next = page.events().next_back().map_or(after, |event| event.index).0;
