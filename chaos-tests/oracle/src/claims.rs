@@ -1,6 +1,6 @@
-//! Room on nodes that is claimed for somebody who does not stand there yet: preemptors, tasks on the move, and runs
-//! that came back with their node. (Spares are in a book of their own.) From the log alone; where it does not say that
-//! a claim has ended, it is taken to be there for a while.
+//! Room on nodes that is claimed for somebody who does not stand there yet: preemptors, heads of lines, tasks on the
+//! move, and runs that came back with their node. (Spares are in a book of their own.) From the log alone; where it
+//! does not say that a claim has ended, it is taken to be there for a while.
 
 use crate::books::Books;
 use crate::facts::{Fact, Taken};
@@ -24,6 +24,8 @@ struct Claim {
     count: u32,
     /// Which ones, if they move.
     tasks: Option<BTreeSet<u32>>,
+    /// Whether it is for the head of a line.
+    is_head: bool,
     until_ms: u64,
 }
 
@@ -71,13 +73,13 @@ impl Claims {
         let refused = |row: Row| verdict.conflicts.iter().any(|found| [row, Row::Whole].contains(&found.row));
         for (at, row) in transaction.nominate.iter().enumerate() {
             let (tasks, until_ms) = match row.purpose {
-                Purpose::Preemptor { expires_ms } => (None, expires_ms),
+                Purpose::Preemptor { expires_ms: until_ms } | Purpose::Head { until_ms } => (None, until_ms),
                 Purpose::Move => (Some((row.first.0..row.first.0 + row.count).collect()), now_ms + CLAIM_MS_MAX),
                 Purpose::Spare | Purpose::Repair => continue,
             };
             if !refused(Row::Nominate(at as u32)) {
                 let (job, group, node, count) = (row.job, row.group.0, row.node, row.count);
-                self.claims.push(Claim { job, group, node, count, tasks, until_ms });
+                self.claims.push(Claim { job, group, node, count, tasks, is_head: row.is_head(), until_ms });
             }
         }
         for (run, _) in transaction.evict.iter().filter(|(_, cause)| *cause == StopCause::Drained) {
@@ -95,6 +97,7 @@ impl Claims {
                 let tasks = *first..first + count;
                 self.returned.retain(|run, (on, _)| on != node || !is_placed(run) || !tasks.contains(&run.task.task.0));
             }
+            EventKind::HeadOver { job, .. } => self.claims.retain(|claim| claim.job != *job || !claim.is_head),
             EventKind::JobState { job, state, .. } if !matches!(state.as_str(), "pending" | "running") => {
                 self.claims.retain(|claim| claim.job != *job);
                 self.moving.retain(|(of, _), _| of != job);

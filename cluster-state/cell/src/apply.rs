@@ -44,6 +44,7 @@ use crate::planted::{self, Planted};
 use crate::policy::admission::CheckName;
 use crate::policy::brought::{settle_brought, settle_idle};
 use crate::policy::claims::{give_owed_room, settle_claims};
+use crate::policy::heads::settle_heads;
 use crate::policy::kept::settle_kept;
 use crate::policy::spares::settle_spares;
 use crate::rooms::reads::session_name;
@@ -70,6 +71,7 @@ pub(crate) fn apply_entry(cell: &mut Cell, index: Index, entry: &Entry, applied:
         settle_kept(&mut tx);
         settle_brought(&mut tx);
         settle_claims(&mut tx);
+        settle_heads(&mut tx);
         planted::settle_with(&mut tx, settle_spares);
         give_owed_room(&mut tx);
         settle_idle(&mut tx);

@@ -4,6 +4,7 @@
 
 mod admission;
 mod claims;
+mod heads;
 mod jobs;
 mod nodes;
 mod quota;

@@ -9,6 +9,7 @@
 
 mod admission;
 mod charge;
+mod heads;
 mod moves;
 mod rows;
 pub(crate) mod scratch;
@@ -145,10 +146,17 @@ impl<'a> Judge<'a> {
             let judged = match nomination.purpose {
                 Purpose::Spare => self.judge_spare(nomination, &mut spares),
                 Purpose::Preemptor { .. } | Purpose::Move => self.judge_nomination(nomination),
+                Purpose::Head { .. } => continue,
                 Purpose::Repair => Err(ConflictReason::Malformed),
             };
             if let Err(reason) = judged {
                 self.refuse(Row::Nominate(row as u32), Some(nomination.node), reason, self.cell.applied);
+            }
+        }
+        let heads: Vec<&Nomination> = transaction.nominate.iter().filter(|room| room.is_head()).collect();
+        if let Err(reason) = self.judge_head(&heads) {
+            for (row, room) in transaction.nominate.iter().enumerate().filter(|(_, room)| room.is_head()) {
+                self.refuse(Row::Nominate(row as u32), Some(room.node), reason, self.cell.applied);
             }
         }
         if !transaction.reserve.is_empty() {
@@ -262,6 +270,12 @@ impl<'a> Judge<'a> {
             false if self.cell.nodes.flags(nomination.node) & PRESENT == 0 => Err(ConflictReason::NodeGone),
             false => Err(ConflictReason::NodeNotReady),
         }
+    }
+
+    fn judge_head(&self, rooms: &[&Nomination]) -> Result<(), ConflictReason> {
+        let Some(first) = rooms.first() else { return Ok(()) };
+        rooms.iter().try_for_each(|room| self.judge_nomination(room))?;
+        heads::judge_head(self.cell, self.transaction, self.job_of(first.job)?, rooms)
     }
 
     /// Room is owed to what was lost and waits, once, and for a time.

@@ -24,6 +24,7 @@ pub use cell::{Cell, HealthState, STAMP_MAX_MS, VERSION};
 pub use check::Sweep;
 pub use judge::scratch::Scratch;
 pub use policy::brought::{idle_until_ms, releasing_nodes, requester};
+pub use rooms::heads::{HEAD_MS_MAX, NoHead, may_head};
 pub use rooms::nominations::{Held, Nominations, OpenClaim};
 pub use rooms::overlay::{Overlay, Savepoint, ShapesAndQuota, Taken, TasksOn};
 pub use rooms::room::{Asker, Room, Wish};

@@ -5,6 +5,7 @@ pub(crate) mod brought;
 pub(crate) mod claims;
 pub(crate) mod conditions;
 pub(crate) mod evictions;
+pub(crate) mod heads;
 pub(crate) mod kept;
 pub(crate) mod moves;
 pub(crate) mod repair;

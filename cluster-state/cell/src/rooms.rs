@@ -1,7 +1,8 @@
-//! Room on nodes: what a group finds, what is held for tasks that do not run there yet (preemptors, moves, spares,
-//! repairs), and what would be if more were taken.
+//! Room on nodes: what a group finds, what is held for tasks that do not run there yet (preemptors, heads of
+//! lines, moves, spares, repairs), and what would be if more were taken.
 
 pub(crate) mod grid;
+pub(crate) mod heads;
 pub(crate) mod laying;
 pub(crate) mod nominations;
 pub(crate) mod overlay;

@@ -5,7 +5,6 @@ use crate::plan::PlannedJob;
 use ohm_cell::{Cell, Job};
 use ohm_model::{GroupIndex, JobId, ResourceId};
 use ohm_queueing::WHOLE;
-use std::collections::BTreeMap;
 
 /// What all nodes have together, as it was when it was counted last.
 #[derive(Clone, Debug, Default)]
@@ -29,14 +28,28 @@ impl CellSize {
         self.capacity.iter().all(|amount| *amount == 0)
     }
 
-    /// The largest share that these amounts are, in parts of [`WHOLE`]. Nothing is for nothing.
-    fn share(&self, amounts: &BTreeMap<ResourceId, i64>) -> u64 {
-        let share_of = |(resource, amount): (&ResourceId, &i64)| {
-            let all = self.capacity.get(usize::from(resource.0)).copied().filter(|all| *all > 0)?;
-            let share = u128::from(WHOLE) * u128::from(amount.max(&0).unsigned_abs()) / u128::from(all.unsigned_abs());
-            Some(u64::try_from(share).unwrap_or(u64::MAX))
+    /// The largest share that is asked for, in parts of [`WHOLE`]. Nothing is for nothing.
+    fn share(&self, asked: impl Fn(ResourceId) -> i64) -> u64 {
+        let share_of = |(resource, all): (usize, &i64)| {
+            let amount = asked(ResourceId(resource as u16)).max(0).unsigned_abs();
+            let share = u128::from(WHOLE) * u128::from(amount) / u128::from(all.unsigned_abs());
+            u64::try_from(share).unwrap_or(u64::MAX)
         };
-        amounts.iter().filter_map(share_of).max().unwrap_or(0).max(1)
+        let present = self.capacity.iter().enumerate().filter(|(_, all)| **all > 0);
+        present.map(share_of).max().unwrap_or(0).max(1)
+    }
+
+    /// The share of so many tasks of these groups together. It is asked for each job that is taken and each plan, and
+    /// allocates nothing.
+    fn share_of(&self, cell: &Cell, job: &Job, counts: impl Iterator<Item = (GroupIndex, u32)> + Clone) -> u64 {
+        self.share(|resource| {
+            let of_group = |(group, count): (GroupIndex, u32)| {
+                let shape = cell.shape_of(job, usize::from(group.0))?;
+                let request = shape.requests.iter().find(|(asked, _)| *asked == resource)?;
+                Some(request.1.saturating_mul(i64::from(count)))
+            };
+            counts.clone().filter_map(of_group).fold(0, i64::saturating_add)
+        })
     }
 
     /// What `job` asks for now.
@@ -46,32 +59,20 @@ impl CellSize {
         let spares = (0..job.groups.len()).map(|group| job.spares_missing(group));
         let counts = waits.zip(spares).map(|(waits, spares)| if waits > 0 { waits } else { spares });
         let counts = counts.enumerate().map(|(group, count)| (GroupIndex(group as u16), count));
-        self.share(&amounts(cell, job, counts))
+        self.share_of(cell, job, counts)
     }
 
     /// What a plan takes: its placements and spares, or the whole request that it reserves.
     pub(crate) fn cost_of_plan(&self, cell: &Cell, planned: &PlannedJob) -> u64 {
         let Some(job) = cell.jobs().get(planned.job.job) else { return 0 };
         if planned.reserve {
-            return self.share(&cell.missing_request(job));
+            let missing = cell.missing_request(job);
+            return self.share(|resource| missing.get(&resource).copied().unwrap_or(0));
         }
         let places = planned.place.iter().map(|row| (row.group, row.count));
         let spares = planned.nominate.iter().filter(|room| room.is_spare()).map(|room| (room.group, room.count));
-        self.share(&amounts(cell, job, places.chain(spares)))
+        self.share_of(cell, job, places.chain(spares))
     }
-}
-
-/// What so many tasks of these groups ask for together.
-fn amounts(cell: &Cell, job: &Job, counts: impl Iterator<Item = (GroupIndex, u32)>) -> BTreeMap<ResourceId, i64> {
-    let mut sums = BTreeMap::new();
-    for (group, count) in counts.filter(|(_, count)| *count > 0) {
-        let Some(shape) = cell.shape_of(job, usize::from(group.0)) else { continue };
-        for (resource, amount) in &shape.requests {
-            let sum: &mut i64 = sums.entry(*resource).or_insert(0);
-            *sum = sum.saturating_add(amount.saturating_mul(i64::from(count)));
-        }
-    }
-    sums
 }
 
 #[cfg(test)]
@@ -82,7 +83,9 @@ mod tests {
     fn the_largest_share_counts() {
         let size = CellSize { capacity: vec![1000, 64_000, 0] };
         let share = |amounts: &[(u16, i64)]| {
-            size.share(&amounts.iter().map(|(resource, amount)| (ResourceId(*resource), *amount)).collect())
+            size.share(|asked| {
+                amounts.iter().find(|(resource, _)| *resource == asked.0).map_or(0, |(_, amount)| *amount)
+            })
         };
         assert_eq!(share(&[(0, 10), (1, 32_000)]), WHOLE / 2);
         assert_eq!(share(&[(0, 100), (1, 640)]), WHOLE / 10);

@@ -37,6 +37,7 @@ impl<P: Planner> SchedulerCore<P> {
         applied.jobs.sort_unstable();
         applied.jobs.dedup();
         self.changes.jobs.extend(&applied.jobs);
+        self.heads.note_placed(self.follower.cell(), &applied.events);
         if kinds.queues || kinds.profiles {
             // Jobs may have moved to other shards, which no list says; what found no room may find some by other
             // strategies.
@@ -114,6 +115,7 @@ impl<P: Planner> SchedulerCore<P> {
             _ => {
                 self.backlog.remove(job);
                 self.attempts.remove(&job);
+                self.heads.forget(job);
             }
         }
     }

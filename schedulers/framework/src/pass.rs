@@ -4,6 +4,7 @@ use crate::admission::Pass;
 use crate::cost::CellSize;
 use crate::explain::{Explanation, Obstacle};
 use crate::flight::{Batch, Flight};
+use crate::in_time::claim_head;
 use crate::input::SchedulerEffect;
 use crate::moves::{plan_waiting, seek_places};
 use crate::plan::{Decision, Plan, PlannedJob, row_bytes_max};
@@ -179,7 +180,9 @@ impl<P: Planner> SchedulerCore<P> {
                 Decision::Unplaced(explanation) => {
                     let given_up = self.give_up(job, &explanation);
                     self.counters.given_up += u64::from(given_up.is_some());
-                    match given_up.or_else(|| claim_for(self.follower.cell(), job, &explanation)) {
+                    let claim = given_up.or_else(|| claim_for(self.follower.cell(), job, &explanation));
+                    let item = work.jobs.iter().find(|item| item.job == job).copied();
+                    match claim.or_else(|| claim_head(self, item?, &explanation)) {
                         Some(planned) => self.board(now_ms, planned, &mut batches),
                         None => self.park(now_ms, job, *explanation),
                     }

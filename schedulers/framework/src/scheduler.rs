@@ -4,6 +4,7 @@ use crate::cost::CellSize;
 use crate::counters::Counters;
 use crate::explain::Explanation;
 use crate::flight::Flights;
+use crate::heads::Heads;
 use crate::holds::Holds;
 use crate::input::{Again, Proceed, SchedulerConfig, SchedulerEffect, SchedulerInput};
 use crate::planner::Planner;
@@ -50,6 +51,8 @@ pub struct SchedulerCore<P> {
     pub(crate) backlog: Backlog<Explanation>,
     /// How many plans of a job collided in a row.
     pub(crate) attempts: BTreeMap<JobId, u32>,
+    /// Until when jobs are not yet heads of their lines.
+    pub(crate) heads: Heads,
     /// How many second passes of a job found no room in a row.
     pub(crate) second_passes: BTreeMap<JobId, u32>,
     /// The shards whose jobs are in the backlog, as the member told it.
@@ -106,6 +109,7 @@ impl<P: Planner> SchedulerCore<P> {
             flights: Flights::default(),
             backlog: Backlog::default(),
             attempts: BTreeMap::new(),
+            heads: Heads::default(),
             second_passes: BTreeMap::new(),
             shards: BTreeMap::new(),
             gained: BTreeSet::new(),
@@ -193,6 +197,7 @@ impl<P: Planner> SchedulerCore<P> {
             follower.step(now_ms, SessionInput::Tick, effects);
         });
         self.backlog.due(now_ms);
+        self.heads.due(self.follower.cell().now_ms()).into_iter().for_each(|job| self.backlog.wake(job));
         if now_ms >= self.sweep_due_ms {
             self.sweep_due_ms = now_ms.saturating_add(self.config.sweep_ms);
             self.sweeping = true;

@@ -2,6 +2,7 @@
 
 mod commits;
 mod guards;
+mod heads;
 mod moves;
 mod racing;
 mod repair;

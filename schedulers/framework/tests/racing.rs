@@ -113,7 +113,7 @@ fn heal(world: &mut World, boots: &mut u64) {
 fn nothing_that_fits_waits(world: &World, seed: u64) {
     for found in world.reference.jobs().iter() {
         let class = found.spec.class;
-        let answer = explain_job(&world.reference, &mut FirstFit { class, spreads: false }, found.id);
+        let answer = explain_job(&world.reference, &mut FirstFit::new(class, false), found.id);
         if let Answer::Fits { .. } = answer {
             let name = &found.spec.name;
             let standings: Vec<String> = world

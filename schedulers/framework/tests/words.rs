@@ -24,7 +24,7 @@ fn world_with(job: ohm_model::JobSpec, nodes: &[(&str, i64)]) -> (World, JobId) 
 }
 
 fn explained(world: &World, job: JobId) -> Explanation {
-    match explain_job(&world.reference, &mut FirstFit { class: Class::BATCH, spreads: false }, job) {
+    match explain_job(&world.reference, &mut FirstFit::new(Class::BATCH, false), job) {
         Answer::Waits(explanation) => *explanation,
         other => panic!("{other:?}"),
     }
@@ -128,8 +128,7 @@ fn every_obstacle_has_its_sentence() {
 #[test]
 fn what_needs_nothing_says_why() {
     let (mut world, id) = world_with(job("any", Class::BATCH, 1, 1, 1_000), &[("a", 4_000)]);
-    let ask =
-        |world: &World, id| explain_job(&world.reference, &mut FirstFit { class: Class::BATCH, spreads: false }, id);
+    let ask = |world: &World, id| explain_job(&world.reference, &mut FirstFit::new(Class::BATCH, false), id);
     assert_eq!(ask(&world, id), Answer::Fits { tasks: 1, victims: 0 });
     assert_eq!(ask(&world, JobId(77)), Answer::Unknown);
     world.command(ohm_model::Command::SuspendJob { name: "any".into() });

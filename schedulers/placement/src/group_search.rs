@@ -80,11 +80,11 @@ impl<'a> GroupSearch<'a> {
         Box::new(self.placer.explain(self.pass, &self.subject, self.ask.least, obstacle))
     }
 
-    /// The nodes where room is kept for this group as a preemptor.
+    /// The nodes where room is promised to this group.
     fn nominated(&self) -> Vec<NodeId> {
         let (job, group) = (self.subject.job.id, self.subject.group.0);
         let kept = self.subject.view.cell().nominations().of_job(job);
-        kept.filter(|(_, held)| held.is_preemptor() && held.group == group).map(|(node, _)| node).collect()
+        kept.filter(|(_, held)| held.is_promised() && held.group == group).map(|(node, _)| node).collect()
     }
 
     /// If room is kept for the group and runs there have not ended yet: how many.

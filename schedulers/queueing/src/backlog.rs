@@ -248,10 +248,17 @@ impl<N> Backlog<N> {
         }
     }
 
-    /// The job is looked at again now, if it waits for its own change.
+    /// The job is looked at again now, if it waits for its own change or is parked.
     pub fn wake(&mut self, job: JobId) {
-        if self.entries.get(&job).is_some_and(|entry| matches!(entry.state, State::Changed(_))) {
-            self.make_ready(job);
+        let Some(entry) = self.entries.get(&job) else { return };
+        match entry.state {
+            State::Changed(_) => self.make_ready(job),
+            State::Parked => {
+                let kin = entry.kin;
+                self.make_ready(job);
+                self.open(kin);
+            }
+            State::Ready | State::Taken | State::Behind(_) | State::Until(_) => {}
         }
     }
 

@@ -13,6 +13,7 @@ use crate::apply::steps::runs::stop_run;
 use crate::cell::Cell;
 use crate::policy::admission::settle_preempted;
 use crate::policy::claims::make_claim;
+use crate::policy::heads::{end_head, make_head};
 use crate::policy::moves::{settle_moved, settle_rooms};
 use crate::policy::repair::give_up_repair;
 use crate::policy::spares::{hold_spare, use_spares};
@@ -150,14 +151,17 @@ pub(crate) fn perform(
         tx.charge_queue(queue, amounts.iter().copied());
     }
     transaction.jobs.iter().for_each(|guard| settle_start(tx, guard.job));
+    let mut heads = Vec::new();
     for (row, nomination) in transaction.nominate.iter().enumerate() {
         match nomination.purpose {
             _ if refused.contains(&Row::Nominate(row as u32)) => {}
             Purpose::Spare => hold_spare(tx, nomination),
             Purpose::Preemptor { .. } => nominate(tx, nomination),
+            Purpose::Head { .. } => heads.push(*nomination),
             Purpose::Move | Purpose::Repair => {}
         }
     }
+    make_head(tx, &heads);
     for (row, claim) in transaction.claim.iter().enumerate() {
         if !refused.contains(&Row::Claim(row as u32)) {
             make_claim(tx, claim);
@@ -205,6 +209,9 @@ fn place(
     take_ports(tx, node, &shape.ports);
     if tx.nodes.flags(node) & NOMINATED != 0 {
         use_nomination(tx, placement.job, placement.group, node, count);
+    }
+    if tx.nominations.is_head(placement.job) {
+        end_head(tx, placement.job, "it stands");
     }
     settle_moved(tx, placement, count);
     if shape.tolerates_briefly() {

@@ -9,13 +9,14 @@ use crate::policy::brought::end_idle;
 use crate::policy::claims::end_claims;
 use crate::policy::conditions::end_hold_down;
 use crate::policy::evictions::end_drain;
+use crate::policy::heads::end_heads_on;
 use crate::policy::moves::end_room;
 use crate::policy::repair::end_waiting;
 use crate::policy::tolerations::end_tolerations;
 use crate::rooms::nominations::Held;
 use crate::state::jobs::{Finish, JobState, TaskState};
 use crate::state::timers::Timer;
-use ohm_model::{Incarnation, JobId, Purpose, StopCause, TaskRef};
+use ohm_model::{Incarnation, JobId, StopCause, TaskRef};
 
 /// How long a finished job that still has stopping runs is looked at again.
 const FORGET_AGAIN_MS: u64 = 10_000;
@@ -49,8 +50,8 @@ fn fire(tx: &mut Tx<'_>, timer: Timer) {
         Timer::Idle(node) => end_idle(tx, node),
         Timer::Nomination(node) => {
             let now_ms = tx.now_ms;
-            let is_over =
-                |held: &Held| matches!(held.purpose, Purpose::Preemptor { expires_ms } if expires_ms <= now_ms);
+            end_heads_on(tx, node, "its time is over", |held| held.ends_ms().is_some_and(|ends_ms| ends_ms <= now_ms));
+            let is_over = |held: &Held| held.ends_ms().is_some_and(|ends_ms| ends_ms <= now_ms);
             if sweep_nominations(tx, node, |held| !is_over(held)) {
                 tx.touch_node(node);
             }

@@ -30,6 +30,7 @@ use crate::apply::steps::repairs::{arm_give_up, drop_repair, forget_lost_nodes};
 use crate::apply::steps::run_end::restart_if_down;
 use crate::apply::steps::runs::stop_run;
 use crate::policy::claims::clear_claims;
+use crate::policy::heads::end_head;
 use crate::policy::moves::settle_rooms;
 use crate::policy::spares::clear_spares;
 use crate::rooms::nominations::Held;
@@ -92,6 +93,9 @@ fn before_update(tx: &mut Tx<'_>, known: Arc<Job>, spec: &JobSpec, anew: bool) -
     }
     if groups || priority {
         clear_held(tx, id, Held::is_preemptor);
+    }
+    if tx.nominations.is_head(id) && (groups || priority || queue) {
+        end_head(tx, id, "its job has changed");
     }
     let others = anew || spec.groups.len() != known.groups.len();
     if others || queue || priority {

@@ -208,7 +208,7 @@ pub(crate) fn settle_spares_on(tx: &mut Tx<'_>, node: NodeId) {
     let (mut spares, others): (Vec<Held>, Vec<Held>) = on_node.into_iter().partition(Held::is_spare);
     let mut over = Overlay::default();
     over.bare(node);
-    others.into_iter().filter(|held| !held.is_preemptor()).for_each(|held| over.hold(node, held));
+    others.into_iter().filter(|held| !held.is_promised()).for_each(|held| over.hold(node, held));
     spares.sort_by_key(|held| (Reverse(held.priority), held.since, held.job, held.group));
     let mut any = false;
     for held in spares {

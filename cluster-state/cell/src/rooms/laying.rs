@@ -97,6 +97,11 @@ impl Overlay {
         }
     }
 
+    /// Gives back the room of a run, and no quota: as if it had ended, for whoever waits for room.
+    pub fn end_run(&mut self, cell: &Cell, run: &Run) {
+        free_room(self, cell, run);
+    }
+
     /// Gives back what these runs of `job` have, room and quota. Returns the job as if they were lost: their tasks, and
     /// no others, wait to be placed again. A planner that finds places for them has found where they may move to.
     pub fn leave(&mut self, cell: &Cell, job: &Job, runs: &[RunRef]) -> Job {
@@ -151,18 +156,22 @@ fn charge_all(over: &mut Overlay, cell: &Cell, job: &Job, amounts: impl Iterator
 }
 
 fn free_run(over: &mut Overlay, cell: &Cell, job: &Job, run: &Run) {
+    free_room(over, cell, run);
+    if let Some(shape) = cell.shapes.get(run.shape).filter(|_| job.reserved.is_empty()) {
+        charge_tasks(over, cell, (job, run.run.task.group), (run.shape, shape), -1);
+    }
+}
+
+fn free_room(over: &mut Overlay, cell: &Cell, run: &Run) {
     let Some(shape) = cell.shapes.get(run.shape) else { return };
     let (group, node) = (run.run.task.group, run.node);
     take_room(over, (group, node), (run.shape, shape), -1);
-    if job.reserved.is_empty() {
-        charge_tasks(over, cell, (job, group), (run.shape, shape), -1);
-    }
     for (&(resource, request), &mask) in shape.devices.iter().zip(run.devices.as_deref().unwrap_or(&[])) {
         if mask != 0 {
             over.take_devices(group, node, resource, (mask, -(request.min(DEVICE_MILLI) as i16)));
         }
     }
-    over.add_on_node(job.id, group, node, -1);
+    over.add_on_node(run.run.task.job, group, node, -1);
 }
 
 /// A group of which nothing stays, nor of those placed with it, may go to another domain.

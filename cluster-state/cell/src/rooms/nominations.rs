@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Room kept for a preemptor, for tasks on the move, as a spare, or for a repair.
+/// Room kept for a preemptor, for tasks on the move, as a spare, for a repair, or for the head of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// For which job.
@@ -53,6 +53,12 @@ impl Held {
         Held { job: job.id, group, count, tasks, priority, purpose, since }
     }
 
+    /// Room for `count` tasks of a group of `job`, the head of its line, until `until_ms`.
+    pub(crate) fn head(job: &Job, group: GroupIndex, count: u32, (until_ms, since): (u64, Index)) -> Held {
+        let (priority, purpose) = (job.spec.priority, Purpose::Head { until_ms });
+        Held { job: job.id, group: group.0, count, tasks: RangeSet::default(), priority, purpose, since }
+    }
+
     /// Gives back the room of those of `tasks` that it is for.
     pub(crate) fn give_back(&mut self, tasks: &RangeSet) {
         tasks.iter().for_each(|(first, count)| self.tasks.remove(first, count));
@@ -67,6 +73,24 @@ impl Held {
     /// Whether it is for a preemptor.
     pub fn is_preemptor(&self) -> bool {
         matches!(self.purpose, Purpose::Preemptor { .. })
+    }
+
+    /// Whether it is for the head of a line.
+    pub fn is_head(&self) -> bool {
+        matches!(self.purpose, Purpose::Head { .. })
+    }
+
+    /// Whether it is promised to a job that waits until others leave: nobody asks whether the room is there yet.
+    pub fn is_promised(&self) -> bool {
+        self.is_preemptor() || self.is_head()
+    }
+
+    /// When it ends by itself, in stamped time.
+    pub(crate) fn ends_ms(&self) -> Option<u64> {
+        match self.purpose {
+            Purpose::Preemptor { expires_ms: ends_ms } | Purpose::Head { until_ms: ends_ms } => Some(ends_ms),
+            Purpose::Move | Purpose::Spare | Purpose::Repair => None,
+        }
     }
 
     /// Whether the room is kept from `job`. What tasks on the move will need is nobody else's, and what a repair will
@@ -87,9 +111,9 @@ impl Held {
         (self.job, self.group) != (job, group.0) && self.binds(job, priority)
     }
 
-    /// Whether ports of the room are kept from waiting tasks and from moves: those of a preemptor's are not.
+    /// Whether ports of the room are kept from waiting tasks and from moves: those of a promise are not.
     pub(crate) fn holds_ports(&self) -> bool {
-        !self.is_preemptor()
+        !self.is_promised()
     }
 
     /// Whether it is a spare of its group.
@@ -130,6 +154,8 @@ pub struct Nominations {
     by_job: BTreeSet<(JobId, NodeId)>,
     /// How many of them are spares.
     spares: usize,
+    /// The heads of lines, and how many of them are theirs.
+    heads: BTreeMap<JobId, usize>,
     claims: Claims,
 }
 
@@ -145,7 +171,11 @@ impl From<Stored> for Nominations {
         };
         let by_job = by_node.iter().flat_map(of_node).collect();
         let spares = by_node.values().flatten().filter(|held| held.is_spare()).count();
-        Nominations { by_node, by_job, spares, claims }
+        let mut heads = BTreeMap::new();
+        for held in by_node.values().flatten().filter(|held| held.is_head()) {
+            *heads.entry(held.job).or_default() += 1;
+        }
+        Nominations { by_node, by_job, spares, heads, claims }
     }
 }
 
@@ -168,9 +198,24 @@ impl Nominations {
         nodes.flat_map(|node| self.on_node(node).iter().map(move |held| (node, held))).filter(of_job)
     }
 
-    /// Whether room is kept for `job` as a preemptor.
+    /// Whether room is promised to `job`.
     pub fn nominates(&self, job: JobId) -> bool {
-        self.of_job(job).any(|(_, held)| held.is_preemptor())
+        self.of_job(job).any(|(_, held)| held.is_promised())
+    }
+
+    /// The jobs for which room is kept as for heads of their lines.
+    pub fn heads(&self) -> impl Iterator<Item = JobId> {
+        self.heads.keys().copied()
+    }
+
+    /// Whether room is kept for `job` as for the head of its line.
+    pub fn is_head(&self, job: JobId) -> bool {
+        self.heads.contains_key(&job)
+    }
+
+    /// Whether any head of a line has room kept for it.
+    pub(crate) fn has_heads(&self) -> bool {
+        !self.heads.is_empty()
     }
 
     /// Whether room is kept as a spare anywhere.
@@ -233,6 +278,9 @@ impl Nominations {
             }
             None => {
                 self.spares += usize::from(held.is_spare());
+                if held.is_head() {
+                    *self.heads.entry(held.job).or_default() += 1;
+                }
                 on_node.push(held);
             }
         }
@@ -246,10 +294,16 @@ impl Nominations {
             let stays = keep(held);
             if !stays {
                 self.spares -= usize::from(held.is_spare());
+                if held.is_head()
+                    && let Some(rooms) = self.heads.get_mut(&held.job)
+                {
+                    *rooms -= 1;
+                }
                 ended.push(held.job);
             }
             stays
         });
+        self.heads.retain(|_, rooms| *rooms > 0);
         for job in &ended {
             if !on_node.iter().any(|held| held.job == *job) {
                 self.by_job.remove(&(*job, node));

@@ -108,6 +108,7 @@ impl<'a> Asker<'a> {
         let (job, priority) = (self.job.id, self.job.spec.priority);
         match self.wish {
             Wish::Return { .. } => false,
+            _ if held.is_head() && self.goes_before_heads() => false,
             Wish::Repair if held.job == job => !held.spares(job, self.group.0),
             Wish::Repair => held.binds(job, priority),
             Wish::Run { .. } | Wish::Plan { .. } if held.is_earmark() => held.job != job && !self.goes_before(held),
@@ -133,6 +134,20 @@ impl<'a> Asker<'a> {
         let turn = |open: &OpenRepair| (Reverse(self.job.spec.priority), open.since, self.job.id);
         self.job.is_only_repaired(self.group)
             && self.job.repairs.open.as_ref().is_some_and(|open| turn(open) < held.turn())
+    }
+
+    /// Whether the tasks are to be repaired or moved: heads of lines come after these.
+    fn goes_before_heads(&self) -> bool {
+        let moves = |first: u32| {
+            let group = self.job.groups.get(usize::from(self.group.0));
+            group.is_some_and(|group| group.moving.contains(first, 1))
+        };
+        match self.wish {
+            Wish::Repair | Wish::Move | Wish::Plan { moving: true, .. } => true,
+            Wish::Run { first, .. } => moves(first) || self.job.is_only_repaired(self.group),
+            Wish::Plan { .. } => self.job.is_only_repaired(self.group),
+            Wish::Return { .. } | Wish::Spare { .. } => false,
+        }
     }
 
     /// For how many other tasks of the own group room on `node` is kept: for those on the move, and as spares.

@@ -271,6 +271,8 @@ pub struct Job {
     pub started_ms: u64,
     /// Stamped time of its end; 0 before.
     pub finished_ms: u64,
+    /// When a run of it ended last, but for those that ended by themselves with 0; 0 before.
+    pub last_end_ms: u64,
     /// The highest attempt that was made at a task which is gone since an update. Tasks that come later are numbered on
     /// from here, so that no two runs ever have the same name.
     pub floor: Incarnation,
@@ -291,6 +293,7 @@ pub struct Job {
 impl Job {
     /// Keeps a run that is over for people, in place of the oldest one when there are [`PAST_RUNS_MAX`].
     pub(crate) fn remember(&mut self, past: PastRun) {
+        self.last_end_ms = past.ended_ms;
         if self.past.len() >= PAST_RUNS_MAX {
             self.past.remove(0);
         }
@@ -432,8 +435,7 @@ impl Jobs {
 
     /// Takes a new job in, and gives it its key.
     pub(crate) fn insert(&mut self, job: Job) -> JobId {
-        let name = Arc::clone(&job.spec);
-        let (slot, generation) = self.slab.insert(Arc::new(job));
+        let (name, (slot, generation)) = (Arc::clone(&job.spec), self.slab.insert(Arc::new(job)));
         let id = JobId::new(slot, generation);
         self.get_mut(id).expect("the job was inserted").id = id;
         self.by_name.insert(&name.name, id);
@@ -485,9 +487,7 @@ impl Jobs {
     }
 
     pub(crate) fn get_mut(&mut self, job: JobId) -> Option<&mut Job> {
-        if self.slab.generation(job.slot())? != job.generation() {
-            return None;
-        }
+        (self.slab.generation(job.slot())? == job.generation()).then_some(())?;
         self.slab.get_mut(job.slot()).map(Arc::make_mut)
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct PlainAdmission {
 
 /// Where an admission stands.
 #[derive(PartialEq, Eq)]
-enum Stand {
+pub(crate) enum Stand {
     Free,
     Unreserved,
     Ready,
@@ -68,7 +68,7 @@ impl PlainJob {
 }
 
 impl Plain {
-    fn stand(&self, id: JobId) -> Stand {
+    pub(crate) fn stand(&self, id: JobId) -> Stand {
         let job = &self.jobs[&id];
         if let Some((_, checks)) = &job.admission.round {
             return if checks.iter().all(|check| check.ready) { Stand::Ready } else { Stand::Waits };

@@ -209,7 +209,8 @@ impl Plain {
         let priority = |of: JobId| self.jobs[&of].spec.priority;
         let stays = |other: &&PlainHold| {
             let own_spare = other.is_spare() && (other.job, other.group) == (job, group);
-            other.is_move() || other.is_earmark() || (priority(other.job) >= priority(job) && !own_spare)
+            let promised = priority(other.job) >= priority(job) && !other.is_head() && !own_spare;
+            other.is_move() || other.is_earmark() || promised
         };
         let others = self.holds.iter().filter(|other| other.node == node).filter(stays).cloned().collect::<Vec<_>>();
         let most = self.most_for_repair(&hold, &others);

@@ -52,17 +52,16 @@ impl Plain {
             }
             self.note_admitted(placement.job);
             self.use_hold(placement, expected.accepted[row]);
+            self.end_head(placement.job);
             self.note_moved(placement, expected.accepted[row]);
             self.watch_tolerations(placement.node);
         }
         moved.into_iter().for_each(|id| self.restart_survivors(id));
         let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
         jobs.into_iter().for_each(|id| self.settle_start(id));
-        for (row, nomination) in transaction.nominate.iter().enumerate() {
-            if !refused(Row::Nominate(row as u32)) {
-                self.keep_room(nomination);
-            }
-        }
+        let rooms = transaction.nominate.iter().enumerate();
+        let rooms = rooms.filter(|(row, _)| !refused(Row::Nominate(*row as u32))).map(|(_, room)| *room);
+        self.keep_rooms(&rooms.collect::<Vec<_>>());
         let claims = transaction.claim.iter().enumerate();
         claims.filter(|(row, _)| !refused(Row::Claim(*row as u32))).for_each(|(_, claim)| self.make_claim(claim));
         for (row, job) in transaction.reserve.iter().enumerate() {
@@ -76,6 +75,12 @@ impl Plain {
             }
         }
         expected
+    }
+
+    fn keep_rooms(&mut self, rooms: &[Nomination]) {
+        let (head, others): (Vec<_>, Vec<_>) = rooms.iter().copied().partition(Nomination::is_head);
+        others.iter().for_each(|room| self.keep_room(room));
+        self.make_head(&head);
     }
 
     fn keep_room(&mut self, row: &Nomination) {

@@ -48,11 +48,11 @@ impl World {
         let held = cell.nominations().iter();
         let held = held.map(|(node, held)| {
             let tasks: Vec<u32> = held.tasks.iter().flat_map(|(first, count)| first..first + count).collect();
-            (node, held.job, held.group, held.count, tasks, held.is_move(), held.is_spare(), held.is_earmark())
+            (node, held.job, held.group, held.count, tasks, held.purpose)
         });
         let expected = plain.holds.iter().map(|hold| {
             let tasks: Vec<u32> = hold.tasks.iter().copied().collect();
-            (hold.node, hold.job, hold.group, hold.count, tasks, hold.is_move(), hold.is_spare(), hold.is_earmark())
+            (hold.node, hold.job, hold.group, hold.count, tasks, hold.purpose)
         });
         let (mut held, mut expected): (Vec<_>, Vec<_>) = (held.collect(), expected.collect());
         held.sort();

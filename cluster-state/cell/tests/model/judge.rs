@@ -56,7 +56,7 @@ impl Plain {
         let mut trial = self.clone();
         trial.judge_placements(self, session, transaction, facts, &mut expected);
         let held = trial.holds.len();
-        for (row, nomination) in transaction.nominate.iter().enumerate() {
+        for (row, nomination) in transaction.nominate.iter().enumerate().filter(|(_, room)| !room.is_head()) {
             if nomination.is_spare() {
                 let judged = trial.judge_spare(self, transaction, nomination, &expected, facts);
                 judged.unwrap_or_else(|reason| expected.conflicts.push((Row::Nominate(row as u32), reason)));
@@ -70,6 +70,7 @@ impl Plain {
             });
             judged.unwrap_or_else(|reason| expected.conflicts.push((Row::Nominate(row as u32), reason)));
         }
+        expected.conflicts.extend(self.judge_head(transaction));
         for (row, &job) in transaction.reserve.iter().enumerate() {
             let may = self.job_of(transaction, job).and_then(|()| self.judge_pass_one(job));
             let judged = may.and_then(|()| trial.try_reserve(job));
@@ -262,7 +263,8 @@ impl Plain {
         let (id, group, node) = (placement.job, placement.group.0, placement.node);
         let job = self.jobs[&id].clone();
         let spec = &job.spec.groups[usize::from(group)];
-        self.try_amounts((id, group, task), node, facts)?;
+        let passes = self.goes_before_heads((id, group), placement.first.0);
+        self.try_amounts((id, group, task), passes, node, facts)?;
         let taken = |port: &&u16| {
             let held = !self.adopts && self.is_port_held((id, group), node, **port);
             held || self.occupants(node).any(|run| self.group_of(run).ports.contains(port))
@@ -310,6 +312,7 @@ impl Plain {
     fn try_amounts(
         &self,
         (id, group, task): (JobId, u16, u32),
+        passes: bool,
         node: NodeId,
         facts: &dyn Facts,
     ) -> Result<(), ConflictReason> {
@@ -324,7 +327,7 @@ impl Plain {
             }
         }
         for (resource, amount) in order.iter().filter(|_| !self.adopts) {
-            let others = self.held_from(id, group, node, resource);
+            let others = self.held_from((id, group), passes, node, resource);
             let kept = amount * self.kept_for_moving(id, group, node, task);
             if self.free(node, resource) - others - kept < *amount {
                 return Err(ConflictReason::Held);

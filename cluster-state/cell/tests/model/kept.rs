@@ -215,6 +215,7 @@ impl Plain {
             self.note_placed(&transaction.place[row], 1);
             self.note_admitted(id);
             self.use_hold(&transaction.place[row], 1);
+            self.end_head(transaction.place[row].job);
             self.note_moved(&transaction.place[row], 1);
             let task =
                 self.jobs.get_mut(&id).and_then(|job| job.tasks.get_mut(&(run.group, run.task))).expect("a task");

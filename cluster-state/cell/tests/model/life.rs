@@ -280,7 +280,7 @@ impl Plain {
 
     pub(crate) fn clear_holds(&mut self, id: JobId) {
         self.jobs.get_mut(&id).expect("a job").moving.clear();
-        self.clear_holds_of(id, |hold| !hold.is_spare() && !hold.is_earmark());
+        self.clear_holds_of(id, |hold| hold.is_move() || hold.is_preemptor());
     }
 
     pub(crate) fn clear_holds_of(&mut self, id: JobId, which: impl Fn(&PlainHold) -> bool) {
@@ -335,6 +335,7 @@ impl Plain {
     }
 
     fn end(&mut self, run: &PlainRun, exit: Exit) {
+        self.note_end(run, exit);
         if self.starts_again(run, exit) {
             return;
         }
@@ -450,6 +451,7 @@ impl Plain {
             Alarm::Idle(node) => self.end_idle(node),
             Alarm::Room(id, group, task, incarnation) => self.end_room(id, (group, task), incarnation),
             Alarm::Hold(node) => {
+                self.end_heads_on(node, |hold| hold.is_over(now_ms));
                 let before = self.holds.len();
                 self.holds.retain(|hold| hold.node != node || !hold.is_over(now_ms));
                 if self.holds.len() < before {

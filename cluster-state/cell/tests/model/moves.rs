@@ -80,7 +80,7 @@ impl Plain {
     }
 
     pub(crate) fn is_port_held(&self, group: (JobId, u16), node: NodeId, port: u16) -> bool {
-        let mut here = self.holds.iter().filter(|hold| hold.node == node && !hold.is_preemptor());
+        let mut here = self.holds.iter().filter(|hold| hold.node == node && !hold.is_preemptor() && !hold.is_head());
         here.any(|hold| {
             let (holder, own) = (&self.jobs[&hold.job].spec, &self.jobs[&group.0].spec);
             let binds = match hold.is_spare() {
@@ -141,6 +141,9 @@ impl Plain {
     }
 
     fn lose_rooms_where(&mut self, is_lost: impl Fn(&Plain, &PlainHold) -> bool) {
+        let heads = self.holds.iter().filter(|hold| hold.is_head() && is_lost(self, hold));
+        let heads: BTreeSet<JobId> = heads.map(|hold| hold.job).collect();
+        heads.into_iter().for_each(|head| self.end_head(head));
         let holds = std::mem::take(&mut self.holds);
         let (gone, kept): (Vec<PlainHold>, _) = holds.into_iter().partition(|hold| is_lost(self, hold));
         self.holds = kept;
@@ -330,7 +333,7 @@ impl Plain {
                 |row: &Nomination| request(spec_of(row)).get(resource).copied().unwrap_or(0) * i64::from(row.count);
             let named = here().map(of_row).sum::<i64>();
             let owed = self.owed_to_later((id, group), node).map(|hold| self.asked_by(hold, resource)).sum::<i64>();
-            let held = self.held_from(id, group, node, resource) + amount * i64::from(own) + named + owed;
+            let held = self.held_from((id, group), true, node, resource) + amount * i64::from(own) + named + owed;
             if self.free(node, resource) - held < amount * i64::from(row.count) {
                 return Err(ConflictReason::Held);
             }

@@ -123,6 +123,7 @@ impl World {
         }
         self.add_spares(job, 150, transaction);
         self.add_claims(job, 400, transaction);
+        self.add_head(job, 250, transaction);
         if self.dice.chance(if waits { 700 } else { 80 }) {
             transaction.reserve.push(job.id);
         }

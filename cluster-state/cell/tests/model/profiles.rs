@@ -21,11 +21,12 @@ impl Plain {
     }
 
     /// Whether it could be put: a class with open jobs stays like it is.
-    pub(crate) fn put_profile(&mut self, class: Class, like: ClassKind) -> bool {
+    pub(crate) fn put_profile(&mut self, class: Class, like: ClassKind, patience: u32) -> bool {
         let changes = self.profiles.get(&class).is_some_and(|known| *known != like);
         let fits = !(changes && self.has_jobs(class));
         if fits {
             self.profiles.insert(class, like);
+            self.patience.insert(class, patience);
         }
         fits
     }
@@ -36,6 +37,7 @@ impl Plain {
         let fits = class.built_in().is_some() || !self.has_jobs(class);
         if fits {
             self.profiles.remove(&class);
+            self.patience.remove(&class);
         }
         fits
     }
@@ -51,7 +53,8 @@ impl World {
         let kinds = [ClassKind::Batch, ClassKind::Service, ClassKind::Tas];
         let drawn = kinds[self.dice.below(3) as usize];
         let known = self.plain.kind_of(class).filter(|_| !own || self.dice.chance(600));
-        let profile = SchedulingProfile { like: known.unwrap_or(drawn), ..SchedulingProfile::built_in(class) };
+        let (like, head_patience_seconds) = (known.unwrap_or(drawn), self.dice.below(4) as u32);
+        let profile = SchedulingProfile { like, head_patience_seconds, ..SchedulingProfile::built_in(class) };
         Command::PutSchedulingProfile(Box::new(profile))
     }
 }

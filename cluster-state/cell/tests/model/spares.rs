@@ -239,7 +239,9 @@ impl Plain {
         }
         if spec.topology.mode == TopologyMode::Required {
             let domain = before.domain(spec, node).ok_or(ConflictReason::TopologyBroken)?;
-            let partners = before.partners(id, group);
+            // A partner that requires no domain has none.
+            let bound = |at: &u16| job.spec.groups[usize::from(*at)].topology.mode == TopologyMode::Required;
+            let partners: Vec<u16> = before.partners(id, group).into_iter().filter(bound).collect();
             let stood = partners.iter().find_map(|at| job.domain[usize::from(*at)].clone());
             let placed = accepted(&partners).into_iter().map(|node| before.domain(spec, node));
             let fixed: Vec<_> = stood.map(Some).into_iter().chain(placed).collect();
@@ -255,7 +257,7 @@ impl Plain {
                 Purpose::Move => true,
                 Purpose::Repair => other.job != id,
                 Purpose::Spare => other.job == id || outranks,
-                Purpose::Preemptor { .. } => other.job != id && outranks,
+                Purpose::Preemptor { .. } | Purpose::Head { .. } => other.job != id && outranks,
             };
             other.node == node && binds
         };

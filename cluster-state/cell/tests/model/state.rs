@@ -160,7 +160,14 @@ impl PlainHold {
     }
 
     pub(crate) fn is_over(&self, now_ms: u64) -> bool {
-        matches!(self.purpose, Purpose::Preemptor { expires_ms } if expires_ms <= now_ms)
+        match self.purpose {
+            Purpose::Preemptor { expires_ms: ends_ms } | Purpose::Head { until_ms: ends_ms } => ends_ms <= now_ms,
+            Purpose::Move | Purpose::Spare | Purpose::Repair => false,
+        }
+    }
+
+    pub(crate) fn is_head(&self) -> bool {
+        matches!(self.purpose, Purpose::Head { .. })
     }
 
     pub(crate) fn is_earmark(&self) -> bool {
@@ -168,7 +175,7 @@ impl PlainHold {
     }
 
     pub(crate) fn is_preemptor(&self) -> bool {
-        !self.is_move() && !self.is_spare() && !self.is_earmark()
+        matches!(self.purpose, Purpose::Preemptor { .. })
     }
 }
 
@@ -219,6 +226,12 @@ pub(crate) struct Plain {
     pub(crate) provisioning_classes: BTreeMap<String, ProvisioningClass>,
     /// The profiles that were submitted: what their classes are like.
     pub(crate) profiles: BTreeMap<Class, ClassKind>,
+    /// How many seconds their jobs wait before they may be heads.
+    pub(crate) patience: BTreeMap<Class, u32>,
+    /// When a run of a job ended last that did not end by itself with 0.
+    pub(crate) ended_ms: BTreeMap<JobId, u64>,
+    /// How many jobs became the head of their line.
+    pub(crate) heads_made: u64,
     /// Every change of a node, and whose commit it was.
     pub(crate) touches: Vec<(NodeId, Index, SessionId)>,
     pub(crate) alarms: Vec<(u64, Alarm)>,
@@ -285,14 +298,15 @@ impl Plain {
         capacity - self.occupants(node).map(used).sum::<i64>()
     }
 
-    /// What nominations that `job` may not override keep of `resource` on `node`.
-    pub(crate) fn held_from(&self, job: JobId, group: u16, node: NodeId, resource: &str) -> i64 {
+    /// What nominations that `job` may not override keep of `resource` on `node`; whether heads let it pass.
+    pub(crate) fn held_from(&self, (job, group): (JobId, u16), passes: bool, node: NodeId, resource: &str) -> i64 {
         let priority = self.jobs[&job].spec.priority;
         let on_node = self.holds.iter().filter(|hold| hold.node == node && (hold.job, hold.group) != (job, group));
         let held = on_node.filter_map(|hold| {
             let holder = self.jobs.get(&hold.job)?;
             let amount = request(&holder.spec.groups[usize::from(hold.group)]).get(resource).copied().unwrap_or(0);
             let binds = match hold.is_earmark() {
+                _ if hold.is_head() && passes => false,
                 true => hold.job != job && !self.is_repaired_before((job, group), hold),
                 false => hold.is_move() || (holder.spec.priority >= priority && hold.job != job),
             };

@@ -138,6 +138,9 @@ impl Plain {
         if regrouped || spec.priority != old.spec.priority {
             self.clear_holds_of(id, PlainHold::is_preemptor);
         }
+        if self.is_head(id) && (regrouped || spec.priority != old.spec.priority || spec.queue != old.spec.queue) {
+            self.end_head(id);
+        }
         let others = spec.groups.len() != old.spec.groups.len() || spec.queue != old.spec.queue;
         let anew = (0..spec.groups.len()).any(|at| !old.stays(&spec, at));
         if others || anew || spec.priority != old.spec.priority {

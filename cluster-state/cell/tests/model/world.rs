@@ -113,7 +113,7 @@ impl World {
         let levels = LEVELS.map(String::from).to_vec();
         world.apply(PEOPLE, Command::PutTopology(TopologySpec { name: "default".into(), levels }));
         world.plain.index = world.cell.applied();
-        for command in world.first_checks() {
+        for command in world.first_checks().into_iter().chain(World::impatient(seed)) {
             let outcome = world.apply(PEOPLE, command.clone());
             world.follow(PEOPLE, &command, &outcome).expect("the first checks are right");
         }
@@ -159,6 +159,7 @@ impl World {
         self.plain.settle_kept(&CellFacts(&self.cell));
         self.plain.settle_brought();
         self.plain.settle_claims();
+        self.plain.settle_heads();
         self.plain.settle_spares(&self.touched);
         self.plain.give_owed_room(&self.freed);
         self.plain.settle_idle();
@@ -220,7 +221,9 @@ impl World {
             }
             Command::PutProvisioningClass(class) => plain.put_provisioning_class(class),
             Command::RemoveProvisioningClass { name } => plain.remove_provisioning_class(name),
-            Command::PutSchedulingProfile(profile) => plain.put_profile(profile.class, profile.like),
+            Command::PutSchedulingProfile(profile) => {
+                plain.put_profile(profile.class, profile.like, profile.head_patience_seconds)
+            }
             Command::RemoveSchedulingProfile { name } => plain.remove_profile(name),
             Command::ReportCheck { epoch, job, round, class, report } => {
                 let held = self.cell.sessions().lease(Lease::Provisioning).epoch;

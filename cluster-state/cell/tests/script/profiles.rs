@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 impl Words<'_> {
     /// `profile NAME [class=CLASS] [like=batch|service|tas] [score:NAME=WEIGHT…] [spread:LABEL=WEIGHT…]
-    /// [strategy:WORD=0…] [conflicts=fit|version]`; without a score, those of a built-in class.
+    /// [strategy:WORD=0…] [conflicts=fit|version] [patience=SECONDS]`; without a score, those of a built-in class.
     pub(super) fn profile(&mut self) -> SchedulingProfile {
         let name = self.need("name").to_string();
         let mut profile = SchedulingProfile::built_in(class(self.option("class").unwrap_or(&name)));
@@ -19,6 +19,9 @@ impl Words<'_> {
             Some("service") => profile.like = ClassKind::Service,
             Some("tas") => profile.like = ClassKind::Tas,
             Some(other) => panic!("no class is like {other}"),
+        }
+        if let Some(seconds) = self.option("patience") {
+            profile.head_patience_seconds = seconds.parse().expect("seconds");
         }
         if let Some(word) = self.option("conflicts") {
             let guard = GUARDS.iter().find(|(name, _)| *name == word).expect("fit or version");

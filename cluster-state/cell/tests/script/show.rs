@@ -176,6 +176,10 @@ impl Script {
                 format!("{name}/{group} has room for {count} less on {}: {reason}", self.node_name(*node))
             }
             EventKind::ClaimOver { name, group, reason, .. } => format!("{name}/{group} claims no more: {reason}"),
+            EventKind::HeadWaits { name, tasks, nodes, until_ms, .. } => {
+                format!("{name} is head of its line: {tasks} tasks on {nodes} nodes until {until_ms}")
+            }
+            EventKind::HeadOver { name, reason, .. } => format!("{name} is head no more: {reason}"),
             _ => panic!("{kind:?} has no words"),
         }
     }
@@ -319,6 +323,7 @@ impl Script {
             text.push_str(if held.is_move() { " on the move" } else { "" });
             text.push_str(if held.is_spare() { " as spare" } else { "" });
             text.push_str(if held.is_earmark() { " to repair" } else { "" });
+            text.push_str(if held.is_head() { " as head" } else { "" });
         }
         text
     }

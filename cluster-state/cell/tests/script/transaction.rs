@@ -109,7 +109,7 @@ impl Script {
         }
     }
 
-    /// `JOB/GROUP COUNT on NODE until TIME`, `… spare`, or `JOB/GROUP FIRST..END on NODE moving`
+    /// `JOB/GROUP COUNT on NODE until TIME`, `… head TIME`, `… spare`, or `JOB/GROUP FIRST..END on NODE moving`
     fn nomination(&self, words: &mut Words) -> Nomination {
         let (job, group) = self.job_and_group(words.need("job/group"));
         let tasks = words.need("a count, or a range of tasks");
@@ -118,11 +118,12 @@ impl Script {
             false => (0, tasks.parse().expect("a count")),
         };
         let node = self.node(words);
-        let purpose = match words.need("until, moving or spare") {
+        let purpose = match words.need("until, head, moving or spare") {
+            "head" => Purpose::Head { until_ms: parse::time(words.need("a time"), self.now_ms) },
             "moving" => Purpose::Move,
             "spare" => Purpose::Spare,
             "until" => Purpose::Preemptor { expires_ms: parse::time(words.need("a time"), self.now_ms) },
-            other => panic!("room is kept until a time, moving or spare, not {other}"),
+            other => panic!("room is kept until a time, for a head, moving or spare, not {other}"),
         };
         Nomination { job, group: GroupIndex(group), node, first: TaskIndex(first), count, purpose }
     }

@@ -1,7 +1,9 @@
 //! Why a job is in the state it is in. What keeps a job from being placed is worked out by the planner of its class,
 //! the same code that its scheduler runs, on a copy of the cell.
 
-use super::views::{causes, held_for_repairs, held_text, job_summary, owed, owed_text, replicas};
+use super::views::{
+    causes, head_text, heads_text, held_for_repairs, held_text, job_summary, owed, owed_text, replicas,
+};
 use ohm_cell::{Cell, Job, JobState};
 use ohm_framework::{Answer, Counted, Excluded, Explanation, LayerFit, Miss, Obstacle, explain_job, jobs_ahead};
 use ohm_model::Class;
@@ -98,6 +100,10 @@ fn waiting(cell: &Cell, job: &Job, view: ExplainView) -> ExplainView {
     let owed = owed(cell, job);
     let mut view = of_answer(cell, job, answer, view);
     view.details.extend(owed_text(&owed, cell.now_ms()).into_iter().chain(held_text(&view.held_for)));
+    view.details.extend(head_text(cell, job));
+    if waits {
+        view.details.extend(heads_text(cell, job));
+    }
     view.owed = owed;
     if waits && replicas(cell, class) == 0 { without_scheduler(name, class, view) } else { view }
 }

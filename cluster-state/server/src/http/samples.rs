@@ -316,6 +316,7 @@ fn profile() -> ProfileView {
         scores: vec![ScoreView { name: text(), weight: 1, args: texts() }],
         strategies: vec![text()],
         conflicts: text(),
+        head_patience_seconds: 1,
         replicas: 1,
         jobs: 1,
     }

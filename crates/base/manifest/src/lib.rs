@@ -102,7 +102,9 @@
 //! `scoringStrategy.type` (`MostAllocated`, `LeastAllocated` or, the default, `ByGroup`: as the group packs or
 //! spreads), PodTopologySpread `defaultConstraints`: list of `topologyKey`; a level that no topology has counts for
 //! nothing. `conflicts` says when a placement collides with what others did to the node meanwhile: when it does not fit
-//! any more (`fit`, the default), or when anything about the node has changed (`version`).
+//! any more (`fit`, the default), or when anything about the node has changed (`version`). `headPatienceSeconds` (30)
+//! says how long a job waits for room before what becomes free where it is to stand is kept for it, one job of each
+//! queue at a time.
 //!
 //! # Kubernetes
 //!

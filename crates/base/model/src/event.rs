@@ -4,7 +4,7 @@ use crate::class::Class;
 use crate::condition::{ConditionAction, ConditionKind};
 use crate::ids::{Incarnation, Index, JobId, NodeId};
 use crate::node::NodeHealth;
-use crate::run::{Exit, StopCause};
+use crate::run::{Exit, Move, StopCause};
 use crate::taint::Taint;
 use crate::transaction::ConflictReason;
 use serde::{Deserialize, Serialize};
@@ -18,21 +18,6 @@ pub struct Event {
     pub at_ms: u64,
     /// What.
     pub kind: EventKind,
-}
-
-/// Tasks of one group that went from one node to another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Move {
-    /// The group.
-    pub group: u16,
-    /// First task.
-    pub first: u32,
-    /// How many.
-    pub count: u32,
-    /// The former node's name.
-    pub from: String,
-    /// The new node's name.
-    pub to: String,
 }
 
 /// The kinds of events.
@@ -476,6 +461,28 @@ pub enum EventKind {
         name: String,
         /// The group.
         group: u16,
+        /// Why, for people.
+        reason: String,
+    },
+    /// The job is the head of its line: what becomes free where it is to stand is kept for it.
+    HeadWaits {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// For how many tasks.
+        tasks: u32,
+        /// On how many nodes.
+        nodes: u32,
+        /// Until when at most, in stamped milliseconds.
+        until_ms: u64,
+    },
+    /// Nothing is kept for the job as for the head of its line any more.
+    HeadOver {
+        /// Which job it was.
+        job: JobId,
+        /// Its name.
+        name: String,
         /// Why, for people.
         reason: String,
     },

@@ -37,7 +37,7 @@ pub use class::{CLASS_NAME_MAX, Class, ClassKind, ClassNameError};
 pub use command::{Actor, Asked, Command, ENTRY_FORMAT, Entry, Envelope};
 pub use condition::{ConditionAction, ConditionKind, NodeCondition};
 pub use contradiction::TopologyContradiction;
-pub use event::{Event, EventKind, Move};
+pub use event::{Event, EventKind};
 pub use ids::{
     ClassId, DomainId, Epoch, GroupIndex, Incarnation, Index, JobId, NodeId, ResourceId, RunRef, Sequence, SessionId,
     ShapeId, TaskIndex, TaskRef,
@@ -56,7 +56,7 @@ pub use profile::{FitStrategy, SCORE_BASES, SchedulingProfile, Score, ScoreBase,
 pub use provisioning::{CheckReport, Provisioner, ProvisioningClass, RetryPolicy};
 pub use queue::QueueSpec;
 pub use resources::{Amounts, UnitKind};
-pub use run::{Exit, MESSAGE_CHARS_MAX, RunReport, RunReportKind, StopCause};
+pub use run::{Exit, MESSAGE_CHARS_MAX, Move, RunReport, RunReportKind, StopCause};
 pub use scale::ScaleError;
 pub use selector::{Operator, Requirement, SelectorTerm, Toleration, TolerationOperator};
 pub use subject::Subject;

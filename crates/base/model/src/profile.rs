@@ -10,6 +10,8 @@ pub const WEIGHT_MAX: u32 = 100;
 pub const PROFILES_MAX: usize = 64;
 /// Most scores of one profile, those that are switched off included.
 pub const SCORES_MAX: usize = 32;
+/// The patience of heads, unless a profile says otherwise.
+pub const HEAD_PATIENCE_SECONDS: u32 = 30;
 /// The levels that PodTopologySpread spreads over when it is given no others, as in Kubernetes.
 pub const SPREAD_KEYS: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
 
@@ -178,6 +180,8 @@ pub struct SchedulingProfile {
     pub strategies: Vec<Strategy>,
     /// What must still be true at commit of the nodes that tasks are placed on.
     pub conflicts: Guard,
+    /// How long a job of the class waits for room before it may keep, as the head of its line, what becomes free.
+    pub head_patience_seconds: u32,
 }
 
 impl SchedulingProfile {
@@ -186,7 +190,8 @@ impl SchedulingProfile {
         let like = class.built_in().unwrap_or(ClassKind::Batch);
         let scores = ScoreBase::Default.scores();
         let (strategies, conflicts) = (Vec::new(), Guard::default());
-        SchedulingProfile { name: class.to_string(), class, like, scores, strategies, conflicts }
+        let (name, head_patience_seconds) = (class.to_string(), HEAD_PATIENCE_SECONDS);
+        SchedulingProfile { name, class, like, scores, strategies, conflicts, head_patience_seconds }
     }
 
     /// The same profile in which `score` has this weight, whether it counted before or not.

@@ -122,3 +122,18 @@ pub enum RunReportKind {
         message: String,
     },
 }
+
+/// Tasks of one group that went from one node to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    /// The group.
+    pub group: u16,
+    /// First task.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+    /// The former node's name.
+    pub from: String,
+    /// The new node's name.
+    pub to: String,
+}

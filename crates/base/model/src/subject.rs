@@ -51,6 +51,8 @@ impl EventKind {
             | EventKind::RoomEarmarked { job, name, .. }
             | EventKind::EarmarkGone { job, name, .. }
             | EventKind::ClaimOver { job, name, .. }
+            | EventKind::HeadWaits { job, name, .. }
+            | EventKind::HeadOver { job, name, .. }
             | EventKind::Reconciled { job, name, .. } => Subject::Job { id: Some(*job), name },
             EventKind::JobForgotten { name } => Subject::Job { id: None, name },
             EventKind::Placed { job, node, .. }

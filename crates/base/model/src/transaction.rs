@@ -87,6 +87,12 @@ pub enum Purpose {
     /// For tasks that were lost and find no room, by a [`Claim`] of theirs. No transaction names such room: the log
     /// gives it as it becomes free.
     Repair,
+    /// For the job at the head of its line, which waits until others have ended there. All rooms of one head are named
+    /// in one transaction.
+    Head {
+        /// Ends at this stamped time, in milliseconds, if the job does not stand before.
+        until_ms: u64,
+    },
 }
 
 /// Room kept on one node for tasks that don't stand there yet.
@@ -115,6 +121,11 @@ impl Nomination {
     /// Whether it is for tasks of a group that may be lost.
     pub fn is_spare(&self) -> bool {
         self.purpose == Purpose::Spare
+    }
+
+    /// Whether it is for the head of a line.
+    pub fn is_head(&self) -> bool {
+        matches!(self.purpose, Purpose::Head { .. })
     }
 }
 
@@ -204,9 +215,10 @@ pub enum ConflictReason {
     /// A port is taken.
     PortTaken(u16),
     /// The group's limit per node would be exceeded, or that of tasks on the move at the same time; or the time to
-    /// claim room for a repair is over.
+    /// claim room for a repair is over; or the job may not be the head of its line yet, or for so long.
     LimitReached,
-    /// The room is kept for a nominated job of this or higher priority, or for a repair.
+    /// The room is kept for a nominated job of this or higher priority, for a repair, or
+    /// for another head of the same line.
     Held,
     /// The node's version moved and the guard is `Unchanged`.
     NodeChanged,

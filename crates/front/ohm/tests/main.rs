@@ -11,6 +11,7 @@ mod drains;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod faults;
+mod heads;
 mod kept;
 mod live;
 mod memory;

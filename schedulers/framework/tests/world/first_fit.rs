@@ -3,15 +3,20 @@
 #![allow(unreachable_pub)]
 
 use ohm_cell::{Asker, Job, Room, Shape, Wish};
-use ohm_framework::{Board, Decision, Explanation, Miss, Obstacle, Plan, PlannedJob, Planner, View, Work, WorkItem};
+use ohm_framework::{
+    Board, Decision, Explanation, Miss, Need, Obstacle, Plan, PlannedJob, Planner, View, Work, WorkItem,
+};
 use ohm_model::{Class, Grain, GroupIndex, JobId, NodeId, Placement, TaskIndex};
 use ohm_stdx::Prng;
+use std::collections::BTreeMap;
 
 #[derive(Debug)]
 pub struct FirstFit {
     pub class: Class,
     /// Whether it starts where the view says, or always at the first node, to collide as often as possible.
     pub spreads: bool,
+    /// What was told of each node's free processors. It is what the view says whenever a plan is asked for.
+    told: BTreeMap<NodeId, i64>,
 }
 
 impl Planner for FirstFit {
@@ -20,6 +25,12 @@ impl Planner for FirstFit {
     }
 
     fn plan(&mut self, board: &mut Board<'_>, work: &Work, _dice: &mut Prng) -> Plan {
+        let view = board.view();
+        let seen = |node: &NodeId| (*node, free_cpu(&view, *node));
+        // Of a move it is not told that the nodes that are left become free: nothing is placed there.
+        if work.jobs.iter().all(|item| item.need != Need::Move) {
+            assert_eq!(self.told, self.told.keys().map(seen).collect(), "the planner is told what became of each node");
+        }
         let (mut plan, mut rows) = (Plan::default(), 0);
         let (cell, start) = (board.cell(), board.over().savepoint());
         for item in &work.jobs {
@@ -39,12 +50,27 @@ impl Planner for FirstFit {
         plan
     }
 
-    fn changed(&mut self, _view: &View<'_>, _nodes: &[NodeId], _jobs: &[JobId]) {}
+    fn changed(&mut self, view: &View<'_>, nodes: &[NodeId], _jobs: &[JobId]) {
+        self.told.extend(nodes.iter().map(|node| (*node, free_cpu(view, *node))));
+    }
 
-    fn reset(&mut self, _view: &View<'_>) {}
+    fn reset(&mut self, view: &View<'_>) {
+        self.told.clear();
+        let nodes: Vec<NodeId> = view.cell().nodes().iter().map(|(node, _)| node).collect();
+        self.changed(view, &nodes, &[]);
+    }
+}
+
+/// What is free of the resource that all tests ask for.
+fn free_cpu(view: &View<'_>, node: NodeId) -> i64 {
+    view.cell().resources().find("cpu").map_or(0, |cpu| view.free(node, cpu))
 }
 
 impl FirstFit {
+    pub fn new(class: Class, spreads: bool) -> Self {
+        FirstFit { class, spreads, told: BTreeMap::new() }
+    }
+
     fn decide(&self, board: &mut Board<'_>, item: &WorkItem, examined: &mut u64) -> Decision {
         let Some(job) = board.job(item.job) else { return Decision::Nothing(item.job) };
         let job = job.clone();

@@ -90,7 +90,7 @@ impl World {
         (config.rows_per_pass, config.sweep_ms) = (1 + self.dice.below(20) as usize, self.sweep_ms);
         config.transaction_bytes = 200 + self.dice.below(2_000) as usize;
         let dice = self.dice.fork();
-        let mut core = SchedulerCore::new(config, FirstFit { class, spreads }, dice);
+        let mut core = SchedulerCore::new(config, FirstFit::new(class, spreads), dice);
         let mut position = 0;
         let clock_ms = self.dice.below(1_000_000);
         let now_ms = self.now_ms + clock_ms;

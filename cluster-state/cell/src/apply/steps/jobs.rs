@@ -107,11 +107,12 @@ pub(crate) fn give_back_reservation(tx: &mut Tx<'_>, job: JobId) {
     found.reserved.clear();
 }
 
-/// Nothing is kept for `job` any more but spares, which are given back when their group runs no more, and what is
-/// earmarked for its repair, which ends with its claim; and nothing of it is on the move.
+/// Nothing is kept for `job` any more but spares, which are given back when their group runs no more, what is
+/// earmarked for its repair, which ends with its claim, and what it has as the head of its line, which ends when it
+/// waits no more; and nothing of it is on the move.
 pub(crate) fn clear_nominations(tx: &mut Tx<'_>, job: JobId) {
     drop_moves(tx, job);
-    clear_held(tx, job, |held| !held.is_spare() && !held.is_earmark());
+    clear_held(tx, job, |held| held.is_move() || held.is_preemptor());
 }
 
 /// Gives back what of the room kept for `job` is as `which` says.

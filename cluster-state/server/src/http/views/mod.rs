@@ -3,6 +3,7 @@
 mod admission;
 mod causes;
 mod events;
+mod heads;
 mod jobs;
 mod nodes;
 mod owed;
@@ -15,6 +16,7 @@ mod words;
 pub(super) use admission::provisioning_classes;
 pub(super) use causes::causes;
 pub(super) use events::{Names, event, is_event_of};
+pub(super) use heads::{head_text, heads_text};
 pub(super) use jobs::{TaskWindow, job, job_summary};
 pub(super) use nodes::{node_detail, node_summary};
 pub(super) use owed::{held_for_repairs, held_text, owed, owed_text};

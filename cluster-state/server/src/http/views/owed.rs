@@ -76,6 +76,7 @@ pub(crate) fn held_on(cell: &Cell, node: NodeId) -> Vec<HeldView> {
             Purpose::Move => "move",
             Purpose::Spare => "spare",
             Purpose::Repair => "repair",
+            Purpose::Head { .. } => "head",
         };
         let group = group.map_or_else(String::new, |group| group.name.clone());
         HeldView { job: name_of(cell, held), group, tasks: held.count.into(), purpose: purpose.to_string() }
@@ -114,7 +115,7 @@ fn name_of(cell: &Cell, held: &Held) -> String {
     cell.jobs().get(held.job).map_or_else(String::new, |job| job.spec.name.clone())
 }
 
-fn names(nodes: Vec<&str>) -> String {
+pub(super) fn names(nodes: Vec<&str>) -> String {
     match nodes.len() {
         0..=NODES_TOLD => nodes.join(", "),
         more => format!("{} and {} other nodes", nodes[..NODES_TOLD].join(", "), more - NODES_TOLD),

@@ -45,6 +45,7 @@ fn view(profile: &SchedulingProfile) -> ProfileView {
         scores: profile.scores.iter().map(score).collect(),
         strategies: profile.strategies.iter().map(|strategy| strategy.name().to_string()).collect(),
         conflicts: profile.conflicts.name().to_string(),
+        head_patience_seconds: profile.head_patience_seconds,
         ..ProfileView::default()
     }
 }

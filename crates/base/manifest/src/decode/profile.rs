@@ -27,7 +27,8 @@ pub(crate) fn scheduling_profile(
     root: At<'_>,
     spec: Option<At<'_>>,
 ) -> Option<SchedulingProfile> {
-    let known: &[&str] = &["class", "like", "base", "scores", "pluginConfig", "strategies", "conflicts"];
+    let known: &[&str] =
+        &["class", "like", "base", "scores", "pluginConfig", "strategies", "conflicts", "headPatienceSeconds"];
     let fields = match spec {
         Some(spec) => Some(Fields::open(cx, spec, &[known])?),
         None => None,
@@ -62,6 +63,8 @@ pub(crate) fn scheduling_profile(
     if let Some(at) = get("conflicts") {
         profile.conflicts = at.choice(cx, &GUARDS).unwrap_or_default();
     }
+    let patience = fields.and_then(|fields| fields.whole(cx, "headPatienceSeconds", 0..=i64::from(u32::MAX)));
+    profile.head_patience_seconds = patience.unwrap_or(profile.head_patience_seconds);
     Some(profile)
 }
 

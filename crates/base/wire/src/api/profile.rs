@@ -31,6 +31,8 @@ pub struct ProfileView {
     /// When a placement collides with what others did to its node meanwhile: `fit` (it does not fit any more) or
     /// `version` (anything about the node has changed).
     pub conflicts: String,
+    /// How many seconds a job of the class waits for room before it may become the head of its line.
+    pub head_patience_seconds: u32,
     /// How many schedulers of the class run.
     pub replicas: u64,
     /// How many jobs of the class are not finished.

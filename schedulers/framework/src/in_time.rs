@@ -1,0 +1,155 @@
+//! Room in time for the head of a line: where it will stand once enough of what runs has ended.
+//!
+//! A planner is shown the cell as if runs had ended, those that end soonest first, and as few as are needed: where it
+//! then finds room, least is left to wait for. Its rows become rooms, which the log keeps from the job's line and from
+//! all that is not more important, until the job stands.
+//!
+//! When a run ends is guessed: one that has run for a time is taken to run for as long again, and no longer than its
+//! job may (`activeDeadlineSeconds`). What is taken to run for more than [`AHEAD_MS`] is not waited for, nor are
+//! services.
+
+use crate::explain::{Explanation, Obstacle};
+use crate::plan::{Decision, PlannedJob};
+use crate::planner::{Budget, Need, Planner, Work, WorkItem};
+use crate::scheduler::SchedulerCore;
+use crate::view::Board;
+use ohm_cell::{Cell, HEAD_MS_MAX, NoHead, Run, may_head};
+use ohm_model::{ClassKind, Grain, GroupIndex, JobId, NodeId, Nomination, Purpose, TaskIndex};
+use ohm_stdx::Prng;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// No room is kept for a start that is further ahead.
+const AHEAD_MS: u64 = 3_600_000;
+/// Room is kept for so long after the job could have started.
+const SLACK_MS: u64 = 600_000;
+/// A job for which no such room was found, or not granted, is looked at again after this.
+const AGAIN_MS: u64 = 5_000;
+
+/// The plan that keeps room in time for a job that finds none now, if it may become the head of its line.
+pub(crate) fn claim_head<P: Planner>(
+    core: &mut SchedulerCore<P>,
+    item: WorkItem,
+    why: &Explanation,
+) -> Option<PlannedJob> {
+    let cell = core.follower.cell();
+    let now_ms = cell.now_ms();
+    // What is lost has claims, and what moves stands.
+    let seeks_room = matches!(item.need, Need::Start | Need::Grow);
+    let lacks_room = matches!(why.obstacle, Obstacle::Room | Obstacle::Domain { .. });
+    if !seeks_room || !lacks_room || core.heads.is_put_off(item.job, now_ms) {
+        return None;
+    }
+    let job = cell.jobs().get(item.job)?;
+    let is_passed = core.heads.is_passed(job);
+    match may_head(cell, job) {
+        Ok(()) => {}
+        Err(NoHead::Impatient(due_ms)) => {
+            core.heads.put_off(item.job, due_ms);
+            return None;
+        }
+        Err(NoHead::NothingWaits | NoHead::IsHead | NoHead::Behind(_)) => return None,
+    }
+    if !is_passed {
+        return None;
+    }
+    core.heads.put_off(item.job, now_ms.saturating_add(AGAIN_MS));
+    // What other plans of this pass took stays taken: those rows are told to the planner as any others are.
+    let mut board = core.holds.board(cell, core.follower.member().session().unwrap_or_default());
+    let mut read_anew = BTreeSet::new();
+    let found = seek_in_time(&mut core.planner, &mut board, item, (&mut read_anew, &mut core.dice));
+    // The next one sought in this pass is shown what is so, and the next pass what this one takes beside.
+    core.planner.changed(&board.view(), &read_anew.iter().copied().collect::<Vec<_>>(), &[]);
+    core.changes.nodes.extend(read_anew);
+    found.map(|planned| PlannedJob { rest: Some(Box::new(why.clone())), ..planned })
+}
+
+/// Where and when a job would stand once what runs there has ended. The planner has to read the nodes `read_anew` anew.
+fn seek_in_time<P: Planner>(
+    planner: &mut P,
+    board: &mut Board<'_>,
+    item: WorkItem,
+    (read_anew, dice): (&mut BTreeSet<NodeId>, &mut Prng),
+) -> Option<PlannedJob> {
+    let cell = board.cell();
+    let ends = ends_ahead(cell, item.job);
+    let mut plan_after = |count: usize| {
+        let (before, ended) = (board.over().savepoint(), &ends[..count]);
+        ended.iter().for_each(|(_, run)| board.over().end_run(cell, run));
+        // Also where the last plan took something.
+        read_anew.extend(ended.iter().map(|(_, run)| run.node));
+        planner.changed(&board.view(), &read_anew.iter().copied().collect::<Vec<_>>(), &[]);
+        let work = Work { jobs: vec![item], budget: Budget::UNBOUNDED };
+        let plan = planner.plan(&mut board.lend(), &work, dice);
+        board.over().roll_back(cell, before);
+        plan.decisions.into_iter().find_map(|decision| match decision {
+            Decision::Planned(planned) if planned.job.job == item.job && !planned.place.is_empty() => {
+                read_anew.extend(planned.place.iter().map(|row| row.node));
+                Some(*planned)
+            }
+            _ => None,
+        })
+    };
+    // Twice as many each time, and then as few as do.
+    let (mut too_few, mut enough, mut found) = (0, ends.len().min(1), None);
+    while enough > too_few {
+        found = plan_after(enough);
+        if found.is_some() {
+            break;
+        }
+        (too_few, enough) = (enough, enough.saturating_mul(2).min(ends.len()));
+    }
+    let mut found = found?;
+    while enough - too_few > 1 {
+        let between = too_few + (enough - too_few) / 2;
+        match plan_after(between) {
+            Some(plan) => (enough, found) = (between, plan),
+            None => too_few = between,
+        }
+    }
+    let start_ms = ends[enough - 1].0;
+    let until_ms = start_ms.saturating_add(SLACK_MS).min(cell.now_ms().saturating_add(HEAD_MS_MAX));
+    Some(into_rooms(cell, found, until_ms))
+}
+
+/// The runs of others that are taken to end, with when in stamped time, the next one first.
+fn ends_ahead(cell: &Cell, job: JobId) -> Vec<(u64, &Run)> {
+    let now_ms = cell.now_ms();
+    let Some(waiting) = cell.jobs().get(job) else { return Vec::new() };
+    let admits = |node: NodeId| {
+        cell.nodes().is_schedulable(node) && waiting.groups.iter().any(|group| cell.admits(group.shape, node))
+    };
+    let runs = cell.runs().iter().map(|(_, run)| run).filter(|run| run.run.task.job != job && admits(run.node));
+    let mut ends: Vec<(u64, &Run)> = runs.filter_map(|run| Some((end_ms(cell, run)?, run))).collect();
+    ends.retain(|(end_ms, _)| *end_ms <= now_ms.saturating_add(AHEAD_MS));
+    ends.sort_by_key(|(end_ms, run)| (*end_ms, run.run));
+    ends
+}
+
+/// When a run is taken to end, in stamped time; nothing for services, which don't.
+fn end_ms(cell: &Cell, run: &Run) -> Option<u64> {
+    let (now_ms, job) = (cell.now_ms(), cell.jobs().get(run.run.task.job)?);
+    if run.stop.is_some() {
+        return Some(now_ms);
+    }
+    let seconds = job.spec.active_deadline_seconds;
+    let deadline_ms = (seconds > 0).then(|| job.started_ms.saturating_add(seconds.saturating_mul(1000)).max(now_ms));
+    let guess_ms = (job.kind != ClassKind::Service).then(|| now_ms.saturating_mul(2).saturating_sub(run.placed_ms));
+    deadline_ms.into_iter().chain(guess_ms).min()
+}
+
+/// The rows of a plan as rooms. Of a job that starts task by task, the next one is enough.
+fn into_rooms(cell: &Cell, mut planned: PlannedJob, until_ms: u64) -> PlannedJob {
+    let whole = cell.jobs().get(planned.job.job).is_some_and(|job| job.starts_whole());
+    let mut rooms: BTreeMap<(GroupIndex, NodeId), u32> = BTreeMap::new();
+    if !whole {
+        planned.place.truncate(1);
+        planned.place.iter_mut().for_each(|row| row.count = 1);
+    }
+    for row in &planned.place {
+        *rooms.entry((row.group, row.node)).or_default() += row.count;
+    }
+    let (job, first, purpose) = (planned.job.job, TaskIndex(0), Purpose::Head { until_ms });
+    let room = |((group, node), count)| Nomination { job, group, node, first, count, purpose };
+    let nominate = rooms.into_iter().map(room).collect();
+    PlannedJob { grain: Grain::AllOrNothing, place: Vec::new(), evict: Vec::new(), nominate, ..planned }
+}

@@ -1,0 +1,60 @@
+//! Gangs that wait for room while others come and go.
+
+use crate::world::{World, job};
+use ohm_model::{Class, JobSpec};
+
+/// Two nodes of four processors, and singles of one processor that never let them become empty at once.
+fn busy_world(seed: u64) -> World {
+    let mut world = World::new(seed);
+    (0..2).for_each(|node| world.register(&format!("n{node}"), &[("cpu", 4_000), ("pods", 110)], 1));
+    world.take_health();
+    world.add(Class::BATCH, false);
+    world.run(4_000);
+    world
+}
+
+/// Submits a gang of whole nodes, and singles for so long. Returns when the gang stood, in milliseconds.
+fn stands_after_ms(world: &mut World, nodes: u32, for_ms: u64) -> Option<u64> {
+    world.submit((0..12).map(single).collect());
+    world.run(200);
+    let gang = JobSpec { priority: 10, ..job("gang", Class::BATCH, nodes, nodes, 4_000) };
+    world.submit(vec![gang]);
+    let begun_ms = world.now_ms;
+    let mut number = 12;
+    while world.now_ms < begun_ms + for_ms {
+        let waiting = world.reference.jobs().iter().filter(|job| job.groups.iter().any(|group| !group.started));
+        let lacking = 8usize.saturating_sub(waiting.count());
+        world.submit((number..number + lacking).map(single).collect());
+        number += lacking;
+        world.run(100);
+        let gang = world.reference.jobs().iter().find(|job| job.spec.name == "gang");
+        if gang.is_none_or(|gang| gang.groups[0].started) {
+            return Some(world.now_ms - begun_ms);
+        }
+    }
+    None
+}
+
+fn single(number: usize) -> JobSpec {
+    job(&format!("single-{number}"), Class::BATCH, 1, 1, 1_000)
+}
+
+#[test]
+fn a_gang_that_was_passed_over_stands_soon_after_its_patience() {
+    for seed in 0..6 {
+        let mut world = busy_world(seed);
+        let stood_ms = stands_after_ms(&mut world, 2, 60_000);
+        assert!(stood_ms.is_some_and(|ms| (30_000..45_000).contains(&ms)), "seed {seed}: stood after {stood_ms:?} ms");
+    }
+}
+
+/// The planner is shown all that runs as if it had ended, in vain, and then what is so: see [`crate::world::first_fit`].
+#[test]
+fn a_gang_that_never_fits_leaves_no_picture_behind() {
+    for seed in 0..6 {
+        let mut world = busy_world(seed);
+        assert_eq!(stands_after_ms(&mut world, 3, 60_000), None, "seed {seed}");
+        let singles = world.reference.jobs().iter().filter(|job| job.groups[0].started).count();
+        assert!(singles > 0, "seed {seed}: nothing runs");
+    }
+}
