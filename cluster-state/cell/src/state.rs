@@ -10,6 +10,7 @@ pub(crate) mod digest;
 pub(crate) mod drain;
 pub(crate) mod flaps;
 mod job_repairs;
+pub(crate) mod job_store;
 pub(crate) mod jobs;
 pub(crate) mod kept;
 pub(crate) mod nodes;

@@ -131,8 +131,7 @@ fn end_ms(cell: &Cell, run: &Run) -> Option<u64> {
     if run.stop.is_some() {
         return Some(now_ms);
     }
-    let seconds = job.spec.active_deadline_seconds;
-    let deadline_ms = (seconds > 0).then(|| job.started_ms.saturating_add(seconds.saturating_mul(1000)).max(now_ms));
+    let deadline_ms = job.deadline_ms().map(|due_ms| due_ms.max(now_ms));
     let guess_ms = (job.kind != ClassKind::Service).then(|| now_ms.saturating_mul(2).saturating_sub(run.placed_ms));
     deadline_ms.into_iter().chain(guess_ms).min()
 }

@@ -181,8 +181,8 @@ impl<P: Planner> SchedulerCore<P> {
                     let given_up = self.give_up(job, &explanation);
                     self.counters.given_up += u64::from(given_up.is_some());
                     let claim = given_up.or_else(|| claim_for(self.follower.cell(), job, &explanation));
-                    let item = work.jobs.iter().find(|item| item.job == job).copied();
-                    match claim.or_else(|| claim_head(self, item?, &explanation)) {
+                    let item = || work.jobs.iter().find(|item| item.job == job).copied();
+                    match claim.or_else(|| claim_head(self, item()?, &explanation)) {
                         Some(planned) => self.board(now_ms, planned, &mut batches),
                         None => self.park(now_ms, job, *explanation),
                     }

@@ -51,7 +51,7 @@ pub struct SchedulerCore<P> {
     pub(crate) backlog: Backlog<Explanation>,
     /// How many plans of a job collided in a row.
     pub(crate) attempts: BTreeMap<JobId, u32>,
-    /// Until when jobs are not yet heads of their lines.
+    /// Jobs that found no room, and may become heads of their lines.
     pub(crate) heads: Heads,
     /// How many second passes of a job found no room in a row.
     pub(crate) second_passes: BTreeMap<JobId, u32>,

@@ -2,7 +2,8 @@
 
 use crate::apply::Tx;
 use crate::apply::steps::names::check_names;
-use crate::state::jobs::{Job, JobState, Jobs};
+use crate::state::job_store::Jobs;
+use crate::state::jobs::{Job, JobState};
 use ohm_model::profile::{PROFILES_MAX, SCORES_MAX, WEIGHT_MAX};
 use ohm_model::{Class, Outcome, Refusal, SchedulingProfile, Score, Strategy};
 use std::collections::BTreeSet;

@@ -50,8 +50,8 @@ fn fire(tx: &mut Tx<'_>, timer: Timer) {
         Timer::Idle(node) => end_idle(tx, node),
         Timer::Nomination(node) => {
             let now_ms = tx.now_ms;
-            end_heads_on(tx, node, "its time is over", |held| held.ends_ms().is_some_and(|ends_ms| ends_ms <= now_ms));
             let is_over = |held: &Held| held.ends_ms().is_some_and(|ends_ms| ends_ms <= now_ms);
+            end_heads_on(tx, node, "its time is over", |_, held| is_over(held));
             if sweep_nominations(tx, node, |held| !is_over(held)) {
                 tx.touch_node(node);
             }
@@ -75,9 +75,9 @@ fn end_back_off(tx: &mut Tx<'_>, task: TaskRef, incarnation: Incarnation) {
 fn check_deadline(tx: &mut Tx<'_>, job: JobId) {
     // The job may be forgotten by now.
     let Some(found) = tx.jobs.get(job) else { return };
-    let seconds = found.spec.active_deadline_seconds;
-    let over = found.started_ms.saturating_add(seconds.saturating_mul(1000)) <= tx.now_ms;
-    if found.state == JobState::Active && seconds > 0 && over {
+    let over = found.deadline_ms().is_some_and(|due_ms| due_ms <= tx.now_ms);
+    if found.state == JobState::Active && over {
+        let seconds = found.spec.active_deadline_seconds;
         let reason = format!("ran longer than activeDeadlineSeconds ({seconds})");
         finish_job(tx, job, Finish::Failed, reason, StopCause::DeadlineExceeded);
     }

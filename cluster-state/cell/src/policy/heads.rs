@@ -52,8 +52,8 @@ pub(crate) fn end_head(tx: &mut Tx<'_>, id: JobId, reason: &str) {
 }
 
 /// Ends the heads with rooms on `node` that are as `which` says.
-pub(crate) fn end_heads_on(tx: &mut Tx<'_>, node: NodeId, reason: &str, which: impl Fn(&Held) -> bool) {
-    let on_node = tx.nominations.on_node(node).iter().filter(|held| held.is_head() && which(held));
+pub(crate) fn end_heads_on(tx: &mut Tx<'_>, node: NodeId, reason: &str, which: impl Fn(&Cell, &Held) -> bool) {
+    let on_node = tx.nominations.on_node(node).iter().filter(|held| held.is_head() && which(tx, held));
     let heads: BTreeSet<JobId> = on_node.map(|held| held.job).collect();
     heads.into_iter().for_each(|head| end_head(tx, head, reason));
 }
@@ -76,9 +76,7 @@ pub(crate) fn settle_heads(tx: &mut Tx<'_>) {
     let nominated = |node: &NodeId| tx.nodes.flags(*node) & NOMINATED != 0;
     nodes.extend(tx.touched_nodes().iter().copied().filter(nominated));
     for node in nodes {
-        let unusable = tx.nominations.on_node(node).iter().filter(|held| held.is_head() && !may_stand(tx, held, node));
-        let heads: BTreeSet<JobId> = unusable.map(|held| held.job).collect();
-        heads.into_iter().for_each(|head| end_head(tx, head, "a node of it takes no such work any more"));
+        end_heads_on(tx, node, "a node of it takes no such work any more", |cell, held| !may_stand(cell, held, node));
     }
 }
 

@@ -55,7 +55,7 @@ fn give_rooms(tx: &mut Tx<'_>, job: JobId, group: u16, tasks: &RangeSet, at: Opt
 /// The node is lost or removed, and all room held there with it. Spares and what is earmarked for repairs are given
 /// back like any others.
 pub(crate) fn lose_rooms(tx: &mut Tx<'_>, node: NodeId) {
-    end_heads_on(tx, node, "a node of it is lost", |_| true);
+    end_heads_on(tx, node, "a node of it is lost", |_, _| true);
     let held = tx.nominations.on_node(node).iter().filter(|held| held.is_move());
     let lost = held.map(|held| (held.job, held.group, held.tasks.clone())).collect();
     sweep_nominations(tx, node, |held| held.is_spare() || held.is_earmark());

@@ -4,7 +4,8 @@
 //! placed, a taint keeps it for the job; a node of an exclusive class keeps that taint. When its request is over and
 //! nothing is on it, it goes back: see `release.rs`.
 
-use crate::state::jobs::{Job, Jobs};
+use crate::state::job_store::Jobs;
+use crate::state::jobs::Job;
 use crate::state::nodes::Nodes;
 use ohm_model::brought::{CLASS_LABEL, REQUEST_LABEL};
 use ohm_model::selector::Labels;

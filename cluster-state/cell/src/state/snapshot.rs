@@ -9,7 +9,7 @@ use crate::planted;
 use crate::rooms::nominations::Nominations;
 use crate::state::brought::Brought;
 use crate::state::classes::{Classes, NodeClass};
-use crate::state::jobs::Jobs;
+use crate::state::job_store::Jobs;
 use crate::state::kept::{Kept, KeptRun};
 use crate::state::nodes::Nodes;
 use crate::state::priorities::PriorityClasses;

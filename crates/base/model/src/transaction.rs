@@ -217,8 +217,8 @@ pub enum ConflictReason {
     /// The group's limit per node would be exceeded, or that of tasks on the move at the same time; or the time to
     /// claim room for a repair is over; or the job may not be the head of its line yet, or for so long.
     LimitReached,
-    /// The room is kept for a nominated job of this or higher priority, for a repair, or
-    /// for another head of the same line.
+    /// The room is kept for a nominated job of this or higher priority, for a repair, or for another head of the
+    /// same line.
     Held,
     /// The node's version moved and the guard is `Unchanged`.
     NodeChanged,

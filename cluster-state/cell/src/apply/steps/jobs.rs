@@ -134,10 +134,8 @@ fn difference(amounts: &Amounts, less: &Amounts) -> Amounts {
 }
 
 pub(crate) fn arm_deadline(tx: &mut Tx<'_>, job: JobId) {
-    let found = tx.job(job);
-    let seconds = found.spec.active_deadline_seconds;
-    if seconds > 0 {
-        tx.arm(found.started_ms.saturating_add(seconds.saturating_mul(1000)), Timer::Deadline(job));
+    if let Some(due_ms) = tx.job(job).deadline_ms() {
+        tx.arm(due_ms, Timer::Deadline(job));
     }
 }
 

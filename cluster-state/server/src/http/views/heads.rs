@@ -14,7 +14,7 @@ pub(crate) fn head_text(cell: &Cell, job: &Job) -> Option<String> {
     let tasks: u32 = kept.iter().map(|(_, held)| held.count).sum();
     let nodes: BTreeSet<&str> = kept.iter().map(|(node, _)| cell.nodes().name(*node)).collect();
     let seconds = until_ms.saturating_sub(cell.now_ms()).div_ceil(1000);
-    let tasks = if tasks == 1 { "1 task".to_string() } else { format!("{tasks} tasks") };
+    let tasks = counted(tasks, "task");
     let nodes = names(nodes.into_iter().collect());
     Some(format!(
         "It is the head of its line: what becomes free on {nodes} is kept for {tasks} of it, for another {seconds} s."
@@ -44,7 +44,6 @@ pub(crate) fn of_head(at_ms: u64, kind: &EventKind, view: EventView) -> EventVie
     match kind {
         EventKind::HeadWaits { name, tasks, nodes, until_ms, .. } => {
             let seconds = until_ms.saturating_sub(at_ms).div_ceil(1000);
-            let counted = |count: u32, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
             let (tasks_text, nodes) = (counted(*tasks, "task"), counted(*nodes, "node"));
             let message = format!(
                 "job {name}: is the head of its line; what becomes free on {nodes} is kept for {tasks_text} of it, for \
@@ -58,4 +57,8 @@ pub(crate) fn of_head(at_ms: u64, kind: &EventKind, view: EventView) -> EventVie
         }
         _ => view,
     }
+}
+
+fn counted(count: u32, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
