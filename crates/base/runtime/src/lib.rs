@@ -10,7 +10,6 @@ pub mod data_dir;
 pub mod descriptors;
 pub mod dice;
 pub mod machine;
-pub mod memory;
 pub mod ports;
 pub mod recorder;
 pub mod servers;

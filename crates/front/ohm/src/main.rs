@@ -11,6 +11,11 @@ use ohm_cli::{ChaosNode, ClientCommand, Globals, LogCommand, OutputFormat, Simul
 use roles::{HealthArguments, ProvisionerArguments, SchedulerArguments, ServerArguments};
 use std::process::ExitCode;
 
+/// Commands and plans are many small pieces that end on other threads than they began on. What long bodies took goes
+/// back to the system: a thread of the allocator gives pages back that nobody has used for ten seconds.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// A cell scheduler: jobs in, placements out, and they stay right while machines fail.
 #[derive(Parser)]
 #[command(name = "ohm", version, arg_required_else_help = true)]

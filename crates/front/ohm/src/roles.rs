@@ -9,7 +9,6 @@ use ohm_daemon::{run_health, run_provisioner, run_scheduler};
 use ohm_model::Class;
 use ohm_node::agent::{AgentOptions, machine_node, run_agent};
 use ohm_node::sim_agent::{SimAgentOptions, run_sim_agent};
-use ohm_runtime::memory;
 use ohm_runtime::servers::{Servers, TokenSource};
 use ohm_runtime::shutdown::Shutdown;
 use ohm_runtime::trace;
@@ -139,7 +138,7 @@ pub(crate) fn server(arguments: ServerArguments, globals: &Globals) -> ExitCode 
         Some(ServerCommand::Members(command)) => return ohm_cli::members(command, globals),
         Some(ServerCommand::BelieveClock(options)) => return ohm_cli::believe_clock(options, globals),
         Some(ServerCommand::Rescue(command)) => return ohm_cli::rescue(command, globals),
-        None => memory::give_back(),
+        None => {}
     }
     let etcd = match arguments.engine.options() {
         Ok(etcd) => etcd,
