@@ -2,7 +2,7 @@
 //! down what they were answered.
 
 use crate::outage::SubmitRequest;
-use crate::scenario::{Pool, Repair};
+use crate::scenario::{Pool, Repair, Stands};
 use crate::timeline::Submission;
 use ohm_runtime::clock::boot_ms;
 use ohm_runtime::recorder::{Happened, Recorder};
@@ -238,9 +238,16 @@ fn document(submission: &Submission, signs: &Path) -> Value {
     if let Some(task_ms) = load.task_ms {
         spec["sim"] = json!({ "duration": format!("{task_ms}ms") });
     }
-    if load.in_rack {
-        spec["topology"] = json!({ "required": "topology.ohm/rack" });
-        spec["maxPerNode"] = json!(1);
+    match load.stands {
+        Stands::Anywhere => {}
+        Stands::InRack => {
+            spec["topology"] = json!({ "required": "topology.ohm/rack" });
+            spec["maxPerNode"] = json!(1);
+        }
+        Stands::InSlices(size) => {
+            let slices = json!([{ "level": "topology.ohm/rack", "size": size }]);
+            spec["topology"] = json!({ "required": "topology.ohm/block", "slices": slices });
+        }
     }
     if let Some(repair) = load.repair {
         spec["repair"] = match repair {

@@ -10,6 +10,7 @@
 //! cell: 200 simulated nodes in racks of 10
 //! load: 250 batch jobs on simulated nodes, 8 per second, 1 to 3 tasks of 300ms
 //! load: 40 tas jobs on simulated nodes, 8 per second, 4 to 8 tasks until the end, in one rack, repair waits 1min
+//! load: 9 tas jobs on simulated nodes, 8 per second, 8 tasks until the end, in slices of 4 per rack
 //! fault: from 4s every 6s kill server, batch-1, node-1, shim-1, fleet in turn
 //! fault: at 60s kill everything
 //! fault: from 4s every 3s kill the leader for 2min      (cell: 3 servers, …)
@@ -36,7 +37,7 @@ mod shape;
 
 pub use fault::{Extent, Fault, Kind, Way};
 pub use file::{Expectation, JUDGED, Scenario};
-pub use load::{Load, Pool, Repair};
+pub use load::{Load, Pool, Repair, Stands};
 pub use parse::{ScenarioError, duration_ms};
 pub use shape::{RACKS_PER_BLOCK, Shape};
 

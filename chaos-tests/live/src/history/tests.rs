@@ -1,7 +1,7 @@
 //! The verdict must be able to fail: recorded histories with a planted break, and the same without it.
 
 use super::*;
-use crate::scenario::{Expectation, Load, Pool};
+use crate::scenario::{Expectation, Load, Pool, Stands};
 use crate::timeline::{Submission, Timeline};
 use crate::verdict::{self, Finding, expected};
 use ohm_model::{Class, Event, EventKind, Incarnation, JobId, NodeHealth, NodeId};
@@ -151,9 +151,8 @@ fn what_is_to_break_must_break() {
 
 #[test]
 fn a_job_that_succeeded_did_all_of_its_work() {
-    let (class, pool) = (Class::BATCH, Pool::Real);
-    let load =
-        Load { jobs: 1, class, pool, per_second: 1, tasks: (4, 4), task_ms: Some(200), in_rack: false, repair: None };
+    let (class, pool, stands) = (Class::BATCH, Pool::Real, Stands::Anywhere);
+    let load = Load { jobs: 1, class, pool, per_second: 1, tasks: (4, 4), task_ms: Some(200), stands, repair: None };
     let timeline = |tasks| {
         let submission = Submission { at_ms: 0, job: "a".into(), tasks, load: load.clone() };
         Timeline { submissions: vec![vec![submission]], ..Timeline::default() }

@@ -37,10 +37,21 @@ pub struct Load {
     /// How long a task runs, in milliseconds; without a time until its job is cancelled: when all such jobs are whole
     /// after everything was healed.
     pub task_ms: Option<u64>,
-    /// Whether all tasks of a job stand in one rack.
-    pub in_rack: bool,
+    /// Where the tasks of a job stand.
+    pub stands: Stands,
     /// What becomes of a job that lost nodes, if it says so.
     pub repair: Option<Repair>,
+}
+
+/// Where the tasks of a job stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// Anywhere.
+    Anywhere,
+    /// All of them in one rack, on a node each.
+    InRack,
+    /// In one block, and each so many of them in one rack, by rank.
+    InSlices(usize),
 }
 
 /// What becomes of a gang that lost nodes.
@@ -60,8 +71,9 @@ impl Load {
         number as u64 * 1000 / self.per_second
     }
 
-    /// How many tasks the job of this number has: all sizes in turn.
+    /// How many tasks the job of this number has: all sizes in turn, in whole slices.
     pub fn tasks_of(&self, number: usize) -> usize {
-        self.tasks.0 + number % (self.tasks.1 - self.tasks.0 + 1)
+        let tasks = self.tasks.0 + number % (self.tasks.1 - self.tasks.0 + 1);
+        if let Stands::InSlices(size) = self.stands { tasks.next_multiple_of(size) } else { tasks }
     }
 }

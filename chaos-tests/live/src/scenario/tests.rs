@@ -48,7 +48,13 @@ fn fleets_stand_in_racks_and_their_gangs_too() {
     let scenario = Scenario::parse(&scenario).unwrap();
     assert_eq!(scenario.cell.racks(), [0..15, 15..30, 30..40]);
     let load = &scenario.loads[0];
-    assert_eq!((load.task_ms, load.in_rack, load.repair), (None, true, Some(Repair::Waits(60_000))));
+    assert_eq!((load.task_ms, load.stands, load.repair), (None, Stands::InRack, Some(Repair::Waits(60_000))));
+    let slices = format!(
+        "{cell}load: 2 tas jobs on simulated nodes, 4 per second, 5 to 6 tasks of 1s, in slices of 4 per rack\n"
+    );
+    let slices = &Scenario::parse(&slices).unwrap().loads[0];
+    assert_eq!(slices.stands, Stands::InSlices(4));
+    assert_eq!((slices.tasks_of(0), slices.tasks_of(1)), (8, 8), "whole slices");
     let kind = Kind::Outage { extent: Extent::TwoNodes, for_ms: (3_000, 4_000) };
     assert_eq!(scenario.faults[1], Fault { at_ms: 3_000, kind });
     let at_once = format!("{cell}{LOAD}fault: at 1s take a rack down for 3s\n").replace("real", "simulated");

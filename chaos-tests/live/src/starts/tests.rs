@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::history::{Logged, Sign, Tape};
-use crate::scenario::{Load, Pool};
+use crate::scenario::{Load, Pool, Stands};
 use ohm_model::{Class, Entry, Event, Incarnation, Index, NodeId};
 use ohm_oracle::Caused;
 use ohm_runtime::recorder::{Happened, Line};
@@ -54,9 +54,8 @@ fn log(kinds: Vec<(u64, EventKind)>) -> Vec<Logged> {
 
 /// The job `a` of one task, which writes three signs until its work is done.
 fn timeline() -> Timeline {
-    let (class, pool) = (Class::BATCH, Pool::Real);
-    let load =
-        Load { jobs: 1, class, pool, per_second: 1, tasks: (4, 4), task_ms: Some(200), in_rack: false, repair: None };
+    let (class, pool, stands) = (Class::BATCH, Pool::Real, Stands::Anywhere);
+    let load = Load { jobs: 1, class, pool, per_second: 1, tasks: (4, 4), task_ms: Some(200), stands, repair: None };
     let submission = Submission { at_ms: 0, job: "a".into(), tasks: 4, load };
     Timeline { submissions: vec![vec![submission]], ..Timeline::default() }
 }

@@ -1,7 +1,7 @@
 //! What goes through the cell.
 
 use super::words::{Parsed, Words};
-use crate::scenario::{Load, Pool, Repair, Shape};
+use crate::scenario::{Load, Pool, Repair, Shape, Stands};
 use ohm_model::Class;
 
 const JOBS_MAX: usize = 100_000;
@@ -45,17 +45,19 @@ pub(super) fn load(text: &str, cell: &Shape) -> Parsed<Load> {
         words.expect("of")?;
         Some(words.duration()?)
     };
-    let mut load = Load { jobs, class, pool, per_second, tasks: (least, most), task_ms, in_rack: false, repair: None };
+    let (tasks, stands) = ((least, most), Stands::Anywhere);
+    let mut load = Load { jobs, class, pool, per_second, tasks, task_ms, stands, repair: None };
     while !words.peek().is_empty() {
         wish(&mut words, &mut load)?;
     }
-    if pool == Pool::Real && (load.task_ms.is_none() || load.in_rack) {
-        return Err("\"until the end\" and \"in one rack\" are for simulated nodes".into());
+    let in_racks = load.stands != Stands::Anywhere;
+    if pool == Pool::Real && (load.task_ms.is_none() || in_racks) {
+        return Err("\"until the end\", \"in one rack\" and \"in slices\" are for simulated nodes".into());
     }
-    if load.in_rack && cell.nodes_per_rack.is_none() {
+    if in_racks && cell.nodes_per_rack.is_none() {
         return Err("this cell has no racks: say in racks of 10 in the cell: line".into());
     }
-    if load.repair == Some(Repair::Widens) && !load.in_rack {
+    if load.repair == Some(Repair::Widens) && load.stands != Stands::InRack {
         return Err("only what stands in one rack widens: say in one rack, too".into());
     }
     Ok(load)
@@ -64,9 +66,14 @@ pub(super) fn load(text: &str, cell: &Shape) -> Parsed<Load> {
 /// What the jobs of a load ask for besides.
 fn wish(words: &mut Words<'_>, load: &mut Load) -> Parsed<()> {
     match words.take("a wish")? {
+        "in" if words.skip("slices") => {
+            words.expect("of")?;
+            load.stands = Stands::InSlices(words.number(TASKS_MAX)?);
+            ["per", "rack"].into_iter().try_for_each(|word| words.expect(word))?;
+        }
         "in" => {
             ["one", "rack"].into_iter().try_for_each(|word| words.expect(word))?;
-            load.in_rack = true;
+            load.stands = Stands::InRack;
         }
         "repair" => {
             load.repair = Some(match words.take("fails, waits or widens")? {
@@ -76,7 +83,9 @@ fn wish(words: &mut Words<'_>, load: &mut Load) -> Parsed<()> {
                 word => return Err(format!("\"{word}\" where fails fast, waits 1min or widens is due")),
             });
         }
-        word => return Err(format!("\"{word}\" where in one rack or repair is due")),
+        word => {
+            return Err(format!("\"{word}\" where in one rack, in slices of 4 per rack or repair is due"));
+        }
     }
     Ok(())
 }
