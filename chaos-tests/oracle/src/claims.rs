@@ -6,8 +6,8 @@ use crate::books::Books;
 use crate::facts::{Fact, Taken};
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Command, EventKind, JobId, NodeHealth, NodeId, OnDisconnect, Outcome, Purpose, RunRef, StopCause, Transaction,
-    Verdict,
+    Command, EventKind, Grain, Index, JobId, NodeHealth, NodeId, OnDisconnect, Outcome, Purpose, RunRef, StopCause,
+    Transaction, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,18 @@ struct Claim {
     tasks: Option<BTreeSet<u32>>,
     /// Whether it is for the head of a line.
     is_head: bool,
+    since: Index,
     until_ms: u64,
+}
+
+/// Room on a node that is promised to the head of a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeadRoom {
+    pub(crate) job: JobId,
+    pub(crate) group: u16,
+    pub(crate) count: u32,
+    /// The entry that promised it.
+    pub(crate) since: Index,
 }
 
 /// The books.
@@ -41,10 +52,12 @@ pub(crate) struct Claims {
 
 impl Claims {
     /// Takes note of the commands of an entry, before its facts.
-    pub(crate) fn entry_begins(&mut self, now_ms: u64, taken: &[Taken<'_>], books: &Books) {
+    pub(crate) fn entry_begins(&mut self, (index, now_ms): (Index, u64), taken: &[Taken<'_>], books: &Books) {
         for (command, outcome) in taken {
             match (command, outcome) {
-                (Command::Commit(transaction), Outcome::Verdict(verdict)) => self.commit(now_ms, transaction, verdict),
+                (Command::Commit(transaction), Outcome::Verdict(verdict)) => {
+                    self.commit((index, now_ms), transaction, verdict);
+                }
                 (Command::RegisterNode { alive, .. }, Outcome::Node { node, .. }) => {
                     let stands = |run: &RunRef| {
                         let mut live = books.live(run.task.job, run.task.group.0);
@@ -69,7 +82,10 @@ impl Claims {
         self.returned.retain(|_, (_, until_ms)| *until_ms > now_ms);
     }
 
-    fn commit(&mut self, now_ms: u64, transaction: &Transaction, verdict: &Verdict) {
+    fn commit(&mut self, (since, now_ms): (Index, u64), transaction: &Transaction, verdict: &Verdict) {
+        if transaction.grain == Grain::AllOrNothing && !verdict.conflicts.is_empty() {
+            return;
+        }
         let refused = |row: Row| verdict.conflicts.iter().any(|found| [row, Row::Whole].contains(&found.row));
         for (at, row) in transaction.nominate.iter().enumerate() {
             let (tasks, until_ms) = match row.purpose {
@@ -79,7 +95,7 @@ impl Claims {
             };
             if !refused(Row::Nominate(at as u32)) {
                 let (job, group, node, count) = (row.job, row.group.0, row.node, row.count);
-                self.claims.push(Claim { job, group, node, count, tasks, is_head: row.is_head(), until_ms });
+                self.claims.push(Claim { job, group, node, count, tasks, is_head: row.is_head(), since, until_ms });
             }
         }
         for (run, _) in transaction.evict.iter().filter(|(_, cause)| *cause == StopCause::Drained) {
@@ -154,9 +170,25 @@ impl Claims {
         self.claims.iter().filter(binds).map(|claim| (claim.job, claim.group, claim.count))
     }
 
+    /// What is promised to heads of lines on `node`.
+    pub(crate) fn of_heads(&self, node: NodeId) -> impl Iterator<Item = HeadRoom> + '_ {
+        let here = self.claims.iter().filter(move |claim| claim.is_head && claim.node == node);
+        here.map(|claim| HeadRoom { job: claim.job, group: claim.group, count: claim.count, since: claim.since })
+    }
+
+    /// The heads of lines, each as often as room is promised to it.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.claims.iter().filter(|claim| claim.is_head).map(|claim| claim.job)
+    }
+
     /// Whether tasks of `job` are on the move.
     pub(crate) fn moves(&self, job: JobId) -> bool {
         self.moving.iter().any(|((of, _), tasks)| *of == job && !tasks.is_empty())
+    }
+
+    /// Whether room is claimed for `job` anywhere.
+    pub(crate) fn has(&self, job: JobId) -> bool {
+        self.claims.iter().any(|claim| claim.job == job)
     }
 
     /// Whether room on `node` is claimed for anybody.

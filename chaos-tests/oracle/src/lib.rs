@@ -11,6 +11,7 @@ mod claims;
 mod earmarks;
 mod facts;
 mod history;
+mod p10_heads;
 mod p10_ledger;
 mod p10_liveness;
 mod p10_reasons;
@@ -85,6 +86,7 @@ pub struct Oracle {
     equal_copies: p9_equal_copies::EqualCopies,
     waiting: waiting::Waiting,
     claims: claims::Claims,
+    heads: p10_heads::Heads,
     broken: Vec<Broken>,
 }
 
@@ -134,11 +136,13 @@ impl Oracle {
         self.moves.entry_begins(index, &taken, &self.books, broken);
         self.spares.entry_begins(&rules);
         self.waiting.entry_begins(entry.stamp_ms, &taken);
-        self.claims.entry_begins(self.waiting.now_ms, &taken, &self.books);
+        self.claims.entry_begins((index, self.waiting.now_ms), &taken, &self.books);
+        self.heads.entry_begins(&taken);
         self.spares_first.entry_begins(&taken, &self.spares, &self.books);
         for fact in facts {
             self.books.note(&fact);
             self.waiting.note(&fact, &self.books);
+            self.heads.note(index, &fact, (&self.books, &self.repairs, &self.claims));
             self.claims.note(&fact);
             self.capacity.watch(index, &fact, &self.books, broken);
             self.gangs.watch(&fact);
@@ -176,6 +180,9 @@ impl Oracle {
         self.exactly_once.applied(index, entry, applied, broken);
         let taken_away = self.owed_room.judge(index, &self.ledger(), &room_before);
         self.broken.extend(taken_away);
+        let mut heads = std::mem::take(&mut self.heads);
+        self.broken.extend(heads.judge(index, &self.ledger()));
+        self.heads = heads;
     }
 
     /// Judges what can only be judged when everything is quiet again.

@@ -2,7 +2,7 @@
 //! whom, and what queues let in. Where they don't know, less is there: who is found to wait although he fits does so
 //! for sure.
 
-use crate::books::Books;
+use crate::books::{Books, Standing};
 use crate::claims::Claims;
 use crate::earmarks::Earmarks;
 use crate::p5_required_topology::RequiredTopology;
@@ -12,7 +12,7 @@ use crate::p8_brought::Brought;
 use crate::p8_hard_constraints::objection;
 use crate::p8_quota::Quotas;
 use crate::quota::{QuotaTree, add, asks};
-use crate::rooms::{Room, Rooms, rooms};
+use crate::rooms::{Room, Rooms, rooms_beside};
 use crate::spares::Spares;
 use crate::waiting::{GroupWait, Wait, Waiting};
 use ohm_model::{Amounts, GroupSpec, JobId, JobSpec, NodeId};
@@ -38,6 +38,7 @@ pub(crate) struct Ledger<'a> {
 #[derive(Default)]
 pub(crate) struct Counted {
     rooms: OnceCell<Rooms>,
+    rooms_in_time: OnceCell<Rooms>,
     fullest: OnceCell<QuotaTree>,
 }
 
@@ -52,19 +53,33 @@ pub(crate) struct Missing {
 
 impl Ledger<'_> {
     fn rooms(&self) -> &Rooms {
-        self.counted.rooms.get_or_init(|| rooms(self.books))
+        self.counted.rooms.get_or_init(|| rooms_beside(self.books, |_, _| true))
+    }
+
+    /// What is free on a node, whatever is promised there.
+    pub(crate) fn room_beside_runs(&self, node: NodeId) -> Room {
+        self.rooms().get(&node).cloned().unwrap_or_default()
     }
 
     /// What waiting tasks of `job` may use of a node: nobody stands there, and no claim or spare of others keeps it
     /// from them. What is held for less important work is no hindrance, unless that is on the move.
     pub(crate) fn room(&self, job: JobId, node: NodeId) -> Room {
-        let mut room = self.rooms().get(&node).cloned().unwrap_or_default();
         let priority = |job: JobId| self.books.jobs.get(&job).map_or(i32::MAX, |spec| spec.priority);
         let own = priority(job);
-        let yields = |other: JobId| priority(other) < own;
+        self.without_promises(self.room_beside_runs(node), (job, node), |other| priority(other) < own)
+    }
+
+    /// What they may use for sure, once everything has ended that ever does.
+    pub(crate) fn room_in_time(&self, job: JobId, node: NodeId) -> Room {
+        let lasts = |job: JobId, standing: Standing| self.books.is_endless(job) && !standing.stopping;
+        let rooms = self.counted.rooms_in_time.get_or_init(|| rooms_beside(self.books, lasts));
+        self.without_promises(rooms.get(&node).cloned().unwrap_or_default(), (job, node), |_| false)
+    }
+
+    fn without_promises(&self, mut room: Room, (job, node): (JobId, NodeId), yields: impl Fn(JobId) -> bool) -> Room {
         let spares = self.spares.on_node(node).filter(|(other, ..)| *other != job && !yields(*other));
         let repairs = self.earmarks.on_node(node).filter(|(other, ..)| *other != job);
-        for (other, group, count) in self.claims.against(job, node, yields).chain(spares).chain(repairs) {
+        for (other, group, count) in self.claims.against(job, node, &yields).chain(spares).chain(repairs) {
             let spec = self.books.jobs.get(&other).and_then(|spec| spec.groups.get(usize::from(group)));
             spec.into_iter().for_each(|spec| room.occupy(spec, count));
         }

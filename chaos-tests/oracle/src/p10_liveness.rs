@@ -6,6 +6,7 @@ use crate::p7_moves::must_leave;
 use crate::p10_ledger::{Ledger, Missing};
 use crate::p10_witness::witness;
 use crate::quota::{add, asks};
+use crate::rooms::Room;
 use crate::waiting::Wait;
 use ohm_model::{Amounts, JobId, JobSpec, NodeId, RepairPolicy, TopologyMode};
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,15 +90,27 @@ fn unmoved(ledger: &Ledger<'_>, job: JobId, spec: &JobSpec) -> Option<String> {
     fits.then(|| format!("{kind} job {name} has {leaving} tasks to move, and there is room for them"))
 }
 
+/// Whether a job of one group, of which nothing stands, finds room once everything has ended that ever does.
+pub(crate) fn fits_in_time(ledger: &Ledger<'_>, job: JobId, spec: &JobSpec, wait: &Wait) -> bool {
+    let Missing { pending, needed } = ledger.missing((job, 0), spec, wait);
+    let room = |node| ledger.room_in_time(job, node);
+    needed <= pending && ledger.may_place(job, spec) && best_of(ledger, (job, spec), needed, room) >= needed
+}
+
 /// How many tasks of the job's one group fit now, counted up to `enough`; for a required topology, in the best domain.
-fn best_room(ledger: &Ledger<'_>, (job, spec): (JobId, &JobSpec), enough: u32) -> u32 {
+fn best_room(ledger: &Ledger<'_>, job: (JobId, &JobSpec), enough: u32) -> u32 {
+    best_of(ledger, job, enough, |node| ledger.room(job.0, node))
+}
+
+/// The same with any `room` on nodes.
+fn best_of(ledger: &Ledger<'_>, (job, spec): (JobId, &JobSpec), enough: u32, room: impl Fn(NodeId) -> Room) -> u32 {
     let wish = ledger.admissions.filtered(job, &spec.groups[0]);
     let Some(reach) = Reach::of(ledger, job, spec) else { return 0 };
     let mut by_domain: BTreeMap<Vec<String>, u32> = BTreeMap::new();
     for node in ledger.open_nodes(&wish) {
         let Some(domain) = reach.domain(ledger, spec, node) else { continue };
         let taken = by_domain.entry(domain).or_insert(0);
-        let mut room = ledger.room(job, node);
+        let mut room = room(node);
         while *taken < enough && room.take(job, 0, &wish) {
             *taken += 1;
         }

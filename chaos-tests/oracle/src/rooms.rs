@@ -1,6 +1,6 @@
 //! What is free on nodes, counted from what runs there.
 
-use crate::books::{Books, NodeBook};
+use crate::books::{Books, NodeBook, Standing};
 use crate::quota::asks;
 use ohm_model::resources::{DEVICE_MILLI, PODS, device_count, is_extended};
 use ohm_model::{Amounts, GroupSpec, JobId, NodeId};
@@ -53,10 +53,10 @@ fn whole(request: i64) -> i64 {
     (request + DEVICE_MILLI - 1) / DEVICE_MILLI
 }
 
-/// What is free on every node beside what runs there.
-pub(crate) fn rooms(books: &Books) -> Rooms {
+/// What is free on every node beside those who stand there, as far as `counts` says so.
+pub(crate) fn rooms_beside(books: &Books, counts: impl Fn(JobId, Standing) -> bool) -> Rooms {
     let mut rooms: Rooms = books.nodes.iter().map(|(node, book)| (*node, Room::empty(book))).collect();
-    for (job, group, standing) in books.standing() {
+    for (job, group, standing) in books.standing().filter(|(job, _, standing)| counts(*job, *standing)) {
         let spec = books.jobs.get(&job).and_then(|spec| spec.groups.get(usize::from(group)));
         if let (Some(room), Some(spec)) = (rooms.get_mut(&standing.node), spec) {
             room.occupy(spec, 1);

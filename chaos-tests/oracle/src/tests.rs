@@ -1,5 +1,6 @@
 //! Every judge is shown a history that keeps its promise and one that breaks it.
 
+mod heads;
 mod jobs;
 mod kept;
 mod leases;

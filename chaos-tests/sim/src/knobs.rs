@@ -17,6 +17,8 @@ pub(crate) const LARGE_NODES: usize = 5_000;
 const WIDENING_NODES: usize = 8;
 /// Nodes of a cell in which work moves: room for it in the same rack, in the same block, and elsewhere.
 const LEAVING_NODES: usize = 10;
+/// Nodes of a cell in which gangs wait among small jobs.
+const STARVING_NODES: usize = 5;
 /// Most nodes that a cell can be simulated with.
 pub(crate) const NODES_MAX: usize = 100_000;
 /// How many of 1000 seeds make a large cell.
@@ -209,6 +211,15 @@ impl Knobs {
                 node_lease_ms: 5_000,
                 faults_ms: 60_000,
                 ..lasting
+            },
+            Theme::Starving => Knobs {
+                theme,
+                nodes: asked.unwrap_or(STARVING_NODES),
+                wishes: 110,
+                wish_pause_ms: 500,
+                faults_ms: 60_000,
+                losses: false,
+                ..knobs
             },
             Theme::Leaving => {
                 let nodes = asked.unwrap_or(LEAVING_NODES);

@@ -1,12 +1,12 @@
-//! What a run dwells on. Most runs dwell on nothing: everything may happen, and some things hardly ever happen
-//! together. A theme makes one such meeting likely; all else in the run stays as drawn.
+//! What a run dwells on. Where everything may happen, some things hardly ever happen together. A theme makes one such
+//! meeting likely; all else in the run stays as drawn.
 
 use crate::faults::{Fault, Population, Victim, Way};
 use crate::layout::QUEUES;
 use ohm_model::{Class, ConditionKind, JobSpec, RepairPolicy, RepairSpec, TopologyMode, TopologyRequest};
 use ohm_stdx::{Prng, hash};
 
-/// Of 1000 runs, so many have each theme that they can have.
+/// Of 1000 runs, so many have each theme that they can have; the last two share what is left with runs without a theme.
 const EACH_PERMILLE: u64 = 150;
 
 /// The themes.
@@ -31,6 +31,8 @@ pub(crate) enum Theme {
     Owing,
     /// People and conditions drive gangs, services and topology jobs from node to node, and things fail meanwhile.
     Leaving,
+    /// Large gangs wait among small jobs that take, one by one, whatever becomes free.
+    Starving,
 }
 
 impl Theme {
@@ -45,6 +47,7 @@ impl Theme {
             4 => Theme::Flapping,
             5 => Theme::Leaving,
             6 if dice.chance(700) => Theme::Owing,
+            6 if dice.chance(500) => Theme::Starving,
             _ => Theme::Everything,
         }
     }
@@ -54,7 +57,7 @@ impl Theme {
         let (nodes, health) = (population.nodes as u64, population.health as u64);
         let mut faults = Vec::new();
         match self {
-            Theme::Everything => {}
+            Theme::Everything | Theme::Starving => {}
             Theme::Widening => {
                 for _ in 0..4 {
                     let reboot =
@@ -119,6 +122,7 @@ impl Theme {
             Theme::Provisioning if dice.chance(850) => provisioned(dice, job),
             Theme::Leaving if dice.chance(700) => movable(dice, job),
             Theme::Owing if dice.chance(900) => owing(dice, job),
+            Theme::Starving if dice.chance(950) => starving(dice, job),
             _ => {}
         }
     }
@@ -202,6 +206,35 @@ fn owing(dice: &mut Prng, job: &mut JobSpec) {
             .for_each(|group| _ = group.requests.insert("cpu".into(), dice.between(2, 8) as i64 * 100));
     }
     lasting(dice, job);
+}
+
+/// A gang that needs a good part of the cell at once, or a small job that needs little of it for a while.
+fn starving(dice: &mut Prng, job: &mut JobSpec) {
+    job.suspended = false;
+    job.groups.truncate(1);
+    job.active_deadline_seconds = 0;
+    // A service would fill the cell for good.
+    if job.class == Class::SERVICE {
+        job.class = Class::BATCH;
+    }
+    let is_gang = dice.chance(120);
+    let group = &mut job.groups[0];
+    (group.place_with, group.spares, group.max_per_node) = (String::new(), 0, 0);
+    group.topology.slices.clear();
+    group.node_selector.clear();
+    group.affinity.clear();
+    group.ports.clear();
+    group.requests = [("cpu".to_string(), dice.between(5, 15) as i64 * 100)].into();
+    group.task.sim_duration_ms = dice.between(1_500, 6_000);
+    group.task.sim_exit_code = 0;
+    (group.count, group.min_count, group.elastic) = (1, 1, true);
+    if is_gang {
+        let count = dice.between(5, 12) as u32;
+        (group.count, group.min_count, group.elastic) = (count, count, false);
+        job.priority = dice.below(2) as i32;
+        return;
+    }
+    job.priority = 0;
 }
 
 /// Work that fits the quota of its queue, so that much is reserved and asked for.

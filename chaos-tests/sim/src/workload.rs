@@ -4,7 +4,7 @@ mod jobs;
 mod profiles;
 
 pub(crate) use jobs::job;
-pub(crate) use profiles::{changed_profiles, first_profile, into_own_class, own_class};
+pub(crate) use profiles::{changed_profiles, first_profile, into_own_class, own_class, short_patience};
 
 use crate::faults::Change;
 use crate::knobs::Knobs;

@@ -3,7 +3,7 @@
 use super::*;
 use ohm_model::{Claim, Epoch, Grain, GroupIndex, Placement, Shard, TaskIndex, Transaction, Verdict};
 
-fn nothing() -> Transaction {
+pub(super) fn nothing() -> Transaction {
     Transaction::empty(Shard { class: Class::TAS, number: 0 }, Epoch(1), Index(0), Grain::PerTask)
 }
 
@@ -22,7 +22,7 @@ fn gone(job: u32, node: u32, count: u32) -> EventKind {
 
 impl History {
     /// Says that this is committed, and what came of it.
-    fn committed(&mut self, transaction: Transaction, kinds: Vec<EventKind>) -> &mut Self {
+    pub(super) fn committed(&mut self, transaction: Transaction, kinds: Vec<EventKind>) -> &mut Self {
         self.entry(Command::Commit(transaction), Outcome::Verdict(Verdict::default()), kinds)
     }
 
@@ -31,13 +31,15 @@ impl History {
         self.committed(Transaction { claim, ..nothing() }, Vec::new())
     }
 
-    fn places(&mut self, job: u32, first: u32, node: u32) -> &mut Self {
-        let (job_id, group, node_id) = (JobId::new(job, 0), GroupIndex(0), NodeId(node));
-        let (first_task, class) = (TaskIndex(first), Default::default());
-        let row =
-            Placement { job: job_id, group, first: first_task, count: 1, node: node_id, class, devices: Vec::new() };
-        self.committed(Transaction { place: vec![row], ..nothing() }, vec![placed(job, first, 1, node)])
+    pub(super) fn places(&mut self, job: u32, first: u32, node: u32) -> &mut Self {
+        let place = vec![one_task(job, first, node)];
+        self.committed(Transaction { place, ..nothing() }, vec![placed(job, first, 1, node)])
     }
+}
+
+pub(super) fn one_task(job: u32, first: u32, node: u32) -> Placement {
+    let (job, group, node) = (JobId::new(job, 0), GroupIndex(0), NodeId(node));
+    Placement { job, group, first: TaskIndex(first), count: 1, node, class: Default::default(), devices: Vec::new() }
 }
 
 /// A gang of two whole nodes has lost one of them, which is back; job 1 is new, and its tasks are small.

@@ -2,6 +2,7 @@
 //!
 //! Whatever is drawn here has dice of its own: a run without such a class is what it would be without this file.
 
+use crate::theme::Theme;
 use ohm_model::{Class, ClassKind, Command, Guard, JobSpec, SCORE_BASES, SchedulingProfile, Score, Strategy};
 use ohm_stdx::{Prng, hash};
 
@@ -54,6 +55,19 @@ pub(crate) fn changed_profiles(seed: u64, own: Option<ClassKind>, until_ms: u64)
         }
     }
     asks
+}
+
+/// Profiles with little patience, for a run in which gangs wait among small jobs: put 1.5 s after its start.
+pub(crate) fn short_patience(seed: u64, theme: Theme) -> Vec<(u64, Command)> {
+    if theme != Theme::Starving {
+        return Vec::new();
+    }
+    let mut dice = Prng::new(hash::chain(hash::mix(seed), 0x4ead));
+    let profile = |class| {
+        let head_patience_seconds = dice.between(1, 5) as u32;
+        (1_500, put(SchedulingProfile { head_patience_seconds, ..SchedulingProfile::built_in(class) }))
+    };
+    Class::BUILT_IN.map(profile).to_vec()
 }
 
 /// A profile with drawn scores and strategies.

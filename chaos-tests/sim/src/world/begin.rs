@@ -59,6 +59,7 @@ impl World {
         if scenario.script.is_none() {
             asks.extend(workload::taints(scenario.seed, &knobs));
         }
+        asks.extend(workload::short_patience(scenario.seed, knobs.theme));
         asks.extend(workload::changed_profiles(scenario.seed, knobs.own_class, knobs.faults_ms));
         let report = Report {
             seed: scenario.seed,

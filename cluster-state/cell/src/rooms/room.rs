@@ -138,6 +138,9 @@ impl<'a> Asker<'a> {
 
     /// Whether the tasks are to be repaired or moved: heads of lines come after these.
     fn goes_before_heads(&self) -> bool {
+        if bug::is_planted(Bug::TakeHeadRoom) {
+            return true;
+        }
         let moves = |first: u32| {
             let group = self.job.groups.get(usize::from(self.group.0));
             group.is_some_and(|group| group.moving.contains(first, 1))

@@ -129,6 +129,12 @@ pub enum Bug {
     BelieveClocks,
     /// Nodes that were brought for a job are open to everybody.
     OpenBrought,
+    /// Nobody becomes the head of a line.
+    ForgetHeads,
+    /// New work takes room that is promised to the head of a line.
+    TakeHeadRoom,
+    /// Room stays promised to heads that wait no more.
+    KeepHeads,
 }
 
 impl Bug {
@@ -136,7 +142,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 59] = [
+    pub const ALL: [Bug; 62] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -196,6 +202,9 @@ impl Bug {
         Bug::BelieveStrangers,
         Bug::BelieveClocks,
         Bug::OpenBrought,
+        Bug::ForgetHeads,
+        Bug::TakeHeadRoom,
+        Bug::KeepHeads,
     ];
 }
 

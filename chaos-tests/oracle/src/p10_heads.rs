@@ -1,0 +1,248 @@
+//! P10 for heads of lines. Room that is promised to a head is left to it: later work that is not more important takes
+//! none of it. And nobody starves: a job that waits for room while others of its line start, none of which was due
+//! before it, becomes the head of the line before long. Books: promises from what transactions asked for and were
+//! granted (`claims`), who was due when from the order of submissions, and what stands where.
+//!
+//! Of promised room the amounts are counted, not ports nor which devices, and not where somebody who may pass a head
+//! was placed beside. Who starves is judged for jobs of one group, without slices, in the line of their class, of which
+//! nothing stands: with a queue, quota may be what they wait for. Nobody is taken to run for longer than an hour, which
+//! is as far ahead as planners look.
+
+use crate::books::Books;
+use crate::claims::Claims;
+use crate::facts::{Fact, Taken};
+use crate::history::Broken;
+use crate::p7_repairs::Repairs;
+use crate::p10_ledger::Ledger;
+use crate::p10_liveness::fits_in_time;
+use ohm_model::profile::HEAD_PATIENCE_SECONDS;
+use ohm_model::{Class, Command, EventKind, Index, JobId, JobSpec, NodeId, Outcome};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// So long others of the line may go on to start after a job has waited as long as its profile says: whoever plans it
+/// may be gone, and another one has to take over.
+const STARVING_MS: u64 = 25_000;
+/// So much of the time between two that pass a job counts at most.
+const PAUSE_MS_MAX: u64 = 2_000;
+/// In larger cells nobody looks who starves.
+const NODES_MAX: usize = 200;
+
+/// When a job is due among those of its line: by priority, then by age.
+type Turn = (Reverse<i32>, Index, JobId);
+
+/// A job that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    /// How much had happened to it when it was seen to wait.
+    changes: u64,
+    since_ms: u64,
+    /// When others were placed last although its patience was over, and for how long they have been: a cell in which
+    /// nothing happens passes nobody over.
+    passed_ms: u64,
+    passed_for_ms: u64,
+}
+
+impl Waits {
+    /// Others that were not due before it start.
+    fn pass(&mut self, now_ms: u64) {
+        self.passed_for_ms += now_ms - self.passed_ms.max(now_ms.saturating_sub(PAUSE_MS_MAX));
+        self.passed_ms = now_ms;
+    }
+}
+
+/// The books.
+#[derive(Default)]
+pub(crate) struct Heads {
+    patience_ms: BTreeMap<Class, u64>,
+    submitted: BTreeMap<JobId, Index>,
+    waits: BTreeMap<JobId, Waits>,
+    /// Groups of which the entry at hand placed new work, by node.
+    new: BTreeMap<NodeId, BTreeSet<(JobId, u16)>>,
+    /// Nodes where it placed repairs, moves or runs that returned, or whose state it changed.
+    changed: BTreeSet<NodeId>,
+}
+
+impl Heads {
+    /// Takes note of the profiles that an entry puts or removes.
+    pub(crate) fn entry_begins(&mut self, taken: &[Taken<'_>]) {
+        self.new.clear();
+        self.changed.clear();
+        for (command, outcome) in taken {
+            match (command, outcome) {
+                (Command::PutSchedulingProfile(profile), Outcome::Done) => {
+                    self.patience_ms.insert(profile.class, u64::from(profile.head_patience_seconds) * 1000);
+                    self.waits.clear();
+                }
+                (Command::RemoveSchedulingProfile { name }, Outcome::Done) => {
+                    self.patience_ms.retain(|class, _| class.to_string() != *name);
+                    self.waits.clear();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes note of one fact; `books` knows of it already, `repairs` and `claims` do not.
+    pub(crate) fn note(
+        &mut self,
+        index: Index,
+        fact: &Fact<'_>,
+        (books, repairs, claims): (&Books, &Repairs, &Claims),
+    ) {
+        let kind = match *fact {
+            Fact::Registered { node, .. } => {
+                self.changed.insert(node);
+                return;
+            }
+            Fact::Submitted { job, .. } => {
+                self.submitted.insert(job, index);
+                return;
+            }
+            Fact::Updated { .. } => return,
+            Fact::Happened { kind, .. } => kind,
+        };
+        match kind {
+            EventKind::Placed { job, group, first, count, node } => {
+                let goes_before = |task| repairs.was_lost(*job, *group, task) || books.has_returned(*job, *group, task);
+                if claims.moves(*job) || (*first..first + count).any(goes_before) {
+                    self.changed.insert(*node);
+                } else {
+                    self.new.entry(*node).or_default().insert((*job, *group));
+                }
+            }
+            EventKind::NodeHealth { node, .. }
+            | EventKind::NodeCordoned { node, .. }
+            | EventKind::NodeTainted { node, .. }
+            | EventKind::NodeCondition { node, .. }
+            | EventKind::NodeDraining { node, .. }
+            | EventKind::NodeUndrained { node, .. } => drop(self.changed.insert(*node)),
+            _ => {}
+        }
+    }
+
+    /// Judges an entry, when all of it is known.
+    pub(crate) fn judge(&mut self, index: Index, ledger: &Ledger<'_>) -> Vec<Broken> {
+        if self.new.is_empty() {
+            return Vec::new();
+        }
+        let mut broken = self.taken_promises(index, ledger);
+        broken.extend(self.starving(index, ledger));
+        broken
+    }
+
+    /// What was taken of the room that is promised to heads.
+    fn taken_promises(&self, index: Index, ledger: &Ledger<'_>) -> Vec<Broken> {
+        let priority = |job: JobId| ledger.books.jobs.get(&job).map_or(i32::MAX, |spec| spec.priority);
+        let mut broken = Vec::new();
+        let has_heads = |node: NodeId| ledger.claims.of_heads(node).next().is_some();
+        for (node, groups) in self.new.iter().filter(|(node, _)| !self.changed.contains(node) && has_heads(**node)) {
+            let promised = |by: JobId| {
+                let heads = ledger.claims.of_heads(*node);
+                heads.filter(move |head| head.job != by && priority(head.job) >= priority(by))
+            };
+            // What may pass one head takes what the others have less of.
+            if groups.iter().any(|(by, _)| promised(*by).count() < ledger.claims.of_heads(*node).count()) {
+                continue;
+            }
+            for (by, group) in groups.iter().filter(|(by, _)| promised(*by).all(|head| head.since < index)) {
+                let room = ledger.room_beside_runs(*node);
+                let mut promises: BTreeMap<&str, i64> = BTreeMap::new();
+                for head in promised(*by) {
+                    let spec =
+                        ledger.books.jobs.get(&head.job).and_then(|spec| spec.groups.get(usize::from(head.group)));
+                    for (name, amount) in spec.into_iter().flat_map(|group| &group.requests) {
+                        *promises.entry(name).or_default() += amount * i64::from(head.count);
+                    }
+                }
+                let spec = ledger.books.jobs.get(by).and_then(|spec| spec.groups.get(usize::from(*group)));
+                let asks =
+                    |name: &str| spec.is_some_and(|group| group.requests.get(name).is_some_and(|asked| *asked > 0));
+                let short = promises.iter().find(|(name, amount)| asks(name) && room.free(name) < **amount);
+                if let Some((name, amount)) = short {
+                    let title = |job: JobId| ledger.books.jobs.get(&job).map_or("?", |spec| spec.name.as_str());
+                    let heads: Vec<&str> = promised(*by).map(|head| title(head.job)).collect();
+                    let by = title(*by);
+                    let what = format!(
+                        "entry {index}: {by} takes room on {node}, where {amount} of {name} are promised to {} and {} \
+                         are left",
+                        heads.join(", "),
+                        room.free(name)
+                    );
+                    broken.push(Broken::new("P10", what));
+                }
+            }
+        }
+        broken
+    }
+
+    /// Who waits in vain while others of its line start.
+    fn starving(&mut self, index: Index, ledger: &Ledger<'_>) -> Vec<Broken> {
+        if ledger.books.nodes.len() > NODES_MAX {
+            return Vec::new();
+        }
+        let now_ms = ledger.waiting.now_ms;
+        let last = self.last_turns(index, ledger);
+        let (mut waits, mut broken) = (BTreeMap::new(), Vec::new());
+        for (job, wait) in ledger.waiting.active() {
+            let Some(spec) = ledger.books.jobs.get(&job).filter(|spec| may_starve(ledger, job, spec)) else { continue };
+            let fresh = Waits { changes: wait.changes, since_ms: now_ms, passed_ms: 0, passed_for_ms: 0 };
+            let known = self.waits.get(&job).copied().filter(|known| known.changes == fresh.changes);
+            let mut known = known.unwrap_or(fresh);
+            let patience_ms = self.patience_ms.get(&spec.class).copied();
+            let patience_ms = patience_ms.unwrap_or(u64::from(HEAD_PATIENCE_SECONDS) * 1000);
+            let is_due = now_ms > known.since_ms.saturating_add(patience_ms);
+            if is_due && last.get(&spec.class).is_some_and(|last| self.turn(index, job, spec) < *last) {
+                known.pass(now_ms);
+                let (waited_ms, passed_for_ms) = (now_ms - known.since_ms, known.passed_for_ms);
+                let fits = fits_in_time(ledger, job, spec, wait);
+                if !fits || passed_for_ms > STARVING_MS {
+                    known.passed_for_ms = 0;
+                }
+                if fits && passed_for_ms > STARVING_MS {
+                    let what = format!(
+                        "entry {index}: {} has waited for {waited_ms} ms, has been passed over for {passed_for_ms} ms, \
+                         and is not the head of its line",
+                        spec.name
+                    );
+                    broken.push(Broken::new("P10", what));
+                }
+            }
+            waits.insert(job, known);
+        }
+        self.waits = waits;
+        broken
+    }
+
+    /// The order in which jobs of a line are due.
+    fn turn(&self, index: Index, job: JobId, spec: &JobSpec) -> Turn {
+        (Reverse(spec.priority), self.submitted.get(&job).copied().unwrap_or(index), job)
+    }
+
+    /// The last turn of each class of which the entry placed new work.
+    fn last_turns(&self, index: Index, ledger: &Ledger<'_>) -> BTreeMap<Class, Turn> {
+        let mut last = BTreeMap::new();
+        for (by, _) in self.new.values().flatten() {
+            let Some(spec) = ledger.books.jobs.get(by).filter(|spec| spec.queue.is_empty()) else { continue };
+            let turn = self.turn(index, *by, spec);
+            let last = last.entry(spec.class).or_insert(turn);
+            *last = turn.max(*last);
+        }
+        last
+    }
+}
+
+/// Whether nothing of the job stands, no room is promised to it, and it may become the head of the line of its class.
+fn may_starve(ledger: &Ledger<'_>, job: JobId, spec: &JobSpec) -> bool {
+    let is_ahead = |head: JobId| {
+        let other = ledger.books.jobs.get(&head);
+        let same_line = |other: &&JobSpec| other.queue.is_empty() && other.class == spec.class;
+        other.filter(same_line).is_some_and(|other| other.priority >= spec.priority)
+    };
+    spec.queue.is_empty()
+        && spec.groups.len() == 1
+        && spec.groups[0].slices().is_empty()
+        && ledger.books.live_of(job).next().is_none()
+        && !ledger.claims.has(job)
+        && !ledger.claims.heads().any(is_ahead)
+}
