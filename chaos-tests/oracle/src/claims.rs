@@ -3,10 +3,10 @@
 //! does not say that a claim has ended, it is taken to be there for a while.
 
 use crate::books::Books;
-use crate::facts::{Fact, Taken};
+use crate::facts::{Fact, Taken, is_granted};
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Command, EventKind, Grain, Index, JobId, NodeHealth, NodeId, OnDisconnect, Outcome, Purpose, RunRef, StopCause,
+    Command, EventKind, Index, JobId, NodeHealth, NodeId, OnDisconnect, Outcome, Purpose, RunRef, StopCause,
     Transaction, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,22 +83,20 @@ impl Claims {
     }
 
     fn commit(&mut self, (since, now_ms): (Index, u64), transaction: &Transaction, verdict: &Verdict) {
-        if transaction.grain == Grain::AllOrNothing && !verdict.conflicts.is_empty() {
-            return;
-        }
-        let refused = |row: Row| verdict.conflicts.iter().any(|found| [row, Row::Whole].contains(&found.row));
+        let granted = |row: Row| is_granted(transaction, verdict, row);
         for (at, row) in transaction.nominate.iter().enumerate() {
             let (tasks, until_ms) = match row.purpose {
                 Purpose::Preemptor { expires_ms: until_ms } | Purpose::Head { until_ms } => (None, until_ms),
                 Purpose::Move => (Some((row.first.0..row.first.0 + row.count).collect()), now_ms + CLAIM_MS_MAX),
                 Purpose::Spare | Purpose::Repair => continue,
             };
-            if !refused(Row::Nominate(at as u32)) {
+            if granted(Row::Nominate(at as u32)) {
                 let (job, group, node, count) = (row.job, row.group.0, row.node, row.count);
                 self.claims.push(Claim { job, group, node, count, tasks, is_head: row.is_head(), since, until_ms });
             }
         }
-        for (run, _) in transaction.evict.iter().filter(|(_, cause)| *cause == StopCause::Drained) {
+        let drained = transaction.evict.iter().enumerate().filter(|(_, (_, cause))| *cause == StopCause::Drained);
+        for (_, (run, _)) in drained.filter(|(at, _)| granted(Row::Evict(*at as u32))) {
             self.moving.entry((run.task.job, run.task.group.0)).or_default().insert(run.task.task.0);
         }
     }

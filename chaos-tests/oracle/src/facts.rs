@@ -2,9 +2,10 @@
 //! a new node or job is stands in the command, so the two are brought together here.
 
 use crate::history::Caused;
+use ohm_model::transaction::Row;
 use ohm_model::{
-    Class, ClassKind, Command, Entry, EventKind, Incarnation, JobId, JobOutcome, JobSpec, NodeId, NodeSpec, Outcome,
-    QueueSpec, Sequence, SessionId, TopologySpec,
+    Class, ClassKind, Command, Entry, EventKind, Grain, Incarnation, JobId, JobOutcome, JobSpec, NodeId, NodeSpec,
+    Outcome, QueueSpec, Sequence, SessionId, TopologySpec, Transaction, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -19,6 +20,25 @@ pub(crate) enum Fact<'a> {
     Updated { job: JobId, spec: &'a JobSpec, endless: bool },
     /// Anything else, at this stamped time.
     Happened { at_ms: u64, kind: &'a EventKind },
+}
+
+impl Fact<'_> {
+    /// The node of which this changes what it is, or whether it takes work.
+    pub(crate) fn changed_node(&self) -> Option<NodeId> {
+        match self {
+            Fact::Registered { node, .. } => Some(*node),
+            Fact::Happened { kind, .. } => match kind {
+                EventKind::NodeHealth { node, .. }
+                | EventKind::NodeCordoned { node, .. }
+                | EventKind::NodeTainted { node, .. }
+                | EventKind::NodeCondition { node, .. }
+                | EventKind::NodeDraining { node, .. }
+                | EventKind::NodeUndrained { node, .. } => Some(*node),
+                _ => None,
+            },
+            Fact::Submitted { .. } | Fact::Updated { .. } => None,
+        }
+    }
 }
 
 /// What an entry changed about the rules of the cell. No event tells of these, so their place among the facts is not
@@ -51,6 +71,12 @@ pub(crate) fn taken<'a>(
         envelope.sequence == Sequence(0) || known.insert((envelope.session, envelope.sequence))
     });
     first.map(|(envelope, outcome)| (&envelope.command, outcome)).collect()
+}
+
+/// Whether the log did what this row of a transaction asks for.
+pub(crate) fn is_granted(transaction: &Transaction, verdict: &Verdict, row: Row) -> bool {
+    let together = transaction.grain == Grain::AllOrNothing;
+    !verdict.conflicts.iter().any(|found| together || found.row == row || found.row == Row::Whole)
 }
 
 /// What classes are like. A class of which no profile was submitted is built in.

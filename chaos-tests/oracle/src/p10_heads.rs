@@ -90,20 +90,12 @@ impl Heads {
         fact: &Fact<'_>,
         (books, repairs, claims): (&Books, &Repairs, &Claims),
     ) {
-        let kind = match *fact {
-            Fact::Registered { node, .. } => {
-                self.changed.insert(node);
-                return;
-            }
+        self.changed.extend(fact.changed_node());
+        match *fact {
             Fact::Submitted { job, .. } => {
                 self.submitted.insert(job, index);
-                return;
             }
-            Fact::Updated { .. } => return,
-            Fact::Happened { kind, .. } => kind,
-        };
-        match kind {
-            EventKind::Placed { job, group, first, count, node } => {
+            Fact::Happened { kind: EventKind::Placed { job, group, first, count, node }, .. } => {
                 let goes_before = |task| repairs.was_lost(*job, *group, task) || books.has_returned(*job, *group, task);
                 if claims.moves(*job) || (*first..first + count).any(goes_before) {
                     self.changed.insert(*node);
@@ -111,12 +103,6 @@ impl Heads {
                     self.new.entry(*node).or_default().insert((*job, *group));
                 }
             }
-            EventKind::NodeHealth { node, .. }
-            | EventKind::NodeCordoned { node, .. }
-            | EventKind::NodeTainted { node, .. }
-            | EventKind::NodeCondition { node, .. }
-            | EventKind::NodeDraining { node, .. }
-            | EventKind::NodeUndrained { node, .. } => drop(self.changed.insert(*node)),
             _ => {}
         }
     }

@@ -3,7 +3,7 @@
 //! still is open, it is taken to be.
 
 use crate::books::Books;
-use crate::facts::{Fact, Rules, Taken};
+use crate::facts::{Fact, Rules, Taken, is_granted};
 use crate::history::Broken;
 use ohm_model::selector::Labels;
 use ohm_model::transaction::Row;
@@ -150,8 +150,8 @@ impl Admissions {
 
     /// Takes note of the quota that a transaction reserves, before its entry's facts.
     pub(crate) fn commit(&mut self, transaction: &Transaction, verdict: &Verdict, books: &Books) {
-        let refused = |row: Row| verdict.conflicts.iter().any(|found| found.row == row || found.row == Row::Whole);
-        let reserving = transaction.reserve.iter().enumerate().filter(|(at, _)| !refused(Row::Reserve(*at as u32)));
+        let granted = |at: usize| is_granted(transaction, verdict, Row::Reserve(at as u32));
+        let reserving = transaction.reserve.iter().enumerate().filter(|(at, _)| granted(*at));
         for (_, job) in reserving {
             if let Some(spec) = books.jobs.get(job) {
                 self.reserved.entry(*job).or_insert_with(|| spec.clone());

@@ -6,7 +6,7 @@
 
 use crate::books::Books;
 use crate::earmarks::owed_ms;
-use crate::facts::{Fact, Taken};
+use crate::facts::{Fact, Taken, is_granted};
 use crate::history::Broken;
 use crate::p7_repairs::Repairs;
 use crate::p10_ledger::Ledger;
@@ -48,11 +48,9 @@ impl OwedRoom {
         (self.new, self.repairs, self.changed, self.moved) = Default::default();
         for (command, outcome) in taken {
             let (Command::Commit(transaction), Outcome::Verdict(verdict)) = (command, outcome) else { continue };
-            let refused = |row: Row| verdict.conflicts.iter().any(|found| [row, Row::Whole].contains(&found.row));
-            let together = transaction.grain == ohm_model::Grain::AllOrNothing && !verdict.conflicts.is_empty();
             for (at, claim) in transaction.claim.iter().enumerate() {
                 let Some(spec) = books.jobs.get(&claim.job) else { continue };
-                if !together && !refused(Row::Claim(at as u32)) {
+                if is_granted(transaction, verdict, Row::Claim(at as u32)) {
                     let until_ms = repairs.last_loss_ms(claim.job).saturating_add(owed_ms(spec));
                     self.claims.insert(claim.job, (until_ms, index));
                 }
@@ -62,12 +60,9 @@ impl OwedRoom {
 
     /// Takes note of one fact; `books` and `repairs` know of it already.
     pub(crate) fn note(&mut self, fact: &Fact<'_>, books: &Books, repairs: &Repairs) {
+        self.changed.extend(fact.changed_node());
         let kind = match *fact {
-            Fact::Registered { node, .. } => {
-                self.changed.insert(node);
-                return;
-            }
-            Fact::Submitted { .. } => return,
+            Fact::Registered { .. } | Fact::Submitted { .. } => return,
             Fact::Updated { job, .. } => return self.close(job),
             Fact::Happened { kind, .. } => kind,
         };
@@ -88,12 +83,6 @@ impl OwedRoom {
             EventKind::JobState { job, state, .. } if !matches!(state.as_str(), "pending" | "running") => {
                 self.close(*job);
             }
-            EventKind::NodeHealth { node, .. }
-            | EventKind::NodeCordoned { node, .. }
-            | EventKind::NodeTainted { node, .. }
-            | EventKind::NodeCondition { node, .. }
-            | EventKind::NodeDraining { node, .. }
-            | EventKind::NodeUndrained { node, .. } => drop(self.changed.insert(*node)),
             _ => {}
         }
         let stands = |job: &JobId| books.live(*job, 0).any(|(_, standing)| !standing.stopping);

@@ -3,7 +3,7 @@
 //! of a job keep nothing back from its own tasks, but what is over then is given back in the same entry.
 
 use crate::books::Books;
-use crate::facts::{Fact, Rules};
+use crate::facts::{Fact, Rules, is_granted};
 use crate::history::Broken;
 use crate::quota::{QuotaTree, asks};
 use ohm_model::{Amounts, EventKind, Index, JobId, Transaction, Verdict, transaction::Row};
@@ -33,8 +33,8 @@ struct Charge {
 impl Quotas {
     /// Takes note of a committed transaction, before its entry's facts.
     pub(crate) fn commit(&mut self, transaction: &Transaction, verdict: &Verdict) {
-        let refused = |row: usize| verdict.conflicts.iter().any(|found| found.row == Row::Reserve(row as u32));
-        let reserving = transaction.reserve.iter().enumerate().filter(|(row, _)| !refused(*row));
+        let granted = |row: usize| is_granted(transaction, verdict, Row::Reserve(row as u32));
+        let reserving = transaction.reserve.iter().enumerate().filter(|(row, _)| granted(*row));
         self.reserved.extend(reserving.map(|(_, job)| *job));
     }
 

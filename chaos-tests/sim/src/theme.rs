@@ -227,14 +227,9 @@ fn starving(dice: &mut Prng, job: &mut JobSpec) {
     group.requests = [("cpu".to_string(), dice.between(5, 15) as i64 * 100)].into();
     group.task.sim_duration_ms = dice.between(1_500, 6_000);
     group.task.sim_exit_code = 0;
-    (group.count, group.min_count, group.elastic) = (1, 1, true);
-    if is_gang {
-        let count = dice.between(5, 12) as u32;
-        (group.count, group.min_count, group.elastic) = (count, count, false);
-        job.priority = dice.below(2) as i32;
-        return;
-    }
-    job.priority = 0;
+    let count = if is_gang { dice.between(5, 12) as u32 } else { 1 };
+    (group.count, group.min_count, group.elastic) = (count, count, !is_gang);
+    job.priority = if is_gang { dice.below(2) as i32 } else { 0 };
 }
 
 /// Work that fits the quota of its queue, so that much is reserved and asked for.
