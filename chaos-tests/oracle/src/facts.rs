@@ -58,19 +58,19 @@ pub(crate) struct Rules<'a> {
 /// A command that was taken, with its answer.
 pub(crate) type Taken<'a> = (&'a Command, &'a Outcome);
 
-/// What an entry takes, but for commands that were sent again and got the answer of the first time: `known` says which
-/// have been answered.
+/// What an entry takes, by session, but for commands that were sent again and got the answer of the first time: `known`
+/// says which have been answered.
 pub(crate) fn taken<'a>(
     entry: &'a Entry,
     applied: &'a Caused,
     known: &mut BTreeSet<(SessionId, Sequence)>,
-) -> Vec<Taken<'a>> {
+) -> Vec<(SessionId, Taken<'a>)> {
     let all = entry.commands.iter().zip(&applied.outcomes);
     let answered = all.filter(|(_, outcome)| !matches!(outcome, Outcome::Refused(_)));
     let first = answered.filter(|(envelope, _)| {
         envelope.sequence == Sequence(0) || known.insert((envelope.session, envelope.sequence))
     });
-    first.map(|(envelope, outcome)| (&envelope.command, outcome)).collect()
+    first.map(|(envelope, outcome)| (envelope.session, (&envelope.command, outcome))).collect()
 }
 
 /// Whether the log did what this row of a transaction asks for.

@@ -37,12 +37,14 @@ mod p7_taints;
 mod p8_brought;
 mod p8_hard_constraints;
 mod p8_quota;
+mod p8_turns;
 mod p9_equal_copies;
 mod quota;
 mod rooms;
 mod spares;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod waiting;
 
 use ohm_model::{Command, Entry, Index, JobId, Outcome, Sequence, SessionId};
@@ -50,8 +52,9 @@ use std::collections::BTreeSet;
 
 pub use history::{Broken, Caused, Record};
 pub use p10_liveness::Stuck;
-pub use p10_reasons::{Reason, Why};
+pub use p10_reasons::{Reason, ShortQuota, Why};
 
+use p8_turns::OutOfTurn;
 use p10_ledger::{Counted, Ledger};
 
 /// All judges together.
@@ -80,6 +83,7 @@ pub struct Oracle {
     taints: p7_taints::Taints,
     brought: p8_brought::Brought,
     quotas: p8_quota::Quotas,
+    turns: turns::Turns,
     spares: spares::Spares,
     earmarks: earmarks::Earmarks,
     owed_room: p7_owed_room::OwedRoom,
@@ -115,17 +119,16 @@ impl Oracle {
     }
 
     fn judge_entry(&mut self, (index, at_ms): (Index, u64), entry: &Entry, applied: &Caused) {
-        let taken = facts::taken(entry, applied, &mut self.answered);
+        let by_session = facts::taken(entry, applied, &mut self.answered);
+        let taken: Vec<facts::Taken<'_>> = by_session.iter().map(|(_, taken)| *taken).collect();
+        let mut out_of_turn = OutOfTurn::before(entry.stamp_ms, &by_session, &self.ledger());
+        self.turns.entry_begins(&by_session);
         let room_before = self.owed_room.before(&self.ledger(), &taken);
-        let (rules, broken) = (facts::rules(&taken), &mut self.broken);
+        let rules = facts::rules(&taken);
         self.books.rule(&rules);
         self.admissions.entry_begins(&rules, &self.books);
-        for (command, outcome) in &taken {
-            if let (Command::Commit(transaction), Outcome::Verdict(verdict)) = (command, outcome) {
-                self.quotas.commit(transaction, verdict);
-                self.admissions.commit(transaction, verdict, &self.books);
-            }
-        }
+        self.note_commits(&taken);
+        let broken = &mut self.broken;
         let facts = facts::facts(&taken, applied, &mut self.classes);
         self.real_time.entry((index, at_ms, entry.stamp_ms), &taken, &facts, broken);
         self.admissions.reports(index, &taken, &facts, broken);
@@ -142,6 +145,8 @@ impl Oracle {
         for fact in facts {
             self.books.note(&fact);
             self.waiting.note(&fact, &self.books);
+            self.turns.note((index, self.waiting.now_ms), &fact);
+            out_of_turn.note(&fact);
             self.heads.note(index, &fact, (&self.books, &self.repairs, &self.claims));
             self.claims.note(&fact);
             self.capacity.watch(index, &fact, &self.books, broken);
@@ -178,11 +183,25 @@ impl Oracle {
         self.earmarks.entry_over((index, self.waiting.now_ms), (&self.books, &self.repairs), broken);
         self.closed_jobs.watch(index, applied, broken);
         self.exactly_once.applied(index, entry, applied, broken);
-        let taken_away = self.owed_room.judge(index, &self.ledger(), &room_before);
-        self.broken.extend(taken_away);
+        self.judge_from_all_books(index, &room_before, &out_of_turn);
+    }
+
+    fn judge_from_all_books(&mut self, index: Index, room_before: &p7_owed_room::Fits, out_of_turn: &OutOfTurn) {
         let mut heads = std::mem::take(&mut self.heads);
-        self.broken.extend(heads.judge(index, &self.ledger()));
+        let mut found = self.owed_room.judge(index, &self.ledger(), room_before);
+        found.extend(out_of_turn.judge(index, &self.ledger()));
+        found.extend(heads.judge(index, &self.ledger()));
         self.heads = heads;
+        self.broken.extend(found);
+    }
+
+    fn note_commits(&mut self, taken: &[facts::Taken<'_>]) {
+        for (command, outcome) in taken {
+            if let (Command::Commit(transaction), Outcome::Verdict(verdict)) = (command, outcome) {
+                self.quotas.commit(transaction, verdict);
+                self.admissions.commit(transaction, verdict, &self.books);
+            }
+        }
     }
 
     /// Judges what can only be judged when everything is quiet again.
@@ -215,6 +234,7 @@ impl Oracle {
             spares: &self.spares,
             earmarks: &self.earmarks,
             quotas: &self.quotas,
+            turns: &self.turns,
             counted: Counted::default(),
         }
     }

@@ -14,6 +14,7 @@ use crate::p8_quota::Quotas;
 use crate::quota::{QuotaTree, add, asks};
 use crate::rooms::{Room, Rooms, rooms_beside};
 use crate::spares::Spares;
+use crate::turns::Turns;
 use crate::waiting::{GroupWait, Wait, Waiting};
 use ohm_model::{Amounts, GroupSpec, JobId, JobSpec, NodeId};
 use std::cell::OnceCell;
@@ -31,6 +32,7 @@ pub(crate) struct Ledger<'a> {
     pub(crate) spares: &'a Spares,
     pub(crate) earmarks: &'a Earmarks,
     pub(crate) quotas: &'a Quotas,
+    pub(crate) turns: &'a Turns,
     pub(crate) counted: Counted,
 }
 
@@ -178,9 +180,19 @@ impl Ledger<'_> {
         if self.admissions.may_hold(job) {
             return self.admissions.holds_for_sure(job);
         }
+        self.queue_has(&spec.queue, asked) && !self.may_cede(job, spec)
+    }
+
+    /// Whether quota may be left to a job that comes before `job` in its queue.
+    pub(crate) fn may_cede(&self, job: JobId, spec: &JobSpec) -> bool {
+        self.turns.may_cede((job, spec), (self.books, self.waiting, self.claims))
+    }
+
+    /// Whether so much more may be used of a queue for sure.
+    pub(crate) fn queue_has(&self, queue: &str, asked: &Amounts) -> bool {
         let tree = self.fullest();
-        let limited = asked.iter().filter(|(resource, _)| tree.limits(&spec.queue, resource));
-        limited.into_iter().all(|(resource, amount)| tree.left(&spec.queue, resource) >= *amount)
+        let limited = asked.iter().filter(|(resource, _)| tree.limits(queue, resource));
+        limited.into_iter().all(|(resource, amount)| tree.left(queue, resource) >= *amount)
     }
 
     /// How much of a resource is left for the queue: at least and at most. Nothing when the queue does not limit it.

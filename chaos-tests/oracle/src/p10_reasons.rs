@@ -24,6 +24,19 @@ pub enum Why {
     Other,
 }
 
+/// What a person is told of a quota.
+#[derive(Clone, Debug)]
+pub struct ShortQuota {
+    /// Of what there is too little.
+    pub resource: String,
+    /// How much the job asks for.
+    pub asked: i64,
+    /// How much there is, beside what is `ceded`.
+    pub available: i64,
+    /// How much is left to jobs that come before it.
+    pub ceded: i64,
+}
+
 /// What a person is told about a job that waits.
 #[derive(Clone, Debug)]
 pub struct Reason {
@@ -41,8 +54,8 @@ pub struct Reason {
     pub open_nodes: u32,
     /// All others.
     pub misses: Vec<(Why, u32)>,
-    /// Too little quota: of what, how much is asked for, and how much there is.
-    pub quota: Option<(String, i64, i64)>,
+    /// Too little quota.
+    pub quota: Option<ShortQuota>,
 }
 
 /// Says what is not true about the reason that a job was given for waiting.
@@ -58,10 +71,14 @@ pub(crate) fn judge_reason(ledger: &Ledger<'_>, job: JobId, reason: &Reason) -> 
     if let Some((fit, of)) = reason.short.filter(|(fit, of)| fit >= of) {
         return wrong(format!("{fit} of {of} would fit"));
     }
-    if let Some((name, asked, available)) = &reason.quota {
-        let left = ledger.quota_left(&spec.queue, name);
-        if asked <= available || left.is_none_or(|(least, most)| !(least..=most).contains(available)) {
-            return wrong(format!("{asked} of {name} are asked for and {left:?} (least, most) are left"));
+    if let Some(ShortQuota { resource, asked, available, ceded }) = &reason.quota {
+        let left = ledger.quota_left(&spec.queue, resource);
+        let is_known = left.is_some_and(|(least, most)| (least..=most).contains(&(available + ceded)));
+        if asked <= available || !is_known {
+            return wrong(format!("{asked} of {resource} are asked for and {left:?} (least, most) are left"));
+        }
+        if *ceded != 0 && !ledger.may_cede(job, spec) {
+            return wrong(format!("no job comes before it that {ceded} of {resource} could be left to"));
         }
     }
     if reason.total_nodes == 0 {

@@ -172,6 +172,11 @@ impl Waiting {
         self.jobs.iter().filter(|(_, wait)| wait.is_active).map(|(job, wait)| (*job, wait))
     }
 
+    /// Whether nothing has happened to the job since it was submitted.
+    pub(crate) fn is_untouched(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|wait| wait.changes == 0)
+    }
+
     /// Whether there is a provisioning class of this name.
     pub(crate) fn knows_class(&self, name: &str) -> bool {
         self.provisioning_classes.contains(name)

@@ -46,6 +46,8 @@ pub(crate) struct Knobs {
     pub(crate) jobs_per_pass: usize,
     pub(crate) transaction_bytes: usize,
     pub(crate) retries: u32,
+    /// How long a scheduler plans one job.
+    pub(crate) planning_ms: u64,
     pub(crate) node_lease_ms: u64,
     pub(crate) beat_interval_ms: u64,
     pub(crate) report_batch_max: usize,
@@ -103,6 +105,7 @@ impl Knobs {
             jobs_per_pass: one_of(&[1, 8, 256]) as usize,
             transaction_bytes: one_of(&[256, 4 << 10, 128 << 10]) as usize,
             retries: one_of(&[1, 8]) as u32,
+            planning_ms: 0,
             node_lease_ms: 0,
             beat_interval_ms: one_of(&[250, 500, 1_000]),
             report_batch_max: one_of(&[1, 16, 1024]) as usize,

@@ -1,11 +1,10 @@
 //! What must be true of the cell when everything is quiet again.
 
-use crate::mischief::Mischief;
 use crate::roles::SpoiltPlanner;
 use ohm_cell::{Cell, Job, JobState, NodeRecord, Standing};
 use ohm_framework::{Answer, Explanation, Miss, Need, Obstacle, explain_job, need_of};
 use ohm_model::{GroupIndex, NodeHealth, RepairPolicy};
-use ohm_oracle::{Broken, Oracle, Reason, Why};
+use ohm_oracle::{Broken, Oracle, Reason, ShortQuota, Why};
 use std::sync::Arc;
 
 /// Once nothing goes wrong any more, a check is ready and a wait is over within this time.
@@ -78,7 +77,7 @@ fn quiet(what: String) -> Broken {
 }
 
 fn wrong_reason(cell: &Cell, job: &Job, oracle: &Oracle) -> Option<Broken> {
-    let mut planner = SpoiltPlanner::new(job.spec.class, Mischief::default());
+    let mut planner = SpoiltPlanner::new(job.spec.class, Default::default());
     let broken = |what: String| Some(Broken { promise: "P10", what });
     match explain_job(cell, &mut planner, job.id) {
         Answer::Waits(why) => oracle.judge_reason(job.id, &reason(cell, &why)),
@@ -94,8 +93,9 @@ fn reason(cell: &Cell, why: &Explanation) -> Reason {
     let (mut short, mut quota) = (None, None);
     match &why.obstacle {
         Obstacle::Room | Obstacle::Domain { .. } => short = Some((why.fit, why.of)),
-        Obstacle::Quota { resource, asked, available, .. } => {
-            quota = Some((cell.resources().name(*resource).to_string(), *asked, *available))
+        &Obstacle::Quota { resource, asked, available, ceded, .. } => {
+            let resource = cell.resources().name(resource).to_string();
+            quota = Some(ShortQuota { resource, asked, available, ceded });
         }
         _ => {}
     }

@@ -22,6 +22,8 @@ pub struct Report {
     pub acknowledged: u64,
     /// Tasks that really began.
     pub began: u64,
+    /// Virtual time at which the last of them began.
+    pub last_began_ms: u64,
     /// Virtual time at the end.
     pub virtual_ms: u64,
     /// How many nodes the cell had.

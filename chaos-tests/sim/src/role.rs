@@ -52,6 +52,9 @@ pub(crate) trait Role {
     /// Its own time passes; it says when again.
     fn tick(&mut self, stage: &mut Stage);
 
+    /// It has done what kept it busy.
+    fn go_on(&mut self, _stage: &mut Stage) {}
+
     /// It has a stream to a server.
     fn connected(&mut self, _connection: u64, _stage: &mut Stage) {}
 

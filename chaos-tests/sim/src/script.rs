@@ -19,9 +19,10 @@ use crate::faults::Fault;
 use crate::knobs::{Knobs, NODES_MAX};
 use crate::report::Report;
 use ohm_cell::{Cell, TaskState};
+use ohm_framework::SchedulerConfig;
 use ohm_model::{
-    Class, Command, GroupSpec, Incarnation, JobSpec, NodeSpec, OnDisconnect, Reconcile, TaskSpec, TopologyMode,
-    TopologyRequest,
+    Amounts, Class, Command, GroupSpec, Incarnation, JobSpec, NodeSpec, OnDisconnect, QueueSpec, Reconcile, TaskSpec,
+    TopologyMode, TopologyRequest,
 };
 use ohm_oracle::Broken;
 use words::Words;
@@ -37,6 +38,8 @@ pub struct Script {
     wishes: u64,
     mischief_permille: u64,
     queues: bool,
+    /// How long a job takes, and how many one pass plans.
+    planning: Option<(u64, usize)>,
     faults_ms: Option<u64>,
     quiet_ms: Option<u64>,
     pub(crate) plain_nodes: bool,
@@ -113,6 +116,14 @@ impl Script {
                 words.expect("in")?;
                 words.expect("1000")?;
             }
+            "planning" => {
+                ["a", "job", "takes"].into_iter().try_for_each(|word| words.expect(word))?;
+                let planning_ms = words.time_ms()?;
+                words.expect("with")?;
+                let jobs_per_pass = words.number("how many jobs")?.max(1) as usize;
+                ["in", "a", "pass"].into_iter().try_for_each(|word| words.expect(word))?;
+                self.planning = Some((planning_ms, jobs_per_pass));
+            }
             "network" => match words.word("calm or drawn")? {
                 "calm" => self.is_calm = true,
                 "drawn" => self.is_calm = false,
@@ -134,8 +145,8 @@ impl Script {
             "expect" => self.expects(words)?,
             other => {
                 return Err(format!(
-                    "\"{other}\" begins no statement: seed, nodes, servers, schedulers, wishes, queues, planners, network, \
-                     faults, quiet, at and expect do"
+                    "\"{other}\" begins no statement: seed, nodes, servers, schedulers, wishes, queues, planners, \
+                     planning, network, faults, quiet, at and expect do"
                 ));
             }
         }
@@ -149,6 +160,7 @@ impl Script {
         }
         let command = match words.word("what happens")? {
             "submit" => Command::SubmitJobs { jobs: vec![read_job(words)?] },
+            "queue" => Command::PutQueue(read_queue(words)?),
             "cancel" => Command::CancelJob { name: words.word("a job")?.into(), grace_ms: None },
             "suspend" => Command::SuspendJob { name: words.word("a job")?.into() },
             "resume" => Command::ResumeJob { name: words.word("a job")?.into() },
@@ -173,8 +185,8 @@ impl Script {
             "remove" => Command::RemoveNode { name: words.word("a node")?.into() },
             other => {
                 return Err(format!(
-                    "\"{other}\" is nothing that happens: submit, cancel, suspend, resume, forget-job, cordon, uncordon, \
-                     taint, untaint, release, drain, undrain, remove, {}",
+                    "\"{other}\" is nothing that happens: submit, queue, cancel, suspend, resume, forget-job, cordon, \
+                     uncordon, taint, untaint, release, drain, undrain, remove, {}",
                     faults::VERBS.join(", ")
                 ));
             }
@@ -210,6 +222,12 @@ impl Script {
         knobs.replicas = self.replicas.map_or(knobs.replicas, |replicas| [replicas; 3]);
         (knobs.losses, knobs.leases_differ) = (false, false);
         (knobs.wishes, knobs.mischief_permille, knobs.queues) = (self.wishes, self.mischief_permille, self.queues);
+        if let Some((planning_ms, jobs_per_pass)) = self.planning {
+            // Where planning takes time, schedulers are otherwise as they are shipped.
+            let SchedulerConfig { retries, transactions_in_flight, transaction_bytes, .. } = SchedulerConfig::new("");
+            (knobs.planning_ms, knobs.jobs_per_pass, knobs.retries) = (planning_ms, jobs_per_pass, retries);
+            (knobs.transactions_in_flight, knobs.transaction_bytes) = (transactions_in_flight, transaction_bytes);
+        }
         knobs.faults_ms = self.faults_ms.unwrap_or(knobs.faults_ms);
         knobs.quiet_ms = self.quiet_ms.unwrap_or(knobs.quiet_ms);
     }
@@ -288,6 +306,25 @@ fn read_job(words: &mut Words<'_>) -> Result<JobSpec, String> {
     }
     spec.groups = vec![group];
     Ok(spec)
+}
+
+/// `NAME` and then resources with their amounts.
+fn read_queue(words: &mut Words<'_>) -> Result<QueueSpec, String> {
+    let mut nominal = Amounts::new();
+    let name = words.word("a queue")?.to_string();
+    while let Some(resource) = words.next() {
+        nominal.insert(resource.to_string(), words.number("an amount")? as i64);
+    }
+    Ok(QueueSpec {
+        name,
+        is_cohort: false,
+        parent: String::new(),
+        nominal,
+        borrowing_limit: Amounts::new(),
+        lending_limit: Amounts::new(),
+        weight_milli: 1000,
+        admission_checks: Vec::new(),
+    })
 }
 
 /// A node of a cell whose nodes are all alike: two in a rack, two racks in a block.

@@ -20,7 +20,9 @@ use ohm_oracle::{Broken, Record};
 use ohm_provisioning::Answered;
 use ohm_replica::{AgentOrder, AppendResult, Beat, FollowFrame, Purpose, RequestId};
 use ohm_stdx::Prng;
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// To a server.
 #[derive(Clone, Debug)]
@@ -70,6 +72,7 @@ pub(crate) enum Event {
     DiskDeadline { server: usize, starts: u64 },
     Driver { node: usize },
     Wake(Victim),
+    GoOn(Victim),
     Encoded { server: usize, starts: u64, purpose: Purpose, index: Index, pieces: Vec<Bytes> },
 }
 
@@ -108,7 +111,7 @@ pub(crate) struct Stage {
     next_request: u64,
     pub(crate) cuts: BTreeMap<Victim, (Way, u64)>,
     pub(crate) splits: BTreeMap<(usize, usize), u64>,
-    /// What the server that is being stepped sends leaves it only after so long.
+    /// What the process that is being stepped sends leaves it only after so long.
     pub(crate) sending_delay_ms: u64,
     pub(crate) outside: Outside,
     /// How many nodes there are, those included that join now.
@@ -118,6 +121,8 @@ pub(crate) struct Stage {
     /// What the clocks of servers showed lately before they were set: when, whose, and how far ahead of real time.
     pub(crate) shown_clocks: Vec<(u64, usize, i64)>,
     pub(crate) mischief: Mischief,
+    /// How many jobs the scheduler that is being stepped has planned.
+    pub(crate) planned: Rc<Cell<u64>>,
     pub(crate) healed: bool,
     pub(crate) traces: bool,
     pub(crate) history: Vec<Record>,
@@ -145,7 +150,8 @@ impl Stage {
             newcomers: Vec::new(),
             readers: Readers::new(report.seed),
             shown_clocks: Vec::new(),
-            mischief: Mischief::new(std::cell::Cell::new(knobs.mischief_permille)),
+            mischief: Mischief::new(Cell::new(knobs.mischief_permille)),
+            planned: Rc::default(),
             healed: false,
             traces,
             history: Vec::new(),

@@ -78,7 +78,8 @@ impl World {
             known.or_else(|| self.stage.late.get(connection).map(|(server, _)| *server)).map(Victim::Server)
         };
         match event {
-            Event::Tick(victim) | Event::Connect(victim) | Event::ProcessLoses { victim, .. } => Some(*victim),
+            Event::Tick(victim) | Event::GoOn(victim) | Event::Connect(victim) => Some(*victim),
+            Event::ProcessLoses { victim, .. } => Some(*victim),
             Event::Outside { provisioner, .. } => Some(Victim::Provisioner(*provisioner)),
             Event::Flush { server, .. } | Event::ServerLoses { server, .. } | Event::Encoded { server, .. } => {
                 Some(Victim::Server(*server))
@@ -123,6 +124,7 @@ impl World {
         let (roles, stage) = (&mut self.roles, &mut self.stage);
         match event {
             Event::Tick(victim) => roles.get(victim).tick(stage),
+            Event::GoOn(victim) => roles.get(victim).go_on(stage),
             Event::Connect(victim) => self.connect(victim),
             Event::Restart(victim) => self.restart(victim),
             Event::Wake(victim) => self.wake(victim),
@@ -244,7 +246,10 @@ impl World {
         for record in &history {
             self.digest = records::fold(self.digest, record);
             match record {
-                Record::Began { .. } => self.stage.report.began += 1,
+                Record::Began { .. } => {
+                    self.stage.report.began += 1;
+                    self.stage.report.last_began_ms = self.stage.now_ms();
+                }
                 Record::Acknowledged { .. } => self.stage.report.acknowledged += 1,
                 _ => {}
             }

@@ -47,6 +47,7 @@ use crate::policy::claims::{give_owed_room, settle_claims};
 use crate::policy::heads::settle_heads;
 use crate::policy::kept::settle_kept;
 use crate::policy::spares::settle_spares;
+use crate::policy::turns::settle_turns;
 use crate::rooms::reads::session_name;
 use crate::state::digest::lengthen_chain;
 use crate::state::sessions::Admission;
@@ -75,6 +76,7 @@ pub(crate) fn apply_entry(cell: &mut Cell, index: Index, entry: &Entry, applied:
         planted::settle_with(&mut tx, settle_spares);
         give_owed_room(&mut tx);
         settle_idle(&mut tx);
+        settle_turns(&mut tx);
         tx.applied.outcomes.push(outcome);
         planted.after(cell, applied);
     }

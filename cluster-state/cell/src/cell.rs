@@ -18,9 +18,8 @@ use crate::state::sessions::Sessions;
 use crate::state::shapes::{Shape, Shapes};
 use crate::state::timers::Timer;
 use crate::state::topologies::Topologies;
-use ohm_model::lease::SHARDS_PER_CLASS;
-use ohm_model::{Class, Index, JobSpec, NodeId, ShapeId, Shard};
-use ohm_stdx::hash;
+use crate::state::turns::Turns;
+use ohm_model::{Index, NodeId, ShapeId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,6 +66,7 @@ pub struct Cell {
     pub(crate) health: HealthState,
     pub(crate) kept: Kept,
     pub(crate) brought: Brought,
+    pub(crate) turns: Turns,
     pub(crate) scratch: Scratch,
 }
 
@@ -199,16 +199,4 @@ impl Cell {
     pub fn next_due_ms(&self) -> Option<u64> {
         self.timers.keys().next().copied()
     }
-
-    /// The shard that places jobs like `spec`: by the root cohort of their queue, or by their own name without a
-    /// queue, so that order and fairness inside a cohort are decided in one place.
-    pub fn shard_of(&self, spec: &JobSpec) -> Shard {
-        let key = if spec.queue.is_empty() { spec.name.as_str() } else { self.quota.root(&spec.queue) };
-        shard_for(spec.class, key)
-    }
-}
-
-/// The shard of `class` that a key falls into.
-pub(crate) fn shard_for(class: Class, key: &str) -> Shard {
-    Shard { class, number: (hash::mix(hash::bytes(key.as_bytes())) % u64::from(SHARDS_PER_CLASS)) as u16 }
 }

@@ -24,6 +24,7 @@ use crate::check::runs::{check_kept, sweep_run};
 use crate::check::shapes::check_shapes;
 use crate::state::brought::Brought;
 use crate::state::requests::direct_usage;
+use crate::state::turns::Turns;
 
 /// Every broken invariant; see [`Cell::invariants`].
 pub(crate) fn broken_invariants(cell: &Cell) -> Vec<String> {
@@ -40,6 +41,9 @@ pub(crate) fn broken_invariants(cell: &Cell) -> Vec<String> {
     check_shapes(cell, &mut broken);
     if cell.brought != Brought::of(&cell.nodes, &cell.jobs) {
         broken.push("the nodes that were brought and the open requests are not those that nodes and jobs say".into());
+    }
+    if cell.turns != Turns::of(&cell.jobs) {
+        broken.push("the lines of jobs that wait to start are not those that the jobs say".into());
     }
     if !cell.nominations.is_consistent() {
         broken.push("the nodes on which room is kept for jobs are not those that keep it".into());

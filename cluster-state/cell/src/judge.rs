@@ -62,6 +62,7 @@ pub(crate) fn judge_transaction(
     let (cell, transaction) = shown.as_deref().map_or((cell, transaction), |(cell, shown)| (cell, shown));
     scratch.over.begin();
     scratch.ask_quota_again();
+    scratch.forget_ceded();
     let accepted = vec![0; transaction.place.len()];
     let (conflicts, refresh) = (Vec::new(), Index(0));
     let (adopted, mark, last_queues) = (None, scratch.over.savepoint(), [None; 2]);
@@ -84,6 +85,7 @@ pub(crate) fn judge_adoption(
 ) -> Verdict {
     scratch.over.begin();
     scratch.ask_quota_again();
+    scratch.forget_ceded();
     scratch.guards.clear();
     scratch.guards.extend(transaction.jobs.iter().enumerate().map(|(at, guard)| (guard.job, at as u32)));
     let (session, accepted) = (SessionId(0), vec![0; transaction.place.len()]);
@@ -328,8 +330,10 @@ impl<'a> Judge<'a> {
             add_requests(&mut growth, shape, -i64::from(held));
         }
         let Some(queue) = self.cell.quota.find(&job.spec.queue) else { return Ok(()) };
+        self.scratch.cede(self.cell, job, Some(queue));
         let is_over = |(&resource, &amount): (&ResourceId, &i64)| {
-            self.what().quota_left(queue, &[(resource, amount)])[0] < amount
+            let left = self.what().quota_left(queue, &[(resource, amount)])[0];
+            left - self.scratch.ceded.of(resource) < amount
         };
         if growth.iter().any(is_over) {
             return Err(ConflictReason::QuotaExceeded);

@@ -12,3 +12,4 @@ pub(crate) mod repair;
 pub(crate) mod spares;
 pub(crate) mod survivors;
 pub(crate) mod tolerations;
+pub(crate) mod turns;

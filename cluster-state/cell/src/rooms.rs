@@ -1,6 +1,7 @@
 //! Room on nodes: what a group finds, what is held for tasks that do not run there yet (preemptors, heads of
 //! lines, moves, spares, repairs), and what would be if more were taken.
 
+pub(crate) mod ceded;
 pub(crate) mod grid;
 pub(crate) mod heads;
 pub(crate) mod laying;
@@ -8,4 +9,5 @@ pub(crate) mod nominations;
 pub(crate) mod overlay;
 pub(crate) mod reads;
 pub(crate) mod room;
+pub(crate) mod turns;
 pub(crate) mod what_if;

@@ -29,3 +29,4 @@ pub(crate) mod snapshot;
 pub(crate) mod timers;
 pub(crate) mod tolerance;
 pub(crate) mod topologies;
+pub(crate) mod turns;

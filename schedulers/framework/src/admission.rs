@@ -76,10 +76,11 @@ fn checks_text(job: &Job) -> String {
 
 /// The resource of which the queue has too little for the whole of `job`.
 fn short_quota(view: &View<'_>, job: &Job) -> Option<Obstacle> {
+    let left = view.quota_of(job)?;
     view.cell().missing_request(job).into_iter().find_map(|(resource, asked)| {
-        let available = view.quota_available(&job.spec.queue, resource)?;
+        let (available, ceded) = (left.available(resource)?, left.ceded(resource));
         let queue = job.spec.queue.clone();
-        (available < asked).then_some(Obstacle::Quota { queue, resource, asked, available })
+        (available < asked).then_some(Obstacle::Quota { queue, resource, asked, available, ceded })
     })
 }
 

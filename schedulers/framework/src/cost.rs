@@ -52,6 +52,11 @@ impl CellSize {
         })
     }
 
+    /// What so many tasks of a group take.
+    pub(crate) fn cost_of_tasks(&self, cell: &Cell, job: &Job, tasks: (GroupIndex, u32)) -> u64 {
+        self.share_of(cell, job, std::iter::once(tasks))
+    }
+
     /// What `job` asks for now.
     pub(crate) fn cost_of_job(&self, cell: &Cell, job: JobId) -> u64 {
         let Some(job) = cell.jobs().get(job) else { return 0 };

@@ -62,8 +62,10 @@ pub enum Obstacle {
         resource: ResourceId,
         /// What the job needs at once.
         asked: i64,
-        /// What the queue may still use, borrowing included.
+        /// What the queue may still use, borrowing included, beside what is `ceded`.
         available: i64,
+        /// What is left besides to jobs of the queue that come before it and are planned by other schedulers.
+        ceded: i64,
     },
     /// Room is nominated; the runs there have been told to stop and have not ended.
     Stopping {

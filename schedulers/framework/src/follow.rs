@@ -10,7 +10,6 @@ use ohm_cell::{Applied, Cell};
 use ohm_client::{MemberEffect, SessionInput};
 use ohm_model::{Command, Entry, Envelope, Index, JobId, NodeId, Outcome, Sequence, SessionId};
 use ohm_stdx::bug::{self, Bug};
-use std::sync::Arc;
 
 impl<P: Planner> SchedulerCore<P> {
     /// Starts again from a restored copy. The session goes on; entries with answers to it may have been jumped over.
@@ -38,9 +37,10 @@ impl<P: Planner> SchedulerCore<P> {
         applied.jobs.dedup();
         self.changes.jobs.extend(&applied.jobs);
         self.heads.note_placed(self.follower.cell(), &applied.events);
+        let (cell, told) = (self.follower.cell(), (applied.jobs.as_slice(), applied.events.as_slice()));
+        self.abroad.note(&mut self.backlog, (cell, &self.shards, &self.size), told);
         if kinds.queues || kinds.profiles {
-            // Jobs may have moved to other shards, which no list says; what found no room may find some by other
-            // strategies.
+            // Queues may have other quota and other roots; what found no room may find some by other strategies.
             self.rebuild();
         } else {
             applied.jobs.iter().for_each(|job| self.refresh(*job));
@@ -50,6 +50,9 @@ impl<P: Planner> SchedulerCore<P> {
             self.hear(now_ms, envelope, outcome, out);
         }
         self.with_follower(now_ms, out, |follower, effects| follower.finish(now_ms, entry, applied, effects));
+        if self.backlog.waits_for().is_some() {
+            self.abroad.look(now_ms, &mut self.backlog, (self.follower.cell(), &self.shards));
+        }
     }
 
     fn apply(&mut self, index: Index, entry: &Entry) -> Option<Applied> {
@@ -135,14 +138,12 @@ impl<P: Planner> SchedulerCore<P> {
     fn rebuild(&mut self) {
         self.backlog.clear();
         self.size = CellSize::of(self.follower.cell());
-        let lines: Vec<(Arc<str>, u32)> = self
-            .follower
-            .cell()
-            .quota()
-            .iter()
-            .map(|queue| (Arc::from(queue.spec.name.as_str()), queue.spec.weight_milli))
-            .collect();
-        lines.iter().for_each(|(line, weight_milli)| self.backlog.set_line(line, *weight_milli, false));
+        let quota = self.follower.cell().quota();
+        for queue in quota.iter() {
+            let (line, root) = (queue.spec.name.as_str(), quota.root(&queue.spec.name));
+            self.backlog.set_line(&line.into(), queue.spec.weight_milli, false, &root.into());
+        }
+        self.abroad.change();
         self.gained = self.shards.keys().copied().collect();
         self.gather();
     }
@@ -151,6 +152,9 @@ impl<P: Planner> SchedulerCore<P> {
     fn note_freed(&mut self, freed: &ohm_cell::Freed) {
         freed.nodes.iter().for_each(|node| self.improve(*node));
         self.changes.quota.extend(freed.roots.iter().cloned());
+        if !freed.roots.is_empty() {
+            self.abroad.change();
+        }
     }
 
     pub(crate) fn improve(&mut self, node: NodeId) {

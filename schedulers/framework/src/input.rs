@@ -52,7 +52,7 @@ impl SchedulerConfig {
 
     /// Between two `Tick` inputs, at most.
     pub fn tick_ms(&self) -> u64 {
-        (self.lease_ms / 20).max(1)
+        (self.lease_ms / 20).clamp(1, 100)
     }
 }
 

@@ -16,6 +16,7 @@ pub mod plan;
 pub mod planner;
 mod repair;
 
+mod abroad;
 mod admission;
 mod ask;
 mod cost;

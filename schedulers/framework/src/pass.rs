@@ -27,6 +27,7 @@ impl<P: Planner> SchedulerCore<P> {
     pub(crate) fn proceed(&mut self, now_ms: u64, out: &mut Vec<SchedulerEffect>) {
         self.drop_outrun(now_ms, out);
         self.wake();
+        self.abroad.look(now_ms, &mut self.backlog, (self.follower.cell(), &self.shards));
         if !self.has_room() || !self.backlog.has_ready() {
             return;
         }
@@ -35,6 +36,9 @@ impl<P: Planner> SchedulerCore<P> {
             self.plan(now_ms, &work, out);
         }
         self.reserve_all(now_ms, &unreserved, out);
+        if self.flights.len() == 0 && !self.backlog.has_ready() {
+            self.abroad.note_own(false, now_ms);
+        }
     }
 
     /// Plans repairs, or one move, or all the rest: what has to move is looked at on another picture.

@@ -1,5 +1,6 @@
 //! The scheduler core: its state, and how inputs become effects.
 
+use crate::abroad::{Abroad, Ceding};
 use crate::cost::CellSize;
 use crate::counters::Counters;
 use crate::explain::Explanation;
@@ -53,6 +54,10 @@ pub struct SchedulerCore<P> {
     pub(crate) attempts: BTreeMap<JobId, u32>,
     /// Jobs that found no room, and may become heads of their lines.
     pub(crate) heads: Heads,
+    /// Lines of which others have work.
+    pub(crate) abroad: Abroad,
+    /// Queues in which quota is left to jobs of others.
+    pub(crate) ceding: Ceding,
     /// How many second passes of a job found no room in a row.
     pub(crate) second_passes: BTreeMap<JobId, u32>,
     /// The shards whose jobs are in the backlog, as the member told it.
@@ -110,6 +115,8 @@ impl<P: Planner> SchedulerCore<P> {
             backlog: Backlog::default(),
             attempts: BTreeMap::new(),
             heads: Heads::default(),
+            abroad: Abroad::default(),
+            ceding: Ceding::default(),
             second_passes: BTreeMap::new(),
             shards: BTreeMap::new(),
             gained: BTreeSet::new(),
@@ -197,6 +204,8 @@ impl<P: Planner> SchedulerCore<P> {
             follower.step(now_ms, SessionInput::Tick, effects);
         });
         self.backlog.due(now_ms);
+        self.abroad.look(now_ms, &mut self.backlog, (self.follower.cell(), &self.shards));
+        self.changes.quota.extend(self.ceding.due(now_ms));
         self.heads.due(self.follower.cell().now_ms()).into_iter().for_each(|job| self.backlog.wake(job));
         if now_ms >= self.sweep_due_ms {
             self.sweep_due_ms = now_ms.saturating_add(self.config.sweep_ms);
@@ -238,11 +247,13 @@ impl<P: Planner> SchedulerCore<P> {
             MemberEffect::Gained { lease: Lease::Shard(shard), epoch } => {
                 self.shards.insert(shard, epoch);
                 self.gained.insert(shard);
+                self.abroad.change();
             }
             MemberEffect::Dropped { lease: Lease::Shard(shard), .. } => {
                 self.shards.remove(&shard);
                 self.gained.remove(&shard);
                 self.backlog.drop_shard(shard);
+                self.abroad.change();
             }
             _ => {}
         }

@@ -7,6 +7,7 @@ use crate::repair::may_claim;
 use crate::scheduler::SchedulerCore;
 use crate::ticket::blocker_of;
 use ohm_model::{ConflictReason, Index, JobId, Outcome, Verdict};
+use ohm_queueing::Blocker;
 use std::sync::Arc;
 
 impl<P: Planner> SchedulerCore<P> {
@@ -30,6 +31,9 @@ impl<P: Planner> SchedulerCore<P> {
         for (job, fate) in flight.jobs.into_iter().zip(fates) {
             self.counters.tasks += fate.accepted_tasks;
             self.refresh(job.job);
+            if fate.accepted_tasks > 0 {
+                self.abroad.note_own(true, now_ms);
+            }
             let (refused, of) = fate.refused();
             self.backlog.settle(job.fare, refused, of);
             match fate.conflict {
@@ -135,6 +139,9 @@ impl<P: Planner> SchedulerCore<P> {
             return self.backlog.wait_for_change(job, now_ms.saturating_add(self.config.sweep_ms), explanation);
         }
         let blocker = blocker_of(self.follower.cell(), &explanation);
+        if let (Blocker::Quota { root }, Obstacle::Quota { ceded: 1.., .. }) = (&blocker, &explanation.obstacle) {
+            self.ceding.note(root, now_ms);
+        }
         self.backlog.park(job, blocker, explanation);
     }
 }

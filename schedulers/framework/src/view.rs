@@ -1,8 +1,9 @@
 //! What a planner is shown: its copy of the cell with an overlay of what its own scheduler has under way.
 
-use ohm_cell::{Cell, Job, Overlay, WhatIf};
+use ohm_cell::{Cell, Job, Overlay, QuotaLeft, WhatIf};
 use ohm_model::{GroupIndex, Index, JobGuard, JobId, NodeId, ResourceId, Role, SessionId, ShapeId};
 use ohm_stdx::RangeSet;
+use std::ops::Range;
 
 /// A borrowed, consistent picture of the cell. Cheap to make and to copy.
 ///
@@ -12,13 +13,13 @@ use ohm_stdx::RangeSet;
 pub struct View<'a> {
     what: WhatIf<'a>,
     session: SessionId,
-    start: NodeId,
+    part: Part,
 }
 
 impl<'a> View<'a> {
     /// The picture that `session` has of `cell` with `over` laid over it.
     pub fn new(cell: &'a Cell, over: &'a Overlay, session: SessionId) -> Self {
-        View { what: WhatIf { cell, over }, session, start: start_of(cell, session) }
+        View { what: WhatIf { cell, over }, session, part: part_of(cell, session) }
     }
 
     /// The copy of the cell, without the overlay.
@@ -46,10 +47,10 @@ impl<'a> View<'a> {
         self.what.cell.now_ms()
     }
 
-    /// Where this replica starts its searches: each replica in another part of the nodes, so that replicas seldom want
-    /// the same room. A hint: the search goes on over all nodes from there.
-    pub fn start(&self) -> NodeId {
-        self.start
+    /// The part of the nodes where this replica starts its searches: each replica has another one, so that replicas
+    /// seldom want the same room. A hint: the search goes on over all nodes from there.
+    pub fn part(&self) -> Range<u32> {
+        self.part.first..self.part.end
     }
 
     /// What is free of `resource` on `node`; may be below zero.
@@ -88,10 +89,10 @@ impl<'a> View<'a> {
         self.what.placed(job, group)
     }
 
-    /// How much more of `resource` a queue may use; nothing is no limit. What is under way is charged to its own queue,
-    /// as it is when it is judged.
-    pub fn quota_available(&self, queue: &str, resource: ResourceId) -> Option<i64> {
-        self.what.quota_available(queue, resource)
+    /// What the quota of its queue leaves to `job`; nothing when it has no queue. What is under way is charged to its
+    /// own queue, as it is when it is judged.
+    pub fn quota_of(&self, job: &Job) -> Option<QuotaLeft<'a>> {
+        self.what.quota_of(job)
     }
 
     /// What a plan for `job` made on this picture must be judged against.
@@ -106,19 +107,19 @@ pub struct Board<'a> {
     cell: &'a Cell,
     over: &'a mut Overlay,
     session: SessionId,
-    start: NodeId,
+    part: Part,
     as_if: Option<&'a Job>,
 }
 
 impl<'a> Board<'a> {
     /// As [`View::new`].
     pub fn new(cell: &'a Cell, over: &'a mut Overlay, session: SessionId) -> Self {
-        Board { cell, over, session, start: start_of(cell, session), as_if: None }
+        Board { cell, over, session, part: part_of(cell, session), as_if: None }
     }
 
     /// The same board for a while.
     pub fn lend(&mut self) -> Board<'_> {
-        Board { cell: self.cell, over: self.over, session: self.session, start: self.start, as_if: self.as_if }
+        Board { cell: self.cell, over: self.over, session: self.session, part: self.part, as_if: self.as_if }
     }
 
     /// The same board, on which `job` is another one than in the cell.
@@ -129,7 +130,7 @@ impl<'a> Board<'a> {
     /// The picture.
     pub fn view(&self) -> View<'_> {
         let what = WhatIf { cell: self.cell, over: self.over };
-        View { what, session: self.session, start: self.start }
+        View { what, session: self.session, part: self.part }
     }
 
     /// The copy of the cell, without the overlay.
@@ -149,8 +150,15 @@ impl<'a> Board<'a> {
     }
 }
 
-/// The nodes cut into as many equal parts as there are scheduler sessions; the own part begins here.
-fn start_of(cell: &Cell, session: SessionId) -> NodeId {
+/// A part of the nodes.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    first: u32,
+    end: u32,
+}
+
+/// The nodes cut into as many equal parts as there are scheduler sessions; this is the own one.
+fn part_of(cell: &Cell, session: SessionId) -> Part {
     let schedulers = cell.sessions().iter().filter(|(_, found)| matches!(found.role, Role::Scheduler(_)));
     let (mut before, mut all) = (0u64, 0u64);
     for (other, _) in schedulers {
@@ -158,5 +166,6 @@ fn start_of(cell: &Cell, session: SessionId) -> NodeId {
         all += 1;
     }
     let slots = cell.nodes().slots() as u64;
-    NodeId((slots * before.min(all.saturating_sub(1)) / all.max(1)) as u32)
+    let before = before.min(all.saturating_sub(1));
+    Part { first: (slots * before / all.max(1)) as u32, end: (slots * (before + 1) / all.max(1)) as u32 }
 }

@@ -54,12 +54,16 @@ impl Explanation {
             Obstacle::Contradiction { problem } => {
                 format!("Its topology request contradicts the topology: {problem}. No node that joins can change that.")
             }
-            Obstacle::Quota { queue, resource, asked, available } => {
+            Obstacle::Quota { queue, resource, asked, available, ceded } => {
                 let name = cell.resources().name(*resource);
                 let asked = resources::display(name, *asked);
-                let available = resources::display(name, (*available).max(0));
+                let left = resources::display(name, available.saturating_add(*ceded).max(0));
+                let before = match *ceded {
+                    0 => String::new(),
+                    ceded => format!(", {} of it left to jobs before this one", resources::display(name, ceded)),
+                };
                 format!(
-                    "Queue {queue} may use {available} more of {name}, what it may borrow included; the job needs \
+                    "Queue {queue} may use {left} more of {name}{before}, what it may borrow included; the job needs \
                      {asked} at once. It waits until enough is given back or the quota is raised."
                 )
             }

@@ -158,7 +158,7 @@ fn race(seed: u64, sweep_ms: u64) -> Totals {
         }
     }
     heal(&mut world, &mut boots);
-    world.run(20_000);
+    world.run(45_000);
     nothing_that_fits_waits(&world, seed);
     let done = |state: JobState| state == JobState::Finished(Finish::Succeeded);
     let mut totals = Totals {

@@ -23,14 +23,15 @@ fn counts(world: &World, queue: &str) -> (u64, u64) {
     ((jobs().count() - waiting) as u64, waiting as u64)
 }
 
-fn share_of_heavy(seed: u64, faulty: bool, others: bool) -> u64 {
+/// Of all jobs that start until so many of the heavy queue are left, how many of 1000 are of that queue.
+fn share_of_heavy(seed: u64, replicas: usize, faulty: bool, others: bool, left: u64) -> u64 {
     let mut world = World::new(seed);
     (0..4).for_each(|node| world.register(&format!("n{node}"), &[("cpu", 5_000), ("pods", 110)], 1));
     world.take_health();
     [("all", 1000, true), ("heavy", 3000, false), ("light", 1000, false)]
         .into_iter()
         .for_each(|(name, weight, is_cohort)| put_queue(&mut world, name, weight, is_cohort));
-    world.add(Class::BATCH, false);
+    (0..replicas).for_each(|_| world.add(Class::BATCH, false));
     if others {
         // It races for the same nodes.
         world.add(Class::TAS, false);
@@ -50,13 +51,13 @@ fn share_of_heavy(seed: u64, faulty: bool, others: bool) -> u64 {
             let spec = job(&format!("other-{round}"), Class::TAS, 2, 1, 500);
             world.submit(vec![spec]);
         }
-        world.run(500);
+        world.run(if others { 500 } else { 100 });
         let (heavy, waits) = counts(&world, "heavy");
         let (light, _) = counts(&world, "light");
-        if waits < 30 {
+        if waits <= left {
             return heavy * 1000 / (heavy + light);
         }
-        assert!(round < 400, "seed {seed}: {heavy} and {light} after {round} rounds");
+        assert!(round < 2_000, "seed {seed}: {heavy} and {light} after {round} rounds");
     }
     unreachable!("the rounds are without end")
 }
@@ -64,7 +65,7 @@ fn share_of_heavy(seed: u64, faulty: bool, others: bool) -> u64 {
 #[test]
 fn two_queues_start_jobs_by_their_weights() {
     for seed in 0..6 {
-        let share = share_of_heavy(seed, false, seed % 2 == 1);
+        let share = share_of_heavy(seed, 1, false, seed % 2 == 1, 30);
         assert!((730..=770).contains(&share), "seed {seed}: {share} of 1000 instead of 750");
     }
 }
@@ -72,7 +73,45 @@ fn two_queues_start_jobs_by_their_weights() {
 #[test]
 fn shares_outlive_lost_answers_and_jumps() {
     for seed in 0..4 {
-        let share = share_of_heavy(seed, true, false);
+        let share = share_of_heavy(seed, 1, true, false, 30);
         assert!((715..=785).contains(&share), "seed {seed}: {share} of 1000 instead of 750");
+    }
+}
+
+/// Jobs go to replicas by their names, so one of them runs out of the heavy queue first.
+#[test]
+fn replicas_keep_the_shares_together_until_the_end() {
+    for seed in 0..6 {
+        let share = share_of_heavy(seed, 2 + seed as usize % 3, false, false, 5);
+        assert!((730..=770).contains(&share), "seed {seed}: {share} of 1000 instead of 750");
+    }
+}
+
+/// Jobs of others that fit nowhere keep back nobody of their tree for long, not even in the turn of their queue.
+#[test]
+fn what_fits_nowhere_is_waited_for_in_vain_only_for_a_moment() {
+    for seed in 0..4 {
+        let mut world = World::new(seed);
+        (0..4).for_each(|node| world.register(&format!("n{node}"), &[("cpu", 5_000), ("pods", 110)], 1));
+        world.take_health();
+        put_queue(&mut world, "all", 1000, true);
+        (0..10).for_each(|number| put_queue(&mut world, &format!("large-{number}"), 3000, false));
+        put_queue(&mut world, "small", 1000, false);
+        (0..2).for_each(|_| world.add(Class::BATCH, false));
+        world.add(Class::TAS, false);
+        world.run(4_000);
+        // Whose turn it is from here on.
+        let of_queue = |queue: &str, class, name: &str, cpu| {
+            let mut spec = job(name, class, 1, 1, cpu);
+            spec.queue = queue.into();
+            spec
+        };
+        world.submit(
+            (0..10).map(|at| of_queue(&format!("large-{at}"), Class::TAS, &format!("l{at}"), 90_000)).collect(),
+        );
+        world.submit((0..40).map(|at| of_queue("small", Class::BATCH, &format!("s{at}"), 500)).collect());
+        world.run(5_000);
+        let small = world.reference.jobs().iter().filter(|job| job.spec.queue == "small" && job.started_ms == 0);
+        assert_eq!(small.count(), 0, "seed {seed}");
     }
 }

@@ -87,7 +87,7 @@ fn every_obstacle_has_its_sentence() {
     };
     for (obstacle, expected) in [
         (
-            Obstacle::Quota { queue: "red".into(), resource: CPU, asked: 8_000, available: -5 },
+            Obstacle::Quota { queue: "red".into(), resource: CPU, asked: 8_000, available: -5, ceded: 0 },
             "Queue red may use 0 more of cpu, what it may borrow included; the job needs 8 at once. It waits until \
              enough is given back or the quota is raised.",
         ),

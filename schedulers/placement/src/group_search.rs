@@ -103,11 +103,12 @@ pub(crate) fn quota(subject: &Subject<'_>, other: Option<&Shape>) -> Option<Quot
     if job.spec.queue.is_empty() || !job.reserved.is_empty() {
         return None;
     }
+    let quota = subject.view.quota_of(job)?;
     let rooms = subject.shape.requests.iter().filter_map(|&(resource, request)| {
         let beside = other.map_or(0, |other| request_of(other, resource));
-        let left = subject.view.quota_available(&job.spec.queue, resource)?;
+        let (left, ceded) = (quota.available(resource)?, quota.ceded(resource));
         let tasks = ((left - beside).max(0) / request.max(1)).min(i64::from(u32::MAX)) as u32;
-        Some(QuotaRoom { tasks, resource, request, beside, left })
+        Some(QuotaRoom { tasks, resource, request, beside, left, ceded })
     });
     rooms.min_by_key(|room| (room.tasks, room.resource))
 }
@@ -124,14 +125,16 @@ pub(crate) struct QuotaRoom {
     request: i64,
     /// What a task placed with them asks for.
     beside: i64,
-    /// What the queue may still use.
+    /// What the queue may still use, beside what is `ceded`.
     left: i64,
+    /// What is left to jobs before this one.
+    ceded: i64,
 }
 
 impl QuotaRoom {
     pub(crate) fn obstacle(&self, subject: &Subject<'_>, tasks: u32) -> Obstacle {
         let asked = self.request.saturating_mul(i64::from(tasks)).saturating_add(self.beside);
         let queue = subject.job.spec.queue.clone();
-        Obstacle::Quota { queue, resource: self.resource, asked, available: self.left }
+        Obstacle::Quota { queue, resource: self.resource, asked, available: self.left, ceded: self.ceded }
     }
 }

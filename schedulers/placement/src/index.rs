@@ -16,6 +16,7 @@ use crate::told::Told;
 use ohm_framework::View;
 use ohm_model::NodeId;
 use ohm_stdx::Prng;
+use std::ops::Range;
 
 /// The best node of a block is not known yet, only its bound.
 const UNRESOLVED: u32 = u32::MAX;
@@ -36,12 +37,14 @@ impl Bests {
 }
 
 /// How a choice is made among nodes that are equally good.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Choice {
-    /// The block where the search begins.
-    pub(crate) start: usize,
+    /// The nodes where the search begins: among near-equal ones those of others are left to them.
+    pub(crate) part: Range<u32>,
     /// Choose by dice among this many near-equal nodes; 1 is the best one, the first of them on a tie.
     pub(crate) width: u32,
+    /// What is near is widened by this power of two.
+    pub(crate) slack: u32,
 }
 
 /// A demand and what scans of it found.
@@ -107,18 +110,21 @@ pub(crate) struct Lookup<'a, 'v> {
 
 impl Lookup<'_, '_> {
     /// The best node: the lowest score, the first from the start on a tie; or one of the near-equal ones by dice.
-    pub(crate) fn best(&self, bests: &mut Bests, choice: Choice, dice: &mut Prng) -> Option<(i32, NodeId)> {
-        let (score, block) = self.best_block(bests, choice.start)?;
+    pub(crate) fn best(&self, bests: &mut Bests, choice: &Choice, dice: &mut Prng) -> Option<(i32, NodeId)> {
+        let start = choice.part.start as usize / BLOCK;
+        let (score, block) = self.best_block(bests, start)?;
         if choice.width <= 1 {
             return Some((score, NodeId(bests.node[block])));
         }
-        let limit = score.saturating_add(self.demand.tolerance()).min(REFUSED - 1);
+        let limit = score.saturating_add(self.demand.tolerance() << choice.slack).min(REFUSED - 1);
         let blocks = bests.score.len();
-        let rotated = (0..blocks).map(|step| (block + step) % blocks);
+        let rotated = (0..blocks).map(|step| (start + step) % blocks);
         let near: Vec<usize> =
             rotated.filter(|at| bests.score[*at] <= limit).take(choice.width.min(64) as usize).collect();
-        let at = *dice.pick(&near)?;
-        let nodes = self.near_in_block(at, limit, choice.width);
+        let in_part =
+            |at: &usize| (at * BLOCK) < choice.part.end as usize && (at + 1) * BLOCK > choice.part.start as usize;
+        let at = pick_from(dice, &near, in_part)?;
+        let nodes = self.near_in_block(at, limit, choice);
         let near = dice.pick(&nodes).copied();
         // A block whose bound was too good may hold no near node after all; the best one always stands.
         Some(near.unwrap_or((score, NodeId(bests.node[block]))))
@@ -189,7 +195,8 @@ impl Lookup<'_, '_> {
         scores
     }
 
-    fn near_in_block(&self, block: usize, limit: i32, width: u32) -> Vec<(i32, NodeId)> {
+    /// Up to so many near-equal nodes of a block: those of the own part, or any when there are none.
+    fn near_in_block(&self, block: usize, limit: i32, choice: &Choice) -> Vec<(i32, NodeId)> {
         let mut scores = self.open_scores(block);
         if self.asks_late() {
             for (at, score) in scores.iter_mut().enumerate().filter(|(_, score)| **score <= limit) {
@@ -197,8 +204,11 @@ impl Lookup<'_, '_> {
             }
         }
         let near = scores.iter().enumerate().filter(|(_, score)| **score <= limit);
-        let nodes = near.map(|(at, score)| (*score, NodeId((block * BLOCK + at) as u32)));
-        nodes.filter(|(_, node)| self.demand.fits(self.table, self.view, *node)).take(width as usize).collect()
+        let near = near.map(|(at, score)| (*score, NodeId((block * BLOCK + at) as u32)));
+        let fits = |(_, node): &(i32, NodeId)| self.demand.fits(self.table, self.view, *node);
+        let (width, is_own) = (choice.width as usize, |node: NodeId| choice.part.contains(&node.0));
+        let own: Vec<(i32, NodeId)> = near.clone().filter(|(_, node)| is_own(*node)).filter(fits).take(width).collect();
+        if own.is_empty() { near.filter(fits).take(width).collect() } else { own }
     }
 
     /// After nodes of `block` were closed or opened: its bound anew.
@@ -206,6 +216,12 @@ impl Lookup<'_, '_> {
         bests.score[block] = lowest(&self.open_scores(block));
         bests.node[block] = UNRESOLVED;
     }
+}
+
+/// One of those that `is_own`, or of all when there is none.
+fn pick_from<T: Copy>(dice: &mut Prng, all: &[T], is_own: impl Fn(&T) -> bool) -> Option<T> {
+    let own: Vec<T> = all.iter().copied().filter(is_own).collect();
+    dice.pick(if own.is_empty() { all } else { &own }).copied()
 }
 
 fn lowest(scores: &[i32]) -> i32 {

@@ -6,7 +6,7 @@ use crate::demand_key::DemandKey;
 use crate::index::{Choice, ShapeIndex};
 use crate::score::Scoring;
 use crate::subject::Subject;
-use crate::table::{BLOCK, NodeTable};
+use crate::table::NodeTable;
 use crate::topology::{Tallies, Tree};
 use crate::verdicts::Memory;
 use ohm_cell::{Cell, Job, Savepoint};
@@ -16,6 +16,9 @@ use ohm_model::{JobId, NodeId, Placement, Role, SchedulingProfile, ShapeId};
 use ohm_stdx::hash;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// After so many collisions what counts as near-equal to the best node is not widened any more.
+const SLACK_MAX: u32 = 3;
 
 /// How a planner places.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,7 +221,8 @@ impl Placer {
     pub(crate) fn choice(&self, view: &View<'_>, attempt: u32) -> Choice {
         let width = if self.schedulers > 1 { self.width } else { 1 };
         let wider = if attempt == 0 { width } else { width.max(2) << attempt.min(5) };
-        Choice { start: view.start().0 as usize / BLOCK, width: wider.min(64) }
+        let slack = attempt.min(SLACK_MAX);
+        Choice { part: view.part(), width: wider.min(64), slack }
     }
 
     /// Takes planned rows of `job` from what the pass sees from now on.

@@ -104,7 +104,7 @@ impl<'a> Search<'a> {
         };
         let lookup =
             Lookup { demand, table: self.table, view: &self.subject.view, closed, domains: self.domains.as_ref() };
-        let found = lookup.best(bests, self.choice, dice);
+        let found = lookup.best(bests, &self.choice, dice);
         match (found, self.singled.last()) {
             (Some((score, node)), Some((single, _))) if score <= *single => Some(node),
             (_, Some((_, node))) => Some(*node),

@@ -1,7 +1,7 @@
 //! The backlog: every job of the held shards that needs attention and is not in flight.
 
 use crate::kin::{Blocker, Kins};
-use crate::lines::{Fare, Lines};
+use crate::lines::{Fare, Lines, Others};
 use crate::rank::{Rank, Ticket};
 use ohm_model::{Index, JobId, ResourceId, Shard};
 use std::collections::{BTreeMap, BTreeSet};
@@ -170,10 +170,31 @@ impl<N> Backlog<N> {
         self.swept = None;
     }
 
-    /// Sets the share of a line in thousandths, and whether it is strict: a head that its quota keeps back then keeps
-    /// back everybody behind it in this line, and in no other.
-    pub fn set_line(&mut self, line: &Arc<str>, weight_milli: u32, strict: bool) {
-        self.lines.set(line, weight_milli, strict);
+    /// Sets the share of a line in thousandths, the root of its cohort tree, and whether it is strict: a head that its
+    /// quota keeps back then keeps back everybody behind it in this line, and in no other.
+    pub fn set_line(&mut self, line: &Arc<str>, weight_milli: u32, strict: bool, root: &Arc<str>) {
+        self.lines.set(line, weight_milli, strict, root);
+    }
+
+    /// What other schedulers do in the line from now on. While it is the turn of a line that they are to serve first,
+    /// [`Backlog::take`] finds nobody in its tree.
+    pub fn set_others(&mut self, line: &Arc<str>, others: Others) {
+        self.lines.set_others(line, others);
+    }
+
+    /// The job of the line that is looked at next.
+    pub fn first_of(&self, line: &str) -> Option<JobId> {
+        self.lines.first_of(line).map(|rank| rank.job)
+    }
+
+    /// Another scheduler has placed what costs so much of the line, in parts of [`crate::WHOLE`].
+    pub fn charge_abroad(&mut self, line: &Arc<str>, cost: u64) {
+        self.lines.charge_abroad(line, cost);
+    }
+
+    /// A line whose turn it is and that others are to serve first, if that keeps back what is ready here.
+    pub fn waits_for(&self) -> Option<&Arc<str>> {
+        self.lines.waits_for()
     }
 
     /// The next job to look at, if there is one within `steps` jobs; jobs of which it is known that they find no place

@@ -28,5 +28,5 @@ mod rank;
 
 pub use backlog::Backlog;
 pub use kin::Blocker;
-pub use lines::{Fare, WHOLE};
+pub use lines::{Fare, Others, WHOLE};
 pub use rank::{Rank, Ticket};

@@ -7,6 +7,11 @@
 //! The virtual time is the tag at which a line was served last. A line that had no work joins there: it gets no credit
 //! for having had nothing to do. A line that has work but nothing ready (its jobs are parked, under way, or wait for an
 //! entry) keeps its tag, up to the worth of the whole cell, so that what kept it back for ever is not made up for.
+//!
+//! Several schedulers may serve one line, each its own jobs of it. What others place of a line is charged here, too,
+//! and a line of which only others have work is waited for when its turn comes: otherwise who has run out of one line
+//! would serve the rest alone. So is a line in which jobs of others come first: otherwise who is faster would serve his
+//! own first, however old those of others. Only lines of one cohort tree wait like this.
 
 use crate::rank::Rank;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +29,23 @@ pub struct Fare {
     step: u128,
 }
 
+/// What other schedulers do in a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Others {
+    /// They have work of it that may be placed.
+    pub have_work: bool,
+    /// Jobs of theirs come before those that are ready here.
+    pub come_first: bool,
+    /// They are not waited for when it is their turn.
+    pub are_passed: bool,
+}
+
+impl Others {
+    fn are_waited_for(&self) -> bool {
+        self.have_work && !self.are_passed
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lines {
     by_name: BTreeMap<Arc<str>, u32>,
@@ -32,6 +54,10 @@ pub(crate) struct Lines {
     active: BTreeSet<(bool, u128, Rank, u32)>,
     /// Lines with nobody to serve yet: who will be is known once the jobs that were taken are planned.
     awaiting: BTreeSet<(u128, u32)>,
+    /// Lines with nobody to serve here, and with work that others are waited for to serve.
+    elsewhere: BTreeSet<(u128, u32)>,
+    /// Of how many lines others have work.
+    abroad: u32,
     virtual_time: u128,
 }
 
@@ -47,12 +73,16 @@ struct Line {
     /// Jobs of the backlog and plans under way.
     members: u32,
     strict: bool,
+    /// The root of its cohort tree, if it has one.
+    root: Option<Arc<str>>,
+    /// What other schedulers do in it. Their work counts as a member.
+    others: Others,
     /// In a strict line: the job whose turn it is and that its quota keeps back; nobody behind it is served.
     held_at: Option<Rank>,
 }
 
-/// Where a line stands among the others.
-type Place = (Option<(bool, u128, Rank)>, Option<u128>);
+/// Where a line stands among the others: in `active`, `awaiting` or `elsewhere`.
+type Place = (Option<(bool, u128, Rank)>, Option<u128>, Option<u128>);
 
 impl Line {
     fn head(&self) -> Option<Rank> {
@@ -63,8 +93,9 @@ impl Line {
     fn place(&self) -> Place {
         let due = self.tag.saturating_add(self.pledged);
         match self.head() {
-            Some(head) => (Some((head.is_idle(), due, head)), None),
-            None => (None, (self.awaited > 0).then_some(due)),
+            Some(head) => (Some((head.is_idle(), due, head)), None, None),
+            None if self.awaited > 0 => (None, Some(due), None),
+            None => (None, None, self.others.are_waited_for().then_some(due)),
         }
     }
 
@@ -86,11 +117,13 @@ impl Lines {
         line
     }
 
-    /// Sets the share of a line and whether a head that its quota keeps back keeps back everybody behind it.
-    pub(crate) fn set(&mut self, name: &Arc<str>, weight_milli: u32, strict: bool) {
+    /// Sets the share of a line, whether a head that its quota keeps back keeps back everybody behind it, and the root
+    /// of its cohort tree.
+    pub(crate) fn set(&mut self, name: &Arc<str>, weight_milli: u32, strict: bool, root: &Arc<str>) {
         let line = self.number(name);
         self.change(line, |line| {
             (line.weight_milli, line.strict) = (weight_milli.max(1), strict);
+            line.root = Some(Arc::clone(root));
             if !strict {
                 line.held_at = None;
             }
@@ -125,11 +158,77 @@ impl Lines {
         });
     }
 
-    /// The line whose turn it is, and who is first in it. Nothing while that depends on what was taken.
+    /// The line whose turn it is, and who is first in it. Nothing while that depends on what was taken. A tree in which
+    /// it is the turn of a line that others are to serve first is passed over.
     pub(crate) fn next(&self) -> Option<(u32, Rank)> {
-        let &(is_idle, due, head, line) = self.active.first()?;
-        let waits = self.awaiting.first().is_some_and(|&(awaited, _)| is_idle || awaited < due);
-        (!waits).then_some((line, head))
+        let mut waiting: Vec<&Arc<str>> = Vec::new();
+        for &(is_idle, due, head, line) in &self.active {
+            if self.awaiting.first().is_some_and(|&(awaited, _)| is_idle || awaited < due) {
+                return None;
+            }
+            let root = self.lines[line as usize].root.as_ref().filter(|_| self.abroad > 0);
+            let waits = root.filter(|root| waiting.contains(root) || self.served_first(due, line, root).is_some());
+            match waits {
+                None => return Some((line, head)),
+                Some(root) if waiting.contains(&root) => {}
+                Some(root) => waiting.push(root),
+            }
+        }
+        None
+    }
+
+    /// The line of the tree with this `root` that others are to serve before `line`, which is due then.
+    fn served_first(&self, due: u128, line: u32, root: &Arc<str>) -> Option<u32> {
+        let others = self.lines[line as usize].others;
+        if others.come_first && others.are_waited_for() {
+            return Some(line);
+        }
+        let mut before = self.elsewhere.range(..(due, 0)).map(|(_, other)| *other);
+        before.find(|other| self.lines[*other as usize].root.as_ref() == Some(root))
+    }
+
+    /// The name of the first line that is waited for.
+    pub(crate) fn waits_for(&self) -> Option<&Arc<str>> {
+        if self.abroad == 0 {
+            return None;
+        }
+        let served_first = |&(_, due, _, line): &(bool, u128, Rank, u32)| {
+            let root = self.lines[line as usize].root.as_ref()?;
+            self.served_first(due, line, root)
+        };
+        let line = self.active.iter().find_map(served_first)?;
+        self.by_name.iter().find(|(_, number)| **number == line).map(|(name, _)| name)
+    }
+
+    /// What other schedulers do in the line from now on.
+    pub(crate) fn set_others(&mut self, name: &Arc<str>, others: Others) {
+        let line = self.number(name);
+        let before = self.lines[line as usize].others.have_work;
+        if others.have_work && !before {
+            self.join(line);
+            self.abroad += 1;
+        }
+        self.change(line, |line| line.others = others);
+        if before && !others.have_work {
+            self.leave(line);
+            self.abroad -= 1;
+        }
+    }
+
+    /// Who is first of the line here.
+    pub(crate) fn first_of(&self, name: &str) -> Option<Rank> {
+        self.lines[*self.by_name.get(name)? as usize].head()
+    }
+
+    /// Others have placed what costs so much of the line.
+    pub(crate) fn charge_abroad(&mut self, name: &Arc<str>, cost: u64) {
+        let line = self.number(name);
+        // Who waits here is not put behind by what others do.
+        let waiting = self.active.first().map(|(_, due, ..)| *due).into_iter();
+        let first = waiting.chain(self.awaiting.first().map(|(due, _)| *due)).min();
+        let tag = self.lines[line as usize].tag;
+        self.virtual_time = self.virtual_time.max(first.map_or(tag, |first| tag.min(first)));
+        self.change(line, |line| line.tag = line.tag.saturating_add(line.step(cost)));
     }
 
     /// A job that costs so much was taken; others of its line follow it if it finds a place, or not. Returns what
@@ -184,9 +283,9 @@ impl Lines {
         }
     }
 
-    /// Whether any line has somebody to serve.
+    /// Whether any line has somebody to serve now, what was taken aside.
     pub(crate) fn has_ready(&self) -> bool {
-        !self.active.is_empty()
+        self.awaiting.first().is_some_and(|_| !self.active.is_empty()) || self.next().is_some()
     }
 
     /// Changes a line and keeps its place among the others right. A line that had nobody to serve for a while is owed
@@ -209,7 +308,11 @@ impl Lines {
         if let Some(due) = was.1 {
             self.awaiting.remove(&(due, number));
         }
+        if let Some(due) = was.2 {
+            self.elsewhere.remove(&(due, number));
+        }
         self.active.extend(now.0.map(|(is_idle, due, head)| (is_idle, due, head, number)));
         self.awaiting.extend(now.1.map(|due| (due, number)));
+        self.elsewhere.extend(now.2.map(|due| (due, number)));
     }
 }

@@ -1,7 +1,7 @@
 //! Order, turns, kin and wake-ups of the backlog.
 
 use ohm_model::{Class, Index, JobId, ResourceId, Shard};
-use ohm_queueing::{Backlog, Blocker, Rank, Ticket, WHOLE};
+use ohm_queueing::{Backlog, Blocker, Others, Rank, Ticket, WHOLE};
 use ohm_stdx::Prng;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -51,7 +51,7 @@ fn priority_then_age_and_repairs_before_everything() {
 fn lines_take_turns_by_weight() {
     let jobs = (0..30).map(|job| alone(job, ["heavy", "light"][(job % 2) as usize], 0));
     let mut jobs = backlog(jobs);
-    jobs.set_line(&"heavy".into(), 2000, false);
+    jobs.set_line(&"heavy".into(), 2000, false, &"root".into());
     let first: Vec<u64> = take_all(&mut jobs).into_iter().take(12).collect();
     assert_eq!(first.iter().filter(|job| *job % 2 == 0).count(), 8, "two of three turns: {first:?}");
 }
@@ -107,7 +107,7 @@ fn more_important_kin_still_try() {
 #[test]
 fn quota_keeps_back_its_own_line_only() {
     let mut jobs = backlog([alone(1, "full", 5), alone(2, "full", 0), alone(3, "free", 0)]);
-    jobs.set_line(&"full".into(), 1000, true);
+    jobs.set_line(&"full".into(), 1000, true, &"root".into());
     let mut order = Vec::new();
     while let Some(job) = take(&mut jobs) {
         order.push(job);
@@ -186,7 +186,7 @@ fn nothing_is_ever_forgotten() {
         let mut jobs: Backlog<&'static str> = Backlog::default();
         let (mut alive, mut taken) = (BTreeSet::new(), BTreeSet::new());
         let lines: [Arc<str>; 2] = ["a".into(), "b".into()];
-        jobs.set_line(&lines[0], 3000, dice.chance(500));
+        jobs.set_line(&lines[0], 3000, dice.chance(500), &"root".into());
         for step in 0..400u64 {
             let job = dice.below(40);
             match dice.below(9) {
@@ -247,4 +247,43 @@ fn two_hundred_thousand_equal_jobs_cost_one_plan_per_change() {
         jobs.wake_room(ResourceId(0), 4);
     }
     assert_eq!(plans, 100);
+}
+
+#[test]
+fn a_line_that_others_serve_is_waited_for_when_its_turn_comes() {
+    let mut jobs = backlog((0..8).map(|job| alone(job, "light", 0)));
+    let (heavy, light, far) = (Arc::from("heavy"), Arc::from("light"), Arc::from("far"));
+    let due = Others { have_work: true, ..Others::default() };
+    let root = |name: &str| Arc::from(name);
+    jobs.set_line(&heavy, 3000, false, &root("all"));
+    jobs.set_line(&light, 1000, false, &root("all"));
+    jobs.set_line(&far, 1000, false, &root("elsewhere"));
+    jobs.set_others(&far, due);
+    let place = |jobs: &mut Backlog<&'static str>| {
+        let Some(job) = take(jobs) else { return false };
+        jobs.depart(JobId(job), WHOLE / 100).is_some()
+    };
+    assert!(
+        place(&mut jobs) && place(&mut jobs),
+        "no line of the tree is served by others, and other trees don't count"
+    );
+    jobs.set_others(&heavy, due);
+    assert!(!place(&mut jobs) && !jobs.has_ready(), "it is the turn of the heavy line");
+    assert_eq!(jobs.waits_for(), Some(&heavy));
+    (0..3).for_each(|_| jobs.charge_abroad(&heavy, WHOLE / 100));
+    assert!(place(&mut jobs), "others have placed three jobs of it");
+    assert!(!place(&mut jobs), "it is its turn again");
+    jobs.set_others(&heavy, Others { are_passed: true, ..due });
+    assert!(place(&mut jobs) && jobs.waits_for().is_none(), "it is waited for no more");
+    jobs.set_others(&heavy, due);
+    assert!(!place(&mut jobs), "and is again");
+    jobs.charge_abroad(&heavy, WHOLE);
+    jobs.set_others(&light, Others { come_first: true, ..due });
+    assert!(!place(&mut jobs), "it is the turn of the light line, and in it that of others");
+    assert_eq!(jobs.waits_for(), Some(&light));
+    jobs.set_others(&light, due);
+    assert!(place(&mut jobs), "they have caught up");
+    jobs.set_others(&light, Others::default());
+    jobs.set_others(&heavy, Others::default());
+    assert!(place(&mut jobs) && jobs.waits_for().is_none(), "nobody has work of it any more");
 }

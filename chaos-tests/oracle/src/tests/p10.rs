@@ -1,6 +1,7 @@
 //! P10: jobs that wait although they fit, and reasons that are not true.
 
 use super::*;
+use crate::ShortQuota;
 use ohm_model::{
     Amounts, CheckReport, Epoch, Grain, GroupIndex, Nomination, Purpose, Shard, TaskIndex, Transaction, Verdict,
 };
@@ -333,7 +334,7 @@ fn a_figure_of_a_quota_that_is_not_true_is_seen() {
             total_nodes: 0,
             open_nodes: 0,
             misses: Vec::new(),
-            quota: Some(("cpu".into(), asked, available)),
+            quota: Some(ShortQuota { resource: "cpu".into(), asked, available, ceded: 0 }),
         };
         history.oracle.judge_reason(JobId::new(1, 0), &reason).is_some()
     };

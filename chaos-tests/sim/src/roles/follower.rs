@@ -51,11 +51,21 @@ pub(crate) struct Follower<D: Duty> {
     session: Option<(SessionId, u64)>,
     /// Pieces of a snapshot that is arriving.
     pieces: Vec<Bytes>,
+    /// What it does when it has done what keeps it busy.
+    later: Vec<Input<D>>,
 }
 
 impl<D: Duty> Follower<D> {
     pub(crate) fn new(number: usize, clock: Clock, duty: D) -> Self {
-        Follower { number, shell: Shell::new(clock), core: None, duty, session: None, pieces: Vec::new() }
+        Follower {
+            number,
+            shell: Shell::new(clock),
+            core: None,
+            duty,
+            session: None,
+            pieces: Vec::new(),
+            later: Vec::new(),
+        }
     }
 
     pub(super) fn victim(&self) -> Victim {
@@ -66,10 +76,12 @@ impl<D: Duty> Follower<D> {
         let now_ms = self.shell.clock.boot_ms(stage.now_ms());
         let mut inputs = vec![input];
         while let Some(input) = inputs.pop() {
-            let Some(core) = &mut self.core else { return };
+            let Some(core) = &mut self.core else { break };
             let before = core.cell().applied();
             let mut effects = Vec::new();
             core.step(now_ms, input, &mut effects);
+            // What it plans takes its time: what comes of it leaves only then, and what arrives meanwhile waits.
+            stage.sending_delay_ms += stage.planned.take() * stage.knobs.planning_ms;
             let (applied, chain) = (core.cell().applied(), core.cell().chain());
             if applied != before {
                 let copy = format!("{} {} #{}", D::NAME, self.number + 1, self.shell.starts);
@@ -78,7 +90,10 @@ impl<D: Duty> Follower<D> {
             for effect in effects {
                 match effect {
                     FollowerEffect::Send(envelopes) => stage.send_commands(self.shell.connection, envelopes),
-                    FollowerEffect::Own(own) => inputs.extend(D::perform(self, own, stage)),
+                    FollowerEffect::Own(own) => {
+                        let next = D::perform(self, own, stage);
+                        if stage.sending_delay_ms == 0 { inputs.extend(next) } else { self.later.extend(next) }
+                    }
                     FollowerEffect::Opened { session, nonce } if D::SHOWS_SESSION => {
                         self.session = Some((session, nonce));
                         if let Some(connection) = self.shell.connection {
@@ -88,6 +103,11 @@ impl<D: Duty> Follower<D> {
                     _ => {}
                 }
             }
+        }
+        let busy_ms = std::mem::take(&mut stage.sending_delay_ms);
+        if busy_ms > 0 {
+            self.shell.pause(stage.now_ms() + busy_ms);
+            stage.agenda.after(busy_ms, Event::GoOn(self.victim()));
         }
     }
 
@@ -156,11 +176,16 @@ impl<D: Duty> Role for Follower<D> {
 
     fn stop(&mut self) {
         (self.core, self.session) = (None, None);
+        self.later.clear();
     }
 
     fn tick(&mut self, stage: &mut Stage) {
         stage.agenda.after(D::TICK_MS, Event::Tick(self.victim()));
         self.step(FollowerInput::Session(SessionInput::Tick), stage);
+    }
+
+    fn go_on(&mut self, stage: &mut Stage) {
+        std::mem::take(&mut self.later).into_iter().for_each(|input| self.step(input, stage));
     }
 
     fn connected(&mut self, connection: u64, stage: &mut Stage) {

@@ -9,6 +9,8 @@ use ohm_framework::{Again, Board, Decision, Need, Plan, Planner, Proceed, Schedu
 use ohm_model::{Class, JobId, NodeId};
 use ohm_planner::ProfilePlanner;
 use ohm_stdx::Prng;
+use std::cell::Cell as Counter;
+use std::rc::Rc;
 
 /// It plans the jobs of one class.
 pub(crate) struct Scheduling(pub(crate) Class);
@@ -26,7 +28,7 @@ impl Duty for Scheduling {
 
     fn core(&self, number: usize, starts: u64, stage: &Stage, dice: &mut Prng) -> Self::Core {
         let name = format!("{}-{number} #{starts}", self.0.name());
-        let planner = SpoiltPlanner::new(self.0, Mischief::clone(&stage.mischief));
+        let planner = SpoiltPlanner::new(self.0, (Mischief::clone(&stage.mischief), Rc::clone(&stage.planned)));
         SchedulerCore::new(stage.knobs.scheduler(&name), planner, dice.fork())
     }
 
@@ -39,11 +41,13 @@ impl Duty for Scheduling {
 pub(crate) struct SpoiltPlanner {
     planner: ProfilePlanner,
     mischief: Mischief,
+    /// Grows by the jobs that it decides about.
+    planned: Rc<Counter<u64>>,
 }
 
 impl SpoiltPlanner {
-    pub(crate) fn new(class: Class, mischief: Mischief) -> Self {
-        SpoiltPlanner { planner: ohm_planner::of(class), mischief }
+    pub(crate) fn new(class: Class, (mischief, planned): (Mischief, Rc<Counter<u64>>)) -> Self {
+        SpoiltPlanner { planner: ohm_planner::of(class), mischief, planned }
     }
 }
 
@@ -54,6 +58,7 @@ impl Planner for SpoiltPlanner {
 
     fn plan(&mut self, board: &mut Board<'_>, work: &Work, dice: &mut Prng) -> Plan {
         let mut plan = self.planner.plan(board, work, dice);
+        self.planned.set(self.planned.get() + plan.decisions.len() as u64);
         let view = &board.view();
         if self.mischief.get() > 0 {
             // The planner has counted its rows as taken; where they go elsewhere, it must look again.

@@ -21,13 +21,14 @@ pub(crate) fn forget_named_job(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, R
 /// Forgets a finished job that holds nothing; returns whether it is gone.
 pub(crate) fn forget_job(tx: &mut Tx<'_>, job: JobId) -> bool {
     // A person may have had it forgotten before its time.
-    let Some(found) = tx.jobs.get(job) else { return true };
+    let Some(found) = tx.jobs.get(job).cloned() else { return true };
     if !matches!(found.state, JobState::Finished(_)) || found.live() > 0 {
         return false;
     }
     let (name, shapes): (String, Vec<_>) =
         (found.spec.name.clone(), found.groups.iter().map(|group| group.shape).collect());
     shapes.into_iter().for_each(|shape| drop(tx.shapes.leave(shape)));
+    tx.cell.turns.leave(&found);
     tx.jobs.remove(job);
     tx.touch_job(job);
     tx.tell(EventKind::JobForgotten { name });

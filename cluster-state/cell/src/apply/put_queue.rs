@@ -8,7 +8,7 @@ use crate::state::quota::DEPTH_MAX;
 use crate::state::requests::direct_usage;
 use crate::state::resources::RESOURCES_MAX;
 use ohm_model::provisioning::ADMISSION_CHECKS_MAX;
-use ohm_model::{Amounts, JobId, Outcome, QueueSpec, Refusal};
+use ohm_model::{Amounts, Outcome, QueueSpec, Refusal};
 use std::collections::BTreeSet;
 
 pub(crate) fn put_queue(tx: &mut Tx<'_>, spec: &QueueSpec) -> Result<Outcome, Refusal> {
@@ -20,7 +20,6 @@ pub(crate) fn put_queue(tx: &mut Tx<'_>, spec: &QueueSpec) -> Result<Outcome, Re
     tx.quota.put(spec.clone());
     let direct = direct_usage(tx);
     tx.cell.quota.rebuild(&tx.cell.resources, &direct);
-    reshard(tx);
     recheck(tx, &spec.name);
     // A smaller quota takes spares first.
     let spares = |job: &&std::sync::Arc<crate::state::jobs::Job>| job.groups.iter().any(|group| group.spares > 0);
@@ -71,20 +70,6 @@ fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
         return invalid("spec.cohort", format!("more than {DEPTH_MAX} levels of cohorts would be above a queue"));
     }
     Ok(())
-}
-
-/// A queue that moved to another cohort takes its jobs to another shard; plans for them are void.
-fn reshard(tx: &mut Tx<'_>) {
-    let moved: Vec<JobId> =
-        tx.jobs.iter().filter(|job| tx.shard_of(&job.spec) != job.shard).map(|job| job.id).collect();
-    for id in moved {
-        let shard = tx.jobs.get(id).map(|job| tx.shard_of(&job.spec));
-        let version = tx.index();
-        if let (Some(job), Some(shard)) = (tx.jobs.get_mut(id), shard) {
-            (job.shard, job.version) = (shard, version);
-            tx.touch_job(id);
-        }
-    }
 }
 
 pub(crate) fn remove_queue(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, Refusal> {

@@ -5,7 +5,7 @@ use crate::apply::steps::job_spec::{check_job, completed, too_many_resources};
 use crate::apply::steps::names::check_names;
 use crate::state::jobs::{Group, Job, JobState};
 use crate::state::shapes::Shape;
-use ohm_model::{EventKind, Incarnation, JobId, JobOutcome, JobSpec, Outcome, Refusal};
+use ohm_model::{EventKind, Incarnation, JobId, JobOutcome, JobSpec, Outcome, Refusal, Shard};
 use std::sync::Arc;
 
 pub(crate) fn submit_jobs(tx: &mut Tx<'_>, owner: &str, jobs: &[JobSpec]) -> Outcome {
@@ -44,7 +44,7 @@ fn submit_job(tx: &mut Tx<'_>, owner: &Arc<str>, spec: &JobSpec) -> Result<JobOu
         spec: Arc::clone(&spec),
         owner: Arc::clone(owner),
         kind,
-        shard: tx.shard_of(&spec),
+        shard: Shard::of(spec.class, &spec.name),
         state,
         reason: String::new(),
         version: tx.index(),

@@ -161,11 +161,16 @@ impl<'a> Tx<'a> {
         let mut gives = false;
         self.quota.charge(queue, amounts.inspect(|(_, amount)| gives |= *amount < 0));
         if gives {
-            let root = self.cell.quota.root(queue);
-            let roots = &mut self.applied.freed.roots;
-            if !roots.iter().any(|known| **known == *root) {
-                roots.push(Arc::from(root));
-            }
+            self.free_quota(queue);
+        }
+    }
+
+    /// More may be charged to `queue`, and to those that share a root with it, than before.
+    pub(crate) fn free_quota(&mut self, queue: &str) {
+        let root = self.cell.quota.root(queue);
+        let roots = &mut self.applied.freed.roots;
+        if !roots.iter().any(|known| **known == *root) {
+            roots.push(Arc::from(root));
         }
     }
 

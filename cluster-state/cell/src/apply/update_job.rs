@@ -40,7 +40,7 @@ use crate::state::runs::NO_RUN;
 use crate::state::shapes::Shape;
 use ohm_model::{
     ClassKind, EventKind, GroupSpec, Incarnation, Index, JobId, JobOutcome, JobSpec, OnDisconnect, Outcome, Refusal,
-    RepairSpec, ShapeId, StopCause,
+    RepairSpec, ShapeId, Shard, StopCause,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -128,7 +128,8 @@ fn change_job(tx: &mut Tx<'_>, known: &Job, spec: JobSpec, shapes: BTreeMap<usiz
         .collect();
     let joined: BTreeMap<usize, ShapeId> = shapes.into_iter().map(|(at, shape)| (at, tx.shapes.join(shape))).collect();
     left.into_iter().for_each(|shape| drop(tx.shapes.leave(shape)));
-    let (shard, spec) = (tx.shard_of(&spec), Arc::new(spec));
+    tx.cell.turns.leave(known);
+    let (shard, spec) = (Shard::of(spec.class, &spec.name), Arc::new(spec));
     let job = tx.job_mut(id);
     let floor = highest_attempt_gone(known, &spec);
     job.floor = job.floor.max(floor);

@@ -3,6 +3,7 @@
 use super::scratch::{Charge, Scratch};
 use crate::cell::Cell;
 use crate::rooms::what_if::WhatIf;
+use crate::state::jobs::Job;
 use crate::state::quota::QueueId;
 use crate::state::shapes::Shape;
 use ohm_model::{GroupIndex, ShapeId};
@@ -13,10 +14,32 @@ impl Scratch {
     pub(super) fn left_for(&mut self, cell: &Cell, of: (QueueId, GroupIndex, ShapeId), shape: &Shape) -> u32 {
         if self.charge.of != Some(of) {
             self.settle(cell);
-            let left = WhatIf { cell, over: &self.over }.quota_tasks(of.0, &shape.requests, u32::MAX);
+            let left = WhatIf { cell, over: &self.over }.quota_tasks(of.0, &shape.requests, u32::MAX, &self.ceded);
             self.charge = Charge { of: Some(of), left, tasks: 0 };
         }
         self.charge.left
+    }
+
+    /// The cell is another one than before.
+    pub(super) fn forget_ceded(&mut self) {
+        self.ceded.clear();
+        self.ceded_before.clear();
+    }
+
+    /// From here on rows are those of `job`, which leaves something to those that come before it in `queue`, if it is
+    /// charged to one.
+    #[inline]
+    pub(super) fn cede(&mut self, cell: &Cell, job: &Job, queue: Option<QueueId>) {
+        let swaps = queue.is_some() && self.ceded.queue() != queue && self.ceded_before.queue() == queue;
+        if swaps {
+            std::mem::swap(&mut self.ceded, &mut self.ceded_before);
+        } else if queue.is_some() && self.ceded.queue().is_some_and(|known| Some(known) != queue) {
+            self.ceded_before = std::mem::take(&mut self.ceded);
+        }
+        if self.ceded.find(cell, job, queue) || swaps {
+            self.settle(cell);
+            self.ask_quota_again();
+        }
     }
 
     /// So many of those tasks are accepted.

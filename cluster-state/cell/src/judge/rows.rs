@@ -46,6 +46,7 @@ impl<'a> Judge<'a> {
             self.last_queues = [queue, near[0]];
         }
         let queue = queue.filter(|_| job.reserved.is_empty());
+        self.scratch.cede(self.cell, job, queue.filter(|_| self.adopted.is_none()));
         // Spares never keep back what waits of their own job. What is over the quota then is given back in this entry.
         let lends = job.groups.iter().any(|group| group.spares > 0);
         if lends {

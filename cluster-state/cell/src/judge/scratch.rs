@@ -1,5 +1,6 @@
 //! The working memory of a judgement.
 
+use crate::rooms::ceded::Ceded;
 use crate::rooms::overlay::Overlay;
 use crate::state::quota::QueueId;
 use ohm_model::{GroupIndex, JobId, ShapeId};
@@ -12,6 +13,10 @@ pub struct Scratch {
     pub(super) over: Overlay,
     pub(super) groups: Vec<GroupTally>,
     pub(super) charge: Charge,
+    /// What the job at hand leaves to those that come before it.
+    pub(super) ceded: Ceded,
+    /// The same of the last job of another queue: most transactions are of one or two.
+    pub(super) ceded_before: Ceded,
     /// The jobs of the transaction and where their guards are listed, by job.
     pub(super) guards: Vec<(JobId, u32)>,
 }

@@ -30,7 +30,9 @@ impl Judge<'_> {
         let wish = Wish::Spare { beside_own: true };
         let asker = Asker::of(self.cell, job, row.group, wish).ok_or(ConflictReason::Malformed)?;
         let queue = self.cell.quota.find(&job.spec.queue);
-        let quota = queue.map(|queue| self.what().quota_tasks(queue, &asker.shape.requests, row.count));
+        self.scratch.cede(self.cell, job, queue);
+        let ceded = &self.scratch.ceded;
+        let quota = queue.map(|queue| self.what().quota_tasks(queue, &asker.shape.requests, row.count, ceded));
         let asker = Asker { quota, ..asker };
         Room::whole(&asker, self.what(), row.node, row.count)?;
         *named += row.count;

@@ -116,6 +116,10 @@ pub(crate) fn recheck(tx: &mut Tx<'_>, queue: &str) {
         release_reservation(tx, id);
         move_version(tx, id);
     }
+    // The head of the queue may have checks to pass now.
+    let heads = tx.cell.nominations.heads();
+    let of_queue = |job: &JobId| tx.cell.jobs.get(*job).is_some_and(|job| job.spec.queue == queue);
+    tx.applied.jobs.extend(heads.filter(of_queue));
 }
 
 /// Everything that ran of an admitted job was lost, and perhaps the nodes that were brought for it are gone for

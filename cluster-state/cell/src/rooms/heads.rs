@@ -36,9 +36,7 @@ pub fn may_head(cell: &Cell, job: &Job) -> Result<(), NoHead> {
     if cell.nominations.is_head(job.id) {
         return Err(NoHead::IsHead);
     }
-    let profile = cell.profiles.of(job.spec.class);
-    let patience_ms = profile.map_or(0, |profile| u64::from(profile.head_patience_seconds) * 1000);
-    let due_ms = waits_since_ms(job).saturating_add(patience_ms);
+    let due_ms = patient_until_ms(cell, job);
     if cell.now_ms < due_ms {
         return Err(NoHead::Impatient(due_ms));
     }
@@ -60,6 +58,13 @@ pub(crate) fn others_at_head<'a>(cell: &'a Cell, job: &'a Job) -> impl Iterator<
 fn same_line(one: &Job, other: &Job) -> bool {
     let queues = (&one.spec.queue, &other.spec.queue);
     queues.0 == queues.1 && (!queues.0.is_empty() || one.spec.class == other.spec.class)
+}
+
+/// Until when the job waits for room without more than its place in the order, in stamped time.
+pub(crate) fn patient_until_ms(cell: &Cell, job: &Job) -> u64 {
+    let profile = cell.profiles.of(job.spec.class);
+    let patience_ms = profile.map_or(0, |profile| u64::from(profile.head_patience_seconds) * 1000);
+    waits_since_ms(job).saturating_add(patience_ms)
 }
 
 /// Since when the job may wait, in stamped time: it was submitted, or lost what stood.

@@ -2,6 +2,7 @@
 
 use crate::cell::Cell;
 use crate::planted::quota::show_left;
+use crate::rooms::ceded::Ceded;
 use crate::rooms::nominations::Held;
 use crate::rooms::overlay::Overlay;
 use crate::state::jobs::Job;
@@ -98,11 +99,12 @@ impl<'a> WhatIf<'a> {
         self.cell.spares_on(job.id, group, node).saturating_sub(under_way)
     }
 
-    /// How many of `most` tasks that ask for so much `queue` may still be charged for.
-    pub(crate) fn quota_tasks(&self, queue: QueueId, requests: &[(ResourceId, i64)], most: u32) -> u32 {
+    /// How many of `most` tasks that ask for so much `queue` may still be charged for, beside what is `ceded`.
+    pub(crate) fn quota_tasks(&self, queue: QueueId, requests: &[(ResourceId, i64)], most: u32, ceded: &Ceded) -> u32 {
         let mut tasks = i64::from(most);
         for requests in requests.chunks(AT_ONCE) {
-            for (&(_, request), left) in requests.iter().zip(self.quota_left(queue, requests)) {
+            for (&(resource, request), left) in requests.iter().zip(self.quota_left(queue, requests)) {
+                let left = left - ceded.of(resource);
                 if left < request.saturating_mul(tasks) {
                     tasks = (left / request).max(0);
                 }
@@ -118,9 +120,33 @@ impl<'a> WhatIf<'a> {
         self.cell.quota.left_over(queue, asked, &self.over.queues).map(show_left)
     }
 
-    /// How much more of `resource` the queue called `queue` may use, borrowing included; nothing is no limit.
-    pub fn quota_available(&self, queue: &str, resource: ResourceId) -> Option<i64> {
-        let left = self.cell.quota.available_over(self.cell.quota.find(queue)?, resource, &self.over.queues)?;
-        Some(show_left(left))
+    /// What the quota of `job` leaves to it; nothing when its queue has none.
+    pub fn quota_of(&self, job: &Job) -> Option<QuotaLeft<'a>> {
+        let queue = self.cell.quota.find(&job.spec.queue)?;
+        let mut ceded = Ceded::default();
+        ceded.find(self.cell, job, Some(queue));
+        Some(QuotaLeft { what: *self, queue, ceded })
+    }
+}
+
+/// What is left of its queue's quota to one job.
+#[derive(Clone, Debug)]
+pub struct QuotaLeft<'a> {
+    what: WhatIf<'a>,
+    queue: QueueId,
+    ceded: Ceded,
+}
+
+impl QuotaLeft<'_> {
+    /// How much more of `resource` the job may use, borrowing included; nothing is no limit.
+    pub fn available(&self, resource: ResourceId) -> Option<i64> {
+        let WhatIf { cell, over } = self.what;
+        let left = cell.quota.available_over(self.queue, resource, &over.queues)?;
+        Some(show_left(left) - self.ceded(resource))
+    }
+
+    /// How much of `resource` is left to jobs that come before it and are planned by other schedulers.
+    pub fn ceded(&self, resource: ResourceId) -> i64 {
+        self.ceded.of(resource)
     }
 }

@@ -260,7 +260,7 @@ pub struct Job {
     pub state: JobState,
     /// Why it is in this state, for people; possibly empty.
     pub reason: String,
-    /// Moves with spec, state, shard, reservation and unhealthy nodes.
+    /// Moves with spec, state, reservation and unhealthy nodes.
     pub version: Index,
     /// The entry that submitted it.
     pub submitted: Index,

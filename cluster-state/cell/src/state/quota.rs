@@ -78,6 +78,11 @@ impl QuotaNode {
         self.level(resource).usage
     }
 
+    /// Whether the queue limits any resource.
+    pub(crate) fn limits_anything(&self) -> bool {
+        self.columns.iter().any(|level| level.limited)
+    }
+
     /// The resources that are used here or given by those below, with both amounts.
     pub(crate) fn sums(&self) -> impl Iterator<Item = (ResourceId, i64, i64)> + '_ {
         let columns = self.columns.iter().enumerate();

@@ -22,6 +22,7 @@ use crate::state::sessions::Sessions;
 use crate::state::shapes::Shapes;
 use crate::state::timers::Timer;
 use crate::state::topologies::{Domain, Topologies, Topology};
+use crate::state::turns::Turns;
 use ohm_model::{Index, Outcome, PriorityClass, ProvisioningClass, RunRef, SchedulingProfile, Sequence, SessionId};
 use ohm_stdx::codec::{self, DecodeError};
 use ohm_stdx::{Chunked, Slab};
@@ -253,7 +254,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     let answers = answers.iter().filter(|_| planted::restores_answers());
     answers.for_each(|(session, sequence, outcome)| sessions.remember(*session, *sequence, outcome.clone()));
     let jobs = Jobs::from_slab(jobs);
-    let brought = Brought::of(&nodes, &jobs);
+    let (brought, turns) = (Brought::of(&nodes, &jobs), Turns::of(&jobs));
     Ok(Cell {
         applied: header.applied,
         now_ms: header.now_ms,
@@ -276,6 +277,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         health,
         kept: Kept::from_runs(kept.into_iter()),
         brought,
+        turns,
         ..Cell::default()
     })
 }

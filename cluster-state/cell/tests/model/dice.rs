@@ -315,7 +315,7 @@ impl World {
 
     fn queue(&mut self) -> QueueSpec {
         let dice = &mut self.dice;
-        let is_cohort = self.plain.queues.is_empty() || dice.chance(200);
+        let is_cohort = !self.plain.queues.contains_key("c0") || dice.chance(200);
         let name = if is_cohort { "c0".to_string() } else { format!("q{}", dice.below(3)) };
         let amount = |dice: &mut ohm_stdx::Prng| 500 * dice.below(16) as i64;
         let mut limits = [Amounts::new(), Amounts::new(), Amounts::new()];

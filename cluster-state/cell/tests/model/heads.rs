@@ -42,6 +42,14 @@ impl Plain {
         }
     }
 
+    /// When it has waited long enough to be a head.
+    pub(crate) fn patient_until_ms(&self, id: JobId) -> u64 {
+        let job = &self.jobs[&id];
+        let patience_ms = self.patience.get(&job.spec.class).map_or(30_000, |seconds| u64::from(*seconds) * 1000);
+        let since_ms = self.ended_ms.get(&id).map_or(job.submitted_ms, |ended_ms| job.submitted_ms.max(*ended_ms));
+        since_ms + patience_ms
+    }
+
     /// The rows of a head: all of them, or none for one reason.
     pub(crate) fn judge_head(&self, transaction: &Transaction) -> Vec<(Row, ConflictReason)> {
         let rows = transaction.nominate.iter().enumerate().filter(|(_, row)| row.is_head());
@@ -71,9 +79,7 @@ impl Plain {
         if !self.may_wait(id) || (0..job.spec.groups.len() as u16).all(|group| self.waiting_of(id, group) == 0) {
             return Err(ConflictReason::TaskNotPending);
         }
-        let patience_ms = self.patience.get(&job.spec.class).map_or(30_000, |seconds| u64::from(*seconds) * 1000);
-        let since_ms = self.ended_ms.get(&id).map_or(job.submitted_ms, |ended_ms| job.submitted_ms.max(*ended_ms));
-        if self.is_head(id) || self.now_ms < since_ms + patience_ms {
+        if self.is_head(id) || self.now_ms < self.patient_until_ms(id) {
             return Err(ConflictReason::LimitReached);
         }
         if self.other_heads(id).iter().any(|other| self.jobs[other].spec.priority >= job.spec.priority) {
@@ -183,7 +189,7 @@ impl World {
     /// Jobs of most histories wait for a short time before they may be heads.
     pub(crate) fn impatient(seed: u64) -> Vec<Command> {
         let profile = |class| {
-            let head_patience_seconds = (seed % 3) as u32;
+            let head_patience_seconds = [0, 1, 60][(seed % 3) as usize];
             SchedulingProfile { head_patience_seconds, ..SchedulingProfile::built_in(class) }
         };
         let classes = Class::BUILT_IN.into_iter().filter(|_| !seed.is_multiple_of(4));

@@ -3,8 +3,8 @@
 use crate::state::{GPU, Phase, Plain, PlainRun, State, request};
 use ohm_model::transaction::Row;
 use ohm_model::{
-    ClassId, ConflictReason, Grain, Guard, Index, JobGuard, JobId, NodeId, Placement, RunRef, SessionId, StopCause,
-    Transaction,
+    Amounts, ClassId, ConflictReason, Grain, Guard, Index, JobGuard, JobId, NodeId, Placement, RunRef, SessionId,
+    Shard, StopCause, Transaction,
 };
 use std::collections::BTreeSet;
 
@@ -20,6 +20,7 @@ pub(crate) trait Facts {
     fn holds_lease(&self, session: SessionId, transaction: &Transaction) -> bool;
     fn class(&self, node: NodeId) -> ClassId;
     fn resource(&self, name: &str) -> ohm_model::ResourceId;
+    fn holder(&self, shard: Shard) -> Option<SessionId>;
 }
 
 impl Plain {
@@ -73,7 +74,7 @@ impl Plain {
         expected.conflicts.extend(self.judge_head(transaction));
         for (row, &job) in transaction.reserve.iter().enumerate() {
             let may = self.job_of(transaction, job).and_then(|()| self.judge_pass_one(job));
-            let judged = may.and_then(|()| trial.try_reserve(job));
+            let judged = may.and_then(|()| trial.try_reserve(job, self.ceded_by(job, facts)));
             judged.unwrap_or_else(|reason| expected.conflicts.push((Row::Reserve(row as u32), reason)));
         }
         for (row, claim) in transaction.claim.iter().enumerate() {
@@ -161,6 +162,7 @@ impl Plain {
                 continue;
             }
             self.lent = Some(guard.job);
+            self.cede(before, guard.job, facts);
             let unplaced = self.clone();
             for at in first..row {
                 let placement = &transaction.place[at];
@@ -178,6 +180,7 @@ impl Plain {
                 self.judge_minimum(before, unplaced, transaction, guard.job, (first, row), expected);
             }
             self.lent = None;
+            self.ceded.clear();
         }
         expected.conflicts.extend((row..transaction.place.len()).map(|row| {
             let row = Row::Place(row as u32);
@@ -335,7 +338,7 @@ impl Plain {
         }
         for (resource, amount) in &order {
             let available = self.available(&job.spec.queue, resource).filter(|_| !job.reserved);
-            if available.is_some_and(|available| available < *amount) {
+            if available.is_some_and(|available| available - self.ceded(resource) < *amount) {
                 return Err(ConflictReason::QuotaExceeded);
             }
         }
@@ -424,7 +427,7 @@ impl Plain {
         }
     }
 
-    fn try_reserve(&mut self, id: JobId) -> Result<(), ConflictReason> {
+    fn try_reserve(&mut self, id: JobId, ceded: Amounts) -> Result<(), ConflictReason> {
         let job = &self.jobs[&id];
         if job.reserved {
             return Ok(());
@@ -434,7 +437,8 @@ impl Plain {
         reserved.jobs.get_mut(&id).expect("a job").reserved = true;
         let over = |resource: &&str| {
             let growth = reserved.whole_charge(&queue, resource) - self.whole_charge(&queue, resource);
-            self.available(&queue, resource).is_some_and(|available| available < growth)
+            self.available(&queue, resource)
+                .is_some_and(|available| available - ceded.get(*resource).unwrap_or(&0) < growth)
         };
         // A quota that was cut below its use keeps nobody back who asks for nothing of it.
         let asked = |resource: &&&str| job.spec.groups.iter().any(|group| request(group).contains_key(**resource));

@@ -3,8 +3,8 @@
 use crate::brought::PlainRelease;
 use crate::state::{Alarm, Phase, Plain, PlainHold, PlainJob, PlainNode, PlainRun, PlainTask, State, request};
 use ohm_model::{
-    ClassKind, Exit, Index, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, QueueSpec, RunReport, RunReportKind,
-    SessionId, StopCause,
+    ClassKind, Exit, JobId, JobSpec, NodeHealth, NodeId, NodeSpec, QueueSpec, RunReport, RunReportKind, SessionId,
+    StopCause,
 };
 use std::cmp::Reverse;
 
@@ -187,6 +187,7 @@ impl Plain {
         let mut job = PlainJob {
             state: if spec.suspended { State::Suspended } else { State::Active },
             version: self.index,
+            submitted: self.index,
             submitted_ms: self.now_ms,
             shard,
             tasks: Default::default(),
@@ -461,19 +462,9 @@ impl Plain {
         }
     }
 
-    /// Adds or replaces a queue that is known to be right; `shard_of` tells where jobs belong now.
+    /// Adds or replaces a queue that is known to be right.
     pub(crate) fn put_queue(&mut self, spec: &QueueSpec) {
         self.queues.insert(spec.name.clone(), spec.clone());
-    }
-
-    pub(crate) fn reshard(&mut self, shard_of: impl Fn(&JobSpec) -> ohm_model::Shard) {
-        let version: Index = self.index;
-        for job in self.jobs.values_mut() {
-            let shard = shard_of(&job.spec);
-            if std::mem::replace(&mut job.shard, shard) != shard {
-                job.version = version;
-            }
-        }
     }
 }
 

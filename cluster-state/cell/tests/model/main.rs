@@ -24,6 +24,7 @@ mod spares;
 mod state;
 mod survivors;
 mod taints;
+mod turns;
 mod update;
 mod world;
 
@@ -43,7 +44,7 @@ fn the_cell_does_what_the_plain_model_does() {
     };
     let (mut taken, mut updated, mut admitted, mut moved, mut returned) = (0, 0, 0, 0, 0);
     let (mut spares, mut used, mut claimed, mut earmarked, mut taken_back) = (0, 0, 0, 0, 0);
-    let mut heads = 0;
+    let (mut heads, mut ceded) = (0, 0);
     for seed in seeds.clone() {
         let mut world = World::new(seed);
         for _ in 0..STEPS {
@@ -62,6 +63,7 @@ fn the_cell_does_what_the_plain_model_does() {
         claimed += world.plain.claimed;
         earmarked += world.plain.earmarked;
         heads += world.plain.heads_made;
+        ceded += world.plain.have_ceded;
         taken_back += world.plain.taken_back;
     }
     // A generator that is always refused proves nothing; the quarter that dwells on admission places little.
@@ -72,6 +74,7 @@ fn the_cell_does_what_the_plain_model_does() {
     assert!(used > 0, "none of {spares} spares was used");
     assert!(claimed * 400 > steps, "only {claimed} repairs claimed room in {steps} steps");
     assert!(heads * 800 > steps, "{heads} jobs became the head of their line in {steps} steps");
+    assert!(ceded * 3000 > steps, "{ceded} jobs left quota to others in {steps} steps");
     assert!(earmarked * 800 > steps, "{claimed} claims got room for {earmarked} tasks in {steps} steps");
     assert!(taken_back * 3000 > steps, "only {taken_back} nodes were taken back in {steps} steps");
     assert!(returned * 1000 > steps, "only {returned} kept runs lived on in {steps} steps");

@@ -262,14 +262,17 @@ impl Plain {
             other.node == node && binds
         };
         let others: Vec<PlainHold> = self.holds.iter().filter(binds).cloned().collect();
+        self.cede(before, id, facts);
         let within_quota = |count: u32| {
             let short = |(name, amount): (String, i64)| {
                 let left = self.available(&job.spec.queue, &name);
-                left.is_some_and(|left| left < amount * i64::from(count))
+                left.is_some_and(|left| left - self.ceded(&name) < amount * i64::from(count))
             };
             !request(spec).into_iter().any(short)
         };
-        self.misfit(&hold, &others, &within_quota, Some(facts))?;
+        let fits = self.misfit(&hold, &others, &within_quota, Some(facts));
+        self.ceded.clear();
+        fits?;
         self.holds.push(hold);
         Ok(())
     }

@@ -67,6 +67,7 @@ pub(crate) struct PlainJob {
     pub(crate) spec: JobSpec,
     pub(crate) state: State,
     pub(crate) version: Index,
+    pub(crate) submitted: Index,
     pub(crate) submitted_ms: u64,
     pub(crate) shard: Shard,
     pub(crate) tasks: BTreeMap<(u16, u32), PlainTask>,
@@ -213,6 +214,9 @@ pub(crate) struct Plain {
     pub(crate) taken_back: u64,
     /// The job whose spares are not charged while its rows are judged.
     pub(crate) lent: Option<JobId>,
+    /// What the job whose rows are judged leaves to those before it, and to how many jobs anything was left.
+    pub(crate) ceded: Amounts,
+    pub(crate) have_ceded: u64,
     pub(crate) kept: Vec<PlainKept>,
     /// What is judged stands there already: what bars new work only counts for nothing.
     pub(crate) adopts: bool,

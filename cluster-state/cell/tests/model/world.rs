@@ -64,6 +64,10 @@ impl Facts for CellFacts<'_> {
         self.0.sessions().holds(Lease::Shard(transaction.shard), session, transaction.epoch)
     }
 
+    fn holder(&self, shard: Shard) -> Option<SessionId> {
+        self.0.sessions().lease(Lease::Shard(shard)).holder
+    }
+
     fn class(&self, node: NodeId) -> ClassId {
         self.0.nodes().class(node)
     }
@@ -113,7 +117,7 @@ impl World {
         let levels = LEVELS.map(String::from).to_vec();
         world.apply(PEOPLE, Command::PutTopology(TopologySpec { name: "default".into(), levels }));
         world.plain.index = world.cell.applied();
-        for command in world.first_checks().into_iter().chain(World::impatient(seed)) {
+        for command in world.first_checks().into_iter().chain(World::impatient(seed)).chain(World::busy_queue(seed)) {
             let outcome = world.apply(PEOPLE, command.clone());
             world.follow(PEOPLE, &command, &outcome).expect("the first checks are right");
         }
@@ -258,7 +262,7 @@ impl World {
             (JobOutcome::Accepted(job), None)
                 if !self.plain.jobs.contains_key(job) && self.plain.kind_of(spec.class).is_some() =>
             {
-                let shard = self.cell.shard_of(&spec);
+                let shard = Shard::of(spec.class, &spec.name);
                 self.plain.submit(*job, spec, shard);
                 Ok(())
             }
@@ -269,16 +273,14 @@ impl World {
     }
 
     fn follow_queue(&mut self, spec: &QueueSpec) -> bool {
-        let (cell, plain) = (&self.cell, &mut self.plain);
-        plain.put_queue(spec);
-        plain.reshard(|spec| cell.shard_of(spec));
-        plain.recheck(&spec.name);
+        self.plain.put_queue(spec);
+        self.plain.recheck(&spec.name);
         true
     }
 
     fn follow_update(&mut self, spec: &ohm_model::JobSpec, outcome: &Outcome) -> Result<(), String> {
         let Outcome::Jobs(jobs) = outcome else { return Err(format!("{outcome:?} to an update")) };
-        let shard = self.cell.shard_of(spec);
+        let shard = Shard::of(spec.class, &spec.name);
         let expected = self.plain.update(spec, shard);
         let said = match &jobs[0] {
             JobOutcome::Updated(_) => Update::Done,

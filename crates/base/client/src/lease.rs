@@ -10,7 +10,7 @@
 //! back and then taken anew. Asking for one's own lease would not do, since a cell may simply answer that it is held
 //! already; only a grant of an epoch higher than all that were seen or granted when it was asked for proves a renewal.
 
-use crate::balance::{Peers, owner_of};
+use crate::balance::{Peers, owners_of};
 use ohm_model::lease::{SHARDS_PER_CLASS, lease_margin_ms};
 use ohm_model::{Class, Command, Epoch, Index, Lease, Outcome, SessionId, Shard};
 use std::collections::BTreeMap;
@@ -278,9 +278,10 @@ impl LeaseKeeper {
     fn seek(&mut self, now_ms: u64, out: &mut Vec<LeaseEffect>) {
         let Some(session) = self.session else { return };
         let patience_ms = self.config.patience_ms();
+        let live = self.peers.live(now_ms, patience_ms).chain([session]);
+        let owners = if self.config.balance { owners_of(&self.config.leases, live) } else { BTreeMap::new() };
         for (&lease, slot) in &mut self.slots {
-            let live = self.peers.live(now_ms, patience_ms).chain([session]);
-            let own = !self.config.balance || owner_of(lease, live) == Some(session);
+            let own = !self.config.balance || owners.get(&lease) == Some(&session);
             slot.give_up(lease, session, now_ms, out);
             if own {
                 slot.misplaced_since_ms = None;

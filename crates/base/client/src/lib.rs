@@ -23,7 +23,7 @@ mod lease;
 mod member;
 mod session;
 
-pub use balance::owner_of;
+pub use balance::owners_of;
 pub use follower::{Follower, FollowerCore, FollowerEffect, FollowerInput};
 pub use lease::{Held, LeaseConfig, LeaseEffect, LeaseInput, LeaseKeeper, LeaseSeen};
 pub use member::{Member, MemberConfig, MemberEffect};

@@ -1,19 +1,28 @@
 //! Leases of duties and shards. They hold no time: see the cell's lease rules.
 
 use crate::class::Class;
+use ohm_stdx::hash;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// How many shards the work of one class is cut into. A power of two, more than the replicas anybody runs.
 pub const SHARDS_PER_CLASS: u16 = 16;
 
-/// A part of the work of one class, by hash of the shard key.
+/// A part of the work of one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Shard {
     /// The class of work.
     pub class: Class,
     /// 0 to [`SHARDS_PER_CLASS`] − 1.
     pub number: u16,
+}
+
+impl Shard {
+    /// The shard of a job, by its name: all replicas of a class share the work of one queue.
+    pub fn of(class: Class, job: &str) -> Self {
+        let number = hash::mix(hash::bytes(job.as_bytes())) % u64::from(SHARDS_PER_CLASS);
+        Shard { class, number: number as u16 }
+    }
 }
 
 /// What can be held by one session at a time.

@@ -135,6 +135,8 @@ pub enum Bug {
     TakeHeadRoom,
     /// Room stays promised to heads that wait no more.
     KeepHeads,
+    /// Quota is judged as if no other scheduler had earlier jobs of the queue.
+    IgnoreTurns,
 }
 
 impl Bug {
@@ -142,7 +144,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 62] = [
+    pub const ALL: [Bug; 63] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -205,6 +207,7 @@ impl Bug {
         Bug::ForgetHeads,
         Bug::TakeHeadRoom,
         Bug::KeepHeads,
+        Bug::IgnoreTurns,
     ];
 }
 

@@ -2,7 +2,9 @@
 
 use crate::cell;
 
-use cell::Cell;
+use cell::{Cell, ohm};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 const NODES: usize = 4;
@@ -54,4 +56,43 @@ fn weights_hold_while_both_queues_have_work() {
     let (heavy, light) = (before("heavy"), before("light"));
     let ratio = heavy as f64 / light as f64;
     assert!((2.85..=3.15).contains(&ratio), "{heavy} to {light}");
+}
+
+/// How many tasks each session has placed.
+fn placed_by_session(data_dir: &str) -> BTreeMap<u64, usize> {
+    let mut placed = BTreeMap::new();
+    for line in ohm(&["log", "dump", "--data-dir", data_dir]).lines() {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        for envelope in entry["entry"]["commands"].as_array().unwrap() {
+            if let Some(rows) = envelope["command"]["Commit"]["place"].as_array().filter(|rows| !rows.is_empty()) {
+                *placed.entry(envelope["session"].as_u64().unwrap()).or_default() += rows.len();
+            }
+        }
+    }
+    placed
+}
+
+/// 60 jobs of one queue: each of four replicas plans some.
+#[test]
+fn one_queue_is_planned_by_all_replicas() {
+    let mut cell = Cell::start(&["--nodes", "0", "--schedulers", "batch=4"]);
+    let file = cell.put("nodes.yaml", cell::small_nodes(NODES, 5));
+    let agent = cell.sim_agent(file);
+    cell.wait_for_nodes(NODES);
+    let file = cell.put("queues.yaml", queues());
+    assert_eq!(cell.ask(&["submit", &file]).code, 0);
+    let holders = || {
+        let status = cell.json(&["status"]);
+        let sessions = status["sessions"].as_array().unwrap().clone();
+        let holds = |session: &&Value| session["leases"].to_string().contains("batch/");
+        sessions.iter().filter(holds).map(|session| session["leases"].as_array().unwrap().len()).collect::<Vec<_>>()
+    };
+    cell::wait("the shards to be shared out", || holders() == [4; 4]);
+    cell.submit(&(0..60).map(|number| job("heavy", number)).collect::<String>());
+    let names: Vec<String> = (0..60).map(|number| format!("heavy-{number}")).collect();
+    cell.wait_until_all_succeeded(&names, PATIENCE);
+    drop(agent);
+    cell.stop();
+    let placed = placed_by_session(&cell.data_dir());
+    assert_eq!((placed.len(), placed.values().sum::<usize>() >= 60), (4, true), "{placed:?}");
 }

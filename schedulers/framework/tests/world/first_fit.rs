@@ -118,7 +118,7 @@ impl FirstFit {
         let mut left: Vec<(u32, u32)> = view.pending(job, index).iter().collect();
         left.reverse();
         let slots = cell.nodes().slots() as u32;
-        let start = if self.spreads { view.start().0 } else { 0 };
+        let start = if self.spreads { view.part().start } else { 0 };
         for node in (0..slots).map(|offset| NodeId((start + offset) % slots)) {
             *examined += 1;
             let Some(count) = room_on(view, job, index, node, &mut explanation) else { continue };
@@ -150,11 +150,13 @@ fn quota_room(view: &View<'_>, job: &Job, shape: &Shape, of: u32) -> Result<u32,
         return Ok(u32::MAX);
     }
     let mut most = i64::from(u32::MAX);
+    let Some(left) = view.quota_of(job) else { return Ok(u32::MAX) };
     for &(resource, request) in &shape.requests {
-        let Some(available) = view.quota_available(&job.spec.queue, resource) else { continue };
+        let Some(available) = left.available(resource) else { continue };
         let asked = request * i64::from(of.max(1));
         if available < asked {
-            return Err(Obstacle::Quota { queue: job.spec.queue.clone(), resource, asked, available });
+            let (queue, ceded) = (job.spec.queue.clone(), left.ceded(resource));
+            return Err(Obstacle::Quota { queue, resource, asked, available, ceded });
         }
         most = most.min(available / request);
     }

@@ -1,0 +1,26 @@
+//! Who waits to start, brought up to date after every command. See `state/turns.rs` and `rooms/turns.rs`.
+
+use crate::apply::Tx;
+use crate::state::turns::waits_to_start;
+use std::sync::Arc;
+
+/// Brings the lines up to what has become of the jobs that the command named. What a job was ceded that waits no more
+/// and stands nowhere is there for those behind it.
+pub(crate) fn settle_turns(tx: &mut Tx<'_>) {
+    for at in 0..tx.touched_jobs().len() {
+        let Some(job) = tx.cell.jobs.get(tx.touched_jobs()[at]).filter(|job| !job.spec.queue.is_empty()) else {
+            continue;
+        };
+        match (tx.cell.turns.contains(job), waits_to_start(job)) {
+            (true, false) => {
+                let job = Arc::clone(job);
+                tx.cell.turns.leave(&job);
+                if job.live() == 0 && job.reserved.is_empty() {
+                    tx.free_quota(&job.spec.queue);
+                }
+            }
+            (false, true) => tx.cell.turns.join(&Arc::clone(job)),
+            _ => {}
+        }
+    }
+}

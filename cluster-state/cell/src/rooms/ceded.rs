@@ -1,0 +1,66 @@
+//! What one job leaves of its queue's quota to those that come before it: amounts by resource. See `rooms/turns.rs`.
+
+use crate::state::quota::QueueId;
+use crate::state::turns::Turn;
+use ohm_model::{ResourceId, SessionId};
+
+/// What one job leaves to others. Jobs that are asked about one after the other in the order of one line cost one walk
+/// together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ceded {
+    amounts: Sums,
+    /// How far the line has been looked at.
+    pub(super) walk: Option<Walk>,
+    /// Working memory: what one job needs.
+    pub(super) ask: Sums,
+}
+
+/// How far a line has been looked at, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Walk {
+    pub(super) queue: QueueId,
+    pub(super) holder: SessionId,
+    pub(super) until: Turn,
+    pub(super) looked_at: usize,
+}
+
+/// Sums of the few resources that jobs of one queue ask for.
+pub(super) type Sums = Vec<(ResourceId, i64)>;
+
+impl Ceded {
+    /// How much of `resource` is left to those that come before.
+    #[inline]
+    pub(crate) fn of(&self, resource: ResourceId) -> i64 {
+        self.amounts.iter().find(|(known, _)| *known == resource).map_or(0, |(_, amount)| *amount)
+    }
+
+    /// The queue whose line was looked at.
+    pub(crate) fn queue(&self) -> Option<QueueId> {
+        self.walk.map(|walk| walk.queue)
+    }
+
+    /// Whether anything is left to anybody.
+    pub(super) fn any(&self) -> bool {
+        !self.amounts.is_empty()
+    }
+
+    /// The cell is another one, or was changed.
+    pub(crate) fn clear(&mut self) {
+        self.amounts.clear();
+        self.walk = None;
+    }
+
+    /// What the job at hand needs is left to it.
+    pub(super) fn leave_ask(&mut self) {
+        let Ceded { amounts, ask, .. } = self;
+        ask.iter().for_each(|&(resource, amount)| add(amounts, resource, amount));
+    }
+}
+
+/// Adds an amount to a sum.
+pub(super) fn add(sums: &mut Sums, resource: ResourceId, more: i64) {
+    match sums.iter_mut().find(|(known, _)| *known == resource) {
+        Some((_, amount)) => *amount = amount.saturating_add(more),
+        None => sums.push((resource, more)),
+    }
+}

@@ -1,0 +1,152 @@
+//! What is left to jobs that come before others of their queue: quota for what they need to start.
+//!
+//! Several schedulers plan one queue. Each of them puts its own jobs in order, so only those of the others are looked
+//! at here: with one scheduler nothing is ceded. What a job is ceded ends with its patience (`headPatienceSeconds`),
+//! unless it is the head of its line by then: one that fits nowhere does not keep back those behind it, as in a
+//! BestEffortFIFO queue of Kueue, where the next one is looked at when the first has found no place.
+
+use crate::cell::Cell;
+use crate::rooms::ceded::{Ceded, Sums, Walk, add};
+use crate::rooms::grid::Grid;
+use crate::rooms::heads::patient_until_ms;
+use crate::state::admission::Standing;
+use crate::state::jobs::Job;
+use crate::state::quota::{AT_ONCE, QueueId};
+use crate::state::turns::Turn;
+use ohm_model::{Lease, SessionId, Shard};
+use ohm_stdx::bug::{self, Bug};
+
+/// So many jobs of a line are looked at: more than schedulers have under way at once, and few enough for each decision.
+const AHEAD_MAX: usize = 256;
+
+impl Ceded {
+    /// Finds what `job` leaves to others, in the cell as it is. Returns whether that may differ from what was found
+    /// before.
+    #[inline]
+    pub(crate) fn find(&mut self, cell: &Cell, job: &Job, queue: Option<QueueId>) -> bool {
+        let limited = queue.filter(|queue| cell.quota.at(*queue).limits_anything() && leaves_quota(job));
+        let holder = limited.and_then(|_| holder_of(cell, job.shard)).filter(|_| !bug::is_planted(Bug::IgnoreTurns));
+        let (Some(queue), Some(holder)) = (limited, holder) else {
+            let any = self.any();
+            self.clear();
+            return any;
+        };
+        self.walk_to(cell, job, (queue, holder))
+    }
+
+    fn walk_to(&mut self, cell: &Cell, job: &Job, (queue, holder): (QueueId, SessionId)) -> bool {
+        let until = Turn::of(job);
+        let same = |walk: &Walk| (walk.queue, walk.holder) == (queue, holder) && walk.until <= until;
+        let mut changed = false;
+        let walked = self.walk.filter(same);
+        if walked.is_none() {
+            changed = self.any();
+            self.clear();
+        }
+        // Where one scheduler has the whole line, nobody in it is looked at.
+        let is_shared = || cell.turns.shards(&job.spec.queue).any(|shard| is_of_others(cell, shard, holder));
+        let mut looked_at = walked.map_or_else(|| if is_shared() { 0 } else { AHEAD_MAX }, |walk| walk.looked_at);
+        let line = cell.turns.between(&job.spec.queue, walked.map(|walk| walk.until), Some(until));
+        for other in line.take(AHEAD_MAX - looked_at) {
+            looked_at += 1;
+            let Some(other) = cell.jobs.get(other) else { continue };
+            if is_of_others(cell, other.shard, holder)
+                && is_patient(cell, other)
+                && asks(cell, other, &mut self.ask)
+                && self.fits(cell, queue)
+            {
+                self.leave_ask();
+                changed = true;
+            }
+        }
+        self.walk = Some(Walk { queue, holder, until, looked_at });
+        changed
+    }
+
+    /// Whether the quota allows what is asked, beside what others are ceded.
+    fn fits(&self, cell: &Cell, queue: QueueId) -> bool {
+        self.ask.chunks(AT_ONCE).all(|asked| {
+            let left = cell.quota.left_over(queue, asked, &Grid::default());
+            asked.iter().zip(left).all(|(&(resource, ask), left)| left - self.of(resource) >= ask)
+        })
+    }
+}
+
+/// The queues of which jobs wait to start.
+pub fn waiting_queues(cell: &Cell) -> impl Iterator<Item = &str> {
+    cell.turns.queues()
+}
+
+/// Whether a job of `queue` waits to start that is none of those that `is_own` says, has a scheduler, and finds the
+/// quota that it needs. Only the first of them is looked at, as far as it is among the first of the queue.
+pub fn waits_elsewhere(cell: &Cell, queue: &str, is_own: impl Fn(Shard) -> bool) -> bool {
+    if cell.turns.shards(queue).all(&is_own) {
+        return false;
+    }
+    let line = cell.turns.between(queue, None, None).take(AHEAD_MAX);
+    let foreign = line.filter_map(|job| cell.jobs.get(job)).find(|job| !is_own(job.shard));
+    let (Some(job), Some(at)) = (foreign, cell.quota.find(queue)) else { return false };
+    let mut ceded = Ceded::default();
+    holder_of(cell, job.shard).is_some() && asks(cell, job, &mut ceded.ask) && ceded.fits(cell, at)
+}
+
+/// Whether jobs of its queue that wait to start, and are none of those that `is_own` says, come before `job`: so many
+/// of them, or with what they need the quota has nothing left for it. However long they have waited: this is for
+/// whoever orders jobs, who learns whether the others make use of it.
+pub fn others_come_first(cell: &Cell, job: &Job, is_own: impl Fn(Shard) -> bool, many: usize) -> bool {
+    let Some(queue) = cell.quota.find(&job.spec.queue) else { return false };
+    let line = cell.turns.between(&job.spec.queue, None, Some(Turn::of(job))).take(AHEAD_MAX);
+    let others = line.filter_map(|job| cell.jobs.get(job));
+    let (mut ceded, mut count) = (Ceded::default(), 0);
+    for other in others.filter(|other| !is_own(other.shard) && holder_of(cell, other.shard).is_some()) {
+        count += 1;
+        if count >= many {
+            return true;
+        }
+        if asks(cell, other, &mut ceded.ask) && ceded.fits(cell, queue) {
+            ceded.leave_ask();
+        }
+    }
+    ceded.any() && asks(cell, job, &mut ceded.ask) && !ceded.fits(cell, queue)
+}
+
+/// What is repaired, moves, or has its quota goes before all that waits to start.
+fn leaves_quota(job: &Job) -> bool {
+    job.reserved.is_empty() && job.groups.iter().all(|group| group.lost.is_empty() && group.moving.is_empty())
+}
+
+fn holder_of(cell: &Cell, shard: Shard) -> Option<SessionId> {
+    cell.sessions.lease(Lease::Shard(shard)).holder
+}
+
+/// Whether another session than `holder` plans the jobs of the shard.
+fn is_of_others(cell: &Cell, shard: Shard, holder: SessionId) -> bool {
+    holder_of(cell, shard).is_some_and(|other| other != holder)
+}
+
+/// Whether the job, which waits to start, is still ceded something.
+fn is_patient(cell: &Cell, job: &Job) -> bool {
+    cell.now_ms < patient_until_ms(cell, job) || cell.nominations.is_head(job.id)
+}
+
+/// Writes what `job` needs to start; returns whether it could start now, as far as the job itself goes.
+fn asks(cell: &Cell, job: &Job, ask: &mut Sums) -> bool {
+    ask.clear();
+    let whole = match cell.standing(job) {
+        Standing::Free => false,
+        Standing::Unreserved => true,
+        Standing::Invalid(_) | Standing::BackOff(_) | Standing::Checking | Standing::Ready => return false,
+    };
+    for (group, spec) in job.groups.iter().zip(&job.spec.groups) {
+        let needed = if whole { spec.count } else { group.needed(spec) };
+        if !whole && group.pending.len() < needed {
+            if job.starts_whole() {
+                return false;
+            }
+            continue;
+        }
+        let Some(shape) = cell.shapes.get(group.shape) else { continue };
+        shape.requests.iter().for_each(|&(resource, one)| add(ask, resource, one.saturating_mul(i64::from(needed))));
+    }
+    !ask.is_empty()
+}
