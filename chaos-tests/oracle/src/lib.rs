@@ -147,7 +147,7 @@ impl Oracle {
             self.waiting.note(&fact, &self.books);
             self.turns.note((index, self.waiting.now_ms), &fact);
             out_of_turn.note(&fact);
-            self.heads.note(index, &fact, (&self.books, &self.repairs, &self.claims));
+            self.heads.note(&fact, (&self.books, &self.repairs, &self.claims));
             self.claims.note(&fact);
             self.capacity.watch(index, &fact, &self.books, broken);
             self.gangs.watch(&fact);

@@ -1,7 +1,7 @@
 //! P10 for heads of lines. Room that is promised to a head is left to it: later work that is not more important takes
 //! none of it. And nobody starves: a job that waits for room while others of its line start, none of which was due
 //! before it, becomes the head of the line before long. Books: promises from what transactions asked for and were
-//! granted (`claims`), who was due when from the order of submissions, and what stands where.
+//! granted (`claims`), who is due when (`turns`), and what stands where.
 //!
 //! Of promised room the amounts are counted, not ports nor which devices, and not where somebody who may pass a head
 //! was placed beside. Who starves is judged for jobs of one group, without slices, in the line of their class, of which
@@ -15,9 +15,8 @@ use crate::history::Broken;
 use crate::p7_repairs::Repairs;
 use crate::p10_ledger::Ledger;
 use crate::p10_liveness::fits_in_time;
-use ohm_model::profile::HEAD_PATIENCE_SECONDS;
+use crate::turns::Turn;
 use ohm_model::{Class, Command, EventKind, Index, JobId, JobSpec, NodeId, Outcome};
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// So long others of the line may go on to start after a job has waited as long as its profile says: whoever plans it
@@ -27,9 +26,6 @@ const STARVING_MS: u64 = 25_000;
 const PAUSE_MS_MAX: u64 = 2_000;
 /// In larger cells nobody looks who starves.
 const NODES_MAX: usize = 200;
-
-/// When a job is due among those of its line: by priority, then by age.
-type Turn = (Reverse<i32>, Index, JobId);
 
 /// A job that waits.
 #[derive(Clone, Copy, Debug)]
@@ -54,8 +50,6 @@ impl Waits {
 /// The books.
 #[derive(Default)]
 pub(crate) struct Heads {
-    patience_ms: BTreeMap<Class, u64>,
-    submitted: BTreeMap<JobId, Index>,
     waits: BTreeMap<JobId, Waits>,
     /// Groups of which the entry at hand placed new work, by node.
     new: BTreeMap<NodeId, BTreeSet<(JobId, u16)>>,
@@ -68,42 +62,24 @@ impl Heads {
     pub(crate) fn entry_begins(&mut self, taken: &[Taken<'_>]) {
         self.new.clear();
         self.changed.clear();
-        for (command, outcome) in taken {
-            match (command, outcome) {
-                (Command::PutSchedulingProfile(profile), Outcome::Done) => {
-                    self.patience_ms.insert(profile.class, u64::from(profile.head_patience_seconds) * 1000);
-                    self.waits.clear();
-                }
-                (Command::RemoveSchedulingProfile { name }, Outcome::Done) => {
-                    self.patience_ms.retain(|class, _| class.to_string() != *name);
-                    self.waits.clear();
-                }
-                _ => {}
-            }
+        let is_profile = |(command, outcome): &Taken<'_>| {
+            let named = matches!(command, Command::PutSchedulingProfile(_) | Command::RemoveSchedulingProfile { .. });
+            named && matches!(outcome, Outcome::Done)
+        };
+        if taken.iter().any(is_profile) {
+            self.waits.clear();
         }
     }
 
     /// Takes note of one fact; `books` knows of it already, `repairs` and `claims` do not.
-    pub(crate) fn note(
-        &mut self,
-        index: Index,
-        fact: &Fact<'_>,
-        (books, repairs, claims): (&Books, &Repairs, &Claims),
-    ) {
+    pub(crate) fn note(&mut self, fact: &Fact<'_>, (books, repairs, claims): (&Books, &Repairs, &Claims)) {
         self.changed.extend(fact.changed_node());
-        match *fact {
-            Fact::Submitted { job, .. } => {
-                self.submitted.insert(job, index);
-            }
-            Fact::Happened { kind: EventKind::Placed { job, group, first, count, node }, .. } => {
-                let goes_before = |task| repairs.was_lost(*job, *group, task) || books.has_returned(*job, *group, task);
-                if claims.moves(*job) || (*first..first + count).any(goes_before) {
-                    self.changed.insert(*node);
-                } else {
-                    self.new.entry(*node).or_default().insert((*job, *group));
-                }
-            }
-            _ => {}
+        let Fact::Happened { kind: EventKind::Placed { job, group, first, count, node }, .. } = *fact else { return };
+        let goes_before = |task| repairs.was_lost(*job, *group, task) || books.has_returned(*job, *group, task);
+        if claims.moves(*job) || (*first..first + count).any(goes_before) {
+            self.changed.insert(*node);
+        } else {
+            self.new.entry(*node).or_default().insert((*job, *group));
         }
     }
 
@@ -168,17 +144,15 @@ impl Heads {
             return Vec::new();
         }
         let now_ms = ledger.waiting.now_ms;
-        let last = self.last_turns(index, ledger);
+        let last = self.last_turns(ledger);
         let (mut waits, mut broken) = (BTreeMap::new(), Vec::new());
         for (job, wait) in ledger.waiting.active() {
             let Some(spec) = ledger.books.jobs.get(&job).filter(|spec| may_starve(ledger, job, spec)) else { continue };
             let fresh = Waits { changes: wait.changes, since_ms: now_ms, passed_ms: 0, passed_for_ms: 0 };
             let known = self.waits.get(&job).copied().filter(|known| known.changes == fresh.changes);
             let mut known = known.unwrap_or(fresh);
-            let patience_ms = self.patience_ms.get(&spec.class).copied();
-            let patience_ms = patience_ms.unwrap_or(u64::from(HEAD_PATIENCE_SECONDS) * 1000);
-            let is_due = now_ms > known.since_ms.saturating_add(patience_ms);
-            if is_due && last.get(&spec.class).is_some_and(|last| self.turn(index, job, spec) < *last) {
+            let is_due = now_ms > known.since_ms.saturating_add(ledger.turns.patience_ms(spec.class));
+            if is_due && last.get(&spec.class).is_some_and(|last| ledger.turns.of(job, spec) < *last) {
                 known.pass(now_ms);
                 let (waited_ms, passed_for_ms) = (now_ms - known.since_ms, known.passed_for_ms);
                 let fits = fits_in_time(ledger, job, spec, wait);
@@ -200,17 +174,12 @@ impl Heads {
         broken
     }
 
-    /// The order in which jobs of a line are due.
-    fn turn(&self, index: Index, job: JobId, spec: &JobSpec) -> Turn {
-        (Reverse(spec.priority), self.submitted.get(&job).copied().unwrap_or(index), job)
-    }
-
     /// The last turn of each class of which the entry placed new work.
-    fn last_turns(&self, index: Index, ledger: &Ledger<'_>) -> BTreeMap<Class, Turn> {
+    fn last_turns(&self, ledger: &Ledger<'_>) -> BTreeMap<Class, Turn> {
         let mut last = BTreeMap::new();
         for (by, _) in self.new.values().flatten() {
             let Some(spec) = ledger.books.jobs.get(by).filter(|spec| spec.queue.is_empty()) else { continue };
-            let turn = self.turn(index, *by, spec);
+            let turn = ledger.turns.of(*by, spec);
             let last = last.entry(spec.class).or_insert(turn);
             *last = turn.max(*last);
         }

@@ -10,7 +10,7 @@ use ohm_model::{Class, Command, EventKind, Index, JobId, JobSpec, Lease, Outcome
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// The place of a job in the order of its queue: by priority, then by age.
+/// The place of a job among those of its line: by priority, then by age.
 pub(crate) type Turn = (Reverse<i32>, Index, JobId);
 
 /// The books.
@@ -83,10 +83,14 @@ impl Turns {
         matches!((holder(one), holder(other)), (Some(one), Some(other)) if one != other)
     }
 
+    /// For how long jobs of a class wait before they may be heads.
+    pub(crate) fn patience_ms(&self, class: Class) -> u64 {
+        self.patience_ms.get(&class).copied().unwrap_or(u64::from(HEAD_PATIENCE_SECONDS) * 1000)
+    }
+
     /// Until when a job waits for its turn, if it is no head.
     pub(crate) fn patient_until_ms(&self, job: JobId, spec: &JobSpec) -> u64 {
-        let patience_ms = self.patience_ms.get(&spec.class).copied();
-        let patience_ms = patience_ms.unwrap_or(u64::from(HEAD_PATIENCE_SECONDS) * 1000);
+        let patience_ms = self.patience_ms(spec.class);
         self.since_ms.get(&job).map_or(0, |since_ms| since_ms.saturating_add(patience_ms))
     }
 

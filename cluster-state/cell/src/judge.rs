@@ -332,8 +332,7 @@ impl<'a> Judge<'a> {
         let Some(queue) = self.cell.quota.find(&job.spec.queue) else { return Ok(()) };
         self.scratch.cede(self.cell, job, Some(queue));
         let is_over = |(&resource, &amount): (&ResourceId, &i64)| {
-            let left = self.what().quota_left(queue, &[(resource, amount)])[0];
-            left - self.scratch.ceded.of(resource) < amount
+            self.what().quota_left(queue, &[(resource, amount)], &self.scratch.ceded)[0] < amount
         };
         if growth.iter().any(is_over) {
             return Err(ConflictReason::QuotaExceeded);

@@ -26,7 +26,7 @@ const TIMES_FREE: u32 = 2;
 /// After that it is not waited for again for so long, twice as long each time.
 const VAIN_MS: u64 = 1_000;
 const VAIN_MS_MAX: u64 = 30_000;
-/// Who has so many jobs of others before his own in a line is ahead of them.
+/// A scheduler with so many jobs of others before its own in a line is ahead of them.
 const AHEAD_MAX: usize = 32;
 /// Whoever leaves quota to others is looked at again after this long.
 const CEDED_MS: u64 = 1_000;
@@ -90,16 +90,14 @@ impl Abroad {
         (cell, shards, size): (&Cell, &Shards, &CellSize),
         (jobs, events): (&[JobId], &[Event]),
     ) {
-        let foreign = |job: JobId| {
-            let found = cell.jobs().get(job).filter(|found| !found.spec.queue.is_empty());
-            found.filter(|found| !shards.contains_key(&found.shard))
-        };
-        let queue_of = |job: &JobId| cell.jobs().get(*job).map_or("", |job| job.spec.queue.as_str());
-        let is_shared = |job: &JobId| foreign(*job).is_some() || self.lines.contains(queue_of(job));
-        self.changed |= jobs.iter().any(is_shared);
+        let queued = |job: JobId| cell.jobs().get(job).filter(|found| !found.spec.queue.is_empty());
+        let is_foreign = |job: &Job| !shards.contains_key(&job.shard);
+        let mut queued_jobs = jobs.iter().filter_map(|job| queued(*job));
+        self.changed |= queued_jobs.any(|job| is_foreign(job) || self.lines.contains(job.spec.queue.as_str()));
         for event in events {
             let EventKind::Placed { job, group, first, count, .. } = event.kind else { continue };
-            let Some(found) = foreign(job).filter(|found| takes_turn(found, (group, first, count))) else { continue };
+            let counts = |job: &&Arc<Job>| is_foreign(job) && takes_turn(job, (group, first, count));
+            let Some(found) = queued(job).filter(counts) else { continue };
             let line = Arc::from(found.spec.queue.as_str());
             self.vain.remove(&line);
             self.tried.remove(&line);

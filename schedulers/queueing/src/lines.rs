@@ -10,7 +10,7 @@
 //!
 //! Several schedulers may serve one line, each its own jobs of it. What others place of a line is charged here, too,
 //! and a line of which only others have work is waited for when its turn comes: otherwise who has run out of one line
-//! would serve the rest alone. So is a line in which jobs of others come first: otherwise who is faster would serve his
+//! would serve the rest alone. So is a line in which jobs of others come first: otherwise the fastest would serve its
 //! own first, however old those of others. Only lines of one cohort tree wait like this.
 
 use crate::rank::Rank;
@@ -167,12 +167,14 @@ impl Lines {
                 return None;
             }
             let root = self.lines[line as usize].root.as_ref().filter(|_| self.abroad > 0);
-            let waits = root.filter(|root| waiting.contains(root) || self.served_first(due, line, root).is_some());
-            match waits {
-                None => return Some((line, head)),
-                Some(root) if waiting.contains(&root) => {}
-                Some(root) => waiting.push(root),
+            let Some(root) = root else { return Some((line, head)) };
+            if waiting.contains(&root) {
+                continue;
             }
+            if self.served_first(due, line, root).is_none() {
+                return Some((line, head));
+            }
+            waiting.push(root);
         }
         None
     }

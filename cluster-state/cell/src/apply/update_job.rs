@@ -40,7 +40,7 @@ use crate::state::runs::NO_RUN;
 use crate::state::shapes::Shape;
 use ohm_model::{
     ClassKind, EventKind, GroupSpec, Incarnation, Index, JobId, JobOutcome, JobSpec, OnDisconnect, Outcome, Refusal,
-    RepairSpec, ShapeId, Shard, StopCause,
+    RepairSpec, ShapeId, StopCause,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -129,7 +129,7 @@ fn change_job(tx: &mut Tx<'_>, known: &Job, spec: JobSpec, shapes: BTreeMap<usiz
     let joined: BTreeMap<usize, ShapeId> = shapes.into_iter().map(|(at, shape)| (at, tx.shapes.join(shape))).collect();
     left.into_iter().for_each(|shape| drop(tx.shapes.leave(shape)));
     tx.cell.turns.leave(known);
-    let (shard, spec) = (Shard::of(spec.class, &spec.name), Arc::new(spec));
+    let spec = Arc::new(spec);
     let job = tx.job_mut(id);
     let floor = highest_attempt_gone(known, &spec);
     job.floor = job.floor.max(floor);
@@ -139,7 +139,7 @@ fn change_job(tx: &mut Tx<'_>, known: &Job, spec: JobSpec, shapes: BTreeMap<usiz
         let now = spec.groups.iter().position(|group| Some(&group.name) == name);
         now.map(|at| past.group = at as u16).is_some()
     });
-    (job.spec, job.shard, job.version) = (Arc::clone(&spec), shard, version);
+    (job.spec, job.version) = (Arc::clone(&spec), version);
     tx.touch_job(id);
     settle_rooms(tx, id);
     stop_removed(tx, id);

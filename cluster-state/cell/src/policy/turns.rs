@@ -19,7 +19,7 @@ pub(crate) fn settle_turns(tx: &mut Tx<'_>) {
                     tx.free_quota(&job.spec.queue);
                 }
             }
-            (false, true) => tx.cell.turns.join(&Arc::clone(job)),
+            (false, true) => tx.cell.turns.join(job),
             _ => {}
         }
     }

@@ -15,6 +15,7 @@ use crate::state::quota::{AT_ONCE, QueueId};
 use crate::state::turns::Turn;
 use ohm_model::{Lease, SessionId, Shard};
 use ohm_stdx::bug::{self, Bug};
+use std::sync::Arc;
 
 /// So many jobs of a line are looked at: more than schedulers have under way at once, and few enough for each decision.
 const AHEAD_MAX: usize = 256;
@@ -83,8 +84,7 @@ pub fn waits_elsewhere(cell: &Cell, queue: &str, is_own: impl Fn(Shard) -> bool)
     if cell.turns.shards(queue).all(&is_own) {
         return false;
     }
-    let line = cell.turns.between(queue, None, None).take(AHEAD_MAX);
-    let foreign = line.filter_map(|job| cell.jobs.get(job)).find(|job| !is_own(job.shard));
+    let foreign = first_in_line(cell, queue, None).find(|job| !is_own(job.shard));
     let (Some(job), Some(at)) = (foreign, cell.quota.find(queue)) else { return false };
     let mut ceded = Ceded::default();
     holder_of(cell, job.shard).is_some() && asks(cell, job, &mut ceded.ask) && ceded.fits(cell, at)
@@ -95,8 +95,7 @@ pub fn waits_elsewhere(cell: &Cell, queue: &str, is_own: impl Fn(Shard) -> bool)
 /// whoever orders jobs, who learns whether the others make use of it.
 pub fn others_come_first(cell: &Cell, job: &Job, is_own: impl Fn(Shard) -> bool, many: usize) -> bool {
     let Some(queue) = cell.quota.find(&job.spec.queue) else { return false };
-    let line = cell.turns.between(&job.spec.queue, None, Some(Turn::of(job))).take(AHEAD_MAX);
-    let others = line.filter_map(|job| cell.jobs.get(job));
+    let others = first_in_line(cell, &job.spec.queue, Some(Turn::of(job)));
     let (mut ceded, mut count) = (Ceded::default(), 0);
     for other in others.filter(|other| !is_own(other.shard) && holder_of(cell, other.shard).is_some()) {
         count += 1;
@@ -108,6 +107,11 @@ pub fn others_come_first(cell: &Cell, job: &Job, is_own: impl Fn(Shard) -> bool,
         }
     }
     ceded.any() && asks(cell, job, &mut ceded.ask) && !ceded.fits(cell, queue)
+}
+
+/// The first jobs of `queue` that wait to start, in order, before `until`.
+fn first_in_line<'a>(cell: &'a Cell, queue: &str, until: Option<Turn>) -> impl Iterator<Item = &'a Arc<Job>> {
+    cell.turns.between(queue, None, until).take(AHEAD_MAX).filter_map(|job| cell.jobs.get(job))
 }
 
 /// What is repaired, moves, or has its quota goes before all that waits to start.

@@ -103,8 +103,7 @@ impl<'a> WhatIf<'a> {
     pub(crate) fn quota_tasks(&self, queue: QueueId, requests: &[(ResourceId, i64)], most: u32, ceded: &Ceded) -> u32 {
         let mut tasks = i64::from(most);
         for requests in requests.chunks(AT_ONCE) {
-            for (&(resource, request), left) in requests.iter().zip(self.quota_left(queue, requests)) {
-                let left = left - ceded.of(resource);
+            for (&(_, request), left) in requests.iter().zip(self.quota_left(queue, requests, ceded)) {
                 if left < request.saturating_mul(tasks) {
                     tasks = (left / request).max(0);
                 }
@@ -113,11 +112,13 @@ impl<'a> WhatIf<'a> {
         tasks as u32
     }
 
-    /// How much more of each resource, at most [`AT_ONCE`] of them, may be charged to `queue`; where nothing limits it,
-    /// what sums can still hold.
+    /// How much more of each resource, at most [`AT_ONCE`] of them, may be charged to `queue`, beside what is `ceded`;
+    /// where nothing limits it, what sums can still hold.
     #[inline]
-    pub(crate) fn quota_left(&self, queue: QueueId, asked: &[(ResourceId, i64)]) -> [i64; AT_ONCE] {
-        self.cell.quota.left_over(queue, asked, &self.over.queues).map(show_left)
+    pub(crate) fn quota_left(&self, queue: QueueId, asked: &[(ResourceId, i64)], ceded: &Ceded) -> [i64; AT_ONCE] {
+        let mut left = self.cell.quota.left_over(queue, asked, &self.over.queues).map(show_left);
+        asked.iter().zip(&mut left).for_each(|((resource, _), left)| *left -= ceded.of(*resource));
+        left
     }
 
     /// What the quota of `job` leaves to it; nothing when its queue has none.

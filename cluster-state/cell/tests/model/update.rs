@@ -1,7 +1,7 @@
 //! Updates in the plain model: what may change, and what becomes of each task.
 
 use crate::state::{Alarm, Phase, Plain, PlainHold, PlainJob, PlainTask, State};
-use ohm_model::{GroupSpec, JobId, JobSpec, RepairPolicy, Shard, StopCause};
+use ohm_model::{GroupSpec, JobId, JobSpec, RepairPolicy, StopCause};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl PlainJob {
 
 impl Plain {
     /// Changes a job, if it may be changed so.
-    pub(crate) fn update(&mut self, spec: &JobSpec, shard: Shard) -> Update {
+    pub(crate) fn update(&mut self, spec: &JobSpec) -> Update {
         let Some(id) = self.find_job(&spec.name) else { return Update::Refused };
         let Some(spec) = self.with_priority(spec, Some(id)) else { return Update::Refused };
         let old = self.jobs[&id].clone();
@@ -129,11 +129,11 @@ impl Plain {
         if !is_open || !is_sound(&spec, old.endless) || !old.allows(&spec, |group| self.staying(id, group)) {
             return Update::Refused;
         }
-        self.change(id, &old, spec, shard);
+        self.change(id, &old, spec);
         Update::Done
     }
 
-    fn change(&mut self, id: JobId, old: &PlainJob, spec: JobSpec, shard: Shard) {
+    fn change(&mut self, id: JobId, old: &PlainJob, spec: JobSpec) {
         let regrouped = spec.groups != old.spec.groups;
         if regrouped || spec.priority != old.spec.priority {
             self.clear_holds_of(id, PlainHold::is_preemptor);
@@ -166,7 +166,7 @@ impl Plain {
         job.repair.lost.retain(within);
         job.repair.replaced.retain(within);
         job.moving.retain(|place| within(place) && stays[usize::from(place.0)]);
-        (job.version, job.shard) = (index, shard);
+        job.version = index;
         job.spec = spec.clone();
         self.settle_rooms(id);
         for at in 0..self.runs.len() {

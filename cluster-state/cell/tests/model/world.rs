@@ -280,8 +280,7 @@ impl World {
 
     fn follow_update(&mut self, spec: &ohm_model::JobSpec, outcome: &Outcome) -> Result<(), String> {
         let Outcome::Jobs(jobs) = outcome else { return Err(format!("{outcome:?} to an update")) };
-        let shard = Shard::of(spec.class, &spec.name);
-        let expected = self.plain.update(spec, shard);
+        let expected = self.plain.update(spec);
         let said = match &jobs[0] {
             JobOutcome::Updated(_) => Update::Done,
             JobOutcome::Unchanged(_) => Update::Unchanged,
