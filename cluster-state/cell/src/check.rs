@@ -42,7 +42,7 @@ pub(crate) fn broken_invariants(cell: &Cell) -> Vec<String> {
     if cell.brought != Brought::of(&cell.nodes, &cell.jobs) {
         broken.push("the nodes that were brought and the open requests are not those that nodes and jobs say".into());
     }
-    if cell.turns != Turns::of(&cell.jobs) {
+    if cell.turns != Turns::of(&cell.jobs, &cell.shapes) {
         broken.push("the lines of jobs that wait to start are not those that the jobs say".into());
     }
     if !cell.nominations.is_consistent() {

@@ -25,10 +25,10 @@ pub(crate) fn forget_job(tx: &mut Tx<'_>, job: JobId) -> bool {
     if !matches!(found.state, JobState::Finished(_)) || found.live() > 0 {
         return false;
     }
+    tx.cell.turns.leave(&found, &tx.cell.shapes);
     let (name, shapes): (String, Vec<_>) =
         (found.spec.name.clone(), found.groups.iter().map(|group| group.shape).collect());
     shapes.into_iter().for_each(|shape| drop(tx.shapes.leave(shape)));
-    tx.cell.turns.leave(&found);
     tx.jobs.remove(job);
     tx.touch_job(job);
     tx.tell(EventKind::JobForgotten { name });

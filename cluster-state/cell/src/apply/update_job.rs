@@ -119,6 +119,7 @@ fn new_shapes(tx: &mut Tx<'_>, known: &Job, spec: &JobSpec) -> Result<BTreeMap<u
 
 fn change_job(tx: &mut Tx<'_>, known: &Job, spec: JobSpec, shapes: BTreeMap<usize, Shape>) {
     let (id, version) = (known.id, tx.index());
+    tx.cell.turns.leave(known, &tx.cell.shapes);
     let left: Vec<ShapeId> = known
         .groups
         .iter()
@@ -128,7 +129,6 @@ fn change_job(tx: &mut Tx<'_>, known: &Job, spec: JobSpec, shapes: BTreeMap<usiz
         .collect();
     let joined: BTreeMap<usize, ShapeId> = shapes.into_iter().map(|(at, shape)| (at, tx.shapes.join(shape))).collect();
     left.into_iter().for_each(|shape| drop(tx.shapes.leave(shape)));
-    tx.cell.turns.leave(known);
     let spec = Arc::new(spec);
     let job = tx.job_mut(id);
     let floor = highest_attempt_gone(known, &spec);

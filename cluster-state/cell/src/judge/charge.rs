@@ -36,8 +36,10 @@ impl Scratch {
         } else if queue.is_some() && self.ceded.queue().is_some_and(|known| Some(known) != queue) {
             self.ceded_before = std::mem::take(&mut self.ceded);
         }
-        if self.ceded.find(cell, job, queue) || swaps {
+        if queue.is_some_and(|queue| cell.quota.at(queue).limits_anything()) {
             self.settle(cell);
+        }
+        if self.ceded.find((cell, &self.over.queues), job, queue) || swaps {
             self.ask_quota_again();
         }
     }

@@ -14,12 +14,12 @@ pub(crate) fn settle_turns(tx: &mut Tx<'_>) {
         match (tx.cell.turns.contains(job), waits_to_start(job)) {
             (true, false) => {
                 let job = Arc::clone(job);
-                tx.cell.turns.leave(&job);
+                tx.cell.turns.leave(&job, &tx.cell.shapes);
                 if job.live() == 0 && job.reserved.is_empty() {
                     tx.free_quota(&job.spec.queue);
                 }
             }
-            (false, true) => tx.cell.turns.join(job),
+            (false, true) => tx.cell.turns.join(job, &tx.cell.shapes),
             _ => {}
         }
     }

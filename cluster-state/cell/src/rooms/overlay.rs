@@ -21,7 +21,7 @@ pub struct Overlay {
     /// Amounts by node slot and resource.
     nodes: Grid,
     /// What is added to the usage of queues and cohorts, by resource.
-    pub(super) queues: Grid,
+    pub(crate) queues: Grid,
     ports: BTreeMap<(NodeId, u16), i32>,
     devices: BTreeMap<(NodeId, ResourceId), [i16; 64]>,
     /// Tasks by group and node, as far as those who take room tell.

@@ -13,7 +13,7 @@ use crate::state::admission::Standing;
 use crate::state::jobs::Job;
 use crate::state::quota::{AT_ONCE, QueueId};
 use crate::state::turns::Turn;
-use ohm_model::{Lease, SessionId, Shard};
+use ohm_model::{Lease, ResourceId, SessionId, Shard};
 use ohm_stdx::bug::{self, Bug};
 use std::sync::Arc;
 
@@ -21,11 +21,12 @@ use std::sync::Arc;
 const AHEAD_MAX: usize = 256;
 
 impl Ceded {
-    /// Finds what `job` leaves to others, in the cell as it is. Returns whether that may differ from what was found
-    /// before.
+    /// Finds what `job` leaves to others, of the quota that `over` leaves. Returns whether that may differ from what
+    /// was found before.
     #[inline]
-    pub(crate) fn find(&mut self, cell: &Cell, job: &Job, queue: Option<QueueId>) -> bool {
+    pub(crate) fn find(&mut self, (cell, over): (&Cell, &Grid), job: &Job, queue: Option<QueueId>) -> bool {
         let limited = queue.filter(|queue| cell.quota.at(*queue).limits_anything() && leaves_quota(job));
+        let limited = limited.filter(|queue| !is_enough_for_all((cell, over), *queue, job));
         let holder = limited.and_then(|_| holder_of(cell, job.shard)).filter(|_| !bug::is_planted(Bug::IgnoreTurns));
         let (Some(queue), Some(holder)) = (limited, holder) else {
             let any = self.any();
@@ -112,6 +113,20 @@ pub fn others_come_first(cell: &Cell, job: &Job, is_own: impl Fn(Shard) -> bool,
 /// The first jobs of `queue` that wait to start, in order, before `until`.
 fn first_in_line<'a>(cell: &'a Cell, queue: &str, until: Option<Turn>) -> impl Iterator<Item = &'a Arc<Job>> {
     cell.turns.between(queue, None, until).take(AHEAD_MAX).filter_map(|job| cell.jobs.get(job))
+}
+
+/// Whether `job` waits to start, and the quota has what all that do in its queue ask for: then none of them leaves
+/// anything to others.
+fn is_enough_for_all((cell, over): (&Cell, &Grid), at: QueueId, job: &Job) -> bool {
+    if !cell.turns.contains(job) {
+        return false;
+    }
+    cell.turns.asked(&job.spec.queue).chunks(AT_ONCE).all(|asked| {
+        let mut resources = [(ResourceId(0), 0); AT_ONCE];
+        resources.iter_mut().zip(asked).for_each(|(to, (resource, _))| to.0 = *resource);
+        let left = cell.quota.left_over(at, &resources[..asked.len()], over);
+        asked.iter().zip(left).all(|((_, asked), left)| i128::from(left) >= *asked)
+    })
 }
 
 /// What is repaired, moves, or has its quota goes before all that waits to start.

@@ -125,7 +125,7 @@ impl<'a> WhatIf<'a> {
     pub fn quota_of(&self, job: &Job) -> Option<QuotaLeft<'a>> {
         let queue = self.cell.quota.find(&job.spec.queue)?;
         let mut ceded = Ceded::default();
-        ceded.find(self.cell, job, Some(queue));
+        ceded.find((self.cell, &self.over.queues), job, Some(queue));
         Some(QuotaLeft { what: *self, queue, ceded })
     }
 }

@@ -254,7 +254,8 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     let answers = answers.iter().filter(|_| planted::restores_answers());
     answers.for_each(|(session, sequence, outcome)| sessions.remember(*session, *sequence, outcome.clone()));
     let jobs = Jobs::from_slab(jobs);
-    let (brought, turns) = (Brought::of(&nodes, &jobs), Turns::of(&jobs));
+    let shapes = Shapes::from_slab(shapes);
+    let (brought, turns) = (Brought::of(&nodes, &jobs), Turns::of(&jobs, &shapes));
     Ok(Cell {
         applied: header.applied,
         now_ms: header.now_ms,
@@ -262,7 +263,7 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
         chain: header.chain,
         resources,
         classes: Classes::from_parts(classes.into_iter()),
-        shapes: Shapes::from_slab(shapes),
+        shapes,
         nodes,
         jobs,
         runs: Runs::from_slab(runs),

@@ -5,7 +5,8 @@
 
 use crate::state::job_store::Jobs;
 use crate::state::jobs::{Job, JobState};
-use ohm_model::{Index, JobId, Shard};
+use crate::state::shapes::Shapes;
+use ohm_model::{Index, JobId, ResourceId, Shard};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -37,6 +38,25 @@ struct Line {
     turns: BTreeSet<Turn>,
     /// How many of them each shard has.
     shards: BTreeMap<Shard, u32>,
+    /// What they ask for together, spares with them, by resource; never rounded.
+    asked: Vec<(ResourceId, i128)>,
+}
+
+impl Line {
+    /// Adds what `job` asks for, so many times.
+    fn add(&mut self, job: &Job, shapes: &Shapes, times: i128) {
+        for (group, spec) in job.groups.iter().zip(&job.spec.groups) {
+            for &(resource, request) in shapes.get(group.shape).iter().flat_map(|shape| &shape.requests) {
+                let amount = i128::from(request) * (i128::from(spec.count) + i128::from(spec.spares)) * times;
+                match self.asked.iter_mut().find(|(known, _)| *known == resource) {
+                    Some((_, sum)) => *sum += amount,
+                    None => self.asked.push((resource, amount)),
+                }
+            }
+        }
+        self.asked.retain(|(_, sum)| *sum != 0);
+        self.asked.sort_unstable();
+    }
 }
 
 /// The jobs that wait to start, by queue and in order. Derived from the jobs.
@@ -47,10 +67,15 @@ pub(crate) struct Turns {
 
 impl Turns {
     /// What the jobs say.
-    pub(crate) fn of(jobs: &Jobs) -> Self {
+    pub(crate) fn of(jobs: &Jobs, shapes: &Shapes) -> Self {
         let mut turns = Turns::default();
-        jobs.iter().filter(|job| waits_to_start(job)).for_each(|job| turns.join(job));
+        jobs.iter().filter(|job| waits_to_start(job)).for_each(|job| turns.join(job, shapes));
         turns
+    }
+
+    /// What the jobs that wait in `queue` ask for together, by resource.
+    pub(crate) fn asked(&self, queue: &str) -> &[(ResourceId, i128)] {
+        self.lines.get(queue).map_or(&[], |line| &line.asked)
     }
 
     /// The queues of which jobs wait.
@@ -82,34 +107,37 @@ impl Turns {
     }
 
     /// The job waits from now on, in the line of the queue that it names.
-    pub(crate) fn join(&mut self, job: &Job) {
+    pub(crate) fn join(&mut self, job: &Job, shapes: &Shapes) {
         let lines = Arc::make_mut(&mut self.lines);
         if !lines.contains_key(&job.spec.queue) {
             lines.insert(job.spec.queue.clone(), Arc::default());
         }
         if let Some(line) = lines.get_mut(&job.spec.queue) {
-            let Line { turns, shards } = Arc::make_mut(line);
-            turns.insert(Turn::of(job));
-            *shards.entry(job.shard).or_default() += 1;
+            let line = Arc::make_mut(line);
+            line.turns.insert(Turn::of(job));
+            *line.shards.entry(job.shard).or_default() += 1;
+            line.add(job, shapes, 1);
         }
     }
 
-    /// The job waits no more. It is as it was when it joined, as far as its queue, its priority and its shard go.
-    pub(crate) fn leave(&mut self, job: &Job) {
+    /// The job waits no more. It is as it was when it joined, as far as its queue, its priority, its shard and what it
+    /// asks for go.
+    pub(crate) fn leave(&mut self, job: &Job, shapes: &Shapes) {
         if !self.contains(job) {
             return;
         }
         let lines = Arc::make_mut(&mut self.lines);
         let Some(line) = lines.get_mut(&job.spec.queue) else { return };
-        let Line { turns, shards } = Arc::make_mut(line);
-        turns.remove(&Turn::of(job));
-        if let Some(count) = shards.get_mut(&job.shard) {
+        let line = Arc::make_mut(line);
+        line.turns.remove(&Turn::of(job));
+        line.add(job, shapes, -1);
+        if let Some(count) = line.shards.get_mut(&job.shard) {
             *count -= 1;
             if *count == 0 {
-                shards.remove(&job.shard);
+                line.shards.remove(&job.shard);
             }
         }
-        if turns.is_empty() {
+        if line.turns.is_empty() {
             lines.remove(&job.spec.queue);
         }
     }

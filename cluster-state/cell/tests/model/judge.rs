@@ -74,7 +74,7 @@ impl Plain {
         expected.conflicts.extend(self.judge_head(transaction));
         for (row, &job) in transaction.reserve.iter().enumerate() {
             let may = self.job_of(transaction, job).and_then(|()| self.judge_pass_one(job));
-            let judged = may.and_then(|()| trial.try_reserve(job, self.ceded_by(job, facts)));
+            let judged = may.and_then(|()| trial.try_reserve(job, self.ceded_by(&trial, job, facts)));
             judged.unwrap_or_else(|reason| expected.conflicts.push((Row::Reserve(row as u32), reason)));
         }
         for (row, claim) in transaction.claim.iter().enumerate() {

@@ -39,6 +39,8 @@ impl Plain {
         let found = self.runs.iter_mut().find(same).expect("the run itself");
         (found.incarnation, found.placed, found.started_ms, found.restart) = (next, index, None, false);
         found.placed_ms = now_ms;
+        // It was told to, however it ended.
+        self.ended_ms.insert(run.job, now_ms);
         self.touch(node, NOBODY);
         true
     }

@@ -3,20 +3,21 @@
 
 use crate::admission::Stand;
 use crate::judge::Facts;
-use crate::state::{Phase, Plain, State, request};
+use crate::state::{Phase, Plain, PlainJob, State, request};
 use crate::world::World;
 use ohm_model::{Amounts, Command, JobId, QueueSpec};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 impl Plain {
-    /// What `id` leaves to others of its queue.
-    pub(crate) fn ceded_by(&self, id: JobId, facts: &dyn Facts) -> Amounts {
+    /// What `id` leaves to others of its queue, when what `trial` has placed is charged already.
+    pub(crate) fn ceded_by(&self, trial: &Plain, id: JobId, facts: &dyn Facts) -> Amounts {
         let mut ceded = Amounts::new();
         let own = &self.jobs[&id];
         let Some(holder) = facts.holder(own.shard) else { return ceded };
         let goes_first = own.reserved || !own.repair.lost.is_empty() || !own.moving.is_empty();
         let limits = self.queues.get(&own.spec.queue).is_some_and(|queue| !queue.nominal.is_empty());
-        if goes_first || !limits {
+        if goes_first || !limits || self.waits_to_start(own) && self.is_enough_for_all(trial, &own.spec.queue) {
             return ceded;
         }
         let turn = |id: JobId| (Reverse(self.jobs[&id].spec.priority), self.jobs[&id].submitted, id);
@@ -39,6 +40,23 @@ impl Plain {
             }
         }
         ceded
+    }
+
+    fn waits_to_start(&self, job: &PlainJob) -> bool {
+        let idle = job.state == State::Active && !job.reserved && job.live() == 0 && job.admission.round.is_none();
+        idle && job.tasks.values().any(|task| task.phase == Phase::Pending)
+    }
+
+    /// Whether the quota that `trial` leaves has all that the jobs which wait in the queue ask for.
+    fn is_enough_for_all(&self, trial: &Plain, queue: &str) -> bool {
+        let waits = |job: &&PlainJob| job.spec.queue == queue && self.waits_to_start(job);
+        let mut asked: BTreeMap<String, i128> = BTreeMap::new();
+        for group in self.jobs.values().filter(waits).flat_map(|job| &job.spec.groups) {
+            for (name, amount) in request(group) {
+                *asked.entry(name).or_default() += i128::from(amount) * i128::from(group.count + group.spares);
+            }
+        }
+        asked.iter().all(|(name, asked)| trial.available(queue, name).is_none_or(|left| i128::from(left) >= *asked))
     }
 
     /// What a job that waits to start needs for that; nothing when it does not wait, or could not start.
@@ -69,7 +87,7 @@ impl Plain {
 
     /// The job judged from here on is `id`.
     pub(crate) fn cede(&mut self, before: &Plain, id: JobId, facts: &dyn Facts) {
-        self.ceded = if before.adopts { Amounts::new() } else { before.ceded_by(id, facts) };
+        self.ceded = if before.adopts { Amounts::new() } else { before.ceded_by(self, id, facts) };
         self.have_ceded += u64::from(!self.ceded.is_empty());
     }
 
