@@ -36,6 +36,7 @@ mod p7_spares;
 mod p7_taints;
 mod p8_brought;
 mod p8_hard_constraints;
+mod p8_node_requests;
 mod p8_quota;
 mod p8_turns;
 mod p9_equal_copies;
@@ -82,6 +83,7 @@ pub struct Oracle {
     spares_first: p7_spares::SparesFirst,
     taints: p7_taints::Taints,
     brought: p8_brought::Brought,
+    node_requests: p8_node_requests::NodeRequests,
     quotas: p8_quota::Quotas,
     turns: turns::Turns,
     spares: spares::Spares,
@@ -133,6 +135,7 @@ impl Oracle {
         self.real_time.entry((index, at_ms, entry.stamp_ms), &taken, &facts, broken);
         self.admissions.reports(index, &taken, &facts, broken);
         self.repairs.entry_begins();
+        self.node_requests.entry_begins();
         self.owed_room.entry_begins(index, &taken, (&self.books, &self.repairs));
         self.restarts.entry_begins(&taken, &facts);
         self.taints.entry_begins(&facts);
@@ -163,6 +166,7 @@ impl Oracle {
             p8_hard_constraints::watch(index, &fact, (&self.books, &self.admissions), broken);
             let now_ms = self.waiting.now_ms;
             self.brought.watch((index, now_ms), &fact, (&self.books, &self.admissions), &rules, broken);
+            self.node_requests.watch(index, &fact, &self.books, broken);
             self.quotas.watch(index, &fact, &self.books, &rules, broken);
             self.spares.watch(index, &fact, (&self.books, &self.admissions), broken);
             self.spares_first.watch(index, &fact, &self.books);
@@ -176,6 +180,7 @@ impl Oracle {
         self.quotas.entry_over(index, &rules, &self.books, broken);
         self.spares.entry_over(index, (&self.books, &self.admissions), broken);
         self.spares_first.entry_over(index, &self.spares, &self.books, broken);
+        self.node_requests.entry_over(index, (&self.books, &self.admissions), broken);
         self.admissions.entry_over(&rules);
         self.counts.entry_over(index, &self.books, broken);
         self.restarts.entry_over(index, &self.books, broken);

@@ -79,7 +79,9 @@ impl Admissions {
             })
             .collect();
         for (command, outcome) in taken {
-            let (Command::ReportCheck { job, round, class, report, .. }, Outcome::Done) = (command, outcome) else {
+            // What is said of nodes that a repair asks for changes nothing about the job's checks.
+            let (Command::ReportCheck { job, round, class, repair: 0, report, .. }, Outcome::Done) = (command, outcome)
+            else {
                 continue;
             };
             let book = self.jobs.entry(*job).or_default();

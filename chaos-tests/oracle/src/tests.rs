@@ -4,6 +4,7 @@ mod heads;
 mod jobs;
 mod kept;
 mod leases;
+mod node_requests;
 mod nodes;
 mod owed_room;
 mod p10;

@@ -36,7 +36,9 @@ pub(crate) fn stuck_admissions(cell: &Cell) -> Vec<Broken> {
 /// Repairs that wait for room, and to which nobody says that room is owed. What waits for quota, or is given up at
 /// once, claims none.
 pub(crate) fn unclaimed_repairs(cell: &Cell) -> Vec<Broken> {
-    let active = cell.jobs().iter().filter(|job| job.state == JobState::Active && job.spec.queue.is_empty());
+    let active = cell.jobs().iter().filter(|job| job.state == JobState::Active);
+    let has_quota = |job: &&Arc<Job>| job.spec.queue.is_empty() || !job.reserved.is_empty();
+    let active = active.filter(has_quota);
     let repairs = active.filter(|job| need_of(cell, job) == Some(Need::Repair));
     let waits = |job: &&Arc<Job>| {
         let since_ms = job.repairs.open.as_ref().map_or(cell.now_ms(), |open| open.since_ms);

@@ -89,6 +89,7 @@ impl Theme {
                     };
                     faults.push((dice.between(3_000, until_ms), fault));
                 }
+                faults.extend((0..3).map(|_| reboot(dice, nodes, until_ms)));
             }
             Theme::Flapping => {
                 let victim = Victim::Node(dice.below(nodes) as usize);
@@ -237,8 +238,20 @@ fn provisioned(dice: &mut Prng, job: &mut JobSpec) {
     job.queue = dice.pick(&QUEUES).map(|queue| queue.to_string()).unwrap_or_default();
     job.suspended = false;
     job.active_deadline_seconds = 0;
+    let asks = dice.chance(350);
+    if asks {
+        // It fills good part of a rack, where nothing else may become free for what it loses.
+        (job.class, job.repair) =
+            (Class::TAS, RepairSpec { policy: RepairPolicy::Wait, provision: true, ..RepairSpec::default() });
+        lasting(dice, job);
+    }
     for group in &mut job.groups {
-        group.requests.insert("cpu".into(), dice.between(1, 8) as i64 * 100);
+        let (least, most) = if asks { (8, 16) } else { (1, 8) };
+        group.requests.insert("cpu".into(), dice.between(least, most) as i64 * 100);
+        if asks {
+            let level = "topology.ohm/rack".to_string();
+            group.topology = TopologyRequest { mode: TopologyMode::Required, level, ..TopologyRequest::default() };
+        }
     }
 }
 

@@ -46,6 +46,7 @@ use crate::policy::brought::{settle_brought, settle_idle};
 use crate::policy::claims::{give_owed_room, settle_claims};
 use crate::policy::heads::settle_heads;
 use crate::policy::kept::settle_kept;
+use crate::policy::repair_requests::settle_repair_requests;
 use crate::policy::spares::settle_spares;
 use crate::policy::turns::settle_turns;
 use crate::rooms::reads::session_name;
@@ -75,6 +76,7 @@ pub(crate) fn apply_entry(cell: &mut Cell, index: Index, entry: &Entry, applied:
         settle_heads(&mut tx);
         planted::settle_with(&mut tx, settle_spares);
         give_owed_room(&mut tx);
+        settle_repair_requests(&mut tx);
         settle_idle(&mut tx);
         settle_turns(&mut tx);
         tx.applied.outcomes.push(outcome);
@@ -167,9 +169,9 @@ fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
         Command::RemoveProvisioningClass { name } => put_provisioning_class::remove_provisioning_class(tx, name),
         Command::PutSchedulingProfile(profile) => put_scheduling_profile::put_scheduling_profile(tx, profile),
         Command::RemoveSchedulingProfile { name } => put_scheduling_profile::remove_scheduling_profile(tx, name),
-        Command::ReportCheck { epoch, job, round, class, report } => {
+        Command::ReportCheck { epoch, job, round, class, repair, report } => {
             let check = CheckName { job: *job, round: *round, class };
-            report_check::report_check(tx, (session, *epoch), check, report)
+            report_check::report_check(tx, (session, *epoch), (check, *repair), report)
         }
         Command::ReportReleased { epoch, nodes } => report_released(tx, (session, *epoch), nodes),
         Command::RaiseVersion { version } => raise_version(tx, *version),

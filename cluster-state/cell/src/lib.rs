@@ -24,6 +24,7 @@ pub use cell::{Cell, HealthState, STAMP_MAX_MS, VERSION};
 pub use check::Sweep;
 pub use judge::scratch::Scratch;
 pub use policy::brought::{idle_until_ms, releasing_nodes, requester};
+pub use policy::repair_requests::domain_labels;
 pub use rooms::heads::{HEAD_MS_MAX, NoHead, may_head};
 pub use rooms::nominations::{Held, Nominations, OpenClaim};
 pub use rooms::overlay::{Overlay, Savepoint, ShapesAndQuota, Taken, TasksOn};
@@ -50,7 +51,8 @@ pub use state::provisioning::ProvisioningClasses;
 pub use state::quota::{DEPTH_MAX, Quota, QuotaNode};
 pub use state::release::Release;
 pub use state::repairs::{
-    OpenRepair, PAST_REPAIRS_MAX, PastRepair, RepairEnd, RepairState, Repairs, UnhealthyCause, UnhealthyNode,
+    OpenRepair, PAST_REPAIRS_MAX, PastRepair, RepairEnd, RepairRequest, RepairState, Repairs, RequestState,
+    UnhealthyCause, UnhealthyNode,
 };
 pub use state::resources::{CPU, MEMORY, PODS, RESOURCES_MAX, ResourceNames};
 pub use state::runs::{NO_RUN, Run, Runs};

@@ -161,7 +161,8 @@ fn of_the_cell(world: &World) -> Vec<Said> {
     };
     let (job, class) = (job_of(world, "asks"), name("more"));
     vec![
-        (5, Command::ReportCheck { epoch: Epoch(1), job, round: 1, class, report }),
+        (5, Command::ReportCheck { epoch: Epoch(1), job, round: 1, class, repair: 0, report: report.clone() }),
+        (5, Command::ReportCheck { epoch: Epoch(1), job, round: 1, class: name("more"), repair: 1, report }),
         (0, Command::RemoveQueue { name: name("research") }),
         (0, Command::RemoveTopology { name: name("racks") }),
         (0, Command::RemovePriorityClass { name: name("high") }),

@@ -170,7 +170,7 @@ fn checked() -> History {
         message: String::new(),
     };
     let (epoch, class) = (ohm_model::Epoch(1), "spot".to_string());
-    let ready = Command::ReportCheck { epoch, job, round: 1, class, report };
+    let ready = Command::ReportCheck { epoch, job, round: 1, class, repair: 0, report };
     history.entry(ready, Outcome::Done, Vec::new());
     history
 }

@@ -459,7 +459,8 @@ fn a_round_may_be_over_when_a_task_left_and_none_runs() {
         history.reserve(0).happened(vec![EventKind::QuotaReserved { job: id, name, round: 1, checks }]);
         let report =
             CheckReport::Ready { node_selector: Default::default(), tolerations: Vec::new(), message: String::new() };
-        let command = Command::ReportCheck { epoch: Epoch(1), job: id, round: 1, class: "spot".into(), report };
+        let command =
+            Command::ReportCheck { epoch: Epoch(1), job: id, round: 1, class: "spot".into(), repair: 0, report };
         history.entry(command, Outcome::Done, Vec::new());
         history.happened(vec![placed(0, 0, 1, 0), placed(0, 1, 1, 1), placed(0, 2, 1, 2)]);
         history.happened(vec![stopping(0, 0, 0, StopCause::Drained), ended(0, 2, 2, Exit::Code(0))]);

@@ -86,6 +86,10 @@ fn bring_node(request: &Request, stage: &mut Stage) {
     if dice.chance(700) {
         spec.labels.extend(request.node_labels.clone());
     }
+    // Mostly where the lost tasks may go.
+    if request.repair && dice.chance(850) {
+        spec.labels.extend(request.groups.first().into_iter().flat_map(|group| group.node_selector.clone()));
+    }
     spec.taints = vec![Taint { key: POOL.into(), value: "spot".into(), effect: TaintEffect::NoSchedule }];
     if dice.chance(400) {
         spec.taints.clear();

@@ -5,8 +5,10 @@ use crate::apply::steps::duty::check_duty;
 use crate::apply::steps::names::check_names;
 use crate::apply::steps::rounds::reshape;
 use crate::policy::admission::{CheckName, change_check, fail_check, reject, tell_check};
+use crate::policy::repair_requests::{fail_request, note_request, ready_request};
 use crate::state::admission::CheckState;
 use crate::state::jobs::Job;
+use crate::state::repairs::RequestState;
 use crate::state::timers::Timer;
 use ohm_model::provisioning::{PART_BYTES_MAX, PARTS_MAX};
 use ohm_model::selector::Labels;
@@ -15,10 +17,14 @@ use ohm_model::{CheckReport, Epoch, EventKind, Lease, MESSAGE_CHARS_MAX, Outcome
 pub(crate) fn report_check(
     tx: &mut Tx<'_>,
     holder: (SessionId, Epoch),
-    check: CheckName<'_>,
+    (check, repair): (CheckName<'_>, u32),
     report: &CheckReport,
 ) -> Result<Outcome, Refusal> {
     check_duty(tx, Lease::Provisioning, holder)?;
+    let message: String = report.message().chars().take(MESSAGE_CHARS_MAX).collect();
+    if repair > 0 {
+        return report_request(tx, (check, repair), report, message);
+    }
     let missing = || Refusal::NotFound { kind: "job".into(), name: check.job.to_string() };
     let job = tx.jobs.get(check.job).ok_or_else(missing)?;
     let round = job.admission.round.as_ref().filter(|_| job.admission.rounds == check.round);
@@ -30,7 +36,6 @@ pub(crate) fn report_check(
         let (kind, name) = ("job".into(), job.spec.name.clone());
         return Err(Refusal::Changed { kind, name, version: job.version });
     };
-    let message: String = report.message().chars().take(MESSAGE_CHARS_MAX).collect();
     match report {
         CheckReport::Pending { .. } if found.state == CheckState::Pending && found.message != message => {
             change_check(tx, check, |found| found.message = message);
@@ -50,6 +55,36 @@ pub(crate) fn report_check(
         }
         // Said before, or no news for a job that is placed.
         _ => {}
+    }
+    Ok(Outcome::Done)
+}
+
+/// What is said of a request that a repair has made. Filters stay what they are: a job that runs is not moved for the
+/// sake of nodes that are to come.
+fn report_request(
+    tx: &mut Tx<'_>,
+    (name, number): (CheckName<'_>, u32),
+    report: &CheckReport,
+    message: String,
+) -> Result<Outcome, Refusal> {
+    let missing = || Refusal::NotFound { kind: "job".into(), name: name.job.to_string() };
+    let job = tx.jobs.get(name.job).ok_or_else(missing)?;
+    let is_of_round = job.admission.round.is_some() && job.admission.rounds == name.round;
+    let requests = job.repairs.open.iter().flat_map(|open| &open.requests).filter(|_| is_of_round);
+    let mut meant = requests.filter(|request| request.number == number && request.class == name.class);
+    let Some(state) = meant.next().map(|request| request.state) else {
+        let (kind, name) = ("job".into(), job.spec.name.clone());
+        return Err(Refusal::Changed { kind, name, version: job.version });
+    };
+    match report {
+        CheckReport::Pending { .. } if state == RequestState::Pending => note_request(tx, name.job, number, message),
+        CheckReport::Ready { .. } if state == RequestState::Pending => ready_request(tx, name.job, number, message),
+        CheckReport::Failed { .. } if state != RequestState::Pending => {}
+        CheckReport::Failed { .. } | CheckReport::BookingExpired { .. } | CheckReport::CapacityRevoked { .. } => {
+            fail_request(tx, name.job, number, message);
+        }
+        // Said before.
+        CheckReport::Pending { .. } | CheckReport::Ready { .. } => {}
     }
     Ok(Outcome::Done)
 }

@@ -12,6 +12,7 @@ use crate::policy::evictions::end_drain;
 use crate::policy::heads::end_heads_on;
 use crate::policy::moves::end_room;
 use crate::policy::repair::end_waiting;
+use crate::policy::repair_requests::requests_due;
 use crate::policy::tolerations::end_tolerations;
 use crate::rooms::nominations::Held;
 use crate::state::jobs::{Finish, JobState, TaskState};
@@ -47,6 +48,7 @@ fn fire(tx: &mut Tx<'_>, timer: Timer) {
         Timer::Toleration(node) => end_tolerations(tx, node),
         Timer::Room(task, incarnation) => end_room(tx, task, incarnation),
         Timer::Claim(job) => end_claims(tx, job),
+        Timer::RepairRequest(job) => requests_due(tx, job),
         Timer::Idle(node) => end_idle(tx, node),
         Timer::Nomination(node) => {
             let now_ms = tx.now_ms;

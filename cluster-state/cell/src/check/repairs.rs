@@ -1,6 +1,7 @@
 //! P7: what a job lost with nodes, and what has to leave them.
 
 use crate::cell::Cell;
+use crate::policy::repair_requests::may_ask;
 use crate::state::jobs::{Job, JobState, TaskState};
 use crate::state::repairs::{RepairState, UnhealthyCause};
 use ohm_model::{NodeHealth, NodeId};
@@ -29,6 +30,9 @@ pub(crate) fn check_repair(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
     }
     if job.repairs.open.is_some() != (job.repair_state() != RepairState::Whole) {
         broken.push(format!("P7: job {name}: repair {:?} while {:?}", job.repairs.open, job.repair_state()));
+    }
+    if job.repairs.open.as_ref().is_some_and(|open| !open.requests.is_empty()) && !may_ask(job) {
+        broken.push(format!("P8: job {name} asks for nodes, and nothing of it that was lost waits for any"));
     }
     let closed = job.state != JobState::Active || job.live() == 0;
     if closed && !(job.repairs.unhealthy.is_empty() && job.repairs.open.is_none()) {

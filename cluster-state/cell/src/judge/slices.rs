@@ -78,15 +78,26 @@ pub(crate) fn may_join(cell: &Cell, (job, at): (&Job, usize), rank: u32, node: N
     let Some(topology) = cell.topologies.get(&spec.topology.topology) else { return spec.slices().is_empty() };
     spec.slices().iter().all(|slice| {
         let Some(level) = topology.level(&slice.level) else { return false };
-        let key = |node| topology.key_of(node, level);
-        let first = rank / slice.size.max(1) * slice.size.max(1);
-        let ranks = first..first.saturating_add(slice.size.max(1)).min(spec.count);
-        let mates = mates(cell, (job, at), ranks, &[(rank, node)], key);
-        let homes = if mates.staying.is_empty() { mates.stopping } else { mates.staying };
-        let Some(come) = key(node) else { return false };
-        let stood = || job.groups[at].tasks.get(rank as usize).and_then(|task| key(task.node));
-        if homes.is_empty() { stood() == Some(come) } else { homes.contains(&come) }
+        let come = topology.key_of(node, level);
+        come.is_some_and(|come| homes(cell, (job, at), rank, (topology, level, slice.size)).contains(&come))
     })
+}
+
+/// The domains of one layer that a lost task of group `at` may come to: where the others of its slice stay, else where
+/// they stop, else where it stood last.
+pub(crate) fn homes(
+    cell: &Cell,
+    (job, at): (&Job, usize),
+    rank: u32,
+    (topology, level, size): (&Topology, usize, u32),
+) -> Vec<u32> {
+    let (key, size) = (|node| topology.key_of(node, level), size.max(1));
+    let first = rank / size * size;
+    let ranks = first..first.saturating_add(size).min(job.spec.groups[at].count);
+    let mates = mates(cell, (job, at), ranks, &[(rank, NodeId(0))], key);
+    let homes = if mates.staying.is_empty() { mates.stopping } else { mates.staying };
+    let stood = || job.groups[at].tasks.get(rank as usize).and_then(|task| key(task.node));
+    if homes.is_empty() { stood().into_iter().collect() } else { homes }
 }
 
 /// The tasks of a slice that are not among those that come.

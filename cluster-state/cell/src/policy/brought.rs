@@ -4,7 +4,7 @@ use crate::apply::Tx;
 use crate::cell::Cell;
 use crate::policy::conditions::settle_taints;
 use crate::state::brought::BroughtFor;
-use crate::state::jobs::Job;
+use crate::state::jobs::{Group, Job};
 use crate::state::nodes::NodeRecord;
 use crate::state::release::Release;
 use crate::state::timers::Timer;
@@ -132,6 +132,12 @@ pub fn requester<'a>(cell: &'a Cell, labels: &Labels) -> Option<&'a Arc<Job>> {
     cell.jobs.get(job)
 }
 
+/// Whether the node was brought for an open request of the job.
+pub(crate) fn is_brought_for(cell: &Cell, node: NodeId, job: JobId) -> bool {
+    let request = cell.nodes.get(node).and_then(|record| BroughtFor::of(&record.spec.labels));
+    request.and_then(|brought| cell.brought.request(brought.request)).is_some_and(|(asked, _)| asked == job)
+}
+
 /// The nodes that go back to who brought them and are not taken back yet.
 pub fn releasing_nodes(cell: &Cell) -> impl Iterator<Item = (NodeId, &Arc<NodeRecord>)> {
     let records = cell.brought.nodes().filter_map(|node| Some((node, cell.nodes.get(node)?)));
@@ -143,17 +149,23 @@ pub(crate) fn is_kept_for_request(cell: &Cell, labels: &Labels) -> bool {
     let Some(brought) = BroughtFor::of(labels).filter(|_| !bug::is_planted(Bug::OpenBrought)) else { return false };
     let is_exclusive = |class: &str| cell.provisioning_classes.get(class).is_some_and(|class| class.is_exclusive());
     let Some((job, class)) = cell.brought.request(brought.request) else { return is_exclusive(brought.class) };
-    let waits = |job: &Arc<Job>| job.groups.iter().any(|group| !group.pending.is_empty() || group.backing_off > 0);
-    is_exclusive(brought.class) || is_exclusive(class) || cell.jobs.get(job).is_some_and(waits)
+    is_exclusive(brought.class) || is_exclusive(class) || waits(cell, job)
 }
 
-/// Whether nobody uses a node that was brought: its class may take it back.
+/// Whether something of the job waits to be placed, or is about to.
+fn waits(cell: &Cell, job: JobId) -> bool {
+    let waits = |group: &Group| !group.pending.is_empty() || group.backing_off > 0 || group.driven > 0;
+    cell.jobs.get(job).is_some_and(|job| job.groups.iter().any(waits))
+}
+
+/// Whether nobody uses a node that was brought, and nobody is about to: its class may take it back. One that is asked
+/// whether the nodes of a request are there still takes them back when the request is over.
 pub(crate) fn is_idle(cell: &Cell, node: NodeId, record: &NodeRecord) -> bool {
-    BroughtFor::of(&record.spec.labels).is_some_and(|brought| {
-        cell.provisioning_classes.get(brought.class).is_some()
-            && cell.brought.request(brought.request).is_none()
-            && cell.nodes.run_count(node) == 0
-            && cell.kept.on_node(node).next().is_none()
-            && cell.nominations.on_node(node).is_empty()
-    })
+    let Some(brought) = BroughtFor::of(&record.spec.labels) else { return false };
+    let Some(class) = cell.provisioning_classes.get(brought.class) else { return false };
+    let request = cell.brought.request(brought.request);
+    request.is_none_or(|(job, _)| class.watch_seconds == 0 && !waits(cell, job))
+        && cell.nodes.run_count(node) == 0
+        && cell.kept.on_node(node).next().is_none()
+        && cell.nominations.on_node(node).is_empty()
 }

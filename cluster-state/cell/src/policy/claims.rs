@@ -16,6 +16,7 @@ use crate::apply::Tx;
 use crate::apply::steps::holds::{hold, sweep_nominations};
 use crate::cell::Cell;
 use crate::judge::slices::may_join;
+use crate::policy::brought::is_brought_for;
 use crate::policy::spares::settle_spares_on;
 use crate::rooms::nominations::{Held, OpenClaim, Turn};
 use crate::rooms::overlay::Overlay;
@@ -33,6 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// From now on room is owed to the group; what is free already is given at the end of the command.
 pub(crate) fn make_claim(tx: &mut Tx<'_>, row: &Claim) {
     tx.nominations.put_claim((row.job, row.group.0), OpenClaim { sought_for: 0 });
+    tx.job_mut(row.job).repairs.open.iter_mut().for_each(|open| _ = open.without_room.insert(row.group));
     let job = tx.job(row.job);
     let (name, tasks) = (job.spec.name.clone(), job.owed(row.group).len());
     let until_ms = job.owed_until_ms();
@@ -207,7 +209,7 @@ fn give_freed(tx: &mut Tx<'_>, freed: &BTreeSet<NodeId>) {
 }
 
 /// The tasks of a claim that no room is earmarked for yet.
-fn lacking_of(cell: &Cell, (id, group): (JobId, u16)) -> RangeSet {
+pub(crate) fn lacking_of(cell: &Cell, (id, group): (JobId, u16)) -> RangeSet {
     let Some(job) = cell.jobs.get(id) else { return RangeSet::default() };
     let mut lacking = job.owed(GroupIndex(group));
     for (_, held) in cell.nominations.of_job(id).filter(|(_, held)| held.earmarks(id, group)) {
@@ -309,6 +311,10 @@ fn may_be_on(cell: &Cell, held: &Held, node: NodeId) -> bool {
 /// The room is gone, and still owed: it is sought elsewhere.
 fn lose_earmark(tx: &mut Tx<'_>, of: (JobId, u16), node: NodeId, tasks: &RangeSet, reason: &str) {
     drop_earmark(tx, of, node, tasks, reason);
+    if is_brought_for(tx, node, of.0) {
+        // It was asked for, and has gone before it was used: it is asked for anew.
+        tx.job_mut(of.0).repairs.open.iter_mut().for_each(|open| open.end_served(GroupIndex(of.1), tasks));
+    }
     if let Some(claim) = tx.nominations.claim(of.0, GroupIndex(of.1)).copied() {
         tx.nominations.put_claim(of, OpenClaim { sought_for: claim.sought_for.saturating_sub(tasks.len()) });
     }

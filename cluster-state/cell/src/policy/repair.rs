@@ -10,7 +10,7 @@ use crate::apply::steps::repairs::{arm_give_up, drop_repair, mark_unhealthy};
 use crate::apply::steps::runs::stop_runs;
 use crate::policy::admission::settle_stranded;
 use crate::state::jobs::{JobState, TaskState};
-use crate::state::repairs::{Loss, Losses, OpenRepair, RepairEnd, RepairState, UnhealthyCause};
+use crate::state::repairs::{Loss, Losses, OpenRepair, RepairEnd, RepairState, RequestState, UnhealthyCause};
 use crate::state::timers::Timer;
 use ohm_model::{EventKind, Index, JobId, StopCause};
 
@@ -45,6 +45,7 @@ fn settle_loss(tx: &mut Tx<'_>, id: JobId, loss: &Loss) {
 /// Whether there is something to repair: a service's group of which nothing runs starts anew instead.
 fn open_repair(tx: &mut Tx<'_>, id: JobId, loss: &Loss, nodes: &[String]) -> bool {
     let (since, since_ms) = (tx.index(), tx.now_ms);
+    let claimed: Vec<u16> = tx.nominations.claims_of(id).map(|(group, _)| group).collect();
     let job = tx.job_mut(id);
     let mut any = false;
     for &(group, task) in &loss.tasks {
@@ -63,9 +64,12 @@ fn open_repair(tx: &mut Tx<'_>, id: JobId, loss: &Loss, nodes: &[String]) -> boo
         job.repairs.begun += 1;
     }
     let (give_up_ms, last_ms) = (0, since_ms);
-    let new = || OpenRepair { since, since_ms, last_ms, give_up_ms, losses: 0, placed: 0, nodes: Vec::new() };
+    let new = || OpenRepair { since, since_ms, last_ms, give_up_ms, ..OpenRepair::default() };
     let open = job.repairs.open.get_or_insert_with(new);
     open.losses += 1;
+    // Room is sought anew, and so are nodes that were refused.
+    open.without_room.retain(|group| claimed.contains(&group.0));
+    open.requests.retain(|request| request.state != RequestState::Failed);
     open.last_ms = last_ms;
     for name in nodes {
         if !open.nodes.contains(name) {

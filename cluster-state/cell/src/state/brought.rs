@@ -1,8 +1,8 @@
 //! Nodes that were brought for a request, and the requests that are open.
 //!
 //! A node says by its labels what it was brought for. While its request is open and something of the job waits to be
-//! placed, a taint keeps it for the job; a node of an exclusive class keeps that taint. When its request is over and
-//! nothing is on it, it goes back: see `release.rs`.
+//! placed, a taint keeps it for the job; a node of an exclusive class keeps that taint. When nothing is on it and
+//! nobody is about to use it, it goes back: see `release.rs`.
 
 use crate::state::job_store::Jobs;
 use crate::state::jobs::Job;

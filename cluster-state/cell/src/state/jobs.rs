@@ -348,6 +348,11 @@ impl Job {
         format!("{}.{:x}.{}.{class}", self.spec.name, self.submitted_ms, self.admission.rounds)
     }
 
+    /// The name under which the outside is asked by `class` for the request of a repair with this number.
+    pub fn repair_request_id(&self, class: &str, number: u32) -> String {
+        format!("{}.{:x}.{}r{number}.{class}", self.spec.name, self.submitted_ms, self.admission.rounds)
+    }
+
     /// Whether something of it stands that is not to stop.
     pub(crate) fn stands(&self) -> bool {
         self.groups.iter().any(|group| group.live > group.stopping)

@@ -3,8 +3,8 @@
 //! ```text
 //!   in use ◀─────▶ idle ──idleSeconds──▶ releasing ──taken back──▶ released ──lost──▶ removed
 //! ```
-//! It is idle when its request is over and nothing is on it. From `releasing` on a taint keeps new work away. A new
-//! boot of the machine begins anew.
+//! It is idle when nothing is on it, and its request is over or nothing of the job waits (see `policy/brought.rs`).
+//! From `releasing` on a taint keeps new work away. A new boot of the machine begins anew.
 
 use ohm_model::Index;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// How far a node that was brought is on its way back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Release {
-    /// It is used, or its request is open. So is every node that was not brought.
+    /// It is used, or somebody is about to use it. So is every node that was not brought.
     #[default]
     InUse,
     /// Nobody uses it since this stamped time.

@@ -11,7 +11,8 @@
 //! it has ended (`Job::awaits_ends`): one cause is one loss. From `Leaving` the next loss leads to `Waiting`.
 //! Ended too by the end, suspension or eviction of the job, and when nothing of it runs any more.
 
-use ohm_model::{ConditionKind, Index, JobId, NodeId};
+use ohm_model::{ConditionKind, GroupIndex, Index, JobId, NodeId};
+use ohm_stdx::RangeSet;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +59,7 @@ pub enum RepairState {
 }
 
 /// A repair under way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenRepair {
     /// The first loss.
     pub since: Index,
@@ -74,6 +75,59 @@ pub struct OpenRepair {
     pub placed: u32,
     /// Names of the nodes that were lost.
     pub nodes: Vec<String>,
+    /// The groups for which schedulers have found no room.
+    pub without_room: BTreeSet<GroupIndex>,
+    /// The nodes it has asked for, in the order it did.
+    pub requests: Vec<RepairRequest>,
+}
+
+/// What a request for nodes has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum RequestState {
+    /// Asked for.
+    Pending,
+    /// The nodes are there, or about to join.
+    Ready,
+    /// There were none; another attempt may follow.
+    Failed,
+}
+
+/// A request for nodes that a repair makes while it waits; see `policy/repair_requests.rs`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepairRequest {
+    /// Its number among all that repairs of the job have made, from 1.
+    pub number: u32,
+    /// The provisioning class that is asked.
+    pub class: String,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    /// What it has come to.
+    pub state: RequestState,
+    /// Stamped time of the state.
+    pub since_ms: u64,
+    /// What the outside said last; possibly empty.
+    pub message: String,
+    /// The lost tasks that the nodes are for, by group.
+    pub tasks: BTreeMap<GroupIndex, RangeSet>,
+}
+
+impl OpenRepair {
+    /// Requests whose nodes are there are for these tasks no more; one without tasks is over.
+    pub(crate) fn end_served(&mut self, group: GroupIndex, tasks: &RangeSet) {
+        for request in self.requests.iter_mut().filter(|request| request.state == RequestState::Ready) {
+            let asked = request.tasks.entry(group).or_default();
+            tasks.iter().for_each(|(first, count)| asked.remove(first, count));
+            request.tasks.retain(|_, tasks| !tasks.is_empty());
+        }
+        self.requests.retain(|request| !request.tasks.is_empty());
+    }
+}
+
+impl RepairRequest {
+    /// For how many tasks it asks.
+    pub fn count(&self) -> u32 {
+        self.tasks.values().map(RangeSet::len).sum()
+    }
 }
 
 /// How a repair ended.
@@ -111,6 +165,8 @@ pub struct Repairs {
     pub past: Vec<PastRepair>,
     /// How many were ever begun.
     pub begun: u32,
+    /// How many requests for nodes they have made.
+    pub requested: u32,
 }
 
 /// What one entry took away, by job: how many tasks, and the nodes they ran on.

@@ -28,6 +28,8 @@ pub(crate) enum Timer {
     Room(TaskRef, Incarnation),
     /// Room may be owed to what a job lost no longer.
     Claim(JobId),
+    /// The time of a request for nodes that a repair of the job has made may be over.
+    RepairRequest(JobId),
     /// A node that was brought may have been used by nobody for long enough.
     Idle(NodeId),
 }

@@ -20,7 +20,7 @@ pub(crate) enum PlainRelease {
 }
 
 impl PlainNode {
-    fn request(&self) -> Option<&String> {
+    pub(crate) fn request(&self) -> Option<&String> {
         self.spec.labels.get(REQUEST)
     }
 
@@ -58,11 +58,15 @@ impl Plain {
         let Some(label) = node.request() else { return false };
         let exclusive = |class: Option<&ProvisioningClass>| class.is_some_and(ProvisioningClass::is_exclusive);
         let asked = requests.iter().find(|(request, ..)| request == label);
-        let waits = |id: &JobId| {
-            self.jobs[id].tasks.values().any(|task| matches!(task.phase, Phase::Pending | Phase::BackingOff))
-        };
         exclusive(self.class_of(node))
-            || asked.is_some_and(|(_, id, class)| waits(id) || exclusive(self.provisioning_classes.get(class)))
+            || asked.is_some_and(|(_, id, class)| {
+                self.waits_for_nodes(*id) || exclusive(self.provisioning_classes.get(class))
+            })
+    }
+
+    fn waits_for_nodes(&self, id: JobId) -> bool {
+        self.is_driven(id)
+            || self.jobs[&id].tasks.values().any(|task| matches!(task.phase, Phase::Pending | Phase::BackingOff))
     }
 
     /// To be asked before anything is kept for claims.
@@ -82,7 +86,11 @@ impl Plain {
         let requests = self.requests();
         for id in self.nodes.keys().copied().collect::<Vec<_>>() {
             let node = &self.nodes[&id];
-            let open = requests.iter().any(|(request, ..)| Some(request) == node.request());
+            let is_watched = self.class_of(node).is_some_and(|class| class.watch_seconds > 0);
+            let is_asked = |(request, id, _): &(String, JobId, String)| {
+                Some(request) == node.request() && (is_watched || self.waits_for_nodes(*id))
+            };
+            let open = requests.iter().any(is_asked);
             let empty = !self.runs.iter().any(|run| run.node == id)
                 && !self.kept.iter().any(|kept| kept.run.node == id)
                 && !self.holds.iter().any(|hold| hold.node == id);

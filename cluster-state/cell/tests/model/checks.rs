@@ -44,6 +44,7 @@ impl World {
             false => Provisioner::Command { command: vec!["bring".into()] },
         };
         let mut class = ProvisioningClass::of(name, provisioner);
+        class.watch_seconds = dice.below(3) / 2;
         (class.exclusive, class.idle_seconds) = (dice.chance(200), dice.below(4) * 20);
         class.retry.base_seconds = dice.below(4);
         class.retry.factor = dice.between(1, 3) as u32;
@@ -54,8 +55,21 @@ impl World {
         Command::PutProvisioningClass(class)
     }
 
+    /// Whether the duty said so, of something that is asked.
+    pub(crate) fn follow_report_check(&mut self, command: &Command) -> bool {
+        let Command::ReportCheck { epoch, job, round, class, repair, report } = command else { return false };
+        let held = *epoch == self.cell.sessions().lease(Lease::Provisioning).epoch;
+        held && match repair {
+            0 => self.plain.report_check(*job, *round, class, report),
+            number => self.plain.report_request(*job, (*round, class, *number), report),
+        }
+    }
+
     /// Mostly about a check that is asked.
     pub(crate) fn check_report(&mut self) -> Command {
+        if let Some(report) = self.request_report().filter(|_| self.dice.chance(700)) {
+            return report;
+        }
         let jobs: Vec<Arc<Job>> = self.cell.jobs().iter().cloned().collect();
         let waits = self.dice.chance(850);
         let is_asked = |job: &&Arc<Job>| job.admission.round.as_ref().is_some_and(|round| !waits || !round.is_ready());
@@ -90,6 +104,6 @@ impl World {
             _ => CheckReport::CapacityRevoked { message },
         };
         let round = job.admission.rounds.saturating_sub(late);
-        Command::ReportCheck { epoch, job: job.id, round, class, report }
+        Command::ReportCheck { epoch, job: job.id, round, class, repair: 0, report }
     }
 }

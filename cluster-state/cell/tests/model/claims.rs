@@ -78,6 +78,7 @@ impl Plain {
 
     pub(crate) fn make_claim(&mut self, claim: &Claim) {
         self.claims.insert((claim.job, claim.group.0), 0);
+        self.jobs.get_mut(&claim.job).expect("a job").repair.without_room.insert(claim.group.0);
         self.claimed += 1;
         let until_ms = self.owed_until_ms(claim.job);
         self.alarm(until_ms, Alarm::Claim(claim.job));

@@ -2,6 +2,7 @@
 
 use crate::admission::{PlainAdmission, PlainCheck};
 use crate::brought::PlainRelease;
+use crate::repair_requests::PlainRequest;
 use crate::state::{GPU, Phase, PlainJob, State};
 use crate::world::World;
 use ohm_cell::{CORDONED, CheckState, Finish, Job, JobState, Release, SHRUNK, TaskState, UnhealthyCause};
@@ -121,6 +122,26 @@ fn compare_admission(found: &Job, expected: &PlainAdmission) -> Result<(), Strin
     same("failures", &admission.failures, &expected.failures)
 }
 
+fn compare_requests(found: &Job, expected: &PlainJob) -> Result<(), String> {
+    let request = |request: &ohm_cell::RepairRequest| PlainRequest {
+        number: request.number,
+        class: request.class.clone(),
+        attempt: request.attempt,
+        state: request.state,
+        since_ms: request.since_ms,
+        tasks: request
+            .tasks
+            .iter()
+            .flat_map(|(group, tasks)| {
+                tasks.iter().flat_map(|(first, count)| first..first + count).map(|task| (group.0, task))
+            })
+            .collect(),
+    };
+    let requests: Vec<_> = found.repairs.open.iter().flat_map(|open| &open.requests).map(request).collect();
+    same("nodes asked for", &requests, &expected.repair.requests)?;
+    same("requests so far", found.repairs.requested, expected.repair.requested)
+}
+
 fn compare_job(found: &Job, expected: &PlainJob) -> Result<(), String> {
     let state = match expected.state {
         State::Active => JobState::Active,
@@ -148,6 +169,7 @@ fn compare_job(found: &Job, expected: &PlainJob) -> Result<(), String> {
     same("nodes to leave", &leaving, &expected.leaving)?;
     let give_up_ms = found.repairs.open.as_ref().map(|open| (open.since, open.give_up_ms));
     same("repair", give_up_ms, expected.repair.open.map(|(since, due_ms)| (since, due_ms.unwrap_or(0))))?;
+    compare_requests(found, expected)?;
     for (at, group) in found.groups.iter().enumerate() {
         let places = |set: &RangeSet| -> BTreeSet<(u16, u32)> {
             set.iter().flat_map(|(first, count)| first..first + count).map(|task| (at as u16, task)).collect()

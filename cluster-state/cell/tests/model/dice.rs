@@ -27,6 +27,12 @@ impl World {
         if self.dwells && self.dice.chance(60) {
             return (PEOPLE, self.released());
         }
+        if self.dwells
+            && self.dice.chance(120)
+            && let Some(loss) = self.loss_of_admitted()
+        {
+            return (PEOPLE, loss);
+        }
         if self.cell.jobs().iter().any(|job| self.cell.runs_to_leave(job).next().is_some()) && self.dice.chance(200) {
             return self.commit();
         }
@@ -176,7 +182,7 @@ impl World {
         Command::ReportConditions { node, incarnation, number, conditions }
     }
 
-    fn job(&mut self) -> JobSpec {
+    pub(crate) fn job(&mut self) -> JobSpec {
         let class = Class::BUILT_IN[self.dice.below(3) as usize];
         let class = if self.adds_classes && self.dice.chance(250) { own_class() } else { class };
         let queues: Vec<String> = self.plain.queues.values().filter(|q| !q.is_cohort).map(|q| q.name.clone()).collect();
@@ -203,6 +209,7 @@ impl World {
                 policy: if self.dice.chance(500) { RepairPolicy::FailFast } else { RepairPolicy::Wait },
                 timeout_seconds: self.dice.below(30),
                 survivors: if self.dice.chance(300) { Survivors::RestartAll } else { Survivors::Notify },
+                provision: self.dice.chance(500),
                 ..RepairSpec::default()
             },
             suspended: self.dice.chance(50),
@@ -260,7 +267,7 @@ impl World {
         }
     }
 
-    fn group(&mut self, at: u64, class: Class, together: bool, level: &str) -> GroupSpec {
+    pub(crate) fn group(&mut self, at: u64, class: Class, together: bool, level: &str) -> GroupSpec {
         let (adds_taints, dice) = (self.adds_taints, &mut self.dice);
         let count = dice.between(1, 5) as u32;
         let mut requests = Amounts::new();

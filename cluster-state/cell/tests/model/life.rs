@@ -450,6 +450,7 @@ impl Plain {
             }
             Alarm::Claim(id) => self.end_claims(id),
             Alarm::Idle(node) => self.end_idle(node),
+            Alarm::RepairRequest(id) => self.repair_request_due(id),
             Alarm::Room(id, group, task, incarnation) => self.end_room(id, (group, task), incarnation),
             Alarm::Hold(node) => {
                 self.end_heads_on(node, |hold| hold.is_over(now_ms));

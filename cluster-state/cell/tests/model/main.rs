@@ -20,6 +20,7 @@ mod plans;
 mod priorities;
 mod profiles;
 mod repair;
+mod repair_requests;
 mod spares;
 mod state;
 mod survivors;
@@ -44,6 +45,7 @@ fn the_cell_does_what_the_plain_model_does() {
     };
     let (mut taken, mut updated, mut admitted, mut moved, mut returned) = (0, 0, 0, 0, 0);
     let (mut spares, mut used, mut claimed, mut earmarked, mut taken_back) = (0, 0, 0, 0, 0);
+    let mut asked_for_repairs = 0;
     let (mut heads, mut ceded) = (0, 0);
     for seed in seeds.clone() {
         let mut world = World::new(seed);
@@ -65,6 +67,7 @@ fn the_cell_does_what_the_plain_model_does() {
         heads += world.plain.heads_made;
         ceded += world.plain.have_ceded;
         taken_back += world.plain.taken_back;
+        asked_for_repairs += world.plain.asked_for_repairs;
     }
     // A generator that is always refused proves nothing; the quarter that dwells on admission places little.
     let steps = (seeds.end - seeds.start) * STEPS as u64;
@@ -77,6 +80,10 @@ fn the_cell_does_what_the_plain_model_does() {
     assert!(ceded * 3000 > steps, "{ceded} jobs left quota to others in {steps} steps");
     assert!(earmarked * 800 > steps, "{claimed} claims got room for {earmarked} tasks in {steps} steps");
     assert!(taken_back * 3000 > steps, "only {taken_back} nodes were taken back in {steps} steps");
+    assert!(
+        asked_for_repairs * 3000 > steps,
+        "repairs asked for nodes only {asked_for_repairs} times in {steps} steps"
+    );
     assert!(returned * 1000 > steps, "only {returned} kept runs lived on in {steps} steps");
     assert!(updated * 80 > steps, "only {updated} jobs were updated in {steps} steps");
     assert!(admitted * 40 > steps, "jobs stood admitted for only {admitted} of {steps} steps");

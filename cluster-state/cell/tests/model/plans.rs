@@ -26,7 +26,8 @@ impl World {
         let lacking: Vec<Arc<Job>> = open.iter().filter(|job| lacks_spares(job)).cloned().collect();
         let likely = if !lacking.is_empty() && self.dice.chance(60) { &lacking } else { likely };
         let unclaimed: Vec<Arc<Job>> = open.iter().filter(|job| self.is_unclaimed(job)).cloned().collect();
-        let likely = if !unclaimed.is_empty() && self.dice.chance(300) { &unclaimed } else { likely };
+        let often = if self.dwells { 700 } else { 300 };
+        let likely = if !unclaimed.is_empty() && self.dice.chance(often) { &unclaimed } else { likely };
         let Some(first) = self.dice.pick(likely).cloned() else { return (PEOPLE, Command::Tick) };
         let shard = first.shard;
         let mut chosen = vec![first];

@@ -1,6 +1,7 @@
 //! Losses and repairs in the plain model.
 
 use crate::state::{Alarm, Phase, Plain, PlainJob, PlainRepair, State};
+use ohm_cell::RequestState;
 use ohm_model::{Index, JobId, NodeHealth, NodeId, Placement, RepairPolicy, StopCause};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,8 +28,8 @@ impl PlainJob {
 
     /// Nothing is open any more, and what it knew of nodes counts no more.
     pub(crate) fn drop_repair(&mut self) {
-        let failed = self.repair.failed;
-        self.repair = PlainRepair { failed, ..Default::default() };
+        let (failed, requested) = (self.repair.failed, self.repair.requested);
+        self.repair = PlainRepair { failed, requested, ..Default::default() };
     }
 
     /// The groups that would wait for tasks they lost, if `accepted` were placed and were a repair.
@@ -130,6 +131,8 @@ impl Plain {
         }
         job.repair.unhealthy.extend(gone);
         job.repair.open = Some(open);
+        job.repair.requests.retain(|request| request.state != RequestState::Failed);
+        job.repair.without_room.retain(|group| self.claims.contains_key(&(id, *group)));
         job.repair.last_ms = self.now_ms;
         self.start_waiting(id);
     }

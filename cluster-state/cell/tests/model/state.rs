@@ -2,6 +2,7 @@
 
 use crate::admission::PlainAdmission;
 use crate::brought::PlainRelease;
+use crate::repair_requests::PlainRequest;
 use ohm_model::{
     Amounts, Class, ClassKind, ConditionKind, ConflictReason, GroupSpec, Index, JobId, JobSpec, NodeCondition,
     NodeHealth, NodeId, NodeSpec, ProvisioningClass, Purpose, QueueSpec, SessionId, Shard, StopCause, Taint,
@@ -60,6 +61,12 @@ pub(crate) struct PlainRepair {
     /// The first loss, and when the policy gives up.
     pub(crate) open: Option<(Index, Option<u64>)>,
     pub(crate) failed: u32,
+    /// The groups that have found no room.
+    pub(crate) without_room: BTreeSet<u16>,
+    /// The nodes that the open one asks for.
+    pub(crate) requests: Vec<PlainRequest>,
+    /// How many requests there ever were.
+    pub(crate) requested: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -194,6 +201,7 @@ pub(crate) enum Alarm {
     Room(JobId, u16, u32, u32),
     Claim(JobId),
     Idle(NodeId),
+    RepairRequest(JobId),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -212,6 +220,10 @@ pub(crate) struct Plain {
     pub(crate) earmarked: u64,
     /// How many nodes that were brought were taken back.
     pub(crate) taken_back: u64,
+    /// How many requests for nodes repairs have made.
+    pub(crate) asked_for_repairs: u64,
+    /// What was earmarked after the command before, with the request that the node was brought for.
+    pub(crate) earmarked_before: Vec<(PlainHold, Option<String>)>,
     /// The job whose spares are not charged while its rows are judged.
     pub(crate) lent: Option<JobId>,
     /// What the job whose rows are judged leaves to those before it, and to how many jobs anything was left.

@@ -121,6 +121,9 @@ impl World {
             let outcome = world.apply(PEOPLE, command.clone());
             world.follow(PEOPLE, &command, &outcome).expect("the first checks are right");
         }
+        if world.dwells && !seed.is_multiple_of(3) {
+            world.begin_with_admitted().expect("the first job is placed");
+        }
         world
     }
 
@@ -155,6 +158,11 @@ impl World {
     /// Draws a command, sends it to both, and compares them.
     pub(crate) fn step(&mut self) -> Result<(), String> {
         let (session, command) = self.draw();
+        self.step_with(session, command)
+    }
+
+    /// Sends a command to both, and compares them.
+    pub(crate) fn step_with(&mut self, session: SessionId, command: Command) -> Result<(), String> {
         self.before = self.cell.clone();
         let outcome = self.apply(session, command.clone());
         self.plain.index = self.cell.applied();
@@ -166,6 +174,7 @@ impl World {
         self.plain.settle_heads();
         self.plain.settle_spares(&self.touched);
         self.plain.give_owed_room(&self.freed);
+        self.plain.settle_repair_requests();
         self.plain.settle_idle();
         self.plain.date_taints();
         self.plain.settle_leaving();
@@ -229,10 +238,7 @@ impl World {
                 plain.put_profile(profile.class, profile.like, profile.head_patience_seconds)
             }
             Command::RemoveSchedulingProfile { name } => plain.remove_profile(name),
-            Command::ReportCheck { epoch, job, round, class, report } => {
-                let held = self.cell.sessions().lease(Lease::Provisioning).epoch;
-                *epoch == held && plain.report_check(*job, *round, class, report)
-            }
+            Command::ReportCheck { .. } => self.follow_report_check(command),
             Command::ReportReleased { epoch, nodes } => self.follow_released(*epoch, nodes),
             Command::PutQueue(spec) => self.follow_queue(spec),
             Command::PutPriorityClass(class) => plain.put_priority_class(&class.name, class.value),

@@ -3,7 +3,7 @@
 use super::Script;
 use super::parse::{Words, pair, toleration};
 use ohm_cell::{Job, Standing};
-use ohm_model::{CheckReport, Command, Epoch, EventKind, Lease, Provisioner, ProvisioningClass};
+use ohm_model::{CheckReport, Command, Epoch, EventKind, Lease, Provisioner, ProvisioningClass, RequestChange};
 use std::fmt::Write;
 
 impl Words<'_> {
@@ -32,7 +32,7 @@ impl Words<'_> {
 
 impl Script {
     /// `check JOB CLASS pending|ready|failed|expired|revoked [message=WORD] [select:KEY=VALUE…] [tolerate:KEY=VALUE…]
-    /// [round=N] [epoch=N] [by=SESSION]`
+    /// [round=N] [repair=N] [epoch=N] [by=SESSION]`
     pub(super) fn check(&mut self, words: &mut Words) -> (String, Command) {
         let job = self.job_id(words.need("job"));
         let class = words.need("class").to_string();
@@ -41,6 +41,7 @@ impl Script {
         let round = words.parsed("round", known);
         let epoch = Epoch(words.parsed("epoch", self.cell.sessions().lease(Lease::Provisioning).epoch.0));
         let session = words.option("by").unwrap_or("provisioner").to_string();
+        let repair = words.parsed("repair", 0);
         let message = words.option("message").unwrap_or_default().to_string();
         let report = match kind {
             "pending" => CheckReport::Pending { message },
@@ -54,7 +55,7 @@ impl Script {
             "revoked" => CheckReport::CapacityRevoked { message },
             other => panic!("{other} is no report"),
         };
-        (session, Command::ReportCheck { epoch, job, round, class, report })
+        (session, Command::ReportCheck { epoch, job, round, class, repair, report })
     }
 
     /// `released NODE… [epoch=N]`: those nodes were taken back, as far as they go back by now.
@@ -109,6 +110,11 @@ pub(super) fn event_text(kind: &EventKind) -> String {
         EventKind::CheckChanged { name, class, attempt, state, message, wait_ms, .. } => {
             let wait = if *wait_ms > 0 { format!(", again in {wait_ms} ms") } else { String::new() };
             format!("check {class} of {name}, attempt {attempt}: {state} {message:?}{wait}")
+        }
+        EventKind::RepairRequest { name, change, .. } => {
+            let RequestChange { class, number, attempt, state, tasks, message, wait_ms } = change;
+            let wait = if *wait_ms > 0 { format!(", again in {wait_ms} ms") } else { String::new() };
+            format!("repair of {name} asks {class}, {number} for {tasks}, attempt {attempt}: {state} {message:?}{wait}")
         }
         EventKind::ChecksReady { name, round, .. } => format!("{name} is ready to be placed, round {round}"),
         other => panic!("{other:?} is not about an admission"),

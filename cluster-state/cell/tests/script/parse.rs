@@ -140,6 +140,7 @@ impl<'a> Words<'a> {
         if self.option("survivors") == Some("restartAll") {
             job.repair.survivors = Survivors::RestartAll;
         }
+        job.repair.provision = self.take("provision");
         while self.take("/") {
             job.groups.push(self.group());
         }

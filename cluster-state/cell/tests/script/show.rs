@@ -121,9 +121,10 @@ impl Script {
                 format!("conclusions held: {silent} silent, {brake_ms} ms at most")
             }
             EventKind::NodeLeaseBound { lease_ms } => format!("node leases of at most {lease_ms} ms"),
-            EventKind::QuotaReserved { .. } | EventKind::CheckChanged { .. } | EventKind::ChecksReady { .. } => {
-                super::admission::event_text(kind)
-            }
+            EventKind::QuotaReserved { .. }
+            | EventKind::CheckChanged { .. }
+            | EventKind::ChecksReady { .. }
+            | EventKind::RepairRequest { .. } => super::admission::event_text(kind),
             EventKind::LeaseTaken { lease, holder } => format!("lease {lease} taken by {holder}"),
             _ => self.repair_event(kind),
         }
@@ -248,6 +249,11 @@ impl Script {
             write!(text, " in {} losses, {} placed again", open.losses, open.placed).unwrap();
             if open.give_up_ms > 0 {
                 write!(text, ", gives up at {}", open.give_up_ms).unwrap();
+            }
+            for request in &open.requests {
+                let ohm_cell::RepairRequest { number, class, attempt, state, .. } = request;
+                write!(text, "\n      asks {class} for {}: {state:?}, attempt {attempt}", request.count()).unwrap();
+                write!(text, " as {}", job.repair_request_id(class, *number)).unwrap();
             }
         }
         for node in &job.repairs.unhealthy {

@@ -2,7 +2,8 @@
 //! the same code that its scheduler runs, on a copy of the cell.
 
 use super::views::{
-    causes, head_text, heads_text, held_for_repairs, held_text, job_summary, owed, owed_text, replicas,
+    causes, head_text, heads_text, held_for_repairs, held_text, job_summary, node_requests, node_requests_text, owed,
+    owed_text, replicas,
 };
 use ohm_cell::{Cell, Job, JobState};
 use ohm_framework::{Answer, Counted, Excluded, Explanation, LayerFit, Miss, Obstacle, explain_job, jobs_ahead};
@@ -100,11 +101,13 @@ fn waiting(cell: &Cell, job: &Job, view: ExplainView) -> ExplainView {
     let owed = owed(cell, job);
     let mut view = of_answer(cell, job, answer, view);
     view.details.extend(owed_text(&owed, cell.now_ms()).into_iter().chain(held_text(&view.held_for)));
+    let requests = node_requests(job);
+    view.details.extend(node_requests_text(cell, job, &requests));
     view.details.extend(head_text(cell, job));
     if waits {
         view.details.extend(heads_text(cell, job));
     }
-    view.owed = owed;
+    (view.owed, view.node_requests) = (owed, requests);
     if waits && replicas(cell, class) == 0 { without_scheduler(name, class, view) } else { view }
 }
 

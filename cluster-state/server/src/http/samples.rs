@@ -5,11 +5,12 @@ use ohm_wire::api::{
     AdmissionView, ApiError, BestDomainView, BroughtView, CheckView, ClockView, CountedView, DocumentVerdict,
     DomainView, DrainView, ErrorAnswer, EventList, EventView, ExcludedView, ExplainView, GroupExplainView, GroupView,
     HeldView, JobList, JobSummary, JobTotals, JobView, JudgedView, LayerFitView, LeavingView, NearestView,
-    NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary, NodeTotals, OwedView, PastRepairView,
-    PastRunView, PriorityClassList, PriorityClassView, ProblemView, ProfileList, ProfileView, ProvisioningClassList,
-    ProvisioningClassView, PutTaintView, QueueList, QueueResourceView, QueueView, ReasonView, RepairView, RetryView,
-    ScoreView, ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts,
-    TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
+    NodeConditionView, NodeDetail, NodeList, NodeRequestView, NodeRunView, NodeSummary, NodeTotals, OwedView,
+    PastRepairView, PastRunView, PriorityClassList, PriorityClassView, ProblemView, ProfileList, ProfileView,
+    ProvisioningClassList, ProvisioningClassView, PutTaintView, QueueList, QueueResourceView, QueueView, ReasonView,
+    RepairView, RetryView, ScoreView, ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView,
+    SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView, VerdictKind,
+    WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -120,6 +121,7 @@ fn job() -> JobView<Value> {
             since_ms: 1,
             give_up_ms: 1,
             begun: 1,
+            requests: vec![node_request()],
             unhealthy_nodes: vec![UnhealthyNodeView { name: text(), cause: text(), since_ms: 1 }],
             past: vec![PastRepairView { since_ms: 1, ended_ms: 1, tasks: 1, nodes: vec![text()], failed: text() }],
         },
@@ -350,7 +352,20 @@ fn explain() -> ExplainView {
             nodes: [(ANY_KEY.to_string(), 1)].into(),
             until_ms: 1,
         }],
+        node_requests: vec![node_request()],
         held_for: [(ANY_KEY.to_string(), vec![text()])].into(),
+    }
+}
+
+fn node_request() -> NodeRequestView {
+    NodeRequestView {
+        class: text(),
+        state: text(),
+        attempt: 1,
+        request: text(),
+        tasks: 1,
+        message: text(),
+        since_ms: 1,
     }
 }
 

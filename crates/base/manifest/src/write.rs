@@ -83,6 +83,7 @@ fn repair_document(repair: &RepairSpec) -> Repair<'_> {
         widen_to: &repair.widen_to,
         survivors: SURVIVORS.iter().find(|(_, known)| *known == repair.survivors).map(|(name, _)| *name),
         signal: NOTICE_SIGNALS.iter().find(|(_, known)| *known == repair.signal).map(|(name, _)| *name),
+        provision: repair.provision,
     }
 }
 
@@ -265,6 +266,8 @@ struct Repair<'j> {
     survivors: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     signal: Option<&'static str>,
+    #[serde(skip_serializing_if = "is_default")]
+    provision: bool,
 }
 
 #[derive(Serialize)]

@@ -195,7 +195,7 @@ fn job() -> impl Strategy<Value = JobSpec> {
 }
 
 fn repair() -> impl Strategy<Value = RepairSpec> {
-    (0..3u8, prop_oneof![Just(0), 1..100_000u64]).prop_map(|(kind, seconds)| {
+    (0..3u8, prop_oneof![Just(0), 1..100_000u64], any::<bool>()).prop_map(|(kind, seconds, provision)| {
         let (policy, widen_to) = match kind {
             0 => (RepairPolicy::FailFast, ""),
             1 => (RepairPolicy::Wait, ""),
@@ -205,6 +205,7 @@ fn repair() -> impl Strategy<Value = RepairSpec> {
             policy,
             timeout_seconds: if kind == 0 { 0 } else { seconds },
             widen_to: widen_to.to_string(),
+            provision: provision && kind != 0,
             ..RepairSpec::default()
         }
     })

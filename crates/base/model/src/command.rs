@@ -276,6 +276,8 @@ pub enum Command {
         round: u32,
         /// The check, by the name of its class.
         class: String,
+        /// The number of the request that a repair has made of the class; 0 is the check itself.
+        repair: u32,
         /// What it says.
         report: CheckReport,
     },

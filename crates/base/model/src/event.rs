@@ -4,6 +4,7 @@ use crate::class::Class;
 use crate::condition::{ConditionAction, ConditionKind};
 use crate::ids::{Incarnation, Index, JobId, NodeId};
 use crate::node::NodeHealth;
+use crate::provisioning::RequestChange;
 use crate::run::{Exit, Move, StopCause};
 use crate::taint::Taint;
 use crate::transaction::ConflictReason;
@@ -318,6 +319,15 @@ pub enum EventKind {
         message: String,
         /// The wait before the next attempt, in milliseconds; 0 unless there is one.
         wait_ms: u64,
+    },
+    /// A request for nodes that a repair makes went into another state.
+    RepairRequest {
+        /// The job.
+        job: JobId,
+        /// Its name.
+        name: String,
+        /// What became of it.
+        change: RequestChange,
     },
     /// All checks of a job are ready: it is placed next.
     ChecksReady {

@@ -68,6 +68,8 @@ pub struct RepairSpec {
     pub survivors: Survivors,
     /// The signal that tells them of new peers, as the kernel numbers it; 0 for none.
     pub signal: i32,
+    /// Whether a repair that finds no room asks for nodes, as the job was asked for when it was admitted.
+    pub provision: bool,
 }
 
 /// How the tasks of a group are laid over equally good nodes.

@@ -53,7 +53,7 @@ pub use outcome::{JobOutcome, Outcome, Refusal};
 pub use path::FieldPath;
 pub use priority::PriorityClass;
 pub use profile::{FitStrategy, SCORE_BASES, SchedulingProfile, Score, ScoreBase, Strategy, WeightedScore};
-pub use provisioning::{CheckReport, Provisioner, ProvisioningClass, RetryPolicy};
+pub use provisioning::{CheckReport, Provisioner, ProvisioningClass, RequestChange, RetryPolicy};
 pub use queue::QueueSpec;
 pub use resources::{Amounts, UnitKind};
 pub use run::{Exit, MESSAGE_CHARS_MAX, Move, RunReport, RunReportKind, StopCause};

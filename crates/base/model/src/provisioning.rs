@@ -172,6 +172,25 @@ impl CheckReport {
     }
 }
 
+/// What became of a request for nodes that a repair makes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestChange {
+    /// The class that is asked.
+    pub class: String,
+    /// The number of the request among those of the job's repairs.
+    pub number: u32,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// `asked`, `ready`, `retry` or `failed`.
+    pub state: String,
+    /// For how many lost tasks.
+    pub tasks: u32,
+    /// What the outside said, possibly empty.
+    pub message: String,
+    /// The wait before the next attempt, in milliseconds; 0 unless there is one.
+    pub wait_ms: u64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

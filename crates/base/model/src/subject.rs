@@ -43,6 +43,7 @@ impl EventKind {
             | EventKind::SurvivorsRestart { job, name, .. }
             | EventKind::QuotaReserved { job, name, .. }
             | EventKind::CheckChanged { job, name, .. }
+            | EventKind::RepairRequest { job, name, .. }
             | EventKind::ChecksReady { job, name, .. }
             | EventKind::MoveReserved { job, name, .. }
             | EventKind::SpareHeld { job, name, .. }

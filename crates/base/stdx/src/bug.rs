@@ -129,6 +129,10 @@ pub enum Bug {
     BelieveClocks,
     /// Nodes that were brought for a job are open to everybody.
     OpenBrought,
+    /// A repair that finds no room asks nobody for nodes.
+    ForgetRepairRequest,
+    /// A repair asks again and again for the same nodes.
+    RepeatRepairRequest,
     /// Nobody becomes the head of a line.
     ForgetHeads,
     /// New work takes room that is promised to the head of a line.
@@ -144,7 +148,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 63] = [
+    pub const ALL: [Bug; 65] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -204,6 +208,8 @@ impl Bug {
         Bug::BelieveStrangers,
         Bug::BelieveClocks,
         Bug::OpenBrought,
+        Bug::ForgetRepairRequest,
+        Bug::RepeatRepairRequest,
         Bug::ForgetHeads,
         Bug::TakeHeadRoom,
         Bug::KeepHeads,

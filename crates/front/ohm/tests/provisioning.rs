@@ -95,6 +95,56 @@ fn a_job_that_lost_all_its_brought_nodes_asks_for_others() {
     assert_eq!(queues["queues"][0]["resources"]["cpu"]["used"], "0", "{queues}");
 }
 
+/// A gang that keeps its rack loses a node, and there is no other room: nodes come for what it lost, into the same
+/// rack. Whoever is killed on the way, what stayed runs on.
+#[test]
+fn a_repair_without_room_gets_nodes_in_its_rack() {
+    let cell = Cell::start(&["--nodes", "0", "--node-lease-ms", "7000", "--duty-lease-ms", "1500"]);
+    let labels = "'label.topology.ohm/block': b7, 'label.topology.ohm/rack': r7";
+    let parameters = format!("nodes: 2, cpu: 4, delaySeconds: 3, {labels}");
+    let spec = format!("provisioner: sim, pollSeconds: 1, idleSeconds: 2, parameters: {{{parameters}}}");
+    let gang = "class: tas, count: 4, requests: {cpu: 2}, topology: {required: topology.ohm/rack}, \
+                repair: {policy: wait, provision: true}, sim: {duration: 40s}, command: [crunch]";
+    let levels = "apiVersion: ohm/v1\nkind: Topology\nmetadata: {name: default}\n\
+                  spec: {levels: [{nodeLabel: topology.ohm/block}, {nodeLabel: topology.ohm/rack}]}\n---\n";
+    submit(&cell, &[levels, &class("burst", &spec), &queue("burst"), &job("crunch", gang)].concat());
+    let running = || cell.tasks("crunch").iter().filter(|task| task["state"] == "running").count();
+    wait("it runs", || running() == 4);
+    let before = cell.tasks("crunch");
+    let lost = node(&before[3]);
+    cell.ask(&["chaos", "node-down", &lost]).good();
+    let requests = || cell.json(&["job", "crunch"])["repair"]["requests"].clone();
+    wait("its repair asks for nodes", || requests()[0]["tasks"] == 2);
+    assert!(requests()[0]["request"].as_str().unwrap().ends_with(".1r1.burst"), "{}", requests());
+    let explained = cell.ask(&["explain", "crunch"]).good();
+    assert!(explained.contains("burst is asked for nodes for 2 lost tasks"), "{explained}");
+    ["provisioner", "scheduler --class tas", "server"].iter().for_each(|role| cell.kill(role));
+    cell.wait_until_serving();
+    wait("it is whole again", || running() == 4);
+    let tasks = cell.tasks("crunch");
+    for (was, is) in before.iter().zip(&tasks) {
+        match node(was) == lost {
+            true => assert!(node(is).contains(".1r1.burst-") && attempt(is) == 2, "{is}"),
+            false => assert_eq!((node(was), attempt(is)), (node(is), 1), "{is}"),
+        }
+    }
+    let brought = cell.json(&["node", "show", &node(&tasks[3])]);
+    assert_eq!(brought["labels"]["topology.ohm/rack"], "r7", "{brought}");
+    // The one that was lost goes back while the job runs.
+    let names = || {
+        cell.json(&["nodes"])["nodes"]
+            .as_array()
+            .map(|nodes| nodes.iter().map(|one| one["name"].clone()).collect::<Vec<_>>())
+    };
+    wait("the lost node has left the cell", || {
+        names().is_some_and(|names| names.len() == 2 && !names.contains(&lost.clone().into()))
+    });
+    cell.wait_until_all_succeeded(&["crunch".to_string()], PATIENCE);
+    wait("all nodes are gone", || names().is_some_and(|names| names.is_empty()));
+    let told = cell.ask(&["events", "--limit", "1000"]).good();
+    assert!(told.contains("job crunch asks burst for nodes for 2 lost tasks, attempt 1"), "{told}");
+}
+
 /// An unqueued job waits for just such a node as comes for another one: it does not get it, and neither do simulated
 /// nodes take what really runs, or stay when nobody uses them.
 #[test]

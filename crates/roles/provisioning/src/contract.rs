@@ -1,10 +1,11 @@
 //! What the outside is asked, and what it may answer: the words of the JSON that hooks and webhooks see.
 
-use ohm_cell::{Check, Job};
+use ohm_cell::{Cell, Check, CheckState, Job, RepairRequest, domain_labels};
 use ohm_model::brought::{CLASS_LABEL, REQUEST_LABEL};
 use ohm_model::resources::display;
 use ohm_model::selector::Labels;
-use ohm_model::{GroupSpec, ProvisioningClass, TaintEffect, Toleration, TolerationOperator};
+use ohm_model::{GroupIndex, GroupSpec, ProvisioningClass, TaintEffect, Toleration, TolerationOperator};
+use ohm_stdx::RangeSet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -60,6 +61,8 @@ pub struct Request {
     pub class: String,
     /// Which attempt this is, from 1.
     pub attempt: u32,
+    /// Whether it is for what a running job has lost with nodes; then `groups` says what was lost.
+    pub repair: bool,
     /// Whether the nodes were ready before: then this asks whether they still are.
     pub ready: bool,
     /// Labels that the nodes are to register with: then they are kept for the job, and released when nobody uses them
@@ -188,7 +191,8 @@ impl TolerationWords {
 }
 
 impl Request {
-    pub(crate) fn of(job: &Job, check: &Check, class: &ProvisioningClass, ready: bool) -> Self {
+    /// What is asked as `job` is admitted.
+    pub(crate) fn of(job: &Job, check: &Check, class: &ProvisioningClass) -> Self {
         Request {
             id: job.request_id(&check.class),
             job: job.spec.name.clone(),
@@ -196,7 +200,8 @@ impl Request {
             priority: job.spec.priority,
             class: check.class.clone(),
             attempt: check.attempt,
-            ready,
+            repair: false,
+            ready: check.state == CheckState::Ready,
             node_labels: [(REQUEST_LABEL, &check.request), (CLASS_LABEL, &check.class)]
                 .map(|(key, value)| (key.to_string(), value.clone()))
                 .into(),
@@ -204,6 +209,41 @@ impl Request {
             parameters: class.parameters.clone(),
         }
     }
+
+    /// What a repair asks for besides: room for what was lost, on nodes that are as the job's others.
+    pub(crate) fn of_repair(
+        cell: &Cell,
+        (job, check): (&Job, &Check),
+        asked: &RepairRequest,
+        class: &ProvisioningClass,
+    ) -> Self {
+        Request {
+            id: job.repair_request_id(&asked.class, asked.number),
+            attempt: asked.attempt,
+            repair: true,
+            ready: false,
+            groups: asked.tasks.iter().flat_map(|(group, tasks)| lost_of(cell, job, *group, tasks)).collect(),
+            ..Request::of(job, check, class)
+        }
+    }
+}
+
+/// The lost tasks of one group, apart by where they may go.
+fn lost_of(cell: &Cell, job: &Job, group: GroupIndex, tasks: &RangeSet) -> Vec<RequestGroup> {
+    let Some(spec) = job.spec.groups.get(usize::from(group.0)) else { return Vec::new() };
+    let (node_selector, tolerations) = job.admission.filters(spec);
+    let mut by_domain: BTreeMap<Labels, u32> = BTreeMap::new();
+    for rank in tasks.iter().flat_map(|(first, count)| first..first + count) {
+        *by_domain.entry(domain_labels(cell, job, group, rank)).or_default() += 1;
+    }
+    let lost = by_domain.into_iter().map(|(domain, count)| RequestGroup {
+        count,
+        min_count: count,
+        node_selector: node_selector.clone().into_iter().chain(domain).collect(),
+        tolerations: tolerations.iter().map(TolerationWords::of).collect(),
+        ..RequestGroup::of(spec)
+    });
+    lost.collect()
 }
 
 impl RequestGroup {

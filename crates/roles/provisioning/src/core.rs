@@ -3,7 +3,7 @@
 use crate::contract::{Answer, Question, Request};
 use crate::open::{Key, Open};
 use crate::releases::Releases;
-use ohm_cell::{Cell, CheckState};
+use ohm_cell::{Cell, CheckState, Job, RepairRequest, RequestState};
 use ohm_client::{Follower, FollowerCore, FollowerEffect, FollowerInput, LeaseConfig, MemberConfig, MemberEffect};
 use ohm_model::{Command, Entry, Epoch, Index, JobId, Lease, Outcome, ProvisioningClass, Role};
 use ohm_stdx::Prng;
@@ -164,10 +164,15 @@ impl ProvisionerCore {
                     CheckState::Ready if class.watch_seconds == 0 => continue,
                     CheckState::Ready => now_ms.saturating_add(class.watch_seconds.saturating_mul(1000)),
                 };
-                wanted.insert((id, job.admission.rounds, check.class.clone()), (job.request_id(&check.class), due_ms));
+                let key = (id, job.admission.rounds, check.class.clone(), 0);
+                wanted.insert(key, (job.request_id(&check.class), due_ms));
+            }
+            for request in pending_of_repair(job) {
+                let key = (id, job.admission.rounds, request.class.clone(), request.number);
+                wanted.insert(key, (job.repair_request_id(&request.class, request.number), now_ms));
             }
         }
-        let first = (id, 0, String::new());
+        let first = (id, 0, String::new(), 0);
         let known: Vec<Key> =
             self.open.range(first..).take_while(|((job, ..), _)| *job == id).map(|(key, _)| key.clone()).collect();
         for key in known.iter().filter(|key| !wanted.contains_key(key)) {
@@ -190,9 +195,16 @@ impl ProvisionerCore {
         let Some((key, open)) = self.open.iter_mut().find(|(_, open)| open.id == id && open.is_asked) else { return };
         let Some(job) = self.follower.cell().jobs().get(key.0) else { return };
         let mut checks = job.admission.round.iter().flat_map(|round| &round.checks);
-        let Some(check) = checks.find(|check| check.class == key.2) else { return };
-        let Some(class) = self.follower.cell().provisioning_classes().get(&key.2) else { return };
-        open.answered(now_ms, answer, class, (check.state == CheckState::Ready, &check.message));
+        let known = match key.3 {
+            0 => checks
+                .find(|check| check.class == key.2)
+                .map(|check| (check.state == CheckState::Ready, check.message.as_str())),
+            number => pending_of_repair(job)
+                .find(|request| request.number == number)
+                .map(|request| (false, request.message.as_str())),
+        };
+        let Some((known, class)) = known.zip(self.follower.cell().provisioning_classes().get(&key.2)) else { return };
+        open.answered(now_ms, answer, class, known);
     }
 
     /// Asks what is due, and says what is to be said.
@@ -211,8 +223,8 @@ impl ProvisionerCore {
                 out.push(ProvisionerEffect::Own(Box::new(ask)));
             }
             if let Some(report) = open.say() {
-                let (job, round, class) = key.clone();
-                let report = Command::ReportCheck { epoch, job, round, class, report };
+                let (job, round, class, repair) = key.clone();
+                let report = Command::ReportCheck { epoch, job, round, class, repair, report };
                 reports.push((About::Check(key.clone()), report));
             }
         }
@@ -283,10 +295,23 @@ impl FollowerCore for ProvisionerCore {
     }
 }
 
-fn ask_of(cell: &Cell, (job, _, class): &Key, epoch: Epoch) -> Option<Ask> {
+/// The requests of the repair of `job` that wait for an answer. Nodes that are ready are not watched: once they join
+/// they are nodes of the job like others.
+fn pending_of_repair(job: &Job) -> impl Iterator<Item = &RepairRequest> {
+    let requests = job.repairs.open.iter().flat_map(|open| &open.requests);
+    requests.filter(|request| request.state == RequestState::Pending && job.admission.round.is_some())
+}
+
+fn ask_of(cell: &Cell, (job, _, class, repair): &Key, epoch: Epoch) -> Option<Ask> {
     let job = cell.jobs().get(*job)?;
     let check = job.admission.round.iter().flat_map(|round| &round.checks).find(|check| check.class == *class)?;
     let class = Arc::clone(cell.provisioning_classes().get(class)?);
-    let request = Request::of(job, check, &class, check.state == CheckState::Ready);
+    let request = match repair {
+        0 => Request::of(job, check, &class),
+        number => {
+            let asked = pending_of_repair(job).find(|request| request.number == *number)?;
+            Request::of_repair(cell, (job, check), asked, &class)
+        }
+    };
     Some(Ask { question: Question::Provision(request), class, epoch })
 }

@@ -3,8 +3,8 @@
 use crate::contract::{Answer, AnswerState};
 use ohm_model::{CheckReport, JobId, Outcome, ProvisioningClass, Refusal};
 
-/// Which check of which round of which job.
-pub(crate) type Key = (JobId, u32, String);
+/// Which check of which round of which job; or which request that a repair has made of the class, by its number from 1.
+pub(crate) type Key = (JobId, u32, String, u32);
 
 /// What is under way about one check.
 ///

@@ -2,10 +2,12 @@
 //! whoever started them. What was asked for is kept in a folder per request; asked again, the same nodes are there, or
 //! come back. A node that is released is down from then on, and the process ends with the last of its nodes.
 //!
-//! Parameters of the class: `nodes` (how many; as many as tasks when left out), `delaySeconds` (1), `cpu` (4), `memory`
+//! Parameters of the class: `nodes` (how many; as many as tasks when left out, and for a repair never more than tasks
+//! were lost), `delaySeconds` (1), `cpu` (4), `memory`
 //! (8Gi), `capacity.RESOURCE`, `label.KEY`, and `fail` (fails with this text).
 
-use ohm_model::brought::REQUEST_LABEL;
+use ohm_model::brought::{REQUEST_LABEL, request_label};
+use ohm_model::selector::Labels;
 use ohm_provisioning::{Answer, AnswerState, Question, Release, Request};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -54,8 +56,8 @@ async fn provision(options: &SimOptions, request: &Request) -> Answer {
         Ok(nodes) => nodes,
         Err(problem) => return failed(problem),
     };
-    let label = label(request);
-    let folder = options.folder.join("provisioned").join(label);
+    let name = request_label(&request.id);
+    let folder = options.folder.join("provisioned").join(&name);
     match begin(&folder, &nodes) {
         Err(error) => return failed(format!("{}: {error}", folder.display())),
         Ok(age) => {
@@ -63,17 +65,14 @@ async fn provision(options: &SimOptions, request: &Request) -> Answer {
             tokio::time::sleep(delay.unwrap_or_default().saturating_sub(age)).await;
         }
     }
-    if let Err(error) = start(options, &folder, label) {
+    if let Err(error) = start(options, &folder, &name) {
         return failed(format!("{} can't be started: {error}", options.program.display()));
     }
     let mut answer = Answer::of(AnswerState::Ready, "simulated nodes are joining");
-    answer.node_selector.insert(REQUEST_LABEL.to_string(), label.to_string());
     answer
-}
-
-/// A request's name as a label, which is plain enough for file names, too.
-fn label(request: &Request) -> &str {
-    request.node_labels.get(REQUEST_LABEL).map_or("request", String::as_str)
+        .node_selector
+        .extend(request.node_labels.get_key_value(REQUEST_LABEL).map(|(key, value)| (key.clone(), value.clone())));
+    answer
 }
 
 fn number(request: &Request, name: &str, otherwise: u32) -> Result<u32, String> {
@@ -85,7 +84,7 @@ fn number(request: &Request, name: &str, otherwise: u32) -> Result<u32, String> 
 fn documents(request: &Request) -> Result<String, String> {
     let tasks: u32 = request.groups.iter().map(|group| group.count).sum();
     number(request, "delaySeconds", 1)?;
-    let count = number(request, "nodes", tasks)?.clamp(1, NODES_MAX);
+    let count = number(request, "nodes", tasks)?.clamp(1, NODES_MAX) as usize;
     let of = |name: &str, otherwise: &str| request.parameters.get(name).cloned().unwrap_or_else(|| otherwise.into());
     let mut capacity: BTreeMap<String, String> = [("pods".to_string(), "110".to_string())].into();
     capacity.insert("cpu".into(), of("cpu", "4"));
@@ -99,9 +98,10 @@ fn documents(request: &Request) -> Result<String, String> {
         }
     }
     let quoted = |map: &BTreeMap<String, String>| serde_json::to_string(map).unwrap_or_default();
-    let mut text = String::new();
-    for number in 0..count {
-        let name = format!("{}-{number}", label(request));
+    let (mut text, prefix) = (String::new(), request_label(&request.id));
+    for (number, asked) in asked_labels(request, count).into_iter().enumerate() {
+        let name = format!("{prefix}-{number}");
+        let labels: Labels = labels.clone().into_iter().chain(asked).collect();
         let (labels, capacity) = (quoted(&labels), quoted(&capacity));
         let document = format!(
             "---\napiVersion: ohm/v1\nkind: Node\nmetadata: {{name: \"{name}\", labels: {labels}}}\n\
@@ -111,6 +111,15 @@ fn documents(request: &Request) -> Result<String, String> {
         let _ = text.write_str(&document);
     }
     Ok(text)
+}
+
+/// The labels that each node is to have besides: what was lost with nodes is of use where the job stands only.
+fn asked_labels(request: &Request, count: usize) -> Vec<Labels> {
+    if !request.repair {
+        return vec![Labels::new(); count];
+    }
+    let lost = request.groups.iter().flat_map(|group| (0..group.count).map(|_| group.node_selector.clone()));
+    lost.take(count).collect()
 }
 
 /// Keeps what is asked for, and says how long ago that was done first.
@@ -158,6 +167,7 @@ fn start(options: &SimOptions, folder: &Path, name: &str) -> io::Result<()> {
 mod tests {
     use super::*;
     use ohm_manifest::{Content, parse};
+    use ohm_provisioning::RequestGroup;
 
     #[test]
     fn nodes_are_documents_that_an_agent_can_read() {
@@ -169,6 +179,7 @@ mod tests {
             priority: 0,
             class: "sim".into(),
             attempt: 1,
+            repair: false,
             ready: false,
             node_labels: [(REQUEST_LABEL.to_string(), "train.18c.1.sim".to_string())].into(),
             groups: Vec::new(),
@@ -186,6 +197,21 @@ mod tests {
         assert_eq!(node.spec.name, "train.18c.1.sim-2");
         assert_eq!(node.spec.labels["disk"], "a.b");
         assert_eq!((node.spec.capacity["cpu"], node.spec.capacity["nvidia.com/gpu"]), (2500, 2000));
+        let group = |count, rack: &str| RequestGroup {
+            name: "main".into(),
+            count,
+            min_count: count,
+            requests: BTreeMap::new(),
+            node_selector: [("rack".to_string(), rack.to_string())].into(),
+            tolerations: Vec::new(),
+            max_per_node: 0,
+        };
+        let id = "train.18c.1r1.sim".into();
+        let repair = Request { id, repair: true, groups: vec![group(1, "r1"), group(3, "r2")], ..request.clone() };
+        let text = documents(&repair).unwrap();
+        let racks = text.lines().filter_map(|line| line.split_once("\"rack\":\"").map(|(_, rest)| &rest[..2]));
+        assert_eq!(racks.collect::<Vec<_>>(), ["r1", "r2", "r2"], "at most three nodes: {text}");
+        assert!(text.contains("train.18c.1r1.sim-0") && text.contains("request\":\"train.18c.1.sim\""), "{text}");
         let wrong = Request { parameters: [("nodes".to_string(), "few".to_string())].into(), ..request };
         assert!(documents(&wrong).unwrap_err().contains("few"));
     }

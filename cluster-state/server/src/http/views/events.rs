@@ -53,6 +53,7 @@ pub(crate) fn event(names: &Names<'_>, event: &Event) -> EventView {
         EventKind::QuotaReserved { .. } | EventKind::CheckChanged { .. } | EventKind::ChecksReady { .. } => {
             super::admission::of_admission(&event.kind, view)
         }
+        EventKind::RepairRequest { .. } => super::node_requests::of_request(&event.kind, view),
         EventKind::MoveReserved { .. }
         | EventKind::NodeDraining { .. }
         | EventKind::NodeUndrained { .. }

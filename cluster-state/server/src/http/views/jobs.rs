@@ -103,6 +103,7 @@ fn repair(job: &Job) -> RepairView {
         since_ms: open.map_or(0, |open| open.since_ms),
         give_up_ms: open.map_or(0, |open| open.give_up_ms),
         begun: job.repairs.begun,
+        requests: super::node_requests::node_requests(job),
         unhealthy_nodes: job.repairs.unhealthy.iter().map(unhealthy).collect(),
         past: job.repairs.past.iter().map(past).collect(),
     }

@@ -94,7 +94,7 @@ fn on_disconnect(cx: &mut Context, at: At<'_>) -> Option<(OnDisconnect, Reconcil
     Some((policy, reconcile))
 }
 
-const REPAIR_FIELDS: &[&str] = &["policy", "timeoutSeconds", "widenTo", "survivors", "signal"];
+const REPAIR_FIELDS: &[&str] = &["policy", "timeoutSeconds", "widenTo", "survivors", "signal", "provision"];
 pub(crate) const SURVIVORS: [(&str, Survivors); 2] =
     [("notify", Survivors::Notify), ("restartAll", Survivors::RestartAll)];
 pub(crate) const REPAIR_POLICIES: [(&str, RepairPolicy); 3] =
@@ -112,15 +112,18 @@ fn repair(cx: &mut Context, at: At<'_>) -> Option<RepairSpec> {
         at.rule(cx, "`policy: widen` needs `widenTo`: the level of the topology up to which a repair may go");
     }
     let timeout_seconds = fields.whole(cx, "timeoutSeconds", 1..=i64::MAX).unwrap_or(0);
-    if let Some(at) = fields.get("timeoutSeconds").filter(|_| policy == RepairPolicy::FailFast) {
-        at.rule(cx, "`failFast` does not wait; give `policy: wait` or `policy: widen`, too");
+    for name in ["timeoutSeconds", "provision"] {
+        if let Some(at) = fields.get(name).filter(|_| policy == RepairPolicy::FailFast) {
+            at.rule(cx, "`failFast` does not wait; give `policy: wait` or `policy: widen`, too");
+        }
     }
     let survivors = fields.get("survivors").and_then(|at| at.choice(cx, &SURVIVORS)).unwrap_or_default();
     let signal = fields.get("signal").and_then(|at| at.choice(cx, &NOTICE_SIGNALS)).unwrap_or(0);
     if let Some(at) = fields.get("signal").filter(|_| survivors == Survivors::RestartAll) {
         at.rule(cx, "tasks that are restarted need no signal; give it with `survivors: notify`");
     }
-    Some(RepairSpec { policy, timeout_seconds, widen_to, survivors, signal })
+    let provision = fields.boolean(cx, "provision").unwrap_or(false);
+    Some(RepairSpec { policy, timeout_seconds, widen_to, survivors, signal, provision })
 }
 
 fn class_name(cx: &mut Context, at: At<'_>) -> Option<Class> {

@@ -1,6 +1,7 @@
 //! The answer to "why is my job not running?".
 
 use super::is_default;
+use super::job::NodeRequestView;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -62,6 +63,9 @@ pub struct ExplainView {
     /// Room that is owed to it, because it lost tasks and found none for them.
     #[serde(skip_serializing_if = "is_default")]
     pub owed: Vec<OwedView>,
+    /// The nodes that its repair has asked for.
+    #[serde(skip_serializing_if = "is_default")]
+    pub node_requests: Vec<NodeRequestView>,
     /// The jobs for whose repairs room is held that it can't have: where, by name.
     #[serde(skip_serializing_if = "is_default")]
     pub held_for: BTreeMap<String, Vec<String>>,

@@ -113,12 +113,36 @@ pub struct RepairView {
     /// How many repairs were ever begun.
     #[serde(skip_serializing_if = "is_default")]
     pub begun: u32,
+    /// The nodes that the repair under way has asked for.
+    #[serde(skip_serializing_if = "is_default")]
+    pub requests: Vec<NodeRequestView>,
     /// Nodes that the job has to do without.
     #[serde(skip_serializing_if = "is_default")]
     pub unhealthy_nodes: Vec<UnhealthyNodeView>,
     /// The last ones that are over, oldest first.
     #[serde(skip_serializing_if = "is_default")]
     pub past: Vec<PastRepairView>,
+}
+
+/// A request for nodes that a repair has made (`repair: {provision: true}`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeRequestView {
+    /// The provisioning class that is asked.
+    pub class: String,
+    /// `pending`, `ready` or `failed`.
+    pub state: String,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// The name of the request.
+    pub request: String,
+    /// For how many lost tasks.
+    pub tasks: u32,
+    /// What the outside said last.
+    #[serde(skip_serializing_if = "is_default")]
+    pub message: String,
+    /// Since when it is in this state.
+    pub since_ms: u64,
 }
 
 /// A node that a job lost tasks with, or has to leave.

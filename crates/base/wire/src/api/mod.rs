@@ -26,8 +26,8 @@ pub use explain::{
     ReasonView,
 };
 pub use job::{
-    GroupView, JobList, JobSummary, JobView, PastRepairView, PastRunView, RepairView, TaskCounts, TaskView,
-    UnhealthyNodeView, WaitAnswer,
+    GroupView, JobList, JobSummary, JobView, NodeRequestView, PastRepairView, PastRunView, RepairView, TaskCounts,
+    TaskView, UnhealthyNodeView, WaitAnswer,
 };
 pub use node::{
     BroughtView, DrainView, HeldView, LeavingView, NodeConditionView, NodeDetail, NodeList, NodeRunView, NodeSummary,

@@ -126,6 +126,15 @@ fn repair(repair: &RepairView, style: &Style) -> String {
     if !nodes.is_empty() {
         parts.push(nodes.join(", "));
     }
+    for request in &repair.requests {
+        let (class, lost) = (&request.class, counted(request.tasks.into(), "lost task"));
+        let since = age(style.now_ms, request.since_ms);
+        parts.push(match request.state.as_str() {
+            "pending" => format!("asks {class} for nodes for {lost} for {since} (attempt {})", request.attempt),
+            "ready" => format!("{class} has nodes for {lost} for {since}"),
+            _ => format!("{class} has no nodes for {lost} (attempt {})", request.attempt),
+        });
+    }
     if repair.give_up_ms > 0 {
         parts.push(format!("gives up at {} UTC", utc(repair.give_up_ms)));
     }
