@@ -134,6 +134,8 @@ pub struct Placer {
     /// By slot: the node's registration, and a hash of what places it in topologies.
     identities: Vec<(u32, u64)>,
     schedulers: usize,
+    /// See [`Placer::salt`].
+    salt: u64,
     /// Nodes to read anew; empty between calls, kept for its memory.
     touched: Vec<NodeId>,
 }
@@ -152,6 +154,7 @@ impl Placer {
             tallies: Tallies::default(),
             identities: Vec::new(),
             schedulers: 0,
+            salt: 0,
             touched: Vec::new(),
         }
     }
@@ -214,7 +217,14 @@ impl Placer {
     pub fn begin<'v>(&mut self, board: Board<'v>) -> Pass<'v> {
         let schedulers = board.cell().sessions().iter().filter(|(_, found)| matches!(found.role, Role::Scheduler(_)));
         self.schedulers = schedulers.count();
+        self.salt = salt_of(&board);
         Pass::new(board)
+    }
+
+    /// Orders domains that are equally good, each replica of a class in its own way, so that they fill different ones; 0,
+    /// by path, where one scheduler plans the class.
+    pub fn salt(&self) -> u64 {
+        self.salt
     }
 
     /// How to choose among equals for a job whose plans were refused `attempt` times: wider each time.
@@ -314,5 +324,13 @@ impl Indexes {
         };
         self.by_shape.entry(key).or_default().push(slot);
         slot
+    }
+}
+
+fn salt_of(board: &Board<'_>) -> u64 {
+    let (sessions, own) = (board.cell().sessions(), board.view().session());
+    match sessions.get(own).map(|session| session.role) {
+        Some(Role::Scheduler(class)) if board.cell().replicas(class).nth(1).is_some() => hash::mix(own.0) | 1,
+        _ => 0,
     }
 }

@@ -259,9 +259,9 @@ impl<'a, 'v> Draft<'a, 'v> {
         self.why = why.or(self.why.take());
     }
 
-    /// Searches for `bundles` in this order; `salt` orders what is equally good.
-    pub(crate) fn search(&mut self, bundles: &[Bundle], salt: u64) -> Result<Step, Failure> {
-        let seek = Seek { salt, ..self.seek };
+    /// Searches for `bundles` in this order; `salt` orders what is equally good, in place of this replica's own order.
+    pub(crate) fn search(&mut self, bundles: &[Bundle], salt: Option<u64>) -> Result<Step, Failure> {
+        let seek = Seek { salt: salt.unwrap_or(self.desk.placer.salt()), ..self.seek };
         let found = self.job_search(seek).place(bundles)?;
         self.found = self.grow(found);
         if self.asks_spares() && !self.seeks_spares() {

@@ -238,7 +238,7 @@ impl World {
         let spec = JobSpec {
             name: "j0".into(),
             class,
-            queue: format!("q{}", self.dice.below(3)),
+            queue: format!("q{}", 1 + self.dice.below(2)),
             priority_class: String::new(),
             groups: vec![group],
             active_deadline_seconds: 0,

@@ -121,7 +121,7 @@ impl World {
             let outcome = world.apply(PEOPLE, command.clone());
             world.follow(PEOPLE, &command, &outcome).expect("the first checks are right");
         }
-        if world.dwells && !seed.is_multiple_of(3) {
+        if world.dwells {
             world.begin_with_admitted().expect("the first job is placed");
         }
         world

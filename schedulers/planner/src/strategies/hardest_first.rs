@@ -12,5 +12,5 @@ pub(super) fn run(draft: &mut Draft<'_, '_>) -> Step {
     let holds_hardest = |bundle: &Vec<ohm_placement::GroupAsk>| bundle.iter().any(|ask| ask.group == hardest);
     let Some(at) = bundles.iter().position(holds_hardest).filter(|at| *at > 0) else { return Step::Skip };
     bundles[..=at].rotate_right(1);
-    draft.search(&bundles, 0).unwrap_or(Step::Failed)
+    draft.search(&bundles, None).unwrap_or(Step::Failed)
 }

@@ -13,5 +13,5 @@ pub(super) fn run(draft: &mut Draft<'_, '_>) -> Step {
     let minimums = starting.map(|ask| GroupAsk { most: ask.least, ..*ask }).collect();
     draft.ask_minimums(minimums);
     let Some(bundles) = draft.bundles() else { return Step::Skip };
-    draft.search(&bundles, 0).unwrap_or_else(|why| draft.fails_for(why))
+    draft.search(&bundles, None).unwrap_or_else(|why| draft.fails_for(why))
 }

@@ -12,5 +12,5 @@ pub(super) fn run(draft: &mut Draft<'_, '_>) -> Step {
     }
     let Some(bundles) = draft.bundles() else { return Step::Skip };
     let salt = draft.dice() | 1;
-    draft.search(&bundles, salt).unwrap_or(Step::Failed)
+    draft.search(&bundles, Some(salt)).unwrap_or(Step::Failed)
 }

@@ -7,5 +7,5 @@ pub(super) fn run(draft: &mut Draft<'_, '_>) -> Step {
     if bundles.is_empty() {
         return Step::Complete;
     }
-    draft.search(&bundles, 0).unwrap_or_else(|why| draft.fails_for(why))
+    draft.search(&bundles, None).unwrap_or_else(|why| draft.fails_for(why))
 }

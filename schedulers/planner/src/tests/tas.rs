@@ -1,11 +1,12 @@
 //! Topology gangs as text, and a sweep over random jobs.
 
 use crate::of;
-use ohm_model::Class;
+use ohm_model::{Class, Command, Outcome, Role};
 use ohm_placement::fixture::random::{self, Kinds};
 use ohm_placement::fixture::{self, World};
 use ohm_stdx::Prng;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 fn check(text: &str, expected: &str) {
     fixture::check(&mut of(Class::TAS), text, expected);
@@ -51,6 +52,32 @@ fn a_lost_task_comes_back_inside_its_domain() {
     let mut planner = of(Class::TAS);
     let mut world = World::of(&text, &mut planner);
     assert_eq!(world.place("j", &mut planner).0, "g 4-7 on b1");
+}
+
+/// What each of so many replicas of the class plans for the same job, in a cell of eight equal racks.
+fn planned_by(replicas: u64) -> Vec<String> {
+    let racks: String = (1..9).map(|rack| format!("node n{rack} cpu=4 zone=1 rack={rack}\n")).collect();
+    let text =
+        format!("topology main zone rack\n{racks}job j class=tas\n group g count=4 cpu=1 topology=required:rack");
+    let mut world = World::of(&text, &mut of(Class::TAS));
+    let open = |nonce| Command::OpenSession { nonce, role: Role::Scheduler(Class::TAS), name: format!("tas-{nonce}") };
+    let sessions: Vec<Outcome> = (2..2 + replicas).map(|nonce| world.apply(open(nonce))).collect();
+    let plan = |session: Outcome| {
+        let Outcome::Session(session) = session else { panic!("no session: {session:?}") };
+        world.session = session;
+        let decision = world.plan("j", &mut of(Class::TAS));
+        world.text(&decision)
+    };
+    sessions.into_iter().map(plan).collect()
+}
+
+#[test]
+fn replicas_take_equal_domains_each_in_an_order_of_its_own() {
+    assert_eq!(planned_by(1), ["g 0-3 on n1"]);
+    let planned = planned_by(4);
+    let apart: BTreeSet<&String> = planned.iter().collect();
+    assert!(apart.len() >= 3, "four replicas that plan the same collide: {planned:?}");
+    assert_eq!(planned, planned_by(4), "the order stays");
 }
 
 proptest! {
