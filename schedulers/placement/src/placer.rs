@@ -221,8 +221,8 @@ impl Placer {
         Pass::new(board)
     }
 
-    /// Orders domains that are equally good, each replica of a class in its own way, so that they fill different ones; 0,
-    /// by path, where one scheduler plans the class.
+    /// Orders domains that are equally good, each replica of a class in its own way, so that they fill different ones.
+    /// It is 0, by path, where one scheduler plans the class.
     pub fn salt(&self) -> u64 {
         self.salt
     }
