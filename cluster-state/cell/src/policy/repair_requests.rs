@@ -36,17 +36,15 @@ pub(crate) fn settle_repair_requests(tx: &mut Tx<'_>) {
     if tx.provisioning_classes.iter().len() == 0 {
         return;
     }
-    let has_requests = |job: &Job| job.repairs.open.as_ref().is_some_and(|open| !open.requests.is_empty());
-    let concerned = |id: &JobId| tx.jobs.get(*id).is_some_and(|job| job.spec.repair.provision || has_requests(job));
+    let has_asked = |job: &Job| job.repairs.open.as_ref().is_some_and(|open| !open.requests.is_empty());
+    let concerned = |id: &JobId| tx.jobs.get(*id).is_some_and(|job| may_ask(job) || has_asked(job));
     let jobs: BTreeSet<JobId> = tx.touched_jobs().iter().copied().filter(concerned).collect();
     for id in jobs {
         if may_ask(tx.job(id)) {
             end_served(tx, id);
             ask_for_what_lacks(tx, id);
-        } else if let Some(open) = &mut tx.job_mut(id).repairs.open
-            && !open.requests.is_empty()
-        {
-            open.requests.clear();
+        } else {
+            tx.job_mut(id).repairs.open.iter_mut().for_each(|open| open.requests.clear());
             tx.touch_job(id);
         }
     }
@@ -54,9 +52,9 @@ pub(crate) fn settle_repair_requests(tx: &mut Tx<'_>) {
 
 /// Whether nodes may be asked for: something lost of an admitted job waits.
 pub(crate) fn may_ask(job: &Job) -> bool {
-    let is_admitted = job.admission.round.as_ref().is_some_and(|round| round.admitted);
-    let waits = job.groups.iter().any(|group| !group.lost.is_empty());
-    job.state == JobState::Active && job.spec.repair.provision && is_admitted && waits
+    let is_admitted = || job.admission.round.as_ref().is_some_and(|round| round.admitted);
+    let waits = || job.groups.iter().any(|group| !group.lost.is_empty());
+    job.spec.repair.provision && job.state == JobState::Active && is_admitted() && waits()
 }
 
 /// Requests whose nodes are there have served the tasks that have places by now: who loses them asks anew.
