@@ -135,7 +135,6 @@ impl Oracle {
         self.real_time.entry((index, at_ms, entry.stamp_ms), &taken, &facts, broken);
         self.admissions.reports(index, &taken, &facts, broken);
         self.repairs.entry_begins();
-        self.node_requests.entry_begins();
         self.owed_room.entry_begins(index, &taken, (&self.books, &self.repairs));
         self.restarts.entry_begins(&taken, &facts);
         self.taints.entry_begins(&facts);

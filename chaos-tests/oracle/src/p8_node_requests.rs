@@ -21,11 +21,6 @@ pub(crate) struct NodeRequests {
 }
 
 impl NodeRequests {
-    /// An entry begins.
-    pub(crate) fn entry_begins(&mut self) {
-        self.lacking.clear();
-    }
-
     /// Judges one fact; `books` knows of it already.
     pub(crate) fn watch(&mut self, index: Index, fact: &Fact<'_>, books: &Books, broken: &mut Vec<Broken>) {
         let kind = match *fact {

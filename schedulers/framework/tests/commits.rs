@@ -28,7 +28,7 @@ impl Planner for OneByOne {
             let job = view.cell().jobs().get(id)?;
             let (node, class) = (NodeId(0), view.cell().nodes().class(NodeId(0)));
             let pending = view.pending(job, GroupIndex(0));
-            let tasks = pending.iter().flat_map(|(first, count)| first..first + count);
+            let tasks = pending.values();
             let (group, count, devices) = (GroupIndex(0), 1, Vec::new());
             let row = |task| Placement {
                 job: id,

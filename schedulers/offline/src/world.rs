@@ -231,7 +231,7 @@ impl World {
     pub(crate) fn start_replaced(&mut self, job: JobId) {
         let Some(found) = self.job(job) else { return };
         let placed = found.groups.iter().flat_map(|group| {
-            let tasks = group.replaced.iter().flat_map(|(first, count)| first..first + count);
+            let tasks = group.replaced.values();
             tasks.filter_map(|task| self.cell.runs().get(group.tasks.get(task as usize)?.run))
         });
         let start = |run: &Run| {

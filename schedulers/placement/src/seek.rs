@@ -20,9 +20,9 @@ pub struct Seek {
 }
 
 impl Seek {
-    /// For the job of `item`, in order.
-    pub fn of(item: &WorkItem, most_rows: usize) -> Self {
-        Seek { attempt: item.attempt, nominated: item.nominated, most_rows, salt: 0 }
+    /// For the job of `item`, in order; `salt` is that of the replica.
+    pub fn of(item: &WorkItem, most_rows: usize, salt: u64) -> Self {
+        Seek { attempt: item.attempt, nominated: item.nominated, most_rows, salt }
     }
 
     /// Group `group` of `job` on what `pass` sees.

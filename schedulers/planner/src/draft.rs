@@ -82,12 +82,12 @@ pub(crate) struct Draft<'a, 'v> {
 
 impl<'a, 'v> Draft<'a, 'v> {
     pub(crate) fn new(desk: Desk<'a, 'v>, job: &'v Job, item: WorkItem, most_rows: usize) -> Self {
-        let start = desk.pass.savepoint();
+        let (start, salt) = (desk.pass.savepoint(), desk.placer.salt());
         let mut draft = Draft {
             desk,
             job,
             need: item.need,
-            seek: Seek::of(&item, most_rows),
+            seek: Seek::of(&item, most_rows, salt),
             start,
             terms: Terms::FIRST,
             why: None,
@@ -261,7 +261,7 @@ impl<'a, 'v> Draft<'a, 'v> {
 
     /// Searches for `bundles` in this order; `salt` orders what is equally good, in place of this replica's own order.
     pub(crate) fn search(&mut self, bundles: &[Bundle], salt: Option<u64>) -> Result<Step, Failure> {
-        let seek = Seek { salt: salt.unwrap_or(self.desk.placer.salt()), ..self.seek };
+        let seek = Seek { salt: salt.unwrap_or(self.seek.salt), ..self.seek };
         let found = self.job_search(seek).place(bundles)?;
         self.found = self.grow(found);
         if self.asks_spares() && !self.seeks_spares() {

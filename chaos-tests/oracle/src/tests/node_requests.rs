@@ -1,34 +1,16 @@
 //! Nodes that repairs ask for.
 
+use super::nodes::admitted;
 use super::*;
-use ohm_model::{CheckReport, QueueSpec, RequestChange};
+use ohm_model::RequestChange;
 
 /// A job of four tasks on node 0, admitted in a queue with a check; two of them are lost.
 fn lost(provision: bool) -> History {
-    let mut history = History::default();
-    let queue = QueueSpec {
-        name: "q".into(),
-        is_cohort: false,
-        parent: String::new(),
-        nominal: Default::default(),
-        borrowing_limit: Default::default(),
-        lending_limit: Default::default(),
-        weight_milli: 1000,
-        admission_checks: vec!["spot".into()],
-    };
-    history.entry(Command::PutQueue(queue), Outcome::Done, Vec::new());
     let spec = job("j", 4, |job| {
         job.queue = "q".into();
         job.repair.provision = provision;
     });
-    history.node(0, node("a", &[])).job(0, spec);
-    let (job, name, checks) = (JobId::new(0, 0), "j".to_string(), vec!["spot".to_string()]);
-    history.happened(vec![EventKind::QuotaReserved { job, name, round: 1, checks }]);
-    let (node_selector, tolerations, message) = Default::default();
-    let report = CheckReport::Ready { node_selector, tolerations, message };
-    let (epoch, class) = (ohm_model::Epoch(1), "spot".to_string());
-    let ready = Command::ReportCheck { epoch, job, round: 1, class, repair: 0, report };
-    history.entry(ready, Outcome::Done, Vec::new());
+    let mut history = admitted(spec, &[]);
     history.happened(vec![placed(0, 0, 4, 0)]);
     history.happened([2, 3].map(|task| ended(0, task, 0, Exit::NodeLost)).to_vec());
     history

@@ -156,16 +156,16 @@ fn queue(name: &str, checks: &[&str]) -> QueueSpec {
     }
 }
 
-/// A job of queue q whose check is ready and asks for nodes of pool=spot; node 0 is none.
-fn checked() -> History {
+/// A job of queue q, which becomes job 0, whose check is ready and asks for nodes with `labels`; node 0 has none.
+pub(super) fn admitted(spec: JobSpec, labels: &[(&str, &str)]) -> History {
     let mut history = History::default();
     history.entry(Command::PutQueue(queue("q", &["spot"])), Outcome::Done, Vec::new());
     history.entry(Command::PutQueue(queue("other", &[])), Outcome::Done, Vec::new());
-    history.node(0, node("a", &[])).job(0, of_queue("q", 1));
+    history.node(0, node("a", &[])).job(0, spec);
     let (job, name, checks) = (JobId::new(0, 0), "j".to_string(), vec!["spot".to_string()]);
     history.happened(vec![EventKind::QuotaReserved { job, name, round: 1, checks }]);
     let report = ohm_model::CheckReport::Ready {
-        node_selector: [("pool".to_string(), "spot".to_string())].into(),
+        node_selector: labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
         tolerations: Vec::new(),
         message: String::new(),
     };
@@ -173,6 +173,10 @@ fn checked() -> History {
     let ready = Command::ReportCheck { epoch, job, round: 1, class, repair: 0, report };
     history.entry(ready, Outcome::Done, Vec::new());
     history
+}
+
+fn checked() -> History {
+    admitted(of_queue("q", 1), &[("pool", "spot")])
 }
 
 fn of_queue(queue: &str, count: u32) -> JobSpec {

@@ -383,7 +383,7 @@ fn settle_start(tx: &mut Tx<'_>, job: JobId) {
         if !spec.elastic && !group.pending.is_empty() {
             let left = std::mem::take(&mut group.pending);
             group.skipped += left.len();
-            for task in left.iter().flat_map(|(first, count)| first..first + count) {
+            for task in left.values() {
                 group.tasks[task as usize].state = TaskState::Skipped;
                 group.moving.remove(task, 1);
             }

@@ -12,7 +12,9 @@ use crate::state::repairs::RequestState;
 use crate::state::timers::Timer;
 use ohm_model::provisioning::{PART_BYTES_MAX, PARTS_MAX};
 use ohm_model::selector::Labels;
-use ohm_model::{CheckReport, Epoch, EventKind, Lease, MESSAGE_CHARS_MAX, Outcome, Refusal, SessionId, Toleration};
+use ohm_model::{
+    CheckReport, Epoch, EventKind, JobId, Lease, MESSAGE_CHARS_MAX, Outcome, Refusal, SessionId, Toleration,
+};
 
 pub(crate) fn report_check(
     tx: &mut Tx<'_>,
@@ -21,21 +23,20 @@ pub(crate) fn report_check(
     report: &CheckReport,
 ) -> Result<Outcome, Refusal> {
     check_duty(tx, Lease::Provisioning, holder)?;
-    let message: String = report.message().chars().take(MESSAGE_CHARS_MAX).collect();
-    if repair > 0 {
-        return report_request(tx, (check, repair), report, message);
-    }
     let missing = || Refusal::NotFound { kind: "job".into(), name: check.job.to_string() };
     let job = tx.jobs.get(check.job).ok_or_else(missing)?;
-    let round = job.admission.round.as_ref().filter(|_| job.admission.rounds == check.round);
-    let found = round.and_then(|round| {
-        let at = round.checks.iter().position(|found| found.class == check.class)?;
-        Some((round.admitted, round.checks[at].clone()))
-    });
-    let Some((admitted, found)) = found else {
-        let (kind, name) = ("job".into(), job.spec.name.clone());
-        return Err(Refusal::Changed { kind, name, version: job.version });
-    };
+    let changed = || Refusal::Changed { kind: "job".into(), name: job.spec.name.clone(), version: job.version };
+    let round = job.admission.round.as_ref().filter(|_| job.admission.rounds == check.round).ok_or_else(changed)?;
+    let message: String = report.message().chars().take(MESSAGE_CHARS_MAX).collect();
+    if repair > 0 {
+        let mut requests = job.repairs.open.iter().flat_map(|open| &open.requests);
+        let meant = requests.find(|request| request.number == repair && request.class == check.class);
+        let state = meant.ok_or_else(changed)?.state;
+        report_request(tx, (check.job, repair), state, report, message);
+        return Ok(Outcome::Done);
+    }
+    let found = round.checks.iter().find(|found| found.class == check.class).ok_or_else(changed)?;
+    let (admitted, found) = (round.admitted, found.clone());
     match report {
         CheckReport::Pending { .. } if found.state == CheckState::Pending && found.message != message => {
             change_check(tx, check, |found| found.message = message);
@@ -59,34 +60,25 @@ pub(crate) fn report_check(
     Ok(Outcome::Done)
 }
 
-/// What is said of a request that a repair has made. Filters stay what they are: a job that runs is not moved for the
-/// sake of nodes that are to come.
+/// What is said of a request that a repair has made, and that is in `state`. Filters stay what they are: a job that
+/// runs is not moved for the sake of nodes that are to come.
 fn report_request(
     tx: &mut Tx<'_>,
-    (name, number): (CheckName<'_>, u32),
+    (job, number): (JobId, u32),
+    state: RequestState,
     report: &CheckReport,
     message: String,
-) -> Result<Outcome, Refusal> {
-    let missing = || Refusal::NotFound { kind: "job".into(), name: name.job.to_string() };
-    let job = tx.jobs.get(name.job).ok_or_else(missing)?;
-    let is_of_round = job.admission.round.is_some() && job.admission.rounds == name.round;
-    let requests = job.repairs.open.iter().flat_map(|open| &open.requests).filter(|_| is_of_round);
-    let mut meant = requests.filter(|request| request.number == number && request.class == name.class);
-    let Some(state) = meant.next().map(|request| request.state) else {
-        let (kind, name) = ("job".into(), job.spec.name.clone());
-        return Err(Refusal::Changed { kind, name, version: job.version });
-    };
+) {
     match report {
-        CheckReport::Pending { .. } if state == RequestState::Pending => note_request(tx, name.job, number, message),
-        CheckReport::Ready { .. } if state == RequestState::Pending => ready_request(tx, name.job, number, message),
+        CheckReport::Pending { .. } if state == RequestState::Pending => note_request(tx, job, number, message),
+        CheckReport::Ready { .. } if state == RequestState::Pending => ready_request(tx, job, number, message),
         CheckReport::Failed { .. } if state != RequestState::Pending => {}
         CheckReport::Failed { .. } | CheckReport::BookingExpired { .. } | CheckReport::CapacityRevoked { .. } => {
-            fail_request(tx, name.job, number, message);
+            fail_request(tx, job, number, message);
         }
         // Said before.
         CheckReport::Pending { .. } | CheckReport::Ready { .. } => {}
     }
-    Ok(Outcome::Done)
 }
 
 fn ready_check(

@@ -20,7 +20,7 @@ pub(crate) fn check_claims(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
     for at in 0..job.groups.len() {
         let mut owed = job.owed(GroupIndex(at as u16));
         for (node, held) in cell.nominations.of_job(job.id).filter(|(_, held)| held.earmarks(job.id, at as u16)) {
-            for rank in held.tasks.iter().flat_map(|(first, count)| first..first + count) {
+            for rank in held.tasks.values() {
                 let node_name = cell.nodes.name(node);
                 if !owed.contains(rank, 1) {
                     broken.push(format!("P10: node {node_name} holds more for the repair of {name} than it lacks"));

@@ -15,7 +15,7 @@ pub(crate) fn check_repair(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
             let state = group.tasks.get(task as usize).map(|task| task.state);
             matches!(state, Some(TaskState::Pending | TaskState::BackingOff))
         };
-        let lost = group.lost.iter().flat_map(|(first, count)| first..first + count);
+        let lost = group.lost.values();
         for task in lost.filter(|task| !waiting(*task)) {
             broken.push(format!("P7: job {name}: task {task} counts as lost and does not wait"));
         }
@@ -23,7 +23,7 @@ pub(crate) fn check_repair(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
             let run = group.tasks.get(task as usize).and_then(|task| cell.runs.get(task.run));
             run.is_some_and(|run| run.started_ms == 0)
         };
-        let replaced = group.replaced.iter().flat_map(|(first, count)| first..first + count);
+        let replaced = group.replaced.values();
         for task in replaced.filter(|task| !waits(*task)) {
             broken.push(format!("P7: job {name}: task {task} counts as placed again and does not wait to run"));
         }
@@ -69,7 +69,7 @@ fn check_moves(cell: &Cell, job: &Job, broken: &mut Vec<String>) {
             let moving = &group.moving;
             broken.push(format!("P7: job {name}: {moving:?} are on the move, with {held} rooms, for {tasks:?}"));
         }
-        for task in group.moving.iter().flat_map(|(first, count)| first..first + count) {
+        for task in group.moving.values() {
             let found = group.tasks.get(task as usize);
             let stops = found.and_then(|task| cell.runs.get(task.run)).is_some_and(|run| run.stop.is_some());
             if !stops && found.is_none_or(|task| task.state != TaskState::Pending) {

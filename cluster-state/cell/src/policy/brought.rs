@@ -132,12 +132,6 @@ pub fn requester<'a>(cell: &'a Cell, labels: &Labels) -> Option<&'a Arc<Job>> {
     cell.jobs.get(job)
 }
 
-/// Whether the node was brought for an open request of the job.
-pub(crate) fn is_brought_for(cell: &Cell, node: NodeId, job: JobId) -> bool {
-    let request = cell.nodes.get(node).and_then(|record| BroughtFor::of(&record.spec.labels));
-    request.and_then(|brought| cell.brought.request(brought.request)).is_some_and(|(asked, _)| asked == job)
-}
-
 /// The nodes that go back to who brought them and are not taken back yet.
 pub fn releasing_nodes(cell: &Cell) -> impl Iterator<Item = (NodeId, &Arc<NodeRecord>)> {
     let records = cell.brought.nodes().filter_map(|node| Some((node, cell.nodes.get(node)?)));

@@ -16,7 +16,7 @@ use crate::apply::Tx;
 use crate::apply::steps::holds::{hold, sweep_nominations};
 use crate::cell::Cell;
 use crate::judge::slices::may_join;
-use crate::policy::brought::is_brought_for;
+use crate::policy::brought::requester;
 use crate::policy::spares::settle_spares_on;
 use crate::rooms::nominations::{Held, OpenClaim, Turn};
 use crate::rooms::overlay::Overlay;
@@ -213,7 +213,7 @@ pub(crate) fn lacking_of(cell: &Cell, (id, group): (JobId, u16)) -> RangeSet {
     let Some(job) = cell.jobs.get(id) else { return RangeSet::default() };
     let mut lacking = job.owed(GroupIndex(group));
     for (_, held) in cell.nominations.of_job(id).filter(|(_, held)| held.earmarks(id, group)) {
-        held.tasks.iter().for_each(|(first, count)| lacking.remove(first, count));
+        lacking.remove_all(&held.tasks);
     }
     lacking
 }
@@ -229,7 +229,7 @@ fn earmark(tx: &mut Tx<'_>, (id, group): (JobId, u16), node: NodeId, lacking: &m
     hold(tx, node, held);
     settle_spares_on(tx, node);
     tx.touch_job(id);
-    tasks.iter().for_each(|(first, count)| lacking.remove(first, count));
+    lacking.remove_all(&tasks);
     tx.tell(EventKind::RoomEarmarked { job: id, name, group, node, count });
 }
 
@@ -243,7 +243,7 @@ fn fitting(cell: &Cell, (id, at): (JobId, usize), node: NodeId, lacking: &RangeS
     }
     let most = room_for_repair(cell, (job, GroupIndex(at as u16)), node, lacking.len(), &Overlay::default());
     let sliced = !job.spec.groups[at].slices().is_empty();
-    let ranks = lacking.iter().flat_map(|(first, count)| first..first + count);
+    let ranks = lacking.values();
     let ranks = ranks.filter(|rank| !sliced || may_join(cell, (job, at), *rank, node)).take(most as usize);
     let mut tasks = RangeSet::default();
     ranks.for_each(|rank| tasks.insert(rank, 1));
@@ -290,7 +290,7 @@ fn settle_earmarks_on(tx: &mut Tx<'_>, node: NodeId) {
     let usable = tx.nodes.is_schedulable(node);
     for (held, most) in rooms_left(tx, node) {
         let mut over = held.tasks.clone();
-        let kept = held.tasks.iter().flat_map(|(first, count)| first..first + count).take(most as usize);
+        let kept = held.tasks.values().take(most as usize);
         kept.collect::<Vec<_>>().into_iter().for_each(|rank| over.remove(rank, 1));
         let why = match usable {
             false => "its node takes no work",
@@ -311,7 +311,8 @@ fn may_be_on(cell: &Cell, held: &Held, node: NodeId) -> bool {
 /// The room is gone, and still owed: it is sought elsewhere.
 fn lose_earmark(tx: &mut Tx<'_>, of: (JobId, u16), node: NodeId, tasks: &RangeSet, reason: &str) {
     drop_earmark(tx, of, node, tasks, reason);
-    if is_brought_for(tx, node, of.0) {
+    let requester = tx.nodes.get(node).and_then(|record| requester(tx, &record.spec.labels));
+    if requester.is_some_and(|job| job.id == of.0) {
         // It was asked for, and has gone before it was used: it is asked for anew.
         tx.job_mut(of.0).repairs.open.iter_mut().for_each(|open| open.end_served(GroupIndex(of.1), tasks));
     }
@@ -335,7 +336,7 @@ fn earmarked_where(
     let earmarks = cell.nominations.of_job(id).filter(|(_, held)| held.earmarks(id, group));
     let named = |(node, held): (NodeId, &Held)| {
         let mut tasks = RangeSet::default();
-        let ranks = held.tasks.iter().flat_map(|(first, count)| first..first + count);
+        let ranks = held.tasks.values();
         ranks.filter(|rank| which(cell, node, *rank)).for_each(|rank| tasks.insert(rank, 1));
         (node, tasks)
     };

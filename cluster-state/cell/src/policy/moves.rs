@@ -80,7 +80,7 @@ pub(crate) fn lose_rooms_to_leave(tx: &mut Tx<'_>, node: NodeId) {
 fn settle_lost_rooms(tx: &mut Tx<'_>, lost: Vec<(JobId, u16, RangeSet)>) {
     for (id, group, tasks) in lost {
         let moving = &mut tx.group_mut(id, group).moving;
-        tasks.iter().for_each(|(first, count)| moving.remove(first, count));
+        moving.remove_all(&tasks);
         arm_give_up(tx, id, 0);
         tx.touch_job(id);
     }
@@ -112,7 +112,7 @@ pub(crate) fn end_room(tx: &mut Tx<'_>, task: TaskRef, incarnation: Incarnation)
         return;
     }
     let stops = |group: &crate::state::jobs::Group| {
-        let moving = group.moving.iter().flat_map(|(first, count)| first..first + count);
+        let moving = group.moving.values();
         moving.into_iter().any(|task| group.tasks[task as usize].state == TaskState::Live)
     };
     if job.groups.iter().any(stops) {

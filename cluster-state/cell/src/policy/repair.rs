@@ -8,6 +8,7 @@ use crate::apply::steps::jobs::{clear_nominations, release_reservation};
 use crate::apply::steps::kept::forget_kept_of;
 use crate::apply::steps::repairs::{arm_give_up, drop_repair, mark_unhealthy};
 use crate::apply::steps::runs::stop_runs;
+use crate::cell::Cell;
 use crate::policy::admission::settle_stranded;
 use crate::state::jobs::{JobState, TaskState};
 use crate::state::repairs::{Loss, Losses, OpenRepair, RepairEnd, RepairState, RequestState, UnhealthyCause};
@@ -45,7 +46,6 @@ fn settle_loss(tx: &mut Tx<'_>, id: JobId, loss: &Loss) {
 /// Whether there is something to repair: a service's group of which nothing runs starts anew instead.
 fn open_repair(tx: &mut Tx<'_>, id: JobId, loss: &Loss, nodes: &[String]) -> bool {
     let (since, since_ms) = (tx.index(), tx.now_ms);
-    let claimed: Vec<u16> = tx.nominations.claims_of(id).map(|(group, _)| group).collect();
     let job = tx.job_mut(id);
     let mut any = false;
     for &(group, task) in &loss.tasks {
@@ -63,20 +63,23 @@ fn open_repair(tx: &mut Tx<'_>, id: JobId, loss: &Loss, nodes: &[String]) -> boo
     if job.repairs.open.is_none() {
         job.repairs.begun += 1;
     }
-    let (give_up_ms, last_ms) = (0, since_ms);
-    let new = || OpenRepair { since, since_ms, last_ms, give_up_ms, ..OpenRepair::default() };
-    let open = job.repairs.open.get_or_insert_with(new);
+    let open = job.repairs.open.get_or_insert_with(|| OpenRepair { since, since_ms, ..OpenRepair::default() });
     open.losses += 1;
-    // Room is sought anew, and so are nodes that were refused.
-    open.without_room.retain(|group| claimed.contains(&group.0));
-    open.requests.retain(|request| request.state != RequestState::Failed);
-    open.last_ms = last_ms;
+    open.last_ms = since_ms;
     for name in nodes {
         if !open.nodes.contains(name) {
             open.nodes.push(name.clone());
         }
     }
+    seek_anew(tx, id);
     true
+}
+
+/// After another loss room is sought anew where nobody seeks it by now, and so are nodes that were refused.
+fn seek_anew(cell: &mut Cell, id: JobId) {
+    let Some(open) = cell.jobs.get_mut(id).and_then(|job| job.repairs.open.as_mut()) else { return };
+    open.without_room.retain(|group| cell.nominations.claim(id, *group).is_some());
+    open.requests.retain(|request| request.state != RequestState::Failed);
 }
 
 /// The time to wait is over: a gang that still runs below its minimum is evicted whole.

@@ -64,7 +64,7 @@ fn end_served(tx: &mut Tx<'_>, id: JobId) {
     let ready = ready.filter(|request| request.state == RequestState::Ready);
     for (group, tasks) in ready.flat_map(|request| &request.tasks) {
         let (mut served, owed) = (tasks.clone(), job.owed(*group));
-        owed.iter().for_each(|(first, count)| served.remove(first, count));
+        served.remove_all(&owed);
         if !served.is_empty() {
             tx.job_mut(id).repairs.open.iter_mut().for_each(|open| open.end_served(*group, &served));
             tx.touch_job(id);

@@ -61,7 +61,7 @@ impl Held {
 
     /// Gives back the room of those of `tasks` that it is for.
     pub(crate) fn give_back(&mut self, tasks: &RangeSet) {
-        tasks.iter().for_each(|(first, count)| self.tasks.remove(first, count));
+        self.tasks.remove_all(tasks);
         self.count = self.tasks.len();
     }
 

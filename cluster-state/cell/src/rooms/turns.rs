@@ -26,17 +26,16 @@ impl Ceded {
     #[inline]
     pub(crate) fn find(&mut self, (cell, over): (&Cell, &Grid), job: &Job, queue: Option<QueueId>) -> bool {
         let limited = queue.filter(|queue| cell.quota.at(*queue).limits_anything() && leaves_quota(job));
-        let limited = limited.filter(|queue| !is_enough_for_all((cell, over), *queue, job));
         let holder = limited.and_then(|_| holder_of(cell, job.shard)).filter(|_| !bug::is_planted(Bug::IgnoreTurns));
         let (Some(queue), Some(holder)) = (limited, holder) else {
             let any = self.any();
             self.clear();
             return any;
         };
-        self.walk_to(cell, job, (queue, holder))
+        self.walk_to((cell, over), job, (queue, holder))
     }
 
-    fn walk_to(&mut self, cell: &Cell, job: &Job, (queue, holder): (QueueId, SessionId)) -> bool {
+    fn walk_to(&mut self, (cell, over): (&Cell, &Grid), job: &Job, (queue, holder): (QueueId, SessionId)) -> bool {
         let until = Turn::of(job);
         let same = |walk: &Walk| (walk.queue, walk.holder) == (queue, holder) && walk.until <= until;
         let mut changed = false;
@@ -47,7 +46,12 @@ impl Ceded {
         }
         // Where one scheduler has the whole line, nobody in it is looked at.
         let is_shared = || cell.turns.shards(&job.spec.queue).any(|shard| is_of_others(cell, shard, holder));
-        let mut looked_at = walked.map_or_else(|| if is_shared() { 0 } else { AHEAD_MAX }, |walk| walk.looked_at);
+        let mut looked_at = match walked {
+            Some(walk) => walk.looked_at,
+            None if !is_shared() => AHEAD_MAX,
+            None if is_enough_for_all((cell, over), queue, job) => return changed,
+            None => 0,
+        };
         let line = cell.turns.between(&job.spec.queue, walked.map(|walk| walk.until), Some(until));
         for other in line.take(AHEAD_MAX - looked_at) {
             looked_at += 1;

@@ -37,7 +37,7 @@ impl Job {
     pub fn owed(&self, group: GroupIndex) -> RangeSet {
         let Some(group) = self.groups.get(usize::from(group.0)) else { return RangeSet::default() };
         let mut owed = group.lost.clone();
-        group.moving.iter().for_each(|(first, count)| owed.remove(first, count));
+        owed.remove_all(&group.moving);
         if self.state == JobState::Active { owed } else { RangeSet::default() }
     }
 

@@ -201,7 +201,7 @@ impl Group {
         if self.driven == 0 || bug::is_planted(Bug::PiecewiseRepair) {
             return 0;
         }
-        let moving = self.moving.iter().flat_map(|(first, count)| first..first + count);
+        let moving = self.moving.values();
         let with_room = moving.filter(|task| self.tasks[*task as usize].state == TaskState::Live).count();
         self.driven.saturating_sub(with_room as u32)
     }
@@ -345,12 +345,16 @@ impl Job {
     /// The name under which the outside is asked by `class` in the open round: the same whoever asks, another one for
     /// every attempt.
     pub fn request_id(&self, class: &str) -> String {
-        format!("{}.{:x}.{}.{class}", self.spec.name, self.submitted_ms, self.admission.rounds)
+        self.request_of(&self.admission.rounds, class)
     }
 
     /// The name under which the outside is asked by `class` for the request of a repair with this number.
     pub fn repair_request_id(&self, class: &str, number: u32) -> String {
-        format!("{}.{:x}.{}r{number}.{class}", self.spec.name, self.submitted_ms, self.admission.rounds)
+        self.request_of(&format_args!("{}r{number}", self.admission.rounds), class)
+    }
+
+    fn request_of(&self, occasion: &dyn std::fmt::Display, class: &str) -> String {
+        format!("{}.{:x}.{occasion}.{class}", self.spec.name, self.submitted_ms)
     }
 
     /// Whether something of it stands that is not to stop.

@@ -116,7 +116,7 @@ impl OpenRepair {
     pub(crate) fn end_served(&mut self, group: GroupIndex, tasks: &RangeSet) {
         for request in self.requests.iter_mut().filter(|request| request.state == RequestState::Ready) {
             let asked = request.tasks.entry(group).or_default();
-            tasks.iter().for_each(|(first, count)| asked.remove(first, count));
+            asked.remove_all(tasks);
             request.tasks.retain(|_, tasks| !tasks.is_empty());
         }
         self.requests.retain(|request| !request.tasks.is_empty());

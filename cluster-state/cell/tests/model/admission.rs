@@ -3,8 +3,8 @@
 use crate::state::{Alarm, Plain, PlainJob, State};
 use ohm_model::selector::Labels;
 use ohm_model::{
-    CheckReport, ConflictReason, GroupSpec, JobId, OnDisconnect, ProvisioningClass, StopCause, TaintEffect, Toleration,
-    TolerationOperator,
+    CheckReport, ConflictReason, GroupSpec, JobId, OnDisconnect, ProvisioningClass, RetryPolicy, StopCause,
+    TaintEffect, Toleration, TolerationOperator,
 };
 use std::collections::BTreeMap;
 
@@ -35,6 +35,15 @@ pub(crate) enum Stand {
     Unreserved,
     Ready,
     Waits,
+}
+
+/// The wait before the attempt that follows this one.
+pub(crate) fn wait_ms(policy: RetryPolicy, attempt: u32) -> u64 {
+    let mut wait = policy.base_seconds.min(policy.max_seconds);
+    for _ in 1..attempt {
+        wait = (wait * u64::from(policy.factor)).min(policy.max_seconds);
+    }
+    (wait * 1000).max(1)
 }
 
 impl PlainJob {
@@ -226,11 +235,7 @@ impl Plain {
         if attempt > policy.limit {
             return self.reject(id);
         }
-        let mut wait = policy.base_seconds.min(policy.max_seconds);
-        for _ in 1..attempt {
-            wait = (wait * u64::from(policy.factor)).min(policy.max_seconds);
-        }
-        let due_ms = now_ms + (wait * 1000).max(1);
+        let due_ms = now_ms + wait_ms(policy, attempt);
         let job = self.jobs.get_mut(&id).expect("a job");
         job.admission.failures.insert(class.to_string(), attempt);
         (job.reserved, job.version) = (false, index);

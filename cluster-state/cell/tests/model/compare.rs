@@ -48,7 +48,7 @@ impl World {
         }
         let held = cell.nominations().iter();
         let held = held.map(|(node, held)| {
-            let tasks: Vec<u32> = held.tasks.iter().flat_map(|(first, count)| first..first + count).collect();
+            let tasks: Vec<u32> = held.tasks.values().collect();
             (node, held.job, held.group, held.count, tasks, held.purpose)
         });
         let expected = plain.holds.iter().map(|hold| {
@@ -129,13 +129,7 @@ fn compare_requests(found: &Job, expected: &PlainJob) -> Result<(), String> {
         attempt: request.attempt,
         state: request.state,
         since_ms: request.since_ms,
-        tasks: request
-            .tasks
-            .iter()
-            .flat_map(|(group, tasks)| {
-                tasks.iter().flat_map(|(first, count)| first..first + count).map(|task| (group.0, task))
-            })
-            .collect(),
+        tasks: request.tasks.iter().flat_map(|(group, tasks)| tasks.values().map(|task| (group.0, task))).collect(),
     };
     let requests: Vec<_> = found.repairs.open.iter().flat_map(|open| &open.requests).map(request).collect();
     same("nodes asked for", &requests, &expected.repair.requests)?;
@@ -171,9 +165,7 @@ fn compare_job(found: &Job, expected: &PlainJob) -> Result<(), String> {
     same("repair", give_up_ms, expected.repair.open.map(|(since, due_ms)| (since, due_ms.unwrap_or(0))))?;
     compare_requests(found, expected)?;
     for (at, group) in found.groups.iter().enumerate() {
-        let places = |set: &RangeSet| -> BTreeSet<(u16, u32)> {
-            set.iter().flat_map(|(first, count)| first..first + count).map(|task| (at as u16, task)).collect()
-        };
+        let places = |set: &RangeSet| -> BTreeSet<(u16, u32)> { set.values().map(|task| (at as u16, task)).collect() };
         let of_group = |set: &BTreeSet<(u16, u32)>| -> BTreeSet<(u16, u32)> {
             set.iter().filter(|(group, _)| usize::from(*group) == at).copied().collect()
         };

@@ -1,6 +1,7 @@
 //! Nodes that repairs ask for, in the plain model: what lacks and was not asked for is worked out anew after every
 //! command, for every job.
 
+use crate::admission::wait_ms;
 use crate::state::LEVELS;
 use crate::state::{Alarm, Plain, PlainHold, PlainJob, State};
 use crate::world::{BATCH, PEOPLE, World};
@@ -173,11 +174,7 @@ impl Plain {
 
     fn retry_ms(&self, request: &PlainRequest) -> Option<u64> {
         let policy = self.provisioning_classes[&request.class].retry;
-        let mut wait = policy.base_seconds.min(policy.max_seconds);
-        for _ in 1..request.attempt {
-            wait = (wait * u64::from(policy.factor)).min(policy.max_seconds);
-        }
-        (request.attempt <= policy.limit).then_some((wait * 1000).max(1))
+        (request.attempt <= policy.limit).then(|| wait_ms(policy, request.attempt))
     }
 
     pub(crate) fn repair_request_due(&mut self, id: JobId) {

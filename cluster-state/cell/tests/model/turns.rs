@@ -62,12 +62,8 @@ impl Plain {
     /// What a job that waits to start needs for that; nothing when it does not wait, or could not start.
     fn ask_of(&self, id: JobId) -> Option<Amounts> {
         let job = &self.jobs[&id];
-        let idle = job.state == State::Active && !job.reserved && job.live() == 0 && job.admission.round.is_none();
         let stand = self.stand(id);
-        if !idle || job.tasks.values().all(|task| task.phase != Phase::Pending) {
-            return None;
-        }
-        if !matches!(stand, Stand::Free | Stand::Unreserved) {
+        if !self.waits_to_start(job) || !matches!(stand, Stand::Free | Stand::Unreserved) {
             return None;
         }
         let mut ask = Amounts::new();

@@ -36,6 +36,11 @@ impl RangeSet {
         self.ranges.iter().map(|(&first, &end)| (first, end - first))
     }
 
+    /// The elements, ascending.
+    pub fn values(&self) -> impl Iterator<Item = u32> + '_ {
+        self.iter().flat_map(|(first, count)| first..first + count)
+    }
+
     /// Whether all of `first .. first + count` is in the set. The empty range always is.
     pub fn contains(&self, first: u32, count: u32) -> bool {
         let Some(end) = first.checked_add(count) else { return false };
@@ -73,6 +78,11 @@ impl RangeSet {
         }
         self.ranges.insert(start, end);
         self.count += count;
+    }
+
+    /// Removes what is in `other`, too.
+    pub fn remove_all(&mut self, other: &RangeSet) {
+        other.iter().for_each(|(first, count)| self.remove(first, count));
     }
 
     /// Removes `first .. first + count`; elements not there are ignored.
@@ -118,6 +128,10 @@ mod tests {
             }
             let listed: Vec<u32> = set.iter().flat_map(|(first, count)| first..first + count).collect();
             assert_eq!(listed, plain.iter().copied().collect::<Vec<_>>());
+            assert_eq!(set.values().collect::<Vec<_>>(), listed);
+            let (mut rest, other) = (set.clone(), RangeSet::all(dice.below(60) as u32));
+            rest.remove_all(&other);
+            assert!(rest.values().eq(plain.iter().copied().filter(|element| *element >= other.len())));
             assert_eq!(set.len() as usize, plain.len());
             let touching = set.iter().zip(set.iter().skip(1)).any(|((a, n), (b, _))| a + n >= b);
             assert!(!touching, "ranges must be merged");

@@ -233,7 +233,7 @@ fn lost_of(cell: &Cell, job: &Job, group: GroupIndex, tasks: &RangeSet) -> Vec<R
     let Some(spec) = job.spec.groups.get(usize::from(group.0)) else { return Vec::new() };
     let (node_selector, tolerations) = job.admission.filters(spec);
     let mut by_domain: BTreeMap<Labels, u32> = BTreeMap::new();
-    for rank in tasks.iter().flat_map(|(first, count)| first..first + count) {
+    for rank in tasks.values() {
         *by_domain.entry(domain_labels(cell, job, group, rank)).or_default() += 1;
     }
     let lost = by_domain.into_iter().map(|(domain, count)| RequestGroup {

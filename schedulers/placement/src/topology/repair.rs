@@ -90,7 +90,7 @@ fn whole(ranks: &[u32], size: u64) -> Vec<u32> {
 }
 
 fn ranks(set: &RangeSet) -> Vec<u32> {
-    set.iter().flat_map(|(first, count)| first..first + count).collect()
+    set.values().collect()
 }
 
 /// The ranks of the slices of `size` that lack tasks which wait.
@@ -119,7 +119,7 @@ fn homes(subject: &Subject<'_>, site: &Site<'_>, near: &RangeSet) -> BTreeMap<u3
     };
     if state.live > 0 || state.succeeded > 0 {
         let placed = |state: TaskState| matches!(state, TaskState::Live | TaskState::Succeeded);
-        for rank in near.iter().flat_map(|(first, count)| first..first + count) {
+        for rank in near.values() {
             let Some(task) = state.tasks.get(rank as usize) else { break };
             if placed(task.state) && !state.moving.contains(rank, 1) {
                 add(rank, task.node);

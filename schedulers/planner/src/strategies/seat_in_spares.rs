@@ -30,8 +30,8 @@ fn spared(subject: &Subject<'_>, spares: Vec<(NodeId, u32)>) -> Vec<Placement> {
     let (job, at) = (subject.job, usize::from(subject.group.0));
     let Some(group) = job.groups.get(at) else { return Vec::new() };
     let mut pending = subject.view.pending(job, subject.group);
-    group.moving.iter().for_each(|(first, count)| pending.remove(first, count));
-    let tasks = group.lost.iter().flat_map(|(first, count)| first..first + count);
+    pending.remove_all(&group.moving);
+    let tasks = group.lost.values();
     let tasks = tasks.filter(|task| pending.contains(*task, 1));
     let usable = |(node, count): (NodeId, u32)| {
         let room = if subject.is_in_domain(node) { subject.room(node).min(count) } else { 0 };

@@ -42,7 +42,7 @@ fn moved(subject: &Subject<'_>, rooms: Vec<(NodeId, u32)>) -> Vec<Placement> {
     let pending = subject.view.pending(subject.job, subject.group);
     let mut bound = Vec::new();
     for (node, tasks) in subject.view.cell().rooms_for_moving(subject.job.id, subject.group) {
-        let tasks = tasks.iter().flat_map(|(first, count)| first..first + count);
+        let tasks = tasks.values();
         let tasks: Vec<u32> = tasks.filter(|task| pending.contains(*task, 1)).collect();
         let is_of_use = rooms.iter().any(|(room, _)| *room == node) && subject.is_in_domain(node);
         let room = if is_of_use && !tasks.is_empty() { subject.room_reserved(node) as usize } else { 0 };
