@@ -177,6 +177,10 @@ impl Ledger<'_> {
         if spec.queue.is_empty() {
             return true;
         }
+        // Which flavor it would get, and what the nodes of that flavor take, is not worked out here.
+        if self.admissions.flavors.has_queue(&spec.queue) {
+            return false;
+        }
         if self.admissions.may_hold(job) {
             return self.admissions.holds_for_sure(job);
         }
@@ -190,6 +194,9 @@ impl Ledger<'_> {
 
     /// Whether so much more may be used of a queue for sure.
     pub(crate) fn queue_has(&self, queue: &str, asked: &Amounts) -> bool {
+        if self.admissions.flavors.has_queue(queue) {
+            return false;
+        }
         let tree = self.fullest();
         let limited = asked.iter().filter(|(resource, _)| tree.limits(queue, resource));
         limited.into_iter().all(|(resource, amount)| tree.left(queue, resource) >= *amount)
@@ -207,12 +214,11 @@ impl Ledger<'_> {
             let mut tree = self.quotas.tree().clone();
             for (job, asked) in self.admissions.reservations() {
                 let mut whole = Amounts::new();
-                asked.groups.iter().for_each(|group| add(&mut whole, &asks(group, group.count)));
                 for (index, group) in asked.groups.iter().enumerate() {
+                    let named = |count: u32| self.quotas.named(job, index as u16, asks(group, count));
+                    add(&mut whole, &named(group.count));
                     let live = self.books.live(job, index as u16).count() as u32;
-                    asks(group, live)
-                        .iter()
-                        .for_each(|(name, amount)| *whole.entry(name.clone()).or_insert(0) -= amount);
+                    named(live).iter().for_each(|(name, amount)| *whole.entry(name.clone()).or_insert(0) -= amount);
                 }
                 whole.values_mut().for_each(|amount| *amount = (*amount).max(0));
                 tree.charge(&asked.queue, &whole, 1);

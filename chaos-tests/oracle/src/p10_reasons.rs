@@ -123,6 +123,8 @@ impl Subject<'_> {
                 let wish = admissions.filtered(self.job, self.wish);
                 misfit(&wish, book, self.ledger.waiting.now_ms).is_some()
                     || admissions.is_unsure(self.job)
+                    // It is told of the flavor that it was planned with; which one that was is not told.
+                    || admissions.flavors.has_queue(&self.spec.queue)
                     || self.ledger.brought.may_keep_away(book)
             }
             Why::Capacity(name) => book.spec.capacity.get(name).copied().unwrap_or(0) < requested(self.wish, name),

@@ -4,6 +4,7 @@
 
 use crate::books::Books;
 use crate::facts::{Fact, Rules, Taken, is_granted};
+use crate::flavors::Flavors;
 use crate::history::Broken;
 use ohm_model::selector::Labels;
 use ohm_model::transaction::Row;
@@ -54,12 +55,15 @@ pub(crate) struct Admissions {
     reserved: BTreeMap<JobId, JobSpec>,
     /// Jobs of which a task left its node in this entry: what is lost is settled once all of the entry has ended.
     left: BTreeSet<JobId>,
+    /// What jobs were told of flavors: they filter nodes as checks do.
+    pub(crate) flavors: Flavors,
 }
 
 impl Admissions {
     /// Takes note of the rules of an entry, before its facts.
-    pub(crate) fn entry_begins(&mut self, rules: &Rules<'_>, books: &Books) {
+    pub(crate) fn entry_begins(&mut self, taken: &[Taken<'_>], rules: &Rules<'_>, books: &Books) {
         self.left.clear();
+        self.flavors.entry_begins(taken, rules);
         for queue in &rules.queues {
             for (job, book) in &mut self.jobs {
                 let Some(spec) = books.jobs.get(job).filter(|spec| spec.queue == queue.name) else { continue };
@@ -104,6 +108,7 @@ impl Admissions {
         rules: &Rules<'_>,
         broken: &mut Vec<Broken>,
     ) {
+        self.flavors.note(fact);
         let kind = match *fact {
             Fact::Happened { kind, .. } => kind,
             Fact::Updated { job, spec, .. } => return self.updated(job, spec),
@@ -242,9 +247,10 @@ impl Admissions {
         self.jobs.get(&job).is_some_and(|book| book.may_be_over)
     }
 
-    /// A group of the job with what the ready checks of its open round add to its filters.
+    /// A group of the job with what its flavors and the ready checks of its open round add to its filters.
     pub(crate) fn filtered(&self, job: JobId, group: &GroupSpec) -> GroupSpec {
         let mut wish = group.clone();
+        self.flavors.filter(job, &mut wish);
         let Some(book) = self.jobs.get(&job).filter(|book| book.is_ready()) else { return wish };
         for (labels, tolerations) in book.ready.values() {
             // Whoever may be free of both is held to neither.

@@ -5,7 +5,7 @@
 use crate::books::Books;
 use crate::facts::{Fact, Rules, is_granted};
 use crate::history::Broken;
-use crate::quota::{QuotaTree, asks};
+use crate::quota::{QuotaTree, asks, flavored};
 use ohm_model::{Amounts, EventKind, Index, JobId, Transaction, Verdict, transaction::Row};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,8 @@ pub(crate) struct Quotas {
     reserved: BTreeSet<JobId>,
     /// What spares are charged to which queue, by group.
     spares: BTreeMap<(JobId, u16), Charge>,
+    /// The flavors that jobs have, by group and resource, as they were told last.
+    flavors: BTreeMap<JobId, Vec<BTreeMap<String, String>>>,
     /// Jobs to which something was added in the entry at hand.
     grown: BTreeSet<JobId>,
     /// What queues that don't limit it gave away in the entry at hand: it counts in the cohorts above all the same.
@@ -48,6 +50,9 @@ impl Quotas {
         broken: &mut Vec<Broken>,
     ) {
         match *fact {
+            Fact::Happened { kind: EventKind::FlavorsAssigned { job, groups, .. }, .. } => {
+                self.flavors.insert(*job, groups.iter().map(|(_, flavors)| flavors.clone()).collect());
+            }
             Fact::Happened { kind: EventKind::Placed { job, group, first, count, .. }, .. } => {
                 let is_new = !books.has_restarted(*job, *group, *first);
                 let Some(queue) = self.take(*job, *group, i64::from(*count), books) else { return };
@@ -95,11 +100,23 @@ impl Quotas {
         &self.tree
     }
 
+    /// The flavors that a job was given for a group, by resource; nothing where it never was given any.
+    pub(crate) fn flavors_of(&self, job: JobId, group: u16) -> Option<&BTreeMap<String, String>> {
+        self.flavors.get(&job)?.get(usize::from(group))
+    }
+
     fn take(&mut self, job: JobId, group: u16, count: i64, books: &Books) -> Option<String> {
         let spec = books.jobs.get(&job)?;
         let wish = spec.groups.get(usize::from(group)).filter(|_| !spec.queue.is_empty())?;
-        self.charge(&spec.queue, &asks(wish, 1), count);
+        self.charge(&spec.queue, &self.named(job, group, asks(wish, 1)), count);
         Some(spec.queue.clone())
+    }
+
+    /// What is asked for by a group, by the flavors that its job has. What has none while others do is in no quota.
+    pub(crate) fn named(&self, job: JobId, group: u16, asked: Amounts) -> Amounts {
+        let Some(flavors) = self.flavors_of(job, group) else { return asked };
+        let named = asked.into_iter().filter_map(|(name, amount)| Some((flavored(flavors.get(&name)?, &name), amount)));
+        named.collect()
     }
 
     fn charge(&mut self, queue: &str, each: &Amounts, count: i64) {
@@ -112,8 +129,8 @@ impl Quotas {
     fn hold(&mut self, (job, group): (JobId, u16), count: i64, books: &Books) -> Option<String> {
         let spec = books.jobs.get(&job)?;
         let wish = spec.groups.get(usize::from(group));
-        let charge =
-            || Charge { queue: spec.queue.clone(), each: wish.map(|wish| asks(wish, 1)).unwrap_or_default(), count: 0 };
+        let each = self.named(job, group, wish.map(|wish| asks(wish, 1)).unwrap_or_default());
+        let charge = || Charge { queue: spec.queue.clone(), each, count: 0 };
         let charge = self.spares.entry((job, group)).or_insert_with(charge);
         charge.count += count;
         let (queue, each) = (charge.queue.clone(), charge.each.clone());
@@ -136,7 +153,7 @@ impl Quotas {
     fn check(&self, index: Index, queue: &str, (job, group): (JobId, u16), books: &Books, broken: &mut Vec<Broken>) {
         let Some(spec) = books.jobs.get(&job) else { return };
         let Some(wish) = spec.groups.get(usize::from(group)) else { return };
-        let asked = asks(wish, 1);
+        let asked = self.named(job, group, asks(wish, 1));
         self.check_each(index, queue, &spec.name, asked.keys().map(String::as_str), broken);
     }
 

@@ -1,9 +1,12 @@
 //! The quota tree: what queues and cohorts have, lend, borrow and use. What is charged to whom is told by those who
 //! judge it.
+//!
+//! Amounts are told apart by names: that of the resource, with its flavor before it where the queue gives quota by
+//! flavor ([`flavored`]).
 
 use crate::facts::Rules;
 use ohm_model::resources::PODS;
-use ohm_model::{Amounts, GroupSpec, QueueSpec};
+use ohm_model::{Amounts, GroupSpec, QueueSpec, ResourceQuota};
 use std::collections::BTreeMap;
 
 /// Queues and cohorts, and what each is charged itself.
@@ -39,7 +42,11 @@ impl QuotaTree {
 
     /// Whether the queue limits the resource at all.
     pub(crate) fn limits(&self, queue: &str, resource: &str) -> bool {
-        self.queues.get(queue).is_some_and(|found| found.nominal.contains_key(resource))
+        let named = |found: &QueueSpec| match found.resource_groups.is_empty() {
+            true => found.nominal.contains_key(resource),
+            false => quota_of(found, resource).is_some(),
+        };
+        self.queues.get(queue).is_some_and(named)
     }
 
     /// How much more of a resource the queue or cohort may use. Less than nothing is what it is over by.
@@ -56,19 +63,21 @@ impl QuotaTree {
         let kept = has - self.lent(spec, resource);
         let spared = self.left(&spec.parent, resource);
         let borrowable = |limit: &i64| has.saturating_add(*limit) - used.max(kept);
-        let spared = spec.borrowing_limit.get(resource).map_or(spared, |limit| spared.min(borrowable(limit)));
+        let limit = quota_of(spec, resource).and_then(|quota| quota.borrowing_limit);
+        let spared = limit.map_or(spared, |limit| spared.min(borrowable(&limit)));
         (kept - used).max(0).saturating_add(spared)
     }
 
     /// What a queue has: its own, and what its children lend.
     fn capacity(&self, name: &str, resource: &str) -> i64 {
-        let own = self.queues.get(name).and_then(|spec| spec.nominal.get(resource)).copied().unwrap_or(0);
+        let own = self.queues.get(name).and_then(|spec| quota_of(spec, resource)).map_or(0, |quota| quota.nominal);
         own + self.children(name).map(|child| self.lent(child, resource)).sum::<i64>()
     }
 
     fn lent(&self, child: &QueueSpec, resource: &str) -> i64 {
         let capacity = self.capacity(&child.name, resource);
-        child.lending_limit.get(resource).map_or(capacity, |limit| capacity.min(*limit))
+        let limit = quota_of(child, resource).and_then(|quota| quota.lending_limit);
+        limit.map_or(capacity, |limit| capacity.min(limit))
     }
 
     /// What is used in a queue, and what its children use of it beyond what they never lend.
@@ -84,6 +93,30 @@ impl QuotaTree {
     fn children<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a QueueSpec> {
         self.queues.values().filter(move |spec| spec.parent == name)
     }
+}
+
+/// What a resource of a flavor is called.
+pub(crate) fn flavored(flavor: &str, resource: &str) -> String {
+    format!("{flavor}:{resource}")
+}
+
+/// The quota that a queue or cohort gives for what is called `name`.
+fn quota_of(spec: &QueueSpec, name: &str) -> Option<ResourceQuota> {
+    if spec.resource_groups.is_empty() {
+        let limit = |limits: &Amounts| limits.get(name).copied();
+        let (borrowing_limit, lending_limit) = (limit(&spec.borrowing_limit), limit(&spec.lending_limit));
+        // Limits of what a queue does not limit itself count in the cohorts all the same.
+        let any = spec.nominal.contains_key(name) || lending_limit.is_some() || borrowing_limit.is_some();
+        let nominal = spec.nominal.get(name).copied().unwrap_or(0);
+        return any.then_some(ResourceQuota { nominal, borrowing_limit, lending_limit });
+    }
+    let (flavor, resource) = name.split_once(':')?;
+    let mut flavors = spec.resource_groups.iter().flat_map(|group| &group.flavors);
+    flavors
+        .find(|quota| quota.name == flavor && quota.resources.contains_key(resource))?
+        .resources
+        .get(resource)
+        .copied()
 }
 
 /// What `count` tasks of a group ask for.

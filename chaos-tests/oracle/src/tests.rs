@@ -1,5 +1,6 @@
 //! Every judge is shown a history that keeps its promise and one that breaks it.
 
+mod flavors;
 mod heads;
 mod jobs;
 mod kept;
@@ -450,8 +451,7 @@ fn p8_judges_quota_with_borrowing_and_lending() {
         nominal: [("cpu".to_string(), nominal)].into(),
         borrowing_limit: borrowing.map(|limit| ("cpu".to_string(), limit)).into_iter().collect(),
         lending_limit: lending.map(|limit| ("cpu".to_string(), limit)).into_iter().collect(),
-        weight_milli: 1000,
-        admission_checks: Vec::new(),
+        ..QueueSpec::default()
     };
     // Two queues of 2 under one cohort; the first asks for `count` cores.
     for (count, borrowing, lending, expected) in

@@ -145,7 +145,12 @@ pub(crate) fn checked(dice: &mut Prng, spec: QueueSpec) -> QueueSpec {
         _ => vec!["spot"],
     };
     let nominal = spec.nominal.into_iter().map(|(name, amount)| (name, amount + 4_000)).collect();
-    QueueSpec { admission_checks: checks.into_iter().map(String::from).collect(), nominal, ..spec }
+    let mut resource_groups = spec.resource_groups;
+    for flavor in resource_groups.iter_mut().flat_map(|group| &mut group.flavors) {
+        flavor.resources.get_mut("cpu").into_iter().for_each(|quota| quota.nominal += 4_000);
+    }
+    let admission_checks = checks.into_iter().map(String::from).collect();
+    QueueSpec { admission_checks, nominal, resource_groups, ..spec }
 }
 
 fn answer_of(course: Course) -> Answer {

@@ -95,8 +95,12 @@ fn reason(cell: &Cell, why: &Explanation) -> Reason {
     let (mut short, mut quota) = (None, None);
     match &why.obstacle {
         Obstacle::Room | Obstacle::Domain { .. } => short = Some((why.fit, why.of)),
-        &Obstacle::Quota { resource, asked, available, ceded, .. } => {
-            let resource = cell.resources().name(resource).to_string();
+        &Obstacle::Quota { column, asked, available, ceded, .. } => {
+            let resource = cell.resources().name(cell.quota().columns().resource(column));
+            let resource = match cell.quota().columns().flavor(column) {
+                "" => resource.to_string(),
+                flavor => format!("{flavor}:{resource}"),
+            };
             quota = Some(ShortQuota { resource, asked, available, ceded });
         }
         _ => {}

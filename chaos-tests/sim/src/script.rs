@@ -315,16 +315,7 @@ fn read_queue(words: &mut Words<'_>) -> Result<QueueSpec, String> {
     while let Some(resource) = words.next() {
         nominal.insert(resource.to_string(), words.number("an amount")? as i64);
     }
-    Ok(QueueSpec {
-        name,
-        is_cohort: false,
-        parent: String::new(),
-        nominal,
-        borrowing_limit: Amounts::new(),
-        lending_limit: Amounts::new(),
-        weight_milli: 1000,
-        admission_checks: Vec::new(),
-    })
+    Ok(QueueSpec { name, nominal, ..QueueSpec::default() })
 }
 
 /// A node of a cell whose nodes are all alike: two in a rack, two racks in a block.

@@ -8,8 +8,11 @@ pub(crate) use profiles::{changed_profiles, first_profile, into_own_class, own_c
 
 use crate::faults::Change;
 use crate::knobs::Knobs;
-use crate::layout::{PUT_TAINT, QUEUES, TAINT, rack_of};
-use ohm_model::{Class, Command, JobSpec, NodeSpec, QueueSpec, Taint, TaintEffect, TaintPattern, TopologySpec};
+use crate::layout::{FLAVORED, PUT_TAINT, QUEUES, TAINT, rack_of};
+use ohm_model::{
+    Class, Command, FlavorFungibility, FlavorQuota, JobSpec, NodeSpec, QueueSpec, ResourceFlavor, ResourceGroup,
+    ResourceQuota, Taint, TaintEffect, TaintPattern, TopologySpec, WhenCan,
+};
 use ohm_stdx::{Prng, hash};
 
 /// The topology of every simulated cell.
@@ -80,26 +83,84 @@ pub(crate) fn greetings(dice: &mut Prng, queues: bool) -> Vec<Command> {
     if queues {
         let cohort = QueueSpec { is_cohort: true, parent: String::new(), ..queue(dice, "all") };
         commands.push(Command::PutQueue(cohort));
+        commands.extend(FLAVORS.map(|name| put_flavor(name, dice.chance(900))));
         commands.extend(QUEUES.map(|name| Command::PutQueue(queue(dice, name))));
     }
     commands
 }
 
+/// The flavors: nodes of one tier or the other. A queue may list one more, which nobody has put.
+const FLAVORS: [&str; 2] = ["gold", "tin"];
+
+/// A flavor with the labels of its nodes, or without.
+fn put_flavor(name: &str, labelled: bool) -> Command {
+    let labels = labelled.then(|| ("tier".to_string(), name.to_string()));
+    let flavor = ResourceFlavor { name: name.into(), node_labels: labels.into_iter().collect(), ..Default::default() };
+    Command::PutResourceFlavor(Box::new(flavor))
+}
+
+/// Room by flavor: for everything in one group, or for devices in another, or for those not at all.
+fn resource_groups(dice: &mut Prng) -> Vec<ResourceGroup> {
+    let (all, gpu) = (["cpu", "memory", "nvidia.com/gpu"], dice.below(3));
+    let covered = match gpu {
+        0 => vec![&all[..]],
+        1 => vec![&all[..2], &all[2..]],
+        _ => vec![&all[..2]],
+    };
+    let group = |covered: &[&str]| {
+        let mut names = [&FLAVORS[..], &["none"]].concat();
+        let first = dice.below(2) as usize;
+        names.swap(0, first);
+        names.truncate([1, 2, 2, 3][dice.below(4) as usize]);
+        let mut quota = |resource: &str| {
+            let (scale, bound) = match resource {
+                "cpu" => (1000, 12),
+                "memory" => (1 << 30, 64),
+                _ => (1000, 4),
+            };
+            let mut amount = || dice.below(bound) as i64 * scale;
+            let quota =
+                ResourceQuota { nominal: amount(), borrowing_limit: Some(amount()), lending_limit: Some(amount()) };
+            let lending_limit = quota.lending_limit.filter(|lent| *lent <= quota.nominal && dice.chance(400));
+            ResourceQuota {
+                borrowing_limit: quota.borrowing_limit.filter(|_| dice.chance(300)),
+                lending_limit,
+                ..quota
+            }
+        };
+        let mut flavor = |name: &&str| FlavorQuota {
+            name: name.to_string(),
+            resources: covered.iter().map(|resource| (resource.to_string(), quota(resource))).collect(),
+        };
+        let flavors = names.iter().map(&mut flavor).collect();
+        ResourceGroup { covered_resources: covered.iter().map(|name| name.to_string()).collect(), flavors }
+    };
+    covered.into_iter().map(group).collect()
+}
+
 /// A queue with drawn quota.
 fn queue(dice: &mut Prng, name: &str) -> QueueSpec {
+    if FLAVORED.contains(&name) {
+        let when = [WhenCan::MayStopSearch, WhenCan::TryNextFlavor];
+        return QueueSpec {
+            name: name.into(),
+            parent: "all".into(),
+            resource_groups: resource_groups(dice),
+            flavor_fungibility: FlavorFungibility { when_can_borrow: when[dice.below(2) as usize] },
+            ..QueueSpec::default()
+        };
+    }
     let mut cpu = |permille: u64, bound: u64| {
         let amount = dice.below(bound) as i64 * 1000;
         if dice.chance(permille) { [("cpu".to_string(), amount)].into() } else { Default::default() }
     };
     QueueSpec {
         name: name.into(),
-        is_cohort: false,
         parent: if name == "alone" || name == "all" { String::new() } else { "all".into() },
         nominal: cpu(900, 12),
         borrowing_limit: cpu(300, 6),
         lending_limit: cpu(300, 6),
-        weight_milli: 1000,
-        admission_checks: Vec::new(),
+        ..QueueSpec::default()
     }
 }
 
@@ -179,7 +240,7 @@ pub(crate) fn taints(seed: u64, knobs: &Knobs) -> Vec<(u64, Command)> {
 pub(crate) fn interference(dice: &mut Prng, job: Option<&JobSpec>, nodes: usize, queues: bool) -> Option<Command> {
     let node = format!("n{}", dice.below(nodes as u64));
     let name = || job.map(|spec| spec.name.clone());
-    Some(match dice.below(21) {
+    Some(match dice.below(22) {
         0 | 1 => Command::CancelJob { name: name()?, grace_ms: None },
         2 | 3 => Command::SuspendJob { name: name()? },
         4..=6 => Command::ResumeJob { name: name()? },
@@ -197,6 +258,7 @@ pub(crate) fn interference(dice: &mut Prng, job: Option<&JobSpec>, nodes: usize,
             let name = *dice.pick(&QUEUES)?;
             Command::PutQueue(queue(dice, name))
         }
+        20 if queues => put_flavor(dice.pick(&FLAVORS)?, dice.chance(700)),
         12 => Command::RemoveQueue { name: "nobody".into() },
         13..=16 => Command::UpdateJob { spec: Box::new(update(dice, job?)), version: None },
         17..=19 => Command::ForgetJob { name: name()? },

@@ -38,16 +38,7 @@ impl Yard {
         let take = |lease| Command::TakeLease { lease, epoch: Default::default(), renewed: Index(0) };
         yard.run(leases.map(take).collect());
         let nominal = amounts(&[("cpu", 1 << 50), ("memory", 1 << 60), ("pods", 1 << 40)]);
-        let cohort = QueueSpec {
-            name: "all".into(),
-            is_cohort: true,
-            parent: String::new(),
-            nominal: Amounts::new(),
-            borrowing_limit: Amounts::new(),
-            lending_limit: Amounts::new(),
-            weight_milli: 1000,
-            admission_checks: Vec::new(),
-        };
+        let cohort = QueueSpec { name: "all".into(), is_cohort: true, nominal: Amounts::new(), ..QueueSpec::default() };
         let queue = |name: &str| QueueSpec {
             name: name.into(),
             is_cohort: false,

@@ -14,6 +14,7 @@ mod freed;
 mod put_priority_class;
 mod put_provisioning_class;
 mod put_queue;
+mod put_resource_flavor;
 pub(crate) mod put_scheduling_profile;
 mod put_topology;
 mod register_node;
@@ -161,6 +162,8 @@ fn apply_fresh(tx: &mut Tx<'_>, envelope: &Envelope) -> Outcome {
         Command::RemoveTopology { name } => put_topology::remove_topology(tx, name),
         Command::PutPriorityClass(class) => put_priority_class::put_priority_class(tx, class),
         Command::RemovePriorityClass { name } => put_priority_class::remove_priority_class(tx, name),
+        Command::PutResourceFlavor(flavor) => put_resource_flavor::put_resource_flavor(tx, flavor),
+        Command::RemoveResourceFlavor { name } => put_resource_flavor::remove_resource_flavor(tx, name),
         Command::ReportConditions { node, incarnation, number, conditions } => {
             report_conditions::report_conditions(tx, *node, (*incarnation, *number), conditions)
         }

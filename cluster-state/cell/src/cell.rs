@@ -132,7 +132,7 @@ impl Cell {
         &self.topologies
     }
 
-    /// Queues and cohorts.
+    /// Queues and cohorts, and the flavors of which they give quota.
     pub fn quota(&self) -> &Quota {
         &self.quota
     }

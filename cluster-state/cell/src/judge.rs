@@ -9,6 +9,7 @@
 
 mod admission;
 mod charge;
+mod flavors;
 mod heads;
 mod moves;
 mod rows;
@@ -17,19 +18,20 @@ pub(crate) mod slices;
 mod spares;
 
 use crate::cell::Cell;
+use crate::judge::flavors::{Chosen, lacks_flavor};
 use crate::judge::scratch::Scratch;
 use crate::planted;
 use crate::rooms::overlay::Savepoint;
 use crate::rooms::reads::reserves;
 use crate::rooms::what_if::WhatIf;
-use crate::state::jobs::{Job, JobState};
+use crate::state::jobs::{Group, Job, JobState};
 use crate::state::nodes::PRESENT;
 use crate::state::quota::QueueId;
-use crate::state::requests::add_requests;
+use crate::state::requests::add_charges;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Claim, Conflict, ConflictReason, Grain, GroupIndex, Index, JobGuard, JobId, Lease, NodeId, Nomination, Purpose,
-    ResourceId, RunRef, SessionId, ShapeId, StopCause, Transaction, Verdict,
+    Claim, Conflict, ConflictReason, FlavorResource, Grain, GroupIndex, Index, JobGuard, JobId, Lease, NodeId,
+    Nomination, Purpose, RunRef, SessionId, ShapeId, StopCause, Transaction, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,6 +40,8 @@ struct Judge<'a> {
     cell: &'a Cell,
     session: SessionId,
     transaction: &'a Transaction,
+    /// What its choices of flavors come to.
+    chosen: &'a Chosen,
     scratch: &'a mut Scratch,
     accepted: Vec<u32>,
     conflicts: Vec<Conflict>,
@@ -66,8 +70,9 @@ pub(crate) fn judge_transaction(
     let accepted = vec![0; transaction.place.len()];
     let (conflicts, refresh) = (Vec::new(), Index(0));
     let (adopted, mark, last_queues) = (None, scratch.over.savepoint(), [None; 2]);
+    let chosen = &Chosen::of(cell, transaction);
     let mut judge =
-        Judge { cell, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark, last_queues };
+        Judge { cell, session, transaction, chosen, scratch, accepted, conflicts, refresh, adopted, mark, last_queues };
     match judge.judge_whole() {
         Ok(()) => judge.judge_rows(),
         Err(reason) => judge.refuse(Row::Whole, None, reason, cell.applied),
@@ -91,8 +96,9 @@ pub(crate) fn judge_adoption(
     let (session, accepted) = (SessionId(0), vec![0; transaction.place.len()]);
     let (conflicts, refresh) = (Vec::new(), Index(0));
     let (adopted, mark, last_queues) = (Some(made), scratch.over.savepoint(), [None; 2]);
+    let chosen = &Chosen::default();
     let mut judge =
-        Judge { cell, session, transaction, scratch, accepted, conflicts, refresh, adopted, mark, last_queues };
+        Judge { cell, session, transaction, chosen, scratch, accepted, conflicts, refresh, adopted, mark, last_queues };
     judge.judge_rows();
     judge.into_verdict()
 }
@@ -132,6 +138,9 @@ impl<'a> Judge<'a> {
         let transaction = self.transaction;
         if transaction.is_move() {
             return self.judge_move();
+        }
+        for &(row, _) in &self.chosen.refused {
+            self.refuse(Row::Flavor(row), None, ConflictReason::FlavorMissing, self.cell.applied);
         }
         if !transaction.evict.is_empty() {
             let guarded = transaction.jobs.iter().filter_map(|guard| self.guarded(guard).ok());
@@ -226,7 +235,7 @@ impl<'a> Judge<'a> {
         if job.version != guard.version {
             return Err(ConflictReason::JobChanged);
         }
-        Ok(job)
+        self.chosen.job(job)
     }
 
     /// A victim is of a job in this transaction, or less important than one: `highest` is the highest priority among
@@ -323,16 +332,21 @@ impl<'a> Judge<'a> {
         if !job.reserved.is_empty() {
             return Ok(());
         }
+        let lacks =
+            |group: &Group| self.cell.shapes.get(group.shape).is_some_and(|shape| lacks_flavor(job, group, shape));
+        if job.groups.iter().any(lacks) {
+            return Err(ConflictReason::FlavorMissing);
+        }
         let mut growth = self.cell.missing_request(job);
         for (at, group) in job.groups.iter().enumerate() {
             let Some(shape) = self.cell.shapes.get(group.shape) else { continue };
             let held = placed.get(&(job.id, at as u16)).copied().unwrap_or(0);
-            add_requests(&mut growth, shape, -i64::from(held));
+            add_charges(&mut growth, shape, -i64::from(held));
         }
         let Some(queue) = self.cell.quota.find(&job.spec.queue) else { return Ok(()) };
         self.scratch.cede(self.cell, job, Some(queue));
-        let is_over = |(&resource, &amount): (&ResourceId, &i64)| {
-            self.what().quota_left(queue, &[(resource, amount)], &self.scratch.ceded)[0] < amount
+        let is_over = |(&column, &amount): (&FlavorResource, &i64)| {
+            self.what().quota_left(queue, &[(column, amount)], &self.scratch.ceded)[0] < amount
         };
         if growth.iter().any(is_over) {
             return Err(ConflictReason::QuotaExceeded);

@@ -48,6 +48,7 @@ fn every_reason_for_a_conflict_has_a_case() {
         ConflictReason::Malformed,
         ConflictReason::Together,
         ConflictReason::SpareUnused,
+        ConflictReason::FlavorMissing,
     ] {
         assert!(said.contains(&format!(": {}", reason.name())), "no case ends in {}", reason.name());
     }

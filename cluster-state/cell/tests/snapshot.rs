@@ -81,13 +81,10 @@ fn many_classes_and_fat_queues_are_cut_into_frames_that_can_be_read() {
         let amounts = (0..120).map(|resource| (format!("{}.example.com/{resource:063}", "x".repeat(125)), 1));
         let spec = QueueSpec {
             name: format!("queue-{number}"),
-            is_cohort: false,
-            parent: String::new(),
             nominal: amounts.collect(),
             borrowing_limit: Default::default(),
             lending_limit: Default::default(),
-            weight_milli: 1000,
-            admission_checks: Vec::new(),
+            ..QueueSpec::default()
         };
         apply(&mut cell, 1, number + 30_000, Command::PutQueue(spec));
     }

@@ -52,6 +52,20 @@ metadata: {name: main}
 spec: {nominalQuota: {cpu: 20}}
 ---
 apiVersion: ohm/v1
+kind: ResourceFlavor
+metadata: {name: any}
+---
+apiVersion: ohm/v1
+kind: Queue
+metadata: {name: flavored}
+spec:
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors:
+    - {name: unknown, resources: [{name: cpu, nominalQuota: 9}]}
+    - {name: any, resources: [{name: cpu, nominalQuota: 9}]}
+---
+apiVersion: ohm/v1
 kind: SchedulingProfile
 metadata: {name: dense}
 spec: {like: service, base: packing, scores: [{name: PodTopologySpread, weight: 1}]}
@@ -89,7 +103,7 @@ spec: {queue: main, elastic: true, minCount: 1, count: 2, requests: {cpu: 1}, co
 apiVersion: ohm/v1
 kind: Job
 metadata: {name: packed}
-spec: {class: dense, count: 2, requests: {cpu: 100m}, command: ["true"], sim: {duration: 1h}}
+spec: {queue: flavored, class: dense, count: 2, requests: {cpu: 100m}, command: ["true"], sim: {duration: 1h}}
 YAML
 until_so "$OHM" submit "$WORK/cell.yaml"
 until_so "$OHM" submit "$WORK/jobs.yaml"

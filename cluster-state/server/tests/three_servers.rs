@@ -137,16 +137,7 @@ impl World {
 }
 
 fn queue(name: &str) -> Command {
-    Command::PutQueue(QueueSpec {
-        name: name.into(),
-        is_cohort: false,
-        parent: String::new(),
-        nominal: BTreeMap::new(),
-        borrowing_limit: BTreeMap::new(),
-        lending_limit: BTreeMap::new(),
-        weight_milli: 1000,
-        admission_checks: Vec::new(),
-    })
+    Command::PutQueue(QueueSpec { name: name.into(), nominal: BTreeMap::new(), ..QueueSpec::default() })
 }
 
 #[test]

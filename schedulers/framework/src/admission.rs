@@ -4,6 +4,7 @@
 //! (Kueue's second-pass queue), at once when a node comes or room is given back, and whenever the job itself changes.
 
 use crate::explain::{Explanation, Obstacle};
+use crate::flavors::{choices, flavor_obstacle, may_choose};
 use crate::input::SchedulerEffect;
 use crate::plan::PlannedJob;
 use crate::planner::{Need, Planner};
@@ -77,10 +78,10 @@ fn checks_text(job: &Job) -> String {
 /// The resource of which the queue has too little for the whole of `job`.
 fn short_quota(view: &View<'_>, job: &Job) -> Option<Obstacle> {
     let left = view.quota_of(job)?;
-    view.cell().missing_request(job).into_iter().find_map(|(resource, asked)| {
-        let (available, ceded) = (left.available(resource)?, left.ceded(resource));
+    view.cell().missing_request(job).into_iter().find_map(|(column, asked)| {
+        let (available, ceded) = (left.available(column)?, left.ceded(column));
         let queue = job.spec.queue.clone();
-        (available < asked).then_some(Obstacle::Quota { queue, resource, asked, available, ceded })
+        (available < asked).then_some(Obstacle::Quota { queue, column, asked, available, ceded })
     })
 }
 
@@ -109,12 +110,19 @@ impl<P: Planner> SchedulerCore<P> {
             }
             let Some(found) = self.follower.cell().jobs().get(job) else { continue };
             let view = Self::view(self.follower.cell(), &mut self.holds, self.follower.member());
-            if let Some(obstacle) = short_quota(&view, found) {
+            let flavors = match may_choose(found) {
+                true => choices(&view, found, true).into_iter().next().map(|choice| choice.flavors).unwrap_or_default(),
+                false => Vec::new(),
+            };
+            let chosen = found.with_flavors(&flavors);
+            let found = chosen.as_ref().unwrap_or(found);
+            let obstacle = flavor_obstacle(view.cell(), found).or_else(|| short_quota(&view, found));
+            if let Some(obstacle) = obstacle {
                 self.park(now_ms, job, Explanation::of_obstacle(job, self.follower.cell().applied(), 0, obstacle));
                 continue;
             }
             let mut planned = PlannedJob::placing(view.guard(found), Grain::PerTask, Vec::new());
-            planned.reserve = true;
+            (planned.reserve, planned.flavors) = (true, flavors);
             let mut batches = Vec::new();
             self.board(now_ms, planned, &mut batches);
             batches.into_iter().for_each(|batch| self.launch(now_ms, batch, out));

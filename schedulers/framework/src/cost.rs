@@ -71,8 +71,10 @@ impl CellSize {
     pub(crate) fn cost_of_plan(&self, cell: &Cell, planned: &PlannedJob) -> u64 {
         let Some(job) = cell.jobs().get(planned.job.job) else { return 0 };
         if planned.reserve {
+            let columns = cell.quota().columns();
             let missing = cell.missing_request(job);
-            return self.share(|resource| missing.get(&resource).copied().unwrap_or(0));
+            let of = |resource| missing.iter().filter(move |(column, _)| columns.resource(**column) == resource);
+            return self.share(|resource| of(resource).map(|(_, amount)| *amount).sum());
         }
         let places = planned.place.iter().map(|row| (row.group, row.count));
         let spares = planned.nominate.iter().filter(|room| room.is_spare()).map(|room| (room.group, room.count));

@@ -1,7 +1,8 @@
 //! Why a job is not placed, as data; [`Explanation::to_text`] says it in words.
 
 pub use ohm_cell::Miss;
-use ohm_model::{ConflictReason, GroupIndex, Index, JobId, ResourceId, Strategy};
+use ohm_cell::NoOffer;
+use ohm_model::{ConflictReason, FlavorResource, GroupIndex, Index, JobId, ResourceId, Strategy};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,12 +55,21 @@ pub enum Obstacle {
         /// What contradicts what.
         problem: String,
     },
+    /// No flavor of its queue suits a group.
+    NoFlavor {
+        /// The queue.
+        queue: String,
+        /// The group.
+        group: GroupIndex,
+        /// Why none does.
+        why: NoOffer,
+    },
     /// The queue has too little left of a resource.
     Quota {
         /// The queue.
         queue: String,
-        /// The resource.
-        resource: ResourceId,
+        /// The resource, and of which flavor.
+        column: FlavorResource,
         /// What the job needs at once.
         asked: i64,
         /// What the queue may still use, borrowing included, beside what is `ceded`.
@@ -133,6 +143,9 @@ pub struct Explanation {
     pub nearest: Vec<NearMiss>,
     /// What stands in the way.
     pub obstacle: Obstacle,
+    /// The flavors that the job was planned with, each way to take them by itself; the numbers are of the first. Empty
+    /// where it has no choice.
+    pub flavors: Vec<String>,
     /// What was tried; nothing where no planner was asked.
     pub tried: Option<Arc<Tried>>,
 }
@@ -154,6 +167,7 @@ impl Explanation {
             misses: BTreeMap::new(),
             nearest: Vec::new(),
             obstacle,
+            flavors: Vec::new(),
             tried: None,
         }
     }

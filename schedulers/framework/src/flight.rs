@@ -74,6 +74,7 @@ impl Batch {
         transaction.claim.extend(plan.claim.iter().map(|group| Claim { job: plan.job.job, group: *group }));
         transaction.jobs.push(plan.job);
         transaction.jobs.extend(plan.others);
+        transaction.flavors.extend(plan.flavors);
         transaction.evict.extend(plan.evict);
         transaction.place.extend(plan.place);
         transaction.nominate.extend(plan.nominate);
@@ -159,6 +160,8 @@ impl Flight {
                         fate.conflict.get_or_insert(conflict.reason);
                     }
                 }
+                // The rows of its job are refused, too.
+                Row::Flavor(_) => {}
                 Row::Whole | Row::Evict(_) | Row::Nominate(_) | Row::Reserve(_) | Row::Claim(_) => {
                     for fate in &mut fates {
                         fate.conflict.get_or_insert(conflict.reason);

@@ -3,7 +3,7 @@
 
 use crate::view::{Board, View};
 use ohm_cell::{Cell, Job, Overlay};
-use ohm_model::{NodeId, ResourceId, SessionId, Transaction};
+use ohm_model::{FlavorResource, JobId, NodeId, SessionId, Transaction};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use std::sync::Arc;
 pub struct Holds {
     over: Overlay,
     /// What is charged to each queue. What that passes on to cohorts depends on what the cell charges at the time.
-    quota: BTreeMap<Arc<str>, BTreeMap<ResourceId, i64>>,
+    quota: BTreeMap<Arc<str>, BTreeMap<FlavorResource, i64>>,
 }
 
 /// What one transaction holds: everything needed to give it back, whatever has become of its jobs meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
     rooms: ohm_cell::Taken,
-    quota: Vec<(Arc<str>, ResourceId, i64)>,
+    quota: Vec<(Arc<str>, FlavorResource, i64)>,
 }
 
 impl Taken {
@@ -30,19 +30,39 @@ impl Taken {
     }
 }
 
+/// The jobs of a cell, those of a transaction with the flavors that it chooses for them.
+struct Jobs<'a> {
+    cell: &'a Cell,
+    chosen: Vec<Job>,
+}
+
+impl<'a> Jobs<'a> {
+    fn of(cell: &'a Cell, transaction: &Transaction) -> Self {
+        let guards = transaction.jobs.iter().filter(|_| !transaction.flavors.is_empty());
+        let jobs = guards.filter_map(|guard| cell.jobs().get(guard.job));
+        Jobs { cell, chosen: jobs.filter_map(|job| job.with_flavors(&transaction.flavors)).collect() }
+    }
+
+    fn get(&self, id: JobId) -> Option<&Job> {
+        let chosen = self.chosen.iter().find(|job| job.id == id);
+        chosen.or_else(|| self.cell.jobs().get(id).map(AsRef::as_ref))
+    }
+}
+
 impl Holds {
     /// Holds what `transaction` will take: its rows, the quota that it reserves beyond what runs of its jobs already,
     /// the room that tasks on the move will have reserved, and its spares. Rows of jobs or groups that do not exist
     /// take nothing. Hand what comes back to [`Holds::give_back`].
     pub fn take(&mut self, cell: &Cell, transaction: &Transaction) -> Taken {
         let (mut quota, from) = (Vec::new(), self.over.savepoint());
-        let job = |id| cell.jobs().get(id).map(AsRef::as_ref);
+        let jobs = Jobs::of(cell, transaction);
+        let job = |id| jobs.get(id);
         for row in &transaction.place {
             let Some(job) = job(row.job) else { continue };
             let Some(shape) = cell.shape_of(job, usize::from(row.group.0)) else { continue };
             self.over.place(cell, job, row);
             if job.reserved.is_empty() {
-                self.charge(job, &shape.requests, row.count, &mut quota);
+                self.charge(job, &shape.charges, row.count, &mut quota);
             }
         }
         for job in transaction.reserve.iter().filter_map(|id| job(*id)) {
@@ -54,7 +74,7 @@ impl Holds {
             let Some(shape) = cell.shape_of(job, usize::from(room.group.0)) else { continue };
             self.over.take_nominated(cell, job, room);
             if room.is_spare() {
-                self.charge(job, &shape.requests, room.count, &mut quota);
+                self.charge(job, &shape.charges, room.count, &mut quota);
             }
         }
         Taken { rooms: self.over.keep(cell, from), quota }
@@ -63,9 +83,9 @@ impl Holds {
     /// Gives back what a transaction held.
     pub fn give_back(&mut self, taken: &Taken) {
         self.over.give_back(&taken.rooms);
-        for (queue, resource, amount) in &taken.quota {
+        for (queue, column, amount) in &taken.quota {
             let Some(sums) = self.quota.get_mut(queue) else { continue };
-            if let Some(sum) = sums.get_mut(resource) {
+            if let Some(sum) = sums.get_mut(column) {
                 *sum -= amount;
             }
             sums.retain(|_, sum| *sum != 0);
@@ -98,9 +118,9 @@ impl Holds {
     fn charge(
         &mut self,
         job: &Job,
-        requests: &[(ResourceId, i64)],
+        charges: &[(FlavorResource, i64)],
         count: u32,
-        charged: &mut Vec<(Arc<str>, ResourceId, i64)>,
+        charged: &mut Vec<(Arc<str>, FlavorResource, i64)>,
     ) {
         if job.spec.queue.is_empty() {
             return;
@@ -110,10 +130,10 @@ impl Holds {
             None => Arc::from(job.spec.queue.as_str()),
         };
         let sums = self.quota.entry(Arc::clone(&queue)).or_default();
-        for &(resource, request) in requests {
+        for &(column, request) in charges {
             let amount = request.saturating_mul(i64::from(count));
-            *sums.entry(resource).or_insert(0) += amount;
-            charged.push((Arc::clone(&queue), resource, amount));
+            *sums.entry(column).or_insert(0) += amount;
+            charged.push((Arc::clone(&queue), column, amount));
         }
     }
 }

@@ -12,6 +12,7 @@
 
 pub mod counted;
 pub mod explain;
+pub mod flavors;
 pub mod plan;
 pub mod planner;
 mod repair;

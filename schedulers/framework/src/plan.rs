@@ -1,7 +1,7 @@
 //! What a planner decided.
 
 use crate::explain::Explanation;
-use ohm_model::{Grain, GroupIndex, Guard, JobGuard, JobId, Nomination, Placement, RunRef, StopCause};
+use ohm_model::{FlavorChoice, Grain, GroupIndex, Guard, JobGuard, JobId, Nomination, Placement, RunRef, StopCause};
 
 /// The outcome of one pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub struct PlannedJob {
     pub grain: Grain,
     /// What must hold of the nodes.
     pub guard: Guard,
+    /// The flavors that it is planned with, where it may have others.
+    pub flavors: Vec<FlavorChoice>,
     /// Tasks to place; all of this job.
     pub place: Vec<Placement>,
     /// Runs to stop.
@@ -70,6 +72,7 @@ impl PlannedJob {
             others: Vec::new(),
             grain,
             guard: Guard::Fits,
+            flavors: Vec::new(),
             place,
             evict: Vec::new(),
             nominate: Vec::new(),
@@ -95,7 +98,11 @@ impl PlannedJob {
     /// An upper bound of its bytes in a log entry: integers are encoded in at most nine bytes.
     pub fn bytes_max(&self) -> usize {
         let rows: usize = self.place.iter().map(row_bytes_max).sum();
-        let others = self.others.len() * 24 + self.evict.len() * 32 + self.nominate.len() * 40 + self.claim.len() * 12;
+        let others = self.flavors.len() * 18
+            + self.others.len() * 24
+            + self.evict.len() * 32
+            + self.nominate.len() * 40
+            + self.claim.len() * 12;
         rows + others + 64
     }
 }

@@ -73,6 +73,7 @@ impl<P: Planner> SchedulerCore<P> {
             place: Vec::new(),
             evict: vec![(run.run, StopCause::RepairFailed)],
             nominate: Vec::new(),
+            flavors: Vec::new(),
             reserve: false,
             claim: Vec::new(),
             rest: None,

@@ -61,9 +61,11 @@ pub(crate) fn blocker_of(cell: &Cell, explanation: &Explanation) -> Blocker {
     let Some(job) = cell.jobs().get(explanation.job) else { return Blocker::Job };
     match &explanation.obstacle {
         Obstacle::Quota { queue, .. } => Blocker::Quota { root: cell.quota().root(queue).into() },
-        Obstacle::Waiting { .. } | Obstacle::Contradiction { .. } | Obstacle::TooLarge { .. } | Obstacle::EmptyPlan => {
-            Blocker::Job
-        }
+        Obstacle::Waiting { .. }
+        | Obstacle::NoFlavor { .. }
+        | Obstacle::Contradiction { .. }
+        | Obstacle::TooLarge { .. }
+        | Obstacle::EmptyPlan => Blocker::Job,
         Obstacle::Room | Obstacle::Domain { .. } | Obstacle::Stopping { .. } | Obstacle::Conflicts { .. } => {
             let resource = scarcest(explanation).unwrap_or(PODS);
             Blocker::Room { resource, asked: smallest_request(cell, job, resource) }

@@ -1,8 +1,8 @@
 //! Explanations in plain words. Every sentence repeats what was counted; none promises more.
 
 use crate::explain::{Explanation, Miss, NearMiss, Obstacle};
-use ohm_cell::{Cell, Job};
-use ohm_model::{GroupIndex, ResourceId, resources};
+use ohm_cell::{Cell, FlavorMiss, Job, NoOffer, column_name};
+use ohm_model::{FlavorResource, GroupIndex, ResourceId, resources};
 
 impl Explanation {
     /// The explanation in sentences, one per line. `cell` gives names to numbers; it may be newer than the picture.
@@ -12,6 +12,7 @@ impl Explanation {
         if matches!(self.obstacle, Obstacle::Room | Obstacle::Domain { .. } | Obstacle::Stopping { .. }) {
             lines.extend(job.and_then(|job| self.beside_text(job)));
             lines.extend(self.counts_text(cell));
+            lines.extend(self.flavors_text());
             lines.extend(self.nearest.iter().map(|near| near_text(cell, near)));
             lines.extend(self.outlook_text());
         }
@@ -54,18 +55,9 @@ impl Explanation {
             Obstacle::Contradiction { problem } => {
                 format!("Its topology request contradicts the topology: {problem}. No node that joins can change that.")
             }
-            Obstacle::Quota { queue, resource, asked, available, ceded } => {
-                let name = cell.resources().name(*resource);
-                let asked = resources::display(name, *asked);
-                let left = resources::display(name, available.saturating_add(*ceded).max(0));
-                let before = match *ceded {
-                    0 => String::new(),
-                    ceded => format!(", {} of it left to jobs before this one", resources::display(name, ceded)),
-                };
-                format!(
-                    "Queue {queue} may use {left} more of {name}{before}, what it may borrow included; the job needs \
-                     {asked} at once. It waits until enough is given back or the quota is raised."
-                )
+            Obstacle::NoFlavor { queue, why, .. } => no_flavor_text(queue, why),
+            Obstacle::Quota { queue, column, asked, available, ceded } => {
+                quota_text(cell, (queue, *column), (*asked, *available, *ceded))
             }
             Obstacle::Stopping { runs: 1 } => {
                 "Room is kept for it; 1 run there was told to stop and has not ended yet.".to_string()
@@ -115,6 +107,17 @@ impl Explanation {
                 Some(format!("Room for groups {} and {last} was found and is counted as taken.", names.join(", ")))
             }
         }
+    }
+
+    fn flavors_text(&self) -> Option<String> {
+        let (first, others) = self.flavors.split_first()?;
+        Some(match others {
+            [] => format!("This is said of nodes of flavor {first}, the only one of which the quota has enough."),
+            others => format!(
+                "This is said of nodes of flavor {first}. Those of {} have no room for it either.",
+                others.join(" and ")
+            ),
+        })
     }
 
     fn counts_text(&self, cell: &Cell) -> Option<String> {
@@ -183,4 +186,47 @@ fn miss_text(cell: &Cell, miss: &Miss, nodes: u32) -> String {
         Miss::Held => format!("{have} the room kept for other jobs"),
     };
     format!("{nodes} {what}")
+}
+
+/// What a queue may still use of a column, and what is asked for.
+fn quota_text(
+    cell: &Cell,
+    (queue, column): (&str, FlavorResource),
+    (asked, available, ceded): (i64, i64, i64),
+) -> String {
+    let (name, what) = (cell.resources().name(cell.quota().columns().resource(column)), column_name(cell, column));
+    let asked = resources::display(name, asked);
+    let left = resources::display(name, available.saturating_add(ceded).max(0));
+    let before = match ceded {
+        0 => String::new(),
+        ceded => format!(", {} of it left to jobs before this one", resources::display(name, ceded)),
+    };
+    format!(
+        "Queue {queue} may use {left} more of {what}{before}, what it may borrow included; the job needs {asked} at \
+         once. It waits until enough is given back or the quota is raised."
+    )
+}
+
+/// Why no flavor of `queue` suits.
+fn no_flavor_text(queue: &str, why: &NoOffer) -> String {
+    match why {
+        NoOffer::NotCovered(resource) => {
+            format!("No resource group of queue {queue} covers {resource}, which the job asks for.")
+        }
+        NoOffer::NoFlavor(misses) => {
+            let miss = |(flavor, miss): &(String, FlavorMiss)| match miss {
+                FlavorMiss::Unknown => format!("{flavor} is not known"),
+                FlavorMiss::Taint(taint) => format!("{flavor} has the taint {taint}, which the job does not tolerate"),
+                FlavorMiss::NodeSelector => {
+                    format!("{flavor} has other labels than the nodeSelector of the job asks for")
+                }
+                FlavorMiss::Affinity => format!("{flavor} has labels that fit no affinity term of the job"),
+            };
+            let misses: Vec<String> = misses.iter().map(miss).collect();
+            format!("No flavor of queue {queue} suits the job: {}.", misses.join("; "))
+        }
+        NoOffer::Apart => {
+            format!("Flavors of queue {queue} suit the job, but no node can have the labels of all that it needs.")
+        }
+    }
 }

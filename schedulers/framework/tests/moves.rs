@@ -146,13 +146,11 @@ fn conditions_drive_away_what_does_not_tolerate_them_and_only_while_they_last() 
 fn what_waits_for_quota_keeps_nobody_on_a_drained_node() {
     let queue = Command::PutQueue(QueueSpec {
         name: "team".into(),
-        is_cohort: false,
-        parent: String::new(),
         nominal: [("cpu".into(), 2_000)].into(),
         borrowing_limit: Default::default(),
         lending_limit: Default::default(),
         weight_milli: 1_000,
-        admission_checks: Vec::new(),
+        ..QueueSpec::default()
     });
     let web = |count| JobSpec { queue: "team".into(), ..job("web", Class::SERVICE, count, 1, 1_000) };
     let mut world = world(2, job("other", Class::SERVICE, 1, 1, 100));

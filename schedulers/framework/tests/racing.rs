@@ -18,13 +18,11 @@ fn small_cell(world: &mut World) {
     for (name, cpu) in [("tight", 4_000), ("wide", 40_000)] {
         world.command(Command::PutQueue(QueueSpec {
             name: name.into(),
-            is_cohort: false,
-            parent: String::new(),
             nominal: [("cpu".to_string(), cpu)].into(),
             borrowing_limit: Default::default(),
             lending_limit: Default::default(),
             weight_milli: 1_000,
-            admission_checks: Vec::new(),
+            ..QueueSpec::default()
         }));
     }
 }

@@ -3,7 +3,7 @@
 use crate::world::{World, job};
 use ohm_model::{Class, Command, QueueSpec};
 
-fn put_queue(world: &mut World, name: &str, weight_milli: u32, is_cohort: bool) {
+fn put_queue(world: &mut World, name: &str, weight_milli: u64, is_cohort: bool) {
     world.command(Command::PutQueue(QueueSpec {
         name: name.into(),
         is_cohort,
@@ -12,7 +12,7 @@ fn put_queue(world: &mut World, name: &str, weight_milli: u32, is_cohort: bool) 
         borrowing_limit: Default::default(),
         lending_limit: Default::default(),
         weight_milli,
-        admission_checks: Vec::new(),
+        ..QueueSpec::default()
     }));
 }
 

@@ -4,7 +4,7 @@ use crate::world;
 
 use ohm_cell::{CPU, Cell};
 use ohm_framework::{Answer, Explanation, Miss, Obstacle, explain_job};
-use ohm_model::{Class, ConflictReason, Index, JobId, Taint, TaintEffect};
+use ohm_model::{Class, ConflictReason, FlavorResource, Index, JobId, Taint, TaintEffect};
 use world::first_fit::FirstFit;
 use world::{World, job};
 
@@ -87,7 +87,7 @@ fn every_obstacle_has_its_sentence() {
     };
     for (obstacle, expected) in [
         (
-            Obstacle::Quota { queue: "red".into(), resource: CPU, asked: 8_000, available: -5, ceded: 0 },
+            Obstacle::Quota { queue: "red".into(), column: FlavorResource(0), asked: 8_000, available: -5, ceded: 0 },
             "Queue red may use 0 more of cpu, what it may borrow included; the job needs 8 at once. It waits until \
              enough is given back or the quota is raised.",
         ),

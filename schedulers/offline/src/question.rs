@@ -3,7 +3,9 @@
 use crate::answer::IgnoredField;
 use crate::names::{ForeignJob, suggestion};
 use ohm_manifest::{Allocation, Content, Document, KubernetesObject, NodeDocument, Origin, Usage};
-use ohm_model::{Amounts, Class, ClassKind, JobSpec, PriorityClass, QueueSpec, SchedulingProfile, TopologySpec};
+use ohm_model::{
+    Amounts, Class, ClassKind, JobSpec, PriorityClass, QueueSpec, ResourceFlavor, SchedulingProfile, TopologySpec,
+};
 use std::collections::BTreeMap;
 
 /// What `ohm plan` is asked.
@@ -86,6 +88,7 @@ pub(crate) struct Scene {
     pub(crate) profiles: Vec<(Origin, SchedulingProfile)>,
     /// Cohorts before what is below them, as far as the file allows.
     pub(crate) queues: Vec<(Origin, QueueSpec)>,
+    pub(crate) flavors: Vec<(Origin, ResourceFlavor)>,
     pub(crate) nodes: Vec<NodeDocument>,
     pub(crate) node_index: BTreeMap<String, usize>,
     /// Jobs in the order they are planned.
@@ -127,6 +130,7 @@ impl Scene {
             match content {
                 Content::Job(spec) => scene.add_job(&mut jobs, &origin, *spec, asked)?,
                 Content::Queue(spec) => scene.queues.push((origin, spec)),
+                Content::ResourceFlavor(flavor) => scene.flavors.push((origin, *flavor)),
                 Content::Topology(spec) => scene.topologies.push((origin, spec)),
                 Content::Node(node) => scene.add_node(&origin, *node)?,
                 Content::Allocation(allocation) => allocations.push((origin, allocation)),

@@ -15,8 +15,8 @@ use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::resources::{Amounts, DEVICE_MILLI, PODS, is_extended};
 use ohm_model::selector::Labels;
 use ohm_model::{
-    Command, Grain, GroupIndex, GroupSpec, Guard, JobGuard, JobId, NodeHealth, NodeId, NodeSpec, Operator, Outcome,
-    Placement, TaskIndex,
+    Command, FlavorChoice, Grain, GroupIndex, GroupSpec, Guard, JobGuard, JobId, NodeHealth, NodeId, NodeSpec,
+    Operator, Outcome, Placement, ShapeId, TaskIndex,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -240,7 +240,8 @@ fn seat_job(world: &mut World, scene: &Scene, standing: &Standing, groups: &[Gro
     }
     let version = world.job(job).map(|found| found.version).unwrap_or_default();
     let guard = JobGuard { job, version, reserved: false };
-    let planned = PlannedJob { guard: Guard::Fits, ..PlannedJob::placing(guard, Grain::AllOrNothing, rows) };
+    let flavors = flavors_of(world, scene, job, groups);
+    let planned = PlannedJob { guard: Guard::Fits, flavors, ..PlannedJob::placing(guard, Grain::AllOrNothing, rows) };
     let verdict = world.commit(&planned);
     let conflict = verdict.as_ref().and_then(|verdict| verdict.conflicts.first().copied());
     if conflict.is_none() {
@@ -260,6 +261,23 @@ fn seat_job(world: &mut World, scene: &Scene, standing: &Standing, groups: &[Gro
             Err(format!("its Allocations break its own rules: {reason}{place}; what they take stays taken"))
         }
     }
+}
+
+/// The flavors that the job has where it stands: the first ones whose labels its nodes have.
+fn flavors_of(world: &World, scene: &Scene, job: JobId, groups: &[GroupSeats]) -> Vec<FlavorChoice> {
+    let Some(found) = world.job(job) else { return Vec::new() };
+    let mut choices = Vec::new();
+    for (at, (group, seats)) in found.groups.iter().zip(groups).enumerate() {
+        let Some(part) = seats.parts.first() else { continue };
+        let labels = &scene.nodes[part.node].spec.labels;
+        let is_of = |shape: &&ShapeId| {
+            let shape = world.cell.shapes().get(**shape);
+            shape.is_some_and(|shape| shape.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value)))
+        };
+        let shape = group.offers.iter().find(is_of);
+        choices.extend(shape.map(|&shape| FlavorChoice { job, group: GroupIndex(at as u16), shape }));
+    }
+    choices
 }
 
 fn end_parked(world: &mut World, job: JobId, parked: &[(usize, u32, u32)]) {

@@ -7,7 +7,7 @@ use crate::seating::seat;
 use crate::standing::Standing;
 use crate::world::World;
 use ohm_manifest::NodeDocument;
-use ohm_model::{Amounts, Command, GroupSpec, JobId, NodeHealth, NodeId, QueueSpec, Refusal};
+use ohm_model::{Amounts, Command, GroupSpec, JobId, NodeHealth, NodeId, QueueSpec, Refusal, ResourceQuota};
 use std::collections::BTreeMap;
 
 /// The cell as the documents describe it.
@@ -25,6 +25,7 @@ pub(crate) fn of(mut scene: Scene) -> Result<Setting, PlanError> {
     put_topologies(&mut world, &scene)?;
     put_priority_classes(&mut world, &scene)?;
     put_profiles(&mut world, &scene)?;
+    put_flavors(&mut world, &scene)?;
     put_queues(&mut world, &scene, true)?;
     let mut jobs = submit(&mut world, &scene);
     seat(&mut world, &mut scene, &mut jobs);
@@ -39,6 +40,9 @@ pub(crate) fn of(mut scene: Scene) -> Result<Setting, PlanError> {
     lose(&mut world, &scene, &mut jobs, &mut rooms);
     Ok(Setting { world, jobs, rooms, before, ignored: scene.ignored })
 }
+
+/// Quota that nothing in a file uses up.
+const OPEN: i64 = 1 << 60;
 
 fn put_topologies(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
     for (origin, topology) in &scene.topologies {
@@ -76,6 +80,15 @@ fn put_profiles(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
     Ok(())
 }
 
+fn put_flavors(world: &mut World, scene: &Scene) -> Result<(), PlanError> {
+    for (origin, flavor) in &scene.flavors {
+        world.try_apply(Command::PutResourceFlavor(Box::new(flavor.clone()))).map_err(|refusal| {
+            PlanError::Document { origin: origin.clone(), field: "spec", problem: refusal.to_string() }
+        })?;
+    }
+    Ok(())
+}
+
 /// Puts the queues; `open` leaves their limits away, so that what runs already is not judged by them.
 fn put_queues(world: &mut World, scene: &Scene, open: bool) -> Result<(), PlanError> {
     for (origin, queue) in &scene.queues {
@@ -83,7 +96,13 @@ fn put_queues(world: &mut World, scene: &Scene, open: bool) -> Result<(), PlanEr
             true => (Amounts::new(), Amounts::new()),
             false => (queue.nominal.clone(), queue.borrowing_limit.clone()),
         };
-        let spec = QueueSpec { nominal, borrowing_limit, admission_checks: Vec::new(), ..queue.clone() };
+        let mut resource_groups = queue.resource_groups.clone();
+        let flavors = resource_groups.iter_mut().filter(|_| open).flat_map(|group| &mut group.flavors);
+        for quota in flavors.flat_map(|flavor| flavor.resources.values_mut()) {
+            *quota = ResourceQuota { nominal: OPEN, ..ResourceQuota::default() };
+        }
+        let admission_checks = Vec::new();
+        let spec = QueueSpec { nominal, borrowing_limit, resource_groups, admission_checks, ..queue.clone() };
         world.try_apply(Command::PutQueue(spec)).map_err(|refusal| PlanError::Document {
             origin: origin.clone(),
             field: if queue.is_cohort { "spec.parent" } else { "spec.cohort" },

@@ -204,6 +204,7 @@ impl World {
             grain: planned.grain,
             guard: planned.guard,
             jobs,
+            flavors: planned.flavors.clone(),
             evict: planned.evict.clone(),
             place: planned.place.clone(),
             nominate: planned.nominate.clone(),

@@ -220,6 +220,7 @@ impl World {
         Some(Transaction {
             guard: planned.guard,
             jobs: vec![planned.job],
+            flavors: planned.flavors.clone(),
             evict: planned.evict.clone(),
             place: planned.place.clone(),
             nominate: planned.nominate.clone(),

@@ -9,7 +9,7 @@ use crate::subject::Subject;
 use crate::topology::Site;
 use ohm_cell::Shape;
 use ohm_framework::{Explanation, Obstacle};
-use ohm_model::{NodeId, Placement, ResourceId};
+use ohm_model::{FlavorResource, NodeId, Placement};
 use ohm_stdx::Prng;
 
 pub(crate) struct GroupSearch<'a> {
@@ -104,24 +104,24 @@ pub(crate) fn quota(subject: &Subject<'_>, other: Option<&Shape>) -> Option<Quot
         return None;
     }
     let quota = subject.view.quota_of(job)?;
-    let rooms = subject.shape.requests.iter().filter_map(|&(resource, request)| {
-        let beside = other.map_or(0, |other| request_of(other, resource));
-        let (left, ceded) = (quota.available(resource)?, quota.ceded(resource));
+    let rooms = subject.shape.charges.iter().filter_map(|&(column, request)| {
+        let beside = other.map_or(0, |other| charge_of(other, column));
+        let (left, ceded) = (quota.available(column)?, quota.ceded(column));
         let tasks = ((left - beside).max(0) / request.max(1)).min(i64::from(u32::MAX)) as u32;
-        Some(QuotaRoom { tasks, resource, request, beside, left, ceded })
+        Some(QuotaRoom { tasks, column, request, beside, left, ceded })
     });
-    rooms.min_by_key(|room| (room.tasks, room.resource))
+    rooms.min_by_key(|room| (room.tasks, room.column))
 }
 
-/// What one task asks for of `resource`.
-pub(crate) fn request_of(shape: &Shape, resource: ResourceId) -> i64 {
-    shape.requests.iter().find(|(asked, _)| *asked == resource).map_or(0, |(_, request)| *request)
+/// What one task is charged of `column`.
+pub(crate) fn charge_of(shape: &Shape, column: FlavorResource) -> i64 {
+    shape.charges.iter().find(|(asked, _)| *asked == column).map_or(0, |(_, request)| *request)
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuotaRoom {
     pub(crate) tasks: u32,
-    resource: ResourceId,
+    column: FlavorResource,
     request: i64,
     /// What a task placed with them asks for.
     beside: i64,
@@ -135,6 +135,6 @@ impl QuotaRoom {
     pub(crate) fn obstacle(&self, subject: &Subject<'_>, tasks: u32) -> Obstacle {
         let asked = self.request.saturating_mul(i64::from(tasks)).saturating_add(self.beside);
         let queue = subject.job.spec.queue.clone();
-        Obstacle::Quota { queue, resource: self.resource, asked, available: self.left, ceded: self.ceded }
+        Obstacle::Quota { queue, column: self.column, asked, available: self.left, ceded: self.ceded }
     }
 }

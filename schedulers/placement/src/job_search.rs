@@ -5,7 +5,7 @@
 
 use crate::asks::GroupAsk;
 use crate::bundle::{Bundle, pair};
-use crate::group_search::{GroupSearch, request_of};
+use crate::group_search::{GroupSearch, charge_of};
 use crate::placer::{Pass, Placer};
 use crate::seek::{Failure, Found, Seek};
 use ohm_cell::{Job, Savepoint};
@@ -66,9 +66,9 @@ impl<'a> JobSearch<'a, '_> {
             if row.group != why.group && !why.beside.contains(&row.group) {
                 why.beside.push(row.group);
             }
-            if let Obstacle::Quota { resource, asked, available, .. } = &mut why.obstacle {
+            if let Obstacle::Quota { column, asked, available, .. } = &mut why.obstacle {
                 let shape = cell.shape_of(self.job, usize::from(row.group.0));
-                let planned = shape.map_or(0, |shape| request_of(shape, *resource)).saturating_mul(row.count.into());
+                let planned = shape.map_or(0, |shape| charge_of(shape, *column)).saturating_mul(row.count.into());
                 *asked = asked.saturating_add(planned);
                 *available = available.saturating_add(planned);
             }

@@ -62,7 +62,7 @@ pub(crate) struct Seats {
 /// The plan for one job, so far.
 pub(crate) struct Draft<'a, 'v> {
     desk: Desk<'a, 'v>,
-    job: &'v Job,
+    job: &'a Job,
     need: Need,
     seek: Seek,
     start: Savepoint,
@@ -81,7 +81,7 @@ pub(crate) struct Draft<'a, 'v> {
 }
 
 impl<'a, 'v> Draft<'a, 'v> {
-    pub(crate) fn new(desk: Desk<'a, 'v>, job: &'v Job, item: WorkItem, most_rows: usize) -> Self {
+    pub(crate) fn new(desk: Desk<'a, 'v>, job: &'a Job, item: WorkItem, most_rows: usize) -> Self {
         let (start, salt) = (desk.pass.savepoint(), desk.placer.salt());
         let mut draft = Draft {
             desk,
@@ -118,7 +118,7 @@ impl<'a, 'v> Draft<'a, 'v> {
     }
 
     /// The job.
-    pub(crate) fn job(&self) -> &'v Job {
+    pub(crate) fn job(&self) -> &'a Job {
         self.job
     }
 

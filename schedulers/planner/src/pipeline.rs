@@ -11,7 +11,8 @@
 
 use crate::draft::{Desk, Draft, Step};
 use crate::strategies::Entry;
-use ohm_cell::JobState;
+use ohm_cell::{Job, JobState};
+use ohm_framework::flavors::{choices, flavor_obstacle, may_choose};
 use ohm_framework::{Decision, Explanation, Obstacle, Tried, WorkItem};
 use ohm_model::Strategy;
 use std::collections::BTreeMap;
@@ -50,10 +51,50 @@ impl Pipeline {
 
     /// Decides about the job of `item`.
     pub(crate) fn decide(&mut self, desk: Desk<'_, '_>, item: &WorkItem, most_rows: usize) -> Decision {
-        let seen = desk.pass.cell().applied();
         let Some(job) = desk.pass.job(item.job).filter(|job| job.state == JobState::Active) else {
             return Decision::Nothing(item.job);
         };
+        if let Some(obstacle) = flavor_obstacle(desk.pass.cell(), job) {
+            let of = job.spec.groups.iter().map(|group| group.min_count).sum();
+            let seen = desk.pass.cell().applied();
+            return Decision::Unplaced(Box::new(Explanation::of_obstacle(job.id, seen, of, obstacle)));
+        }
+        if may_choose(job) {
+            return self.decide_flavors(desk, job, item, most_rows);
+        }
+        self.decide_job(desk, job, item, most_rows)
+    }
+
+    /// Plans with the flavors that the queue prefers, and where they have no room with others that fit the quota.
+    fn decide_flavors(&mut self, desk: Desk<'_, '_>, job: &Job, item: &WorkItem, most_rows: usize) -> Decision {
+        let Desk { placer, pass, dice } = desk;
+        let (mut first, mut tried): (Option<Box<Explanation>>, Vec<String>) = (None, Vec::new());
+        for choice in choices(&pass.view(), job, false) {
+            let chosen = job.with_flavors(&choice.flavors);
+            let desk = Desk { placer, pass, dice };
+            match self.decide_job(desk, chosen.as_ref().unwrap_or(job), item, most_rows) {
+                Decision::Planned(mut planned) => {
+                    planned.flavors = choice.flavors;
+                    return Decision::Planned(planned);
+                }
+                Decision::Unplaced(why) => {
+                    tried.push(choice.names(pass.cell()));
+                    let is_room = matches!(why.obstacle, Obstacle::Room | Obstacle::Domain { .. });
+                    first.get_or_insert(why);
+                    if !is_room {
+                        break;
+                    }
+                }
+                nothing => return nothing,
+            }
+        }
+        let Some(mut why) = first else { return Decision::Nothing(job.id) };
+        why.flavors = tried;
+        Decision::Unplaced(why)
+    }
+
+    fn decide_job(&mut self, desk: Desk<'_, '_>, job: &Job, item: &WorkItem, most_rows: usize) -> Decision {
+        let seen = desk.pass.cell().applied();
         let (mut draft, mut ran) = (Draft::new(desk, job, *item, most_rows), Ran::default());
         for _ in 0..ROUNDS_MAX {
             match self.run(&mut draft, &mut ran) {

@@ -4,6 +4,7 @@ mod batch;
 mod cases;
 mod exact;
 mod fixed;
+mod flavors;
 mod pipeline;
 mod properties;
 mod scores;

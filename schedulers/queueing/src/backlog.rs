@@ -172,7 +172,7 @@ impl<N> Backlog<N> {
 
     /// Sets the share of a line in thousandths, the root of its cohort tree, and whether it is strict: a head that its
     /// quota keeps back then keeps back everybody behind it in this line, and in no other.
-    pub fn set_line(&mut self, line: &Arc<str>, weight_milli: u32, strict: bool, root: &Arc<str>) {
+    pub fn set_line(&mut self, line: &Arc<str>, weight_milli: u64, strict: bool, root: &Arc<str>) {
         self.lines.set(line, weight_milli, strict, root);
     }
 

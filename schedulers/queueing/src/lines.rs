@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The weight of a line that nobody gave one.
-const WEIGHT_MILLI: u32 = 1000;
+const WEIGHT_MILLI: u64 = 1000;
 /// What everything that a cell has costs.
 pub const WHOLE: u64 = 1 << 40;
 
@@ -63,7 +63,7 @@ pub(crate) struct Lines {
 
 #[derive(Clone, Debug, Default)]
 struct Line {
-    weight_milli: u32,
+    weight_milli: u64,
     ready: BTreeSet<Rank>,
     tag: u128,
     /// For jobs that were taken and not planned yet.
@@ -119,7 +119,7 @@ impl Lines {
 
     /// Sets the share of a line, whether a head that its quota keeps back keeps back everybody behind it, and the root
     /// of its cohort tree.
-    pub(crate) fn set(&mut self, name: &Arc<str>, weight_milli: u32, strict: bool, root: &Arc<str>) {
+    pub(crate) fn set(&mut self, name: &Arc<str>, weight_milli: u64, strict: bool, root: &Arc<str>) {
         let line = self.number(name);
         self.change(line, |line| {
             (line.weight_milli, line.strict) = (weight_milli.max(1), strict);

@@ -31,7 +31,10 @@ impl Cell {
     fn new(seed: u64, cpus: u64, weights: &[u32]) -> Self {
         let lines: Vec<Arc<str>> = (0..weights.len()).map(|line| Arc::from(format!("line-{line}"))).collect();
         let mut jobs = Backlog::default();
-        lines.iter().zip(weights).for_each(|(line, weight)| jobs.set_line(line, weight * 1000, false, &"root".into()));
+        lines
+            .iter()
+            .zip(weights)
+            .for_each(|(line, weight)| jobs.set_line(line, u64::from(*weight) * 1000, false, &"root".into()));
         Cell {
             dice: Prng::new(seed),
             jobs,

@@ -146,13 +146,11 @@ fn p7_sees_who_leaves_a_node_that_lets_it_stay() {
 fn queue(name: &str, checks: &[&str]) -> QueueSpec {
     QueueSpec {
         name: name.into(),
-        is_cohort: false,
-        parent: String::new(),
         nominal: Default::default(),
         borrowing_limit: Default::default(),
         lending_limit: Default::default(),
-        weight_milli: 1000,
         admission_checks: checks.iter().map(ToString::to_string).collect(),
+        ..QueueSpec::default()
     }
 }
 

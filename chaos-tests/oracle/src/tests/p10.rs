@@ -111,13 +111,10 @@ fn queue(name: &str, parent: &str, cpu: i64, kept: i64) -> QueueSpec {
     let amounts = |amount: i64| -> Amounts { [("cpu".to_string(), amount)].into() };
     QueueSpec {
         name: name.into(),
-        is_cohort: false,
         parent: parent.into(),
         nominal: amounts(cpu),
-        borrowing_limit: Amounts::new(),
         lending_limit: amounts(cpu - kept),
-        weight_milli: 1000,
-        admission_checks: Vec::new(),
+        ..QueueSpec::default()
     }
 }
 

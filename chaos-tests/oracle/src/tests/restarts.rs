@@ -121,13 +121,10 @@ fn p7_sees_who_starts_again_with_its_job() {
 fn p8_takes_what_starts_again_in_place_for_no_new_use_of_quota() {
     let queue = |milli: i64| QueueSpec {
         name: "q".into(),
-        is_cohort: false,
-        parent: String::new(),
         nominal: [("cpu".to_string(), milli)].into(),
         borrowing_limit: Default::default(),
         lending_limit: Default::default(),
-        weight_milli: 1000,
-        admission_checks: Vec::new(),
+        ..QueueSpec::default()
     };
     let over_quota = |ended: EventKind| {
         let mut history = History::default();

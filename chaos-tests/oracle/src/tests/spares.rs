@@ -160,13 +160,10 @@ fn p7_wants_spares_used_first() {
 fn p8_charges_spares_to_the_queue() {
     let queue = QueueSpec {
         name: "q".into(),
-        is_cohort: false,
-        parent: String::new(),
         nominal: [("cpu".to_string(), 3_000)].into(),
         borrowing_limit: Default::default(),
         lending_limit: Default::default(),
-        weight_milli: 1000,
-        admission_checks: Vec::new(),
+        ..QueueSpec::default()
     };
     let in_queue = |spares: u32| {
         let mut history = History::default();

@@ -34,7 +34,7 @@ pub(crate) fn job(dice: &mut Prng, name: String, (large, lasting): (bool, bool),
         let longer_ms = dice.between(10_000, 40_000);
         groups.iter_mut().for_each(|group| group.task.sim_duration_ms += longer_ms);
     }
-    let queue = if queues && dice.chance(600) { QUEUES[dice.below(3) as usize] } else { "" };
+    let queue = if queues && dice.chance(600) { QUEUES[dice.below(QUEUES.len() as u64) as usize] } else { "" };
     let (priority, repair, retries) = (dice.below(3) as i32, repair(dice, &groups), dice.below(4) as u32);
     let active_deadline_seconds = if dice.chance(100) { dice.between(5, 40) } else { 0 };
     let ttl_seconds_after_finished = if dice.chance(200) { dice.between(1, 20) } else { TTL_SECONDS_DEFAULT };

@@ -1,8 +1,10 @@
 //! Committing a transaction: the verdict first, then everything it accepted.
 
+mod flavors;
 mod moves;
 
 use crate::apply::Tx;
+use crate::apply::commit::flavors::{choose_flavors, shape_chosen};
 use crate::apply::commit::moves::perform_move;
 use crate::apply::steps::holds::{hold, sweep_nominations, use_nomination};
 use crate::apply::steps::jobs::{arm_deadline, tell_state};
@@ -30,9 +32,9 @@ use crate::state::shapes::Shape;
 use crate::state::timers::Timer;
 use ohm_model::transaction::Row;
 use ohm_model::{
-    Class, ConflictReason, EventKind, Grain, GroupIndex, Incarnation, JobId, Move, NodeId, Nomination, Outcome,
-    Placement, Purpose, RepairPolicy, ResourceId, RunRef, SessionId, ShapeId, StopCause, TaskIndex, TaskRef,
-    Transaction, Verdict,
+    Class, ConflictReason, EventKind, FlavorResource, Grain, GroupIndex, Incarnation, JobId, Move, NodeId, Nomination,
+    Outcome, Placement, Purpose, RepairPolicy, RunRef, SessionId, ShapeId, StopCause, TaskIndex, TaskRef, Transaction,
+    Verdict,
 };
 use ohm_stdx::RangeSet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +45,7 @@ use std::sync::Arc;
 #[derive(Default)]
 struct Deferred {
     by_queue: BTreeMap<String, usize>,
-    charges: Vec<(String, Vec<(ResourceId, i64)>)>,
+    charges: Vec<(String, Vec<(FlavorResource, i64)>)>,
     last: usize,
     placed: Option<(JobId, GroupIndex, u32, u32)>,
     /// The job that was told to have changed last.
@@ -56,7 +58,7 @@ struct Deferred {
 }
 
 impl Deferred {
-    fn charge(&mut self, queue: &str, requests: &[(ResourceId, i64)], count: u32) {
+    fn charge(&mut self, queue: &str, charges: &[(FlavorResource, i64)], count: u32) {
         if self.charges.get(self.last).is_none_or(|(known, _)| known != queue) {
             self.last = self.by_queue.get(queue).copied().unwrap_or(self.charges.len());
         }
@@ -65,11 +67,11 @@ impl Deferred {
             self.charges.push((queue.to_string(), Vec::new()));
         }
         let amounts = &mut self.charges[self.last].1;
-        for &(resource, request) in requests {
+        for &(column, request) in charges {
             let amount = request * i64::from(count);
-            match amounts.iter_mut().find(|(column, _)| *column == resource) {
+            match amounts.iter_mut().find(|(known, _)| *known == column) {
                 Some((_, sum)) => *sum += amount,
-                None => amounts.push((resource, amount)),
+                None => amounts.push((column, amount)),
             }
         }
     }
@@ -77,7 +79,7 @@ impl Deferred {
 
 pub(crate) fn commit(tx: &mut Tx<'_>, session: SessionId, transaction: &Transaction) -> Outcome {
     for placement in &transaction.place {
-        warm(tx, placement);
+        warm(tx, transaction, placement);
     }
     let mut scratch = std::mem::take(&mut tx.scratch);
     let verdict = tx.judge(session, transaction, &mut scratch);
@@ -94,11 +96,11 @@ pub(crate) fn commit(tx: &mut Tx<'_>, session: SessionId, transaction: &Transact
     Outcome::Verdict(verdict)
 }
 
-fn warm(tx: &mut Tx<'_>, placement: &Placement) {
+fn warm(tx: &mut Tx<'_>, transaction: &Transaction, placement: &Placement) {
     // The judge comes later: a row may name anything.
     let Some(job) = tx.jobs.get(placement.job) else { return };
     let Some(group) = job.groups.get(usize::from(placement.group.0)) else { return };
-    let shape = group.shape;
+    let shape = shape_chosen(transaction, placement).unwrap_or(group.shape);
     if placement.class == tx.nodes.class(placement.node) {
         tx.cell.shapes.remember(shape, placement.class, &tx.cell.classes);
     }
@@ -132,6 +134,7 @@ pub(crate) fn perform(
             stop_run(tx, slot, *cause);
         }
     }
+    choose_flavors(tx, transaction, verdict, &refused);
     let mut deferred = Deferred { may_widen: may_widen(tx, transaction), ..Deferred::default() };
     for (row, placement) in transaction.place.iter().enumerate() {
         match verdict.accepted_of(transaction, row) {
@@ -203,7 +206,7 @@ fn place(
         tx.nodes.give(node, resource, -request * i64::from(count));
     }
     if let Some(spec) = charged {
-        deferred.charge(&spec.queue, &shape.requests, count);
+        deferred.charge(&spec.queue, &shape.charges, count);
     }
     defer_cut(tx, placement, count, deferred);
     take_ports(tx, node, &shape.ports);

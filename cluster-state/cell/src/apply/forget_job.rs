@@ -26,8 +26,10 @@ pub(crate) fn forget_job(tx: &mut Tx<'_>, job: JobId) -> bool {
         return false;
     }
     tx.cell.turns.leave(&found, &tx.cell.shapes);
-    let (name, shapes): (String, Vec<_>) =
-        (found.spec.name.clone(), found.groups.iter().map(|group| group.shape).collect());
+    let (name, shapes): (String, Vec<_>) = (
+        found.spec.name.clone(),
+        found.groups.iter().flat_map(|group| group.offers.iter().chain([&group.shape]).copied()).collect(),
+    );
     shapes.into_iter().for_each(|shape| drop(tx.shapes.leave(shape)));
     tx.jobs.remove(job);
     tx.touch_job(job);

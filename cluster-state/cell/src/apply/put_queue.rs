@@ -2,29 +2,43 @@
 
 use crate::apply::Tx;
 use crate::apply::steps::names::check_names;
+use crate::apply::steps::offers::offer_all;
 use crate::cell::Cell;
 use crate::policy::admission::recheck;
+use crate::state::flavors::{NO_FLAVOR, QUOTA_COLUMNS_MAX, flavored};
 use crate::state::quota::DEPTH_MAX;
 use crate::state::requests::direct_usage;
 use crate::state::resources::RESOURCES_MAX;
 use ohm_model::provisioning::ADMISSION_CHECKS_MAX;
-use ohm_model::{Amounts, Outcome, QueueSpec, Refusal};
+use ohm_model::queue::{FLAVOR_CHOICES_MAX, FLAVORS_MAX, RESOURCE_GROUPS_MAX};
+use ohm_model::{Amounts, FlavorQuota, Outcome, QueueSpec, Refusal, ResourceGroup, ResourceQuota};
 use std::collections::BTreeSet;
 
 pub(crate) fn put_queue(tx: &mut Tx<'_>, spec: &QueueSpec) -> Result<Outcome, Refusal> {
     check_queue(tx, spec)?;
     let amounts = [&spec.nominal, &spec.borrowing_limit, &spec.lending_limit];
-    for name in amounts.into_iter().flat_map(Amounts::keys) {
-        tx.resources.intern(name).expect("check_queue found room for it");
+    let short = amounts.into_iter().flat_map(Amounts::keys).map(|resource| (NO_FLAVOR, resource.as_str()));
+    for (flavor, resource) in short.chain(flavored(spec).map(|(flavor, resource, _)| (flavor, resource))) {
+        let resource = tx.resources.intern(resource).expect("check_queue found room for it");
+        tx.quota.columns.intern(flavor, resource);
     }
+    let former = tx.quota.get(&spec.name).map(|known| known.spec.resource_groups.clone()).unwrap_or_default();
     tx.quota.put(spec.clone());
-    let direct = direct_usage(tx);
-    tx.cell.quota.rebuild(&tx.cell.resources, &direct);
+    rebuild(tx);
     recheck(tx, &spec.name);
+    if former != spec.resource_groups {
+        offer_all(tx, |queue| queue == spec.name);
+    }
     // A smaller quota takes spares first.
     let spares = |job: &&std::sync::Arc<crate::state::jobs::Job>| job.groups.iter().any(|group| group.spares > 0);
     tx.applied.jobs.extend(tx.cell.jobs.iter().filter(spares).map(|job| job.id));
     Ok(Outcome::Done)
+}
+
+fn rebuild(tx: &mut Tx<'_>) {
+    let direct = direct_usage(tx);
+    let cell = &mut *tx.cell;
+    cell.quota.rebuild(&cell.resources, &direct);
 }
 
 fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
@@ -37,9 +51,17 @@ fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
     if negative.iter().any(|amounts| amounts.len() > RESOURCES_MAX) {
         return invalid("spec", format!("at most {RESOURCES_MAX} resources are possible"));
     }
-    let named: BTreeSet<&String> = negative.iter().flat_map(|amounts| amounts.keys()).collect();
+    check_resource_groups(spec)?;
+    let covered = spec.resource_groups.iter().flat_map(|group| &group.covered_resources);
+    let named: BTreeSet<&String> = negative.iter().flat_map(|amounts| amounts.keys()).chain(covered).collect();
     if !cell.resources.has_room_for_jobs(named.into_iter()) {
         return invalid("spec", "the cell has no column left for resources that no node has".into());
+    }
+    if !cell.quota.columns.has_room_for(spec, &cell.resources) {
+        return invalid(
+            "spec.resourceGroups",
+            format!("at most {QUOTA_COLUMNS_MAX} pairs of flavor and resource are possible"),
+        );
     }
     let distinct: BTreeSet<&String> = spec.admission_checks.iter().collect();
     if distinct.len() != spec.admission_checks.len() || distinct.len() > ADMISSION_CHECKS_MAX {
@@ -72,6 +94,47 @@ fn check_queue(cell: &Cell, spec: &QueueSpec) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// What documents keep, too: whoever reads the tree relies on it.
+fn check_resource_groups(spec: &QueueSpec) -> Result<(), Refusal> {
+    let groups = &spec.resource_groups;
+    let mut seen = BTreeSet::new();
+    let mut once = |group: &ResourceGroup| group.covered_resources.iter().all(|name| seen.insert(name.clone()));
+    let gives_all = |flavor: &FlavorQuota| {
+        let own = |group: &&ResourceGroup| group.flavors.iter().any(|known| std::ptr::eq(known, flavor));
+        let covered = groups.iter().filter(own).flat_map(|group| &group.covered_resources);
+        covered.collect::<BTreeSet<_>>() == flavor.resources.keys().collect::<BTreeSet<_>>()
+    };
+    let are_named_once = |group: &ResourceGroup| {
+        let names: BTreeSet<&String> = group.flavors.iter().map(|flavor| &flavor.name).collect();
+        names.len() == group.flavors.len() && (1..=FLAVORS_MAX).contains(&names.len())
+    };
+    let is_sound = |quota: &ResourceQuota| {
+        let limits = [Some(quota.nominal), quota.borrowing_limit, quota.lending_limit];
+        limits.into_iter().flatten().all(|amount| amount >= 0)
+    };
+    let short =
+        [&spec.nominal, &spec.borrowing_limit, &spec.lending_limit].into_iter().any(|amounts| !amounts.is_empty());
+    let choices = groups.iter().map(|group| group.flavors.len()).try_fold(1usize, usize::checked_mul);
+    let problem = if groups.len() > RESOURCE_GROUPS_MAX {
+        format!("at most {RESOURCE_GROUPS_MAX} are possible")
+    } else if short && !groups.is_empty() {
+        "quota is given by them or by `nominalQuota` and its limits, not by both".to_string()
+    } else if !groups.iter().all(&mut once) || groups.iter().any(|group| group.covered_resources.is_empty()) {
+        "each covers one resource or more, and no resource is covered twice".to_string()
+    } else if !groups.iter().all(are_named_once) {
+        format!("each has 1 to {FLAVORS_MAX} different flavors")
+    } else if !groups.iter().flat_map(|group| &group.flavors).all(gives_all) {
+        "each flavor gives quota for the resources that its group covers, and for no others".to_string()
+    } else if !flavored(spec).all(|(_, _, quota)| is_sound(&quota)) {
+        "amounts are never negative".to_string()
+    } else if !spec.is_cohort && choices.is_none_or(|choices| choices > FLAVOR_CHOICES_MAX) {
+        format!("at most {FLAVOR_CHOICES_MAX} ways to combine flavors of all groups are possible")
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::Invalid { field: "spec.resourceGroups".into(), problem })
+}
+
 pub(crate) fn remove_queue(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, Refusal> {
     if tx.quota.get(name).is_none() {
         return Err(Refusal::NotFound { kind: "queue".into(), name: name.into() });
@@ -87,7 +150,6 @@ pub(crate) fn remove_queue(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, Refus
         return in_use(format!("named by job {}", job.spec.name));
     }
     tx.quota.remove(name);
-    let direct = direct_usage(tx);
-    tx.cell.quota.rebuild(&tx.cell.resources, &direct);
+    rebuild(tx);
     Ok(Outcome::Done)
 }

@@ -36,13 +36,8 @@ impl World {
         }
         world.run(Command::PutQueue(QueueSpec {
             name: "team".into(),
-            is_cohort: false,
-            parent: String::new(),
             nominal: amounts(20_000, 20_000),
-            borrowing_limit: Amounts::new(),
-            lending_limit: Amounts::new(),
-            weight_milli: 1000,
-            admission_checks: Vec::new(),
+            ..QueueSpec::default()
         }));
         for name in ["n0", "n1", "n2", "n3"] {
             world.register(name, Vec::new());
@@ -123,7 +118,7 @@ impl World {
         let id = cell.jobs.find("web").unwrap().id;
         let mut spec = (*cell.jobs.get(id).unwrap().spec).clone();
         (spec.groups[0].requests, spec.groups[0].ports) = (amounts(2_000, 2_000), vec![81]);
-        let shape = Shape::of(&spec.groups[0], &mut cell.resources).unwrap();
+        let shape = Shape::of(&spec.groups[0], &mut cell.resources, &mut cell.quota.columns).unwrap();
         let joined = cell.shapes.join(shape);
         let job = cell.jobs.get_mut(id).unwrap();
         let former = std::mem::replace(&mut job.groups[0].shape, joined);
@@ -158,7 +153,10 @@ impl World {
 
     /// What the queue is charged, in thousandths of a cpu.
     fn charged(&self) -> i64 {
-        self.cell.quota().get("team").unwrap().used(crate::CPU)
+        {
+            let column = self.cell.quota().columns().find("", crate::CPU).unwrap();
+            self.cell.quota().get("team").unwrap().used(column)
+        }
     }
 
     fn free_cpu(&self, node: u32) -> i64 {

@@ -7,6 +7,7 @@ pub(crate) mod jobs;
 pub(crate) mod kept;
 pub(crate) mod leaving;
 pub(crate) mod names;
+pub(crate) mod offers;
 pub(crate) mod repairs;
 pub(crate) mod room;
 pub(crate) mod rounds;

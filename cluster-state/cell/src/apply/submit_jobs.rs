@@ -1,10 +1,10 @@
 //! Jobs are submitted, each with a verdict of its own.
 
 use crate::apply::Tx;
-use crate::apply::steps::job_spec::{check_job, completed, too_many_resources};
+use crate::apply::steps::job_spec::{check_job, completed};
 use crate::apply::steps::names::check_names;
+use crate::apply::steps::offers::{base_shape, offer};
 use crate::state::jobs::{Group, Job, JobState};
-use crate::state::shapes::Shape;
 use ohm_model::{EventKind, Incarnation, JobId, JobOutcome, JobSpec, Outcome, Refusal, Shard};
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn submit_job(tx: &mut Tx<'_>, owner: &Arc<str>, spec: &JobSpec) -> Result<JobOu
     let spec = Arc::new(spec.into_owned());
     let mut groups = Vec::with_capacity(spec.groups.len());
     for group in &spec.groups {
-        let shape = Shape::of(group, &mut tx.resources).ok_or_else(|| too_many_resources("what it asks for"))?;
+        let shape = base_shape(tx.cell, group)?;
         groups.push(Group::new(tx.shapes.join(shape), 1, group.count, Incarnation(0)));
     }
     let state = if spec.suspended { JobState::Suspended } else { JobState::Active };
@@ -62,6 +62,7 @@ fn submit_job(tx: &mut Tx<'_>, owner: &Arc<str>, spec: &JobSpec) -> Result<JobOu
         admission: Default::default(),
     };
     let id = tx.jobs.insert(job);
+    offer(tx, id);
     tx.touch_job(id);
     tx.tell(EventKind::JobSubmitted { job: id, name: spec.name.clone() });
     Ok(JobOutcome::Accepted(id))

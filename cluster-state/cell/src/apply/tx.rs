@@ -7,7 +7,7 @@ use crate::state::nodes::NodeRecord;
 use crate::state::runs::Run;
 use crate::state::shapes::Shape;
 use crate::state::timers::Timer;
-use ohm_model::{Command, Event, EventKind, Index, JobId, NodeId, ResourceId, SessionId, ShapeId};
+use ohm_model::{Command, Event, EventKind, FlavorResource, Index, JobId, NodeId, SessionId, ShapeId};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -157,7 +157,7 @@ impl<'a> Tx<'a> {
     }
 
     /// Adds each amount to the usage of `queue`; negative gives back.
-    pub(crate) fn charge_queue(&mut self, queue: &str, amounts: impl Iterator<Item = (ResourceId, i64)>) {
+    pub(crate) fn charge_queue(&mut self, queue: &str, amounts: impl Iterator<Item = (FlavorResource, i64)>) {
         let mut gives = false;
         self.quota.charge(queue, amounts.inspect(|(_, amount)| gives |= *amount < 0));
         if gives {

@@ -19,13 +19,14 @@
 //! counted on from the attempts before, so that no two runs ever have one name.
 
 use crate::apply::Tx;
-use crate::apply::steps::job_spec::{check_job, completed, too_many_resources};
+use crate::apply::steps::job_spec::{check_job, completed};
 use crate::apply::steps::jobs::{
     arm_deadline, clear_held, clear_nominations, finish_if_done, refuse_finished, release_reservation,
     restart_deadline, set_state, tell_state,
 };
 use crate::apply::steps::kept::{forget_kept_of, forget_kept_where};
 use crate::apply::steps::names::check_names;
+use crate::apply::steps::offers::{base_shape, clear_offers, leave_line, offer};
 use crate::apply::steps::repairs::{arm_give_up, drop_repair, forget_lost_nodes};
 use crate::apply::steps::run_end::restart_if_down;
 use crate::apply::steps::runs::stop_run;
@@ -104,6 +105,8 @@ fn before_update(tx: &mut Tx<'_>, known: Arc<Job>, spec: &JobSpec, anew: bool) -
     if others || queue || priority || spec.repair != former.repair {
         clear_claims(tx, id, "its job has changed");
     }
+    leave_line(tx, id);
+    clear_offers(tx, id);
     tx.jobs.get(id).cloned().unwrap_or(known)
 }
 
@@ -111,15 +114,13 @@ fn before_update(tx: &mut Tx<'_>, known: Arc<Job>, spec: &JobSpec, anew: bool) -
 fn new_shapes(tx: &mut Tx<'_>, known: &Job, spec: &JobSpec) -> Result<BTreeMap<usize, Shape>, Refusal> {
     let mut shapes = BTreeMap::new();
     for (at, group) in spec.groups.iter().enumerate().filter(|(at, _)| change_of(known, spec, *at) == Change::Anew) {
-        let shape = Shape::of(group, &mut tx.resources).ok_or_else(|| too_many_resources("what it asks for"))?;
-        shapes.insert(at, shape);
+        shapes.insert(at, base_shape(tx.cell, group)?);
     }
     Ok(shapes)
 }
 
 fn change_job(tx: &mut Tx<'_>, known: &Job, spec: JobSpec, shapes: BTreeMap<usize, Shape>) {
     let (id, version) = (known.id, tx.index());
-    tx.cell.turns.leave(known, &tx.cell.shapes);
     let left: Vec<ShapeId> = known
         .groups
         .iter()
@@ -141,6 +142,7 @@ fn change_job(tx: &mut Tx<'_>, known: &Job, spec: JobSpec, shapes: BTreeMap<usiz
     });
     (job.spec, job.version) = (Arc::clone(&spec), version);
     tx.touch_job(id);
+    offer(tx, id);
     settle_rooms(tx, id);
     stop_removed(tx, id);
     let stays = |run: &ohm_model::RunRef| {

@@ -2,6 +2,7 @@
 
 use crate::cell::Cell;
 use crate::state::jobs::{Job, JobState};
+use crate::state::offers::filters_of;
 use crate::state::timers::Timer;
 
 /// The coarsest grid of time-outs.
@@ -25,9 +26,9 @@ pub(crate) fn check_admission(cell: &Cell, job: &Job, broken: &mut Vec<String>) 
     if due_ms > 0 && (is_closed || admission.round.is_some() || !is_armed(cell, job)) {
         broken.push(format!("P10: job {name} is {} and waits for a next round for ever", job.phase()));
     }
-    for (group, spec) in job.groups.iter().zip(&job.spec.groups) {
+    for (at, group) in job.groups.iter().enumerate() {
         let Some(shape) = cell.shapes.get(group.shape) else { continue };
-        let (labels, tolerations) = admission.filters(spec);
+        let (labels, tolerations) = filters_of(cell, job, at);
         if (&shape.node_selector, &shape.tolerations) != (&labels, &tolerations) {
             let kept = &shape.node_selector;
             broken.push(format!("P6: job {name} is placed by {kept:?}, its round says {labels:?}"));

@@ -9,17 +9,18 @@ use crate::check::jobs::{check_job_promises, check_job_sums};
 use crate::check::nodes::{check_listed, sweep_node};
 use crate::check::quota::check_quota;
 use crate::check::runs::{check_kept, sweep_run};
+use crate::state::flavors::Charges;
 use crate::state::requests::charged;
-use ohm_model::{Amounts, JobId, NodeId, ResourceId};
+use ohm_model::{JobId, NodeId, ResourceId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Follows one copy of the cell and checks every invariant after every entry, at the cost of what the entry touched.
 #[derive(Debug, Default)]
 pub struct Sweep {
     /// What each job is charged, and to which queue.
-    charged: BTreeMap<JobId, (String, Amounts)>,
+    charged: BTreeMap<JobId, (String, Charges)>,
     /// The sums of `charged` per queue.
-    direct: BTreeMap<String, Amounts>,
+    direct: BTreeMap<String, Charges>,
     /// How many runs are on each node that has any.
     runs_on: BTreeMap<NodeId, usize>,
     /// The sum of `runs_on`.
@@ -131,8 +132,8 @@ impl Sweep {
     }
 }
 
-fn add(sums: &mut Amounts, amounts: &Amounts, sign: i64) {
-    for (resource, amount) in amounts {
-        *sums.entry(resource.clone()).or_insert(0) += sign * amount;
+fn add(sums: &mut Charges, amounts: &Charges, sign: i64) {
+    for (column, amount) in amounts {
+        *sums.entry(*column).or_insert(0) += sign * amount;
     }
 }

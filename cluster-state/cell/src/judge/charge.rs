@@ -14,7 +14,7 @@ impl Scratch {
     pub(super) fn left_for(&mut self, cell: &Cell, of: (QueueId, GroupIndex, ShapeId), shape: &Shape) -> u32 {
         if self.charge.of != Some(of) {
             self.settle(cell);
-            let left = WhatIf { cell, over: &self.over }.quota_tasks(of.0, &shape.requests, u32::MAX, &self.ceded);
+            let left = WhatIf { cell, over: &self.over }.quota_tasks(of.0, &shape.charges, u32::MAX, &self.ceded);
             self.charge = Charge { of: Some(of), left, tasks: 0 };
         }
         self.charge.left

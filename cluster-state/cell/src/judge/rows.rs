@@ -2,6 +2,7 @@
 
 use super::Judge;
 use super::admission::judge_admitted;
+use super::flavors::lacks_flavor;
 use super::scratch::GroupTally;
 use crate::rooms::room::{Asker, Room, Wish};
 use crate::state::jobs::Job;
@@ -112,6 +113,9 @@ impl<'a> Judge<'a> {
         tally.next_task = placement.first.0 + placement.count;
         let shape_id = self.adopted.and_then(|made| made.get(row)).map_or(group.shape, |(shape, _)| *shape);
         let shape = self.cell.shapes.get(shape_id).ok_or(ConflictReason::Malformed)?;
+        if self.adopted.is_none() && lacks_flavor(job, group, shape) {
+            return Err(ConflictReason::FlavorMissing);
+        }
         if placement.devices.len() != placement.count as usize * shape.devices.len() {
             return Err(ConflictReason::Malformed);
         }

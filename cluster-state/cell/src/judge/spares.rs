@@ -32,7 +32,7 @@ impl Judge<'_> {
         let queue = self.cell.quota.find(&job.spec.queue);
         self.scratch.cede(self.cell, job, queue);
         let ceded = &self.scratch.ceded;
-        let quota = queue.map(|queue| self.what().quota_tasks(queue, &asker.shape.requests, row.count, ceded));
+        let quota = queue.map(|queue| self.what().quota_tasks(queue, &asker.shape.charges, row.count, ceded));
         let asker = Asker { quota, ..asker };
         Room::whole(&asker, self.what(), row.node, row.count)?;
         *named += row.count;

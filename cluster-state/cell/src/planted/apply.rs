@@ -10,7 +10,7 @@ use crate::state::jobs::{Job, JobState, TaskState};
 use crate::state::repairs::{RepairState, UnhealthyCause};
 use crate::state::requests::live_request;
 use crate::state::runs::Run;
-use ohm_model::{Command, Envelope, EventKind, Exit, JobId, ResourceId, RunRef, StopCause};
+use ohm_model::{Command, Envelope, EventKind, Exit, JobId, RunRef, StopCause};
 use ohm_stdx::bug::{self, Bug};
 use std::sync::Arc;
 
@@ -221,8 +221,7 @@ fn keep_reservation(former: &Former, cell: &mut Cell, _: &mut Applied) {
         job.reserved.clone_from(&before.reserved);
         let mut amounts = before.reserved.clone();
         let live = cell.jobs.get(before.id).map(|job| live_request(cell, job)).unwrap_or_default();
-        live.into_iter().for_each(|(resource, amount)| *amounts.entry(resource).or_insert(0) -= amount);
-        let amounts: Vec<(ResourceId, i64)> = cell.resources.columns(&amounts).collect();
+        live.into_iter().for_each(|(column, amount)| *amounts.entry(column).or_insert(0) -= amount);
         cell.quota.charge(&before.spec.queue, amounts.into_iter());
     }
 }
@@ -235,7 +234,7 @@ fn charge_reserved(former: &Former, cell: &mut Cell, applied: &mut Applied) {
         let EventKind::Placed { job, group, count, .. } = kind else { continue };
         let Some(job) = former.cell.jobs.get(*job).filter(|job| !job.reserved.is_empty()) else { continue };
         let Some(shape) = former.cell.shape_of(job, usize::from(*group)) else { continue };
-        let amounts = shape.requests.iter().map(|&(resource, request)| (resource, request * i64::from(*count)));
+        let amounts = shape.charges.iter().map(|&(column, request)| (column, request * i64::from(*count)));
         cell.quota.charge(&job.spec.queue, amounts);
     }
 }

@@ -121,7 +121,7 @@ fn charge_spares(tx: &mut Tx<'_>, id: JobId, group: u16, count: i64) {
     }
     let queue = job.spec.queue.clone();
     let shape = Arc::clone(tx.shape(job.groups[usize::from(group)].shape));
-    tx.charge_queue(&queue, shape.requests.iter().map(|&(resource, request)| (resource, request * count)));
+    tx.charge_queue(&queue, shape.charges.iter().map(|&(column, request)| (column, request * count)));
 }
 
 /// All spares of `job` are given back.
@@ -186,8 +186,8 @@ fn settle_quota_of_spares(tx: &mut Tx<'_>, id: JobId) {
     for (node, held) in spares_held(tx, id) {
         let over = |cell: &Cell, job: &Job| {
             let shape = cell.shape_of(job, usize::from(held.group));
-            let mut requests = shape.iter().flat_map(|shape| &shape.requests);
-            requests.any(|(column, _)| cell.quota.available(&job.spec.queue, *column).is_some_and(|left| left < 0))
+            let mut charges = shape.iter().flat_map(|shape| &shape.charges);
+            charges.any(|(column, _)| cell.quota.available(&job.spec.queue, *column).is_some_and(|left| left < 0))
         };
         for _ in 0..held.count {
             if !tx.jobs.get(id).is_some_and(|job| over(tx, job)) {

@@ -1,14 +1,14 @@
-//! What one job leaves of its queue's quota to those that come before it: amounts by resource. See `rooms/turns.rs`.
+//! What one job leaves of its queue's quota to those that come before it: amounts by column. See `rooms/turns.rs`.
 
 use crate::state::quota::QueueId;
 use crate::state::turns::Turn;
-use ohm_model::{ResourceId, SessionId};
+use ohm_model::{FlavorResource, SessionId};
 
 /// What one job leaves to others. Jobs that are asked about one after the other in the order of one line cost one walk
 /// together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ceded {
-    amounts: Sums,
+    pub(super) amounts: Sums,
     /// How far the line has been looked at.
     pub(super) walk: Option<Walk>,
     /// Working memory: what one job needs.
@@ -24,14 +24,14 @@ pub(super) struct Walk {
     pub(super) looked_at: usize,
 }
 
-/// Sums of the few resources that jobs of one queue ask for.
-pub(super) type Sums = Vec<(ResourceId, i64)>;
+/// Sums of the few flavors and resources that jobs of one queue ask for.
+pub(super) type Sums = Vec<(FlavorResource, i64)>;
 
 impl Ceded {
-    /// How much of `resource` is left to those that come before.
+    /// How much of a flavor and resource is left to those that come before.
     #[inline]
-    pub(crate) fn of(&self, resource: ResourceId) -> i64 {
-        self.amounts.iter().find(|(known, _)| *known == resource).map_or(0, |(_, amount)| *amount)
+    pub(crate) fn of(&self, column: FlavorResource) -> i64 {
+        self.amounts.iter().find(|(known, _)| *known == column).map_or(0, |(_, amount)| *amount)
     }
 
     /// The queue whose line was looked at.
@@ -53,14 +53,14 @@ impl Ceded {
     /// What the job at hand needs is left to it.
     pub(super) fn leave_ask(&mut self) {
         let Ceded { amounts, ask, .. } = self;
-        ask.iter().for_each(|&(resource, amount)| add(amounts, resource, amount));
+        ask.iter().for_each(|&(column, amount)| add(amounts, column, amount));
     }
 }
 
 /// Adds an amount to a sum.
-pub(super) fn add(sums: &mut Sums, resource: ResourceId, more: i64) {
-    match sums.iter_mut().find(|(known, _)| *known == resource) {
+pub(super) fn add(sums: &mut Sums, column: FlavorResource, more: i64) {
+    match sums.iter_mut().find(|(known, _)| *known == column) {
         Some((_, amount)) => *amount = amount.saturating_add(more),
-        None => sums.push((resource, more)),
+        None => sums.push((column, more)),
     }
 }

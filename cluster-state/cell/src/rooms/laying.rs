@@ -7,7 +7,7 @@ use crate::state::jobs::{Job, TaskState};
 use crate::state::runs::{NO_RUN, Run};
 use crate::state::shapes::Shape;
 use ohm_model::resources::DEVICE_MILLI;
-use ohm_model::{GroupIndex, NodeId, Nomination, Placement, ResourceId, RunRef, ShapeId};
+use ohm_model::{FlavorResource, GroupIndex, NodeId, Nomination, Placement, RunRef, ShapeId};
 use ohm_stdx::bug::{self, Bug};
 
 impl<'a> From<&'a Cell> for ShapesAndQuota<'a> {
@@ -70,11 +70,11 @@ impl Overlay {
     }
 
     /// Charges queues with these amounts and nothing else.
-    pub fn recharge<'a>(&mut self, cell: &Cell, charges: impl Iterator<Item = (&'a str, ResourceId, i64)>) {
+    pub fn recharge<'a>(&mut self, cell: &Cell, charges: impl Iterator<Item = (&'a str, FlavorResource, i64)>) {
         self.queues.begin();
-        for (queue, resource, amount) in charges {
+        for (queue, column, amount) in charges {
             if let Some(queue) = cell.quota.find(queue) {
-                cell.quota.charge_over(queue, resource, amount, &mut self.queues);
+                cell.quota.charge_over(queue, column, amount, &mut self.queues);
             }
         }
     }
@@ -86,14 +86,14 @@ impl Overlay {
         }
         self.lend_spares_of(job.id);
         let charged = cell.spares_charged(job);
-        charge_all(self, cell, job, cell.resources.columns(&charged).map(|(resource, amount)| (resource, -amount)));
+        charge_all(self, cell, job, charged.into_iter().map(|(column, amount)| (column, -amount)));
     }
 
     /// Ends what [`Overlay::lend_spares`] began. What was planned in between stays.
     pub fn recall_spares(&mut self, cell: &Cell, job: &Job) {
         if self.forget_lent(job.id) {
             let charged = cell.spares_charged(job);
-            charge_all(self, cell, job, cell.resources.columns(&charged));
+            charge_all(self, cell, job, charged.into_iter());
         }
     }
 
@@ -149,7 +149,7 @@ fn charge_tasks(
 }
 
 /// Charges the queue of `job` with these amounts.
-fn charge_all(over: &mut Overlay, cell: &Cell, job: &Job, amounts: impl Iterator<Item = (ResourceId, i64)>) {
+fn charge_all(over: &mut Overlay, cell: &Cell, job: &Job, amounts: impl Iterator<Item = (FlavorResource, i64)>) {
     if let Some(queue) = cell.quota.find(&job.spec.queue) {
         over.charge(&cell.quota, GroupIndex(0), queue, amounts);
     }

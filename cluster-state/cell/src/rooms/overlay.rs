@@ -7,7 +7,7 @@ use crate::rooms::nominations::Held;
 use crate::state::jobs::Job;
 use crate::state::quota::{QueueId, Quota};
 use crate::state::shapes::{Shape, Shapes};
-use ohm_model::{GroupIndex, JobId, NodeId, ResourceId, ShapeId};
+use ohm_model::{FlavorResource, GroupIndex, JobId, NodeId, ResourceId, ShapeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Consecutive tasks of a group and where they go: (first, count, node).
@@ -20,7 +20,7 @@ pub type TasksOn = (u32, u32, NodeId);
 pub struct Overlay {
     /// Amounts by node slot and resource.
     nodes: Grid,
-    /// What is added to the usage of queues and cohorts, by resource.
+    /// What is added to the usage of queues and cohorts, by flavor and resource.
     pub(crate) queues: Grid,
     ports: BTreeMap<(NodeId, u16), i32>,
     devices: BTreeMap<(NodeId, ResourceId), [i16; 64]>,
@@ -72,7 +72,7 @@ enum Step {
     Amount(NodeId, ResourceId, i64),
     /// What a queue is charged for so many tasks of a shape.
     Charged(QueueId, ShapeId, i32),
-    Quota(QueueId, ResourceId, i64),
+    Quota(QueueId, FlavorResource, i64),
     Port(NodeId, u16, i32),
     Devices(NodeId, ResourceId, u64, i16),
     OnNode(JobId, NodeId, i32),
@@ -200,7 +200,7 @@ impl Overlay {
         queue: QueueId,
         (id, shape, tasks): (ShapeId, &Shape, i32),
     ) {
-        quota.charge_all_over(queue, &shape.requests, i64::from(tasks), &mut self.queues);
+        quota.charge_all_over(queue, &shape.charges, i64::from(tasks), &mut self.queues);
         self.steps.push((group, Step::Charged(queue, id, tasks)));
     }
 
@@ -210,11 +210,11 @@ impl Overlay {
         quota: &Quota,
         group: GroupIndex,
         queue: QueueId,
-        amounts: impl Iterator<Item = (ResourceId, i64)>,
+        amounts: impl Iterator<Item = (FlavorResource, i64)>,
     ) {
-        for (resource, amount) in amounts {
-            quota.charge_over(queue, resource, amount, &mut self.queues);
-            self.steps.push((group, Step::Quota(queue, resource, amount)));
+        for (column, amount) in amounts {
+            quota.charge_over(queue, column, amount, &mut self.queues);
+            self.steps.push((group, Step::Quota(queue, column, amount)));
         }
     }
 
@@ -343,9 +343,10 @@ fn revert(over: &mut Overlay, of: ShapesAndQuota<'_>, group: GroupIndex, step: S
             add_amounts(&mut over.nodes, node, requests_of(of, shape), i64::from(-tasks));
         }
         Step::Charged(queue, shape, tasks) => {
-            quota.charge_all_over(queue, requests_of(of, shape), i64::from(-tasks), &mut over.queues);
+            let charges = of.shapes.get(shape).map_or(&[][..], |shape| &shape.charges);
+            quota.charge_all_over(queue, charges, i64::from(-tasks), &mut over.queues);
         }
-        Step::Quota(queue, resource, amount) => quota.charge_over(queue, resource, -amount, &mut over.queues),
+        Step::Quota(queue, column, amount) => quota.charge_over(queue, column, -amount, &mut over.queues),
         _ => revert_kept(over, group, step),
     }
 }

@@ -5,20 +5,17 @@ use crate::rooms::overlay::Overlay;
 use crate::rooms::room::{Asker, Room, Wish};
 use crate::rooms::what_if::WhatIf;
 use crate::state::admission::Standing;
+use crate::state::flavors::Charges;
 use crate::state::jobs::{Group, Job};
 use crate::state::nodes::{DRAINING, NodeRecord};
 use crate::state::quota::QueueId;
 use crate::state::repairs::UnhealthyCause;
-use crate::state::requests::{live_shapes, named, summed};
+use crate::state::requests::{live_shapes, summed};
 use crate::state::runs::{NO_RUN, Run};
 use crate::state::tolerance::driving_condition;
-use ohm_model::{
-    Amounts, Class, ClassKind, GroupIndex, Index, JobId, NodeId, Nomination, ResourceId, Role, RunRef, SessionId,
-    ShapeId,
-};
+use ohm_model::{Class, ClassKind, GroupIndex, Index, JobId, NodeId, Nomination, Role, RunRef, SessionId, ShapeId};
 use ohm_stdx::RangeSet;
 use ohm_stdx::bug::{self, Bug};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Whether [`Cell::leave_cause`] may find anything on `node`: what is asked before the runs there are looked at.
@@ -220,16 +217,16 @@ impl Cell {
         standing_in(self, job, self.quota.find(&job.spec.queue))
     }
 
-    /// What the spares of `job` are charged to its queue, by resource.
-    pub fn spares_charged(&self, job: &Job) -> Amounts {
-        named(self, summed(self, job.groups.iter().map(|group| (group.shape, i64::from(group.spares)))))
+    /// What the spares of `job` are charged to its queue.
+    pub fn spares_charged(&self, job: &Job) -> Charges {
+        summed(self, job.groups.iter().map(|group| (group.shape, i64::from(group.spares))))
     }
 
     /// What `job` as a whole asks for beyond what its queue is charged for it: nothing once it is reserved. Below zero
     /// where live runs hold more: tasks beyond the count that still stop, and runs of former revisions.
-    pub fn missing_request(&self, job: &Job) -> BTreeMap<ResourceId, i64> {
+    pub fn missing_request(&self, job: &Job) -> Charges {
         if !job.reserved.is_empty() {
-            return BTreeMap::new();
+            return Charges::new();
         }
         let asked = job.groups.iter().zip(&job.spec.groups).map(|(group, spec)| (group.shape, i64::from(spec.count)));
         let live = job.groups.iter().flat_map(|group| live_shapes(self, group)).map(|(shape, count)| (shape, -count));

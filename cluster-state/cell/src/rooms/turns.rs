@@ -13,7 +13,7 @@ use crate::state::admission::Standing;
 use crate::state::jobs::Job;
 use crate::state::quota::{AT_ONCE, QueueId};
 use crate::state::turns::Turn;
-use ohm_model::{Lease, ResourceId, SessionId, Shard};
+use ohm_model::{FlavorResource, Lease, SessionId, ShapeId, Shard};
 use ohm_stdx::bug::{self, Bug};
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl Ceded {
             let Some(other) = cell.jobs.get(other) else { continue };
             if is_of_others(cell, other.shard, holder)
                 && is_patient(cell, other)
-                && asks(cell, other, &mut self.ask)
+                && self.asks(cell, other, queue)
                 && self.fits(cell, queue)
             {
                 self.leave_ask();
@@ -69,11 +69,22 @@ impl Ceded {
         changed
     }
 
+    /// Writes what `job` needs to start, of the flavors that the quota has for it; returns whether it could start now,
+    /// as far as the job itself goes.
+    fn asks(&mut self, cell: &Cell, job: &Job, queue: QueueId) -> bool {
+        let Ceded { amounts, ask, .. } = self;
+        let left = |column: FlavorResource| {
+            let ceded = amounts.iter().find(|(known, _)| *known == column).map_or(0, |(_, amount)| *amount);
+            cell.quota.left_over(queue, &[(column, 0)], &Grid::default())[0].saturating_sub(ceded)
+        };
+        asks(cell, job, ask, left)
+    }
+
     /// Whether the quota allows what is asked, beside what others are ceded.
     fn fits(&self, cell: &Cell, queue: QueueId) -> bool {
         self.ask.chunks(AT_ONCE).all(|asked| {
             let left = cell.quota.left_over(queue, asked, &Grid::default());
-            asked.iter().zip(left).all(|(&(resource, ask), left)| left - self.of(resource) >= ask)
+            asked.iter().zip(left).all(|(&(column, ask), left)| left - self.of(column) >= ask)
         })
     }
 }
@@ -92,7 +103,7 @@ pub fn waits_elsewhere(cell: &Cell, queue: &str, is_own: impl Fn(Shard) -> bool)
     let foreign = first_in_line(cell, queue, None).find(|job| !is_own(job.shard));
     let (Some(job), Some(at)) = (foreign, cell.quota.find(queue)) else { return false };
     let mut ceded = Ceded::default();
-    holder_of(cell, job.shard).is_some() && asks(cell, job, &mut ceded.ask) && ceded.fits(cell, at)
+    holder_of(cell, job.shard).is_some() && ceded.asks(cell, job, at) && ceded.fits(cell, at)
 }
 
 /// Whether jobs of its queue that wait to start, and are none of those that `is_own` says, come before `job`: so many
@@ -107,11 +118,11 @@ pub fn others_come_first(cell: &Cell, job: &Job, is_own: impl Fn(Shard) -> bool,
         if count >= many {
             return true;
         }
-        if asks(cell, other, &mut ceded.ask) && ceded.fits(cell, queue) {
+        if ceded.asks(cell, other, queue) && ceded.fits(cell, queue) {
             ceded.leave_ask();
         }
     }
-    ceded.any() && asks(cell, job, &mut ceded.ask) && !ceded.fits(cell, queue)
+    ceded.any() && ceded.asks(cell, job, queue) && !ceded.fits(cell, queue)
 }
 
 /// The first jobs of `queue` that wait to start, in order, before `until`.
@@ -126,9 +137,9 @@ fn is_enough_for_all((cell, over): (&Cell, &Grid), at: QueueId, job: &Job) -> bo
         return false;
     }
     cell.turns.asked(&job.spec.queue).chunks(AT_ONCE).all(|asked| {
-        let mut resources = [(ResourceId(0), 0); AT_ONCE];
-        resources.iter_mut().zip(asked).for_each(|(to, (resource, _))| to.0 = *resource);
-        let left = cell.quota.left_over(at, &resources[..asked.len()], over);
+        let mut columns = [(FlavorResource(0), 0); AT_ONCE];
+        columns.iter_mut().zip(asked).for_each(|(to, (column, _))| to.0 = *column);
+        let left = cell.quota.left_over(at, &columns[..asked.len()], over);
         asked.iter().zip(left).all(|((_, asked), left)| i128::from(left) >= *asked)
     })
 }
@@ -152,8 +163,9 @@ fn is_patient(cell: &Cell, job: &Job) -> bool {
     cell.now_ms < patient_until_ms(cell, job) || cell.nominations.is_head(job.id)
 }
 
-/// Writes what `job` needs to start; returns whether it could start now, as far as the job itself goes.
-fn asks(cell: &Cell, job: &Job, ask: &mut Sums) -> bool {
+/// Writes what `job` needs to start, of each group by the first offer of which the quota has enough `left`, else by the
+/// first one; returns whether it could start now, as far as the job itself goes.
+fn asks(cell: &Cell, job: &Job, ask: &mut Sums, left: impl Fn(FlavorResource) -> i64) -> bool {
     ask.clear();
     let whole = match cell.standing(job) {
         Standing::Free => false,
@@ -168,8 +180,17 @@ fn asks(cell: &Cell, job: &Job, ask: &mut Sums) -> bool {
             }
             continue;
         }
-        let Some(shape) = cell.shapes.get(group.shape) else { continue };
-        shape.requests.iter().for_each(|&(resource, one)| add(ask, resource, one.saturating_mul(i64::from(needed))));
+        let offers = group.offers();
+        let is_left = |shape: &&ShapeId| {
+            let mut charges = cell.shapes.get(**shape).into_iter().flat_map(|shape| &shape.charges);
+            charges.all(|&(column, one)| {
+                let asked = ask.iter().find(|(known, _)| *known == column).map_or(0, |(_, amount)| *amount);
+                asked.saturating_add(one.saturating_mul(i64::from(needed))) <= left(column)
+            })
+        };
+        let offer = if offers.len() > 1 { offers.iter().find(is_left) } else { None };
+        let Some(shape) = offer.or(offers.first()).and_then(|shape| cell.shapes.get(*shape)) else { continue };
+        shape.charges.iter().for_each(|&(column, one)| add(ask, column, one.saturating_mul(i64::from(needed))));
     }
     !ask.is_empty()
 }

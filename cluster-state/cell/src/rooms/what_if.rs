@@ -9,7 +9,7 @@ use crate::state::jobs::Job;
 use crate::state::nodes::NOMINATED;
 use crate::state::quota::{AT_ONCE, QueueId};
 use crate::state::shapes::Shape;
-use ohm_model::{GroupIndex, JobId, NodeId, ResourceId};
+use ohm_model::{FlavorResource, GroupIndex, JobId, NodeId, ResourceId};
 use ohm_stdx::RangeSet;
 
 /// The cell as it would be.
@@ -99,11 +99,18 @@ impl<'a> WhatIf<'a> {
         self.cell.spares_on(job.id, group, node).saturating_sub(under_way)
     }
 
-    /// How many of `most` tasks that ask for so much `queue` may still be charged for, beside what is `ceded`.
-    pub(crate) fn quota_tasks(&self, queue: QueueId, requests: &[(ResourceId, i64)], most: u32, ceded: &Ceded) -> u32 {
+    /// How many of `most` tasks, each of which is charged so much, `queue` may still be charged for, beside what is
+    /// `ceded`.
+    pub(crate) fn quota_tasks(
+        &self,
+        queue: QueueId,
+        charges: &[(FlavorResource, i64)],
+        most: u32,
+        ceded: &Ceded,
+    ) -> u32 {
         let mut tasks = i64::from(most);
-        for requests in requests.chunks(AT_ONCE) {
-            for (&(_, request), left) in requests.iter().zip(self.quota_left(queue, requests, ceded)) {
+        for charges in charges.chunks(AT_ONCE) {
+            for (&(_, request), left) in charges.iter().zip(self.quota_left(queue, charges, ceded)) {
                 if left < request.saturating_mul(tasks) {
                     tasks = (left / request).max(0);
                 }
@@ -112,12 +119,12 @@ impl<'a> WhatIf<'a> {
         tasks as u32
     }
 
-    /// How much more of each resource, at most [`AT_ONCE`] of them, may be charged to `queue`, beside what is `ceded`;
+    /// How much more of each column, at most [`AT_ONCE`] of them, may be charged to `queue`, beside what is `ceded`;
     /// where nothing limits it, what sums can still hold.
     #[inline]
-    pub(crate) fn quota_left(&self, queue: QueueId, asked: &[(ResourceId, i64)], ceded: &Ceded) -> [i64; AT_ONCE] {
+    pub(crate) fn quota_left(&self, queue: QueueId, asked: &[(FlavorResource, i64)], ceded: &Ceded) -> [i64; AT_ONCE] {
         let mut left = self.cell.quota.left_over(queue, asked, &self.over.queues).map(show_left);
-        asked.iter().zip(&mut left).for_each(|((resource, _), left)| *left -= ceded.of(*resource));
+        asked.iter().zip(&mut left).for_each(|((column, _), left)| *left -= ceded.of(*column));
         left
     }
 
@@ -139,15 +146,26 @@ pub struct QuotaLeft<'a> {
 }
 
 impl QuotaLeft<'_> {
-    /// How much more of `resource` the job may use, borrowing included; nothing is no limit.
-    pub fn available(&self, resource: ResourceId) -> Option<i64> {
+    /// How much more of a flavor and resource the job may use, borrowing included; nothing is no limit.
+    pub fn available(&self, column: FlavorResource) -> Option<i64> {
         let WhatIf { cell, over } = self.what;
-        let left = cell.quota.available_over(self.queue, resource, &over.queues)?;
-        Some(show_left(left) - self.ceded(resource))
+        let left = cell.quota.available_over(self.queue, column, &over.queues)?;
+        Some(show_left(left) - self.ceded(column))
     }
 
-    /// How much of `resource` is left to jobs that come before it and are planned by other schedulers.
-    pub fn ceded(&self, resource: ResourceId) -> i64 {
-        self.ceded.of(resource)
+    /// How much of it the queue could ever use.
+    pub fn potential(&self, column: FlavorResource) -> i64 {
+        let quota = &self.what.cell.quota;
+        quota.potential(&quota.at(self.queue).spec.name, column).unwrap_or(0)
+    }
+
+    /// From how far up `amount` more of it is lent; see Kueue's borrowing level.
+    pub fn borrowing_level(&self, column: FlavorResource, amount: i64) -> u32 {
+        self.what.cell.quota.borrowing_level(self.queue, column, amount, &self.what.over.queues)
+    }
+
+    /// How much of it is left to jobs that come before it and are planned by other schedulers.
+    pub fn ceded(&self, column: FlavorResource) -> i64 {
+        self.ceded.of(column)
     }
 }

@@ -15,7 +15,7 @@
 
 use ohm_model::brought::request_toleration;
 use ohm_model::selector::Labels;
-use ohm_model::{GroupSpec, Index, Toleration};
+use ohm_model::{Index, Toleration};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -125,10 +125,9 @@ impl Admission {
         self.round.as_ref().filter(|round| round.is_ready())
     }
 
-    /// The labels that nodes must have for `group`, and the taints it tolerates: its own, and what the checks of a
-    /// round that is ready add, that of the nodes brought for them too. Where a label is given twice, its own counts.
-    pub fn filters(&self, group: &GroupSpec) -> (Labels, Vec<Toleration>) {
-        let (mut labels, mut tolerations) = (group.node_selector.clone(), group.tolerations.clone());
+    /// Adds the labels that nodes must have, and the taints that are tolerated, by the checks of a round that is ready,
+    /// those of the nodes brought for them too. Where a label is there already, that counts.
+    pub(crate) fn add_filters(&self, labels: &mut Labels, tolerations: &mut Vec<Toleration>) {
         for check in self.ready().into_iter().flat_map(|round| &round.checks) {
             for (key, value) in &check.node_selector {
                 labels.entry(key.clone()).or_insert_with(|| value.clone());
@@ -139,6 +138,5 @@ impl Admission {
                 }
             }
         }
-        (labels, tolerations)
     }
 }

@@ -1,10 +1,11 @@
 //! Jobs, their groups and tasks.
 
 use crate::state::admission::Admission;
+use crate::state::flavors::Charges;
 use crate::state::repairs::Repairs;
 use crate::state::runs::NO_RUN;
 use ohm_model::{
-    Amounts, ClassKind, Exit, GroupSpec, Incarnation, Index, JobId, JobSpec, NodeId, ShapeId, Shard, StopCause,
+    ClassKind, Exit, FlavorChoice, GroupSpec, Incarnation, Index, JobId, JobSpec, NodeId, ShapeId, Shard, StopCause,
 };
 use ohm_stdx::bug::{self, Bug};
 use ohm_stdx::{Chunked, RangeSet};
@@ -109,6 +110,9 @@ impl Task {
 pub struct Group {
     /// What a placement of it depends on from now on. Runs keep the shape that they were placed with.
     pub shape: ShapeId,
+    /// The shapes that it may have instead while nothing of its job stands or is reserved, one for each way to take
+    /// flavors of its queue, in the order of the queue; empty where the queue names no flavors or none suits it.
+    pub offers: Vec<ShapeId>,
     /// Counts, from 1, how often an update has changed what its tasks are made of.
     pub revision: u32,
     /// Its tasks by rank. Longer than the count while runs of removed tasks stop.
@@ -155,6 +159,7 @@ impl Group {
     pub(crate) fn new(shape: ShapeId, revision: u32, count: u32, floor: Incarnation) -> Self {
         Group {
             shape,
+            offers: Vec::new(),
             revision,
             tasks: (0..count).map(|_| Task::new(floor)).collect(),
             pending: RangeSet::all(count),
@@ -176,6 +181,11 @@ impl Group {
             moving: RangeSet::default(),
             spares: 0,
         }
+    }
+
+    /// The shapes that it may start with.
+    pub fn offers(&self) -> &[ShapeId] {
+        if self.offers.is_empty() { std::slice::from_ref(&self.shape) } else { &self.offers }
     }
 
     /// How many tasks must be live together for the group to start now: its minimum less what is over already, at least
@@ -278,7 +288,7 @@ pub struct Job {
     /// What still runs of it has no more than this from the polite signal on, if whoever cancelled it said so.
     pub grace_ms_max: Option<u64>,
     /// What is charged to its queue as a reservation; empty without one.
-    pub reserved: Amounts,
+    pub reserved: Charges,
     /// Its groups in order.
     pub groups: Vec<Group>,
     /// Attempts that did not simply succeed, oldest first.
@@ -297,6 +307,24 @@ impl Job {
             self.past.remove(0);
         }
         self.past.push(past);
+    }
+
+    /// Whether its groups may take other flavors: nothing of it stands, comes back or is reserved.
+    pub fn may_choose_flavors(&self) -> bool {
+        self.reserved.is_empty() && self.live() == 0
+    }
+
+    /// The job as it is with these flavors; nothing where none of them is another one than it has.
+    pub fn with_flavors(&self, choices: &[FlavorChoice]) -> Option<Job> {
+        let differs = |choice: &&FlavorChoice| {
+            let group = self.groups.get(usize::from(choice.group.0));
+            choice.job == self.id && group.is_some_and(|group| group.shape != choice.shape)
+        };
+        let mut other = choices.iter().filter(differs).peekable();
+        other.peek()?;
+        let mut job = self.clone();
+        other.for_each(|choice| job.groups[usize::from(choice.group.0)].shape = choice.shape);
+        Some(job)
     }
 
     /// Tasks with live runs, over all groups.

@@ -1,16 +1,18 @@
 //! The quota tree: queues under cohorts, with borrowing and lending (Kueue's cohort arithmetic, restated).
 //!
-//! For each resource: `local` is what a node never lends; usage beyond it counts in the parent; what is available is
-//! the local rest plus what the parent can spare, within the borrowing limit. All sums stand in columns by resource.
+//! For each resource of each flavor, a *column*: `local` is what a node never lends; usage beyond it counts in the
+//! parent; what is available is the local rest plus what the parent can spare, within the borrowing limit.
 //! What a plan or a transaction under judgement takes is laid over them as differences ([`Grid`]), by the same
 //! arithmetic.
 //!
 //! Invariants: nodes are sorted by name; the usage of a queue is what its own jobs hold, that of a cohort what passes
 //! the `local` amounts of those below it.
 
+use crate::planted::quota::overlooks;
 use crate::rooms::grid::Grid;
+use crate::state::flavors::{Charges, NO_FLAVOR, QuotaColumns, ResourceFlavors, flavored};
 use crate::state::resources::ResourceNames;
-use ohm_model::{Amounts, QueueSpec, ResourceId};
+use ohm_model::{FlavorResource, QueueSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,17 +22,17 @@ pub const DEPTH_MAX: usize = 32;
 /// No usage is let above this, whatever the quotas say, so that sums over jobs never overflow.
 pub(crate) const USAGE_MAX: i64 = 1 << 62;
 
-/// Resources that are worked out at once: one walk up the tree for what a task asks for.
+/// Columns that are worked out at once: one walk up the tree for what a task asks for.
 pub(crate) const AT_ONCE: usize = 4;
 
 /// A queue or cohort of one copy of the cell, valid until queues are put or removed. Never written anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueId(u32);
 
-/// One resource at one queue or cohort.
+/// One resource of one flavor at one queue or cohort.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Level {
-    /// Whether this queue limits the resource at all.
+    /// Whether this queue limits it at all.
     limited: bool,
     /// The own nominal amount and what those below lend.
     subtree: i64,
@@ -68,37 +70,41 @@ pub struct QuotaNode {
     pub spec: QueueSpec,
     /// Where its cohort is among the nodes.
     above: Option<u32>,
-    /// By resource; what is beyond the end is neither limited nor used.
+    /// How many levels are below it: 0 for a queue, 1 for a cohort that holds queues only.
+    height: u32,
+    /// By flavor and resource; what is beyond the end is neither limited nor used.
     columns: Vec<Level>,
 }
 
 impl QuotaNode {
-    /// What is used of `resource` here: by the own jobs, and beyond their own by those below.
-    pub fn used(&self, resource: ResourceId) -> i64 {
-        self.level(resource).usage
+    /// What is used of a column here: by the own jobs, and beyond their own by those below.
+    pub fn used(&self, column: FlavorResource) -> i64 {
+        self.level(column).usage
     }
 
-    /// Whether the queue limits any resource.
+    /// Whether the queue limits anything.
     pub(crate) fn limits_anything(&self) -> bool {
         self.columns.iter().any(|level| level.limited)
     }
 
-    /// The resources that are used here or given by those below, with both amounts.
-    pub(crate) fn sums(&self) -> impl Iterator<Item = (ResourceId, i64, i64)> + '_ {
+    /// The columns that are used here or given by those below, with both amounts.
+    pub(crate) fn sums(&self) -> impl Iterator<Item = (FlavorResource, i64, i64)> + '_ {
         let columns = self.columns.iter().enumerate();
-        let sums = columns.map(|(column, level)| (ResourceId(column as u16), level.usage, level.subtree));
+        let sums = columns.map(|(column, level)| (FlavorResource(column as u16), level.usage, level.subtree));
         sums.filter(|(_, usage, subtree)| (*usage, *subtree) != (0, 0))
     }
 
-    fn level(&self, resource: ResourceId) -> &Level {
-        self.columns.get(usize::from(resource.0)).unwrap_or(&Level::NONE)
+    fn level(&self, column: FlavorResource) -> &Level {
+        self.columns.get(usize::from(column.0)).unwrap_or(&Level::NONE)
     }
 }
 
-/// All queues and cohorts by name.
+/// All queues and cohorts by name, and what they give quota of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
     nodes: Arc<Vec<QuotaNode>>,
+    pub(crate) columns: QuotaColumns,
+    pub(crate) flavors: ResourceFlavors,
 }
 
 impl Quota {
@@ -122,6 +128,16 @@ impl Quota {
         self.find(name).map(|at| self.at(at))
     }
 
+    /// The flavors and resources in which quota is counted.
+    pub fn columns(&self) -> &QuotaColumns {
+        &self.columns
+    }
+
+    /// Resource flavors.
+    pub fn flavors(&self) -> &ResourceFlavors {
+        &self.flavors
+    }
+
     /// All queues and cohorts by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &QuotaNode> {
         self.nodes.iter()
@@ -137,8 +153,8 @@ impl Quota {
     }
 
     /// The nodes of a snapshot, which are sorted by name.
-    pub(crate) fn from_nodes(nodes: Vec<QuotaNode>) -> Self {
-        Quota { nodes: Arc::new(nodes) }
+    pub(crate) fn from_nodes(nodes: Vec<QuotaNode>, columns: QuotaColumns, flavors: ResourceFlavors) -> Self {
+        Quota { nodes: Arc::new(nodes), columns, flavors }
     }
 
     /// The topmost cohort above `queue`, or the queue itself.
@@ -150,38 +166,67 @@ impl Quota {
         &self.at(at).spec.name
     }
 
-    /// How much more of `resource` the queue may use; nothing is no limit. May be negative after a quota was cut.
-    pub fn available(&self, queue: &str, resource: ResourceId) -> Option<i64> {
-        self.available_over(self.find(queue)?, resource, &Grid::default())
+    /// How much more of a column the queue may use; nothing is no limit. May be negative after a quota was cut.
+    pub fn available(&self, queue: &str, column: FlavorResource) -> Option<i64> {
+        self.available_over(self.find(queue)?, column, &Grid::default())
     }
 
     /// As [`Quota::available`], with the usage that `over` adds.
-    pub(crate) fn available_over(&self, queue: QueueId, resource: ResourceId, over: &Grid) -> Option<i64> {
+    pub(crate) fn available_over(&self, queue: QueueId, column: FlavorResource, over: &Grid) -> Option<i64> {
         let (mut spare, mut room_in_sums) = ([0; AT_ONCE], [USAGE_MAX; AT_ONCE]);
-        self.spare_over(queue, &[(resource, 0)], over, (&mut spare, &mut room_in_sums));
-        self.at(queue).level(resource).limited.then_some(spare[0])
+        self.spare_over(queue, &[(column, 0)], over, (&mut spare, &mut room_in_sums));
+        self.at(queue).level(column).limited.then_some(spare[0])
     }
 
-    /// How much more of each resource, at most [`AT_ONCE`] of them, may be charged to the queue. Where nothing limits
+    /// How much of a column the queue could ever use: its own and all that it may borrow, were nothing used. Of a root,
+    /// all that it has.
+    pub fn potential(&self, queue: &str, column: FlavorResource) -> Option<i64> {
+        self.find(queue).map(|queue| self.potential_at(queue, column))
+    }
+
+    fn potential_at(&self, queue: QueueId, column: FlavorResource) -> i64 {
+        let (node, level) = (self.at(queue), self.at(queue).level(column));
+        let Some(above) = node.above else { return level.subtree };
+        let most = level.local.saturating_add(self.potential_at(QueueId(above), column));
+        level.borrowing.map_or(most, |limit| most.min(level.subtree.saturating_add(limit)))
+    }
+
+    /// From how far up `amount` more of a column is lent: 0 where it is within the nominal quota of the queue, else the
+    /// height of the lowest cohort that has it, or of the root. `over` is what is used besides.
+    pub(crate) fn borrowing_level(&self, queue: QueueId, column: FlavorResource, amount: i64, over: &Grid) -> u32 {
+        let (mut at, mut rest) = (queue, amount);
+        loop {
+            let (node, level) = (self.at(at), self.at(at).level(column));
+            let added = over.peek(at.0 as usize).get(usize::from(column.0)).copied().unwrap_or(0);
+            let usage = level.usage.saturating_add(added);
+            let Some(above) = node.above.filter(|_| usage.saturating_add(rest) > level.subtree) else {
+                return node.height;
+            };
+            rest = rest.saturating_sub((level.local - usage).max(0));
+            at = QueueId(above);
+        }
+    }
+
+    /// How much more of each column, at most [`AT_ONCE`] of them, may be charged to the queue. Where nothing limits
     /// it, what sums can still hold.
     #[inline]
-    pub(crate) fn left_over(&self, queue: QueueId, asked: &[(ResourceId, i64)], over: &Grid) -> [i64; AT_ONCE] {
+    pub(crate) fn left_over(&self, queue: QueueId, asked: &[(FlavorResource, i64)], over: &Grid) -> [i64; AT_ONCE] {
         let (mut spare, mut room_in_sums) = ([0; AT_ONCE], [USAGE_MAX; AT_ONCE]);
         self.spare_over(queue, asked, over, (&mut spare, &mut room_in_sums));
         let node = self.at(queue);
-        for ((resource, _), (spare, room)) in asked.iter().zip(spare.into_iter().zip(&mut room_in_sums)) {
-            if node.level(*resource).limited {
+        for ((column, _), (spare, room)) in asked.iter().zip(spare.into_iter().zip(&mut room_in_sums)) {
+            if node.level(*column).limited && !overlooks(&node.spec) {
                 *room = spare.min(*room);
             }
         }
         room_in_sums
     }
 
-    /// What the queue may use more of each resource, and what the sums from here to the root can still hold.
+    /// What the queue may use more of each column, and what the sums from here to the root can still hold.
     fn spare_over(
         &self,
         queue: QueueId,
-        asked: &[(ResourceId, i64)],
+        asked: &[(FlavorResource, i64)],
         over: &Grid,
         (spare, room_in_sums): (&mut [i64; AT_ONCE], &mut [i64; AT_ONCE]),
     ) {
@@ -190,23 +235,29 @@ impl Quota {
             self.spare_over(QueueId(above), asked, over, (spare, room_in_sums));
         }
         let added = over.peek(queue.0 as usize);
-        for ((resource, _), (spare, room)) in asked.iter().zip(spare.iter_mut().zip(room_in_sums)) {
-            let level = node.level(*resource);
-            let usage = level.usage + added.get(usize::from(resource.0)).copied().unwrap_or(0);
+        for ((column, _), (spare, room)) in asked.iter().zip(spare.iter_mut().zip(room_in_sums)) {
+            let level = node.level(*column);
+            let usage = level.usage + added.get(usize::from(column.0)).copied().unwrap_or(0);
             *spare = level.spare(usage, node.above.map(|_| *spare));
             *room = (*room).min(USAGE_MAX - usage);
         }
     }
 
     /// Adds `amount` to the usage of the queue in `over`, and what passes its own to those above; negative gives back.
-    pub(crate) fn charge_over(&self, queue: QueueId, resource: ResourceId, amount: i64, over: &mut Grid) {
-        self.charge_all_over(queue, &[(resource, amount)], 1, over);
+    pub(crate) fn charge_over(&self, queue: QueueId, column: FlavorResource, amount: i64, over: &mut Grid) {
+        self.charge_all_over(queue, &[(column, amount)], 1, over);
     }
 
     /// As [`Quota::charge_over`] with so many times each of these amounts.
-    pub(crate) fn charge_all_over(&self, queue: QueueId, amounts: &[(ResourceId, i64)], times: i64, over: &mut Grid) {
+    pub(crate) fn charge_all_over(
+        &self,
+        queue: QueueId,
+        amounts: &[(FlavorResource, i64)],
+        times: i64,
+        over: &mut Grid,
+    ) {
         for amounts in amounts.chunks(AT_ONCE) {
-            let width = amounts.iter().map(|(resource, _)| usize::from(resource.0) + 1).max().unwrap_or(0);
+            let width = amounts.iter().map(|(column, _)| usize::from(column.0) + 1).max().unwrap_or(0);
             let mut rest = [0; AT_ONCE];
             amounts.iter().zip(&mut rest).for_each(|((_, amount), rest)| *rest = amount.saturating_mul(times));
             let mut at = Some(queue.0);
@@ -215,8 +266,8 @@ impl Quota {
             {
                 let node = &self.nodes[here as usize];
                 let added = over.row(here as usize, width);
-                for ((resource, _), rest) in amounts.iter().zip(&mut rest) {
-                    let (level, added) = (node.level(*resource), &mut added[usize::from(resource.0)]);
+                for ((column, _), rest) in amounts.iter().zip(&mut rest) {
+                    let (level, added) = (node.level(*column), &mut added[usize::from(column.0)]);
                     let passed_on = level.passed_on(level.usage + *added, *rest);
                     *added += *rest;
                     *rest = passed_on;
@@ -227,11 +278,11 @@ impl Quota {
     }
 
     /// Adds each amount to the usage of `queue`; negative gives back.
-    pub(crate) fn charge(&mut self, queue: &str, amounts: impl Iterator<Item = (ResourceId, i64)>) {
+    pub(crate) fn charge(&mut self, queue: &str, amounts: impl Iterator<Item = (FlavorResource, i64)>) {
         let Some(queue) = self.find(queue) else { return };
         let nodes = Arc::make_mut(&mut self.nodes);
-        for (resource, amount) in amounts {
-            let (mut at, mut amount, column) = (Some(queue.0), amount, usize::from(resource.0));
+        for (column, amount) in amounts {
+            let (mut at, mut amount, column) = (Some(queue.0), amount, usize::from(column.0));
             while let Some(here) = at
                 && amount != 0
             {
@@ -269,7 +320,7 @@ impl Quota {
         let nodes = Arc::make_mut(&mut self.nodes);
         match nodes.binary_search_by(|node| node.spec.name.cmp(&spec.name)) {
             Ok(at) => nodes[at].spec = spec,
-            Err(at) => nodes.insert(at, QuotaNode { spec, above: None, columns: Vec::new() }),
+            Err(at) => nodes.insert(at, QuotaNode { spec, above: None, height: 0, columns: Vec::new() }),
         }
     }
 
@@ -279,44 +330,65 @@ impl Quota {
     }
 
     /// Recomputes every sum from the specs and the direct usage of each queue.
-    pub(crate) fn rebuild(&mut self, names: &ResourceNames, direct: &BTreeMap<String, Amounts>) {
+    pub(crate) fn rebuild(&mut self, names: &ResourceNames, direct: &BTreeMap<String, Charges>) {
         let above: Vec<Option<u32>> =
             self.nodes.iter().map(|node| self.find(&node.spec.parent).map(|above| above.0)).collect();
-        let nodes = Arc::make_mut(&mut self.nodes);
+        let (nodes, known) = (Arc::make_mut(&mut self.nodes), &self.columns);
         for (node, above) in nodes.iter_mut().zip(above) {
-            (node.above, node.columns) = (above, own_columns(&node.spec, names));
+            (node.above, node.columns) = (above, own_columns(&node.spec, names, known));
+            node.height = u32::from(node.spec.is_cohort);
         }
         for at in bottom_up(nodes) {
-            let QuotaNode { spec, above, columns } = &mut nodes[at];
-            for (resource, lent) in &spec.lending_limit {
-                if let Some(level) = names.find(resource).and_then(|column| columns.get_mut(usize::from(column.0))) {
-                    level.local = (level.subtree - lent).max(0);
+            let QuotaNode { spec, above, height, columns } = &mut nodes[at];
+            let height = *height;
+            for (flavor, resource, lent) in lending_limits(spec) {
+                let column = names.find(resource).and_then(|resource| known.find(flavor, resource));
+                if let Some(level) = column.and_then(|column| columns.get_mut(usize::from(column.0))) {
+                    level.local = level.subtree.saturating_sub(lent).max(0);
                 }
             }
             let lent: Vec<i64> = columns.iter().map(|level| level.subtree - level.local).collect();
             if let Some(above) = *above {
-                for (level, lent) in nodes[above as usize].columns.iter_mut().zip(lent) {
+                let above = &mut nodes[above as usize];
+                above.height = above.height.max(height + 1);
+                for (level, lent) in above.columns.iter_mut().zip(lent) {
                     level.subtree = level.subtree.saturating_add(lent);
                 }
             }
         }
         for (queue, amounts) in direct {
-            self.charge(queue, names.columns(amounts));
+            self.charge(queue, amounts.iter().map(|(column, amount)| (*column, *amount)));
         }
     }
 }
 
 /// The columns of a queue by itself: nothing used, nothing from below.
-fn own_columns(spec: &QueueSpec, names: &ResourceNames) -> Vec<Level> {
-    let mut columns = vec![Level::default(); names.len()];
-    for (column, amount) in names.columns(&spec.nominal) {
-        let level = &mut columns[usize::from(column.0)];
-        (level.limited, level.subtree) = (true, amount);
+fn own_columns(spec: &QueueSpec, names: &ResourceNames, known: &QuotaColumns) -> Vec<Level> {
+    let mut columns = vec![Level::default(); known.len()];
+    let place = |flavor: &str, resource: &str| known.find(flavor, names.find(resource)?);
+    let mut level = |flavor: &str, resource: &str, change: &dyn Fn(&mut Level)| {
+        place(flavor, resource).and_then(|column| columns.get_mut(usize::from(column.0))).map(change);
+    };
+    for (resource, &amount) in &spec.nominal {
+        level(NO_FLAVOR, resource, &|level| (level.limited, level.subtree) = (true, amount));
     }
-    for (column, limit) in names.columns(&spec.borrowing_limit) {
-        columns[usize::from(column.0)].borrowing = Some(limit);
+    for (resource, &limit) in &spec.borrowing_limit {
+        level(NO_FLAVOR, resource, &|level| level.borrowing = Some(limit));
+    }
+    for (flavor, resource, quota) in flavored(spec) {
+        level(flavor, resource, &|level| {
+            (level.limited, level.subtree, level.borrowing) = (true, quota.nominal, quota.borrowing_limit);
+        });
     }
     columns
+}
+
+/// What is lent at most, by flavor and resource.
+fn lending_limits(spec: &QueueSpec) -> impl Iterator<Item = (&str, &str, i64)> {
+    let short = spec.lending_limit.iter().map(|(resource, lent)| (NO_FLAVOR, resource.as_str(), *lent));
+    let of_groups =
+        flavored(spec).filter_map(|(flavor, resource, quota)| Some((flavor, resource, quota.lending_limit?)));
+    short.chain(of_groups)
 }
 
 /// Places ordered so that children come before their parents.
@@ -339,6 +411,7 @@ mod tests {
     use crate::state::resources::CPU;
     use proptest::prelude::*;
 
+    const COLUMN: FlavorResource = FlavorResource(0);
     const NAMES: [&str; 6] = ["root", "left", "right", "a", "b", "c"];
     const PARENTS: [&str; 6] = ["", "root", "root", "left", "left", "right"];
 
@@ -353,10 +426,10 @@ mod tests {
                 nominal: amounts(Some(nominal)),
                 borrowing_limit: amounts(borrowing),
                 lending_limit: amounts(lending),
-                weight_milli: 1000,
-                admission_checks: Vec::new(),
+                ..QueueSpec::default()
             });
         }
+        assert_eq!(quota.columns.intern(NO_FLAVOR, CPU), COLUMN);
         quota.rebuild(&ResourceNames::default(), &BTreeMap::new());
         quota
     }
@@ -375,19 +448,19 @@ mod tests {
         ) {
             let mut quota = tree(&limits);
             for (queue, amount) in charged {
-                quota.charge(NAMES[queue], [(CPU, amount)].into_iter());
+                quota.charge(NAMES[queue], [(COLUMN, amount)].into_iter());
             }
             let mut over = Grid::default();
             for &(held, amount) in &held {
-                quota.charge_over(quota.find(NAMES[held]).expect("a queue"), CPU, amount, &mut over);
+                quota.charge_over(quota.find(NAMES[held]).expect("a queue"), COLUMN, amount, &mut over);
             }
-            let beside = |queue| quota.available_over(quota.find(queue).expect("a queue"), CPU, &over);
+            let beside = |queue| quota.available_over(quota.find(queue).expect("a queue"), COLUMN, &over);
             let mut after = quota.clone();
             for &(queue, amount) in &held {
-                after.charge(NAMES[queue], [(CPU, amount)].into_iter());
+                after.charge(NAMES[queue], [(COLUMN, amount)].into_iter());
             }
             for queue in ["a", "b", "c"] {
-                prop_assert_eq!(beside(queue), after.available(queue, CPU), "{}", queue);
+                prop_assert_eq!(beside(queue), after.available(queue, COLUMN), "{}", queue);
             }
         }
     }

@@ -1,21 +1,22 @@
-//! What jobs ask for and hold, summed by resource. A run holds what the shape asks for that it was placed with,
+//! What jobs are charged for and hold, summed by column. A run holds what the shape asks for that it was placed with,
 //! whatever its group has become since.
 
 use crate::cell::Cell;
+use crate::state::flavors::Charges;
 use crate::state::jobs::{Group, Job};
 use crate::state::shapes::Shape;
-use ohm_model::{Amounts, ResourceId, ShapeId};
+use ohm_model::ShapeId;
 use std::collections::BTreeMap;
 
-/// What all tasks of `job` together ask for, by resource.
-pub(crate) fn whole_request(cell: &Cell, job: &Job) -> Amounts {
+/// What all tasks of `job` together ask for.
+pub(crate) fn whole_request(cell: &Cell, job: &Job) -> Charges {
     let groups = job.groups.iter().zip(&job.spec.groups);
-    named(cell, summed(cell, groups.map(|(group, spec)| (group.shape, i64::from(spec.count)))))
+    summed(cell, groups.map(|(group, spec)| (group.shape, i64::from(spec.count))))
 }
 
-/// What the live runs of `job` together hold, by resource.
-pub(crate) fn live_request(cell: &Cell, job: &Job) -> Amounts {
-    named(cell, summed(cell, job.groups.iter().flat_map(|group| live_shapes(cell, group))))
+/// What the live runs of `job` together hold.
+pub(crate) fn live_request(cell: &Cell, job: &Job) -> Charges {
+    summed(cell, job.groups.iter().flat_map(|group| live_shapes(cell, group)))
 }
 
 /// The shapes that the live runs of `group` have, each with how many runs. Nothing is looked through while all of
@@ -30,50 +31,46 @@ pub(crate) fn live_shapes(cell: &Cell, group: &Group) -> Vec<(ShapeId, i64)> {
     shapes.into_iter().collect()
 }
 
-pub(crate) fn summed(cell: &Cell, shapes: impl Iterator<Item = (ShapeId, i64)>) -> BTreeMap<ResourceId, i64> {
-    let mut sums = BTreeMap::new();
+pub(crate) fn summed(cell: &Cell, shapes: impl Iterator<Item = (ShapeId, i64)>) -> Charges {
+    let mut sums = Charges::new();
     for (shape, count) in shapes {
         if let Some(shape) = cell.shapes.get(shape) {
-            add_requests(&mut sums, shape, count);
+            add_charges(&mut sums, shape, count);
         }
     }
     sums
 }
 
-pub(crate) fn named(cell: &Cell, sums: BTreeMap<ResourceId, i64>) -> Amounts {
-    sums.into_iter().map(|(resource, amount)| (cell.resources.name(resource).to_string(), amount)).collect()
-}
-
-/// Adds what `count` tasks of `shape` ask for.
-pub(crate) fn add_requests(sums: &mut BTreeMap<ResourceId, i64>, shape: &Shape, count: i64) {
-    for &(resource, request) in &shape.requests {
-        let sum: &mut i64 = sums.entry(resource).or_insert(0);
+/// Adds what `count` tasks of `shape` are charged.
+pub(crate) fn add_charges(sums: &mut Charges, shape: &Shape, count: i64) {
+    for &(column, request) in &shape.charges {
+        let sum: &mut i64 = sums.entry(column).or_insert(0);
         *sum = sum.saturating_add(request.saturating_mul(count));
     }
 }
 
 /// What each queue's own jobs are charged, from the jobs themselves.
-pub(crate) fn direct_usage(cell: &Cell) -> BTreeMap<String, Amounts> {
-    let mut usage: BTreeMap<String, Amounts> = BTreeMap::new();
+pub(crate) fn direct_usage(cell: &Cell) -> BTreeMap<String, Charges> {
+    let mut usage: BTreeMap<String, Charges> = BTreeMap::new();
     for job in cell.jobs.iter().filter(|job| !job.spec.queue.is_empty()) {
         let sums = usage.entry(job.spec.queue.clone()).or_default();
-        for (resource, amount) in charged(cell, job) {
-            *sums.entry(resource).or_insert(0) += amount;
+        for (column, amount) in charged(cell, job) {
+            *sums.entry(column).or_insert(0) += amount;
         }
     }
     usage
 }
 
 /// What `job` holds of its queue: its reservation, or else what its live runs ask for; and its spares.
-pub(crate) fn charged(cell: &Cell, job: &Job) -> Amounts {
+pub(crate) fn charged(cell: &Cell, job: &Job) -> Charges {
     let mut charged = match (job.reserved.is_empty(), job.live()) {
         (false, _) => job.reserved.clone(),
-        (true, 0) => Amounts::new(),
+        (true, 0) => Charges::new(),
         (true, _) => live_request(cell, job),
     };
     if job.groups.iter().any(|group| group.spares > 0) {
-        for (resource, amount) in cell.spares_charged(job) {
-            *charged.entry(resource).or_insert(0) += amount;
+        for (column, amount) in cell.spares_charged(job) {
+            *charged.entry(column).or_insert(0) += amount;
         }
     }
     charged

@@ -1,6 +1,6 @@
 //! Resource names as dense column numbers.
 
-use ohm_model::{Amounts, ResourceId, resources};
+use ohm_model::{ResourceId, resources};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -36,11 +36,6 @@ impl ResourceNames {
     /// The name of `resource`; `?` for a column that does not exist.
     pub fn name(&self, resource: ResourceId) -> &str {
         self.names.get(usize::from(resource.0)).map_or("?", String::as_str)
-    }
-
-    /// The amounts that have a column, by column.
-    pub(crate) fn columns<'a>(&'a self, amounts: &'a Amounts) -> impl Iterator<Item = (ResourceId, i64)> + 'a {
-        amounts.iter().filter_map(|(name, amount)| Some((self.find(name)?, *amount)))
     }
 
     /// How many columns there are.

@@ -2,9 +2,12 @@
 //! class.
 
 use crate::state::classes::{Classes, NodeClass};
+use crate::state::flavors::{NO_FLAVOR, QuotaColumns};
 use crate::state::resources::{PODS, ResourceNames};
 use ohm_model::selector::Labels;
-use ohm_model::{ClassId, GroupSpec, ResourceId, SelectorTerm, ShapeId, Taint, TaintEffect, Toleration, resources};
+use ohm_model::{
+    ClassId, FlavorResource, GroupSpec, ResourceId, SelectorTerm, ShapeId, Taint, TaintEffect, Toleration, resources,
+};
 use ohm_stdx::Slab;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,6 +18,10 @@ use std::sync::Arc;
 pub struct Shape {
     /// What one task takes, by column, ascending, without zeros; `pods: 1` included.
     pub requests: Vec<(ResourceId, i64)>,
+    /// What its queue is charged for one task, by flavor and resource, ascending.
+    pub charges: Vec<(FlavorResource, i64)>,
+    /// Whether no flavor of its queue suits it: then it is placed nowhere, and nothing is charged for it.
+    pub unsuited: bool,
     /// The part of `requests` that asks for devices (extended resources), in the same order.
     pub devices: Vec<(ResourceId, i64)>,
     /// Labels the node must have.
@@ -43,8 +50,8 @@ pub enum ClassMiss {
 }
 
 impl Shape {
-    /// The shape of `group`; nothing when the cell has no resource column left.
-    pub(crate) fn of(group: &GroupSpec, names: &mut ResourceNames) -> Option<Self> {
+    /// The shape of `group` without a flavor; nothing when the cell has no resource column left.
+    pub(crate) fn of(group: &GroupSpec, names: &mut ResourceNames, columns: &mut QuotaColumns) -> Option<Self> {
         let mut requests: BTreeMap<ResourceId, i64> = BTreeMap::new();
         let mut devices = Vec::new();
         for (name, &amount) in group.requests.iter().filter(|(_, amount)| **amount > 0) {
@@ -56,8 +63,13 @@ impl Shape {
         }
         requests.insert(PODS, 1);
         devices.sort();
+        let charge = |(resource, amount): (&ResourceId, &i64)| (columns.intern(NO_FLAVOR, *resource), *amount);
+        let mut charges: Vec<(FlavorResource, i64)> = requests.iter().map(charge).collect();
+        charges.sort_unstable();
         Some(Shape {
             requests: requests.into_iter().collect(),
+            charges,
+            unsuited: false,
             devices,
             node_selector: group.node_selector.clone(),
             affinity: group.affinity.clone(),

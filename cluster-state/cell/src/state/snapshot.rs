@@ -9,6 +9,7 @@ use crate::planted;
 use crate::rooms::nominations::Nominations;
 use crate::state::brought::Brought;
 use crate::state::classes::{Classes, NodeClass};
+use crate::state::flavors::{QuotaColumns, ResourceFlavors};
 use crate::state::job_store::Jobs;
 use crate::state::kept::{Kept, KeptRun};
 use crate::state::nodes::Nodes;
@@ -23,7 +24,9 @@ use crate::state::shapes::Shapes;
 use crate::state::timers::Timer;
 use crate::state::topologies::{Domain, Topologies, Topology};
 use crate::state::turns::Turns;
-use ohm_model::{Index, Outcome, PriorityClass, ProvisioningClass, RunRef, SchedulingProfile, Sequence, SessionId};
+use ohm_model::{
+    Index, Outcome, PriorityClass, ProvisioningClass, ResourceFlavor, RunRef, SchedulingProfile, Sequence, SessionId,
+};
 use ohm_stdx::codec::{self, DecodeError};
 use ohm_stdx::{Chunked, Slab};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -78,6 +81,7 @@ struct Header {
     answers: u32,
     classes: u32,
     queues: u32,
+    flavors: u32,
     priority_classes: u32,
     provisioning_classes: u32,
     profiles: u32,
@@ -150,14 +154,16 @@ pub(crate) fn write_snapshot(cell: &Cell, emit: impl FnMut(&[u8])) -> bool {
         answers: cell.sessions.answers().count() as u32,
         classes: cell.classes.slots() as u32,
         queues: cell.quota.iter().len() as u32,
+        flavors: cell.quota.flavors.iter().len() as u32,
         priority_classes: cell.priority_classes.iter().len() as u32,
         provisioning_classes: cell.provisioning_classes.iter().len() as u32,
         profiles: cell.profiles.iter().len() as u32,
         domains: cell.topologies.iter().map(|topology| topology.domains.len() as u32).collect(),
     });
-    frame.put(&cell.resources);
+    frame.put(&(&cell.resources, &cell.quota.columns));
     frame.put_all(cell.classes.parts());
     frame.put_all(cell.quota.iter());
+    frame.put_all(cell.quota.flavors.iter());
     frame.put_all(cell.priority_classes.iter());
     frame.put_all(cell.provisioning_classes.iter().map(|class| &**class));
     frame.put_all(cell.profiles.iter().map(|profile| &**profile));
@@ -231,9 +237,11 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     if header.version > VERSION {
         return Err(RestoreError::Version { needed: header.version, known: VERSION });
     }
-    let resources: ResourceNames = frames.next()?;
+    let (resources, quota_columns): (ResourceNames, QuotaColumns) = frames.next()?;
     let classes = frames.list::<(Option<NodeClass>, u32)>(header.classes)?;
-    let quota = Quota::from_nodes(frames.list::<QuotaNode>(header.queues)?);
+    let queues = frames.list::<QuotaNode>(header.queues)?;
+    let flavors = ResourceFlavors::from_flavors(frames.list::<ResourceFlavor>(header.flavors)?.into_iter());
+    let quota = Quota::from_nodes(queues, quota_columns, flavors);
     let priority_classes = frames.list::<PriorityClass>(header.priority_classes)?;
     let provisioning_classes = frames.list::<ProvisioningClass>(header.provisioning_classes)?;
     let profiles = frames.list::<SchedulingProfile>(header.profiles)?;

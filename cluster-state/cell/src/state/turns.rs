@@ -6,7 +6,7 @@
 use crate::state::job_store::Jobs;
 use crate::state::jobs::{Job, JobState};
 use crate::state::shapes::Shapes;
-use ohm_model::{Index, JobId, ResourceId, Shard};
+use ohm_model::{FlavorResource, Index, JobId, ShapeId, Shard};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -38,24 +38,35 @@ struct Line {
     turns: BTreeSet<Turn>,
     /// How many of them each shard has.
     shards: BTreeMap<Shard, u32>,
-    /// What they ask for together, spares with them, by resource; never rounded.
-    asked: Vec<(ResourceId, i128)>,
+    /// What they may ask for together, spares with them, by flavor and resource; never rounded.
+    asked: Vec<(FlavorResource, i128)>,
 }
 
 impl Line {
-    /// Adds what `job` asks for, so many times.
+    /// Adds what `job` may ask for, so many times: a group to which several flavors are offered, each of them.
     fn add(&mut self, job: &Job, shapes: &Shapes, times: i128) {
         for (group, spec) in job.groups.iter().zip(&job.spec.groups) {
-            for &(resource, request) in shapes.get(group.shape).iter().flat_map(|shape| &shape.requests) {
-                let amount = i128::from(request) * (i128::from(spec.count) + i128::from(spec.spares)) * times;
-                match self.asked.iter_mut().find(|(known, _)| *known == resource) {
-                    Some((_, sum)) => *sum += amount,
-                    None => self.asked.push((resource, amount)),
+            let tasks = (i128::from(spec.count) + i128::from(spec.spares)) * times;
+            let charges = |shape: &ShapeId| shapes.get(*shape).map_or(&[][..], |shape| &shape.charges);
+            let offers = group.offers();
+            for (at, offer) in offers.iter().enumerate() {
+                for &(column, request) in charges(offer) {
+                    let known = |shape: &ShapeId| charges(shape).iter().any(|(known, _)| *known == column);
+                    if !offers[..at].iter().any(known) {
+                        add(&mut self.asked, column, i128::from(request) * tasks);
+                    }
                 }
             }
         }
         self.asked.retain(|(_, sum)| *sum != 0);
         self.asked.sort_unstable();
+    }
+}
+
+fn add(sums: &mut Vec<(FlavorResource, i128)>, column: FlavorResource, amount: i128) {
+    match sums.iter_mut().find(|(known, _)| *known == column) {
+        Some((_, sum)) => *sum += amount,
+        None => sums.push((column, amount)),
     }
 }
 
@@ -73,8 +84,8 @@ impl Turns {
         turns
     }
 
-    /// What the jobs that wait in `queue` ask for together, by resource.
-    pub(crate) fn asked(&self, queue: &str) -> &[(ResourceId, i128)] {
+    /// What the jobs that wait in `queue` may ask for together, by flavor and resource.
+    pub(crate) fn asked(&self, queue: &str) -> &[(FlavorResource, i128)] {
         self.lines.get(queue).map_or(&[], |line| &line.asked)
     }
 

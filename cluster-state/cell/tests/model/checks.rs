@@ -3,8 +3,7 @@
 use crate::world::World;
 use ohm_cell::Job;
 use ohm_model::{
-    Amounts, CheckReport, Command, Epoch, Lease, Provisioner, ProvisioningClass, QueueSpec, Toleration,
-    TolerationOperator,
+    CheckReport, Command, Epoch, Lease, Provisioner, ProvisioningClass, QueueSpec, Toleration, TolerationOperator,
 };
 use std::sync::Arc;
 
@@ -20,12 +19,9 @@ impl World {
         let queue = |name: String, classes: u64| QueueSpec {
             name,
             is_cohort: classes == 0,
-            parent: String::new(),
             nominal: [("cpu".to_string(), 20_000)].into(),
-            borrowing_limit: Amounts::new(),
-            lending_limit: Amounts::new(),
-            weight_milli: 1000,
             admission_checks: (0..classes).map(name_of_check).collect(),
+            ..QueueSpec::default()
         };
         let queues = (0..3).map(|number| queue(format!("q{number}"), 1 + number / 2));
         let queues = std::iter::once(queue("c0".into(), 0)).chain(queues);

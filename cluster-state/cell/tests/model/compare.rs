@@ -5,7 +5,7 @@ use crate::brought::PlainRelease;
 use crate::repair_requests::PlainRequest;
 use crate::state::{GPU, Phase, PlainJob, State};
 use crate::world::World;
-use ohm_cell::{CORDONED, CheckState, Finish, Job, JobState, Release, SHRUNK, TaskState, UnhealthyCause};
+use ohm_cell::{CORDONED, CheckState, Finish, Job, JobState, NO_FLAVOR, Release, SHRUNK, TaskState, UnhealthyCause};
 use ohm_model::{NodeId, RunRef};
 use ohm_stdx::RangeSet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +40,7 @@ impl World {
             for resource in ["cpu", "memory", "pods", GPU] {
                 let name = format!("{resource} of queue {queue}");
                 let column = cell.resources().find(resource);
+                let column = column.and_then(|resource| cell.quota().columns().find(NO_FLAVOR, resource));
                 let available = column.and_then(|column| cell.quota().available(queue, column));
                 same(&name, available, plain.available(queue, resource))?;
                 let used = cell.quota().get(queue).zip(column).map_or(0, |(found, column)| found.used(column));

@@ -342,8 +342,8 @@ impl World {
                 admission_checks.push(name_of_check(class));
             }
         }
-        let weight_milli = 1000;
-        QueueSpec { name, is_cohort, parent, nominal, borrowing_limit, lending_limit, weight_milli, admission_checks }
+        let limits = QueueSpec { nominal, borrowing_limit, lending_limit, ..QueueSpec::default() };
+        QueueSpec { name, is_cohort, parent, admission_checks, ..limits }
     }
 
     pub(crate) fn run(&mut self) -> Option<RunRef> {

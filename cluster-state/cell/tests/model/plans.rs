@@ -46,6 +46,7 @@ impl World {
             grain: [Grain::PerTask, Grain::Minimum, Grain::AllOrNothing][self.dice.below(5) as usize / 2],
             guard: if self.dice.chance(800) { Guard::Fits } else { Guard::Unchanged },
             jobs: Vec::new(),
+            flavors: Vec::new(),
             evict: Vec::new(),
             place: Vec::new(),
             nominate: Vec::new(),

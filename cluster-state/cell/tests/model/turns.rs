@@ -96,16 +96,8 @@ impl Plain {
 impl World {
     /// Some histories begin with a queue that has little and no checks.
     pub(crate) fn busy_queue(seed: u64) -> Option<Command> {
-        let queue = QueueSpec {
-            name: "q0".into(),
-            is_cohort: false,
-            parent: String::new(),
-            nominal: [("cpu".to_string(), 5_000)].into(),
-            borrowing_limit: Amounts::new(),
-            lending_limit: Amounts::new(),
-            weight_milli: 1000,
-            admission_checks: Vec::new(),
-        };
+        let queue =
+            QueueSpec { name: "q0".into(), nominal: [("cpu".to_string(), 5_000)].into(), ..QueueSpec::default() };
         seed.is_multiple_of(3).then_some(Command::PutQueue(queue))
     }
 }

@@ -1,6 +1,7 @@
 //! A cell driven by lines of text, and what it says as text. `# …` is a comment; each command is one log entry.
 
 mod admission;
+mod flavors;
 mod parse;
 mod profiles;
 mod show;
@@ -110,6 +111,8 @@ impl Script {
             }
             "queue" => Command::PutQueue(words.queue(false)),
             "cohort" => Command::PutQueue(words.queue(true)),
+            "flavor" => Command::PutResourceFlavor(Box::new(words.flavor())),
+            "remove-flavor" => Command::RemoveResourceFlavor { name: name(words) },
             "topology" => Command::PutTopology(words.topology()),
             "priority-class" => Command::PutPriorityClass(words.priority_class()),
             "remove-priority-class" => Command::RemovePriorityClass { name: name(words) },

@@ -73,7 +73,7 @@ impl<'a> Words<'a> {
     }
 
     /// All `resource=quantity` words before the next `/`.
-    fn amounts(&mut self) -> Amounts {
+    pub(super) fn amounts(&mut self) -> Amounts {
         let mut amounts = Amounts::new();
         while let Some(word) = self.words.first().filter(|word| word.contains('=')) {
             let (name, quantity) = word.split_once('=').expect("a word with =");
@@ -191,7 +191,7 @@ impl<'a> Words<'a> {
         group
     }
 
-    /// `queue NAME [checks=CLASS,CLASS] [parent=COHORT] [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY…`
+    /// `queue NAME [checks=CLASS,CLASS] [parent=COHORT] [lend:RESOURCE=…] [borrow:RESOURCE=…] RESOURCE=QUANTITY… [/ covers …]`
     pub(super) fn queue(&mut self, is_cohort: bool) -> QueueSpec {
         let checks = self.option("checks").map(|checks| checks.split(',').map(String::from).collect());
         let admission_checks = checks.unwrap_or_default();
@@ -202,8 +202,9 @@ impl<'a> Words<'a> {
             borrowing_limit: self.all("borrow:").into_iter().map(limit).collect(),
             lending_limit: self.all("lend:").into_iter().map(limit).collect(),
             nominal: self.amounts(),
-            weight_milli: 1000,
             admission_checks,
+            resource_groups: self.resource_groups(),
+            ..QueueSpec::default()
         }
     }
 
@@ -219,7 +220,7 @@ pub(super) fn pair(text: &str) -> (String, String) {
     (key.to_string(), value.to_string())
 }
 
-fn limit(text: &str) -> (String, i64) {
+pub(super) fn limit(text: &str) -> (String, i64) {
     let (name, quantity) = text.split_once('=').expect("RESOURCE=QUANTITY");
     (name.to_string(), amount(name, quantity))
 }
@@ -233,7 +234,7 @@ fn effect(text: &str) -> TaintEffect {
     }
 }
 
-fn taint(text: &str) -> Taint {
+pub(super) fn taint(text: &str) -> Taint {
     let (pair_text, effect_text) = text.rsplit_once(':').expect("KEY=VALUE:EFFECT");
     let (key, value) = pair(pair_text);
     Taint { key, value, effect: effect(effect_text) }

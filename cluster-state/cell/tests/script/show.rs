@@ -49,6 +49,7 @@ impl Script {
                 Row::Nominate(row) => format!("nominate {row}"),
                 Row::Reserve(row) => format!("reserve {row}"),
                 Row::Claim(row) => format!("claim {row}"),
+                Row::Flavor(row) => format!("flavor {row}"),
             };
             let node = conflict.node.map_or(String::new(), |node| format!(" on {}", self.node_name(node)));
             let reason = match conflict.reason {
@@ -73,6 +74,7 @@ impl Script {
     fn event(&self, kind: &EventKind) -> String {
         match kind {
             EventKind::JobSubmitted { name, .. } => format!("submitted {name}"),
+            EventKind::FlavorsAssigned { name, groups, .. } => format!("{name} has flavors {groups:?}"),
             EventKind::JobUpdated { name, owner, fields, .. } => {
                 format!("{owner} updated {name}: {}", fields.join(", "))
             }
@@ -196,6 +198,7 @@ impl Script {
                 let holder = state.holder.map_or("nobody".into(), |holder| format!("session {holder}"));
                 format!("lease held by {holder}, epoch {}, renewed at {}", state.epoch, state.renewed)
             }
+            "flavors" => self.flavors_text(words.need("name")),
             "profiles" => self.profiles_text(),
             "counts" => {
                 let cell = &self.cell;
@@ -336,11 +339,15 @@ impl Script {
 
     fn queue_text(&self, name: &str, resource: &str) -> String {
         let Some(node) = self.cell.quota().get(name) else { return format!("queue {name} is not known") };
+        // Of a flavor: FLAVOR:RESOURCE.
+        let (flavor, resource) = resource.split_once(':').unwrap_or(("", resource));
         let column = self.cell.resources().find(resource);
+        let column = column.and_then(|resource| self.cell.quota().columns().find(flavor, resource));
         let used = column.map_or(0, |column| node.used(column));
         let available = column.and_then(|column| self.cell.quota().available(name, column));
         let available = available.map_or("no limit".into(), |amount| resources::display(resource, amount));
-        format!("queue {name}: {resource} used {}, available {available}", resources::display(resource, used))
+        let of = if flavor.is_empty() { String::new() } else { format!(" of {flavor}") };
+        format!("queue {name}: {resource}{of} used {}, available {available}", resources::display(resource, used))
     }
 
     fn node_name(&self, node: NodeId) -> String {
@@ -418,6 +425,8 @@ fn verb(command: &Command) -> &'static str {
         Command::RemoveQueue { .. } => "remove queue",
         Command::PutPriorityClass(_) => "put priority class",
         Command::RemovePriorityClass { .. } => "remove priority class",
+        Command::PutResourceFlavor(_) => "put flavor",
+        Command::RemoveResourceFlavor { .. } => "remove flavor",
         Command::PutTopology(_) => "put topology",
         Command::RemoveTopology { .. } => "remove topology",
         Command::PutProvisioningClass(_) => "put provisioning class",

@@ -33,6 +33,7 @@ impl Script {
                     let (job, group) = self.job_and_group(words.need("job/group"));
                     transaction.claim.push(Claim { job, group: GroupIndex(group) });
                 }
+                "flavor" => transaction.flavors.push(self.flavor_choice(words)),
                 "job" => {
                     let job = self.job_id(words.need("job"));
                     let version = words.option("version").map(number);
@@ -133,7 +134,7 @@ impl Script {
         self.node_id(words.need("a node"))
     }
 
-    fn job_and_group(&self, text: &str) -> (JobId, u16) {
+    pub(super) fn job_and_group(&self, text: &str) -> (JobId, u16) {
         let (job, group) = text.split_once('/').expect("JOB/GROUP");
         let job = self.job_id(job);
         (job, self.group(job, group))

@@ -246,6 +246,7 @@ fn obstacle_code(obstacle: &Obstacle) -> &'static str {
         Obstacle::Room => "room",
         Obstacle::Domain { .. } => "domain",
         Obstacle::Contradiction { .. } => "contradiction",
+        Obstacle::NoFlavor { .. } => "noFlavor",
         Obstacle::Quota { .. } => "quota",
         Obstacle::Stopping { .. } => "stopping",
         Obstacle::Waiting { .. } => "waiting",

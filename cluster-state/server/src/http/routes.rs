@@ -174,6 +174,10 @@ const UNDRAIN: &[Operation] =
 const QUEUES: &[Operation] = &[operation("get", "Queues and cohorts with what they use", &[], "QueueList")];
 const QUEUE: &[Operation] =
     &[operation("delete", "Remove a queue or cohort; refused while a job or a queue names it", &[], "")];
+const RESOURCE_FLAVORS: &[Operation] =
+    &[operation("get", "Resource flavors: the kinds of machines that quota is given for", &[], "ResourceFlavorList")];
+const RESOURCE_FLAVOR: &[Operation] =
+    &[operation("delete", "Remove a resource flavor; refused while a queue or cohort names it", &[], "")];
 const PRIORITY_CLASSES: &[Operation] =
     &[operation("get", "Priority classes with their values", &[], "PriorityClassList")];
 const PRIORITY_CLASS: &[Operation] =
@@ -240,6 +244,8 @@ pub(super) fn table() -> Vec<(Route, MethodRouter<Shared>)> {
         (route("/v1/backup", BACKUP), get(backup::backup)),
         (route("/v1/queues", QUEUES), get(overview::queues)),
         (route("/v1/queues/{name}", QUEUE), delete(control::remove_queue)),
+        (route("/v1/resource-flavors", RESOURCE_FLAVORS), get(overview::resource_flavors)),
+        (route("/v1/resource-flavors/{name}", RESOURCE_FLAVOR), delete(control::remove_resource_flavor)),
         (route("/v1/priority-classes", PRIORITY_CLASSES), get(overview::priority_classes)),
         (route("/v1/priority-classes/{name}", PRIORITY_CLASS), delete(control::remove_priority_class)),
         (route("/v1/provisioning-classes", PROVISIONING_CLASSES), get(overview::provisioning_classes)),

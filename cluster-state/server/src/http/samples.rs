@@ -7,10 +7,10 @@ use ohm_wire::api::{
     HeldView, JobList, JobSummary, JobTotals, JobView, JudgedView, LayerFitView, LeavingView, NearestView,
     NodeConditionView, NodeDetail, NodeList, NodeRequestView, NodeRunView, NodeSummary, NodeTotals, OwedView,
     PastRepairView, PastRunView, PriorityClassList, PriorityClassView, ProblemView, ProfileList, ProfileView,
-    ProvisioningClassList, ProvisioningClassView, PutTaintView, QueueList, QueueResourceView, QueueView, ReasonView,
-    RepairView, RetryView, ScoreView, ServerEngine, ServerList, ServerRole, ServerView, SessionView, StatusView,
-    SubmitAnswer, TaskCounts, TaskTotals, TaskView, TopologyList, TopologyView, UnhealthyNodeView, VerdictKind,
-    WaitAnswer,
+    ProvisioningClassList, ProvisioningClassView, PutTaintView, QueueFlavorView, QueueList, QueueResourceView,
+    QueueView, ReasonView, RepairView, ResourceFlavorList, ResourceFlavorView, RetryView, ScoreView, ServerEngine,
+    ServerList, ServerRole, ServerView, SessionView, StatusView, SubmitAnswer, TaskCounts, TaskTotals, TaskView,
+    TopologyList, TopologyView, UnhealthyNodeView, VerdictKind, WaitAnswer,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -36,6 +36,7 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
         ("ProfileList", value(&ProfileList { profiles: vec![profile()] })),
         ("ProvisioningClassList", value(&ProvisioningClassList { provisioning_classes: vec![provisioning_class()] })),
         ("QueueList", value(&QueueList { queues: vec![queue()] })),
+        ("ResourceFlavorList", value(&ResourceFlavorList { resource_flavors: vec![resource_flavor()] })),
         ("ServerList", value(&ServerList { servers: vec![server()], removed: vec![1], engine: ServerEngine::Raft })),
         ("StatusView", value(&status())),
         ("SubmitAnswer", value(&submit())),
@@ -150,6 +151,7 @@ fn group() -> GroupView {
         started: true,
         domain: vec![text()],
         requests: texts(),
+        flavors: texts(),
         spares: 1,
         spare_nodes: vec![text()],
         counts: counts(),
@@ -218,7 +220,7 @@ fn node_detail() -> NodeDetail {
 }
 
 fn queue() -> QueueView {
-    let resource = QueueResourceView {
+    let resource = || QueueResourceView {
         nominal: text(),
         borrowing_limit: text(),
         lending_limit: text(),
@@ -231,7 +233,8 @@ fn queue() -> QueueView {
         parent: text(),
         weight_milli: 1,
         admission_checks: vec![text()],
-        resources: [(ANY_KEY.to_string(), resource)].into(),
+        resources: [(ANY_KEY.to_string(), resource())].into(),
+        flavors: vec![QueueFlavorView { name: text(), resources: [(ANY_KEY.to_string(), resource())].into() }],
         pending: 1,
         running: 1,
         suspended: 1,
@@ -276,6 +279,10 @@ fn admission() -> AdmissionView {
         failed_attempt: 1,
         failed_message: text(),
     }
+}
+
+fn resource_flavor() -> ResourceFlavorView {
+    ResourceFlavorView { name: text(), node_labels: texts(), node_taints: vec![text()], tolerations: vec![text()] }
 }
 
 fn priority_class() -> PriorityClassView {

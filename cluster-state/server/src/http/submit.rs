@@ -198,6 +198,11 @@ impl<'c> Submission<'c> {
                 let same = same.is_ok_and(|cell| cell.quota().get(&spec.name).is_some_and(|node| node.spec == spec));
                 self.send_one(ticket, Command::PutQueue(spec), same).await;
             }
+            Content::ResourceFlavor(flavor) => {
+                let same = self.caller.shared.cells.now().await;
+                let same = same.is_ok_and(|cell| cell.quota().flavors().get(&flavor.name) == Some(&*flavor));
+                self.send_one(ticket, Command::PutResourceFlavor(flavor), same).await;
+            }
             Content::Topology(spec) => {
                 let same = self.caller.shared.cells.now().await;
                 let same = same.is_ok_and(|cell| cell.topologies().iter().any(|known| known.spec == spec));

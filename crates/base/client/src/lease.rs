@@ -127,7 +127,7 @@ pub enum LeaseEffect {
         /// The lease it is about.
         lease: Lease,
         /// `TakeLease` or `ReleaseLease`.
-        command: Command,
+        command: Box<Command>,
     },
     /// From now on the lease may be acted on, as long as [`LeaseKeeper::held`] says so.
     Gained {
@@ -337,7 +337,7 @@ impl Slot {
         if free && retry_ms <= now_ms {
             self.stand = Stand::Taking { asked: seen.epoch.max(self.granted) };
             let command = Command::TakeLease { lease, epoch: seen.epoch, renewed: seen.renewed };
-            out.push(LeaseEffect::Ask { lease, command });
+            out.push(LeaseEffect::Ask { lease, command: Box::new(command) });
         }
     }
 
@@ -362,6 +362,6 @@ impl Slot {
 
     fn ask_release(&mut self, lease: Lease, epoch: Epoch, out: &mut Vec<LeaseEffect>) {
         self.stand = Stand::Releasing;
-        out.push(LeaseEffect::Ask { lease, command: Command::ReleaseLease { lease, epoch } });
+        out.push(LeaseEffect::Ask { lease, command: Box::new(Command::ReleaseLease { lease, epoch }) });
     }
 }

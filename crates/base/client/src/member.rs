@@ -230,7 +230,7 @@ impl<T> Member<T> {
         for effect in effects {
             match effect {
                 LeaseEffect::Ask { lease, command } => {
-                    self.submit_as(now_ms, Tag::Lease(lease), command, out);
+                    self.submit_as(now_ms, Tag::Lease(lease), *command, out);
                 }
                 LeaseEffect::Gained { lease, epoch } => out.push(MemberEffect::Gained { lease, epoch }),
                 LeaseEffect::Dropped { lease, epoch } => out.push(MemberEffect::Dropped { lease, epoch }),

@@ -269,7 +269,7 @@ fn a_lease_is_held_only_once_the_own_copy_shows_it_and_ends_by_the_own_clock() {
     assert_eq!(out, [], "the other one may still act on it");
     keeper.step(2200, LeaseInput::Tick, &mut out);
     let command = Command::TakeLease { lease: Lease::Health, epoch: Epoch(3), renewed: Index(40) };
-    assert_eq!(out, [LeaseEffect::Ask { lease: Lease::Health, command }]);
+    assert_eq!(out, [LeaseEffect::Ask { lease: Lease::Health, command: Box::new(command) }]);
     let granted = LeaseInput::Answered { lease: Lease::Health, sent_ms: 2200, outcome: Outcome::Lease(Epoch(4)) };
     keeper.step(2300, granted, &mut out);
     assert_eq!(keeper.holds(Lease::Health, 2300), None, "the copy does not contain yet what the other one did");
@@ -282,13 +282,17 @@ fn a_lease_is_held_only_once_the_own_copy_shows_it_and_ends_by_the_own_clock() {
     assert_eq!(keeper.holds(Lease::Health, 4900), None, "what ran out is not revived by a late answer");
     keeper.step(4900, LeaseInput::Tick, &mut out);
     let back = Command::ReleaseLease { lease: Lease::Health, epoch: Epoch(4) };
-    assert_eq!(out.last(), Some(&LeaseEffect::Ask { lease: Lease::Health, command: back }));
+    assert_eq!(out.last(), Some(&LeaseEffect::Ask { lease: Lease::Health, command: Box::new(back) }));
     let done = LeaseInput::Answered { lease: Lease::Health, sent_ms: 4900, outcome: Outcome::Done };
     keeper.step(4950, done, &mut out);
     keeper.step(4960, seen(None, 4, 50), &mut out);
     keeper.step(4970, LeaseInput::Tick, &mut out);
     let again = Command::TakeLease { lease: Lease::Health, epoch: Epoch(4), renewed: Index(50) };
-    assert_eq!(out.last(), Some(&LeaseEffect::Ask { lease: Lease::Health, command: again }), "and taken anew");
+    assert_eq!(
+        out.last(),
+        Some(&LeaseEffect::Ask { lease: Lease::Health, command: Box::new(again) }),
+        "and taken anew"
+    );
     let unproven = LeaseInput::Answered { lease: Lease::Health, sent_ms: 4970, outcome: Outcome::Lease(Epoch(4)) };
     keeper.step(4980, unproven, &mut out);
     assert_eq!(keeper.holds(Lease::Health, 4980), None, "an answer without a new epoch proves no renewal");

@@ -5,7 +5,8 @@ use crate::error::Origin;
 use crate::path::FieldPath;
 use ohm_model::resources::Amounts;
 use ohm_model::{
-    ClassKind, JobSpec, NodeSpec, PriorityClass, ProvisioningClass, QueueSpec, SchedulingProfile, TopologySpec,
+    ClassKind, JobSpec, NodeSpec, PriorityClass, ProvisioningClass, QueueSpec, ResourceFlavor, SchedulingProfile,
+    TopologySpec,
 };
 
 /// The API version that every document states.
@@ -82,6 +83,8 @@ pub enum Content {
     Job(Box<JobSpec>),
     /// `kind: Queue` or `kind: Cohort`.
     Queue(QueueSpec),
+    /// `kind: ResourceFlavor`.
+    ResourceFlavor(Box<ResourceFlavor>),
     /// `kind: Topology`.
     Topology(TopologySpec),
     /// `kind: Node`.
@@ -104,6 +107,7 @@ impl Content {
         match self {
             Content::Job(job) => ("Job", Some(&job.name)),
             Content::Queue(queue) => ("Queue or Cohort", Some(&queue.name)),
+            Content::ResourceFlavor(flavor) => ("ResourceFlavor", Some(&flavor.name)),
             Content::Topology(topology) => ("Topology", Some(&topology.name)),
             Content::Node(node) => ("Node", Some(&node.spec.name)),
             Content::PriorityClass(class) => ("PriorityClass", Some(&class.name)),

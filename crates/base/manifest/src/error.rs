@@ -132,14 +132,6 @@ pub enum ProblemKind {
         /// All that are read.
         known: &'static [&'static str],
     },
-    /// A kind that the field knows and this version does not read.
-    #[error("`{kind}` is not supported by this version; {instead}")]
-    UnsupportedKind {
-        /// The kind.
-        kind: &'static str,
-        /// What to do instead.
-        instead: &'static str,
-    },
     /// No field is called this here.
     #[error("unknown field `{field}`{hint}")]
     UnknownField {

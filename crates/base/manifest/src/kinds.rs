@@ -16,6 +16,7 @@ const KINDS: &[&str] = &[
     "Job",
     "Queue",
     "Cohort",
+    "ResourceFlavor",
     "Topology",
     "Node",
     "PriorityClass",
@@ -52,6 +53,7 @@ fn violations(content: &Content) -> Vec<validate::Violation> {
     match content {
         Content::Job(job) => validate::job(job),
         Content::Queue(queue) => validate::queue(queue),
+        Content::ResourceFlavor(flavor) => validate::resource_flavor(flavor),
         Content::Topology(topology) => validate::topology(topology),
         Content::Node(node) => {
             let mut violations = validate::node(&node.spec);
@@ -94,6 +96,10 @@ fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Conte
         Some("Node") => node(cx, root),
         Some("Queue") => named(cx, root, |cx, name, spec| decode::queue(cx, name, spec).map(Content::Queue)),
         Some("Cohort") => named(cx, root, |cx, name, spec| decode::cohort(cx, name, spec).map(Content::Queue)),
+        Some("ResourceFlavor") => named(cx, root, |cx, name, spec| {
+            let flavor = decode::resource_flavor(cx, name, spec)?;
+            Some(Content::ResourceFlavor(Box::new(flavor)))
+        }),
         Some("Topology") => named(cx, root, |cx, name, spec| {
             let Some(spec) = spec else {
                 missing_spec(cx, root, "its `levels`");
@@ -133,10 +139,6 @@ fn decode_kind(dialect: Dialect, cx: &mut Context, root: At<'_>) -> Option<Conte
 
 fn refuse_kind(cx: &mut Context, kind: &Node<'_>) {
     let problem = match kind.as_text() {
-        Some("ResourceFlavor") => ProblemKind::UnsupportedKind {
-            kind: "ResourceFlavor",
-            instead: "name node labels in the job's `nodeSelector`",
-        },
         Some("List") => ProblemKind::Rule("a list cannot be inside a list; put its documents there".to_string()),
         Some(text) => ProblemKind::UnknownKind {
             kind: crate::text::shorten(text),

@@ -76,8 +76,10 @@
 //! |---|---|
 //! | Topology | `spec.levels`: list of `nodeLabel`, coarse to fine, 1 to 16 |
 //! | Queue | `cohort`, `nominalQuota`, `borrowingLimit`, `lendingLimit` (by resource), `fairSharing.weight` |
+//! | Queue besides | `resourceGroups`, instead of the quota by resource, and `flavorFungibility`; see below |
 //! | Queue besides | `admissionChecks`: names of provisioning classes that must say yes before its jobs are placed |
-//! | Cohort | as Queue, with `parent` in place of `cohort`, without `admissionChecks` |
+//! | Cohort | as Queue, with `parent` for `cohort`, without `admissionChecks` and `flavorFungibility` |
+//! | ResourceFlavor | `nodeLabels`, `nodeTaints`, `tolerations` (as those of a Node and a group); 8 of each at most |
 //! | PriorityClass | `value`, `description` (both beside `metadata`) |
 //! | ProvisioningClass | `provisioner`: `command`, `webhook` (with `url`) or `sim`; `parameters`; see below |
 //! | SchedulingProfile | `class` (else its name), `like`, `base`, `scores`, `conflicts` and more; see below |
@@ -85,14 +87,21 @@
 //! | Allocation | `spec`: `job`, `group` (default `main`), `node`, `count`: tasks that run already |
 //!
 //! The `status` of a Node has `allocatable` or `capacity`, `used` (what others take, Allocations not included),
-//! `conditions` (`Ready` counts) and `addresses` (`InternalIP` counts). ResourceFlavor is known and refused by this
-//! version.
+//! `conditions` (`Ready` counts) and `addresses` (`InternalIP` counts).
 //!
 //! A ProvisioningClass has `retry` (`baseSeconds` 60, `factor` 2, `maxSeconds` 1800, `limit` 3), and `bookingSeconds`,
 //! `timeoutSeconds`, `watchSeconds` (0, which is without end or never), `callTimeoutSeconds` (60), `pollSeconds` (5).
 //!
-//! The `fairSharing.weight` of a Queue is its share of what starts while there is less room than work, in parts of the
-//! cell and not of jobs, beside the other queues of its cohort (and beside all that the same scheduler plans).
+//! The `resourceGroups` of a Queue or Cohort give quota by flavor, in the words of Kueue: list of `coveredResources`
+//! (names) and `flavors` (list of `name` and `resources`: list of `name`, `nominalQuota`, `borrowingLimit`,
+//! `lendingLimit`). A task gets all that a group covers from one flavor of it. Each flavor gives quota for exactly what
+//! its group covers. Jobs that ask for what no group covers are not placed. `flavorFungibility` says which flavor is
+//! taken where several would do: `whenCanBorrow` is `MayStopSearch` (the default) or `TryNextFlavor`. More quota than
+//! 64 bits can count is no limit.
+//!
+//! The `fairSharing.weight` (0 to 1000000000, 1 unless said) of a Queue is its share of what starts while there is less
+//! room than work, in parts of the cell and not of jobs, beside the other queues of its cohort (and beside all that the
+//! same scheduler plans).
 //!
 //! A SchedulingProfile says how the jobs of a class are planned, and makes a class known. `like` is `batch` (the
 //! default), `service` or `tas`: what the jobs of the class leave out is as in that class. `scores` is a list of `name`
@@ -138,7 +147,9 @@ pub use document::{
     Usage,
 };
 pub use error::{DocumentError, Origin, Position, Problem, ProblemKind};
-pub use limits::{ALIAS_NODES_MAX, BROKEN_MAX, DEPTH_MAX, DOCUMENT_BYTES_MAX, PROBLEMS_MAX};
+pub use limits::{
+    ALIAS_NODES_MAX, BROKEN_MAX, DEPTH_MAX, DOCUMENT_BYTES_MAX, FLAVOR_PARTS_MAX, PROBLEMS_MAX, WEIGHT_MILLI_MAX,
+};
 pub use parse::{Input, Tail, Verdicts, middle, parse, parse_each, parse_files, parse_inputs, parse_tail};
 pub use path::{FieldPath, Step};
 pub use quantity::{QuantityError, Rounding, parse as parse_quantity};

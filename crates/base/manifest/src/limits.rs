@@ -14,5 +14,9 @@ pub const ALIAS_NODES_MAX: usize = 10_000;
 pub const BROKEN_MAX: usize = 10_000;
 /// Most problems that are kept of one document.
 pub const PROBLEMS_MAX: usize = 20;
+/// Most labels, taints or tolerations of a resource flavor; as in Kueue.
+pub const FLAVOR_PARTS_MAX: usize = 8;
+/// Largest weight of a queue among its siblings, in thousandths.
+pub const WEIGHT_MILLI_MAX: u64 = 1_000_000_000 * 1000;
 /// How many tasks a group may have.
 pub(crate) const COUNT_RANGE: RangeInclusive<i64> = 1..=TASKS_MAX as i64;

@@ -69,6 +69,23 @@ const EXPONENT_MAX: i32 = 36;
 
 /// The amount that `text` states, in the unit of `kind`.
 pub fn parse(text: &str, kind: UnitKind, rounding: Rounding) -> Result<i64, QuantityError> {
+    read(text, kind, |decimal, ten, two| decimal.scaled(ten, two, rounding))
+}
+
+/// As [`parse`], rounded down, for what may be without bound: more than can be counted is as much as can be.
+pub(crate) fn parse_bound(text: &str, kind: UnitKind) -> Result<i64, QuantityError> {
+    read(text, kind, |decimal, ten, two| {
+        let is_beyond = || decimal.is_beyond(ten, two).then_some(i64::MAX);
+        decimal.scaled(ten, two, Rounding::Down).or_else(is_beyond)
+    })
+}
+
+/// `count` gets the number and the powers of ten and two that its unit stands for.
+fn read(
+    text: &str,
+    kind: UnitKind,
+    count: impl FnOnce(&Decimal<'_>, i32, u32) -> Option<i64>,
+) -> Result<i64, QuantityError> {
     let unit_exponent = if kind == UnitKind::Milli { 3 } else { 0 };
     let decimal = Decimal::parse(text).ok_or_else(|| QuantityError::NotANumber(shorten(text)))?;
     if decimal.negative && decimal.mantissa != 0 {
@@ -78,7 +95,7 @@ pub fn parse(text: &str, kind: UnitKind, rounding: Rounding) -> Result<i64, Quan
         let (text, unit) = (shorten(text), shorten(decimal.rest));
         return Err(QuantityError::UnknownUnit { text, unit, instead: right_unit(decimal.rest) });
     };
-    decimal.scaled(ten + unit_exponent, *two, rounding).ok_or_else(|| QuantityError::OutOfRange {
+    count(&decimal, ten + unit_exponent, *two).ok_or_else(|| QuantityError::OutOfRange {
         text: shorten(text),
         most: if kind == UnitKind::Milli { "9223372036854775807 thousandths" } else { "9223372036854775807" },
     })
@@ -144,6 +161,15 @@ impl<'a> Decimal<'a> {
         };
         i64::try_from(value).ok()
     }
+
+    /// Whether a number that [`Decimal::scaled`] cannot give is too large, and not merely written with more digits than
+    /// can be worked with.
+    fn is_beyond(&self, ten: i32, two: u32) -> bool {
+        let exponent = self.exponent.saturating_add(ten);
+        // 2^10 is more than 10^3, so this is the number of digits at least.
+        let digits = self.mantissa.checked_ilog10().map(|log| (log + two / 10 * 3) as i32);
+        exponent >= 0 || digits.is_some_and(|digits| exponent.saturating_add(digits) >= 19)
+    }
 }
 
 fn digits(text: &str) -> (&str, &str) {
@@ -190,6 +216,26 @@ mod tests {
         ] {
             assert_eq!(parse(text, kind, Rounding::Up), Ok(up), "{text} up");
             assert_eq!(parse(text, kind, Rounding::Down), Ok(down), "{text} down");
+        }
+    }
+
+    #[test]
+    fn more_than_can_be_counted_is_no_bound() {
+        for (text, kind, expected) in [
+            ("100u", UnitKind::Milli, Some(0)),
+            ("9223372036854775807", UnitKind::Whole, Some(i64::MAX)),
+            ("9223372036854775808", UnitKind::Whole, Some(i64::MAX)),
+            ("9223372036854775808", UnitKind::Milli, Some(i64::MAX)),
+            ("9.5E", UnitKind::Whole, Some(i64::MAX)),
+            ("16Ei", UnitKind::Whole, Some(i64::MAX)),
+            ("12.345678901234567890123456789012345678Ei", UnitKind::Whole, Some(i64::MAX)),
+            ("1e400", UnitKind::Whole, Some(i64::MAX)),
+            ("1e-400", UnitKind::Whole, None),
+            ("0.12345678901234567890123456789012345678Ei", UnitKind::Whole, None),
+            ("-1e400", UnitKind::Whole, None),
+            ("64GB", UnitKind::Whole, None),
+        ] {
+            assert_eq!(parse_bound(text, kind).ok(), expected, "{text}");
         }
     }
 

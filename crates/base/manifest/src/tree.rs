@@ -83,6 +83,14 @@ impl<'a> Node<'a> {
         let mut written = Vec::new();
         let mut steps = path.0.iter().peekable();
         while let Some(step) = steps.next() {
+            // A list whose items have names may be written for a map.
+            if let Step::Field(name) = step
+                && let Some((index, item)) = node.item_called(name)
+            {
+                written.push(Step::Item(index));
+                node = item;
+                continue;
+            }
             let (next, detour) = match step {
                 Step::Field(name) if name == "allocatable" && node.get(name).is_none() => {
                     // A node may state its `capacity` alone.
@@ -111,6 +119,11 @@ impl<'a> Node<'a> {
             Value::List(items) => items.get(index),
             _ => None,
         }
+    }
+
+    fn item_called(&self, name: &str) -> Option<(usize, &Node<'a>)> {
+        let Value::List(items) = &self.value else { return None };
+        items.iter().enumerate().find(|(_, item)| item.get("name").and_then(Node::as_text) == Some(name))
     }
 
     fn find(&self, name: &str) -> (Option<&Node<'a>>, Option<&'static [&'static str]>) {

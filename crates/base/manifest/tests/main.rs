@@ -5,4 +5,5 @@ mod each;
 mod examples;
 mod halves;
 mod mutations;
+mod quota;
 mod round_trip;

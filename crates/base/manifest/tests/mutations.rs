@@ -8,7 +8,12 @@ const ROUNDS: usize = 4000;
 
 /// Inputs of the text cases, with their file names.
 fn seeds() -> Vec<(String, Vec<u8>)> {
-    let cases = [include_str!("cases/job.txt"), include_str!("cases/cell.txt"), include_str!("cases/files.txt")];
+    let cases = [
+        include_str!("cases/job.txt"),
+        include_str!("cases/cell.txt"),
+        include_str!("cases/flavors.txt"),
+        include_str!("cases/files.txt"),
+    ];
     let cases = cases.iter().flat_map(|file| file.split("=== ").skip(1));
     cases
         .map(|case| {

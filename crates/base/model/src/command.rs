@@ -8,7 +8,7 @@ use crate::node::{NodeConclusion, NodeSpec};
 use crate::priority::PriorityClass;
 use crate::profile::SchedulingProfile;
 use crate::provisioning::{CheckReport, ProvisioningClass};
-use crate::queue::QueueSpec;
+use crate::queue::{QueueSpec, ResourceFlavor};
 use crate::run::RunReport;
 use crate::taint::{Taint, TaintPattern};
 use crate::topology::TopologySpec;
@@ -313,6 +313,13 @@ pub enum Command {
         epoch: Epoch,
         /// The nodes, each with the entry since which it goes back.
         nodes: Vec<(NodeId, Index)>,
+    },
+    /// Adds or changes a resource flavor. What stands or is reserved keeps what it was given.
+    PutResourceFlavor(Box<ResourceFlavor>),
+    /// Removes a resource flavor that no queue and no cohort names.
+    RemoveResourceFlavor {
+        /// By name.
+        name: String,
     },
 }
 

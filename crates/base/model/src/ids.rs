@@ -53,6 +53,10 @@ define_id!(
     ResourceId(u16)
 );
 define_id!(
+    /// One resource of one flavor, in which quota is counted: a column of the quota tree.
+    FlavorResource(u16)
+);
+define_id!(
     /// A topology domain; one tree node.
     DomainId(u32)
 );

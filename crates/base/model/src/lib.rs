@@ -12,6 +12,7 @@ pub mod command;
 pub mod condition;
 mod contradiction;
 pub mod event;
+pub mod event_kind;
 pub mod ids;
 pub mod job;
 pub mod lease;
@@ -37,10 +38,11 @@ pub use class::{CLASS_NAME_MAX, Class, ClassKind, ClassNameError};
 pub use command::{Actor, Asked, Command, ENTRY_FORMAT, Entry, Envelope};
 pub use condition::{ConditionAction, ConditionKind, NodeCondition};
 pub use contradiction::TopologyContradiction;
-pub use event::{Event, EventKind};
+pub use event::Event;
+pub use event_kind::EventKind;
 pub use ids::{
-    ClassId, DomainId, Epoch, GroupIndex, Incarnation, Index, JobId, NodeId, ResourceId, RunRef, Sequence, SessionId,
-    ShapeId, TaskIndex, TaskRef,
+    ClassId, DomainId, Epoch, FlavorResource, GroupIndex, Incarnation, Index, JobId, NodeId, ResourceId, RunRef,
+    Sequence, SessionId, ShapeId, TaskIndex, TaskRef,
 };
 pub use job::{
     GRACE_MS_MAX, GroupSpec, JobSpec, OnDisconnect, Reconcile, RepairPolicy, RepairSpec, SpreadMode, Survivors,
@@ -54,7 +56,7 @@ pub use path::FieldPath;
 pub use priority::PriorityClass;
 pub use profile::{FitStrategy, SCORE_BASES, SchedulingProfile, Score, ScoreBase, Strategy, WeightedScore};
 pub use provisioning::{CheckReport, Provisioner, ProvisioningClass, RequestChange, RetryPolicy};
-pub use queue::QueueSpec;
+pub use queue::{FlavorFungibility, FlavorQuota, QueueSpec, ResourceFlavor, ResourceGroup, ResourceQuota, WhenCan};
 pub use resources::{Amounts, UnitKind};
 pub use run::{Exit, MESSAGE_CHARS_MAX, Move, RunReport, RunReportKind, StopCause};
 pub use scale::ScaleError;
@@ -63,5 +65,6 @@ pub use subject::Subject;
 pub use taint::{Taint, TaintEffect, TaintPattern};
 pub use topology::{TopologyMode, TopologyRequest, TopologySlice, TopologySpec};
 pub use transaction::{
-    Claim, Conflict, ConflictReason, Grain, Guard, JobGuard, Nomination, Placement, Purpose, Transaction, Verdict,
+    Claim, Conflict, ConflictReason, FlavorChoice, Grain, Guard, JobGuard, Nomination, Placement, Purpose, Transaction,
+    Verdict,
 };

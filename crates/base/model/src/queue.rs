@@ -1,9 +1,24 @@
-//! Queues and cohorts: who may use how much.
+//! Queues, cohorts and resource flavors: who may use how much of what. Names and rules are those of Kueue.
 
 use crate::resources::Amounts;
+use crate::selector::{Labels, Toleration};
+use crate::taint::Taint;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Most resource groups of a queue or cohort.
+pub const RESOURCE_GROUPS_MAX: usize = 16;
+/// Most flavors of a resource group.
+pub const FLAVORS_MAX: usize = 64;
+/// Most ways in which a queue may combine one flavor of each of its resource groups.
+pub const FLAVOR_CHOICES_MAX: usize = 256;
+/// Most resource flavors of a cell.
+pub const RESOURCE_FLAVORS_MAX: usize = 1024;
 
 /// A queue or a cohort: one node of the quota tree. Jobs name queues; cohorts only join queues together.
+///
+/// Quota is given in one of two ways: by the short form (`nominal` and the two limits), which is of no flavor, or by
+/// resource groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueSpec {
     /// Unique in the cell among queues and cohorts.
@@ -18,8 +33,93 @@ pub struct QueueSpec {
     pub borrowing_limit: Amounts,
     /// How much may be lent to the cohort, per resource; everything when absent.
     pub lending_limit: Amounts,
+    /// Room by flavor. Of a queue with resource groups, jobs that ask for what none of them covers are not placed.
+    pub resource_groups: Vec<ResourceGroup>,
+    /// Which flavor a job gets where several would do.
+    pub flavor_fungibility: FlavorFungibility,
     /// Share among siblings in units of one thousandth; 1000 is one.
-    pub weight_milli: u32,
+    pub weight_milli: u64,
     /// Names of the provisioning classes that must say yes before a job of this queue is placed; none for a cohort.
     pub admission_checks: Vec<String>,
+}
+
+impl Default for QueueSpec {
+    /// A queue without a name, a cohort and limits, of weight one.
+    fn default() -> Self {
+        QueueSpec {
+            name: String::new(),
+            is_cohort: false,
+            parent: String::new(),
+            nominal: Amounts::new(),
+            borrowing_limit: Amounts::new(),
+            lending_limit: Amounts::new(),
+            resource_groups: Vec::new(),
+            flavor_fungibility: FlavorFungibility::default(),
+            weight_milli: 1000,
+            admission_checks: Vec::new(),
+        }
+    }
+}
+
+/// Resources of which a task gets all from one flavor.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceGroup {
+    /// The resources; no resource is in two groups of one queue.
+    pub covered_resources: Vec<String>,
+    /// The flavors, the one to be tried first first. Each gives quota for every covered resource.
+    pub flavors: Vec<FlavorQuota>,
+}
+
+/// The quota for one flavor.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlavorQuota {
+    /// The name of the flavor. One that the cell does not know suits no job.
+    pub name: String,
+    /// The quota by resource.
+    pub resources: BTreeMap<String, ResourceQuota>,
+}
+
+/// The quota for one resource of one flavor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceQuota {
+    /// Own room.
+    pub nominal: i64,
+    /// How much may be borrowed from the cohort; nothing is no limit.
+    pub borrowing_limit: Option<i64>,
+    /// How much may be lent to the cohort; nothing is everything.
+    pub lending_limit: Option<i64>,
+}
+
+/// Which flavor a job gets where several would do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlavorFungibility {
+    /// What is done where a flavor suits by borrowing.
+    pub when_can_borrow: WhenCan,
+}
+
+/// Whether the search for a flavor goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WhenCan {
+    /// It may stop with this one.
+    #[default]
+    MayStopSearch,
+    /// The next ones are tried first.
+    TryNextFlavor,
+}
+
+/// The words for [`WhenCan`].
+pub const WHEN_CAN: [(&str, WhenCan); 2] =
+    [("MayStopSearch", WhenCan::MayStopSearch), ("TryNextFlavor", WhenCan::TryNextFlavor)];
+
+/// A kind of machines for which quota is given: spot or on demand, one model of GPU or another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceFlavor {
+    /// Unique in the cell.
+    pub name: String,
+    /// Labels that its nodes have. Tasks that get the flavor are placed on such nodes only.
+    pub node_labels: Labels,
+    /// Taints that its nodes have. Only jobs that tolerate them, or flavors that do, suit.
+    pub node_taints: Vec<Taint>,
+    /// What tasks that get the flavor tolerate besides.
+    pub tolerations: Vec<Toleration>,
 }

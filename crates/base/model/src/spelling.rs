@@ -8,9 +8,10 @@ use crate::path::FieldPath;
 use crate::priority::PriorityClass;
 use crate::profile::{SchedulingProfile, Score};
 use crate::provisioning::{Provisioner, ProvisioningClass};
-use crate::queue::QueueSpec;
+use crate::queue::{QueueSpec, ResourceFlavor};
 use crate::resources::Amounts;
 use crate::selector::{Labels, Operator, SelectorTerm, Toleration};
+use crate::taint::Taint;
 use crate::topology::{TopologyRequest, TopologySpec};
 
 /// What takes the names that break a rule, and where they stand.
@@ -78,15 +79,18 @@ fn tolerations(tolerations: &[Toleration], at: Place<'_>, found: Found<'_>) {
     }
 }
 
+fn taints(taints: &[Taint], at: Place<'_>, found: Found<'_>) {
+    for (index, taint) in taints.iter().enumerate() {
+        expect(names::label_key(&taint.key), || at().item(index).field("key"), found);
+        expect(names::label_value(&taint.value), || at().item(index).field("value"), found);
+    }
+}
+
 impl Spelled for NodeSpec {
     fn spell(&self, found: Found<'_>) {
         own_name(&self.name, found);
         labels(&self.labels, &|| metadata().field("labels"), found);
-        for (index, taint) in self.taints.iter().enumerate() {
-            let field = || spec().field("taints").item(index);
-            expect(names::label_key(&taint.key), || field().field("key"), found);
-            expect(names::label_value(&taint.value), || field().field("value"), found);
-        }
+        taints(&self.taints, &|| spec().field("taints"), found);
         amounts(&self.capacity, &|| FieldPath::root().field("status").field("allocatable"), found);
         expect(names::address(&self.address), || FieldPath::root().field("status").field("addresses"), found);
     }
@@ -114,9 +118,31 @@ impl Spelled for QueueSpec {
         for (field, quota) in all {
             amounts(quota, &|| spec().field(field), found);
         }
+        for (index, group) in self.resource_groups.iter().enumerate() {
+            let at = || spec().field("resourceGroups").item(index);
+            for (index, resource) in group.covered_resources.iter().enumerate() {
+                expect(names::resource(resource), || at().field("coveredResources").item(index), found);
+            }
+            for (index, flavor) in group.flavors.iter().enumerate() {
+                let field = || at().field("flavors").item(index);
+                expect(names::dns_name(&flavor.name), || field().field("name"), found);
+                for resource in flavor.resources.keys() {
+                    expect(names::resource(resource), || field().field("resources").field(resource), found);
+                }
+            }
+        }
         for (index, check) in self.admission_checks.iter().enumerate() {
             expect(names::dns_name(check), || spec().field("admissionChecks").item(index), found);
         }
+    }
+}
+
+impl Spelled for ResourceFlavor {
+    fn spell(&self, found: Found<'_>) {
+        own_name(&self.name, found);
+        labels(&self.node_labels, &|| spec().field("nodeLabels"), found);
+        taints(&self.node_taints, &|| spec().field("nodeTaints"), found);
+        tolerations(&self.tolerations, &|| spec().field("tolerations"), found);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whom an event is about.
 
-use crate::event::EventKind;
+use crate::event_kind::EventKind;
 use crate::ids::{JobId, NodeId};
 
 /// Whom an event is about, as far as it says.
@@ -42,6 +42,7 @@ impl EventKind {
             | EventKind::RepairFailed { job, name, .. }
             | EventKind::SurvivorsRestart { job, name, .. }
             | EventKind::QuotaReserved { job, name, .. }
+            | EventKind::FlavorsAssigned { job, name, .. }
             | EventKind::CheckChanged { job, name, .. }
             | EventKind::RepairRequest { job, name, .. }
             | EventKind::ChecksReady { job, name, .. }

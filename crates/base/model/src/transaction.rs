@@ -1,6 +1,6 @@
 //! Transactions: what a scheduler wants to be true, and what the log said to it (Omega, EuroSys 2013, section 3.4).
 
-use crate::ids::{ClassId, Epoch, GroupIndex, Index, JobId, NodeId, ResourceId, RunRef, TaskIndex};
+use crate::ids::{ClassId, Epoch, GroupIndex, Index, JobId, NodeId, ResourceId, RunRef, ShapeId, TaskIndex};
 use crate::lease::Shard;
 use crate::run::StopCause;
 use serde::{Deserialize, Serialize};
@@ -140,6 +140,17 @@ pub struct Claim {
     pub group: GroupIndex,
 }
 
+/// The flavors that a group of a queue with resource groups gets: they are told by the shape that it has with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FlavorChoice {
+    /// The job. Nothing of it stands or is reserved.
+    pub job: JobId,
+    /// The group.
+    pub group: GroupIndex,
+    /// One of the shapes that the queue offers to the group.
+    pub shape: ShapeId,
+}
+
 /// A scheduler's plan, judged inside the log on every copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transaction {
@@ -155,6 +166,9 @@ pub struct Transaction {
     pub guard: Guard,
     /// What must hold of the jobs; every job placed, nominated or reserved must be listed.
     pub jobs: Vec<JobGuard>,
+    /// The flavors that jobs get with what is placed or reserved for them here. Without it nothing of a job is taken
+    /// that has no flavors and needs some.
+    pub flavors: Vec<FlavorChoice>,
     /// Runs to stop, and why. One that has ended already is fine.
     pub evict: Vec<(RunRef, StopCause)>,
     /// Tasks to place.
@@ -177,6 +191,7 @@ impl Transaction {
             grain,
             guard: Guard::Fits,
             jobs: Vec::new(),
+            flavors: Vec::new(),
             evict: Vec::new(),
             place: Vec::new(),
             nominate: Vec::new(),
@@ -197,6 +212,7 @@ impl Transaction {
         let drains = self.evict.iter().all(|(_, cause)| *cause == StopCause::Drained);
         let rooms = self.nominate.iter().all(Nomination::is_move);
         let nothing_else = self.place.is_empty() && self.reserve.is_empty() && self.claim.is_empty();
+        let nothing_else = nothing_else && self.flavors.is_empty();
         self.grain == Grain::AllOrNothing && drains && rooms && nothing_else
     }
 }
@@ -246,6 +262,8 @@ pub enum ConflictReason {
     Together,
     /// Lost tasks would go elsewhere while a spare of their group could take one of them.
     SpareUnused,
+    /// The group has no flavors and none were chosen for it, or its queue does not offer what was chosen.
+    FlavorMissing,
 }
 
 impl ConflictReason {
@@ -272,6 +290,7 @@ impl ConflictReason {
             ConflictReason::Malformed => "Malformed",
             ConflictReason::Together => "Together",
             ConflictReason::SpareUnused => "SpareUnused",
+            ConflictReason::FlavorMissing => "FlavorMissing",
         }
     }
 }
@@ -291,6 +310,8 @@ pub enum Row {
     Reserve(u32),
     /// `claim[i]`.
     Claim(u32),
+    /// `flavors[i]`.
+    Flavor(u32),
 }
 
 /// One refused row.

@@ -133,6 +133,10 @@ pub enum Bug {
     ForgetRepairRequest,
     /// A repair asks again and again for the same nodes.
     RepeatRepairRequest,
+    /// The labels of its flavors don't bind what has them.
+    FlavorAstray,
+    /// Quota by flavor is not looked at.
+    OverlookFlavorQuota,
     /// Nobody becomes the head of a line.
     ForgetHeads,
     /// New work takes room that is promised to the head of a line.
@@ -148,7 +152,7 @@ impl Bug {
     pub const OF_GROUPS: [Bug; 1] = [Bug::TrustOwnLead];
 
     /// All others.
-    pub const ALL: [Bug; 65] = [
+    pub const ALL: [Bug; 67] = [
         Bug::SkipFitCheck,
         Bug::AnswerBeforeSync,
         Bug::ForgetSessions,
@@ -210,6 +214,8 @@ impl Bug {
         Bug::OpenBrought,
         Bug::ForgetRepairRequest,
         Bug::RepeatRepairRequest,
+        Bug::FlavorAstray,
+        Bug::OverlookFlavorQuota,
         Bug::ForgetHeads,
         Bug::TakeHeadRoom,
         Bug::KeepHeads,

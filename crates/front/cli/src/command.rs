@@ -43,6 +43,11 @@ pub enum ClientCommand {
     /// Remove a queue or cohort
     #[command(subcommand)]
     Queue(RemoveCommand),
+    /// List resource flavors
+    Flavors,
+    /// Remove a resource flavor that no queue and no cohort names
+    #[command(subcommand)]
+    Flavor(RemoveCommand),
     /// List priority classes with their values
     PriorityClasses,
     /// Remove a priority class; jobs that named it keep the priority they got
@@ -308,7 +313,7 @@ pub enum NodeCommand {
     Remove(NodeName),
 }
 
-/// `ohm queue`, `ohm priority-class`, `ohm profile` and `ohm topology`.
+/// `ohm queue`, `ohm flavor`, `ohm priority-class`, `ohm profile` and `ohm topology`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum RemoveCommand {
     /// Take it out of the cell; queues and topologies stay while a job names them

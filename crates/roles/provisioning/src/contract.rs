@@ -1,6 +1,6 @@
 //! What the outside is asked, and what it may answer: the words of the JSON that hooks and webhooks see.
 
-use ohm_cell::{Cell, Check, CheckState, Job, RepairRequest, domain_labels};
+use ohm_cell::{Cell, Check, CheckState, Job, RepairRequest, domain_labels, filters_of, own_filters_of};
 use ohm_model::brought::{CLASS_LABEL, REQUEST_LABEL};
 use ohm_model::resources::display;
 use ohm_model::selector::Labels;
@@ -192,7 +192,11 @@ impl TolerationWords {
 
 impl Request {
     /// What is asked as `job` is admitted.
-    pub(crate) fn of(job: &Job, check: &Check, class: &ProvisioningClass) -> Self {
+    pub(crate) fn of(cell: &Cell, (job, check): (&Job, &Check), class: &ProvisioningClass) -> Self {
+        let group = |(at, group): (usize, &GroupSpec)| {
+            let (node_selector, tolerations) = own_filters_of(cell, job, at);
+            RequestGroup::of(group, node_selector, &tolerations)
+        };
         Request {
             id: job.request_id(&check.class),
             job: job.spec.name.clone(),
@@ -205,7 +209,7 @@ impl Request {
             node_labels: [(REQUEST_LABEL, &check.request), (CLASS_LABEL, &check.class)]
                 .map(|(key, value)| (key.to_string(), value.clone()))
                 .into(),
-            groups: job.spec.groups.iter().map(RequestGroup::of).collect(),
+            groups: job.spec.groups.iter().enumerate().map(group).collect(),
             parameters: class.parameters.clone(),
         }
     }
@@ -223,7 +227,7 @@ impl Request {
             repair: true,
             ready: false,
             groups: asked.tasks.iter().flat_map(|(group, tasks)| lost_of(cell, job, *group, tasks)).collect(),
-            ..Request::of(job, check, class)
+            ..Request::of(cell, (job, check), class)
         }
     }
 }
@@ -231,7 +235,7 @@ impl Request {
 /// The lost tasks of one group, apart by where they may go.
 fn lost_of(cell: &Cell, job: &Job, group: GroupIndex, tasks: &RangeSet) -> Vec<RequestGroup> {
     let Some(spec) = job.spec.groups.get(usize::from(group.0)) else { return Vec::new() };
-    let (node_selector, tolerations) = job.admission.filters(spec);
+    let (node_selector, tolerations) = filters_of(cell, job, usize::from(group.0));
     let mut by_domain: BTreeMap<Labels, u32> = BTreeMap::new();
     for rank in tasks.values() {
         *by_domain.entry(domain_labels(cell, job, group, rank)).or_default() += 1;
@@ -239,22 +243,20 @@ fn lost_of(cell: &Cell, job: &Job, group: GroupIndex, tasks: &RangeSet) -> Vec<R
     let lost = by_domain.into_iter().map(|(domain, count)| RequestGroup {
         count,
         min_count: count,
-        node_selector: node_selector.clone().into_iter().chain(domain).collect(),
-        tolerations: tolerations.iter().map(TolerationWords::of).collect(),
-        ..RequestGroup::of(spec)
+        ..RequestGroup::of(spec, node_selector.clone().into_iter().chain(domain).collect(), &tolerations)
     });
     lost.collect()
 }
 
 impl RequestGroup {
-    fn of(group: &GroupSpec) -> Self {
+    fn of(group: &GroupSpec, node_selector: Labels, tolerations: &[Toleration]) -> Self {
         RequestGroup {
             name: group.name.clone(),
             count: group.count,
             min_count: group.min_count,
             requests: group.requests.iter().map(|(name, &amount)| (name.clone(), display(name, amount))).collect(),
-            node_selector: group.node_selector.clone(),
-            tolerations: group.tolerations.iter().map(TolerationWords::of).collect(),
+            node_selector,
+            tolerations: tolerations.iter().map(TolerationWords::of).collect(),
             max_per_node: group.max_per_node,
         }
     }

@@ -307,7 +307,7 @@ fn ask_of(cell: &Cell, (job, _, class, repair): &Key, epoch: Epoch) -> Option<As
     let check = job.admission.round.iter().flat_map(|round| &round.checks).find(|check| check.class == *class)?;
     let class = Arc::clone(cell.provisioning_classes().get(class)?);
     let request = match repair {
-        0 => Request::of(job, check, &class),
+        0 => Request::of(cell, (job, check), &class),
         number => {
             let asked = pending_of_repair(job).find(|request| request.number == *number)?;
             Request::of_repair(cell, (job, check), asked, &class)

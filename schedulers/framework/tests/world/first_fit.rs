@@ -151,12 +151,12 @@ fn quota_room(view: &View<'_>, job: &Job, shape: &Shape, of: u32) -> Result<u32,
     }
     let mut most = i64::from(u32::MAX);
     let Some(left) = view.quota_of(job) else { return Ok(u32::MAX) };
-    for &(resource, request) in &shape.requests {
-        let Some(available) = left.available(resource) else { continue };
+    for &(column, request) in &shape.charges {
+        let Some(available) = left.available(column) else { continue };
         let asked = request * i64::from(of.max(1));
         if available < asked {
-            let (queue, ceded) = (job.spec.queue.clone(), left.ceded(resource));
-            return Err(Obstacle::Quota { queue, resource, asked, available, ceded });
+            let (queue, ceded) = (job.spec.queue.clone(), left.ceded(column));
+            return Err(Obstacle::Quota { queue, column, asked, available, ceded });
         }
         most = most.min(available / request);
     }

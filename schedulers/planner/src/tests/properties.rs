@@ -136,7 +136,8 @@ fn brute_most(world: &World, name: &str) -> u32 {
 
 fn quota_tasks(world: &World, job: &ohm_cell::Job) -> u32 {
     let cpu = job.spec.groups[0].requests.get("cpu").copied().unwrap_or(0);
-    let available = world.cell.quota().available(&job.spec.queue, ohm_cell::CPU);
+    let column = world.cell.quota().columns().find(ohm_cell::NO_FLAVOR, ohm_cell::CPU);
+    let available = column.and_then(|column| world.cell.quota().available(&job.spec.queue, column));
     available.map_or(u32::MAX, |available| (available.max(0) / cpu) as u32)
 }
 

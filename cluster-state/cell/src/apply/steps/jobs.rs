@@ -8,10 +8,11 @@ use crate::apply::steps::rounds::end_round;
 use crate::apply::steps::runs::stop_runs;
 use crate::cell::Cell;
 use crate::rooms::nominations::Held;
+use crate::state::flavors::Charges;
 use crate::state::jobs::{Finish, JobState, TaskState};
 use crate::state::requests::live_request;
 use crate::state::timers::Timer;
-use ohm_model::{Amounts, EventKind, JobId, NodeId, Refusal, StopCause};
+use ohm_model::{EventKind, JobId, NodeId, Refusal, StopCause};
 
 /// A finished job is known at least so long, whatever its time to live: who waits for it must get to see its end, and a
 /// submit that is sent again must find it.
@@ -100,9 +101,7 @@ pub(crate) fn give_back_reservation(tx: &mut Tx<'_>, job: JobId) {
         return;
     }
     let (queue, reserved, live) = (found.spec.queue.clone(), found.reserved.clone(), live_request(tx, found));
-    let given = difference(&live, &reserved);
-    let amounts: Vec<_> = tx.resources.columns(&given).collect();
-    tx.charge_queue(&queue, amounts.into_iter());
+    tx.charge_queue(&queue, difference(&live, &reserved).into_iter());
     let found = tx.job_mut(job);
     found.reserved.clear();
 }
@@ -126,10 +125,10 @@ pub(crate) fn clear_held(tx: &mut Tx<'_>, job: JobId, which: impl Fn(&Held) -> b
     }
 }
 
-/// What `amounts` holds less `less`, by the resources of either.
-fn difference(amounts: &Amounts, less: &Amounts) -> Amounts {
+/// What `amounts` holds less `less`, by the columns of either.
+fn difference(amounts: &Charges, less: &Charges) -> Charges {
     let mut left = amounts.clone();
-    less.iter().for_each(|(resource, amount)| *left.entry(resource.clone()).or_insert(0) -= amount);
+    less.iter().for_each(|(column, amount)| *left.entry(*column).or_insert(0) -= amount);
     left
 }
 

@@ -6,6 +6,7 @@ use crate::cell::Cell;
 use crate::policy::brought::{close_requests, open_requests};
 use crate::state::admission::{Check, CheckState, Round};
 use crate::state::jobs::Group;
+use crate::state::offers::filters_of;
 use crate::state::runs::NO_RUN;
 use crate::state::timers::Timer;
 use ohm_model::brought::request_label;
@@ -77,7 +78,7 @@ pub(crate) fn reshape(tx: &mut Tx<'_>, id: JobId) {
     let job = Arc::clone(tx.job(id));
     for (at, (group, spec)) in job.groups.iter().zip(&job.spec.groups).enumerate() {
         let former = tx.shape(group.shape);
-        let (node_selector, tolerations) = job.admission.filters(spec);
+        let (node_selector, tolerations) = filters_of(tx, &job, at);
         if former.node_selector == node_selector && former.tolerations == tolerations {
             continue;
         }

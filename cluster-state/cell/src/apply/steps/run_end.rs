@@ -100,7 +100,7 @@ pub(crate) fn free_room(tx: &mut Tx<'_>, run: &Run) {
     let charged = (job.reserved.is_empty() && !job.spec.queue.is_empty()).then(|| Arc::clone(&job.spec));
     let Some(shape) = tx.shapes.leave(run.shape) else { tx.stop("the shape of a run") };
     if let Some(spec) = charged {
-        tx.charge_queue(&spec.queue, shape.requests.iter().map(|&(resource, request)| (resource, -request)));
+        tx.charge_queue(&spec.queue, shape.charges.iter().map(|&(column, request)| (column, -request)));
     }
     give_room(tx, run.node, &shape, run.devices.as_deref().unwrap_or(&[]));
 }

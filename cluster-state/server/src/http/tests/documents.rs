@@ -128,6 +128,44 @@ async fn priority_classes_stay_for_later_input() {
 }
 
 #[tokio::test]
+async fn resource_flavors_are_put_listed_and_removed() {
+    let world = World::new();
+    let flavor = [
+        "apiVersion: ohm/v1\nkind: ResourceFlavor\nmetadata: {name: spot}\nspec:\n  nodeLabels: {price: spot}\n",
+        "  nodeTaints: [{key: spot, effect: NoSchedule}]\n  tolerations:\n  - {key: spot, value: a}\n",
+        "  - {operator: Exists, effect: NoExecute, tolerationSeconds: 30}\n",
+    ];
+    let flavor = flavor.concat();
+    for verdict in ["accepted", "unchanged"] {
+        let (_, answer) = world.submit(&flavor).await;
+        assert_eq!(lines(&answer), [format!("1 1 ResourceFlavor/spot {verdict} -")]);
+    }
+    let (_, answer) = world.submit(&flavor.replace("price: spot", "price: low")).await;
+    assert_eq!(lines(&answer), ["1 1 ResourceFlavor/spot accepted -"]);
+    let (_, list) = world.get("/v1/resource-flavors").await;
+    assert_eq!(
+        list["resourceFlavors"],
+        serde_json::json!([{
+            "name": "spot", "nodeLabels": {"price": "low"}, "nodeTaints": ["spot:NoSchedule"],
+            "tolerations": ["spot=a", "*:NoExecute for 30s"],
+        }])
+    );
+    let remove = async |name: &str| world.send("DELETE", name, "application/json", b"").await.0;
+    let queue = "apiVersion: ohm/v1\nkind: Queue\nmetadata: {name: q}\nspec:\n  resourceGroups:\n  - coveredResources: \
+                 [cpu]\n    flavors: [{name: spot, resources: [{name: cpu, nominalQuota: 4, lendingLimit: 0}]}]\n";
+    let (status, answer) = world.submit(queue).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    let (_, list) = world.get("/v1/queues").await;
+    let cpu = serde_json::json!({"nominal": "4", "lendingLimit": "0", "used": "0", "available": "4"});
+    assert_eq!(list["queues"][0]["flavors"], serde_json::json!([{"name": "spot", "resources": {"cpu": cpu}}]));
+    assert_eq!(list["queues"][0]["resources"], serde_json::json!({}));
+    assert!(remove("/v1/resource-flavors/spot").await.is_client_error(), "a queue names it");
+    assert_eq!(remove("/v1/queues/q").await, StatusCode::NO_CONTENT);
+    assert_eq!(remove("/v1/resource-flavors/spot").await, StatusCode::NO_CONTENT);
+    assert_eq!(remove("/v1/resource-flavors/spot").await, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
 async fn documents_that_cannot_be_read_are_refused_and_others_are_not_harmed() {
     let world = World::new();
     let long = format!("{}---\n{}# {}\n", job("good", ""), job("long", ""), "x".repeat(1 << 20));

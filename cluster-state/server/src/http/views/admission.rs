@@ -2,8 +2,9 @@
 
 use ohm_cell::{Cell, Check, CheckState, Job, JobState, Standing};
 use ohm_model::resources::display;
-use ohm_model::{EventKind, Provisioner, ProvisioningClass};
+use ohm_model::{EventKind, FlavorResource, Provisioner, ProvisioningClass};
 use ohm_wire::api::{AdmissionView, CheckView, EventView, ProvisioningClassList, ProvisioningClassView, RetryView};
+use std::collections::BTreeMap;
 
 /// All provisioning classes.
 pub(crate) fn provisioning_classes(cell: &Cell) -> ProvisioningClassList {
@@ -71,11 +72,15 @@ pub(super) fn admission(cell: &Cell, job: &Job) -> AdmissionView {
         since_ms: check.since_ms,
     };
     let failed = admission.failed.as_ref();
+    let reserved = |(&column, &amount): (&FlavorResource, &i64)| {
+        let resource = cell.resources().name(cell.quota().columns().resource(column));
+        (ohm_cell::column_name(cell, column), display(resource, amount))
+    };
     AdmissionView {
         state: state.to_string(),
         problem,
         round: if round.is_some() { admission.rounds } else { 0 },
-        reserved: job.reserved.iter().map(|(name, &amount)| (name.clone(), display(name, amount))).collect(),
+        reserved: job.reserved.iter().map(reserved).collect(),
         checks: round.iter().flat_map(|round| &round.checks).map(check).collect(),
         next_attempt_ms: admission.back_off_ms,
         failed_check: failed.map(|failed| failed.class.clone()).unwrap_or_default(),
@@ -90,6 +95,12 @@ pub(super) fn of_admission(kind: &EventKind, view: EventView) -> EventView {
         EventKind::QuotaReserved { name, round, checks, .. } => EventView {
             kind: "quotaReserved".into(),
             message: format!("job {name} has its quota; round {round} asks {}", checks.join(", ")),
+            job: name.clone(),
+            ..view
+        },
+        EventKind::FlavorsAssigned { name, groups, .. } => EventView {
+            kind: "flavorsAssigned".into(),
+            message: format!("job {name} has its flavors: {}", flavors_text(groups)),
             job: name.clone(),
             ..view
         },
@@ -120,4 +131,13 @@ pub(super) fn of_admission(kind: &EventKind, view: EventView) -> EventView {
         },
         _ => view,
     }
+}
+
+/// `workers cpu=spot, memory=any; ps cpu=any`
+fn flavors_text(groups: &[(String, BTreeMap<String, String>)]) -> String {
+    let group = |(name, flavors): &(String, BTreeMap<String, String>)| {
+        let flavors: Vec<String> = flavors.iter().map(|(resource, flavor)| format!("{resource}={flavor}")).collect();
+        format!("{name} {}", flavors.join(", "))
+    };
+    groups.iter().map(group).collect::<Vec<_>>().join("; ")
 }

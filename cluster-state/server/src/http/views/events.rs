@@ -50,9 +50,10 @@ pub(crate) fn event(names: &Names<'_>, event: &Event) -> EventView {
         | EventKind::Repaired { .. }
         | EventKind::RepairFailed { .. }
         | EventKind::SurvivorsRestart { .. } => of_repair(&event.kind, view),
-        EventKind::QuotaReserved { .. } | EventKind::CheckChanged { .. } | EventKind::ChecksReady { .. } => {
-            super::admission::of_admission(&event.kind, view)
-        }
+        EventKind::QuotaReserved { .. }
+        | EventKind::FlavorsAssigned { .. }
+        | EventKind::CheckChanged { .. }
+        | EventKind::ChecksReady { .. } => super::admission::of_admission(&event.kind, view),
         EventKind::RepairRequest { .. } => super::node_requests::of_request(&event.kind, view),
         EventKind::MoveReserved { .. }
         | EventKind::NodeDraining { .. }

@@ -1,11 +1,12 @@
-//! Queues, cohorts, priority classes and topologies.
+//! Queues, cohorts, resource flavors, priority classes and topologies.
 
-use ohm_cell::{Cell, QuotaNode, Topology};
-use ohm_model::Amounts;
+use super::words;
+use ohm_cell::{Cell, NO_FLAVOR, QuotaNode, Topology};
 use ohm_model::resources::display;
+use ohm_model::{FlavorQuota, ResourceFlavor, ResourceQuota};
 use ohm_wire::api::{
-    DomainView, PriorityClassList, PriorityClassView, QueueList, QueueResourceView, QueueView, TopologyList,
-    TopologyView,
+    DomainView, PriorityClassList, PriorityClassView, QueueFlavorView, QueueList, QueueResourceView, QueueView,
+    ResourceFlavorList, ResourceFlavorView, TopologyList, TopologyView,
 };
 use std::collections::BTreeMap;
 
@@ -30,27 +31,55 @@ pub(crate) fn queues(cell: &Cell) -> QueueList {
 
 fn queue(cell: &Cell, node: &QuotaNode) -> QueueView {
     let spec = &node.spec;
+    let short_form = spec.nominal.iter().map(|(name, &nominal)| {
+        let [borrowing_limit, lending_limit] =
+            [&spec.borrowing_limit, &spec.lending_limit].map(|limits| limits.get(name).copied());
+        let quota = ResourceQuota { nominal, borrowing_limit, lending_limit };
+        (name.clone(), resource(cell, node, (NO_FLAVOR, name), &quota))
+    });
+    let flavors = spec.resource_groups.iter().flat_map(|group| &group.flavors);
     QueueView {
         name: spec.name.clone(),
         kind: if spec.is_cohort { "Cohort" } else { "Queue" }.to_string(),
         parent: spec.parent.clone(),
         weight_milli: spec.weight_milli,
         admission_checks: spec.admission_checks.clone(),
-        resources: spec.nominal.keys().map(|name| (name.clone(), resource(cell, node, name))).collect(),
+        resources: short_form.collect(),
+        flavors: flavors.map(|flavor| flavor_of_queue(cell, node, flavor)).collect(),
         ..QueueView::default()
     }
 }
 
-fn resource(cell: &Cell, node: &QuotaNode, name: &str) -> QueueResourceView {
-    let amount = |amounts: &Amounts| amounts.get(name).map(|&amount| display(name, amount));
-    let column = cell.resources().find(name);
-    let available = column.and_then(|column| cell.quota().available(&node.spec.name, column));
+fn flavor_of_queue(cell: &Cell, node: &QuotaNode, flavor: &FlavorQuota) -> QueueFlavorView {
+    let resources = flavor.resources.iter();
+    let resources = resources.map(|(name, quota)| (name.clone(), resource(cell, node, (&flavor.name, name), quota)));
+    QueueFlavorView { name: flavor.name.clone(), resources: resources.collect() }
+}
+
+fn resource(cell: &Cell, node: &QuotaNode, (flavor, name): (&str, &str), quota: &ResourceQuota) -> QueueResourceView {
+    let amount = |amount| display(name, amount);
+    let limit = |limit: Option<i64>| limit.map(amount).unwrap_or_default();
+    let column = cell.resources().find(name).and_then(|name| cell.quota().columns().find(flavor, name));
     QueueResourceView {
-        nominal: amount(&node.spec.nominal).unwrap_or_default(),
-        borrowing_limit: amount(&node.spec.borrowing_limit).unwrap_or_default(),
-        lending_limit: amount(&node.spec.lending_limit).unwrap_or_default(),
-        used: display(name, column.map_or(0, |column| node.used(column))),
-        available: available.map_or_else(String::new, |available| display(name, available)),
+        nominal: amount(quota.nominal),
+        borrowing_limit: limit(quota.borrowing_limit),
+        lending_limit: limit(quota.lending_limit),
+        used: amount(column.map_or(0, |column| node.used(column))),
+        available: limit(column.and_then(|column| cell.quota().available(&node.spec.name, column))),
+    }
+}
+
+/// All resource flavors.
+pub(crate) fn resource_flavors(cell: &Cell) -> ResourceFlavorList {
+    ResourceFlavorList { resource_flavors: cell.quota().flavors().iter().map(resource_flavor).collect() }
+}
+
+fn resource_flavor(flavor: &ResourceFlavor) -> ResourceFlavorView {
+    ResourceFlavorView {
+        name: flavor.name.clone(),
+        node_labels: flavor.node_labels.clone(),
+        node_taints: flavor.node_taints.iter().map(ToString::to_string).collect(),
+        tolerations: flavor.tolerations.iter().map(words::toleration).collect(),
     }
 }
 

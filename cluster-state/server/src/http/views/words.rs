@@ -1,7 +1,7 @@
 //! Amounts, shards, causes and states in the words of the API.
 
 use ohm_model::resources::display;
-use ohm_model::{Amounts, NodeHealth, Shard, StopCause};
+use ohm_model::{Amounts, NodeHealth, Shard, StopCause, Toleration, TolerationOperator};
 use std::collections::BTreeMap;
 
 pub(super) fn amounts(amounts: &Amounts) -> BTreeMap<String, String> {
@@ -29,6 +29,18 @@ pub(super) fn stop_cause(cause: StopCause) -> &'static str {
         StopCause::CapacityRevoked => "capacityRevoked",
         StopCause::Reconciled => "reconciled",
     }
+}
+
+/// `key=value:Effect`: without the value for any value, without the effect for every effect, with `*` for every key.
+pub(super) fn toleration(toleration: &Toleration) -> String {
+    let key = if toleration.key.is_empty() { "*" } else { &toleration.key };
+    let value = match (toleration.operator, toleration.value.as_str()) {
+        (TolerationOperator::Exists, _) => String::new(),
+        (TolerationOperator::Equal, value) => format!("={value}"),
+    };
+    let effect = toleration.effect.map_or_else(String::new, |effect| format!(":{effect:?}"));
+    let time = toleration.toleration_seconds.map_or_else(String::new, |seconds| format!(" for {seconds}s"));
+    format!("{key}{value}{effect}{time}")
 }
 
 /// The word for what is held of a node.

@@ -1,4 +1,4 @@
-//! The documents that describe a cell: nodes, topologies, queues, cohorts, priority classes, and what runs already.
+//! The documents that describe a cell: nodes, topologies, priority classes, and what runs already.
 
 use super::selectors::EFFECTS;
 use super::{At, Context, Fields};
@@ -8,7 +8,7 @@ use crate::limits::COUNT_RANGE;
 use crate::quantity::Rounding;
 use ohm_model::resources::Amounts;
 use ohm_model::selector::Labels;
-use ohm_model::{NodeSpec, PriorityClass, QueueSpec, Taint, TopologySpec};
+use ohm_model::{NodeSpec, PriorityClass, Taint, TopologySpec};
 
 /// Reads `spec` and `status` of a node; either may be missing.
 pub(crate) fn node(
@@ -36,7 +36,7 @@ pub(crate) fn node(
     Some(NodeDocument { spec, unschedulable, ready, used })
 }
 
-fn taint(cx: &mut Context, at: At<'_>) -> Option<Taint> {
+pub(super) fn taint(cx: &mut Context, at: At<'_>) -> Option<Taint> {
     let fields = Fields::open(cx, at, &[&["key", "value", "effect"]])?;
     let key = fields.require(cx, "key", "the taint's key")?.text(cx);
     let effect = fields.require(cx, "effect", "NoSchedule, PreferNoSchedule or NoExecute")?;
@@ -72,61 +72,6 @@ pub(crate) fn topology(cx: &mut Context, name: String, spec: At<'_>) -> Option<T
         fields.require(cx, "nodeLabel", "the label key of this level")?.text(cx)
     });
     Some(TopologySpec { name, levels })
-}
-
-/// Reads the `spec` of a queue.
-pub(crate) fn queue(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Option<QueueSpec> {
-    quota(cx, name, spec, false, "cohort")
-}
-
-/// Reads the `spec` of a cohort.
-pub(crate) fn cohort(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Option<QueueSpec> {
-    quota(cx, name, spec, true, "parent")
-}
-
-fn quota(
-    cx: &mut Context,
-    name: String,
-    spec: Option<At<'_>>,
-    is_cohort: bool,
-    parent: &'static str,
-) -> Option<QueueSpec> {
-    const WEIGHT_ONE_MILLI: u32 = 1000;
-    let none = Amounts::new;
-    let mut queue = QueueSpec {
-        name,
-        is_cohort,
-        parent: String::new(),
-        nominal: none(),
-        borrowing_limit: none(),
-        lending_limit: none(),
-        weight_milli: WEIGHT_ONE_MILLI,
-        admission_checks: Vec::new(),
-    };
-    let Some(spec) = spec else { return Some(queue) };
-    let known: &[&str] = &["nominalQuota", "borrowingLimit", "lendingLimit", "fairSharing"];
-    let checks: &[&str] = if is_cohort { &[] } else { &["admissionChecks"] };
-    let fields = Fields::open(cx, spec, &[&[parent], known, checks])?;
-    let amounts = |cx: &mut Context, name| {
-        let at = fields.get(name);
-        at.map_or_else(Amounts::new, |at| at.amounts(cx, Rounding::Down))
-    };
-    queue.nominal = amounts(cx, "nominalQuota");
-    queue.borrowing_limit = amounts(cx, "borrowingLimit");
-    queue.lending_limit = amounts(cx, "lendingLimit");
-    queue.admission_checks = fields.list(cx, "admissionChecks", |cx, at| at.text(cx));
-    queue.parent = fields.text(cx, parent).unwrap_or_default();
-    if let Some(at) = fields.get("fairSharing")
-        && let Some(sharing) = Fields::open(cx, at, &[&["weight"]])
-        && let Some(at) = sharing.get("weight")
-        && let Some(weight) = at.thousandths(cx)
-    {
-        match u32::try_from(weight) {
-            Ok(weight) => queue.weight_milli = weight,
-            Err(_) => at.rule(cx, "must be at most 4294967"),
-        }
-    }
-    Some(queue)
 }
 
 /// Reads a priority class. As in Kubernetes its `value` stands beside `metadata`, not in a `spec`.

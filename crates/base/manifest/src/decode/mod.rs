@@ -6,12 +6,14 @@ mod group;
 mod job;
 mod profile;
 mod provisioning;
+mod quota;
 mod selectors;
 mod value;
 
-pub(crate) use cell::{allocation, cohort, node, priority_class, queue, topology};
+pub(crate) use cell::{allocation, node, priority_class, topology};
 pub(crate) use job::{RECONCILE, REPAIR_POLICIES, SURVIVORS, job};
 pub(crate) use profile::scheduling_profile;
 pub(crate) use provisioning::provisioning_class;
+pub(crate) use quota::{cohort, queue, resource_flavor};
 pub(crate) use selectors::{node_affinity, toleration};
 pub(crate) use value::{At, Context, Fields};

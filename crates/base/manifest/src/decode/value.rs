@@ -6,7 +6,7 @@ use crate::document::{KubernetesObject, Named};
 use crate::error::{Position, Problem, ProblemKind};
 use crate::hints::unknown_field_hint;
 use crate::path::Trail;
-use crate::quantity::{self, Decimal, Rounding};
+use crate::quantity::{self, Decimal, QuantityError, Rounding};
 use crate::text::{alternatives, shorten};
 use crate::tree::{Node, Value};
 use crate::validate::Violation;
@@ -197,18 +197,32 @@ impl<'s> At<'s> {
 
     /// Amounts by resource. What is asked for is rounded up, what is there down.
     pub(crate) fn amounts(&self, cx: &mut Context, rounding: Rounding) -> Amounts {
-        let read = |cx: &mut Context, name: &str, at: At<'_>| {
-            let text = match &at.node.value {
-                Value::Number(text) | Value::Text(text) => text,
-                _ => {
-                    at.wrong_type(cx, "a quantity, such as `2`, `500m` or `64Gi`");
-                    return None;
-                }
-            };
-            let amount = quantity::parse(text, UnitKind::of(name), rounding);
-            amount.map_err(|error| cx.report(at.node.position, at.trail, || ProblemKind::Quantity(error))).ok()
-        };
+        self.quantities(cx, |cx, name, at| at.quantity(cx, |text| quantity::parse(text, UnitKind::of(name), rounding)))
+    }
+
+    /// Quota by resource.
+    pub(crate) fn quotas(&self, cx: &mut Context) -> Amounts {
+        self.quantities(cx, |cx, name, at| at.quota(cx, name))
+    }
+
+    /// Quota of the resource called `name`. What is there is rounded down, and more than can be counted is no bound.
+    pub(crate) fn quota(&self, cx: &mut Context, name: &str) -> Option<i64> {
+        self.quantity(cx, |text| quantity::parse_bound(text, UnitKind::of(name)))
+    }
+
+    fn quantities(&self, cx: &mut Context, read: impl FnMut(&mut Context, &str, At<'_>) -> Option<i64>) -> Amounts {
         self.map(cx, "a map of resources, such as `{cpu: 500m, memory: 1Gi}`", read).into_iter().collect()
+    }
+
+    fn quantity(&self, cx: &mut Context, parse: impl FnOnce(&str) -> Result<i64, QuantityError>) -> Option<i64> {
+        let text = match &self.node.value {
+            Value::Number(text) | Value::Text(text) => text,
+            _ => {
+                self.wrong_type(cx, "a quantity, such as `2`, `500m` or `64Gi`");
+                return None;
+            }
+        };
+        parse(text).map_err(|error| cx.report(self.node.position, self.trail, || ProblemKind::Quantity(error))).ok()
     }
 }
 

@@ -107,7 +107,7 @@ fn shown(values: &[String]) -> String {
     }
 }
 
-fn toleration_rule(toleration: &Toleration) -> Result<(), String> {
+pub(super) fn toleration_rule(toleration: &Toleration) -> Result<(), String> {
     if toleration.operator == TolerationOperator::Exists && !toleration.value.is_empty() {
         return Err("operator Exists takes no `value`; use Equal, or leave the value out".to_string());
     }

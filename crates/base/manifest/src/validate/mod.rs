@@ -6,11 +6,13 @@ mod group;
 mod job;
 mod names;
 mod provisioning;
+mod quota;
 mod rest;
 
 pub use findings::Violation;
 pub use job::job;
-pub use rest::{node, queue, topology};
+pub use quota::{queue, resource_flavor};
+pub use rest::{node, topology};
 
 pub(crate) use provisioning::provisioning_class;
 pub(crate) use rest::{priority_class, scheduling_profile, used};

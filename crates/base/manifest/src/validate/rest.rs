@@ -1,4 +1,4 @@
-//! Rules for nodes, topologies, queues, cohorts, priority classes and scheduling profiles.
+//! Rules for nodes, topologies, priority classes and scheduling profiles.
 
 use super::findings::{Findings, Violation, spec};
 use super::names;
@@ -7,7 +7,7 @@ use ohm_model::priority::DESCRIPTION_BYTES_MAX;
 use ohm_model::profile::SCORES_MAX;
 use ohm_model::resources::Amounts;
 use ohm_model::topology::LEVELS_MAX;
-use ohm_model::{Class, NodeSpec, PriorityClass, QueueSpec, SchedulingProfile, Strategy, TopologySpec};
+use ohm_model::{Class, NodeSpec, PriorityClass, SchedulingProfile, Strategy, TopologySpec};
 use std::collections::BTreeSet;
 
 /// Everything that `node` breaks by itself.
@@ -42,38 +42,6 @@ pub fn topology(topology: &TopologySpec) -> Vec<Violation> {
     for (index, level) in topology.levels.iter().enumerate() {
         let field = || levels().item(index).field("nodeLabel");
         findings.expect(seen.insert(level), field, || format!("`{level}` is an earlier level, too; keep one"));
-    }
-    findings.violations
-}
-
-/// Everything that `queue`, or a cohort, breaks by itself.
-pub fn queue(queue: &QueueSpec) -> Vec<Violation> {
-    let mut findings = Findings::new();
-    findings.spelling(queue);
-    let parent_field = if queue.is_cohort { "parent" } else { "cohort" };
-    let parent = || spec().field(parent_field);
-    findings.expect(queue.parent != queue.name || queue.parent.is_empty(), parent, || {
-        "names itself; name the cohort above, or leave it out".to_string()
-    });
-    super::provisioning::admission_checks(&mut findings, &queue.admission_checks);
-    check_amounts(&mut findings, &queue.nominal, &spec().field("nominalQuota"));
-    for (field, limits) in [("borrowingLimit", &queue.borrowing_limit), ("lendingLimit", &queue.lending_limit)] {
-        check_amounts(&mut findings, limits, &spec().field(field));
-        for name in limits.keys() {
-            let place = || spec().field(field).field(name);
-            findings.expect(!queue.parent.is_empty(), place, || format!("means nothing without a `{parent_field}`"));
-            findings.expect(queue.nominal.contains_key(name), place, || {
-                format!("`{name}` is not limited here: name it under `nominalQuota`, too")
-            });
-        }
-    }
-    for (name, lent) in &queue.lending_limit {
-        let own = queue.nominal.get(name).copied().unwrap_or(i64::MAX);
-        findings.expect(
-            *lent <= own,
-            || spec().field("lendingLimit").field(name),
-            || "is more than there is to lend: at most the `nominalQuota`".to_string(),
-        );
     }
     findings.violations
 }
@@ -119,7 +87,7 @@ pub(crate) fn scheduling_profile(profile: &SchedulingProfile) -> Vec<Violation> 
     findings.violations
 }
 
-fn check_amounts(findings: &mut Findings, amounts: &Amounts, place: &FieldPath) {
+pub(super) fn check_amounts(findings: &mut Findings, amounts: &Amounts, place: &FieldPath) {
     for (name, &value) in amounts {
         findings.check(names::known_resource(name), || place.field(name));
         findings.check(amount(value), || place.field(name));

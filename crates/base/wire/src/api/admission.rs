@@ -77,7 +77,7 @@ pub struct AdmissionView {
     /// The open round; 0 without one.
     #[serde(skip_serializing_if = "is_default")]
     pub round: u32,
-    /// The quota that is reserved.
+    /// The quota that is reserved, by resource, with the flavor before it where there is one: `spot/cpu`.
     #[serde(skip_serializing_if = "is_default")]
     pub reserved: BTreeMap<String, String>,
     /// Who was asked in the open round.

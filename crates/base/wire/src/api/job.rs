@@ -218,6 +218,9 @@ pub struct GroupView {
     pub domain: Vec<String>,
     /// What each task asks for.
     pub requests: BTreeMap<String, String>,
+    /// The flavor that it gets each resource from, where its queue gives quota by flavor.
+    #[serde(skip_serializing_if = "is_default")]
+    pub flavors: BTreeMap<String, String>,
     /// For how many tasks that may be lost room is to be held.
     #[serde(skip_serializing_if = "is_default")]
     pub spares: u32,

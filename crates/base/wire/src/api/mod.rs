@@ -35,8 +35,8 @@ pub use node::{
 };
 pub use profile::{ProfileList, ProfileView, ScoreView};
 pub use queue::{
-    DomainView, PriorityClassList, PriorityClassView, QueueList, QueueResourceView, QueueView, TopologyList,
-    TopologyView,
+    DomainView, PriorityClassList, PriorityClassView, QueueFlavorView, QueueList, QueueResourceView, QueueView,
+    ResourceFlavorList, ResourceFlavorView, TopologyList, TopologyView,
 };
 pub use server::{ServerEngine, ServerList, ServerRole, ServerView};
 pub use status::{ClockView, JobTotals, JudgedView, NodeTotals, SessionView, StatusView, TaskTotals};

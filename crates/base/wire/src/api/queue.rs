@@ -1,4 +1,4 @@
-//! Queues, cohorts and topologies as the API shows them.
+//! Queues, cohorts, resource flavors and topologies as the API shows them.
 
 use super::is_default;
 use serde::{Deserialize, Serialize};
@@ -24,18 +24,33 @@ pub struct QueueView {
     #[serde(skip_serializing_if = "is_default")]
     pub parent: String,
     /// Share among siblings in thousandths; 1000 is one.
-    pub weight_milli: u32,
+    pub weight_milli: u64,
     /// The provisioning classes that must say yes before its jobs are placed.
     #[serde(skip_serializing_if = "is_default")]
     pub admission_checks: Vec<String>,
-    /// What it may use and uses, by resource. A resource that is not here is not limited.
+    /// What it may use and uses, by resource, where its quota is of no flavor. Of a queue without `flavors`, a resource
+    /// that is not here is not limited.
     pub resources: BTreeMap<String, QueueResourceView>,
+    /// What it may use and uses of each flavor, in the order of its resource groups. Jobs of a queue with flavors that
+    /// ask for another resource are not placed.
+    #[serde(skip_serializing_if = "is_default")]
+    pub flavors: Vec<QueueFlavorView>,
     /// Jobs of the queue that wait.
     pub pending: u64,
     /// Jobs of the queue that run.
     pub running: u64,
     /// Jobs of the queue that are suspended.
     pub suspended: u64,
+}
+
+/// One flavor in one resource group of a queue or cohort.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QueueFlavorView {
+    /// The flavor's name. It stands here again if it is in another group, too.
+    pub name: String,
+    /// What may be used and is used of it, by resource.
+    pub resources: BTreeMap<String, QueueResourceView>,
 }
 
 /// One resource of a queue or cohort.
@@ -54,6 +69,29 @@ pub struct QueueResourceView {
     pub used: String,
     /// How much more may be used, borrowing included; may be below zero after a quota was cut.
     pub available: String,
+}
+
+/// All resource flavors, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceFlavorList {
+    /// The flavors.
+    pub resource_flavors: Vec<ResourceFlavorView>,
+}
+
+/// A resource flavor.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceFlavorView {
+    /// Its name.
+    pub name: String,
+    /// Labels that its nodes have.
+    pub node_labels: BTreeMap<String, String>,
+    /// Taints that its nodes have, each as `key=value:Effect`.
+    pub node_taints: Vec<String>,
+    /// What tasks that get it tolerate besides, each as `key=value:Effect`: without the value for any value, without
+    /// the effect for every effect, with `*` for every key, and with ` for 30s` where it ends after so long.
+    pub tolerations: Vec<String>,
 }
 
 /// All priority classes, by name.

@@ -20,7 +20,9 @@ use crate::failure::{EXIT_DONE, Failure};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::text;
-use ohm_wire::api::{PriorityClassList, ProfileList, ProvisioningClassList, QueueList, StatusView, TopologyList};
+use ohm_wire::api::{
+    PriorityClassList, ProfileList, ProvisioningClassList, QueueList, ResourceFlavorList, StatusView, TopologyList,
+};
 use serde_json::json;
 
 /// Does what `command` says; returns the exit code.
@@ -49,6 +51,10 @@ pub(crate) fn perform(command: ClientCommand, globals: &Globals, whole: fn() -> 
         ClientCommand::Node(args) => nodes::one(&session, &args),
         ClientCommand::Queues => queues(&session),
         ClientCommand::Queue(RemoveCommand::Remove { name }) => remove(&session, "queue", "queues", &name),
+        ClientCommand::Flavors => flavors(&session),
+        ClientCommand::Flavor(RemoveCommand::Remove { name }) => {
+            remove(&session, "resource flavor", "resource-flavors", &name)
+        }
         ClientCommand::PriorityClasses => priority_classes(&session),
         ClientCommand::PriorityClass(RemoveCommand::Remove { name }) => {
             remove(&session, "priority class", "priority-classes", &name)
@@ -80,6 +86,12 @@ fn queues(session: &Session) -> Result<u8, Failure> {
 fn remove(session: &Session, kind: &str, kinds: &str, name: &str) -> Result<u8, Failure> {
     session.client.delete(&path_of(kinds, name))?;
     session.output.print(&json!({"removed": name}), |_| format!("{kind} {name} removed\n"))?;
+    Ok(EXIT_DONE)
+}
+
+fn flavors(session: &Session) -> Result<u8, Failure> {
+    let list: ResourceFlavorList = session.client.get("/v1/resource-flavors", &[])?;
+    session.output.print(&list, |style| text::flavors_table(&list, style))?;
     Ok(EXIT_DONE)
 }
 

@@ -148,7 +148,7 @@ fn repair(repair: &RepairView, style: &Style) -> String {
     parts.join("; ")
 }
 
-fn pairs(pairs: &BTreeMap<String, String>) -> String {
+pub(super) fn pairs(pairs: &BTreeMap<String, String>) -> String {
     pairs.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
 }
 
@@ -161,6 +161,9 @@ fn group_text(group: &GroupView, style: &Style) -> String {
     let requests = requests.collect::<Vec<_>>().join(", ");
     if !requests.is_empty() {
         about.push(format!("each {requests}"));
+    }
+    if !group.flavors.is_empty() {
+        about.push(format!("flavors {}", pairs(&group.flavors)));
     }
     if !group.domain.is_empty() {
         about.push(format!("in {}", group.domain.join("/")));
@@ -286,6 +289,7 @@ array  batch  pending  18 pending, 2 succeeded  0         -      ada    90s
             min_count: 1,
             domain: vec!["b1".into(), "r2".into()],
             requests: [("cpu".to_string(), "500m".to_string())].into(),
+            flavors: [("cpu", "spot"), ("memory", "any")].map(|(key, value)| (key.into(), value.into())).into(),
             counts,
             tasks,
             tasks_omitted: 1,
@@ -315,7 +319,7 @@ Priority:  5
 Owner:     ada
 Submitted: 1970-01-12 13:45:10 UTC (90s ago)
 
-Group workers: 1 running, 1 backing off; starts with 1; each cpu 500m; in b1/r2
+Group workers: 1 running, 1 backing off; starts with 1; each cpu 500m; flavors cpu=spot, memory=any; in b1/r2
 TASK  STATE       NODE  RUN  AGE  LAST END
 0     running     n1    1    60s  -
 1     backingOff  n2    2    -    exit 3

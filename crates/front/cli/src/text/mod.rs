@@ -22,7 +22,7 @@ pub(crate) use explain::explanation;
 pub(crate) use jobs::{job_line, job_over_line, job_text, jobs_table};
 pub(crate) use nodes::{node_text, nodes_table};
 pub(crate) use plural::counted;
-pub(crate) use queues::{priority_classes_table, profiles_table, queues_table, topologies_text};
+pub(crate) use queues::{flavors_table, priority_classes_table, profiles_table, queues_table, topologies_text};
 pub(crate) use servers::servers_table;
 pub(crate) use status::{clocks, status_text};
 #[cfg(test)]

@@ -1,31 +1,60 @@
-//! Queues, cohorts, priority classes, scheduling profiles and topologies.
+//! Queues, cohorts, resource flavors, priority classes, scheduling profiles and topologies.
 
 use super::amounts::short;
+use super::jobs::pairs;
 use super::table::Grid;
 use super::{Style, counted};
-use ohm_wire::api::{PriorityClassList, ProfileList, QueueList, ScoreView, TopologyList};
+use ohm_wire::api::{
+    PriorityClassList, ProfileList, QueueList, QueueResourceView, QueueView, ResourceFlavorList, ScoreView,
+    TopologyList,
+};
 
-/// Queues and cohorts, one line per resource that is limited.
+/// Queues and cohorts, one line per resource that is limited, or per resource of each flavor.
 pub(crate) fn queues_table(list: &QueueList, style: &Style) -> String {
     if list.queues.is_empty() {
         return "no queues; a job without a queue is not limited\n".to_string();
     }
-    let header = ["NAME", "KIND", "COHORT", "RESOURCE", "USED", "NOMINAL", "AVAILABLE", "PENDING", "RUNNING"];
-    let mut grid = Grid::new(style, &header);
+    let has_flavors = list.queues.iter().any(|queue| !queue.flavors.is_empty());
+    let header = ["NAME", "KIND", "COHORT", "FLAVOR", "RESOURCE", "USED", "NOMINAL", "AVAILABLE", "PENDING", "RUNNING"];
+    let header = header.into_iter().filter(|name| has_flavors || *name != "FLAVOR");
+    let mut grid = Grid::new(style, &header.collect::<Vec<&str>>());
     for queue in &list.queues {
         let jobs = [queue.pending.to_string(), queue.running.to_string()];
         let first = [queue.name.clone(), queue.kind.clone(), queue.parent.clone()];
-        let resources = queue.resources.iter().map(|(name, resource)| {
-            let amounts = [&resource.used, &resource.nominal, &resource.available].map(|amount| short(name, amount));
-            std::iter::once(name.clone()).chain(amounts).collect::<Vec<String>>()
-        });
-        let mut rows: Vec<Vec<String>> = resources.collect();
-        if rows.is_empty() {
-            rows.push(vec![String::new(); 4]);
+        for (flavor, resource) in quota_cells(queue) {
+            let flavor = has_flavors.then_some(flavor);
+            grid.row(first.iter().cloned().chain(flavor).chain(resource).chain(jobs.iter().cloned()));
         }
-        for row in rows {
-            grid.row(first.iter().cloned().chain(row).chain(jobs.iter().cloned()));
-        }
+    }
+    grid.text()
+}
+
+/// Of each resource the flavor, which is empty for the short form, and its name and amounts; one without any if nothing
+/// is limited.
+fn quota_cells(queue: &QueueView) -> Vec<(String, [String; 4])> {
+    let of_resource = |(name, resource): (&String, &QueueResourceView)| {
+        let [used, nominal, available] =
+            [&resource.used, &resource.nominal, &resource.available].map(|amount| short(name, amount));
+        [name.clone(), used, nominal, available]
+    };
+    let short_form = queue.resources.iter().map(|resource| (String::new(), of_resource(resource)));
+    let by_flavor = queue
+        .flavors
+        .iter()
+        .flat_map(|flavor| flavor.resources.iter().map(move |resource| (flavor.name.clone(), of_resource(resource))));
+    let cells: Vec<(String, [String; 4])> = short_form.chain(by_flavor).collect();
+    if cells.is_empty() { vec![Default::default()] } else { cells }
+}
+
+/// Resource flavors, one line each.
+pub(crate) fn flavors_table(list: &ResourceFlavorList, style: &Style) -> String {
+    if list.resource_flavors.is_empty() {
+        return "no resource flavors; the quota of a queue may be of none\n".to_string();
+    }
+    let mut grid = Grid::new(style, &["NAME", "LABELS", "TAINTS", "TOLERATIONS"]);
+    for flavor in &list.resource_flavors {
+        let [taints, tolerations] = [&flavor.node_taints, &flavor.tolerations].map(|texts| texts.join(", "));
+        grid.row([flavor.name.clone(), pairs(&flavor.node_labels), taints, tolerations]);
     }
     grid.text()
 }
@@ -89,7 +118,9 @@ fn described(score: &ScoreView) -> String {
 mod tests {
     use super::*;
     use crate::text::PLAIN;
-    use ohm_wire::api::{DomainView, PriorityClassView, ProfileView, QueueResourceView, QueueView, TopologyView};
+    use ohm_wire::api::{
+        DomainView, PriorityClassView, ProfileView, QueueFlavorView, ResourceFlavorView, TopologyView,
+    };
 
     #[test]
     fn queues_have_a_line_per_resource() {
@@ -117,6 +148,67 @@ all       Cohort  -       -         -     -        -          0        0
 research  Queue   all     cpu       1.5   4        2.5        3        1
 "
         );
+    }
+
+    #[test]
+    fn queues_with_flavors_have_a_line_per_resource_of_each() {
+        let resource = |nominal: &str| QueueResourceView {
+            nominal: nominal.into(),
+            used: "0".into(),
+            available: nominal.into(),
+            ..QueueResourceView::default()
+        };
+        let flavor = |name: &str, cpu: &str| QueueFlavorView {
+            name: name.into(),
+            resources: [("cpu".to_string(), resource(cpu)), ("memory".to_string(), resource("64Gi"))].into(),
+        };
+        let research = QueueView {
+            name: "research".into(),
+            kind: "Queue".into(),
+            flavors: vec![flavor("spot", "8"), flavor("any", "1500m")],
+            ..QueueView::default()
+        };
+        let plain = QueueView {
+            name: "plain".into(),
+            kind: "Queue".into(),
+            resources: [("cpu".to_string(), resource("4"))].into(),
+            pending: 2,
+            ..QueueView::default()
+        };
+        let open = QueueView { name: "open".into(), kind: "Queue".into(), ..QueueView::default() };
+        assert_eq!(
+            queues_table(&QueueList { queues: vec![open, plain, research] }, &PLAIN),
+            "\
+NAME      KIND   COHORT  FLAVOR  RESOURCE  USED  NOMINAL  AVAILABLE  PENDING  RUNNING
+open      Queue  -       -       -         -     -        -          0        0
+plain     Queue  -       -       cpu       0     4        4          2        0
+research  Queue  -       spot    cpu       0     8        8          0        0
+research  Queue  -       spot    memory    0     64Gi     64Gi       0        0
+research  Queue  -       any     cpu       0     1.5      1.5        0        0
+research  Queue  -       any     memory    0     64Gi     64Gi       0        0
+"
+        );
+    }
+
+    #[test]
+    fn flavors_have_a_line_each() {
+        let spot = ResourceFlavorView {
+            name: "spot".into(),
+            node_labels: [("price", "spot"), ("zone", "a")].map(|(key, value)| (key.into(), value.into())).into(),
+            node_taints: vec!["spot=yes:NoSchedule".into()],
+            tolerations: vec!["spot=yes:NoSchedule".into(), "old".into()],
+        };
+        let any = ResourceFlavorView { name: "any".into(), ..ResourceFlavorView::default() };
+        assert_eq!(
+            flavors_table(&ResourceFlavorList { resource_flavors: vec![any, spot] }, &PLAIN),
+            "\
+NAME  LABELS              TAINTS               TOLERATIONS
+any   -                   -                    -
+spot  price=spot, zone=a  spot=yes:NoSchedule  spot=yes:NoSchedule, old
+"
+        );
+        let none = flavors_table(&ResourceFlavorList::default(), &PLAIN);
+        assert_eq!(none, "no resource flavors; the quota of a queue may be of none\n");
     }
 
     #[test]

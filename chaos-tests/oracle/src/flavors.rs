@@ -1,0 +1,77 @@
+//! What flavors are, and which ones jobs were told to have.
+
+use crate::facts::{Fact, Rules, Taken};
+use ohm_model::{Command, EventKind, GroupSpec, JobId, Outcome, ResourceFlavor};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A flavor for each resource.
+pub(crate) type OfGroup = BTreeMap<String, String>;
+
+/// The books.
+#[derive(Default)]
+pub(crate) struct Flavors {
+    specs: BTreeMap<String, ResourceFlavor>,
+    /// What jobs were told last, by group.
+    jobs: BTreeMap<JobId, BTreeMap<String, OfGroup>>,
+    /// Queues that give quota by flavor.
+    queues: BTreeSet<String>,
+    /// Whether the entry at hand changes flavors or queues: no event says when.
+    pub(crate) is_changing: bool,
+}
+
+impl Flavors {
+    /// Takes note of the commands of an entry.
+    pub(crate) fn entry_begins(&mut self, taken: &[Taken<'_>], rules: &Rules<'_>) {
+        self.is_changing = !rules.queues.is_empty() || !rules.removed_queues.is_empty();
+        for queue in &rules.queues {
+            match queue.resource_groups.is_empty() {
+                true => drop(self.queues.remove(&queue.name)),
+                false => drop(self.queues.insert(queue.name.clone())),
+            }
+        }
+        for (command, outcome) in taken {
+            match (command, outcome) {
+                (Command::PutResourceFlavor(flavor), Outcome::Done) => {
+                    self.specs.insert(flavor.name.clone(), (**flavor).clone());
+                }
+                (Command::RemoveResourceFlavor { name }, Outcome::Done) => drop(self.specs.remove(name)),
+                _ => continue,
+            }
+            self.is_changing = true;
+        }
+    }
+
+    /// Takes note of one fact.
+    pub(crate) fn note(&mut self, fact: &Fact<'_>) {
+        if let Fact::Happened { kind: EventKind::FlavorsAssigned { job, groups, .. }, .. } = fact {
+            self.jobs.insert(*job, groups.iter().cloned().collect());
+        }
+    }
+
+    /// Whether a queue gives quota by flavor.
+    pub(crate) fn has_queue(&self, queue: &str) -> bool {
+        self.queues.contains(queue)
+    }
+
+    /// The flavors that a group of a job was told to have; nothing where it never was told any.
+    pub(crate) fn of(&self, job: JobId, group: &str) -> Option<&OfGroup> {
+        self.jobs.get(&job)?.get(group)
+    }
+
+    /// What is known of the flavors that a group has.
+    pub(crate) fn specs_of(&self, job: JobId, group: &str) -> impl Iterator<Item = &ResourceFlavor> {
+        let names: BTreeSet<&String> = self.of(job, group).into_iter().flat_map(BTreeMap::values).collect();
+        names.into_iter().filter_map(|name| self.specs.get(name))
+    }
+
+    /// Adds to a group what its flavors add to its filters; while they change, nothing.
+    pub(crate) fn filter(&self, job: JobId, wish: &mut GroupSpec) {
+        let name = wish.name.clone();
+        for flavor in self.specs_of(job, &name).filter(|_| !self.is_changing) {
+            for (label, value) in &flavor.node_labels {
+                wish.node_selector.entry(label.clone()).or_insert_with(|| value.clone());
+            }
+            wish.tolerations.extend(flavor.tolerations.iter().cloned());
+        }
+    }
+}

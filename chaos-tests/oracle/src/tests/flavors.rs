@@ -1,0 +1,104 @@
+//! P8 of flavors: what a job may have, where it may stand, and what its queue is charged.
+
+use super::{History, ended, job, node, placed};
+use ohm_model::{
+    Command, EventKind, Exit, FlavorQuota, GroupSpec, JobId, JobSpec, Outcome, QueueSpec, ResourceFlavor,
+    ResourceGroup, ResourceQuota,
+};
+use std::collections::BTreeMap;
+
+/// Two cpus of each flavor, and one node of each.
+fn history() -> History {
+    let mut history = History::default();
+    for name in ["spot", "od"] {
+        let flavor = ResourceFlavor {
+            name: name.into(),
+            node_labels: [("pool".to_string(), name.to_string())].into(),
+            ..ResourceFlavor::default()
+        };
+        history.entry(Command::PutResourceFlavor(Box::new(flavor)), Outcome::Done, Vec::new());
+    }
+    let flavor = |name: &str| FlavorQuota {
+        name: name.into(),
+        resources: [("cpu".to_string(), ResourceQuota { nominal: 2000, ..ResourceQuota::default() })].into(),
+    };
+    let group = ResourceGroup { covered_resources: vec!["cpu".into()], flavors: ["spot", "od"].map(flavor).into() };
+    let queue = QueueSpec { name: "q".into(), resource_groups: vec![group], ..QueueSpec::default() };
+    history.entry(Command::PutQueue(queue), Outcome::Done, Vec::new());
+    history.node(0, node("s", &[("pool", "spot")])).node(1, node("o", &[("pool", "od")]));
+    history
+}
+
+fn queued(name: &str) -> JobSpec {
+    job(name, 3, |job| job.queue = "q".into())
+}
+
+fn has(number: u32, flavors: &[(&str, &str)]) -> EventKind {
+    let flavors: BTreeMap<String, String> =
+        flavors.iter().map(|(resource, flavor)| (resource.to_string(), flavor.to_string())).collect();
+    EventKind::FlavorsAssigned { job: JobId::new(number, 0), name: "j".into(), groups: vec![("main".into(), flavors)] }
+}
+
+#[test]
+fn what_is_placed_has_a_flavor_and_a_node_of_it() {
+    let mut good = history();
+    good.job(0, queued("j")).happened(vec![has(0, &[("cpu", "od")]), placed(0, 0, 2, 1)]);
+    assert_eq!(good.broken(), Vec::<&str>::new());
+    let mut without = history();
+    assert_eq!(without.job(0, queued("j")).happened(vec![placed(0, 0, 1, 1)]).broken(), ["P8"]);
+    let mut astray = history();
+    let kinds = vec![has(0, &[("cpu", "od")]), placed(0, 0, 1, 0)];
+    assert!(astray.job(0, queued("j")).happened(kinds).broken().contains(&"P8"));
+}
+
+#[test]
+fn each_flavor_has_a_quota_of_its_own() {
+    let mut history = history();
+    history.job(0, queued("j")).job(1, queued("k"));
+    history.happened(vec![has(0, &[("cpu", "od")]), placed(0, 0, 2, 1)]);
+    history.happened(vec![has(1, &[("cpu", "spot")]), placed(1, 0, 2, 0)]);
+    assert_eq!(history.broken(), Vec::<&str>::new());
+    assert_eq!(history.happened(vec![placed(0, 2, 1, 1)]).broken(), ["P8"], "three of two");
+}
+
+#[test]
+fn what_ends_gives_back_to_its_flavor() {
+    let mut history = history();
+    history.job(0, queued("j")).job(1, queued("k"));
+    history.happened(vec![has(0, &[("cpu", "od")]), placed(0, 0, 2, 1)]);
+    history.happened(vec![ended(0, 0, 1, Exit::Code(0)), has(1, &[("cpu", "od")]), placed(1, 0, 1, 1)]);
+    assert_eq!(history.broken(), Vec::<&str>::new());
+}
+
+#[test]
+fn only_what_the_queue_lists_is_given() {
+    for (flavors, expected) in [(&[("cpu", "od")][..], 0), (&[("cpu", "other")], 1), (&[], 1), (&[("memory", "od")], 1)]
+    {
+        let mut history = history();
+        history.job(0, queued("j")).happened(vec![has(0, flavors)]);
+        assert_eq!(history.broken().len(), expected, "{flavors:?}");
+    }
+    let mut uncovered = history();
+    let spec = job("j", 1, |job| {
+        job.queue = "q".into();
+        job.groups[0].requests.insert("memory".into(), 1);
+    });
+    assert_eq!(uncovered.job(0, spec).happened(vec![has(0, &[("cpu", "od")])]).broken(), ["P8"]);
+}
+
+#[test]
+fn groups_that_are_placed_together_share_their_flavors() {
+    let spec = job("j", 1, |job| {
+        let group = GroupSpec { place_with: "x".into(), ..job.groups[0].clone() };
+        job.groups = vec![GroupSpec { name: "lead".into(), ..group.clone() }, group];
+        job.queue = "q".into();
+    });
+    let of = |flavor: &str| BTreeMap::from([("cpu".to_string(), flavor.to_string())]);
+    for (first, second, expected) in [("od", "od", 0), ("od", "spot", 1)] {
+        let mut history = history();
+        let groups = vec![("lead".to_string(), of(first)), ("main".to_string(), of(second))];
+        let kind = EventKind::FlavorsAssigned { job: JobId::new(0, 0), name: "j".into(), groups };
+        history.job(0, spec.clone()).happened(vec![kind]);
+        assert_eq!(history.broken().len(), expected, "{first} {second}");
+    }
+}

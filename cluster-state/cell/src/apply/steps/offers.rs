@@ -1,0 +1,82 @@
+//! Groups get the shapes that their queue offers: see `state/offers.rs`.
+
+use crate::apply::Tx;
+use crate::apply::steps::job_spec::too_many_resources;
+use crate::cell::Cell;
+use crate::state::offers::offers;
+use crate::state::shapes::Shape;
+use ohm_model::{GroupSpec, JobId, Refusal, ShapeId};
+use std::sync::Arc;
+
+/// The shape of `group` without a flavor.
+pub(crate) fn base_shape(cell: &mut Cell, group: &GroupSpec) -> Result<Shape, Refusal> {
+    let shape = Shape::of(group, &mut cell.resources, &mut cell.quota.columns);
+    shape.ok_or_else(|| too_many_resources("what it asks for"))
+}
+
+/// Offers the groups of `job` what its queue has now. What stands or is reserved keeps the shapes that it has; so do
+/// others while they are offered.
+pub(crate) fn offer(tx: &mut Tx<'_>, id: JobId) {
+    let job = Arc::clone(tx.job(id));
+    let is_flavored = tx.quota.get(&job.spec.queue).is_some_and(|queue| !queue.spec.resource_groups.is_empty());
+    let had_offers = |cell: &Cell| {
+        job.groups
+            .iter()
+            .any(|group| !group.offers.is_empty() || cell.shapes.get(group.shape).is_some_and(|shape| shape.unsuited))
+    };
+    if !is_flavored && !had_offers(tx) {
+        return;
+    }
+    leave_line(tx, id);
+    for at in 0..job.groups.len() {
+        let (shapes, is_offered) = shapes_of(tx, (id, at));
+        let joined: Vec<ShapeId> = shapes.into_iter().map(|shape| tx.shapes.join(shape)).collect();
+        let Some(&first) = joined.first() else { tx.stop("a shape of a group") };
+        let keeps = !job.may_choose_flavors() || (is_offered && joined.contains(&job.groups[at].shape));
+        let shape = if keeps { job.groups[at].shape } else { first };
+        tx.shapes.join_again(shape, 1);
+        let left = job.groups[at].offers.iter().copied().chain([job.groups[at].shape]);
+        // What is not an offer is counted for the group alone.
+        let left: Vec<ShapeId> = left.chain(joined.iter().copied().filter(|_| !is_offered)).collect();
+        left.into_iter().for_each(|shape| drop(tx.shapes.leave(shape)));
+        let group = &mut tx.job_mut(id).groups[at];
+        (group.shape, group.offers) = (shape, if is_offered { joined } else { Vec::new() });
+    }
+    tx.touch_job(id);
+}
+
+/// Takes `job` out of the line of its queue while what it asks for changes; it comes back when the command is over.
+pub(crate) fn leave_line(tx: &mut Tx<'_>, id: JobId) {
+    let job = Arc::clone(tx.job(id));
+    tx.cell.turns.leave(&job, &tx.cell.shapes);
+}
+
+/// Nothing is offered to the groups of `job` any more.
+pub(crate) fn clear_offers(tx: &mut Tx<'_>, id: JobId) {
+    if tx.job(id).groups.iter().all(|group| group.offers.is_empty()) {
+        return;
+    }
+    let offers: Vec<ShapeId> =
+        tx.job_mut(id).groups.iter_mut().flat_map(|group| std::mem::take(&mut group.offers)).collect();
+    offers.into_iter().for_each(|shape| drop(tx.shapes.leave(shape)));
+}
+
+/// The shapes that the queue offers to a group, and true; where it names no flavors, or none suits, the one that the
+/// group has then.
+fn shapes_of(tx: &mut Tx<'_>, (id, at): (JobId, usize)) -> (Vec<Shape>, bool) {
+    let job = Arc::clone(tx.job(id));
+    let Ok(base) = base_shape(tx.cell, &job.spec.groups[at]) else { tx.stop("the resources of a group") };
+    let queue =
+        tx.quota.get(&job.spec.queue).map(|queue| &queue.spec).filter(|queue| !queue.resource_groups.is_empty());
+    let Some(queue) = queue else { return (vec![base], false) };
+    match offers(tx, queue, (&job, at), &base) {
+        Ok(shapes) => (shapes, true),
+        Err(_) => (vec![Shape { charges: Vec::new(), unsuited: true, ..base }], false),
+    }
+}
+
+/// Offers all jobs of a queue what it has now.
+pub(crate) fn offer_all(tx: &mut Tx<'_>, of: impl Fn(&str) -> bool) {
+    let jobs: Vec<JobId> = tx.jobs.iter().filter(|job| of(&job.spec.queue)).map(|job| job.id).collect();
+    jobs.into_iter().for_each(|job| offer(tx, job));
+}

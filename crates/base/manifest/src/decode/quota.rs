@@ -1,0 +1,122 @@
+//! Queues, cohorts and resource flavors, in the words of Kueue.
+
+use super::cell::taint;
+use super::selectors::toleration;
+use super::{At, Context, Fields};
+use ohm_model::queue::WHEN_CAN;
+use ohm_model::resources::Amounts;
+use ohm_model::{FlavorQuota, QueueSpec, ResourceFlavor, ResourceGroup, ResourceQuota, WhenCan};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+/// Reads the `spec` of a queue.
+pub(crate) fn queue(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Option<QueueSpec> {
+    let mut queue = QueueSpec { name, ..QueueSpec::default() };
+    let Some(spec) = spec else { return Some(queue) };
+    let fields = quota(cx, &mut queue, spec, "cohort", &["admissionChecks", "flavorFungibility"])?;
+    queue.admission_checks = fields.list(cx, "admissionChecks", |cx, at| at.text(cx));
+    if let Some(at) = fields.get("flavorFungibility")
+        && let Some(fungibility) = Fields::open(cx, at, &[&["whenCanBorrow"]])
+        && let Some(at) = fungibility.get("whenCanBorrow")
+    {
+        queue.flavor_fungibility.when_can_borrow = when_can(cx, at).unwrap_or_default();
+    }
+    Some(queue)
+}
+
+/// Reads the `spec` of a cohort.
+pub(crate) fn cohort(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Option<QueueSpec> {
+    let mut cohort = QueueSpec { name, is_cohort: true, ..QueueSpec::default() };
+    let Some(spec) = spec else { return Some(cohort) };
+    quota(cx, &mut cohort, spec, "parent", &[])?;
+    Some(cohort)
+}
+
+/// Reads what queues and cohorts have in common; gives back the fields for the rest.
+fn quota<'s>(
+    cx: &mut Context,
+    queue: &mut QueueSpec,
+    spec: At<'s>,
+    parent: &'static str,
+    besides: &[&'static str],
+) -> Option<Fields<'s>> {
+    let known: &[&str] = &["nominalQuota", "borrowingLimit", "lendingLimit", "resourceGroups", "fairSharing"];
+    let fields = Fields::open(cx, spec, &[&[parent], known, besides])?;
+    let quotas = |cx: &mut Context, name| fields.get(name).map_or_else(Amounts::new, |at| at.quotas(cx));
+    queue.nominal = quotas(cx, "nominalQuota");
+    queue.borrowing_limit = quotas(cx, "borrowingLimit");
+    queue.lending_limit = quotas(cx, "lendingLimit");
+    if let Some(at) = fields.get("resourceGroups") {
+        if at.is_empty_list() {
+            at.rule(cx, "holds no group; add one, or leave the field out");
+        }
+        queue.resource_groups = at.list(cx, resource_group);
+    }
+    queue.parent = fields.text(cx, parent).unwrap_or_default();
+    if let Some(at) = fields.get("fairSharing")
+        && let Some(sharing) = Fields::open(cx, at, &[&["weight"]])
+        && let Some(at) = sharing.get("weight")
+        && let Some(weight) = at.thousandths(cx).and_then(|weight| u64::try_from(weight).ok())
+    {
+        queue.weight_milli = weight;
+    }
+    Some(fields)
+}
+
+fn when_can(cx: &mut Context, at: At<'_>) -> Option<WhenCan> {
+    // Kueue's older word.
+    if at.node.as_text() == Some("Borrow") {
+        return Some(WhenCan::MayStopSearch);
+    }
+    at.choice(cx, &WHEN_CAN)
+}
+
+fn resource_group(cx: &mut Context, at: At<'_>) -> Option<ResourceGroup> {
+    let fields = Fields::open(cx, at, &[&["coveredResources", "flavors"]])?;
+    let covered = fields.require(cx, "coveredResources", "a list of resources, such as `[cpu, memory]`");
+    let covered_resources = covered.map(|at| at.list(cx, |cx, at| at.text(cx)));
+    let flavors = fields.require(cx, "flavors", "a list of `{name, resources}`, the one to be tried first first");
+    let flavors = flavors.map(|at| at.list(cx, flavor_quota));
+    Some(ResourceGroup { covered_resources: covered_resources?, flavors: flavors? })
+}
+
+fn flavor_quota(cx: &mut Context, at: At<'_>) -> Option<FlavorQuota> {
+    let fields = Fields::open(cx, at, &[&["name", "resources"]])?;
+    let name = fields.require(cx, "name", "the name of a ResourceFlavor").and_then(|at| at.text(cx));
+    let list = fields.require(cx, "resources", "a list of `{name, nominalQuota}`, one for each covered resource")?;
+    let mut resources = BTreeMap::new();
+    list.list(cx, |cx, at| {
+        let (resource, quota) = resource_quota(cx, at)?;
+        match resources.entry(resource) {
+            Entry::Vacant(free) => Some(*free.insert(quota)),
+            Entry::Occupied(taken) => {
+                at.rule(cx, format!("gives quota for `{}` again; keep one", taken.key()));
+                None
+            }
+        }
+    });
+    Some(FlavorQuota { name: name?, resources })
+}
+
+fn resource_quota(cx: &mut Context, at: At<'_>) -> Option<(String, ResourceQuota)> {
+    let fields = Fields::open(cx, at, &[&["name", "nominalQuota", "borrowingLimit", "lendingLimit"]])?;
+    let name = fields.require(cx, "name", "the name of a covered resource").and_then(|at| at.text(cx));
+    let nominal = fields.require(cx, "nominalQuota", "the own room, such as `8`; 0 where all is borrowed");
+    let name = name?;
+    // What cannot be read has been reported; the rules need to hear of it no more.
+    let nominal = nominal?.quota(cx, &name).unwrap_or(i64::MAX);
+    let limit = |cx: &mut Context, field| fields.get(field).and_then(|at| at.quota(cx, &name));
+    let (borrowing_limit, lending_limit) = (limit(cx, "borrowingLimit"), limit(cx, "lendingLimit"));
+    Some((name, ResourceQuota { nominal, borrowing_limit, lending_limit }))
+}
+
+/// Reads the `spec` of a resource flavor; one without a spec is of any machine.
+pub(crate) fn resource_flavor(cx: &mut Context, name: String, spec: Option<At<'_>>) -> Option<ResourceFlavor> {
+    let mut flavor = ResourceFlavor { name, ..ResourceFlavor::default() };
+    let Some(spec) = spec else { return Some(flavor) };
+    let fields = Fields::open(cx, spec, &[&["nodeLabels", "nodeTaints", "tolerations"]])?;
+    flavor.node_labels = fields.labels(cx, "nodeLabels");
+    flavor.node_taints = fields.list(cx, "nodeTaints", taint);
+    flavor.tolerations = fields.list(cx, "tolerations", toleration);
+    Some(flavor)
+}

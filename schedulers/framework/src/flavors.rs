@@ -1,0 +1,265 @@
+//! Which flavors a job is planned with (Kueue's flavor assigner): of each resource group of its queue the first one
+//! that suits and has the quota, or the one that borrows from least far up, as the queue says.
+//!
+//! Better than there: what fits the quota and finds no nodes is planned with the next flavors that fit, too.
+
+use crate::explain::Obstacle;
+use crate::view::View;
+use ohm_cell::{Cell, Job, QuotaLeft, Shape, no_offer};
+use ohm_model::{FlavorChoice, FlavorResource, GroupIndex, QueueSpec, ShapeId, WhenCan};
+use std::collections::BTreeMap;
+
+/// So many ways to take flavors are planned with before a job is said to have no room.
+const CHOICES_MAX: usize = 16;
+
+/// How a flavor, or several, would serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// The quota has it; borrowed from this far up.
+    Fits(u32),
+    /// The quota could have it, were less used.
+    WaitsForQuota,
+    /// More than the queue could ever use.
+    ExceedsMaxQuota,
+}
+
+/// One way to take flavors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// What each group of the job takes.
+    pub flavors: Vec<FlavorChoice>,
+    /// How it serves.
+    pub mode: Mode,
+}
+
+impl Choice {
+    /// The names of the flavors, each once.
+    pub fn names(&self, cell: &Cell) -> String {
+        let shapes = self.flavors.iter().filter_map(|choice| cell.shapes().get(choice.shape));
+        let columns = shapes.flat_map(|shape| &shape.charges).map(|(column, _)| *column);
+        let mut names: Vec<&str> = columns.map(|column| cell.quota().columns().flavor(column)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.join(" and ")
+    }
+}
+
+/// Whether groups of `job` may take one of several flavors now, or have one that is not offered any more.
+pub fn may_choose(job: &Job) -> bool {
+    let is_open = |group: &ohm_cell::Group| {
+        group.offers.len() > 1 || group.offers.first().is_some_and(|offer| *offer != group.shape)
+    };
+    job.groups.iter().any(is_open) && job.may_choose_flavors()
+}
+
+/// Why no flavor can serve `job`, if none suits one of its groups.
+pub fn flavor_obstacle(cell: &Cell, job: &Job) -> Option<Obstacle> {
+    (0..job.groups.len()).find_map(|at| {
+        let why = no_offer(cell, job, at)?;
+        Some(Obstacle::NoFlavor { queue: job.spec.queue.clone(), group: GroupIndex(at as u16), why })
+    })
+}
+
+/// The ways in which `job` may take flavors, the one to be planned with first first. `whole` is whether all of its
+/// tasks are asked for at once; else what it needs to start will do where the whole fits nowhere.
+pub fn choices(view: &View<'_>, job: &Job, whole: bool) -> Vec<Choice> {
+    let Some(left) = view.quota_of(job) else { return Vec::new() };
+    let Some(queue) = view.cell().quota().get(&job.spec.queue).map(|queue| &queue.spec) else { return Vec::new() };
+    let all = |at: usize| job.spec.groups[at].count;
+    let least = |at: usize| job.groups[at].needed(&job.spec.groups[at]);
+    let mut search = Search { cell: view.cell(), queue, left: &left, job, used: BTreeMap::new() };
+    let found = search.choices(&all);
+    let fits = found.first().is_some_and(|choice| matches!(choice.mode, Mode::Fits(_)));
+    if fits || whole || (0..job.groups.len()).all(|at| all(at) == least(at)) {
+        return found;
+    }
+    let smaller = search.choices(&least);
+    if smaller.first().is_some_and(|choice| matches!(choice.mode, Mode::Fits(_))) { smaller } else { found }
+}
+
+struct Search<'a> {
+    cell: &'a Cell,
+    queue: &'a QueueSpec,
+    left: &'a QuotaLeft<'a>,
+    job: &'a Job,
+    /// What the groups before take.
+    used: BTreeMap<FlavorResource, i64>,
+}
+
+/// One offer for groups that are placed together: the shape of each.
+#[derive(Clone, Debug)]
+struct Offer {
+    shapes: Vec<(usize, ShapeId)>,
+    /// By resource group of the queue: the flavor and how it serves.
+    modes: Vec<(String, Mode)>,
+}
+
+impl Search<'_> {
+    /// The groups are served one after the other, each beside what those before it take.
+    fn choices(&mut self, count: &dyn Fn(usize) -> u32) -> Vec<Choice> {
+        self.used.clear();
+        let mut choices = vec![Choice { flavors: Vec::new(), mode: Mode::Fits(0) }];
+        for at in (0..self.job.groups.len()).filter(|at| self.job.domain_leader(*at) == *at) {
+            let offers = self.ordered(at, count);
+            let Some(first) = offers.first() else { continue };
+            self.take(&first.shapes, count);
+            let mut wider = Vec::new();
+            // What is tried first goes through all groups before the alternatives do.
+            for offer in &offers {
+                for choice in &choices {
+                    let mut choice = choice.clone();
+                    choice.flavors.extend(offer.shapes.iter().map(|&(group, shape)| FlavorChoice {
+                        job: self.job.id,
+                        group: GroupIndex(group as u16),
+                        shape,
+                    }));
+                    choice.mode = choice.mode.max(worst(&offer.modes));
+                    wider.push(choice);
+                }
+            }
+            wider.truncate(CHOICES_MAX);
+            choices = wider;
+        }
+        let fits = |choice: &Choice| matches!(choice.mode, Mode::Fits(_));
+        let any = choices.first().is_some_and(fits);
+        // Where the best does not fit, it says why; nothing else is of use.
+        if any {
+            choices.retain(fits)
+        } else {
+            choices.truncate(1)
+        }
+        choices
+    }
+
+    /// The offers to group `at` and its partners, the preferred one first.
+    fn ordered(&self, at: usize, count: &dyn Fn(usize) -> u32) -> Vec<Offer> {
+        let mut offers = self.offers(at, count);
+        let Some(preferred) = self.preferred(&offers) else { return offers };
+        let first = offers.remove(preferred);
+        offers.retain(|offer| matches!(worst(&offer.modes), Mode::Fits(_)));
+        offers.sort_by_key(|offer| match self.queue.flavor_fungibility.when_can_borrow {
+            WhenCan::MayStopSearch => Mode::Fits(0),
+            WhenCan::TryNextFlavor => worst(&offer.modes),
+        });
+        offers.insert(0, first);
+        offers
+    }
+
+    /// All offers, in the order of the queue.
+    fn offers(&self, at: usize, count: &dyn Fn(usize) -> u32) -> Vec<Offer> {
+        let job = self.job;
+        let partners: Vec<usize> = job.partners(at).collect();
+        // Partners are offered the same flavors: the one that needs most resource groups leads.
+        let Some(&widest) = partners.iter().max_by_key(|group| job.groups[**group].offers().len()) else {
+            return Vec::new();
+        };
+        let flavors_of = |shape: ShapeId| self.flavors_of(self.cell.shapes().get(shape).map(AsRef::as_ref));
+        let offers = job.groups[widest].offers().iter().filter_map(|&lead| {
+            let wanted = flavors_of(lead);
+            let agrees = |shape: &&ShapeId| {
+                let own = flavors_of(**shape);
+                own.iter().zip(&wanted).all(|(own, wanted)| own.is_none() || wanted.is_none() || own == wanted)
+            };
+            let of_group = |&group: &usize| Some((group, *job.groups[group].offers().iter().find(agrees)?));
+            let shapes: Vec<(usize, ShapeId)> = partners.iter().map(of_group).collect::<Option<_>>()?;
+            let modes = self.modes(&shapes, count);
+            Some(Offer { shapes, modes })
+        });
+        offers.collect()
+    }
+
+    /// Of each resource group the flavor that Kueue would take; the offer that has them all.
+    fn preferred(&self, offers: &[Offer]) -> Option<usize> {
+        let groups = offers.first()?.modes.len();
+        let mut wanted: Vec<&str> = Vec::new();
+        for group in 0..groups {
+            let mut best: Option<&(String, Mode)> = None;
+            for offer in offers {
+                let found = &offer.modes[group];
+                if best.is_none_or(|best| found.1 < best.1) {
+                    best = Some(found);
+                }
+                let stops = match self.queue.flavor_fungibility.when_can_borrow {
+                    WhenCan::MayStopSearch => matches!(found.1, Mode::Fits(_)),
+                    WhenCan::TryNextFlavor => found.1 == Mode::Fits(0),
+                };
+                if stops {
+                    break;
+                }
+            }
+            wanted.extend(best.map(|(flavor, _)| flavor.as_str()));
+        }
+        let has_all = |offer: &Offer| offer.modes.iter().map(|(flavor, _)| flavor.as_str()).eq(wanted.iter().copied());
+        let best = || offers.iter().enumerate().min_by_key(|(at, offer)| (worst(&offer.modes), *at)).map(|(at, _)| at);
+        offers.iter().position(has_all).or_else(best)
+    }
+
+    /// How the shapes together serve, by resource group.
+    fn modes(&self, shapes: &[(usize, ShapeId)], count: &dyn Fn(usize) -> u32) -> Vec<(String, Mode)> {
+        let mut asked: BTreeMap<FlavorResource, i64> = BTreeMap::new();
+        add(self.cell, &mut asked, shapes, count);
+        let columns = self.cell.quota().columns();
+        let mut modes = Vec::new();
+        for group in &self.queue.resource_groups {
+            let covers = |column: FlavorResource| {
+                let resource = self.cell.resources().name(columns.resource(column));
+                group.covered_resources.iter().any(|covered| covered == resource)
+            };
+            let of_group = asked.iter().filter(|(column, _)| covers(**column));
+            let (mut flavor, mut mode) = (String::new(), Mode::Fits(0));
+            for (&column, &amount) in of_group {
+                flavor = columns.flavor(column).to_string();
+                mode = mode.max(self.mode(column, amount));
+            }
+            modes.push((flavor, mode));
+        }
+        modes
+    }
+
+    fn mode(&self, column: FlavorResource, amount: i64) -> Mode {
+        let amount = amount.saturating_add(self.used.get(&column).copied().unwrap_or(0));
+        if amount > self.left.potential(column) {
+            return Mode::ExceedsMaxQuota;
+        }
+        match self.left.available(column) {
+            Some(left) if left < amount => Mode::WaitsForQuota,
+            _ => Mode::Fits(self.left.borrowing_level(column, amount)),
+        }
+    }
+
+    fn take(&mut self, shapes: &[(usize, ShapeId)], count: &dyn Fn(usize) -> u32) {
+        add(self.cell, &mut self.used, shapes, count);
+    }
+
+    /// By resource group of the queue: the flavor that a shape has of it.
+    fn flavors_of(&self, shape: Option<&Shape>) -> Vec<Option<&str>> {
+        let columns = self.cell.quota().columns();
+        let of_group = |group: &ohm_model::ResourceGroup| {
+            let mut charges = shape.into_iter().flat_map(|shape| &shape.charges);
+            let column = charges.find(|(column, _)| {
+                let resource = self.cell.resources().name(columns.resource(*column));
+                group.covered_resources.iter().any(|covered| covered == resource)
+            });
+            column.map(|(column, _)| columns.flavor(*column))
+        };
+        self.queue.resource_groups.iter().map(of_group).collect()
+    }
+}
+
+fn worst(modes: &[(String, Mode)]) -> Mode {
+    modes.iter().map(|(_, mode)| *mode).max().unwrap_or(Mode::Fits(0))
+}
+
+fn add(
+    cell: &Cell,
+    sums: &mut BTreeMap<FlavorResource, i64>,
+    shapes: &[(usize, ShapeId)],
+    count: &dyn Fn(usize) -> u32,
+) {
+    for &(group, shape) in shapes {
+        for &(column, one) in cell.shapes().get(shape).iter().flat_map(|shape| &shape.charges) {
+            let sum = sums.entry(column).or_insert(0);
+            *sum = sum.saturating_add(one.saturating_mul(i64::from(count(group))));
+        }
+    }
+}
