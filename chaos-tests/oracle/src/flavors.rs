@@ -43,8 +43,12 @@ impl Flavors {
 
     /// Takes note of one fact.
     pub(crate) fn note(&mut self, fact: &Fact<'_>) {
-        if let Fact::Happened { kind: EventKind::FlavorsAssigned { job, groups, .. }, .. } = fact {
-            self.jobs.insert(*job, groups.iter().cloned().collect());
+        match fact {
+            Fact::Happened { kind: EventKind::FlavorsAssigned { job, groups, .. }, .. } => {
+                self.jobs.insert(*job, groups.iter().cloned().collect());
+            }
+            Fact::Updated { job, spec, .. } if !self.has_queue(&spec.queue) => drop(self.jobs.remove(job)),
+            _ => {}
         }
     }
 

@@ -6,6 +6,7 @@ use crate::books::Books;
 use crate::facts::{Fact, Rules, is_granted};
 use crate::history::Broken;
 use crate::quota::{QuotaTree, asks, flavored};
+use ohm_model::resources::PODS;
 use ohm_model::{Amounts, EventKind, Index, JobId, Transaction, Verdict, transaction::Row};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,6 +51,9 @@ impl Quotas {
         broken: &mut Vec<Broken>,
     ) {
         match *fact {
+            Fact::Updated { job, spec, .. } if !self.tree.gives_by_flavor(&spec.queue) => {
+                drop(self.flavors.remove(&job));
+            }
             Fact::Happened { kind: EventKind::FlavorsAssigned { job, groups, .. }, .. } => {
                 self.flavors.insert(*job, groups.iter().map(|(_, flavors)| flavors.clone()).collect());
             }
@@ -112,10 +116,14 @@ impl Quotas {
         Some(spec.queue.clone())
     }
 
-    /// What is asked for by a group, by the flavors that its job has. What has none while others do is in no quota.
+    /// What is asked for by a group, by the flavors that its job has. Of what has none while others do, only tasks are
+    /// in a quota.
     pub(crate) fn named(&self, job: JobId, group: u16, asked: Amounts) -> Amounts {
         let Some(flavors) = self.flavors_of(job, group) else { return asked };
-        let named = asked.into_iter().filter_map(|(name, amount)| Some((flavored(flavors.get(&name)?, &name), amount)));
+        let named = asked.into_iter().filter_map(|(name, amount)| match flavors.get(&name) {
+            Some(flavor) => Some((flavored(flavor, &name), amount)),
+            None => (name == PODS).then_some((name, amount)),
+        });
         named.collect()
     }
 

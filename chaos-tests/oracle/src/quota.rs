@@ -32,6 +32,11 @@ impl QuotaTree {
         self.queues.get(name)
     }
 
+    /// Whether the queue gives quota by flavor.
+    pub(crate) fn gives_by_flavor(&self, queue: &str) -> bool {
+        self.queues.get(queue).is_some_and(|found| !found.resource_groups.is_empty())
+    }
+
     /// Charges `times` the amounts to a queue; negative gives back.
     pub(crate) fn charge(&mut self, queue: &str, amounts: &Amounts, times: i64) {
         let used = self.used.entry(queue.to_string()).or_default();

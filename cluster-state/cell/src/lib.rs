@@ -40,7 +40,7 @@ pub use state::classes::{Classes, NodeClass};
 pub use state::conditions::StandingCondition;
 pub use state::drain::Drain;
 pub use state::flaps::{FLAP_WINDOW_MS, FLAPS_MAX, Flaps, HOLD_DOWN_MAX_MS, HOLD_DOWN_MS};
-pub use state::flavors::{Charges, NO_FLAVOR, QUOTA_COLUMNS_MAX, QuotaColumns, ResourceFlavors};
+pub use state::flavors::{Charges, NO_FLAVOR, QuotaColumns, ResourceFlavors};
 pub use state::job_store::Jobs;
 pub use state::jobs::{Finish, Group, Job, JobState, PAST_RUNS_MAX, PastRun, Task, TaskState};
 pub use state::kept::{Kept, KeptRun};

@@ -56,13 +56,8 @@ impl Server {
 fn queue(name: &str, resources: usize) -> Command {
     Command::PutQueue(QueueSpec {
         name: name.into(),
-        is_cohort: false,
-        parent: String::new(),
         nominal: (0..resources).map(|number| (format!("example.com/{number:060}"), 1)).collect(),
-        borrowing_limit: Default::default(),
-        lending_limit: Default::default(),
-        weight_milli: 1000,
-        admission_checks: Vec::new(),
+        ..QueueSpec::default()
     })
 }
 

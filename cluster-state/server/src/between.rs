@@ -62,7 +62,7 @@ impl Between {
                 word = stream.next() => match word {
                     Some(Ok(ServerWord { kind: Some(server_word::Kind::Parcel(bytes)) })) => {
                         let input = ServerInput::FromServer { from: hello.server, bytes };
-                        if !self.inbox.send(Message::Input(input)).await {
+                        if !self.inbox.send(Message::Input(Box::new(input))).await {
                             return Err(stopping());
                         }
                     }

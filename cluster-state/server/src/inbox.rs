@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 /// What reaches the thread.
 pub(crate) enum Message {
-    Input(ServerInput),
+    Input(Box<ServerInput>),
     AppendPeer(Peer, mpsc::Sender<AppendReply>),
     AgentPeer(Peer, mpsc::Sender<AgentDown>),
     DutyPeer(Peer, mpsc::Sender<DutyDown>),

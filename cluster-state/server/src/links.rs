@@ -165,7 +165,7 @@ impl Task {
         }
         let Some(inbox) = self.inbox.upgrade() else { return false };
         let input = ServerInput::Unreachable { server: self.server };
-        lost == 0 || inbox.send(Message::Input(input)).await.is_ok()
+        lost == 0 || inbox.send(Message::Input(Box::new(input))).await.is_ok()
     }
 
     /// Connects and sends until the way breaks, or the queue is closed.

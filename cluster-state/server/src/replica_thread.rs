@@ -232,6 +232,7 @@ impl<L: Log> Worker<L> {
     fn take(&mut self, message: Message) -> Result<(), ReplicaFailure> {
         match message {
             Message::Input(input) => {
+                let input = *input;
                 match input {
                     ServerInput::Gone { peer } => self.outlets.remove(peer),
                     ServerInput::Unfollow { follower } => self.outlets.remove_follower(follower),
@@ -382,7 +383,7 @@ impl<L: Log> Worker<L> {
             if pieces.is_empty() {
                 tracing::error!(%index, "the state holds something too large for a snapshot");
             }
-            let _ = inbox.blocking_send(Message::Input(ServerInput::Encoded { purpose, index, pieces }));
+            let _ = inbox.blocking_send(Message::Input(Box::new(ServerInput::Encoded { purpose, index, pieces })));
         };
         if let Err(error) = std::thread::Builder::new().name("snapshot".into()).spawn(body) {
             tracing::error!(%error, "no thread for a snapshot; it will be tried again");

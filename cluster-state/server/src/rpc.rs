@@ -86,7 +86,7 @@ impl CellService {
                     }
                 }
             }
-            inbox.send(Message::Input(ServerInput::Gone { peer })).await;
+            inbox.send(Message::Input(Box::new(ServerInput::Gone { peer }))).await;
         });
     }
 }
@@ -121,7 +121,7 @@ impl Cell for CellService {
             return Err(stopping());
         }
         self.pump(peer, request.into_inner(), move |message: AppendRequest| {
-            heard::append(peer, message).map(Message::Input).map(Some)
+            heard::append(peer, message).map(Box::new).map(Message::Input).map(Some)
         });
         Ok(Response::new(stream))
     }
@@ -146,10 +146,10 @@ impl Cell for CellService {
             while let Some(Ok(message)) = stream.next().await {
                 if let Some(follow_request::Kind::Acknowledge(bytes)) = message.kind {
                     let bytes = bytes as usize;
-                    inbox.send(Message::Input(ServerInput::Acknowledge { follower, bytes })).await;
+                    inbox.send(Message::Input(Box::new(ServerInput::Acknowledge { follower, bytes }))).await;
                 }
             }
-            inbox.send(Message::Input(ServerInput::Unfollow { follower })).await;
+            inbox.send(Message::Input(Box::new(ServerInput::Unfollow { follower }))).await;
         });
         Ok(Response::new(replies))
     }
@@ -171,11 +171,9 @@ impl Cell for CellService {
         if !self.inbox.send(Message::DutyPeer(peer, sender)).await {
             return Err(stopping());
         }
-        self.pump(
-            peer,
-            request.into_inner(),
-            move |message: DutyUp| Ok(heard::duty(peer, message).map(Message::Input)),
-        );
+        self.pump(peer, request.into_inner(), move |message: DutyUp| {
+            Ok(heard::duty(peer, message).map(Box::new).map(Message::Input))
+        });
         Ok(Response::new(stream))
     }
 
@@ -254,7 +252,7 @@ impl Drop for Reading {
 
 fn agent_message(reading: &Reading, message: AgentUp) -> Result<Option<Message>, Malformed> {
     Ok(match heard::agent(reading.agent, message)? {
-        Some(AgentWord::Input(input)) => Some(Message::Input(input)),
+        Some(AgentWord::Input(input)) => Some(Message::Input(Box::new(input))),
         Some(AgentWord::Output(piece)) => {
             reading.readers.pass(piece);
             None

@@ -11,7 +11,7 @@ use crate::planner::{Need, Planner};
 use crate::scheduler::SchedulerCore;
 use crate::view::View;
 use ohm_cell::{Cell, CheckState, Job, JobState, Overlay, Standing};
-use ohm_model::{Grain, JobId, SessionId};
+use ohm_model::{FlavorChoice, Grain, JobId, SessionId};
 use ohm_stdx::bug::{self, Bug};
 
 const WAIT_MS: u64 = 1_000;
@@ -59,7 +59,10 @@ pub fn admission_obstacle(cell: &Cell, job: &Job) -> Option<Obstacle> {
         Standing::Checking => checks_text(job),
         Standing::Unreserved => {
             let over = Overlay::default();
-            let short = short_quota(&View::new(cell, &over, SessionId(0)), job);
+            let view = View::new(cell, &over, SessionId(0));
+            let chosen = job.with_flavors(&flavors_to_reserve(&view, job));
+            let job = chosen.as_ref().unwrap_or(job);
+            let short = flavor_obstacle(cell, job).or_else(|| short_quota(&view, job));
             return Some(short.unwrap_or(Obstacle::Waiting { what: "its quota, which is reserved next".into() }));
         }
     };
@@ -83,6 +86,13 @@ fn short_quota(view: &View<'_>, job: &Job) -> Option<Obstacle> {
         let queue = job.spec.queue.clone();
         (available < asked).then_some(Obstacle::Quota { queue, column, asked, available, ceded })
     })
+}
+
+/// The flavors with which the whole of `job` is to be reserved, where it may have others than it has.
+fn flavors_to_reserve(view: &View<'_>, job: &Job) -> Vec<FlavorChoice> {
+    let first = || choices(view, job, true).into_iter().next();
+    let choice = if may_choose(job) { first() } else { None };
+    choice.map(|choice| choice.flavors).unwrap_or_default()
 }
 
 impl<P: Planner> SchedulerCore<P> {
@@ -110,10 +120,7 @@ impl<P: Planner> SchedulerCore<P> {
             }
             let Some(found) = self.follower.cell().jobs().get(job) else { continue };
             let view = Self::view(self.follower.cell(), &mut self.holds, self.follower.member());
-            let flavors = match may_choose(found) {
-                true => choices(&view, found, true).into_iter().next().map(|choice| choice.flavors).unwrap_or_default(),
-                false => Vec::new(),
-            };
+            let flavors = flavors_to_reserve(&view, found);
             let chosen = found.with_flavors(&flavors);
             let found = chosen.as_ref().unwrap_or(found);
             let obstacle = flavor_obstacle(view.cell(), found).or_else(|| short_quota(&view, found));

@@ -33,11 +33,29 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// Whether the quota has it.
+    fn fits(&self) -> bool {
+        matches!(self.mode, Mode::Fits(_))
+    }
+
+    /// The same with an offer to further groups.
+    fn with(&self, job: &Job, offer: &Offer) -> Choice {
+        let mut choice = self.clone();
+        choice.flavors.extend(offer.shapes.iter().map(|&(group, shape)| FlavorChoice {
+            job: job.id,
+            group: GroupIndex(group as u16),
+            shape,
+        }));
+        choice.mode = choice.mode.max(worst(&offer.modes));
+        choice
+    }
+
     /// The names of the flavors, each once.
     pub fn names(&self, cell: &Cell) -> String {
         let shapes = self.flavors.iter().filter_map(|choice| cell.shapes().get(choice.shape));
         let columns = shapes.flat_map(|shape| &shape.charges).map(|(column, _)| *column);
         let mut names: Vec<&str> = columns.map(|column| cell.quota().columns().flavor(column)).collect();
+        names.retain(|name| !name.is_empty());
         names.sort_unstable();
         names.dedup();
         names.join(" and ")
@@ -68,13 +86,21 @@ pub fn choices(view: &View<'_>, job: &Job, whole: bool) -> Vec<Choice> {
     let all = |at: usize| job.spec.groups[at].count;
     let least = |at: usize| job.groups[at].needed(&job.spec.groups[at]);
     let mut search = Search { cell: view.cell(), queue, left: &left, job, used: BTreeMap::new() };
-    let found = search.choices(&all);
-    let fits = found.first().is_some_and(|choice| matches!(choice.mode, Mode::Fits(_)));
-    if fits || whole || (0..job.groups.len()).all(|at| all(at) == least(at)) {
+    let mut found = search.choices(&all);
+    if whole || (0..job.groups.len()).all(|at| all(at) == least(at)) {
         return found;
     }
+    // Where the whole finds no room, its beginning may.
     let smaller = search.choices(&least);
-    if smaller.first().is_some_and(|choice| matches!(choice.mode, Mode::Fits(_))) { smaller } else { found }
+    if !found.first().is_some_and(Choice::fits) && smaller.first().is_some_and(Choice::fits) {
+        return smaller;
+    }
+    for choice in smaller.into_iter().filter(Choice::fits) {
+        if !found.iter().any(|known| known.flavors == choice.flavors) {
+            found.push(choice);
+        }
+    }
+    found
 }
 
 struct Search<'a> {
@@ -97,36 +123,28 @@ struct Offer {
 impl Search<'_> {
     /// The groups are served one after the other, each beside what those before it take.
     fn choices(&mut self, count: &dyn Fn(usize) -> u32) -> Vec<Choice> {
-        self.used.clear();
-        let mut choices = vec![Choice { flavors: Vec::new(), mode: Mode::Fits(0) }];
+        let none = Choice { flavors: Vec::new(), mode: Mode::Fits(0) };
+        // Each with what it takes, and how far it is from what is preferred.
+        let mut choices = vec![(0usize, none, BTreeMap::new())];
         for at in (0..self.job.groups.len()).filter(|at| self.job.domain_leader(*at) == *at) {
-            let offers = self.ordered(at, count);
-            let Some(first) = offers.first() else { continue };
-            self.take(&first.shapes, count);
             let mut wider = Vec::new();
-            // What is tried first goes through all groups before the alternatives do.
-            for offer in &offers {
-                for choice in &choices {
-                    let mut choice = choice.clone();
-                    choice.flavors.extend(offer.shapes.iter().map(|&(group, shape)| FlavorChoice {
-                        job: self.job.id,
-                        group: GroupIndex(group as u16),
-                        shape,
-                    }));
-                    choice.mode = choice.mode.max(worst(&offer.modes));
-                    wider.push(choice);
+            for (far, choice, used) in choices {
+                self.used = used;
+                for (step, offer) in self.ordered(at, count).into_iter().enumerate() {
+                    let mut used = self.used.clone();
+                    add(self.cell, &mut used, &offer.shapes, count);
+                    wider.push((far + step, choice.with(self.job, &offer), used));
                 }
             }
+            wider.sort_by_key(|(far, ..)| *far);
             wider.truncate(CHOICES_MAX);
             choices = wider;
         }
-        let fits = |choice: &Choice| matches!(choice.mode, Mode::Fits(_));
-        let any = choices.first().is_some_and(fits);
-        // Where the best does not fit, it says why; nothing else is of use.
-        if any {
-            choices.retain(fits)
-        } else {
-            choices.truncate(1)
+        let mut choices: Vec<Choice> = choices.into_iter().map(|(_, choice, _)| choice).collect();
+        match choices.first().is_some_and(Choice::fits) {
+            true => choices.retain(Choice::fits),
+            // Where the best does not fit, it says why; nothing else is of use.
+            false => choices.truncate(1),
         }
         choices
     }
@@ -145,27 +163,23 @@ impl Search<'_> {
         offers
     }
 
-    /// All offers, in the order of the queue.
+    /// All offers, in the order of the queue: for each partner one that agrees with those of the partners before it.
     fn offers(&self, at: usize, count: &dyn Fn(usize) -> u32) -> Vec<Offer> {
-        let job = self.job;
-        let partners: Vec<usize> = job.partners(at).collect();
-        // Partners are offered the same flavors: the one that needs most resource groups leads.
-        let Some(&widest) = partners.iter().max_by_key(|group| job.groups[**group].offers().len()) else {
-            return Vec::new();
-        };
-        let flavors_of = |shape: ShapeId| self.flavors_of(self.cell.shapes().get(shape).map(AsRef::as_ref));
-        let offers = job.groups[widest].offers().iter().filter_map(|&lead| {
-            let wanted = flavors_of(lead);
-            let agrees = |shape: &&ShapeId| {
-                let own = flavors_of(**shape);
-                own.iter().zip(&wanted).all(|(own, wanted)| own.is_none() || wanted.is_none() || own == wanted)
-            };
-            let of_group = |&group: &usize| Some((group, *job.groups[group].offers().iter().find(agrees)?));
-            let shapes: Vec<(usize, ShapeId)> = partners.iter().map(of_group).collect::<Option<_>>()?;
-            let modes = self.modes(&shapes, count);
-            Some(Offer { shapes, modes })
-        });
-        offers.collect()
+        let mut found = vec![(vec![None; self.queue.resource_groups.len()], Vec::new())];
+        for group in self.job.partners(at) {
+            let mut wider = Vec::new();
+            for (flavors, shapes) in &found {
+                for &shape in self.job.groups[group].offers() {
+                    let own = self.flavors_of(self.cell.shapes().get(shape).map(AsRef::as_ref));
+                    if let Some(flavors) = agreed(flavors, &own) {
+                        wider.push((flavors, [&shapes[..], &[(group, shape)]].concat()));
+                    }
+                }
+            }
+            found = wider;
+        }
+        let offer = |(_, shapes): (_, Vec<(usize, ShapeId)>)| Offer { modes: self.modes(&shapes, count), shapes };
+        found.into_iter().map(offer).collect()
     }
 
     /// Of each resource group the flavor that Kueue would take; the offer that has them all.
@@ -227,10 +241,6 @@ impl Search<'_> {
         }
     }
 
-    fn take(&mut self, shapes: &[(usize, ShapeId)], count: &dyn Fn(usize) -> u32) {
-        add(self.cell, &mut self.used, shapes, count);
-    }
-
     /// By resource group of the queue: the flavor that a shape has of it.
     fn flavors_of(&self, shape: Option<&Shape>) -> Vec<Option<&str>> {
         let columns = self.cell.quota().columns();
@@ -244,6 +254,14 @@ impl Search<'_> {
         };
         self.queue.resource_groups.iter().map(of_group).collect()
     }
+}
+
+/// The flavors of both, by resource group; nothing where they are different ones for the same.
+fn agreed<'c>(some: &[Option<&'c str>], others: &[Option<&'c str>]) -> Option<Vec<Option<&'c str>>> {
+    let pairs = some.iter().zip(others);
+    pairs
+        .map(|(one, other)| if one.is_some() && other.is_some() && one != other { None } else { Some(one.or(*other)) })
+        .collect()
 }
 
 fn worst(modes: &[(String, Mode)]) -> Mode {

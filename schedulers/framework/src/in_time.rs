@@ -117,7 +117,8 @@ fn ends_ahead(cell: &Cell, job: JobId) -> Vec<(u64, &Run)> {
     let now_ms = cell.now_ms();
     let Some(waiting) = cell.jobs().get(job) else { return Vec::new() };
     let admits = |node: NodeId| {
-        cell.nodes().is_schedulable(node) && waiting.groups.iter().any(|group| cell.admits(group.shape, node))
+        let mut shapes = waiting.groups.iter().flat_map(|group| group.offers());
+        cell.nodes().is_schedulable(node) && shapes.any(|shape| cell.admits(*shape, node))
     };
     let runs = cell.runs().iter().map(|(_, run)| run).filter(|run| run.run.task.job != job && admits(run.node));
     let mut ends: Vec<(u64, &Run)> = runs.filter_map(|run| Some((end_ms(cell, run)?, run))).collect();

@@ -51,7 +51,9 @@ fn kin_of(job: &Job, need: Need, nominated: bool) -> Arc<[u8]> {
         .groups
         .iter()
         .zip(&job.spec.groups)
-        .map(|(group, spec)| (group.shape, spec.count, spec.min_count, spec.elastic, &spec.topology, &spec.place_with))
+        .map(|(group, spec)| {
+            (group.offers(), spec.count, spec.min_count, spec.elastic, &spec.topology, &spec.place_with)
+        })
         .collect();
     codec::encode(&(1u8, &job.spec.queue, groups)).into()
 }

@@ -341,7 +341,7 @@ impl<'a, 'v> Draft<'a, 'v> {
         let grain = if starts_now { Grain::Minimum } else { Grain::PerTask };
         let (rows, mut nominate) = into_spares(job, rows);
         // How ports and devices of spares add up, the log knows better than a search for one more task does.
-        nominate.retain(|row| cell.takes_spare(row));
+        nominate.retain(|row| cell.takes_spare(job, row));
         if rows.is_empty() && nominate.is_empty() {
             let room = || Box::new(Explanation::of_obstacle(job.id, cell.applied(), 1, Obstacle::Room));
             return Decision::Unplaced(rest.unwrap_or_else(room));

@@ -13,7 +13,7 @@ use crate::draft::{Desk, Draft, Step};
 use crate::strategies::Entry;
 use ohm_cell::{Job, JobState};
 use ohm_framework::flavors::{choices, flavor_obstacle, may_choose};
-use ohm_framework::{Decision, Explanation, Obstacle, Tried, WorkItem};
+use ohm_framework::{Decision, Explanation, Need, Obstacle, Tried, WorkItem};
 use ohm_model::Strategy;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +59,8 @@ impl Pipeline {
             let seen = desk.pass.cell().applied();
             return Decision::Unplaced(Box::new(Explanation::of_obstacle(job.id, seen, of, obstacle)));
         }
-        if may_choose(job) {
+        // What moves or seeks spares has its flavors, whatever is shown to stand of it.
+        if may_choose(job) && !matches!(item.need, Need::Move | Need::Spare) {
             return self.decide_flavors(desk, job, item, most_rows);
         }
         self.decide_job(desk, job, item, most_rows)
@@ -81,7 +82,7 @@ impl Pipeline {
                     tried.push(choice.names(pass.cell()));
                     let is_room = matches!(why.obstacle, Obstacle::Room | Obstacle::Domain { .. });
                     first.get_or_insert(why);
-                    if !is_room {
+                    if !is_room && tried.len() == 1 {
                         break;
                     }
                 }

@@ -22,17 +22,23 @@ pub(crate) fn put_queue(tx: &mut Tx<'_>, spec: &QueueSpec) -> Result<Outcome, Re
         let resource = tx.resources.intern(resource).expect("check_queue found room for it");
         tx.quota.columns.intern(flavor, resource);
     }
-    let former = tx.quota.get(&spec.name).map(|known| known.spec.resource_groups.clone()).unwrap_or_default();
+    let former = tx.quota.get(&spec.name).map(|known| offered_by(&known.spec)).unwrap_or_default();
     tx.quota.put(spec.clone());
     rebuild(tx);
     recheck(tx, &spec.name);
-    if former != spec.resource_groups {
+    if former != offered_by(spec) {
         offer_all(tx, |queue| queue == spec.name);
     }
     // A smaller quota takes spares first.
     let spares = |job: &&std::sync::Arc<crate::state::jobs::Job>| job.groups.iter().any(|group| group.spares > 0);
     tx.applied.jobs.extend(tx.cell.jobs.iter().filter(spares).map(|job| job.id));
     Ok(Outcome::Done)
+}
+
+/// What of a queue decides which flavors it offers.
+fn offered_by(spec: &QueueSpec) -> Vec<(Vec<String>, Vec<String>)> {
+    let names = |group: &ResourceGroup| group.flavors.iter().map(|flavor| flavor.name.clone()).collect();
+    spec.resource_groups.iter().map(|group| (group.covered_resources.clone(), names(group))).collect()
 }
 
 fn rebuild(tx: &mut Tx<'_>) {

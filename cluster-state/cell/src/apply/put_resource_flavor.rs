@@ -35,7 +35,10 @@ fn reshape_holders(tx: &mut Tx<'_>, flavor: &str) {
     let has = |group: &Group| cell.shapes.get(group.shape).is_some_and(|shape| is_of(shape));
     let holders = cell.jobs.iter().filter(|job| job.groups.iter().any(has));
     let holders: Vec<JobId> = holders.map(|job| job.id).collect();
-    holders.into_iter().for_each(|job| reshape(tx, job));
+    for job in holders {
+        reshape(tx, job);
+        tx.touch_job(job);
+    }
 }
 
 pub(crate) fn remove_resource_flavor(tx: &mut Tx<'_>, name: &str) -> Result<Outcome, Refusal> {

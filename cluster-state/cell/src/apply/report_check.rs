@@ -4,10 +4,12 @@ use crate::apply::Tx;
 use crate::apply::steps::duty::check_duty;
 use crate::apply::steps::names::check_names;
 use crate::apply::steps::rounds::reshape;
+use crate::cell::Cell;
 use crate::policy::admission::{CheckName, change_check, fail_check, reject, tell_check};
 use crate::policy::repair_requests::{fail_request, note_request, ready_request};
 use crate::state::admission::CheckState;
 use crate::state::jobs::Job;
+use crate::state::offers::own_filters_of;
 use crate::state::repairs::RequestState;
 use crate::state::timers::Timer;
 use ohm_model::provisioning::{PART_BYTES_MAX, PARTS_MAX};
@@ -44,7 +46,7 @@ pub(crate) fn report_check(
         CheckReport::Ready { node_selector, tolerations, .. } if found.state == CheckState::Pending => {
             check_updates(node_selector, tolerations)?;
             check_names(&(node_selector, tolerations.as_slice()))?;
-            let clash = clash(job, node_selector);
+            let clash = clash(tx, job, node_selector);
             ready_check(tx, check, &message, (node_selector, tolerations), clash);
         }
         CheckReport::Failed { .. } if found.state == CheckState::Pending => {
@@ -131,11 +133,12 @@ fn check_updates(labels: &Labels, tolerations: &[Toleration]) -> Result<(), Refu
     Ok(())
 }
 
-/// Where labels that a check asks for contradict the job's own or another check's.
-fn clash(job: &Job, labels: &Labels) -> Option<String> {
-    let own = job.spec.groups.iter().map(|group| (format!("group {}", group.name), &group.node_selector));
+/// Where labels that a check asks for contradict the job's own, those of its flavors, or another check's.
+fn clash(cell: &Cell, job: &Job, labels: &Labels) -> Option<String> {
+    let groups = job.spec.groups.iter().enumerate();
+    let own = groups.map(|(at, group)| (format!("group {}", group.name), own_filters_of(cell, job, at).0));
     let checks = job.admission.round.iter().flat_map(|round| &round.checks);
-    let others = checks.map(|check| (format!("check {}", check.class), &check.node_selector));
+    let others = checks.map(|check| (format!("check {}", check.class), check.node_selector.clone()));
     let mut asked = own.chain(others);
     asked.find_map(|(who, asked)| {
         let (key, value) = labels.iter().find(|(key, value)| asked.get(*key).is_some_and(|other| other != *value))?;

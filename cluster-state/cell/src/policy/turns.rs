@@ -1,6 +1,7 @@
 //! Who waits to start, brought up to date after every command. See `state/turns.rs` and `rooms/turns.rs`.
 
 use crate::apply::Tx;
+use crate::apply::steps::offers::{has_other_flavors, offer};
 use crate::state::turns::waits_to_start;
 use std::sync::Arc;
 
@@ -19,7 +20,15 @@ pub(crate) fn settle_turns(tx: &mut Tx<'_>) {
                     tx.free_quota(&job.spec.queue);
                 }
             }
-            (false, true) => tx.cell.turns.join(job, &tx.cell.shapes),
+            (false, true) => {
+                let id = job.id;
+                if has_other_flavors(tx.cell, job) {
+                    offer(tx, id);
+                }
+                if let Some(job) = tx.cell.jobs.get(id) {
+                    tx.cell.turns.join(job, &tx.cell.shapes);
+                }
+            }
             _ => {}
         }
     }

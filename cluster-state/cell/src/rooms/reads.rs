@@ -206,9 +206,8 @@ impl Cell {
             .map(|(id, session)| (id, session.renewed))
     }
 
-    /// Whether there is room for this spare beside what runs on its node and what is held there.
-    pub fn takes_spare(&self, row: &Nomination) -> bool {
-        let Some(job) = self.jobs.get(row.job) else { return false };
+    /// Whether there is room for this spare of `job` beside what runs on its node and what is held there.
+    pub fn takes_spare(&self, job: &Job, row: &Nomination) -> bool {
         room_for_spares(self, (job, row.group), row.node, row.count, &Overlay::default()) == row.count
     }
 

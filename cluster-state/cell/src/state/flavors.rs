@@ -9,8 +9,8 @@ use std::sync::Arc;
 /// The flavor of quota in the short form: it has no name, and is on every node.
 pub const NO_FLAVOR: &str = "";
 
-/// Most pairs of flavor and resource that a cell counts quota in.
-pub const QUOTA_COLUMNS_MAX: usize = 4096;
+/// Most pairs of flavor and resource that a cell counts quota in. A pair that was named once stays.
+pub(crate) const QUOTA_COLUMNS_MAX: usize = 4096;
 
 /// The resource flavors of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,19 +69,14 @@ impl QuotaColumns {
     }
 
     /// All pairs by column.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (FlavorResource, &str, ResourceId)> {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (FlavorResource, &str, ResourceId)> {
         let pairs = self.pairs.iter().enumerate();
         pairs.map(|(column, (flavor, resource))| (FlavorResource(column as u16), flavor.as_str(), *resource))
     }
 
     /// How many columns there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.pairs.len()
-    }
-
-    /// Whether nobody has named any.
-    pub fn is_empty(&self) -> bool {
-        self.pairs.is_empty()
     }
 
     /// The column of a resource of a flavor, made when new. Whoever names many asks for room first.

@@ -309,7 +309,7 @@ impl Job {
         self.past.push(past);
     }
 
-    /// Whether its groups may take other flavors: nothing of it stands, comes back or is reserved.
+    /// Whether its groups may take other flavors: nothing of it stands or is reserved.
     pub fn may_choose_flavors(&self) -> bool {
         self.reserved.is_empty() && self.live() == 0
     }

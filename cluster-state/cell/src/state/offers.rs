@@ -13,6 +13,7 @@ use ohm_model::node::HOSTNAME_LABEL;
 use ohm_model::selector::Labels;
 use ohm_model::{
     FlavorResource, GroupSpec, QueueSpec, ResourceFlavor, ResourceGroup, SelectorTerm, Taint, TaintEffect, Toleration,
+    resources,
 };
 use ohm_stdx::bug::{self, Bug};
 use serde::{Deserialize, Serialize};
@@ -87,6 +88,11 @@ pub(crate) fn offers(
         }
         offers = wider;
     }
+    // Whoever gives no quota for tasks does not limit their number.
+    let covers_pods = |group: &ResourceGroup| group.covered_resources.iter().any(|name| name == resources::PODS);
+    let pods = base.charges.iter().filter(|(column, _)| cell.quota.columns.resource(*column) == PODS);
+    let pods = pods.filter(|_| !queue.resource_groups.iter().any(covers_pods));
+    offers.iter_mut().for_each(|shape| shape.charges.extend(pods.clone()));
     offers.retain_mut(|shape| {
         shape.charges.sort_unstable();
         let agrees = add_flavors(cell, &shape.charges, (&mut shape.node_selector, &mut shape.tolerations));
@@ -104,7 +110,6 @@ fn asked<'q>(cell: &Cell, queue: &'q QueueSpec, base: &Shape) -> Result<Vec<&'q 
         let covers = |group: &ResourceGroup| group.covered_resources.iter().any(|covered| covered == name);
         match queue.resource_groups.iter().position(covers) {
             Some(at) => asked.push(at),
-            // Whoever gives no quota for tasks does not limit their number.
             None if resource == PODS => {}
             None => return Err(NoOffer::NotCovered(name.to_string())),
         }

@@ -11,7 +11,7 @@
 use crate::planted::quota::overlooks;
 use crate::rooms::grid::Grid;
 use crate::state::flavors::{Charges, NO_FLAVOR, QuotaColumns, ResourceFlavors, flavored};
-use crate::state::resources::ResourceNames;
+use crate::state::resources::{PODS, ResourceNames};
 use ohm_model::{FlavorResource, QueueSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -84,7 +84,7 @@ impl QuotaNode {
 
     /// Whether the queue limits anything.
     pub(crate) fn limits_anything(&self) -> bool {
-        self.columns.iter().any(|level| level.limited)
+        !self.spec.nominal.is_empty() || !self.spec.resource_groups.is_empty()
     }
 
     /// The columns that are used here or given by those below, with both amounts.
@@ -365,6 +365,11 @@ impl Quota {
 /// The columns of a queue by itself: nothing used, nothing from below.
 fn own_columns(spec: &QueueSpec, names: &ResourceNames, known: &QuotaColumns) -> Vec<Level> {
     let mut columns = vec![Level::default(); known.len()];
+    // What runs on a flavor that the queue does not list any more keeps it, and gets no more of it.
+    for (column, flavor, resource) in known.iter().filter(|_| !spec.is_cohort) {
+        let other = if spec.resource_groups.is_empty() { flavor != NO_FLAVOR } else { resource != PODS };
+        columns[usize::from(column.0)] = Level { limited: other, borrowing: other.then_some(0), ..Level::default() };
+    }
     let place = |flavor: &str, resource: &str| known.find(flavor, names.find(resource)?);
     let mut level = |flavor: &str, resource: &str, change: &dyn Fn(&mut Level)| {
         place(flavor, resource).and_then(|column| columns.get_mut(usize::from(column.0))).map(change);

@@ -62,6 +62,7 @@ impl Script {
         let named = |shape: &ShapeId| {
             let charges = cell.shapes().get(*shape).into_iter().flat_map(|shape| &shape.charges);
             let mut names: Vec<&str> = charges.map(|(column, _)| cell.quota().columns().flavor(*column)).collect();
+            names.retain(|name| !name.is_empty());
             names.dedup();
             names.join(",") == wanted
         };

@@ -109,6 +109,38 @@ fn an_array_starts_with_the_flavor_that_has_room_for_its_first_tasks() {
 }
 
 #[test]
+fn an_array_begins_where_there_is_room_although_the_whole_fits_another_quota() {
+    let mut world = world(&[("spot", 2, None), ("od", 99, None)], &[("od", 0, None)], WhenCan::MayStopSearch);
+    let mut planner = fresh();
+    world.extend("job full queue=q\n group g count=16 select=pool:od cpu=1", &mut planner);
+    assert_eq!(world.place("full", &mut planner).0, "g 0-7 on o1, 8-15 on o2");
+    world.extend("job a queue=q\n group g count=4 min=1 elastic cpu=1", &mut planner);
+    assert!(world.place("a", &mut planner).0.starts_with("g 0-1 on s1"), "od has quota for all and no room");
+}
+
+#[test]
+fn groups_that_are_placed_together_try_each_flavor_together() {
+    let mut world = world(&[("spot", 9, None), ("od", 9, None)], &[("od", 0, None)], WhenCan::MayStopSearch);
+    let mut planner = fresh();
+    let both = cpu(&[("spot", 9, None), ("od", 9, None)]);
+    let mut gpu = both.clone();
+    gpu.covered_resources = vec!["gpu.io/x".into()];
+    for flavor in &mut gpu.flavors {
+        flavor.resources = flavor.resources.values().map(|quota| ("gpu.io/x".to_string(), *quota)).collect();
+    }
+    let queue = QueueSpec { name: "q".into(), resource_groups: vec![both, gpu], ..QueueSpec::default() };
+    world.apply(Command::PutQueue(queue));
+    world.extend(
+        "node g1 pool=od cpu=1 gpu.io/x=1\n job full queue=q\n group g count=9 select=pool:spot cpu=1",
+        &mut planner,
+    );
+    world.place("full", &mut planner);
+    world.extend("job a queue=q\n group lead with=x cpu=1\n group work with=x gpu.io/x=1", &mut planner);
+    let told = world.place("a", &mut planner).0;
+    assert!(told.contains("lead 0 on") && told.contains("work 0 on g1"), "{told}");
+}
+
+#[test]
 fn a_queue_refuses_what_no_group_covers() {
     let mut world = world(&[("spot", 1, None)], &[("od", 0, None)], WhenCan::MayStopSearch);
     let mut planner = fresh();

@@ -3,6 +3,8 @@
 use crate::apply::Tx;
 use crate::apply::steps::job_spec::too_many_resources;
 use crate::cell::Cell;
+use crate::state::flavors::NO_FLAVOR;
+use crate::state::jobs::{Group, Job, JobState};
 use crate::state::offers::offers;
 use crate::state::shapes::Shape;
 use ohm_model::{GroupSpec, JobId, Refusal, ShapeId};
@@ -19,12 +21,7 @@ pub(crate) fn base_shape(cell: &mut Cell, group: &GroupSpec) -> Result<Shape, Re
 pub(crate) fn offer(tx: &mut Tx<'_>, id: JobId) {
     let job = Arc::clone(tx.job(id));
     let is_flavored = tx.quota.get(&job.spec.queue).is_some_and(|queue| !queue.spec.resource_groups.is_empty());
-    let had_offers = |cell: &Cell| {
-        job.groups
-            .iter()
-            .any(|group| !group.offers.is_empty() || cell.shapes.get(group.shape).is_some_and(|shape| shape.unsuited))
-    };
-    if !is_flavored && !had_offers(tx) {
+    if !is_flavored && job.groups.iter().all(|group| group.offers.is_empty() && is_plain(tx, group)) {
         return;
     }
     leave_line(tx, id);
@@ -43,6 +40,20 @@ pub(crate) fn offer(tx: &mut Tx<'_>, id: JobId) {
         (group.shape, group.offers) = (shape, if is_offered { joined } else { Vec::new() });
     }
     tx.touch_job(id);
+}
+
+/// Whether the group has no flavors and needs none.
+fn is_plain(cell: &Cell, group: &Group) -> bool {
+    let Some(shape) = cell.shapes.get(group.shape) else { return true };
+    !shape.unsuited && shape.charges.iter().all(|(column, _)| cell.quota.columns.flavor(*column) == NO_FLAVOR)
+}
+
+/// Whether a group that waits has another shape than its queue offers by now: it kept that while it stood.
+pub(crate) fn has_other_flavors(cell: &Cell, job: &Job) -> bool {
+    let by_flavor = || cell.quota.get(&job.spec.queue).is_some_and(|queue| !queue.spec.resource_groups.is_empty());
+    let unsuited = |group: &Group| cell.shapes.get(group.shape).is_some_and(|shape| shape.unsuited);
+    let is_other = |group: &Group| !group.offers.contains(&group.shape) && !unsuited(group);
+    job.groups.iter().any(is_other) && (by_flavor() || job.groups.iter().any(|group| !is_plain(cell, group)))
 }
 
 /// Takes `job` out of the line of its queue while what it asks for changes; it comes back when the command is over.
@@ -77,6 +88,8 @@ fn shapes_of(tx: &mut Tx<'_>, (id, at): (JobId, usize)) -> (Vec<Shape>, bool) {
 
 /// Offers all jobs of a queue what it has now.
 pub(crate) fn offer_all(tx: &mut Tx<'_>, of: impl Fn(&str) -> bool) {
-    let jobs: Vec<JobId> = tx.jobs.iter().filter(|job| of(&job.spec.queue)).map(|job| job.id).collect();
+    let goes_on = |job: &Job| !matches!(job.state, JobState::Finished(_));
+    let jobs = tx.jobs.iter().filter(|job| of(&job.spec.queue) && goes_on(job));
+    let jobs: Vec<JobId> = jobs.map(|job| job.id).collect();
     jobs.into_iter().for_each(|job| offer(tx, job));
 }
