@@ -405,16 +405,20 @@ impl Nodes {
         &self.records
     }
 
-    /// With what snapshots hold apart.
+    /// With what snapshots hold apart; nothing where the columns are not equally long.
     pub(super) fn with_parts(
         self,
         (free, capacity): (Vec<Chunked<i64>>, Vec<Chunked<i64>>),
         records: Chunked<Option<Arc<NodeRecord>>>,
-    ) -> Self {
+    ) -> Option<Self> {
         let mut nodes = Nodes { free, capacity, records, ..self };
+        let slots = nodes.records.len();
+        let columns = [nodes.class.len(), nodes.flags.len(), nodes.version.len(), nodes.runs.len()];
+        let is_even = columns.into_iter().chain(nodes.amounts().map(Chunked::len)).all(|length| length == slots);
+        is_even.then_some(())?;
         let names: Vec<_> = nodes.iter().map(|(node, record)| (node, Arc::clone(&record.spec))).collect();
         names.iter().for_each(|(node, spec)| _ = nodes.by_name.insert(&spec.name, *node));
-        nodes
+        Some(nodes)
     }
 
     /// A free slot, with every column long enough for it.

@@ -256,7 +256,8 @@ pub fn restore(bytes: &[u8]) -> Result<Cell, RestoreError> {
     let runs = Slab::from_parts(frames.column(header.runs)?, free_runs);
     let kept = frames.list::<(RunRef, KeptRun)>(header.kept)?;
     let answers: Chunked<Answer> = frames.column(header.answers)?;
-    let (Some(shapes), Some(jobs), Some(runs), true) = (shapes, jobs, runs, frames.rest.is_empty()) else {
+    let parts = (nodes, shapes, jobs, runs, frames.rest.is_empty());
+    let (Some(nodes), Some(shapes), Some(jobs), Some(runs), true) = parts else {
         return Err(RestoreError::Order { frame: frames.read });
     };
     let answers = answers.iter().filter(|_| planted::restores_answers());
