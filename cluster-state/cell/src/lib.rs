@@ -46,7 +46,9 @@ pub use state::jobs::{Finish, Group, Job, JobState, PAST_RUNS_MAX, PastRun, Task
 pub use state::kept::{Kept, KeptRun};
 pub use state::nodes::{CORDONED, DRAINING, NOMINATED, PRESENT, READY, SCHEDULABLE, SHRUNK, STATE_MASK};
 pub use state::nodes::{DeviceBank, NodeRecord, NodeVersion, Nodes};
-pub use state::offers::{FlavorMiss, NoOffer, column_name, filters_of, flavors_of, no_offer, own_filters_of};
+pub use state::offers::{
+    FlavorMiss, NoOffer, column_name, filters_of, flavors_by_group, flavors_of, no_offer, own_filters_of,
+};
 pub use state::priorities::PriorityClasses;
 pub use state::profiles::Profiles;
 pub use state::provisioning::ProvisioningClasses;

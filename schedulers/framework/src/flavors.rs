@@ -5,7 +5,7 @@
 
 use crate::explain::Obstacle;
 use crate::view::View;
-use ohm_cell::{Cell, Job, QuotaLeft, Shape, no_offer};
+use ohm_cell::{Cell, Job, QuotaLeft, flavors_by_group, no_offer};
 use ohm_model::{FlavorChoice, FlavorResource, GroupIndex, QueueSpec, ShapeId, WhenCan};
 use std::collections::BTreeMap;
 
@@ -170,7 +170,8 @@ impl Search<'_> {
             let mut wider = Vec::new();
             for (flavors, shapes) in &found {
                 for &shape in self.job.groups[group].offers() {
-                    let own = self.flavors_of(self.cell.shapes().get(shape).map(AsRef::as_ref));
+                    let content = self.cell.shapes().get(shape);
+                    let own = content.map(|shape| flavors_by_group(self.cell, self.queue, shape)).unwrap_or_default();
                     if let Some(flavors) = agreed(flavors, &own) {
                         wider.push((flavors, [&shapes[..], &[(group, shape)]].concat()));
                     }
@@ -215,10 +216,7 @@ impl Search<'_> {
         let columns = self.cell.quota().columns();
         let mut modes = Vec::new();
         for group in &self.queue.resource_groups {
-            let covers = |column: FlavorResource| {
-                let resource = self.cell.resources().name(columns.resource(column));
-                group.covered_resources.iter().any(|covered| covered == resource)
-            };
+            let covers = |column: FlavorResource| group.covers(self.cell.resources().name(columns.resource(column)));
             let of_group = asked.iter().filter(|(column, _)| covers(**column));
             let (mut flavor, mut mode) = (String::new(), Mode::Fits(0));
             for (&column, &amount) in of_group {
@@ -239,20 +237,6 @@ impl Search<'_> {
             Some(left) if left < amount => Mode::WaitsForQuota,
             _ => Mode::Fits(self.left.borrowing_level(column, amount)),
         }
-    }
-
-    /// By resource group of the queue: the flavor that a shape has of it.
-    fn flavors_of(&self, shape: Option<&Shape>) -> Vec<Option<&str>> {
-        let columns = self.cell.quota().columns();
-        let of_group = |group: &ohm_model::ResourceGroup| {
-            let mut charges = shape.into_iter().flat_map(|shape| &shape.charges);
-            let column = charges.find(|(column, _)| {
-                let resource = self.cell.resources().name(columns.resource(*column));
-                group.covered_resources.iter().any(|covered| covered == resource)
-            });
-            column.map(|(column, _)| columns.flavor(*column))
-        };
-        self.queue.resource_groups.iter().map(of_group).collect()
     }
 }
 

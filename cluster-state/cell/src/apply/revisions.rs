@@ -153,10 +153,8 @@ impl World {
 
     /// What the queue is charged, in thousandths of a cpu.
     fn charged(&self) -> i64 {
-        {
-            let column = self.cell.quota().columns().find("", crate::CPU).unwrap();
-            self.cell.quota().get("team").unwrap().used(column)
-        }
+        let column = self.cell.quota().columns().find("", crate::CPU).unwrap();
+        self.cell.quota().get("team").unwrap().used(column)
     }
 
     fn free_cpu(&self, node: u32) -> i64 {

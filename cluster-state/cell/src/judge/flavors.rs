@@ -3,8 +3,9 @@
 
 use crate::cell::Cell;
 use crate::state::jobs::{Group, Job};
+use crate::state::offers::flavors_by_group;
 use crate::state::shapes::Shape;
-use ohm_model::{ConflictReason, FlavorChoice, JobId, QueueSpec, Transaction};
+use ohm_model::{ConflictReason, FlavorChoice, JobId, Transaction};
 use std::sync::Arc;
 
 /// What the choices of a transaction come to.
@@ -64,18 +65,6 @@ fn shares_flavors(cell: &Cell, job: &Job) -> bool {
         let (Some(own), Some(others)) = (flavors(at), flavors(leader)) else { return true };
         leader == at || own.iter().zip(&others).all(|(own, other)| own.is_none() || other.is_none() || own == other)
     })
-}
-
-/// The flavor that a shape has of each resource group of a queue, where it needs one.
-fn flavors_by_group<'c>(cell: &'c Cell, queue: &QueueSpec, shape: &Shape) -> Vec<Option<&'c str>> {
-    let covered =
-        |group: &ohm_model::ResourceGroup, name: &str| group.covered_resources.iter().any(|known| known == name);
-    let flavor = |group: &ohm_model::ResourceGroup| {
-        let mut columns = shape.charges.iter().map(|(column, _)| *column);
-        let column = columns.find(|column| covered(group, cell.resources.name(cell.quota.columns.resource(*column))));
-        column.map(|column| cell.quota.columns.flavor(column))
-    };
-    queue.resource_groups.iter().map(flavor).collect()
 }
 
 /// Whether a group needs a flavor and has none that its queue offers.

@@ -89,9 +89,8 @@ pub(crate) fn offers(
         offers = wider;
     }
     // Whoever gives no quota for tasks does not limit their number.
-    let covers_pods = |group: &ResourceGroup| group.covered_resources.iter().any(|name| name == resources::PODS);
     let pods = base.charges.iter().filter(|(column, _)| cell.quota.columns.resource(*column) == PODS);
-    let pods = pods.filter(|_| !queue.resource_groups.iter().any(covers_pods));
+    let pods = pods.filter(|_| !queue.resource_groups.iter().any(|group| group.covers(resources::PODS)));
     offers.iter_mut().for_each(|shape| shape.charges.extend(pods.clone()));
     offers.retain_mut(|shape| {
         shape.charges.sort_unstable();
@@ -107,8 +106,7 @@ fn asked<'q>(cell: &Cell, queue: &'q QueueSpec, base: &Shape) -> Result<Vec<&'q 
     let mut asked = Vec::new();
     for &(resource, _) in &base.requests {
         let name = cell.resources.name(resource);
-        let covers = |group: &ResourceGroup| group.covered_resources.iter().any(|covered| covered == name);
-        match queue.resource_groups.iter().position(covers) {
+        match queue.resource_groups.iter().position(|group| group.covers(name)) {
             Some(at) => asked.push(at),
             None if resource == PODS => {}
             None => return Err(NoOffer::NotCovered(name.to_string())),
@@ -144,7 +142,7 @@ fn with_flavor(cell: &Cell, offer: &Shape, (group, flavor): (&ResourceGroup, &Re
     let mut shape = offer.clone();
     for &(resource, request) in &base.requests {
         let name = cell.resources.name(resource);
-        if group.covered_resources.iter().any(|covered| covered == name) {
+        if group.covers(name) {
             let column = cell.quota.columns.find(&flavor.name, resource);
             shape.charges.extend(column.map(|column| (column, request)));
         }
@@ -233,4 +231,15 @@ pub fn no_offer(cell: &Cell, job: &Job, at: usize) -> Option<NoOffer> {
     let queue = &cell.quota.get(&job.spec.queue)?.spec;
     let base = cell.shape_of(job, at).filter(|shape| shape.unsuited)?;
     offers(cell, queue, (job, at), base).err()
+}
+
+/// The flavor that a shape has of each resource group of a queue, where it needs one.
+pub fn flavors_by_group<'c>(cell: &'c Cell, queue: &QueueSpec, shape: &Shape) -> Vec<Option<&'c str>> {
+    let columns = &cell.quota.columns;
+    let flavor = |group: &ResourceGroup| {
+        let mut charged = shape.charges.iter().map(|(column, _)| *column);
+        let column = charged.find(|column| group.covers(cell.resources.name(columns.resource(*column))));
+        column.map(|column| columns.flavor(column))
+    };
+    queue.resource_groups.iter().map(flavor).collect()
 }

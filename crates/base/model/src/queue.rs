@@ -70,6 +70,13 @@ pub struct ResourceGroup {
     pub flavors: Vec<FlavorQuota>,
 }
 
+impl ResourceGroup {
+    /// Whether a resource is one of those that it covers.
+    pub fn covers(&self, resource: &str) -> bool {
+        self.covered_resources.iter().any(|covered| covered == resource)
+    }
+}
+
 /// The quota for one flavor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlavorQuota {
